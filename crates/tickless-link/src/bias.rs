@@ -1,0 +1,316 @@
+//! A lock that costs its owner next to nothing, while strangers can still take it.
+//!
+//! A timer base is locked by its owner a million times for each time by a stranger, so the owner must not pay for
+//! strangers. With an ordinary lock it would: an atomic exchange for every arm and every cancel.
+//!
+//! # Mechanism
+//!
+//! The lock is *biased* or *ordinary*, as its gate says.
+//!
+//! While it is **biased**, the owner announces itself with a plain store, keeps the compiler from reordering, and looks
+//! at the gate with a plain load. A stranger closes the gate, makes every other thread of the process execute a full
+//! barrier ([`LockHost::heavy_barrier`], `membarrier` on Linux), and waits until the owner is outside. After the barrier
+//! one of two things holds: the owner's announcement is visible to the stranger, or the owner's next look at the gate
+//! finds it closed. This is Dekker's argument with the owner's fence paid by the stranger.
+//!
+//! While it is **ordinary**, everybody takes an inner lock: one exchange, and a futex when it is contended. Strangers
+//! need no barrier then, because the owner finds the gate closed and takes the inner lock too.
+//!
+//! # Policy
+//!
+//! The barrier costs a stranger as much as thousands of ordinary acquisitions cost the owner (`docs/base-lock.md` has the
+//! figures). So each stranger that finds the lock biased makes it ordinary, and the owner makes it biased again after
+//! [`REBIAS_AFTER`] acquisitions in a row in which no stranger came. Whatever strangers do, the total cost is at most about
+//! twice that of the better of the two modes. A new owner starts in ordinary mode and earns its bias.
+//!
+//! On a host that has no such barrier ([`LockHost::barrier_works`]) the lock is ordinary for ever.
+//!
+//! # Ground rules
+//!
+//! - Only the thread that [claimed](BiasedLock::claim) the lock holds its [`Owner`] token, which cannot leave the thread.
+//! - `inside` is written by the owner alone. The gate is written only under the inner lock.
+//! - The lock is not recursive, and an interrupt or signal handler must not take it.
+//!
+//! # Cost
+//!
+//! Owner, biased: two stores, one load. Everybody, ordinary: two exchanges. Stranger, biased: a barrier, once.
+
+use core::fmt;
+use core::marker::PhantomData;
+
+use crate::const_unless_loom;
+use crate::id;
+use crate::lock::RawLock;
+use crate::sync::{AtomicU32, AtomicUsize, Ordering, light_barrier, spin_loop};
+
+#[cfg(all(test, loom))]
+mod model;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+/// Quiet acquisitions by the owner after which an ordinary lock becomes biased.
+///
+/// The barrier costs 2 to 10 µs, an exchange 2 to 10 ns: with a few thousand the owner loses about as much before the
+/// switch as the next stranger pays after it.
+pub const REBIAS_AFTER: u32 = if cfg!(loom) {
+    1
+} else if cfg!(miri) {
+    64
+} else {
+    4096
+};
+
+/// Polls of a contended word before the waiter goes to sleep.
+const SPINS: u32 = if cfg!(loom) { 1 } else { 100 };
+
+/// What the lock needs from an operating system.
+///
+/// # Safety
+///
+/// When [`barrier_works`](LockHost::barrier_works) has answered `true` it MUST keep doing so, and every call of
+/// [`heavy_barrier`](LockHost::heavy_barrier) MUST make all other running threads of the process execute a full memory
+/// barrier between the call and its return, and be one for the caller.
+pub unsafe trait LockHost {
+    /// Whether [`heavy_barrier`](LockHost::heavy_barrier) can be used.
+    fn barrier_works() -> bool;
+
+    /// Executes a full memory barrier on behalf of all threads.
+    fn heavy_barrier();
+
+    /// Sleeps until `word` is woken, unless it no longer has the value `expected`. MAY return early.
+    fn wait(word: &AtomicU32, expected: u32);
+
+    /// Wakes one thread that sleeps on `word`.
+    fn wake_one(word: &AtomicU32);
+
+    /// Gives way to other threads for a moment: somebody holds a lock and has not released it for long.
+    fn relax();
+}
+
+/// The owner is outside.
+const OUTSIDE: u32 = 0;
+/// The owner holds the lock, or is about to look whether it may.
+const INSIDE: u32 = 1;
+
+/// The owner may enter without the inner lock.
+const BIASED: u32 = 0;
+/// Everybody takes the inner lock.
+const ORDINARY: u32 = 1;
+
+const FREE: u32 = 0;
+const TAKEN: u32 = 1;
+const CONTENDED: u32 = 2;
+
+/// The lock. See the [module documentation](self).
+pub struct BiasedLock<H> {
+    inside: AtomicU32,
+    gate: AtomicU32,
+    /// Identity of the owner's token, 0 for none.
+    owner: AtomicUsize,
+    inner: AtomicU32,
+    /// Acquisitions of the owner in ordinary mode since the last stranger; guarded by `inner`.
+    quiet: AtomicU32,
+    host: PhantomData<fn() -> H>,
+}
+
+/// The proof of being the owner of a [`BiasedLock`]. It cannot leave the thread.
+#[derive(Clone, Copy)]
+pub struct Owner {
+    id: usize,
+    stays: PhantomData<*mut ()>,
+}
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Owner").field(&self.id).finish()
+    }
+}
+
+/// How a [`BiasedLock`] was taken.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Held {
+    /// By the owner, through the gate.
+    Gate,
+    /// Through the inner lock.
+    Inner,
+}
+
+impl<H: LockHost> BiasedLock<H> {
+    const_unless_loom! {
+        /// Makes a free lock without an owner.
+        pub const fn new() -> Self {
+            Self {
+                inside: AtomicU32::new(OUTSIDE),
+                gate: AtomicU32::new(ORDINARY),
+                owner: AtomicUsize::new(0),
+                inner: AtomicU32::new(FREE),
+                quiet: AtomicU32::new(0),
+                host: PhantomData,
+            }
+        }
+    }
+
+    /// Makes the calling thread the owner; `None` if there is one.
+    pub fn claim(&self) -> Option<Owner> {
+        self.lock_inner();
+        // Relaxed: written only under the inner lock.
+        let claimed = (self.owner.load(Ordering::Relaxed) == 0).then(|| {
+            let owner = Owner {
+                id: id::unique(),
+                stays: PhantomData,
+            };
+            self.owner.store(owner.id, Ordering::Relaxed);
+            self.quiet.store(0, Ordering::Relaxed);
+            owner
+        });
+        self.unlock_inner();
+        claimed
+    }
+
+    /// Ends the ownership that `owner` stands for. From here on the token means nothing, and the lock is ordinary.
+    pub fn disown(&self, owner: Owner) {
+        // Being the owner, the caller is outside, so closing the gate needs no barrier: the next to enter through it
+        // would be the caller.
+        self.lock_inner();
+        // Relaxed: see `acquire`; only the owner's own thread could compare with success.
+        if self.owner.load(Ordering::Relaxed) == owner.id {
+            self.owner.store(0, Ordering::Relaxed);
+            // Relaxed: the inner lock orders it for all who take that.
+            self.gate.store(ORDINARY, Ordering::Relaxed);
+        }
+        self.unlock_inner();
+    }
+
+    /// Whether the owner can enter without the inner lock at present; for statistics.
+    #[must_use]
+    pub fn is_biased(&self) -> bool {
+        // Relaxed: a hint.
+        self.gate.load(Ordering::Relaxed) == BIASED
+    }
+
+    #[cold]
+    fn acquire_as_owner_slowly(&self) -> Held {
+        // Release: what the owner did in earlier sections was published when it left them; this only withdraws the
+        // announcement, for the stranger that waits for it.
+        self.inside.store(OUTSIDE, Ordering::Release);
+        self.lock_inner();
+        // Relaxed: guarded by the inner lock.
+        let quiet = self.quiet.load(Ordering::Relaxed) + 1;
+        if quiet >= REBIAS_AFTER && H::barrier_works() {
+            self.quiet.store(0, Ordering::Relaxed);
+            // Relaxed: strangers read the gate under the inner lock, and the owner reads its own write.
+            self.gate.store(BIASED, Ordering::Relaxed);
+        } else {
+            self.quiet.store(quiet, Ordering::Relaxed);
+        }
+        Held::Inner
+    }
+
+    fn acquire_as_stranger(&self) -> Held {
+        self.lock_inner();
+        // Relaxed: guarded by the inner lock.
+        self.quiet.store(0, Ordering::Relaxed);
+        // Relaxed: the gate is written only under the inner lock.
+        if self.gate.load(Ordering::Relaxed) == BIASED {
+            // Relaxed: the barrier below orders it against the owner's look.
+            self.gate.store(ORDINARY, Ordering::Relaxed);
+            H::heavy_barrier();
+            let mut polls = 0;
+            // Acquire: pairs with the Release of the owner that leaves, so that its section happens before this one.
+            while self.inside.load(Ordering::Acquire) == INSIDE {
+                polls += 1;
+                if polls < SPINS {
+                    spin_loop()
+                } else {
+                    H::relax()
+                }
+            }
+        }
+        Held::Inner
+    }
+
+    #[inline]
+    fn lock_inner(&self) {
+        // Acquire: pairs with the Release in `unlock_inner`. Failure needs no order.
+        if self
+            .inner
+            .compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed)
+            .is_err()
+        {
+            self.lock_inner_slowly();
+        }
+    }
+
+    #[cold]
+    fn lock_inner_slowly(&self) {
+        for _ in 0..SPINS {
+            // Relaxed: only to wait; the exchange below decides.
+            if self.inner.load(Ordering::Relaxed) == FREE {
+                break;
+            }
+            spin_loop();
+        }
+        // Acquire: as in `lock_inner`. Whoever sleeps leaves "contended" behind, so that the release wakes somebody.
+        while self.inner.swap(CONTENDED, Ordering::Acquire) != FREE {
+            H::wait(&self.inner, CONTENDED);
+        }
+    }
+
+    #[inline]
+    fn unlock_inner(&self) {
+        // Release: pairs with the Acquire in `lock_inner`.
+        if self.inner.swap(FREE, Ordering::Release) == CONTENDED {
+            H::wake_one(&self.inner);
+        }
+    }
+}
+
+impl<H: LockHost> Default for BiasedLock<H> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<H> fmt::Debug for BiasedLock<H> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("BiasedLock")
+    }
+}
+
+// SAFETY: through the inner lock there is one holder at a time. Through the gate there is only the owner's thread, because
+// no two tokens have the same identity and none leaves its thread; and it is never there together with a holder of the
+// inner lock other than itself: a stranger that finds the gate open closes it, executes the barrier (contract of
+// `LockHost`), and waits until the owner is outside, while an owner that enters later sees the gate closed. Sections are
+// ordered by Release and Acquire on `inside` or on `inner`; the way back, from a stranger to an owner at the gate, leads
+// through the inner lock, because the gate is only opened by the owner while it holds that.
+unsafe impl<H: LockHost> RawLock for BiasedLock<H> {
+    type Token = Owner;
+    type Held = Held;
+
+    #[inline]
+    fn acquire(&self, token: Option<Owner>) -> Held {
+        // Relaxed: equal only for the thread that claimed the lock, which then reads its own write.
+        if let Some(owner) = token
+            && self.owner.load(Ordering::Relaxed) == owner.id
+        {
+            // Relaxed: ordered against the look at the gate by the pair of barriers, see the module documentation.
+            self.inside.store(INSIDE, Ordering::Relaxed);
+            light_barrier();
+            // Relaxed: an open gate was opened by this thread, so everything before is in its past already.
+            if self.gate.load(Ordering::Relaxed) == BIASED {
+                return Held::Gate;
+            }
+            return self.acquire_as_owner_slowly();
+        }
+        self.acquire_as_stranger()
+    }
+
+    #[inline]
+    fn release(&self, held: &Held) {
+        match held {
+            // Release: pairs with the Acquire of a waiting stranger.
+            Held::Gate => self.inside.store(OUTSIDE, Ordering::Release),
+            Held::Inner => self.unlock_inner(),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Loom cases for the biased lock. Each explores every interleaving of the real code.
+
+use loom::sync::{Arc, Condvar, Mutex};
+use loom::thread;
+
+use super::{BiasedLock, LockHost};
+use crate::lock::Lock;
+use crate::sync::{AtomicU32, Ordering, fence};
+
+loom::lazy_static! {
+    /// What a futex does for one word. Waiting really waits: with polling, two waiters could keep each other busy for ever.
+    static ref SLEEPERS: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
+}
+
+fn sleep_on(word: &AtomicU32, expected: u32) {
+    let mut sleeping = SLEEPERS.0.lock().unwrap();
+    // Relaxed: as a futex, which compares under a lock of its own.
+    while word.load(Ordering::Relaxed) == expected {
+        sleeping = SLEEPERS.1.wait(sleeping).unwrap();
+    }
+}
+
+fn wake_all() {
+    let _sleeping = SLEEPERS.0.lock().unwrap();
+    SLEEPERS.1.notify_all();
+}
+
+/// A host whose barrier is what `membarrier` amounts to.
+struct Modelled;
+
+// SAFETY: in a model the light barrier is a `SeqCst` fence too, and two such fences give the guarantee that the pair of
+// a compiler fence and `membarrier` gives.
+unsafe impl LockHost for Modelled {
+    fn barrier_works() -> bool {
+        true
+    }
+    fn heavy_barrier() {
+        fence(Ordering::SeqCst);
+    }
+    fn wait(word: &AtomicU32, expected: u32) {
+        sleep_on(word, expected);
+    }
+    fn wake_one(_word: &AtomicU32) {
+        wake_all();
+    }
+    fn relax() {
+        thread::yield_now();
+    }
+}
+
+/// A host without the barrier.
+struct Plain;
+
+// SAFETY: it says that it has no barrier.
+unsafe impl LockHost for Plain {
+    fn barrier_works() -> bool {
+        false
+    }
+    fn heavy_barrier() {
+        unreachable!("the host has no barrier");
+    }
+    fn wait(word: &AtomicU32, expected: u32) {
+        sleep_on(word, expected);
+    }
+    fn wake_one(_word: &AtomicU32) {
+        wake_all();
+    }
+    fn relax() {
+        thread::yield_now();
+    }
+}
+
+fn explore(body: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(body);
+}
+
+/// The owner works `rounds` times, becoming biased on the way, while each of `strangers` comes once.
+fn owner_against_strangers<H: LockHost + 'static>(rounds: usize, strangers: usize) {
+    explore(move || {
+        let lock = Arc::new(Lock::new(BiasedLock::<H>::new(), 0_usize));
+        let others: std::vec::Vec<_> = (0..strangers)
+            .map(|_| {
+                let lock = Arc::clone(&lock);
+                thread::spawn(move || *lock.lock(None) += 1)
+            })
+            .collect();
+        let owner = lock.raw().claim().expect("nobody else claims");
+        for _ in 0..rounds {
+            *lock.lock(Some(owner)) += 1;
+        }
+        for other in others {
+            other.join().unwrap();
+        }
+        assert_eq!(*lock.lock(Some(owner)), rounds + strangers);
+    });
+}
+
+#[test]
+fn owner_at_the_gate_against_a_stranger() {
+    owner_against_strangers::<Modelled>(3, 1);
+}
+
+#[test]
+fn owner_against_two_strangers() {
+    owner_against_strangers::<Modelled>(2, 2);
+}
+
+#[test]
+fn without_a_barrier_everybody_takes_the_inner_lock() {
+    owner_against_strangers::<Plain>(2, 1);
+}
+
+/// The owner leaves while a stranger comes; a new owner claims the lock and works.
+#[test]
+fn disown_and_claim_again_against_a_stranger() {
+    explore(|| {
+        let lock = Arc::new(Lock::new(BiasedLock::<Modelled>::new(), 0_usize));
+        let first = lock.raw().claim().expect("nobody else claims");
+        *lock.lock(Some(first)) += 1;
+        let stranger = {
+            let lock = Arc::clone(&lock);
+            thread::spawn(move || *lock.lock(None) += 1)
+        };
+        *lock.lock(Some(first)) += 1;
+        lock.raw().disown(first);
+        let successor = {
+            let lock = Arc::clone(&lock);
+            thread::spawn(move || {
+                let owner = lock.raw().claim().expect("the first owner left");
+                *lock.lock(Some(owner)) += 1;
+            })
+        };
+        stranger.join().unwrap();
+        successor.join().unwrap();
+        assert_eq!(*lock.lock(None), 4);
+    });
+}

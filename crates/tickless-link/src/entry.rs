@@ -1,0 +1,663 @@
+//! The pinned entry that a queue links, and its life cycle.
+//!
+//! An [`Entry`] lives wherever its user puts it. A queue never owns it, never allocates for it and never moves it. What
+//! makes that sound is its state, one atomic byte of two bits:
+//!
+//! | queued | running | meaning |
+//! |---|---|---|
+//! | no | no | *idle*: no queue knows the entry, it may be dropped |
+//! | yes | no | linked in the queue that its owner word names, or travelling between two |
+//! | no | yes | its callback executes, claimed by one [`Running`] token |
+//! | yes | yes | its callback executes and somebody queued it again meanwhile |
+//!
+//! # Ground rules
+//!
+//! - Whoever holds the owning queue mutably may change the state, and nobody else. Anybody may read it.
+//! - Both bits live in one word, so that a reader never sees "no longer queued" before it sees "running": an entry that
+//!   is about to run is never reported idle. The original of this mechanism keeps "running" in the queue and needs a
+//!   sequence counter for the same answer (spec OBJ-1, OBJ-14), because there a callback may free its own timer. Here
+//!   a running entry is claimed, and the claim ends before anything runs that could free the entry.
+//! - Dropping an entry that is not idle ends the process. Owners cancel first; a wrapper does it in its own `Drop`.
+//!
+//! # Two ways to expire
+//!
+//! [`Member::expire`] runs under the queue's lock and decides. It may take something out of the guarded data and be done
+//! ([`Expiry::Done`]): the entry is idle before the lock is released, nothing ever waits for it, and what was taken (a
+//! waker) is used afterwards. Or it asks for a call ([`Expiry::Call`]): then the entry is running, [`Member::call`]
+//! executes without the lock, and the token must be finished under the lock again.
+//!
+//! Cost: 72 bytes on 64-bit targets, plus head, guarded data and member; one indirect call for an expiry, one more for
+//! a callback.
+
+use core::cell::{Cell, UnsafeCell};
+use core::fmt;
+use core::marker::{PhantomData, PhantomPinned};
+use core::ops::Deref;
+use core::pin::Pin;
+use core::ptr::NonNull;
+
+use crate::const_unless_loom;
+use crate::id::{self, OwnerWord, QueueId};
+use crate::sync::{AtomicU8, Ordering};
+use crate::tree::Tree;
+
+/// What all entries of one kind of queue have in common.
+pub trait Family: Sized + 'static {
+    /// The sort key.
+    type Key: Copy + Ord + fmt::Debug + Send;
+    /// A few bytes that are fixed when the entry is made, readable by anybody.
+    type Tag: Copy + fmt::Debug + Send + Sync;
+    /// Data that the queue's owner keeps for each entry, guarded by the queue.
+    type Head: fmt::Debug + Send;
+    /// What an expiry takes out of an entry that needs no call.
+    type Token;
+    /// What a callback is given.
+    type Context<'a>;
+    /// What a callback answers.
+    type Verdict;
+}
+
+/// What is particular to one type of entry in a [`Family`].
+pub trait Member<F: Family>: Sized {
+    /// Data of this entry that is guarded by the queue, like [`Family::Head`].
+    type Guarded: Send;
+
+    /// Decides what the expiry does.
+    ///
+    /// Runs under the lock of the queue, after the entry was unlinked. MUST be short, and MUST NOT call foreign code.
+    fn expire(guarded: &mut Self::Guarded) -> Expiry<F::Token>;
+
+    /// Executes the callback, without any lock.
+    ///
+    /// Never runs twice at the same time for one entry. Called only after [`expire`](Member::expire) answered
+    /// [`Expiry::Call`].
+    fn call(&mut self, context: &mut F::Context<'_>) -> F::Verdict;
+}
+
+/// The answer of [`Member::expire`].
+#[derive(Debug)]
+pub enum Expiry<T> {
+    /// All is done: the entry is idle from here on, and the token is what to use after the lock is released.
+    Done(T),
+    /// [`Member::call`] is to be executed.
+    Call,
+}
+
+/// The life cycle of an entry, as anybody may read it.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct State(u8);
+
+impl State {
+    const QUEUED: u8 = 1;
+    const RUNNING: u8 = 2;
+
+    /// No queue knows the entry, and no callback executes.
+    #[inline]
+    #[must_use]
+    pub const fn is_idle(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The entry is linked in a queue, or travels between two.
+    #[inline]
+    #[must_use]
+    pub const fn is_queued(self) -> bool {
+        self.0 & Self::QUEUED != 0
+    }
+
+    /// The callback of the entry executes.
+    #[inline]
+    #[must_use]
+    pub const fn is_running(self) -> bool {
+        self.0 & Self::RUNNING != 0
+    }
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match (self.is_queued(), self.is_running()) {
+            (false, false) => "Idle",
+            (true, false) => "Queued",
+            (false, true) => "Running",
+            (true, true) => "RunningAndQueued",
+        })
+    }
+}
+
+/// Where an entry belongs, as anybody may read it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// No queue has ever owned the entry.
+    Unbound,
+    /// The entry travels from one queue to another; look again.
+    Transit,
+    /// The queue whose lock protects the entry.
+    Queue(QueueId),
+}
+
+/// A link to another entry of the same queue.
+pub(crate) type Link<F> = Option<NonNull<Raw<F>>>;
+
+/// The part of an entry that a queue sees, without knowing the member.
+#[repr(C)]
+pub struct Raw<F: Family> {
+    pub(crate) parent: Cell<Link<F>>,
+    /// Children by [`Side`](crate::tree::Side).
+    pub(crate) children: [Cell<Link<F>>; 2],
+    pub(crate) previous: Cell<Link<F>>,
+    pub(crate) next: Cell<Link<F>>,
+    pub(crate) key: Cell<F::Key>,
+    owner: OwnerWord,
+    state: AtomicU8,
+    pub(crate) red: Cell<bool>,
+    tag: F::Tag,
+    head: UnsafeCell<F::Head>,
+    actions: &'static Actions<F>,
+}
+
+/// The member's code, reached without its type.
+struct Actions<F: Family> {
+    /// [`expire`] of the member's type.
+    expire: unsafe fn(NonNull<Raw<F>>) -> Expiry<F::Token>,
+    /// [`call`] of the member's type.
+    call: for<'a> unsafe fn(NonNull<Raw<F>>, &mut F::Context<'a>) -> F::Verdict,
+}
+
+/// A node that is linked where it lies.
+///
+/// See the [module documentation](self) for its life cycle.
+#[repr(C)]
+pub struct Entry<F: Family, M: Member<F>> {
+    // First, and `repr(C)`: a pointer to the entry is a pointer to its raw part.
+    raw: Raw<F>,
+    guarded: UnsafeCell<M::Guarded>,
+    member: UnsafeCell<M>,
+    // Queues keep pointers to the entry, so it must not move; and a `&mut` to it must not promise the compiler that
+    // nobody else looks.
+    pinned: PhantomPinned,
+}
+
+// SAFETY: moving an idle entry to another thread moves its parts, all of which are `Send`; an entry that is not idle
+// is pinned (Live Link Invariant), so what moves then is only the right to name it, and access to its cells goes
+// through the owning queue whoever asks (Owner Key Invariant).
+unsafe impl<F: Family, M: Member<F> + Send> Send for Entry<F, M> {}
+// SAFETY: shared access reaches atomics, the immutable tag, and the cells only through a mutable borrow of the owning
+// queue (Owner Key Invariant). The member is reached only through the one running token (Live Link Invariant), on
+// whatever thread that is, hence `Send`.
+unsafe impl<F: Family, M: Member<F> + Send> Sync for Entry<F, M> {}
+
+impl<F: Family, M: Member<F>> Entry<F, M> {
+    const_unless_loom! {
+        /// Makes an idle entry that belongs to no queue yet.
+        ///
+        /// `key` is what [`Slot::key`] answers until the entry is queued for the first time.
+        pub const fn new(key: F::Key, tag: F::Tag, head: F::Head, guarded: M::Guarded, member: M) -> Self {
+            Self {
+                raw: Raw {
+                    parent: Cell::new(None),
+                    children: [Cell::new(None), Cell::new(None)],
+                    previous: Cell::new(None),
+                    next: Cell::new(None),
+                    key: Cell::new(key),
+                    owner: OwnerWord::unbound(),
+                    state: AtomicU8::new(0),
+                    red: Cell::new(false),
+                    tag,
+                    head: UnsafeCell::new(head),
+                    actions: const { &Actions { expire: expire::<F, M>, call: call::<F, M> } },
+                },
+                guarded: UnsafeCell::new(guarded),
+                member: UnsafeCell::new(member),
+                pinned: PhantomPinned,
+            }
+        }
+    }
+
+    /// The entry as queues see it.
+    ///
+    /// The member must be `Send`, because a callback may run on any thread that holds the queue, and `'static`,
+    /// because a pinned entry that is leaked stays queued after everything it borrows is gone.
+    #[inline]
+    #[must_use]
+    pub fn erase(self: Pin<&Self>) -> EntryRef<'_, F>
+    where
+        M: Send + 'static,
+    {
+        // From the whole entry, not from its first field: the actions reach the member through this pointer.
+        EntryRef {
+            raw: NonNull::from(self.get_ref()).cast(),
+            entry: PhantomData,
+        }
+    }
+
+    /// The member of an idle entry; `None` while a queue knows the entry.
+    #[inline]
+    pub fn member_mut(self: Pin<&mut Self>) -> Option<&mut M> {
+        if !self.raw.state().is_idle() {
+            return None;
+        }
+        // SAFETY: Live Link Invariant: an idle entry has no running token, and while the exclusive borrow lasts nobody
+        // else can name the entry to queue it.
+        Some(unsafe { &mut *self.member.get() })
+    }
+
+    /// The guarded data of an entry that belongs to `queue`; `None` when it belongs elsewhere.
+    #[inline]
+    pub fn guarded<'a>(self: Pin<&'a Self>, queue: &'a mut Tree<F>) -> Option<&'a mut M::Guarded> {
+        if !self.raw.owner.is(queue.id()) {
+            return None;
+        }
+        // SAFETY: Owner Key Invariant: the entry names `queue`, which is borrowed mutably for as long as the result.
+        Some(unsafe { &mut *self.get_ref().guarded.get() })
+    }
+}
+
+impl<F: Family, M: Member<F>> Deref for Entry<F, M> {
+    type Target = Raw<F>;
+    #[inline]
+    fn deref(&self) -> &Raw<F> {
+        &self.raw
+    }
+}
+
+impl<F: Family, M: Member<F>> fmt::Debug for Entry<F, M> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.raw.fmt(formatter)
+    }
+}
+
+/// Decides what an expiry does.
+///
+/// # Safety
+///
+/// The pointer must come from [`Entry::erase`] of this very type of entry, and the caller must hold the owning queue
+/// mutably.
+unsafe fn expire<F: Family, M: Member<F>>(raw: NonNull<Raw<F>>) -> Expiry<F::Token> {
+    // SAFETY: by contract the pointer covers the whole entry, which is alive (Live Link Invariant).
+    let entry = unsafe { raw.cast::<Entry<F, M>>().as_ref() };
+    // SAFETY: by contract the owning queue is held mutably (Owner Key Invariant).
+    let guarded = unsafe { &mut *entry.guarded.get() };
+    M::expire(guarded)
+}
+
+/// Executes the callback.
+///
+/// # Safety
+///
+/// The pointer must come from [`Entry::erase`] of this very type of entry, and the caller must hold the entry's one
+/// running token mutably.
+unsafe fn call<F: Family, M: Member<F>>(
+    raw: NonNull<Raw<F>>,
+    context: &mut F::Context<'_>,
+) -> F::Verdict {
+    // SAFETY: by contract the pointer covers the whole entry, which is alive (Live Link Invariant).
+    let entry = unsafe { raw.cast::<Entry<F, M>>().as_ref() };
+    // SAFETY: by contract the caller holds the one running token (Live Link Invariant).
+    let member = unsafe { &mut *entry.member.get() };
+    member.call(context)
+}
+
+impl<F: Family> Raw<F> {
+    /// The life cycle of the entry at this instant.
+    ///
+    /// Lock-free. An entry that is queued or whose callback executes is never reported idle (spec OBJ-14); the answer
+    /// may be out of date when it arrives.
+    #[inline]
+    pub fn state(&self) -> State {
+        // Acquire: pairs with the Release of `set_state`. Whoever sees the entry idle may free it, so all that the
+        // library did to the entry must have happened before.
+        State(self.state.load(Ordering::Acquire))
+    }
+
+    /// Where the entry belongs at this instant.
+    #[inline]
+    pub fn owner(&self) -> Owner {
+        match self.owner.load() {
+            id::UNBOUND => Owner::Unbound,
+            id::TRANSIT => Owner::Transit,
+            word => Owner::Queue(QueueId(word)),
+        }
+    }
+
+    /// The tag that the entry was made with.
+    #[inline]
+    pub fn tag(&self) -> F::Tag {
+        self.tag
+    }
+
+    #[inline]
+    fn set_state(&self, state: u8) {
+        // Release: pairs with the Acquire of `state`. Only the holder of the owning queue writes, so a plain store cannot
+        // lose another's bit.
+        self.state.store(state, Ordering::Release);
+    }
+
+    /// The state as its only writer sees it.
+    #[inline]
+    fn own_state(&self) -> u8 {
+        // Relaxed: the caller holds the owning queue, whose lock ordered all earlier writes.
+        self.state.load(Ordering::Relaxed)
+    }
+}
+
+impl<F: Family> Drop for Raw<F> {
+    fn drop(&mut self) {
+        if !self.state().is_idle() {
+            crate::abort(
+                "a timer was dropped while queued or running; its owner must cancel it first",
+            );
+        }
+    }
+}
+
+impl<F: Family> fmt::Debug for Raw<F> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Entry")
+            .field("state", &self.state())
+            .field("owner", &self.owner())
+            .field("tag", &self.tag)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A borrowed entry whose member type is forgotten.
+pub struct EntryRef<'a, F: Family> {
+    raw: NonNull<Raw<F>>,
+    entry: PhantomData<&'a Raw<F>>,
+}
+
+impl<F: Family> Clone for EntryRef<'_, F> {
+    #[inline]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<F: Family> Copy for EntryRef<'_, F> {}
+
+impl<F: Family> Deref for EntryRef<'_, F> {
+    type Target = Raw<F>;
+    #[inline]
+    fn deref(&self) -> &Raw<F> {
+        // SAFETY: the reference was made from a borrow of the entry, or by `follow` from a link of a borrowed queue; in
+        // both cases the entry is alive for the lifetime (Live Link Invariant).
+        unsafe { self.raw.as_ref() }
+    }
+}
+
+impl<F: Family> PartialEq for EntryRef<'_, F> {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        self.raw == other.raw
+    }
+}
+
+impl<F: Family> Eq for EntryRef<'_, F> {}
+
+impl<F: Family> fmt::Debug for EntryRef<'_, F> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(formatter)
+    }
+}
+
+impl<'a, F: Family> EntryRef<'a, F> {
+    /// The address of the entry, for comparing and printing only.
+    #[inline]
+    #[must_use]
+    pub fn address(self) -> usize {
+        self.raw.addr().get()
+    }
+
+    /// The address of the callback's code, for printing only.
+    #[must_use]
+    pub fn code_address(self) -> usize {
+        self.actions.call as *const () as usize
+    }
+
+    #[inline]
+    pub(crate) fn link(self) -> Link<F> {
+        Some(self.raw)
+    }
+
+    /// The entry that a link points to.
+    ///
+    /// # Safety
+    ///
+    /// The link must stem from a queue that is borrowed for `'a`, or from an entry queued in it.
+    #[inline]
+    pub(crate) unsafe fn follow(link: Link<F>) -> Option<Self> {
+        link.map(|raw| Self {
+            raw,
+            entry: PhantomData,
+        })
+    }
+
+    #[inline]
+    pub(crate) fn belongs_to(self, id: QueueId) -> bool {
+        self.owner.is(id)
+    }
+
+    /// Binds an entry that has never had an owner to `id`.
+    #[inline]
+    pub(crate) fn bind(self, id: QueueId) -> bool {
+        self.owner.bind(id)
+    }
+
+    #[inline]
+    pub(crate) fn hand_over(self, id: QueueId) {
+        self.owner.set(id.0);
+    }
+
+    /// The head of an entry in the hands of its owner.
+    ///
+    /// # Safety
+    ///
+    /// The caller must hold the owning queue mutably for `'h`.
+    #[inline]
+    pub(crate) unsafe fn head_mut<'h>(self) -> &'h mut F::Head
+    where
+        'a: 'h,
+    {
+        let head = self.head.get();
+        // SAFETY: Owner Key Invariant, by contract.
+        unsafe { &mut *head }
+    }
+
+    /// The head of an entry whose owner only looks.
+    ///
+    /// # Safety
+    ///
+    /// The caller must hold the owning queue, shared, for `'h`.
+    #[inline]
+    pub(crate) unsafe fn head<'h>(self) -> &'h F::Head
+    where
+        'a: 'h,
+    {
+        let head = self.head.get();
+        // SAFETY: Owner Key Invariant, by contract.
+        unsafe { &*head }
+    }
+
+    #[inline]
+    pub(crate) fn mark_queued(self) {
+        self.set_state(self.own_state() | State::QUEUED);
+    }
+
+    /// Clears the queued bit; unless the entry runs, this is the last access of the library to it.
+    #[inline]
+    pub(crate) fn mark_unqueued(self) {
+        self.set_state(self.own_state() & !State::QUEUED);
+    }
+
+    /// Expires an entry that was just unlinked.
+    ///
+    /// # Safety
+    ///
+    /// The caller must hold the owning queue mutably, and the entry must not be linked any more.
+    pub(crate) unsafe fn expire(self) -> Fired<F> {
+        if self.own_state() & State::RUNNING != 0 {
+            // Cannot happen: a queue that fires a running entry would run its callback twice at once.
+            crate::abort("a timer expired while its callback was still running");
+        }
+        // SAFETY: this pointer stems from `Entry::erase`, and the queue is held mutably by contract.
+        match unsafe { (self.actions.expire)(self.raw) } {
+            Expiry::Done(token) => {
+                // The last access: the owner may free the entry as soon as it sees this.
+                self.set_state(0);
+                Fired::Done(token)
+            }
+            Expiry::Call => {
+                // One store for both bits: nobody sees the entry idle in between (spec OBJ-14).
+                self.set_state(State::RUNNING);
+                Fired::Call(Running { raw: self.raw })
+            }
+        }
+    }
+}
+
+/// What came of an expiry.
+#[derive(Debug)]
+pub enum Fired<F: Family> {
+    /// The entry is idle; this is what was taken out of it.
+    Done(F::Token),
+    /// The entry is running: release the lock, [`call`](Running::call), lock again, and finish.
+    Call(Running<F>),
+}
+
+/// The claim on an entry whose callback executes.
+///
+/// There is one for each running entry. Losing it would leave a dangling claim, so dropping it ends the process:
+/// finish it with [`stop`](Running::stop) or [`restart`](Running::restart).
+#[must_use = "a running entry must be finished"]
+pub struct Running<F: Family> {
+    raw: NonNull<Raw<F>>,
+}
+
+impl<F: Family> Running<F> {
+    #[inline]
+    fn entry(&self) -> EntryRef<'_, F> {
+        // The claim keeps the entry alive (Live Link Invariant).
+        EntryRef {
+            raw: self.raw,
+            entry: PhantomData,
+        }
+    }
+
+    /// The address of the entry, for comparing and printing only.
+    #[inline]
+    #[must_use]
+    pub fn address(&self) -> usize {
+        self.entry().address()
+    }
+
+    /// Executes the callback.
+    ///
+    /// MUST be called without the lock of any queue. When the callback unwinds the claim survives in the caller's
+    /// frame, so the caller catches the panic and then finishes the entry.
+    #[inline]
+    pub fn call(&mut self, context: &mut F::Context<'_>) -> F::Verdict {
+        let entry = self.entry();
+        // SAFETY: the pointer stems from `Entry::erase`, and the one running token is borrowed mutably.
+        unsafe { (entry.actions.call)(self.raw, context) }
+    }
+
+    /// Ends the claim without queuing the entry.
+    ///
+    /// If somebody queued it meanwhile it stays queued, else it is idle and no more looked at.
+    #[inline]
+    pub fn stop(self, queue: &mut Tree<F>) {
+        let entry = self.finish(queue);
+        entry.set_state(entry.own_state() & !State::RUNNING);
+    }
+
+    /// Ends the claim and queues the entry under `key`, unless somebody queued it meanwhile: the other start wins
+    /// (spec OBJ-13).
+    ///
+    /// `update` is given the head if the entry is queued here. Returns whether the entry is the first of the queue now,
+    /// or `None` if somebody else had queued it.
+    #[inline]
+    pub fn restart(
+        self,
+        queue: &mut Tree<F>,
+        key: F::Key,
+        update: impl FnOnce(&mut F::Head),
+    ) -> Option<bool> {
+        let entry = self.finish(queue);
+        let first = if entry.own_state() & State::QUEUED == 0 {
+            // SAFETY: the queue is held mutably, and `finish` checked that it owns the entry.
+            update(unsafe { entry.head_mut() });
+            Some(queue.link(entry, key))
+        } else {
+            None
+        };
+        // After queuing, so that the entry is active all the time.
+        entry.set_state(entry.own_state() & !State::RUNNING);
+        first
+    }
+
+    /// Checks that `queue` is the one that ran the entry, and turns the claim into a reference that lasts until the
+    /// caller's last write to the state.
+    fn finish<'q>(self, queue: &Tree<F>) -> EntryRef<'q, F> {
+        let entry = EntryRef {
+            raw: self.raw,
+            entry: PhantomData,
+        };
+        if !entry.belongs_to(queue.id()) {
+            crate::abort("a running timer was finished on a queue that does not own it");
+        }
+        core::mem::forget(self);
+        entry
+    }
+}
+
+impl<F: Family> Drop for Running<F> {
+    fn drop(&mut self) {
+        crate::abort("a running timer was lost before its callback was finished");
+    }
+}
+
+impl<F: Family> fmt::Debug for Running<F> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_tuple("Running")
+            .field(&self.entry())
+            .finish()
+    }
+}
+
+/// An entry on its way from one queue to another.
+///
+/// Nobody can open the entry while it travels: who looks for its owner finds [`Owner::Transit`] and looks again (spec
+/// LOC-3). Losing the token would lose the timer, so dropping it ends the process: let it
+/// [be admitted](crate::tree::Tree::admit).
+#[must_use = "an entry in transit must arrive"]
+pub struct Transit<'a, F: Family> {
+    entry: EntryRef<'a, F>,
+}
+
+impl<'a, F: Family> Transit<'a, F> {
+    pub(crate) fn depart(entry: EntryRef<'a, F>) -> Self {
+        entry.owner.set(id::TRANSIT);
+        Self { entry }
+    }
+
+    pub(crate) fn arrive(self, id: QueueId) -> EntryRef<'a, F> {
+        let entry = self.entry;
+        core::mem::forget(self);
+        entry.hand_over(id);
+        entry
+    }
+}
+
+impl<F: Family> Drop for Transit<'_, F> {
+    fn drop(&mut self) {
+        crate::abort("a timer was lost between two queues");
+    }
+}
+
+impl<F: Family> fmt::Debug for Transit<'_, F> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Transit").field(&self.entry).finish()
+    }
+}

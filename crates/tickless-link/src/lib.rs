@@ -1,0 +1,78 @@
+//! Intrusive queues, the locks around them and the atomics below them.
+//!
+//! A timer subsystem is a set of queues that hold nodes living inside *other people's* structures: a future on
+//! somebody's stack, a field of a connection, a static of a kernel. No container of the standard library can do
+//! that, so pointers and `unsafe` are needed somewhere. This crate is that somewhere: everything above it
+//! (`tickless-core` and what is built on it) contains no pointer `unsafe` at all, and everything here is small
+//! enough to be checked by Miri and by loom.
+//!
+//! # What is in it
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`id`] | identities of queues, and the [`Key`](id::Key) that opens what a queue owns |
+//! | [`entry`] | [`Entry`](entry::Entry): the pinned node, its life cycle and its callbacks |
+//! | [`tree`] | [`Tree`](tree::Tree): a red-black tree with neighbour links and a cached first entry |
+//! | [`lock`] | [`Lock`](lock::Lock) over any [`RawLock`](lock::RawLock), and a spin lock for hosts without threads |
+//! | [`bias`] | [`BiasedLock`](bias::BiasedLock): nearly free for its owner, possible for strangers |
+//! | [`seqlock`] | [`SeqCell`](seqlock::SeqCell): a record that readers copy without ever blocking the writer |
+//! | [`sync`] | the atomics that all crates use, replaced by loom's in models |
+//!
+//! # How safe code can use intrusive nodes
+//!
+//! Two invariants carry the whole crate. They are stated here once and cited by name at every `unsafe` block.
+//!
+//! **Owner Key Invariant.** Each queue has an identity that no other queue in the process has or will have, kept in
+//! a [`Key`](id::Key) that cannot be copied. Each entry names at most one queue in its *owner word*. What an entry
+//! keeps in cells (its links, its key, its head, its guarded data) is touched only through a mutable borrow of the
+//! queue that the owner word names, or through an exclusive borrow of the whole entry. The owner word itself is
+//! changed only by whoever holds that queue mutably (to send the entry away), by the holder of the one transit token
+//! (to let it arrive), or by a compare-exchange from *unbound* (to bind it for the first time).
+//!
+//! **Live Link Invariant.** An entry whose state is not *idle* is pinned and alive: it was handed in as a
+//! [`Pin`](core::pin::Pin), and its destructor aborts the process unless the state is idle. An entry that is
+//! *queued* is linked in exactly the queue that its owner word names (or travels between two queues in the hands of a
+//! transit token), and every link stored in a queue or in a queued entry points to an entry queued in the same queue.
+//! An entry that is *running* is claimed by exactly one [`Running`](entry::Running) token. The store that makes the
+//! state idle is the last access the library makes to the entry.
+//!
+//! # Limits
+//!
+//! The crate needs 64-bit atomics and pointers of 32 or 64 bits.
+#![no_std]
+#![deny(rustdoc::broken_intra_doc_links)]
+
+#[cfg(any(test, loom))]
+extern crate std;
+
+pub mod bias;
+pub mod entry;
+pub mod id;
+pub mod lock;
+pub mod mutants;
+pub mod seqlock;
+pub mod sync;
+pub mod tree;
+
+#[cfg(not(target_has_atomic = "64"))]
+compile_error!("tickless needs a target with 64-bit atomics");
+#[cfg(not(any(target_pointer_width = "32", target_pointer_width = "64")))]
+compile_error!("tickless is tried on targets with 32-bit and 64-bit pointers only");
+
+/// Ends the process with `message`.
+///
+/// For the few states that no caller can repair, where going on would leave a dangling pointer behind. A second panic
+/// while the first one unwinds aborts everywhere: with `panic = "unwind"`, with `panic = "abort"`, and in a kernel
+/// through its panic handler.
+#[cold]
+#[inline(never)]
+pub fn abort(message: &'static str) -> ! {
+    struct Bomb(&'static str);
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("{}", self.0);
+        }
+    }
+    let _bomb = Bomb(message);
+    panic!("{message}");
+}

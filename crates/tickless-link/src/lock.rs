@@ -1,0 +1,181 @@
+//! A lock around data, over whatever primitive the host has.
+//!
+//! The core knows one lock for each base and nothing about how a host implements it: a biased lock in user space
+//! ([`bias`](crate::bias)), a spin lock with interrupts masked on bare metal, an order-checking one in the simulator.
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::ops::{Deref, DerefMut};
+
+use crate::const_unless_loom;
+use crate::sync::cell::UnsafeCell;
+use crate::sync::{AtomicBool, Ordering, spin_loop};
+
+/// A mutual-exclusion primitive.
+///
+/// # Safety
+///
+/// Between a return from [`acquire`](RawLock::acquire) and the matching [`release`](RawLock::release), no other
+/// `acquire` on the same lock may return, whatever tokens are passed. What happened before a release happens before
+/// what follows the next acquire.
+pub unsafe trait RawLock {
+    /// What tells the lock who acquires it, for locks that treat their owner in a special way.
+    type Token: Copy;
+    /// What a release has to know of its acquire, for example whether interrupts were enabled.
+    type Held;
+
+    /// Waits until the lock is free and takes it.
+    ///
+    /// `token` is `None` for everybody but the owner. It MUST NOT be called by a thread that holds the lock.
+    fn acquire(&self, token: Option<Self::Token>) -> Self::Held;
+
+    /// Gives the lock back.
+    fn release(&self, held: &Self::Held);
+}
+
+/// Data behind a [`RawLock`].
+pub struct Lock<R: RawLock, T> {
+    raw: R,
+    data: UnsafeCell<T>,
+}
+
+// SAFETY: a shared lock gives its data to one thread at a time (contract of `RawLock`), so it must be `Send`; the
+// primitive itself is shared, so it must be `Sync`.
+unsafe impl<R: RawLock + Sync, T: Send> Sync for Lock<R, T> {}
+// SAFETY: moving the lock moves the primitive and the data.
+unsafe impl<R: RawLock + Send, T: Send> Send for Lock<R, T> {}
+
+impl<R: RawLock, T> Lock<R, T> {
+    const_unless_loom! {
+        /// Puts `data` behind `raw`.
+        pub const fn new(raw: R, data: T) -> Self {
+            Self { raw, data: UnsafeCell::new(data) }
+        }
+    }
+
+    /// The primitive, for what it can do besides locking.
+    #[inline]
+    pub const fn raw(&self) -> &R {
+        &self.raw
+    }
+
+    /// Waits for the lock and opens the data.
+    #[inline]
+    pub fn lock(&self, token: Option<R::Token>) -> Guard<'_, R, T> {
+        let held = self.raw.acquire(token);
+        Guard {
+            held,
+            #[cfg(loom)]
+            data: Some(self.data.get_mut()),
+            lock: self,
+            stays: PhantomData,
+        }
+    }
+}
+
+impl<R: RawLock + fmt::Debug, T> fmt::Debug for Lock<R, T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Lock")
+            .field("raw", &self.raw)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The right to use the data of a [`Lock`], until it is dropped.
+pub struct Guard<'a, R: RawLock, T> {
+    lock: &'a Lock<R, T>,
+    held: R::Held,
+    /// Lets loom see for how long the data are used.
+    #[cfg(loom)]
+    data: Option<loom::cell::MutPtr<T>>,
+    /// A lock may know its owner by thread, so the guard stays on the thread.
+    stays: PhantomData<*mut ()>,
+}
+
+impl<R: RawLock, T> Deref for Guard<'_, R, T> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        #[cfg(not(loom))]
+        let data = self.lock.data.get();
+        #[cfg(loom)]
+        let data = self.data.as_ref().expect("until drop").with(|data| data);
+        // SAFETY: the guard exists, so the lock is held and nobody else has the data (contract of `RawLock`).
+        unsafe { &*data }
+    }
+}
+
+impl<R: RawLock, T> DerefMut for Guard<'_, R, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        #[cfg(not(loom))]
+        let data = self.lock.data.get();
+        #[cfg(loom)]
+        let data = self.data.as_ref().expect("until drop").with(|data| data);
+        // SAFETY: as in `deref`, and the guard is borrowed mutably.
+        unsafe { &mut *data }
+    }
+}
+
+impl<R: RawLock, T> Drop for Guard<'_, R, T> {
+    #[inline]
+    fn drop(&mut self) {
+        // Loom must see the access end before the lock is free.
+        #[cfg(loom)]
+        drop(self.data.take());
+        self.lock.raw.release(&self.held);
+    }
+}
+
+impl<R: RawLock, T: fmt::Debug> fmt::Debug for Guard<'_, R, T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(formatter)
+    }
+}
+
+/// The plainest lock there is: one flag, spun on.
+///
+/// For bare metal and for tests. It does not mask interrupts.
+#[derive(Debug)]
+pub struct SpinLock {
+    taken: AtomicBool,
+}
+
+impl SpinLock {
+    const_unless_loom! {
+        /// Makes a free lock.
+        pub const fn new() -> Self {
+            Self { taken: AtomicBool::new(false) }
+        }
+    }
+}
+
+impl Default for SpinLock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+// SAFETY: one exchange from free to taken succeeds between two releases; Acquire and Release order the sections.
+unsafe impl RawLock for SpinLock {
+    type Token = ();
+    type Held = ();
+
+    #[inline]
+    fn acquire(&self, _token: Option<()>) {
+        // Acquire: pairs with the Release in `release`.
+        while self.taken.swap(true, Ordering::Acquire) {
+            // Relaxed: only to wait on a shared cache line; the swap decides.
+            while self.taken.load(Ordering::Relaxed) {
+                spin_loop();
+            }
+        }
+    }
+
+    #[inline]
+    fn release(&self, (): &()) {
+        // Release: pairs with the Acquire in `acquire`.
+        self.taken.store(false, Ordering::Release);
+    }
+}

@@ -1,0 +1,121 @@
+//! Switches that break one rule on purpose, to prove that the suite notices.
+//!
+//! A test that has never failed proves nothing. Each name in [`NAMES`] marks one place in the sources where
+//! [`mutant!`](crate::mutant) stands in a condition. In ordinary builds the macro is the constant `false` and vanishes. Under
+//! `--cfg tickless_mutants` one of them can be armed at run time, and `cargo xtask mutants` runs the suite once for
+//! each and demands that it fails.
+
+/// Every rule that can be broken, in the order in which `cargo xtask mutants` tries them.
+///
+/// The list is that of spec 12.3, with the deviations that `docs/decisions` explains.
+pub const NAMES: &[&str] = &[
+    // Flush points of the deferred rearm (spec 4.5), each removed in turn.
+    "flush-s1-user-exit",
+    "flush-s3-kernel-exit",
+    "flush-s4-soft-work",
+    "flush-s5-switched",
+    "flush-s5-same-task",
+    "flush-s6-nested-interrupt",
+    "flush-s7-slice-extension",
+    "flush-s8-masked-return",
+    "flush-s9-offline",
+    "flush-s10-turn-end",
+    // Deferred rearm.
+    "stale-not-set-by-start",
+    "stale-not-set-by-cancel",
+    "stale-not-set-by-clock-set",
+    "stale-cleared-too-early",
+    "armed-kept-in-handler",
+    "deferred-survives-offline",
+    "hang-survives-offline",
+    // Moving between bases.
+    "queued-dropped-in-transit",
+    "suitability-with-old-deadline",
+    "owner-not-rechecked",
+    // Evaluation and programming.
+    "soft-next-not-refreshed",
+    "first-not-reevaluated-when-later",
+    "skip-equal-on-clock-set",
+    "in-place-compares-soft-expiry",
+    "lazy-compares-other-clock",
+    "saturation-missing",
+    // Devices.
+    "forced-kept-at-interrupt",
+    "forced-kept-at-normal-programming",
+    "forced-kept-at-state-change",
+    "forced-kept-by-broadcast",
+    "coupled-range-zero",
+    "equality-comparator-late-test",
+];
+
+/// Where the name stands in [`NAMES`]; fails the build when it does not.
+#[doc(hidden)]
+#[must_use]
+pub const fn index_of(name: &str) -> usize {
+    let mut index = 0;
+    while index < NAMES.len() {
+        if same(NAMES[index].as_bytes(), name.as_bytes()) {
+            return index;
+        }
+        index += 1;
+    }
+    panic!("mutant! names a switch that mutants::NAMES does not list");
+}
+
+const fn same(left: &[u8], right: &[u8]) -> bool {
+    if left.len() != right.len() {
+        return false;
+    }
+    let mut index = 0;
+    while index < left.len() {
+        if left[index] != right[index] {
+            return false;
+        }
+        index += 1;
+    }
+    true
+}
+
+#[cfg(tickless_mutants)]
+static ARMED: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(usize::MAX);
+
+/// Arms the switch called `name`, and disarms the one armed before.
+///
+/// # Errors
+///
+/// The name, when [`NAMES`] does not list it.
+#[cfg(tickless_mutants)]
+pub fn arm(name: &str) -> Result<(), &str> {
+    let Some(index) = NAMES.iter().position(|known| *known == name) else {
+        return Err(name);
+    };
+    // Relaxed: set before the code under test starts, and nothing else depends on it.
+    ARMED.store(index, core::sync::atomic::Ordering::Relaxed);
+    Ok(())
+}
+
+/// Whether the switch at `index` is armed.
+#[cfg(tickless_mutants)]
+#[doc(hidden)]
+#[must_use]
+pub fn armed(index: usize) -> bool {
+    // Relaxed: see `arm`.
+    ARMED.load(core::sync::atomic::Ordering::Relaxed) == index
+}
+
+/// Whether the switch at `index` is armed: never, in this build.
+#[cfg(not(tickless_mutants))]
+#[doc(hidden)]
+#[must_use]
+#[inline(always)]
+pub const fn armed(_index: usize) -> bool {
+    false
+}
+
+/// `true` while the named rule is to be broken; the constant `false` outside `--cfg tickless_mutants`.
+#[macro_export]
+macro_rules! mutant {
+    ($name:literal) => {
+        $crate::mutants::armed(const { $crate::mutants::index_of($name) })
+    };
+}

@@ -1,0 +1,93 @@
+//! A record that readers copy without ever blocking the writer.
+//!
+//! The current time is a small record that one writer changes a few times a second and everybody reads all the time,
+//! from interrupt handlers too. So readers take no lock: they copy the record between two looks at a sequence number,
+//! and again if a writer was there meanwhile (spec TIM-17). The copy goes word by word through atomics, which makes the
+//! race with the writer defined behaviour.
+//!
+//! # Ground rules
+//!
+//! - Writers are serialised by whoever owns the cell: [`SeqCell::publish`] needs the [`Writer`], of which there is one.
+//! - A reader MUST NOT run on top of the writer, as an interrupt handler of the same CPU would: it would wait for ever.
+//!   The writer masks what could read.
+//!
+//! # Cost
+//!
+//! Reading: one load a word and two of the sequence. Publishing: one store a word, two of the sequence.
+
+use crate::sync::{AtomicU64, Ordering, fence, spin_loop};
+
+#[cfg(all(test, loom))]
+mod model;
+
+/// `N` words that are read together.
+#[derive(Debug)]
+pub struct SeqCell<const N: usize> {
+    /// Odd while a writer is inside.
+    sequence: AtomicU64,
+    words: [AtomicU64; N],
+}
+
+/// The right to publish in one [`SeqCell`].
+#[derive(Debug)]
+pub struct Writer(());
+
+impl<const N: usize> SeqCell<N> {
+    /// Makes a cell that holds `words`, and the right to change it.
+    #[must_use]
+    pub fn new(words: [u64; N]) -> (Self, Writer) {
+        let cell = Self {
+            sequence: AtomicU64::new(0),
+            words: words.map(AtomicU64::new),
+        };
+        (cell, Writer(()))
+    }
+
+    /// Copies the record; waits while a writer is inside.
+    #[inline]
+    #[must_use]
+    pub fn read(&self) -> [u64; N] {
+        loop {
+            // Acquire: pairs with the Release that ends `publish`, so that the words of that publication are seen.
+            let before = self.sequence.load(Ordering::Acquire);
+            if before.is_multiple_of(2) {
+                // Relaxed: torn copies are found out below.
+                let words = core::array::from_fn(|word| self.words[word].load(Ordering::Relaxed));
+                // The fence keeps the loads above before the load below; it pairs with the fence in `publish`: whoever
+                // read a word of a later publication sees that its sequence has begun.
+                fence(Ordering::Acquire);
+                if self.sequence.load(Ordering::Relaxed) == before {
+                    return words;
+                }
+            }
+            spin_loop();
+        }
+    }
+
+    /// Replaces the record.
+    pub fn publish(&self, _writer: &mut Writer, words: [u64; N]) {
+        // Relaxed: there is one writer.
+        let before = self.sequence.load(Ordering::Relaxed);
+        self.sequence.store(before + 1, Ordering::Relaxed);
+        // Keeps the odd number before the words; pairs with the fence in `read`.
+        fence(Ordering::Release);
+        for (target, word) in self.words.iter().zip(words) {
+            target.store(word, Ordering::Relaxed);
+        }
+        // Release: pairs with the Acquire in `read`.
+        self.sequence.store(before + 2, Ordering::Release);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_publication_is_read_back_whole() {
+        let (cell, mut writer) = SeqCell::new([1, 2, 3]);
+        assert_eq!(cell.read(), [1, 2, 3]);
+        cell.publish(&mut writer, [4, 5, 6]);
+        assert_eq!(cell.read(), [4, 5, 6]);
+    }
+}

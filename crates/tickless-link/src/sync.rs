@@ -1,0 +1,97 @@
+//! The atomics facade: `core`'s in a build, loom's in a model.
+//!
+//! Every crate of Tickless takes its atomics, fences and shared cells from here, so that one `--cfg loom` turns the
+//! code under test, and not a copy of it, into a model.
+
+#[cfg(not(loom))]
+pub use core::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+};
+#[cfg(loom)]
+pub use loom::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+};
+
+/// Tells the processor that the caller polls; in a model, lets another thread run.
+#[inline]
+pub fn spin_loop() {
+    #[cfg(not(loom))]
+    core::hint::spin_loop();
+    #[cfg(loom)]
+    loom::thread::yield_now();
+}
+
+/// Keeps the compiler from moving memory accesses across it, and costs nothing at run time.
+///
+/// It is the cheap half of an asymmetric pair: the other half is a barrier that one thread executes *on behalf of all
+/// others* (`membarrier` on Linux). Loom knows no such barrier, so in a model both halves are `SeqCst` fences, which is
+/// exactly the guarantee that the pair gives.
+#[inline]
+pub fn light_barrier() {
+    #[cfg(not(loom))]
+    core::sync::atomic::compiler_fence(Ordering::SeqCst);
+    #[cfg(loom)]
+    fence(Ordering::SeqCst);
+}
+
+/// A value on cache lines of its own.
+///
+/// 128 bytes, not 64: processors that fetch lines in pairs make two neighbours share one.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct CachePadded<T>(pub T);
+
+impl<T> core::ops::Deref for CachePadded<T> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+/// Interior mutability whose accesses loom can check for races.
+pub mod cell {
+    /// An `UnsafeCell` that hands out raw pointers to a closure, as loom's does.
+    #[cfg(not(loom))]
+    #[derive(Debug)]
+    #[repr(transparent)]
+    pub struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
+
+    #[cfg(not(loom))]
+    impl<T> UnsafeCell<T> {
+        /// Wraps `value`.
+        #[inline]
+        pub const fn new(value: T) -> Self {
+            Self(core::cell::UnsafeCell::new(value))
+        }
+
+        /// Gives out a pointer, whose use is up to the caller.
+        #[inline]
+        pub const fn get(&self) -> *mut T {
+            self.0.get()
+        }
+
+        /// The value, through an exclusive borrow.
+        #[inline]
+        pub fn get_mut(&mut self) -> &mut T {
+            self.0.get_mut()
+        }
+    }
+
+    #[cfg(loom)]
+    pub use loom::cell::UnsafeCell;
+}
+
+/// Declares a function that is `const` except in models, where atomics cannot be made at compile time.
+#[macro_export]
+macro_rules! const_unless_loom {
+    ($(#[$meta:meta])* $vis:vis const fn $($rest:tt)*) => {
+        #[cfg(not(loom))]
+        $(#[$meta])*
+        $vis const fn $($rest)*
+
+        #[cfg(loom)]
+        $(#[$meta])*
+        $vis fn $($rest)*
+    };
+}

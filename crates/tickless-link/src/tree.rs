@@ -1,0 +1,556 @@
+//! A red-black tree of pinned entries, with neighbour links and a cached first entry.
+//!
+//! A timer queue is asked three things far more often than to search: what is first, is this entry first, and would
+//! this entry keep its place under another deadline? So besides the usual links every entry knows its neighbours in
+//! key order (spec Q-1). "Am I first?" is one null test, the place check reads two keys, and removal needs no walk to
+//! the successor.
+//!
+//! The neighbours form a line, not a ring, and there is no sentinel: `previous` is `None` exactly for the first entry
+//! and `next` exactly for the last.
+//!
+//! # Order
+//!
+//! By key; among equal keys, later insertion goes behind (spec Q-2). [`Slot::move_in_place`] keeps an entry where it is
+//! even when that puts it before an equal neighbour that was queued earlier (spec Q-11): the order is a function of the
+//! sequence of operations, nothing else.
+//!
+//! # Cost
+//!
+//! Insertion descends the tree, O(log n). Removal and rebalancing are amortised O(1) besides what the cache misses
+//! cost. First, neighbours and moving in place are O(1). Nothing allocates, nothing recurses.
+//!
+//! # Safety
+//!
+//! All links are followed by one private function, [`Tree::follow`], under the Live Link Invariant of the crate; the
+//! rest of the module is safe code on cells. The structural rules that the tests and [`Tree::assert_valid`] check:
+//!
+//! - (a) the in-order walk of the tree is the walk along `next` from the first entry;
+//! - (b) keys never decrease along `next`;
+//! - (c) `x.next.previous` is `x`;
+//! - (d) there is no first entry exactly when the tree is empty;
+//! - (e) an entry that was removed has no links;
+//! - (f) a red entry has no red child, and every path from the root to a leaf has equally many black entries.
+
+use core::fmt;
+
+use crate::entry::{EntryRef, Family, Fired, Link, State, Transit};
+use crate::id::{Key, QueueId};
+
+mod balance;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+/// Which child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Left = 0,
+    Right = 1,
+}
+
+impl Side {
+    #[inline]
+    const fn opposite(self) -> Self {
+        match self {
+            Self::Left => Self::Right,
+            Self::Right => Self::Left,
+        }
+    }
+}
+
+/// The queue.
+///
+/// Dropping it takes out what is still queued, so that those entries can be dropped later.
+pub struct Tree<F: Family> {
+    key: Key,
+    root: core::cell::Cell<Link<F>>,
+    first: Link<F>,
+    len: usize,
+}
+
+// SAFETY: the tree owns no entry; it names entries that are `Sync` (`Entry::erase` asks for a `Send` member, which makes
+// the entry `Send` and `Sync`), and whose cells go with the tree (Owner Key Invariant).
+unsafe impl<F: Family> Send for Tree<F> {}
+
+impl<F: Family> Tree<F> {
+    /// Makes an empty queue with the identity of `key`.
+    #[must_use]
+    pub const fn new(key: Key) -> Self {
+        Self {
+            key,
+            root: core::cell::Cell::new(None),
+            first: None,
+            len: 0,
+        }
+    }
+
+    /// The identity that entries of this queue name as their owner.
+    #[inline]
+    #[must_use]
+    pub const fn id(&self) -> QueueId {
+        self.key.id()
+    }
+
+    /// The number of queued entries.
+    #[inline]
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether nothing is queued.
+    #[inline]
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    /// The entry with the smallest key.
+    #[inline]
+    #[must_use]
+    pub fn first(&self) -> Option<EntryRef<'_, F>> {
+        self.follow(self.first)
+    }
+
+    /// The smallest key.
+    #[inline]
+    #[must_use]
+    pub fn first_key(&self) -> Option<F::Key> {
+        self.first().map(|first| first.key.get())
+    }
+
+    /// The key behind the smallest one, and the entry that has it.
+    #[inline]
+    #[must_use]
+    pub fn second(&self) -> Option<(EntryRef<'_, F>, F::Key)> {
+        let second = self.follow(self.first()?.next.get())?;
+        Some((second, second.key.get()))
+    }
+
+    /// Opens an entry that belongs to this queue, queued or not; `None` when it belongs elsewhere.
+    #[inline]
+    pub fn open<'t, 'e>(&'t mut self, entry: EntryRef<'e, F>) -> Option<Slot<'t, 'e, F>> {
+        entry
+            .belongs_to(self.id())
+            .then_some(Slot { tree: self, entry })
+    }
+
+    /// Opens the first entry.
+    #[inline]
+    pub fn open_first(&mut self) -> Option<Slot<'_, '_, F>> {
+        // SAFETY: `first` is a link of this queue, which stays borrowed.
+        let entry = unsafe { EntryRef::follow(self.first) }?;
+        Some(Slot { tree: self, entry })
+    }
+
+    /// Makes this queue the owner of an entry that never had one; `false` when it has one.
+    #[inline]
+    pub fn bind(&mut self, entry: EntryRef<'_, F>) -> bool {
+        entry.bind(self.id())
+    }
+
+    /// Receives an entry that left another queue, and queues it under `key`.
+    ///
+    /// `update` is given the head first. Returns whether the entry is the first of this queue now.
+    #[inline]
+    pub fn admit(
+        &mut self,
+        transit: Transit<'_, F>,
+        key: F::Key,
+        update: impl FnOnce(&mut F::Head),
+    ) -> bool {
+        let entry = transit.arrive(self.id());
+        // SAFETY: Owner Key Invariant: the entry names this queue, which is borrowed mutably.
+        update(unsafe { entry.head_mut() });
+        self.link(entry, key)
+    }
+
+    /// Shows every queued entry with its key and head, in order, from the `skip`-th on, while `visit` answers `true`.
+    pub fn for_each(
+        &self,
+        skip: usize,
+        mut visit: impl FnMut(EntryRef<'_, F>, F::Key, &F::Head) -> bool,
+    ) {
+        let mut current = self.first();
+        let mut position = 0;
+        while let Some(entry) = current {
+            if position >= skip {
+                // SAFETY: Owner Key Invariant: the entry is queued here, and nobody can hold the queue mutably while this
+                // borrow lasts.
+                let head = unsafe { entry.head() };
+                if !visit(entry, entry.key.get(), head) {
+                    return;
+                }
+            }
+            position += 1;
+            current = self.follow(entry.next.get());
+        }
+    }
+
+    /// Checks all structural rules of the module documentation, in O(n).
+    ///
+    /// # Panics
+    ///
+    /// When a rule is broken, which is a bug in this crate.
+    pub fn assert_valid(&self) {
+        let mut count = 0;
+        let mut previous: Option<EntryRef<'_, F>> = None;
+        let mut current = self.first();
+        while let Some(entry) = current {
+            assert!(
+                entry.belongs_to(self.id()),
+                "a queued entry names this queue"
+            );
+            assert!(entry.state().is_queued(), "a linked entry is marked queued");
+            assert!(
+                self.follow(entry.previous.get()) == previous,
+                "(c) neighbours agree"
+            );
+            if let Some(previous) = previous {
+                assert!(
+                    previous.key.get() <= entry.key.get(),
+                    "(b) keys never decrease"
+                );
+            }
+            assert!(
+                self.in_order_successor(entry) == self.follow(entry.next.get()),
+                "(a) the line of neighbours is the order of the tree"
+            );
+            previous = Some(entry);
+            current = self.follow(entry.next.get());
+            count += 1;
+        }
+        assert_eq!(count, self.len, "the length counts the entries");
+        let root = self.follow(self.root.get());
+        assert_eq!(
+            root.is_none(),
+            self.is_empty(),
+            "(d) no root exactly when empty"
+        );
+        if let Some(root) = root {
+            assert!(root.parent.get().is_none(), "the root has no parent");
+            assert!(!root.red.get(), "(f) the root is black");
+            assert!(
+                self.leftmost(root) == self.first().expect("not empty"),
+                "(d) first is leftmost"
+            );
+        }
+        self.assert_balanced();
+    }
+
+    /// (f) of the structural rules, without recursion: each entry whose subtree ends here is walked up to the root.
+    fn assert_balanced(&self) {
+        let mut black_height = None;
+        self.for_each(0, |entry, _, _| {
+            let children = entry
+                .children
+                .each_ref()
+                .map(|child| self.follow(child.get()));
+            for child in children.into_iter().flatten() {
+                assert!(
+                    self.follow(child.parent.get()) == Some(entry),
+                    "a child knows its parent"
+                );
+                assert!(
+                    !(entry.red.get() && child.red.get()),
+                    "(f) no red child of a red entry"
+                );
+            }
+            if children.iter().any(Option::is_none) {
+                let mut height = 0;
+                let mut ancestor = Some(entry);
+                while let Some(entry) = ancestor {
+                    height += usize::from(!entry.red.get());
+                    ancestor = self.follow(entry.parent.get());
+                }
+                assert_eq!(
+                    *black_height.get_or_insert(height),
+                    height,
+                    "(f) black heights agree"
+                );
+            }
+            true
+        });
+    }
+
+    /// The successor by the shape of the tree, for checking the neighbour links.
+    fn in_order_successor<'t>(&'t self, entry: EntryRef<'t, F>) -> Option<EntryRef<'t, F>> {
+        if let Some(right) = self.child(entry, Side::Right) {
+            return Some(self.leftmost(right));
+        }
+        let mut below = entry;
+        while let Some(parent) = self.follow(below.parent.get()) {
+            if self.child(parent, Side::Left) == Some(below) {
+                return Some(parent);
+            }
+            below = parent;
+        }
+        None
+    }
+
+    fn leftmost<'t>(&'t self, mut entry: EntryRef<'t, F>) -> EntryRef<'t, F> {
+        while let Some(left) = self.child(entry, Side::Left) {
+            entry = left;
+        }
+        entry
+    }
+
+    /// The one place where links become references.
+    #[inline]
+    fn follow(&self, link: Link<F>) -> Option<EntryRef<'_, F>> {
+        // SAFETY: Live Link Invariant: every link of this module stems from this queue or an entry queued in it.
+        unsafe { EntryRef::follow(link) }
+    }
+
+    #[inline]
+    fn child<'t>(&'t self, entry: EntryRef<'_, F>, side: Side) -> Option<EntryRef<'t, F>> {
+        self.follow(entry.children[side as usize].get())
+    }
+
+    /// Links an entry that belongs here and is not linked, and marks it queued (it may be marked already, after a
+    /// journey or during a change of position); returns whether it is the first now.
+    pub(crate) fn link(&mut self, entry: EntryRef<'_, F>, key: F::Key) -> bool {
+        debug_assert!(entry.belongs_to(self.id()));
+        debug_assert!(self.first != entry.link() && entry.parent.get().is_none());
+        entry.key.set(key);
+        let mut parent: Option<(EntryRef<'_, F>, Side)> = None;
+        let mut below = self.follow(self.root.get());
+        while let Some(at) = below {
+            // Strictly less: equal keys go right, so that they keep the order of insertion (spec Q-2).
+            let side = if key < at.key.get() {
+                Side::Left
+            } else {
+                Side::Right
+            };
+            parent = Some((at, side));
+            below = self.child(at, side);
+        }
+        // The place decides the neighbours: rotations never change the order.
+        let (previous, next) = match parent {
+            None => (None, None),
+            Some((parent, Side::Left)) => (parent.previous.get(), parent.link()),
+            Some((parent, Side::Right)) => (parent.link(), parent.next.get()),
+        };
+        entry.previous.set(previous);
+        entry.next.set(next);
+        if let Some(previous) = self.follow(previous) {
+            previous.next.set(entry.link());
+        }
+        if let Some(next) = self.follow(next) {
+            next.previous.set(entry.link());
+        }
+        entry.red.set(true);
+        match parent {
+            None => self.root.set(entry.link()),
+            Some((parent, side)) => {
+                entry.parent.set(parent.link());
+                parent.children[side as usize].set(entry.link());
+            }
+        }
+        self.rebalance_after_link(entry);
+        entry.mark_queued();
+        self.len += 1;
+        let is_first = previous.is_none();
+        if is_first {
+            self.first = entry.link();
+        }
+        is_first
+    }
+
+    /// Takes a queued entry out and clears its links, but leaves its state to the caller. Returns whether it was first.
+    fn unlink(&mut self, entry: EntryRef<'_, F>) -> bool {
+        debug_assert!(entry.belongs_to(self.id()));
+        debug_assert!(entry.state().is_queued());
+        let previous = entry.previous.get();
+        let next = entry.next.get();
+        self.erase(entry);
+        match self.follow(previous) {
+            Some(previous) => previous.next.set(next),
+            None => self.first = next,
+        }
+        if let Some(next) = self.follow(next) {
+            next.previous.set(previous);
+        }
+        entry.parent.set(None);
+        entry.children[Side::Left as usize].set(None);
+        entry.children[Side::Right as usize].set(None);
+        entry.previous.set(None);
+        entry.next.set(None);
+        self.len -= 1;
+        previous.is_none()
+    }
+}
+
+impl<F: Family> Drop for Tree<F> {
+    fn drop(&mut self) {
+        while let Some(mut slot) = self.open_first() {
+            slot.remove();
+        }
+    }
+}
+
+impl<F: Family> fmt::Debug for Tree<F> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Tree")
+            .field("id", &self.id())
+            .field("len", &self.len)
+            .field("first_key", &self.first_key())
+            .finish()
+    }
+}
+
+/// An entry that belongs to a queue, together with that queue.
+///
+/// To have one is to have checked, once, that the entry belongs here; everything it offers is then possible.
+pub struct Slot<'t, 'e, F: Family> {
+    tree: &'t mut Tree<F>,
+    entry: EntryRef<'e, F>,
+}
+
+impl<'t, 'e, F: Family> Slot<'t, 'e, F> {
+    /// The entry.
+    #[inline]
+    #[must_use]
+    pub const fn entry(&self) -> EntryRef<'e, F> {
+        self.entry
+    }
+
+    /// The life cycle of the entry.
+    #[inline]
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.entry.state()
+    }
+
+    /// The key under which the entry is or was last queued.
+    #[inline]
+    #[must_use]
+    pub fn key(&self) -> F::Key {
+        self.entry.key.get()
+    }
+
+    /// What the queue's owner keeps for the entry.
+    #[inline]
+    pub fn head(&mut self) -> &mut F::Head {
+        // SAFETY: Owner Key Invariant: `open` checked the owner, and the queue is borrowed mutably for as long.
+        unsafe { self.entry.head_mut() }
+    }
+
+    /// Whether the entry is queued and first.
+    #[inline]
+    #[must_use]
+    pub fn is_first(&self) -> bool {
+        self.tree.first == self.entry.link()
+    }
+
+    /// Queues the entry under `key`; returns whether it is the first of the queue now.
+    ///
+    /// # Panics
+    ///
+    /// When the entry is queued already.
+    #[inline]
+    pub fn insert(&mut self, key: F::Key) -> bool {
+        assert!(!self.state().is_queued(), "an entry is queued once");
+        self.tree.link(self.entry, key)
+    }
+
+    /// Takes the entry out, if it is queued; returns whether it was the first, or `None` if it was not queued.
+    ///
+    /// Unless its callback is running, the entry is idle afterwards.
+    #[inline]
+    pub fn remove(&mut self) -> Option<bool> {
+        if !self.state().is_queued() {
+            return None;
+        }
+        let was_first = self.tree.unlink(self.entry);
+        self.entry.mark_unqueued();
+        Some(was_first)
+    }
+
+    /// Gives a queued entry another key if it keeps its place under it (spec 3.3); answers whether it did.
+    ///
+    /// Reads the keys of both neighbours and writes one, nothing else.
+    #[inline]
+    pub fn move_in_place(&mut self, key: F::Key) -> bool {
+        if !self.state().is_queued() {
+            return false;
+        }
+        let tree = &*self.tree;
+        if tree
+            .follow(self.entry.next.get())
+            .is_some_and(|next| key > next.key.get())
+        {
+            return false;
+        }
+        if tree
+            .follow(self.entry.previous.get())
+            .is_some_and(|previous| key < previous.key.get())
+        {
+            return false;
+        }
+        self.entry.key.set(key);
+        true
+    }
+
+    /// Gives a queued entry another key, wherever that leads; returns whether it is the first of the queue now.
+    ///
+    /// The entry stays queued for every observer.
+    ///
+    /// # Panics
+    ///
+    /// When the entry is not queued.
+    #[inline]
+    pub fn reposition(&mut self, key: F::Key) -> bool {
+        assert!(
+            self.state().is_queued(),
+            "only a queued entry has a position"
+        );
+        self.tree.unlink(self.entry);
+        self.tree.link(self.entry, key)
+    }
+
+    /// Takes the entry out of the queue's hands, towards another queue.
+    ///
+    /// A queued entry is unlinked but stays marked queued, so that nobody takes it for idle while it travels (spec
+    /// LOC-8). The journey ends with [`Tree::admit`].
+    ///
+    /// # Panics
+    ///
+    /// When the callback of the entry runs: it may not change queues then (spec OBJ-15).
+    pub fn depart(self) -> Transit<'e, F> {
+        assert!(
+            !self.state().is_running(),
+            "a running entry keeps its queue"
+        );
+        if self.state().is_queued() {
+            self.tree.unlink(self.entry);
+            if crate::mutant!("queued-dropped-in-transit") {
+                self.entry.mark_unqueued();
+            }
+        }
+        Transit::depart(self.entry)
+    }
+
+    /// Takes the entry, which must be queued, out of the queue and [expires](crate::entry::Member::expire) it.
+    ///
+    /// # Panics
+    ///
+    /// When the entry is not queued.
+    #[inline]
+    pub fn expire(self) -> Fired<F> {
+        assert!(self.state().is_queued(), "only a queued entry expires");
+        self.tree.unlink(self.entry);
+        // SAFETY: the queue is borrowed mutably and owns the entry, which was just unlinked.
+        unsafe { self.entry.expire() }
+    }
+}
+
+impl<F: Family> fmt::Debug for Slot<'_, '_, F> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Slot")
+            .field("entry", &self.entry)
+            .field("key", &self.key())
+            .finish()
+    }
+}
