@@ -24,7 +24,6 @@ pub const NAMES: &[&str] = &[
     "stale-not-set-by-start",
     "stale-not-set-by-cancel",
     "stale-not-set-by-clock-set",
-    "stale-cleared-too-early",
     "armed-kept-in-handler",
     "deferred-survives-offline",
     "hang-survives-offline",

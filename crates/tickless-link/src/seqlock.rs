@@ -47,6 +47,16 @@ impl<const N: usize> SeqCell<N> {
     #[inline]
     #[must_use]
     pub fn read(&self) -> [u64; N] {
+        self.read_first()
+    }
+
+    /// Copies the first `M` words of the record; waits while a writer is inside.
+    ///
+    /// A record with fewer words fails the build.
+    #[inline]
+    #[must_use]
+    pub fn read_first<const M: usize>(&self) -> [u64; M] {
+        const { assert!(M <= N, "the record has fewer words") };
         loop {
             // Acquire: pairs with the Release that ends `publish`, so that the words of that publication are seen.
             let before = self.sequence.load(Ordering::Acquire);

@@ -1,0 +1,93 @@
+//! Clocks: what time it is, and what happens when that changes.
+//!
+//! Every queue compares on the monotonic clock in the end. The other clocks are the monotonic one plus an [`Offset`]
+//! (spec 1.2), and each CPU base keeps a copy of the three offsets, refreshed under its own lock. When a clock jumps, the
+//! [`SetSequence`] moves on, and every base whose copy is older has to look at its queues again (spec 1.6).
+//!
+//! [`Timekeeper`] computes the monotonic time from a free-running counter, for hosts that have no operating system below
+//! them. In user space the operating system keeps the time, and the host implements the same two questions, "what time is
+//! it" and "did an offset change", by asking it.
+
+use crate::time::{Clock, Offset};
+
+mod timekeeper;
+
+pub use timekeeper::{Counter, CounterId, Keeper, Timekeeper};
+
+/// Counts the jumps of the clocks. A base that has seen the current number has the current offsets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SetSequence(u64);
+
+impl SetSequence {
+    /// Before any jump.
+    pub const START: Self = Self(0);
+    /// What nobody has seen: asking for what changed since then always gives the offsets.
+    pub const UNSEEN: Self = Self(u64::MAX);
+
+    /// The number after one more jump.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0.wrapping_add(1))
+    }
+
+    pub(crate) const fn from_word(word: u64) -> Self {
+        Self(word)
+    }
+
+    pub(crate) const fn word(self) -> u64 {
+        self.0
+    }
+}
+
+/// The offsets of all clocks from the monotonic one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offsets {
+    /// Of the time of day.
+    pub realtime: Offset,
+    /// The time spent suspended.
+    pub boottime: Offset,
+    /// Of international atomic time: that of the time of day plus the leap seconds so far.
+    pub tai: Offset,
+}
+
+impl Offsets {
+    /// The offset of one clock.
+    #[must_use]
+    pub const fn of(&self, clock: Clock) -> Offset {
+        match clock {
+            Clock::Monotonic => Offset::NONE,
+            Clock::Realtime => self.realtime,
+            Clock::Boottime => self.boottime,
+            Clock::Tai => self.tai,
+        }
+    }
+}
+
+/// A set of clocks, to say which of them jumped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockSet(u8);
+
+impl ClockSet {
+    /// The time of day was set: it and international atomic time jumped (spec TIM-29).
+    pub const WALL: Self = Self::of(Clock::Realtime).with(Clock::Tai);
+    /// The machine slept: all clocks but the monotonic one jumped (spec TIM-29).
+    pub const SLEEP: Self = Self::WALL.with(Clock::Boottime);
+
+    /// The set of one clock.
+    #[must_use]
+    pub const fn of(clock: Clock) -> Self {
+        Self(1 << clock as u8)
+    }
+
+    /// This set and one clock more.
+    #[must_use]
+    pub const fn with(self, clock: Clock) -> Self {
+        Self(self.0 | 1 << clock as u8)
+    }
+
+    /// Whether the clock is in the set.
+    #[must_use]
+    pub const fn contains(self, clock: Clock) -> bool {
+        self.0 & (1 << clock as u8) != 0
+    }
+}

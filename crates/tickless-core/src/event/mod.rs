@@ -1,0 +1,363 @@
+//! Clock event devices: what makes an interrupt happen at a given time.
+//!
+//! Each CPU has one. The core decides *when*; the [`EventDevice`] record knows how that has to be said to this device, what
+//! was said last, and what must not be said again; the host's [`EventDriver`] does the writing.
+//!
+//! # Kinds of devices (spec 1.9, 1.11)
+//!
+//! | kind | what is written | can it be missed? |
+//! |---|---|---|
+//! | countdown | ticks from now | no, but the write costs a reading of the clock |
+//! | comparator, equality | ticks from now; the driver adds the counter | yes: the driver re-reads the counter after the write and reports [`InPast`] when it is **at or** behind the target |
+//! | comparator, less-or-equal | like the above | no: a value in the past fires at once |
+//! | coupled: less-or-equal on the very counter that drives the time | the counter value itself | no, and no reading of the clock is needed |
+//! | software | the instant itself | the driver's business |
+//!
+//! # The forced minimum (spec DEV-9)
+//!
+//! A deadline that is already over is programmed as the shortest delay the device can do. Somebody who keeps starting
+//! expired timers would renew that delay for ever, and the interrupt would never come. So the record remembers that a
+//! minimum is under way ([`Programmed::ForcedMinimum`]) and leaves it alone until the interrupt, a normal programming or a
+//! change of state ends it. Forgetting one of these ends froze machines for seconds (B12), so all transitions are in one
+//! function, `transition`.
+
+use core::fmt;
+
+use crate::clock::CounterId;
+use crate::time::convert::{Cycles, Rounding, Scale, Ticks};
+use crate::time::{Instant, Span};
+
+mod program;
+
+pub use program::{Force, program};
+
+/// What a device is doing (spec 1.9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceState {
+    /// Nobody uses it.
+    Detached,
+    /// Switched off; programming it is ignored.
+    Shutdown,
+    /// Fires at a fixed rate by itself.
+    Periodic,
+    /// Fires once for each programming.
+    Oneshot,
+    /// As [`Oneshot`](DeviceState::Oneshot), with nothing programmed.
+    OneshotStopped,
+}
+
+/// How a device is told when to fire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// By a number of ticks from now.
+    Relative,
+    /// By the value of the counter `counter`, when that drives the time, else by a number of ticks from now.
+    Coupled(CounterId),
+    /// By the instant: no hardware at all.
+    Software,
+}
+
+/// The way in which a minimum delay grows while the device refuses it (spec DEV-7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MinimumPolicy {
+    /// Ten attempts, with 1 to 10 times the minimum.
+    Fixed,
+    /// Three attempts at each length, which grows to 5 µs and then by half, up to one tick period.
+    Adaptive {
+        /// The length at which growing stops.
+        limit: Span,
+    },
+}
+
+/// What a device can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceConfig {
+    /// For people.
+    pub name: &'static str,
+    /// How it is told when to fire.
+    pub kind: Kind,
+    /// Ticks a second.
+    pub hertz: u32,
+    /// The shortest delay.
+    pub min_ticks: Ticks,
+    /// The longest delay.
+    pub max_ticks: Ticks,
+    /// Whether it can be stopped; if not, "no event" leaves the last one programmed.
+    pub can_stop: bool,
+    /// What to do when it refuses the shortest delay.
+    pub minimum: MinimumPolicy,
+}
+
+impl DeviceConfig {
+    /// A device that is told the instant, for hosts whose device is a deadline handed to the operating system.
+    #[must_use]
+    pub const fn software(name: &'static str) -> Self {
+        Self {
+            name,
+            kind: Kind::Software,
+            hertz: 1_000_000_000,
+            min_ticks: Ticks(1),
+            max_ticks: Ticks(i64::MAX.unsigned_abs()),
+            can_stop: true,
+            minimum: MinimumPolicy::Fixed,
+        }
+    }
+}
+
+/// The device was told an instant that is over: it will not fire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InPast;
+
+impl fmt::Display for InPast {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("the event is in the past, and the device cannot fire for it any more")
+    }
+}
+
+impl core::error::Error for InPast {}
+
+/// What is written to a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceWrite {
+    /// Fire in so many ticks.
+    Relative(Ticks),
+    /// Fire when the counter reaches this value.
+    Coupled(Cycles),
+    /// Fire at this instant.
+    Absolute(Instant),
+}
+
+/// The host's side of a device. One driver serves one CPU's device.
+pub trait EventDriver {
+    /// The monotonic time, for delays. MUST NOT run ahead.
+    fn now(&self) -> Instant;
+
+    /// The value that `counter` has at `when`, if that counter drives the time at present; reads no counter.
+    ///
+    /// Hosts without coupled devices answer `None`.
+    fn cycles_at(&self, counter: CounterId, when: Instant) -> Option<Cycles>;
+
+    /// Writes to the device.
+    ///
+    /// Afterwards the device fires at the time written, or, for `Ok` and a time in the past, at once.
+    ///
+    /// # Errors
+    ///
+    /// [`InPast`] when the device will not fire. [`DeviceWrite::Coupled`] MUST NOT fail. An equality comparator MUST be
+    /// compared with its counter after the write, and MUST report a counter that is *at* the target too (B13).
+    fn write(&self, write: DeviceWrite) -> Result<(), InPast>;
+
+    /// Puts the device into `state`.
+    fn set_state(&self, state: DeviceState);
+}
+
+/// What was programmed last (spec DEV-10).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Programmed {
+    /// Nothing since the last interrupt or change of state.
+    Idle,
+    /// An event at this instant.
+    Normal(Instant),
+    /// The shortest delay, which ends about then, because the event was over already.
+    ForcedMinimum(Instant),
+}
+
+/// Why [`Programmed`] changes.
+#[derive(Clone, Copy, Debug)]
+enum Transition {
+    Interrupt,
+    StateChange,
+    BroadcastTookOver,
+    Normal(Instant),
+    Minimum(Instant),
+}
+
+/// The record of one device.
+#[derive(Debug)]
+pub struct EventDevice {
+    config: DeviceConfig,
+    scale: Scale,
+    min_delay: Span,
+    max_delay: Span,
+    state: DeviceState,
+    programmed: Programmed,
+    /// The instant requested last, `FOREVER` after it fired (spec DEV-5).
+    next_event: Instant,
+    /// Failed attempts to program the minimum.
+    retries: u64,
+}
+
+/// No delay is taken to be shorter than this, whatever the device says (spec DEV-2).
+const SHORTEST_DELAY: Span = Span::from_nanos(1_000);
+/// The longest delay for which a device's factor is made (spec DEV-1).
+const LONGEST_RANGE_SECS: u64 = 600;
+
+impl EventDevice {
+    /// Takes a device into use.
+    ///
+    /// # Panics
+    ///
+    /// When the device claims to stand still, or its longest delay is below its shortest.
+    #[must_use]
+    pub const fn new(config: DeviceConfig) -> Self {
+        assert!(config.hertz != 0, "a device that stands still never fires");
+        assert!(
+            config.min_ticks.0 <= config.max_ticks.0,
+            "a device has a shortest and a longest delay"
+        );
+        let seconds = config.max_ticks.0 / config.hertz as u64;
+        let range = if seconds == 0 {
+            1
+        } else if seconds > LONGEST_RANGE_SECS {
+            LONGEST_RANGE_SECS
+        } else {
+            seconds
+        };
+        // Rounded up, unlike the original: a wait may not be shorter than asked for (STYLE T2).
+        let scale = Scale::for_range(1_000_000_000, config.hertz, range, Rounding::Up);
+        Self {
+            scale,
+            min_delay: at_least(
+                config
+                    .min_ticks
+                    .0
+                    .saturating_mul(1_000_000_000)
+                    .div_ceil(config.hertz as u64),
+            ),
+            max_delay: at_least(longest(scale, config.max_ticks)),
+            config,
+            state: DeviceState::Detached,
+            programmed: Programmed::Idle,
+            next_event: Instant::FOREVER,
+            retries: 0,
+        }
+    }
+
+    /// What the device can do.
+    #[must_use]
+    pub const fn config(&self) -> &DeviceConfig {
+        &self.config
+    }
+
+    /// What the device is doing.
+    #[must_use]
+    pub const fn state(&self) -> DeviceState {
+        self.state
+    }
+
+    /// What was programmed last.
+    #[must_use]
+    pub const fn programmed(&self) -> Programmed {
+        self.programmed
+    }
+
+    /// The instant requested last; `FOREVER` if it fired or nothing was requested.
+    #[must_use]
+    pub const fn next_event(&self) -> Instant {
+        self.next_event
+    }
+
+    /// The shortest delay.
+    #[must_use]
+    pub const fn min_delay(&self) -> Span {
+        self.min_delay
+    }
+
+    /// The longest delay.
+    #[must_use]
+    pub const fn max_delay(&self) -> Span {
+        self.max_delay
+    }
+
+    /// The scale from nanoseconds to ticks.
+    #[must_use]
+    pub const fn scale(&self) -> Scale {
+        self.scale
+    }
+
+    /// Failed attempts to program the minimum.
+    #[must_use]
+    pub const fn retries(&self) -> u64 {
+        self.retries
+    }
+
+    /// Notes that the device fired (spec DEV-5): nothing is programmed any more.
+    pub fn interrupted(&mut self) {
+        self.next_event = Instant::FOREVER;
+        self.transition(Transition::Interrupt);
+    }
+
+    /// Notes that a broadcast device fired in place of this one (spec BC-4).
+    pub fn broadcast_took_over(&mut self) {
+        self.next_event = Instant::FOREVER;
+        self.transition(Transition::BroadcastTookOver);
+    }
+
+    /// Puts the device into `state`.
+    pub fn set_state(&mut self, driver: &impl EventDriver, state: DeviceState) {
+        if self.state == state {
+            return;
+        }
+        driver.set_state(state);
+        self.state = state;
+        self.transition(Transition::StateChange);
+    }
+
+    /// Notes that the device lost its programming, over a suspend or with its CPU (spec TIM-41).
+    pub fn forget(&mut self) {
+        self.next_event = Instant::FOREVER;
+        self.transition(Transition::StateChange);
+    }
+
+    /// The one place that says who ends a forced minimum.
+    fn transition(&mut self, transition: Transition) {
+        let keeps_minimum = match transition {
+            Transition::Interrupt => crate::mutant!("forced-kept-at-interrupt"),
+            Transition::StateChange => crate::mutant!("forced-kept-at-state-change"),
+            Transition::BroadcastTookOver => crate::mutant!("forced-kept-by-broadcast"),
+            Transition::Normal(_) => crate::mutant!("forced-kept-at-normal-programming"),
+            Transition::Minimum(_) => false,
+        };
+        if keeps_minimum && matches!(self.programmed, Programmed::ForcedMinimum(_)) {
+            return;
+        }
+        self.programmed = match transition {
+            Transition::Interrupt | Transition::StateChange | Transition::BroadcastTookOver => {
+                Programmed::Idle
+            }
+            Transition::Normal(when) => Programmed::Normal(when),
+            Transition::Minimum(when) => Programmed::ForcedMinimum(when),
+        };
+    }
+}
+
+const fn at_least(nanos: u64) -> Span {
+    if nanos < SHORTEST_DELAY.as_nanos() {
+        SHORTEST_DELAY
+    } else {
+        Span::from_nanos(nanos)
+    }
+}
+
+/// The longest delay whose ticks do not exceed `max_ticks` (spec DEV-2).
+const fn longest(scale: Scale, max_ticks: Ticks) -> u64 {
+    let mult = if scale.mult() == 0 {
+        1
+    } else {
+        scale.mult() as u128
+    };
+    // `wait` divides by 2^shift and rounds up: this is the largest span for which the result is at most `max_ticks`.
+    let nanos = ((max_ticks.0 as u128) << scale.shift()) / mult;
+    let limit = LONGEST_RANGE_SECS as u128 * 1_000_000_000;
+    let nanos = if nanos > limit { limit } else { nanos };
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "limited to ten minutes above"
+    )]
+    {
+        nanos as u64
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,430 @@
+//! The per-CPU state: eight queues, what the device was told, and who owes it a write.
+
+use core::fmt;
+
+use tickless_link::entry::EntryRef;
+use tickless_link::id::Realm;
+use tickless_link::lock::{Guard, Lock};
+use tickless_link::sync::{AtomicBool, AtomicI64, AtomicU32, AtomicUsize, Ordering};
+use tickless_link::tree::Tree;
+
+use super::timer::Hr;
+use super::{Flush, Timers};
+use crate::clock::{Offsets, SetSequence};
+use crate::event::EventDevice;
+use crate::mutant;
+use crate::platform::{CpuId, Platform, ThisCpu};
+use crate::time::{Clock, Deadline, Instant, Offset, Span};
+
+/// Queues of a base: four clocks, hard and soft (spec Q-15).
+pub(crate) const QUEUES: usize = 8;
+/// The bits of the hard queues in an active mask.
+pub(crate) const HARD: u8 = 0x0F;
+/// The bits of the soft queues in an active mask.
+pub(crate) const SOFT: u8 = 0xF0;
+
+/// One queue of a base, on one clock, for one stage.
+#[derive(Debug)]
+pub(crate) struct ClockBase {
+    pub(crate) tree: Tree<Hr>,
+    /// The first deadline in the tree, `FOREVER` when it is empty (INV-6): finding the next event of a CPU touches no
+    /// timer's memory (spec Q-7).
+    pub(crate) first_deadline: Deadline,
+    /// Copy of the offset of the clock, as of the base's last refresh (spec TIM-8).
+    pub(crate) offset: Offset,
+}
+
+impl ClockBase {
+    /// Takes the first deadline from the tree.
+    #[inline]
+    pub(crate) fn reload_first(&mut self) {
+        self.first_deadline = self.tree.first_key().unwrap_or(Deadline::FOREVER);
+    }
+}
+
+/// Who owes the device a write (spec 4.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DeferredRearm {
+    /// Nobody: the device is armed.
+    Clear,
+    /// The interrupt handler runs and will see to it.
+    Running,
+    /// The handler is done; a flush point will write this.
+    OwedFresh(Instant),
+    /// As before, but the queues changed: the flush point evaluates again.
+    OwedStale,
+}
+
+/// What can change while a rearm is owed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// A timer came or moved.
+    Start,
+    /// The first timer of this CPU went.
+    Removal,
+    /// An offset changed.
+    ClockSet,
+}
+
+/// What a base counts. All counts start with the base and never go back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Timer interrupts.
+    pub interrupts: u64,
+    /// Passes over the queues in interrupts; one more than interrupts for each retry.
+    pub passes: u64,
+    /// Interrupts that gave up after three passes (spec IRQ-2).
+    pub hangs: u64,
+    /// The longest of those, in nanoseconds.
+    pub max_hang_ns: u64,
+    /// Interrupts that found nothing to do (spec IRQ-9).
+    pub spurious: u64,
+    /// Interrupts and soft stages that returned with timers still due, because their budget was spent.
+    pub budget_exhausted: u64,
+    /// Starts and restarts that ended on this base.
+    pub starts: u64,
+    /// Those of them that kept their place in the queue.
+    pub in_place: u64,
+    /// Timers that fired.
+    pub expired: u64,
+    /// Pending timers that were cancelled.
+    pub cancelled: u64,
+    /// Timers that came from another base.
+    pub arrived: u64,
+    /// Writes to the device.
+    pub device_writes: u64,
+    /// Searches for the next event.
+    pub evaluations: u64,
+    /// Kicks that asked this base to look at its queues.
+    pub kicks: u64,
+    /// Deferred rearms carried out, by place (spec 4.5).
+    pub flushes: [u64; Flush::COUNT],
+    /// Those of them that had to evaluate again.
+    pub stale_flushes: u64,
+    /// Interrupts that came while a rearm was still owed: a flush point is missing in the host.
+    pub missed_flushes: u64,
+}
+
+/// What the lock of a base protects.
+pub(crate) struct BaseState {
+    pub(crate) queues: [ClockBase; QUEUES],
+    /// Bit i is set exactly while queue i is not empty (spec Q-9).
+    pub(crate) active: u8,
+    /// The jump of the clocks that the offsets are copied from.
+    pub(crate) seen: SetSequence,
+    /// The jump of the clocks that the last evaluation took into account.
+    pub(crate) evaluated: SetSequence,
+    pub(crate) deferred: DeferredRearm,
+    /// The last interrupt gave up; nobody but the interrupt writes the device until the next one (spec IRQ-4).
+    pub(crate) hang: bool,
+    /// The soft stage was raised and has not finished.
+    pub(crate) soft_pending: bool,
+    /// Address of the timer that determined the armed value; only ever compared (spec OBJ-20, INV-11).
+    pub(crate) first_hint: usize,
+    /// When the soft stage has to be raised; `FOREVER` while it is pending (spec Q-18).
+    pub(crate) soft_next: Instant,
+    pub(crate) soft_first_hint: usize,
+    pub(crate) device: EventDevice,
+    pub(crate) stats: Stats,
+}
+
+impl BaseState {
+    /// The next event among the queues of `mask`, and the address of its timer. May be negative (spec 3.6).
+    #[inline]
+    pub(crate) fn minimum(&self, mask: u8) -> (Instant, usize) {
+        let mut best = Instant::FOREVER;
+        let mut who = 0;
+        for index in bits(self.active & mask) {
+            let queue = &self.queues[index];
+            let event = queue.offset.to_monotonic(queue.first_deadline);
+            if event < best {
+                best = event;
+                who = queue.tree.first().map_or(0, EntryRef::address);
+            }
+        }
+        (best, who)
+    }
+
+    /// Copies new offsets into all queues of their clocks, hard and soft alike (spec TIM-8).
+    pub(crate) fn adopt(&mut self, sequence: SetSequence, offsets: &Offsets) {
+        self.seen = sequence;
+        for (index, queue) in self.queues.iter_mut().enumerate() {
+            queue.offset = offsets.of(Clock::ALL[index % 4]);
+        }
+    }
+
+    pub(crate) fn reset(&mut self) {
+        if !mutant!("hang-survives-offline") {
+            self.hang = false;
+        }
+        if !mutant!("deferred-survives-offline") {
+            self.deferred = DeferredRearm::Clear;
+        }
+        self.soft_pending = false;
+        self.first_hint = 0;
+        self.soft_first_hint = 0;
+        self.soft_next = Instant::FOREVER;
+        self.device.forget();
+    }
+}
+
+/// The set bits of a mask, lowest first, as of the call (spec Q-14).
+#[inline]
+pub(crate) fn bits(mut mask: u8) -> impl Iterator<Item = usize> {
+    core::iter::from_fn(move || {
+        (mask != 0).then(|| {
+            let index = mask.trailing_zeros() as usize;
+            mask &= mask - 1;
+            index
+        })
+    })
+}
+
+/// The timers of one CPU.
+///
+/// The host keeps one for each CPU in its table, at a place that never moves, and hands it out by [`Platform::base`].
+pub struct CpuBase<P: Platform> {
+    cpu: CpuId,
+    /// The armed value: when the device is to fire, `FOREVER` while the handler runs or a rearm is owed (INV-4).
+    ///
+    /// Written under the lock, read by anybody who wants to know whether something is due.
+    armed: AtomicI64,
+    /// Takes part in timing; written by the CPU itself, under the lock.
+    online: AtomicBool,
+    /// Somebody asked for a retrigger that has not begun (spec LOC-17).
+    kicked: AtomicBool,
+    /// Address of the timer whose callback *this CPU* executes, on whatever base the timer is; only ever compared.
+    pub(crate) executing: AtomicUsize,
+    /// Cancellers that wait for a callback of this base (spec CAN-6).
+    pub(crate) waiters: AtomicU32,
+    /// Held around the callbacks of this base; the data is the right to run them.
+    pub(crate) expiry: Lock<P::ExpiryLock, ()>,
+    pub(crate) state: Lock<P::Lock, BaseState>,
+}
+
+impl<P: Platform> CpuBase<P> {
+    pub(crate) fn new(realm: &Realm, device: EventDevice) -> Self {
+        let keys = realm.keys::<QUEUES>();
+        let first_queue = keys[0].id().index();
+        let queues = keys.map(|key| ClockBase {
+            tree: Tree::new(key),
+            first_deadline: Deadline::FOREVER,
+            offset: Offset::NONE,
+        });
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a realm has at most 2^24 queues"
+        )]
+        let cpu = CpuId((first_queue / QUEUES) as u32);
+        Self {
+            cpu,
+            armed: AtomicI64::new(Instant::<crate::time::Monotonic>::FOREVER.as_nanos()),
+            online: AtomicBool::new(false),
+            kicked: AtomicBool::new(false),
+            executing: AtomicUsize::new(0),
+            waiters: AtomicU32::new(0),
+            expiry: Lock::new(P::ExpiryLock::default(), ()),
+            state: Lock::new(
+                P::Lock::default(),
+                BaseState {
+                    queues,
+                    active: 0,
+                    seen: SetSequence::START,
+                    evaluated: SetSequence::START,
+                    deferred: DeferredRearm::Clear,
+                    hang: false,
+                    soft_pending: false,
+                    first_hint: 0,
+                    soft_next: Instant::FOREVER,
+                    soft_first_hint: 0,
+                    device,
+                    stats: Stats::default(),
+                },
+            ),
+        }
+    }
+
+    /// The number of the CPU.
+    #[inline]
+    #[must_use]
+    pub const fn cpu(&self) -> CpuId {
+        self.cpu
+    }
+
+    /// The lock of the base, for what the host's primitive can do besides locking.
+    #[inline]
+    pub const fn lock(&self) -> &P::Lock {
+        self.state.raw()
+    }
+
+    /// When the device is to fire, [`Instant::FOREVER`] if not at all, while the interrupt handler runs, or while a rearm is
+    /// owed.
+    ///
+    /// Lock-free: one load. A poller that finds this later than now has nothing to do.
+    #[inline]
+    pub fn armed(&self) -> Instant {
+        // Relaxed: for the owner, who is the only one to make it earlier, it is exact; for others a hint. Whoever acts on
+        // it takes the lock, which orders everything.
+        Instant::from_nanos(self.armed.load(Ordering::Relaxed))
+    }
+
+    /// Whether the CPU takes part in timing.
+    #[inline]
+    pub fn is_online(&self) -> bool {
+        // Acquire: pairs with the Release in `set_online`: who sees it online sees the base reset. Who must be sure asks
+        // again under the lock (spec LOC-16).
+        self.online.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_online(&self, online: bool) {
+        // Release: see `is_online`.
+        self.online.store(online, Ordering::Release);
+    }
+
+    /// Notes a kick; `true` if none was under way.
+    pub(crate) fn note_kick(&self) -> bool {
+        // AcqRel: pairs with `begin_kick`. A sender that finds a kick under way relies on the handler, which clears the
+        // note before it looks, to see what the sender did under the lock before.
+        !self.kicked.swap(true, Ordering::AcqRel)
+    }
+
+    pub(crate) fn begin_kick(&self) {
+        // AcqRel: see `note_kick`.
+        self.kicked.swap(false, Ordering::AcqRel);
+    }
+}
+
+impl<P: Platform> fmt::Debug for CpuBase<P> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("CpuBase")
+            .field("cpu", &self.cpu)
+            .field("online", &self.is_online())
+            .field("armed", &self.armed())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A base in the hands of whoever holds its lock.
+pub(crate) struct Held<'a, P: Platform> {
+    pub(crate) timers: &'a Timers<P>,
+    pub(crate) base: &'a CpuBase<P>,
+    pub(crate) state: Guard<'a, P::Lock, BaseState>,
+}
+
+impl<'a, P: Platform> Held<'a, P> {
+    /// Locks `base`; `me` is the executing CPU, which a lock may treat in a special way.
+    #[inline]
+    pub(crate) fn lock(
+        timers: &'a Timers<P>,
+        base: &'a CpuBase<P>,
+        me: Option<ThisCpu<'_, P>>,
+    ) -> Self {
+        let token = me
+            .filter(|me| core::ptr::eq(me.base, base))
+            .and_then(|me| me.token);
+        Self {
+            timers,
+            base,
+            state: base.state.lock(token),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn platform(&self) -> &'a P {
+        &self.timers.platform
+    }
+
+    #[inline]
+    pub(crate) fn set_armed(&self, armed: Instant) {
+        // Relaxed: see `CpuBase::armed`.
+        self.base.armed.store(armed.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Reads the clock, and copies the offsets if a clock was set since the last time.
+    pub(crate) fn refresh_offsets(&mut self) -> Instant {
+        let (now, changed) = self.platform().now_and_offsets(self.state.seen);
+        if let Some((sequence, offsets)) = changed {
+            self.state.adopt(sequence, &offsets);
+        }
+        now
+    }
+
+    /// Finds the next event of the device, and brings the hints and the time of the soft stage up to date (spec 3.6).
+    ///
+    /// Does not touch the armed value.
+    pub(crate) fn evaluate(&mut self) -> Instant {
+        let state = &mut *self.state;
+        state.stats.evaluations += 1;
+        state.evaluated = state.seen;
+        let mut soft = Instant::FOREVER;
+        let (hard, hard_hint) = state.minimum(HARD);
+        let hard = hard.not_negative();
+        if !state.soft_pending {
+            let (first, hint) = state.minimum(SOFT);
+            soft = first.not_negative();
+            // Also when a hard timer is first: left stale, the soft stage would be late or raised for ever (spec Q-21, B45).
+            if !mutant!("soft-next-not-refreshed") || soft < hard {
+                state.soft_next = soft;
+            }
+            state.soft_first_hint = hint;
+        }
+        if soft < hard {
+            state.first_hint = state.soft_first_hint;
+            soft
+        } else {
+            state.first_hint = hard_hint;
+            hard
+        }
+    }
+
+    /// Notes a change of the queues while a rearm is owed (spec REARM-7); `true` if one is owed or the handler runs, so that
+    /// the device must not be touched.
+    #[inline]
+    pub(crate) fn leave_to_rearm(&mut self, change: Change) -> bool {
+        match self.state.deferred {
+            DeferredRearm::Clear => false,
+            // The handler evaluates at its end anyway (spec REARM-8).
+            DeferredRearm::Running | DeferredRearm::OwedStale => true,
+            DeferredRearm::OwedFresh(_) => {
+                let unnoticed = match change {
+                    Change::Start => mutant!("stale-not-set-by-start"),
+                    Change::Removal => mutant!("stale-not-set-by-cancel"),
+                    Change::ClockSet => mutant!("stale-not-set-by-clock-set"),
+                };
+                if !unnoticed {
+                    self.state.deferred = DeferredRearm::OwedStale;
+                }
+                true
+            }
+        }
+    }
+
+    /// Updates what is cached about a queue after a timer left it.
+    #[inline]
+    pub(crate) fn after_removal(&mut self, index: usize, was_first: bool) {
+        if !was_first {
+            return;
+        }
+        let queue = &mut self.state.queues[index];
+        queue.reload_first();
+        if queue.tree.is_empty() {
+            self.state.active &= !(1 << index);
+        }
+    }
+
+    /// Updates what is cached about a queue after a timer came to it.
+    #[inline]
+    pub(crate) fn after_insertion(&mut self, index: usize, is_first: bool, deadline: Deadline) {
+        self.state.active |= 1 << index;
+        if is_first {
+            self.state.queues[index].first_deadline = deadline;
+        }
+    }
+
+    /// The longest hang so far, or the limit of the backoff (spec IRQ-3).
+    pub(crate) fn backoff(&self) -> Span {
+        Span::from_nanos(self.state.stats.max_hang_ns).min(super::HANG_BACKOFF_MAX)
+    }
+}

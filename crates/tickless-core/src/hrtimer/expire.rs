@@ -1,0 +1,395 @@
+//! The timer interrupt and the soft stage (spec 1.12, 3.8, 3.9).
+
+use core::task::Waker;
+
+use tickless_link::entry::{Fired, Running};
+use tickless_link::lock::Guard;
+use tickless_link::sync::Ordering;
+
+use super::base::{self, DeferredRearm, Held};
+use super::rearm::First;
+use super::timer::{Firing, Hr, Restart};
+use super::{CpuBase, HANG_BACKOFF_MAX, PASSES_MAX, StartMode, Timers};
+use crate::clock::SetSequence;
+use crate::mutant;
+use crate::platform::{CpuId, Platform, ThisCpu, Waiting};
+use crate::time::{Clock, Deadline, Instant, Offset, Span};
+use crate::trace::{Event, TimerId};
+
+/// What an interrupt or a soft stage did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "the host has to know whether more is due"]
+pub struct Turn {
+    /// Timers that fired.
+    pub fired: u32,
+    /// The next event of the CPU, as far as this stage knows it.
+    pub next: Instant,
+    /// The soft stage was raised.
+    pub soft_raised: bool,
+    /// More is due, but the budget is spent: the device is armed in the past.
+    pub more: bool,
+}
+
+impl Turn {
+    const NOTHING: Self = Self {
+        fired: 0,
+        next: Instant::FOREVER,
+        soft_raised: false,
+        more: false,
+    };
+}
+
+/// Whoever runs the expired timers of a base. Its lock is free while a callback runs.
+struct Runner<'a, P: Platform> {
+    timers: &'a Timers<P>,
+    base: &'a CpuBase<P>,
+    me: Option<ThisCpu<'a, P>>,
+    expiry: Option<Guard<'a, P::ExpiryLock, ()>>,
+    fired: u32,
+}
+
+/// What [`Runner::run_base`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ran {
+    /// Nothing is due any more.
+    All,
+    /// The budget is spent.
+    SomeOfThem,
+}
+
+impl<'a, P: Platform> Runner<'a, P> {
+    fn new(timers: &'a Timers<P>, base: &'a CpuBase<P>, soft: bool) -> Self {
+        let sleeps = match P::WAITING {
+            Waiting::Spin => false,
+            Waiting::SleepForSoft => soft,
+            Waiting::Sleep => true,
+        };
+        // The expiry lock comes before the base lock.
+        let expiry = sleeps.then(|| base.expiry.lock(None));
+        Self {
+            timers,
+            base,
+            me: timers.platform.this_cpu(),
+            expiry,
+            fired: 0,
+        }
+    }
+
+    fn lock(&self) -> Held<'a, P> {
+        Held::lock(self.timers, self.base, self.me)
+    }
+
+    /// Runs what is due at `now` in the queues of `mask` (spec 3.8).
+    ///
+    /// `now` is read once for a pass: what becomes due meanwhile belongs to the next.
+    fn run(&mut self, mut held: Held<'a, P>, now: Instant, mask: u8) -> (Held<'a, P>, Ran) {
+        let snapshot = held.state.active & mask;
+        for index in base::bits(snapshot) {
+            let base_now = held.state.queues[index].offset.shown_at(now);
+            loop {
+                let queue = &mut held.state.queues[index];
+                let Some(mut slot) = queue.tree.open_first() else {
+                    break;
+                };
+                // The front timer decides: one behind it may be allowed to fire already, but it costs no interrupt of its
+                // own (spec OBJ-9).
+                if base_now < slot.head().earliest {
+                    break;
+                }
+                if self.fired >= P::EXPIRY_BUDGET {
+                    held.state.stats.budget_exhausted += 1;
+                    return (held, Ran::SomeOfThem);
+                }
+                held = self.run_first(held, index, base_now);
+            }
+        }
+        (held, Ran::All)
+    }
+
+    /// Fires the first timer of a queue.
+    fn run_first(&mut self, mut held: Held<'a, P>, index: usize, now: Deadline) -> Held<'a, P> {
+        let queue = &mut held.state.queues[index];
+        let Some(mut slot) = queue.tree.open_first() else {
+            return held;
+        };
+        let entry = slot.entry();
+        let timer = TimerId(entry.address());
+        let code = entry.code_address();
+        let deadline = slot.key();
+        let earliest = slot.head().earliest;
+        let fired = slot.expire();
+        held.after_removal(index, true);
+        held.state.stats.expired += 1;
+        self.fired += 1;
+        drop(held);
+        if P::TRACE {
+            self.timers.platform.trace(Event::ExpireEntry {
+                cpu: self.base.cpu(),
+                timer,
+                code,
+                now: now.as_nanos(),
+                hard: deadline.as_nanos(),
+                soft: earliest.as_nanos(),
+            });
+        }
+        let wakes;
+        match fired {
+            Fired::Done(waker) => {
+                wakes = waker;
+                held = self.lock();
+            }
+            Fired::Call(running) => {
+                (held, wakes) = self.call(
+                    running,
+                    index,
+                    Firing {
+                        now,
+                        deadline,
+                        earliest,
+                        read: &|| now,
+                    },
+                );
+            }
+        }
+        if wakes.is_some() || self.base.waiters.load(Ordering::Relaxed) != 0 {
+            drop(held);
+            self.let_waiters_in();
+            self.wake(wakes);
+            held = self.lock();
+        }
+        held
+    }
+
+    /// Executes a callback, and queues its timer again if it says so.
+    fn call(
+        &self,
+        mut running: Running<Hr>,
+        index: usize,
+        firing: Firing<'_>,
+    ) -> (Held<'a, P>, Option<Waker>) {
+        let timer = TimerId(running.address());
+        let clock = Clock::ALL[index % 4];
+        let read = || self.read_clock(clock);
+        let mut firing = Firing {
+            read: &read,
+            ..firing
+        };
+        let mut verdict = Restart::No;
+        // Relaxed: read by this thread only, when a callback cancels its own timer.
+        let outer = self
+            .me
+            .map(|me| me.base.executing.swap(timer.0, Ordering::Relaxed));
+        self.timers
+            .platform
+            .call(&mut || verdict = running.call(&mut firing));
+        if let (Some(me), Some(outer)) = (self.me, outer) {
+            me.base.executing.store(outer, Ordering::Relaxed);
+        }
+        if P::TRACE {
+            self.timers.platform.trace(Event::ExpireExit { timer });
+        }
+        let mut held = self.lock();
+        let tree = &mut held.state.queues[index].tree;
+        let wakes = match verdict {
+            Restart::No => {
+                running.stop(tree);
+                None
+            }
+            Restart::NoThenWake(waker) => {
+                running.stop(tree);
+                Some(waker)
+            }
+            Restart::Yes => {
+                let Firing {
+                    deadline, earliest, ..
+                } = firing;
+                // Never touches the device: the end of the interrupt or of the soft stage does (spec 2.5).
+                if let Some(is_first) =
+                    running.restart(tree, deadline, |head| head.earliest = earliest)
+                {
+                    held.after_insertion(index, is_first, deadline);
+                    held.state.stats.starts += 1;
+                    self.trace_restart(timer, clock, deadline, earliest);
+                }
+                None
+            }
+        };
+        (held, wakes)
+    }
+
+    fn trace_restart(&self, timer: TimerId, clock: Clock, deadline: Deadline, earliest: Deadline) {
+        if P::TRACE {
+            self.timers.platform.trace(Event::Start {
+                cpu: self.base.cpu(),
+                timer,
+                code: 0,
+                clock,
+                hard: deadline.as_nanos(),
+                soft: earliest.as_nanos(),
+                mode: StartMode::default(),
+                was_armed: false,
+                in_place: false,
+            });
+        }
+    }
+
+    /// What `clock` shows now.
+    fn read_clock(&self, clock: Clock) -> Deadline {
+        let platform = &self.timers.platform;
+        if clock == Clock::Monotonic {
+            return Offset::NONE.shown_at(platform.now());
+        }
+        let (now, offsets) = platform.now_and_offsets(SetSequence::UNSEEN);
+        let offset = offsets.map_or(Offset::NONE, |(_, offsets)| offsets.of(clock));
+        offset.shown_at(now)
+    }
+
+    /// Lets those who wait for a callback of this base go on before the next one (spec CAN-6).
+    fn let_waiters_in(&mut self) {
+        if self.expiry.is_some() && self.base.waiters.load(Ordering::Relaxed) != 0 {
+            self.expiry = None;
+            self.expiry = Some(self.base.expiry.lock(None));
+        }
+    }
+
+    fn wake(&self, waker: Option<Waker>) {
+        if let Some(waker) = waker {
+            self.timers.platform.wake(waker);
+        }
+    }
+}
+
+impl<P: Platform> Timers<P> {
+    /// Handles the timer interrupt of `cpu`: runs what is due, and arms the device for the next event or leaves that to a
+    /// flush point.
+    ///
+    /// Afterwards no timer of the hard stage that was due at entry is queued, unless it was started again, or the budget was
+    /// spent, or after three passes new ones were still due: then the device is armed a little later, so that the CPU gets
+    /// something else done too (spec IRQ-1 to IRQ-3).
+    ///
+    /// # Interrupt context
+    ///
+    /// MUST be called with timer delivery to `cpu` masked, by `cpu` or by somebody who executes for it. One at a time for each
+    /// CPU: a second call while the first runs returns at once.
+    pub fn interrupt(&self, cpu: CpuId) -> Turn {
+        let Some(base) = self.platform.base(cpu) else {
+            return Turn::NOTHING;
+        };
+        let mut runner = Runner::new(self, base, false);
+        let mut held = runner.lock();
+        match held.state.deferred {
+            DeferredRearm::Running => return Turn::NOTHING,
+            DeferredRearm::Clear => {}
+            // The host forgot a flush point (spec S6). What is owed is absorbed by the evaluation below.
+            DeferredRearm::OwedFresh(_) | DeferredRearm::OwedStale => {
+                held.state.stats.missed_flushes += 1;
+            }
+        }
+        held.state.device.interrupted();
+        held.state.stats.interrupts += 1;
+        held.state.deferred = DeferredRearm::Running;
+        let entry = held.refresh_offsets();
+        let mut now = entry;
+        let mut turn = Turn::NOTHING;
+        let mut pass = 0;
+        loop {
+            pass += 1;
+            held.state.stats.passes += 1;
+            if !mutant!("armed-kept-in-handler") {
+                // Nobody may take this CPU for one that has an earlier event armed (spec IRQ-8), and no equal value may be
+                // taken for one that is still programmed (B29).
+                held.set_armed(Instant::FOREVER);
+            }
+            if now >= held.state.soft_next {
+                held.state.soft_next = Instant::FOREVER;
+                held.state.soft_pending = true;
+                turn.soft_raised = true;
+                self.platform.raise_soft(cpu);
+            }
+            let ran;
+            (held, ran) = runner.run(held, now, base::HARD);
+            now = held.refresh_offsets();
+            turn.next = held.evaluate();
+            held.state.hang = false;
+            turn.more = ran == Ran::SomeOfThem;
+            // Due exactly now is programmed and fires at once (spec IRQ-1).
+            if turn.next >= now || turn.more {
+                break;
+            }
+            if pass == PASSES_MAX {
+                self.note_hang(&mut held, now.saturating_since(entry));
+                break;
+            }
+        }
+        turn.fired = runner.fired;
+        if turn.fired == 0 && !turn.soft_raised {
+            held.state.stats.spurious += 1;
+            if P::TRACE {
+                self.platform.trace(Event::Spurious { cpu });
+            }
+        }
+        held.defer_or_rearm(turn.next);
+        turn
+    }
+
+    fn note_hang(&self, held: &mut Held<'_, P>, took: Span) {
+        held.state.hang = true;
+        let stats = &mut held.state.stats;
+        stats.hangs += 1;
+        stats.max_hang_ns = stats.max_hang_ns.max(took.as_nanos());
+        debug_assert!(held.backoff() <= HANG_BACKOFF_MAX);
+        if P::TRACE {
+            let cpu = held.base.cpu();
+            self.platform.trace(Event::Hang {
+                cpu,
+                nanos: took.as_nanos(),
+            });
+        }
+    }
+
+    /// Runs the soft stage of `cpu`, if it was raised (spec SOFT-2).
+    ///
+    /// Afterwards the device is armed for what is left of soft timers too. When the budget was spent the stage is raised again.
+    ///
+    /// # Interrupt context
+    ///
+    /// With timer delivery unmasked where the host can, by `cpu` or by somebody who executes for it. A rearm that is owed
+    /// should be flushed before (spec S4); if it is not, it is marked stale.
+    pub fn soft_interrupt(&self, cpu: CpuId) -> Turn {
+        let Some(base) = self.platform.base(cpu) else {
+            return Turn::NOTHING;
+        };
+        let mut runner = Runner::new(self, base, true);
+        let mut held = runner.lock();
+        if !held.state.soft_pending {
+            return Turn::NOTHING;
+        }
+        let now = held.refresh_offsets();
+        let ran;
+        (held, ran) = runner.run(held, now, base::SOFT);
+        let mut turn = Turn {
+            fired: runner.fired,
+            ..Turn::NOTHING
+        };
+        if ran == Ran::SomeOfThem {
+            turn.more = true;
+            self.platform.raise_soft(cpu);
+            return turn;
+        }
+        held.state.soft_pending = false;
+        let (first, timer) = held.state.minimum(base::SOFT);
+        if !first.is_forever() {
+            // Sets the time of the soft stage too, even when the device needs no write (spec SOFT-2).
+            turn.next = first.not_negative();
+            held.program_if_earlier(
+                First {
+                    event: turn.next,
+                    timer,
+                    soft: true,
+                },
+                true,
+            );
+        }
+        turn
+    }
+}

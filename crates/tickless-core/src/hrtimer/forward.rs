@@ -1,0 +1,94 @@
+//! Moving a deadline on by whole intervals (spec 2.9).
+
+use crate::time::{Deadline, Span};
+
+/// Moves both expiries on by whole intervals until the deadline is after `now`; returns by how many.
+///
+/// In constant time (B41), saturating (spec FWD-4), and never losing the phase.
+pub(crate) fn forward(
+    deadline: &mut Deadline,
+    earliest: &mut Deadline,
+    now: Deadline,
+    interval: Span,
+) -> u64 {
+    let late = now.saturating_sub(*deadline);
+    if late < 0 {
+        return 0;
+    }
+    let interval = interval.as_nanos().max(1);
+    // Rounds down: whole intervals that are over. One more leads behind `now`.
+    let over = late.unsigned_abs() / interval;
+    let intervals = over.saturating_add(1);
+    let distance = Span::from_nanos(intervals.saturating_mul(interval));
+    *deadline = deadline.saturating_add(distance);
+    *earliest = earliest.saturating_add(distance);
+    intervals
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::time::{Instant, Monotonic};
+
+    fn at(nanos: i64) -> Deadline {
+        Deadline::new(Instant::<Monotonic>::from_nanos(nanos))
+    }
+
+    fn run(deadline: i64, now: i64, interval: u64) -> (i64, u64) {
+        let mut hard = at(deadline);
+        let mut soft = at(deadline - 3);
+        let intervals = forward(&mut hard, &mut soft, at(now), Span::from_nanos(interval));
+        assert_eq!(
+            hard.as_nanos() - soft.as_nanos(),
+            3,
+            "both expiries move alike"
+        );
+        (hard.as_nanos(), intervals)
+    }
+
+    #[test]
+    fn overruns_are_those_of_the_specification() {
+        // Spec 13.4.
+        assert_eq!(run(100, 99, 10), (100, 0));
+        assert_eq!(run(100, 100, 10), (110, 1));
+        assert_eq!(run(100, 109, 10), (110, 1));
+        assert_eq!(run(100, 110, 10), (120, 2));
+        assert_eq!(run(100, 120, 10), (130, 3));
+        let far = 1_000_000_000_000_000_000;
+        assert_eq!(run(100, far + 5, 1), (far + 6, far.unsigned_abs() - 94));
+    }
+
+    #[test]
+    fn an_interval_of_zero_counts_as_one_nanosecond() {
+        assert_eq!(run(100, 105, 0), (106, 6));
+    }
+
+    #[test]
+    fn a_forward_to_the_end_of_time_saturates() {
+        let mut hard = at(100);
+        let mut soft = at(100);
+        let end = Deadline::new(Instant::<Monotonic>::LATEST);
+        assert!(forward(&mut hard, &mut soft, end, Span::MAX) >= 1);
+        assert_eq!(hard, end);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Behind `now`, by at most one interval, in phase.
+        #[test]
+        fn the_result_is_the_next_multiple(
+            deadline in 0_i64..1_000_000_000_000,
+            late in 0_i64..1_000_000_000_000,
+            interval in 1_u64..10_000_000_000,
+        ) {
+            let now = deadline + late;
+            let (result, intervals) = run(deadline, now, interval);
+            let interval = i64::try_from(interval).expect("small");
+            prop_assert!(result > now && result <= now + interval);
+            prop_assert_eq!(result - deadline, i64::try_from(intervals).expect("small") * interval);
+        }
+    }
+}

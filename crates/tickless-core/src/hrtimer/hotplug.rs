@@ -1,0 +1,213 @@
+//! CPUs that come and go, clocks that jump, machines that sleep (spec 2.12, 1.6, 1.7).
+
+use super::base::{DeferredRearm, Held};
+use super::{CpuBase, Flush, Timers};
+use crate::clock::ClockSet;
+use crate::event::DeviceState;
+use crate::platform::{CpuDevice, CpuId, Platform, Waiting};
+use crate::time::{Clock, Instant};
+use crate::trace::{Event, TimerId};
+
+impl<P: Platform> Timers<P> {
+    /// Takes `cpu` into timing. Called on `cpu`, with timer delivery masked.
+    ///
+    /// Whatever an earlier life of the CPU left behind is reset (spec HP-2, HP-3), and the device is armed for what is queued
+    /// already. Harmless for a CPU that went down only part of the way (B55).
+    pub fn cpu_online(&self, cpu: CpuId) {
+        let Some(base) = self.platform.base(cpu) else {
+            return;
+        };
+        let mut held = Held::lock(self, base, self.platform.this_cpu());
+        held.state.reset();
+        held.set_armed(Instant::FOREVER);
+        let driver = CpuDevice {
+            platform: &self.platform,
+            cpu,
+        };
+        held.state.device.set_state(&driver, DeviceState::Oneshot);
+        base.set_online(true);
+        held.refresh_offsets();
+        if held.state.deferred == DeferredRearm::Clear {
+            held.reevaluate(false);
+        }
+    }
+
+    /// Takes `cpu` out of timing and hands its timers to another CPU, which is kicked. Called on `cpu`, or on behalf of one
+    /// that executes nothing any more.
+    ///
+    /// Timers that are started on `cpu` later go to an online CPU (spec HP-6). The host serialises these calls; only here
+    /// two bases are locked at once, the leaving one first (spec LOC-9).
+    ///
+    /// # Panics
+    ///
+    /// When the host names `cpu` itself as the CPU that takes over.
+    pub fn cpu_offline(&self, cpu: CpuId) {
+        let Some(base) = self.platform.base(cpu) else {
+            return;
+        };
+        let me = self.platform.this_cpu();
+        // No callback of this base runs beyond this point: a running timer could not move.
+        let _no_callbacks = (P::WAITING == Waiting::Sleep).then(|| base.expiry.lock(None));
+        let mut from = Held::lock(self, base, me);
+        if !base.is_online() {
+            return;
+        }
+        from.state.stats.flushes[Flush::Offline as usize] +=
+            u64::from(from.state.deferred != DeferredRearm::Clear);
+        base.set_online(false);
+        let target = self.platform.pick_target(None, false);
+        assert!(
+            target != cpu,
+            "a CPU that leaves cannot take over its own timers"
+        );
+        let Some(to) = self.platform.base(target) else {
+            return;
+        };
+        let mut to = Held::lock(self, to, me);
+        let moved = self.move_all(&mut from, &mut to);
+        let driver = CpuDevice {
+            platform: &self.platform,
+            cpu,
+        };
+        from.state.device.set_state(&driver, DeviceState::Shutdown);
+        from.state.reset();
+        from.set_armed(Instant::FOREVER);
+        let to_base = to.base;
+        drop(to);
+        drop(from);
+        if moved {
+            // Also when none of them became first: the target has to bring the time of its soft stage up to date (B56).
+            self.kick(to_base, me);
+        }
+    }
+
+    /// Moves every timer of one locked base to another; says whether there was any.
+    fn move_all(&self, from: &mut Held<'_, P>, to: &mut Held<'_, P>) -> bool {
+        let mut moved = false;
+        let (from_cpu, to_cpu) = (from.base.cpu(), to.base.cpu());
+        for index in 0..from.state.queues.len() {
+            while let Some(mut slot) = from.state.queues[index].tree.open_first() {
+                let deadline = slot.key();
+                let earliest = slot.head().earliest;
+                let entry = slot.entry();
+                let timer = TimerId(entry.address());
+                let code = entry.code_address();
+                let transit = slot.depart();
+                let first = to.state.queues[index].tree.admit(transit, deadline, |_| ());
+                to.after_insertion(index, first, deadline);
+                to.state.stats.arrived += 1;
+                moved = true;
+                if P::TRACE {
+                    self.platform.trace(Event::Move {
+                        timer,
+                        from: from_cpu,
+                        to: to_cpu,
+                    });
+                    self.platform.trace(Event::Start {
+                        cpu: to_cpu,
+                        timer,
+                        code,
+                        clock: Clock::ALL[index % 4],
+                        hard: deadline.as_nanos(),
+                        soft: earliest.as_nanos(),
+                        mode: super::StartMode::default(),
+                        was_armed: true,
+                        in_place: false,
+                    });
+                }
+            }
+            from.state.queues[index].reload_first();
+        }
+        from.state.active = 0;
+        moved
+    }
+
+    /// Tells the timers that `clocks` jumped (spec TIM-30).
+    ///
+    /// Every CPU on which a timer became due earlier than what is armed is kicked, the caller's own included (B66). A jump
+    /// that makes timers due later costs one interrupt for nothing at most (spec TIM-32).
+    ///
+    /// # Interrupt context
+    ///
+    /// Not while the host changes the time, and not from a timer interrupt.
+    pub fn clock_was_set(&self, clocks: ClockSet) {
+        let me = self.platform.this_cpu();
+        for base in self.bases() {
+            let mut held = Held::lock(self, base, me);
+            if base.is_online() && self.jump_needs_kick(&mut held, clocks) {
+                drop(held);
+                self.kick(base, me);
+            }
+        }
+    }
+
+    fn jump_needs_kick(&self, held: &mut Held<'_, P>, clocks: ClockSet) -> bool {
+        held.refresh_offsets();
+        if held.state.seen == held.state.evaluated {
+            // The CPU has taken it into account already. That its copies are fresh would not be enough: the soft stage
+            // refreshes them too, but evaluates the soft queues alone.
+            return false;
+        }
+        if held.leave_to_rearm(super::base::Change::ClockSet) {
+            return false;
+        }
+        let armed = held.base.armed();
+        let state = &*held.state;
+        (0..state.queues.len()).any(|index| {
+            let soft = index >= 4;
+            let queue = &state.queues[index];
+            if !clocks.contains(Clock::ALL[index % 4])
+                || state.active & (1 << index) == 0
+                || (soft && state.soft_pending)
+            {
+                return false;
+            }
+            let event = queue
+                .offset
+                .to_monotonic(queue.first_deadline)
+                .not_negative();
+            event < armed || (soft && event < state.soft_next)
+        })
+    }
+
+    /// Prepares `cpu` for a sleep of the machine: its device will lose its programming.
+    ///
+    /// Called on `cpu` with timer delivery masked. An owed rearm is forgiven (spec S9): [`resume`](Timers::resume) evaluates
+    /// anew.
+    pub fn suspend(&self, cpu: CpuId) {
+        let Some(base) = self.platform.base(cpu) else {
+            return;
+        };
+        let mut held = Held::lock(self, base, self.platform.this_cpu());
+        held.state.deferred = DeferredRearm::Clear;
+        held.set_armed(Instant::FOREVER);
+        let driver = CpuDevice {
+            platform: &self.platform,
+            cpu,
+        };
+        held.state.device.set_state(&driver, DeviceState::Shutdown);
+    }
+
+    /// Arms `cpu` again after a sleep of the machine (spec TIM-38, TIM-41). Called on `cpu` with timer delivery masked, after the
+    /// offsets of the clocks were set.
+    pub fn resume(&self, cpu: CpuId) {
+        let Some(base) = self.platform.base(cpu) else {
+            return;
+        };
+        let mut held = Held::lock(self, base, self.platform.this_cpu());
+        let driver = CpuDevice {
+            platform: &self.platform,
+            cpu,
+        };
+        held.state.device.set_state(&driver, DeviceState::Oneshot);
+        held.state.hang = false;
+        held.set_armed(Instant::FOREVER);
+        held.refresh_offsets();
+        held.reevaluate(false);
+    }
+
+    /// All bases the host has.
+    pub(crate) fn bases(&self) -> impl Iterator<Item = &CpuBase<P>> {
+        (0..).map_while(|cpu| self.platform.base(CpuId(cpu)))
+    }
+}

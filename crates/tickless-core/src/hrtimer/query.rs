@@ -1,0 +1,189 @@
+//! Questions that change nothing.
+
+use core::pin::Pin;
+
+use tickless_link::entry::EntryRef;
+use tickless_link::id::QueueId;
+
+use super::base::{self, BaseState, Held};
+use super::start::opened;
+use super::timer::{Expired, Hr, HrTimer, Restart};
+use super::{CpuBase, Stats, Timers};
+use crate::platform::{CpuId, Platform};
+use crate::time::{ClockId, Instant};
+
+impl<P: Platform> Timers<P> {
+    /// The next event of `cpu`, over the queues of both stages; `FOREVER` if nothing is queued.
+    ///
+    /// Changes nothing, not even the caches. While the soft stage is pending its timers do not count (spec Q-20).
+    pub fn next_event(&self, cpu: CpuId) -> Instant {
+        self.next_event_except(cpu, 0)
+    }
+
+    /// The next event of `cpu` as it would be without `timer` (spec 3.7).
+    ///
+    /// What idle code asks before it stops the tick: how long could this CPU sleep?
+    pub fn next_event_without<F, C>(&self, cpu: CpuId, timer: Pin<&HrTimer<F, C>>) -> Instant
+    where
+        F: FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
+        C: ClockId,
+    {
+        self.next_event_except(cpu, timer.erase().address())
+    }
+
+    fn next_event_except(&self, cpu: CpuId, excluded: usize) -> Instant {
+        let Some(base) = self.platform.base(cpu) else {
+            return Instant::FOREVER;
+        };
+        let held = Held::lock(self, base, self.platform.this_cpu());
+        let mask = if held.state.soft_pending {
+            base::HARD
+        } else {
+            base::HARD | base::SOFT
+        };
+        minimum_without(&held.state, mask, excluded).not_negative()
+    }
+
+    /// The deadline of `timer`, if it is queued.
+    pub fn deadline<F, C>(&self, timer: Pin<&HrTimer<F, C>>) -> Option<Instant<C>>
+    where
+        F: FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
+        C: ClockId,
+    {
+        let entry = timer.erase();
+        if !entry.state().is_queued() {
+            return None;
+        }
+        let mut held = self.lock_base_of(entry, self.platform.this_cpu());
+        let slot = opened(&mut held, entry);
+        slot.state().is_queued().then(|| slot.key().instant())
+    }
+
+    /// The CPU that `timer` is on, if it ever was on one; for tests and dumps, out of date when it arrives.
+    pub fn cpu_of<F, C>(&self, timer: Pin<&HrTimer<F, C>>) -> Option<CpuId>
+    where
+        F: FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
+        C: ClockId,
+    {
+        match timer.erase().owner() {
+            tickless_link::entry::Owner::Queue(id) => self.owning_base(id).map(CpuBase::cpu),
+            _ => None,
+        }
+    }
+
+    /// The identity of `timer` in traces and dumps: its address, never followed.
+    pub fn id_of<F, C>(&self, timer: Pin<&HrTimer<F, C>>) -> usize
+    where
+        F: FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
+        C: ClockId,
+    {
+        timer.erase().address()
+    }
+
+    /// Whether the last interrupt of `cpu` gave up, so that its device fires later than its first timer (spec IRQ-3).
+    pub fn is_backing_off(&self, cpu: CpuId) -> bool {
+        let Some(base) = self.platform.base(cpu) else {
+            return false;
+        };
+        Held::lock(self, base, self.platform.this_cpu()).state.hang
+    }
+
+    /// What `cpu` has counted so far.
+    pub fn stats(&self, cpu: CpuId) -> Stats {
+        let Some(base) = self.platform.base(cpu) else {
+            return Stats::default();
+        };
+        Held::lock(self, base, self.platform.this_cpu()).state.stats
+    }
+
+    /// The number of timers queued on `cpu`.
+    pub fn pending(&self, cpu: CpuId) -> usize {
+        let Some(base) = self.platform.base(cpu) else {
+            return 0;
+        };
+        let held = Held::lock(self, base, self.platform.this_cpu());
+        held.state.queues.iter().map(|queue| queue.tree.len()).sum()
+    }
+
+    /// The base that a queue's identity names, if it is one of this system.
+    pub(crate) fn owning_base(&self, id: QueueId) -> Option<&CpuBase<P>> {
+        if id.realm() != self.realm.id() {
+            return None;
+        }
+        u32::try_from(id.index() / base::QUEUES)
+            .ok()
+            .and_then(|cpu| self.platform.base(CpuId(cpu)))
+    }
+
+    /// Checks every rule that must hold for `cpu` while its lock is free (spec 4.7), walking all its queues.
+    ///
+    /// # Panics
+    ///
+    /// When a rule is broken, which is a bug in this crate.
+    pub fn assert_valid(&self, cpu: CpuId) {
+        let Some(base) = self.platform.base(cpu) else {
+            return;
+        };
+        let held = Held::lock(self, base, self.platform.this_cpu());
+        for (index, queue) in held.state.queues.iter().enumerate() {
+            queue.tree.assert_valid();
+            let first = queue.tree.first_key();
+            assert!(
+                Some(queue.first_deadline) == first
+                    || (first.is_none() && queue.first_deadline == crate::time::Deadline::FOREVER),
+                "INV-6: the cached first deadline of queue {index} is the first key"
+            );
+            assert!(
+                (held.state.active & (1 << index) != 0) == first.is_some(),
+                "INV-6: bit {index} of the active mask says whether the queue is empty"
+            );
+        }
+        match held.state.deferred {
+            base::DeferredRearm::Clear => {}
+            _ => assert!(
+                base.armed().is_forever(),
+                "INV-4: nothing counts as armed while a rearm is owed"
+            ),
+        }
+        if held.state.deferred == base::DeferredRearm::Clear && base.is_online() && !held.state.hang
+        {
+            let mask = if held.state.soft_pending {
+                base::HARD
+            } else {
+                base::HARD | base::SOFT
+            };
+            let (first, _) = held.state.minimum(mask);
+            assert!(
+                base.armed() <= first.not_negative(),
+                "INV-1: never armed later than the first timer"
+            );
+            if !held.state.soft_pending {
+                let (soft, _) = held.state.minimum(base::SOFT);
+                assert!(
+                    held.state.soft_next <= soft.not_negative(),
+                    "the soft stage of {cpu:?} is raised at {:?}, too late for {soft:?}",
+                    held.state.soft_next
+                );
+            }
+        }
+    }
+}
+
+/// As [`BaseState::minimum`], with one timer left out.
+fn minimum_without(state: &BaseState, mask: u8, excluded: usize) -> Instant {
+    let mut best = Instant::FOREVER;
+    for index in base::bits(state.active & mask) {
+        let queue = &state.queues[index];
+        // The cached first is not later than what is behind it, so it rejects the whole queue (spec Q-24).
+        let event = queue.offset.to_monotonic(queue.first_deadline);
+        if event >= best {
+            continue;
+        }
+        if queue.tree.first().map(EntryRef::<'_, Hr>::address) != Some(excluded) {
+            best = event;
+        } else if let Some((_, second)) = queue.tree.second() {
+            best = best.min(queue.offset.to_monotonic(second));
+        }
+    }
+    best
+}

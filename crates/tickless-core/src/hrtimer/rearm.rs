@@ -1,0 +1,182 @@
+//! When the device is written, and when not (spec 4).
+
+use super::base::{Change, DeferredRearm, Held};
+use super::{Flush, Timers};
+use crate::event::{self, Force};
+use crate::mutant;
+use crate::platform::{CpuDevice, CpuId, Platform, ThisCpu};
+use crate::time::Instant;
+use crate::trace::Event;
+
+/// A timer that became the first of its queue, for [`Held::program_if_earlier`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct First {
+    /// When, on the monotonic clock, not negative.
+    pub(crate) event: Instant,
+    /// The address of the timer.
+    pub(crate) timer: usize,
+    pub(crate) soft: bool,
+}
+
+impl<P: Platform> Held<'_, P> {
+    /// Arms the device for a timer that became first in its queue, if no earlier event is armed (spec 4.1).
+    ///
+    /// `may_write` says whether the caller executes for this CPU: a remote device cannot be written.
+    pub(crate) fn program_if_earlier(&mut self, first: First, may_write: bool) {
+        debug_assert!(first.event >= Instant::ZERO);
+        if first.soft {
+            if self.state.soft_pending || first.event >= self.state.soft_next {
+                return;
+            }
+            self.state.soft_first_hint = first.timer;
+            self.state.soft_next = first.event;
+        }
+        // Equal is not earlier: no write (spec REARM-2).
+        if !may_write || first.event >= self.base.armed() {
+            return;
+        }
+        if self.leave_to_rearm(Change::Start) {
+            return;
+        }
+        self.state.first_hint = first.timer;
+        self.write_device(first.event, false);
+    }
+
+    /// Finds the next event and arms the device for it, earlier or later (spec 4.2).
+    pub(crate) fn reevaluate(&mut self, skip_equal: bool) {
+        let next = self.evaluate();
+        if skip_equal && next == self.base.armed() {
+            return;
+        }
+        self.write_device(next, false);
+    }
+
+    /// Arms the device, or only notes what it should be armed for while a hang forbids touching it (spec IRQ-4).
+    fn write_device(&mut self, next: Instant, deferred: bool) {
+        self.set_armed(next);
+        if !self.base.is_online() || self.state.hang {
+            return;
+        }
+        self.program(next, deferred);
+    }
+
+    fn program(&mut self, next: Instant, deferred: bool) {
+        let cpu = self.base.cpu();
+        if P::TRACE {
+            self.platform().trace(Event::Rearm {
+                cpu,
+                next,
+                deferred,
+            });
+        }
+        let driver = CpuDevice {
+            platform: self.platform(),
+            cpu,
+        };
+        let state = &mut *self.state;
+        state.stats.device_writes += 1;
+        // Forced, so the only failure is a device that refuses everything (B27). There is nobody to tell: the record says
+        // that nothing is programmed, and the next start or tick tries again.
+        let _refused = event::program(&mut state.device, &driver, next, Force::Yes);
+    }
+
+    /// Ends an interrupt: writes the device, or leaves that to a flush point (spec 4.4).
+    pub(crate) fn defer_or_rearm(&mut self, next: Instant) {
+        if P::DEFERRED_REARM {
+            // The evaluation that gave `next` saw every change so far.
+            self.state.deferred = DeferredRearm::OwedFresh(next);
+        } else {
+            self.rearm(next, false);
+        }
+    }
+
+    /// Pays what is owed (spec 4.4, REARM-15): evaluate, armed value, state, device, in this order.
+    fn rearm(&mut self, next: Instant, deferred: bool) {
+        self.set_armed(next);
+        self.state.deferred = DeferredRearm::Clear;
+        let device = if self.state.hang {
+            // Breathing space: the queues are overdue, but the CPU has to do something else too.
+            self.platform().now().saturating_add(self.backoff())
+        } else {
+            next
+        };
+        if self.base.is_online() {
+            self.program(device, deferred);
+        }
+    }
+
+    /// Carries out an owed rearm; `false` if none is owed.
+    fn flush(&mut self, reason: Flush) -> bool {
+        let (next, stale) = match self.state.deferred {
+            DeferredRearm::Clear | DeferredRearm::Running => return false,
+            DeferredRearm::OwedFresh(next) => (next, false),
+            DeferredRearm::OwedStale => {
+                self.refresh_offsets();
+                (self.evaluate(), true)
+            }
+        };
+        self.state.stats.flushes[reason as usize] += 1;
+        self.state.stats.stale_flushes += u64::from(stale);
+        if P::TRACE {
+            let cpu = self.base.cpu();
+            self.platform().trace(Event::Flush { cpu, reason, stale });
+        }
+        self.rearm(next, true);
+        true
+    }
+}
+
+impl<P: Platform> Timers<P> {
+    /// Carries out the rearm that the last interrupt of `cpu` left behind, if it did (spec 4.5).
+    ///
+    /// # Interrupt context
+    ///
+    /// MUST be called with timer delivery to `cpu` masked (B6), by `cpu` or by whoever executes for it.
+    ///
+    /// # Cost
+    ///
+    /// One lock when a rearm is owed. The host keeps a flag of its own if it wants to skip even that.
+    pub fn flush_deferred(&self, cpu: CpuId, reason: Flush) {
+        let Some(base) = self.platform.base(cpu) else {
+            return;
+        };
+        let mut held = Held::lock(self, base, self.platform.this_cpu());
+        held.flush(reason);
+    }
+
+    /// Looks at the queues of `cpu` again and writes its device in any case (spec TIM-31).
+    ///
+    /// What a [kick](Platform::kick) asks for; also for a CPU that resumes, whose device lost its programming.
+    pub fn retrigger(&self, cpu: CpuId) {
+        let Some(base) = self.platform.base(cpu) else {
+            return;
+        };
+        base.begin_kick();
+        let mut held = Held::lock(self, base, self.platform.this_cpu());
+        if !base.is_online() {
+            return;
+        }
+        held.state.stats.kicks += 1;
+        held.refresh_offsets();
+        if held.leave_to_rearm(Change::ClockSet) {
+            return;
+        }
+        held.reevaluate(mutant!("skip-equal-on-clock-set"));
+    }
+
+    /// Asks `base` to look at its queues, unless it was asked already and has not begun.
+    pub(crate) fn kick(&self, base: &super::CpuBase<P>, me: Option<ThisCpu<'_, P>>) {
+        if !base.note_kick() {
+            return;
+        }
+        if P::TRACE {
+            self.platform.trace(Event::Kick { cpu: base.cpu() });
+        }
+        if me.is_some_and(|me| core::ptr::eq(me.base, base)) {
+            // Spec TIM-30 step 4, B66: the caller's own device too.
+            self.retrigger(base.cpu());
+        } else {
+            self.platform.kick(base.cpu());
+        }
+    }
+}

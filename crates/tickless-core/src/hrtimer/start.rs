@@ -1,0 +1,504 @@
+//! Starting timers (spec 2.6, 3.3), and where they go (spec 2.7, 2.8).
+
+use core::pin::Pin;
+
+use tickless_link::entry::{EntryRef, Owner, Transit};
+use tickless_link::tree::Slot;
+
+use super::base::{Change, Held};
+use super::rearm::First;
+use super::timer::{Expired, Head, Hr, HrTimer, Request, Restart, Start, When};
+use super::{CpuBase, Timers};
+use crate::clock::SetSequence;
+use crate::mutant;
+use crate::platform::{CpuId, Locality, Platform, ThisCpu};
+use crate::time::{Clock, ClockId, Deadline, Offset, Span};
+use crate::trace::{Event, TimerId};
+
+/// A checked start found its time in the past; the timer is idle, and its callback will not run (spec USR-1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AlreadyExpired;
+
+impl core::fmt::Display for AlreadyExpired {
+    fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        formatter.write_str("the time of the timer is over already")
+    }
+}
+
+impl core::error::Error for AlreadyExpired {}
+
+/// What a start asks to be done with the device (spec 2.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Action {
+    Nothing,
+    ProgramIfEarlier,
+    ReevaluateAll,
+}
+
+impl<P: Platform> Timers<P> {
+    /// Starts `timer`, or starts it again with a new time.
+    ///
+    /// A timer that is queued is moved; one whose callback runs is queued in addition. The timer is on the executing CPU
+    /// afterwards, unless the host's policy sends it elsewhere or its callback is running elsewhere.
+    ///
+    /// # Panics
+    ///
+    /// When the timer belongs to another system of timers.
+    ///
+    /// # Interrupt context
+    ///
+    /// Callable anywhere, from the timer's own callback too.
+    ///
+    /// # Cost
+    ///
+    /// One lock. A restart that keeps its place in the queue reads both neighbours and writes the timer; otherwise one
+    /// removal and one insertion, O(log n). At most one write of the device, none if an earlier event is armed.
+    pub fn start<F, C>(&self, timer: Pin<&HrTimer<F, C>>, start: Start<C>)
+    where
+        F: FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
+        C: ClockId,
+    {
+        let me = self.platform.this_cpu();
+        let held = self.lock_base_of(timer.erase(), me);
+        let _always = self.start_held(held, timer.erase(), start.request, me);
+    }
+
+    /// As [`start`](Timers::start), for times that come from somebody who is not trusted: a time in the past is refused, so
+    /// that it costs no interrupt (spec 2.11).
+    ///
+    /// # Errors
+    ///
+    /// [`AlreadyExpired`] when the time is over; then the timer is not queued, and the caller completes the expiry.
+    pub fn start_checked<F, C>(
+        &self,
+        timer: Pin<&HrTimer<F, C>>,
+        start: Start<C>,
+    ) -> Result<(), AlreadyExpired>
+    where
+        F: FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
+        C: ClockId,
+    {
+        let me = self.platform.this_cpu();
+        let mut request = start.request;
+        request.mode.checked = true;
+        let held = self.lock_base_of(timer.erase(), me);
+        self.start_held(held, timer.erase(), request, me)
+    }
+
+    /// The base that owns `entry`, locked (spec LOC-2).
+    ///
+    /// An entry without an owner is given to the executing CPU's base.
+    #[inline]
+    pub(crate) fn lock_base_of<'a>(
+        &'a self,
+        entry: EntryRef<'_, Hr>,
+        me: Option<ThisCpu<'a, P>>,
+    ) -> Held<'a, P> {
+        let mut attempt = 0;
+        loop {
+            match entry.owner() {
+                Owner::Queue(id) => {
+                    let base = self.base_of(id);
+                    let held = Held::lock(self, base, me);
+                    // It may have moved before the lock was ours.
+                    if mutant!("owner-not-rechecked") || entry.owner() == Owner::Queue(id) {
+                        return held;
+                    }
+                }
+                Owner::Transit => {
+                    self.platform.relax(attempt);
+                    attempt += 1;
+                }
+                Owner::Unbound => {
+                    let base = match me {
+                        Some(me) => me.base,
+                        None => self.target(self.platform.pick_target(None, false)),
+                    };
+                    let mut held = Held::lock(self, base, me);
+                    let index = entry.tag().queue();
+                    if held.state.queues[index].tree.bind(entry) {
+                        return held;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The base that a queue's identity names.
+    #[inline]
+    fn base_of(&self, id: tickless_link::id::QueueId) -> &CpuBase<P> {
+        assert!(
+            id.realm() == self.realm.id(),
+            "a timer stays with the system that it was first started on"
+        );
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a realm has at most 2^24 queues"
+        )]
+        let cpu = CpuId((id.index() / super::base::QUEUES) as u32);
+        self.target(cpu)
+    }
+
+    /// A base that the host says exists.
+    #[inline]
+    fn target(&self, cpu: CpuId) -> &CpuBase<P> {
+        self.platform
+            .base(cpu)
+            .expect("the host has a base for each CPU it names")
+    }
+
+    /// Starts an entry whose base is locked, and releases the lock.
+    pub(crate) fn start_held<'a>(
+        &'a self,
+        mut held: Held<'a, P>,
+        entry: EntryRef<'_, Hr>,
+        request: Request,
+        me: Option<ThisCpu<'a, P>>,
+    ) -> Result<(), AlreadyExpired> {
+        let index = entry.tag().queue();
+        let timer = entry.address();
+        // Before the lock is ever given up, spec OBJ-17 and LOC-6.
+        let earliest = match request.when {
+            When::At(deadline) => deadline,
+            When::After(span) => self.deadline_after(entry.tag().clock(), span),
+        };
+        let deadline = earliest.saturating_add(request.slack);
+        let was_cpu_first = held.state.first_hint == timer;
+        let me = me.filter(|me| me.base.is_online());
+        let was_armed = entry.state().is_queued();
+
+        let requeued = if self.keeps_base(&held, entry, was_cpu_first, request.mode.pinned, me) {
+            requeue(&mut held, entry, earliest, deadline)
+        } else {
+            let first;
+            (held, first) = self.switch_base(held, entry, earliest, deadline, request, me);
+            Requeued {
+                is_first: first,
+                in_place: false,
+            }
+        };
+        held.state.stats.starts += 1;
+        held.state.stats.in_place += u64::from(requeued.in_place);
+        if P::TRACE {
+            self.platform.trace(Event::Start {
+                cpu: held.base.cpu(),
+                timer: TimerId(timer),
+                code: entry.code_address(),
+                clock: entry.tag().clock(),
+                hard: deadline.as_nanos(),
+                soft: earliest.as_nanos(),
+                mode: request.mode,
+                was_armed,
+                in_place: requeued.in_place,
+            });
+        }
+
+        let local = me.is_some_and(|me| core::ptr::eq(me.base, held.base));
+        let action = self.decide(
+            &mut held,
+            entry,
+            deadline,
+            was_cpu_first && local,
+            requeued.is_first,
+            me,
+        );
+        if request.mode.checked
+            && action != Action::Nothing
+            && self.is_over(&mut held, index, earliest)
+        {
+            self.take_back(&mut held, entry, action);
+            return Err(AlreadyExpired);
+        }
+        match action {
+            Action::Nothing => {}
+            Action::ProgramIfEarlier => {
+                let event = held.state.queues[index]
+                    .offset
+                    .to_monotonic(deadline)
+                    .not_negative();
+                let first = First {
+                    event,
+                    timer,
+                    soft: entry.tag().is_soft(),
+                };
+                held.program_if_earlier(first, local);
+            }
+            Action::ReevaluateAll => held.reevaluate(true),
+        }
+        Ok(())
+    }
+
+    /// The deadline `span` from now on `clock`.
+    fn deadline_after(&self, clock: Clock, span: Span) -> Deadline {
+        let mut now = self.platform.now_at_latest();
+        let mut offset = Offset::NONE;
+        if clock != Clock::Monotonic {
+            // Not the copy of the base, which may be older than the last jump of the clock; and without refreshing that,
+            // because then its queues would have to be evaluated.
+            let (exact, offsets) = self.platform.now_and_offsets(SetSequence::UNSEEN);
+            now = now.max(exact);
+            offset = offsets.map_or(Offset::NONE, |(_, offsets)| offsets.of(clock));
+        }
+        offset.shown_at(now).saturating_add(span)
+    }
+
+    /// Whether the timer stays on its base without further ado (spec 2.8).
+    #[inline]
+    fn keeps_base(
+        &self,
+        held: &Held<'_, P>,
+        entry: EntryRef<'_, Hr>,
+        was_cpu_first: bool,
+        pinned: bool,
+        me: Option<ThisCpu<'_, P>>,
+    ) -> bool {
+        // Case 2 before case 1: a running timer cannot move, wherever it is (spec OBJ-15).
+        if entry.state().is_running() {
+            return true;
+        }
+        let Some(me) = me else { return false };
+        let local = core::ptr::eq(me.base, held.base);
+        if !local {
+            return false;
+        }
+        if !self.platform.migration_enabled() || was_cpu_first || pinned {
+            return true;
+        }
+        self.platform.keep_local(Locality { cpu: me.base.cpu() })
+    }
+
+    /// Moves the timer to the base where it belongs and queues it there (spec LOC-4). Returns that base, locked, and whether
+    /// the timer is the first of its queue.
+    ///
+    /// At most one base is locked at any time (spec LOC-3): on its way the timer names no owner, and whoever looks for it
+    /// waits.
+    fn switch_base<'a>(
+        &'a self,
+        mut held: Held<'a, P>,
+        entry: EntryRef<'_, Hr>,
+        earliest: Deadline,
+        deadline: Deadline,
+        request: Request,
+        me: Option<ThisCpu<'a, P>>,
+    ) -> (Held<'a, P>, bool) {
+        let index = entry.tag().queue();
+        let old_deadline = opened(&mut held, entry).key();
+        let this = me.map(|me| me.base.cpu());
+        let mut target = self.target(self.platform.pick_target(this, request.mode.pinned));
+        let mut transit: Option<Transit<'_, Hr>> = None;
+        loop {
+            if let Some(me) = me
+                && transit.is_none()
+                && core::ptr::eq(held.base, target)
+                && core::ptr::eq(target, me.base)
+            {
+                return {
+                    let requeued = requeue(&mut held, entry, earliest, deadline);
+                    (held, requeued.is_first)
+                };
+            }
+            if transit.is_none() {
+                let from = held.base.cpu();
+                transit = Some(depart(&mut held, entry));
+                if P::TRACE {
+                    let timer = TimerId(entry.address());
+                    self.platform.trace(Event::Move {
+                        timer,
+                        from,
+                        to: target.cpu(),
+                    });
+                }
+                drop(held);
+                held = Held::lock(self, target, me);
+            }
+            let judged = if mutant!("suitability-with-old-deadline") {
+                old_deadline
+            } else {
+                deadline
+            };
+            if suitable(&held, index, judged, me) {
+                break;
+            }
+            // Back to the CPU that executes, which is always suitable, or to another that is online.
+            target = match me {
+                Some(me) => me.base,
+                None => self.target(self.platform.pick_target(None, request.mode.pinned)),
+            };
+            drop(held);
+            held = Held::lock(self, target, me);
+        }
+        let mut first = false;
+        if let Some(transit) = transit {
+            let tree = &mut held.state.queues[index].tree;
+            first = tree.admit(transit, deadline, |head| head.earliest = earliest);
+            held.after_insertion(index, first, deadline);
+            held.state.stats.arrived += 1;
+        }
+        (held, first)
+    }
+
+    /// What a start leaves to be done with the device.
+    #[inline]
+    fn decide(
+        &self,
+        held: &mut Held<'_, P>,
+        entry: EntryRef<'_, Hr>,
+        deadline: Deadline,
+        was_cpu_first: bool,
+        is_first: bool,
+        me: Option<ThisCpu<'_, P>>,
+    ) -> Action {
+        if held.leave_to_rearm(Change::Start) {
+            return Action::Nothing;
+        }
+        if !was_cpu_first {
+            if me.is_some() {
+                return if is_first {
+                    Action::ProgramIfEarlier
+                } else {
+                    Action::Nothing
+                };
+            }
+            if is_first {
+                // An offline CPU had to queue remotely, and cannot write the remote device.
+                self.kick(held.base, me);
+            }
+            return Action::Nothing;
+        }
+        if entry.tag().is_lazy() {
+            let event = if mutant!("lazy-compares-other-clock") {
+                crate::time::Instant::from_nanos(deadline.as_nanos())
+            } else {
+                held.state.queues[entry.tag().queue()]
+                    .offset
+                    .to_monotonic(deadline)
+            };
+            if held.base.armed() <= event {
+                return Action::Nothing;
+            }
+        }
+        if mutant!("first-not-reevaluated-when-later") {
+            return Action::ProgramIfEarlier;
+        }
+        Action::ReevaluateAll
+    }
+
+    /// Whether the time of a checked start is over and nothing earlier is armed (spec USR-1).
+    fn is_over(&self, held: &mut Held<'_, P>, index: usize, earliest: Deadline) -> bool {
+        let event = held.state.queues[index].offset.to_monotonic(earliest);
+        event < held.base.armed() && event <= self.platform.now()
+    }
+
+    /// Removes what a checked start queued, without touching the device for it.
+    fn take_back(&self, held: &mut Held<'_, P>, entry: EntryRef<'_, Hr>, action: Action) {
+        let was_first = opened(held, entry).remove() == Some(true);
+        held.after_removal(entry.tag().queue(), was_first);
+        if P::TRACE {
+            self.platform.trace(Event::StartExpired {
+                timer: TimerId(entry.address()),
+            });
+        }
+        if action == Action::ReevaluateAll {
+            // It was first before, so another is first now (spec USR-2).
+            held.reevaluate(true);
+        }
+    }
+}
+
+/// Where a timer came to stand.
+#[derive(Clone, Copy, Debug)]
+struct Requeued {
+    is_first: bool,
+    in_place: bool,
+}
+
+/// Opens an entry that is known to belong to the locked base.
+#[inline]
+pub(crate) fn opened<'h, 'e, P: Platform>(
+    held: &'h mut Held<'_, P>,
+    entry: EntryRef<'e, Hr>,
+) -> Slot<'h, 'e, Hr> {
+    let index = entry.tag().queue();
+    held.state.queues[index]
+        .tree
+        .open(entry)
+        .expect("the base that owns the timer is locked")
+}
+
+/// Queues a timer on the base where it is, in its old place if that is still right (spec 3.3).
+///
+/// One operation: the device is never touched between leaving the old place and taking the new one (spec OBJ-18). All
+/// comparisons use the hard expiry, which is the key; the original compares the soft one and can break the order (spec
+/// Q-10, B17).
+#[inline]
+fn requeue<P: Platform>(
+    held: &mut Held<'_, P>,
+    entry: EntryRef<'_, Hr>,
+    earliest: Deadline,
+    deadline: Deadline,
+) -> Requeued {
+    let index = entry.tag().queue();
+    let mut slot = opened(held, entry);
+    *slot.head() = Head { earliest };
+    if !slot.state().is_queued() {
+        let is_first = slot.insert(deadline);
+        held.after_insertion(index, is_first, deadline);
+        return Requeued {
+            is_first,
+            in_place: false,
+        };
+    }
+    let was_first = slot.is_first();
+    let judged = if mutant!("in-place-compares-soft-expiry") {
+        earliest
+    } else {
+        deadline
+    };
+    if slot.move_in_place(judged) {
+        if was_first {
+            held.state.queues[index].first_deadline = judged;
+        }
+        return Requeued {
+            is_first: was_first,
+            in_place: true,
+        };
+    }
+    let is_first = slot.reposition(deadline);
+    if is_first {
+        held.state.queues[index].first_deadline = deadline;
+    } else if was_first {
+        held.state.queues[index].reload_first();
+    }
+    Requeued {
+        is_first,
+        in_place: false,
+    }
+}
+
+/// Sends an entry of the locked base on its way.
+fn depart<'e, P: Platform>(held: &mut Held<'_, P>, entry: EntryRef<'e, Hr>) -> Transit<'e, Hr> {
+    let slot = opened(held, entry);
+    let was_queued = slot.state().is_queued();
+    let was_first = slot.is_first();
+    let transit = slot.depart();
+    held.after_removal(entry.tag().queue(), was_queued && was_first);
+    transit
+}
+
+/// Whether a timer may be queued on the locked base: it is the executing CPU's, or the timer does not become its first
+/// event, because a remote device cannot be written (spec LOC-5, LOC-13, LOC-16).
+fn suitable<P: Platform>(
+    held: &Held<'_, P>,
+    index: usize,
+    deadline: Deadline,
+    me: Option<ThisCpu<'_, P>>,
+) -> bool {
+    if !held.base.is_online() {
+        return false;
+    }
+    let Some(me) = me else { return true };
+    if core::ptr::eq(me.base, held.base) {
+        return true;
+    }
+    held.state.queues[index].offset.to_monotonic(deadline) >= held.base.armed()
+}

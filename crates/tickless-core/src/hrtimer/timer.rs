@@ -1,0 +1,500 @@
+//! The timer objects, and how they are started.
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::pin::Pin;
+use core::task::Waker;
+
+use tickless_link::const_unless_loom;
+use tickless_link::entry::{Entry, EntryRef, Expiry, Family, Member, State};
+
+use crate::mutant;
+use crate::time::{Clock, ClockId, Deadline, Instant, Monotonic, RelativeClock, Span};
+
+/// All queues of high-resolution timers.
+#[derive(Debug)]
+pub(crate) enum Hr {}
+
+impl Family for Hr {
+    type Key = Deadline;
+    type Tag = Tag;
+    type Head = Head;
+    type Token = Option<Waker>;
+    type Context<'a> = Firing<'a>;
+    type Verdict = Restart;
+}
+
+/// What is fixed when a timer is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tag {
+    /// Which of the eight queues of a base: the number of the clock, plus 4 for soft.
+    queue: u8,
+    /// Lazy rearm was asked for.
+    lazy: bool,
+}
+
+impl Tag {
+    const fn new(clock: Clock, soft: bool, lazy: bool) -> Self {
+        Self {
+            queue: clock as u8 + if soft { 4 } else { 0 },
+            lazy,
+        }
+    }
+
+    #[inline]
+    pub(crate) const fn queue(self) -> usize {
+        self.queue as usize
+    }
+
+    #[inline]
+    pub(crate) const fn clock(self) -> Clock {
+        Clock::ALL[self.queue as usize % 4]
+    }
+
+    #[inline]
+    pub(crate) const fn is_soft(self) -> bool {
+        self.queue >= 4
+    }
+
+    /// Whether lazy rearm was asked for and is possible.
+    #[inline]
+    pub(crate) fn is_lazy(self) -> bool {
+        self.lazy
+            && !self.is_soft()
+            && (self.clock() as u8 == Clock::Monotonic as u8
+                || mutant!("lazy-compares-other-clock"))
+    }
+}
+
+/// What a queue keeps for each timer besides its deadline.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head {
+    /// The soft expiry: the timer may fire from here on, and must at its deadline (spec OBJ-8).
+    pub(crate) earliest: Deadline,
+}
+
+/// What a callback answers.
+#[derive(Debug)]
+pub enum Restart {
+    /// The timer is done, unless somebody started it meanwhile.
+    No,
+    /// The timer is queued again for the deadline that the callback left in its [`Expired`], unless somebody started it
+    /// meanwhile: then that start counts (spec OBJ-13).
+    Yes,
+    /// As [`No`](Restart::No); and then the waker is used, after the library has let go of the timer. What it wakes may free
+    /// the timer.
+    NoThenWake(Waker),
+}
+
+/// Where a callback runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Stage {
+    /// Where the host prefers: hard, or soft on hosts with a preemptible soft stage (spec OBJ-4).
+    #[default]
+    Default,
+    /// In the timer interrupt itself.
+    Hard,
+    /// In the soft stage behind it, where it delays no hard timer.
+    Soft,
+}
+
+/// A firing as the core hands it to a callback.
+pub(crate) struct Firing<'a> {
+    /// The time of the pass that found the timer due.
+    pub(crate) now: Deadline,
+    pub(crate) deadline: Deadline,
+    pub(crate) earliest: Deadline,
+    /// Reads the timer's clock.
+    pub(crate) read: &'a dyn Fn() -> Deadline,
+}
+
+impl fmt::Debug for Firing<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Firing")
+            .field("now", &self.now)
+            .field("deadline", &self.deadline)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a callback is told, and where it leaves the next deadline.
+///
+/// Nothing here takes a lock.
+#[derive(Debug)]
+pub struct Expired<'f, 'a, C> {
+    firing: &'f mut Firing<'a>,
+    clock: PhantomData<fn() -> C>,
+}
+
+impl<C: ClockId> Expired<'_, '_, C> {
+    /// The time that found the timer due: read once for all timers that fire together (spec Q-27).
+    #[must_use]
+    pub fn now(&self) -> Instant<C> {
+        self.firing.now.instant()
+    }
+
+    /// The time now, read afresh.
+    #[must_use]
+    pub fn read_clock(&self) -> Instant<C> {
+        (self.firing.read)().instant()
+    }
+
+    /// The deadline that passed; after a [`forward`](Self::forward), the next one.
+    #[must_use]
+    pub fn deadline(&self) -> Instant<C> {
+        self.firing.deadline.instant()
+    }
+
+    /// Sets the deadline that [`Restart::Yes`] will use, without slack.
+    ///
+    /// One in the past fires again in the same pass: see [`Platform::EXPIRY_BUDGET`](crate::platform::Platform::EXPIRY_BUDGET).
+    pub fn set_deadline(&mut self, deadline: Instant<C>) {
+        self.firing.deadline = Deadline::new(deadline);
+        self.firing.earliest = self.firing.deadline;
+    }
+
+    /// Moves the deadline on by whole intervals until it is after `now`, and returns by how many (spec 2.9).
+    ///
+    /// The phase is kept: a timer that is late by three and a half intervals goes on where it would have been. 0 means that
+    /// the deadline is after `now` already. An interval of zero counts as 1 ns. Constant time (B41).
+    pub fn forward(&mut self, now: Instant<C>, interval: Span) -> u64 {
+        super::forward::forward(
+            &mut self.firing.deadline,
+            &mut self.firing.earliest,
+            Deadline::new(now),
+            interval,
+        )
+    }
+
+    /// [`forward`](Self::forward) to the time now, read afresh.
+    pub fn forward_now(&mut self, interval: Span) -> u64 {
+        let now = self.read_clock();
+        self.forward(now, interval)
+    }
+}
+
+/// The member that calls a closure.
+pub(crate) struct Callback<F, C> {
+    function: F,
+    clock: PhantomData<fn() -> C>,
+}
+
+impl<F, C> Member<Hr> for Callback<F, C>
+where
+    F: FnMut(&mut Expired<'_, '_, C>) -> Restart,
+{
+    type Guarded = ();
+
+    #[inline]
+    fn expire((): &mut ()) -> Expiry<Option<Waker>> {
+        Expiry::Call
+    }
+
+    fn call(&mut self, firing: &mut Firing<'_>) -> Restart {
+        (self.function)(&mut Expired {
+            firing,
+            clock: PhantomData,
+        })
+    }
+}
+
+/// How a timer is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Setup {
+    stage: Stage,
+    lazy: bool,
+}
+
+impl Setup {
+    /// A timer in the host's preferred stage that is armed exactly.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            stage: Stage::Default,
+            lazy: false,
+        }
+    }
+
+    /// Where the callback runs.
+    #[must_use]
+    pub const fn stage(self, stage: Stage) -> Self {
+        Self { stage, ..self }
+    }
+
+    /// Leaves the device alone when the timer moves later or is cancelled (spec 4.3).
+    ///
+    /// For a timer that is started at every context switch, nearly always for later: an occasional interrupt that finds
+    /// nothing is cheaper than writing the device each time. It has an effect on hard monotonic timers only: the armed
+    /// value is monotonic (spec LAZY-4), and the soft stage has an armed value of its own, which must not fall behind.
+    #[must_use]
+    pub const fn lazy(self) -> Self {
+        Self { lazy: true, ..self }
+    }
+
+    const fn tag<C: ClockId>(self, soft_by_default: bool) -> Tag {
+        let soft = match self.stage {
+            Stage::Default => soft_by_default,
+            Stage::Hard => false,
+            Stage::Soft => true,
+        };
+        Tag::new(C::CLOCK, soft, self.lazy)
+    }
+}
+
+/// A timer with a callback, on the clock `C`.
+///
+/// It lies pinned wherever its user puts it. The callback is called without any lock, never twice at the same time, on
+/// whatever CPU the timer is. A callback must not free its own timer, except through [`Restart::NoThenWake`].
+///
+/// A timer that is dropped while it is queued or running ends the process: cancel it first. (The user-space crate wraps it
+/// in a type that does so.)
+///
+/// Cost: 80 bytes on 64-bit targets, and the closure.
+pub struct HrTimer<F, C = Monotonic>
+where
+    F: FnMut(&mut Expired<'_, '_, C>) -> Restart,
+{
+    entry: Entry<Hr, Callback<F, C>>,
+}
+
+tickless_link::project_entry!(
+    [F, C] HrTimer<F, C> [F: FnMut(&mut Expired<'_, '_, C>) -> Restart]
+    entry: Entry<Hr, Callback<F, C>>
+);
+
+impl<F, C: ClockId> HrTimer<F, C>
+where
+    F: FnMut(&mut Expired<'_, '_, C>) -> Restart,
+{
+    const_unless_loom! {
+        /// Makes an idle timer.
+        ///
+        /// `soft_by_default` is [`Platform::SOFT_BY_DEFAULT`](crate::platform::Platform::SOFT_BY_DEFAULT) of the host that the timer is meant for.
+        pub const fn with_setup(setup: Setup, soft_by_default: bool, function: F) -> Self {
+            Self {
+                entry: Entry::new(
+                    Deadline::FOREVER,
+                    setup.tag::<C>(soft_by_default),
+                    Head { earliest: Deadline::FOREVER },
+                    (),
+                    Callback { function, clock: PhantomData },
+                ),
+            }
+        }
+    }
+}
+
+impl<F> HrTimer<F>
+where
+    F: FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart,
+{
+    const_unless_loom! {
+        /// Makes an idle timer on the monotonic clock, whose callback runs in the hard stage.
+        pub const fn new(function: F) -> Self {
+            Self::with_setup(Setup::new(), false, function)
+        }
+    }
+}
+
+impl<F, C> HrTimer<F, C>
+where
+    F: FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
+    C: ClockId,
+{
+    #[inline]
+    pub(crate) fn erase(self: Pin<&Self>) -> EntryRef<'_, Hr> {
+        self.entry().erase()
+    }
+
+    /// Whether the timer is queued, or its callback executes. Lock-free; never wrongly "no" (spec OBJ-14).
+    #[inline]
+    pub fn is_active(&self) -> bool {
+        !self.entry.state().is_idle()
+    }
+
+    /// Whether the timer is queued.
+    #[inline]
+    pub fn is_queued(&self) -> bool {
+        self.entry.state().is_queued()
+    }
+
+    /// The life cycle of the timer.
+    #[inline]
+    pub fn state(&self) -> State {
+        self.entry.state()
+    }
+}
+
+impl<F, C> fmt::Debug for HrTimer<F, C>
+where
+    F: FnMut(&mut Expired<'_, '_, C>) -> Restart,
+{
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("HrTimer").field(&self.entry).finish()
+    }
+}
+
+/// The member that wakes a task.
+pub(crate) struct Wake;
+
+impl Member<Hr> for Wake {
+    /// Whom to wake; `None` once the timer fired (spec SLP-1).
+    type Guarded = Option<Waker>;
+
+    #[inline]
+    fn expire(waker: &mut Option<Waker>) -> Expiry<Option<Waker>> {
+        // Taken under the lock: the timer is idle before anybody is woken, so nobody ever waits for a wake-up to end,
+        // and the woken task may free the timer at once.
+        Expiry::Done(waker.take())
+    }
+
+    fn call(&mut self, _firing: &mut Firing<'_>) -> Restart {
+        Restart::No
+    }
+}
+
+/// A timer that wakes a task: what futures are made of (spec 2.9, "sleepers").
+///
+/// It never runs a callback, so cancelling it never waits.
+///
+/// Cost: 96 bytes on 64-bit targets.
+pub struct Sleeper<C = Monotonic> {
+    entry: Entry<Hr, Wake>,
+    clock: PhantomData<fn() -> C>,
+}
+
+tickless_link::project_entry!([C] Sleeper<C> [C: 'static] entry: Entry<Hr, Wake>);
+
+impl<C: ClockId> Sleeper<C> {
+    const_unless_loom! {
+        /// Makes an idle timer that fires in the hard stage.
+        #[must_use]
+        pub const fn new() -> Self {
+            Self {
+                entry: Entry::new(
+                    Deadline::FOREVER,
+                    Setup::new().tag::<C>(false),
+                    Head { earliest: Deadline::FOREVER },
+                    None,
+                    Wake,
+                ),
+                clock: PhantomData,
+            }
+        }
+    }
+
+    /// Whether the timer is queued: it was started, and has neither fired nor been cancelled. Lock-free.
+    #[inline]
+    pub fn is_queued(&self) -> bool {
+        self.entry.state().is_queued()
+    }
+
+    #[inline]
+    pub(crate) fn erase(self: Pin<&Self>) -> EntryRef<'_, Hr> {
+        self.entry().erase()
+    }
+
+    #[inline]
+    pub(crate) fn pinned_entry(self: Pin<&Self>) -> Pin<&Entry<Hr, Wake>> {
+        self.entry()
+    }
+}
+
+impl<C: ClockId> Default for Sleeper<C> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<C> fmt::Debug for Sleeper<C> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Sleeper").field(&self.entry).finish()
+    }
+}
+
+/// When and how to start a timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a start does nothing by itself"]
+pub struct Start<C = Monotonic> {
+    pub(crate) request: Request,
+    clock: PhantomData<fn() -> C>,
+}
+
+/// A start without its clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Request {
+    pub(crate) when: When,
+    pub(crate) slack: Span,
+    pub(crate) mode: StartMode,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    At(Deadline),
+    After(Span),
+}
+
+/// What a start asked for, for traces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StartMode {
+    /// The time was given relative to the start.
+    pub relative: bool,
+    /// The timer must be on the CPU that executes the start.
+    pub pinned: bool,
+    /// A time in the past is refused.
+    pub checked: bool,
+}
+
+impl<C: ClockId> Start<C> {
+    /// At this instant, at once if it is over.
+    #[inline]
+    pub const fn at(instant: Instant<C>) -> Self {
+        Self {
+            request: Request {
+                when: When::At(Deadline::new(instant)),
+                slack: Span::ZERO,
+                mode: StartMode {
+                    relative: false,
+                    pinned: false,
+                    checked: false,
+                },
+            },
+            clock: PhantomData,
+        }
+    }
+
+    /// After this span, counted from the moment of the start.
+    #[inline]
+    pub const fn after(span: Span) -> Self
+    where
+        C: RelativeClock,
+    {
+        Self {
+            request: Request {
+                when: When::After(span),
+                slack: Span::ZERO,
+                mode: StartMode {
+                    relative: true,
+                    pinned: false,
+                    checked: false,
+                },
+            },
+            clock: PhantomData,
+        }
+    }
+
+    /// Allows the timer to fire up to `slack` later, so that it can share an interrupt with others (spec 2.4).
+    #[inline]
+    pub const fn slack(mut self, slack: Span) -> Self {
+        self.request.slack = slack;
+        self
+    }
+
+    /// Leaves the timer on the CPU that executes the start (spec LOC-11).
+    #[inline]
+    pub const fn pinned(mut self) -> Self {
+        self.request.mode.pinned = true;
+        self
+    }
+}

@@ -1,0 +1,45 @@
+//! The mechanisms of Tickless, for every host.
+//!
+//! Everything between a counter and a timer's callback is here, and nothing that knows an operating system: clocks and
+//! their offsets ([`clock`]), the devices that make an interrupt happen ([`event`]), and high-resolution timers
+//! ([`hrtimer`]). A host (worker threads in user space, a kernel, a simulator) implements one trait, [`Platform`], and calls
+//! the entry points of [`Timers`](hrtimer::Timers) when something happened: an interrupt, a clock that was set, a CPU that
+//! goes away.
+//!
+//! ```text
+//!   host:   interrupt   soft stage   return paths   clock set   CPU on/offline
+//!               |           |             |              |             |
+//!   Timers: interrupt  soft_interrupt  flush_deferred  clock_was_set  cpu_online/cpu_offline
+//!               |
+//!   hrtimer: queues of a CPU, which timer is first, who may move where
+//!               |
+//!   event:   what to write to this kind of device          time::convert: the only conversions
+//!               |
+//!   host:    Platform::device(): counter, device, kicks
+//! ```
+//!
+//! # What it promises
+//!
+//! - No timer fires early; none is lost; the device is never armed later than the first timer (spec 4.7, INV-1).
+//! - No allocation, anywhere.
+//! - No callback runs under a lock, and none of the library's locks is held while a host's code runs that may call back.
+//! - No pointer `unsafe`: that is in `tickless-link`.
+//!
+//! Requirement ids (TIM-17, REARM-7, INV-1, B12 and so on) refer to the behavioural specification of the project.
+#![no_std]
+#![forbid(unsafe_code)]
+#![deny(rustdoc::broken_intra_doc_links)]
+
+#[cfg(any(test, loom))]
+extern crate std;
+
+pub mod clock;
+pub mod event;
+pub mod hrtimer;
+pub mod platform;
+pub mod time;
+pub mod trace;
+
+pub use platform::Platform;
+pub use tickless_link as link;
+pub(crate) use tickless_link::mutant;

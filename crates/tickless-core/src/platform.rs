@@ -1,0 +1,270 @@
+//! What a host provides.
+//!
+//! The core computes; the host says who executes, reads the clock, writes devices, and wakes other CPUs. All of it is one
+//! trait, [`Platform`], resolved at compile time. In user space a *CPU* is a worker thread.
+//!
+//! The words MUST and MAY are meant as in RFC 2119.
+
+use core::task::Waker;
+
+use tickless_link::lock::{RawLock, SpinLock};
+
+use crate::clock::{CounterId, Offsets, SetSequence};
+use crate::event::{DeviceState, DeviceWrite, EventDriver, InPast};
+use crate::hrtimer::CpuBase;
+use crate::time::Instant;
+use crate::time::convert::Cycles;
+use crate::trace::Event;
+
+/// The number of a CPU: its place in the host's table of bases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CpuId(pub u32);
+
+/// The CPU that executes, as [`Platform::this_cpu`] answers.
+pub struct ThisCpu<'a, P: Platform> {
+    /// Its base.
+    pub base: &'a CpuBase<P>,
+    /// What lets the lock of that base know its owner.
+    pub token: Option<<P::Lock as RawLock>::Token>,
+}
+
+impl<P: Platform> Clone for ThisCpu<'_, P> {
+    #[inline]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<P: Platform> Copy for ThisCpu<'_, P> {}
+
+impl<P: Platform> core::fmt::Debug for ThisCpu<'_, P> {
+    fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        formatter
+            .debug_tuple("ThisCpu")
+            .field(&self.base.cpu())
+            .finish()
+    }
+}
+
+/// How a canceller waits for a callback that executes elsewhere (spec CAN-5, CAN-6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// Poll. For hosts where a callback cannot be preempted, so that it ends soon.
+    Spin,
+    /// Sleep on the expiry lock of the base for soft callbacks, poll for hard ones. For preemptible soft stages.
+    SleepForSoft,
+    /// Sleep on the expiry lock of the base for all callbacks. For user space, where any thread can be preempted.
+    Sleep,
+}
+
+/// What is known of a start when the host decides where the timer belongs (spec 2.8, cases 8 to 11).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Locality {
+    /// The CPU that executes the start; the timer is on it.
+    pub cpu: CpuId,
+}
+
+/// A host.
+///
+/// # Contexts
+///
+/// *Hard*: on the CPU, with timer delivery masked ([`Platform::Lock`] masks it where it can happen). *Soft*: after hard
+/// work, unmasked, one at a time on each CPU. *Task*: anything else. Unless said otherwise a method MUST be callable from
+/// all of them, MUST NOT call back into the core, and MUST NOT block.
+pub trait Platform: Sized {
+    /// The lock of a base. Where timer interrupts can arrive it MUST mask them while it is held.
+    type Lock: RawLock + Default;
+
+    /// A lock that waits by sleeping, held around the callbacks of a base for those who cancel a running timer.
+    ///
+    /// Used only when [`WAITING`](Platform::WAITING) says so; [`SpinLock`] will do otherwise.
+    type ExpiryLock: RawLock + Default;
+
+    /// Whether the rearm of the device at the end of an interrupt is left to a flush point (spec 4.4).
+    ///
+    /// With `true` the host MUST call [`flush_deferred`](crate::hrtimer::Timers::flush_deferred) at every point of spec 4.5 that
+    /// it has. With `false` the interrupt writes the device itself.
+    const DEFERRED_REARM: bool;
+
+    /// How cancellers wait.
+    const WAITING: Waiting;
+
+    /// Callbacks after which an interrupt or a soft stage returns although more are due (spec Q-28).
+    ///
+    /// What is left is due at once: the device is armed in the past. `u32::MAX` where callbacks are trusted.
+    const EXPIRY_BUDGET: u32 = u32::MAX;
+
+    /// Whether soft is the context of timers that did not ask for one, as in a real-time kernel (spec OBJ-4).
+    const SOFT_BY_DEFAULT: bool = false;
+
+    /// Whether [`trace`](Platform::trace) does anything. With `false` the events are not even put together.
+    const TRACE: bool = false;
+
+    /// Who executes. `None` for a thread that has no base any more, at the end of its life.
+    ///
+    /// The answer MUST stay true until the caller gives up the CPU: the caller is pinned.
+    fn this_cpu(&self) -> Option<ThisCpu<'_, Self>>;
+
+    /// The base of a CPU, or `None` if there never was such a CPU. The same base for ever.
+    fn base(&self, cpu: CpuId) -> Option<&CpuBase<Self>>;
+
+    /// The monotonic time. MUST NOT be ahead of the true time, MUST NOT decrease on one CPU.
+    ///
+    /// A timer fires when this says that its time has come.
+    fn now(&self) -> Instant;
+
+    /// A monotonic time that MUST NOT be behind the true time.
+    ///
+    /// The start of a relative timer counts from here. Hosts whose clock has a granularity, or a cheap reading that is not
+    /// exact, add the uncertainty, so that no timer is early (STYLE T2).
+    fn now_at_latest(&self) -> Instant {
+        self.now()
+    }
+
+    /// The monotonic time and, if `seen` is not the current state of the clocks, the offsets now (spec TIM-20).
+    fn now_and_offsets(&self, seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>);
+
+    /// The value that `counter` has at `when`, see [`EventDriver::cycles_at`].
+    fn cycles_at(&self, counter: CounterId, when: Instant) -> Option<Cycles> {
+        let _ = (counter, when);
+        None
+    }
+
+    /// Writes the event device of `cpu`, see [`EventDriver::write`]. Called with the base of `cpu` locked, by `cpu` itself or
+    /// by somebody who executes its entry points.
+    ///
+    /// # Errors
+    ///
+    /// See [`EventDriver::write`].
+    fn write_device(&self, cpu: CpuId, write: DeviceWrite) -> Result<(), InPast>;
+
+    /// Puts the event device of `cpu` into a state, see [`EventDriver::set_state`].
+    fn set_device_state(&self, cpu: CpuId, state: DeviceState);
+
+    /// Makes `cpu` call [`retrigger`](crate::hrtimer::Timers::retrigger) soon, wherever it is.
+    ///
+    /// Called at most once until that call has begun (spec LOC-17), so a lost kick is a lost timer. MUST be harmless when
+    /// `cpu` is the caller's own.
+    fn kick(&self, cpu: CpuId);
+
+    /// Makes `cpu` call [`soft_interrupt`](crate::hrtimer::Timers::soft_interrupt) soon. Called on `cpu`, or by somebody who
+    /// executes its entry points, with its base locked.
+    fn raise_soft(&self, cpu: CpuId);
+
+    /// Executes a callback: calls `callback` once.
+    ///
+    /// Called without any lock of the core. MUST NOT unwind: a host in which callbacks can panic catches it here, counts
+    /// and reports it; the core then takes the timer for stopped (DESIGN 7, point 9).
+    fn call(&self, callback: &mut dyn FnMut());
+
+    /// Wakes a task. Called without any lock of the core. MUST NOT unwind, see [`call`](Platform::call).
+    fn wake(&self, waker: Waker);
+
+    /// Whether a timer that is on this CPU and starts again without being pinned stays here (spec 2.8, cases 8 to 11).
+    fn keep_local(&self, question: Locality) -> bool;
+
+    /// Where a timer goes that does not stay: any online CPU, `this` if nothing is better. `this` is `None` when the
+    /// executing CPU is offline; then the answer MUST be another one.
+    fn pick_target(&self, this: Option<CpuId>, pinned: bool) -> CpuId;
+
+    /// Whether timers move between CPUs at all (spec 2.8, cases 3 and 4).
+    fn migration_enabled(&self) -> bool {
+        true
+    }
+
+    /// Passes the time for somebody who polls: `attempt` counts from 0.
+    fn relax(&self, attempt: u32) {
+        let _ = attempt;
+        tickless_link::sync::spin_loop();
+    }
+
+    /// Takes an event of the trace (spec 6.1). Called without locks where the specification demands it, else with the base
+    /// locked.
+    fn trace(&self, event: Event) {
+        let _ = event;
+    }
+}
+
+/// The device of one CPU, as the event module drives it.
+pub(crate) struct CpuDevice<'a, P> {
+    pub(crate) platform: &'a P,
+    pub(crate) cpu: CpuId,
+}
+
+impl<P: Platform> EventDriver for CpuDevice<'_, P> {
+    #[inline]
+    fn now(&self) -> Instant {
+        self.platform.now()
+    }
+    #[inline]
+    fn cycles_at(&self, counter: CounterId, when: Instant) -> Option<Cycles> {
+        self.platform.cycles_at(counter, when)
+    }
+    #[inline]
+    fn write(&self, write: DeviceWrite) -> Result<(), InPast> {
+        self.platform.write_device(self.cpu, write)
+    }
+    #[inline]
+    fn set_state(&self, state: DeviceState) {
+        self.platform.set_device_state(self.cpu, state);
+    }
+}
+
+/// The reference answer to [`Platform::keep_local`]: the table of spec 2.8, cases 8 to 11.
+#[must_use]
+pub const fn keep_local_by_table(
+    isolated: bool,
+    tick_stopped: bool,
+    reschedule_pending: bool,
+) -> bool {
+    if isolated {
+        return false;
+    }
+    if !tick_stopped {
+        return true;
+    }
+    reschedule_pending
+}
+
+/// A host with no CPU, no device and a clock that stands still.
+///
+/// It satisfies the contract of [`Platform`] to the letter and does nothing: for compile tests, and as a start for a port.
+#[derive(Debug, Default)]
+pub struct NullPlatform;
+
+impl Platform for NullPlatform {
+    type Lock = SpinLock;
+    type ExpiryLock = SpinLock;
+    const DEFERRED_REARM: bool = false;
+    const WAITING: Waiting = Waiting::Spin;
+
+    fn this_cpu(&self) -> Option<ThisCpu<'_, Self>> {
+        None
+    }
+    fn base(&self, _cpu: CpuId) -> Option<&CpuBase<Self>> {
+        None
+    }
+    fn now(&self) -> Instant {
+        Instant::ZERO
+    }
+    fn now_and_offsets(&self, _seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {
+        (Instant::ZERO, None)
+    }
+    fn write_device(&self, _cpu: CpuId, _write: DeviceWrite) -> Result<(), InPast> {
+        Ok(())
+    }
+    fn set_device_state(&self, _cpu: CpuId, _state: DeviceState) {}
+    fn kick(&self, _cpu: CpuId) {}
+    fn raise_soft(&self, _cpu: CpuId) {}
+    fn call(&self, callback: &mut dyn FnMut()) {
+        callback();
+    }
+    fn wake(&self, waker: Waker) {
+        waker.wake();
+    }
+    fn keep_local(&self, _question: Locality) -> bool {
+        true
+    }
+    fn pick_target(&self, this: Option<CpuId>, _pinned: bool) -> CpuId {
+        this.unwrap_or(CpuId(0))
+    }
+}

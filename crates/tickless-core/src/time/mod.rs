@@ -1,0 +1,415 @@
+//! Points in time, spans of time, and the clocks they are on.
+//!
+//! All of them count nanoseconds in 64 bits, and none of them is a naked integer: an [`Instant`] knows its clock by type, so
+//! that a time of day cannot be compared with a time since boot by accident (spec TIM-4). Counter cycles and device ticks
+//! are types of their own, and only [`convert`] turns one unit into another.
+//!
+//! # Range
+//!
+//! 292 years in both directions. Arithmetic saturates: no sum of a caller's instant and a caller's span wraps (spec TIM-2).
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::time::Duration;
+
+pub mod convert;
+
+/// A clock that timers can be on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Clock {
+    /// Never set, steered in frequency, stands still while the machine is suspended.
+    Monotonic = 0,
+    /// The time of day in UTC: jumps when it is set, at leap seconds and after a suspend.
+    Realtime = 1,
+    /// Like [`Monotonic`](Clock::Monotonic), but counts the time spent suspended.
+    Boottime = 2,
+    /// International atomic time: the time of day without leap seconds.
+    Tai = 3,
+}
+
+impl Clock {
+    /// All clocks, in the order of their numbers.
+    pub const ALL: [Self; 4] = [Self::Monotonic, Self::Realtime, Self::Boottime, Self::Tai];
+
+    /// The name that POSIX and Linux use.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Monotonic => "CLOCK_MONOTONIC",
+            Self::Realtime => "CLOCK_REALTIME",
+            Self::Boottime => "CLOCK_BOOTTIME",
+            Self::Tai => "CLOCK_TAI",
+        }
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// A [`Clock`] as a type.
+pub trait ClockId: sealed::Sealed + 'static {
+    /// The clock.
+    const CLOCK: Clock;
+}
+
+/// A clock on which "in five seconds" has a meaning of its own.
+///
+/// [`Realtime`] is not one: POSIX demands that a relative sleep is not affected by setting the time of day, so a relative
+/// timer belongs on [`Monotonic`] (spec TIM-6).
+pub trait RelativeClock: ClockId {}
+
+macro_rules! clocks {
+    ($($name:ident),*) => {$(
+        #[doc = concat!("[`Clock::", stringify!($name), "`] as a type.")]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name {}
+        impl sealed::Sealed for $name {}
+        impl ClockId for $name {
+            const CLOCK: Clock = Clock::$name;
+        }
+    )*};
+}
+clocks!(Monotonic, Realtime, Boottime, Tai);
+impl RelativeClock for Monotonic {}
+impl RelativeClock for Boottime {}
+impl RelativeClock for Tai {}
+
+/// Nanoseconds in a second.
+pub const NANOS_PER_SEC: i64 = 1_000_000_000;
+
+/// The latest instant that a caller can ask for: the largest whole number of seconds that fits (spec TIM-2).
+pub(crate) const SETTABLE_MAX: i64 = i64::MAX / NANOS_PER_SEC * NANOS_PER_SEC;
+
+/// A point on the clock `C`, in nanoseconds.
+pub struct Instant<C = Monotonic> {
+    nanos: i64,
+    clock: PhantomData<fn() -> C>,
+}
+
+impl<C> Instant<C> {
+    /// The origin of the clock.
+    pub const ZERO: Self = Self::from_nanos(0);
+    /// Later than everything: "no event".
+    pub const FOREVER: Self = Self::from_nanos(i64::MAX);
+    /// The latest instant a timer can be started for; later requests mean this one.
+    pub const LATEST: Self = Self::from_nanos(SETTABLE_MAX);
+
+    /// The point `nanos` nanoseconds after the origin of the clock, or before it if negative.
+    #[inline]
+    #[must_use]
+    pub const fn from_nanos(nanos: i64) -> Self {
+        Self {
+            nanos,
+            clock: PhantomData,
+        }
+    }
+
+    /// Nanoseconds since the origin of the clock.
+    #[inline]
+    #[must_use]
+    pub const fn as_nanos(self) -> i64 {
+        self.nanos
+    }
+
+    /// Whether this is [`FOREVER`](Self::FOREVER).
+    #[inline]
+    #[must_use]
+    pub const fn is_forever(self) -> bool {
+        self.nanos == i64::MAX
+    }
+
+    /// This point plus `span`, at most [`LATEST`](Self::LATEST) (spec TIM-2).
+    #[inline]
+    #[must_use]
+    pub fn saturating_add(self, span: Span) -> Self {
+        let sum = self.nanos.saturating_add(span.nanos);
+        let saturated = if crate::mutant!("saturation-missing") {
+            self.nanos.wrapping_add(span.nanos)
+        } else if sum > SETTABLE_MAX {
+            SETTABLE_MAX
+        } else {
+            sum
+        };
+        Self::from_nanos(saturated)
+    }
+
+    /// The span from `earlier` to this point; zero if `earlier` is later.
+    #[inline]
+    #[must_use]
+    pub const fn saturating_since(self, earlier: Self) -> Span {
+        let difference = self.nanos.saturating_sub(earlier.nanos);
+        Span {
+            nanos: if difference < 0 { 0 } else { difference },
+        }
+    }
+
+    /// This point, or the origin of the clock if this is before it.
+    ///
+    /// A deadline on a clock whose offset changed can lie before the origin of the monotonic clock, and no device can be
+    /// programmed for that (spec TIM-3).
+    #[inline]
+    #[must_use]
+    pub const fn not_negative(self) -> Self {
+        if self.nanos < 0 { Self::ZERO } else { self }
+    }
+}
+
+impl<C> Clone for Instant<C> {
+    #[inline]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<C> Copy for Instant<C> {}
+impl<C> PartialEq for Instant<C> {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        self.nanos == other.nanos
+    }
+}
+impl<C> Eq for Instant<C> {}
+impl<C> PartialOrd for Instant<C> {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl<C> Ord for Instant<C> {
+    #[inline]
+    fn cmp(&self, other: &Self) -> core::cmp::Ordering {
+        self.nanos.cmp(&other.nanos)
+    }
+}
+impl<C> core::hash::Hash for Instant<C> {
+    fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
+        self.nanos.hash(state);
+    }
+}
+impl<C: ClockId> fmt::Debug for Instant<C> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_forever() {
+            return write!(formatter, "{}(forever)", C::CLOCK.name());
+        }
+        write!(formatter, "{}({} ns)", C::CLOCK.name(), self.nanos)
+    }
+}
+
+/// A length of time in nanoseconds, never negative, at most 292 years.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Span {
+    nanos: i64,
+}
+
+impl Span {
+    /// No time at all.
+    pub const ZERO: Self = Self { nanos: 0 };
+    /// The longest span.
+    pub const MAX: Self = Self { nanos: i64::MAX };
+
+    /// A span of `nanos` nanoseconds, at most [`MAX`](Self::MAX).
+    #[inline]
+    #[must_use]
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self {
+            nanos: if nanos > i64::MAX.unsigned_abs() {
+                i64::MAX
+            } else {
+                nanos.cast_signed()
+            },
+        }
+    }
+
+    /// A span of `micros` microseconds, at most [`MAX`](Self::MAX).
+    #[inline]
+    #[must_use]
+    pub const fn from_micros(micros: u64) -> Self {
+        Self::from_nanos(micros.saturating_mul(1_000))
+    }
+
+    /// A span of `millis` milliseconds, at most [`MAX`](Self::MAX).
+    #[inline]
+    #[must_use]
+    pub const fn from_millis(millis: u64) -> Self {
+        Self::from_nanos(millis.saturating_mul(1_000_000))
+    }
+
+    /// A span of `secs` seconds, at most [`MAX`](Self::MAX).
+    #[inline]
+    #[must_use]
+    pub const fn from_secs(secs: u64) -> Self {
+        Self::from_nanos(secs.saturating_mul(1_000_000_000))
+    }
+
+    /// The length in nanoseconds.
+    #[inline]
+    #[must_use]
+    pub const fn as_nanos(self) -> u64 {
+        self.nanos.cast_unsigned()
+    }
+
+    /// Whether there is no time at all.
+    #[inline]
+    #[must_use]
+    pub const fn is_zero(self) -> bool {
+        self.nanos == 0
+    }
+
+    /// Both spans together, at most [`MAX`](Self::MAX).
+    #[inline]
+    #[must_use]
+    pub const fn saturating_add(self, other: Self) -> Self {
+        Self {
+            nanos: self.nanos.saturating_add(other.nanos),
+        }
+    }
+}
+
+impl From<Duration> for Span {
+    /// Exact, at most [`Span::MAX`].
+    #[inline]
+    fn from(duration: Duration) -> Self {
+        Self::from_nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<Span> for Duration {
+    #[inline]
+    fn from(span: Span) -> Self {
+        Self::from_nanos(span.as_nanos())
+    }
+}
+
+/// A point on the clock of whatever clock base a timer is in.
+///
+/// The key of the queues. It is deliberately not an [`Instant`]: only an [`Offset`] makes it comparable with one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Deadline(i64);
+
+impl Deadline {
+    /// Later than every deadline: the queue is empty.
+    pub(crate) const FOREVER: Self = Self(i64::MAX);
+
+    /// The deadline that a caller named, at most [`Instant::LATEST`]: a queued deadline is never [`FOREVER`](Self::FOREVER).
+    #[inline]
+    pub(crate) const fn new<C: ClockId>(instant: Instant<C>) -> Self {
+        Self(if instant.nanos > SETTABLE_MAX {
+            SETTABLE_MAX
+        } else {
+            instant.nanos
+        })
+    }
+
+    /// The deadline as an instant of its clock, which the caller knows to be `C`.
+    #[inline]
+    pub(crate) const fn instant<C: ClockId>(self) -> Instant<C> {
+        Instant::from_nanos(self.0)
+    }
+
+    #[inline]
+    pub(crate) fn saturating_add(self, span: Span) -> Self {
+        Self(
+            Instant::<Monotonic>::from_nanos(self.0)
+                .saturating_add(span)
+                .nanos,
+        )
+    }
+
+    /// How far this is before (negative) or behind `other`.
+    #[inline]
+    pub(crate) const fn saturating_sub(self, other: Self) -> i64 {
+        self.0.saturating_sub(other.0)
+    }
+
+    #[inline]
+    pub(crate) const fn as_nanos(self) -> i64 {
+        self.0
+    }
+}
+
+/// What has to be added to a monotonic time to get the time on another clock (spec 1.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offset(i64);
+
+impl Offset {
+    /// The offset of the monotonic clock from itself.
+    pub const NONE: Self = Self(0);
+
+    /// An offset of `nanos` nanoseconds.
+    #[must_use]
+    pub const fn from_nanos(nanos: i64) -> Self {
+        Self(nanos)
+    }
+
+    /// The offset in nanoseconds.
+    #[must_use]
+    pub const fn as_nanos(self) -> i64 {
+        self.0
+    }
+
+    /// The monotonic instant at which the clock shows `deadline`; may be negative (spec TIM-3).
+    #[inline]
+    pub(crate) const fn to_monotonic(self, deadline: Deadline) -> Instant {
+        Instant::from_nanos(deadline.0.saturating_sub(self.0))
+    }
+
+    /// What the clock shows at the monotonic instant `now`.
+    #[inline]
+    pub(crate) const fn shown_at(self, now: Instant) -> Deadline {
+        Deadline(now.nanos.saturating_add(self.0))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_saturate_at_the_latest_settable_instant() {
+        let near = Instant::<Monotonic>::from_nanos(SETTABLE_MAX - 5);
+        assert_eq!(
+            near.saturating_add(Span::from_nanos(4)).as_nanos(),
+            SETTABLE_MAX - 1
+        );
+        assert_eq!(near.saturating_add(Span::from_nanos(6)), Instant::LATEST);
+        assert_eq!(near.saturating_add(Span::MAX), Instant::LATEST);
+        assert_eq!(
+            Instant::<Monotonic>::FOREVER.saturating_add(Span::MAX),
+            Instant::LATEST
+        );
+        assert_eq!(SETTABLE_MAX, 9_223_372_036 * NANOS_PER_SEC);
+    }
+
+    #[test]
+    fn a_queued_deadline_is_never_forever() {
+        assert!(Deadline::new(Instant::<Realtime>::FOREVER) < Deadline::FOREVER);
+        assert!(
+            Deadline::new(Instant::<Realtime>::LATEST).saturating_add(Span::MAX)
+                < Deadline::FOREVER
+        );
+    }
+
+    #[test]
+    fn durations_of_any_length_become_spans() {
+        assert_eq!(Span::from(Duration::MAX), Span::MAX);
+        assert_eq!(Span::from(Duration::ZERO), Span::ZERO);
+        assert_eq!(
+            Duration::from(Span::from(Duration::new(7, 9))),
+            Duration::new(7, 9)
+        );
+        assert_eq!(Span::from_secs(u64::MAX), Span::MAX);
+    }
+
+    #[test]
+    fn offsets_convert_both_ways_and_saturate() {
+        let offset = Offset::from_nanos(1_700_000_000_000_000_000);
+        let deadline = Deadline::new(Instant::<Realtime>::from_nanos(1_700_000_000_000_004_000));
+        assert_eq!(offset.to_monotonic(deadline).as_nanos(), 4000);
+        assert_eq!(offset.shown_at(Instant::from_nanos(4000)), deadline);
+        let early = Deadline::new(Instant::<Realtime>::from_nanos(100));
+        assert_eq!(offset.to_monotonic(early).not_negative(), Instant::ZERO);
+        let negative = Offset::from_nanos(i64::MIN);
+        assert!(negative.to_monotonic(early).as_nanos() > 0);
+    }
+}

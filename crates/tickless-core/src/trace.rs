@@ -1,0 +1,115 @@
+//! Events for whoever wants to watch: trace files, checkers, counters.
+//!
+//! Names and meaning are those of the kernel's `timer:hrtimer_*` events (spec 6.1), so that existing tools and habits fit.
+//! A host that sets [`Platform::TRACE`](crate::platform::Platform::TRACE) to `false` pays nothing.
+
+use crate::hrtimer::{Flush, StartMode};
+use crate::platform::CpuId;
+use crate::time::{Clock, Instant};
+
+/// The identity of a timer in a trace: its address, never followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TimerId(pub usize);
+
+/// Something that happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// A timer was started or started again; one event for a restart, in place or not (spec TR-1).
+    Start {
+        /// The base it is on now.
+        cpu: CpuId,
+        /// Which timer.
+        timer: TimerId,
+        /// The address of its callback's code.
+        code: usize,
+        /// The clock that the times are on.
+        clock: Clock,
+        /// The latest time at which it should fire, in nanoseconds of its clock.
+        hard: i64,
+        /// The earliest time at which it may fire, in nanoseconds of its clock.
+        soft: i64,
+        /// What was asked for.
+        mode: StartMode,
+        /// Whether it was pending before.
+        was_armed: bool,
+        /// Whether its place in the queue stayed the same.
+        in_place: bool,
+    },
+    /// A checked start found the time in the past (spec 2.11); follows its `Start`.
+    StartExpired {
+        /// Which timer.
+        timer: TimerId,
+    },
+    /// A callback begins. The base is not locked.
+    ExpireEntry {
+        /// The base it was on.
+        cpu: CpuId,
+        /// Which timer.
+        timer: TimerId,
+        /// The address of its callback's code.
+        code: usize,
+        /// The time of the pass that found it due, in nanoseconds of its clock.
+        now: i64,
+        /// When it should have fired at the latest, in nanoseconds of its clock.
+        hard: i64,
+        /// When it could have fired at the earliest, in nanoseconds of its clock.
+        soft: i64,
+    },
+    /// A callback ended. The timer may be gone: only its address is known (spec OBJ-12).
+    ExpireExit {
+        /// Which timer it was.
+        timer: TimerId,
+    },
+    /// A pending timer was removed by a cancel.
+    Cancel {
+        /// The base it was on.
+        cpu: CpuId,
+        /// Which timer.
+        timer: TimerId,
+    },
+    /// The device is written (spec TR-2).
+    Rearm {
+        /// Whose device.
+        cpu: CpuId,
+        /// For when.
+        next: Instant,
+        /// Whether by a flush point.
+        deferred: bool,
+    },
+    /// A deferred rearm was carried out (spec TR-3).
+    Flush {
+        /// Whose.
+        cpu: CpuId,
+        /// At which point.
+        reason: Flush,
+        /// Whether the queues had changed since the interrupt.
+        stale: bool,
+    },
+    /// An interrupt found nothing to do (spec IRQ-9).
+    Spurious {
+        /// Whose.
+        cpu: CpuId,
+    },
+    /// An interrupt gave up after three passes (spec IRQ-2).
+    Hang {
+        /// Whose.
+        cpu: CpuId,
+        /// How long it took.
+        nanos: u64,
+    },
+    /// A CPU was asked to look at its queues.
+    Kick {
+        /// Which one.
+        cpu: CpuId,
+    },
+    /// A timer moved to another base.
+    Move {
+        /// Which timer.
+        timer: TimerId,
+        /// From where.
+        from: CpuId,
+        /// To where.
+        to: CpuId,
+    },
+}

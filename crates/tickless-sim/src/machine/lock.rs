@@ -1,0 +1,118 @@
+//! Locks that know their order.
+//!
+//! One thread executes the whole machine, so a lock that is taken twice is a deadlock, and says so. Ordinary code holds one
+//! base lock at a time (spec LOC-3, oracle O9); only a CPU that leaves holds two.
+
+use std::cell::{Cell, RefCell};
+
+use tickless_link::lock::RawLock;
+
+type Hook = Box<dyn FnOnce()>;
+
+thread_local! {
+    static BASES_HELD: Cell<u32> = const { Cell::new(0) };
+    static BASES_ALLOWED: Cell<u32> = const { Cell::new(1) };
+    static BEFORE_ACQUIRE: RefCell<Vec<(usize, Hook)>> = const { RefCell::new(Vec::new()) };
+    static ACQUISITIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Base locks held at this moment.
+pub(crate) fn held() -> u32 {
+    BASES_HELD.get()
+}
+
+/// Base locks taken so far.
+pub(crate) fn acquisitions() -> u64 {
+    ACQUISITIONS.get()
+}
+
+/// Lets `body` hold two base locks at once.
+pub(crate) fn with_two_allowed<R>(body: impl FnOnce() -> R) -> R {
+    BASES_ALLOWED.set(2);
+    let result = body();
+    BASES_ALLOWED.set(1);
+    result
+}
+
+/// Runs `hook` just before the next `countdown + 1`-th base lock is taken: the window between finding a timer's base and
+/// holding it.
+pub(crate) fn before_acquire(countdown: usize, hook: Hook) {
+    BEFORE_ACQUIRE.with_borrow_mut(|hooks| hooks.push((countdown, hook)));
+}
+
+fn run_hooks() {
+    let due = BEFORE_ACQUIRE.with_borrow_mut(|hooks| {
+        let position = hooks.iter().position(|(countdown, _)| *countdown == 0);
+        for (countdown, _) in hooks.iter_mut() {
+            *countdown = countdown.saturating_sub(1);
+        }
+        position.map(|position| hooks.remove(position).1)
+    });
+    if let Some(hook) = due {
+        hook();
+    }
+}
+
+/// Forgets what an earlier machine on this thread left behind, for example after a panic.
+pub(crate) fn reset() {
+    BASES_HELD.set(0);
+    BASES_ALLOWED.set(1);
+    ACQUISITIONS.set(0);
+    BEFORE_ACQUIRE.with_borrow_mut(Vec::clear);
+}
+
+/// The lock of a base.
+#[derive(Debug, Default)]
+pub struct BaseLock {
+    taken: Cell<bool>,
+}
+
+// SAFETY: not `Sync`, so one thread acquires; and that panics rather than return twice.
+unsafe impl RawLock for BaseLock {
+    type Token = ();
+    type Held = ();
+
+    fn acquire(&self, _token: Option<()>) {
+        run_hooks();
+        assert!(
+            !self.taken.replace(true),
+            "deadlock: a base is locked by a CPU that holds it already"
+        );
+        let held = BASES_HELD.get() + 1;
+        ACQUISITIONS.set(ACQUISITIONS.get() + 1);
+        BASES_HELD.set(held);
+        if held > BASES_ALLOWED.get() {
+            self.taken.set(false);
+            BASES_HELD.set(held - 1);
+            panic!("O9: {held} base locks are held at once");
+        }
+    }
+
+    fn release(&self, (): &()) {
+        self.taken.set(false);
+        BASES_HELD.set(BASES_HELD.get() - 1);
+    }
+}
+
+/// The lock around callbacks.
+#[derive(Debug, Default)]
+pub struct ExpiryLock {
+    taken: Cell<bool>,
+}
+
+// SAFETY: as for `BaseLock`.
+unsafe impl RawLock for ExpiryLock {
+    type Token = ();
+    type Held = ();
+
+    fn acquire(&self, _token: Option<()>) {
+        assert!(
+            !self.taken.replace(true),
+            "deadlock: somebody waits for a callback that it runs itself"
+        );
+    }
+
+    fn release(&self, (): &()) {
+        self.taken.set(false);
+    }
+}

@@ -1,0 +1,64 @@
+//! Random numbers whose sequence is part of this project, so that a seed means the same for ever.
+
+/// SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014).
+#[derive(Clone, Debug)]
+pub struct Random {
+    state: u64,
+}
+
+impl Random {
+    /// A generator for `seed`.
+    #[must_use]
+    pub const fn new(seed: u64) -> Self {
+        Self { state: seed }
+    }
+
+    /// The next 64 bits.
+    pub const fn bits(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `limit`, which must not be zero.
+    pub const fn below(&mut self, limit: u64) -> u64 {
+        ((self.bits() as u128 * limit as u128) >> 64) as u64
+    }
+
+    /// An index below `limit`, which must not be zero.
+    pub fn index(&mut self, limit: usize) -> usize {
+        usize::try_from(self.below(limit as u64)).unwrap_or(0)
+    }
+
+    /// A number from `low` to `high`, both included.
+    pub fn between(&mut self, low: i64, high: i64) -> i64 {
+        let width = u64::try_from(high - low).unwrap_or(0) + 1;
+        low + i64::try_from(self.below(width)).unwrap_or(0)
+    }
+
+    /// `true` once in `times` on average.
+    pub const fn one_in(&mut self, times: u64) -> bool {
+        self.below(times) == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Random;
+
+    #[test]
+    fn the_sequence_of_a_seed_is_fixed() {
+        let mut random = Random::new(42);
+        let first: Vec<u64> = (0..3).map(|_| random.bits()).collect();
+        assert_eq!(
+            first,
+            [
+                13_679_457_532_755_275_413,
+                2_949_826_092_126_892_291,
+                5_139_283_748_462_763_858
+            ]
+        );
+    }
+}
