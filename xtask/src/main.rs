@@ -6,6 +6,7 @@
 //! | task | does |
 //! |---|---|
 //! | `tidy` | the rules of the house style that no lint knows |
+//! | `mutants` | breaks each rule of the library on purpose and demands that the suite notices |
 //!
 //! Exit codes: 0 when all held, 1 when something did not, 2 for bad arguments.
 #![forbid(unsafe_code)]
@@ -22,7 +23,9 @@ use clap::{Parser, Subcommand};
 
 mod files;
 mod invocation;
+mod mutants;
 mod tidy;
+mod workspace;
 
 /// The project's own tasks.
 #[derive(Debug, Parser)]
@@ -35,12 +38,14 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Task {
     Tidy(tidy::Arguments),
+    Mutants(mutants::Arguments),
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = root().and_then(|root| match cli.task {
         Task::Tidy(arguments) => tidy::main(&root, &arguments),
+        Task::Mutants(arguments) => mutants::main(&root, &arguments),
     });
     match result {
         Ok(()) => ExitCode::SUCCESS,
