@@ -5,6 +5,7 @@
 //!
 //! | task | does |
 //! |---|---|
+//! | `check` | everything that CI does, step by step; its result is CI's result |
 //! | `tidy` | the rules of the house style that no lint knows |
 //! | `mutants` | breaks each rule of the library on purpose and demands that the suite notices |
 //!
@@ -21,10 +22,12 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod check;
 mod files;
 mod invocation;
 mod mutants;
 mod tidy;
+mod toolchain;
 mod workspace;
 
 /// The project's own tasks.
@@ -37,6 +40,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Task {
+    Check(check::Arguments),
     Tidy(tidy::Arguments),
     Mutants(mutants::Arguments),
 }
@@ -44,6 +48,7 @@ enum Task {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = root().and_then(|root| match cli.task {
+        Task::Check(arguments) => check::main(&root, &arguments),
         Task::Tidy(arguments) => tidy::main(&root, &arguments),
         Task::Mutants(arguments) => mutants::main(&root, &arguments),
     });
