@@ -15,13 +15,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use tickless_link::mutants::NAMES;
 
 use self::suite::Suite;
 use self::trial::{Outcome, Settings};
 use crate::files;
 
 mod suite;
+mod switches;
 mod trial;
 
 /// How the suite is told which switch to arm.
@@ -53,50 +53,44 @@ pub(crate) struct Arguments {
 /// What came of one mutant.
 #[derive(Debug)]
 struct Row {
-    name: &'static str,
+    name: String,
     outcome: Outcome,
     duration: Duration,
 }
 
 /// The task.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
+    let known = switches::names(root)?;
     if arguments.list {
-        for name in NAMES {
-            println!("{name}");
-        }
+        println!("{}", known.join("\n"));
         return Ok(());
     }
-    let names = chosen(&arguments.names)?;
+    let names = chosen(&known, &arguments.names)?;
     let jobs = arguments.jobs.map_or_else(processors, usize::from);
     run(root, &names, jobs)
 }
 
 /// All mutants, as a step of the check.
 pub(crate) fn run_all(root: &Path) -> Result<(), String> {
-    run(root, NAMES, processors())
+    run(root, &switches::names(root)?, processors())
 }
 
 fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The switches called `names`, or all.
-fn chosen(names: &[String]) -> Result<Vec<&'static str>, String> {
-    if names.is_empty() {
-        return Ok(NAMES.to_vec());
+/// The switches that are `wanted`, or all.
+fn chosen(known: &[String], wanted: &[String]) -> Result<Vec<String>, String> {
+    if let Some(unknown) = wanted.iter().find(|name| !known.contains(name)) {
+        return Err(format!(
+            "there is no switch `{unknown}`; cargo xtask mutants --list shows them"
+        ));
     }
-    names
-        .iter()
-        .map(|wanted| {
-            let known = NAMES.iter().find(|name| *name == wanted);
-            known.copied().ok_or_else(|| {
-                format!("there is no switch `{wanted}`; cargo xtask mutants --list shows them")
-            })
-        })
-        .collect()
+    let names = if wanted.is_empty() { known } else { wanted };
+    Ok(names.to_vec())
 }
 
-fn run(root: &Path, names: &[&'static str], jobs: usize) -> Result<(), String> {
+fn run(root: &Path, names: &[String], jobs: usize) -> Result<(), String> {
     require_reader(root)?;
     let suite = Suite::build(root)?;
     println!("   unarmed: {} test programs", suite.programs.len());
@@ -144,16 +138,16 @@ fn require_reader(root: &Path) -> Result<(), String> {
 }
 
 /// Tries each mutant, `jobs` at once, and returns the rows in the order of `names`.
-fn try_all(suite: &Suite, names: &[&'static str], jobs: usize) -> Result<Vec<Row>, String> {
+fn try_all(suite: &Suite, names: &[String], jobs: usize) -> Result<Vec<Row>, String> {
     let next = AtomicUsize::new(0);
     let rows: Mutex<Vec<(usize, Result<Row, String>)>> = Mutex::default();
     std::thread::scope(|scope| {
         for _ in 0..jobs.min(names.len()) {
             scope.spawn(|| {
                 // Relaxed: the counter gives out numbers and orders nothing else.
-                while let Some(&name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let row = try_one(suite, name);
-                    let place = names.iter().position(|other| *other == name).unwrap_or(0);
+                let take = || next.fetch_add(1, Ordering::Relaxed);
+                for place in std::iter::repeat_with(take).take_while(|&at| at < names.len()) {
+                    let row = try_one(suite, &names[place]);
                     rows.lock().expect("no worker panics").push((place, row));
                 }
             });
@@ -164,7 +158,7 @@ fn try_all(suite: &Suite, names: &[&'static str], jobs: usize) -> Result<Vec<Row
     rows.into_iter().map(|(_, row)| row).collect()
 }
 
-fn try_one(suite: &Suite, name: &'static str) -> Result<Row, String> {
+fn try_one(suite: &Suite, name: &str) -> Result<Row, String> {
     let started = Instant::now();
     let settings = Settings {
         mutant: Some(name),
@@ -172,7 +166,7 @@ fn try_one(suite: &Suite, name: &'static str) -> Result<Row, String> {
     };
     let outcome = suite.run(&settings)?;
     let row = Row {
-        name,
+        name: name.to_owned(),
         outcome,
         duration: started.elapsed(),
     };
@@ -207,29 +201,27 @@ fn table(rows: &[Row]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{CANARY, NAMES, Outcome, Row, chosen, table};
+    use super::{CANARY, Outcome, Row, chosen, table};
     use std::time::Duration;
 
     #[test]
     fn all_switches_are_chosen_unless_some_are_named() {
-        assert_eq!(chosen(&[]).unwrap(), NAMES);
-        assert_eq!(chosen(&[NAMES[1].to_owned()]).unwrap(), [NAMES[1]]);
-        assert!(
-            chosen(&["unknown".to_owned()])
-                .unwrap_err()
-                .contains("`unknown`")
-        );
+        let known = ["one", "two"].map(str::to_owned);
+        assert_eq!(chosen(&known, &[]).unwrap(), known);
+        assert_eq!(chosen(&known, &known[1..]).unwrap(), ["two"]);
+        let unknown = chosen(&known, &["three".to_owned()]);
+        assert!(unknown.unwrap_err().contains("`three`"));
     }
 
     #[test]
     fn the_canary_is_no_switch() {
-        assert!(!NAMES.contains(&CANARY));
+        assert!(!tickless_link::mutants::NAMES.contains(&CANARY));
     }
 
     #[test]
     fn the_table_names_killers_and_survivors() {
-        let row = |name, outcome| Row {
-            name,
+        let row = |name: &str, outcome| Row {
+            name: name.into(),
             outcome,
             duration: Duration::from_millis(2500),
         };

@@ -74,7 +74,7 @@ impl Suite {
     }
 
     /// Runs the programs one after the other, up to the first failure.
-    pub(super) fn run(&self, settings: &Settings) -> Result<Outcome, String> {
+    pub(super) fn run(&self, settings: &Settings<'_>) -> Result<Outcome, String> {
         for program in &self.programs {
             let outcome = try_program(program, settings)?;
             if outcome != Outcome::Survived {

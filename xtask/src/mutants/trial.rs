@@ -23,9 +23,9 @@ pub(super) enum Outcome {
 
 /// How to run a program.
 #[derive(Debug)]
-pub(super) struct Settings {
+pub(super) struct Settings<'s> {
     /// The switch to arm.
-    pub(super) mutant: Option<&'static str>,
+    pub(super) mutant: Option<&'s str>,
     /// How long one test may take.
     pub(super) patience: Duration,
 }
@@ -41,7 +41,7 @@ enum Watched {
 }
 
 /// Runs `program` up to its first failing test.
-pub(super) fn try_program(program: &Program, settings: &Settings) -> Result<Outcome, String> {
+pub(super) fn try_program(program: &Program, settings: &Settings<'_>) -> Result<Outcome, String> {
     let mut child = start(program, settings)?;
     let chunks = read_in_background(&mut child)?;
     let mut transcript = String::new();
@@ -60,7 +60,7 @@ pub(super) fn try_program(program: &Program, settings: &Settings) -> Result<Outc
     })
 }
 
-fn start(program: &Program, settings: &Settings) -> Result<Child, String> {
+fn start(program: &Program, settings: &Settings<'_>) -> Result<Child, String> {
     let mut command = Command::new(&program.executable);
     command
         .arg("--test-threads=1")
