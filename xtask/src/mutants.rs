@@ -91,7 +91,11 @@ fn chosen(known: &[String], wanted: &[String]) -> Result<Vec<String>, String> {
 }
 
 fn run(root: &Path, names: &[String], jobs: usize) -> Result<(), String> {
-    require_reader(root)?;
+    let sources = sources(root)?;
+    require_reader(&sources)?;
+    for name in without_place(&sources, names) {
+        println!("   no source contains mutant!(\"{name}\"), so it cannot be noticed");
+    }
     let suite = Suite::build(root)?;
     println!("   unarmed: {} test programs", suite.programs.len());
     let unarmed = Settings {
@@ -125,16 +129,33 @@ fn run(root: &Path, names: &[String], jobs: usize) -> Result<(), String> {
     }
 }
 
-/// Fails when no source of the suite mentions the variable, which saves the build.
-fn require_reader(root: &Path) -> Result<(), String> {
+/// Fails when no source mentions the variable, which saves the build.
+fn require_reader(sources: &[String]) -> Result<(), String> {
     let quoted = format!("\"{VARIABLE}\"");
-    for path in files::list(root)? {
-        let is_source = path.ends_with(".rs") && !path.starts_with("xtask/");
-        if is_source && files::read(root, &path)?.contains(&quoted) {
-            return Ok(());
-        }
+    if sources.iter().any(|source| source.contains(&quoted)) {
+        Ok(())
+    } else {
+        Err(format!("no package reads {VARIABLE}"))
     }
-    Err(format!("no package reads {VARIABLE}"))
+}
+
+/// The switches among `names` that stand in no condition.
+fn without_place<'n>(sources: &[String], names: &'n [String]) -> Vec<&'n str> {
+    let stands = |name: &str| {
+        let place = format!("mutant!(\"{name}\")");
+        sources.iter().any(|source| source.contains(&place))
+    };
+    let names = names.iter().map(String::as_str);
+    names.filter(|name| !stands(name)).collect()
+}
+
+/// The texts of all Rust files but those of the tasks.
+fn sources(root: &Path) -> Result<Vec<String>, String> {
+    files::list(root)?
+        .iter()
+        .filter(|path| path.ends_with(".rs") && !path.starts_with("xtask/"))
+        .map(|path| files::read(root, path))
+        .collect()
 }
 
 /// Tries each mutant, `jobs` at once, and returns the rows in the order of `names`.
@@ -201,7 +222,7 @@ fn table(rows: &[Row]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{CANARY, Outcome, Row, chosen, table};
+    use super::{CANARY, Outcome, Row, chosen, require_reader, table, without_place};
     use std::time::Duration;
 
     #[test]
@@ -211,6 +232,21 @@ mod tests {
         assert_eq!(chosen(&known, &known[1..]).unwrap(), ["two"]);
         let unknown = chosen(&known, &["three".to_owned()]);
         assert!(unknown.unwrap_err().contains("`three`"));
+    }
+
+    #[test]
+    fn a_suite_that_cannot_be_told_is_noticed_before_it_is_built() {
+        let deaf = ["fn a() {}".to_owned(), "// TICKLESS_MUTANT".to_owned()];
+        let error = require_reader(&deaf).unwrap_err();
+        assert_eq!(error, "no package reads TICKLESS_MUTANT");
+        assert!(require_reader(&["var(\"TICKLESS_MUTANT\")".to_owned()]).is_ok());
+    }
+
+    #[test]
+    fn a_switch_that_stands_nowhere_is_noticed() {
+        let sources = ["if mutant!(\"one\") {}".to_owned()];
+        let names = ["one", "two"].map(str::to_owned);
+        assert_eq!(without_place(&sources, &names), ["two"]);
     }
 
     #[test]
