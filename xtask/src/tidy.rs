@@ -93,7 +93,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         id: "T1",
-        about: "the core passes no time as a bare number, outside of its time module",
+        about: "the core passes no time as a bare number, outside of its time module and its tests",
         check: clocks::no_bare_numbers,
     },
     Rule {

@@ -190,7 +190,7 @@ pub(super) fn inline_tests(code: &str) -> Option<usize> {
             words.next() == Some("cfg") && words.any(|word| word == "test")
         })
         .find(|range| opens_module(code, range.end + 1))
-        .map(|range| range.start)
+        .map(|range| range.start - "#[".len())
 }
 
 /// Whether `mod name {` follows, after other attributes and a visibility.
@@ -271,7 +271,8 @@ mod tests {
 
     #[test]
     fn only_tests_inside_the_file_are_inline() {
-        let start = |code: &str| inline_tests(code).map(|offset| code[..offset].lines().count());
+        let start =
+            |code: &str| inline_tests(code).map(|offset| 1 + code[..offset].matches('\n').count());
         assert_eq!(start("a\n#[cfg(test)]\nmod tests;\nb"), None);
         assert_eq!(start("a\n#[cfg(test)]\nmod tests {\n}"), Some(2));
         assert_eq!(

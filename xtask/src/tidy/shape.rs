@@ -1,7 +1,7 @@
 //! S2, S3: how long files and functions are, and what modules are called.
 
 use super::Report;
-use super::rust::{functions, inline_tests, words};
+use super::rust::{functions, words};
 use super::tree::Tree;
 
 /// From here on a file, its tests not counted, probably holds more than one concept.
@@ -17,11 +17,10 @@ const EMPTY_NAMES: [&str; 5] = ["util", "utils", "common", "misc", "core"];
 pub(super) fn file_length(tree: &Tree, report: &mut Report<'_>) {
     for (file, scan) in tree.rust() {
         let total = file.text.lines().count();
-        let tests = inline_tests(&scan.code).map(|offset| scan.line_of(offset));
-        let without_tests = match tests {
-            _ if is_test_file(&file.path) => 0,
-            Some(line) => line - 1,
-            None => total,
+        let without_tests = match file.tests_from() {
+            0 => 0,
+            offset if offset < scan.code.len() => scan.line_of(offset) - 1,
+            _ => total,
         };
         if total > FILE_LIMIT {
             report.error(
@@ -41,14 +40,6 @@ pub(super) fn file_length(tree: &Tree, report: &mut Report<'_>) {
             );
         }
     }
-}
-
-/// Whether everything in the file at `path` is tests.
-fn is_test_file(path: &str) -> bool {
-    path.ends_with("/tests.rs")
-        || path.contains("/tests/")
-        || path.starts_with("tests/")
-        || path.ends_with("/model.rs")
 }
 
 pub(super) fn function_length(tree: &Tree, report: &mut Report<'_>) {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::Report;
+use super::rust::inline_tests;
 use super::scan::Scan;
 use crate::files;
 
@@ -100,6 +101,19 @@ impl File {
         file
     }
 
+    /// The offset from which on everything is tests: none of the file, the part at its end, or all of it.
+    pub(super) fn tests_from(&self) -> usize {
+        let path = format!("/{}", self.path);
+        let is_tests = ["/tests.rs", "/model.rs"]
+            .iter()
+            .any(|end| path.ends_with(end));
+        if is_tests || path.contains("/tests/") {
+            return 0;
+        }
+        let inline = self.scan.as_ref().and_then(|scan| inline_tests(&scan.code));
+        inline.unwrap_or(self.text.len())
+    }
+
     pub(super) fn extension(&self) -> Option<&str> {
         Path::new(&self.path).extension()?.to_str()
     }
@@ -173,6 +187,25 @@ mod tests {
         }
         for missing in ["doc", "docs/ma", "map.md", "docs-old"] {
             assert!(!tree.contains(missing), "{missing}");
+        }
+    }
+
+    #[test]
+    fn tests_are_told_from_the_rest_by_path_and_by_module() {
+        let from = |path, text: &str| Tree::of(&[(path, text)]).files()[0].tests_from();
+        let text = "fn a() {}\n#[cfg(test)]\nmod tests {}\n";
+        assert_eq!(
+            &text[from("src/a.rs", text)..],
+            "#[cfg(test)]\nmod tests {}\n"
+        );
+        assert_eq!(from("src/a.rs", "fn a() {}\n"), 10);
+        for path in [
+            "src/a/tests.rs",
+            "src/a/model.rs",
+            "tests/a.rs",
+            "src/a/tests/b.rs",
+        ] {
+            assert_eq!(from(path, "fn a() {}\n"), 0, "{path}");
         }
     }
 
