@@ -157,8 +157,8 @@ fn test_line(line: &str) -> Option<(&str, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
     use std::path::PathBuf;
+    use std::process::Command;
     use std::time::Duration;
 
     use super::{Outcome, Program, Settings, first_failure, try_program, unfinished};
@@ -180,16 +180,29 @@ mod tests {
     struct Script(PathBuf);
 
     impl Script {
+        /// Lets the shell write the file: a program that this process still had open for writing, because another
+        /// test forked meanwhile, could not be started.
         fn new(name: &str, text: &str) -> Self {
             let file = format!("xtask-{}-{name}", std::process::id());
             let path = std::env::temp_dir().join(file);
-            std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-            let executable = std::fs::Permissions::from_mode(0o755);
-            std::fs::set_permissions(&path, executable).unwrap();
+            let written = Command::new("sh")
+                .args([
+                    "-c",
+                    r#"printf '#!/bin/sh\n%s\n' "$2" > "$1" && chmod +x "$1""#,
+                    "sh",
+                ])
+                .arg(&path)
+                .arg(text)
+                .status();
+            assert!(written.unwrap().success());
             Self(path)
         }
 
         fn outcome(&self) -> Outcome {
+            self.outcome_within(Duration::from_secs(60))
+        }
+
+        fn outcome_within(&self, patience: Duration) -> Outcome {
             let program = Program {
                 name: "suite".into(),
                 executable: self.0.clone(),
@@ -197,7 +210,7 @@ mod tests {
             };
             let settings = Settings {
                 mutant: Some("some-switch"),
-                patience: Duration::from_millis(500),
+                patience,
             };
             try_program(&program, &settings).unwrap()
         }
@@ -231,7 +244,8 @@ mod tests {
             "hang",
             "printf 'test a ... ok\\ntest b ... '; exec sleep 100",
         );
-        assert_eq!(script.outcome(), killed("b (hang)"));
+        let outcome = script.outcome_within(Duration::from_millis(500));
+        assert_eq!(outcome, killed("b (hang)"));
     }
 
     #[test]
