@@ -44,7 +44,7 @@ struct Rule {
     check: fn(&Tree, &mut Report<'_>),
 }
 
-/// Every rule, in the order in which findings are printed for equal places.
+/// Every rule.
 const RULES: &[Rule] = &[
     Rule {
         id: "S2",
@@ -108,7 +108,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         id: "H1",
-        about: "no line over 120 columns (Rust; Markdown except tables and links)",
+        about: "no line over 120 columns (Rust, Markdown), except tables and links of pages and documentation",
         check: text::columns,
     },
     Rule {

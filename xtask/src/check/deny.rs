@@ -1,6 +1,7 @@
 //! What the library drags in: licences, sources, and the walls between its crates.
 //!
-//! Forty lines over `cargo metadata` do the part of a dependency checker that works without a network.
+//! What `cargo metadata` tells is enough for the part of a dependency checker that works without a network.
+//! Advisories are the other part, and are not looked at here.
 
 use std::collections::BTreeSet;
 

@@ -48,10 +48,8 @@ pub(super) fn columns(tree: &Tree, report: &mut Report<'_>) {
     for file in tree.with_extension("rs").chain(tree.with_extension("md")) {
         let is_markdown = file.extension() == Some("md");
         for (number, line) in file.lines() {
-            // Neither can be broken.
-            let is_excused = line.trim_start().starts_with('|') || line.contains("://");
             let columns = line.chars().count();
-            if columns > COLUMNS && !(is_markdown && is_excused) {
+            if columns > COLUMNS && !cannot_be_broken(line, is_markdown) {
                 report.error(
                     &file.path,
                     number,
@@ -61,6 +59,20 @@ pub(super) fn columns(tree: &Tree, report: &mut Report<'_>) {
             }
         }
     }
+}
+
+/// Whether `line` is the row of a table or contains an address, in a page or in a comment that rustdoc makes one of.
+fn cannot_be_broken(line: &str, is_markdown: bool) -> bool {
+    let line = line.trim_start();
+    let documentation = ["///", "//!"]
+        .iter()
+        .find_map(|mark| line.strip_prefix(mark));
+    let page = if is_markdown {
+        Some(line)
+    } else {
+        documentation
+    };
+    page.is_some_and(|text| text.trim_start().starts_with('|') || text.contains("://"))
 }
 
 pub(super) fn machine_paths(tree: &Tree, report: &mut Report<'_>) {
@@ -138,11 +150,14 @@ mod tests {
     }
 
     #[test]
-    fn long_lines_are_found_except_tables_and_links_in_markdown() {
+    fn long_lines_are_found_except_tables_and_links_of_pages_and_documentation() {
         let long = |start: &str| format!("{start}{}\n", "ä".repeat(121 - start.chars().count()));
         assert_eq!(lines(columns, "a.rs", &"ä".repeat(120)), CLEAN);
-        for start in ["// ", "// | ", "// https://"] {
+        for start in ["// ", "/// ", "let a = \"https://"] {
             assert_eq!(lines(columns, "a.rs", &long(start)), [1]);
+        }
+        for start in ["//! | ", "    /// | ", "/// <https://"] {
+            assert_eq!(lines(columns, "a.rs", &long(start)), CLEAN);
         }
         assert_eq!(lines(columns, "a.md", &long("")), [1]);
         assert_eq!(lines(columns, "a.md", &long("| ")), CLEAN);
