@@ -9,25 +9,26 @@
 //!
 //! While it is **biased**, the owner announces itself with a plain store, keeps the compiler from reordering, and looks
 //! at the gate with a plain load. A stranger closes the gate, makes every other thread of the process execute a full
-//! barrier ([`LockHost::heavy_barrier`], `membarrier` on Linux), and waits until the owner is outside. After the barrier
-//! one of two things holds: the owner's announcement is visible to the stranger, or the owner's next look at the gate
-//! finds it closed. This is Dekker's argument with the owner's fence paid by the stranger.
+//! barrier ([`LockHost::heavy_barrier`], `membarrier` on Linux), and waits until the owner is outside. After the
+//! barrier one of two things holds: the owner's announcement is visible to the stranger, or the owner's next look at
+//! the gate finds it closed. This is Dekker's argument with the owner's fence paid by the stranger.
 //!
 //! While it is **ordinary**, everybody takes an inner lock: one exchange, and a futex when it is contended. Strangers
 //! need no barrier then, because the owner finds the gate closed and takes the inner lock too.
 //!
 //! # Policy
 //!
-//! The barrier costs a stranger as much as thousands of ordinary acquisitions cost the owner (`docs/base-lock.md` has the
-//! figures). So each stranger that finds the lock biased makes it ordinary, and the owner makes it biased again after
-//! [`REBIAS_AFTER`] acquisitions in a row in which no stranger came. Whatever strangers do, the total cost is at most about
-//! twice that of the better of the two modes. A new owner starts in ordinary mode and earns its bias.
+//! The barrier costs a stranger as much as thousands of ordinary acquisitions cost the owner (`docs/base-lock.md` has
+//! the figures). So each stranger that finds the lock biased makes it ordinary, and the owner makes it biased again
+//! after [`REBIAS_AFTER`] acquisitions in a row in which no stranger came. Whatever strangers do, the total cost is at
+//! most about twice that of the better of the two modes. A new owner starts in ordinary mode and earns its bias.
 //!
 //! On a host that has no such barrier ([`LockHost::barrier_works`]) the lock is ordinary for ever.
 //!
 //! # Ground rules
 //!
-//! - Only the thread that [claimed](BiasedLock::claim) the lock holds its [`Owner`] token, which cannot leave the thread.
+//! - Only the thread that [claimed](BiasedLock::claim) the lock holds its [`Owner`] token, which cannot leave the
+//!   thread.
 //! - `inside` is written by the owner alone. The gate is written only under the inner lock.
 //! - The lock is not recursive, and an interrupt or signal handler must not take it.
 //!
@@ -277,12 +278,12 @@ impl<H> fmt::Debug for BiasedLock<H> {
     }
 }
 
-// SAFETY: through the inner lock there is one holder at a time. Through the gate there is only the owner's thread, because
-// no two tokens have the same identity and none leaves its thread; and it is never there together with a holder of the
-// inner lock other than itself: a stranger that finds the gate open closes it, executes the barrier (contract of
-// `LockHost`), and waits until the owner is outside, while an owner that enters later sees the gate closed. Sections are
-// ordered by Release and Acquire on `inside` or on `inner`; the way back, from a stranger to an owner at the gate, leads
-// through the inner lock, because the gate is only opened by the owner while it holds that.
+// SAFETY: through the inner lock there is one holder at a time. Through the gate there is only the owner's thread,
+// because no two tokens have the same identity and none leaves its thread; and it is never there together with a holder
+// of the inner lock other than itself: a stranger that finds the gate open closes it, executes the barrier (contract of
+// `LockHost`), and waits until the owner is outside, while an owner that enters later sees the gate closed. Sections
+// are ordered by Release and Acquire on `inside` or on `inner`; the way back, from a stranger to an owner at the gate,
+// leads through the inner lock, because the gate is only opened by the owner while it holds that.
 unsafe impl<H: LockHost> RawLock for BiasedLock<H> {
     type Token = Owner;
     type Held = Held;

@@ -21,10 +21,10 @@
 //!
 //! # Two ways to expire
 //!
-//! [`Member::expire`] runs under the queue's lock and decides. It may take something out of the guarded data and be done
-//! ([`Expiry::Done`]): the entry is idle before the lock is released, nothing ever waits for it, and what was taken (a
-//! waker) is used afterwards. Or it asks for a call ([`Expiry::Call`]): then the entry is running, [`Member::call`]
-//! executes without the lock, and the token must be finished under the lock again.
+//! [`Member::expire`] runs under the queue's lock and decides. It may take something out of the guarded data and be
+//! done ([`Expiry::Done`]): the entry is idle before the lock is released, nothing ever waits for it, and what was
+//! taken (a waker) is used afterwards. Or it asks for a call ([`Expiry::Call`]): then the entry is running,
+//! [`Member::call`] executes without the lock, and the token must be finished under the lock again.
 //!
 //! Cost: 72 bytes on 64-bit targets, plus head, guarded data and member; one indirect call for an expiry, one more for
 //! a callback.
@@ -190,7 +190,7 @@ impl<F: Family, M: Member<F>> Entry<F, M> {
     const_unless_loom! {
         /// Makes an idle entry that belongs to no queue yet.
         ///
-        /// `key` is what [`Slot::key`] answers until the entry is queued for the first time.
+        /// `key` is what [`Slot::key`](crate::tree::Slot::key) answers until the entry is queued for the first time.
         pub const fn new(key: F::Key, tag: F::Tag, head: F::Head, guarded: M::Guarded, member: M) -> Self {
             Self {
                 raw: Raw {
@@ -327,8 +327,8 @@ impl<F: Family> Raw<F> {
 
     #[inline]
     fn set_state(&self, state: u8) {
-        // Release: pairs with the Acquire of `state`. Only the holder of the owning queue writes, so a plain store cannot
-        // lose another's bit.
+        // Release: pairs with the Acquire of `state`. Only the holder of the owning queue writes, so a plain store
+        // cannot lose another's bit.
         self.state.store(state, Ordering::Release);
     }
 

@@ -113,8 +113,9 @@ impl Default for Realm {
 
 /// The one proof of being a certain queue.
 ///
-/// There is at most one key with a given [`QueueId`], so a mutable borrow of it (or of the queue around it) is exclusive
-/// access to all that names this identity as its owner. This is the Owner Key Invariant of the crate documentation.
+/// There is at most one key with a given [`QueueId`], so a mutable borrow of it (or of the queue around it) is
+/// exclusive access to all that names this identity as its owner. This is the Owner Key Invariant of the crate
+/// documentation.
 #[derive(Debug)]
 pub struct Key(QueueId);
 

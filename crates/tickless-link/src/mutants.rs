@@ -1,9 +1,9 @@
 //! Switches that break one rule on purpose, to prove that the suite notices.
 //!
 //! A test that has never failed proves nothing. Each name in [`NAMES`] marks one place in the sources where
-//! [`mutant!`](crate::mutant) stands in a condition. In ordinary builds the macro is the constant `false` and vanishes. Under
-//! `--cfg tickless_mutants` one of them can be armed at run time, and `cargo xtask mutants` runs the suite once for
-//! each and demands that it fails.
+//! [`mutant!`](crate::mutant) stands in a condition. In ordinary builds the macro is the constant `false` and vanishes.
+//! Under `--cfg tickless_mutants` one of them can be armed at run time, and `cargo xtask mutants` runs the suite once
+//! for each and demands that it fails.
 
 /// Every rule that can be broken, in the order in which `cargo xtask mutants` tries them.
 ///

@@ -21,7 +21,7 @@
 //!
 //! # Safety
 //!
-//! All links are followed by one private function, [`Tree::follow`], under the Live Link Invariant of the crate; the
+//! All links are followed by one private function, `Tree::follow`, under the Live Link Invariant of the crate; the
 //! rest of the module is safe code on cells. The structural rules that the tests and [`Tree::assert_valid`] check:
 //!
 //! - (a) the in-order walk of the tree is the walk along `next` from the first entry;
@@ -67,8 +67,8 @@ pub struct Tree<F: Family> {
     len: usize,
 }
 
-// SAFETY: the tree owns no entry; it names entries that are `Sync` (`Entry::erase` asks for a `Send` member, which makes
-// the entry `Send` and `Sync`), and whose cells go with the tree (Owner Key Invariant).
+// SAFETY: the tree owns no entry; it names entries that are `Sync` (`Entry::erase` asks for a `Send` member, which
+// makes the entry `Send` and `Sync`), and whose cells go with the tree (Owner Key Invariant).
 unsafe impl<F: Family> Send for Tree<F> {}
 
 impl<F: Family> Tree<F> {
@@ -174,8 +174,8 @@ impl<F: Family> Tree<F> {
         let mut position = 0;
         while let Some(entry) = current {
             if position >= skip {
-                // SAFETY: Owner Key Invariant: the entry is queued here, and nobody can hold the queue mutably while this
-                // borrow lasts.
+                // SAFETY: Owner Key Invariant: the entry is queued here, and nobody can hold the queue mutably while
+                // this borrow lasts.
                 let head = unsafe { entry.head() };
                 if !visit(entry, entry.key.get(), head) {
                     return;

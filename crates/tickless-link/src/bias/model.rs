@@ -8,7 +8,8 @@ use crate::lock::Lock;
 use crate::sync::{AtomicU32, Ordering, fence};
 
 loom::lazy_static! {
-    /// What a futex does for one word. Waiting really waits: with polling, two waiters could keep each other busy for ever.
+    /// What a futex does for one word. Waiting really waits: with polling, two waiters could keep each other busy for
+    /// ever.
     static ref SLEEPERS: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
 }
 

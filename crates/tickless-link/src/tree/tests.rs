@@ -399,6 +399,16 @@ impl Oracle {
         previous.is_none_or(|(place, _)| key >= place.0)
             && next.is_none_or(|(place, _)| key <= place.0)
     }
+    /// Gives `entry` another key where it stands: before an equal next one, behind an equal previous one.
+    fn move_in_place(&mut self, entry: usize, key: i64) {
+        let order = self.order();
+        let old = core::mem::take(&mut self.place);
+        self.queued.clear();
+        for other in order.into_iter().map(usize::from) {
+            let kept = old[&other].0;
+            self.insert(other, if other == entry { key } else { kept });
+        }
+    }
 }
 
 const ENTRIES: usize = if cfg!(miri) { 16 } else { 40 };
@@ -442,20 +452,7 @@ proptest! {
                     let moved = tree.open(erase(&timers[index])).expect("bound").move_in_place(key);
                     prop_assert_eq!(moved, oracle.keeps_place(index, key));
                     if moved {
-                        // The oracle's place among equals has to follow: before an equal next, behind an equal previous.
-                        let old = oracle.place[&index];
-                        let order = oracle.order();
-                        oracle.queued.remove(&old);
-                        let keys: Vec<i64> = order
-                            .iter()
-                            .map(|&entry| usize::from(entry))
-                            .map(|entry| if entry == index { key } else { oracle.place[&entry].0 })
-                            .collect();
-                        oracle.queued.clear();
-                        oracle.place.clear();
-                        for (&entry, key) in order.iter().zip(keys) {
-                            oracle.insert(usize::from(entry), key);
-                        }
+                        oracle.move_in_place(index, key);
                     }
                 }
                 Operation::Reposition(index, key) => {

@@ -1,0 +1,277 @@
+//! The one test command: `cargo xtask check` is what CI runs, and nothing besides.
+//!
+//! A check that a machine does and a person cannot repeat teaches nothing, so there is one list of steps, here. Each
+//! step shows the command lines it executes, and each of them can be typed by hand.
+//!
+//! A step passes, fails, or is skipped because the machine lacks what it needs (a toolchain, a target) and rustup
+//! cannot bring it. A skip never fails the check, and is never silent: the summary lists and counts every one.
+//!
+//! Builds share the directory `target` unless their flags differ, where sharing would make each step throw away what
+//! the one before built.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+
+use self::run::Run;
+use self::summary::{Row, Verdict};
+
+mod deny;
+mod features;
+mod licence;
+mod loom;
+mod miri;
+mod msrv;
+mod no_std;
+mod plain;
+mod run;
+mod summary;
+mod walls;
+
+/// Does everything that CI does: its result is CI's result.
+///
+/// Runs the steps in the order of --list and stops at the first that fails. Each step prints the command lines it
+/// executes. At the end stands a table of all steps; what was skipped for want of a toolchain is listed and counted
+/// there, and does not fail the check. Exits with 0 when no step failed, with 1 otherwise.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Only the steps that take seconds: fmt, tidy, clippy and test.
+    #[arg(long, conflicts_with = "only")]
+    quick: bool,
+    /// Only this step; repeat it for more.
+    #[arg(long, value_name = "STEP", hide_possible_values = true)]
+    only: Vec<Step>,
+    /// Shows the steps and what they do, and runs nothing.
+    #[arg(long)]
+    list: bool,
+    /// Goes on after a failure, so that one run finds everything.
+    #[arg(long)]
+    keep_going: bool,
+}
+
+/// A step, in the order in which they run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Step {
+    Fmt,
+    Tidy,
+    Clippy,
+    Features,
+    Doc,
+    Test,
+    TestRelease,
+    NoStd,
+    Loom,
+    Miri,
+    Msrv,
+    Deny,
+    Mutants,
+}
+
+/// When a step runs without being asked for by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Share {
+    /// Always.
+    Quick,
+    /// Unless `--quick`.
+    Full,
+    /// Never: it takes too long for every run.
+    OnRequest,
+}
+
+impl Step {
+    fn name(self) -> String {
+        self.to_possible_value()
+            .map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    const fn about(self) -> &'static str {
+        match self {
+            Self::Fmt => "the layout is what rustfmt makes of it",
+            Self::Tidy => "the rules of the house style that no lint knows (cargo xtask tidy)",
+            Self::Clippy => "no lint speaks, with all features and with none",
+            Self::Features => {
+                "each set of features of the matrix builds, and the matrix is complete"
+            }
+            Self::Doc => "the documentation builds without broken links, private items included",
+            Self::Test => "the tests pass, doctests included",
+            Self::TestRelease => "the tests pass as users build: optimised, debug assertions off",
+            Self::NoStd => "the crates that need no operating system build for a bare target",
+            Self::Loom => "the models hold in every interleaving that loom explores",
+            Self::Miri => "Miri finds no undefined behaviour in the crates with unsafe code",
+            Self::Msrv => "the library builds with the oldest compiler it promises",
+            Self::Deny => "licences, sources and the walls between the crates are as agreed",
+            Self::Mutants => "each rule broken on purpose is noticed (cargo xtask mutants)",
+        }
+    }
+
+    const fn share(self) -> Share {
+        match self {
+            Self::Fmt | Self::Tidy | Self::Clippy | Self::Test => Share::Quick,
+            Self::Mutants => Share::OnRequest,
+            _ => Share::Full,
+        }
+    }
+
+    fn perform(self, run: &mut Run<'_>) -> Result<(), String> {
+        match self {
+            Self::Fmt => plain::fmt(run),
+            Self::Tidy => crate::tidy::run(run.root()),
+            Self::Clippy => plain::clippy(run),
+            Self::Features => features::step(run),
+            Self::Doc => plain::doc(run),
+            Self::Test => plain::test(run),
+            Self::TestRelease => plain::test_release(run),
+            Self::NoStd => no_std::step(run),
+            Self::Loom => loom::step(run),
+            Self::Miri => miri::step(run),
+            Self::Msrv => msrv::step(run),
+            Self::Deny => deny::step(run),
+            Self::Mutants => crate::mutants::run_all(run.root()),
+        }
+    }
+}
+
+/// The task.
+pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
+    if arguments.list {
+        print!("{}", listing());
+        return Ok(());
+    }
+    let started = Instant::now();
+    let steps = selected(&arguments.only, arguments.quick);
+    let rows = perform_all(&steps, arguments.keep_going, |step| perform(root, step));
+    println!("\n{}", summary::table(&rows, started.elapsed()));
+    if rows.iter().any(|row| row.verdict == Verdict::Failed) {
+        return Err("the check failed".into());
+    }
+    Ok(())
+}
+
+fn listing() -> String {
+    let mut text = String::new();
+    for step in Step::value_variants() {
+        let share = match step.share() {
+            Share::Quick => "quick",
+            Share::Full => "",
+            Share::OnRequest => "only on request",
+        };
+        text += format!("{:<13}{:<78}{share}", step.name(), step.about()).trim_end();
+        text += "\n";
+    }
+    text
+}
+
+/// The steps to run, in the order of their list, whatever the order they were asked for in.
+fn selected(only: &[Step], quick: bool) -> Vec<Step> {
+    Step::value_variants()
+        .iter()
+        .copied()
+        .filter(|step| {
+            if only.is_empty() {
+                match step.share() {
+                    Share::Quick => true,
+                    Share::Full => !quick,
+                    Share::OnRequest => false,
+                }
+            } else {
+                only.contains(step)
+            }
+        })
+        .collect()
+}
+
+/// Performs `steps` up to the first failure, or all of them when `keep_going`, and tells what came of each.
+fn perform_all(
+    steps: &[Step],
+    keep_going: bool,
+    mut perform: impl FnMut(Step) -> (Verdict, Vec<String>, Duration),
+) -> Vec<Row> {
+    let mut stopped = false;
+    steps
+        .iter()
+        .map(|&step| {
+            let (verdict, skips, duration) = if stopped {
+                (Verdict::NotRun, Vec::new(), Duration::ZERO)
+            } else {
+                perform(step)
+            };
+            stopped |= verdict == Verdict::Failed && !keep_going;
+            Row {
+                step: step.name(),
+                verdict,
+                skips,
+                duration,
+            }
+        })
+        .collect()
+}
+
+/// Performs one step, with a heading before and the result after it.
+fn perform(root: &Path, step: Step) -> (Verdict, Vec<String>, Duration) {
+    println!("\n== {}: {}", step.name(), step.about());
+    let started = Instant::now();
+    let mut run = Run::new(root);
+    let result = step.perform(&mut run);
+    let duration = started.elapsed();
+    if let Err(message) = &result {
+        println!("   {message}");
+    }
+    let (verdict, skips) = run.finish(&result);
+    println!(
+        "== {}: {} after {:.1} s",
+        step.name(),
+        verdict.word(),
+        duration.as_secs_f64()
+    );
+    (verdict, skips, duration)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Step, Verdict, listing, perform_all, selected};
+    use std::time::Duration;
+
+    #[test]
+    fn the_quick_steps_are_four_and_mutants_runs_only_on_request() {
+        assert_eq!(
+            selected(&[], true),
+            [Step::Fmt, Step::Tidy, Step::Clippy, Step::Test]
+        );
+        let full = selected(&[], false);
+        assert_eq!(full.len(), 12);
+        assert!(!full.contains(&Step::Mutants));
+        assert_eq!(
+            selected(&[Step::Mutants, Step::Fmt], false),
+            [Step::Fmt, Step::Mutants]
+        );
+    }
+
+    fn failing_at(failing: Step, keep_going: bool) -> Vec<Verdict> {
+        let steps = [Step::Fmt, Step::Tidy, Step::Clippy];
+        let rows = perform_all(&steps, keep_going, |step| {
+            let verdict = if step == failing {
+                Verdict::Failed
+            } else {
+                Verdict::Passed
+            };
+            (verdict, Vec::new(), Duration::ZERO)
+        });
+        rows.iter().map(|row| row.verdict).collect()
+    }
+
+    #[test]
+    fn the_first_failure_stops_the_rest_unless_told_to_go_on() {
+        use Verdict::{Failed, NotRun, Passed};
+        assert_eq!(failing_at(Step::Tidy, false), [Passed, Failed, NotRun]);
+        assert_eq!(failing_at(Step::Tidy, true), [Passed, Failed, Passed]);
+        assert_eq!(failing_at(Step::Mutants, false), [Passed, Passed, Passed]);
+    }
+
+    #[test]
+    fn the_listing_names_every_step_on_a_line() {
+        let listing = listing();
+        assert_eq!(listing.lines().count(), 13);
+        assert!(listing.contains("\ntest-release "));
+    }
+}

@@ -1,0 +1,160 @@
+//! The feature matrix: which sets of features are built, written out.
+//!
+//! All combinations would be too many, and "all on" hides a feature that forgot to ask for another. So the sets that
+//! matter are chosen by a person, one line a package, and the step compares them with what `cargo metadata` says: a
+//! feature that no set contains is an error, and so is a line about something that is gone.
+
+use std::collections::BTreeSet;
+
+use super::run::Run;
+use crate::invocation::Invocation;
+use crate::workspace::Workspace;
+
+/// The sets of features to build one package with, each besides none at all.
+struct Row {
+    package: &'static str,
+    sets: &'static [&'static [&'static str]],
+}
+
+/// One line for each package that has features; `default` is a feature like any other.
+///
+/// The libraries are also built alone without features, and need no line for that.
+const MATRIX: &[Row] = &[];
+
+pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
+    let workspace = run.workspace()?;
+    let faults = faults(workspace, MATRIX);
+    if !faults.is_empty() {
+        return Err(faults.join("\n   "));
+    }
+    let lines = lines(workspace, MATRIX);
+    lines.iter().try_for_each(|line| run.invoke(line))
+}
+
+/// Where the matrix and the workspace disagree.
+fn faults(workspace: &Workspace, matrix: &[Row]) -> Vec<String> {
+    let mut faults = Vec::new();
+    for package in workspace.members() {
+        let covered: BTreeSet<&str> = matrix
+            .iter()
+            .filter(|row| row.package == package.name)
+            .flat_map(|row| row.sets.iter().copied().flatten().copied())
+            .collect();
+        let existing: BTreeSet<&str> = package.features.keys().map(String::as_str).collect();
+        for feature in existing.difference(&covered) {
+            faults.push(format!(
+                "the feature {feature} of {} is in no set of the matrix (xtask/src/check/features.rs)",
+                package.name
+            ));
+        }
+        for feature in covered.difference(&existing) {
+            faults.push(format!(
+                "the matrix names the feature {feature}, which {} does not have",
+                package.name
+            ));
+        }
+    }
+    for row in matrix {
+        if workspace.member(row.package).is_none() {
+            faults.push(format!(
+                "the matrix names {}, which is no package of the workspace",
+                row.package
+            ));
+        }
+    }
+    faults
+}
+
+/// What to build: each library and each package of the matrix without features, then set by set.
+///
+/// One package a command: features of packages built together add up, and one would hide what another lacks.
+fn lines(workspace: &Workspace, matrix: &[Row]) -> Vec<Invocation> {
+    let libraries = workspace.libraries().map(|package| package.name.as_str());
+    let names: BTreeSet<&str> = libraries
+        .chain(matrix.iter().map(|row| row.package))
+        .collect();
+    let mut lines = Vec::new();
+    for name in names {
+        let build = || Invocation::cargo(&["check", "-p", name, "--no-default-features"]);
+        lines.push(build());
+        let rows = matrix.iter().filter(|row| row.package == name);
+        for set in rows.flat_map(|row| row.sets) {
+            lines.push(build().arg("--features").arg(set.join(",")));
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Row, faults, lines};
+    use crate::workspace::Workspace;
+    use crate::workspace::samples::{library, workspace};
+
+    fn sample() -> Workspace {
+        let mut package = library("tickless", json!([]));
+        package["features"] = json!({"hyper": [], "time": []});
+        workspace(&[library("tickless-link", json!([])), package], &[], &[])
+    }
+
+    #[test]
+    fn a_complete_matrix_has_no_faults() {
+        let matrix = [Row {
+            package: "tickless",
+            sets: &[&["hyper"], &["hyper", "time"]],
+        }];
+        assert_eq!(faults(&sample(), &matrix), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_feature_without_a_set_is_a_fault() {
+        let matrix = [Row {
+            package: "tickless",
+            sets: &[&["hyper"]],
+        }];
+        let found = faults(&sample(), &matrix);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].starts_with("the feature time of tickless is in no set"));
+        assert_eq!(faults(&sample(), &[]).len(), 2);
+    }
+
+    #[test]
+    fn a_set_or_a_package_that_is_gone_is_a_fault() {
+        let matrix = [
+            Row {
+                package: "tickless",
+                sets: &[&["hyper", "time", "gone"]],
+            },
+            Row {
+                package: "tickless-gone",
+                sets: &[],
+            },
+        ];
+        let found = faults(&sample(), &matrix);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].contains("the feature gone"));
+        assert!(found[1].contains("tickless-gone"));
+    }
+
+    #[test]
+    fn each_library_is_built_bare_and_with_each_set() {
+        let matrix = [Row {
+            package: "tickless",
+            sets: &[&["hyper", "time"]],
+        }];
+        let shown: Vec<String> = lines(&sample(), &matrix)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "cargo check -p tickless --no-default-features",
+                "cargo check -p tickless --no-default-features --features hyper,time",
+                "cargo check -p tickless-link --no-default-features",
+            ]
+        );
+    }
+}

@@ -1,0 +1,170 @@
+//! The models: every file `model.rs` of a library, run by loom.
+//!
+//! The packages are found by looking for those files, so that a new model needs no entry anywhere. A model that is
+//! never compiled would pass unseen, so the tests that ran are counted and compared with those written down.
+
+use super::run::Run;
+use crate::files;
+use crate::invocation::Invocation;
+use crate::tidy::scan::Scan;
+use crate::workspace::Workspace;
+
+/// The models of one package.
+#[derive(Debug, PartialEq, Eq)]
+struct Models {
+    package: String,
+    /// How many tests its model files contain.
+    tests: usize,
+    /// Whether loom is used in model files only, so that everything else can be left to the other steps.
+    all_in_model_files: bool,
+}
+
+pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
+    let root = run.root();
+    let found = find(run.workspace()?, &files::list(root)?, |path| {
+        files::read(root, path)
+    })?;
+    if found.is_empty() {
+        run.skip("loom", "no library has a file called model.rs");
+    }
+    for models in found {
+        let mut executed = 0;
+        run.invoke_watched(&line(&models), |line| {
+            executed += announced(line).unwrap_or(0);
+        })?;
+        require_all(&models, executed)?;
+    }
+    Ok(())
+}
+
+fn line(models: &Models) -> Invocation {
+    let line = Invocation::cargo(&["test", "-p", &models.package, "--lib"])
+        .args(&["--profile", "loom", "--target-dir", "target/loom"])
+        .variable("RUSTFLAGS", "--cfg loom");
+    if models.all_in_model_files {
+        line.args(&["--", "model::"])
+    } else {
+        line
+    }
+}
+
+fn require_all(models: &Models, executed: usize) -> Result<(), String> {
+    if executed >= models.tests {
+        return Ok(());
+    }
+    Err(format!(
+        "{} has {} tests in its model files, but only {executed} ran: is every model.rs compiled?",
+        models.package, models.tests
+    ))
+}
+
+/// Finds the libraries that have models among `paths`.
+fn find(
+    workspace: &Workspace,
+    paths: &[String],
+    read: impl Fn(&str) -> Result<String, String>,
+) -> Result<Vec<Models>, String> {
+    let mut found = Vec::new();
+    for package in workspace.libraries() {
+        let sources = format!("{}src/", workspace.directory(package));
+        let mut models = Models {
+            package: package.name.clone(),
+            tests: 0,
+            all_in_model_files: true,
+        };
+        let mut has_models = false;
+        let own = paths
+            .iter()
+            .filter(|path| path.starts_with(&sources) && path.ends_with(".rs"));
+        for path in own {
+            let code = Scan::new(&read(path)?).code;
+            if is_model(path) {
+                has_models = true;
+                models.tests += code.matches("#[test]").count();
+            } else if code.contains("loom::model") {
+                models.all_in_model_files = false;
+            }
+        }
+        if has_models {
+            found.push(models);
+        }
+    }
+    Ok(found)
+}
+
+/// Whether the tests of the file at `path` have `model::` in their names.
+fn is_model(path: &str) -> bool {
+    path.ends_with("/model.rs") || path.contains("/model/")
+}
+
+/// The number in a line like `running 5 tests`.
+fn announced(line: &str) -> Option<usize> {
+    let (number, rest) = line.strip_prefix("running ")?.split_once(' ')?;
+    rest.starts_with("test").then(|| number.parse().ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Models, announced, find, line, require_all};
+    use crate::workspace::samples::{library, workspace};
+
+    fn found(files: &[(&str, &str)]) -> Vec<Models> {
+        let sample = workspace(
+            &[library("one", json!([])), library("two", json!([]))],
+            &[],
+            &[],
+        );
+        let paths: Vec<String> = files.iter().map(|(path, _)| (*path).into()).collect();
+        find(&sample, &paths, |wanted| {
+            let (_, text) = files.iter().find(|(path, _)| *path == wanted).unwrap();
+            Ok((*text).into())
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn only_packages_with_model_files_are_found_and_their_tests_counted() {
+        let models = found(&[
+            (
+                "crates/one/src/bias/model.rs",
+                "#[test] fn a() {}\n#[test] fn b() {}",
+            ),
+            ("crates/one/src/model.rs", "// #[test]\n#[test] fn c() {}"),
+            ("crates/two/src/models.rs", "#[test] fn d() {}"),
+        ]);
+        assert_eq!(models.len(), 1);
+        assert_eq!(models[0].package, "one");
+        assert_eq!(models[0].tests, 3);
+        assert!(line(&models[0]).to_string().ends_with(" -- model::"));
+    }
+
+    #[test]
+    fn loom_outside_model_files_makes_the_whole_package_run() {
+        let models = found(&[
+            ("crates/one/src/model.rs", "#[test] fn a() {}"),
+            ("crates/one/src/tests.rs", "fn b() { loom::model(|| {}) }"),
+        ]);
+        assert!(!models[0].all_in_model_files);
+        assert_eq!(
+            line(&models[0]).to_string(),
+            "RUSTFLAGS=\"--cfg loom\" cargo test -p one --lib --profile loom --target-dir target/loom"
+        );
+    }
+
+    #[test]
+    fn a_model_that_did_not_run_is_noticed() {
+        let models = &found(&[("crates/one/src/model.rs", "#[test] fn a() {}")])[0];
+        assert!(require_all(models, 1).is_ok());
+        assert!(require_all(models, 0).unwrap_err().contains("only 0 ran"));
+    }
+
+    #[test]
+    fn the_announcement_of_a_test_program_is_understood() {
+        assert_eq!(announced("running 5 tests"), Some(5));
+        assert_eq!(announced("running 1 test"), Some(1));
+        assert_eq!(announced("running fast"), None);
+        assert_eq!(announced("test a ... ok"), None);
+    }
+}

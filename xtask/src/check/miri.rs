@@ -1,0 +1,42 @@
+//! Miri: undefined behaviour in the crates that contain unsafe code.
+
+use super::run::Run;
+use crate::invocation::Invocation;
+use crate::toolchain;
+
+/// The packages with unsafe code whose tests Miri can execute, those to come included.
+const WANTED: &[&str] = &["tickless-link"];
+
+const TOOLCHAIN: &str = "nightly";
+
+pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
+    let (packages, missing) = run.workspace()?.present(WANTED);
+    if !missing.is_empty() {
+        run.note(&format!("not in the workspace yet: {}", missing.join(", ")));
+    }
+    if let Err(reason) = prepare(run) {
+        run.skip("miri", &reason);
+        return Ok(());
+    }
+    run.invoke(
+        &Invocation::cargo_of(TOOLCHAIN, &["miri", "test"])
+            .packages(&packages)
+            .args(&["--target-dir", "target/miri"]),
+    )
+}
+
+/// Brings Miri and the standard library it interprets.
+fn prepare(run: &Run<'_>) -> Result<(), String> {
+    let root = run.root();
+    toolchain::ensure_toolchain(root, TOOLCHAIN)?;
+    toolchain::ensure_component(root, TOOLCHAIN, "miri")?;
+    toolchain::ensure_component(root, TOOLCHAIN, "rust-src")?;
+    let setup = Invocation::cargo_of(TOOLCHAIN, &["miri", "setup"]);
+    let captured = setup.capture(root)?;
+    if captured.success {
+        Ok(())
+    } else {
+        let complaint = captured.last_complaint();
+        Err(format!("its standard library cannot be built: {complaint}"))
+    }
+}

@@ -1,0 +1,86 @@
+//! The steps that are a cargo command or two.
+
+use super::run::Run;
+use crate::invocation::Invocation;
+use crate::workspace::Workspace;
+
+pub(super) fn fmt(run: &mut Run<'_>) -> Result<(), String> {
+    run.invoke(&Invocation::cargo(&["fmt", "--all", "--check"]))
+}
+
+pub(super) fn clippy(run: &mut Run<'_>) -> Result<(), String> {
+    let lines = clippy_lines(run.workspace()?);
+    lines.iter().try_for_each(|line| run.invoke(line))
+}
+
+/// With all features, and without any for the packages where that makes a difference.
+fn clippy_lines(workspace: &Workspace) -> Vec<Invocation> {
+    let all = ["clippy", "--workspace", "--all-targets", "--all-features"];
+    let mut lines = vec![Invocation::cargo(&all)];
+    let with_features: Vec<&str> = workspace
+        .members()
+        .filter(|package| !package.features.is_empty())
+        .map(|package| package.name.as_str())
+        .collect();
+    if !with_features.is_empty() {
+        let none = Invocation::cargo(&["clippy", "--all-targets", "--no-default-features"]);
+        lines.push(none.packages(&with_features));
+    }
+    let deny = |line: Invocation| line.args(&["--", "-D", "warnings"]);
+    lines.into_iter().map(deny).collect()
+}
+
+/// Once as its authors read it and once as its users do.
+pub(super) fn doc(run: &mut Run<'_>) -> Result<(), String> {
+    let doc = || {
+        Invocation::cargo(&["doc", "--workspace", "--no-deps", "--all-features"])
+            .variable("RUSTDOCFLAGS", "-D warnings")
+    };
+    run.invoke(&doc().arg("--document-private-items"))?;
+    run.invoke(&doc())
+}
+
+pub(super) fn test(run: &mut Run<'_>) -> Result<(), String> {
+    run.invoke(&Invocation::cargo(&[
+        "test",
+        "--workspace",
+        "--all-features",
+    ]))
+}
+
+/// The doctests are left out: each is a program to be linked, and debug assertions change nothing about whether an
+/// example is right. So are the tests of the tasks, which are never built that way.
+pub(super) fn test_release(run: &mut Run<'_>) -> Result<(), String> {
+    let line = Invocation::cargo(&[
+        "test",
+        "--workspace",
+        "--exclude",
+        "xtask",
+        "--all-features",
+    ])
+    .args(&["--profile", "testrelease", "--lib", "--bins", "--tests"]);
+    run.invoke(&line)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::clippy_lines;
+    use crate::workspace::samples::{library, workspace};
+
+    #[test]
+    fn clippy_runs_without_features_only_where_there_are_some() {
+        let shown = |features| {
+            let mut package = library("tickless", json!([]));
+            package["features"] = features;
+            let sample = workspace(&[library("tickless-link", json!([])), package], &[], &[]);
+            let lines = clippy_lines(&sample);
+            lines.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let all = "cargo clippy --workspace --all-targets --all-features -- -D warnings";
+        let none = "cargo clippy --all-targets --no-default-features -p tickless -- -D warnings";
+        assert_eq!(shown(json!({})), [all]);
+        assert_eq!(shown(json!({"hyper": []})), [all, none]);
+    }
+}

@@ -1,0 +1,119 @@
+//! What a step is given: a place to run command lines, and a way to say that something was skipped.
+
+use std::cell::OnceCell;
+use std::path::Path;
+
+use super::summary::Verdict;
+use crate::invocation::Invocation;
+use crate::workspace::Workspace;
+
+/// One step on its way.
+#[derive(Debug)]
+pub(super) struct Run<'r> {
+    root: &'r Path,
+    workspace: OnceCell<Workspace>,
+    skips: Vec<String>,
+    did_something: bool,
+}
+
+impl<'r> Run<'r> {
+    pub(super) const fn new(root: &'r Path) -> Self {
+        Self {
+            root,
+            workspace: OnceCell::new(),
+            skips: Vec::new(),
+            did_something: false,
+        }
+    }
+
+    pub(super) const fn root(&self) -> &'r Path {
+        self.root
+    }
+
+    /// What cargo knows about the workspace; asked for when a step wants it, so that the others need no manifest.
+    pub(super) fn workspace(&self) -> Result<&Workspace, String> {
+        if let Some(workspace) = self.workspace.get() {
+            return Ok(workspace);
+        }
+        let workspace = Workspace::load(self.root)?;
+        Ok(self.workspace.get_or_init(|| workspace))
+    }
+
+    /// Shows and runs a command line.
+    pub(super) fn invoke(&mut self, line: &Invocation) -> Result<(), String> {
+        self.announce(line);
+        line.run(self.root)
+    }
+
+    /// Shows and runs a command line, and passes each line of its standard output to `watch`.
+    pub(super) fn invoke_watched(
+        &mut self,
+        line: &Invocation,
+        watch: impl FnMut(&str),
+    ) -> Result<(), String> {
+        self.announce(line);
+        line.run_watched(self.root, watch)
+    }
+
+    /// Records that `what` was left out, because of `reason`.
+    pub(super) fn skip(&mut self, what: &str, reason: &str) {
+        let skip = format!("{what}, because {reason}");
+        println!("   skipped: {skip}");
+        self.skips.push(skip);
+    }
+
+    /// Says something that is neither a result nor a skip.
+    pub(super) fn note(&self, text: &str) {
+        println!("   {text}");
+    }
+
+    /// The verdict over the step, and what it skipped.
+    pub(super) fn finish(self, result: &Result<(), String>) -> (Verdict, Vec<String>) {
+        let verdict = match result {
+            Err(_) => Verdict::Failed,
+            Ok(()) if self.skips.is_empty() => Verdict::Passed,
+            Ok(()) if self.did_something => Verdict::Partial,
+            Ok(()) => Verdict::Skipped,
+        };
+        (verdict, self.skips)
+    }
+
+    fn announce(&mut self, line: &Invocation) {
+        self.did_something = true;
+        println!("   $ {line}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::Run;
+    use crate::check::summary::Verdict;
+    use crate::invocation::Invocation;
+
+    #[test]
+    fn a_skip_is_whole_or_partial_and_a_failure_outweighs_it() {
+        let new = || Run::new(Path::new("."));
+        assert_eq!(new().finish(&Ok(())).0, Verdict::Passed);
+
+        let mut skipped = new();
+        skipped.skip("miri", "there is none");
+        assert_eq!(
+            skipped.finish(&Ok(())),
+            (
+                Verdict::Skipped,
+                vec!["miri, because there is none".to_owned()]
+            )
+        );
+
+        let mut partial = new();
+        partial.skip("the bare target", "there is none");
+        partial.invoke(&Invocation::new("true")).unwrap();
+        assert_eq!(partial.finish(&Ok(())).0, Verdict::Partial);
+
+        let mut failed = new();
+        failed.skip("miri", "there is none");
+        assert_eq!(failed.finish(&Err("broken".into())).0, Verdict::Failed);
+    }
+}

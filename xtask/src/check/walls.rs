@@ -1,0 +1,212 @@
+//! The walls: which library crate may depend on which.
+//!
+//! A crate exists only where the compiler should stop somebody, and a dependency added in passing opens the wall
+//! without a word. So what each may depend on stands in a table, and the step compares it with the manifests.
+//! Dependencies of tests are free: they reach no user.
+
+use crate::workspace::{Dependency, IN_MODELS, Package, Workspace};
+
+/// What stands inside and outside of one library crate.
+struct Wall {
+    package: &'static str,
+    /// The packages of the workspace that it may depend on.
+    inside: &'static [&'static str],
+    outside: Outside,
+}
+
+/// The foreign packages that a library crate may depend on.
+enum Outside {
+    /// These, and whatever an optional dependency names: those come with a feature that nobody gets unasked.
+    Only(&'static [&'static str]),
+    /// These and no others, not even optional ones.
+    Never,
+    /// Any.
+    Any,
+}
+
+/// One line for each package under `crates/`, those to come included.
+///
+/// The link crate stands inside of most walls: all crates take their atomics from it, and hosts implement its locks.
+/// What it walls off is pointer unsafe, and that stays in it.
+const WALLS: &[Wall] = &[
+    Wall {
+        package: "tickless-link",
+        inside: &[],
+        outside: Outside::Never,
+    },
+    Wall {
+        package: "tickless-core",
+        inside: &["tickless-link"],
+        outside: Outside::Never,
+    },
+    Wall {
+        package: "tickless-sched",
+        inside: &["tickless-link", "tickless-core"],
+        outside: Outside::Never,
+    },
+    Wall {
+        package: "tickless",
+        inside: &["tickless-link", "tickless-core", "tickless-sched"],
+        // System calls only: what the operating system offers, and the bindings to it.
+        outside: Outside::Only(&["io-uring", "libc", "rustix"]),
+    },
+    Wall {
+        package: "tickless-capi",
+        inside: &["tickless"],
+        outside: Outside::Never,
+    },
+    Wall {
+        package: "tickless-sim",
+        inside: &["tickless-link", "tickless-core", "tickless-sched"],
+        outside: Outside::Any,
+    },
+];
+
+/// What replaces the atomics in models. Under that condition it passes through every wall.
+const MODEL_CHECKER: &str = "loom";
+
+/// Every dependency of a library crate that goes through a wall, and every library crate without one.
+pub(super) fn breaches(workspace: &Workspace) -> Vec<String> {
+    breaches_of(workspace, WALLS)
+}
+
+fn breaches_of(workspace: &Workspace, walls: &[Wall]) -> Vec<String> {
+    let mut breaches = Vec::new();
+    for package in workspace.libraries() {
+        match walls.iter().find(|wall| wall.package == package.name) {
+            Some(wall) => breaches.extend(breaches_in(workspace, package, wall)),
+            None => breaches.push(format!(
+                "{} has no wall: add what it may depend on to xtask/src/check/walls.rs",
+                package.name
+            )),
+        }
+    }
+    breaches
+}
+
+fn breaches_in<'w>(
+    workspace: &'w Workspace,
+    package: &'w Package,
+    wall: &'w Wall,
+) -> impl Iterator<Item = String> + 'w {
+    package
+        .dependencies
+        .iter()
+        .filter(|dependency| dependency.kind.as_deref() != Some("dev"))
+        .filter(move |dependency| {
+            !wall.admits(dependency, workspace.member(&dependency.name).is_some())
+        })
+        .map(move |dependency| {
+            format!(
+                "{} depends on {}, which its wall does not admit (xtask/src/check/walls.rs)",
+                package.name, dependency.name
+            )
+        })
+}
+
+impl Wall {
+    fn admits(&self, dependency: &Dependency, is_member: bool) -> bool {
+        let name = dependency.name.as_str();
+        if is_member {
+            return self.inside.contains(&name);
+        }
+        if name == MODEL_CHECKER && dependency.target.as_deref() == Some(IN_MODELS) {
+            return true;
+        }
+        match self.outside {
+            Outside::Only(names) => names.contains(&name) || dependency.optional,
+            Outside::Never => false,
+            Outside::Any => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{IN_MODELS, breaches};
+    use crate::workspace::samples::{dependency, library, workspace};
+
+    const MEMBERS: [&str; 5] = [
+        "tickless-link",
+        "tickless-core",
+        "tickless-sched",
+        "tickless",
+        "tickless-sim",
+    ];
+
+    /// The packages that break through when `package` has `dependencies`.
+    fn broken(package: &str, dependencies: Vec<Value>) -> Vec<String> {
+        let members: Vec<Value> = MEMBERS
+            .iter()
+            .map(|name| {
+                let own = if *name == package {
+                    dependencies.clone()
+                } else {
+                    Vec::new()
+                };
+                library(name, json!(own))
+            })
+            .collect();
+        breaches(&workspace(&members, &[], &[]))
+    }
+
+    #[test]
+    fn what_the_design_allows_passes() {
+        let depends = |name| vec![dependency(name)];
+        assert!(broken("tickless-core", depends("tickless-link")).is_empty());
+        assert!(broken("tickless-sched", depends("tickless-core")).is_empty());
+        assert!(broken("tickless", depends("rustix")).is_empty());
+        assert!(broken("tickless-sim", depends("tickless-link")).is_empty());
+        assert!(broken("tickless-sim", depends("toml")).is_empty());
+    }
+
+    #[test]
+    fn what_the_design_forbids_is_found() {
+        let depends = |name| vec![dependency(name)];
+        for (package, forbidden) in [
+            ("tickless-link", "tickless-core"),
+            ("tickless-link", "bitflags"),
+            ("tickless-core", "tickless-sched"),
+            ("tickless-core", "bitflags"),
+            ("tickless-sched", "tickless-sim"),
+            ("tickless", "nix"),
+            ("tickless", "tickless-sim"),
+            ("tickless-sim", "tickless"),
+        ] {
+            let found = broken(package, depends(forbidden));
+            assert_eq!(found.len(), 1, "{package} on {forbidden}");
+            assert!(found[0].starts_with(&format!("{package} depends on {forbidden},")));
+        }
+    }
+
+    #[test]
+    fn loom_passes_under_its_condition_only() {
+        let mut loom = dependency("loom");
+        assert_eq!(broken("tickless-link", vec![loom.clone()]).len(), 1);
+        loom["target"] = json!(IN_MODELS);
+        assert!(broken("tickless-link", vec![loom]).is_empty());
+    }
+
+    #[test]
+    fn tests_may_depend_on_anything_and_features_bring_adapters() {
+        let mut proptest = dependency("proptest");
+        proptest["kind"] = json!("dev");
+        assert!(broken("tickless-link", vec![proptest]).is_empty());
+
+        let mut adapter = dependency("hyper");
+        assert_eq!(broken("tickless", vec![adapter.clone()]).len(), 1);
+        adapter["optional"] = json!(true);
+        assert!(broken("tickless", vec![adapter.clone()]).is_empty());
+        assert_eq!(broken("tickless-core", vec![adapter]).len(), 1);
+    }
+
+    #[test]
+    fn a_library_without_a_wall_is_found() {
+        let sample = workspace(&[library("tickless-new", json!([]))], &[], &[]);
+        let found = breaches(&sample);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].starts_with("tickless-new has no wall"));
+    }
+}

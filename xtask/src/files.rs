@@ -1,0 +1,31 @@
+//! The files of the checkout: those that git tracks, and those it would track.
+//!
+//! Asking git, and not the file system, leaves out what is built and what is ignored, and sees a new file before it is
+//! committed, which is when the rules are wanted.
+
+use std::path::Path;
+
+use crate::invocation::Invocation;
+
+/// The paths of all files, relative to `root`, with `/` between the parts, sorted.
+pub(crate) fn list(root: &Path) -> Result<Vec<String>, String> {
+    let line = Invocation::new("git").args(&["ls-files", "-co", "--exclude-standard", "-z"]);
+    let captured = line.capture(root)?;
+    if !captured.success {
+        return Err(format!("`{line}` failed: {}", captured.last_complaint()));
+    }
+    let mut paths: Vec<String> = captured
+        .stdout
+        .split_terminator('\0')
+        .filter(|path| root.join(path).is_file())
+        .map(str::to_owned)
+        .collect();
+    paths.sort();
+    paths.dedup();
+    Ok(paths)
+}
+
+/// The text of the file at `path` below `root`.
+pub(crate) fn read(root: &Path, path: &str) -> Result<String, String> {
+    std::fs::read_to_string(root.join(path)).map_err(|error| format!("cannot read {path}: {error}"))
+}

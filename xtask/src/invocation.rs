@@ -1,0 +1,242 @@
+//! Command lines: built once, shown as they could be typed, and run.
+//!
+//! Output goes where ours goes, so that a long build is seen while it runs. Only questions (is this component there?)
+//! are captured, and only where the answer counts tests is the output looked at on its way.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// A program with its arguments and the variables that differ from ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Invocation {
+    program: &'static str,
+    arguments: Vec<String>,
+    variables: Vec<(&'static str, String)>,
+}
+
+/// What a captured invocation left behind.
+#[derive(Debug)]
+pub(crate) struct Captured {
+    pub(crate) success: bool,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Invocation {
+    pub(crate) fn new(program: &'static str) -> Self {
+        Self {
+            program,
+            arguments: Vec::new(),
+            variables: Vec::new(),
+        }
+    }
+
+    /// Cargo of the toolchain in use.
+    pub(crate) fn cargo(arguments: &[&str]) -> Self {
+        Self::new("cargo").args(arguments)
+    }
+
+    /// Cargo of another toolchain, through rustup.
+    pub(crate) fn cargo_of(toolchain: &str, arguments: &[&str]) -> Self {
+        Self::new("cargo")
+            .arg(format!("+{toolchain}"))
+            .args(arguments)
+    }
+
+    pub(crate) fn arg(mut self, argument: impl Into<String>) -> Self {
+        self.arguments.push(argument.into());
+        self
+    }
+
+    pub(crate) fn args<S: AsRef<str>>(mut self, arguments: &[S]) -> Self {
+        self.arguments
+            .extend(arguments.iter().map(|argument| argument.as_ref().into()));
+        self
+    }
+
+    /// Selects packages, as `-p NAME` each.
+    pub(crate) fn packages<S: AsRef<str>>(mut self, names: &[S]) -> Self {
+        for name in names {
+            self = self.arg("-p").arg(name.as_ref());
+        }
+        self
+    }
+
+    /// Sets a variable of the environment.
+    pub(crate) fn variable(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.variables.push((name, value.into()));
+        self
+    }
+
+    /// Runs it in `directory` with our output; tells on failure how it ended.
+    pub(crate) fn run(&self, directory: &Path) -> Result<(), String> {
+        let status = self
+            .command(directory)
+            .status()
+            .map_err(|error| self.not_started(&error))?;
+        if status.success() {
+            Ok(())
+        } else {
+            Err(format!("`{self}` failed: {status}"))
+        }
+    }
+
+    /// Runs it in `directory`, showing each line of its standard output to `watch` and to the user.
+    pub(crate) fn run_watched(
+        &self,
+        directory: &Path,
+        mut watch: impl FnMut(&str),
+    ) -> Result<(), String> {
+        let mut child = self
+            .command(directory)
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| self.not_started(&error))?;
+        let stdout = child.stdout.take().ok_or("the output was not piped")?;
+        for line in BufReader::new(stdout).lines() {
+            let line = line.map_err(|error| format!("cannot read from `{self}`: {error}"))?;
+            println!("{line}");
+            watch(&line);
+        }
+        let status = child
+            .wait()
+            .map_err(|error| format!("cannot wait for `{self}`: {error}"))?;
+        if status.success() {
+            Ok(())
+        } else {
+            Err(format!("`{self}` failed: {status}"))
+        }
+    }
+
+    /// Runs it in `directory` and keeps both outputs to itself.
+    pub(crate) fn capture(&self, directory: &Path) -> Result<Captured, String> {
+        let output = self
+            .command(directory)
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| self.not_started(&error))?;
+        Ok(Captured {
+            success: output.status.success(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        })
+    }
+
+    fn command(&self, directory: &Path) -> Command {
+        let mut command = Command::new(self.program);
+        command.args(&self.arguments).current_dir(directory);
+        for (name, value) in &self.variables {
+            command.env(name, value);
+            // The encoded form would win over the plain one, and hide it.
+            match *name {
+                "RUSTFLAGS" => command.env_remove("CARGO_ENCODED_RUSTFLAGS"),
+                "RUSTDOCFLAGS" => command.env_remove("CARGO_ENCODED_RUSTDOCFLAGS"),
+                _ => &mut command,
+            };
+        }
+        command
+    }
+
+    fn not_started(&self, error: &std::io::Error) -> String {
+        format!("cannot start `{}`: {error}", self.program)
+    }
+}
+
+impl Captured {
+    /// The last line that the program complained with, for a reason in one line.
+    pub(crate) fn last_complaint(&self) -> &str {
+        self.stderr
+            .lines()
+            .map(str::trim)
+            .rfind(|line| !line.is_empty())
+            .unwrap_or("it gave no reason")
+    }
+}
+
+/// As it could be typed into a shell.
+impl fmt::Display for Invocation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, value) in &self.variables {
+            write!(formatter, "{name}={} ", quoted(value))?;
+        }
+        formatter.write_str(self.program)?;
+        for argument in &self.arguments {
+            write!(formatter, " {}", quoted(argument))?;
+        }
+        Ok(())
+    }
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |letter: char| letter.is_alphanumeric() || "-_./=+:,@%".contains(letter);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.into()
+    } else {
+        format!("\"{word}\"")
+    }
+}
+
+/// Whether `program` answers `--version`.
+pub(crate) fn is_installed(program: impl AsRef<OsStr>) -> bool {
+    Command::new(program)
+        .arg("--version")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Captured, Invocation};
+    use std::path::Path;
+
+    #[test]
+    fn a_line_is_shown_as_it_could_be_typed() {
+        let line = Invocation::cargo_of("nightly", &["test"])
+            .packages(&["a", "b"])
+            .arg("--flag=two words")
+            .variable("RUSTFLAGS", "--cfg loom");
+        assert_eq!(
+            line.to_string(),
+            "RUSTFLAGS=\"--cfg loom\" cargo +nightly test -p a -p b \"--flag=two words\""
+        );
+    }
+
+    #[test]
+    fn failing_and_missing_programs_are_told_apart() {
+        let here = Path::new(".");
+        assert_eq!(Invocation::new("true").run(here), Ok(()));
+        let failed = Invocation::new("false").run(here).unwrap_err();
+        assert!(failed.contains("`false` failed: exit status: 1"));
+        let missing = Invocation::new("no-such-program").run(here).unwrap_err();
+        assert!(missing.starts_with("cannot start `no-such-program`"));
+    }
+
+    #[test]
+    fn watching_sees_every_line_and_the_result() {
+        let mut lines = Vec::new();
+        let line = Invocation::new("sh").args(&["-c", "echo one; echo two; exit 3"]);
+        let result = line.run_watched(Path::new("."), |line| lines.push(line.to_owned()));
+        assert_eq!(lines, ["one", "two"]);
+        assert!(result.unwrap_err().ends_with("exit status: 3"));
+    }
+
+    #[test]
+    fn the_last_complaint_is_the_last_line_with_text() {
+        let captured = |stderr: &str| Captured {
+            success: false,
+            stdout: String::new(),
+            stderr: stderr.into(),
+        };
+        assert_eq!(
+            captured("info: a\nerror: b \n\n").last_complaint(),
+            "error: b"
+        );
+        assert_eq!(captured("\n").last_complaint(), "it gave no reason");
+    }
+}

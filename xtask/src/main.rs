@@ -1,0 +1,83 @@
+//! The project's own tasks, as `cargo xtask TASK`.
+//!
+//! What shell scripts do elsewhere is Rust here: the same compiler, lints and tests watch over it, it runs wherever the
+//! library builds, and its lists come from `cargo metadata`, so that a new package cannot be forgotten.
+//!
+//! | task | does |
+//! |---|---|
+//! | `check` | everything that CI does, step by step; its result is CI's result |
+//! | `tidy` | the rules of the house style that no lint knows |
+//! | `mutants` | breaks each rule of the library on purpose and demands that the suite notices |
+//!
+//! Exit codes: 0 when all held, 1 when something did not, 2 for bad arguments.
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command talks to its user"
+)]
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+mod check;
+mod files;
+mod invocation;
+mod mutants;
+mod tidy;
+mod toolchain;
+mod workspace;
+
+/// The project's own tasks.
+#[derive(Debug, Parser)]
+#[command(name = "xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    Check(check::Arguments),
+    Tidy(tidy::Arguments),
+    Mutants(mutants::Arguments),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = root().and_then(|root| match cli.task {
+        Task::Check(arguments) => check::main(&root, &arguments),
+        Task::Tidy(arguments) => tidy::main(&root, &arguments),
+        Task::Mutants(arguments) => mutants::main(&root, &arguments),
+    });
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("error: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The root of the checkout that `cargo xtask` was called in.
+///
+/// Cargo says it at run time. The value it had at compile time would be wrong after the checkout was moved.
+fn root() -> Result<PathBuf, String> {
+    let package = std::env::var_os("CARGO_MANIFEST_DIR")
+        .ok_or("the checkout is unknown: start this as `cargo xtask`")?;
+    let mut root = PathBuf::from(package);
+    root.pop();
+    Ok(root)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        super::Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,275 @@
+//! Proof that the suite notices: each rule of the library is broken on purpose, and a test must fail.
+//!
+//! The sources contain switches (`tickless_link::mutant!`), compiled in under `--cfg tickless_mutants` only, and the
+//! suite arms the one that the variable `TICKLESS_MUTANT` names. So one build serves all mutants: the test programs are
+//! built once, run once unarmed, and then once for each switch, until the first test fails.
+//!
+//! A survivor means one of two things: the suite has a hole, or the rule is not needed. Both are worth knowing.
+//!
+//! Before the first mutant a canary runs: a name that no list contains. A suite that passes with it does not read the
+//! variable at all, and every survivor after that would be a lie.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+
+use self::suite::Suite;
+use self::trial::{Outcome, Settings};
+use crate::files;
+
+mod suite;
+mod switches;
+mod trial;
+
+/// How the suite is told which switch to arm.
+const VARIABLE: &str = "TICKLESS_MUTANT";
+/// A name that arms nothing, and that a suite which arms switches must therefore refuse.
+const CANARY: &str = "no-such-switch";
+/// How long one test may take. The slowest test takes a fraction of it; one that takes more hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Breaks each rule of the library on purpose and demands that a test fails.
+///
+/// Builds the test programs once with --cfg tickless_mutants, runs them once unarmed, then once for each switch with
+/// TICKLESS_MUTANT=NAME until the first test fails. A test that takes more than 60 seconds counts as failed, and so
+/// does one that ends the process. The suite must refuse a name that it does not know. Exits with 1 if a mutant
+/// survives.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Only these switches; all when none is given.
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// How many mutants are tried at once; as many as there are processors by default.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+    /// Shows the names of the switches, and breaks nothing.
+    #[arg(long)]
+    list: bool,
+}
+
+/// What came of one mutant.
+#[derive(Debug)]
+struct Row {
+    name: String,
+    outcome: Outcome,
+    duration: Duration,
+}
+
+/// The task.
+pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
+    let known = switches::names(root)?;
+    if arguments.list {
+        println!("{}", known.join("\n"));
+        return Ok(());
+    }
+    let names = chosen(&known, &arguments.names)?;
+    let jobs = arguments.jobs.map_or_else(processors, usize::from);
+    run(root, &names, jobs)
+}
+
+/// All mutants, as a step of the check.
+pub(crate) fn run_all(root: &Path) -> Result<(), String> {
+    run(root, &switches::names(root)?, processors())
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The switches that are `wanted`, or all.
+fn chosen(known: &[String], wanted: &[String]) -> Result<Vec<String>, String> {
+    if let Some(unknown) = wanted.iter().find(|name| !known.contains(name)) {
+        return Err(format!(
+            "there is no switch `{unknown}`; cargo xtask mutants --list shows them"
+        ));
+    }
+    let names = if wanted.is_empty() { known } else { wanted };
+    Ok(names.to_vec())
+}
+
+fn run(root: &Path, names: &[String], jobs: usize) -> Result<(), String> {
+    let sources = sources(root)?;
+    require_reader(&sources)?;
+    for name in without_place(&sources, names) {
+        println!("   no source contains mutant!(\"{name}\"), so it cannot be noticed");
+    }
+    let suite = Suite::build(root)?;
+    println!("   unarmed: {} test programs", suite.programs.len());
+    let unarmed = Settings {
+        mutant: None,
+        patience: PATIENCE,
+    };
+    if let Outcome::Killed(by) = suite.run(&unarmed)? {
+        return Err(format!(
+            "the suite must pass before anything is broken, and does not: {by}"
+        ));
+    }
+    let canary = Settings {
+        mutant: Some(CANARY),
+        patience: PATIENCE,
+    };
+    if suite.run(&canary)? == Outcome::Survived {
+        return Err(format!(
+            "the suite passes with {VARIABLE}={CANARY}: it must read the variable and refuse what it does not know"
+        ));
+    }
+    let rows = try_all(&suite, names, jobs)?;
+    println!("\n{}", table(&rows));
+    let survivors = rows
+        .iter()
+        .filter(|row| row.outcome == Outcome::Survived)
+        .count();
+    if survivors == 0 {
+        Ok(())
+    } else {
+        Err(format!("{survivors} of {} mutants survived", rows.len()))
+    }
+}
+
+/// Fails when no source mentions the variable, which saves the build.
+fn require_reader(sources: &[String]) -> Result<(), String> {
+    let quoted = format!("\"{VARIABLE}\"");
+    if sources.iter().any(|source| source.contains(&quoted)) {
+        Ok(())
+    } else {
+        Err(format!("no package reads {VARIABLE}"))
+    }
+}
+
+/// The switches among `names` that stand in no condition.
+fn without_place<'n>(sources: &[String], names: &'n [String]) -> Vec<&'n str> {
+    let stands = |name: &str| {
+        let place = format!("mutant!(\"{name}\")");
+        sources.iter().any(|source| source.contains(&place))
+    };
+    let names = names.iter().map(String::as_str);
+    names.filter(|name| !stands(name)).collect()
+}
+
+/// The texts of all Rust files but those of the tasks.
+fn sources(root: &Path) -> Result<Vec<String>, String> {
+    files::list(root)?
+        .iter()
+        .filter(|path| path.ends_with(".rs") && !path.starts_with("xtask/"))
+        .map(|path| files::read(root, path))
+        .collect()
+}
+
+/// Tries each mutant, `jobs` at once, and returns the rows in the order of `names`.
+fn try_all(suite: &Suite, names: &[String], jobs: usize) -> Result<Vec<Row>, String> {
+    let next = AtomicUsize::new(0);
+    let rows: Mutex<Vec<(usize, Result<Row, String>)>> = Mutex::default();
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.min(names.len()) {
+            scope.spawn(|| {
+                // Relaxed: the counter gives out numbers and orders nothing else.
+                let take = || next.fetch_add(1, Ordering::Relaxed);
+                for place in std::iter::repeat_with(take).take_while(|&at| at < names.len()) {
+                    let row = try_one(suite, &names[place]);
+                    rows.lock().expect("no worker panics").push((place, row));
+                }
+            });
+        }
+    });
+    let mut rows = rows.into_inner().expect("no worker panics");
+    rows.sort_by_key(|(place, _)| *place);
+    rows.into_iter().map(|(_, row)| row).collect()
+}
+
+fn try_one(suite: &Suite, name: &str) -> Result<Row, String> {
+    let started = Instant::now();
+    let settings = Settings {
+        mutant: Some(name),
+        patience: PATIENCE,
+    };
+    let outcome = suite.run(&settings)?;
+    let row = Row {
+        name: name.to_owned(),
+        outcome,
+        duration: started.elapsed(),
+    };
+    println!("   {}", line(&row));
+    Ok(row)
+}
+
+fn line(row: &Row) -> String {
+    let result = match &row.outcome {
+        Outcome::Killed(by) => by.as_str(),
+        Outcome::Survived => "SURVIVED",
+    };
+    format!(
+        "{:<36} {:>7.1}  {result}",
+        row.name,
+        row.duration.as_secs_f64()
+    )
+}
+
+fn table(rows: &[Row]) -> String {
+    let mut text = format!("{:<36} {:>7}  killed by\n", "mutant", "seconds");
+    for row in rows {
+        text += &line(row);
+        text += "\n";
+    }
+    let survived = rows
+        .iter()
+        .filter(|row| row.outcome == Outcome::Survived)
+        .count();
+    text + &format!("{} killed, {survived} survived", rows.len() - survived)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CANARY, Outcome, Row, chosen, require_reader, table, without_place};
+    use std::time::Duration;
+
+    #[test]
+    fn all_switches_are_chosen_unless_some_are_named() {
+        let known = ["one", "two"].map(str::to_owned);
+        assert_eq!(chosen(&known, &[]).unwrap(), known);
+        assert_eq!(chosen(&known, &known[1..]).unwrap(), ["two"]);
+        let unknown = chosen(&known, &["three".to_owned()]);
+        assert!(unknown.unwrap_err().contains("`three`"));
+    }
+
+    #[test]
+    fn a_suite_that_cannot_be_told_is_noticed_before_it_is_built() {
+        let deaf = ["fn a() {}".to_owned(), "// TICKLESS_MUTANT".to_owned()];
+        let error = require_reader(&deaf).unwrap_err();
+        assert_eq!(error, "no package reads TICKLESS_MUTANT");
+        assert!(require_reader(&["var(\"TICKLESS_MUTANT\")".to_owned()]).is_ok());
+    }
+
+    #[test]
+    fn a_switch_that_stands_nowhere_is_noticed() {
+        let sources = ["if mutant!(\"one\") {}".to_owned()];
+        let names = ["one", "two"].map(str::to_owned);
+        assert_eq!(without_place(&sources, &names), ["two"]);
+    }
+
+    #[test]
+    fn the_canary_is_no_switch() {
+        assert!(!tickless_link::mutants::NAMES.contains(&CANARY));
+    }
+
+    #[test]
+    fn the_table_names_killers_and_survivors() {
+        let row = |name: &str, outcome| Row {
+            name: name.into(),
+            outcome,
+            duration: Duration::from_millis(2500),
+        };
+        let rows = [
+            row("one", Outcome::Killed("core: a::b".into())),
+            row("two", Outcome::Survived),
+        ];
+        let expected = format!(
+            "{:<36} seconds  killed by\n{:<36}     2.5  core: a::b\n{:<36}     2.5  SURVIVED\n\
+             1 killed, 1 survived",
+            "mutant", "one", "two"
+        );
+        assert_eq!(table(&rows), expected);
+    }
+}

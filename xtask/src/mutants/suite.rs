@@ -1,0 +1,170 @@
+//! The test programs that mutants are tried against.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::trial::{Outcome, Settings, try_program};
+use crate::invocation::Invocation;
+use crate::workspace::Workspace;
+
+/// The packages whose tests must notice, those to come included; packages under `tests/` belong to them too.
+const PACKAGES: [&str; 2] = ["tickless-core", "tickless-sim"];
+const TESTS: &str = "tests/";
+
+/// All test programs of the suite, built with the switches in.
+#[derive(Debug)]
+pub(super) struct Suite {
+    pub(super) programs: Vec<Program>,
+}
+
+/// One of them.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Program {
+    /// The name of its target, for the reader.
+    pub(super) name: String,
+    pub(super) executable: PathBuf,
+    /// Where cargo would start it.
+    pub(super) directory: PathBuf,
+}
+
+/// What cargo says about something that it built.
+#[derive(Deserialize)]
+struct Message {
+    reason: String,
+    manifest_path: Option<PathBuf>,
+    target: Option<Target>,
+    profile: Option<Profile>,
+    executable: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Profile {
+    test: bool,
+}
+
+impl Suite {
+    /// Builds the test programs.
+    pub(super) fn build(root: &Path) -> Result<Self, String> {
+        let workspace = Workspace::load(root)?;
+        let packages = packages(&workspace);
+        if packages.is_empty() {
+            return Err("no package of the workspace holds the suite".into());
+        }
+        let line = Invocation::cargo(&["test", "--no-run", "--all-features"])
+            .args(&["--message-format", "json-render-diagnostics"])
+            .packages(&packages)
+            .args(&["--target-dir", "target/mutants"])
+            .variable("RUSTFLAGS", "--cfg tickless_mutants");
+        println!("   $ {line}");
+        let captured = line.capture(root)?;
+        if !captured.success {
+            return Err(format!("the suite does not build:\n{}", captured.stderr));
+        }
+        let programs = programs(&captured.stdout)?;
+        if programs.is_empty() {
+            return Err("the suite has no test programs".into());
+        }
+        Ok(Self { programs })
+    }
+
+    /// Runs the programs one after the other, up to the first failure.
+    pub(super) fn run(&self, settings: &Settings<'_>) -> Result<Outcome, String> {
+        for program in &self.programs {
+            let outcome = try_program(program, settings)?;
+            if outcome != Outcome::Survived {
+                return Ok(outcome);
+            }
+        }
+        Ok(Outcome::Survived)
+    }
+}
+
+fn packages(workspace: &Workspace) -> Vec<&str> {
+    workspace
+        .members()
+        .filter(|package| {
+            PACKAGES.contains(&package.name.as_str())
+                || workspace.directory(package).starts_with(TESTS)
+        })
+        .map(|package| package.name.as_str())
+        .collect()
+}
+
+/// The test programs among the messages of cargo, one of which stands on each line.
+fn programs(messages: &str) -> Result<Vec<Program>, String> {
+    let mut programs = Vec::new();
+    for line in messages.lines().filter(|line| line.starts_with('{')) {
+        let message: Message = serde_json::from_str(line)
+            .map_err(|error| format!("a message of cargo is not understood: {error}"))?;
+        if let Some(program) = message.program() {
+            programs.push(program);
+        }
+    }
+    Ok(programs)
+}
+
+impl Message {
+    fn program(self) -> Option<Program> {
+        let is_test = self.reason == "compiler-artifact" && self.profile?.test;
+        let mut directory = self.manifest_path?;
+        directory.pop();
+        Some(Program {
+            name: self.target?.name,
+            executable: self.executable.filter(|_| is_test)?,
+            directory,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Program, packages, programs};
+    use crate::workspace::samples::{library, workspace};
+
+    #[test]
+    fn the_suite_is_the_core_the_simulator_and_what_stands_under_tests() {
+        let mut regressions = library("tickless-regressions", json!([]));
+        regressions["manifest_path"] = json!("/w/tests/regressions/Cargo.toml");
+        let members = [
+            library("tickless-link", json!([])),
+            library("tickless-core", json!([])),
+            regressions,
+        ];
+        let sample = workspace(&members, &[], &[]);
+        assert_eq!(packages(&sample), ["tickless-core", "tickless-regressions"]);
+    }
+
+    #[test]
+    fn only_test_programs_are_taken_from_the_messages() {
+        let artifact = |test: bool, executable| {
+            json!({
+                "reason": "compiler-artifact", "manifest_path": "/w/crates/a/Cargo.toml",
+                "target": {"name": "a", "kind": ["lib"]}, "profile": {"test": test},
+                "executable": executable,
+            })
+        };
+        let messages = [
+            artifact(true, json!("/t/a-1")),
+            artifact(false, json!("/t/a")),
+            artifact(true, json!(null)),
+            json!({"reason": "build-finished", "success": true}),
+        ];
+        let text: String = messages.map(|message| format!("{message}\n")).concat();
+        assert_eq!(
+            programs(&format!("not json\n{text}")).unwrap(),
+            [Program {
+                name: "a".into(),
+                executable: "/t/a-1".into(),
+                directory: "/w/crates/a".into(),
+            }]
+        );
+    }
+}

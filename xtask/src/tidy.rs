@@ -1,0 +1,317 @@
+//! The style checker: the rules of the house style that no lint knows.
+//!
+//! A rule that nobody checks is a wish. Those that the house style marks for this task are checked here, over every
+//! file that git tracks or would track. The checks are made of text and braces, not of a parsed program: they see into
+//! macros, they take milliseconds, and they still work on a file that does not compile. The price is that they are
+//! heuristics, so each prefers to miss a doubtful case over blaming an innocent line.
+//!
+//! A finding names the rule, the place and what to write instead. Errors fail the task; warnings only speak.
+
+use std::fmt;
+use std::path::Path;
+
+use clap::Args;
+
+use self::tree::Tree;
+
+mod clocks;
+mod markdown;
+mod readme;
+mod rust;
+pub(crate) mod scan;
+mod shape;
+mod text;
+mod tree;
+mod unsafe_code;
+mod words;
+
+/// Checks the rules of the house style that no lint knows.
+///
+/// Looks at every file that git tracks or would track, and prints what it finds as `path:line: [rule] message: hint`.
+/// Exits with 1 when there are errors; warnings do not count.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Shows the rules, and checks nothing.
+    #[arg(long)]
+    list: bool,
+}
+
+/// One rule.
+struct Rule {
+    /// Its id in the house style.
+    id: &'static str,
+    about: &'static str,
+    check: fn(&Tree, &mut Report<'_>),
+}
+
+/// Every rule.
+const RULES: &[Rule] = &[
+    Rule {
+        id: "S2",
+        about: "a file has at most 900 lines, and a warning speaks from 500 lines without tests on",
+        check: shape::file_length,
+    },
+    Rule {
+        id: "S2",
+        about: "a function has at most 70 lines",
+        check: shape::function_length,
+    },
+    Rule {
+        id: "S3",
+        about: "no module is called util, utils, common, misc or core",
+        check: shape::module_names,
+    },
+    Rule {
+        id: "W3",
+        about: "no word that promises work for later, and no macro that stands in for it",
+        check: words::banned,
+    },
+    Rule {
+        id: "W3",
+        about: "no code in comments",
+        check: words::commented_out_code,
+    },
+    Rule {
+        id: "H2",
+        about: "each allow and expect attribute has a reason",
+        check: words::reasons,
+    },
+    Rule {
+        id: "H2",
+        about: "each package takes the lints of the workspace",
+        check: tree::workspace_lints,
+    },
+    Rule {
+        id: "U1",
+        about: "unsafe stands in the link crate and in listed files that have a decision note",
+        check: unsafe_code::placed,
+    },
+    Rule {
+        id: "S7",
+        about: "the core and the simulator read no clock of the machine",
+        check: clocks::no_clock_reads,
+    },
+    Rule {
+        id: "T1",
+        about: "the core passes no time as a bare number, outside of its time module and its tests",
+        check: clocks::no_bare_numbers,
+    },
+    Rule {
+        id: "V2",
+        about: "each directory under tests/regressions is named by a test",
+        check: tree::regressions,
+    },
+    Rule {
+        id: "H1",
+        about: "no tabs, no trailing spaces (Rust, Markdown, TOML)",
+        check: text::white_space,
+    },
+    Rule {
+        id: "H1",
+        about: "no line over 120 columns (Rust, Markdown), except tables and links of pages and documentation",
+        check: text::columns,
+    },
+    Rule {
+        id: "H1",
+        about: "no path of somebody's machine",
+        check: text::machine_paths,
+    },
+    Rule {
+        id: "H1",
+        about: "no host name of a package registry, except in Cargo.lock",
+        check: text::registries,
+    },
+    Rule {
+        id: "H5",
+        about: "a Markdown file begins with its title",
+        check: markdown::title,
+    },
+    Rule {
+        id: "H5",
+        about: "relative links in Markdown lead to a file",
+        check: markdown::links,
+    },
+    Rule {
+        id: "H5",
+        about: "a section of the README with figures names the command that made them",
+        check: readme::figures,
+    },
+];
+
+/// One thing that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Finding {
+    path: String,
+    line: usize,
+    rule: &'static str,
+    is_warning: bool,
+    message: String,
+    hint: String,
+}
+
+/// `path:line: [rule] message: hint`.
+impl fmt::Display for Finding {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            path,
+            line,
+            rule,
+            message,
+            hint,
+            ..
+        } = self;
+        let warning = if self.is_warning { "warning: " } else { "" };
+        write!(
+            formatter,
+            "{path}:{line}: [{rule}] {warning}{message}: {hint}"
+        )
+    }
+}
+
+/// Where a rule puts its findings.
+struct Report<'r> {
+    rule: &'static str,
+    findings: &'r mut Vec<Finding>,
+}
+
+impl Report<'_> {
+    fn error(&mut self, path: &str, line: usize, message: impl Into<String>, hint: &str) {
+        self.push(false, path, line, message.into(), hint);
+    }
+
+    fn warning(&mut self, path: &str, line: usize, message: impl Into<String>, hint: &str) {
+        self.push(true, path, line, message.into(), hint);
+    }
+
+    fn push(&mut self, is_warning: bool, path: &str, line: usize, message: String, hint: &str) {
+        self.findings.push(Finding {
+            path: path.into(),
+            line,
+            rule: self.rule,
+            is_warning,
+            message,
+            hint: hint.into(),
+        });
+    }
+}
+
+/// The task.
+pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
+    if arguments.list {
+        for rule in RULES {
+            println!("[{}] {}", rule.id, rule.about);
+        }
+        return Ok(());
+    }
+    run(root)
+}
+
+/// Checks the checkout at `root`, and prints what is found.
+pub(crate) fn run(root: &Path) -> Result<(), String> {
+    let tree = Tree::load(root)?;
+    let findings = check(&tree);
+    for finding in &findings {
+        println!("{finding}");
+    }
+    let errors = findings
+        .iter()
+        .filter(|finding| !finding.is_warning)
+        .count();
+    println!(
+        "   tidy: {} files, {errors} errors, {} warnings",
+        tree.files().len(),
+        findings.len() - errors
+    );
+    if errors == 0 {
+        Ok(())
+    } else {
+        Err(format!("tidy found {errors} errors"))
+    }
+}
+
+/// Everything that all rules find, sorted by place.
+fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for rule in RULES {
+        let mut report = Report {
+            rule: rule.id,
+            findings: &mut findings,
+        };
+        (rule.check)(tree, &mut report);
+    }
+    findings.sort();
+    findings
+}
+
+#[cfg(test)]
+mod samples {
+    //! One rule on one file, for the tests of the rules.
+
+    use super::{Report, Tree};
+
+    /// What [`lines`] answers when there is nothing to find.
+    pub(super) const CLEAN: [usize; 0] = [];
+
+    /// The lines of `path` that `rule` finds fault with when it contains `text`.
+    pub(super) fn lines(rule: fn(&Tree, &mut Report<'_>), path: &str, text: &str) -> Vec<usize> {
+        of_tree(rule, &[(path, text)])
+            .into_iter()
+            .map(|(_, line)| line)
+            .collect()
+    }
+
+    /// The places in `files` that `rule` finds fault with.
+    pub(super) fn of_tree(
+        rule: fn(&Tree, &mut Report<'_>),
+        files: &[(&str, &str)],
+    ) -> Vec<(String, usize)> {
+        let mut findings = Vec::new();
+        let mut report = Report {
+            rule: "X1",
+            findings: &mut findings,
+        };
+        rule(&Tree::of(files), &mut report);
+        findings
+            .into_iter()
+            .map(|finding| (finding.path, finding.line))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{RULES, Tree, check};
+
+    #[test]
+    fn a_finding_names_place_rule_and_remedy() {
+        let tree = Tree::of(&[("docs/a.md", "# Title\n\ntrailing \n")]);
+        let shown: Vec<String> = check(&tree).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            shown,
+            ["docs/a.md:3: [H1] a space ends the line: delete it"]
+        );
+    }
+
+    #[test]
+    fn a_warning_says_so() {
+        let tree = Tree::of(&[("src/long.rs", &"\n".repeat(600))]);
+        let findings = check(&tree);
+        assert_eq!(findings.len(), 1);
+        assert!(findings[0].is_warning);
+        assert!(findings[0].to_string().contains(": [S2] warning: "));
+    }
+
+    #[test]
+    fn a_clean_tree_has_no_findings() {
+        let tree = Tree::of(&[
+            ("README.md", "# Tickless\n\nSee [the map](docs/map.md).\n"),
+            ("docs/map.md", "# Map\n"),
+            (
+                "crates/tickless-core/src/lib.rs",
+                "//! Timers.\n#![no_std]\n\nfn nothing() {}\n",
+            ),
+        ]);
+        assert_eq!(check(&tree), []);
+        assert!(RULES.len() > 15);
+    }
+}

@@ -1,0 +1,168 @@
+//! H5: Markdown that a reader can find the way in.
+
+use super::Report;
+use super::tree::Tree;
+
+/// A line of Markdown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Line<'m> {
+    /// `# Text` and below.
+    Heading(&'m str),
+    /// The marks of a fenced block.
+    Fence,
+    /// Inside a fenced block.
+    Fenced(&'m str),
+    Prose(&'m str),
+}
+
+/// The lines of `text` with their kinds.
+pub(super) fn kinds(text: &str) -> impl Iterator<Item = Line<'_>> {
+    let mut fenced = false;
+    text.lines().map(move |line| {
+        let bare = line.trim_start();
+        if bare.starts_with("```") || bare.starts_with("~~~") {
+            fenced = !fenced;
+            Line::Fence
+        } else if fenced {
+            Line::Fenced(line)
+        } else if let Some(title) = heading(line) {
+            Line::Heading(title)
+        } else {
+            Line::Prose(line)
+        }
+    })
+}
+
+fn heading(line: &str) -> Option<&str> {
+    let title = line.trim_start_matches('#');
+    let is_heading = title.len() < line.len() && title.starts_with(' ');
+    is_heading.then(|| title.trim())
+}
+
+pub(super) fn title(tree: &Tree, report: &mut Report<'_>) {
+    for file in tree.with_extension("md") {
+        let first = file.text.lines().next().unwrap_or_default();
+        if !first.starts_with("# ") {
+            report.error(
+                &file.path,
+                1,
+                "the first line is no title",
+                "begin with `# ` and what the page is about",
+            );
+        }
+    }
+}
+
+pub(super) fn links(tree: &Tree, report: &mut Report<'_>) {
+    for file in tree.with_extension("md") {
+        for (number, kind) in (1..).zip(kinds(&file.text)) {
+            let (Line::Prose(line) | Line::Heading(line)) = kind else {
+                continue;
+            };
+            for target in targets(&without_code(line)) {
+                let found = relative(&file.path, target).is_some_and(|path| tree.contains(&path));
+                if !found {
+                    report.error(
+                        &file.path,
+                        number,
+                        format!("the link {target} leads nowhere"),
+                        "write the path of a tracked file, relative to this one",
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// The line without what stands between backticks.
+fn without_code(line: &str) -> String {
+    line.split('`').step_by(2).collect::<Vec<_>>().join("`")
+}
+
+/// The targets of links in a line that are paths.
+fn targets(line: &str) -> Vec<&str> {
+    let inline = line
+        .match_indices("](")
+        .map(|(offset, mark)| &line[offset + mark.len()..]);
+    let definition = line
+        .trim_start()
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once("]: "))
+        .map(|(_, target)| target);
+    inline
+        .chain(definition)
+        .map(|rest| {
+            let end = rest.find([')', ' ']).unwrap_or(rest.len());
+            rest[..end].trim_matches(['<', '>'])
+        })
+        .filter(|target| {
+            !target.contains("://") && !target.starts_with("mailto:") && !target.starts_with('#')
+        })
+        .collect()
+}
+
+/// The path that `target` means in the file at `from`; `None` when it leaves the checkout.
+fn relative(from: &str, target: &str) -> Option<String> {
+    let target = target.split(['#', '?']).next().unwrap_or_default();
+    let mut parts: Vec<&str> = if target.starts_with('/') {
+        Vec::new()
+    } else {
+        let (directory, _) = from.rsplit_once('/').unwrap_or_default();
+        directory.split('/').collect()
+    };
+    for part in target.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop()?;
+            }
+            name => parts.push(name),
+        }
+    }
+    parts.retain(|part| !part.is_empty());
+    Some(parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{links, relative, title};
+    use crate::tidy::samples::{CLEAN, lines, of_tree};
+
+    #[test]
+    fn a_page_begins_with_its_title() {
+        assert_eq!(lines(title, "a.md", "# Title\n"), CLEAN);
+        assert_eq!(lines(title, "a.md", "Title\n=====\n"), [1]);
+        assert_eq!(lines(title, "a.md", "\n# Late\n"), [1]);
+        assert_eq!(lines(title, "a.md", ""), [1]);
+    }
+
+    #[test]
+    fn links_lead_to_files_and_directories() {
+        let page = "# Page\n\
+            [good](b.md), [part](b.md#x), [up](../README.md), [top](/docs/b.md), [dir](../docs)\n\
+            [far](https://example.org/x.md) [here](#page) `[code](no.md)`\n\
+            ```\n[fenced](no.md)\n```\n\
+            [bad](no.md) and [good](b.md)\n\
+            [out](../../x)\n\
+            [def]: no.md\n";
+        let found = of_tree(
+            links,
+            &[
+                ("docs/a.md", page),
+                ("docs/b.md", "# B\n"),
+                ("README.md", "# R\n"),
+            ],
+        );
+        let lines: Vec<usize> = found.into_iter().map(|(_, line)| line).collect();
+        assert_eq!(lines, [7, 8, 9]);
+    }
+
+    #[test]
+    fn targets_are_relative_to_their_page() {
+        let path = |from, target| relative(from, target);
+        assert_eq!(path("docs/x/a.md", "../b.md").as_deref(), Some("docs/b.md"));
+        assert_eq!(path("a.md", "./b.md").as_deref(), Some("b.md"));
+        assert_eq!(path("a.md", "docs/").as_deref(), Some("docs"));
+        assert_eq!(path("docs/a.md", "../../b.md"), None);
+    }
+}

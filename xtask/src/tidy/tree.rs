@@ -1,0 +1,240 @@
+//! The files that the rules look at, and the rules about which files there are.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::Report;
+use super::rust::inline_tests;
+use super::scan::Scan;
+use crate::files;
+
+/// The text files of a checkout, read once for all rules.
+pub(super) struct Tree {
+    files: Vec<File>,
+    /// All paths, those of files that are not text included.
+    paths: BTreeSet<String>,
+}
+
+/// One text file.
+pub(super) struct File {
+    /// Relative to the root, with `/` between the parts.
+    pub(super) path: String,
+    pub(super) text: String,
+    /// What it is made of, if it is Rust.
+    scan: Option<Scan>,
+}
+
+impl Tree {
+    pub(super) fn load(root: &Path) -> Result<Self, String> {
+        let paths = files::list(root)?;
+        let mut found = Vec::new();
+        for path in &paths {
+            let bytes = std::fs::read(root.join(path))
+                .map_err(|error| format!("cannot read {path}: {error}"))?;
+            // What is not text has no style.
+            if let Ok(text) = String::from_utf8(bytes) {
+                found.push(File::new(path, text));
+            }
+        }
+        Ok(Self {
+            files: found,
+            paths: paths.into_iter().collect(),
+        })
+    }
+
+    #[cfg(test)]
+    pub(super) fn of(files: &[(&str, &str)]) -> Self {
+        Self {
+            files: files
+                .iter()
+                .map(|(path, text)| File::new(path, (*text).into()))
+                .collect(),
+            paths: files.iter().map(|(path, _)| (*path).into()).collect(),
+        }
+    }
+
+    pub(super) fn files(&self) -> &[File] {
+        &self.files
+    }
+
+    /// The files whose names end in `.extension`.
+    pub(super) fn with_extension<'t>(
+        &'t self,
+        extension: &'t str,
+    ) -> impl Iterator<Item = &'t File> {
+        self.files
+            .iter()
+            .filter(move |file| file.extension() == Some(extension))
+    }
+
+    /// The Rust files with what they are made of.
+    pub(super) fn rust(&self) -> impl Iterator<Item = (&File, &Scan)> {
+        self.files
+            .iter()
+            .filter_map(|file| Some((file, file.scan.as_ref()?)))
+    }
+
+    /// Whether `path` is a file, or a directory with files in it.
+    pub(super) fn contains(&self, path: &str) -> bool {
+        let path = path.trim_end_matches('/');
+        let inside = format!("{path}/");
+        path.is_empty()
+            || self.paths.contains(path)
+            || self
+                .paths
+                .range(inside.clone()..)
+                .next()
+                .is_some_and(|first| first.starts_with(&inside))
+    }
+}
+
+impl File {
+    fn new(path: &str, text: String) -> Self {
+        let mut file = Self {
+            path: path.into(),
+            text,
+            scan: None,
+        };
+        if file.extension() == Some("rs") {
+            file.scan = Some(Scan::new(&file.text));
+        }
+        file
+    }
+
+    /// The offset from which on everything is tests: none of the file, the part at its end, or all of it.
+    pub(super) fn tests_from(&self) -> usize {
+        let path = format!("/{}", self.path);
+        let is_tests = ["/tests.rs", "/model.rs"]
+            .iter()
+            .any(|end| path.ends_with(end));
+        if is_tests || path.contains("/tests/") {
+            return 0;
+        }
+        let inline = self.scan.as_ref().and_then(|scan| inline_tests(&scan.code));
+        inline.unwrap_or(self.text.len())
+    }
+
+    pub(super) fn extension(&self) -> Option<&str> {
+        Path::new(&self.path).extension()?.to_str()
+    }
+
+    /// The lines, counted from one.
+    pub(super) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
+        (1..).zip(self.text.lines())
+    }
+}
+
+/// H2: a package that forgets `[lints]` has none of the workspace's lints.
+pub(super) fn workspace_lints(tree: &Tree, report: &mut Report<'_>) {
+    for file in tree.with_extension("toml") {
+        let has = |wanted: &str| file.lines().any(|(_, line)| line.trim() == wanted);
+        let is_package = file.path.ends_with("Cargo.toml") && has("[package]");
+        // A package that is a workspace of its own has no lints to take.
+        if is_package && !has("[workspace]") && !has_workspace_lints(&file.text) {
+            report.error(
+                &file.path,
+                1,
+                "the package has lints of its own or none",
+                "add [lints] with workspace = true",
+            );
+        }
+    }
+}
+
+fn has_workspace_lints(manifest: &str) -> bool {
+    let mut lines = manifest.lines().map(str::trim);
+    lines.any(|line| line == "[lints]") && lines.next() == Some("workspace = true")
+}
+
+/// V2: a regression that no test names is data that nothing runs.
+pub(super) fn regressions(tree: &Tree, report: &mut Report<'_>) {
+    const PLACE: &str = "tests/regressions/";
+    // Where the code of a package stands.
+    const OF_CARGO: [&str; 2] = ["src", "tests"];
+    let directories: BTreeSet<&str> = tree
+        .paths
+        .iter()
+        .filter_map(|path| path.strip_prefix(PLACE)?.split_once('/'))
+        .map(|(directory, _)| directory)
+        .filter(|directory| !OF_CARGO.contains(directory))
+        .collect();
+    for directory in directories {
+        let named = tree
+            .rust()
+            .filter(|(file, _)| file.path.starts_with(PLACE))
+            .any(|(file, _)| file.text.contains(directory));
+        if !named {
+            report.error(
+                &format!("{PLACE}{directory}"),
+                1,
+                "no test under tests/regressions names this directory",
+                "run it from a test, or remove it",
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Tree, regressions, workspace_lints};
+    use crate::tidy::samples::{CLEAN, lines, of_tree};
+
+    #[test]
+    fn a_directory_is_there_when_a_file_is_in_it() {
+        let tree = Tree::of(&[("docs/map.md", ""), ("docs-old.md", "")]);
+        for there in ["docs/map.md", "docs", "docs/", ""] {
+            assert!(tree.contains(there), "{there}");
+        }
+        for missing in ["doc", "docs/ma", "map.md", "docs-old"] {
+            assert!(!tree.contains(missing), "{missing}");
+        }
+    }
+
+    #[test]
+    fn tests_are_told_from_the_rest_by_path_and_by_module() {
+        let from = |path, text: &str| Tree::of(&[(path, text)]).files()[0].tests_from();
+        let text = "fn a() {}\n#[cfg(test)]\nmod tests {}\n";
+        assert_eq!(
+            &text[from("src/a.rs", text)..],
+            "#[cfg(test)]\nmod tests {}\n"
+        );
+        assert_eq!(from("src/a.rs", "fn a() {}\n"), 10);
+        for path in [
+            "src/a/tests.rs",
+            "src/a/model.rs",
+            "tests/a.rs",
+            "src/a/tests/b.rs",
+        ] {
+            assert_eq!(from(path, "fn a() {}\n"), 0, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_package_without_the_lints_of_the_workspace_is_found() {
+        let package = "[package]\nname = \"a\"\n";
+        let with = format!("{package}\n[lints]\nworkspace = true\n");
+        let without = format!("{package}\n[lints.rust]\nunused = \"allow\"\n");
+        let alone = format!("{package}\n[workspace]\n");
+        let path = "crates/a/Cargo.toml";
+        assert_eq!(lines(workspace_lints, path, &with), CLEAN);
+        assert_eq!(lines(workspace_lints, path, &alone), CLEAN);
+        assert_eq!(lines(workspace_lints, path, package), [1]);
+        assert_eq!(lines(workspace_lints, path, &without), [1]);
+        assert_eq!(lines(workspace_lints, "Cargo.toml", "[workspace]\n"), CLEAN);
+    }
+
+    #[test]
+    fn a_regression_that_no_test_names_is_found() {
+        let trace = ("tests/regressions/r52-lost/trace.json", "{}");
+        let naming = (
+            "tests/regressions/src/lib.rs",
+            "const R52: &str = \"r52-lost\";",
+        );
+        let silent = ("tests/regressions/src/lib.rs", "");
+        assert_eq!(of_tree(regressions, &[trace, naming]), []);
+        assert_eq!(
+            of_tree(regressions, &[trace, silent]),
+            [("tests/regressions/r52-lost".to_owned(), 1)]
+        );
+    }
+}

@@ -1,0 +1,134 @@
+//! U1: where unsafe code may stand.
+//!
+//! All pointer unsafe of the library stands in one crate, because there Miri and loom watch it. Any other place has to
+//! be listed here, together with the decision note that shows why it must.
+
+use super::Report;
+use super::rust::places;
+use super::tree::Tree;
+
+/// The crate that exists for it.
+const HOME: &str = "crates/tickless-link/";
+/// Where decision notes stand.
+const NOTES: &str = "docs/decisions/";
+
+/// A place outside the link crate where unsafe code may stand.
+struct Exception {
+    /// A file, or a directory with a slash at its end.
+    path: &'static str,
+    /// The file name of the note, under `docs/decisions`.
+    note: &'static str,
+}
+
+/// One line for each place.
+const EXCEPTIONS: &[Exception] = &[];
+
+pub(super) fn placed(tree: &Tree, report: &mut Report<'_>) {
+    placed_with(EXCEPTIONS, tree, report);
+}
+
+fn placed_with(exceptions: &[Exception], tree: &Tree, report: &mut Report<'_>) {
+    let with_unsafe: Vec<(&str, usize)> = tree
+        .rust()
+        .filter(|(file, _)| !file.path.starts_with(HOME))
+        .filter_map(|(file, scan)| {
+            let first = places(&scan.code, "unsafe").next()?;
+            Some((file.path.as_str(), scan.line_of(first)))
+        })
+        .collect();
+    for &(path, line) in &with_unsafe {
+        if !exceptions.iter().any(|exception| exception.covers(path)) {
+            report.error(
+                path,
+                line,
+                "unsafe outside the link crate",
+                "move it there, or write a decision note and list both in tidy/unsafe_code.rs",
+            );
+        }
+    }
+    for exception in exceptions {
+        let note = format!("{NOTES}{}", exception.note);
+        if !tree.contains(&note) {
+            report.error(
+                exception.path,
+                1,
+                format!("its unsafe code is excused by {note}, which does not exist"),
+                "write the note",
+            );
+        }
+        if !with_unsafe.iter().any(|(path, _)| exception.covers(path)) {
+            report.error(
+                exception.path,
+                1,
+                "it is excused for unsafe code and contains none",
+                "remove it from tidy/unsafe_code.rs",
+            );
+        }
+    }
+}
+
+impl Exception {
+    fn covers(&self, path: &str) -> bool {
+        if self.path.ends_with('/') {
+            path.starts_with(self.path)
+        } else {
+            path == self.path
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Exception, Report, Tree, placed, placed_with};
+    use crate::tidy::samples::{CLEAN, lines, of_tree};
+
+    const UNSAFE: &str = "fn a() {\n    unsafe { b() }\n}\n";
+
+    #[test]
+    fn unsafe_is_at_home_in_the_link_crate_only() {
+        assert_eq!(
+            lines(placed, "crates/tickless-link/src/a.rs", UNSAFE),
+            CLEAN
+        );
+        assert_eq!(lines(placed, "crates/tickless-core/src/a.rs", UNSAFE), [2]);
+        let harmless = "#![forbid(unsafe_code)]\n// Not unsafe.\nconst A: &str = \"unsafe\";\n";
+        assert_eq!(
+            lines(placed, "crates/tickless-core/src/a.rs", harmless),
+            CLEAN
+        );
+    }
+
+    fn excused(tree: &Tree, report: &mut Report<'_>) {
+        const EXCEPTIONS: &[Exception] = &[
+            Exception {
+                path: "kernel/",
+                note: "0001-kernel.md",
+            },
+            Exception {
+                path: "crates/tickless/src/system.rs",
+                note: "0002-system.md",
+            },
+        ];
+        placed_with(EXCEPTIONS, tree, report);
+    }
+
+    #[test]
+    fn a_listed_place_needs_its_note_and_its_unsafe_code() {
+        let kernel = ("kernel/src/main.rs", UNSAFE);
+        let system = ("crates/tickless/src/system.rs", UNSAFE);
+        let notes = [
+            ("docs/decisions/0001-kernel.md", ""),
+            ("docs/decisions/0002-system.md", ""),
+        ];
+        assert_eq!(of_tree(excused, &[kernel, system, notes[0], notes[1]]), []);
+        assert_eq!(
+            of_tree(excused, &[kernel, system, notes[0]]),
+            [("crates/tickless/src/system.rs".to_owned(), 1)]
+        );
+        let safe = ("crates/tickless/src/system.rs", "fn a() {}");
+        assert_eq!(
+            of_tree(excused, &[kernel, safe, notes[0], notes[1]]),
+            [("crates/tickless/src/system.rs".to_owned(), 1)]
+        );
+    }
+}
