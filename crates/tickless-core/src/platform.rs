@@ -79,6 +79,9 @@ pub trait Platform: Sized {
     /// Used only when [`WAITING`](Platform::WAITING) says so; [`SpinLock`] will do otherwise.
     type ExpiryLock: RawLock + Default;
 
+    /// What the host keeps for each CPU. It lies inside the [base](CpuBase::local), so that reaching it needs no look-up.
+    type Local;
+
     /// Whether the rearm of the device at the end of an interrupt is left to a flush point (spec 4.4).
     ///
     /// With `true` the host MUST call [`flush_deferred`](crate::hrtimer::Timers::flush_deferred) at every point of spec 4.5 that
@@ -129,26 +132,26 @@ pub trait Platform: Sized {
         None
     }
 
-    /// Writes the event device of `cpu`, see [`EventDriver::write`]. Called with the base of `cpu` locked, by `cpu` itself or
-    /// by somebody who executes its entry points.
+    /// Writes the event device of the CPU of `base`, see [`EventDriver::write`]. Called with `base` locked, by that CPU or by
+    /// somebody who executes its entry points.
     ///
     /// # Errors
     ///
     /// See [`EventDriver::write`].
-    fn write_device(&self, cpu: CpuId, write: DeviceWrite) -> Result<(), InPast>;
+    fn write_device(&self, base: &CpuBase<Self>, write: DeviceWrite) -> Result<(), InPast>;
 
-    /// Puts the event device of `cpu` into a state, see [`EventDriver::set_state`].
-    fn set_device_state(&self, cpu: CpuId, state: DeviceState);
+    /// Puts the event device of the CPU of `base` into a state, see [`EventDriver::set_state`].
+    fn set_device_state(&self, base: &CpuBase<Self>, state: DeviceState);
 
-    /// Makes `cpu` call [`retrigger`](crate::hrtimer::Timers::retrigger) soon, wherever it is.
+    /// Makes the CPU of `base` call [`retrigger`](crate::hrtimer::Timers::retrigger) soon, wherever it is.
     ///
     /// Called at most once until that call has begun (spec LOC-17), so a lost kick is a lost timer. MUST be harmless when
-    /// `cpu` is the caller's own.
-    fn kick(&self, cpu: CpuId);
+    /// the CPU is the caller's own.
+    fn kick(&self, base: &CpuBase<Self>);
 
-    /// Makes `cpu` call [`soft_interrupt`](crate::hrtimer::Timers::soft_interrupt) soon. Called on `cpu`, or by somebody who
-    /// executes its entry points, with its base locked.
-    fn raise_soft(&self, cpu: CpuId);
+    /// Makes the CPU of `base` call [`soft_interrupt`](crate::hrtimer::Timers::soft_interrupt) soon. Called by that CPU, or by
+    /// somebody who executes its entry points, with `base` locked.
+    fn raise_soft(&self, base: &CpuBase<Self>);
 
     /// Executes a callback: calls `callback` once.
     ///
@@ -185,9 +188,9 @@ pub trait Platform: Sized {
 }
 
 /// The device of one CPU, as the event module drives it.
-pub(crate) struct CpuDevice<'a, P> {
+pub(crate) struct CpuDevice<'a, P: Platform> {
     pub(crate) platform: &'a P,
-    pub(crate) cpu: CpuId,
+    pub(crate) base: &'a CpuBase<P>,
 }
 
 impl<P: Platform> EventDriver for CpuDevice<'_, P> {
@@ -201,11 +204,11 @@ impl<P: Platform> EventDriver for CpuDevice<'_, P> {
     }
     #[inline]
     fn write(&self, write: DeviceWrite) -> Result<(), InPast> {
-        self.platform.write_device(self.cpu, write)
+        self.platform.write_device(self.base, write)
     }
     #[inline]
     fn set_state(&self, state: DeviceState) {
-        self.platform.set_device_state(self.cpu, state);
+        self.platform.set_device_state(self.base, state);
     }
 }
 
@@ -234,6 +237,7 @@ pub struct NullPlatform;
 impl Platform for NullPlatform {
     type Lock = SpinLock;
     type ExpiryLock = SpinLock;
+    type Local = ();
     const DEFERRED_REARM: bool = false;
     const WAITING: Waiting = Waiting::Spin;
 
@@ -249,12 +253,12 @@ impl Platform for NullPlatform {
     fn now_and_offsets(&self, _seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {
         (Instant::ZERO, None)
     }
-    fn write_device(&self, _cpu: CpuId, _write: DeviceWrite) -> Result<(), InPast> {
+    fn write_device(&self, _base: &CpuBase<Self>, _write: DeviceWrite) -> Result<(), InPast> {
         Ok(())
     }
-    fn set_device_state(&self, _cpu: CpuId, _state: DeviceState) {}
-    fn kick(&self, _cpu: CpuId) {}
-    fn raise_soft(&self, _cpu: CpuId) {}
+    fn set_device_state(&self, _base: &CpuBase<Self>, _state: DeviceState) {}
+    fn kick(&self, _base: &CpuBase<Self>) {}
+    fn raise_soft(&self, _base: &CpuBase<Self>) {}
     fn call(&self, callback: &mut dyn FnMut()) {
         callback();
     }

@@ -38,7 +38,9 @@
 
 use core::fmt;
 use core::marker::PhantomData;
+use core::num::NonZeroUsize;
 
+use crate::LastThread;
 use crate::const_unless_loom;
 use crate::id;
 use crate::lock::RawLock;
@@ -117,7 +119,8 @@ pub struct BiasedLock<H> {
 /// The proof of being the owner of a [`BiasedLock`]. It cannot leave the thread.
 #[derive(Clone, Copy)]
 pub struct Owner {
-    id: usize,
+    /// Not zero, so that a token that may be missing takes no more space than one.
+    id: NonZeroUsize,
     stays: PhantomData<*mut ()>,
 }
 
@@ -160,7 +163,7 @@ impl<H: LockHost> BiasedLock<H> {
                 id: id::unique(),
                 stays: PhantomData,
             };
-            self.owner.store(owner.id, Ordering::Relaxed);
+            self.owner.store(owner.id.get(), Ordering::Relaxed);
             self.quiet.store(0, Ordering::Relaxed);
             owner
         });
@@ -174,12 +177,22 @@ impl<H: LockHost> BiasedLock<H> {
         // would be the caller.
         self.lock_inner();
         // Relaxed: see `acquire`; only the owner's own thread could compare with success.
-        if self.owner.load(Ordering::Relaxed) == owner.id {
+        if self.owner.load(Ordering::Relaxed) == owner.id.get() {
             self.owner.store(0, Ordering::Relaxed);
             // Relaxed: the inner lock orders it for all who take that.
             self.gate.store(ORDINARY, Ordering::Relaxed);
         }
         self.unlock_inner();
+    }
+
+    /// Frees the lock and forgets its owner: in the child of a fork, where those who held or owned it do not exist.
+    pub fn free_after_fork(&self, _others_are_gone: &LastThread) {
+        // Relaxed: there is nobody to be ordered with.
+        self.owner.store(0, Ordering::Relaxed);
+        self.gate.store(ORDINARY, Ordering::Relaxed);
+        self.inside.store(OUTSIDE, Ordering::Relaxed);
+        self.inner.store(FREE, Ordering::Relaxed);
+        self.quiet.store(0, Ordering::Relaxed);
     }
 
     /// Whether the owner can enter without the inner lock at present; for statistics.
@@ -292,7 +305,7 @@ unsafe impl<H: LockHost> RawLock for BiasedLock<H> {
     fn acquire(&self, token: Option<Owner>) -> Held {
         // Relaxed: equal only for the thread that claimed the lock, which then reads its own write.
         if let Some(owner) = token
-            && self.owner.load(Ordering::Relaxed) == owner.id
+            && self.owner.load(Ordering::Relaxed) == owner.id.get()
         {
             // Relaxed: ordered against the look at the gate by the pair of barriers, see the module documentation.
             self.inside.store(INSIDE, Ordering::Relaxed);

@@ -241,6 +241,12 @@ impl<F: Family, M: Member<F>> Entry<F, M> {
         Some(unsafe { &mut *self.member.get() })
     }
 
+    /// Gives an entry that never had an owner to `queue`, without the cost of a race that cannot happen; `false` if it has one.
+    #[inline]
+    pub fn bind(self: Pin<&mut Self>, queue: &Tree<F>) -> bool {
+        self.raw.owner.bind_exclusively(queue.id())
+    }
+
     /// The guarded data of an entry that belongs to `queue`; `None` when it belongs elsewhere.
     #[inline]
     pub fn guarded<'a>(self: Pin<&'a Self>, queue: &'a mut Tree<F>) -> Option<&'a mut M::Guarded> {
@@ -490,6 +496,12 @@ impl<'a, F: Family> EntryRef<'a, F> {
         self.set_state(self.own_state() & !State::QUEUED);
     }
 
+    /// Clears the running bit; unless the entry is queued, this is the last access of the library to it.
+    #[inline]
+    pub(crate) fn mark_not_running(self) {
+        self.set_state(self.own_state() & !State::RUNNING);
+    }
+
     /// Expires an entry that was just unlinked.
     ///
     /// # Safety
@@ -568,7 +580,7 @@ impl<F: Family> Running<F> {
     #[inline]
     pub fn stop(self, queue: &mut Tree<F>) {
         let entry = self.finish(queue);
-        entry.set_state(entry.own_state() & !State::RUNNING);
+        entry.mark_not_running();
     }
 
     /// Ends the claim and queues the entry under `key`, unless somebody queued it meanwhile: the other start wins
@@ -592,13 +604,13 @@ impl<F: Family> Running<F> {
             None
         };
         // After queuing, so that the entry is active all the time.
-        entry.set_state(entry.own_state() & !State::RUNNING);
+        entry.mark_not_running();
         first
     }
 
     /// Checks that `queue` is the one that ran the entry, and turns the claim into a reference that lasts until the
     /// caller's last write to the state.
-    fn finish<'q>(self, queue: &Tree<F>) -> EntryRef<'q, F> {
+    fn finish<'q>(self, queue: &mut Tree<F>) -> EntryRef<'q, F> {
         let entry = EntryRef {
             raw: self.raw,
             entry: PhantomData,
@@ -606,6 +618,7 @@ impl<F: Family> Running<F> {
         if !entry.belongs_to(queue.id()) {
             crate::abort("a running timer was finished on a queue that does not own it");
         }
+        queue.note_finished(entry);
         core::mem::forget(self);
         entry
     }
@@ -721,6 +734,13 @@ macro_rules! project_entry {
                 // SAFETY: the entry is structurally pinned: the wrapper never moves it out, has no `Drop` that could and no
                 // `Unpin` that would allow it (the two items below), and is not packed, because then this would not compile.
                 unsafe { self.map_unchecked(|wrapper| &wrapper.$field) }
+            }
+
+            #[inline]
+            #[allow(dead_code, reason = "not every wrapper needs it")]
+            fn entry_mut(self: ::core::pin::Pin<&mut Self>) -> ::core::pin::Pin<&mut $entry> {
+                // SAFETY: as in `entry`.
+                unsafe { self.map_unchecked_mut(|wrapper| &mut wrapper.$field) }
             }
         }
 

@@ -5,6 +5,7 @@
 //! simulator makes one for each machine), and queue 3 of one is not queue 3 of the other. So an identity has two
 //! parts: a *realm*, never given out twice in a process, and the index inside the realm.
 
+use core::num::NonZeroUsize;
 use core::sync::atomic::AtomicUsize as StaticCounter;
 
 use crate::const_unless_loom;
@@ -32,6 +33,13 @@ impl QueueId {
     #[must_use]
     pub const fn realm(self) -> RealmId {
         RealmId(self.0 >> INDEX_BITS)
+    }
+
+    /// Whether this is one of the `count` queues from `first` on, in the same realm.
+    #[inline]
+    #[must_use]
+    pub const fn is_within(self, first: Self, count: usize) -> bool {
+        self.0.wrapping_sub(first.0) < count
     }
 
     /// The place of the queue in its realm.
@@ -132,13 +140,15 @@ impl Key {
 ///
 /// Not zero, and never the same twice: at one per nanosecond a 64-bit counter lasts for centuries, and the 32-bit one
 /// panics rather than wrap.
-pub(crate) fn unique() -> usize {
+pub(crate) fn unique() -> NonZeroUsize {
     static NEXT: StaticCounter = StaticCounter::new(1);
     // Relaxed: only uniqueness matters.
     NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| {
         next.checked_add(1)
     })
-    .unwrap_or_else(|_| panic!("all identities for owners are used up"))
+    .ok()
+    .and_then(NonZeroUsize::new)
+    .expect("there are identities left for owners")
 }
 
 /// The owner word: which queue an entry belongs to, if any.
@@ -173,6 +183,17 @@ impl OwnerWord {
     pub(crate) fn set(&self, word: usize) {
         // Release: pairs with the Acquire of `load`.
         self.0.store(word, Ordering::Release);
+    }
+
+    /// As [`bind`](Self::bind), for somebody who has the entry for himself.
+    #[inline]
+    pub(crate) fn bind_exclusively(&self, id: QueueId) -> bool {
+        // Relaxed: nobody else can name the entry while its exclusive borrow lasts.
+        if self.0.load(Ordering::Relaxed) != UNBOUND {
+            return false;
+        }
+        self.set(id.0);
+        true
     }
 
     /// Gives an entry that was never bound to the queue `id`; `false` when somebody else was first.

@@ -59,6 +59,25 @@ compile_error!("tickless needs a target with 64-bit atomics");
 #[cfg(not(any(target_pointer_width = "32", target_pointer_width = "64")))]
 compile_error!("tickless is tried on targets with 32-bit and 64-bit pointers only");
 
+/// The proof that the calling thread is the only one left: the child of a fork.
+///
+/// What other threads were in the middle of will never be finished by them; with this it can be given up.
+#[derive(Debug)]
+pub struct LastThread(());
+
+impl LastThread {
+    /// Claims that no other thread of this process exists, and that none of those that the copy was made from will ever run
+    /// in it.
+    ///
+    /// # Safety
+    ///
+    /// MUST be true: called in the child of a fork, before it starts a thread.
+    #[must_use]
+    pub const unsafe fn new() -> Self {
+        Self(())
+    }
+}
+
 /// Ends the process with `message`.
 ///
 /// For the few states that no caller can repair, where going on would leave a dangling pointer behind. A second panic

@@ -93,6 +93,31 @@ pub struct Guard<'a, R: RawLock, T> {
     stays: PhantomData<*mut ()>,
 }
 
+impl<'a, R: RawLock, T> Guard<'a, R, T> {
+    /// Releases this lock and then waits for `other`: never holds both.
+    ///
+    /// A panic while it waits, holding neither, ends the process.
+    pub fn move_to(&mut self, other: &'a Lock<R, T>, token: Option<R::Token>) {
+        struct HoldsNothing;
+        impl Drop for HoldsNothing {
+            fn drop(&mut self) {
+                crate::abort("a lock panicked while a guard moved from one to another");
+            }
+        }
+        let between = HoldsNothing;
+        #[cfg(loom)]
+        drop(self.data.take());
+        self.lock.raw.release(&self.held);
+        self.held = other.raw.acquire(token);
+        self.lock = other;
+        #[cfg(loom)]
+        {
+            self.data = Some(other.data.get_mut());
+        }
+        core::mem::forget(between);
+    }
+}
+
 impl<R: RawLock, T> Deref for Guard<'_, R, T> {
     type Target = T;
     #[inline]

@@ -1,4 +1,4 @@
-//! A red-black tree of pinned entries, with neighbour links and a cached first entry.
+//! A red-black tree of pinned entries, with neighbour links and cached ends.
 //!
 //! A timer queue is asked three things far more often than to search: what is first, is this entry first, and would
 //! this entry keep its place under another deadline? So besides the usual links every entry knows its neighbours in
@@ -16,7 +16,8 @@
 //!
 //! # Cost
 //!
-//! Insertion descends the tree, O(log n). Removal and rebalancing are amortised O(1) besides what the cache misses
+//! Insertion behind the last entry or beside the one inserted before is O(1) but for rebalancing; elsewhere it descends the
+//! tree, O(log n). Removal and rebalancing are amortised O(1) besides what the cache misses
 //! cost. First, neighbours and moving in place are O(1). Nothing allocates, nothing recurses.
 //!
 //! # Safety
@@ -27,12 +28,13 @@
 //! - (a) the in-order walk of the tree is the walk along `next` from the first entry;
 //! - (b) keys never decrease along `next`;
 //! - (c) `x.next.previous` is `x`;
-//! - (d) there is no first entry exactly when the tree is empty;
+//! - (d) there is no first and no last entry exactly when the tree is empty;
 //! - (e) an entry that was removed has no links;
 //! - (f) a red entry has no red child, and every path from the root to a leaf has equally many black entries.
 
 use core::fmt;
 
+use crate::LastThread;
 use crate::entry::{EntryRef, Family, Fired, Link, State, Transit};
 use crate::id::{Key, QueueId};
 
@@ -64,6 +66,11 @@ pub struct Tree<F: Family> {
     key: Key,
     root: core::cell::Cell<Link<F>>,
     first: Link<F>,
+    last: Link<F>,
+    /// Where the next insertion is looked for first: the entry inserted last, or a neighbour of it.
+    finger: Link<F>,
+    /// The entry of this queue whose callback was begun last, while it runs.
+    running: Link<F>,
     len: usize,
 }
 
@@ -79,6 +86,9 @@ impl<F: Family> Tree<F> {
             key,
             root: core::cell::Cell::new(None),
             first: None,
+            last: None,
+            finger: None,
+            running: None,
             len: 0,
         }
     }
@@ -220,6 +230,10 @@ impl<F: Family> Tree<F> {
             count += 1;
         }
         assert_eq!(count, self.len, "the length counts the entries");
+        assert!(
+            self.follow(self.last) == previous,
+            "(d) last is where the line ends"
+        );
         let root = self.follow(self.root.get());
         assert_eq!(
             root.is_none(),
@@ -306,24 +320,29 @@ impl<F: Family> Tree<F> {
         self.follow(entry.children[side as usize].get())
     }
 
+    /// Notes that the callback of `entry` ended.
+    pub(crate) fn note_finished(&mut self, entry: EntryRef<'_, F>) {
+        if self.running == entry.link() {
+            self.running = None;
+        }
+    }
+
+    /// Gives up the claim of a thread that is gone on an entry whose callback it executed: the entry counts as stopped.
+    pub fn abandon_running(&mut self, _others_are_gone: &LastThread) {
+        // SAFETY: Live Link Invariant: the entry was marked running when the link was stored, and the link is cleared before
+        // the claim ends, so the entry is still claimed. The thread that holds the claim is gone, so it ends here.
+        if let Some(entry) = unsafe { EntryRef::follow(self.running.take()) } {
+            entry.mark_not_running();
+        }
+    }
+
     /// Links an entry that belongs here and is not linked, and marks it queued (it may be marked already, after a
     /// journey or during a change of position); returns whether it is the first now.
     pub(crate) fn link(&mut self, entry: EntryRef<'_, F>, key: F::Key) -> bool {
         debug_assert!(entry.belongs_to(self.id()));
         debug_assert!(self.first != entry.link() && entry.parent.get().is_none());
         entry.key.set(key);
-        let mut parent: Option<(EntryRef<'_, F>, Side)> = None;
-        let mut below = self.follow(self.root.get());
-        while let Some(at) = below {
-            // Strictly less: equal keys go right, so that they keep the order of insertion (spec Q-2).
-            let side = if key < at.key.get() {
-                Side::Left
-            } else {
-                Side::Right
-            };
-            parent = Some((at, side));
-            below = self.child(at, side);
-        }
+        let parent = self.place_of(key);
         // The place decides the neighbours: rotations never change the order.
         let (previous, next) = match parent {
             None => (None, None),
@@ -349,11 +368,67 @@ impl<F: Family> Tree<F> {
         self.rebalance_after_link(entry);
         entry.mark_queued();
         self.len += 1;
+        if next.is_none() {
+            self.last = entry.link();
+        } else {
+            // Insertions at the end have their own short cut.
+            self.finger = entry.link();
+        }
         let is_first = previous.is_none();
         if is_first {
             self.first = entry.link();
         }
         is_first
+    }
+
+    /// Where an entry with `key` has to be attached; `None` in an empty tree.
+    ///
+    /// Timeouts of one length come in the order in which they expire. So the two places are tried first that a stream of
+    /// them uses: behind the last entry, and beside the one inserted before.
+    #[inline]
+    fn place_of(&self, key: F::Key) -> Option<Place<'_, F>> {
+        let last = self.follow(self.last)?;
+        if key >= last.key.get() {
+            return Some((last, Side::Right));
+        }
+        self.place_near_finger(key)
+            .or_else(|| self.place_by_descent(key))
+    }
+
+    /// The place beside the finger, if it is there.
+    #[inline]
+    fn place_near_finger(&self, key: F::Key) -> Option<Place<'_, F>> {
+        let finger = self.follow(self.finger)?;
+        let (before, behind) = if key < finger.key.get() {
+            (self.follow(finger.previous.get())?, finger)
+        } else {
+            (finger, self.follow(finger.next.get())?)
+        };
+        if key < before.key.get() || key >= behind.key.get() {
+            return None;
+        }
+        // Of two neighbours one has no child towards the other: if the first has a right child, the second is the leftmost
+        // of that subtree.
+        Some(match self.child(before, Side::Right) {
+            None => (before, Side::Right),
+            Some(_) => (behind, Side::Left),
+        })
+    }
+
+    fn place_by_descent(&self, key: F::Key) -> Option<Place<'_, F>> {
+        let mut at = self.follow(self.root.get())?;
+        loop {
+            // Strictly less: equal keys go right, so that they keep the order of insertion (spec Q-2).
+            let side = if key < at.key.get() {
+                Side::Left
+            } else {
+                Side::Right
+            };
+            match self.child(at, side) {
+                Some(below) => at = below,
+                None => return Some((at, side)),
+            }
+        }
     }
 
     /// Takes a queued entry out and clears its links, but leaves its state to the caller. Returns whether it was first.
@@ -367,8 +442,12 @@ impl<F: Family> Tree<F> {
             Some(previous) => previous.next.set(next),
             None => self.first = next,
         }
-        if let Some(next) = self.follow(next) {
-            next.previous.set(previous);
+        match self.follow(next) {
+            Some(next) => next.previous.set(previous),
+            None => self.last = previous,
+        }
+        if self.finger == entry.link() {
+            self.finger = previous.or(next);
         }
         entry.parent.set(None);
         entry.children[Side::Left as usize].set(None);
@@ -379,6 +458,9 @@ impl<F: Family> Tree<F> {
         previous.is_none()
     }
 }
+
+/// An entry, and the side of it on which another is to be attached.
+type Place<'t, F> = (EntryRef<'t, F>, Side);
 
 impl<F: Family> Drop for Tree<F> {
     fn drop(&mut self) {
@@ -505,7 +587,10 @@ impl<'t, 'e, F: Family> Slot<'t, 'e, F> {
             self.state().is_queued(),
             "only a queued entry has a position"
         );
+        // Most moves are short, so the neighbours of the old place are where the new one is looked for.
+        let near = self.entry.previous.get().or(self.entry.next.get());
         self.tree.unlink(self.entry);
+        self.tree.finger = near;
         self.tree.link(self.entry, key)
     }
 
@@ -541,7 +626,11 @@ impl<'t, 'e, F: Family> Slot<'t, 'e, F> {
         assert!(self.state().is_queued(), "only a queued entry expires");
         self.tree.unlink(self.entry);
         // SAFETY: the queue is borrowed mutably and owns the entry, which was just unlinked.
-        unsafe { self.entry.expire() }
+        let fired = unsafe { self.entry.expire() };
+        if let Fired::Call(_) = fired {
+            self.tree.running = self.entry.link();
+        }
+        fired
     }
 }
 

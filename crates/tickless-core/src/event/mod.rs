@@ -123,7 +123,7 @@ pub enum DeviceWrite {
     Relative(Ticks),
     /// Fire when the counter reaches this value.
     Coupled(Cycles),
-    /// Fire at this instant.
+    /// Fire at this instant; not at all if it is [`Instant::FOREVER`].
     Absolute(Instant),
 }
 

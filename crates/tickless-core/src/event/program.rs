@@ -30,6 +30,7 @@ const ADAPTIVE_FIRST: Span = Span::from_micros(5);
 ///
 /// [`InPast`] when `when` is over and `force` says no, or when the device refuses even its longest minimum; it does not
 /// fire then.
+#[inline]
 pub fn program(
     device: &mut EventDevice,
     driver: &impl EventDriver,
@@ -54,10 +55,7 @@ pub fn program(
     device.set_state(driver, DeviceState::Oneshot);
     device.next_event = when;
     match device.config.kind {
-        Kind::Software => {
-            device.transition(Transition::Normal(when));
-            return driver.write(DeviceWrite::Absolute(when));
-        }
+        Kind::Software => return driver.write(DeviceWrite::Absolute(when)),
         Kind::Coupled(counter) => {
             // Spec CPL-5: cannot fail, needs no clock, and knows neither minimum nor maximum.
             if let Some(cycles) = driver.cycles_at(counter, when) {

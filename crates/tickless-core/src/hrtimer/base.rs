@@ -2,9 +2,10 @@
 
 use core::fmt;
 
+use tickless_link::LastThread;
 use tickless_link::entry::EntryRef;
-use tickless_link::id::Realm;
-use tickless_link::lock::{Guard, Lock};
+use tickless_link::id::{QueueId, Realm};
+use tickless_link::lock::{Guard, Lock, RawLock};
 use tickless_link::sync::{AtomicBool, AtomicI64, AtomicU32, AtomicUsize, Ordering};
 use tickless_link::tree::Tree;
 
@@ -186,6 +187,7 @@ pub(crate) fn bits(mut mask: u8) -> impl Iterator<Item = usize> {
 /// The host keeps one for each CPU in its table, at a place that never moves, and hands it out by [`Platform::base`].
 pub struct CpuBase<P: Platform> {
     cpu: CpuId,
+    first_queue: QueueId,
     /// The armed value: when the device is to fire, `FOREVER` while the handler runs or a rearm is owed (INV-4).
     ///
     /// Written under the lock, read by anybody who wants to know whether something is due.
@@ -198,15 +200,16 @@ pub struct CpuBase<P: Platform> {
     pub(crate) executing: AtomicUsize,
     /// Cancellers that wait for a callback of this base (spec CAN-6).
     pub(crate) waiters: AtomicU32,
+    local: P::Local,
     /// Held around the callbacks of this base; the data is the right to run them.
     pub(crate) expiry: Lock<P::ExpiryLock, ()>,
     pub(crate) state: Lock<P::Lock, BaseState>,
 }
 
 impl<P: Platform> CpuBase<P> {
-    pub(crate) fn new(realm: &Realm, device: EventDevice) -> Self {
+    pub(crate) fn new(realm: &Realm, device: EventDevice, local: P::Local) -> Self {
         let keys = realm.keys::<QUEUES>();
-        let first_queue = keys[0].id().index();
+        let first_queue = keys[0].id();
         let queues = keys.map(|key| ClockBase {
             tree: Tree::new(key),
             first_deadline: Deadline::FOREVER,
@@ -216,9 +219,11 @@ impl<P: Platform> CpuBase<P> {
             clippy::cast_possible_truncation,
             reason = "a realm has at most 2^24 queues"
         )]
-        let cpu = CpuId((first_queue / QUEUES) as u32);
+        let cpu = CpuId((first_queue.index() / QUEUES) as u32);
         Self {
             cpu,
+            first_queue,
+            local,
             armed: AtomicI64::new(Instant::<crate::time::Monotonic>::FOREVER.as_nanos()),
             online: AtomicBool::new(false),
             kicked: AtomicBool::new(false),
@@ -252,6 +257,18 @@ impl<P: Platform> CpuBase<P> {
         self.cpu
     }
 
+    /// What the host keeps for this CPU.
+    #[inline]
+    pub const fn local(&self) -> &P::Local {
+        &self.local
+    }
+
+    /// Whether `id` is one of the queues of this base.
+    #[inline]
+    pub(crate) const fn owns(&self, id: QueueId) -> bool {
+        id.is_within(self.first_queue, QUEUES)
+    }
+
     /// The lock of the base, for what the host's primitive can do besides locking.
     #[inline]
     pub const fn lock(&self) -> &P::Lock {
@@ -267,6 +284,22 @@ impl<P: Platform> CpuBase<P> {
         // Relaxed: for the owner, who is the only one to make it earlier, it is exact; for others a hint. Whoever acts on
         // it takes the lock, which orders everything.
         Instant::from_nanos(self.armed.load(Ordering::Relaxed))
+    }
+
+    /// Locks the base until the result is dropped, and lets nobody change anything meanwhile.
+    ///
+    /// For a host that copies itself, as a fork does: with every base frozen the copy is consistent. Bases are frozen in the
+    /// order of their numbers.
+    pub fn freeze(&self, token: Option<<P::Lock as RawLock>::Token>) -> Frozen<'_, P> {
+        Frozen {
+            base: self,
+            state: self.state.lock(token),
+        }
+    }
+
+    /// The lock around the callbacks of this base.
+    pub const fn expiry_lock(&self) -> &P::ExpiryLock {
+        self.expiry.raw()
     }
 
     /// Whether the CPU takes part in timing.
@@ -306,6 +339,39 @@ impl<P: Platform> fmt::Debug for CpuBase<P> {
     }
 }
 
+/// A base that nobody can change.
+pub struct Frozen<'a, P: Platform> {
+    base: &'a CpuBase<P>,
+    state: Guard<'a, P::Lock, BaseState>,
+}
+
+impl<P: Platform> Frozen<'_, P> {
+    /// Which one.
+    #[must_use]
+    pub const fn cpu(&self) -> CpuId {
+        self.base.cpu()
+    }
+
+    /// Gives up what a thread that is gone was in the middle of here: a callback counts as finished with
+    /// [`Restart::No`](super::Restart::No), an interrupt as ended. The device is not armed: [`Timers::retrigger`] does that.
+    pub fn abandon(&mut self, others_are_gone: &LastThread) {
+        for queue in &mut self.state.queues {
+            queue.tree.abandon_running(others_are_gone);
+        }
+        self.state.deferred = DeferredRearm::Clear;
+        self.state.soft_pending = false;
+        self.base.waiters.store(0, Ordering::Relaxed);
+        self.base.executing.store(0, Ordering::Relaxed);
+        self.base.kicked.store(false, Ordering::Relaxed);
+    }
+}
+
+impl<P: Platform> fmt::Debug for Frozen<'_, P> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Frozen").field(&self.base).finish()
+    }
+}
+
 /// A base in the hands of whoever holds its lock.
 pub(crate) struct Held<'a, P: Platform> {
     pub(crate) timers: &'a Timers<P>,
@@ -321,14 +387,25 @@ impl<'a, P: Platform> Held<'a, P> {
         base: &'a CpuBase<P>,
         me: Option<ThisCpu<'_, P>>,
     ) -> Self {
-        let token = me
-            .filter(|me| core::ptr::eq(me.base, base))
-            .and_then(|me| me.token);
         Self {
             timers,
             base,
-            state: base.state.lock(token),
+            state: base.state.lock(Self::token(base, me)),
         }
+    }
+
+    /// Gives up this base and locks `target` instead: never both at once (spec LOC-3).
+    pub(crate) fn move_to(&mut self, target: &'a CpuBase<P>, me: Option<ThisCpu<'_, P>>) {
+        let token = Self::token(target, me);
+        self.state.move_to(&target.state, token);
+        self.base = target;
+    }
+
+    /// What lets the lock of `base` know its owner.
+    #[inline]
+    fn token(base: &CpuBase<P>, me: Option<ThisCpu<'_, P>>) -> Option<<P::Lock as RawLock>::Token> {
+        me.filter(|me| core::ptr::eq(me.base, base))
+            .and_then(|me| me.token)
     }
 
     #[inline]
@@ -354,6 +431,7 @@ impl<'a, P: Platform> Held<'a, P> {
     /// Finds the next event of the device, and brings the hints and the time of the soft stage up to date (spec 3.6).
     ///
     /// Does not touch the armed value.
+    #[inline]
     pub(crate) fn evaluate(&mut self) -> Instant {
         let state = &mut *self.state;
         state.stats.evaluations += 1;
@@ -383,6 +461,11 @@ impl<'a, P: Platform> Held<'a, P> {
     /// the device must not be touched.
     #[inline]
     pub(crate) fn leave_to_rearm(&mut self, change: Change) -> bool {
+        self.state.deferred != DeferredRearm::Clear && self.note_change(change)
+    }
+
+    #[cold]
+    fn note_change(&mut self, change: Change) -> bool {
         match self.state.deferred {
             DeferredRearm::Clear => false,
             // The handler evaluates at its end anyway (spec REARM-8).

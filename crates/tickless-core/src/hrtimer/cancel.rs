@@ -178,15 +178,27 @@ impl<P: Platform> Timers<P> {
     #[inline]
     pub fn start_sleeper<C: ClockId>(
         &self,
-        sleeper: Pin<&Sleeper<C>>,
+        mut sleeper: Pin<&mut Sleeper<C>>,
         start: Start<C>,
         waker: Waker,
     ) -> Option<Waker> {
         let me = self.platform.this_cpu();
-        let entry = sleeper.erase();
-        let mut held = self.lock_base_of(entry, me);
-        let old = exchange(&mut held, sleeper, Some(waker));
-        let _always: Result<(), AlreadyExpired> = self.start_held(held, entry, start.request, me);
+        let index = sleeper.as_ref().erase().tag().queue();
+        let mut held = match me {
+            // The usual case, the first start on the thread that polls: the lock is taken at once.
+            Some(me) if sleeper.as_ref().erase().owner() == Owner::Unbound => {
+                let held = Held::lock(self, me.base, Some(me));
+                sleeper.as_mut().bind(&held.state.queues[index].tree);
+                held
+            }
+            _ => self.lock_base_of(sleeper.as_ref().erase(), me),
+        };
+        let old = exchange(&mut held, sleeper.as_ref(), Some(waker));
+        let entry = sleeper.as_ref().erase();
+        let times = self.resolve(entry, &start.request);
+        let mode = start.request.mode;
+        let _always: Result<(), AlreadyExpired> =
+            self.start_held(&mut held, entry, times, mode, me);
         old
     }
 
@@ -198,11 +210,14 @@ impl<P: Platform> Timers<P> {
         if entry.state().is_idle() {
             return false;
         }
-        let held = self.lock_base_of(entry, me);
+        let mut held = self.lock_base_of(entry, me);
         if !entry.state().is_queued() {
             return false;
         }
-        let _always: Result<(), AlreadyExpired> = self.start_held(held, entry, start.request, me);
+        let times = self.resolve(entry, &start.request);
+        let mode = start.request.mode;
+        let _always: Result<(), AlreadyExpired> =
+            self.start_held(&mut held, entry, times, mode, me);
         true
     }
 

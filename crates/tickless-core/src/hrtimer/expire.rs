@@ -304,7 +304,7 @@ impl<P: Platform> Timers<P> {
                 held.state.soft_next = Instant::FOREVER;
                 held.state.soft_pending = true;
                 turn.soft_raised = true;
-                self.platform.raise_soft(cpu);
+                self.platform.raise_soft(base);
             }
             let ran;
             (held, ran) = runner.run(held, now, base::HARD);
@@ -373,7 +373,7 @@ impl<P: Platform> Timers<P> {
         };
         if ran == Ran::SomeOfThem {
             turn.more = true;
-            self.platform.raise_soft(cpu);
+            self.platform.raise_soft(base);
             return turn;
         }
         held.state.soft_pending = false;

@@ -22,7 +22,7 @@ impl<P: Platform> Timers<P> {
         held.set_armed(Instant::FOREVER);
         let driver = CpuDevice {
             platform: &self.platform,
-            cpu,
+            base,
         };
         held.state.device.set_state(&driver, DeviceState::Oneshot);
         base.set_online(true);
@@ -67,7 +67,7 @@ impl<P: Platform> Timers<P> {
         let moved = self.move_all(&mut from, &mut to);
         let driver = CpuDevice {
             platform: &self.platform,
-            cpu,
+            base,
         };
         from.state.device.set_state(&driver, DeviceState::Shutdown);
         from.state.reset();
@@ -183,7 +183,7 @@ impl<P: Platform> Timers<P> {
         held.set_armed(Instant::FOREVER);
         let driver = CpuDevice {
             platform: &self.platform,
-            cpu,
+            base,
         };
         held.state.device.set_state(&driver, DeviceState::Shutdown);
     }
@@ -197,7 +197,7 @@ impl<P: Platform> Timers<P> {
         let mut held = Held::lock(self, base, self.platform.this_cpu());
         let driver = CpuDevice {
             platform: &self.platform,
-            cpu,
+            base,
         };
         held.state.device.set_state(&driver, DeviceState::Oneshot);
         held.state.hang = false;

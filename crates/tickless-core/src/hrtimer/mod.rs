@@ -67,7 +67,7 @@ mod start;
 mod tests;
 mod timer;
 
-pub use base::{CpuBase, Stats};
+pub use base::{CpuBase, Frozen, Stats};
 pub use cancel::TryCancel;
 pub use expire::Turn;
 pub use start::AlreadyExpired;
@@ -152,8 +152,8 @@ impl<P: Platform> Timers<P> {
     ///
     /// When there would be more than 2^21 CPUs (2^13 on 32-bit targets), or the device makes no sense.
     #[must_use]
-    pub fn new_base(&self, device: DeviceConfig) -> CpuBase<P> {
-        CpuBase::new(&self.realm, EventDevice::new(device))
+    pub fn new_base(&self, device: DeviceConfig, local: P::Local) -> CpuBase<P> {
+        CpuBase::new(&self.realm, EventDevice::new(device), local)
     }
 
     /// The host.

@@ -9,8 +9,9 @@ use super::base::{self, BaseState, Held};
 use super::start::opened;
 use super::timer::{Expired, Hr, HrTimer, Restart};
 use super::{CpuBase, Stats, Timers};
+use crate::clock::SetSequence;
 use crate::platform::{CpuId, Platform};
-use crate::time::{ClockId, Instant};
+use crate::time::{ClockId, Instant, Offset};
 
 impl<P: Platform> Timers<P> {
     /// The next event of `cpu`, over the queues of both stages; `FOREVER` if nothing is queued.
@@ -78,6 +79,13 @@ impl<P: Platform> Timers<P> {
         C: ClockId,
     {
         timer.erase().address()
+    }
+
+    /// What the clock `C` shows now.
+    pub fn now<C: ClockId>(&self) -> Instant<C> {
+        let (now, offsets) = self.platform.now_and_offsets(SetSequence::UNSEEN);
+        let offset = offsets.map_or(Offset::NONE, |(_, offsets)| offsets.of(C::CLOCK));
+        offset.shown_at(now).instant()
     }
 
     /// Whether the last interrupt of `cpu` gave up, so that its device fires later than its first timer (spec IRQ-3).

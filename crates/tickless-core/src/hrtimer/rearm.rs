@@ -22,6 +22,7 @@ impl<P: Platform> Held<'_, P> {
     /// Arms the device for a timer that became first in its queue, if no earlier event is armed (spec 4.1).
     ///
     /// `may_write` says whether the caller executes for this CPU: a remote device cannot be written.
+    #[inline]
     pub(crate) fn program_if_earlier(&mut self, first: First, may_write: bool) {
         debug_assert!(first.event >= Instant::ZERO);
         if first.soft {
@@ -43,6 +44,7 @@ impl<P: Platform> Held<'_, P> {
     }
 
     /// Finds the next event and arms the device for it, earlier or later (spec 4.2).
+    #[inline]
     pub(crate) fn reevaluate(&mut self, skip_equal: bool) {
         let next = self.evaluate();
         if skip_equal && next == self.base.armed() {
@@ -52,6 +54,7 @@ impl<P: Platform> Held<'_, P> {
     }
 
     /// Arms the device, or only notes what it should be armed for while a hang forbids touching it (spec IRQ-4).
+    #[inline]
     fn write_device(&mut self, next: Instant, deferred: bool) {
         self.set_armed(next);
         if !self.base.is_online() || self.state.hang {
@@ -60,6 +63,7 @@ impl<P: Platform> Held<'_, P> {
         self.program(next, deferred);
     }
 
+    #[inline]
     fn program(&mut self, next: Instant, deferred: bool) {
         let cpu = self.base.cpu();
         if P::TRACE {
@@ -71,7 +75,7 @@ impl<P: Platform> Held<'_, P> {
         }
         let driver = CpuDevice {
             platform: self.platform(),
-            cpu,
+            base: self.base,
         };
         let state = &mut *self.state;
         state.stats.device_writes += 1;
@@ -164,6 +168,15 @@ impl<P: Platform> Timers<P> {
         held.reevaluate(mutant!("skip-equal-on-clock-set"));
     }
 
+    /// Asks `cpu` to look at its queues, wherever it is: a [kick](Platform::kick), unless one is under way.
+    pub fn request_retrigger(&self, cpu: CpuId) {
+        if let Some(base) = self.platform.base(cpu)
+            && base.note_kick()
+        {
+            self.platform.kick(base);
+        }
+    }
+
     /// Asks `base` to look at its queues, unless it was asked already and has not begun.
     pub(crate) fn kick(&self, base: &super::CpuBase<P>, me: Option<ThisCpu<'_, P>>) {
         if !base.note_kick() {
@@ -176,7 +189,7 @@ impl<P: Platform> Timers<P> {
             // Spec TIM-30 step 4, B66: the caller's own device too.
             self.retrigger(base.cpu());
         } else {
-            self.platform.kick(base.cpu());
+            self.platform.kick(base);
         }
     }
 }

@@ -7,7 +7,7 @@ use tickless_link::tree::Slot;
 
 use super::base::{Change, Held};
 use super::rearm::First;
-use super::timer::{Expired, Head, Hr, HrTimer, Request, Restart, Start, When};
+use super::timer::{Expired, Head, Hr, HrTimer, Request, Restart, Start, StartMode, When};
 use super::{CpuBase, Timers};
 use crate::clock::SetSequence;
 use crate::mutant;
@@ -26,6 +26,9 @@ impl core::fmt::Display for AlreadyExpired {
 }
 
 impl core::error::Error for AlreadyExpired {}
+
+/// The soft and the hard expiry of a timer.
+pub(crate) type Times = (Deadline, Deadline);
 
 /// What a start asks to be done with the device (spec 2.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,8 +62,9 @@ impl<P: Platform> Timers<P> {
         C: ClockId,
     {
         let me = self.platform.this_cpu();
-        let held = self.lock_base_of(timer.erase(), me);
-        let _always = self.start_held(held, timer.erase(), start.request, me);
+        let times = self.resolve(timer.erase(), &start.request);
+        let mut held = self.lock_base_of(timer.erase(), me);
+        let _always = self.start_held(&mut held, timer.erase(), times, start.request.mode, me);
     }
 
     /// As [`start`](Timers::start), for times that come from somebody who is not trusted: a time in the past is refused, so
@@ -79,10 +83,13 @@ impl<P: Platform> Timers<P> {
         C: ClockId,
     {
         let me = self.platform.this_cpu();
-        let mut request = start.request;
-        request.mode.checked = true;
-        let held = self.lock_base_of(timer.erase(), me);
-        self.start_held(held, timer.erase(), request, me)
+        let mode = StartMode {
+            checked: true,
+            ..start.request.mode
+        };
+        let times = self.resolve(timer.erase(), &start.request);
+        let mut held = self.lock_base_of(timer.erase(), me);
+        self.start_held(&mut held, timer.erase(), times, mode, me)
     }
 
     /// The base that owns `entry`, locked (spec LOC-2).
@@ -98,7 +105,10 @@ impl<P: Platform> Timers<P> {
         loop {
             match entry.owner() {
                 Owner::Queue(id) => {
-                    let base = self.base_of(id);
+                    let base = match me {
+                        Some(me) if me.base.owns(id) => me.base,
+                        _ => self.base_of(id),
+                    };
                     let held = Held::lock(self, base, me);
                     // It may have moved before the lock was ours.
                     if mutant!("owner-not-rechecked") || entry.owner() == Owner::Queue(id) {
@@ -147,33 +157,41 @@ impl<P: Platform> Timers<P> {
             .expect("the host has a base for each CPU it names")
     }
 
-    /// Starts an entry whose base is locked, and releases the lock.
-    pub(crate) fn start_held<'a>(
-        &'a self,
-        mut held: Held<'a, P>,
-        entry: EntryRef<'_, Hr>,
-        request: Request,
-        me: Option<ThisCpu<'a, P>>,
-    ) -> Result<(), AlreadyExpired> {
-        let index = entry.tag().queue();
-        let timer = entry.address();
-        // Before the lock is ever given up, spec OBJ-17 and LOC-6.
+    /// The two expiries that a request means for `entry`. Needs no lock: nothing of it depends on where the timer is.
+    #[inline]
+    pub(crate) fn resolve(&self, entry: EntryRef<'_, Hr>, request: &Request) -> Times {
         let earliest = match request.when {
             When::At(deadline) => deadline,
             When::After(span) => self.deadline_after(entry.tag().clock(), span),
         };
-        let deadline = earliest.saturating_add(request.slack);
+        (earliest, earliest.saturating_add(request.slack))
+    }
+
+    /// Starts an entry whose base is locked. Afterwards `held` is the base it is on now.
+    ///
+    /// All arguments travel in registers: it is the hottest path there is.
+    #[inline]
+    pub(crate) fn start_held<'a>(
+        &'a self,
+        held: &mut Held<'a, P>,
+        entry: EntryRef<'_, Hr>,
+        times: Times,
+        mode: StartMode,
+        me: Option<ThisCpu<'a, P>>,
+    ) -> Result<(), AlreadyExpired> {
+        let index = entry.tag().queue();
+        let timer = entry.address();
+        let (earliest, deadline) = times;
         let was_cpu_first = held.state.first_hint == timer;
         let me = me.filter(|me| me.base.is_online());
         let was_armed = entry.state().is_queued();
 
-        let requeued = if self.keeps_base(&held, entry, was_cpu_first, request.mode.pinned, me) {
-            requeue(&mut held, entry, earliest, deadline)
+        let requeued = if self.keeps_base(held, entry, was_cpu_first, mode.pinned, me) {
+            requeue(held, entry, earliest, deadline)
         } else {
-            let first;
-            (held, first) = self.switch_base(held, entry, earliest, deadline, request, me);
+            let is_first = self.switch_base(held, entry, times, mode, me);
             Requeued {
-                is_first: first,
+                is_first,
                 in_place: false,
             }
         };
@@ -187,7 +205,7 @@ impl<P: Platform> Timers<P> {
                 clock: entry.tag().clock(),
                 hard: deadline.as_nanos(),
                 soft: earliest.as_nanos(),
-                mode: request.mode,
+                mode,
                 was_armed,
                 in_place: requeued.in_place,
             });
@@ -195,18 +213,15 @@ impl<P: Platform> Timers<P> {
 
         let local = me.is_some_and(|me| core::ptr::eq(me.base, held.base));
         let action = self.decide(
-            &mut held,
+            held,
             entry,
             deadline,
             was_cpu_first && local,
             requeued.is_first,
             me,
         );
-        if request.mode.checked
-            && action != Action::Nothing
-            && self.is_over(&mut held, index, earliest)
-        {
-            self.take_back(&mut held, entry, action);
+        if mode.checked && action != Action::Nothing && self.is_over(held, index, earliest) {
+            self.take_back(held, entry, action);
             return Err(AlreadyExpired);
         }
         match action {
@@ -229,6 +244,7 @@ impl<P: Platform> Timers<P> {
     }
 
     /// The deadline `span` from now on `clock`.
+    #[inline]
     fn deadline_after(&self, clock: Clock, span: Span) -> Deadline {
         let mut now = self.platform.now_at_latest();
         let mut offset = Offset::NONE;
@@ -267,74 +283,54 @@ impl<P: Platform> Timers<P> {
         self.platform.keep_local(Locality { cpu: me.base.cpu() })
     }
 
-    /// Moves the timer to the base where it belongs and queues it there (spec LOC-4). Returns that base, locked, and whether
-    /// the timer is the first of its queue.
+    /// Moves the timer to the base where it belongs and queues it there (spec LOC-4). Afterwards `held` is that base; says
+    /// whether the timer is the first of its queue.
     ///
     /// At most one base is locked at any time (spec LOC-3): on its way the timer names no owner, and whoever looks for it
     /// waits.
+    #[cold]
     fn switch_base<'a>(
         &'a self,
-        mut held: Held<'a, P>,
+        held: &mut Held<'a, P>,
         entry: EntryRef<'_, Hr>,
-        earliest: Deadline,
-        deadline: Deadline,
-        request: Request,
+        (earliest, deadline): Times,
+        mode: StartMode,
         me: Option<ThisCpu<'a, P>>,
-    ) -> (Held<'a, P>, bool) {
+    ) -> bool {
         let index = entry.tag().queue();
-        let old_deadline = opened(&mut held, entry).key();
         let this = me.map(|me| me.base.cpu());
-        let mut target = self.target(self.platform.pick_target(this, request.mode.pinned));
-        let mut transit: Option<Transit<'_, Hr>> = None;
+        let mut target = self.target(self.platform.pick_target(this, mode.pinned));
+        if me.is_some_and(|me| core::ptr::eq(me.base, held.base) && core::ptr::eq(me.base, target))
+        {
+            return requeue(held, entry, earliest, deadline).is_first;
+        }
+        let judged = if mutant!("suitability-with-old-deadline") {
+            opened(held, entry).key()
+        } else {
+            deadline
+        };
+        let from = held.base.cpu();
+        let transit = depart(held, entry);
         loop {
-            if let Some(me) = me
-                && transit.is_none()
-                && core::ptr::eq(held.base, target)
-                && core::ptr::eq(target, me.base)
-            {
-                return {
-                    let requeued = requeue(&mut held, entry, earliest, deadline);
-                    (held, requeued.is_first)
-                };
-            }
-            if transit.is_none() {
-                let from = held.base.cpu();
-                transit = Some(depart(&mut held, entry));
-                if P::TRACE {
-                    let timer = TimerId(entry.address());
-                    self.platform.trace(Event::Move {
-                        timer,
-                        from,
-                        to: target.cpu(),
-                    });
-                }
-                drop(held);
-                held = Held::lock(self, target, me);
-            }
-            let judged = if mutant!("suitability-with-old-deadline") {
-                old_deadline
-            } else {
-                deadline
-            };
-            if suitable(&held, index, judged, me) {
+            held.move_to(target, me);
+            if suitable(held, index, judged, me) {
                 break;
             }
             // Back to the CPU that executes, which is always suitable, or to another that is online.
             target = match me {
                 Some(me) => me.base,
-                None => self.target(self.platform.pick_target(None, request.mode.pinned)),
+                None => self.target(self.platform.pick_target(None, mode.pinned)),
             };
-            drop(held);
-            held = Held::lock(self, target, me);
         }
-        let mut first = false;
-        if let Some(transit) = transit {
-            let tree = &mut held.state.queues[index].tree;
-            first = tree.admit(transit, deadline, |head| head.earliest = earliest);
-            held.after_insertion(index, first, deadline);
-            held.state.stats.arrived += 1;
+        if P::TRACE {
+            let (timer, to) = (TimerId(entry.address()), held.base.cpu());
+            self.platform.trace(Event::Move { timer, from, to });
         }
-        (held, first)
+        let tree = &mut held.state.queues[index].tree;
+        let is_first = tree.admit(transit, deadline, |head| head.earliest = earliest);
+        held.after_insertion(index, is_first, deadline);
+        held.state.stats.arrived += 1;
+        is_first
     }
 
     /// What a start leaves to be done with the device.
@@ -384,12 +380,14 @@ impl<P: Platform> Timers<P> {
     }
 
     /// Whether the time of a checked start is over and nothing earlier is armed (spec USR-1).
+    #[inline]
     fn is_over(&self, held: &mut Held<'_, P>, index: usize, earliest: Deadline) -> bool {
         let event = held.state.queues[index].offset.to_monotonic(earliest);
         event < held.base.armed() && event <= self.platform.now()
     }
 
     /// Removes what a checked start queued, without touching the device for it.
+    #[cold]
     fn take_back(&self, held: &mut Held<'_, P>, entry: EntryRef<'_, Hr>, action: Action) {
         let was_first = opened(held, entry).remove() == Some(true);
         held.after_removal(entry.tag().queue(), was_first);

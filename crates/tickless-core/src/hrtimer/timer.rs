@@ -7,6 +7,7 @@ use core::task::Waker;
 
 use tickless_link::const_unless_loom;
 use tickless_link::entry::{Entry, EntryRef, Expiry, Family, Member, State};
+use tickless_link::tree::Tree;
 
 use crate::mutant;
 use crate::time::{Clock, ClockId, Deadline, Instant, Monotonic, RelativeClock, Span};
@@ -393,6 +394,12 @@ impl<C: ClockId> Sleeper<C> {
     #[inline]
     pub(crate) fn erase(self: Pin<&Self>) -> EntryRef<'_, Hr> {
         self.entry().erase()
+    }
+
+    /// Gives a sleeper that was never started to the base that `queue` is of.
+    #[inline]
+    pub(crate) fn bind(self: Pin<&mut Self>, queue: &Tree<Hr>) -> bool {
+        self.entry_mut().bind(queue)
     }
 
     #[inline]

@@ -113,6 +113,10 @@ impl Device {
             }
             // What is over fires at once, that is, after the write itself.
             DeviceWrite::Coupled(cycles) => true_time_of(cycles.0).max(now + WRITE_TAKES),
+            DeviceWrite::Absolute(when) if when.is_forever() => {
+                self.fires_at.set(None);
+                return Ok(());
+            }
             DeviceWrite::Absolute(when) => when_shows(when.as_nanos()).max(now + WRITE_TAKES),
         };
         self.fires_at.set(Some(fires_at));

@@ -148,6 +148,7 @@ impl<C: Config> Host<C> {
 impl<C: Config> Platform for Host<C> {
     type Lock = BaseLock;
     type ExpiryLock = ExpiryLock;
+    type Local = ();
     const DEFERRED_REARM: bool = C::DEFERRED_REARM;
     const WAITING: Waiting = C::WAITING;
     const EXPIRY_BUDGET: u32 = C::EXPIRY_BUDGET;
@@ -174,8 +175,8 @@ impl<C: Config> Platform for Host<C> {
         self.timekeeper.cycles_at(counter, when)
     }
 
-    fn write_device(&self, cpu: CpuId, write: DeviceWrite) -> Result<(), InPast> {
-        self.cpu(cpu).device.write(
+    fn write_device(&self, base: &CpuBase<Self>, write: DeviceWrite) -> Result<(), InPast> {
+        self.cpu(base.cpu()).device.write(
             self.now.get(),
             write,
             |cycles| i64::try_from(cycles.div_ceil(2)).expect("within the machine's life"),
@@ -183,16 +184,16 @@ impl<C: Config> Platform for Host<C> {
         )
     }
 
-    fn set_device_state(&self, cpu: CpuId, state: DeviceState) {
-        self.cpu(cpu).device.set_state(state);
+    fn set_device_state(&self, base: &CpuBase<Self>, state: DeviceState) {
+        self.cpu(base.cpu()).device.set_state(state);
     }
 
-    fn kick(&self, cpu: CpuId) {
-        self.cpu(cpu).kicked.set(true);
+    fn kick(&self, base: &CpuBase<Self>) {
+        self.cpu(base.cpu()).kicked.set(true);
     }
 
-    fn raise_soft(&self, cpu: CpuId) {
-        self.cpu(cpu).soft_raised.set(true);
+    fn raise_soft(&self, base: &CpuBase<Self>) {
+        self.cpu(base.cpu()).soft_raised.set(true);
     }
 
     fn call(&self, callback: &mut dyn FnMut()) {
@@ -334,7 +335,7 @@ impl<C: Config> Machine<C> {
         };
         let timers = Timers::new(host);
         for index in 0..cpus {
-            let base = timers.new_base(class.config());
+            let base = timers.new_base(class.config(), ());
             assert_eq!(base.cpu(), CpuId(index));
             let fresh = timers.platform().cpus[index as usize].base.set(base);
             assert!(fresh.is_ok(), "one base for each CPU");

@@ -1,0 +1,571 @@
+//! What time it is, exactly or cheaply.
+//!
+//! Two timelines have to agree to the nanosecond: [`std::time::Instant`], by which users judge whether a timer was
+//! early, and the core's monotonic instants. The second is defined by the first: an anchor, taken once, says which
+//! number belongs to which instant. The number is at or a few nanoseconds above what the kernel's clock shows at that
+//! moment, so a deadline handed to the kernel as it stands wakes a few nanoseconds late, never early.
+//!
+//! # Reading it cheaply
+//!
+//! Asking the kernel's clock costs 20 to 30 ns through the vDSO, reading the time-stamp counter about half. A thread
+//! that arms many timers in a row therefore extrapolates from its last exact reading, by the counter, for at most
+//! [`WINDOW`]. That bounds every error: a counter that is wrong by 0.1 % is off by 50 ns. The result is not a time but
+//! a bound, and which one is needed is known at every place:
+//!
+//! - [`at_latest`]: not behind the true time. What a relative timer counts from, so that it is never early.
+//! - [`at_earliest`]: not ahead of the true time. What "is anything due?" compares with.
+//! - [`exact`]: the kernel's clock, asked. What decides whether a timer fires.
+//!
+//! # When the counter is not used
+//!
+//! On other processors than x86-64, when the processor does not promise a constant rate, when the kernel does not trust
+//! the counter either, when its rate over two periods differs, or when an extrapolation turns out wrong. Each has its
+//! [`Refusal`], and everything falls back to the kernel's clock.
+
+use std::cell::Cell;
+use std::fmt;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant as StdInstant;
+
+use tickless_core::time::Instant;
+
+/// For how long a reading is extrapolated, in nanoseconds.
+pub const WINDOW: u64 = 50_000;
+/// The length of each of the two periods over which the rate is measured, in nanoseconds.
+const CALIBRATION: u64 = 10_000_000;
+/// By how much the two may differ, in parts per million.
+const AGREEMENT_PPM: u64 = 200;
+/// How much the rate is widened on both sides, in parts per million: steering of the kernel's clock (500 at most) and
+/// the error of the measurement.
+const MARGIN_PPM: u64 = 1_000;
+/// What two readings that are a moment apart may seem reordered by, in nanoseconds.
+const SKEW: i64 = 32;
+/// Extrapolations that may be wrong before the counter is given up.
+const STRIKES: u64 = 8;
+
+/// The anchor of the timeline.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Anchor {
+    instant: StdInstant,
+    nanos: i64,
+}
+
+impl Anchor {
+    /// Ties the two timelines together.
+    pub(crate) fn take() -> Self {
+        let mut best: Option<(i64, Self)> = None;
+        // The narrowest of a few sandwiches: a preemption in between would make the anchor late for ever.
+        for _ in 0..10 {
+            let before = kernel_clock();
+            let instant = StdInstant::now();
+            let nanos = kernel_clock();
+            let width = nanos - before;
+            if best.is_none_or(|(narrowest, _)| width < narrowest) {
+                best = Some((width, Self { instant, nanos }));
+            }
+        }
+        best.map_or_else(
+            || Self {
+                instant: StdInstant::now(),
+                nanos: kernel_clock(),
+            },
+            |(_, anchor)| anchor,
+        )
+    }
+
+    /// The core's instant for an instant of the standard library; saturates.
+    #[inline]
+    pub(crate) fn to_core(self, instant: StdInstant) -> Instant {
+        let nanos = match instant.checked_duration_since(self.instant) {
+            Some(after) => self.nanos.saturating_add(nanos_of(after)),
+            None => self
+                .nanos
+                .saturating_sub(nanos_of(self.instant.duration_since(instant))),
+        };
+        Instant::from_nanos(nanos)
+    }
+
+    /// The standard library's instant for one of the core's; the exact inverse. `None` before its origin.
+    pub(crate) fn to_std(self, instant: Instant) -> Option<StdInstant> {
+        let nanos = instant.as_nanos();
+        let distance = std::time::Duration::from_nanos(nanos.abs_diff(self.nanos));
+        if nanos >= self.nanos {
+            self.instant.checked_add(distance)
+        } else {
+            self.instant.checked_sub(distance)
+        }
+    }
+}
+
+#[inline]
+fn nanos_of(duration: std::time::Duration) -> i64 {
+    let seconds = i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
+    seconds
+        .saturating_mul(1_000_000_000)
+        .saturating_add(i64::from(duration.subsec_nanos()))
+}
+
+fn kernel_clock() -> i64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
+}
+
+/// Why the time-stamp counter is not used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The processor has none that this library knows.
+    NoCounter,
+    /// The processor does not promise that it counts at a constant rate.
+    NotInvariant,
+    /// The kernel keeps its time by something else, named here: it does not trust the counter, or cannot use it.
+    KernelUses(String),
+    /// Two measurements of the rate differ by so many parts per million.
+    Unsteady {
+        /// The difference.
+        ppm: u64,
+    },
+    /// Extrapolations were wrong by more than any steering explains.
+    Drifted,
+    /// The rate is not known yet; it is measured over the first 20 ms of use.
+    Calibrating,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoCounter => {
+                formatter.write_str("this processor has no time-stamp counter that is known here")
+            }
+            Self::NotInvariant => formatter.write_str(
+                "the processor does not promise that its counter runs at a constant rate",
+            ),
+            Self::KernelUses(name) => {
+                write!(
+                    formatter,
+                    "the kernel's clock source is {name:?}, so it does not trust the counter either"
+                )
+            }
+            Self::Unsteady { ppm } => {
+                write!(
+                    formatter,
+                    "its rate over two periods of 10 ms differs by {ppm} ppm, more than {AGREEMENT_PPM}"
+                )
+            }
+            Self::Drifted => formatter.write_str("times extrapolated with it turned out wrong"),
+            Self::Calibrating => formatter.write_str("its rate is still being measured"),
+        }
+    }
+}
+
+/// What is known of the counter, for the whole process.
+#[derive(Debug)]
+pub(crate) struct Counter {
+    /// Nanoseconds for one cycle, times 2^32; 0 while the counter is not used. The guarded switch of spec TIM-42 to
+    /// TIM-46: one word, read when a thread makes an exact reading, which it does every 50 µs at the latest.
+    rate: AtomicU64,
+    strikes: AtomicU64,
+    calibration: Mutex<Calibration>,
+}
+
+/// A calibration that does not go on.
+pub(crate) struct Paused<'a> {
+    _calibration: std::sync::MutexGuard<'a, Calibration>,
+}
+
+#[derive(Debug)]
+enum Calibration {
+    Start,
+    First(Pair),
+    Second { start: Pair, rate: u64 },
+    Done,
+    Refused(Refusal),
+}
+
+/// An exact time and the counter at about that moment.
+#[derive(Clone, Copy, Debug)]
+struct Pair {
+    cycles: u64,
+    nanos: i64,
+}
+
+impl Counter {
+    pub(crate) const fn new() -> Self {
+        Self {
+            rate: AtomicU64::new(0),
+            strikes: AtomicU64::new(0),
+            calibration: Mutex::new(Calibration::Start),
+        }
+    }
+
+    /// Cycles a second, or why the counter is not used.
+    pub(crate) fn judge(&self) -> Result<u64, Refusal> {
+        // Relaxed: a report.
+        let rate = self.rate.load(Ordering::Relaxed);
+        if rate != 0 {
+            return Ok(
+                u64::try_from((1_000_000_000_u128 << 32) / u128::from(rate)).unwrap_or(u64::MAX)
+            );
+        }
+        match &*lock(&self.calibration) {
+            Calibration::Refused(refusal) => Err(refusal.clone()),
+            _ => Err(Refusal::Calibrating),
+        }
+    }
+
+    /// Lets nobody calibrate until the result is dropped.
+    pub(crate) fn pause(&self) -> Paused<'_> {
+        Paused {
+            _calibration: lock(&self.calibration),
+        }
+    }
+
+    /// Moves the calibration on by one exact reading.
+    #[cold]
+    fn calibrate(&self, now: Pair) {
+        // Never wait: this is on the path of a sleep.
+        let Ok(mut calibration) = self.calibration.try_lock() else {
+            return;
+        };
+        let next = match &*calibration {
+            Calibration::Start => match usable() {
+                Ok(()) => Calibration::First(now),
+                Err(refusal) => Calibration::Refused(refusal),
+            },
+            Calibration::First(start) => match rate(*start, now) {
+                Some(rate) => Calibration::Second { start: now, rate },
+                None => return,
+            },
+            Calibration::Second { start, rate: first } => match rate(*start, now) {
+                Some(second) => {
+                    let ppm = first.abs_diff(second) * 1_000_000 / (*first).max(1);
+                    if ppm > AGREEMENT_PPM {
+                        Calibration::Refused(Refusal::Unsteady { ppm })
+                    } else {
+                        // Relaxed: the word carries all there is.
+                        self.rate.store(second, Ordering::Relaxed);
+                        Calibration::Done
+                    }
+                }
+                None => return,
+            },
+            Calibration::Done | Calibration::Refused(_) => return,
+        };
+        *calibration = next;
+    }
+
+    /// Notes an extrapolation that was wrong.
+    #[cold]
+    fn strike(&self) {
+        // Relaxed: a count.
+        if self.strikes.fetch_add(1, Ordering::Relaxed) + 1 == STRIKES {
+            self.rate.store(0, Ordering::Relaxed);
+            *lock(&self.calibration) = Calibration::Refused(Refusal::Drifted);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Nanoseconds for one cycle, times 2^32, if the period is long enough and the counter moved.
+fn rate(start: Pair, end: Pair) -> Option<u64> {
+    let nanos = u64::try_from(end.nanos - start.nanos)
+        .ok()
+        .filter(|nanos| *nanos >= CALIBRATION)?;
+    let cycles = end
+        .cycles
+        .checked_sub(start.cycles)
+        .filter(|cycles| *cycles > 0)?;
+    u64::try_from((u128::from(nanos) << 32) / u128::from(cycles)).ok()
+}
+
+/// Whether the counter can be used at all.
+fn usable() -> Result<(), Refusal> {
+    counter::invariant()?;
+    let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    match std::fs::read_to_string(path) {
+        Ok(source) if source.trim() == "tsc" => Ok(()),
+        Ok(source) => Err(Refusal::KernelUses(source.trim().to_owned())),
+        Err(_) => Err(Refusal::KernelUses("unknown".to_owned())),
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod counter {
+    use super::Refusal;
+
+    /// Reads the counter. Not ordered with neighbouring instructions: [`SKEW`](super::SKEW) allows for that.
+    #[inline]
+    pub(super) fn read() -> u64 {
+        // SAFETY: the instruction exists on every x86-64 processor and touches no memory. A process may be forbidden to
+        // use it (PR_SET_TSC), which kills the process, as it does for every user of the vDSO's clock.
+        unsafe { core::arch::x86_64::_rdtsc() }
+    }
+
+    /// Whether the processor promises a constant rate in all its states (CPUID 8000_0007h, EDX bit 8).
+    pub(super) fn invariant() -> Result<(), Refusal> {
+        const LEAF: u32 = 0x8000_0007;
+        let highest = core::arch::x86_64::__cpuid(0x8000_0000).eax;
+        if highest >= LEAF && core::arch::x86_64::__cpuid(LEAF).edx & (1 << 8) != 0 {
+            Ok(())
+        } else {
+            Err(Refusal::NotInvariant)
+        }
+    }
+}
+
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+mod counter {
+    use super::Refusal;
+
+    #[inline]
+    pub(super) fn read() -> u64 {
+        0
+    }
+
+    pub(super) fn invariant() -> Result<(), Refusal> {
+        Err(Refusal::NoCounter)
+    }
+}
+
+/// A thread's last exact reading.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    /// The counter just before the reading, for upper bounds.
+    before: Cell<u64>,
+    /// The counter just behind it, for lower bounds.
+    behind: Cell<u64>,
+    nanos: Cell<i64>,
+    /// Cycles for which it may be extrapolated; 0 if it may not.
+    window: Cell<u64>,
+    /// Nanoseconds for one cycle, times 2^32, widened upwards and downwards.
+    rate_up: Cell<u64>,
+    rate_down: Cell<u64>,
+}
+
+impl Reading {
+    pub(crate) const fn new() -> Self {
+        Self {
+            before: Cell::new(0),
+            behind: Cell::new(0),
+            nanos: Cell::new(0),
+            window: Cell::new(0),
+            rate_up: Cell::new(0),
+            rate_down: Cell::new(0),
+        }
+    }
+
+    /// A time that is not behind the true one.
+    #[inline]
+    pub(crate) fn at_latest(&self, clock: &Clock) -> Instant {
+        let window = self.window.get();
+        if window != 0 {
+            let elapsed = counter::read().wrapping_sub(self.before.get());
+            if elapsed < window {
+                return self.after(elapsed, self.rate_up.get(), SKEW);
+            }
+        }
+        let exact = self.renew(clock);
+        Instant::from_nanos(exact.as_nanos() + SKEW)
+    }
+
+    /// A time that is not ahead of the true one.
+    #[inline]
+    pub(crate) fn at_earliest(&self, clock: &Clock) -> Instant {
+        let window = self.window.get();
+        if window != 0 {
+            let elapsed = counter::read().wrapping_sub(self.behind.get());
+            if elapsed < window {
+                return self.after(elapsed, self.rate_down.get(), 0);
+            }
+        }
+        self.renew(clock)
+    }
+
+    #[inline]
+    fn after(&self, cycles: u64, rate: u64, margin: i64) -> Instant {
+        // The window is 50 µs, so the product is far below 2^64.
+        let nanos = (cycles * rate) >> 32;
+        Instant::from_nanos(self.nanos.get() + nanos.cast_signed() + margin)
+    }
+
+    /// The true time, asked for; extrapolations start from here.
+    pub(crate) fn renew(&self, clock: &Clock) -> Instant {
+        let before = counter::read();
+        let exact = clock.anchor.to_core(StdInstant::now());
+        let behind = counter::read();
+        // Relaxed: the word carries all there is.
+        let rate = clock.counter.rate.load(Ordering::Relaxed);
+        if rate == 0 {
+            self.window.set(0);
+            clock.counter.calibrate(Pair {
+                cycles: behind,
+                nanos: exact.as_nanos(),
+            });
+            return exact;
+        }
+        self.verify(clock, before, behind, exact);
+        self.before.set(before);
+        self.behind.set(behind);
+        self.nanos.set(exact.as_nanos());
+        self.rate_up.set(rate + rate / (1_000_000 / MARGIN_PPM));
+        self.rate_down.set(rate - rate / (1_000_000 / MARGIN_PPM));
+        self.window.set((WINDOW << 32) / rate.max(1));
+        exact
+    }
+
+    /// Compares what would have been extrapolated with what is true.
+    fn verify(&self, clock: &Clock, before: u64, behind: u64, exact: Instant) {
+        let elapsed = before.wrapping_sub(self.before.get());
+        if elapsed >= self.window.get() {
+            return;
+        }
+        let upper = self.after(
+            behind.wrapping_sub(self.before.get()),
+            self.rate_up.get(),
+            SKEW,
+        );
+        let lower = self.after(
+            before.saturating_sub(self.behind.get()),
+            self.rate_down.get(),
+            -SKEW,
+        );
+        if exact > upper || exact < lower {
+            clock.counter.strike();
+        }
+    }
+}
+
+/// The process's clock.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    pub(crate) anchor: Anchor,
+    pub(crate) counter: Counter,
+}
+
+impl Clock {
+    pub(crate) fn new() -> Self {
+        Self {
+            anchor: Anchor::take(),
+            counter: Counter::new(),
+        }
+    }
+
+    /// The true time, for threads without a [`Reading`].
+    pub(crate) fn exact(&self) -> Instant {
+        self.anchor.to_core(StdInstant::now())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Reads until the counter is in use; `None` where it is refused.
+    fn calibrated() -> Option<(Clock, Reading)> {
+        let clock = Clock::new();
+        let reading = Reading::new();
+        loop {
+            reading.renew(&clock);
+            match clock.counter.judge() {
+                Ok(_) => return Some((clock, reading)),
+                Err(Refusal::Calibrating) => std::thread::sleep(Duration::from_millis(1)),
+                Err(_) => return None,
+            }
+        }
+    }
+
+    #[test]
+    fn the_two_timelines_are_inverse() {
+        let anchor = Anchor::take();
+        for offset in [0, 1, 999_999_999, 5_000_000_000_000] {
+            let instant = anchor.instant + Duration::from_nanos(offset);
+            assert_eq!(anchor.to_std(anchor.to_core(instant)), Some(instant));
+            let earlier = anchor.instant - Duration::from_nanos(offset.min(1_000_000));
+            assert_eq!(anchor.to_std(anchor.to_core(earlier)), Some(earlier));
+        }
+    }
+
+    #[test]
+    fn the_bounds_hold_around_the_exact_time() {
+        let Some((clock, reading)) = calibrated() else {
+            return;
+        };
+        for round in 0..20_000_u32 {
+            if round % 7 == 0 {
+                reading.renew(&clock);
+            }
+            let before = clock.exact();
+            let latest = reading.at_latest(&clock);
+            assert!(
+                latest >= before,
+                "an upper bound of {latest:?} at {before:?} or later"
+            );
+            let earliest = reading.at_earliest(&clock);
+            let behind = clock.exact();
+            assert!(
+                earliest.as_nanos() <= behind.as_nanos() + SKEW,
+                "a lower bound of {earliest:?} before {behind:?}"
+            );
+        }
+        assert!(
+            clock.counter.judge().is_ok(),
+            "no strike may come from normal operation"
+        );
+    }
+
+    #[test]
+    fn a_counter_that_drifts_is_given_up() {
+        let Some((clock, reading)) = calibrated() else {
+            return;
+        };
+        // Twice as fast as it is: every verification fails.
+        let rate = clock.counter.rate.load(Ordering::Relaxed);
+        let mut attempts = 0;
+        while clock.counter.judge().is_ok() && attempts < 100_000 {
+            clock.counter.rate.store(rate * 2, Ordering::Relaxed);
+            reading.renew(&clock);
+            std::hint::black_box((0..2_000).sum::<u64>());
+            attempts += 1;
+        }
+        assert_eq!(clock.counter.judge(), Err(Refusal::Drifted));
+        let before = clock.exact();
+        assert!(reading.renew(&clock) >= before);
+        assert_eq!(
+            reading.window.get(),
+            0,
+            "the thread fell back to the kernel's clock"
+        );
+    }
+
+    #[test]
+    fn rates_need_a_period_and_a_counter_that_moves() {
+        let start = Pair {
+            cycles: 1_000,
+            nanos: 0,
+        };
+        let end = |cycles, nanos| Pair { cycles, nanos };
+        assert_eq!(rate(start, end(1_000, 20_000_000)), None);
+        assert_eq!(rate(start, end(500, 20_000_000)), None);
+        assert_eq!(rate(start, end(2_000, 1_000)), None);
+        let two_gigahertz = rate(start, end(40_001_000, 20_000_000));
+        assert_eq!(two_gigahertz, Some(1 << 31));
+    }
+
+    #[test]
+    fn refusals_say_why() {
+        let texts = [
+            Refusal::KernelUses("hpet".to_owned()).to_string(),
+            Refusal::Unsteady { ppm: 512 }.to_string(),
+        ];
+        assert!(texts[0].contains("hpet"));
+        assert!(texts[1].contains("512 ppm"));
+    }
+}

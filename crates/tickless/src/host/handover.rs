@@ -1,0 +1,74 @@
+//! How a thread tells the background driver of an earlier deadline while the driver goes to sleep.
+//!
+//! Timer libraries lose wake-ups here: the driver has looked at all deadlines and is about to sleep, a thread writes an
+//! earlier one and finds that the driver is "awake, it will see it". Each side writes its own word and then reads the
+//! other's (Dekker's pattern), with a full fence in between on both sides:
+//!
+//! - the thread writes its deadline, then reads until when the driver sleeps, and wakes it if that is too late;
+//! - the driver writes until when it will sleep, then reads all deadlines again, and does not sleep if one is earlier.
+//!
+//! Whatever the order, at least one of them sees the other. Cost for the thread: one store, one fence, one load, and
+//! only when a deadline becomes earlier than the one it published before.
+//!
+//! The module is generic over nothing and sleeps nowhere, so that loom runs it as it is (`model.rs`).
+
+use tickless_link::sync::{AtomicI64, Ordering, fence};
+
+#[cfg(all(test, loom))]
+mod model;
+
+/// Until when the driver sleeps.
+#[derive(Debug)]
+pub(crate) struct Promise {
+    /// [`AWAKE`](Self::AWAKE) or the time at which the driver will wake by itself, in nanoseconds.
+    wakes_at: AtomicI64,
+}
+
+impl Promise {
+    /// The driver is awake and will look at all deadlines before it sleeps.
+    const AWAKE: i64 = i64::MIN;
+    /// "Never", for deadlines and promises.
+    pub(crate) const NEVER: i64 = i64::MAX;
+
+    tickless_link::const_unless_loom! {
+        /// A driver that does not run yet: it would sleep for ever, so the first deadline wakes (that is, starts) it.
+        pub(crate) const fn new() -> Self {
+            Self { wakes_at: AtomicI64::new(Self::NEVER) }
+        }
+    }
+
+    /// The driver is awake from here on.
+    pub(crate) fn awake(&self) {
+        // Relaxed: a deadline that is written after somebody saw this is seen by `sleep`, through its fence.
+        self.wakes_at.store(Self::AWAKE, Ordering::Relaxed);
+    }
+
+    /// The driver is gone: the next deadline starts another.
+    pub(crate) fn gone(&self) {
+        // Relaxed: called when there is no other thread.
+        self.wakes_at.store(Self::NEVER, Ordering::Relaxed);
+    }
+
+    /// The driver wants to sleep until `until`; `earliest` reads all deadlines again and returns the first. `true` if
+    /// it may.
+    pub(crate) fn sleep(&self, until: i64, earliest: impl FnOnce() -> i64) -> bool {
+        // Relaxed on both accesses; the order between them is the fence's work, which pairs with the one in `publish`.
+        self.wakes_at.store(until, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        if earliest() < until {
+            self.awake();
+            return false;
+        }
+        true
+    }
+
+    /// Publishes `deadline` in `slot`; `true` if the driver has to be woken for it.
+    ///
+    /// The caller holds the base that the slot belongs to, so that there is one writer of earlier deadlines.
+    pub(crate) fn publish(&self, slot: &AtomicI64, deadline: i64) -> bool {
+        // Relaxed on both accesses; the fence pairs with the one in `sleep`.
+        slot.store(deadline, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        deadline < self.wakes_at.load(Ordering::Relaxed)
+    }
+}

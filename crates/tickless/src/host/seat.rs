@@ -1,0 +1,279 @@
+//! The table of all threads that have timers, and which of them this is.
+//!
+//! Each thread that uses a timer takes a *seat*: a base with its queues, a device, a place to sleep. Seats live for
+//! ever, so that a timer may name one by number; a thread that ends gives its seat to the next that comes.
+//!
+//! Seat 0 belongs to the background driver. It exists from the beginning, so that there is always somewhere for timers
+//! to go.
+
+use std::cell::Cell;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use tickless_core::event::DeviceConfig;
+use tickless_core::hrtimer::CpuBase;
+use tickless_core::platform::CpuId;
+use tickless_link::bias::Owner;
+
+use super::clock::Reading;
+use super::handover::Promise;
+use super::os::Parker;
+use super::{Host, timers};
+
+/// Threads that can have a seat at the same time. One more uses the background driver's.
+const SEATS_MAX: usize = 1 << 16;
+
+/// Who looks after the timers of a seat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// Nobody sits here.
+    Free = 0,
+    /// A thread that does something else; the background driver expires for it.
+    Foreign = 1,
+    /// A thread that runs its own timers, and sleeps until the first of them.
+    Worker = 2,
+    /// A thread that runs its own timers from an event loop that watches a file descriptor.
+    EventLoop = 3,
+    /// The background driver.
+    Background = 4,
+}
+
+impl Kind {
+    const ALL: [Self; 5] = [
+        Self::Free,
+        Self::Foreign,
+        Self::Worker,
+        Self::EventLoop,
+        Self::Background,
+    ];
+}
+
+/// One thread's place: its base, with what the host keeps for it inside.
+pub(crate) type Seat = CpuBase<Host>;
+
+/// What the host keeps for a seat.
+#[derive(Debug)]
+pub(crate) struct Local {
+    kind: AtomicU8,
+    /// What the base programmed, in nanoseconds: the deadline of the thread's next sleep, or what the background driver
+    /// watches.
+    pub(crate) deadline: AtomicI64,
+    pub(crate) soft_raised: AtomicBool,
+    pub(crate) kicked: AtomicBool,
+    pub(crate) parker: Parker,
+    /// The device of an [`EventLoop`](Kind::EventLoop).
+    timerfd: OnceLock<OwnedFd>,
+}
+
+impl Local {
+    pub(crate) fn new(kind: Kind) -> Self {
+        Self {
+            kind: AtomicU8::new(kind as u8),
+            deadline: AtomicI64::new(Promise::NEVER),
+            soft_raised: AtomicBool::new(false),
+            kicked: AtomicBool::new(false),
+            parker: Parker::default(),
+            timerfd: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        // Acquire: pairs with the Release in `set_kind`.
+        Kind::ALL[usize::from(self.kind.load(Ordering::Acquire))]
+    }
+
+    /// Says who looks after the timers from here on.
+    pub(crate) fn set_kind(&self, kind: Kind) {
+        // Release: pairs with the Acquire in `kind`: who finds the new kind finds its device ready.
+        self.kind.store(kind as u8, Ordering::Release);
+    }
+
+    /// The file descriptor that becomes readable when something is due; made on first use.
+    pub(crate) fn timerfd(&self) -> std::io::Result<BorrowedFd<'_>> {
+        use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
+        if let Some(fd) = self.timerfd.get() {
+            return Ok(fd.as_fd());
+        }
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        let fd = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        // Only the thread on the seat makes one, so nobody can have been faster.
+        Ok(self.timerfd.get_or_init(|| fd).as_fd())
+    }
+}
+
+static SEATS: [OnceLock<Box<Seat>>; SEATS_MAX] = [const { OnceLock::new() }; SEATS_MAX];
+/// Seats that exist: all numbers below are in the table.
+static SEATED: AtomicU32 = AtomicU32::new(0);
+/// Seats that nobody sits on.
+static FREE: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+
+/// The seat with this number, if it exists.
+#[inline]
+pub(crate) fn seat(cpu: CpuId) -> Option<&'static Seat> {
+    SEATS.get(cpu.0 as usize)?.get().map(Box::as_ref)
+}
+
+/// All seats that exist.
+pub(crate) fn seats() -> impl Iterator<Item = &'static Seat> {
+    // Acquire: pairs with the Release in `take`: every seat below the number is in the table.
+    (0..SEATED.load(Ordering::Acquire)).filter_map(|cpu| seat(CpuId(cpu)))
+}
+
+/// The background driver's seat.
+pub(crate) fn background() -> &'static Seat {
+    seat(CpuId(0)).expect("made together with the timers")
+}
+
+/// Makes this thread the one on the background driver's seat.
+pub(super) fn sit_in_background() {
+    with_thread(|thread| {
+        let seat = background();
+        thread.token.set(seat.lock().claim());
+        thread.seat.set(Some(seat));
+    });
+}
+
+/// Serialises everything that changes who sits where.
+pub(crate) fn registry() -> MutexGuard<'static, Vec<u32>> {
+    FREE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Makes seat 0. Called once, before anybody else can come.
+pub(crate) fn make_background(seat: Seat) {
+    assert!(
+        SEATS[0].set(Box::new(seat)).is_ok(),
+        "the first seat is made once"
+    );
+    // Release: see `seats`.
+    SEATED.store(1, Ordering::Release);
+}
+
+/// Finds or makes a seat; `None` when all are taken.
+fn take() -> Option<&'static Seat> {
+    let mut free = registry();
+    if let Some(cpu) = free.pop() {
+        return seat(CpuId(cpu));
+    }
+    // Relaxed: changed under the registry's lock only.
+    let cpu = SEATED.load(Ordering::Relaxed);
+    let place = SEATS.get(cpu as usize)?;
+    let seat = timers().new_base(DeviceConfig::software(DEVICE_NAME), Local::new(Kind::Free));
+    debug_assert_eq!(
+        seat.cpu(),
+        CpuId(cpu),
+        "bases are numbered in the order of their making"
+    );
+    let _new = place.set(Box::new(seat));
+    // Release: see `seats`.
+    SEATED.store(cpu + 1, Ordering::Release);
+    self::seat(CpuId(cpu))
+}
+
+/// What devices are called in dumps.
+pub(crate) const DEVICE_NAME: &str = "park-deadline";
+
+/// What a thread knows of itself.
+pub(crate) struct Thread {
+    seat: Cell<Option<&'static Seat>>,
+    token: Cell<Option<Owner>>,
+    /// The thread is past the end of its life: it gets no seat any more.
+    gone: Cell<bool>,
+    pub(crate) reading: Reading,
+}
+
+thread_local! {
+    // Without a destructor, so that reaching it is one addition to the thread pointer.
+    static THREAD: Thread = const {
+        Thread {
+            seat: Cell::new(None),
+            token: Cell::new(None),
+            gone: Cell::new(false),
+            reading: Reading::new(),
+        }
+    };
+    /// Gives the seat back when the thread ends.
+    static LEAVE: Leave = const { Leave };
+}
+
+/// Runs `body` with what the thread knows of itself.
+#[inline]
+pub(crate) fn with_thread<R>(body: impl FnOnce(&Thread) -> R) -> R {
+    THREAD.with(body)
+}
+
+impl Thread {
+    /// The seat of this thread, if it has one.
+    #[inline]
+    pub(crate) fn seat(&self) -> Option<&'static Seat> {
+        self.seat.get()
+    }
+
+    /// What lets the base lock know its owner.
+    #[inline]
+    pub(crate) fn token(&self) -> Option<Owner> {
+        self.token.get()
+    }
+
+    /// The seat of this thread, taken now if it has none. `None` at the end of the thread's life, or when all are
+    /// taken.
+    #[inline]
+    pub(crate) fn enter(&self) -> Option<&'static Seat> {
+        match self.seat.get() {
+            Some(seat) => Some(seat),
+            None => self.enter_slowly(),
+        }
+    }
+
+    #[cold]
+    fn enter_slowly(&self) -> Option<&'static Seat> {
+        if self.gone.get() || LEAVE.try_with(|_| ()).is_err() {
+            self.gone.set(true);
+            return None;
+        }
+        let timers = timers();
+        let seat = take()?;
+        let token = seat.lock().claim();
+        self.token.set(token);
+        self.seat.set(Some(seat));
+        // Relaxed: nobody watches the seat before its kind says so.
+        seat.local()
+            .deadline
+            .store(Promise::NEVER, Ordering::Relaxed);
+        seat.local().kicked.store(false, Ordering::Relaxed);
+        seat.local().soft_raised.store(false, Ordering::Relaxed);
+        timers.cpu_online(seat.cpu());
+        seat.local().set_kind(Kind::Foreign);
+        Some(seat)
+    }
+}
+
+/// What a thread-local destructor calls.
+struct Leave;
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        with_thread(Thread::leave);
+    }
+}
+
+impl Thread {
+    /// Gives the seat back; what is still queued goes to the background driver.
+    fn leave(&self) {
+        self.gone.set(true);
+        let Some(seat) = self.seat.get() else { return };
+        {
+            // The registry serialises leaving, during which two bases are locked (spec LOC-9).
+            let _registry = registry();
+            // From here on the driver does not look here any more; what it is doing here it finishes.
+            seat.local().set_kind(Kind::Free);
+            timers().cpu_offline(seat.cpu());
+        }
+        self.seat.set(None);
+        if let Some(token) = self.token.take() {
+            seat.lock().disown(token);
+        }
+        registry().push(seat.cpu().0);
+    }
+}

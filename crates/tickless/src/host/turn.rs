@@ -1,0 +1,110 @@
+//! A turn: everything that a timer interrupt, its soft stage and its way back are on other hosts.
+
+use std::sync::atomic::Ordering;
+
+use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
+use tickless_core::hrtimer::Flush;
+use tickless_core::time::Instant;
+use tickless_link::mutant;
+
+use super::handover::Promise;
+use super::seat::{Kind, Seat};
+use super::{fork, os, timers};
+
+/// What a turn did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Done {
+    /// Timers that fired.
+    pub(crate) fired: u32,
+    /// More is due: the budget is spent.
+    pub(crate) more: bool,
+}
+
+/// Whether a turn would find something to do. Lock-free.
+#[inline]
+pub(crate) fn is_due(seat: &Seat, now: impl FnOnce() -> Instant) -> bool {
+    // Relaxed: the thread's own word. Earlier than what the base wants, or equal, never later.
+    let deadline = seat.local().deadline.load(Ordering::Relaxed);
+    (deadline != Promise::NEVER && deadline <= now().as_nanos()) || is_asked(seat)
+}
+
+/// Whether somebody asked for a look at the queues.
+#[inline]
+pub(crate) fn is_asked(seat: &Seat) -> bool {
+    // Relaxed: a hint; the turn takes it with Acquire.
+    seat.local().kicked.load(Ordering::Relaxed)
+}
+
+/// Runs what is due on `seat` at `now`. Called by the thread that looks after it.
+pub(crate) fn run(seat: &'static Seat, now: Instant) -> Done {
+    fork::during_turn_of(seat, || take(seat, now))
+}
+
+fn take(seat: &'static Seat, now: Instant) -> Done {
+    let cpu = seat.cpu();
+    // Acquire: pairs with the Release in `Host::kick`.
+    if seat.local().kicked.swap(false, Ordering::Acquire) {
+        timers().retrigger(cpu);
+    }
+    let mut done = Done::default();
+    if seat.local().deadline.load(Ordering::Relaxed) > now.as_nanos() {
+        return done;
+    }
+    // The device fired: nothing is programmed until the rearm. Should the thread on the seat program an earlier
+    // deadline at this moment, it is overwritten, but the interrupt below finds its timer.
+    seat.local()
+        .deadline
+        .store(Promise::NEVER, Ordering::Relaxed);
+    let turn = timers().interrupt(cpu);
+    done.fired += turn.fired;
+    done.more |= turn.more;
+    // Relaxed: raised by this very interrupt, or by the soft stage below.
+    while seat.local().soft_raised.swap(false, Ordering::Relaxed) {
+        // S10: before soft callbacks, which may take long.
+        flush(seat);
+        let soft = timers().soft_interrupt(cpu);
+        done.fired += soft.fired;
+        if soft.more {
+            // Raised again already; the rest is for the next turn.
+            done.more = true;
+            break;
+        }
+    }
+    flush(seat);
+    if done.more {
+        // Soft timers that are left have no device armed for them.
+        seat.local()
+            .deadline
+            .store(now.as_nanos(), Ordering::Relaxed);
+        if seat.local().kind() == Kind::EventLoop {
+            set_timerfd(seat, now);
+        }
+    }
+    done
+}
+
+/// S10: the end of a turn.
+fn flush(seat: &'static Seat) {
+    if !mutant!("flush-s10-turn-end") {
+        timers().flush_deferred(seat.cpu(), Flush::TurnEnd);
+    }
+}
+
+/// Programs the timer file descriptor of an event loop.
+pub(super) fn set_timerfd(seat: &Seat, when: Instant) {
+    let Ok(fd) = seat.local().timerfd() else {
+        return;
+    };
+    // A deadline of zero would disarm it (spec CPL-11).
+    let value = os::timespec(Instant::from_nanos(when.as_nanos().max(1)));
+    let zero = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let new = Itimerspec {
+        it_interval: zero,
+        it_value: value.unwrap_or(zero),
+    };
+    // It fails only for a descriptor or a time that is none; both come from here.
+    let _cannot_fail = timerfd_settime(fd, TimerfdTimerFlags::ABSTIME, &new);
+}

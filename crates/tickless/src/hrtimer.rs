@@ -1,0 +1,192 @@
+//! Raw timers with callbacks, for those who want no futures.
+
+use std::fmt;
+use std::pin::Pin;
+
+use pin_project_lite::pin_project;
+use tickless_core::hrtimer as core;
+pub use tickless_core::hrtimer::{
+    AlreadyExpired, Expired, Restart, Setup, Stage, Start, TryCancel,
+};
+pub use tickless_core::time::{
+    Boottime, Clock, ClockId, Instant, Monotonic, Realtime, RelativeClock, Span, Tai,
+};
+
+use crate::host::timers;
+
+pin_project! {
+    /// A timer that calls a closure, on the clock `C`.
+    ///
+    /// It lies pinned wherever you put it (`Box::pin`, a field of a pinned structure, a static), and takes 80 bytes and
+    /// the closure. The closure is called without any lock, never twice at the same time: on the thread that started
+    /// the timer if that is a [`Worker`](crate::Worker) or drives an event loop, else on the library's driver thread.
+    /// It should be short there: it delays others.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use std::pin::pin;
+    /// use tickless::hrtimer::{HrTimer, Restart, Span, Start};
+    ///
+    /// let (sender, receiver) = mpsc::channel();
+    /// let timer = pin!(HrTimer::new(move |expired| {
+    ///     let missed = expired.forward_now(Span::from_micros(200)) - 1;
+    ///     match sender.send(missed) {
+    ///         Ok(()) => Restart::Yes,
+    ///         Err(_) => Restart::No,
+    ///     }
+    /// }));
+    /// timer.as_ref().start(Start::after(Span::from_micros(200)));
+    /// for _ in 0..3 {
+    ///     receiver.recv()?;
+    /// }
+    /// timer.as_ref().cancel();
+    /// # Ok::<(), mpsc::RecvError>(())
+    /// ```
+    ///
+    /// # Panics in the closure
+    ///
+    /// Are caught, counted in [`Stats::panics`](crate::Stats::panics), and stop the timer, nothing else.
+    ///
+    /// # Dropping
+    ///
+    /// Cancels the timer and waits for a callback that runs on another thread. Dropping a timer from its own callback,
+    /// which would free what is executing, ends the process.
+    #[project(!Unpin)]
+    pub struct HrTimer<F, C = Monotonic>
+    where
+        F: FnMut(&mut Expired<'_, '_, C>) -> Restart,
+        F: Send,
+        F: 'static,
+        C: ClockId,
+    {
+        #[pin]
+        timer: core::HrTimer<F, C>,
+    }
+
+    impl<F, C> PinnedDrop for HrTimer<F, C>
+    where
+        F: FnMut(&mut Expired<'_, '_, C>) -> Restart,
+        F: Send,
+        F: 'static,
+        C: ClockId,
+    {
+        fn drop(this: Pin<&mut Self>) {
+            let timer = this.project().timer.into_ref();
+            if timer.is_active() {
+                if timers().is_own_callback(timer) {
+                    tickless_link::abort("a timer was dropped by its own callback, which still executes");
+                }
+                timers().cancel(timer);
+            }
+        }
+    }
+}
+
+impl<F> HrTimer<F>
+where
+    F: FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static,
+{
+    /// Makes an idle timer on the monotonic clock.
+    #[must_use]
+    pub const fn new(function: F) -> Self {
+        Self {
+            timer: core::HrTimer::new(function),
+        }
+    }
+}
+
+impl<F, C> HrTimer<F, C>
+where
+    F: FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
+    C: ClockId,
+{
+    /// Makes an idle timer on any clock, in either stage.
+    ///
+    /// ```
+    /// use tickless::hrtimer::{Expired, HrTimer, Realtime, Restart, Setup, Stage};
+    ///
+    /// let setup = Setup::new().stage(Stage::Soft);
+    /// let timer = HrTimer::with_setup(setup, |_: &mut Expired<'_, '_, Realtime>| Restart::No);
+    /// ```
+    #[must_use]
+    pub const fn with_setup(setup: Setup, function: F) -> Self {
+        Self {
+            timer: core::HrTimer::with_setup(setup, false, function),
+        }
+    }
+
+    fn timer(self: Pin<&Self>) -> Pin<&core::HrTimer<F, C>> {
+        self.project_ref().timer
+    }
+
+    /// Starts the timer, or starts it again.
+    ///
+    /// On a clock that can be set, the first start makes the library watch for that.
+    ///
+    /// # Cost
+    ///
+    /// The lock of the thread's own base, and O(log n) in the number of the thread's timers; less if it keeps its
+    /// place.
+    pub fn start(self: Pin<&Self>, start: Start<C>) {
+        Self::watch_clock();
+        timers().start(self.timer(), start);
+    }
+
+    /// Starts the timer unless its time is over; for times that come from outside.
+    ///
+    /// # Errors
+    ///
+    /// [`AlreadyExpired`] when it is over: the timer is not started, and its closure will not be called.
+    pub fn start_checked(self: Pin<&Self>, start: Start<C>) -> Result<(), AlreadyExpired> {
+        Self::watch_clock();
+        timers().start_checked(self.timer(), start)
+    }
+
+    /// Takes the timer back, unless its closure is being called. Never waits.
+    pub fn try_cancel(self: Pin<&Self>) -> TryCancel {
+        timers().try_cancel(self.timer())
+    }
+
+    /// Takes the timer back and waits until its closure is not being called; says whether it was waiting to fire.
+    ///
+    /// # Panics
+    ///
+    /// When called from the closure itself, which would wait for itself: use [`try_cancel`](Self::try_cancel) there.
+    pub fn cancel(self: Pin<&Self>) -> bool {
+        timers().cancel(self.timer())
+    }
+
+    /// Whether the timer waits to fire, or its closure is being called. Lock-free.
+    #[must_use]
+    pub fn is_active(self: Pin<&Self>) -> bool {
+        self.timer().is_active()
+    }
+
+    /// When it fires, if it is waiting to.
+    #[must_use]
+    pub fn deadline(self: Pin<&Self>) -> Option<Instant<C>> {
+        timers().deadline(self.timer())
+    }
+
+    fn watch_clock() {
+        if C::CLOCK != Clock::Monotonic {
+            timers().platform().wall.watch();
+        }
+    }
+}
+
+impl<F, C> fmt::Debug for HrTimer<F, C>
+where
+    F: FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
+    C: ClockId,
+{
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.timer.fmt(formatter)
+    }
+}
+
+/// What the clock `C` shows now, in the unit in which timers are started.
+#[must_use]
+pub fn now<C: ClockId>() -> Instant<C> {
+    timers().now()
+}

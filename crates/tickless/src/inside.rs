@@ -1,0 +1,101 @@
+//! Looking inside: counters, the live state, the clock.
+
+use std::fmt;
+use std::sync::atomic::Ordering;
+
+use crate::StartError;
+use crate::host::seat::{Kind, seats, with_thread};
+use crate::host::{background, timers};
+
+/// What the library counted since the process began, over all threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Threads that have a queue at present.
+    pub threads: u64,
+    /// Timers that are queued at present.
+    pub pending: u64,
+    /// Starts and restarts.
+    pub starts: u64,
+    /// Those of them that kept their place in the queue.
+    pub in_place: u64,
+    /// Timers that fired.
+    pub expired: u64,
+    /// Timers that were cancelled while they were queued.
+    pub cancelled: u64,
+    /// Timers that moved from one thread's queue to another's.
+    pub moved: u64,
+    /// Looks at a queue because its first deadline had come.
+    pub interrupts: u64,
+    /// Those of them that found nothing due.
+    pub spurious: u64,
+    /// Deadlines handed to the operating system or the background driver.
+    pub device_writes: u64,
+    /// Callbacks and wakers that panicked.
+    pub panics: u64,
+}
+
+/// What the library counted since the process began, over all threads.
+///
+/// Locks each thread's queue for a moment.
+#[must_use]
+pub fn stats() -> Stats {
+    let mut sum = Stats {
+        panics: timers().platform().panics.load(Ordering::Relaxed),
+        ..Stats::default()
+    };
+    for seat in seats() {
+        let one = timers().stats(seat.cpu());
+        sum.threads += u64::from(!matches!(
+            seat.local().kind(),
+            Kind::Free | Kind::Background
+        ));
+        sum.pending += timers().pending(seat.cpu()) as u64;
+        sum.starts += one.starts;
+        sum.in_place += one.in_place;
+        sum.expired += one.expired;
+        sum.cancelled += one.cancelled;
+        sum.moved += one.arrived;
+        sum.interrupts += one.interrupts;
+        sum.spurious += one.spurious;
+        sum.device_writes += one.device_writes;
+    }
+    sum
+}
+
+/// Writes the live state of all queues in the layout of `/proc/timer_list`. Each thread counts as a CPU; number 0 is
+/// the background driver.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn dump(out: &mut dyn fmt::Write) -> fmt::Result {
+    timers().dump(out)
+}
+
+/// What is known of the cheap clock.
+pub mod clock {
+    pub use crate::host::clock::{Refusal, WINDOW};
+    use crate::host::timers;
+
+    /// The frequency of the time-stamp counter in hertz, if timers read it in place of asking the kernel.
+    ///
+    /// # Errors
+    ///
+    /// Why they do not. For the first 20 ms of use that is [`Refusal::Calibrating`].
+    pub fn time_stamp_counter() -> Result<u64, Refusal> {
+        timers().platform().clock.counter.judge()
+    }
+}
+
+/// Does now what the first timer of a thread would do: gives the thread its queue, and starts the background driver.
+///
+/// Nobody has to call it. It is for those who would rather handle an error now than have a panic at the first timer.
+///
+/// # Errors
+///
+/// When there are too many threads with timers, or the driver thread cannot be started.
+pub fn init() -> Result<(), StartError> {
+    with_thread(crate::host::seat::Thread::enter).ok_or(StartError::NoPlace)?;
+    background::ensure_running().map_err(StartError::Os)
+}

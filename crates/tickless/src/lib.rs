@@ -1,0 +1,61 @@
+//! Exact timers for user space: `sleep(50µs).await` that means 50 µs.
+//!
+//! Most programs need one line, [`use tickless::time`](time): the names of `tokio::time`, exact to the nanosecond, in
+//! any runtime or none. What else there is:
+//!
+//! | for | there is |
+//! |---|---|
+//! | async code, anywhere | [`time`] |
+//! | a thread that wants the shortest way between a timer and its code | [`Worker`] |
+//! | a thread with an event loop of its own | [`Driver`]: a file descriptor, a deadline, a turn |
+//! | callbacks instead of futures, other clocks than the monotonic one | [`hrtimer`] |
+//! | hyper | [`hyper`](crate::hyper), with the feature of that name |
+//! | looking inside | [`dump`], [`stats`], [`clock`] |
+//!
+//! # Who runs the timers
+//!
+//! Every thread has its own queue and arms its timers there, without any lock that others use. A [`Worker`] or
+//! [`Driver`] runs its own. For all other threads (the workers of an async runtime, for example) one background thread
+//! does, started when it is first needed.
+//!
+//! # What is promised
+//!
+//! - Never early, by [`std::time::Instant`]; as soon after the deadline as the operating system wakes a thread.
+//! - Never lost: not when an earlier timer is armed while a thread goes to sleep, not when threads end, not when a
+//!   callback panics, not in the child of a fork.
+//! - No allocation for timers; 112 bytes for a [`Sleep`](time::Sleep).
+//! - Callbacks and wakers run without locks, and may use any timer.
+//!
+//! # Limits
+//!
+//! Linux. Not for signal handlers. 65,536 threads with queues of their own at a time; further ones share the driver's.
+#![deny(rustdoc::broken_intra_doc_links)]
+
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "tickless needs Linux so far: futexes, timerfd and membarrier are what it stands on"
+);
+
+#[cfg(not(loom))]
+mod host;
+#[cfg(loom)]
+mod host {
+    //! In a model, the one part that has something to model.
+    #![expect(dead_code, reason = "only the models use it")]
+    pub(crate) mod handover;
+}
+#[cfg(not(loom))]
+pub mod hrtimer;
+#[cfg(all(feature = "hyper", not(loom)))]
+pub mod hyper;
+#[cfg(not(loom))]
+mod inside;
+#[cfg(not(loom))]
+pub mod time;
+#[cfg(not(loom))]
+mod worker;
+
+#[cfg(not(loom))]
+pub use inside::{Stats, clock, dump, init, stats};
+#[cfg(not(loom))]
+pub use worker::{Driver, Parking, StartError, Turn, Unparker, Worker};

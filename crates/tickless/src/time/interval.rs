@@ -1,0 +1,231 @@
+//! Ticks at a fixed rate.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use super::{Instant, Sleep, sleep_until};
+
+/// Ticks now and then every `period`.
+///
+/// # Panics
+///
+/// When `period` is zero.
+#[track_caller]
+pub fn interval(period: Duration) -> Interval {
+    assert!(period > Duration::ZERO, "`period` must be non-zero.");
+    Interval::new(Instant::now(), period)
+}
+
+/// Ticks at `start` and then every `period`.
+///
+/// # Panics
+///
+/// When `period` is zero.
+#[track_caller]
+pub fn interval_at(start: Instant, period: Duration) -> Interval {
+    assert!(period > Duration::ZERO, "`period` must be non-zero.");
+    Interval::new(start, period)
+}
+
+/// What an [`Interval`] does about ticks that nobody waited for in time.
+///
+/// A tick counts as missed when it is taken more than 5 ms late, as in tokio.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MissedTickBehavior {
+    /// Ticks follow at once until all that were missed are made up for. The default, as in tokio.
+    #[default]
+    Burst,
+    /// The next tick is one period after the late one was taken: the phase moves.
+    Delay,
+    /// Missed ticks are left out: the phase stays.
+    Skip,
+}
+
+impl MissedTickBehavior {
+    /// When the tick behind `missed`, taken at `now`, comes.
+    fn next(self, missed: Instant, now: Instant, period: Duration) -> Option<Instant> {
+        match self {
+            Self::Burst => missed.checked_add(period),
+            Self::Delay => now.checked_add(period),
+            Self::Skip => {
+                // In nanoseconds of 128 bits: no period is too long and no delay too large.
+                let late = now.duration_since(missed).as_nanos() % period.as_nanos().max(1);
+                let late = Duration::from_nanos(u64::try_from(late).unwrap_or(u64::MAX));
+                now.checked_add(period)?.checked_sub(late)
+            }
+        }
+    }
+}
+
+/// How late a tick is taken before it counts as missed.
+const MISSED: Duration = Duration::from_millis(5);
+
+/// What [`interval`] and [`interval_at`] return.
+///
+/// The next tick is one period after the one before, not after the moment at which that was taken: an interval does not
+/// drift.
+pub struct Interval {
+    next: Instant,
+    period: Duration,
+    missed: MissedTickBehavior,
+    /// Made by [`poll_tick`](Interval::poll_tick), which has no pinned place of its own.
+    polled: Option<Pin<Box<Sleep>>>,
+}
+
+impl Interval {
+    fn new(start: Instant, period: Duration) -> Self {
+        Self {
+            next: start,
+            period,
+            missed: MissedTickBehavior::default(),
+            polled: None,
+        }
+    }
+
+    /// Waits for the next tick, and returns when it was due.
+    ///
+    /// # Cancellation
+    ///
+    /// Cancel safe: dropping the future before it is ready loses no tick.
+    ///
+    /// # Cost
+    ///
+    /// As a [`Sleep`]. The timer is part of the future, so nothing is allocated.
+    pub async fn tick(&mut self) -> Instant {
+        let mut delay = pin!(sleep_until(self.next));
+        poll_fn(|context| delay.as_mut().poll(context)).await;
+        self.advance()
+    }
+
+    /// Asks for the next tick; the task of `context` is woken when it comes.
+    ///
+    /// # Cost
+    ///
+    /// The first call that has to wait allocates a [`Sleep`]; later ones use it again.
+    pub fn poll_tick(&mut self, context: &mut Context<'_>) -> Poll<Instant> {
+        let next = self.next;
+        if self.polled.is_none() && next <= Instant::now() {
+            return Poll::Ready(self.advance());
+        }
+        let delay = self
+            .polled
+            .get_or_insert_with(|| Box::pin(sleep_until(next)));
+        if delay.deadline() != next {
+            delay.as_mut().reset(next);
+        }
+        ready!(delay.as_mut().poll(context));
+        Poll::Ready(self.advance())
+    }
+
+    /// Takes the tick that is due.
+    fn advance(&mut self) -> Instant {
+        let due = self.next;
+        let now = Instant::now();
+        let next = if now > due + MISSED {
+            self.missed.next(due, now, self.period)
+        } else {
+            due.checked_add(self.period)
+        };
+        self.next = next.unwrap_or_else(Instant::far_future);
+        due
+    }
+
+    /// Lets the next tick come one period from now.
+    pub fn reset(&mut self) {
+        self.reset_after(self.period);
+    }
+
+    /// Lets the next tick come at once.
+    pub fn reset_immediately(&mut self) {
+        self.next = Instant::now();
+    }
+
+    /// Lets the next tick come after `after`.
+    pub fn reset_after(&mut self, after: Duration) {
+        self.next = Instant::now()
+            .checked_add(after)
+            .unwrap_or_else(Instant::far_future);
+    }
+
+    /// Lets the next tick come at `deadline`.
+    pub fn reset_at(&mut self, deadline: Instant) {
+        self.next = deadline;
+    }
+
+    /// What is done about missed ticks.
+    #[must_use]
+    pub fn missed_tick_behavior(&self) -> MissedTickBehavior {
+        self.missed
+    }
+
+    /// Says what is done about missed ticks.
+    pub fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
+        self.missed = behavior;
+    }
+
+    /// The time between two ticks.
+    #[must_use]
+    pub fn period(&self) -> Duration {
+        self.period
+    }
+}
+
+impl fmt::Debug for Interval {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Interval")
+            .field("next", &self.next)
+            .field("period", &self.period)
+            .field("missed_tick_behavior", &self.missed)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        // All instants of a test count from one origin.
+        thread_local!(static ORIGIN: Instant = Instant::now());
+        ORIGIN.with(|origin| *origin) + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn missed_ticks_are_made_up_for_delayed_or_left_out() {
+        let period = Duration::from_millis(50);
+        let next = |behavior: MissedTickBehavior| behavior.next(at(100), at(270), period);
+        assert_eq!(next(MissedTickBehavior::Burst), Some(at(150)));
+        assert_eq!(next(MissedTickBehavior::Delay), Some(at(320)));
+        assert_eq!(next(MissedTickBehavior::Skip), Some(at(300)));
+    }
+
+    #[test]
+    fn a_tick_taken_exactly_a_period_late_is_skipped_to_the_next() {
+        let period = Duration::from_millis(50);
+        assert_eq!(
+            MissedTickBehavior::Skip.next(at(100), at(150), period),
+            Some(at(200))
+        );
+    }
+
+    #[test]
+    fn periods_of_any_length_have_a_next_tick_or_none() {
+        let all = [
+            MissedTickBehavior::Burst,
+            MissedTickBehavior::Delay,
+            MissedTickBehavior::Skip,
+        ];
+        for behavior in all {
+            let _any = behavior.next(at(0), at(10_000), Duration::MAX);
+            assert!(
+                behavior
+                    .next(at(0), at(10_000), Duration::from_nanos(1))
+                    .is_some()
+            );
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! `tokio::time`, exact to the nanosecond and without a runtime.
+//!
+//! Names, signatures, panics and texts are those of `tokio::time` 1.54, so that changing a `use` is all it takes:
+//!
+//! ```
+//! use std::time::Duration;
+//! use tickless::time::{sleep, timeout};
+//!
+//! # futures::executor::block_on(async {
+//! sleep(Duration::from_micros(50)).await;
+//!
+//! let slow = sleep(Duration::from_secs(3600));
+//! assert!(timeout(Duration::from_millis(1), slow).await.is_err());
+//! # });
+//! ```
+//!
+//! It works in tokio, smol, a bare `block_on`, or on a [`Worker`](crate::Worker), without any set-up.
+//!
+//! # What is different on purpose
+//!
+//! 1. **Deadlines are exact.** tokio rounds them up to the next millisecond; here a sleep of 50 µs ends after 50 µs and
+//!    what the operating system needs to wake a thread. Never early, not by a nanosecond, by the judgement of
+//!    [`std::time::Instant`]. Up to 100 ns are added to a relative deadline for reading the clock cheaply.
+//! 2. **No runtime is needed.** What panics in tokio outside of a runtime ("there is no reactor running") works here.
+//!
+//! And what follows from being another implementation:
+//!
+//! - Nothing is allocated, except a box by [`Interval::poll_tick`] (not by [`Interval::tick`]).
+//! - A deadline can be 292 years ahead; tokio's `sleep` stops at 30 years.
+//! - There is no cooperative budget: a sleep that is ready says so.
+//! - [`Sleep`] is fused: polled again after it was ready, it is ready again.
+//! - `pause`, `resume` and `advance` of tokio's test utilities do not exist.
+//!
+//! # Cost
+//!
+//! A sleep that is polled once and dropped costs two clock readings and one insertion and removal in the thread's own
+//! queue. A future inside a [`timeout()`] that is ready at its first poll costs one clock reading: no queue is touched.
+
+mod error_impl;
+mod instant;
+mod interval;
+mod sleep;
+mod timeout;
+
+pub use std::time::Duration;
+
+pub use instant::Instant;
+pub use interval::{Interval, MissedTickBehavior, interval, interval_at};
+pub use sleep::{Sleep, sleep, sleep_until};
+pub use timeout::{Timeout, timeout, timeout_at};
+
+/// Errors of this module.
+pub mod error {
+    pub use super::error_impl::{Elapsed, Error};
+}
