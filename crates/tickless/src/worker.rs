@@ -7,11 +7,12 @@ use std::marker::PhantomData;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Wake, Waker};
 
 use tickless_core::time::Instant as CoreInstant;
 
-use crate::host::seat::{Kind, Seat, with_thread};
+use crate::host::seat::{Kind, Seat, Thread, with_thread};
 use crate::host::{attend, background, os, timers, turn};
 use crate::time::Instant;
 
@@ -86,9 +87,7 @@ impl Held {
                 return Err(StartError::AlreadyTaken);
             }
             if kind == Kind::EventLoop {
-                seat.local()
-                    .timerfd()
-                    .map_err(|error| StartError::Os(error.into()))?;
+                seat.local().timerfd().map_err(StartError::Os)?;
             }
             seat.local().set_kind(kind);
             let held = Self {
@@ -105,11 +104,23 @@ impl Held {
         with_thread(|thread| thread.reading.renew(&timers().platform().clock))
     }
 
+    /// One load and one compare, and the clock. That somebody asked for a look is noticed when the clock is asked for the
+    /// exact time, which is every 50 µs at the latest.
     #[inline]
     fn is_due(&self) -> bool {
-        turn::is_due(self.seat, || {
-            with_thread(|thread| thread.reading.at_earliest(&timers().platform().clock))
-        })
+        // Relaxed: the thread's own word. Earlier than what the base wants, or equal, never later.
+        let deadline = self.seat.local().deadline.load(Ordering::Relaxed);
+        let now = with_thread(|thread| thread.reading.at_earliest_or(|| self.look(thread)));
+        deadline <= now.as_nanos()
+    }
+
+    #[cold]
+    fn look(&self, thread: &Thread) -> CoreInstant {
+        if turn::is_asked(self.seat) {
+            // Later than any deadline, and than none.
+            return CoreInstant::FOREVER;
+        }
+        thread.reading.renew(&timers().platform().clock)
     }
 
     fn turn(&self) -> Turn {
@@ -242,7 +253,7 @@ impl Worker {
     ///
     /// # Cost
     ///
-    /// A reading of the clock, two loads and two compares; no lock.
+    /// A reading of the clock, one load and one compare; no lock.
     #[inline]
     #[must_use]
     pub fn is_due(&self) -> bool {
@@ -276,10 +287,7 @@ impl Worker {
         match self.parking {
             Parking::Sleep => {
                 // Relaxed: the thread's own word.
-                let deadline = seat
-                    .local()
-                    .deadline
-                    .load(std::sync::atomic::Ordering::Relaxed);
+                let deadline = seat.local().deadline.load(Ordering::Relaxed);
                 seat.local().parker.park(CoreInstant::from_nanos(deadline));
             }
             Parking::Spin => {
@@ -308,12 +316,7 @@ impl Worker {
         let mut ready = 0;
         if !self.held.is_due() {
             // Relaxed: the thread's own word.
-            let deadline = self
-                .held
-                .seat
-                .local()
-                .deadline
-                .load(std::sync::atomic::Ordering::Relaxed);
+            let deadline = self.held.seat.local().deadline.load(Ordering::Relaxed);
             let deadline = CoreInstant::from_nanos(deadline);
             let left = deadline.saturating_since(self.held.now());
             let timeout = os::timespec(if deadline.is_forever() {
@@ -410,11 +413,7 @@ impl Driver {
     /// refused.
     pub fn new() -> Result<Self, StartError> {
         let held = Held::take(Kind::EventLoop)?;
-        let fd = held
-            .seat
-            .local()
-            .timerfd()
-            .map_err(|error| StartError::Os(error.into()))?;
+        let fd = held.seat.local().timerfd().map_err(StartError::Os)?;
         Ok(Self { held, fd })
     }
 

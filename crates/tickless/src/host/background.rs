@@ -72,9 +72,10 @@ fn run() {
     loop {
         PROMISE.awake();
         let mut more = false;
+        let start = now();
         for seat in seat::seats() {
             if matches!(seat.local().kind(), Kind::Foreign | Kind::Background)
-                && turn::is_due(seat, now)
+                && turn::is_due(seat, start)
             {
                 more |= turn::run(seat, now()).more;
             }

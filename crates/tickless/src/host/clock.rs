@@ -363,12 +363,9 @@ impl Reading {
     /// A time that is not behind the true one.
     #[inline]
     pub(crate) fn at_latest(&self, clock: &Clock) -> Instant {
-        let window = self.window.get();
-        if window != 0 {
-            let elapsed = counter::read().wrapping_sub(self.before.get());
-            if elapsed < window {
-                return self.after(elapsed, self.rate_up.get(), SKEW);
-            }
+        let elapsed = counter::read().wrapping_sub(self.before.get());
+        if elapsed < self.window.get() {
+            return self.after(elapsed, self.rate_up.get(), SKEW);
         }
         let exact = self.renew(clock);
         Instant::from_nanos(exact.as_nanos() + SKEW)
@@ -377,14 +374,17 @@ impl Reading {
     /// A time that is not ahead of the true one.
     #[inline]
     pub(crate) fn at_earliest(&self, clock: &Clock) -> Instant {
-        let window = self.window.get();
-        if window != 0 {
-            let elapsed = counter::read().wrapping_sub(self.behind.get());
-            if elapsed < window {
-                return self.after(elapsed, self.rate_down.get(), 0);
-            }
+        self.at_earliest_or(|| self.renew(clock))
+    }
+
+    /// A time that is not ahead of the true one, or what `renew` answers when the last exact reading is too old.
+    #[inline]
+    pub(crate) fn at_earliest_or(&self, renew: impl FnOnce() -> Instant) -> Instant {
+        let elapsed = counter::read().wrapping_sub(self.behind.get());
+        if elapsed < self.window.get() {
+            return self.after(elapsed, self.rate_down.get(), 0);
         }
-        self.renew(clock)
+        renew()
     }
 
     #[inline]

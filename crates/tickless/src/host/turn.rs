@@ -20,12 +20,11 @@ pub(crate) struct Done {
     pub(crate) more: bool,
 }
 
-/// Whether a turn would find something to do. Lock-free.
+/// Whether a turn at `now` would find something to do. Lock-free.
 #[inline]
-pub(crate) fn is_due(seat: &Seat, now: impl FnOnce() -> Instant) -> bool {
-    // Relaxed: the thread's own word. Earlier than what the base wants, or equal, never later.
-    let deadline = seat.local().deadline.load(Ordering::Relaxed);
-    (deadline != Promise::NEVER && deadline <= now().as_nanos()) || is_asked(seat)
+pub(crate) fn is_due(seat: &Seat, now: Instant) -> bool {
+    // Relaxed: a hint; for the thread that looks after the seat it is exact, see the fences of `handover`.
+    seat.local().deadline.load(Ordering::Relaxed) <= now.as_nanos() || is_asked(seat)
 }
 
 /// Whether somebody asked for a look at the queues.
