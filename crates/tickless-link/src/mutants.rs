@@ -43,6 +43,7 @@ pub const NAMES: &[&str] = &[
     "forced-kept-at-normal-programming",
     "forced-kept-at-state-change",
     "forced-kept-by-broadcast",
+    "forced-kept-at-refused-write",
     "coupled-range-zero",
     "equality-comparator-late-test",
 ];
