@@ -75,9 +75,12 @@ impl<P: Platform> Held<'_, P> {
         };
         let state = &mut *self.state;
         state.stats.device_writes += 1;
-        // Forced, so the only failure is a device that refuses everything (B27). There is nobody to tell: the record says
-        // that nothing is programmed, and the next start or tick tries again.
-        let _refused = event::program(&mut state.device, &driver, next, Force::Yes);
+        let programmed = event::program(&mut state.device, &driver, next, Force::Yes);
+        if programmed.is_err() {
+            // Forced, so the only failure is a device that refuses everything (B27), and there is nobody to tell. Nothing
+            // counts as armed then, so that the next start or removal, whatever its time, tries again.
+            self.set_armed(Instant::FOREVER);
+        }
     }
 
     /// Ends an interrupt: writes the device, or leaves that to a flush point (spec 4.4).
