@@ -27,6 +27,8 @@ pub const NAMES: &[&str] = &[
     "armed-kept-in-handler",
     "deferred-survives-offline",
     "hang-survives-offline",
+    "soft-pending-survives-offline",
+    "kick-survives-offline",
     // Moving between bases.
     "queued-dropped-in-transit",
     "suitability-with-old-deadline",
