@@ -286,6 +286,7 @@ impl<P: Platform> Timers<P> {
         let this = me.map(|me| me.base.cpu());
         let mut target = self.target(self.platform.pick_target(this, request.mode.pinned));
         let mut transit: Option<Transit<'_, Hr>> = None;
+        let from = held.base.cpu();
         loop {
             if let Some(me) = me
                 && transit.is_none()
@@ -298,16 +299,7 @@ impl<P: Platform> Timers<P> {
                 };
             }
             if transit.is_none() {
-                let from = held.base.cpu();
                 transit = Some(depart(&mut held, entry));
-                if P::TRACE {
-                    let timer = TimerId(entry.address());
-                    self.platform.trace(Event::Move {
-                        timer,
-                        from,
-                        to: target.cpu(),
-                    });
-                }
                 drop(held);
                 held = Held::lock(self, target, me);
             }
@@ -332,7 +324,14 @@ impl<P: Platform> Timers<P> {
             let tree = &mut held.state.queues[index].tree;
             first = tree.admit(transit, deadline, |head| head.earliest = earliest);
             held.after_insertion(index, first, deadline);
+        }
+        let to = held.base.cpu();
+        if from != to {
             held.state.stats.arrived += 1;
+            if P::TRACE {
+                let timer = TimerId(entry.address());
+                self.platform.trace(Event::Move { timer, from, to });
+            }
         }
         (held, first)
     }
