@@ -289,6 +289,12 @@ impl<P: Platform> CpuBase<P> {
         !self.kicked.swap(true, Ordering::AcqRel)
     }
 
+    /// Whether somebody asked for a retrigger that has not begun.
+    pub(crate) fn is_kicked(&self) -> bool {
+        // Relaxed: asked under the lock, for checks only.
+        self.kicked.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn begin_kick(&self) {
         // AcqRel: see `note_kick`.
         self.kicked.swap(false, Ordering::AcqRel);
