@@ -24,6 +24,7 @@ pub const NAMES: &[&str] = &[
     "stale-not-set-by-start",
     "stale-not-set-by-cancel",
     "stale-not-set-by-clock-set",
+    "stale-not-set-by-soft-stage",
     "armed-kept-in-handler",
     "deferred-survives-offline",
     "hang-survives-offline",
@@ -32,11 +33,14 @@ pub const NAMES: &[&str] = &[
     // Moving between bases.
     "queued-dropped-in-transit",
     "suitability-with-old-deadline",
+    "suitability-not-tested",
+    "offline-target-accepted",
     "owner-not-rechecked",
     // Evaluation and programming.
     "soft-next-not-refreshed",
     "first-not-reevaluated-when-later",
     "skip-equal-on-clock-set",
+    "caller-not-kicked",
     "in-place-compares-soft-expiry",
     "lazy-compares-other-clock",
     "saturation-missing",

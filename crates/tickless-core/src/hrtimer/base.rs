@@ -64,6 +64,8 @@ pub(crate) enum Change {
     Removal,
     /// An offset changed.
     ClockSet,
+    /// The soft stage is done and its timers count again.
+    SoftStage,
 }
 
 /// What a base counts. All counts start with the base and never go back.
@@ -161,7 +163,9 @@ impl BaseState {
         if !mutant!("deferred-survives-offline") {
             self.deferred = DeferredRearm::Clear;
         }
-        self.soft_pending = false;
+        if !mutant!("soft-pending-survives-offline") {
+            self.soft_pending = false;
+        }
         self.first_hint = 0;
         self.soft_first_hint = 0;
         self.soft_next = Instant::FOREVER;
@@ -398,6 +402,7 @@ impl<'a, P: Platform> Held<'a, P> {
                     Change::Start => mutant!("stale-not-set-by-start"),
                     Change::Removal => mutant!("stale-not-set-by-cancel"),
                     Change::ClockSet => mutant!("stale-not-set-by-clock-set"),
+                    Change::SoftStage => mutant!("stale-not-set-by-soft-stage"),
                 };
                 if !unnoticed {
                     self.state.deferred = DeferredRearm::OwedStale;

@@ -76,7 +76,9 @@ impl<P: Platform> Timers<P> {
             cpu,
         };
         from.state.device.set_state(&driver, DeviceState::Shutdown);
-        from.state.reset();
+        if !mutant!("flush-s9-offline") {
+            from.state.reset();
+        }
         from.set_armed(Instant::FOREVER);
         let to_base = to.base;
         drop(to);
@@ -185,7 +187,9 @@ impl<P: Platform> Timers<P> {
             return;
         };
         let mut held = Held::lock(self, base, self.platform.this_cpu());
-        held.state.deferred = DeferredRearm::Clear;
+        if !mutant!("flush-s9-offline") {
+            held.state.deferred = DeferredRearm::Clear;
+        }
         held.set_armed(Instant::FOREVER);
         let driver = CpuDevice {
             platform: &self.platform,

@@ -35,7 +35,8 @@ impl<P: Platform> Held<'_, P> {
         if !may_write || first.event >= self.base.armed() {
             return;
         }
-        if self.leave_to_rearm(Change::Start) {
+        // For a start that was asked already; here it is the soft stage that asks (spec SOFT-5).
+        if self.leave_to_rearm(Change::SoftStage) {
             return;
         }
         self.state.first_hint = first.timer;
@@ -177,7 +178,9 @@ impl<P: Platform> Timers<P> {
         }
         if me.is_some_and(|me| core::ptr::eq(me.base, base)) {
             // Spec TIM-30 step 4, B66: the caller's own device too.
-            self.retrigger(base.cpu());
+            if !mutant!("caller-not-kicked") {
+                self.retrigger(base.cpu());
+            }
         } else {
             self.platform.kick(base.cpu());
         }

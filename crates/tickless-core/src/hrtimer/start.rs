@@ -493,11 +493,12 @@ fn suitable<P: Platform>(
     me: Option<ThisCpu<'_, P>>,
 ) -> bool {
     if !held.base.is_online() {
-        return false;
+        return mutant!("offline-target-accepted");
     }
     let Some(me) = me else { return true };
     if core::ptr::eq(me.base, held.base) {
         return true;
     }
-    held.state.queues[index].offset.to_monotonic(deadline) >= held.base.armed()
+    mutant!("suitability-not-tested")
+        || held.state.queues[index].offset.to_monotonic(deadline) >= held.base.armed()
 }
