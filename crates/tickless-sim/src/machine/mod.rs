@@ -1,7 +1,9 @@
 //! The machine: its CPUs, its time, and the host that the core sees.
 
+use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::task::Waker;
 
@@ -125,6 +127,8 @@ pub struct Host<C: Config> {
     /// Where an unpinned timer of an idle or isolated CPU goes.
     pub(crate) busy: Cell<Option<u32>>,
     pub(crate) readings: Cell<u64>,
+    /// What a callback panicked with.
+    failed: RefCell<Option<Box<dyn Any + Send>>>,
     config: PhantomData<C>,
 }
 
@@ -226,7 +230,10 @@ impl<C: Config> Platform for Host<C> {
             0,
             "INV-9: a callback runs while a base is locked"
         );
-        callback();
+        // Nothing may unwind through the core: a callback that fails is reported when the core has returned.
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(callback)) {
+            self.failed.borrow_mut().get_or_insert(payload);
+        }
     }
 
     fn wake(&self, waker: Waker) {
@@ -356,6 +363,7 @@ impl<C: Config> Machine<C> {
             migration: Cell::new(true),
             busy: Cell::new(None),
             readings: Cell::new(0),
+            failed: RefCell::new(None),
             config: PhantomData,
         };
         let timers = Timers::new(host);
@@ -420,18 +428,26 @@ impl<C: Config> Machine<C> {
     }
 
     /// Lets CPU `cpu` execute `body`.
+    ///
+    /// # Panics
+    ///
+    /// With what a callback panicked with meanwhile.
     pub fn on<R>(&self, cpu: u32, body: impl FnOnce() -> R) -> R {
-        let outer = self.host().current.replace(Some(cpu));
-        let result = body();
-        self.host().current.set(outer);
-        result
+        self.execute(Some(cpu), body)
     }
 
     /// Lets a thread that has no CPU any more execute `body`.
     pub fn on_no_cpu<R>(&self, body: impl FnOnce() -> R) -> R {
-        let outer = self.host().current.replace(None);
+        self.execute(None, body)
+    }
+
+    fn execute<R>(&self, cpu: Option<u32>, body: impl FnOnce() -> R) -> R {
+        let outer = self.host().current.replace(cpu);
         let result = body();
         self.host().current.set(outer);
+        if let Some(payload) = self.host().failed.take() {
+            resume_unwind(payload);
+        }
         result
     }
 

@@ -52,15 +52,17 @@ impl Schedule<'_> {
     };
 }
 
-/// Interrupts that a CPU takes without time passing before the machine calls it a storm.
+/// Interrupts that follow each other without a pause before the machine calls it a storm.
 const STORM: u32 = 10_000;
+/// What counts as a pause, in nanoseconds.
+const PAUSE: i64 = 1_000;
 
 impl<C: Config> Machine<C> {
     /// Lets time pass until the true time `until`, delivering timer interrupts to programs in user mode.
     ///
     /// # Panics
     ///
-    /// When a CPU takes ten thousand interrupts without time passing.
+    /// When CPUs take ten thousand interrupts without a pause of a microsecond.
     pub fn run_until(&self, until: i64) {
         self.run_until_by(until, &|_| (Interrupted::User, Schedule::SWITCH));
     }
@@ -75,7 +77,7 @@ impl<C: Config> Machine<C> {
         let mut storm = 0;
         let mut last = self.now();
         while let Some((at, cpu)) = self.next_interrupt(until) {
-            storm = if at > last { 0 } else { storm + 1 };
+            storm = if at > last + PAUSE { 0 } else { storm + 1 };
             last = at;
             assert!(storm < STORM, "an interrupt storm on CPU {cpu} at {at} ns");
             self.host().now.set(at.max(self.now()));
