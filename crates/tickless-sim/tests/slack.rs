@@ -1,5 +1,8 @@
 //! Timers that may fire a little later (spec 2.4, 3.3).
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use tickless_core::hrtimer::{Restart, Setup};
 use tickless_core::time::{Instant, Realtime, Span};
 use tickless_core::trace::Event;
@@ -134,7 +137,31 @@ fn a_forward_moves_both_expiries<C: Config>() {
     assert_eq!(started, Some((11_000, 11_300)));
 }
 
+/// FWD-1 with slack: an expiry within the slack is one expiry, and does not come again before its next period.
+fn a_periodic_timer_that_fires_within_its_slack_goes_on<C: Config>() {
+    let machine = Machine::<C>::new(1);
+    let overruns = Rc::new(RefCell::new(Vec::new()));
+    let periodic = {
+        let overruns = Rc::clone(&overruns);
+        TestTimer::new(&machine, move |expired| {
+            overruns
+                .borrow_mut()
+                .push(expired.forward_now(Span::from_nanos(10_000)));
+            Restart::Yes
+        })
+    };
+    let exact = TestTimer::once(&machine);
+    machine.on(0, || {
+        periodic.start(at(1_000).slack(Span::from_nanos(4_000)));
+        exact.start(at(2_000));
+    });
+    machine.run_until(30_000);
+    assert_eq!(periodic.fired_at(), [2_000, 15_000, 25_000]);
+    assert_eq!(*overruns.borrow(), [1, 1, 1]);
+}
+
 all_configs!(
+    a_periodic_timer_that_fires_within_its_slack_goes_on,
     a_lone_timer_uses_its_slack,
     an_interrupt_takes_along_what_may_fire,
     nothing_fires_before_its_soft_expiry,
