@@ -65,6 +65,8 @@ pub(crate) enum Change {
     Removal,
     /// An offset changed.
     ClockSet,
+    /// The soft stage is done and its timers count again.
+    SoftStage,
 }
 
 /// What a base counts. All counts start with the base and never go back.
@@ -162,7 +164,9 @@ impl BaseState {
         if !mutant!("deferred-survives-offline") {
             self.deferred = DeferredRearm::Clear;
         }
-        self.soft_pending = false;
+        if !mutant!("soft-pending-survives-offline") {
+            self.soft_pending = false;
+        }
         self.first_hint = 0;
         self.soft_first_hint = 0;
         self.soft_next = Instant::FOREVER;
@@ -322,6 +326,12 @@ impl<P: Platform> CpuBase<P> {
         !self.kicked.swap(true, Ordering::AcqRel)
     }
 
+    /// Whether somebody asked for a retrigger that has not begun.
+    pub(crate) fn is_kicked(&self) -> bool {
+        // Relaxed: asked under the lock, for checks only.
+        self.kicked.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn begin_kick(&self) {
         // AcqRel: see `note_kick`.
         self.kicked.swap(false, Ordering::AcqRel);
@@ -475,6 +485,7 @@ impl<'a, P: Platform> Held<'a, P> {
                     Change::Start => mutant!("stale-not-set-by-start"),
                     Change::Removal => mutant!("stale-not-set-by-cancel"),
                     Change::ClockSet => mutant!("stale-not-set-by-clock-set"),
+                    Change::SoftStage => mutant!("stale-not-set-by-soft-stage"),
                 };
                 if !unnoticed {
                     self.state.deferred = DeferredRearm::OwedStale;

@@ -136,12 +136,16 @@ impl<'a, P: Platform> Runner<'a, P> {
         match fired {
             Fired::Done(waker) => {
                 wakes = waker;
+                if P::TRACE {
+                    self.timers.platform.trace(Event::ExpireExit { timer });
+                }
                 held = self.lock();
             }
             Fired::Call(running) => {
                 (held, wakes) = self.call(
                     running,
                     index,
+                    code,
                     Firing {
                         now,
                         deadline,
@@ -165,6 +169,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         &self,
         mut running: Running<Hr>,
         index: usize,
+        code: usize,
         firing: Firing<'_>,
     ) -> (Held<'a, P>, Option<Waker>) {
         let timer = TimerId(running.address());
@@ -209,28 +214,24 @@ impl<'a, P: Platform> Runner<'a, P> {
                 {
                     held.after_insertion(index, is_first, deadline);
                     held.state.stats.starts += 1;
-                    self.trace_restart(timer, clock, deadline, earliest);
+                    if P::TRACE {
+                        self.timers.platform.trace(Event::Start {
+                            cpu: self.base.cpu(),
+                            timer,
+                            code,
+                            clock,
+                            hard: deadline.as_nanos(),
+                            soft: earliest.as_nanos(),
+                            mode: StartMode::default(),
+                            was_armed: false,
+                            in_place: false,
+                        });
+                    }
                 }
                 None
             }
         };
         (held, wakes)
-    }
-
-    fn trace_restart(&self, timer: TimerId, clock: Clock, deadline: Deadline, earliest: Deadline) {
-        if P::TRACE {
-            self.timers.platform.trace(Event::Start {
-                cpu: self.base.cpu(),
-                timer,
-                code: 0,
-                clock,
-                hard: deadline.as_nanos(),
-                soft: earliest.as_nanos(),
-                mode: StartMode::default(),
-                was_armed: false,
-                in_place: false,
-            });
-        }
     }
 
     /// What `clock` shows now.

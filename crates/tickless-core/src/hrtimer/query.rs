@@ -153,8 +153,12 @@ impl<P: Platform> Timers<P> {
                 "INV-4: nothing counts as armed while a rearm is owed"
             ),
         }
-        if held.state.deferred == base::DeferredRearm::Clear && base.is_online() && !held.state.hang
-        {
+        // After a jump of the clocks the CPU evaluates when it carries out the kick.
+        let armed_counts = held.state.deferred == base::DeferredRearm::Clear
+            && base.is_online()
+            && !held.state.hang
+            && !base.is_kicked();
+        if armed_counts {
             let mask = if held.state.soft_pending {
                 base::HARD
             } else {

@@ -322,14 +322,17 @@ impl<P: Platform> Timers<P> {
                 None => self.target(self.platform.pick_target(None, mode.pinned)),
             };
         }
-        if P::TRACE {
-            let (timer, to) = (TimerId(entry.address()), held.base.cpu());
-            self.platform.trace(Event::Move { timer, from, to });
-        }
         let tree = &mut held.state.queues[index].tree;
         let is_first = tree.admit(transit, deadline, |head| head.earliest = earliest);
         held.after_insertion(index, is_first, deadline);
-        held.state.stats.arrived += 1;
+        let to = held.base.cpu();
+        if from != to {
+            held.state.stats.arrived += 1;
+            if P::TRACE {
+                let timer = TimerId(entry.address());
+                self.platform.trace(Event::Move { timer, from, to });
+            }
+        }
         is_first
     }
 
@@ -492,11 +495,12 @@ fn suitable<P: Platform>(
     me: Option<ThisCpu<'_, P>>,
 ) -> bool {
     if !held.base.is_online() {
-        return false;
+        return mutant!("offline-target-accepted");
     }
     let Some(me) = me else { return true };
     if core::ptr::eq(me.base, held.base) {
         return true;
     }
-    held.state.queues[index].offset.to_monotonic(deadline) >= held.base.armed()
+    mutant!("suitability-not-tested")
+        || held.state.queues[index].offset.to_monotonic(deadline) >= held.base.armed()
 }

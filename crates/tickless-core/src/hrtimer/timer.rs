@@ -157,8 +157,9 @@ impl<C: ClockId> Expired<'_, '_, C> {
 
     /// Moves the deadline on by whole intervals until it is after `now`, and returns by how many (spec 2.9).
     ///
-    /// The phase is kept: a timer that is late by three and a half intervals goes on where it would have been. 0 means that
-    /// the deadline is after `now` already. An interval of zero counts as 1 ns. Constant time (B41).
+    /// The phase is kept: a timer that is late by three and a half intervals goes on where it would have been. A timer that
+    /// fired within its slack, before its deadline, goes on by one interval. 0 means that its time has not come at `now`. An
+    /// interval of zero counts as 1 ns. Constant time (B41).
     pub fn forward(&mut self, now: Instant<C>, interval: Span) -> u64 {
         super::forward::forward(
             &mut self.firing.deadline,
