@@ -41,7 +41,7 @@ pub const NAMES: &[&str] = &[
     "first-not-reevaluated-when-later",
     "skip-equal-on-clock-set",
     "caller-not-kicked",
-    "in-place-compares-soft-expiry",
+    "refile-missing-when-earlier",
     "lazy-compares-other-clock",
     "saturation-missing",
     // Devices.

@@ -28,20 +28,38 @@ pub(crate) const SOFT: u8 = 0xF0;
 #[derive(Debug)]
 pub(crate) struct ClockBase {
     pub(crate) tree: Tree<Hr>,
-    /// The first deadline in the tree, `FOREVER` when it is empty (INV-6): finding the next event of a CPU touches no
-    /// timer's memory (spec Q-7).
+    /// The first key in the tree, `FOREVER` when it is empty (INV-6): finding the next event of a CPU touches no timer's
+    /// memory (spec Q-7). It is the first deadline, but while many timers wait to be filed again: then it is earlier.
     pub(crate) first_deadline: Deadline,
     /// Copy of the offset of the clock, as of the base's last refresh (spec TIM-8).
     pub(crate) offset: Offset,
 }
 
 impl ClockBase {
-    /// Takes the first deadline from the tree.
+    /// Finds the first timer, and files it under its deadline if it is filed too early.
     #[inline]
     pub(crate) fn reload_first(&mut self) {
+        for _ in 0..REFILES_MAX {
+            let Some(mut slot) = self.tree.open_first() else {
+                self.first_deadline = Deadline::FOREVER;
+                return;
+            };
+            let deadline = slot.head().deadline();
+            if slot.key() == deadline {
+                self.first_deadline = deadline;
+                return;
+            }
+            if !slot.move_in_place(deadline) {
+                slot.reposition(deadline);
+            }
+        }
+        // More of them than belong into one operation: the device fires early, and goes on from there.
         self.first_deadline = self.tree.first_key().unwrap_or(Deadline::FOREVER);
     }
 }
+
+/// Timers that are filed again at a time: bounds the time for which the lock is held.
+pub(crate) const REFILES_MAX: u32 = 16;
 
 /// Who owes the device a write (spec 4.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -88,12 +88,12 @@ impl<P: Platform> Timers<P> {
             let mut count = 0;
             let held = Held::lock(self, base, self.platform.this_cpu());
             let offset = held.state.queues[index].offset;
-            let take = |entry: EntryRef<'_, Hr>, hard: Deadline, head: &Head| {
+            let take = |entry: EntryRef<'_, Hr>, _filed: Deadline, head: &Head| {
                 batch[count] = Line {
                     address: entry.address(),
                     code: entry.code_address(),
-                    soft: head.earliest.as_nanos(),
-                    hard: hard.as_nanos(),
+                    soft: head.earliest().as_nanos(),
+                    hard: head.deadline().as_nanos(),
                     lazy: entry.tag().is_lazy(),
                 };
                 count += 1;

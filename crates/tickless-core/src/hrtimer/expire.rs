@@ -8,7 +8,7 @@ use tickless_link::sync::Ordering;
 
 use super::base::{self, DeferredRearm, Held};
 use super::rearm::First;
-use super::timer::{Firing, Hr, Restart};
+use super::timer::{Firing, Head, Hr, Restart};
 use super::{CpuBase, HANG_BACKOFF_MAX, PASSES_MAX, StartMode, Timers};
 use crate::clock::SetSequence;
 use crate::mutant;
@@ -91,9 +91,15 @@ impl<'a, P: Platform> Runner<'a, P> {
                 let Some(mut slot) = queue.tree.open_first() else {
                     break;
                 };
+                let head = *slot.head();
+                if slot.key() != head.deadline() && base_now >= slot.key() {
+                    // Filed too early, and others behind it may be due.
+                    queue.reload_first();
+                    continue;
+                }
                 // The front timer decides: one behind it may be allowed to fire already, but it costs no interrupt of its
                 // own (spec OBJ-9).
-                if base_now < slot.head().earliest {
+                if base_now < head.earliest() {
                     break;
                 }
                 if self.fired >= P::EXPIRY_BUDGET {
@@ -115,8 +121,8 @@ impl<'a, P: Platform> Runner<'a, P> {
         let entry = slot.entry();
         let timer = TimerId(entry.address());
         let code = entry.code_address();
-        let deadline = slot.key();
-        let earliest = slot.head().earliest;
+        let head = *slot.head();
+        let (earliest, deadline) = (head.earliest(), head.deadline());
         let fired = slot.expire();
         held.after_removal(index, true);
         held.state.stats.expired += 1;
@@ -209,9 +215,8 @@ impl<'a, P: Platform> Runner<'a, P> {
                     deadline, earliest, ..
                 } = firing;
                 // Never touches the device: the end of the interrupt or of the soft stage does (spec 2.5).
-                if let Some(is_first) =
-                    running.restart(tree, deadline, |head| head.earliest = earliest)
-                {
+                let again = Head::new(earliest, deadline);
+                if let Some(is_first) = running.restart(tree, deadline, |head| *head = again) {
                     held.after_insertion(index, is_first, deadline);
                     held.state.stats.starts += 1;
                     if P::TRACE {

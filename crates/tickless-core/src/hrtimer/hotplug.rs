@@ -95,8 +95,8 @@ impl<P: Platform> Timers<P> {
         let (from_cpu, to_cpu) = (from.base.cpu(), to.base.cpu());
         for index in 0..from.state.queues.len() {
             while let Some(mut slot) = from.state.queues[index].tree.open_first() {
-                let deadline = slot.key();
-                let earliest = slot.head().earliest;
+                let head = *slot.head();
+                let (earliest, deadline) = (head.earliest(), head.deadline());
                 let entry = slot.entry();
                 let timer = TimerId(entry.address());
                 let code = entry.code_address();

@@ -1,4 +1,19 @@
 //! Starting timers (spec 2.6, 3.3), and where they go (spec 2.7, 2.8).
+//!
+//! # Filed is not due
+//!
+//! A timer is *filed* in its queue under a key. Usually that is its deadline. But most restarts push a timer out: the idle
+//! timeout of a connection is started again at every packet and never fires. So a queued timer that is started for later and
+//! is not the first of its queue stays where it is, filed too early, and only its deadline is written: one cache line, no
+//! neighbour, no rebalancing. It is filed again when it comes to the front, once for any number of restarts.
+//!
+//! - A timer is never filed later than its deadline, so nothing is found too late.
+//! - The first timer of a queue is filed under its deadline, because that is what the device is armed for. Whoever makes
+//!   another timer the first files it, and the one behind it, and so on, up to [`REFILES_MAX`](super::base::REFILES_MAX) at a
+//!   time; if there are more, the device fires early and goes on with them.
+//! - A timer that is started for earlier than it is filed moves.
+//!
+//! `docs/decisions/0006-filed-is-not-due.md` has the figures.
 
 use core::pin::Pin;
 
@@ -101,15 +116,30 @@ impl<P: Platform> Timers<P> {
         entry: EntryRef<'_, Hr>,
         me: Option<ThisCpu<'a, P>>,
     ) -> Held<'a, P> {
+        // Usually the timer is this CPU's, which needs no look-up.
+        if let Some(me) = me
+            && let Owner::Queue(id) = entry.owner()
+            && me.base.owns(id)
+        {
+            let held = Held::lock(self, me.base, Some(me));
+            if mutant!("owner-not-rechecked") || entry.owner() == Owner::Queue(id) {
+                return held;
+            }
+        }
+        self.lock_base_of_slowly(entry, me)
+    }
+
+    #[cold]
+    fn lock_base_of_slowly<'a>(
+        &'a self,
+        entry: EntryRef<'_, Hr>,
+        me: Option<ThisCpu<'a, P>>,
+    ) -> Held<'a, P> {
         let mut attempt = 0;
         loop {
             match entry.owner() {
                 Owner::Queue(id) => {
-                    let base = match me {
-                        Some(me) if me.base.owns(id) => me.base,
-                        _ => self.base_of(id),
-                    };
-                    let held = Held::lock(self, base, me);
+                    let held = Held::lock(self, self.base_of(id), me);
                     // It may have moved before the lock was ours.
                     if mutant!("owner-not-rechecked") || entry.owner() == Owner::Queue(id) {
                         return held;
@@ -182,12 +212,21 @@ impl<P: Platform> Timers<P> {
         let index = entry.tag().queue();
         let timer = entry.address();
         let (earliest, deadline) = times;
+        if self.keeps_base(held, entry, false, mode.pinned, me)
+            && stays_behind_another(held, entry, times)
+        {
+            held.state.stats.starts += 1;
+            held.state.stats.in_place += 1;
+            held.leave_to_rearm(Change::Start);
+            self.trace_start(held, entry, times, mode, (true, true));
+            return Ok(());
+        }
         let was_cpu_first = held.state.first_hint == timer;
         let me = me.filter(|me| me.base.is_online());
         let was_armed = entry.state().is_queued();
 
         let requeued = if self.keeps_base(held, entry, was_cpu_first, mode.pinned, me) {
-            requeue(held, entry, earliest, deadline)
+            requeue(held, entry, times)
         } else {
             let is_first = self.switch_base(held, entry, times, mode, me);
             Requeued {
@@ -197,20 +236,7 @@ impl<P: Platform> Timers<P> {
         };
         held.state.stats.starts += 1;
         held.state.stats.in_place += u64::from(requeued.in_place);
-        if P::TRACE {
-            self.platform.trace(Event::Start {
-                cpu: held.base.cpu(),
-                timer: TimerId(timer),
-                code: entry.code_address(),
-                clock: entry.tag().clock(),
-                hard: deadline.as_nanos(),
-                soft: earliest.as_nanos(),
-                mode,
-                was_armed,
-                in_place: requeued.in_place,
-            });
-        }
-
+        self.trace_start(held, entry, times, mode, (was_armed, requeued.in_place));
         let local = me.is_some_and(|me| core::ptr::eq(me.base, held.base));
         let action = self.decide(
             held,
@@ -241,6 +267,30 @@ impl<P: Platform> Timers<P> {
             Action::ReevaluateAll => held.reevaluate(true),
         }
         Ok(())
+    }
+
+    #[inline]
+    fn trace_start(
+        &self,
+        held: &Held<'_, P>,
+        entry: EntryRef<'_, Hr>,
+        (earliest, deadline): Times,
+        mode: StartMode,
+        (was_armed, in_place): (bool, bool),
+    ) {
+        if P::TRACE {
+            self.platform.trace(Event::Start {
+                cpu: held.base.cpu(),
+                timer: TimerId(entry.address()),
+                code: entry.code_address(),
+                clock: entry.tag().clock(),
+                hard: deadline.as_nanos(),
+                soft: earliest.as_nanos(),
+                mode,
+                was_armed,
+                in_place,
+            });
+        }
     }
 
     /// The deadline `span` from now on `clock`.
@@ -293,19 +343,20 @@ impl<P: Platform> Timers<P> {
         &'a self,
         held: &mut Held<'a, P>,
         entry: EntryRef<'_, Hr>,
-        (earliest, deadline): Times,
+        times: Times,
         mode: StartMode,
         me: Option<ThisCpu<'a, P>>,
     ) -> bool {
         let index = entry.tag().queue();
+        let (earliest, deadline) = times;
         let this = me.map(|me| me.base.cpu());
         let mut target = self.target(self.platform.pick_target(this, mode.pinned));
         if me.is_some_and(|me| core::ptr::eq(me.base, held.base) && core::ptr::eq(me.base, target))
         {
-            return requeue(held, entry, earliest, deadline).is_first;
+            return requeue(held, entry, times).is_first;
         }
         let judged = if mutant!("suitability-with-old-deadline") {
-            opened(held, entry).key()
+            opened(held, entry).head().deadline()
         } else {
             deadline
         };
@@ -323,7 +374,9 @@ impl<P: Platform> Timers<P> {
             };
         }
         let tree = &mut held.state.queues[index].tree;
-        let is_first = tree.admit(transit, deadline, |head| head.earliest = earliest);
+        let is_first = tree.admit(transit, deadline, |head| {
+            *head = Head::new(earliest, deadline)
+        });
         held.after_insertion(index, is_first, deadline);
         let to = held.base.cpu();
         if from != to {
@@ -426,21 +479,40 @@ pub(crate) fn opened<'h, 'e, P: Platform>(
         .expect("the base that owns the timer is locked")
 }
 
-/// Queues a timer on the base where it is, in its old place if that is still right (spec 3.3).
-///
-/// One operation: the device is never touched between leaving the old place and taking the new one (spec OBJ-18). All
-/// comparisons use the hard expiry, which is the key; the original compares the soft one and can break the order (spec
-/// Q-10, B17).
+/// Whether the timer waits behind another one and can stay where it is filed; then its times are written. Nothing else is
+/// to be done for it: it is not the next event, and was not.
 #[inline]
-fn requeue<P: Platform>(
+fn stays_behind_another<P: Platform>(
     held: &mut Held<'_, P>,
     entry: EntryRef<'_, Hr>,
-    earliest: Deadline,
-    deadline: Deadline,
-) -> Requeued {
-    let index = entry.tag().queue();
+    (earliest, deadline): Times,
+) -> bool {
     let mut slot = opened(held, entry);
-    *slot.head() = Head { earliest };
+    if !slot.is_waiting_behind_another() {
+        return false;
+    }
+    // Later than before, later than it is filed, or at least not earlier than the one before it: the cheapest question first.
+    if deadline >= slot.head().deadline()
+        || deadline >= slot.key()
+        || slot.move_in_place(deadline)
+        || mutant!("refile-missing-when-earlier")
+    {
+        *slot.head() = Head::new(earliest, deadline);
+        return true;
+    }
+    false
+}
+
+/// Queues a timer on the base where it is, and leaves it filed where it is if that will do (spec 3.3, and the module
+/// documentation).
+///
+/// One operation: the device is never touched between leaving the old place and taking the new one (spec OBJ-18).
+#[inline]
+fn requeue<P: Platform>(held: &mut Held<'_, P>, entry: EntryRef<'_, Hr>, times: Times) -> Requeued {
+    let index = entry.tag().queue();
+    let (earliest, deadline) = times;
+    let mut slot = opened(held, entry);
+    *slot.head() = Head::new(earliest, deadline);
     if !slot.state().is_queued() {
         let is_first = slot.insert(deadline);
         held.after_insertion(index, is_first, deadline);
@@ -450,14 +522,10 @@ fn requeue<P: Platform>(
         };
     }
     let was_first = slot.is_first();
-    let judged = if mutant!("in-place-compares-soft-expiry") {
-        earliest
-    } else {
-        deadline
-    };
-    if slot.move_in_place(judged) {
+    // The first timer is filed exactly: the device is armed for its key.
+    if (!was_first && deadline >= slot.key()) || slot.move_in_place(deadline) {
         if was_first {
-            held.state.queues[index].first_deadline = judged;
+            held.state.queues[index].first_deadline = deadline;
         }
         return Requeued {
             is_first: was_first,

@@ -67,11 +67,43 @@ impl Tag {
     }
 }
 
-/// What a queue keeps for each timer besides its deadline.
+/// When a timer fires.
+///
+/// The deadline is here and not in the key of the entry, because a timer may be *filed* under an earlier key than its
+/// deadline: see [`start`](super::start). Packed into twelve bytes, of which four fill a gap in the entry: a timer with a plain
+/// function stays within 88.
 #[derive(Clone, Copy, Debug)]
+#[repr(C, packed(4))]
 pub(crate) struct Head {
-    /// The soft expiry: the timer may fire from here on, and must at its deadline (spec OBJ-8).
-    pub(crate) earliest: Deadline,
+    /// From so many nanoseconds before the deadline on the timer may fire (spec OBJ-8).
+    slack: u32,
+    /// The hard expiry: the timer fires then at the latest.
+    deadline: Deadline,
+}
+
+impl Head {
+    const IDLE: Self = Self {
+        slack: 0,
+        deadline: Deadline::FOREVER,
+    };
+
+    /// A timer that may fire from `earliest` on and must at `deadline`. Slack beyond 4.29 s counts as that: it is a
+    /// permission to be late, and what is left of it is the part nearest to the deadline.
+    #[inline]
+    pub(crate) fn new(earliest: Deadline, deadline: Deadline) -> Self {
+        let slack = u32::try_from(deadline.saturating_sub(earliest)).unwrap_or(u32::MAX);
+        Self { slack, deadline }
+    }
+
+    #[inline]
+    pub(crate) const fn deadline(self) -> Deadline {
+        self.deadline
+    }
+
+    #[inline]
+    pub(crate) fn earliest(self) -> Deadline {
+        self.deadline.before(self.slack)
+    }
 }
 
 /// What a callback answers.
@@ -278,7 +310,7 @@ where
                 entry: Entry::new(
                     Deadline::FOREVER,
                     setup.tag::<C>(soft_by_default),
-                    Head { earliest: Deadline::FOREVER },
+                    Head::IDLE,
                     (),
                     Callback { function, clock: PhantomData },
                 ),
@@ -377,7 +409,7 @@ impl<C: ClockId> Sleeper<C> {
                 entry: Entry::new(
                     Deadline::FOREVER,
                     Setup::new().tag::<C>(false),
-                    Head { earliest: Deadline::FOREVER },
+                    Head::IDLE,
                     None,
                     Wake,
                 ),
