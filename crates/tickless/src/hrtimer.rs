@@ -129,7 +129,7 @@ where
     /// place.
     pub fn start(self: Pin<&Self>, start: Start<C>) {
         Self::watch_clock();
-        timers().start(self.timer(), start);
+        start_on_this_thread(self.timer().timer_ref(), start);
     }
 
     /// Starts the timer unless its time is over; for times that come from outside.
@@ -183,6 +183,12 @@ where
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.timer.fmt(formatter)
     }
+}
+
+/// One piece of code for all closures, and not part of the caller's.
+#[inline(never)]
+fn start_on_this_thread<C: ClockId>(timer: core::TimerRef<'_>, start: Start<C>) {
+    timers().start_ref(timer, start);
 }
 
 /// What the clock `C` shows now, in the unit in which timers are started.

@@ -28,8 +28,9 @@ pub(crate) const SOFT: u8 = 0xF0;
 #[derive(Debug)]
 pub(crate) struct ClockBase {
     pub(crate) tree: Tree<Hr>,
-    /// The first key in the tree, `FOREVER` when it is empty (INV-6): finding the next event of a CPU touches no timer's
-    /// memory (spec Q-7). It is the first deadline, but while many timers wait to be filed again: then it is earlier.
+    /// The first key in the tree, `FOREVER` when it is empty (INV-6): finding the next event of a CPU touches no
+    /// timer's memory (spec Q-7). It is the first deadline, but while many timers wait to be filed again: then it is
+    /// earlier.
     pub(crate) first_deadline: Deadline,
     /// Copy of the offset of the clock, as of the base's last refresh (spec TIM-8).
     pub(crate) offset: Offset,
@@ -297,21 +298,21 @@ impl<P: Platform> CpuBase<P> {
         self.state.raw()
     }
 
-    /// When the device is to fire, [`Instant::FOREVER`] if not at all, while the interrupt handler runs, or while a rearm is
-    /// owed.
+    /// When the device is to fire, [`Instant::FOREVER`] if not at all, while the interrupt handler runs, or while a
+    /// rearm is owed.
     ///
     /// Lock-free: one load. A poller that finds this later than now has nothing to do.
     #[inline]
     pub fn armed(&self) -> Instant {
-        // Relaxed: for the owner, who is the only one to make it earlier, it is exact; for others a hint. Whoever acts on
-        // it takes the lock, which orders everything.
+        // Relaxed: for the owner, who is the only one to make it earlier, it is exact; for others a hint. Whoever acts
+        // on it takes the lock, which orders everything.
         Instant::from_nanos(self.armed.load(Ordering::Relaxed))
     }
 
     /// Locks the base until the result is dropped, and lets nobody change anything meanwhile.
     ///
-    /// For a host that copies itself, as a fork does: with every base frozen the copy is consistent. Bases are frozen in the
-    /// order of their numbers.
+    /// For a host that copies itself, as a fork does: with every base frozen the copy is consistent. Bases are frozen
+    /// in the order of their numbers.
     pub fn freeze(&self, token: Option<<P::Lock as RawLock>::Token>) -> Frozen<'_, P> {
         Frozen {
             base: self,
@@ -327,8 +328,8 @@ impl<P: Platform> CpuBase<P> {
     /// Whether the CPU takes part in timing.
     #[inline]
     pub fn is_online(&self) -> bool {
-        // Acquire: pairs with the Release in `set_online`: who sees it online sees the base reset. Who must be sure asks
-        // again under the lock (spec LOC-16).
+        // Acquire: pairs with the Release in `set_online`: who sees it online sees the base reset. Who must be sure
+        // asks again under the lock (spec LOC-16).
         self.online.load(Ordering::Acquire)
     }
 
@@ -381,7 +382,8 @@ impl<P: Platform> Frozen<'_, P> {
     }
 
     /// Gives up what a thread that is gone was in the middle of here: a callback counts as finished with
-    /// [`Restart::No`](super::Restart::No), an interrupt as ended. The device is not armed: [`Timers::retrigger`] does that.
+    /// [`Restart::No`](super::Restart::No), an interrupt as ended. The device is not armed: [`Timers::retrigger`] does
+    /// that.
     pub fn abandon(&mut self, others_are_gone: &LastThread) {
         for queue in &mut self.state.queues {
             queue.tree.abandon_running(others_are_gone);
@@ -420,6 +422,16 @@ impl<'a, P: Platform> Held<'a, P> {
             base,
             state: base.state.lock(Self::token(base, me)),
         }
+    }
+
+    /// As [`lock`](Self::lock) of the executing CPU's own base, if that needs neither waiting nor a call.
+    #[inline]
+    pub(crate) fn try_lock(timers: &'a Timers<P>, me: ThisCpu<'a, P>) -> Option<Self> {
+        Some(Self {
+            timers,
+            base: me.base,
+            state: me.base.state.try_lock(me.token)?,
+        })
     }
 
     /// Gives up this base and locks `target` instead: never both at once (spec LOC-3).
@@ -470,7 +482,8 @@ impl<'a, P: Platform> Held<'a, P> {
         if !state.soft_pending {
             let (first, hint) = state.minimum(SOFT);
             soft = first.not_negative();
-            // Also when a hard timer is first: left stale, the soft stage would be late or raised for ever (spec Q-21, B45).
+            // Also when a hard timer is first: left stale, the soft stage would be late or raised for ever (spec Q-21,
+            // B45).
             if !mutant!("soft-next-not-refreshed") || soft < hard {
                 state.soft_next = soft;
             }
@@ -485,8 +498,8 @@ impl<'a, P: Platform> Held<'a, P> {
         }
     }
 
-    /// Notes a change of the queues while a rearm is owed (spec REARM-7); `true` if one is owed or the handler runs, so that
-    /// the device must not be touched.
+    /// Notes a change of the queues while a rearm is owed (spec REARM-7); `true` if one is owed or the handler runs, so
+    /// that the device must not be touched.
     #[inline]
     pub(crate) fn leave_to_rearm(&mut self, change: Change) -> bool {
         self.state.deferred != DeferredRearm::Clear && self.note_change(change)

@@ -2,15 +2,17 @@
 //!
 //! # Filed is not due
 //!
-//! A timer is *filed* in its queue under a key. Usually that is its deadline. But most restarts push a timer out: the idle
-//! timeout of a connection is started again at every packet and never fires. So a queued timer that is started for later and
-//! is not the first of its queue stays where it is, filed too early, and only its deadline is written: one cache line, no
-//! neighbour, no rebalancing. It is filed again when it comes to the front, once for any number of restarts.
+//! A timer is *filed* in its queue under a key. Usually that is its deadline. But most restarts push a timer out: the
+//! idle timeout of a connection is started again at every packet and never fires. So a queued timer that is started for
+//! later and is not the first of its queue stays where it is, filed too early, and only its deadline is written: one
+//! cache line, no neighbour, no rebalancing. It is filed again when it comes to the front, once for any number of
+//! restarts.
 //!
 //! - A timer is never filed later than its deadline, so nothing is found too late.
-//! - The first timer of a queue is filed under its deadline, because that is what the device is armed for. Whoever makes
-//!   another timer the first files it, and the one behind it, and so on, up to [`REFILES_MAX`](super::base::REFILES_MAX) at a
-//!   time; if there are more, the device fires early and goes on with them.
+//! - The first timer of a queue is filed under its deadline, because that is what the device is armed for. Whoever
+//!   makes another timer the first files it, and the one behind it, and so on, up to
+//!   [`REFILES_MAX`](super::base::REFILES_MAX) at a time; if there are more, the device fires early and goes on with
+//!   them.
 //! - A timer that is started for earlier than it is filed moves.
 //!
 //! `docs/decisions/0006-filed-is-not-due.md` has the figures.
@@ -20,9 +22,11 @@ use core::pin::Pin;
 use tickless_link::entry::{EntryRef, Owner, Transit};
 use tickless_link::tree::Slot;
 
-use super::base::{Change, Held};
+use super::base::{Change, DeferredRearm, Held};
 use super::rearm::First;
-use super::timer::{Expired, Head, Hr, HrTimer, Request, Restart, Start, StartMode, When};
+use super::timer::{
+    Expired, Head, Hr, HrTimer, Request, Restart, Start, StartMode, TimerRef, When,
+};
 use super::{CpuBase, Timers};
 use crate::clock::SetSequence;
 use crate::mutant;
@@ -56,8 +60,8 @@ enum Action {
 impl<P: Platform> Timers<P> {
     /// Starts `timer`, or starts it again with a new time.
     ///
-    /// A timer that is queued is moved; one whose callback runs is queued in addition. The timer is on the executing CPU
-    /// afterwards, unless the host's policy sends it elsewhere or its callback is running elsewhere.
+    /// A timer that is queued is moved; one whose callback runs is queued in addition. The timer is on the executing
+    /// CPU afterwards, unless the host's policy sends it elsewhere or its callback is running elsewhere.
     ///
     /// # Panics
     ///
@@ -71,19 +75,83 @@ impl<P: Platform> Timers<P> {
     ///
     /// One lock. A restart that keeps its place in the queue reads both neighbours and writes the timer; otherwise one
     /// removal and one insertion, O(log n). At most one write of the device, none if an earlier event is armed.
+    #[inline]
     pub fn start<F, C>(&self, timer: Pin<&HrTimer<F, C>>, start: Start<C>)
     where
         F: FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
         C: ClockId,
     {
-        let me = self.platform.this_cpu();
-        let times = self.resolve(timer.erase(), &start.request);
-        let mut held = self.lock_base_of(timer.erase(), me);
-        let _always = self.start_held(&mut held, timer.erase(), times, start.request.mode, me);
+        self.start_ref(timer.timer_ref(), start);
     }
 
-    /// As [`start`](Timers::start), for times that come from somebody who is not trusted: a time in the past is refused, so
-    /// that it costs no interrupt (spec 2.11).
+    /// [`start`](Timers::start) for a timer whose type is forgotten, so that a host can have the code once and not once
+    /// for each closure.
+    ///
+    /// # Panics
+    ///
+    /// As [`start`](Timers::start), and when the timer is on another clock than `C`.
+    #[inline]
+    pub fn start_ref<C: ClockId>(&self, timer: TimerRef<'_>, start: Start<C>) {
+        let entry = timer.entry;
+        debug_assert_eq!(entry.tag().clock(), C::CLOCK);
+        let times = self.resolve(entry, &start.request);
+        let mode = start.request.mode;
+        if let Err(held) = self.start_in_place(entry, times, mode) {
+            self.start_anywhere(entry, times, mode, held);
+        }
+    }
+
+    /// Starts a timer of this CPU that waits behind others and can stay where it is filed, if the lock is to be had
+    /// without a call. The shortest path there is: it saves no registers.
+    ///
+    /// Otherwise it has done nothing, and gives back the lock if it took it.
+    #[inline]
+    pub(crate) fn start_in_place(
+        &self,
+        entry: EntryRef<'_, Hr>,
+        times: Times,
+        mode: StartMode,
+    ) -> Result<(), Option<Held<'_, P>>> {
+        let me = self.platform.this_cpu_if_known().ok_or(None)?;
+        let owner = entry.owner();
+        let Owner::Queue(id) = owner else {
+            return Err(None);
+        };
+        if !me.base.owns(id) {
+            return Err(None);
+        }
+        let mut held = Held::try_lock(self, me).ok_or(None)?;
+        if entry.owner() != owner {
+            return Err(None);
+        }
+        if held.state.deferred != DeferredRearm::Clear
+            || !self.keeps_base(&held, entry, false, mode.pinned, Some(me))
+            || !stays_behind_another(&mut held, entry, times)
+        {
+            return Err(Some(held));
+        }
+        held.state.stats.starts += 1;
+        held.state.stats.in_place += 1;
+        self.trace_start(&held, entry, times, mode, (true, true));
+        Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn start_anywhere<'a>(
+        &'a self,
+        entry: EntryRef<'_, Hr>,
+        times: Times,
+        mode: StartMode,
+        held: Option<Held<'a, P>>,
+    ) {
+        let me = self.platform.this_cpu();
+        let mut held = held.unwrap_or_else(|| self.lock_base_of(entry, me));
+        let _always = self.start_held(&mut held, entry, times, mode, me);
+    }
+
+    /// As [`start`](Timers::start), for times that come from somebody who is not trusted: a time in the past is
+    /// refused, so that it costs no interrupt (spec 2.11).
     ///
     /// # Errors
     ///
@@ -299,8 +367,8 @@ impl<P: Platform> Timers<P> {
         let mut now = self.platform.now_at_latest();
         let mut offset = Offset::NONE;
         if clock != Clock::Monotonic {
-            // Not the copy of the base, which may be older than the last jump of the clock; and without refreshing that,
-            // because then its queues would have to be evaluated.
+            // Not the copy of the base, which may be older than the last jump of the clock; and without refreshing
+            // that, because then its queues would have to be evaluated.
             let (exact, offsets) = self.platform.now_and_offsets(SetSequence::UNSEEN);
             now = now.max(exact);
             offset = offsets.map_or(Offset::NONE, |(_, offsets)| offsets.of(clock));
@@ -333,11 +401,11 @@ impl<P: Platform> Timers<P> {
         self.platform.keep_local(Locality { cpu: me.base.cpu() })
     }
 
-    /// Moves the timer to the base where it belongs and queues it there (spec LOC-4). Afterwards `held` is that base; says
-    /// whether the timer is the first of its queue.
+    /// Moves the timer to the base where it belongs and queues it there (spec LOC-4). Afterwards `held` is that base;
+    /// says whether the timer is the first of its queue.
     ///
-    /// At most one base is locked at any time (spec LOC-3): on its way the timer names no owner, and whoever looks for it
-    /// waits.
+    /// At most one base is locked at any time (spec LOC-3): on its way the timer names no owner, and whoever looks for
+    /// it waits.
     #[cold]
     fn switch_base<'a>(
         &'a self,
@@ -479,8 +547,8 @@ pub(crate) fn opened<'h, 'e, P: Platform>(
         .expect("the base that owns the timer is locked")
 }
 
-/// Whether the timer waits behind another one and can stay where it is filed; then its times are written. Nothing else is
-/// to be done for it: it is not the next event, and was not.
+/// Whether the timer waits behind another one and can stay where it is filed; then its times are written. Nothing else
+/// is to be done for it: it is not the next event, and was not.
 #[inline]
 fn stays_behind_another<P: Platform>(
     held: &mut Held<'_, P>,
@@ -491,7 +559,8 @@ fn stays_behind_another<P: Platform>(
     if !slot.is_waiting_behind_another() {
         return false;
     }
-    // Later than before, later than it is filed, or at least not earlier than the one before it: the cheapest question first.
+    // Later than before, later than it is filed, or at least not earlier than the one before it: the cheapest question
+    // first.
     if deadline >= slot.head().deadline()
         || deadline >= slot.key()
         || slot.move_in_place(deadline)

@@ -70,8 +70,8 @@ impl Tag {
 /// When a timer fires.
 ///
 /// The deadline is here and not in the key of the entry, because a timer may be *filed* under an earlier key than its
-/// deadline: see [`start`](super::start). Packed into twelve bytes, of which four fill a gap in the entry: a timer with a plain
-/// function stays within 88.
+/// deadline: see [`start`](super::start). Packed into twelve bytes, of which four fill a gap in the entry: a timer with
+/// a plain function stays within 88.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, packed(4))]
 pub(crate) struct Head {
@@ -114,8 +114,8 @@ pub enum Restart {
     /// The timer is queued again for the deadline that the callback left in its [`Expired`], unless somebody started it
     /// meanwhile: then that start counts (spec OBJ-13).
     Yes,
-    /// As [`No`](Restart::No); and then the waker is used, after the library has let go of the timer. What it wakes may free
-    /// the timer.
+    /// As [`No`](Restart::No); and then the waker is used, after the library has let go of the timer. What it wakes may
+    /// free the timer.
     NoThenWake(Waker),
 }
 
@@ -181,7 +181,8 @@ impl<C: ClockId> Expired<'_, '_, C> {
 
     /// Sets the deadline that [`Restart::Yes`] will use, without slack.
     ///
-    /// One in the past fires again in the same pass: see [`Platform::EXPIRY_BUDGET`](crate::platform::Platform::EXPIRY_BUDGET).
+    /// One in the past fires again in the same pass: see
+    /// [`Platform::EXPIRY_BUDGET`](crate::platform::Platform::EXPIRY_BUDGET).
     pub fn set_deadline(&mut self, deadline: Instant<C>) {
         self.firing.deadline = Deadline::new(deadline);
         self.firing.earliest = self.firing.deadline;
@@ -189,9 +190,9 @@ impl<C: ClockId> Expired<'_, '_, C> {
 
     /// Moves the deadline on by whole intervals until it is after `now`, and returns by how many (spec 2.9).
     ///
-    /// The phase is kept: a timer that is late by three and a half intervals goes on where it would have been. A timer that
-    /// fired within its slack, before its deadline, goes on by one interval. 0 means that its time has not come at `now`. An
-    /// interval of zero counts as 1 ns. Constant time (B41).
+    /// The phase is kept: a timer that is late by three and a half intervals goes on where it would have been. A timer
+    /// that fired within its slack, before its deadline, goes on by one interval. 0 means that its time has not come at
+    /// `now`. An interval of zero counts as 1 ns. Constant time (B41).
     pub fn forward(&mut self, now: Instant<C>, interval: Span) -> u64 {
         super::forward::forward(
             &mut self.firing.deadline,
@@ -281,8 +282,8 @@ impl Setup {
 /// It lies pinned wherever its user puts it. The callback is called without any lock, never twice at the same time, on
 /// whatever CPU the timer is. A callback must not free its own timer, except through [`Restart::NoThenWake`].
 ///
-/// A timer that is dropped while it is queued or running ends the process: cancel it first. (The user-space crate wraps it
-/// in a type that does so.)
+/// A timer that is dropped while it is queued or running ends the process: cancel it first. (The user-space crate wraps
+/// it in a type that does so.)
 ///
 /// Cost: 80 bytes on 64-bit targets, and the closure.
 pub struct HrTimer<F, C = Monotonic>
@@ -304,7 +305,8 @@ where
     const_unless_loom! {
         /// Makes an idle timer.
         ///
-        /// `soft_by_default` is [`Platform::SOFT_BY_DEFAULT`](crate::platform::Platform::SOFT_BY_DEFAULT) of the host that the timer is meant for.
+        /// `soft_by_default` is [`Platform::SOFT_BY_DEFAULT`](crate::platform::Platform::SOFT_BY_DEFAULT) of the host
+        /// that the timer is meant for.
         pub const fn with_setup(setup: Setup, soft_by_default: bool, function: F) -> Self {
             Self {
                 entry: Entry::new(
@@ -341,6 +343,14 @@ where
         self.entry().erase()
     }
 
+    /// The timer, with its closure forgotten.
+    #[inline]
+    pub fn timer_ref(self: Pin<&Self>) -> TimerRef<'_> {
+        TimerRef {
+            entry: self.erase(),
+        }
+    }
+
     /// Whether the timer is queued, or its callback executes. Lock-free; never wrongly "no" (spec OBJ-14).
     #[inline]
     pub fn is_active(&self) -> bool {
@@ -367,6 +377,12 @@ where
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_tuple("HrTimer").field(&self.entry).finish()
     }
+}
+
+/// A borrowed [`HrTimer`] whose closure type is forgotten.
+#[derive(Clone, Copy, Debug)]
+pub struct TimerRef<'a> {
+    pub(crate) entry: EntryRef<'a, Hr>,
 }
 
 /// The member that wakes a task.
