@@ -114,11 +114,16 @@ fn fires_again<C: Config>(machine: &Machine<C>) {
     assert_eq!(timer.fired_at(), [now + 1_000]);
 }
 
-/// B12: the interrupt ends a forced minimum.
+/// B12: the interrupt ends a forced minimum, so that the next one can begin in it.
 fn b12_an_interrupt_ends_a_forced_minimum<C: Config>() {
     let (machine, timer) = forced::<C>();
+    let close = TestTimer::once(&machine);
+    machine.on(0, || close.start(at(101_500)));
     machine.run_until(101_000);
     assert_eq!(timer.fired_at(), [101_000]);
+    assert_eq!(machine.fires_at(0), Some(102_000));
+    machine.run_until(102_000);
+    assert_eq!(close.fired_at(), [102_000]);
     fires_again(&machine);
 }
 
