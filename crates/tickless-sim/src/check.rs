@@ -40,7 +40,8 @@ fn armed_not_later_than_first<C: Config>(machine: &Machine<C>, cpu: u32) {
     }
     let fires = machine.fires_at(cpu);
     let shows = fires.map(|at| machine.monotonic_at(at));
-    let latest = first.as_nanos().max(machine.monotonic().as_nanos()) + state.device.tolerance();
+    let due = first.as_nanos().max(machine.monotonic().as_nanos());
+    let latest = due.saturating_add(state.device.tolerance());
     assert!(
         shows.is_some_and(|shows| shows <= latest),
         "INV-1: the first timer of CPU {cpu} is due at {first:?}, but its device fires at {shows:?}"

@@ -66,9 +66,12 @@ fn an_empty_cpu_stops_its_device<C: Config>() {
     assert_eq!(machine.fires_at(0), None);
 }
 
+/// When a timer is due, and the question what would be next without it.
+type Without = (i64, Box<dyn Fn() -> i64>);
+
 fn push<C: Config, T: ClockId>(
     machine: &Machine<C>,
-    timers: &mut Vec<(i64, Box<dyn Fn() -> i64>)>,
+    timers: &mut Vec<Without>,
     random: &mut Random,
 ) {
     let setup = if random.one_in(2) { SOFT } else { Setup::new() };

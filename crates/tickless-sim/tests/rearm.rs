@@ -274,12 +274,15 @@ fn a_flush_point_without_a_debt_is_free<C: Config>() {
     assert_eq!(machine.stats(0), before.1);
 }
 
+/// A change of the queues while a rearm is owed; the first and the second timer of CPU 0.
+type Change<'a, C> = &'a dyn Fn(&Machine<C>, &TestTimer<C>, &TestTimer<C>);
+
 /// REARM-7, REARM-8: what marks an owed rearm stale, and what does not because it can only make the cached event too early.
 fn an_owed_rearm_turns_stale_by_what_could_make_it_late<C: Config>() {
     if !C::DEFERRED_REARM {
         return;
     }
-    let marks = |change: &dyn Fn(&Machine<C>, &TestTimer<C>, &TestTimer<C>)| {
+    let marks = |change: Change<'_, C>| {
         let machine = Machine::<C>::new(2);
         let [due, first, second] = [(); 3].map(|()| TestTimer::once(&machine));
         machine.on(0, || {

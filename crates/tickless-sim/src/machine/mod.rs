@@ -658,13 +658,15 @@ impl<C: Config> Machine<C> {
         self.on(cpu, || self.timers.cpu_online(CpuId(cpu)));
     }
 
-    /// Takes `cpu` offline. Kicks on their way to it are lost, as they are on real machines.
+    /// Takes `cpu` offline. Kicks on their way to it and soft work that it was asked for are lost, as they are on real
+    /// machines.
     pub fn offline(&self, cpu: u32) {
         self.cpu(cpu).rearm_owed.set(false);
         self.on(cpu, || {
             lock::with_two_allowed(|| self.timers.cpu_offline(CpuId(cpu)))
         });
         self.cpu(cpu).kicked.set(false);
+        self.cpu(cpu).soft_raised.set(false);
     }
 
     /// Looks at everything that must hold whenever no base is locked (spec 4.7), against the devices themselves.
