@@ -86,9 +86,7 @@ impl Held {
                 return Err(StartError::AlreadyTaken);
             }
             if kind == Kind::EventLoop {
-                seat.local()
-                    .timerfd()
-                    .map_err(|error| StartError::Os(error.into()))?;
+                seat.local().timerfd().map_err(StartError::Os)?;
             }
             seat.local().set_kind(kind);
             let held = Self {
@@ -410,11 +408,7 @@ impl Driver {
     /// refused.
     pub fn new() -> Result<Self, StartError> {
         let held = Held::take(Kind::EventLoop)?;
-        let fd = held
-            .seat
-            .local()
-            .timerfd()
-            .map_err(|error| StartError::Os(error.into()))?;
+        let fd = held.seat.local().timerfd().map_err(StartError::Os)?;
         Ok(Self { held, fd })
     }
 
