@@ -10,6 +10,7 @@
 //! | a thread with an event loop of its own | [`Driver`]: a file descriptor, a deadline, a turn |
 //! | callbacks instead of futures, other clocks than the monotonic one | [`hrtimer`] |
 //! | hyper | [`hyper`](crate::hyper), with the feature of that name |
+//! | which CPUs share what, and which are isolated | [`topology`] |
 //! | looking inside | [`dump`], [`stats`], [`clock`] |
 //!
 //! # Who runs the timers
@@ -52,6 +53,8 @@ pub mod hyper;
 mod inside;
 #[cfg(not(loom))]
 pub mod time;
+#[cfg(not(loom))]
+pub mod topology;
 #[cfg(not(loom))]
 mod worker;
 

@@ -1,0 +1,348 @@
+//! Sets of CPU numbers, and the lists in which the kernel writes them.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A set of CPU numbers.
+///
+/// Reads and writes the kernel's lists:
+///
+/// ```
+/// use tickless::topology::CpuSet;
+///
+/// let cpus: CpuSet = "0-3,8,10-11".parse()?;
+/// assert_eq!(cpus.len(), 7);
+/// assert!(cpus.contains(8) && !cpus.contains(9));
+/// assert_eq!(cpus.to_string(), "0-3,8,10-11");
+///
+/// let error = "0,3-1".parse::<CpuSet>().unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     r#""3-1" in the CPU list "0,3-1" ends before it begins; did you mean "1-3"?"#
+/// );
+/// # Ok::<(), tickless::topology::ListError>(())
+/// ```
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+pub struct CpuSet {
+    /// Bit `n % 64` of word `n / 64` says whether CPU `n` is in. The last word is not zero.
+    words: Vec<u64>,
+}
+
+/// One more than the largest CPU number that a set can hold. Linux is built for 8,192 at most.
+pub const CPUS_MAX: u32 = 1 << 16;
+
+const BITS: u32 = u64::BITS;
+
+impl CpuSet {
+    /// The empty set.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { words: Vec::new() }
+    }
+
+    /// Adds a CPU.
+    ///
+    /// # Panics
+    ///
+    /// When `cpu` is [`CPUS_MAX`] or more.
+    pub fn insert(&mut self, cpu: u32) {
+        assert!(cpu < CPUS_MAX, "CPU {cpu} is beyond {}", CPUS_MAX - 1);
+        let (word, bit) = place(cpu);
+        if self.words.len() <= word {
+            self.words.resize(word + 1, 0);
+        }
+        self.words[word] |= bit;
+    }
+
+    /// Whether `cpu` is in the set.
+    #[must_use]
+    pub fn contains(&self, cpu: u32) -> bool {
+        let (word, bit) = place(cpu);
+        self.words.get(word).is_some_and(|word| word & bit != 0)
+    }
+
+    /// How many CPUs are in the set.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.iter().count()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    /// The CPUs in the order of their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..CPUS_MAX)
+            .take_while(|&cpu| place(cpu).0 < self.words.len())
+            .filter(|&cpu| self.contains(cpu))
+    }
+
+    /// The CPU with the lowest number.
+    #[must_use]
+    pub fn first(&self) -> Option<u32> {
+        self.iter().next()
+    }
+
+    /// The CPUs that are in both sets.
+    #[must_use]
+    pub fn intersection(&self, other: &Self) -> Self {
+        self.iter().filter(|&cpu| other.contains(cpu)).collect()
+    }
+
+    /// The CPUs that are in this set and not in the other.
+    #[must_use]
+    pub fn difference(&self, other: &Self) -> Self {
+        self.iter().filter(|&cpu| !other.contains(cpu)).collect()
+    }
+
+    /// Whether all CPUs of this set are in the other.
+    #[must_use]
+    pub fn is_subset(&self, other: &Self) -> bool {
+        self.iter().all(|cpu| other.contains(cpu))
+    }
+
+    /// The set as ranges, first and last CPU of each, in order.
+    fn ranges(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let mut cpus = self.iter().peekable();
+        std::iter::from_fn(move || {
+            let first = cpus.next()?;
+            let mut last = first;
+            while cpus.next_if_eq(&(last + 1)).is_some() {
+                last += 1;
+            }
+            Some((first, last))
+        })
+    }
+}
+
+/// The word of a CPU, and its bit there.
+fn place(cpu: u32) -> (usize, u64) {
+    ((cpu / BITS) as usize, 1 << (cpu % BITS))
+}
+
+impl FromIterator<u32> for CpuSet {
+    fn from_iter<I: IntoIterator<Item = u32>>(cpus: I) -> Self {
+        let mut set = Self::new();
+        for cpu in cpus {
+            set.insert(cpu);
+        }
+        set
+    }
+}
+
+/// As a list: `0-3,8,10-11`, and nothing at all for the empty set.
+impl fmt::Display for CpuSet {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut list = String::new();
+        for (first, last) in self.ranges() {
+            if !list.is_empty() {
+                list.push(',');
+            }
+            list.push_str(&first.to_string());
+            if last > first {
+                list.push('-');
+                list.push_str(&last.to_string());
+            }
+        }
+        formatter.pad(&list)
+    }
+}
+
+impl fmt::Debug for CpuSet {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "CpuSet({self})")
+    }
+}
+
+/// What is wrong with a list of CPUs. Final for that list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListError {
+    list: String,
+    token: String,
+    reason: Reason,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Reason {
+    /// Nothing between two commas, or before the first, or after the last.
+    Empty,
+    NotANumber,
+    Reversed {
+        first: u32,
+        last: u32,
+    },
+    /// No machine has this CPU.
+    TooLarge,
+    /// This machine has not got it.
+    Beyond {
+        cpu: u32,
+        machine: CpuSet,
+    },
+    /// The stride of `first-last:used/group` is none.
+    Stride,
+}
+
+impl ListError {
+    /// The list that was to be read.
+    #[must_use]
+    pub fn list(&self) -> &str {
+        &self.list
+    }
+
+    /// The part of it that is wrong.
+    #[must_use]
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+}
+
+impl fmt::Display for ListError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            list,
+            token,
+            reason,
+        } = self;
+        match reason {
+            Reason::Empty => write!(
+                formatter,
+                "the CPU list {list:?} has a comma with nothing beside it; lists look like \"0-3,8\""
+            ),
+            Reason::NotANumber => write!(
+                formatter,
+                "{token:?} in the CPU list {list:?} is neither a CPU number nor a range like \"0-3\""
+            ),
+            Reason::Reversed { first, last } => write!(
+                formatter,
+                "{token:?} in the CPU list {list:?} ends before it begins; did you mean \"{last}-{first}\"?"
+            ),
+            Reason::TooLarge => write!(
+                formatter,
+                "{token:?} in the CPU list {list:?} is beyond every machine: CPU numbers end at {}",
+                CPUS_MAX - 1
+            ),
+            Reason::Beyond { cpu, machine } if token == &cpu.to_string() => write!(
+                formatter,
+                "CPU {cpu} in the CPU list {list:?} is not one of this machine, which has {machine}"
+            ),
+            Reason::Beyond { cpu, machine } => write!(
+                formatter,
+                "{token:?} in the CPU list {list:?} contains CPU {cpu}, which is not one of this machine: it has \
+                 {machine}"
+            ),
+            Reason::Stride => write!(
+                formatter,
+                "{token:?} in the CPU list {list:?} has no stride like \"0-15:2/4\": the first 2 of every 4"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ListError {}
+
+/// From a list: numbers and ranges with commas between them, `0-3,8,10-11`.
+///
+/// As the kernel does, takes strides (`0-15:2/4` is the first two of every four), any order and double mentions. White
+/// space around the list does not count, and an empty one is the empty set.
+impl FromStr for CpuSet {
+    type Err = ListError;
+
+    fn from_str(list: &str) -> Result<Self, ListError> {
+        parse(list.trim(), None)
+    }
+}
+
+impl CpuSet {
+    /// Reads a list of CPUs that have to be in `machine`; for lists that people type.
+    ///
+    /// # Errors
+    ///
+    /// When the list cannot be read or names a CPU that is not in `machine`; the error says which part is wrong and
+    /// what would be right.
+    pub fn parse_within(list: &str, machine: &Self) -> Result<Self, ListError> {
+        parse(list.trim(), Some(machine))
+    }
+}
+
+fn parse(list: &str, machine: Option<&CpuSet>) -> Result<CpuSet, ListError> {
+    let mut set = CpuSet::new();
+    if list.is_empty() {
+        return Ok(set);
+    }
+    for token in list.split(',') {
+        let fail = |reason| ListError {
+            list: list.to_owned(),
+            token: token.to_owned(),
+            reason,
+        };
+        let span = span(token).map_err(fail)?;
+        for cpu in span.cpus() {
+            if let Some(machine) = machine.filter(|machine| !machine.contains(cpu)) {
+                let machine = machine.clone();
+                return Err(fail(Reason::Beyond { cpu, machine }));
+            }
+            set.insert(cpu);
+        }
+    }
+    Ok(set)
+}
+
+/// What one token means.
+struct Span {
+    first: u32,
+    last: u32,
+    /// So many, of every so many.
+    take: (u32, u32),
+}
+
+impl Span {
+    fn cpus(&self) -> impl Iterator<Item = u32> {
+        let Self { first, last, take } = *self;
+        let (used, group) = take;
+        (first..=last).filter(move |cpu| (cpu - first) % group < used)
+    }
+}
+
+fn span(token: &str) -> Result<Span, Reason> {
+    if token.trim().is_empty() {
+        return Err(Reason::Empty);
+    }
+    let (range, stride) = match token.split_once(':') {
+        Some((range, stride)) => (range, Some(stride)),
+        None => (token, None),
+    };
+    let (first, last) = match range.split_once('-') {
+        Some((first, last)) => (number(first)?, number(last)?),
+        None => (number(range)?, number(range)?),
+    };
+    if last < first {
+        return Err(Reason::Reversed { first, last });
+    }
+    let take = match stride {
+        None => (1, 1),
+        Some(stride) => {
+            let (used, group) = stride.split_once('/').ok_or(Reason::Stride)?;
+            let (used, group) = (number(used)?, number(group)?);
+            if used == 0 || used > group {
+                return Err(Reason::Stride);
+            }
+            (used, group)
+        }
+    };
+    Ok(Span { first, last, take })
+}
+
+fn number(digits: &str) -> Result<u32, Reason> {
+    // `parse` would take a plus sign.
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(Reason::NotANumber);
+    }
+    match digits.parse() {
+        Ok(cpu) if cpu < CPUS_MAX => Ok(cpu),
+        // Digits only: what does not fit is too large.
+        _ => Err(Reason::TooLarge),
+    }
+}

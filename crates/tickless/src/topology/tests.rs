@@ -1,0 +1,275 @@
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{CPUS_MAX, CacheKind, CpuSet, Topology};
+
+fn set(list: &str) -> CpuSet {
+    list.parse().expect("a list of the test")
+}
+
+fn fixture(name: &str) -> Topology {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures/topology")
+        .join(name);
+    Topology::read_from(&path).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn lists_are_read_and_written() {
+    for (list, written) in [
+        ("", ""),
+        (" \n", ""),
+        ("0", "0"),
+        ("0-3,8,10-11\n", "0-3,8,10-11"),
+        ("3,1,2,2,0-1", "0-3"),
+        ("62-66,128", "62-66,128"),
+        ("0-15:2/4", "0-1,4-5,8-9,12-13"),
+        ("0-7:1/2,1", "0-2,4,6"),
+        ("65535", "65535"),
+    ] {
+        assert_eq!(set(list).to_string(), written, "{list:?}");
+        assert_eq!(set(written), set(list));
+    }
+}
+
+#[test]
+fn wrong_lists_name_the_token_that_is_wrong() {
+    for (list, token, says) in [
+        ("3-1", "3-1", "did you mean \"1-3\""),
+        ("0,,4", "", "a comma with nothing beside it"),
+        ("0,", "", "a comma with nothing beside it"),
+        ("x", "x", "neither a CPU number nor a range"),
+        ("0,1x", "1x", "neither a CPU number nor a range"),
+        ("0 1", "0 1", "neither a CPU number nor a range"),
+        ("-1", "-1", "neither a CPU number nor a range"),
+        ("1-", "1-", "neither a CPU number nor a range"),
+        ("1-2-3", "1-2-3", "neither a CPU number nor a range"),
+        ("+1", "+1", "neither a CPU number nor a range"),
+        ("0-65536", "0-65536", "CPU numbers end at 65535"),
+        (
+            "99999999999999999999",
+            "99999999999999999999",
+            "CPU numbers end at 65535",
+        ),
+        ("0-7:0/2", "0-7:0/2", "no stride"),
+        ("0-7:3/2", "0-7:3/2", "no stride"),
+        ("0-7:2", "0-7:2", "no stride"),
+    ] {
+        let error = list.parse::<CpuSet>().expect_err(list);
+        assert_eq!(error.token(), token, "{list:?}");
+        assert_eq!(error.list(), list);
+        assert!(error.to_string().contains(says), "{error}");
+    }
+}
+
+#[test]
+fn lists_for_a_machine_end_where_it_ends() {
+    let machine = set("0-3,8");
+    assert_eq!(CpuSet::parse_within("1-2,8", &machine), Ok(set("1-2,8")));
+    for (list, says) in [
+        (
+            "9",
+            "CPU 9 in the CPU list \"9\" is not one of this machine, which has 0-3,8",
+        ),
+        ("0,2-5", "\"2-5\" in the CPU list \"0,2-5\" contains CPU 4"),
+    ] {
+        let error = CpuSet::parse_within(list, &machine).expect_err(list);
+        assert!(error.to_string().starts_with(says), "{error}");
+    }
+}
+
+#[test]
+fn sets_answer_what_sets_are_asked() {
+    let cpus = set("1,63-64,200");
+    assert_eq!(cpus.len(), 4);
+    assert_eq!(cpus.first(), Some(1));
+    assert_eq!(cpus.iter().collect::<Vec<_>>(), [1, 63, 64, 200]);
+    assert!(!cpus.contains(65) && !cpus.contains(CPUS_MAX) && !cpus.contains(u32::MAX));
+    assert_eq!(cpus.intersection(&set("0-63")), set("1,63"));
+    // What is left has no words that are all zero, or equality would fail.
+    assert_eq!(cpus.difference(&set("64-300")), set("1,63"));
+    assert!(set("63").is_subset(&cpus) && !cpus.is_subset(&set("63")));
+    assert!(CpuSet::new().is_empty() && CpuSet::new().is_subset(&cpus));
+}
+
+#[test]
+fn one_cpu_of_which_nothing_is_known_is_a_core() {
+    let machine = fixture("one-cpu");
+    assert_eq!(machine.online(), &set("0"));
+    assert_eq!(machine.possible(), &set("0"));
+    assert_eq!(machine.present(), &set("0"));
+    assert_eq!(machine.allowed(), None);
+    assert_eq!(machine.cores(), [&set("0")]);
+    assert_eq!(
+        machine.packages().into_iter().collect::<Vec<_>>(),
+        [(None, set("0"))]
+    );
+    assert!(machine.nodes().is_empty() && machine.caches().is_empty());
+    assert!(machine.last_level_cache(0).is_none());
+}
+
+#[test]
+fn two_cores_share_a_cache_a_package_and_a_node() {
+    let machine = fixture("two-cores");
+    assert_eq!(machine.cores(), [&set("0"), &set("1")]);
+    assert_eq!(machine.packages()[&Some(0)], set("0-1"));
+    let last = machine.last_level_cache(1).expect("it has one");
+    assert_eq!((last.level, last.kind), (3, CacheKind::Unified));
+    assert_eq!((last.size_kib, &last.cpus), (Some(32_768), &set("0-1")));
+    assert_eq!(machine.last_level_caches().len(), 1);
+    assert_eq!(machine.caches().len(), 7);
+    let node = &machine.nodes()[0];
+    assert_eq!((node.number, &node.cpus), (0, &set("0-1")));
+    assert_eq!(node.memory_kib, Some(24_689_812));
+    assert_eq!(machine.allowed(), Some(&set("0-1")));
+    assert!(machine.isolated().is_empty() && machine.nohz_full().is_empty());
+}
+
+#[test]
+fn two_sockets_have_four_nodes_and_half_of_them_is_isolated() {
+    let machine = fixture("two-sockets");
+    assert_eq!(machine.cpus().len(), 16);
+    assert_eq!(machine.possible(), &set("0-31"));
+    assert_eq!(machine.cores().len(), 8);
+    assert_eq!(machine.cores()[1], &set("1,9"));
+    assert_eq!(machine.packages()[&Some(1)], set("4-7,12-15"));
+    assert_eq!(machine.last_level_caches().len(), 4);
+    let cpu = machine.cpu(13).expect("it is online");
+    assert_eq!(
+        (cpu.package, cpu.core, cpu.node),
+        (Some(1), Some(1), Some(2))
+    );
+    assert_eq!(cpu.siblings, set("5,13"));
+    assert_eq!(machine.nodes()[2].distances, [21, 21, 10, 12]);
+    assert_eq!(machine.isolated(), &set("2-3,6-7,10-11,14-15"));
+    assert_eq!(machine.nohz_full(), machine.isolated());
+    assert!(
+        machine
+            .allowed()
+            .is_some_and(|cpus| cpus.intersection(machine.isolated()).is_empty())
+    );
+}
+
+#[test]
+fn a_hybrid_machine_with_cpus_offline_and_files_missing_is_told_as_far_as_it_is_known() {
+    let machine = fixture("hybrid");
+    assert_eq!(machine.online(), &set("0-6"));
+    assert_eq!(machine.present(), &set("0-8"));
+    assert!(machine.cpu(7).is_none());
+    assert_eq!(machine.cores().len(), 5);
+    let kinds: Vec<_> = machine
+        .kinds()
+        .iter()
+        .map(|kind| (kind.name.as_str(), kind.cpus.clone()))
+        .collect();
+    assert_eq!(kinds, [("core", set("0-3")), ("atom", set("4-6"))]);
+    assert_eq!(machine.cpu(0).and_then(|cpu| cpu.capacity), Some(1_024));
+    assert_eq!(machine.cpu(6).and_then(|cpu| cpu.capacity), Some(612));
+    assert_eq!(machine.cpu(6).and_then(|cpu| cpu.package), None);
+    assert!(
+        machine
+            .last_level_cache(6)
+            .is_some_and(|cache| cache.level == 3)
+    );
+    // Told by the others, as its own directory is empty; and no more than what is online.
+    let second = machine
+        .caches()
+        .iter()
+        .find(|cache| cache.level == 2 && cache.cpus.contains(4));
+    assert_eq!(second.map(|cache| &cache.cpus), Some(&set("4-6")));
+    assert!(machine.nodes().is_empty());
+    assert!(machine.nohz_full().is_empty());
+}
+
+/// A directory of a test, gone with it.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str, files: &[(&str, &str)]) -> Self {
+        let root = std::env::temp_dir().join(format!("tickless-{name}-{}", std::process::id()));
+        for (path, content) in files {
+            let path = root.join("sys/devices/system").join(path);
+            fs::create_dir_all(path.parent().expect("it is inside")).expect("a writable directory");
+            fs::write(path, content).expect("a writable file");
+        }
+        Self(root)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _gone_or_not = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn files_that_cannot_be_understood_are_named_with_their_content() {
+    let online = ("cpu/online", "0-1");
+    for (name, path, content, says) in [
+        ("list", "cpu/isolated", "1-0", "did you mean \"0-1\""),
+        (
+            "id",
+            "cpu/cpu1/topology/core_id",
+            "one",
+            "\"one\" is not a number",
+        ),
+        (
+            "size",
+            "cpu/cpu0/cache/index0/size",
+            "8M",
+            "\"8M\" is not a size",
+        ),
+        (
+            "node",
+            "node/node0/meminfo",
+            "Node 0 MemTotal: 7",
+            "\"7\" is not a size in kB",
+        ),
+        (
+            "distance",
+            "node/node0/distance",
+            "10 far",
+            "is not a row of distances",
+        ),
+    ] {
+        let mut files = vec![online, (path, content)];
+        if name == "size" {
+            files.extend([
+                ("cpu/cpu0/cache/index0/level", "1"),
+                ("cpu/cpu0/cache/index0/type", "Data"),
+            ]);
+        }
+        let scratch = Scratch::new(name, &files);
+        let error = Topology::read_from(&scratch.0).expect_err(name);
+        assert!(error.path().ends_with(path), "{error}");
+        assert!(error.to_string().contains(says), "{error}");
+    }
+}
+
+#[test]
+fn a_machine_without_cpus_is_none() {
+    let scratch = Scratch::new("empty", &[("cpu/online", "\n")]);
+    let error = Topology::read_from(&scratch.0).expect_err("no CPU");
+    assert!(
+        error
+            .to_string()
+            .contains("\"\" is not a list with a CPU in it"),
+        "{error}"
+    );
+    let error = Topology::read_from(Path::new("/nowhere")).expect_err("no file");
+    assert_eq!(
+        error.path(),
+        Path::new("/nowhere/sys/devices/system/cpu/online")
+    );
+}
+
+#[test]
+fn this_machine_can_be_read() {
+    // Where the test runs in a sandbox without /sys there is nothing to say.
+    let Ok(machine) = Topology::read() else {
+        return;
+    };
+    assert_eq!(machine.cpus().len(), machine.online().len());
+    let in_cores: usize = machine.cores().iter().map(|core| core.len()).sum();
+    assert_eq!(in_cores, machine.online().len());
+}
