@@ -53,6 +53,10 @@ impl<C: Config> Own<C> {
         self.sleeper.as_ref()
     }
 
+    fn as_mut(&mut self) -> Pin<&mut Sleeper> {
+        self.sleeper.as_mut()
+    }
+
     fn is_queued(&self) -> bool {
         self.sleeper.is_queued()
     }
@@ -68,11 +72,11 @@ impl<C: Config> Drop for Own<C> {
 fn a_sleeper_wakes_its_task_once<C: Config>() {
     let machine = Machine::<C>::new(1);
     let (task, waker) = Task::new();
-    let sleeper = sleeper(&machine);
+    let mut sleeper = sleeper(&machine);
     let old = machine.on(0, || {
         machine
             .timers()
-            .start_sleeper(sleeper.as_ref(), at(1_000), waker)
+            .start_sleeper(sleeper.as_mut(), at(1_000), waker)
     });
     assert!(old.is_none() && sleeper.is_queued());
     machine.run_until(999);
@@ -91,11 +95,11 @@ fn a_sleeper_wakes_its_task_once<C: Config>() {
 fn a_start_replaces_the_waker<C: Config>() {
     let machine = Machine::<C>::new(1);
     let ((first, first_waker), (second, second_waker)) = (Task::new(), Task::new());
-    let sleeper = sleeper(&machine);
+    let mut sleeper = sleeper(&machine);
     let timers = machine.timers();
     machine.on(0, || {
-        timers.start_sleeper(sleeper.as_ref(), at(1_000), first_waker);
-        let old = timers.start_sleeper(sleeper.as_ref(), at(2_000), second_waker);
+        timers.start_sleeper(sleeper.as_mut(), at(1_000), first_waker);
+        let old = timers.start_sleeper(sleeper.as_mut(), at(2_000), second_waker);
         assert!(old.is_some());
     });
     assert_eq!(Arc::strong_count(&first), 1);
@@ -107,19 +111,21 @@ fn a_start_replaces_the_waker<C: Config>() {
 fn a_restart_keeps_the_waker<C: Config>() {
     let machine = Machine::<C>::new(1);
     let (task, waker) = Task::new();
-    let sleeper = sleeper(&machine);
+    let mut sleeper = sleeper(&machine);
     let timers = machine.timers();
-    let restart = |when| machine.on(0, || timers.restart_sleeper(sleeper.as_ref(), at(when)));
-    assert!(!restart(500), "never started");
+    let restart = |sleeper: &Own<C>, when| {
+        machine.on(0, || timers.restart_sleeper(sleeper.as_ref(), at(when)))
+    };
+    assert!(!restart(&sleeper, 500), "never started");
     machine.on(0, || {
-        timers.start_sleeper(sleeper.as_ref(), at(1_000), waker)
+        timers.start_sleeper(sleeper.as_mut(), at(1_000), waker)
     });
-    assert!(restart(3_000));
+    assert!(restart(&sleeper, 3_000));
     machine.run_until(2_000);
     assert_eq!(task.woken(), 0);
     machine.run_until(3_000);
     assert_eq!(task.woken(), 1);
-    assert!(!restart(9_000), "it fired");
+    assert!(!restart(&sleeper, 9_000), "it fired");
     assert!(!sleeper.is_queued());
 }
 
@@ -127,13 +133,14 @@ fn a_restart_keeps_the_waker<C: Config>() {
 fn a_queued_sleeper_tells_whom_it_wakes<C: Config>() {
     let machine = Machine::<C>::new(1);
     let ((_, mine), (other, others)) = (Task::new(), Task::new());
-    let sleeper = sleeper(&machine);
+    let mut sleeper = sleeper(&machine);
     let timers = machine.timers();
-    let pin = sleeper.as_ref();
     machine.on(0, || {
+        let pin = sleeper.as_ref();
         assert_eq!(timers.sleeper_will_wake(pin, &mine), None);
         assert!(timers.set_sleeper_waker(pin, mine.clone()).is_err());
-        timers.start_sleeper(pin, at(1_000), mine.clone());
+        timers.start_sleeper(sleeper.as_mut(), at(1_000), mine.clone());
+        let pin = sleeper.as_ref();
         assert_eq!(timers.sleeper_will_wake(pin, &mine), Some(true));
         assert_eq!(timers.sleeper_will_wake(pin, &others), Some(false));
         let old = timers.set_sleeper_waker(pin, others.clone());
@@ -143,6 +150,7 @@ fn a_queued_sleeper_tells_whom_it_wakes<C: Config>() {
     machine.run_until(9_000);
     assert_eq!(other.woken(), 1);
     machine.on(0, || {
+        let pin = sleeper.as_ref();
         assert_eq!(timers.sleeper_will_wake(pin, &others), None);
         assert!(timers.set_sleeper_waker(pin, others.clone()).is_err());
     });
@@ -153,10 +161,10 @@ fn a_cancelled_sleeper_may_be_freed<C: Config>() {
     let machine = Machine::<C>::new(2);
     let (task, waker) = Task::new();
     let timers = machine.timers();
-    let sleeper = sleeper(&machine);
+    let mut sleeper = sleeper(&machine);
     assert!(timers.cancel_sleeper(sleeper.as_ref()).is_none());
     machine.on(0, || {
-        timers.start_sleeper(sleeper.as_ref(), at(1_000), waker)
+        timers.start_sleeper(sleeper.as_mut(), at(1_000), waker)
     });
     let back = machine.on(1, || timers.cancel_sleeper(sleeper.as_ref()));
     assert!(back.is_some());
@@ -173,11 +181,11 @@ fn a_cancelled_sleeper_may_be_freed<C: Config>() {
 fn cancelling_the_first_sleeper_arms_for_the_next<C: Config>() {
     let machine = Machine::<C>::new(1);
     let (task, waker) = Task::new();
-    let (first, second) = (sleeper(&machine), sleeper(&machine));
+    let (mut first, mut second) = (sleeper(&machine), sleeper(&machine));
     let timers = machine.timers();
     machine.on(0, || {
-        timers.start_sleeper(first.as_ref(), at(1_000), waker.clone());
-        timers.start_sleeper(second.as_ref(), at(5_000), waker.clone());
+        timers.start_sleeper(first.as_mut(), at(1_000), waker.clone());
+        timers.start_sleeper(second.as_mut(), at(5_000), waker.clone());
         drop(timers.cancel_sleeper(first.as_ref()));
     });
     assert_eq!(machine.fires_at(0), Some(5_000));
@@ -199,13 +207,13 @@ fn the_woken_task_may_free_the_sleeper<C: Config>() {
     let machine = Machine::<C>::new(1);
     let frees = Arc::new(Frees(Mutex::new(Some(Box::pin(Sleeper::new())))));
     let (task, waker) = Task::new();
-    let behind = sleeper(&machine);
+    let mut behind = sleeper(&machine);
     machine.on(0, || {
         let timers = machine.timers();
-        let sleeper = frees.0.lock().expect("nobody panicked");
-        let pin = sleeper.as_ref().expect("alive").as_ref();
+        let mut sleeper = frees.0.lock().expect("nobody panicked");
+        let pin = sleeper.as_mut().expect("alive").as_mut();
         timers.start_sleeper(pin, at(1_000), Waker::from(Arc::clone(&frees)));
-        timers.start_sleeper(behind.as_ref(), at(1_000), waker);
+        timers.start_sleeper(behind.as_mut(), at(1_000), waker);
     });
     machine.run_until(1_000);
     assert!(frees.0.lock().expect("nobody panicked").is_none());
@@ -217,11 +225,11 @@ fn the_woken_task_may_free_the_sleeper<C: Config>() {
 fn a_sleeper_moves_with_its_cpu<C: Config>() {
     let machine = Machine::<C>::new(2);
     let (task, waker) = Task::new();
-    let sleeper = sleeper(&machine);
+    let mut sleeper = sleeper(&machine);
     machine.on(1, || {
         machine
             .timers()
-            .start_sleeper(sleeper.as_ref(), at(5_000), waker);
+            .start_sleeper(sleeper.as_mut(), at(5_000), waker);
     });
     machine.offline(1);
     machine.deliver_all();
@@ -233,12 +241,12 @@ fn a_sleeper_moves_with_its_cpu<C: Config>() {
 fn a_sleep_for_ever_never_wakes<C: Config>() {
     let machine = Machine::<C>::new(1);
     let (task, waker) = Task::new();
-    let sleeper = sleeper(&machine);
+    let mut sleeper = sleeper(&machine);
     let forever: Start = at_on::<Monotonic>(Instant::<Monotonic>::FOREVER.as_nanos());
     machine.on(0, || {
         machine
             .timers()
-            .start_sleeper(sleeper.as_ref(), forever, waker)
+            .start_sleeper(sleeper.as_mut(), forever, waker)
     });
     machine.run_until(1_000_000_000);
     assert_eq!(task.woken(), 0);
