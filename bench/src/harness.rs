@@ -54,11 +54,13 @@ pub(crate) struct Row {
 /// Something that can be measured: called once a round, answers nanoseconds for one operation.
 pub(crate) type Subject<'a> = (&'static str, Box<dyn FnMut() -> f64 + 'a>);
 
-/// A figure that was promised: `tickless` at most `limit` times `subject`.
+/// A figure that was promised.
 #[derive(Debug)]
-struct Mark {
-    subject: &'static str,
-    limit: f64,
+enum Mark {
+    /// `tickless` takes at most `limit` times what the subject takes.
+    Ratio { subject: &'static str, limit: f64 },
+    /// The subject takes at most so many nanoseconds.
+    Nanos { subject: &'static str, limit: f64 },
 }
 
 /// Subjects that were measured together.
@@ -109,7 +111,13 @@ impl Group {
 
     /// Promises that `tickless` takes at most `limit` times what `subject` takes.
     pub(crate) fn at_most(mut self, limit: f64, subject: &'static str) -> Self {
-        self.marks.push(Mark { subject, limit });
+        self.marks.push(Mark::Ratio { subject, limit });
+        self
+    }
+
+    /// Promises that `subject` takes at most so many nanoseconds.
+    pub(crate) fn at_most_nanos(mut self, subject: &'static str, limit: f64) -> Self {
+        self.marks.push(Mark::Nanos { subject, limit });
         self
     }
 
@@ -138,30 +146,43 @@ impl Group {
     /// What was promised and what came of it, in words.
     pub(crate) fn marks(&self) -> impl Iterator<Item = String> {
         self.marks.iter().map(|mark| {
-            let theirs = self
-                .measured
-                .iter()
-                .find(|(subject, _)| *subject == mark.subject);
-            let Some((_, theirs)) = theirs else {
-                return format!("{} was not measured", mark.subject);
+            let (Mark::Ratio { subject, limit } | Mark::Nanos { subject, limit }) = mark;
+            let measured = self.measured.iter().find(|(name, _)| name == subject);
+            let Some((_, values)) = measured else {
+                return format!("mark: {subject} was not measured, MISSED");
             };
-            let ours = &self.measured[0].1;
-            let ratio = Spread::of(
-                ours.iter()
-                    .zip(theirs)
-                    .map(|(ours, theirs)| ours / theirs)
-                    .collect(),
-            );
-            let verdict = if ratio.median <= mark.limit {
+            let (spread, of) = match mark {
+                Mark::Ratio { .. } => {
+                    let ours = &self.measured[0].1;
+                    let pairs = ours.iter().zip(values);
+                    let ratios = pairs.map(|(ours, theirs)| ours / theirs).collect();
+                    (Spread::of(ratios), format!("{limit} of {subject}"))
+                }
+                Mark::Nanos { .. } => (
+                    Spread::of(values.clone()),
+                    format!("{limit} ns for {subject}"),
+                ),
+            };
+            let verdict = if spread.median <= *limit {
                 "holds"
             } else {
                 "MISSED"
             };
-            format!(
-                "mark: at most {} of {}: {:.2} ({:.2} to {:.2}), {verdict}",
-                mark.limit, mark.subject, ratio.median, ratio.min, ratio.max
-            )
+            let Spread { median, min, max } = spread;
+            format!("mark: at most {of}: {median:.2} ({min:.2} to {max:.2}), {verdict}")
         })
+    }
+
+    /// The operation and under which conditions it was measured.
+    pub(crate) fn title(&self) -> String {
+        let mut title = self.operation.clone();
+        if self.pending > 1 {
+            title += &format!(", {} pending", self.pending);
+        }
+        if self.threads > 1 {
+            title += &format!(", {} threads", self.threads);
+        }
+        title
     }
 }
 

@@ -72,4 +72,14 @@ impl Map {
         self.queue.remove(&(old, number));
         self.queue.insert((new, number), ());
     }
+    /// Removes the first entry if it is due at `now`.
+    pub(crate) fn pop_due(&mut self, now: i64) -> bool {
+        match self.queue.first_entry() {
+            Some(first) if first.key().0 <= now => {
+                first.remove();
+                true
+            }
+            _ => false,
+        }
+    }
 }

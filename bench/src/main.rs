@@ -49,6 +49,14 @@ struct Arguments {
 struct Report<'a> {
     machine: machine::Machine,
     rows: &'a [Row],
+    marks: &'a [Promise],
+}
+
+/// A figure that was promised, and what came of it.
+#[derive(serde::Serialize)]
+struct Promise {
+    op: String,
+    mark: String,
 }
 
 fn main() -> ExitCode {
@@ -79,18 +87,24 @@ fn main() -> ExitCode {
         quick: arguments.quick,
     };
     let mut rows = Vec::new();
+    let mut marks = Vec::new();
     if !quiet {
         println!("{}", machine::Machine::read());
     }
     for (name, measure) in groups::ALL.iter().filter(|(name, _)| wanted(name)) {
-        for group in measure(&options) {
-            if !quiet {
-                print(name, &group);
+        measure(&options, &mut |group| {
+            // Nobody reads any more, and nothing is left to write: measuring on would be of no use.
+            if !quiet && print(name, &group).is_err() && arguments.json.is_none() {
+                std::process::exit(0);
             }
             rows.extend(group.rows());
-        }
+            marks.extend(group.marks().map(|mark| Promise {
+                op: group.title(),
+                mark,
+            }));
+        });
     }
-    match arguments.json.map(|path| write(&path, &rows)) {
+    match arguments.json.map(|path| write(&path, &rows, &marks)) {
         Some(Err(error)) => refuse(&error),
         _ => ExitCode::SUCCESS,
     }
@@ -102,32 +116,37 @@ fn refuse(message: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-fn print(name: &str, group: &Group) {
-    println!("\n{name}: {}", group.operation);
-    println!(
+fn print(name: &str, group: &Group) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "\n{name}: {}", group.title())?;
+    writeln!(
+        out,
         "  {:<44} {:>9} {:>19} {:>9} {:>15}",
         "subject", "median", "min to max", "ratio", "min to max"
-    );
+    )?;
     for row in group.rows() {
         let spread = format!("{:.1} to {:.1}", row.ns.min, row.ns.max);
         let ratio = format!(
             "{:.2} to {:.2}",
             row.ratio_to_tickless.min, row.ratio_to_tickless.max
         );
-        println!(
+        writeln!(
+            out,
             "  {:<44} {:>6.1} ns {spread:>19} {:>8.2}x {ratio:>15}",
             row.subject, row.ns.median, row.ratio_to_tickless.median
-        );
+        )?;
     }
     for mark in group.marks() {
-        println!("  {mark}");
+        writeln!(out, "  {mark}")?;
     }
+    out.flush()
 }
 
-fn write(path: &Path, rows: &[Row]) -> Result<(), String> {
+fn write(path: &Path, rows: &[Row], marks: &[Promise]) -> Result<(), String> {
     let report = Report {
         machine: machine::Machine::read(),
         rows,
+        marks,
     };
     let text = serde_json::to_string_pretty(&report).map_err(|error| error.to_string())?;
     if path == Path::new("-") {

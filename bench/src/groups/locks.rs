@@ -2,43 +2,15 @@
 
 use std::hint::black_box;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use rustix::thread::{MembarrierCommand, futex, membarrier};
+use tickless::bench::Linux;
 use tickless_link::bias::{BiasedLock, LockHost, REBIAS_AFTER};
 use tickless_link::lock::Lock;
 
+use super::Sink;
 use crate::harness::{Group, Options, time};
-
-enum Linux {}
-
-fn barrier() -> bool {
-    membarrier(MembarrierCommand::PrivateExpedited).is_ok()
-}
-
-// SAFETY: `membarrier` with this command executes a full barrier on all running threads of the process (membarrier(2)); it is
-// used only if it worked once.
-unsafe impl LockHost for Linux {
-    fn barrier_works() -> bool {
-        static WORKS: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
-        *WORKS.get_or_init(|| {
-            membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok() && barrier()
-        })
-    }
-    fn heavy_barrier() {
-        assert!(barrier(), "the barrier worked before");
-    }
-    fn wait(word: &AtomicU32, expected: u32) {
-        let _any = futex::wait(word, futex::Flags::PRIVATE, expected, None);
-    }
-    fn wake_one(word: &AtomicU32) {
-        let _count = futex::wake(word, futex::Flags::PRIVATE, 1);
-    }
-    fn relax() {
-        thread::yield_now();
-    }
-}
 
 type Base = Lock<BiasedLock<Linux>, u64>;
 
@@ -94,7 +66,7 @@ fn owner(options: &Options) -> Group {
 
 /// What a stranger pays for the first look at a biased lock, with the owner running on another CPU, and asleep.
 fn stranger(options: &Options) -> Group {
-    let operations = options.operations(20_000);
+    let operations = options.operations(200);
     let cost = |busy: bool| {
         let lock = Base::new(BiasedLock::new(), 0);
         let stop = AtomicBool::new(false);
@@ -124,11 +96,6 @@ fn stranger(options: &Options) -> Group {
             }
         })
     };
-    let operations = operations / 100;
-    let cost = move |busy| {
-        let _ = operations;
-        cost(busy)
-    };
     Group::measure(
         "a stranger takes a biased lock, which becomes ordinary",
         0,
@@ -143,6 +110,7 @@ fn stranger(options: &Options) -> Group {
     )
 }
 
-pub(super) fn measure(options: &Options) -> Vec<Group> {
-    vec![owner(options), stranger(options)]
+pub(super) fn measure(options: &Options, sink: Sink<'_>) {
+    sink(owner(options));
+    sink(stranger(options));
 }

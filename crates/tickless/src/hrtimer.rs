@@ -187,7 +187,7 @@ where
 
 /// One piece of code for all closures, and not part of the caller's.
 #[inline(never)]
-fn start_on_this_thread<C: ClockId>(timer: core::TimerRef<'_>, start: Start<C>) {
+fn start_on_this_thread<C: ClockId>(timer: core::TimerRef<'_, C>, start: Start<C>) {
     timers().start_ref(timer, start);
 }
 

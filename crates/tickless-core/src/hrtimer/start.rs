@@ -84,25 +84,40 @@ impl<P: Platform> Timers<P> {
         self.start_ref(timer.timer_ref(), start);
     }
 
-    /// [`start`](Timers::start) for a timer whose type is forgotten, so that a host can have the code once and not once
-    /// for each closure.
+    /// [`start`](Timers::start) for a timer whose closure is forgotten, so that a host can have the code once and not
+    /// once for each closure.
     ///
     /// # Panics
     ///
-    /// As [`start`](Timers::start), and when the timer is on another clock than `C`.
+    /// As [`start`](Timers::start).
     #[inline]
-    pub fn start_ref<C: ClockId>(&self, timer: TimerRef<'_>, start: Start<C>) {
+    pub fn start_ref<C: ClockId>(&self, timer: TimerRef<'_, C>, start: Start<C>) {
         let entry = timer.entry;
-        debug_assert_eq!(entry.tag().clock(), C::CLOCK);
-        let times = self.resolve(entry, &start.request);
         let mode = start.request.mode;
+        match start.request.when {
+            When::At(earliest) => {
+                let deadline = earliest.saturating_add(start.request.slack);
+                self.start_resolved(entry, (earliest, deadline), mode);
+            }
+            When::After(_) => self.start_relative(entry, &start.request),
+        }
+    }
+
+    #[inline(never)]
+    fn start_relative(&self, entry: EntryRef<'_, Hr>, request: &Request) {
+        self.start_resolved(entry, self.resolve(entry, request), request.mode);
+    }
+
+    #[inline]
+    fn start_resolved(&self, entry: EntryRef<'_, Hr>, times: Times, mode: StartMode) {
         if let Err(held) = self.start_in_place(entry, times, mode) {
             self.start_anywhere(entry, times, mode, held);
         }
     }
 
     /// Starts a timer of this CPU that waits behind others and can stay where it is filed, if the lock is to be had
-    /// without a call. The shortest path there is: it saves no registers.
+    /// without a call: the shortest path there is. That a start is absolute is told apart before, because reading a
+    /// clock needs registers that would have to be saved.
     ///
     /// Otherwise it has done nothing, and gives back the lock if it took it.
     #[inline]
@@ -280,15 +295,6 @@ impl<P: Platform> Timers<P> {
         let index = entry.tag().queue();
         let timer = entry.address();
         let (earliest, deadline) = times;
-        if self.keeps_base(held, entry, false, mode.pinned, me)
-            && stays_behind_another(held, entry, times)
-        {
-            held.state.stats.starts += 1;
-            held.state.stats.in_place += 1;
-            held.leave_to_rearm(Change::Start);
-            self.trace_start(held, entry, times, mode, (true, true));
-            return Ok(());
-        }
         let was_cpu_first = held.state.first_hint == timer;
         let me = me.filter(|me| me.base.is_online());
         let was_armed = entry.state().is_queued();

@@ -345,9 +345,10 @@ where
 
     /// The timer, with its closure forgotten.
     #[inline]
-    pub fn timer_ref(self: Pin<&Self>) -> TimerRef<'_> {
+    pub fn timer_ref(self: Pin<&Self>) -> TimerRef<'_, C> {
         TimerRef {
             entry: self.erase(),
+            clock: PhantomData,
         }
     }
 
@@ -379,10 +380,11 @@ where
     }
 }
 
-/// A borrowed [`HrTimer`] whose closure type is forgotten.
-#[derive(Clone, Copy, Debug)]
-pub struct TimerRef<'a> {
+/// A borrowed [`HrTimer`] whose closure is forgotten.
+#[derive(Debug)]
+pub struct TimerRef<'a, C = Monotonic> {
     pub(crate) entry: EntryRef<'a, Hr>,
+    clock: PhantomData<fn() -> C>,
 }
 
 /// The member that wakes a task.
