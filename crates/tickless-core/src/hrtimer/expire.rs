@@ -276,7 +276,8 @@ impl<P: Platform> Timers<P> {
     /// # Interrupt context
     ///
     /// MUST be called with timer delivery to `cpu` masked, by `cpu` or by somebody who executes for it. One at a time for each
-    /// CPU: a second call while the first runs returns at once.
+    /// CPU: a second call while the first runs returns at once, or, where [cancellers sleep](Platform::WAITING) for hard
+    /// callbacks, waits for the first to end; there a callback MUST NOT call it for its own CPU.
     pub fn interrupt(&self, cpu: CpuId) -> Turn {
         let Some(base) = self.platform.base(cpu) else {
             return Turn::NOTHING;

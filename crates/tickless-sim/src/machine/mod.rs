@@ -403,6 +403,12 @@ impl<C: Config> Machine<C> {
         u32::try_from(self.host().cpus.len()).expect("few CPUs")
     }
 
+    /// The CPU that executes.
+    #[must_use]
+    pub fn this_cpu(&self) -> Option<u32> {
+        self.host().current.get()
+    }
+
     /// The true time in nanoseconds.
     #[must_use]
     pub fn now(&self) -> i64 {
@@ -535,6 +541,12 @@ impl<C: Config> Machine<C> {
     pub fn before_lock(&self, countdown: usize, hook: impl FnOnce() + 'static) {
         let _ = self;
         lock::before_acquire(countdown, Box::new(hook));
+    }
+
+    /// Whether timer delivery to `cpu` is masked.
+    #[must_use]
+    pub fn is_masked(&self, cpu: u32) -> bool {
+        self.cpu(cpu).masked.get()
     }
 
     /// Masks or unmasks timer delivery to `cpu`; unmasking delivers what came meanwhile.
