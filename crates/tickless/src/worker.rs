@@ -7,12 +7,14 @@ use std::marker::PhantomData;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Wake, Waker};
 
 use tickless_core::time::Instant as CoreInstant;
 
+use crate::host::handover::Promise;
 use crate::host::seat::{Kind, Seat, with_thread};
-use crate::host::{attend, background, os, timers, turn};
+use crate::host::{attend, os, timers, turn};
 use crate::time::Instant;
 
 /// Why a thread cannot become a [`Worker`] or [`Driver`].
@@ -127,12 +129,17 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
+        let local = self.seat.local();
+        let was_event_loop = local.kind() == Kind::EventLoop;
         // The thread lives on, so its timers stay; from here on the background driver comes for them.
-        self.seat.local().set_kind(Kind::Foreign);
-        if timers().pending(self.seat.cpu()) > 0 {
-            // A driver that cannot be started is reported by the next timer of this thread.
-            let _reported_later = background::ensure_running();
-            timers().request_retrigger(self.seat.cpu());
+        local.set_kind(Kind::Foreign);
+        // What the device was armed for was never told to the driver, and a later deadline would not be told to it
+        // either: forgotten, and programmed anew. Relaxed: the retrigger locks the base, as whoever programs it does.
+        local.deadline.store(Promise::NEVER, Ordering::Relaxed);
+        timers().retrigger(self.seat.cpu());
+        if was_event_loop {
+            // The descriptor stays open for the next event loop on this seat, and must not wake one that is gone.
+            turn::set_timerfd(self.seat, CoreInstant::FOREVER);
         }
     }
 }
@@ -274,10 +281,7 @@ impl Worker {
         match self.parking {
             Parking::Sleep => {
                 // Relaxed: the thread's own word.
-                let deadline = seat
-                    .local()
-                    .deadline
-                    .load(std::sync::atomic::Ordering::Relaxed);
+                let deadline = seat.local().deadline.load(Ordering::Relaxed);
                 seat.local().parker.park(CoreInstant::from_nanos(deadline));
             }
             Parking::Spin => {
@@ -306,12 +310,7 @@ impl Worker {
         let mut ready = 0;
         if !self.held.is_due() {
             // Relaxed: the thread's own word.
-            let deadline = self
-                .held
-                .seat
-                .local()
-                .deadline
-                .load(std::sync::atomic::Ordering::Relaxed);
+            let deadline = self.held.seat.local().deadline.load(Ordering::Relaxed);
             let deadline = CoreInstant::from_nanos(deadline);
             let left = deadline.saturating_since(self.held.now());
             let timeout = os::timespec(if deadline.is_forever() {

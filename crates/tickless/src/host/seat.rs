@@ -90,6 +90,11 @@ impl Local {
         self.kind.store(kind as u8, Ordering::Release);
     }
 
+    /// The file descriptor that becomes readable when something is due, if the seat ever needed one.
+    pub(crate) fn existing_timerfd(&self) -> Option<BorrowedFd<'_>> {
+        self.timerfd.get().map(OwnedFd::as_fd)
+    }
+
     /// The file descriptor that becomes readable when something is due; made on first use.
     pub(crate) fn timerfd(&self) -> std::io::Result<BorrowedFd<'_>> {
         use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};

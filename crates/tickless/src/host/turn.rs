@@ -91,8 +91,9 @@ fn flush(seat: &'static Seat) {
 }
 
 /// Programs the timer file descriptor of an event loop.
-pub(super) fn set_timerfd(seat: &Seat, when: Instant) {
-    let Ok(fd) = seat.local().timerfd() else {
+pub(crate) fn set_timerfd(seat: &Seat, when: Instant) {
+    // Made before the seat became an event loop's.
+    let Some(fd) = seat.local().existing_timerfd() else {
         return;
     };
     // A deadline of zero would disarm it (spec CPL-11).
