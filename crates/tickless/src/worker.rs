@@ -112,7 +112,9 @@ impl Held {
         })
     }
 
+    #[track_caller]
     fn turn(&self) -> Turn {
+        assert_outside_of_callbacks();
         let done = turn::run(self.seat, self.now());
         Turn {
             fired: done.fired,
@@ -142,6 +144,16 @@ impl Drop for Held {
             turn::set_timerfd(self.seat, CoreInstant::FOREVER);
         }
     }
+}
+
+/// Callbacks and wakers run inside of a turn.
+#[inline]
+#[track_caller]
+fn assert_outside_of_callbacks() {
+    assert!(
+        turn::taken_by_this_thread().is_none(),
+        "a thread cannot take a turn, park or block inside of a callback or waker: those run in its turn"
+    );
 }
 
 /// A thread that runs its own timers: the fastest and most exact way to have them.
@@ -255,6 +267,11 @@ impl Worker {
     }
 
     /// Runs what is due.
+    ///
+    /// # Panics
+    ///
+    /// When called inside of a callback or a waker, which run in a turn themselves.
+    #[track_caller]
     pub fn turn(&self) -> Turn {
         self.held.turn()
     }
@@ -267,7 +284,13 @@ impl Worker {
 
     /// Waits until a timer is due or somebody [unparks](Unparker::unpark) this worker, and runs what is due.
     ///
-    /// Returns without waiting if something is due already or the worker was unparked since its last park.
+    /// Returns without waiting if something is due already or the worker was unparked since its last park. May return
+    /// for no reason; [`Turn::fired`] says whether a timer did.
+    ///
+    /// # Panics
+    ///
+    /// When called inside of a callback or a waker.
+    #[track_caller]
     pub fn park(&self) -> Turn {
         if !self.held.is_due() && !self.held.seat.local().parker.take_notification() {
             self.wait();
@@ -301,12 +324,19 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// Those of `epoll_pwait2`. Before Linux 5.11, which has it not, the wait is rounded up to a millisecond.
+    /// Those of `epoll_pwait2`, among them `EINVAL` for a buffer without room. Before Linux 5.11, which has it not, the
+    /// wait is rounded up to a millisecond.
+    ///
+    /// # Panics
+    ///
+    /// When called inside of a callback or a waker.
+    #[track_caller]
     pub fn park_on_epoll(
         &self,
         epoll: impl AsFd,
         events: &mut [rustix::event::epoll::Event],
     ) -> io::Result<(usize, Turn)> {
+        assert_outside_of_callbacks();
         let mut ready = 0;
         if !self.held.is_due() {
             // Relaxed: the thread's own word.
@@ -340,8 +370,15 @@ impl Worker {
 
     /// Runs a future to its end, and the timers of this thread meanwhile.
     ///
-    /// The future may use anything that works by wakers. It need not be [`Send`].
+    /// The future may use anything that works by wakers. It need not be [`Send`]. It may block on others in the same
+    /// way, though it makes no progress itself meanwhile.
+    ///
+    /// # Panics
+    ///
+    /// When called inside of a callback or a waker.
+    #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        assert_outside_of_callbacks();
         let mut future = pin!(future);
         let mut context = Context::from_waker(&self.waker);
         loop {
@@ -413,6 +450,11 @@ impl Driver {
 
     /// Runs what is due, and programs the descriptor for the next timer. Call it when the descriptor is readable;
     /// calling it at other times does no harm.
+    ///
+    /// # Panics
+    ///
+    /// When called inside of a callback or a waker, which run in a turn themselves.
+    #[track_caller]
     pub fn turn(&self) -> Turn {
         // Makes the descriptor unreadable; nothing to read is no error.
         let _expirations = rustix::io::read(self.fd, &mut [0; 8]);
