@@ -1,5 +1,6 @@
 //! Threads that run their own timers.
 
+use std::cell::Cell;
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -196,6 +197,10 @@ pub struct Worker {
     held: Held,
     parking: Parking,
     waker: Waker,
+    /// A [`block_on`](Worker::block_on) runs.
+    blocking: Cell<bool>,
+    /// A notification was taken that may have been meant for the future that is being run.
+    owed: Cell<bool>,
 }
 
 /// Wakes a worker.
@@ -252,6 +257,8 @@ impl Worker {
             held,
             parking,
             waker,
+            blocking: Cell::new(false),
+            owed: Cell::new(false),
         })
     }
 
@@ -292,6 +299,11 @@ impl Worker {
     /// When called inside of a callback or a waker.
     #[track_caller]
     pub fn park(&self) -> Turn {
+        assert_outside_of_callbacks();
+        if self.blocking.get() {
+            // The notification that ends this park may be the one that the future outside waits for.
+            self.owed.set(true);
+        }
         if !self.held.is_due() && !self.held.seat.local().parker.take_notification() {
             self.wait();
         }
@@ -381,6 +393,7 @@ impl Worker {
         assert_outside_of_callbacks();
         let mut future = pin!(future);
         let mut context = Context::from_waker(&self.waker);
+        let _blocking = Blocking::begin(self);
         loop {
             if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
                 return output;
@@ -388,7 +401,7 @@ impl Worker {
             // Timers of this thread fire in here, and notify. Somebody who notified since the poll ends the loop at
             // once.
             loop {
-                let notified = self.held.seat.local().parker.take_notification();
+                let notified = self.held.seat.local().parker.take_notification() | self.owed.take();
                 if self.held.is_due() {
                     let _more_is_seen_next_time = self.held.turn();
                 }
@@ -404,6 +417,29 @@ impl Worker {
                 }
             }
         }
+    }
+}
+
+/// A future that is being run by a worker.
+struct Blocking<'a> {
+    worker: &'a Worker,
+    inside_of_another: bool,
+}
+
+impl<'a> Blocking<'a> {
+    fn begin(worker: &'a Worker) -> Self {
+        Self {
+            worker,
+            inside_of_another: worker.blocking.replace(true),
+        }
+    }
+}
+
+impl Drop for Blocking<'_> {
+    fn drop(&mut self) {
+        self.worker.blocking.set(self.inside_of_another);
+        // Both have the same waker: what this one took may have been meant for the other.
+        self.worker.owed.set(self.inside_of_another);
     }
 }
 
