@@ -132,11 +132,16 @@ where
         start_on_this_thread(self.timer().timer_ref(), start);
     }
 
-    /// Starts the timer unless its time is over; for times that come from outside.
+    /// Starts the timer unless its time is over; for times that come from outside, and may cost no turn when they are
+    /// nonsense.
+    ///
+    /// A time that is over may be accepted at the moment at which other timers of the thread are being run, or due.
+    /// The closure is called in the same turn then.
     ///
     /// # Errors
     ///
-    /// [`AlreadyExpired`] when it is over: the timer is not started, and its closure will not be called.
+    /// [`AlreadyExpired`] when it is over: the timer does not wait to fire, even if it did before, and its closure will
+    /// not be called.
     pub fn start_checked(self: Pin<&Self>, start: Start<C>) -> Result<(), AlreadyExpired> {
         Self::watch_clock();
         timers().start_checked(self.timer(), start)
