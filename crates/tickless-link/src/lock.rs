@@ -231,3 +231,36 @@ unsafe impl RawLock for SpinLock {
         self.taken.store(false, Ordering::Release);
     }
 }
+
+/// For models: a lock that blocks, so that loom need not explore how often somebody polled.
+#[cfg(loom)]
+#[derive(Debug, Default)]
+pub struct ModelLock {
+    taken: loom::sync::Mutex<bool>,
+    freed: loom::sync::Condvar,
+}
+
+// SAFETY: the flag goes from false to true once between two releases, under the mutex, which orders the sections.
+#[cfg(loom)]
+unsafe impl RawLock for ModelLock {
+    type Token = ();
+    type Held = ();
+
+    fn acquire(&self, _token: Option<()>) {
+        let mut taken = self.taken.lock().expect("no section panics");
+        while *taken {
+            taken = self.freed.wait(taken).expect("no section panics");
+        }
+        *taken = true;
+    }
+
+    fn try_acquire(&self, _token: Option<()>) -> Option<()> {
+        let mut taken = self.taken.lock().expect("no section panics");
+        (!core::mem::replace(&mut *taken, true)).then_some(())
+    }
+
+    fn release(&self, (): &()) {
+        *self.taken.lock().expect("no section panics") = false;
+        self.freed.notify_one();
+    }
+}
