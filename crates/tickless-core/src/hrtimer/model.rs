@@ -1,4 +1,4 @@
-//! Loom cases: every interleaving of the real code on a tiny host of two or three CPUs, without time.
+//! Loom cases: the real code on a tiny host of two or three CPUs, without time.
 //!
 //! Each is named after the race that it tells, and lists what can come out of it, so that a case that explores less than
 //! its name says is noticed too. Callbacks use loom's cells where two of them at once, or one that outlives what it was
@@ -10,7 +10,7 @@
 //! - Only atomics, locks and loom's cells are watched. The links, keys and heads of the entries are reached under the
 //!   lock of their base alone, and who forgets it is noticed by Miri or by `assert_valid`, not here.
 //! - Time stands still: what is due is due from the beginning.
-//! - Where somebody polls, the number of preemptions is bounded, because polling has no end.
+//! - The number of preemptions is bounded ([`TWO`], [`THREE`]).
 //! - Loom holds a `Relaxed` load to the order of one location and lets it be as old as that allows. It does not let
 //!   stores pass one another or loads be speculated further than the C++ model of 2011 has them.
 
@@ -158,16 +158,20 @@ fn at(nanos: i64) -> Start {
     Start::at(Instant::<Monotonic>::from_nanos(nanos))
 }
 
-/// Explores every interleaving, or those with so many preemptions at most where there are too many, and compares what
-/// can come out with `expected`: nothing else may, and all of it does, so that a case that explores less than its name
-/// says is noticed.
+/// How often threads may be interrupted in a case with two of them, and in one with three. Without a bound a case takes
+/// hours, or for ever where somebody polls.
+const TWO: usize = 5;
+const THREE: usize = 3;
+
+/// Explores every interleaving with so many preemptions at most, and compares what can come out with `expected`:
+/// nothing else may, and all of it does, so that a case that explores less than its name says is noticed.
 fn explore<O: Ord + Debug + Send + 'static>(
-    preemptions: Option<usize>,
+    preemptions: usize,
     expected: impl IntoIterator<Item = O>,
     body: impl Fn() -> O + Send + Sync + 'static,
 ) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = preemptions;
+    builder.preemption_bound = Some(preemptions);
     builder.max_branches = 10_000;
     let seen = Arc::new(Mutex::new(BTreeSet::new()));
     let outcomes = Arc::clone(&seen);

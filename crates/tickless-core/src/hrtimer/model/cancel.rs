@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tickless_link::sync::{AtomicBool, Ordering};
 
-use super::{Count, Touched, at, be, explore, machine, on, once, pending};
+use super::{Count, TWO, Touched, at, be, explore, machine, on, once, pending};
 use crate::hrtimer::{Expired, HrTimer, Restart, TryCancel};
 use crate::platform::CpuId;
 use crate::time::{Instant, Monotonic};
@@ -13,9 +13,7 @@ use crate::time::{Instant, Monotonic};
 /// Spec 14.2. CPU 0 runs the callback, which answers that the timer goes on, while CPU 1 cancels. Whoever comes first,
 /// the timer was pending, and when the cancel is back it is not, and its callback does not run.
 fn cancel_against_a_callback_that_goes_on<const SLEEPS: bool>() {
-    // Who polls can be sent round for ever, so the rounds are bounded.
-    let preemptions = if SLEEPS { None } else { Some(4) };
-    explore(preemptions, [0, 1], || {
+    explore(TWO, [0, 1], || {
         let machine = machine::<SLEEPS>(2);
         let inside = Arc::new(AtomicBool::new(false));
         let runs = Count::default();
@@ -66,7 +64,7 @@ fn cancel_by_sleeping_against_a_callback_that_goes_on() {
 fn a_sleeping_canceller_against_a_runner_with_more_to_do() {
     // Before the first, between the two, after both: only the first case takes the timer.
     let outcomes = [(true, 1), (false, 1), (false, 2)];
-    explore(None, outcomes, || {
+    explore(TWO, outcomes, || {
         let machine = machine::<true>(2);
         let runs = Count::default();
         let (first, second) = (once(&runs), once(&runs));
@@ -98,7 +96,7 @@ fn a_try_to_cancel_against_a_callback() {
         (TryCancel::Running as u8, 1),
         (TryCancel::NotActive as u8, 1),
     ];
-    explore(None, outcomes, || {
+    explore(TWO, outcomes, || {
         let machine = machine::<true>(2);
         let runs = Count::default();
         let timer = once(&runs);
@@ -121,7 +119,7 @@ fn a_try_to_cancel_against_a_callback() {
 /// touch it after the owner saw it idle.
 #[test]
 fn a_callback_ends_against_its_owner_that_frees_it() {
-    explore(None, [0, 1], || {
+    explore(TWO, [0, 1], || {
         let machine = machine::<true>(2);
         let runs = Count::default();
         let counted = runs.clone();
@@ -146,7 +144,7 @@ fn a_callback_ends_against_its_owner_that_frees_it() {
 /// so the cancel removes it, from wherever it is; the start may come behind and queue it again.
 #[test]
 fn a_journey_against_a_cancel() {
-    explore(None, [0, 1], || {
+    explore(TWO, [0, 1], || {
         let machine = machine::<false>(2);
         let timer = once(&Count::default());
         be(Some(0));

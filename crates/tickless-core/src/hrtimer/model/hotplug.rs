@@ -6,7 +6,8 @@ use std::sync::Arc;
 use tickless_link::sync::Ordering;
 
 use super::{
-    Count, Host, JUMP, armed_after_kick, at, be, explore, going_on, machine, on, once, pending,
+    Count, Host, JUMP, THREE, TWO, armed_after_kick, at, be, explore, going_on, machine, on, once,
+    pending,
 };
 use crate::clock::ClockSet;
 use crate::hrtimer::{Expired, HrTimer, Restart, Setup, Start, Timers};
@@ -17,7 +18,7 @@ use crate::time::{Instant, Realtime};
 /// stays behind, and CPU 0 is asked to look at its queues.
 #[test]
 fn a_cpu_leaves_against_a_callback_that_goes_on() {
-    explore(None, [(0, 500), (1, 9_000)], || {
+    explore(TWO, [(0, 500), (1, 9_000)], || {
         let machine = machine::<true>(2);
         let runs = Count::default();
         let timer = going_on(&runs, 9_000);
@@ -42,8 +43,7 @@ fn a_cpu_leaves_against_a_callback_that_goes_on() {
 /// the leaving CPU can get in between the two.
 #[test]
 fn a_cpu_leaves_between_two_callbacks_that_somebody_waits_for() {
-    // Bounded: three threads.
-    explore(Some(3), [(0, 1), (1, 1), (1, 0), (2, 0)], || {
+    explore(THREE, [(0, 1), (1, 1), (1, 0), (2, 0)], || {
         let machine = machine::<true>(2);
         let runs = Count::default();
         let (first, second) = (once(&runs), going_on(&runs, 9_000));
@@ -77,7 +77,7 @@ fn a_cpu_leaves_between_two_callbacks_that_somebody_waits_for() {
 /// cancel removes it, from wherever it is.
 #[test]
 fn a_cpu_leaves_against_a_cancel() {
-    explore(None, [CpuId(0), CpuId(1)], || {
+    explore(TWO, [CpuId(0), CpuId(1)], || {
         let machine = machine::<true>(2);
         let timer = once(&Count::default());
         be(Some(1));
@@ -100,7 +100,7 @@ fn a_cpu_leaves_against_a_cancel() {
 /// ends on CPU 0, which is the only one left.
 #[test]
 fn a_cpu_leaves_against_a_start_of_its_timer() {
-    explore(None, [4_000], || {
+    explore(TWO, [4_000], || {
         let machine = machine::<true>(2);
         let (timer, late) = (once(&Count::default()), once(&Count::default()));
         be(Some(1));
@@ -146,7 +146,7 @@ fn set_the_clock(timers: &Timers<Host<true>>) {
 /// whether the start saw the old offset or the new one.
 #[test]
 fn a_clock_jumps_against_a_start_on_it() {
-    explore(None, [false, true], || {
+    explore(TWO, [false, true], || {
         let machine = machine::<true>(2);
         let timer = on_the_wall();
         let setter = on(&machine, Some(1), set_the_clock);
@@ -165,7 +165,7 @@ fn a_clock_jumps_against_a_start_on_it() {
 /// the new one.
 #[test]
 fn a_clock_jumps_against_an_interrupt() {
-    explore(None, [false, true], || {
+    explore(TWO, [false, true], || {
         let machine = machine::<true>(2);
         let timer = on_the_wall();
         be(Some(0));

@@ -6,7 +6,7 @@ use std::boxed::Box;
 use std::sync::Arc;
 use std::task::Wake;
 
-use super::{Count, Machine, at, be, explore, machine, on, pending};
+use super::{Count, Machine, TWO, at, be, explore, machine, on, pending};
 use crate::hrtimer::Sleeper;
 use crate::platform::CpuId;
 
@@ -37,7 +37,7 @@ fn asleep(machine: &Machine<true>) -> (Pin<Box<Sleeper>>, Count) {
 /// comes out once, at one end or the other, and the library does not touch the sleeper after the owner saw it idle.
 #[test]
 fn a_sleeper_fires_against_its_owner_that_frees_it() {
-    explore(None, [(0, true), (1, false)], || {
+    explore(TWO, [(0, true), (1, false)], || {
         let machine = machine::<true>(2);
         let (sleeper, woken) = asleep(&machine);
         let owner = on(&machine, Some(1), move |timers| {
@@ -56,7 +56,7 @@ fn a_sleeper_fires_against_its_owner_that_frees_it() {
 /// one was handed back, or the old one fires and the new one was refused.
 #[test]
 fn a_sleeper_fires_against_a_change_of_its_waker() {
-    explore(None, [(1, 0, false), (0, 1, true)], || {
+    explore(TWO, [(1, 0, false), (0, 1, true)], || {
         let machine = machine::<true>(2);
         let (sleeper, old) = asleep(&machine);
         let new = Count::default();
@@ -81,7 +81,7 @@ fn a_sleeper_fires_against_a_change_of_its_waker() {
 /// it is queued once, with its waker.
 #[test]
 fn a_sleeper_fires_against_its_owner_that_puts_it_off() {
-    explore(None, [(1, false, false), (0, true, true)], || {
+    explore(TWO, [(1, false, false), (0, true, true)], || {
         let machine = machine::<true>(2);
         let (sleeper, woken) = asleep(&machine);
         let owner = on(&machine, Some(1), move |timers| {

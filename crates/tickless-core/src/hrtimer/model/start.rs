@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tickless_link::sync::{AtomicBool, Ordering};
 
 use super::{
-    Count, Machine, Touched, armed_after_kick, at, be, explore, going_on, machine, on, once,
-    pending, take_kick,
+    Count, Machine, THREE, TWO, Touched, armed_after_kick, at, be, explore, going_on, machine, on,
+    once, pending, take_kick,
 };
 use crate::hrtimer::{Expired, HrTimer, Restart};
 use crate::platform::CpuId;
@@ -17,7 +17,7 @@ use crate::time::{Instant, Monotonic};
 #[test]
 fn start_from_another_cpu_against_a_callback_that_goes_on() {
     // Taken away before or after the callback, or left where it runs.
-    explore(None, [(0, 1), (1, 1), (1, 0)], || {
+    explore(TWO, [(0, 1), (1, 1), (1, 0)], || {
         let machine = machine::<false>(2);
         let runs = Count::default();
         let timer = going_on(&runs, 3_000);
@@ -47,7 +47,7 @@ fn start_from_another_cpu_against_a_callback_that_goes_on() {
 #[test]
 fn the_activity_query_against_two_runs_and_a_journey() {
     // How often it ran, and whether the one who asks heard that it is over.
-    explore(None, [(1, false), (2, false), (2, true)], || {
+    explore(THREE, [(1, false), (2, false), (2, true)], || {
         let machine = machine::<false>(2);
         let last = Arc::new(AtomicBool::new(false));
         let runs = Count::default();
@@ -104,7 +104,7 @@ fn place(machine: &Machine<false>, timer: &super::Timer) -> (u32, i64) {
 /// once, where and when the later start says.
 #[test]
 fn two_first_starts_at_once() {
-    explore(None, [(0, 5_000), (1, 6_000)], || {
+    explore(TWO, [(0, 5_000), (1, 6_000)], || {
         let machine = machine::<false>(2);
         let timer = once(&Count::default());
         let other = {
@@ -127,7 +127,7 @@ fn two_first_starts_at_once() {
 /// lost, never in two queues, and ends where and when the later start says.
 #[test]
 fn two_journeys_at_once() {
-    explore(None, [(0, 5_000), (1, 5_001)], || {
+    explore(THREE, [(0, 5_000), (1, 5_001)], || {
         let machine = machine::<false>(3);
         let timer = once(&Count::default());
         be(Some(2));
@@ -152,7 +152,7 @@ fn two_journeys_at_once() {
 /// neighbours, while CPU 1 takes it away. It is queued once, where and when the later start says.
 #[test]
 fn a_restart_in_place_against_a_journey() {
-    explore(None, [(0, 6_000), (1, 5_000)], || {
+    explore(TWO, [(0, 6_000), (1, 5_000)], || {
         let machine = machine::<false>(2);
         let (first, behind) = (once(&Count::default()), once(&Count::default()));
         be(Some(0));
@@ -178,8 +178,7 @@ fn a_restart_in_place_against_a_journey() {
 /// not sent, because one is under way, is not lost: the CPU is armed for the earlier timer in the end.
 #[test]
 fn two_kicks_against_the_one_that_is_taken() {
-    // Bounded: three threads with a kick each are too many interleavings.
-    explore(Some(4), [4_000], || {
+    explore(THREE, [4_000], || {
         let machine = machine::<false>(1);
         let timers = [5_000, 4_000].map(|deadline| (deadline, once(&Count::default())));
         let senders = timers.clone().map(|(deadline, timer)| {
