@@ -96,8 +96,8 @@ fn a_cpu_leaves_against_a_cancel() {
     });
 }
 
-/// Spec HP-6, LOC-16. CPU 1 leaves while CPU 0 starts its timer for another time, and a late start on CPU 1 follows: all
-/// ends on CPU 0, which is the only one left.
+/// Spec HP-6, LOC-16. CPU 1 leaves while CPU 0 starts its timer for another time, and a late start on CPU 1 follows:
+/// all ends on CPU 0, which is the only one left.
 #[test]
 fn a_cpu_leaves_against_a_start_of_its_timer() {
     explore(TWO, [4_000], || {
