@@ -69,3 +69,10 @@ pub mod bench {
 pub use inside::{Stats, clock, dump, init, stats};
 #[cfg(not(loom))]
 pub use worker::{Driver, Parking, StartError, Turn, Unparker, Worker};
+
+/// The examples of the guide and of the README, so that they are compiled and run.
+#[cfg(doctest)]
+mod written {
+    #[doc = include_str!("../../../docs/guide.md")]
+    mod guide {}
+}
