@@ -38,6 +38,10 @@ compile_error!(
 );
 
 #[cfg(not(loom))]
+mod event_loop;
+#[cfg(not(loom))]
+mod held;
+#[cfg(not(loom))]
 mod host;
 #[cfg(loom)]
 mod host {
@@ -66,6 +70,10 @@ pub mod bench {
 }
 
 #[cfg(not(loom))]
+pub use event_loop::Driver;
+#[cfg(not(loom))]
+pub use held::{StartError, Turn};
+#[cfg(not(loom))]
 pub use inside::{Stats, clock, dump, init, stats};
 #[cfg(not(loom))]
-pub use worker::{Driver, Parking, StartError, Turn, Unparker, Worker};
+pub use worker::{Parking, Unparker, Worker};
