@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use crate::held::{Held, StartError, Turn};
-use crate::host::attend;
+use crate::host::ask;
 use crate::host::seat::Kind;
 use crate::time::Instant;
 
@@ -70,7 +70,7 @@ impl Driver {
 
     /// Makes the descriptor readable now. For tests of event loops.
     pub fn poke(&self) {
-        attend(self.held.seat);
+        ask(self.held.seat);
     }
 }
 

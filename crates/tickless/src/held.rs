@@ -88,7 +88,7 @@ impl Held {
                 stays: PhantomData,
             };
             // What was armed before is programmed for the new device.
-            timers().retrigger(seat.cpu());
+            turn::reprogram(seat);
             Ok(held)
         })
     }
@@ -142,7 +142,7 @@ impl Drop for Held {
         // What the device was armed for was never told to the driver, and a later deadline would not be told to it
         // either: forgotten, and programmed anew. Relaxed: `reprogram` locks the base, as whoever programs it does.
         local.deadline.store(Promise::NEVER, Ordering::Relaxed);
-        timers().retrigger(self.seat.cpu());
+        turn::reprogram(self.seat);
         if was_event_loop {
             // The descriptor stays open for the next event loop on this seat, and must not wake one that is gone.
             turn::set_timerfd(self.seat, CoreInstant::FOREVER);

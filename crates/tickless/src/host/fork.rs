@@ -131,7 +131,7 @@ extern "C" fn child() {
             seat.local()
                 .deadline
                 .store(Promise::NEVER, Ordering::Relaxed);
-            timers().retrigger(seat.cpu());
+            turn::reprogram(seat);
         }
     }
 }
