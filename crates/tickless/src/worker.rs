@@ -197,20 +197,25 @@ impl Worker {
         }
     }
 
-    /// Waits on an epoll instance of yours instead, for at most as long as the first timer allows, then runs what is
-    /// due.
+    /// Waits on an epoll instance of yours too, and runs what is due.
     ///
-    /// Returns the number of events and what the turn did. [`Unparker`]s do not end this wait: give the epoll instance
-    /// an eventfd for that.
+    /// Ends when events are ready, a timer is due or somebody [unparks](Unparker::unpark) this worker, or for no
+    /// reason; a worker that [spins](Parking::Spin) looks once. Events are collected in any case, also when a timer is due already. Returns the number of events and
+    /// what the turn did.
     ///
     /// # Errors
     ///
-    /// Those of `epoll_pwait2`, among them `EINVAL` for a buffer without room. Before Linux 5.11, which has it not, the
-    /// wait is rounded up to a millisecond.
+    /// Those of `epoll_wait`, among them `EINVAL` for a buffer without room. Being interrupted by a signal is none. The
+    /// first wait needs a file descriptor more, for wake-ups.
     ///
     /// # Panics
     ///
     /// When called inside of a callback or a waker.
+    ///
+    /// # Cost
+    ///
+    /// One system call when events are ready or a timer is due, two more to sleep. The deadline is kept to the
+    /// nanosecond.
     #[track_caller]
     pub fn park_on_epoll(
         &self,
@@ -218,24 +223,26 @@ impl Worker {
         events: &mut [rustix::event::epoll::Event],
     ) -> io::Result<(usize, Turn)> {
         assert_outside_of_callbacks();
-        let mut ready = 0;
-        if !self.held.is_due() {
-            // Relaxed: the thread's own word.
-            let deadline = self.held.seat.local().deadline.load(Ordering::Relaxed);
-            let deadline = CoreInstant::from_nanos(deadline);
-            let left = deadline.saturating_since(self.held.now());
-            let timeout = os::timespec(if deadline.is_forever() {
-                deadline
-            } else {
-                CoreInstant::from_nanos(i64::try_from(left.as_nanos()).unwrap_or(i64::MAX - 1))
-            });
-            match rustix::event::epoll::wait(epoll, &mut *events, timeout.as_ref()) {
-                Ok(count) => ready = count,
-                // A signal came: as good a reason to look as any.
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
+        let local = self.held.seat.local();
+        if self.blocking.get() {
+            // As in `park`.
+            self.owed.set(true);
         }
+        let left = if self.held.is_due() || self.parking == Parking::Spin {
+            CoreInstant::ZERO
+        } else {
+            // Relaxed: the thread's own word.
+            let deadline = CoreInstant::from_nanos(local.deadline.load(Ordering::Relaxed));
+            let left = deadline.saturating_since(self.held.now());
+            match i64::try_from(left.as_nanos()) {
+                Ok(nanos) if !deadline.is_forever() => CoreInstant::from_nanos(nanos),
+                _ => CoreInstant::FOREVER,
+            }
+        };
+        let timeout = os::timespec(left);
+        let ready = local
+            .parker
+            .park_on_epoll(epoll.as_fd(), events, timeout.as_ref())?;
         Ok((ready, self.held.turn()))
     }
 

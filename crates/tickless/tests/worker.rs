@@ -635,13 +635,41 @@ fn a_worker_parks_on_an_epoll_instance() {
     assert_eq!(events[0].data.u64(), 7);
     other.join().expect("it does not panic");
 
-    // What is due already is not waited for, and events are left for the next time.
-    let sleep = pin!(time::sleep_until(time::Instant::now() + us(50)));
-    let mut sleep = sleep;
+    // What is due already is not waited for, and does not keep events from being seen.
+    let mut sleep = pin!(sleep(us(50)));
     assert!(poll_idly(sleep.as_mut()).is_pending());
     while !worker.is_due() {}
     let (ready, turn) = worker.park_on_epoll(&epoll, &mut events).expect("it looks");
-    assert_eq!((ready, turn.fired), (0, 1));
+    assert_eq!((ready, turn.fired), (1, 1));
+}
+
+#[test]
+fn an_unpark_ends_the_wait_on_an_epoll_instance() {
+    let _patience = support::begin();
+    let worker = worker();
+    let event = eventfd(0, EventfdFlags::CLOEXEC).expect("an eventfd");
+    let epoll = epoll_with(&event);
+    let mut events = no_events();
+    let unparker = worker.unparker();
+    let woken = Arc::new(AtomicU32::new(0));
+    let seen = Arc::clone(&woken);
+    let other = thread::spawn(move || {
+        for round in 1..=50 {
+            until(|| seen.load(Ordering::Acquire) >= round - 1);
+            if round % 2 == 0 {
+                thread::sleep(us(300));
+            }
+            seen.fetch_add(1, Ordering::Release);
+            unparker.unpark();
+        }
+    });
+    for round in 1..=50 {
+        while woken.load(Ordering::Acquire) < round {
+            let (ready, turn) = worker.park_on_epoll(&epoll, &mut events).expect("it waits");
+            assert_eq!((ready, turn.fired), (0, 0));
+        }
+    }
+    other.join().expect("it does not panic");
 }
 
 #[test]
