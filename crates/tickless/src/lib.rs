@@ -23,7 +23,7 @@
 //!
 //! - Never early, by [`std::time::Instant`]; as soon after the deadline as the operating system wakes a thread.
 //! - Never lost: not when an earlier timer is armed while a thread goes to sleep, not when threads end, not when a
-//!   callback panics, not in the child of a fork.
+//!   callback panics. The child of a fork keeps the timers of the thread that forked.
 //! - No allocation for timers; 112 bytes for a [`Sleep`](time::Sleep).
 //! - Callbacks and wakers run without locks, and may use any timer.
 //!

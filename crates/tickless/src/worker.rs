@@ -200,8 +200,8 @@ impl Worker {
     /// Waits on an epoll instance of yours too, and runs what is due.
     ///
     /// Ends when events are ready, a timer is due or somebody [unparks](Unparker::unpark) this worker, or for no
-    /// reason; a worker that [spins](Parking::Spin) looks once. Events are collected in any case, also when a timer is due already. Returns the number of events and
-    /// what the turn did.
+    /// reason; a worker that [spins](Parking::Spin) looks once. Events are collected in any case, also when a timer is
+    /// due already. Returns the number of events and what the turn did.
     ///
     /// # Errors
     ///

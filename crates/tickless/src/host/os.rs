@@ -197,8 +197,12 @@ impl Parker {
         if let Some(descriptor) = self.existing_descriptor() {
             return Ok(descriptor);
         }
-        let descriptor = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let descriptor = Self::make_descriptor()?;
         Ok(self.descriptor.get_or_init(|| descriptor).as_fd())
+    }
+
+    pub(super) fn make_descriptor() -> rustix::io::Result<OwnedFd> {
+        eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
     }
 
     /// The descriptor for wake-ups, if one was ever needed.

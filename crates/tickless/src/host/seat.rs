@@ -97,14 +97,18 @@ impl Local {
 
     /// The file descriptor that becomes readable when something is due; made on first use.
     pub(crate) fn timerfd(&self) -> std::io::Result<BorrowedFd<'_>> {
-        use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
         if let Some(fd) = self.timerfd.get() {
             return Ok(fd.as_fd());
         }
-        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
-        let fd = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        let fd = Self::make_timerfd()?;
         // Only the thread on the seat makes one, so nobody can have been faster.
         Ok(self.timerfd.get_or_init(|| fd).as_fd())
+    }
+
+    pub(super) fn make_timerfd() -> rustix::io::Result<OwnedFd> {
+        use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        timerfd_create(TimerfdClockId::Monotonic, flags)
     }
 }
 
