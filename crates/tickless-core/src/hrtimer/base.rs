@@ -98,8 +98,8 @@ pub struct Stats {
     pub passes: u64,
     /// Interrupts that gave up after three passes (spec IRQ-2).
     pub hangs: u64,
-    /// The longest of those, in nanoseconds.
-    pub max_hang_ns: u64,
+    /// The longest of those.
+    pub max_hang: Span,
     /// Interrupts that found nothing to do (spec IRQ-9).
     pub spurious: u64,
     /// Interrupts and soft stages that returned with timers still due, because their budget was spent.
@@ -562,6 +562,6 @@ impl<'a, P: Platform> Held<'a, P> {
 
     /// The longest hang so far, or the limit of the backoff (spec IRQ-3).
     pub(crate) fn backoff(&self) -> Span {
-        Span::from_nanos(self.state.stats.max_hang_ns).min(super::HANG_BACKOFF_MAX)
+        self.state.stats.max_hang.min(super::HANG_BACKOFF_MAX)
     }
 }
