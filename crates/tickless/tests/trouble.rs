@@ -613,6 +613,29 @@ fn threads_come_and_go_by_the_hundred_with_timers_queued() {
     block_on(join_all(kept.into_iter().map(|(far, _)| far)));
 }
 
+/// The ending thread waits for the callback, and must hold nothing that others need meanwhile.
+#[test]
+fn a_thread_that_ends_during_its_callback_is_in_nobodys_way() {
+    let _patience = support::begin();
+    let (enter, entered) = mpsc::channel();
+    let (leave, left) = mpsc::channel::<()>();
+    let timer = Arc::pin(HrTimer::new(move |_| {
+        enter.send(()).expect("the test waits");
+        let _gone = left.recv();
+        Restart::No
+    }));
+    let theirs = timer.clone();
+    let ending = thread::spawn(move || theirs.as_ref().start(Start::after(Span::ZERO)));
+    entered.recv().expect("the callback runs");
+    thread::sleep(ms(5));
+    for _ in 0..3 {
+        on_thread(|| worker().block_on(sleep(us(100))));
+    }
+    drop(leave);
+    ending.join().expect("it does not panic");
+    timer.as_ref().cancel();
+}
+
 /// A process that is stopped and goes on finds its waits interrupted (`EINTR`, see signal(7)), in all threads and
 /// without a signal handler.
 #[test]

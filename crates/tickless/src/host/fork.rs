@@ -61,7 +61,11 @@ pub(super) fn install() {
 extern "C" fn prepare() {
     let registry = seat::registry();
     let (own, token) = with_thread(|thread| (thread.seat(), thread.token()));
-    let bases = seat::seats()
+    let seats: Vec<_> = seat::seats().collect();
+    // The driver's last: a thread that ends has its own locked when it locks that.
+    let bases = seats
+        .into_iter()
+        .rev()
         .map(|seat| {
             let is_own = own.is_some_and(|own| std::ptr::eq(own, seat));
             seat.freeze(token.filter(|_| is_own))
@@ -103,22 +107,25 @@ extern "C" fn child() {
     let mut orphans = Vec::new();
     for mut base in bases {
         let cpu = base.cpu();
-        let lives = Some(cpu) == own || Some(cpu) == executing;
-        if !lives {
+        let (is_own, goes_on) = (Some(cpu) == own, Some(cpu) == executing);
+        if !goes_on {
+            // The driver may have been in the middle of a turn for this thread too.
             base.abandon(&last);
-            if cpu != CpuId(0) {
-                base.discard(&last);
-            }
+        }
+        if !is_own && cpu != CpuId(0) {
+            base.discard(&last);
         }
         drop(base);
         let Some(seat) = seat::seat(cpu) else {
             continue;
         };
         separate_descriptors(seat);
-        if lives {
+        if !goes_on {
+            seat.expiry_lock().free_after_fork(&last);
+        }
+        if is_own || goes_on {
             continue;
         }
-        seat.expiry_lock().free_after_fork(&last);
         seat.lock().free_after_fork(&last);
         // Relaxed: there is nobody to be ordered with.
         seat.local()
@@ -142,23 +149,25 @@ extern "C" fn child() {
     }
     if !driver_survives {
         timers().retrigger(CpuId(0));
-        // The forking thread's own timers, if the driver looked after them.
-        let foreign = own
-            .and_then(seat::seat)
-            .filter(|seat| seat.local().kind() == Kind::Foreign);
-        if let Some(seat) = foreign {
+    }
+    if let Some(seat) = own.and_then(seat::seat) {
+        rearm(seat);
+    }
+}
+
+/// Programs the device of the forking thread's own seat: what it is, or who sees to it, is new.
+fn rearm(seat: &Seat) {
+    match seat.local().kind() {
+        Kind::Foreign => {
+            // Relaxed: there is nobody to be ordered with.
             seat.local()
                 .deadline
                 .store(Promise::NEVER, Ordering::Relaxed);
             turn::reprogram(seat);
         }
-    }
-    let event_loop = own
-        .and_then(seat::seat)
-        .filter(|seat| seat.local().kind() == Kind::EventLoop);
-    if let Some(seat) = event_loop {
-        // The new descriptor is armed for nothing yet: the next turn sees to that.
-        ask(seat);
+        Kind::Worker => turn::reprogram(seat),
+        Kind::EventLoop => ask(seat),
+        Kind::Free | Kind::Background => {}
     }
 }
 
