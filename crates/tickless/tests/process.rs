@@ -435,7 +435,9 @@ fn a_callback_forks() {
             for _ in 0..3 {
                 while receiver.try_recv().is_err() {
                     match &worker {
-                        Some(worker) => drop(worker.park()),
+                        Some(worker) => {
+                            let _any = worker.park();
+                        }
                         None => thread::sleep(us(100)),
                     }
                 }
@@ -512,7 +514,9 @@ fn signal_handlers_that_interrupt_a_wait_change_nothing() {
             assert!(poll_idly(sleep.as_mut()).is_pending());
             while poll_idly(sleep.as_mut()).is_pending() {
                 match round % 3 {
-                    0 => drop(worker.park()),
+                    0 => {
+                        let _any = worker.park();
+                    }
                     1 => park_on(&worker, &epoll),
                     _ => worker.block_on(sleep.as_mut()),
                 }

@@ -274,8 +274,8 @@ impl Thread {
     fn leave(&self) {
         self.gone.set(true);
         let Some(seat) = self.seat.get() else { return };
-        // From here on the driver does not look here any more; what it is doing here it finishes. That may be a callback
-        // that takes its time, so no lock is held meanwhile that others need.
+        // From here on the driver does not look here any more; what it is doing here it finishes. That may be a
+        // callback that takes its time, so no lock is held meanwhile that others need.
         seat.local().set_kind(Kind::Free);
         // Locks two bases (spec LOC-9): this one, then the driver's. Who locks several takes the driver's last.
         timers().cpu_offline(seat.cpu());

@@ -130,12 +130,12 @@ impl Wake for Wakes {
 }
 
 /// Polls once, with a waker that does nothing.
-pub(crate) fn poll_idly<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+pub(crate) fn poll_idly<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
 /// Polls once, with `waker`.
-pub(crate) fn poll_with<F: Future>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
+pub(crate) fn poll_with<F: Future + ?Sized>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(waker))
 }
 
