@@ -284,6 +284,9 @@ fn in_an_event_loop() {
 #[test]
 fn no_path_but_the_making_of_workers_allocates() {
     let _patience = support::begin();
+    let before = ALLOCATIONS.load(Ordering::SeqCst);
+    drop(std::hint::black_box(Box::new(7)));
+    assert_eq!(ALLOCATIONS.load(Ordering::SeqCst), before + 1, "it counts");
     // The driver, the watcher of clocks that can be set, and the rate of the counter.
     let bare = Bare::new();
     let of_day = pin!(HrTimer::with_setup(
