@@ -1,8 +1,8 @@
 //! Loom cases: the real code on a tiny host of two or three CPUs, without time.
 //!
-//! Each is named after the race that it tells, and lists what can come out of it, so that a case that explores less than
-//! its name says is noticed too. Callbacks use loom's cells where two of them at once, or one that outlives what it was
-//! promised, would go unnoticed otherwise.
+//! Each is named after the race that it tells, and lists what can come out of it, so that a case that explores less
+//! than its name says is noticed too. Callbacks use loom's cells where two of them at once, or one that outlives what
+//! it was promised, would go unnoticed otherwise.
 //!
 //! # Limits
 //!

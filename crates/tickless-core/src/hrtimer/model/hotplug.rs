@@ -39,8 +39,8 @@ fn a_cpu_leaves_against_a_callback_that_goes_on() {
     });
 }
 
-/// Spec 14.6, HP-5. As before, with a second timer and a canceller that sleeps until the first callback is over, so that
-/// the leaving CPU can get in between the two.
+/// Spec 14.6, HP-5. As before, with a second timer and a canceller that sleeps until the first callback is over, so
+/// that the leaving CPU can get in between the two.
 #[test]
 fn a_cpu_leaves_between_two_callbacks_that_somebody_waits_for() {
     explore(THREE, [(0, 1), (1, 1), (1, 0), (2, 0)], || {
