@@ -1,7 +1,7 @@
 //! What a host provides.
 //!
-//! The core computes; the host says who executes, reads the clock, writes devices, and wakes other CPUs. All of it is one
-//! trait, [`Platform`], resolved at compile time. In user space a *CPU* is a worker thread.
+//! The core computes; the host says who executes, reads the clock, writes devices, and wakes other CPUs. All of it is
+//! one trait, [`Platform`], resolved at compile time. In user space a *CPU* is a worker thread.
 //!
 //! The words MUST and MAY are meant as in RFC 2119.
 
@@ -68,8 +68,8 @@ pub struct Locality {
 /// # Contexts
 ///
 /// *Hard*: on the CPU, with timer delivery masked ([`Platform::Lock`] masks it where it can happen). *Soft*: after hard
-/// work, unmasked, one at a time on each CPU. *Task*: anything else. Unless said otherwise a method MUST be callable from
-/// all of them, MUST NOT call back into the core, and MUST NOT block.
+/// work, unmasked, one at a time on each CPU. *Task*: anything else. Unless said otherwise a method MUST be callable
+/// from all of them, MUST NOT call back into the core, and MUST NOT block.
 pub trait Platform: Sized {
     /// The lock of a base. Where timer interrupts can arrive it MUST mask them while it is held.
     type Lock: RawLock + Default;
@@ -79,13 +79,14 @@ pub trait Platform: Sized {
     /// Used only when [`WAITING`](Platform::WAITING) says so; [`SpinLock`] will do otherwise.
     type ExpiryLock: RawLock + Default;
 
-    /// What the host keeps for each CPU. It lies inside the [base](CpuBase::local), so that reaching it needs no look-up.
+    /// What the host keeps for each CPU. It lies inside the [base](CpuBase::local), so that reaching it needs no
+    /// look-up.
     type Local;
 
     /// Whether the rearm of the device at the end of an interrupt is left to a flush point (spec 4.4).
     ///
-    /// With `true` the host MUST call [`flush_deferred`](crate::hrtimer::Timers::flush_deferred) at every point of spec 4.5 that
-    /// it has. With `false` the interrupt writes the device itself.
+    /// With `true` the host MUST call [`flush_deferred`](crate::hrtimer::Timers::flush_deferred) at every point of spec
+    /// 4.5 that it has. With `false` the interrupt writes the device itself.
     const DEFERRED_REARM: bool;
 
     /// How cancellers wait.
@@ -107,6 +108,13 @@ pub trait Platform: Sized {
     /// The answer MUST stay true until the caller gives up the CPU: the caller is pinned.
     fn this_cpu(&self) -> Option<ThisCpu<'_, Self>>;
 
+    /// As [`this_cpu`](Platform::this_cpu), but MAY answer `None` although there is one, if finding it out takes a
+    /// call.
+    #[inline]
+    fn this_cpu_if_known(&self) -> Option<ThisCpu<'_, Self>> {
+        self.this_cpu()
+    }
+
     /// The base of a CPU, or `None` if there never was such a CPU. The same base for ever.
     fn base(&self, cpu: CpuId) -> Option<&CpuBase<Self>>;
 
@@ -117,8 +125,8 @@ pub trait Platform: Sized {
 
     /// A monotonic time that MUST NOT be behind the true time.
     ///
-    /// The start of a relative timer counts from here. Hosts whose clock has a granularity, or a cheap reading that is not
-    /// exact, add the uncertainty, so that no timer is early (STYLE T2).
+    /// The start of a relative timer counts from here. Hosts whose clock has a granularity, or a cheap reading that is
+    /// not exact, add the uncertainty, so that no timer is early (STYLE T2).
     fn now_at_latest(&self) -> Instant {
         self.now()
     }
@@ -132,8 +140,8 @@ pub trait Platform: Sized {
         None
     }
 
-    /// Writes the event device of the CPU of `base`, see [`EventDriver::write`]. Called with `base` locked, by that CPU or by
-    /// somebody who executes its entry points.
+    /// Writes the event device of the CPU of `base`, see [`EventDriver::write`]. Called with `base` locked, by that CPU
+    /// or by somebody who executes its entry points.
     ///
     /// # Errors
     ///
@@ -145,18 +153,18 @@ pub trait Platform: Sized {
 
     /// Makes the CPU of `base` call [`retrigger`](crate::hrtimer::Timers::retrigger) soon, wherever it is.
     ///
-    /// Called at most once until that call has begun (spec LOC-17), so a lost kick is a lost timer. MUST be harmless when
-    /// the CPU is the caller's own.
+    /// Called at most once until that call has begun (spec LOC-17), so a lost kick is a lost timer. MUST be harmless
+    /// when the CPU is the caller's own.
     fn kick(&self, base: &CpuBase<Self>);
 
-    /// Makes the CPU of `base` call [`soft_interrupt`](crate::hrtimer::Timers::soft_interrupt) soon. Called by that CPU, or by
-    /// somebody who executes its entry points, with `base` locked.
+    /// Makes the CPU of `base` call [`soft_interrupt`](crate::hrtimer::Timers::soft_interrupt) soon. Called by that
+    /// CPU, or by somebody who executes its entry points, with `base` locked.
     fn raise_soft(&self, base: &CpuBase<Self>);
 
     /// Executes a callback: calls `callback` once.
     ///
-    /// Called without any lock of the core. MUST NOT unwind: a host in which callbacks can panic catches it here, counts
-    /// and reports it; the core then takes the timer for stopped (DESIGN 7, point 9).
+    /// Called without any lock of the core. MUST NOT unwind: a host in which callbacks can panic catches it here,
+    /// counts and reports it; the core then takes the timer for stopped (DESIGN 7, point 9).
     fn call(&self, callback: &mut dyn FnMut());
 
     /// Wakes a task. Called without any lock of the core. MUST NOT unwind, see [`call`](Platform::call).
@@ -180,8 +188,8 @@ pub trait Platform: Sized {
         tickless_link::sync::spin_loop();
     }
 
-    /// Takes an event of the trace (spec 6.1). Called without locks where the specification demands it, else with the base
-    /// locked.
+    /// Takes an event of the trace (spec 6.1). Called without locks where the specification demands it, else with the
+    /// base locked.
     fn trace(&self, event: Event) {
         let _ = event;
     }
@@ -230,7 +238,8 @@ pub const fn keep_local_by_table(
 
 /// A host with no CPU, no device and a clock that stands still.
 ///
-/// It satisfies the contract of [`Platform`] to the letter and does nothing: for compile tests, and as a start for a port.
+/// It satisfies the contract of [`Platform`] to the letter and does nothing: for compile tests, and as a start for a
+/// port.
 #[derive(Debug, Default)]
 pub struct NullPlatform;
 

@@ -320,6 +320,23 @@ unsafe impl<H: LockHost> RawLock for BiasedLock<H> {
     }
 
     #[inline]
+    fn try_acquire(&self, token: Option<Owner>) -> Option<Held> {
+        // As in `acquire`, and away again if the gate is closed.
+        let owner = token?;
+        if self.owner.load(Ordering::Relaxed) != owner.id.get() {
+            return None;
+        }
+        self.inside.store(INSIDE, Ordering::Relaxed);
+        light_barrier();
+        if self.gate.load(Ordering::Relaxed) == BIASED {
+            return Some(Held::Gate);
+        }
+        // Release: as in `acquire_as_owner_slowly`.
+        self.inside.store(OUTSIDE, Ordering::Release);
+        None
+    }
+
+    #[inline]
     fn release(&self, held: &Held) {
         match held {
             // Release: pairs with the Acquire of a waiting stranger.

@@ -98,6 +98,13 @@ impl State {
         self.0 == 0
     }
 
+    /// The entry is linked in a queue, or travels between two, and its callback does not execute.
+    #[inline]
+    #[must_use]
+    pub const fn is_only_queued(self) -> bool {
+        self.0 == Self::QUEUED
+    }
+
     /// The entry is linked in a queue, or travels between two.
     #[inline]
     #[must_use]
@@ -139,20 +146,24 @@ pub enum Owner {
 pub(crate) type Link<F> = Option<NonNull<Raw<F>>>;
 
 /// The part of an entry that a queue sees, without knowing the member.
+///
+/// The order of the fields is that of their use: what a restart in place needs (owner, state, head) lies in 32 bytes
+/// together, what a descent needs (key, children) in the next 32. Where allocations are multiples of 32 bytes that is one
+/// cache line each.
 #[repr(C)]
 pub struct Raw<F: Family> {
-    pub(crate) parent: Cell<Link<F>>,
-    /// Children by [`Side`](crate::tree::Side).
-    pub(crate) children: [Cell<Link<F>>; 2],
     pub(crate) previous: Cell<Link<F>>,
     pub(crate) next: Cell<Link<F>>,
-    pub(crate) key: Cell<F::Key>,
     owner: OwnerWord,
     state: AtomicU8,
     pub(crate) red: Cell<bool>,
     tag: F::Tag,
     head: UnsafeCell<F::Head>,
     actions: &'static Actions<F>,
+    pub(crate) key: Cell<F::Key>,
+    /// Children by [`Side`](crate::tree::Side).
+    pub(crate) children: [Cell<Link<F>>; 2],
+    pub(crate) parent: Cell<Link<F>>,
 }
 
 /// The member's code, reached without its type.

@@ -16,8 +16,8 @@ use crate::sync::{AtomicBool, Ordering, spin_loop};
 /// # Safety
 ///
 /// Between a return from [`acquire`](RawLock::acquire) and the matching [`release`](RawLock::release), no other
-/// `acquire` on the same lock may return, whatever tokens are passed. What happened before a release happens before
-/// what follows the next acquire.
+/// `acquire` on the same lock may return, and no [`try_acquire`](RawLock::try_acquire) succeed, whatever tokens are
+/// passed. What happened before a release happens before what follows the next acquire.
 pub unsafe trait RawLock {
     /// What tells the lock who acquires it, for locks that treat their owner in a special way.
     type Token: Copy;
@@ -28,6 +28,15 @@ pub unsafe trait RawLock {
     ///
     /// `token` is `None` for everybody but the owner. It MUST NOT be called by a thread that holds the lock.
     fn acquire(&self, token: Option<Self::Token>) -> Self::Held;
+
+    /// Takes the lock if that needs neither waiting nor a call; `None` says nothing about whether it is free.
+    ///
+    /// For the shortest paths, which fall back on [`acquire`](RawLock::acquire).
+    #[inline]
+    fn try_acquire(&self, token: Option<Self::Token>) -> Option<Self::Held> {
+        let _ = token;
+        None
+    }
 
     /// Gives the lock back.
     fn release(&self, held: &Self::Held);
@@ -59,10 +68,22 @@ impl<R: RawLock, T> Lock<R, T> {
         &self.raw
     }
 
+    /// Opens the data if that needs neither waiting nor a call; `None` says nothing about whether the lock is free.
+    #[inline]
+    pub fn try_lock(&self, token: Option<R::Token>) -> Option<Guard<'_, R, T>> {
+        let held = self.raw.try_acquire(token)?;
+        Some(self.guard(held))
+    }
+
     /// Waits for the lock and opens the data.
     #[inline]
     pub fn lock(&self, token: Option<R::Token>) -> Guard<'_, R, T> {
         let held = self.raw.acquire(token);
+        self.guard(held)
+    }
+
+    #[inline]
+    fn guard(&self, held: R::Held) -> Guard<'_, R, T> {
         Guard {
             held,
             #[cfg(loom)]
@@ -199,8 +220,14 @@ unsafe impl RawLock for SpinLock {
     }
 
     #[inline]
+    fn try_acquire(&self, _token: Option<()>) -> Option<()> {
+        // Acquire: pairs with the Release in `release`.
+        (!self.taken.swap(true, Ordering::Acquire)).then_some(())
+    }
+
+    #[inline]
     fn release(&self, (): &()) {
-        // Release: pairs with the Acquire in `acquire`.
+        // Release: pairs with the Acquire in `acquire` and `try_acquire`.
         self.taken.store(false, Ordering::Release);
     }
 }

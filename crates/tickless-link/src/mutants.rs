@@ -24,18 +24,24 @@ pub const NAMES: &[&str] = &[
     "stale-not-set-by-start",
     "stale-not-set-by-cancel",
     "stale-not-set-by-clock-set",
+    "stale-not-set-by-soft-stage",
     "armed-kept-in-handler",
     "deferred-survives-offline",
     "hang-survives-offline",
+    "soft-pending-survives-offline",
+    "kick-survives-offline",
     // Moving between bases.
     "queued-dropped-in-transit",
     "suitability-with-old-deadline",
+    "suitability-not-tested",
+    "offline-target-accepted",
     "owner-not-rechecked",
     // Evaluation and programming.
     "soft-next-not-refreshed",
     "first-not-reevaluated-when-later",
     "skip-equal-on-clock-set",
-    "in-place-compares-soft-expiry",
+    "caller-not-kicked",
+    "refile-missing-when-earlier",
     "lazy-compares-other-clock",
     "saturation-missing",
     // Devices.
@@ -43,6 +49,7 @@ pub const NAMES: &[&str] = &[
     "forced-kept-at-normal-programming",
     "forced-kept-at-state-change",
     "forced-kept-by-broadcast",
+    "forced-kept-at-refused-write",
     "coupled-range-zero",
     "equality-comparator-late-test",
 ];

@@ -525,6 +525,13 @@ impl<'t, 'e, F: Family> Slot<'t, 'e, F> {
         self.tree.first == self.entry.link()
     }
 
+    /// Whether the entry is queued, not first, and its callback does not run.
+    #[inline]
+    #[must_use]
+    pub fn is_waiting_behind_another(&self) -> bool {
+        self.state().is_only_queued() && !self.is_first()
+    }
+
     /// Queues the entry under `key`; returns whether it is the first of the queue now.
     ///
     /// # Panics

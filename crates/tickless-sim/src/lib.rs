@@ -22,7 +22,10 @@
 pub mod check;
 pub mod machine;
 pub mod random;
+pub mod suite;
 mod timer;
 
-pub use machine::{Config, Deferred, DeviceClass, Immediate, Machine, Preemptible};
+pub use machine::{
+    Config, Deferred, DeviceClass, Immediate, Interrupted, Machine, Preemptible, Schedule, Source,
+};
 pub use timer::TestTimer;

@@ -3,11 +3,12 @@
 use std::any::Any;
 use std::cell::RefCell;
 use std::pin::Pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use tickless_core::hrtimer::{AlreadyExpired, Expired, HrTimer, Restart, Setup, Start, TryCancel};
+use tickless_core::link::entry::State;
 use tickless_core::platform::CpuId;
-use tickless_core::time::{ClockId, Monotonic};
+use tickless_core::time::{ClockId, Instant, Monotonic};
 use tickless_core::trace::TimerId;
 
 use crate::machine::{Config, Machine};
@@ -81,6 +82,9 @@ trait Timer<C: Config, T: ClockId> {
     fn is_active(&self) -> bool;
     fn cpu(self: Pin<&Self>, machine: &Machine<C>) -> Option<CpuId>;
     fn next_event_without(self: Pin<&Self>, machine: &Machine<C>, cpu: CpuId) -> i64;
+    fn deadline(self: Pin<&Self>, machine: &Machine<C>) -> Option<i64>;
+    fn state(&self) -> State;
+    fn is_own_callback(self: Pin<&Self>, machine: &Machine<C>) -> bool;
     fn id(self: Pin<&Self>, machine: &Machine<C>) -> usize;
 }
 
@@ -117,6 +121,15 @@ where
     }
     fn next_event_without(self: Pin<&Self>, machine: &Machine<C>, cpu: CpuId) -> i64 {
         machine.timers().next_event_without(cpu, self).as_nanos()
+    }
+    fn deadline(self: Pin<&Self>, machine: &Machine<C>) -> Option<i64> {
+        machine.timers().deadline(self).map(Instant::as_nanos)
+    }
+    fn state(&self) -> State {
+        self.state()
+    }
+    fn is_own_callback(self: Pin<&Self>, machine: &Machine<C>) -> bool {
+        machine.timers().is_own_callback(self)
     }
     fn id(self: Pin<&Self>, machine: &Machine<C>) -> usize {
         machine.timers().id_of(self)
@@ -170,6 +183,27 @@ impl<C: Config, T: ClockId> TestTimer<C, T> {
         }
     }
 
+    /// A timer in the hard stage that fires once for each start.
+    #[must_use]
+    pub fn once_on(machine: &Machine<C>) -> Self {
+        Self::with_setup(machine, Setup::new(), |_| Restart::No)
+    }
+
+    /// A timer made with `setup` whose callback is given the timer itself.
+    pub fn cyclic(
+        machine: &Machine<C>,
+        setup: Setup,
+        mut callback: impl FnMut(&Self, &mut Expired<'_, '_, T>) -> Restart + 'static,
+    ) -> Rc<Self> {
+        Rc::new_cyclic(|own: &Weak<Self>| {
+            let own = Weak::clone(own);
+            Self::with_setup(machine, setup, move |expired| {
+                let own = own.upgrade().expect("a timer that fires is alive");
+                callback(&own, expired)
+            })
+        })
+    }
+
     /// Starts it.
     pub fn start(&self, start: Start<T>) {
         self.timer.as_ref().start(&self.machine, start);
@@ -205,6 +239,24 @@ impl<C: Config, T: ClockId> TestTimer<C, T> {
     #[must_use]
     pub fn is_active(&self) -> bool {
         self.timer.is_active()
+    }
+
+    /// Its life cycle.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.timer.state()
+    }
+
+    /// Whether its callback is what the executing CPU is in.
+    #[must_use]
+    pub fn is_own_callback(&self) -> bool {
+        self.timer.as_ref().is_own_callback(&self.machine)
+    }
+
+    /// Its deadline, on its clock, while it is queued.
+    #[must_use]
+    pub fn deadline(&self) -> Option<i64> {
+        self.timer.as_ref().deadline(&self.machine)
     }
 
     /// The CPU it is on.

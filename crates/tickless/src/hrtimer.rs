@@ -129,14 +129,19 @@ where
     /// place.
     pub fn start(self: Pin<&Self>, start: Start<C>) {
         Self::watch_clock();
-        timers().start(self.timer(), start);
+        start_on_this_thread(self.timer().timer_ref(), start);
     }
 
-    /// Starts the timer unless its time is over; for times that come from outside.
+    /// Starts the timer unless its time is over; for times that come from outside, and may cost no turn when they are
+    /// nonsense.
+    ///
+    /// A time that is over may be accepted at the moment at which other timers of the thread are being run, or due.
+    /// The closure is called in the same turn then.
     ///
     /// # Errors
     ///
-    /// [`AlreadyExpired`] when it is over: the timer is not started, and its closure will not be called.
+    /// [`AlreadyExpired`] when it is over: the timer does not wait to fire, even if it did before, and its closure will
+    /// not be called.
     pub fn start_checked(self: Pin<&Self>, start: Start<C>) -> Result<(), AlreadyExpired> {
         Self::watch_clock();
         timers().start_checked(self.timer(), start)
@@ -183,6 +188,12 @@ where
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.timer.fmt(formatter)
     }
+}
+
+/// One piece of code for all closures, and not part of the caller's.
+#[inline(never)]
+fn start_on_this_thread<C: ClockId>(timer: core::TimerRef<'_, C>, start: Start<C>) {
+    timers().start_ref(timer, start);
 }
 
 /// What the clock `C` shows now, in the unit in which timers are started.

@@ -58,6 +58,13 @@ pub mod topology;
 #[cfg(not(loom))]
 mod worker;
 
+/// For the benchmarks of this repository.
+#[cfg(not(loom))]
+#[doc(hidden)]
+pub mod bench {
+    pub use crate::host::os::Linux;
+}
+
 #[cfg(not(loom))]
 pub use inside::{Stats, clock, dump, init, stats};
 #[cfg(not(loom))]

@@ -1,5 +1,6 @@
 //! Threads that run their own timers.
 
+use std::cell::Cell;
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -12,8 +13,9 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use tickless_core::time::Instant as CoreInstant;
 
+use crate::host::handover::Promise;
 use crate::host::seat::{Kind, Seat, Thread, with_thread};
-use crate::host::{attend, background, os, timers, turn};
+use crate::host::{attend, os, timers, turn};
 use crate::time::Instant;
 
 /// Why a thread cannot become a [`Worker`] or [`Driver`].
@@ -123,7 +125,9 @@ impl Held {
         thread.reading.renew(&timers().platform().clock)
     }
 
+    #[track_caller]
     fn turn(&self) -> Turn {
+        assert_outside_of_callbacks();
         let done = turn::run(self.seat, self.now());
         Turn {
             fired: done.fired,
@@ -140,14 +144,29 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
+        let local = self.seat.local();
+        let was_event_loop = local.kind() == Kind::EventLoop;
         // The thread lives on, so its timers stay; from here on the background driver comes for them.
-        self.seat.local().set_kind(Kind::Foreign);
-        if timers().pending(self.seat.cpu()) > 0 {
-            // A driver that cannot be started is reported by the next timer of this thread.
-            let _reported_later = background::ensure_running();
-            timers().request_retrigger(self.seat.cpu());
+        local.set_kind(Kind::Foreign);
+        // What the device was armed for was never told to the driver, and a later deadline would not be told to it
+        // either: forgotten, and programmed anew. Relaxed: the retrigger locks the base, as whoever programs it does.
+        local.deadline.store(Promise::NEVER, Ordering::Relaxed);
+        timers().retrigger(self.seat.cpu());
+        if was_event_loop {
+            // The descriptor stays open for the next event loop on this seat, and must not wake one that is gone.
+            turn::set_timerfd(self.seat, CoreInstant::FOREVER);
         }
     }
+}
+
+/// Callbacks and wakers run inside of a turn.
+#[inline]
+#[track_caller]
+fn assert_outside_of_callbacks() {
+    assert!(
+        turn::taken_by_this_thread().is_none(),
+        "a thread cannot take a turn, park or block inside of a callback or waker: those run in its turn"
+    );
 }
 
 /// A thread that runs its own timers: the fastest and most exact way to have them.
@@ -190,6 +209,10 @@ pub struct Worker {
     held: Held,
     parking: Parking,
     waker: Waker,
+    /// A [`block_on`](Worker::block_on) runs.
+    blocking: Cell<bool>,
+    /// A notification was taken that may have been meant for the future that is being run.
+    owed: Cell<bool>,
 }
 
 /// Wakes a worker.
@@ -246,6 +269,8 @@ impl Worker {
             held,
             parking,
             waker,
+            blocking: Cell::new(false),
+            owed: Cell::new(false),
         })
     }
 
@@ -261,6 +286,11 @@ impl Worker {
     }
 
     /// Runs what is due.
+    ///
+    /// # Panics
+    ///
+    /// When called inside of a callback or a waker, which run in a turn themselves.
+    #[track_caller]
     pub fn turn(&self) -> Turn {
         self.held.turn()
     }
@@ -273,8 +303,19 @@ impl Worker {
 
     /// Waits until a timer is due or somebody [unparks](Unparker::unpark) this worker, and runs what is due.
     ///
-    /// Returns without waiting if something is due already or the worker was unparked since its last park.
+    /// Returns without waiting if something is due already or the worker was unparked since its last park. May return
+    /// for no reason; [`Turn::fired`] says whether a timer did.
+    ///
+    /// # Panics
+    ///
+    /// When called inside of a callback or a waker.
+    #[track_caller]
     pub fn park(&self) -> Turn {
+        assert_outside_of_callbacks();
+        if self.blocking.get() {
+            // The notification that ends this park may be the one that the future outside waits for.
+            self.owed.set(true);
+        }
         if !self.held.is_due() && !self.held.seat.local().parker.take_notification() {
             self.wait();
         }
@@ -307,12 +348,19 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// Those of `epoll_pwait2`. Before Linux 5.11, which has it not, the wait is rounded up to a millisecond.
+    /// Those of `epoll_pwait2`, among them `EINVAL` for a buffer without room. Before Linux 5.11, which has it not, the
+    /// wait is rounded up to a millisecond.
+    ///
+    /// # Panics
+    ///
+    /// When called inside of a callback or a waker.
+    #[track_caller]
     pub fn park_on_epoll(
         &self,
         epoll: impl AsFd,
         events: &mut [rustix::event::epoll::Event],
     ) -> io::Result<(usize, Turn)> {
+        assert_outside_of_callbacks();
         let mut ready = 0;
         if !self.held.is_due() {
             // Relaxed: the thread's own word.
@@ -346,10 +394,18 @@ impl Worker {
 
     /// Runs a future to its end, and the timers of this thread meanwhile.
     ///
-    /// The future may use anything that works by wakers. It need not be [`Send`].
+    /// The future may use anything that works by wakers. It need not be [`Send`]. It may block on others in the same
+    /// way, though it makes no progress itself meanwhile.
+    ///
+    /// # Panics
+    ///
+    /// When called inside of a callback or a waker.
+    #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        assert_outside_of_callbacks();
         let mut future = pin!(future);
         let mut context = Context::from_waker(&self.waker);
+        let _blocking = Blocking::begin(self);
         loop {
             if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
                 return output;
@@ -357,7 +413,7 @@ impl Worker {
             // Timers of this thread fire in here, and notify. Somebody who notified since the poll ends the loop at
             // once.
             loop {
-                let notified = self.held.seat.local().parker.take_notification();
+                let notified = self.held.seat.local().parker.take_notification() | self.owed.take();
                 if self.held.is_due() {
                     let _more_is_seen_next_time = self.held.turn();
                 }
@@ -373,6 +429,29 @@ impl Worker {
                 }
             }
         }
+    }
+}
+
+/// A future that is being run by a worker.
+struct Blocking<'a> {
+    worker: &'a Worker,
+    inside_of_another: bool,
+}
+
+impl<'a> Blocking<'a> {
+    fn begin(worker: &'a Worker) -> Self {
+        Self {
+            worker,
+            inside_of_another: worker.blocking.replace(true),
+        }
+    }
+}
+
+impl Drop for Blocking<'_> {
+    fn drop(&mut self) {
+        self.worker.blocking.set(self.inside_of_another);
+        // Both have the same waker: what this one took may have been meant for the other.
+        self.worker.owed.set(self.inside_of_another);
     }
 }
 
@@ -419,6 +498,11 @@ impl Driver {
 
     /// Runs what is due, and programs the descriptor for the next timer. Call it when the descriptor is readable;
     /// calling it at other times does no harm.
+    ///
+    /// # Panics
+    ///
+    /// When called inside of a callback or a waker, which run in a turn themselves.
+    #[track_caller]
     pub fn turn(&self) -> Turn {
         // Makes the descriptor unreadable; nothing to read is no error.
         let _expirations = rustix::io::read(self.fd, &mut [0; 8]);

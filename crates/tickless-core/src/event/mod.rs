@@ -17,8 +17,8 @@
 //!
 //! A deadline that is already over is programmed as the shortest delay the device can do. Somebody who keeps starting
 //! expired timers would renew that delay for ever, and the interrupt would never come. So the record remembers that a
-//! minimum is under way ([`Programmed::ForcedMinimum`]) and leaves it alone until the interrupt, a normal programming or a
-//! change of state ends it. Forgetting one of these ends froze machines for seconds (B12), so all transitions are in one
+//! minimum is under way ([`Programmed::ForcedMinimum`]) and leaves it alone until the interrupt, a normal programming, a
+//! refused one or a change of state ends it. Forgetting one of these ends froze machines for seconds (B12), so all transitions are in one
 //! function, `transition`.
 
 use core::fmt;
@@ -168,6 +168,7 @@ enum Transition {
     Interrupt,
     StateChange,
     BroadcastTookOver,
+    Refused,
     Normal(Instant),
     Minimum(Instant),
 }
@@ -316,15 +317,17 @@ impl EventDevice {
             Transition::StateChange => crate::mutant!("forced-kept-at-state-change"),
             Transition::BroadcastTookOver => crate::mutant!("forced-kept-by-broadcast"),
             Transition::Normal(_) => crate::mutant!("forced-kept-at-normal-programming"),
+            Transition::Refused => crate::mutant!("forced-kept-at-refused-write"),
             Transition::Minimum(_) => false,
         };
         if keeps_minimum && matches!(self.programmed, Programmed::ForcedMinimum(_)) {
             return;
         }
         self.programmed = match transition {
-            Transition::Interrupt | Transition::StateChange | Transition::BroadcastTookOver => {
-                Programmed::Idle
-            }
+            Transition::Interrupt
+            | Transition::StateChange
+            | Transition::BroadcastTookOver
+            | Transition::Refused => Programmed::Idle,
             Transition::Normal(when) => Programmed::Normal(when),
             Transition::Minimum(when) => Programmed::ForcedMinimum(when),
         };

@@ -85,6 +85,8 @@ fn program_relative(
             device.transition(Transition::Normal(when));
             return Ok(());
         }
+        // By contract the device will not fire now, not even for a minimum that was under way.
+        device.transition(Transition::Refused);
     }
     if let super::Programmed::ForcedMinimum(_) = device.programmed {
         // A minimum is under way. Writing it again would push it out (spec DEV-9).

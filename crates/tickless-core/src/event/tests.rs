@@ -152,6 +152,19 @@ fn b12_every_end_of_a_forced_minimum_allows_the_next() {
     }
 }
 
+/// A refusal says that the device will not fire, so a minimum that was under way is over too and must be written again.
+#[test]
+fn a_refused_write_ends_a_forced_minimum() {
+    let notes = Notes::default();
+    let mut device = device(GIGAHERTZ, &notes);
+    notes.now.set(1_000_000);
+    program(&mut device, &notes, at(1), Force::Yes).expect("forced");
+    assert_eq!(notes.take(), [DeviceWrite::Relative(Ticks(100))]);
+    notes.refuse.set(1);
+    program(&mut device, &notes, at(1_005_000), Force::Yes).expect("the minimum is accepted");
+    assert_eq!(notes.take(), [DeviceWrite::Relative(Ticks(100))]);
+}
+
 #[test]
 fn a_coupled_device_reads_no_clock() {
     let notes = Notes::default();

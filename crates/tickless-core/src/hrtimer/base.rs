@@ -28,20 +28,39 @@ pub(crate) const SOFT: u8 = 0xF0;
 #[derive(Debug)]
 pub(crate) struct ClockBase {
     pub(crate) tree: Tree<Hr>,
-    /// The first deadline in the tree, `FOREVER` when it is empty (INV-6): finding the next event of a CPU touches no
-    /// timer's memory (spec Q-7).
+    /// The first key in the tree, `FOREVER` when it is empty (INV-6): finding the next event of a CPU touches no
+    /// timer's memory (spec Q-7). It is the first deadline, but while many timers wait to be filed again: then it is
+    /// earlier.
     pub(crate) first_deadline: Deadline,
     /// Copy of the offset of the clock, as of the base's last refresh (spec TIM-8).
     pub(crate) offset: Offset,
 }
 
 impl ClockBase {
-    /// Takes the first deadline from the tree.
+    /// Finds the first timer, and files it under its deadline if it is filed too early.
     #[inline]
     pub(crate) fn reload_first(&mut self) {
+        for _ in 0..REFILES_MAX {
+            let Some(mut slot) = self.tree.open_first() else {
+                self.first_deadline = Deadline::FOREVER;
+                return;
+            };
+            let deadline = slot.head().deadline();
+            if slot.key() == deadline {
+                self.first_deadline = deadline;
+                return;
+            }
+            if !slot.move_in_place(deadline) {
+                slot.reposition(deadline);
+            }
+        }
+        // More of them than belong into one operation: the device fires early, and goes on from there.
         self.first_deadline = self.tree.first_key().unwrap_or(Deadline::FOREVER);
     }
 }
+
+/// Timers that are filed again at a time: bounds the time for which the lock is held.
+pub(crate) const REFILES_MAX: u32 = 16;
 
 /// Who owes the device a write (spec 4.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +84,8 @@ pub(crate) enum Change {
     Removal,
     /// An offset changed.
     ClockSet,
+    /// The soft stage is done and its timers count again.
+    SoftStage,
 }
 
 /// What a base counts. All counts start with the base and never go back.
@@ -162,7 +183,9 @@ impl BaseState {
         if !mutant!("deferred-survives-offline") {
             self.deferred = DeferredRearm::Clear;
         }
-        self.soft_pending = false;
+        if !mutant!("soft-pending-survives-offline") {
+            self.soft_pending = false;
+        }
         self.first_hint = 0;
         self.soft_first_hint = 0;
         self.soft_next = Instant::FOREVER;
@@ -275,21 +298,21 @@ impl<P: Platform> CpuBase<P> {
         self.state.raw()
     }
 
-    /// When the device is to fire, [`Instant::FOREVER`] if not at all, while the interrupt handler runs, or while a rearm is
-    /// owed.
+    /// When the device is to fire, [`Instant::FOREVER`] if not at all, while the interrupt handler runs, or while a
+    /// rearm is owed.
     ///
     /// Lock-free: one load. A poller that finds this later than now has nothing to do.
     #[inline]
     pub fn armed(&self) -> Instant {
-        // Relaxed: for the owner, who is the only one to make it earlier, it is exact; for others a hint. Whoever acts on
-        // it takes the lock, which orders everything.
+        // Relaxed: for the owner, who is the only one to make it earlier, it is exact; for others a hint. Whoever acts
+        // on it takes the lock, which orders everything.
         Instant::from_nanos(self.armed.load(Ordering::Relaxed))
     }
 
     /// Locks the base until the result is dropped, and lets nobody change anything meanwhile.
     ///
-    /// For a host that copies itself, as a fork does: with every base frozen the copy is consistent. Bases are frozen in the
-    /// order of their numbers.
+    /// For a host that copies itself, as a fork does: with every base frozen the copy is consistent. Bases are frozen
+    /// in the order of their numbers.
     pub fn freeze(&self, token: Option<<P::Lock as RawLock>::Token>) -> Frozen<'_, P> {
         Frozen {
             base: self,
@@ -305,8 +328,8 @@ impl<P: Platform> CpuBase<P> {
     /// Whether the CPU takes part in timing.
     #[inline]
     pub fn is_online(&self) -> bool {
-        // Acquire: pairs with the Release in `set_online`: who sees it online sees the base reset. Who must be sure asks
-        // again under the lock (spec LOC-16).
+        // Acquire: pairs with the Release in `set_online`: who sees it online sees the base reset. Who must be sure
+        // asks again under the lock (spec LOC-16).
         self.online.load(Ordering::Acquire)
     }
 
@@ -320,6 +343,12 @@ impl<P: Platform> CpuBase<P> {
         // AcqRel: pairs with `begin_kick`. A sender that finds a kick under way relies on the handler, which clears the
         // note before it looks, to see what the sender did under the lock before.
         !self.kicked.swap(true, Ordering::AcqRel)
+    }
+
+    /// Whether somebody asked for a retrigger that has not begun.
+    pub(crate) fn is_kicked(&self) -> bool {
+        // Relaxed: asked under the lock, for checks only.
+        self.kicked.load(Ordering::Relaxed)
     }
 
     pub(crate) fn begin_kick(&self) {
@@ -353,7 +382,8 @@ impl<P: Platform> Frozen<'_, P> {
     }
 
     /// Gives up what a thread that is gone was in the middle of here: a callback counts as finished with
-    /// [`Restart::No`](super::Restart::No), an interrupt as ended. The device is not armed: [`Timers::retrigger`] does that.
+    /// [`Restart::No`](super::Restart::No), an interrupt as ended. The device is not armed: [`Timers::retrigger`] does
+    /// that.
     pub fn abandon(&mut self, others_are_gone: &LastThread) {
         for queue in &mut self.state.queues {
             queue.tree.abandon_running(others_are_gone);
@@ -392,6 +422,16 @@ impl<'a, P: Platform> Held<'a, P> {
             base,
             state: base.state.lock(Self::token(base, me)),
         }
+    }
+
+    /// As [`lock`](Self::lock) of the executing CPU's own base, if that needs neither waiting nor a call.
+    #[inline]
+    pub(crate) fn try_lock(timers: &'a Timers<P>, me: ThisCpu<'a, P>) -> Option<Self> {
+        Some(Self {
+            timers,
+            base: me.base,
+            state: me.base.state.try_lock(me.token)?,
+        })
     }
 
     /// Gives up this base and locks `target` instead: never both at once (spec LOC-3).
@@ -442,7 +482,8 @@ impl<'a, P: Platform> Held<'a, P> {
         if !state.soft_pending {
             let (first, hint) = state.minimum(SOFT);
             soft = first.not_negative();
-            // Also when a hard timer is first: left stale, the soft stage would be late or raised for ever (spec Q-21, B45).
+            // Also when a hard timer is first: left stale, the soft stage would be late or raised for ever (spec Q-21,
+            // B45).
             if !mutant!("soft-next-not-refreshed") || soft < hard {
                 state.soft_next = soft;
             }
@@ -457,8 +498,8 @@ impl<'a, P: Platform> Held<'a, P> {
         }
     }
 
-    /// Notes a change of the queues while a rearm is owed (spec REARM-7); `true` if one is owed or the handler runs, so that
-    /// the device must not be touched.
+    /// Notes a change of the queues while a rearm is owed (spec REARM-7); `true` if one is owed or the handler runs, so
+    /// that the device must not be touched.
     #[inline]
     pub(crate) fn leave_to_rearm(&mut self, change: Change) -> bool {
         self.state.deferred != DeferredRearm::Clear && self.note_change(change)
@@ -475,6 +516,7 @@ impl<'a, P: Platform> Held<'a, P> {
                     Change::Start => mutant!("stale-not-set-by-start"),
                     Change::Removal => mutant!("stale-not-set-by-cancel"),
                     Change::ClockSet => mutant!("stale-not-set-by-clock-set"),
+                    Change::SoftStage => mutant!("stale-not-set-by-soft-stage"),
                 };
                 if !unnoticed {
                     self.state.deferred = DeferredRearm::OwedStale;

@@ -7,8 +7,8 @@ use tickless_link::entry::{EntryRef, Owner};
 use tickless_link::sync::Ordering;
 
 use super::base::{Change, Held};
-use super::start::opened;
-use super::timer::{Expired, Hr, HrTimer, Restart, Sleeper, Start};
+use super::start::{Times, opened};
+use super::timer::{Expired, Hr, HrTimer, Restart, Sleeper, Start, StartMode};
 use super::{AlreadyExpired, Timers};
 use crate::platform::{Platform, ThisCpu, Waiting};
 use crate::time::ClockId;
@@ -34,8 +34,9 @@ impl<P: Platform> Timers<P> {
     ///
     /// # Cost
     ///
-    /// A timer that is not active: one load. Else one lock and one removal; cancelling the first timer of this CPU writes
-    /// the device once. Cancelling on another CPU leaves its device as it is: it takes one interrupt for nothing.
+    /// A timer that is not active: one load. Else one lock and one removal; cancelling the first timer of this CPU
+    /// writes the device once. Cancelling on another CPU leaves its device as it is: it takes one interrupt for
+    /// nothing.
     pub fn try_cancel<F, C>(&self, timer: Pin<&HrTimer<F, C>>) -> TryCancel
     where
         F: FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
@@ -138,7 +139,8 @@ impl<P: Platform> Timers<P> {
             });
         }
         let local = me.is_some_and(|me| core::ptr::eq(me.base, held.base));
-        // Remote removals and lazy ones leave the device alone: it fires early once, and is armed exactly then (spec CAN-2).
+        // Remote removals and lazy ones leave the device alone: it fires early once, and is armed exactly then (spec
+        // CAN-2).
         if local && !lazy && held.state.first_hint == timer && !held.leave_to_rearm(Change::Removal)
         {
             held.reevaluate(true);
@@ -205,17 +207,32 @@ impl<P: Platform> Timers<P> {
     /// Gives a queued sleeper another time and keeps its waker; `false` if it is not queued any more.
     #[inline]
     pub fn restart_sleeper<C: ClockId>(&self, sleeper: Pin<&Sleeper<C>>, start: Start<C>) -> bool {
-        let me = self.platform.this_cpu();
         let entry = sleeper.erase();
         if entry.state().is_idle() {
             return false;
         }
-        let mut held = self.lock_base_of(entry, me);
+        let times = self.resolve(entry, &start.request);
+        let mode = start.request.mode;
+        match self.start_in_place(entry, times, mode) {
+            Ok(()) => true,
+            Err(held) => self.restart_sleeper_slowly(entry, times, mode, held),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn restart_sleeper_slowly<'a>(
+        &'a self,
+        entry: EntryRef<'_, Hr>,
+        times: Times,
+        mode: StartMode,
+        held: Option<Held<'a, P>>,
+    ) -> bool {
+        let me = self.platform.this_cpu();
+        let mut held = held.unwrap_or_else(|| self.lock_base_of(entry, me));
         if !entry.state().is_queued() {
             return false;
         }
-        let times = self.resolve(entry, &start.request);
-        let mode = start.request.mode;
         let _always: Result<(), AlreadyExpired> =
             self.start_held(&mut held, entry, times, mode, me);
         true

@@ -40,6 +40,9 @@ impl<P: Platform> Timers<P> {
         for base in self.bases() {
             self.dump_base(base, out)?;
         }
+        for base in self.bases() {
+            self.dump_device(base, out)?;
+        }
         Ok(())
     }
 
@@ -85,12 +88,12 @@ impl<P: Platform> Timers<P> {
             let mut count = 0;
             let held = Held::lock(self, base, self.platform.this_cpu());
             let offset = held.state.queues[index].offset;
-            let take = |entry: EntryRef<'_, Hr>, hard: Deadline, head: &Head| {
+            let take = |entry: EntryRef<'_, Hr>, _filed: Deadline, head: &Head| {
                 batch[count] = Line {
                     address: entry.address(),
                     code: entry.code_address(),
-                    soft: head.earliest.as_nanos(),
-                    hard: hard.as_nanos(),
+                    soft: head.earliest().as_nanos(),
+                    hard: head.deadline().as_nanos(),
                     lazy: entry.tag().is_lazy(),
                 };
                 count += 1;
@@ -132,7 +135,6 @@ impl<P: Platform> Timers<P> {
             stats,
             ..
         } = *held.state;
-        let device = Device::of(&held.state);
         let armed = base.armed();
         drop(held);
         writeln!(out, "  .expires_next   : {}", At(armed))?;
@@ -161,7 +163,16 @@ impl<P: Platform> Timers<P> {
                 writeln!(out, "  .flush_{:<9}: {count}", flush.name())?;
             }
         }
-        writeln!(out)?;
+        writeln!(out)
+    }
+
+    fn dump_device(&self, base: &CpuBase<P>, out: &mut dyn Write) -> fmt::Result {
+        let held = Held::lock(self, base, self.platform.this_cpu());
+        let device = Device::of(&held.state);
+        drop(held);
+        // Mode 1 is one-shot: there is no other here.
+        writeln!(out, "Tick Device: mode:     1")?;
+        writeln!(out, "Per CPU device: {}", base.cpu().0)?;
         device.dump(out)
     }
 }

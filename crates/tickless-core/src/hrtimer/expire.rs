@@ -8,7 +8,7 @@ use tickless_link::sync::Ordering;
 
 use super::base::{self, DeferredRearm, Held};
 use super::rearm::First;
-use super::timer::{Firing, Hr, Restart};
+use super::timer::{Firing, Head, Hr, Restart};
 use super::{CpuBase, HANG_BACKOFF_MAX, PASSES_MAX, StartMode, Timers};
 use crate::clock::SetSequence;
 use crate::mutant;
@@ -91,9 +91,15 @@ impl<'a, P: Platform> Runner<'a, P> {
                 let Some(mut slot) = queue.tree.open_first() else {
                     break;
                 };
+                let head = *slot.head();
+                if slot.key() != head.deadline() && base_now >= slot.key() {
+                    // Filed too early, and others behind it may be due.
+                    queue.reload_first();
+                    continue;
+                }
                 // The front timer decides: one behind it may be allowed to fire already, but it costs no interrupt of its
                 // own (spec OBJ-9).
-                if base_now < slot.head().earliest {
+                if base_now < head.earliest() {
                     break;
                 }
                 if self.fired >= P::EXPIRY_BUDGET {
@@ -115,8 +121,8 @@ impl<'a, P: Platform> Runner<'a, P> {
         let entry = slot.entry();
         let timer = TimerId(entry.address());
         let code = entry.code_address();
-        let deadline = slot.key();
-        let earliest = slot.head().earliest;
+        let head = *slot.head();
+        let (earliest, deadline) = (head.earliest(), head.deadline());
         let fired = slot.expire();
         held.after_removal(index, true);
         held.state.stats.expired += 1;
@@ -136,12 +142,16 @@ impl<'a, P: Platform> Runner<'a, P> {
         match fired {
             Fired::Done(waker) => {
                 wakes = waker;
+                if P::TRACE {
+                    self.timers.platform.trace(Event::ExpireExit { timer });
+                }
                 held = self.lock();
             }
             Fired::Call(running) => {
                 (held, wakes) = self.call(
                     running,
                     index,
+                    code,
                     Firing {
                         now,
                         deadline,
@@ -165,6 +175,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         &self,
         mut running: Running<Hr>,
         index: usize,
+        code: usize,
         firing: Firing<'_>,
     ) -> (Held<'a, P>, Option<Waker>) {
         let timer = TimerId(running.address());
@@ -204,33 +215,28 @@ impl<'a, P: Platform> Runner<'a, P> {
                     deadline, earliest, ..
                 } = firing;
                 // Never touches the device: the end of the interrupt or of the soft stage does (spec 2.5).
-                if let Some(is_first) =
-                    running.restart(tree, deadline, |head| head.earliest = earliest)
-                {
+                let again = Head::new(earliest, deadline);
+                if let Some(is_first) = running.restart(tree, deadline, |head| *head = again) {
                     held.after_insertion(index, is_first, deadline);
                     held.state.stats.starts += 1;
-                    self.trace_restart(timer, clock, deadline, earliest);
+                    if P::TRACE {
+                        self.timers.platform.trace(Event::Start {
+                            cpu: self.base.cpu(),
+                            timer,
+                            code,
+                            clock,
+                            hard: deadline.as_nanos(),
+                            soft: earliest.as_nanos(),
+                            mode: StartMode::default(),
+                            was_armed: false,
+                            in_place: false,
+                        });
+                    }
                 }
                 None
             }
         };
         (held, wakes)
-    }
-
-    fn trace_restart(&self, timer: TimerId, clock: Clock, deadline: Deadline, earliest: Deadline) {
-        if P::TRACE {
-            self.timers.platform.trace(Event::Start {
-                cpu: self.base.cpu(),
-                timer,
-                code: 0,
-                clock,
-                hard: deadline.as_nanos(),
-                soft: earliest.as_nanos(),
-                mode: StartMode::default(),
-                was_armed: false,
-                in_place: false,
-            });
-        }
     }
 
     /// What `clock` shows now.
@@ -270,7 +276,8 @@ impl<P: Platform> Timers<P> {
     /// # Interrupt context
     ///
     /// MUST be called with timer delivery to `cpu` masked, by `cpu` or by somebody who executes for it. One at a time for each
-    /// CPU: a second call while the first runs returns at once.
+    /// CPU: a second call while the first runs returns at once, or, where [cancellers sleep](Platform::WAITING) for hard
+    /// callbacks, waits for the first to end; there a callback MUST NOT call it for its own CPU.
     pub fn interrupt(&self, cpu: CpuId) -> Turn {
         let Some(base) = self.platform.base(cpu) else {
             return Turn::NOTHING;

@@ -4,6 +4,9 @@ use crate::time::{Deadline, Span};
 
 /// Moves both expiries on by whole intervals until the deadline is after `now`; returns by how many.
 ///
+/// A timer that fired within its slack, before its deadline, goes on by one: its expiry is over all the same, and left where
+/// it is it would be due again at once. (Spec FWD-1 looks at the deadline alone.) 0 if not even the soft expiry has passed.
+///
 /// In constant time (B41), saturating (spec FWD-4), and never losing the phase.
 pub(crate) fn forward(
     deadline: &mut Deadline,
@@ -11,10 +14,10 @@ pub(crate) fn forward(
     now: Deadline,
     interval: Span,
 ) -> u64 {
-    let late = now.saturating_sub(*deadline);
-    if late < 0 {
+    if now < *earliest {
         return 0;
     }
+    let late = now.saturating_sub(*deadline).max(0);
     let interval = interval.as_nanos().max(1);
     // Rounds down: whole intervals that are over. One more leads behind `now`.
     let over = late.unsigned_abs() / interval;
@@ -37,12 +40,16 @@ mod tests {
     }
 
     fn run(deadline: i64, now: i64, interval: u64) -> (i64, u64) {
+        run_with_slack(deadline, 0, now, interval)
+    }
+
+    fn run_with_slack(deadline: i64, slack: i64, now: i64, interval: u64) -> (i64, u64) {
         let mut hard = at(deadline);
-        let mut soft = at(deadline - 3);
+        let mut soft = at(deadline - slack);
         let intervals = forward(&mut hard, &mut soft, at(now), Span::from_nanos(interval));
         assert_eq!(
             hard.as_nanos() - soft.as_nanos(),
-            3,
+            slack,
             "both expiries move alike"
         );
         (hard.as_nanos(), intervals)
@@ -58,6 +65,17 @@ mod tests {
         assert_eq!(run(100, 120, 10), (130, 3));
         let far = 1_000_000_000_000_000_000;
         assert_eq!(run(100, far + 5, 1), (far + 6, far.unsigned_abs() - 94));
+    }
+
+    #[test]
+    fn a_timer_that_fired_within_its_slack_goes_on_by_one_interval() {
+        assert_eq!(run_with_slack(100, 30, 69, 50), (100, 0), "not yet");
+        assert_eq!(run_with_slack(100, 30, 70, 50), (150, 1));
+        assert_eq!(run_with_slack(100, 30, 99, 50), (150, 1));
+        assert_eq!(run_with_slack(100, 30, 100, 50), (150, 1));
+        // The next one may fire at once, but is not late and not lost.
+        assert_eq!(run_with_slack(100, 30, 149, 50), (150, 1));
+        assert_eq!(run_with_slack(100, 30, 150, 50), (200, 2));
     }
 
     #[test]
@@ -77,15 +95,16 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Behind `now`, by at most one interval, in phase.
+        /// Behind `now`, by at most one interval, in phase, whatever the slack.
         #[test]
         fn the_result_is_the_next_multiple(
             deadline in 0_i64..1_000_000_000_000,
+            slack in 0_i64..1_000_000,
             late in 0_i64..1_000_000_000_000,
             interval in 1_u64..10_000_000_000,
         ) {
             let now = deadline + late;
-            let (result, intervals) = run(deadline, now, interval);
+            let (result, intervals) = run_with_slack(deadline, slack, now, interval);
             let interval = i64::try_from(interval).expect("small");
             prop_assert!(result > now && result <= now + interval);
             prop_assert_eq!(result - deadline, i64::try_from(intervals).expect("small") * interval);

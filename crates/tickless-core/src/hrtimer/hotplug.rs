@@ -4,6 +4,7 @@ use super::base::{DeferredRearm, Held};
 use super::{CpuBase, Flush, Timers};
 use crate::clock::ClockSet;
 use crate::event::DeviceState;
+use crate::mutant;
 use crate::platform::{CpuDevice, CpuId, Platform, Waiting};
 use crate::time::{Clock, Instant};
 use crate::trace::{Event, TimerId};
@@ -17,6 +18,11 @@ impl<P: Platform> Timers<P> {
         let Some(base) = self.platform.base(cpu) else {
             return;
         };
+        // A kick that was on its way when the CPU left never arrived. All is evaluated below, so it is as good as carried out;
+        // left standing, it would swallow every later one.
+        if !mutant!("kick-survives-offline") {
+            base.begin_kick();
+        }
         let mut held = Held::lock(self, base, self.platform.this_cpu());
         held.state.reset();
         held.set_armed(Instant::FOREVER);
@@ -70,7 +76,9 @@ impl<P: Platform> Timers<P> {
             base,
         };
         from.state.device.set_state(&driver, DeviceState::Shutdown);
-        from.state.reset();
+        if !mutant!("flush-s9-offline") {
+            from.state.reset();
+        }
         from.set_armed(Instant::FOREVER);
         let to_base = to.base;
         drop(to);
@@ -87,8 +95,8 @@ impl<P: Platform> Timers<P> {
         let (from_cpu, to_cpu) = (from.base.cpu(), to.base.cpu());
         for index in 0..from.state.queues.len() {
             while let Some(mut slot) = from.state.queues[index].tree.open_first() {
-                let deadline = slot.key();
-                let earliest = slot.head().earliest;
+                let head = *slot.head();
+                let (earliest, deadline) = (head.earliest(), head.deadline());
                 let entry = slot.entry();
                 let timer = TimerId(entry.address());
                 let code = entry.code_address();
@@ -179,7 +187,9 @@ impl<P: Platform> Timers<P> {
             return;
         };
         let mut held = Held::lock(self, base, self.platform.this_cpu());
-        held.state.deferred = DeferredRearm::Clear;
+        if !mutant!("flush-s9-offline") {
+            held.state.deferred = DeferredRearm::Clear;
+        }
         held.set_armed(Instant::FOREVER);
         let driver = CpuDevice {
             platform: &self.platform,

@@ -56,8 +56,10 @@ impl<P: Platform> Timers<P> {
             return None;
         }
         let mut held = self.lock_base_of(entry, self.platform.this_cpu());
-        let slot = opened(&mut held, entry);
-        slot.state().is_queued().then(|| slot.key().instant())
+        let mut slot = opened(&mut held, entry);
+        slot.state()
+            .is_queued()
+            .then(|| slot.head().deadline().instant())
     }
 
     /// The CPU that `timer` is on, if it ever was on one; for tests and dumps, out of date when it arrives.
@@ -153,8 +155,12 @@ impl<P: Platform> Timers<P> {
                 "INV-4: nothing counts as armed while a rearm is owed"
             ),
         }
-        if held.state.deferred == base::DeferredRearm::Clear && base.is_online() && !held.state.hang
-        {
+        // After a jump of the clocks the CPU evaluates when it carries out the kick.
+        let armed_counts = held.state.deferred == base::DeferredRearm::Clear
+            && base.is_online()
+            && !held.state.hang
+            && !base.is_kicked();
+        if armed_counts {
             let mask = if held.state.soft_pending {
                 base::HARD
             } else {
@@ -189,8 +195,15 @@ fn minimum_without(state: &BaseState, mask: u8, excluded: usize) -> Instant {
         }
         if queue.tree.first().map(EntryRef::<'_, Hr>::address) != Some(excluded) {
             best = event;
-        } else if let Some((_, second)) = queue.tree.second() {
-            best = best.min(queue.offset.to_monotonic(second));
+        } else {
+            // Those behind it may be filed earlier than they are due, so all count that are filed before the best.
+            queue.tree.for_each(1, |_, filed, head| {
+                if queue.offset.to_monotonic(filed) >= best {
+                    return false;
+                }
+                best = best.min(queue.offset.to_monotonic(head.deadline()));
+                true
+            });
         }
     }
     best

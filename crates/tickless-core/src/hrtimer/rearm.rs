@@ -36,7 +36,8 @@ impl<P: Platform> Held<'_, P> {
         if !may_write || first.event >= self.base.armed() {
             return;
         }
-        if self.leave_to_rearm(Change::Start) {
+        // For a start that was asked already; here it is the soft stage that asks (spec SOFT-5).
+        if self.leave_to_rearm(Change::SoftStage) {
             return;
         }
         self.state.first_hint = first.timer;
@@ -79,9 +80,12 @@ impl<P: Platform> Held<'_, P> {
         };
         let state = &mut *self.state;
         state.stats.device_writes += 1;
-        // Forced, so the only failure is a device that refuses everything (B27). There is nobody to tell: the record says
-        // that nothing is programmed, and the next start or tick tries again.
-        let _refused = event::program(&mut state.device, &driver, next, Force::Yes);
+        let programmed = event::program(&mut state.device, &driver, next, Force::Yes);
+        if programmed.is_err() {
+            // Forced, so the only failure is a device that refuses everything (B27), and there is nobody to tell. Nothing
+            // counts as armed then, so that the next timer that becomes first of a queue, or goes, tries again.
+            self.set_armed(Instant::FOREVER);
+        }
     }
 
     /// Ends an interrupt: writes the device, or leaves that to a flush point (spec 4.4).
@@ -187,7 +191,9 @@ impl<P: Platform> Timers<P> {
         }
         if me.is_some_and(|me| core::ptr::eq(me.base, base)) {
             // Spec TIM-30 step 4, B66: the caller's own device too.
-            self.retrigger(base.cpu());
+            if !mutant!("caller-not-kicked") {
+                self.retrigger(base.cpu());
+            }
         } else {
             self.platform.kick(base);
         }

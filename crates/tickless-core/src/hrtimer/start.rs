@@ -1,13 +1,32 @@
 //! Starting timers (spec 2.6, 3.3), and where they go (spec 2.7, 2.8).
+//!
+//! # Filed is not due
+//!
+//! A timer is *filed* in its queue under a key. Usually that is its deadline. But most restarts push a timer out: the
+//! idle timeout of a connection is started again at every packet and never fires. So a queued timer that is started for
+//! later and is not the first of its queue stays where it is, filed too early, and only its deadline is written: one
+//! cache line, no neighbour, no rebalancing. It is filed again when it comes to the front, once for any number of
+//! restarts.
+//!
+//! - A timer is never filed later than its deadline, so nothing is found too late.
+//! - The first timer of a queue is filed under its deadline, because that is what the device is armed for. Whoever
+//!   makes another timer the first files it, and the one behind it, and so on, up to
+//!   [`REFILES_MAX`](super::base::REFILES_MAX) at a time; if there are more, the device fires early and goes on with
+//!   them.
+//! - A timer that is started for earlier than it is filed moves.
+//!
+//! `docs/decisions/0006-filed-is-not-due.md` has the figures.
 
 use core::pin::Pin;
 
 use tickless_link::entry::{EntryRef, Owner, Transit};
 use tickless_link::tree::Slot;
 
-use super::base::{Change, Held};
+use super::base::{Change, DeferredRearm, Held};
 use super::rearm::First;
-use super::timer::{Expired, Head, Hr, HrTimer, Request, Restart, Start, StartMode, When};
+use super::timer::{
+    Expired, Head, Hr, HrTimer, Request, Restart, Start, StartMode, TimerRef, When,
+};
 use super::{CpuBase, Timers};
 use crate::clock::SetSequence;
 use crate::mutant;
@@ -41,8 +60,8 @@ enum Action {
 impl<P: Platform> Timers<P> {
     /// Starts `timer`, or starts it again with a new time.
     ///
-    /// A timer that is queued is moved; one whose callback runs is queued in addition. The timer is on the executing CPU
-    /// afterwards, unless the host's policy sends it elsewhere or its callback is running elsewhere.
+    /// A timer that is queued is moved; one whose callback runs is queued in addition. The timer is on the executing
+    /// CPU afterwards, unless the host's policy sends it elsewhere or its callback is running elsewhere.
     ///
     /// # Panics
     ///
@@ -56,19 +75,98 @@ impl<P: Platform> Timers<P> {
     ///
     /// One lock. A restart that keeps its place in the queue reads both neighbours and writes the timer; otherwise one
     /// removal and one insertion, O(log n). At most one write of the device, none if an earlier event is armed.
+    #[inline]
     pub fn start<F, C>(&self, timer: Pin<&HrTimer<F, C>>, start: Start<C>)
     where
         F: FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
         C: ClockId,
     {
-        let me = self.platform.this_cpu();
-        let times = self.resolve(timer.erase(), &start.request);
-        let mut held = self.lock_base_of(timer.erase(), me);
-        let _always = self.start_held(&mut held, timer.erase(), times, start.request.mode, me);
+        self.start_ref(timer.timer_ref(), start);
     }
 
-    /// As [`start`](Timers::start), for times that come from somebody who is not trusted: a time in the past is refused, so
-    /// that it costs no interrupt (spec 2.11).
+    /// [`start`](Timers::start) for a timer whose closure is forgotten, so that a host can have the code once and not
+    /// once for each closure.
+    ///
+    /// # Panics
+    ///
+    /// As [`start`](Timers::start).
+    #[inline]
+    pub fn start_ref<C: ClockId>(&self, timer: TimerRef<'_, C>, start: Start<C>) {
+        let entry = timer.entry;
+        let mode = start.request.mode;
+        match start.request.when {
+            When::At(earliest) => {
+                let deadline = earliest.saturating_add(start.request.slack);
+                self.start_resolved(entry, (earliest, deadline), mode);
+            }
+            When::After(_) => self.start_relative(entry, &start.request),
+        }
+    }
+
+    #[inline(never)]
+    fn start_relative(&self, entry: EntryRef<'_, Hr>, request: &Request) {
+        self.start_resolved(entry, self.resolve(entry, request), request.mode);
+    }
+
+    #[inline]
+    fn start_resolved(&self, entry: EntryRef<'_, Hr>, times: Times, mode: StartMode) {
+        if let Err(held) = self.start_in_place(entry, times, mode) {
+            self.start_anywhere(entry, times, mode, held);
+        }
+    }
+
+    /// Starts a timer of this CPU that waits behind others and can stay where it is filed, if the lock is to be had
+    /// without a call: the shortest path there is. That a start is absolute is told apart before, because reading a
+    /// clock needs registers that would have to be saved.
+    ///
+    /// Otherwise it has done nothing, and gives back the lock if it took it.
+    #[inline]
+    pub(crate) fn start_in_place(
+        &self,
+        entry: EntryRef<'_, Hr>,
+        times: Times,
+        mode: StartMode,
+    ) -> Result<(), Option<Held<'_, P>>> {
+        let me = self.platform.this_cpu_if_known().ok_or(None)?;
+        let owner = entry.owner();
+        let Owner::Queue(id) = owner else {
+            return Err(None);
+        };
+        if !me.base.owns(id) {
+            return Err(None);
+        }
+        let mut held = Held::try_lock(self, me).ok_or(None)?;
+        if entry.owner() != owner {
+            return Err(None);
+        }
+        if held.state.deferred != DeferredRearm::Clear
+            || !self.keeps_base(&held, entry, false, mode.pinned, Some(me))
+            || !stays_behind_another(&mut held, entry, times)
+        {
+            return Err(Some(held));
+        }
+        held.state.stats.starts += 1;
+        held.state.stats.in_place += 1;
+        self.trace_start(&held, entry, times, mode, (true, true));
+        Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn start_anywhere<'a>(
+        &'a self,
+        entry: EntryRef<'_, Hr>,
+        times: Times,
+        mode: StartMode,
+        held: Option<Held<'a, P>>,
+    ) {
+        let me = self.platform.this_cpu();
+        let mut held = held.unwrap_or_else(|| self.lock_base_of(entry, me));
+        let _always = self.start_held(&mut held, entry, times, mode, me);
+    }
+
+    /// As [`start`](Timers::start), for times that come from somebody who is not trusted: a time in the past is
+    /// refused, so that it costs no interrupt (spec 2.11).
     ///
     /// # Errors
     ///
@@ -101,15 +199,30 @@ impl<P: Platform> Timers<P> {
         entry: EntryRef<'_, Hr>,
         me: Option<ThisCpu<'a, P>>,
     ) -> Held<'a, P> {
+        // Usually the timer is this CPU's, which needs no look-up.
+        if let Some(me) = me
+            && let Owner::Queue(id) = entry.owner()
+            && me.base.owns(id)
+        {
+            let held = Held::lock(self, me.base, Some(me));
+            if mutant!("owner-not-rechecked") || entry.owner() == Owner::Queue(id) {
+                return held;
+            }
+        }
+        self.lock_base_of_slowly(entry, me)
+    }
+
+    #[cold]
+    fn lock_base_of_slowly<'a>(
+        &'a self,
+        entry: EntryRef<'_, Hr>,
+        me: Option<ThisCpu<'a, P>>,
+    ) -> Held<'a, P> {
         let mut attempt = 0;
         loop {
             match entry.owner() {
                 Owner::Queue(id) => {
-                    let base = match me {
-                        Some(me) if me.base.owns(id) => me.base,
-                        _ => self.base_of(id),
-                    };
-                    let held = Held::lock(self, base, me);
+                    let held = Held::lock(self, self.base_of(id), me);
                     // It may have moved before the lock was ours.
                     if mutant!("owner-not-rechecked") || entry.owner() == Owner::Queue(id) {
                         return held;
@@ -187,7 +300,7 @@ impl<P: Platform> Timers<P> {
         let was_armed = entry.state().is_queued();
 
         let requeued = if self.keeps_base(held, entry, was_cpu_first, mode.pinned, me) {
-            requeue(held, entry, earliest, deadline)
+            requeue(held, entry, times)
         } else {
             let is_first = self.switch_base(held, entry, times, mode, me);
             Requeued {
@@ -197,20 +310,7 @@ impl<P: Platform> Timers<P> {
         };
         held.state.stats.starts += 1;
         held.state.stats.in_place += u64::from(requeued.in_place);
-        if P::TRACE {
-            self.platform.trace(Event::Start {
-                cpu: held.base.cpu(),
-                timer: TimerId(timer),
-                code: entry.code_address(),
-                clock: entry.tag().clock(),
-                hard: deadline.as_nanos(),
-                soft: earliest.as_nanos(),
-                mode,
-                was_armed,
-                in_place: requeued.in_place,
-            });
-        }
-
+        self.trace_start(held, entry, times, mode, (was_armed, requeued.in_place));
         let local = me.is_some_and(|me| core::ptr::eq(me.base, held.base));
         let action = self.decide(
             held,
@@ -243,14 +343,38 @@ impl<P: Platform> Timers<P> {
         Ok(())
     }
 
+    #[inline]
+    fn trace_start(
+        &self,
+        held: &Held<'_, P>,
+        entry: EntryRef<'_, Hr>,
+        (earliest, deadline): Times,
+        mode: StartMode,
+        (was_armed, in_place): (bool, bool),
+    ) {
+        if P::TRACE {
+            self.platform.trace(Event::Start {
+                cpu: held.base.cpu(),
+                timer: TimerId(entry.address()),
+                code: entry.code_address(),
+                clock: entry.tag().clock(),
+                hard: deadline.as_nanos(),
+                soft: earliest.as_nanos(),
+                mode,
+                was_armed,
+                in_place,
+            });
+        }
+    }
+
     /// The deadline `span` from now on `clock`.
     #[inline]
     fn deadline_after(&self, clock: Clock, span: Span) -> Deadline {
         let mut now = self.platform.now_at_latest();
         let mut offset = Offset::NONE;
         if clock != Clock::Monotonic {
-            // Not the copy of the base, which may be older than the last jump of the clock; and without refreshing that,
-            // because then its queues would have to be evaluated.
+            // Not the copy of the base, which may be older than the last jump of the clock; and without refreshing
+            // that, because then its queues would have to be evaluated.
             let (exact, offsets) = self.platform.now_and_offsets(SetSequence::UNSEEN);
             now = now.max(exact);
             offset = offsets.map_or(Offset::NONE, |(_, offsets)| offsets.of(clock));
@@ -283,29 +407,30 @@ impl<P: Platform> Timers<P> {
         self.platform.keep_local(Locality { cpu: me.base.cpu() })
     }
 
-    /// Moves the timer to the base where it belongs and queues it there (spec LOC-4). Afterwards `held` is that base; says
-    /// whether the timer is the first of its queue.
+    /// Moves the timer to the base where it belongs and queues it there (spec LOC-4). Afterwards `held` is that base;
+    /// says whether the timer is the first of its queue.
     ///
-    /// At most one base is locked at any time (spec LOC-3): on its way the timer names no owner, and whoever looks for it
-    /// waits.
+    /// At most one base is locked at any time (spec LOC-3): on its way the timer names no owner, and whoever looks for
+    /// it waits.
     #[cold]
     fn switch_base<'a>(
         &'a self,
         held: &mut Held<'a, P>,
         entry: EntryRef<'_, Hr>,
-        (earliest, deadline): Times,
+        times: Times,
         mode: StartMode,
         me: Option<ThisCpu<'a, P>>,
     ) -> bool {
         let index = entry.tag().queue();
+        let (earliest, deadline) = times;
         let this = me.map(|me| me.base.cpu());
         let mut target = self.target(self.platform.pick_target(this, mode.pinned));
         if me.is_some_and(|me| core::ptr::eq(me.base, held.base) && core::ptr::eq(me.base, target))
         {
-            return requeue(held, entry, earliest, deadline).is_first;
+            return requeue(held, entry, times).is_first;
         }
         let judged = if mutant!("suitability-with-old-deadline") {
-            opened(held, entry).key()
+            opened(held, entry).head().deadline()
         } else {
             deadline
         };
@@ -322,14 +447,19 @@ impl<P: Platform> Timers<P> {
                 None => self.target(self.platform.pick_target(None, mode.pinned)),
             };
         }
-        if P::TRACE {
-            let (timer, to) = (TimerId(entry.address()), held.base.cpu());
-            self.platform.trace(Event::Move { timer, from, to });
-        }
         let tree = &mut held.state.queues[index].tree;
-        let is_first = tree.admit(transit, deadline, |head| head.earliest = earliest);
+        let is_first = tree.admit(transit, deadline, |head| {
+            *head = Head::new(earliest, deadline)
+        });
         held.after_insertion(index, is_first, deadline);
-        held.state.stats.arrived += 1;
+        let to = held.base.cpu();
+        if from != to {
+            held.state.stats.arrived += 1;
+            if P::TRACE {
+                let timer = TimerId(entry.address());
+                self.platform.trace(Event::Move { timer, from, to });
+            }
+        }
         is_first
     }
 
@@ -423,21 +553,41 @@ pub(crate) fn opened<'h, 'e, P: Platform>(
         .expect("the base that owns the timer is locked")
 }
 
-/// Queues a timer on the base where it is, in its old place if that is still right (spec 3.3).
-///
-/// One operation: the device is never touched between leaving the old place and taking the new one (spec OBJ-18). All
-/// comparisons use the hard expiry, which is the key; the original compares the soft one and can break the order (spec
-/// Q-10, B17).
+/// Whether the timer waits behind another one and can stay where it is filed; then its times are written. Nothing else
+/// is to be done for it: it is not the next event, and was not.
 #[inline]
-fn requeue<P: Platform>(
+fn stays_behind_another<P: Platform>(
     held: &mut Held<'_, P>,
     entry: EntryRef<'_, Hr>,
-    earliest: Deadline,
-    deadline: Deadline,
-) -> Requeued {
-    let index = entry.tag().queue();
+    (earliest, deadline): Times,
+) -> bool {
     let mut slot = opened(held, entry);
-    *slot.head() = Head { earliest };
+    if !slot.is_waiting_behind_another() {
+        return false;
+    }
+    // Later than before, later than it is filed, or at least not earlier than the one before it: the cheapest question
+    // first.
+    if deadline >= slot.head().deadline()
+        || deadline >= slot.key()
+        || slot.move_in_place(deadline)
+        || mutant!("refile-missing-when-earlier")
+    {
+        *slot.head() = Head::new(earliest, deadline);
+        return true;
+    }
+    false
+}
+
+/// Queues a timer on the base where it is, and leaves it filed where it is if that will do (spec 3.3, and the module
+/// documentation).
+///
+/// One operation: the device is never touched between leaving the old place and taking the new one (spec OBJ-18).
+#[inline]
+fn requeue<P: Platform>(held: &mut Held<'_, P>, entry: EntryRef<'_, Hr>, times: Times) -> Requeued {
+    let index = entry.tag().queue();
+    let (earliest, deadline) = times;
+    let mut slot = opened(held, entry);
+    *slot.head() = Head::new(earliest, deadline);
     if !slot.state().is_queued() {
         let is_first = slot.insert(deadline);
         held.after_insertion(index, is_first, deadline);
@@ -447,14 +597,10 @@ fn requeue<P: Platform>(
         };
     }
     let was_first = slot.is_first();
-    let judged = if mutant!("in-place-compares-soft-expiry") {
-        earliest
-    } else {
-        deadline
-    };
-    if slot.move_in_place(judged) {
+    // The first timer is filed exactly: the device is armed for its key.
+    if (!was_first && deadline >= slot.key()) || slot.move_in_place(deadline) {
         if was_first {
-            held.state.queues[index].first_deadline = judged;
+            held.state.queues[index].first_deadline = deadline;
         }
         return Requeued {
             is_first: was_first,
@@ -492,11 +638,12 @@ fn suitable<P: Platform>(
     me: Option<ThisCpu<'_, P>>,
 ) -> bool {
     if !held.base.is_online() {
-        return false;
+        return mutant!("offline-target-accepted");
     }
     let Some(me) = me else { return true };
     if core::ptr::eq(me.base, held.base) {
         return true;
     }
-    held.state.queues[index].offset.to_monotonic(deadline) >= held.base.armed()
+    mutant!("suitability-not-tested")
+        || held.state.queues[index].offset.to_monotonic(deadline) >= held.base.armed()
 }

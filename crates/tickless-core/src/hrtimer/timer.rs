@@ -67,11 +67,43 @@ impl Tag {
     }
 }
 
-/// What a queue keeps for each timer besides its deadline.
+/// When a timer fires.
+///
+/// The deadline is here and not in the key of the entry, because a timer may be *filed* under an earlier key than its
+/// deadline: see [`start`](super::start). Packed into twelve bytes, of which four fill a gap in the entry: a timer with
+/// a plain function stays within 88.
 #[derive(Clone, Copy, Debug)]
+#[repr(C, packed(4))]
 pub(crate) struct Head {
-    /// The soft expiry: the timer may fire from here on, and must at its deadline (spec OBJ-8).
-    pub(crate) earliest: Deadline,
+    /// From so many nanoseconds before the deadline on the timer may fire (spec OBJ-8).
+    slack: u32,
+    /// The hard expiry: the timer fires then at the latest.
+    deadline: Deadline,
+}
+
+impl Head {
+    const IDLE: Self = Self {
+        slack: 0,
+        deadline: Deadline::FOREVER,
+    };
+
+    /// A timer that may fire from `earliest` on and must at `deadline`. Slack beyond 4.29 s counts as that: it is a
+    /// permission to be late, and what is left of it is the part nearest to the deadline.
+    #[inline]
+    pub(crate) fn new(earliest: Deadline, deadline: Deadline) -> Self {
+        let slack = u32::try_from(deadline.saturating_sub(earliest)).unwrap_or(u32::MAX);
+        Self { slack, deadline }
+    }
+
+    #[inline]
+    pub(crate) const fn deadline(self) -> Deadline {
+        self.deadline
+    }
+
+    #[inline]
+    pub(crate) fn earliest(self) -> Deadline {
+        self.deadline.before(self.slack)
+    }
 }
 
 /// What a callback answers.
@@ -82,8 +114,8 @@ pub enum Restart {
     /// The timer is queued again for the deadline that the callback left in its [`Expired`], unless somebody started it
     /// meanwhile: then that start counts (spec OBJ-13).
     Yes,
-    /// As [`No`](Restart::No); and then the waker is used, after the library has let go of the timer. What it wakes may free
-    /// the timer.
+    /// As [`No`](Restart::No); and then the waker is used, after the library has let go of the timer. What it wakes may
+    /// free the timer.
     NoThenWake(Waker),
 }
 
@@ -149,7 +181,8 @@ impl<C: ClockId> Expired<'_, '_, C> {
 
     /// Sets the deadline that [`Restart::Yes`] will use, without slack.
     ///
-    /// One in the past fires again in the same pass: see [`Platform::EXPIRY_BUDGET`](crate::platform::Platform::EXPIRY_BUDGET).
+    /// One in the past fires again in the same pass: see
+    /// [`Platform::EXPIRY_BUDGET`](crate::platform::Platform::EXPIRY_BUDGET).
     pub fn set_deadline(&mut self, deadline: Instant<C>) {
         self.firing.deadline = Deadline::new(deadline);
         self.firing.earliest = self.firing.deadline;
@@ -157,8 +190,9 @@ impl<C: ClockId> Expired<'_, '_, C> {
 
     /// Moves the deadline on by whole intervals until it is after `now`, and returns by how many (spec 2.9).
     ///
-    /// The phase is kept: a timer that is late by three and a half intervals goes on where it would have been. 0 means that
-    /// the deadline is after `now` already. An interval of zero counts as 1 ns. Constant time (B41).
+    /// The phase is kept: a timer that is late by three and a half intervals goes on where it would have been. A timer
+    /// that fired within its slack, before its deadline, goes on by one interval. 0 means that its time has not come at
+    /// `now`. An interval of zero counts as 1 ns. Constant time (B41).
     pub fn forward(&mut self, now: Instant<C>, interval: Span) -> u64 {
         super::forward::forward(
             &mut self.firing.deadline,
@@ -248,8 +282,8 @@ impl Setup {
 /// It lies pinned wherever its user puts it. The callback is called without any lock, never twice at the same time, on
 /// whatever CPU the timer is. A callback must not free its own timer, except through [`Restart::NoThenWake`].
 ///
-/// A timer that is dropped while it is queued or running ends the process: cancel it first. (The user-space crate wraps it
-/// in a type that does so.)
+/// A timer that is dropped while it is queued or running ends the process: cancel it first. (The user-space crate wraps
+/// it in a type that does so.)
 ///
 /// Cost: 80 bytes on 64-bit targets, and the closure.
 pub struct HrTimer<F, C = Monotonic>
@@ -271,13 +305,14 @@ where
     const_unless_loom! {
         /// Makes an idle timer.
         ///
-        /// `soft_by_default` is [`Platform::SOFT_BY_DEFAULT`](crate::platform::Platform::SOFT_BY_DEFAULT) of the host that the timer is meant for.
+        /// `soft_by_default` is [`Platform::SOFT_BY_DEFAULT`](crate::platform::Platform::SOFT_BY_DEFAULT) of the host
+        /// that the timer is meant for.
         pub const fn with_setup(setup: Setup, soft_by_default: bool, function: F) -> Self {
             Self {
                 entry: Entry::new(
                     Deadline::FOREVER,
                     setup.tag::<C>(soft_by_default),
-                    Head { earliest: Deadline::FOREVER },
+                    Head::IDLE,
                     (),
                     Callback { function, clock: PhantomData },
                 ),
@@ -308,6 +343,15 @@ where
         self.entry().erase()
     }
 
+    /// The timer, with its closure forgotten.
+    #[inline]
+    pub fn timer_ref(self: Pin<&Self>) -> TimerRef<'_, C> {
+        TimerRef {
+            entry: self.erase(),
+            clock: PhantomData,
+        }
+    }
+
     /// Whether the timer is queued, or its callback executes. Lock-free; never wrongly "no" (spec OBJ-14).
     #[inline]
     pub fn is_active(&self) -> bool {
@@ -334,6 +378,13 @@ where
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_tuple("HrTimer").field(&self.entry).finish()
     }
+}
+
+/// A borrowed [`HrTimer`] whose closure is forgotten.
+#[derive(Debug)]
+pub struct TimerRef<'a, C = Monotonic> {
+    pub(crate) entry: EntryRef<'a, Hr>,
+    clock: PhantomData<fn() -> C>,
 }
 
 /// The member that wakes a task.
@@ -376,7 +427,7 @@ impl<C: ClockId> Sleeper<C> {
                 entry: Entry::new(
                     Deadline::FOREVER,
                     Setup::new().tag::<C>(false),
-                    Head { earliest: Deadline::FOREVER },
+                    Head::IDLE,
                     None,
                     Wake,
                 ),

@@ -316,6 +316,12 @@ impl Deadline {
         )
     }
 
+    /// The point `nanos` nanoseconds before this one.
+    #[inline]
+    pub(crate) const fn before(self, nanos: u32) -> Self {
+        Self(self.0.saturating_sub(nanos as i64))
+    }
+
     /// How far this is before (negative) or behind `other`.
     #[inline]
     pub(crate) const fn saturating_sub(self, other: Self) -> i64 {

@@ -78,6 +78,8 @@ pub(crate) struct Device {
     pub(crate) writes: Cell<u64>,
     /// It drops what is written next: broken hardware (B13, B28).
     pub(crate) loses_next: Cell<bool>,
+    /// So many more writes of a delay are refused.
+    pub(crate) refuses: Cell<u32>,
 }
 
 impl Device {
@@ -89,6 +91,7 @@ impl Device {
             written_at: Cell::new(0),
             writes: Cell::new(0),
             loses_next: Cell::new(false),
+            refuses: Cell::new(0),
         }
     }
 
@@ -106,7 +109,11 @@ impl Device {
             DeviceWrite::Relative(ticks) => {
                 let distance = i64::try_from(ticks.0).expect("the core keeps to the longest delay");
                 let target = now + distance;
-                if self.class == DeviceClass::Equality && self.missed(now, target) {
+                let refused = self.refuses.get() > 0;
+                self.refuses.set(self.refuses.get().saturating_sub(1));
+                if refused || (self.class == DeviceClass::Equality && self.missed(now, target)) {
+                    // What it was told before is overwritten all the same.
+                    self.fires_at.set(None);
                     return Err(InPast);
                 }
                 target

@@ -1,7 +1,7 @@
 //! Locks that know their order.
 //!
-//! One thread executes the whole machine, so a lock that is taken twice is a deadlock, and says so. Ordinary code holds one
-//! base lock at a time (spec LOC-3, oracle O9); only a CPU that leaves holds two.
+//! One thread executes the whole machine, so a lock that is taken twice is a deadlock, and says so. Ordinary code holds
+//! one base lock at a time (spec LOC-3, oracle O9); only a CPU that leaves holds two.
 
 use std::cell::{Cell, RefCell};
 
@@ -34,8 +34,8 @@ pub(crate) fn with_two_allowed<R>(body: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Runs `hook` just before the next `countdown + 1`-th base lock is taken: the window between finding a timer's base and
-/// holding it.
+/// Runs `hook` just before the next `countdown + 1`-th base lock is taken: the window between finding a timer's base
+/// and holding it.
 pub(crate) fn before_acquire(countdown: usize, hook: Hook) {
     BEFORE_ACQUIRE.with_borrow_mut(|hooks| hooks.push((countdown, hook)));
 }
@@ -86,6 +86,11 @@ unsafe impl RawLock for BaseLock {
             BASES_HELD.set(held - 1);
             panic!("O9: {held} base locks are held at once");
         }
+    }
+
+    fn try_acquire(&self, token: Option<()>) -> Option<()> {
+        self.acquire(token);
+        Some(())
     }
 
     fn release(&self, (): &()) {

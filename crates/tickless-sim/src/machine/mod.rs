@@ -1,7 +1,9 @@
 //! The machine: its CPUs, its time, and the host that the core sees.
 
+use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::task::Waker;
 
@@ -31,6 +33,22 @@ pub(crate) const COUNTER: Counter = Counter {
     frequency: Kilohertz(2_000_000),
     bits: 64,
 };
+
+/// Another one, which no device compares with: one cycle for each true nanosecond.
+const SPARE: Counter = Counter {
+    id: CounterId(2),
+    frequency: Kilohertz(1_000_000),
+    bits: 64,
+};
+
+/// Which of the machine's counters drives the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The one that coupled devices compare with.
+    Main,
+    /// One that no device knows.
+    Spare,
+}
 
 /// What is fixed when a machine is built.
 pub trait Config: 'static {
@@ -102,12 +120,21 @@ pub struct Host<C: Config> {
     pub(crate) current: Cell<Option<u32>>,
     timekeeper: Timekeeper,
     keeper: RefCell<Keeper>,
+    /// The counter that drives the time.
+    source: Cell<Counter>,
     trace: RefCell<Vec<Event>>,
     pub(crate) migration: Cell<bool>,
     /// Where an unpinned timer of an idle or isolated CPU goes.
     pub(crate) busy: Cell<Option<u32>>,
     pub(crate) readings: Cell<u64>,
+    /// What a callback panicked with.
+    failed: RefCell<Option<Box<dyn Any + Send>>>,
     config: PhantomData<C>,
+}
+
+/// What `counter` reads at the true time `at`.
+fn counter_at(counter: Counter, at: i64) -> Cycles {
+    Cycles(at.unsigned_abs() * u64::from(counter.frequency.0 / 1_000_000))
 }
 
 impl<C: Config> Host<C> {
@@ -117,16 +144,18 @@ impl<C: Config> Host<C> {
 
     fn counter(&self) -> Cycles {
         self.readings.set(self.readings.get() + 1);
-        Cycles(self.now.get().unsigned_abs() * 2)
+        counter_at(self.source.get(), self.now.get())
+    }
+
+    /// What the monotonic clock shows at the true time `at`, if nobody steers it meanwhile.
+    fn shows_at(&self, at: i64) -> i64 {
+        let source = self.source.get();
+        self.timekeeper.now(|| counter_at(source, at)).as_nanos()
     }
 
     /// The first true time at which the monotonic clock shows at least `nanos`.
     fn true_time_of_instant(&self, nanos: i64) -> i64 {
-        let shows = |at: i64| {
-            self.timekeeper
-                .now(|| Cycles(at.unsigned_abs() * 2))
-                .as_nanos()
-        };
+        let shows = |at: i64| self.shows_at(at);
         let mut low = self.now.get();
         if shows(low) >= nanos {
             return low;
@@ -202,7 +231,10 @@ impl<C: Config> Platform for Host<C> {
             0,
             "INV-9: a callback runs while a base is locked"
         );
-        callback();
+        // Nothing may unwind through the core: a callback that fails is reported when the core has returned.
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(callback)) {
+            self.failed.borrow_mut().get_or_insert(payload);
+        }
     }
 
     fn wake(&self, waker: Waker) {
@@ -226,7 +258,7 @@ impl<C: Config> Platform for Host<C> {
     fn pick_target(&self, this: Option<CpuId>, pinned: bool) -> CpuId {
         if let Some(this) = this {
             return match self.busy.get() {
-                Some(busy) if !pinned => CpuId(busy),
+                Some(busy) if !pinned && self.migration.get() => CpuId(busy),
                 _ => this,
             };
         }
@@ -327,10 +359,12 @@ impl<C: Config> Machine<C> {
             current: Cell::new(None),
             timekeeper,
             keeper: RefCell::new(keeper),
+            source: Cell::new(COUNTER),
             trace: RefCell::new(Vec::new()),
             migration: Cell::new(true),
             busy: Cell::new(None),
             readings: Cell::new(0),
+            failed: RefCell::new(None),
             config: PhantomData,
         };
         let timers = Timers::new(host);
@@ -369,6 +403,12 @@ impl<C: Config> Machine<C> {
         u32::try_from(self.host().cpus.len()).expect("few CPUs")
     }
 
+    /// The CPU that executes.
+    #[must_use]
+    pub fn this_cpu(&self) -> Option<u32> {
+        self.host().current.get()
+    }
+
     /// The true time in nanoseconds.
     #[must_use]
     pub fn now(&self) -> i64 {
@@ -391,25 +431,30 @@ impl<C: Config> Machine<C> {
     /// What the monotonic clock will show at the true time `at`, if nobody steers it meanwhile.
     #[must_use]
     pub fn monotonic_at(&self, at: i64) -> i64 {
-        self.host()
-            .timekeeper
-            .now(|| Cycles(at.unsigned_abs() * 2))
-            .as_nanos()
+        self.host().shows_at(at)
     }
 
     /// Lets CPU `cpu` execute `body`.
+    ///
+    /// # Panics
+    ///
+    /// With what a callback panicked with meanwhile.
     pub fn on<R>(&self, cpu: u32, body: impl FnOnce() -> R) -> R {
-        let outer = self.host().current.replace(Some(cpu));
-        let result = body();
-        self.host().current.set(outer);
-        result
+        self.execute(Some(cpu), body)
     }
 
     /// Lets a thread that has no CPU any more execute `body`.
     pub fn on_no_cpu<R>(&self, body: impl FnOnce() -> R) -> R {
-        let outer = self.host().current.replace(None);
+        self.execute(None, body)
+    }
+
+    fn execute<R>(&self, cpu: Option<u32>, body: impl FnOnce() -> R) -> R {
+        let outer = self.host().current.replace(cpu);
         let result = body();
         self.host().current.set(outer);
+        if let Some(payload) = self.host().failed.take() {
+            resume_unwind(payload);
+        }
         result
     }
 
@@ -420,7 +465,6 @@ impl<C: Config> Machine<C> {
     }
 
     /// What happened since the last call.
-    #[must_use]
     pub fn take_trace(&self) -> Vec<Event> {
         self.host().trace.take()
     }
@@ -449,6 +493,44 @@ impl<C: Config> Machine<C> {
         lock::acquisitions()
     }
 
+    /// When the base of `cpu` believes that its device fires.
+    #[must_use]
+    pub fn armed(&self, cpu: u32) -> Instant {
+        self.base(cpu).armed()
+    }
+
+    /// The base of `cpu`.
+    #[must_use]
+    pub fn base(&self, cpu: u32) -> &CpuBase<Host<C>> {
+        self.cpu(cpu).base.get().expect("every CPU has a base")
+    }
+
+    /// Whether somebody asked `cpu` to look at its queues and it has not begun.
+    #[must_use]
+    pub fn is_kicked(&self, cpu: u32) -> bool {
+        self.cpu(cpu).kicked.get()
+    }
+
+    /// Whether the soft stage of `cpu` was raised and has not begun.
+    #[must_use]
+    pub fn is_soft_raised(&self, cpu: u32) -> bool {
+        self.cpu(cpu).soft_raised.get()
+    }
+
+    /// Whether an interrupt of `cpu` left a rearm to a flush point that has not come yet.
+    #[must_use]
+    pub fn owes_rearm(&self, cpu: u32) -> bool {
+        self.cpu(cpu).rearm_owed.get()
+    }
+
+    /// The state of all CPUs as text (spec 6.3).
+    #[must_use]
+    pub fn dump(&self) -> String {
+        let mut text = String::new();
+        self.timers.dump(&mut text).expect("a string takes all");
+        text
+    }
+
     /// What the base of `cpu` counted.
     #[must_use]
     pub fn stats(&self, cpu: u32) -> Stats {
@@ -459,6 +541,12 @@ impl<C: Config> Machine<C> {
     pub fn before_lock(&self, countdown: usize, hook: impl FnOnce() + 'static) {
         let _ = self;
         lock::before_acquire(countdown, Box::new(hook));
+    }
+
+    /// Whether timer delivery to `cpu` is masked.
+    #[must_use]
+    pub fn is_masked(&self, cpu: u32) -> bool {
+        self.cpu(cpu).masked.get()
     }
 
     /// Masks or unmasks timer delivery to `cpu`; unmasking delivers what came meanwhile.
@@ -475,7 +563,7 @@ impl<C: Config> Machine<C> {
         self.cpu(cpu).tick_stopped.set(tick_stopped);
     }
 
-    /// Says where unpinned timers of idle and isolated CPUs go.
+    /// Says where unpinned timers of idle and isolated CPUs go, as long as timers may move at all.
     pub fn set_busy(&self, cpu: Option<u32>) {
         self.host().busy.set(cpu);
     }
@@ -488,6 +576,27 @@ impl<C: Config> Machine<C> {
     /// Makes the device of `cpu` drop what is written next.
     pub fn break_device(&self, cpu: u32) {
         self.cpu(cpu).device.loses_next.set(true);
+    }
+
+    /// Makes the device of `cpu` refuse the next `count` relative writes, and forget what it had been told.
+    pub fn refuse_writes(&self, cpu: u32, count: u32) {
+        self.cpu(cpu).device.refuses.set(count);
+    }
+
+    /// Lets another counter drive the time, which does not jump.
+    pub fn switch_counter(&self, source: Source) {
+        let host = self.host();
+        let old = host.counter();
+        host.source.set(match source {
+            Source::Main => COUNTER,
+            Source::Spare => SPARE,
+        });
+        host.keeper.borrow_mut().switch_counter(
+            &host.timekeeper,
+            old,
+            host.source.get(),
+            host.counter(),
+        );
     }
 
     /// Runs the monotonic clock at another rate.
@@ -561,12 +670,15 @@ impl<C: Config> Machine<C> {
         self.on(cpu, || self.timers.cpu_online(CpuId(cpu)));
     }
 
-    /// Takes `cpu` offline.
+    /// Takes `cpu` offline. Kicks on their way to it and soft work that it was asked for are lost, as they are on real
+    /// machines.
     pub fn offline(&self, cpu: u32) {
         self.cpu(cpu).rearm_owed.set(false);
         self.on(cpu, || {
             lock::with_two_allowed(|| self.timers.cpu_offline(CpuId(cpu)))
         });
+        self.cpu(cpu).kicked.set(false);
+        self.cpu(cpu).soft_raised.set(false);
     }
 
     /// Looks at everything that must hold whenever no base is locked (spec 4.7), against the devices themselves.

@@ -3,7 +3,7 @@
 //! What a kernel spreads over its entry code, its soft stage and its scheduler is here in one place, as a script. Each flush
 //! point has the number of the specification and a switch that removes it, to prove that the suite notices.
 
-use tickless_core::hrtimer::Flush;
+use tickless_core::hrtimer::{Flush, Turn};
 use tickless_core::platform::CpuId;
 use tickless_link::mutant;
 
@@ -52,24 +52,37 @@ impl Schedule<'_> {
     };
 }
 
-/// Interrupts that a CPU takes without time passing before the machine calls it a storm.
+/// Interrupts that follow each other without a pause before the machine calls it a storm.
 const STORM: u32 = 10_000;
+/// What counts as a pause, in nanoseconds.
+const PAUSE: i64 = 1_000;
 
 impl<C: Config> Machine<C> {
     /// Lets time pass until the true time `until`, delivering timer interrupts to programs in user mode.
     ///
     /// # Panics
     ///
-    /// When a CPU takes ten thousand interrupts without time passing.
+    /// When CPUs take ten thousand interrupts without a pause of a microsecond.
     pub fn run_until(&self, until: i64) {
+        self.run_until_by(until, &|_| (Interrupted::User, Schedule::SWITCH));
+    }
+
+    /// As [`run_until`](Machine::run_until), asking `path` for every interrupt of a CPU what it interrupts and what comes
+    /// behind it.
+    ///
+    /// # Panics
+    ///
+    /// See [`run_until`](Machine::run_until).
+    pub fn run_until_by<'s>(&self, until: i64, path: &dyn Fn(u32) -> (Interrupted, Schedule<'s>)) {
         let mut storm = 0;
         let mut last = self.now();
         while let Some((at, cpu)) = self.next_interrupt(until) {
-            storm = if at > last { 0 } else { storm + 1 };
+            storm = if at > last + PAUSE { 0 } else { storm + 1 };
             last = at;
             assert!(storm < STORM, "an interrupt storm on CPU {cpu} at {at} ns");
             self.host().now.set(at.max(self.now()));
-            self.interrupt(cpu, Interrupted::User, &Schedule::SWITCH);
+            let (interrupted, schedule) = path(cpu);
+            self.interrupt(cpu, interrupted, &schedule);
             self.check();
         }
         self.host().now.set(until.max(self.now()));
@@ -177,14 +190,39 @@ impl<C: Config> Machine<C> {
         }
     }
 
-    fn flush(&self, cpu: u32, reason: Flush) {
+    /// Runs the timer interrupt of `cpu` and stops before its way out, with interrupts masked: what is owed then stays owed
+    /// until [`flush`](Machine::flush) or [`leave_interrupt`](Machine::leave_interrupt).
+    pub fn enter_interrupt(&self, cpu: u32) -> Turn {
+        let state = self.cpu(cpu);
+        state.masked.set(true);
+        state.device.fires_at.set(None);
+        let turn = self.on(cpu, || self.timers().interrupt(CpuId(cpu)));
+        state.rearm_owed.set(C::DEFERRED_REARM);
+        turn
+    }
+
+    /// The way out of an interrupt that was [entered](Machine::enter_interrupt), to a program in user mode.
+    pub fn leave_interrupt(&self, cpu: u32) {
+        self.on(cpu, || {
+            self.soft_stage(cpu);
+            self.exit_to_user(cpu, &Schedule::SWITCH);
+        });
+        self.cpu(cpu).masked.set(false);
+    }
+
+    /// A flush point of `cpu`.
+    ///
+    /// # Panics
+    ///
+    /// When something is owed and interrupts are enabled (B6).
+    pub fn flush(&self, cpu: u32, reason: Flush) {
         // The flag is tested first, without a lock (spec REARM-10).
         if self.cpu(cpu).rearm_owed.take() {
             assert!(
                 self.cpu(cpu).masked.get(),
                 "B6: a flush with timer delivery enabled"
             );
-            self.timers().flush_deferred(CpuId(cpu), reason);
+            self.on(cpu, || self.timers().flush_deferred(CpuId(cpu), reason));
         }
     }
 

@@ -11,7 +11,7 @@
 //!
 //! Not covered: a fork while another thread uses the library for the first time in the life of the process.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
@@ -21,7 +21,7 @@ use tickless_link::LastThread;
 
 use super::handover::Promise;
 use super::seat::{self, Kind, Seat, with_thread};
-use super::{Host, background, timers};
+use super::{Host, background, timers, turn};
 
 /// What the forking thread holds from just before the fork until just after it.
 struct Held {
@@ -33,16 +33,6 @@ struct Held {
 
 thread_local! {
     static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
-    /// The seat whose turn this thread is taking.
-    static TURN_OF: Cell<Option<CpuId>> = const { Cell::new(None) };
-}
-
-/// Notes whose turn this thread takes while `body` runs.
-pub(super) fn during_turn_of<R>(seat: &Seat, body: impl FnOnce() -> R) -> R {
-    let outer = TURN_OF.replace(Some(seat.cpu()));
-    let result = body();
-    TURN_OF.set(outer);
-    result
 }
 
 /// Has the handlers below called around every fork.
@@ -92,7 +82,7 @@ extern "C" fn child() {
     // SAFETY: this handler runs in the child of a fork, which has this thread only, before it has started any other.
     let last = unsafe { LastThread::new() };
     let own = with_thread(seat::Thread::seat).map(Seat::cpu);
-    let executing = TURN_OF.get();
+    let executing = turn::taken_by_this_thread();
     let driver_survives = own == Some(CpuId(0));
     let mut orphans = Vec::new();
     for mut base in bases {

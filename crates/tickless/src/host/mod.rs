@@ -120,6 +120,16 @@ impl Platform for Host {
     }
 
     #[inline]
+    fn this_cpu_if_known(&self) -> Option<ThisCpu<'_, Self>> {
+        with_thread(|thread| {
+            Some(ThisCpu {
+                base: thread.seat()?,
+                token: thread.token(),
+            })
+        })
+    }
+
+    #[inline]
     fn base(&self, cpu: CpuId) -> Option<&CpuBase<Self>> {
         seat::seat(cpu)
     }

@@ -13,7 +13,7 @@ use tickless_link::bias::LockHost;
 
 /// Linux, as the biased lock sees it.
 #[derive(Debug)]
-pub(crate) enum Linux {}
+pub enum Linux {}
 
 /// Whether the kernel executes barriers for this process. Asked for once; a child of a fork asks again for itself.
 static BARRIER: OnceLock<bool> = OnceLock::new();

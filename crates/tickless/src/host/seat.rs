@@ -90,6 +90,11 @@ impl Local {
         self.kind.store(kind as u8, Ordering::Release);
     }
 
+    /// The file descriptor that becomes readable when something is due, if the seat ever needed one.
+    pub(crate) fn existing_timerfd(&self) -> Option<BorrowedFd<'_>> {
+        self.timerfd.get().map(OwnedFd::as_fd)
+    }
+
     /// The file descriptor that becomes readable when something is due; made on first use.
     pub(crate) fn timerfd(&self) -> std::io::Result<BorrowedFd<'_>> {
         use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
@@ -244,6 +249,8 @@ impl Thread {
         seat.local().kicked.store(false, Ordering::Relaxed);
         seat.local().soft_raised.store(false, Ordering::Relaxed);
         timers.cpu_online(seat.cpu());
+        // Answers a kick that was sent while nobody sat here. As long as it counts as under way no other is sent.
+        timers.retrigger(seat.cpu());
         seat.local().set_kind(Kind::Foreign);
         Some(seat)
     }
@@ -275,5 +282,46 @@ impl Thread {
             seat.lock().disown(token);
         }
         registry().push(seat.cpu().0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Enters on a thread of its own, does something on the seat there, and leaves.
+    fn visit<R: Send + 'static>(body: impl FnOnce(&'static Seat) -> R + Send + 'static) -> R {
+        let visitor = std::thread::spawn(|| {
+            let seat = with_thread(Thread::enter).expect("there are seats enough");
+            body(seat)
+        });
+        visitor.join().expect("the visitor does not panic")
+    }
+
+    #[test]
+    fn a_seat_is_used_again() {
+        let first = visit(Seat::cpu);
+        assert_ne!(first, CpuId(0), "that is the driver's");
+        let again = (0..100).any(|_| visit(Seat::cpu) == first);
+        assert!(again);
+    }
+
+    /// A clock is set while a thread leaves: the kick reaches nobody, and must not pass for one that is under way.
+    #[test]
+    fn a_seat_that_was_kicked_while_it_was_free_can_be_kicked_again() {
+        let cpu = visit(Seat::cpu);
+        timers().request_retrigger(cpu);
+        let kicked = (0..100).any(|_| {
+            visit(move |seat| {
+                // Nobody else takes turns for a worker.
+                seat.local().set_kind(Kind::Worker);
+                timers().request_retrigger(seat.cpu());
+                let kicked = seat.local().kicked.load(Ordering::Relaxed);
+                seat.local().set_kind(Kind::Foreign);
+                assert!(kicked || seat.cpu() != cpu, "the kick got lost");
+                seat.cpu() == cpu
+            })
+        });
+        assert!(kicked, "another thread keeps the seat");
     }
 }

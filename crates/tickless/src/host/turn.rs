@@ -1,15 +1,21 @@
 //! A turn: everything that a timer interrupt, its soft stage and its way back are on other hosts.
 
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
 use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
 use tickless_core::hrtimer::Flush;
+use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
 use tickless_link::mutant;
 
 use super::handover::Promise;
 use super::seat::{Kind, Seat};
-use super::{fork, os, timers};
+use super::{os, timers};
+
+thread_local! {
+    static TURN_OF: Cell<Option<CpuId>> = const { Cell::new(None) };
+}
 
 /// What a turn did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,7 +42,21 @@ pub(crate) fn is_asked(seat: &Seat) -> bool {
 
 /// Runs what is due on `seat` at `now`. Called by the thread that looks after it.
 pub(crate) fn run(seat: &'static Seat, now: Instant) -> Done {
-    fork::during_turn_of(seat, || take(seat, now))
+    /// Also when the turn panics, which it does if the background driver is needed and cannot be started.
+    struct Restore(Option<CpuId>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            TURN_OF.set(self.0);
+        }
+    }
+    let _restore = Restore(TURN_OF.replace(Some(seat.cpu())));
+    take(seat, now)
+}
+
+/// Whose turn this thread is taking, if any: it is inside of a callback or a waker then.
+#[inline]
+pub(crate) fn taken_by_this_thread() -> Option<CpuId> {
+    TURN_OF.get()
 }
 
 fn take(seat: &'static Seat, now: Instant) -> Done {
@@ -90,8 +110,9 @@ fn flush(seat: &'static Seat) {
 }
 
 /// Programs the timer file descriptor of an event loop.
-pub(super) fn set_timerfd(seat: &Seat, when: Instant) {
-    let Ok(fd) = seat.local().timerfd() else {
+pub(crate) fn set_timerfd(seat: &Seat, when: Instant) {
+    // Made before the seat became an event loop's.
+    let Some(fd) = seat.local().existing_timerfd() else {
         return;
     };
     // A deadline of zero would disarm it (spec CPL-11).

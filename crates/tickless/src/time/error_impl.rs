@@ -18,7 +18,7 @@ impl Elapsed {
 
 impl fmt::Display for Elapsed {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("deadline has elapsed")
+        "deadline has elapsed".fmt(formatter)
     }
 }
 
@@ -32,36 +32,62 @@ impl From<Elapsed> for io::Error {
 
 /// The error that tokio's timers can report, for code that names it.
 ///
-/// Never produced here: there is no driver that could be shut down, no capacity, and no duration that is too long.
-#[derive(Debug)]
-pub struct Error(Never);
+/// Nothing here returns one: there is no driver that could be shut down, no capacity, and no duration that is too long.
+#[derive(Clone, Copy, Debug)]
+pub struct Error(Kind);
 
-#[derive(Debug)]
-enum Never {}
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Shutdown,
+    AtCapacity,
+    Invalid,
+}
 
 impl Error {
-    /// Whether the timers were shut down. They never are.
+    /// The error of a timer whose driver was shut down.
+    #[must_use]
+    pub fn shutdown() -> Self {
+        Self(Kind::Shutdown)
+    }
+
+    /// Whether the timers were shut down.
     #[must_use]
     pub fn is_shutdown(&self) -> bool {
-        match self.0 {}
+        self.0 == Kind::Shutdown
     }
 
-    /// Whether there are too many timers. There never are.
+    /// The error of one timer too many.
+    #[must_use]
+    pub fn at_capacity() -> Self {
+        Self(Kind::AtCapacity)
+    }
+
+    /// Whether there are too many timers.
     #[must_use]
     pub fn is_at_capacity(&self) -> bool {
-        match self.0 {}
+        self.0 == Kind::AtCapacity
     }
 
-    /// Whether a duration is too long. None is.
+    /// The error of a duration that is too long.
+    #[must_use]
+    pub fn invalid() -> Self {
+        Self(Kind::Invalid)
+    }
+
+    /// Whether a duration is too long.
     #[must_use]
     pub fn is_invalid(&self) -> bool {
-        match self.0 {}
+        self.0 == Kind::Invalid
     }
 }
 
 impl fmt::Display for Error {
-    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {}
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self.0 {
+            Kind::Shutdown => "the timer is shut down",
+            Kind::AtCapacity => "timer is at capacity and cannot create a new entry",
+            Kind::Invalid => "timer duration exceeds maximum duration",
+        })
     }
 }
 

@@ -101,6 +101,20 @@ impl From<Instant> for StdInstant {
     }
 }
 
+/// For raw timers; exact, and 292 years from the start of the system at most.
+impl From<Instant> for tickless_core::time::Instant {
+    fn from(instant: Instant) -> Self {
+        instant.to_core()
+    }
+}
+
+/// From raw timers; exact. What the standard library cannot tell becomes a time in thirty years.
+impl From<tickless_core::time::Instant> for Instant {
+    fn from(instant: tickless_core::time::Instant) -> Self {
+        Self::from_core(instant)
+    }
+}
+
 impl Add<Duration> for Instant {
     type Output = Self;
 

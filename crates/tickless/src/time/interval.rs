@@ -140,19 +140,24 @@ impl Interval {
 
     /// Lets the next tick come at once.
     pub fn reset_immediately(&mut self) {
-        self.next = Instant::now();
+        self.reset_at(Instant::now());
     }
 
     /// Lets the next tick come after `after`.
     pub fn reset_after(&mut self, after: Duration) {
-        self.next = Instant::now()
-            .checked_add(after)
-            .unwrap_or_else(Instant::far_future);
+        let next = Instant::now().checked_add(after);
+        self.reset_at(next.unwrap_or_else(Instant::far_future));
     }
 
     /// Lets the next tick come at `deadline`.
+    ///
+    /// A task that waits in [`poll_tick`](Interval::poll_tick) is woken then, without polling again; so it is with the
+    /// other ways to reset.
     pub fn reset_at(&mut self, deadline: Instant) {
         self.next = deadline;
+        if let Some(delay) = &mut self.polled {
+            delay.as_mut().reset(deadline);
+        }
     }
 
     /// What is done about missed ticks.

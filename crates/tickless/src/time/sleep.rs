@@ -50,7 +50,7 @@ pub fn sleep(duration: Duration) -> Sleep {
     if duration.is_zero() {
         // Over at once: an upper bound on the time would be a moment later.
         let now = with_thread(|thread| thread.reading.at_earliest(clock));
-        return Sleep::new(now, Phase::Elapsed);
+        return Sleep::new(now, Phase::Over);
     }
     let now = with_thread(|thread| thread.reading.at_latest(clock));
     Sleep::new(now.saturating_add(Span::from(duration)), Phase::Fresh)
@@ -61,8 +61,12 @@ enum Phase {
     /// Made with a duration, never polled: the clock was read a moment ago and is not read again for the first poll.
     /// Should that moment have been long, the timer is armed in the past and fires at once.
     Fresh,
-    /// Made with a deadline, or reset: not queued.
+    /// Made with no time to wait for, never polled.
+    Over,
+    /// Made with a deadline, never polled: not queued.
     Idle,
+    /// Reset since it was queued last, or before it ever was: not queued.
+    Reset,
     /// Queued, unless it fired meanwhile.
     Armed,
     /// Its time has come.
@@ -117,11 +121,12 @@ impl Sleep {
 
     /// Whether the time is over.
     ///
-    /// As in tokio, a sleep that was never polled since its last reset says `false`.
+    /// As in tokio, a sleep that was neither polled nor reset since it was made says `false`, whatever the time.
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
         match self.phase {
-            Phase::Fresh | Phase::Idle => false,
+            Phase::Fresh | Phase::Over | Phase::Idle => false,
+            Phase::Reset => is_over(self.deadline),
             Phase::Armed => !self.sleeper.is_queued(),
             Phase::Elapsed => true,
         }
@@ -138,7 +143,7 @@ impl Sleep {
         let start = Start::at(deadline);
         if *this.phase != Phase::Armed || !rearm(this.sleeper.as_ref(), start) {
             // Not queued, or it fired before: its waker is used up, so the task polls again anyway.
-            *this.phase = Phase::Idle;
+            *this.phase = Phase::Reset;
         }
     }
 
@@ -147,7 +152,8 @@ impl Sleep {
         let this = self.project();
         match *this.phase {
             Phase::Elapsed => return Poll::Ready(()),
-            Phase::Fresh | Phase::Idle => {
+            Phase::Over => {}
+            Phase::Fresh | Phase::Idle | Phase::Reset => {
                 if *this.phase == Phase::Fresh || !is_over(*this.deadline) {
                     arm(this.sleeper, *this.deadline, context);
                     *this.phase = Phase::Armed;

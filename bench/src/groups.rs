@@ -1,0 +1,74 @@
+//! What is measured.
+
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use tickless::Worker;
+use tickless::hrtimer::{Expired, HrTimer, Instant as CoreInstant, Monotonic, Restart, Start};
+
+use crate::harness::{Group, Options};
+
+mod lateness;
+mod locks;
+mod poll;
+mod restart;
+mod sleep;
+
+/// Takes each group as soon as it is measured.
+pub(crate) type Sink<'a> = &'a mut dyn FnMut(Group);
+
+/// A function that measures a set of groups.
+pub(crate) type Measure = fn(&Options, Sink<'_>);
+
+/// All sets, by name.
+pub(crate) const ALL: &[(&str, Measure)] = &[
+    ("restart-in-place", restart::in_place),
+    ("restart-with-a-move", restart::with_a_move),
+    ("restart-steadily", restart::steadily),
+    ("sleep", sleep::arm_and_cancel),
+    ("reset", sleep::reset),
+    ("timeout-ready", sleep::timeout_ready),
+    ("two-threads", sleep::two_threads),
+    ("poll", poll::measure),
+    ("base-lock", locks::measure),
+    ("lateness", lateness::measure),
+];
+
+/// Far enough that nothing fires while it is measured.
+const FAR: i64 = 10_000_000_000_000;
+
+type PlainTimer = HrTimer<fn(&mut Expired<'_, '_, Monotonic>) -> Restart>;
+
+fn plain_timer() -> Pin<Box<PlainTimer>> {
+    Box::pin(HrTimer::new(|_| Restart::No))
+}
+
+fn at(nanos: i64) -> Start {
+    Start::at(CoreInstant::from_nanos(nanos))
+}
+
+/// Lets the library measure the rate of the time-stamp counter, which it does over the first 20 ms of use.
+fn warm_up(worker: &Worker) {
+    let end = Instant::now() + Duration::from_millis(200);
+    while tickless::clock::time_stamp_counter() == Err(tickless::clock::Refusal::Calibrating)
+        && Instant::now() < end
+    {
+        worker.block_on(tickless::time::sleep(Duration::from_millis(1)));
+    }
+}
+
+fn worker() -> Worker {
+    let worker = Worker::new().expect("this thread is no worker yet");
+    warm_up(&worker);
+    worker
+}
+
+const TOKIO: &str = "tokio, multi-thread runtime";
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_time()
+        .build()
+        .expect("a runtime can be built")
+}

@@ -1,0 +1,221 @@
+//! How late a sleep of 200 µs ends, against the operating system's own ways.
+
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
+use tickless::{Parking, Worker};
+
+use super::{Sink, TOKIO, runtime, warm_up};
+use crate::harness::{Group, Options};
+
+const PERIOD: Duration = Duration::from_micros(200);
+
+const BARE: &str = "timerfd and epoll_wait, bare";
+const SPINS: &str = "tickless, a worker that spins";
+const FROM_INSIDE_TOKIO: &str = "tickless, from inside tokio";
+
+/// How late a sleep that began at `start` ended, in nanoseconds.
+fn late(start: Instant) -> f64 {
+    let late = start.elapsed().checked_sub(PERIOD);
+    #[expect(clippy::cast_precision_loss, reason = "for printing")]
+    {
+        late.expect("a sleep never ends early").as_nanos() as f64
+    }
+}
+
+/// How late each of `count` sleeps ended.
+fn each(count: u64, mut sleep: impl FnMut(Duration)) -> Vec<f64> {
+    (0..count)
+        .map(|_| {
+            let start = Instant::now();
+            sleep(PERIOD);
+            late(start)
+        })
+        .collect()
+}
+
+/// [`each`] on one task of a tokio runtime, as users have it.
+fn each_in_tokio<S, F>(runtime: &tokio::runtime::Runtime, count: u64, sleep: S) -> Vec<f64>
+where
+    S: Fn(Duration) -> F + Send + 'static,
+    F: Future<Output = ()> + Send,
+{
+    let task = async move {
+        let mut lates = Vec::new();
+        for _ in 0..count {
+            let start = Instant::now();
+            sleep(PERIOD).await;
+            lates.push(late(start));
+        }
+        lates
+    };
+    runtime.block_on(async { tokio::spawn(task).await.expect("no panic") })
+}
+
+/// The value that `percent` percent of the sorted values do not exceed.
+fn percentile(sorted: &[f64], percent: usize) -> f64 {
+    sorted
+        .get((sorted.len() * percent / 100).min(sorted.len() - 1))
+        .copied()
+        .unwrap_or(f64::NAN)
+}
+
+/// A bare `timerfd` in an epoll instance: the least that a thread can do to sleep exactly.
+struct Bare {
+    timer: OwnedFd,
+    epoll: OwnedFd,
+}
+
+impl Bare {
+    fn new() -> std::io::Result<Self> {
+        let timer = timerfd_create(
+            TimerfdClockId::Monotonic,
+            TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
+        )?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(
+            &epoll,
+            &timer,
+            epoll::EventData::new_u64(0),
+            epoll::EventFlags::IN,
+        )?;
+        Ok(Self { timer, epoll })
+    }
+
+    fn sleep(&self, duration: Duration) -> std::io::Result<()> {
+        let zero = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let value = Timespec {
+            tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(duration.subsec_nanos()),
+        };
+        let new = Itimerspec {
+            it_interval: zero,
+            it_value: value,
+        };
+        timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &new)?;
+        let mut events = [epoll::Event {
+            flags: epoll::EventFlags::empty(),
+            data: epoll::EventData::new_u64(0),
+        }];
+        epoll::wait(&self.epoll, &mut events[..], None)?;
+        rustix::io::read(&self.timer, &mut [0; 8])?;
+        Ok(())
+    }
+}
+
+/// Sleeps so many times and says how late it was.
+type Sleeper = Box<dyn FnMut(u64) -> Vec<f64>>;
+
+/// Makes one, on the thread that will use it.
+type Make = fn() -> Sleeper;
+
+/// Runs `make` and what it makes on a thread of its own, `count` sleeps for each request.
+fn on_a_thread(count: u64, make: Make) -> impl FnMut() -> Vec<f64> {
+    let (ask, asked) = std::sync::mpsc::channel::<()>();
+    let (answer, answers) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut sleep = make();
+        while asked.recv().is_ok() {
+            let mut lates = sleep(count);
+            lates.sort_by(f64::total_cmp);
+            let _gone = answer.send(lates);
+        }
+    });
+    move || {
+        let _gone = ask.send(());
+        answers.recv().unwrap_or_default()
+    }
+}
+
+fn worker_that(parking: Parking) -> Sleeper {
+    let worker = Worker::with_parking(parking).expect("this thread is no worker yet");
+    warm_up(&worker);
+    Box::new(move |count| {
+        each(count, |duration| {
+            worker.block_on(tickless::time::sleep(duration))
+        })
+    })
+}
+
+fn bare() -> Sleeper {
+    // As a worker has it: without, the kernel is allowed 50 µs.
+    let _best_effort = rustix::thread::set_current_timer_slack(Some(std::num::NonZeroU64::MIN));
+    let bare = Bare::new().expect("descriptors are to be had");
+    Box::new(move |count| {
+        each(count, |duration| {
+            bare.sleep(duration).expect("a timer can be waited for")
+        })
+    })
+}
+
+fn inside_tokio() -> Sleeper {
+    let runtime = runtime();
+    Box::new(move |count| each_in_tokio(&runtime, count, tickless::time::sleep))
+}
+
+fn tokio_itself() -> Sleeper {
+    let runtime = runtime();
+    Box::new(move |count| each_in_tokio(&runtime, count, tokio::time::sleep))
+}
+
+pub(super) fn measure(options: &Options, sink: Sink<'_>) {
+    let count = options.operations(1_000);
+    let sleepers: [(&'static str, Make); 5] = [
+        ("tickless", || worker_that(Parking::Sleep)),
+        (BARE, bare),
+        (SPINS, || worker_that(Parking::Spin)),
+        (FROM_INSIDE_TOKIO, inside_tokio),
+        (TOKIO, tokio_itself),
+    ];
+    let mut subjects: Vec<_> = sleepers
+        .into_iter()
+        .map(|(name, make)| (name, on_a_thread(count, make)))
+        .collect();
+    // Both percentiles come from the same sleeps: measured for the first group, remembered for the second.
+    let tails = std::cell::RefCell::new(vec![Vec::new(); subjects.len()]);
+    let first = subjects
+        .iter_mut()
+        .enumerate()
+        .map(|(index, (name, run))| {
+            let tails = &tails;
+            let measure = move || {
+                let late = run();
+                tails.borrow_mut()[index].push(percentile(&late, 99));
+                percentile(&late, 50)
+            };
+            (*name, Box::new(measure) as Box<dyn FnMut() -> f64>)
+        })
+        .collect();
+    let p50 = Group::measure("lateness of a sleep of 200 µs, p50", 0, options, first)
+        .at_most(1.2, BARE)
+        .at_most_nanos(FROM_INSIDE_TOKIO, 30_000.0);
+    let tails = std::cell::RefCell::new(
+        tails
+            .into_inner()
+            .into_iter()
+            .map(Vec::into_iter)
+            .collect::<Vec<_>>(),
+    );
+    let second = sleepers
+        .iter()
+        .enumerate()
+        .map(|(index, (name, _))| {
+            let tails = &tails;
+            let measure = move || tails.borrow_mut()[index].next().unwrap_or(f64::NAN);
+            (*name, Box::new(measure) as Box<dyn FnMut() -> f64>)
+        })
+        .collect();
+    let p99 = Group::measure("lateness of a sleep of 200 µs, p99", 0, options, second)
+        .at_most(1.2, BARE)
+        .at_most_nanos(SPINS, 1_000.0);
+    sink(p50);
+    sink(p99);
+}

@@ -1,0 +1,70 @@
+//! The question that a busy worker asks all the time.
+
+use std::hint::black_box;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use tickless::hrtimer::{Monotonic, now};
+
+use super::{FAR, Sink, at, plain_timer, worker};
+use crate::harness::{Group, Options, time};
+
+/// "Is anything due?" with nothing due.
+pub(super) fn measure(options: &Options, sink: Sink<'_>) {
+    let worker = worker();
+    let timer = plain_timer();
+    timer
+        .as_ref()
+        .start(at(now::<Monotonic>().as_nanos() + FAR));
+    let operations = options.operations(2_000_000);
+    let counter = Mutex::new(());
+    let group = Group::measure(
+        "is anything due? with a timer pending and nothing due",
+        1,
+        options,
+        vec![
+            (
+                "tickless",
+                Box::new(|| {
+                    time(operations, || {
+                        for _ in 0..operations {
+                            black_box(worker.is_due());
+                        }
+                    })
+                }),
+            ),
+            (
+                "std::time::Instant::now() alone",
+                Box::new(|| {
+                    time(operations, || {
+                        for _ in 0..operations {
+                            black_box(Instant::now());
+                        }
+                    })
+                }),
+            ),
+            (
+                "sleep(5 s) made and dropped: the clock alone",
+                Box::new(|| {
+                    time(operations, || {
+                        for _ in 0..operations {
+                            drop(black_box(tickless::time::sleep(Duration::from_secs(5))));
+                        }
+                    })
+                }),
+            ),
+            (
+                "std::sync::Mutex, lock and unlock alone",
+                Box::new(|| {
+                    time(operations, || {
+                        for _ in 0..operations {
+                            drop(black_box(counter.lock()));
+                        }
+                    })
+                }),
+            ),
+        ],
+    );
+    timer.as_ref().cancel();
+    sink(group);
+}

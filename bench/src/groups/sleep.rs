@@ -1,0 +1,279 @@
+//! Futures: arm and cancel, reset, ready at once, and from two threads.
+
+use std::future::Future;
+use std::hint::black_box;
+use std::pin::pin;
+use std::sync::{Arc, Barrier};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use super::{Sink, TOKIO, runtime, worker};
+use crate::harness::{Group, Options, Random, time};
+
+/// Polls a future once where it was made, and drops it.
+macro_rules! poll_once {
+    ($future:expr) => {{
+        let mut future = pin!($future);
+        let mut context = Context::from_waker(Waker::noop());
+        black_box(future.as_mut().poll(&mut context).is_pending());
+    }};
+}
+
+/// How long the timers last that are armed and cancelled.
+#[derive(Clone, Copy)]
+enum Durations {
+    /// All alike, as the timeouts of one kind of connection.
+    Fixed,
+    /// Anything from a hundred to eleven hundred seconds.
+    Random,
+}
+
+impl Durations {
+    fn next(self, random: &mut Random) -> Duration {
+        match self {
+            Self::Fixed => Duration::from_secs(500),
+            Self::Random => Duration::from_micros(100_000_000 + random.below(1_000_000_000)),
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Fixed => "all of 500 s",
+            Self::Random => "of up to 1,100 s",
+        }
+    }
+}
+
+/// Arm and cancel of a sleep, its clock reading included, against tokio's.
+pub(super) fn arm_and_cancel(options: &Options, sink: Sink<'_>) {
+    for pending in [0_usize, 1_000, 100_000, 1_000_000] {
+        for durations in [Durations::Fixed, Durations::Random] {
+            if pending == 0 && matches!(durations, Durations::Random) {
+                continue;
+            }
+            sink(sleep_with(options, pending, durations));
+        }
+    }
+}
+
+fn sleep_with(options: &Options, pending: usize, durations: Durations) -> Group {
+    let worker = worker();
+    let runtime = runtime();
+    let _entered = runtime.enter();
+    let mut context = Context::from_waker(Waker::noop());
+    let mut random = Random(17);
+    let mut ours: Vec<_> = (0..pending)
+        .map(|_| Box::pin(tickless::time::sleep(Durations::Random.next(&mut random))))
+        .collect();
+    let mut theirs: Vec<_> = (0..pending)
+        .map(|_| Box::pin(tokio::time::sleep(Durations::Random.next(&mut random))))
+        .collect();
+    for (ours, theirs) in ours.iter_mut().zip(&mut theirs) {
+        assert!(ours.as_mut().poll(&mut context).is_pending());
+        assert!(theirs.as_mut().poll(&mut context).is_pending());
+    }
+    let operations = options.operations(200_000);
+    let group = Group::measure(
+        format!("arm and cancel of a sleep, {}", durations.name()),
+        pending as u64,
+        options,
+        vec![
+            (
+                "tickless",
+                Box::new(|| {
+                    let mut random = Random(19);
+                    time(operations, || {
+                        for _ in 0..operations {
+                            poll_once!(tickless::time::sleep(durations.next(&mut random)));
+                        }
+                    })
+                }),
+            ),
+            (
+                TOKIO,
+                Box::new(|| {
+                    let mut random = Random(19);
+                    time(operations, || {
+                        for _ in 0..operations {
+                            poll_once!(tokio::time::sleep(durations.next(&mut random)));
+                        }
+                    })
+                }),
+            ),
+        ],
+    );
+    drop(ours);
+    drop(worker);
+    if pending <= 1_000 {
+        group.at_most(0.5, TOKIO)
+    } else {
+        group
+    }
+}
+
+/// A queued sleep that gets another deadline, as the timeout of a connection with each request.
+pub(super) fn reset(options: &Options, sink: Sink<'_>) {
+    for pending in [1_000, 100_000] {
+        sink(reset_with(options, pending));
+    }
+}
+
+fn reset_with(options: &Options, pending: usize) -> Group {
+    let _worker = worker();
+    let runtime = runtime();
+    let _entered = runtime.enter();
+    let mut context = Context::from_waker(Waker::noop());
+    let after = Duration::from_secs(500);
+    let mut ours: Vec<_> = (0..pending)
+        .map(|_| Box::pin(tickless::time::sleep(after)))
+        .collect();
+    let mut theirs: Vec<_> = (0..pending)
+        .map(|_| Box::pin(tokio::time::sleep(after)))
+        .collect();
+    for (ours, theirs) in ours.iter_mut().zip(&mut theirs) {
+        assert!(ours.as_mut().poll(&mut context).is_pending());
+        assert!(theirs.as_mut().poll(&mut context).is_pending());
+    }
+    let operations = options.operations(200_000);
+    let order = || {
+        let mut random = Random(29);
+        std::iter::repeat_with(move || random.index(pending))
+    };
+    let (mut of_ours, mut of_theirs) = (order(), order());
+    Group::measure(
+        "reset of a sleep to 500 s from now",
+        pending as u64,
+        options,
+        vec![
+            (
+                "tickless",
+                Box::new(|| {
+                    time(operations, || {
+                        for (_, index) in (0..operations).zip(of_ours.by_ref()) {
+                            let deadline = tickless::time::Instant::now() + after;
+                            ours[index].as_mut().reset(deadline);
+                        }
+                    })
+                }),
+            ),
+            (
+                TOKIO,
+                Box::new(|| {
+                    time(operations, || {
+                        for (_, index) in (0..operations).zip(of_theirs.by_ref()) {
+                            let deadline = tokio::time::Instant::now() + after;
+                            theirs[index].as_mut().reset(deadline);
+                        }
+                    })
+                }),
+            ),
+        ],
+    )
+}
+
+/// A future inside a timeout that is ready at its first poll.
+pub(super) fn timeout_ready(options: &Options, sink: Sink<'_>) {
+    let _worker = worker();
+    let runtime = runtime();
+    let _entered = runtime.enter();
+    let operations = options.operations(1_000_000);
+    let limit = Duration::from_secs(5);
+    sink(Group::measure(
+        "timeout around a future that is ready at once",
+        0,
+        options,
+        vec![
+            (
+                "tickless",
+                Box::new(|| {
+                    time(operations, || {
+                        for _ in 0..operations {
+                            poll_once!(tickless::time::timeout(limit, async {}));
+                        }
+                    })
+                }),
+            ),
+            (
+                TOKIO,
+                Box::new(|| {
+                    time(operations, || {
+                        for _ in 0..operations {
+                            poll_once!(tokio::time::timeout(limit, async {}));
+                        }
+                    })
+                }),
+            ),
+        ],
+    ));
+}
+
+/// Arms and cancels on `threads` threads at once, each a worker; nanoseconds for one operation of one thread.
+fn on_threads(threads: usize, operations: u64, prepare: fn() -> Box<dyn FnMut()>) -> f64 {
+    let barrier = Arc::new(Barrier::new(threads));
+    let handles: Vec<_> = (0..threads)
+        .map(|_| {
+            let barrier = Arc::clone(&barrier);
+            std::thread::spawn(move || {
+                let mut operation = prepare();
+                for _ in 0..operations / 10 {
+                    operation();
+                }
+                barrier.wait();
+                time(operations, || (0..operations).for_each(|_| operation()))
+            })
+        })
+        .collect();
+    let each = handles
+        .into_iter()
+        .map(|handle| handle.join().expect("no panic"));
+    #[expect(clippy::cast_precision_loss, reason = "few threads")]
+    {
+        each.sum::<f64>() / threads as f64
+    }
+}
+
+fn arm_and_cancel_on_a_worker() -> Box<dyn FnMut()> {
+    let worker = worker();
+    Box::new(move || {
+        let _ = &worker;
+        poll_once!(tickless::time::sleep(Duration::from_secs(5)));
+    })
+}
+
+fn arm_and_cancel_in_tokio() -> Box<dyn FnMut()> {
+    static SHARED: std::sync::OnceLock<tokio::runtime::Runtime> = std::sync::OnceLock::new();
+    let handle = SHARED.get_or_init(runtime).handle().clone();
+    Box::new(move || {
+        let _entered = handle.enter();
+        poll_once!(tokio::time::sleep(Duration::from_secs(5)));
+    })
+}
+
+/// Whether two threads slow each other down.
+pub(super) fn two_threads(options: &Options, sink: Sink<'_>) {
+    let operations = options.operations(500_000);
+    let ours = Group::measure(
+        "arm and cancel of a sleep, per thread",
+        0,
+        options,
+        vec![
+            (
+                "tickless",
+                Box::new(|| on_threads(2, operations, arm_and_cancel_on_a_worker)),
+            ),
+            (
+                "tickless, one thread alone",
+                Box::new(|| on_threads(1, operations, arm_and_cancel_on_a_worker)),
+            ),
+            (
+                "tokio, two threads",
+                Box::new(|| on_threads(2, operations / 4, arm_and_cancel_in_tokio)),
+            ),
+            (
+                "tokio, one thread alone",
+                Box::new(|| on_threads(1, operations / 4, arm_and_cancel_in_tokio)),
+            ),
+        ],
+    );
+    sink(ours.threads(2).at_most(1.05, "tickless, one thread alone"));
+}

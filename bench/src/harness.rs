@@ -1,0 +1,266 @@
+//! Interleaved rounds, medians, ratios.
+
+use std::time::Instant;
+
+/// How much to measure.
+#[derive(Debug)]
+pub(crate) struct Options {
+    pub(crate) rounds: u32,
+    pub(crate) quick: bool,
+}
+
+impl Options {
+    /// `operations`, or a hundredth of them in a hurry.
+    pub(crate) fn operations(&self, operations: u64) -> u64 {
+        if self.quick {
+            (operations / 100).max(10)
+        } else {
+            operations
+        }
+    }
+}
+
+/// Median and spread.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub(crate) struct Spread {
+    pub(crate) median: f64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
+}
+
+impl Spread {
+    fn of(mut values: Vec<f64>) -> Self {
+        values.sort_by(f64::total_cmp);
+        let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
+        Self {
+            median: at(values.len() / 2),
+            min: at(0),
+            max: at(values.len().saturating_sub(1)),
+        }
+    }
+}
+
+/// A row of the JSON output.
+#[derive(Debug, serde::Serialize)]
+pub(crate) struct Row {
+    pub(crate) op: String,
+    pub(crate) pending: u64,
+    pub(crate) threads: u32,
+    pub(crate) subject: String,
+    pub(crate) ns: Spread,
+    pub(crate) ratio_to_tickless: Spread,
+}
+
+/// Something that can be measured: called once a round, answers nanoseconds for one operation.
+pub(crate) type Subject<'a> = (&'static str, Box<dyn FnMut() -> f64 + 'a>);
+
+/// A figure that was promised.
+#[derive(Debug)]
+enum Mark {
+    /// `tickless` takes at most `limit` times what the subject takes.
+    Ratio { subject: &'static str, limit: f64 },
+    /// The subject takes at most so many nanoseconds.
+    Nanos { subject: &'static str, limit: f64 },
+}
+
+/// Subjects that were measured together.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) operation: String,
+    pending: u64,
+    threads: u32,
+    /// For each subject its name and what each round gave.
+    measured: Vec<(&'static str, Vec<f64>)>,
+    marks: Vec<Mark>,
+}
+
+impl Group {
+    /// Measures all subjects in turn, round after round. The first subject must be `tickless`; one more round in front warms
+    /// up and is not counted.
+    pub(crate) fn measure(
+        operation: impl Into<String>,
+        pending: u64,
+        options: &Options,
+        mut subjects: Vec<Subject<'_>>,
+    ) -> Self {
+        let mut measured: Vec<_> = subjects
+            .iter()
+            .map(|(name, _)| (*name, Vec::new()))
+            .collect();
+        for round in 0..=options.rounds {
+            for ((_, measure), (_, values)) in subjects.iter_mut().zip(&mut measured) {
+                let value = measure();
+                if round > 0 {
+                    values.push(value);
+                }
+            }
+        }
+        Self {
+            operation: operation.into(),
+            pending,
+            threads: 1,
+            measured,
+            marks: Vec::new(),
+        }
+    }
+
+    pub(crate) fn threads(mut self, threads: u32) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// Promises that `tickless` takes at most `limit` times what `subject` takes.
+    pub(crate) fn at_most(mut self, limit: f64, subject: &'static str) -> Self {
+        self.marks.push(Mark::Ratio { subject, limit });
+        self
+    }
+
+    /// Promises that `subject` takes at most so many nanoseconds.
+    pub(crate) fn at_most_nanos(mut self, subject: &'static str, limit: f64) -> Self {
+        self.marks.push(Mark::Nanos { subject, limit });
+        self
+    }
+
+    fn ratios(&self, values: &[f64]) -> Spread {
+        let ours = &self.measured[0].1;
+        Spread::of(
+            values
+                .iter()
+                .zip(ours)
+                .map(|(theirs, ours)| theirs / ours)
+                .collect(),
+        )
+    }
+
+    pub(crate) fn rows(&self) -> impl Iterator<Item = Row> {
+        self.measured.iter().map(|(subject, values)| Row {
+            op: self.operation.clone(),
+            pending: self.pending,
+            threads: self.threads,
+            subject: (*subject).to_owned(),
+            ns: Spread::of(values.clone()),
+            ratio_to_tickless: self.ratios(values),
+        })
+    }
+
+    /// What was promised and what came of it, in words.
+    pub(crate) fn marks(&self) -> impl Iterator<Item = String> {
+        self.marks.iter().map(|mark| {
+            let (Mark::Ratio { subject, limit } | Mark::Nanos { subject, limit }) = mark;
+            let measured = self.measured.iter().find(|(name, _)| name == subject);
+            let Some((_, values)) = measured else {
+                return format!("mark: {subject} was not measured, MISSED");
+            };
+            let (spread, of) = match mark {
+                Mark::Ratio { .. } => {
+                    let ours = &self.measured[0].1;
+                    let pairs = ours.iter().zip(values);
+                    let ratios = pairs.map(|(ours, theirs)| ours / theirs).collect();
+                    (Spread::of(ratios), format!("{limit} of {subject}"))
+                }
+                Mark::Nanos { .. } => (
+                    Spread::of(values.clone()),
+                    format!("{limit} ns for {subject}"),
+                ),
+            };
+            let verdict = if spread.median <= *limit {
+                "holds"
+            } else {
+                "MISSED"
+            };
+            let Spread { median, min, max } = spread;
+            format!("mark: at most {of}: {median:.2} ({min:.2} to {max:.2}), {verdict}")
+        })
+    }
+
+    /// The operation and under which conditions it was measured.
+    pub(crate) fn title(&self) -> String {
+        let mut title = self.operation.clone();
+        if self.pending > 1 {
+            title += &format!(", {} pending", self.pending);
+        }
+        if self.threads > 1 {
+            title += &format!(", {} threads", self.threads);
+        }
+        title
+    }
+}
+
+/// Nanoseconds for one of `operations`, which `body` executes.
+pub(crate) fn time(operations: u64, body: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    body();
+    #[expect(clippy::cast_precision_loss, reason = "for printing")]
+    {
+        start.elapsed().as_nanos() as f64 / operations as f64
+    }
+}
+
+/// Repeatable numbers: SplitMix64.
+#[derive(Debug)]
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^= mixed >> 31;
+        u64::try_from((u128::from(mixed) * u128::from(limit)) >> 64).unwrap_or(0)
+    }
+
+    pub(crate) fn index(&mut self, limit: usize) -> usize {
+        usize::try_from(self.below(limit as u64)).unwrap_or(0)
+    }
+
+    /// All indices below `count`, in random order.
+    pub(crate) fn permutation(&mut self, count: usize) -> Vec<usize> {
+        let mut order: Vec<_> = (0..count).collect();
+        for end in (1..count).rev() {
+            order.swap(end, self.index(end + 1));
+        }
+        order
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_taken_round_by_round() {
+        let options = Options {
+            rounds: 3,
+            quick: false,
+        };
+        let speed = std::cell::Cell::new(1.0);
+        let group = Group::measure(
+            "x",
+            0,
+            &options,
+            vec![
+                ("tickless", Box::new(|| speed.replace(speed.get() * 2.0))),
+                ("other", Box::new(|| speed.get() * 3.0)),
+            ],
+        )
+        .at_most(0.2, "other")
+        .at_most(0.1, "other");
+        let rows: Vec<_> = group.rows().collect();
+        // A machine that gets slower and slower changes no ratio.
+        assert!((rows[1].ratio_to_tickless.median - 6.0).abs() < 1e-9);
+        assert!((rows[1].ratio_to_tickless.max - 6.0).abs() < 1e-9);
+        let marks: Vec<_> = group.marks().collect();
+        assert!(
+            marks[0].ends_with("holds") && marks[1].ends_with("MISSED"),
+            "{marks:?}"
+        );
+    }
+
+    #[test]
+    fn a_permutation_has_every_index_once() {
+        let mut order = Random(1).permutation(1000);
+        order.sort_unstable();
+        assert_eq!(order, (0..1000).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,162 @@
+//! `cargo run --release -p tickless-bench`: what timers cost here, against peers and against the least that is possible.
+//!
+//! Each group has one subject called `tickless` and others to compare with. All subjects of a group are measured in turn,
+//! round after round, so that a machine that changes its speed does so for all of them; what counts are the ratios, taken
+//! round by round. Quoted are the median and the spread.
+#![expect(clippy::print_stdout, reason = "printing is what it is for")]
+
+mod groups;
+mod harness;
+mod limit;
+mod machine;
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use harness::{Group, Options, Row};
+
+/// Measures what timers cost: nanoseconds for an operation, and ratios, median and spread over interleaved rounds.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    after_help = "Examples:\n  cargo run --release -p tickless-bench\n  \
+    cargo run --release -p tickless-bench -- --only sleep --rounds 21\n  \
+    cargo run --release -p tickless-bench -- --json bench.json"
+)]
+struct Arguments {
+    /// Measure only groups whose name contains this.
+    #[arg(long, value_name = "TEXT")]
+    only: Vec<String>,
+    /// Rounds for each group; each round measures every subject once.
+    #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u32).range(3..=1001))]
+    rounds: u32,
+    /// A hundredth of the operations: to see that everything runs, not to quote.
+    #[arg(long)]
+    quick: bool,
+    /// Write the rows as JSON to this file, or to standard output if it is "-".
+    #[arg(long, value_name = "PATH")]
+    json: Option<PathBuf>,
+    /// Names of the groups, and nothing else.
+    #[arg(long)]
+    list: bool,
+}
+
+/// What `--json` prints.
+#[derive(serde::Serialize)]
+struct Report<'a> {
+    machine: machine::Machine,
+    rows: &'a [Row],
+    marks: &'a [Promise],
+}
+
+/// A figure that was promised, and what came of it.
+#[derive(serde::Serialize)]
+struct Promise {
+    op: String,
+    mark: String,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if arguments.list {
+        for (name, _) in groups::ALL {
+            println!("{name}");
+        }
+        return ExitCode::SUCCESS;
+    }
+    let wanted = |name: &str| {
+        arguments.only.is_empty()
+            || arguments
+                .only
+                .iter()
+                .any(|text| name.contains(text.as_str()))
+    };
+    if !groups::ALL.iter().any(|(name, _)| wanted(name)) {
+        let names: Vec<_> = groups::ALL.iter().map(|(name, _)| *name).collect();
+        return refuse(&format!(
+            "no group is called like that; there are: {}",
+            names.join(", ")
+        ));
+    }
+    let quiet = arguments.json.as_deref() == Some(Path::new("-"));
+    let options = Options {
+        rounds: arguments.rounds,
+        quick: arguments.quick,
+    };
+    let mut rows = Vec::new();
+    let mut marks = Vec::new();
+    if !quiet {
+        println!("{}", machine::Machine::read());
+    }
+    for (name, measure) in groups::ALL.iter().filter(|(name, _)| wanted(name)) {
+        measure(&options, &mut |group| {
+            // Nobody reads any more, and nothing is left to write: measuring on would be of no use.
+            if !quiet && print(name, &group).is_err() && arguments.json.is_none() {
+                std::process::exit(0);
+            }
+            rows.extend(group.rows());
+            marks.extend(group.marks().map(|mark| Promise {
+                op: group.title(),
+                mark,
+            }));
+        });
+    }
+    match arguments.json.map(|path| write(&path, &rows, &marks)) {
+        Some(Err(error)) => refuse(&error),
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "the one error message of a command")]
+fn refuse(message: &str) -> ExitCode {
+    eprintln!("error: {message}");
+    ExitCode::from(2)
+}
+
+fn print(name: &str, group: &Group) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "\n{name}: {}", group.title())?;
+    writeln!(
+        out,
+        "  {:<44} {:>9} {:>19} {:>9} {:>15}",
+        "subject", "median", "min to max", "ratio", "min to max"
+    )?;
+    for row in group.rows() {
+        let spread = format!("{:.1} to {:.1}", row.ns.min, row.ns.max);
+        let ratio = format!(
+            "{:.2} to {:.2}",
+            row.ratio_to_tickless.min, row.ratio_to_tickless.max
+        );
+        writeln!(
+            out,
+            "  {:<44} {:>6.1} ns {spread:>19} {:>8.2}x {ratio:>15}",
+            row.subject, row.ns.median, row.ratio_to_tickless.median
+        )?;
+    }
+    for mark in group.marks() {
+        writeln!(out, "  {mark}")?;
+    }
+    out.flush()
+}
+
+fn write(path: &Path, rows: &[Row], marks: &[Promise]) -> Result<(), String> {
+    let report = Report {
+        machine: machine::Machine::read(),
+        rows,
+        marks,
+    };
+    let text = serde_json::to_string_pretty(&report).map_err(|error| error.to_string())?;
+    if path == Path::new("-") {
+        // A reader that went away has read enough.
+        let _closed = writeln!(std::io::stdout(), "{text}");
+        return Ok(());
+    }
+    // Whole or not at all.
+    let unfinished = path.with_extension("part");
+    std::fs::write(&unfinished, text)
+        .and_then(|()| std::fs::rename(&unfinished, path))
+        .map_err(|error| format!("{}: {error}", path.display()))
+}

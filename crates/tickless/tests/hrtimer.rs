@@ -1,0 +1,784 @@
+//! Raw timers: starting, cancelling, what callbacks are told and may answer, clocks, dropping.
+
+mod support;
+
+use std::pin::{Pin, pin};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Wake, Waker};
+use std::thread;
+use std::time::{Duration, Instant as StdInstant, SystemTime, UNIX_EPOCH};
+
+use support::{Wakes, assert_passed, block_on, ms, on_thread, panic_of, until};
+use tickless::hrtimer::{
+    AlreadyExpired, Boottime, ClockId, Expired, HrTimer, Instant, Monotonic, Realtime,
+    RelativeClock, Restart, Setup, Span, Stage, Start, Tai, TryCancel, now,
+};
+use tickless::{Worker, time};
+
+const HOUR: Span = Span::from_secs(3600);
+
+fn after_millis(millis: u64) -> Start {
+    Start::after(Span::from_millis(millis))
+}
+
+fn worker() -> Worker {
+    Worker::new().expect("the thread is free")
+}
+
+/// Parks until `condition` holds.
+fn park_until(worker: &Worker, condition: impl Fn() -> bool) {
+    while !condition() {
+        let _any = worker.park();
+    }
+}
+
+#[test]
+fn a_timer_fires_once_and_not_early() {
+    let _patience = support::begin();
+    for runs_its_own in [false, true] {
+        on_thread(move || {
+            let worker = runs_its_own.then(worker);
+            let (sender, receiver) = mpsc::channel();
+            let timer = pin!(HrTimer::new(move |expired| {
+                let told = (expired.deadline(), expired.now(), expired.read_clock());
+                sender.send(told).expect("the test listens");
+                Restart::No
+            }));
+            let timer = timer.as_ref();
+            for round in 1..20 {
+                assert!(!timer.is_active());
+                assert_eq!(timer.deadline(), None);
+                let (start, before) = (StdInstant::now(), now::<Monotonic>());
+                let span = Span::from_micros(100 * round);
+                timer.start(Start::after(span));
+                if let Some(deadline) = timer.deadline() {
+                    assert!(deadline >= before.saturating_add(span));
+                }
+                if let Some(worker) = &worker {
+                    park_until(worker, || !timer.is_active());
+                }
+                let (deadline, found, read) = receiver.recv().expect("it fires");
+                assert_passed(start, span.into());
+                assert!(deadline >= before.saturating_add(span));
+                assert!(found >= deadline && read >= found);
+                until(|| !timer.is_active());
+                assert!(receiver.try_recv().is_err());
+            }
+        });
+    }
+}
+
+#[test]
+fn a_start_moves_a_timer_that_is_queued() {
+    let _patience = support::begin();
+    let worker = worker();
+    let fired = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&fired);
+    let timer = pin!(HrTimer::new(move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+        Restart::No
+    }));
+    let timer = timer.as_ref();
+    let base = now::<Monotonic>();
+    for millis in [3_600_000, 2_000, 5_000_000, 60_000, 4] {
+        let at = base.saturating_add(Span::from_millis(millis));
+        timer.start(Start::at(at));
+        assert_eq!(timer.deadline(), Some(at));
+        assert!(timer.is_active());
+    }
+    park_until(&worker, || !timer.is_active());
+    assert!(now::<Monotonic>() >= base.saturating_add(Span::from_millis(4)));
+    assert_eq!(fired.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn times_in_the_past_fire_at_once_and_the_end_of_time_never() {
+    let _patience = support::begin();
+    let worker = worker();
+    let fired = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&fired);
+    let timer = pin!(HrTimer::new(move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+        Restart::No
+    }));
+    let timer = timer.as_ref();
+    for past in [0, 1, now::<Monotonic>().as_nanos()] {
+        timer.start(Start::at(Instant::from_nanos(past)));
+        assert!(worker.is_due());
+        assert_eq!(worker.turn().fired, 1);
+    }
+    timer.start(Start::after(Span::ZERO));
+    park_until(&worker, || !timer.is_active());
+    assert_eq!(fired.load(Ordering::Relaxed), 4);
+
+    timer.start(Start::at(Instant::FOREVER));
+    assert!(timer.is_active());
+    // The end of time is 292 years after the start of the system.
+    assert_eq!(timer.deadline(), Some(Instant::LATEST));
+    let century = Duration::from_secs(100 * 365 * 86_400);
+    assert!(
+        worker
+            .next_deadline()
+            .is_some_and(|next| next > time::Instant::now() + century)
+    );
+    timer.start(Start::after(Span::MAX));
+    assert_eq!(worker.turn().fired, 0);
+    assert!(timer.cancel());
+}
+
+#[test]
+fn instants_of_both_modules_convert_exactly() {
+    let theirs = time::Instant::now();
+    let ours: Instant<Monotonic> = theirs.into();
+    assert_eq!(time::Instant::from(ours), theirs);
+    let between = now::<Monotonic>();
+    assert!(ours <= between);
+    assert!(between <= time::Instant::now().into());
+    let later = theirs + Duration::from_nanos(1);
+    assert_eq!(
+        Instant::<Monotonic>::from(later).saturating_since(ours),
+        Span::from_nanos(1)
+    );
+}
+
+/// A timer with slack waits for company up to the end of its slack.
+#[test]
+fn slack_lets_a_timer_fire_together_with_another() {
+    // Just short of the most that slack can be.
+    const PATIENCE: Span = Span::from_secs(4);
+    let _patience = support::begin();
+    let worker = worker();
+    let first = pin!(HrTimer::new(|_| Restart::No));
+    let exact = pin!(HrTimer::new(|_| Restart::No));
+    let (first, exact) = (first.as_ref(), exact.as_ref());
+
+    let start = now::<Monotonic>();
+    first.start(after_millis(1).slack(PATIENCE));
+    let hard = first.deadline().expect("it is queued");
+    assert!(hard >= start.saturating_add(PATIENCE));
+    assert_eq!(worker.next_deadline().map(Instant::from), Some(hard));
+    thread::sleep(ms(2));
+    assert!(
+        !worker.is_due(),
+        "alone it is not worth a turn before its slack is over"
+    );
+
+    exact.start(after_millis(1));
+    let mut fired = 0;
+    while fired == 0 {
+        fired = worker.park().fired;
+    }
+    assert_eq!(fired, 2);
+    assert!(!first.is_active());
+
+    // Not before its time comes, company or not.
+    first.start(Start::after(HOUR).slack(PATIENCE));
+    exact.start(Start::after(Span::ZERO));
+    while exact.is_active() {
+        assert!(worker.park().fired <= 1);
+    }
+    assert!(first.cancel());
+}
+
+#[test]
+fn a_pinned_timer_fires_like_any_other() {
+    let _patience = support::begin();
+    let worker = worker();
+    let timer = pin!(HrTimer::new(|_| Restart::No));
+    timer.as_ref().start(after_millis(1).pinned());
+    park_until(&worker, || !timer.as_ref().is_active());
+}
+
+#[test]
+fn a_checked_start_refuses_what_is_over() {
+    let _patience = support::begin();
+    let worker = worker();
+    let fired = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&fired);
+    let timer = pin!(HrTimer::new(move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+        Restart::No
+    }));
+    let timer = timer.as_ref();
+    let over = Start::at(now::<Monotonic>());
+    assert_eq!(timer.start_checked(over), Err(AlreadyExpired));
+    assert!(!timer.is_active());
+    assert_eq!(
+        AlreadyExpired.to_string(),
+        "the time of the timer is over already"
+    );
+    // Also when it was queued for a later time: the time asked for counts.
+    timer.start(Start::after(HOUR));
+    assert_eq!(timer.start_checked(over), Err(AlreadyExpired));
+    assert!(!timer.is_active());
+    assert_eq!(worker.turn().fired, 0);
+
+    assert_eq!(timer.start_checked(after_millis(1)), Ok(()));
+    park_until(&worker, || !timer.is_active());
+    assert_eq!(fired.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn cancelling_says_what_it_found() {
+    let _patience = support::begin();
+    let timer = pin!(HrTimer::new(|_| Restart::No));
+    let timer = timer.as_ref();
+    assert_eq!(timer.try_cancel(), TryCancel::NotActive);
+    assert!(!timer.cancel());
+    timer.start(Start::after(HOUR));
+    assert_eq!(timer.try_cancel(), TryCancel::Removed);
+    assert_eq!(timer.try_cancel(), TryCancel::NotActive);
+    timer.start(Start::after(HOUR));
+    assert!(timer.cancel());
+    assert!(!timer.cancel());
+    assert_eq!(timer.deadline(), None);
+    timer.start(Start::after(Span::ZERO));
+    until(|| !timer.is_active());
+    assert_eq!(timer.try_cancel(), TryCancel::NotActive);
+}
+
+/// A timer whose callback says that it began and waits until it is let go.
+struct Held {
+    entered: mpsc::Receiver<()>,
+    leave: mpsc::Sender<()>,
+    ended: Arc<AtomicBool>,
+}
+
+type Callback = Box<dyn FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send>;
+
+fn held() -> (Held, Callback) {
+    let (enter, entered) = mpsc::channel();
+    let (leave, left) = mpsc::channel();
+    let ended = Arc::new(AtomicBool::new(false));
+    let end = Arc::clone(&ended);
+    let callback = move |_: &mut Expired<'_, '_, Monotonic>| {
+        let _first = enter.send(());
+        let _let_go = left.recv();
+        end.store(true, Ordering::Release);
+        Restart::No
+    };
+    let held = Held {
+        entered,
+        leave,
+        ended,
+    };
+    (held, Box::new(callback))
+}
+
+#[test]
+fn a_running_callback_is_told_apart_and_waited_for() {
+    let _patience = support::begin();
+    let (held, callback) = held();
+    let timer = pin!(HrTimer::new(callback));
+    let timer = timer.as_ref();
+    timer.start(Start::after(Span::ZERO));
+    held.entered.recv().expect("it runs");
+    assert_eq!(timer.try_cancel(), TryCancel::Running);
+    assert!(timer.is_active());
+    // Queued again meanwhile: left as it is.
+    timer.start(Start::after(HOUR));
+    assert_eq!(timer.try_cancel(), TryCancel::Running);
+    assert!(timer.deadline().is_some());
+
+    let ended = Arc::clone(&held.ended);
+    let leaver = thread::spawn(move || {
+        thread::sleep(ms(3));
+        assert!(!held.ended.load(Ordering::Acquire));
+        held.leave.send(()).expect("the callback waits");
+    });
+    assert!(timer.cancel(), "it was queued too");
+    assert!(ended.load(Ordering::Acquire), "the callback has ended");
+    assert!(!timer.is_active());
+    leaver.join().expect("it does not panic");
+}
+
+#[test]
+fn dropping_waits_for_a_callback_on_another_thread() {
+    let _patience = support::begin();
+    for runs_its_own in [false, true] {
+        let (held, callback) = held();
+        let timer = Arc::pin(HrTimer::new(callback));
+        let theirs = timer.clone();
+        let (done, is_done) = mpsc::channel::<()>();
+        let starter = thread::spawn(move || {
+            let worker = runs_its_own.then(worker);
+            theirs.as_ref().start(Start::after(Span::ZERO));
+            drop(theirs);
+            if let Some(worker) = worker {
+                while worker.park().fired == 0 {}
+            }
+            let _ended = is_done.recv();
+        });
+        held.entered.recv().expect("it runs");
+        let leaver = thread::spawn(move || {
+            thread::sleep(ms(3));
+            held.leave.send(()).expect("the callback waits");
+        });
+        drop(timer);
+        assert!(held.ended.load(Ordering::Acquire));
+        leaver.join().expect("it does not panic");
+        drop(done);
+        starter.join().expect("it does not panic");
+    }
+}
+
+static CANCELS_ITSELF: HrTimer<fn(&mut Expired<'_, '_, Monotonic>) -> Restart> =
+    HrTimer::new(cancel_yourself);
+static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+fn cancel_yourself(_: &mut Expired<'_, '_, Monotonic>) -> Restart {
+    let itself = Pin::static_ref(&CANCELS_ITSELF);
+    assert_eq!(itself.try_cancel(), TryCancel::Running);
+    let panicked = panic_of(|| {
+        itself.cancel();
+    });
+    SAID.lock()
+        .expect("nobody panics with it")
+        .push(panicked.message);
+    Restart::No
+}
+
+#[test]
+fn a_callback_that_cancels_its_own_timer_panics_and_nothing_else_happens() {
+    let _patience = support::begin();
+    let timer = Pin::static_ref(&CANCELS_ITSELF);
+    timer.start(Start::after(Span::ZERO));
+    until(|| !timer.is_active());
+    on_thread(move || {
+        let worker = worker();
+        timer.start(Start::after(Span::ZERO));
+        park_until(&worker, || !timer.is_active());
+        worker.block_on(time::sleep(ms(1)));
+    });
+    block_on(time::sleep(ms(1)));
+    let said = SAID.lock().expect("nobody panics with it");
+    assert_eq!(said.len(), 2);
+    for text in said.iter() {
+        assert_eq!(
+            text,
+            "a timer's callback cancels its own timer and would wait for itself; use try_cancel"
+        );
+    }
+}
+
+static TICKS: AtomicU32 = AtomicU32::new(0);
+static STATIC: HrTimer<fn(&mut Expired<'_, '_, Monotonic>) -> Restart> = HrTimer::new(tick);
+
+fn tick(expired: &mut Expired<'_, '_, Monotonic>) -> Restart {
+    assert!(expired.forward_now(Span::from_micros(200)) >= 1);
+    if TICKS.fetch_add(1, Ordering::AcqRel) == 4 {
+        Restart::No
+    } else {
+        Restart::Yes
+    }
+}
+
+#[test]
+fn a_timer_can_be_a_static() {
+    let _patience = support::begin();
+    let timer = Pin::static_ref(&STATIC);
+    timer.start(Start::after(Span::from_micros(100)));
+    until(|| !timer.is_active());
+    assert_eq!(TICKS.load(Ordering::Acquire), 5);
+}
+
+#[test]
+fn a_timer_that_goes_on_keeps_its_phase_and_counts_what_it_missed() {
+    let _patience = support::begin();
+    let worker = worker();
+    let period = Span::from_millis(1);
+    let (sender, receiver) = mpsc::channel();
+    let mut rounds = 0;
+    let timer = pin!(HrTimer::new(move |expired| {
+        rounds += 1;
+        if rounds == 3 {
+            thread::sleep(ms(5));
+        }
+        let before = expired.deadline();
+        let intervals = expired.forward_now(period);
+        sender.send((before, intervals)).expect("the test listens");
+        // A deadline in the future is not forwarded.
+        assert_eq!(expired.forward(before, period), 0);
+        if rounds < 6 {
+            Restart::Yes
+        } else {
+            Restart::No
+        }
+    }));
+    let timer = timer.as_ref();
+    timer.start(after_millis(1));
+    let mut expected = timer.deadline().expect("it is queued");
+    park_until(&worker, || !timer.is_active());
+    let mut missed = 0;
+    for round in 1..=6 {
+        let (deadline, intervals) = receiver.recv().expect("it fires");
+        assert_eq!(deadline, expected, "whole periods from the first deadline");
+        assert!(intervals >= 1);
+        if round == 3 {
+            assert!(intervals > 5, "five milliseconds went by");
+        }
+        missed += intervals - 1;
+        for _ in 0..intervals {
+            expected = expected.saturating_add(period);
+        }
+    }
+    assert!(missed >= 5);
+}
+
+#[test]
+fn a_callback_sets_the_next_deadline_itself() {
+    let _patience = support::begin();
+    let worker = worker();
+    let base = now::<Monotonic>();
+    let at = move |millis| base.saturating_add(Span::from_millis(millis));
+    let (sender, receiver) = mpsc::channel();
+    let timer = pin!(HrTimer::new(move |expired| {
+        let deadline = expired.deadline();
+        sender.send(deadline).expect("the test listens");
+        if deadline == at(1) {
+            expired.set_deadline(at(3));
+            return Restart::Yes;
+        }
+        Restart::No
+    }));
+    timer.as_ref().start(Start::at(at(1)));
+    park_until(&worker, || !timer.as_ref().is_active());
+    let seen: Vec<_> = receiver.try_iter().collect();
+    assert_eq!(seen, [at(1), at(3)]);
+    assert!(now::<Monotonic>() >= at(3));
+}
+
+/// Somebody else's start counts more than the callback's answer.
+#[test]
+fn a_start_during_the_callback_wins() {
+    let _patience = support::begin();
+    for goes_on in [false, true] {
+        let (enter, entered) = mpsc::channel();
+        let (leave, left) = mpsc::channel::<()>();
+        let timer = Arc::pin(HrTimer::new(move |expired| {
+            let _ = enter.send(());
+            let _ = left.recv();
+            expired.set_deadline(Instant::from_nanos(0));
+            if goes_on { Restart::Yes } else { Restart::No }
+        }));
+        timer.as_ref().start(Start::after(Span::ZERO));
+        entered.recv().expect("it runs");
+        let at = now::<Monotonic>().saturating_add(HOUR);
+        timer.as_ref().start(Start::at(at));
+        leave.send(()).expect("the callback waits");
+        until(|| timer.as_ref().try_cancel() != TryCancel::Running);
+        assert_eq!(
+            entered.try_recv(),
+            Err(mpsc::TryRecvError::Empty),
+            "it runs once"
+        );
+    }
+}
+
+#[test]
+fn a_waker_given_back_is_woken_when_the_timer_can_be_freed() {
+    let _patience = support::begin();
+    let (wakes, waker) = Wakes::new();
+    for runs_its_own in [false, true] {
+        let waker = waker.clone();
+        let before = wakes.count();
+        let wakes = Arc::clone(&wakes);
+        on_thread(move || {
+            let worker = runs_its_own.then(worker);
+            let timer = Box::pin(HrTimer::new(move |_| Restart::NoThenWake(waker.clone())));
+            timer.as_ref().start(Start::after(Span::from_micros(100)));
+            while wakes.count() == before {
+                if let Some(worker) = &worker {
+                    let _any = worker.park();
+                }
+            }
+            assert!(!timer.as_ref().is_active());
+        });
+    }
+}
+
+/// What a waker frees may be the very timer that it came from.
+#[test]
+fn a_waker_given_back_may_free_the_timer() {
+    struct Free(Mutex<Option<Pin<Box<dyn Send>>>>, Wakes);
+    impl Wake for Free {
+        fn wake(self: Arc<Self>) {
+            drop(self.0.lock().expect("nobody panics with it").take());
+            self.1.note();
+        }
+    }
+    let _patience = support::begin();
+    let free = Arc::new(Free(Mutex::new(None), Wakes::default()));
+    let waker = Waker::from(Arc::clone(&free));
+    let timer = Box::pin(HrTimer::new(move |_| Restart::NoThenWake(waker.clone())));
+    {
+        let mut slot = free.0.lock().expect("nobody panics with it");
+        timer.as_ref().start(Start::after(Span::from_micros(200)));
+        *slot = Some(timer);
+    }
+    free.1.wait();
+    assert!(free.0.lock().expect("nobody panics with it").is_none());
+}
+
+#[test]
+fn a_callback_never_runs_twice_at_the_same_time() {
+    let _patience = support::begin();
+    let (inside, runs) = (AtomicBool::new(false), Arc::new(AtomicU64::new(0)));
+    let count = Arc::clone(&runs);
+    let timer = Arc::pin(HrTimer::new(move |expired| {
+        assert!(!inside.swap(true, Ordering::AcqRel), "it runs already");
+        count.fetch_add(1, Ordering::Relaxed);
+        expired.forward_now(Span::from_micros(30));
+        inside.store(false, Ordering::Release);
+        Restart::Yes
+    }));
+    let starters: Vec<_> = (0..3)
+        .map(|number| {
+            let timer = timer.clone();
+            thread::spawn(move || {
+                let worker = (number == 0).then(worker);
+                for _ in 0..2_000 {
+                    timer.as_ref().start(Start::after(Span::from_micros(10)));
+                    if let Some(worker) = &worker {
+                        let _any = worker.turn();
+                    }
+                }
+            })
+        })
+        .collect();
+    for starter in starters {
+        starter.join().expect("it does not panic");
+    }
+    let before = runs.load(Ordering::Relaxed);
+    until(|| runs.load(Ordering::Relaxed) > before + 10);
+    timer.as_ref().cancel();
+    assert!(!timer.as_ref().is_active());
+    assert_eq!(
+        tickless::stats().panics,
+        0,
+        "no other test of this program panics in a callback"
+    );
+}
+
+/// Fires on the clock `C` at a time and not before, in either stage.
+fn fires_on_clock<C: RelativeClock>() {
+    for stage in [Stage::Default, Stage::Hard, Stage::Soft] {
+        let (sender, receiver) = mpsc::channel();
+        let timer = pin!(HrTimer::with_setup(
+            Setup::new().stage(stage),
+            move |expired: &mut Expired<'_, '_, C>| {
+                let told = (expired.deadline(), expired.now(), expired.read_clock());
+                sender.send(told).expect("the test listens");
+                Restart::No
+            },
+        ));
+        let timer = timer.as_ref();
+        let start = StdInstant::now();
+        let at = now::<C>().saturating_add(Span::from_millis(2));
+        timer.start(Start::at(at));
+        let (deadline, found, read) = receiver.recv().expect("it fires");
+        assert_eq!(deadline, at);
+        assert!(found >= at && read >= found && now::<C>() >= read);
+        assert_passed(start, Duration::from_micros(1_990));
+
+        let (start, before) = (StdInstant::now(), now::<C>());
+        timer.start(Start::after(Span::from_millis(1)));
+        let (deadline, found, _) = receiver.recv().expect("it fires");
+        assert_passed(start, ms(1));
+        assert!(deadline >= before.saturating_add(Span::from_millis(1)) && found >= deadline);
+
+        // Accepted while the driver is busy with this thread's timers; then it fires at once.
+        while timer.start_checked(Start::at(before)) == Ok(()) {
+            receiver.recv().expect("it fires");
+        }
+        // Its callback may be about to end.
+        until(|| !timer.is_active());
+        timer.start(Start::after(HOUR));
+        assert!(timer.cancel());
+    }
+}
+
+#[test]
+fn timers_fire_on_every_clock_that_only_goes_on() {
+    let _patience = support::begin();
+    fires_on_clock::<Monotonic>();
+    fires_on_clock::<Boottime>();
+    fires_on_clock::<Tai>();
+}
+
+#[test]
+fn timers_fire_at_a_time_of_day() {
+    let _patience = support::begin();
+    let (sender, receiver) = mpsc::channel();
+    let timer = pin!(HrTimer::with_setup(
+        Setup::new(),
+        move |expired: &mut Expired<'_, '_, Realtime>| {
+            let told = (SystemTime::now(), expired.read_clock());
+            sender.send(told).expect("the test listens");
+            Restart::No
+        },
+    ));
+    let timer = timer.as_ref();
+    for millis in [1, 3] {
+        let at = SystemTime::now() + ms(millis);
+        let nanos = at
+            .duration_since(UNIX_EPOCH)
+            .expect("it is after 1970")
+            .as_nanos();
+        let instant = Instant::from_nanos(i64::try_from(nanos).expect("it is before 2262"));
+        timer.start(Start::at(instant));
+        let (fired, read) = receiver.recv().expect("it fires");
+        assert!(fired >= at, "early by {:?}", at.duration_since(fired));
+        assert!(read >= instant);
+        until(|| !timer.is_active());
+    }
+    timer.start(Start::at(Instant::from_nanos(i64::MAX - 1)));
+    assert!(timer.cancel());
+}
+
+#[test]
+fn the_clocks_show_what_the_kernel_shows() {
+    fn check<C: ClockId>(clock: libc::clockid_t) {
+        let kernel = || {
+            let mut time = libc::timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            };
+            // SAFETY: the pointer is to a `timespec` of this frame.
+            let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
+            assert_eq!(result, 0);
+            time.tv_sec * 1_000_000_000 + time.tv_nsec
+        };
+        let before = kernel();
+        let ours = now::<C>().as_nanos();
+        let after = kernel();
+        // An offset is known to the time that it takes to read two clocks.
+        let tolerance = 1_000_000;
+        assert!(before - tolerance <= ours && ours <= after + tolerance);
+    }
+    check::<Monotonic>(libc::CLOCK_MONOTONIC);
+    check::<Boottime>(libc::CLOCK_BOOTTIME);
+    check::<Realtime>(libc::CLOCK_REALTIME);
+    check::<Tai>(libc::CLOCK_TAI);
+}
+
+/// Hard callbacks of a turn come first, even those whose deadlines are later.
+#[test]
+fn soft_callbacks_run_behind_hard_ones() {
+    let _patience = support::begin();
+    let worker = worker();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let noting = |name: &'static str| {
+        let order = Arc::clone(&order);
+        move |_: &mut Expired<'_, '_, Monotonic>| {
+            order.lock().expect("nobody panics with it").push(name);
+            Restart::No
+        }
+    };
+    let soft = pin!(HrTimer::with_setup(
+        Setup::new().stage(Stage::Soft),
+        noting("soft")
+    ));
+    let hard = pin!(HrTimer::with_setup(
+        Setup::new().stage(Stage::Hard),
+        noting("hard")
+    ));
+    let base = now::<Monotonic>();
+    soft.as_ref().start(Start::at(base));
+    hard.as_ref()
+        .start(Start::at(base.saturating_add(Span::from_nanos(1))));
+    while now::<Monotonic>() <= base.saturating_add(Span::from_nanos(1)) {}
+    assert_eq!(worker.turn().fired, 2);
+    assert_eq!(
+        *order.lock().expect("nobody panics with it"),
+        ["hard", "soft"]
+    );
+}
+
+/// A soft timer alone has the device armed for it, and goes on as often as it says.
+#[test]
+fn soft_timers_go_on_by_themselves() {
+    let _patience = support::begin();
+    for runs_its_own in [false, true] {
+        on_thread(move || {
+            let worker = runs_its_own.then(worker);
+            let count = Arc::new(AtomicU32::new(0));
+            let ticks = Arc::clone(&count);
+            let timer = pin!(HrTimer::with_setup(
+                Setup::new().stage(Stage::Soft),
+                move |expired: &mut Expired<'_, '_, Monotonic>| {
+                    expired.forward_now(Span::from_micros(200));
+                    ticks.fetch_add(1, Ordering::Release);
+                    Restart::Yes
+                },
+            ));
+            timer.as_ref().start(Start::after(Span::from_micros(200)));
+            while count.load(Ordering::Acquire) < 10 {
+                match &worker {
+                    Some(worker) => drop(worker.park().next),
+                    None => thread::yield_now(),
+                }
+            }
+            timer.as_ref().cancel();
+        });
+    }
+}
+
+/// Ends the process, so it is tried in a child.
+#[test]
+fn dropping_a_timer_in_its_own_callback_ends_the_process() {
+    const CHILD: &str = "TICKLESS_TEST_DROPS_ITS_TIMER";
+    type Slot = Mutex<Option<Pin<Box<dyn Send>>>>;
+    if std::env::var_os(CHILD).is_some() {
+        let slot: Arc<Slot> = Arc::default();
+        let inside = Arc::clone(&slot);
+        let timer = Box::pin(HrTimer::new(move |_| {
+            drop(inside.lock().expect("nobody panics with it").take());
+            Restart::No
+        }));
+        {
+            let mut slot = slot.lock().expect("nobody panics with it");
+            timer.as_ref().start(Start::after(Span::from_millis(1)));
+            *slot = Some(timer);
+        }
+        thread::sleep(Duration::from_secs(20));
+        std::process::exit(0);
+    }
+    let output = Command::new(std::env::current_exe().expect("this program"))
+        .args([
+            "dropping_a_timer_in_its_own_callback_ends_the_process",
+            "--exact",
+            "--nocapture",
+        ])
+        .env(CHILD, "1")
+        .output()
+        .expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    assert_eq!(
+        std::os::unix::process::ExitStatusExt::signal(&output.status),
+        Some(libc::SIGABRT)
+    );
+    assert!(
+        said.contains("a timer was dropped by its own callback, which still executes"),
+        "{said}"
+    );
+}
+
+#[test]
+fn the_debug_form_shows_the_state() {
+    let timer = pin!(HrTimer::new(|_| Restart::No));
+    assert!(format!("{timer:?}").contains("state: Idle"), "{timer:?}");
+    timer.as_ref().start(Start::after(HOUR));
+    assert!(format!("{timer:?}").contains("state: Queued"), "{timer:?}");
+}
+
+#[test]
+fn timers_are_shared_and_started_anywhere() {
+    fn is_send_and_sync<T: Send + Sync>() {}
+    type Timer = HrTimer<fn(&mut Expired<'_, '_, Monotonic>) -> Restart>;
+    is_send_and_sync::<Timer>();
+    assert_not_unpin!(Timer);
+}

@@ -1,0 +1,282 @@
+//! What the test programs share.
+//!
+//! No test asserts how long something takes at most: the machine may be busy. What must happen is waited for, with
+//! [`Patience`] that turns a hang into a failure; what must not happen early is compared with the clock.
+#![allow(
+    dead_code,
+    clippy::allow_attributes,
+    reason = "each test program uses a part of it"
+)]
+
+use std::any::Any;
+use std::future::Future;
+use std::io::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, Once, PoisonError, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+/// How long a test may take before it counts as hanging. Far more than any test needs; `TICKLESS_PATIENCE` gives
+/// another number of seconds.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A test that is under way. When it is not dropped in time the process ends, with the state of all timers.
+#[must_use]
+pub(crate) struct Patience {
+    _ends_the_wait: mpsc::Sender<()>,
+}
+
+/// Begins a test: arms the mutant that the environment names, and the patience.
+pub(crate) fn begin() -> Patience {
+    arm_mutant();
+    let (sender, receiver) = mpsc::channel::<()>();
+    let test = thread::current().name().unwrap_or("a test").to_owned();
+    let patience = std::env::var("TICKLESS_PATIENCE")
+        .ok()
+        .and_then(|seconds| seconds.parse().ok())
+        .map_or(PATIENCE, Duration::from_secs);
+    thread::spawn(move || {
+        if receiver.recv_timeout(patience) == Err(mpsc::RecvTimeoutError::Timeout) {
+            give_up(&test);
+        }
+    });
+    Patience {
+        _ends_the_wait: sender,
+    }
+}
+
+fn give_up(test: &str) -> ! {
+    let _best_effort = writeln!(std::io::stderr(), "\n{test} hangs: it is given up");
+    // In a thread of its own: whatever hangs may hold a lock that the dump needs.
+    let dump = thread::spawn(|| {
+        let mut text = String::new();
+        let _infallible = tickless::dump(&mut text);
+        let _best_effort = writeln!(std::io::stderr(), "{text}");
+    });
+    for _ in 0..50 {
+        if dump.is_finished() {
+            break;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    std::process::abort();
+}
+
+fn arm_mutant() {
+    #[cfg(tickless_mutants)]
+    if let Some(name) = std::env::var_os("TICKLESS_MUTANT") {
+        let name = name.into_string().expect("names are ASCII");
+        tickless_link::mutants::arm(&name).expect("the name is in mutants::NAMES");
+    }
+}
+
+/// Waits until `condition` holds, without asking anything of the timers under test.
+pub(crate) fn until(condition: impl Fn() -> bool) {
+    while !condition() {
+        thread::sleep(Duration::from_micros(200));
+    }
+}
+
+pub(crate) const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+pub(crate) const fn us(micros: u64) -> Duration {
+    Duration::from_micros(micros)
+}
+
+/// Fails if `time` has not passed since `start`.
+#[track_caller]
+pub(crate) fn assert_passed(start: Instant, time: Duration) {
+    let elapsed = start.elapsed();
+    assert!(elapsed >= time, "early: {elapsed:?} in place of {time:?}");
+}
+
+/// Counts wake-ups.
+#[derive(Debug, Default)]
+pub(crate) struct Wakes {
+    count: AtomicU32,
+}
+
+impl Wakes {
+    pub(crate) fn new() -> (Arc<Self>, Waker) {
+        let wakes = Arc::new(Self::default());
+        let waker = Waker::from(Arc::clone(&wakes));
+        (wakes, waker)
+    }
+
+    pub(crate) fn note(&self) {
+        self.count.fetch_add(1, Ordering::Release);
+    }
+
+    pub(crate) fn count(&self) -> u32 {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// Waits for the first wake-up.
+    pub(crate) fn wait(&self) {
+        until(|| self.count() > 0);
+    }
+}
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.note();
+    }
+}
+
+/// Polls once, with a waker that does nothing.
+pub(crate) fn poll_idly<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Polls once, with `waker`.
+pub(crate) fn poll_with<F: Future>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(waker))
+}
+
+/// The smallest executor there is: parks the thread between polls.
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match poll_with(future.as_mut(), &waker) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+/// Runs a future in a tokio runtime of one thread.
+pub(crate) fn in_tokio<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .expect("a runtime")
+        .block_on(future)
+}
+
+/// Runs `body` on a thread of its own and hands on its result or panic.
+pub(crate) fn on_thread<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static) -> R {
+    match thread::spawn(body).join() {
+        Ok(result) => result,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+/// What a panic said, and where.
+#[derive(Debug)]
+pub(crate) struct Panicked {
+    pub(crate) message: String,
+    pub(crate) file: String,
+    pub(crate) line: u32,
+}
+
+fn text_of(payload: &(dyn Any + Send)) -> String {
+    let fixed = payload.downcast_ref::<&str>().copied();
+    let made = payload.downcast_ref::<String>().map(String::as_str);
+    fixed.or(made).unwrap_or("").to_owned()
+}
+
+static LAST_PANIC: Mutex<Vec<(thread::ThreadId, Panicked)>> = Mutex::new(Vec::new());
+
+/// Runs `body`, which must panic on this thread.
+#[track_caller]
+pub(crate) fn panic_of(body: impl FnOnce()) -> Panicked {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if let Some(location) = info.location() {
+                let panicked = Panicked {
+                    message: text_of(info.payload()),
+                    file: location.file().to_owned(),
+                    line: location.line(),
+                };
+                let mut all = LAST_PANIC.lock().unwrap_or_else(PoisonError::into_inner);
+                all.push((thread::current().id(), panicked));
+            }
+            before(info);
+        }));
+    });
+    assert!(
+        catch_unwind(AssertUnwindSafe(body)).is_err(),
+        "it does not panic"
+    );
+    let mut all = LAST_PANIC.lock().unwrap_or_else(PoisonError::into_inner);
+    let own = thread::current().id();
+    let last = all
+        .iter()
+        .rposition(|(thread, _)| *thread == own)
+        .expect("the hook saw it");
+    all.swap_remove(last).1
+}
+
+/// A small generator of numbers that look random, the same for each seed.
+#[derive(Debug)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// A number below `limit`.
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        // SplitMix64.
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (z ^ (z >> 31)) % limit
+    }
+}
+
+/// Refuses to compile if the type is [`Unpin`].
+#[macro_export]
+macro_rules! assert_not_unpin {
+    ($type:ty) => {
+        const _: fn() = || {
+            struct AlsoUnpin;
+            trait Once<A> {
+                fn only() {}
+            }
+            impl<T: ?Sized> Once<()> for T {}
+            impl<T: ?Sized + Unpin> Once<AlsoUnpin> for T {}
+            // Ambiguous if the type has both.
+            let _ = <$type as Once<_>>::only;
+        };
+    };
+}
+
+/// Makes one test of each body for `tokio::time` and one for `tickless::time`. In the bodies, `time` is the module.
+#[macro_export]
+macro_rules! same_as_tokio {
+    ($($(#[$attribute:meta])* async fn $name:ident() $body:block)*) => {
+        mod tokio_tests {
+            use super::*;
+            use tokio::time;
+            $($(#[$attribute])* #[test] fn $name() {
+                let _patience = support::begin();
+                support::in_tokio(async $body);
+            })*
+        }
+        mod tickless_tests {
+            use super::*;
+            use tickless::time;
+            $($(#[$attribute])* #[test] fn $name() {
+                let _patience = support::begin();
+                support::in_tokio(async $body);
+            })*
+        }
+    };
+}

@@ -1,0 +1,341 @@
+//! `interval` and `interval_at`, against tokio's.
+
+mod support;
+
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use support::{Wakes, assert_passed, block_on, ms, panic_of, poll_idly, poll_with};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+same_as_tokio! {
+    async fn the_first_tick_is_immediate() {
+        let before = time::Instant::now();
+        let mut interval = time::interval(HOUR);
+        let first = interval.tick().await;
+        assert!(first >= before);
+        assert!(first <= time::Instant::now());
+        assert!(poll_idly(pin!(interval.tick())).is_pending());
+    }
+
+    async fn ticks_come_at_the_start_and_then_every_period() {
+        let start = time::Instant::now() + ms(3);
+        let mut interval = time::interval_at(start, ms(2));
+        for tick in 0..5 {
+            let due = start + ms(2) * tick;
+            assert_eq!(interval.tick().await, due);
+            assert!(time::Instant::now() >= due);
+        }
+    }
+
+    async fn an_interval_does_not_drift() {
+        let start = time::Instant::now();
+        let mut interval = time::interval_at(start, ms(1));
+        for tick in 0..150 {
+            let due = start + ms(1) * tick;
+            assert_eq!(interval.tick().await, due);
+            assert!(time::Instant::now() >= due);
+            // Work between the ticks, which a drifting interval would add up.
+            thread::sleep(Duration::from_micros(200));
+        }
+    }
+
+    async fn missed_ticks_burst_by_default() {
+        let start = time::Instant::now() - ms(270);
+        let mut interval = time::interval_at(start, ms(50));
+        assert_eq!(interval.missed_tick_behavior(), time::MissedTickBehavior::Burst);
+        let mut context = Context::from_waker(Waker::noop());
+        for tick in 0..=5 {
+            assert_eq!(interval.poll_tick(&mut context), Poll::Ready(start + ms(50) * tick));
+        }
+        assert_eq!(interval.tick().await, start + ms(300));
+    }
+
+    async fn missed_ticks_are_delayed() {
+        let start = time::Instant::now() - ms(270);
+        let mut interval = time::interval_at(start, ms(10));
+        interval.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
+        let before = time::Instant::now();
+        assert_eq!(interval.tick().await, start);
+        let after = time::Instant::now();
+        let second = interval.tick().await;
+        assert!(second >= before + ms(10));
+        assert!(second <= after + ms(10));
+        let mut third = interval.tick().await;
+        if third == second + ms(10) {
+            third = interval.tick().await;
+        }
+        assert!(third > second + ms(10));
+    }
+
+    async fn missed_ticks_are_skipped() {
+        let start = time::Instant::now() - ms(270);
+        let mut interval = time::interval_at(start, ms(50));
+        interval.set_missed_tick_behavior(time::MissedTickBehavior::Skip);
+        assert_eq!(interval.tick().await, start);
+        let mut last = start;
+        for _ in 0..2 {
+            let before = time::Instant::now();
+            let tick = interval.tick().await;
+            let phase = (tick - start).as_nanos() % ms(50).as_nanos();
+            assert_eq!(phase, 0, "the phase is kept");
+            assert!(tick > last && tick > before - ms(50));
+            last = tick;
+        }
+    }
+
+    async fn a_tick_counts_as_missed_from_five_milliseconds_on() {
+        let start = time::Instant::now() - ms(2);
+        let mut interval = time::interval_at(start, ms(10));
+        interval.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
+        assert_eq!(interval.tick().await, start);
+        // A machine that took three more milliseconds to come here proves nothing.
+        if start.elapsed() < ms(5) {
+            assert_eq!(interval.tick().await, start + ms(10));
+        }
+        let start = time::Instant::now() - ms(6);
+        interval.reset_at(start);
+        assert_eq!(interval.tick().await, start);
+        assert!(interval.tick().await >= start + ms(16));
+    }
+
+    async fn a_tick_that_is_given_up_is_not_lost() {
+        let start = time::Instant::now();
+        let mut interval = time::interval_at(start, ms(3));
+        let mut tick = 0;
+        while tick < 10 {
+            let patience = Duration::from_micros(300);
+            if let Ok(due) = time::timeout(patience, interval.tick()).await {
+                assert_eq!(due, start + ms(3) * tick);
+                tick += 1;
+            }
+        }
+    }
+
+    async fn a_tick_that_came_and_was_not_taken_is_not_lost() {
+        let start = time::Instant::now() + ms(1);
+        let mut interval = time::interval_at(start, HOUR);
+        {
+            let mut tick = pin!(interval.tick());
+            assert!(poll_idly(tick.as_mut()).is_pending());
+            time::sleep(ms(6)).await;
+        }
+        assert_eq!(interval.tick().await, start);
+    }
+
+    async fn polling_and_awaiting_share_the_ticks() {
+        let start = time::Instant::now() + ms(4);
+        let mut interval = time::interval_at(start, ms(4));
+        let (wakes, waker) = Wakes::new();
+        let mut context = Context::from_waker(&waker);
+        assert!(interval.poll_tick(&mut context).is_pending());
+        assert!(interval.poll_tick(&mut context).is_pending());
+        assert_eq!(interval.tick().await, start);
+        assert!(interval.poll_tick(&mut context).is_pending());
+        let before = wakes.count();
+        while wakes.count() == before {
+            time::sleep(ms(1)).await;
+        }
+        assert_eq!(interval.poll_tick(&mut context), Poll::Ready(start + ms(4)));
+        assert_eq!(interval.tick().await, start + ms(8));
+    }
+
+    async fn a_polled_interval_wakes_its_task_for_each_tick() {
+        let start = time::Instant::now() + ms(2);
+        let mut interval = time::interval_at(start, ms(2));
+        for tick in 0..5 {
+            let (wakes, waker) = Wakes::new();
+            loop {
+                let before = wakes.count();
+                if let Poll::Ready(due) = interval.poll_tick(&mut Context::from_waker(&waker)) {
+                    assert_eq!(due, start + ms(2) * tick);
+                    break;
+                }
+                while wakes.count() == before {
+                    time::sleep(Duration::from_micros(300)).await;
+                }
+            }
+        }
+    }
+
+    async fn a_tick_that_was_taken_wakes_nobody_again() {
+        let (wakes, waker) = Wakes::new();
+        let mut interval = time::interval_at(time::Instant::now() - ms(20), ms(1));
+        interval.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
+        let mut context = Context::from_waker(&waker);
+        assert!(interval.poll_tick(&mut context).is_ready());
+        time::sleep(ms(6)).await;
+        assert_eq!(wakes.count(), 0, "nobody asked for the second tick");
+    }
+
+    async fn a_reset_lets_the_next_tick_come_after_a_period() {
+        let mut interval = time::interval(ms(20));
+        interval.tick().await;
+        time::sleep(ms(3)).await;
+        let before = time::Instant::now();
+        interval.reset();
+        let after = time::Instant::now();
+        let due = interval.tick().await;
+        assert!(due >= before + ms(20));
+        assert!(due <= after + ms(20));
+    }
+
+    async fn a_reset_can_be_immediate_or_after_or_at_a_time() {
+        let mut interval = time::interval(HOUR);
+        interval.tick().await;
+        let before = time::Instant::now();
+        interval.reset_immediately();
+        assert!(interval.tick().await >= before);
+
+        let before = time::Instant::now();
+        interval.reset_after(ms(3));
+        let due = interval.tick().await;
+        assert!(due >= before + ms(3));
+
+        let at = time::Instant::now() + ms(3);
+        interval.reset_at(at);
+        assert_eq!(interval.tick().await, at);
+
+        let past = time::Instant::now() - ms(100);
+        interval.reset_at(past);
+        assert_eq!(interval.tick().await, past);
+        assert_eq!(interval.period(), HOUR);
+    }
+
+    async fn a_reset_moves_the_tick_that_a_task_waits_for() {
+        let (wakes, waker) = Wakes::new();
+        let mut interval = time::interval_at(time::Instant::now() + HOUR, HOUR);
+        let mut context = Context::from_waker(&waker);
+        assert!(interval.poll_tick(&mut context).is_pending());
+        let at = time::Instant::now() + ms(3);
+        interval.reset_at(at);
+        while wakes.count() == 0 {
+            time::sleep(ms(1)).await;
+        }
+        assert!(time::Instant::now() >= at);
+        assert_eq!(interval.poll_tick(&mut context), Poll::Ready(at));
+
+        assert!(interval.poll_tick(&mut context).is_pending());
+        interval.reset_immediately();
+        while wakes.count() == 1 {
+            time::sleep(ms(1)).await;
+        }
+        assert!(interval.poll_tick(&mut context).is_ready());
+
+        assert!(interval.poll_tick(&mut context).is_pending());
+        interval.reset_after(ms(2));
+        while wakes.count() == 2 {
+            time::sleep(ms(1)).await;
+        }
+        assert!(interval.poll_tick(&mut context).is_ready());
+    }
+
+    async fn the_longest_period_does_no_harm() {
+        let mut interval = time::interval(Duration::MAX);
+        interval.tick().await;
+        assert!(poll_idly(pin!(interval.tick())).is_pending());
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(interval.poll_tick(&mut context).is_pending());
+        interval.reset();
+        assert!(interval.poll_tick(&mut context).is_pending());
+        interval.reset_after(Duration::MAX);
+        assert!(interval.poll_tick(&mut context).is_pending());
+        interval.set_missed_tick_behavior(time::MissedTickBehavior::Skip);
+        interval.reset_at(time::Instant::now() - ms(100));
+        assert!(interval.poll_tick(&mut context).is_ready());
+        assert!(interval.poll_tick(&mut context).is_pending());
+    }
+
+    async fn a_period_of_zero_panics_where_it_was_written() {
+        let panicked = panic_of(|| drop(time::interval(Duration::ZERO)));
+        assert_eq!(panicked.message, "`period` must be non-zero.");
+        assert_eq!(panicked.file, file!());
+        let start = time::Instant::now();
+        let line = line!() + 1;
+        let panicked = panic_of(|| drop(time::interval_at(start, Duration::ZERO)));
+        assert_eq!(panicked.message, "`period` must be non-zero.");
+        assert_eq!((panicked.file.as_str(), panicked.line), (file!(), line));
+    }
+
+    async fn behaviours_are_plain_values() {
+        let all = [
+            time::MissedTickBehavior::Burst,
+            time::MissedTickBehavior::Delay,
+            time::MissedTickBehavior::Skip,
+        ];
+        assert_eq!(format!("{all:?}"), "[Burst, Delay, Skip]");
+        assert_eq!(time::MissedTickBehavior::default(), all[0]);
+        let copied = all[2];
+        assert_eq!(copied, all[2]);
+        let mut interval = time::interval(HOUR);
+        for behavior in all {
+            interval.set_missed_tick_behavior(behavior);
+            assert_eq!(interval.missed_tick_behavior(), behavior);
+        }
+        let text = format!("{interval:?}");
+        assert!(text.starts_with("Interval {"), "{text}");
+        assert!(text.contains("period: 3600s, missed_tick_behavior: Skip"), "{text}");
+    }
+}
+
+#[test]
+fn a_polled_interval_can_be_moved() {
+    fn is_movable<T: Unpin + Send + Sync>(value: T) -> T {
+        value
+    }
+    let _patience = support::begin();
+    let start = tickless::time::Instant::now() + ms(2);
+    let mut interval = is_movable(tickless::time::interval_at(start, ms(2)));
+    let (wakes, waker) = Wakes::new();
+    let mut context = Context::from_waker(&waker);
+    assert!(interval.poll_tick(&mut context).is_pending());
+    let mut moved = support::on_thread(move || Box::new(interval));
+    wakes.wait();
+    assert_eq!(moved.poll_tick(&mut context), Poll::Ready(start));
+}
+
+#[test]
+fn ticks_of_a_tenth_of_a_millisecond_keep_their_phase() {
+    let _patience = support::begin();
+    let period = Duration::from_micros(100);
+    let begin = Instant::now();
+    block_on(async {
+        let start = tickless::time::Instant::from_std(begin);
+        let mut interval = tickless::time::interval_at(start, period);
+        for tick in 0..2_000 {
+            assert_eq!(interval.tick().await, start + period * tick);
+        }
+    });
+    assert_passed(begin, period * 1_999);
+}
+
+/// What streams over intervals do: they poll now and then, and return without polling.
+#[test]
+fn the_tick_of_a_task_that_gave_up_waiting_is_there_for_the_next() {
+    struct Twice<'a>(&'a mut tickless::time::Interval, u32);
+    impl Future for Twice<'_> {
+        type Output = tickless::time::Instant;
+        fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+            self.1 += 1;
+            if self.1 == 2 {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            self.0.poll_tick(context)
+        }
+    }
+    let _patience = support::begin();
+    let start = tickless::time::Instant::now() + ms(2);
+    let mut interval = tickless::time::interval_at(start, ms(2));
+    let (wakes, waker) = Wakes::new();
+    {
+        let mut waiting = pin!(Twice(&mut interval, 0));
+        assert!(poll_with(waiting.as_mut(), &waker).is_pending());
+        wakes.wait();
+        assert!(poll_with(waiting.as_mut(), &waker).is_pending());
+    }
+    assert_eq!(block_on(Twice(&mut interval, 2)), start);
+}

@@ -1,0 +1,465 @@
+//! `sleep` and `sleep_until`, against tokio's where the two promise the same.
+
+mod support;
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex};
+use std::task::{Wake, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use futures::future::{Either, join, select};
+use futures::stream::{FuturesUnordered, StreamExt};
+use support::{Wakes, assert_passed, block_on, ms, poll_idly, poll_with, us};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+same_as_tokio! {
+    async fn a_sleep_is_never_early() {
+        for round in 0..20 {
+            let duration = us(round * 113);
+            let start = Instant::now();
+            time::sleep(duration).await;
+            assert_passed(start, duration);
+            let deadline = time::Instant::now() + duration;
+            time::sleep_until(deadline).await;
+            assert!(time::Instant::now() >= deadline);
+        }
+    }
+
+    async fn a_deadline_in_the_past_is_ready_at_the_first_poll() {
+        let now = time::Instant::now();
+        let sleep = pin!(time::sleep_until(now - ms(20)));
+        assert!(poll_idly(sleep).is_ready());
+    }
+
+    async fn the_longest_times_are_pending_and_can_be_dropped() {
+        let longest = [
+            Duration::MAX,
+            Duration::MAX - ms(1),
+            Duration::from_secs(u64::MAX / 10),
+            Duration::from_secs(10 * 365 * 86_400),
+        ];
+        for duration in longest {
+            let mut sleep = pin!(time::sleep(duration));
+            assert!(poll_idly(sleep.as_mut()).is_pending());
+            assert!(poll_idly(sleep.as_mut()).is_pending());
+            assert!(!sleep.is_elapsed());
+            assert!(sleep.deadline() > time::Instant::now() + HOUR);
+        }
+        // None of them keeps others from firing.
+        time::sleep(ms(1)).await;
+    }
+
+    async fn the_deadline_is_the_one_asked_for() {
+        let deadline = time::Instant::now() + Duration::new(5, 123_456_789);
+        let mut sleep = pin!(time::sleep_until(deadline));
+        assert_eq!(sleep.deadline(), deadline);
+        assert!(poll_idly(sleep.as_mut()).is_pending());
+        assert_eq!(sleep.deadline(), deadline);
+        sleep.as_mut().reset(deadline + ms(1));
+        assert_eq!(sleep.deadline(), deadline + ms(1));
+        let past = deadline - Duration::from_secs(10);
+        sleep.as_mut().reset(past);
+        assert_eq!(sleep.deadline(), past);
+    }
+
+    async fn the_deadline_of_a_duration_counts_from_the_call() {
+        let before = time::Instant::now();
+        let sleep = time::sleep(HOUR);
+        assert!(sleep.deadline() >= before + HOUR);
+    }
+
+    async fn elapsed_is_said_once_the_time_is_over_and_the_sleep_was_registered() {
+        let mut sleep = pin!(time::sleep(ms(2)));
+        assert!(!sleep.is_elapsed());
+        assert!(poll_idly(sleep.as_mut()).is_pending());
+        assert!(!sleep.is_elapsed());
+        time::sleep(ms(10)).await;
+        assert!(sleep.is_elapsed());
+        sleep.as_mut().await;
+        assert!(sleep.is_elapsed());
+        sleep.as_mut().reset(time::Instant::now() + HOUR);
+        assert!(!sleep.is_elapsed());
+    }
+
+    async fn a_sleep_that_was_never_registered_is_not_elapsed() {
+        let sleep = time::sleep_until(time::Instant::now() - ms(20));
+        time::sleep(ms(2)).await;
+        assert!(!sleep.is_elapsed());
+    }
+
+    async fn a_reset_registers_without_a_poll() {
+        let mut sleep = pin!(time::sleep(HOUR));
+        sleep.as_mut().reset(time::Instant::now() + ms(2));
+        assert!(!sleep.is_elapsed());
+        time::sleep(ms(10)).await;
+        assert!(sleep.is_elapsed());
+    }
+
+    async fn a_finished_sleep_stays_ready() {
+        let mut sleep = pin!(time::sleep(ms(1)));
+        sleep.as_mut().await;
+        for _ in 0..3 {
+            assert!(poll_idly(sleep.as_mut()).is_ready());
+        }
+    }
+
+    async fn a_reset_to_an_earlier_time_wakes_the_task_then() {
+        let (wakes, waker) = Wakes::new();
+        let mut sleep = pin!(time::sleep(HOUR));
+        assert!(poll_with(sleep.as_mut(), &waker).is_pending());
+        let start = Instant::now();
+        sleep.as_mut().reset(time::Instant::now() + ms(5));
+        while wakes.count() == 0 {
+            time::sleep(ms(1)).await;
+        }
+        assert_passed(start, ms(5));
+        assert!(poll_idly(sleep).is_ready());
+        assert_eq!(wakes.count(), 1);
+    }
+
+    async fn a_reset_to_the_past_wakes_the_task() {
+        let (wakes, waker) = Wakes::new();
+        let mut sleep = pin!(time::sleep(HOUR));
+        assert!(poll_with(sleep.as_mut(), &waker).is_pending());
+        sleep.as_mut().reset(time::Instant::now() - ms(20));
+        while wakes.count() == 0 {
+            time::sleep(ms(1)).await;
+        }
+        assert!(poll_idly(sleep).is_ready());
+    }
+
+    async fn a_reset_to_a_later_time_postpones() {
+        let start = Instant::now();
+        let deadline = time::Instant::now() + ms(12);
+        let mut sleep = pin!(time::sleep(ms(4)));
+        assert!(poll_idly(sleep.as_mut()).is_pending());
+        sleep.as_mut().reset(deadline);
+        sleep.as_mut().await;
+        assert_passed(start, ms(12));
+        assert!(time::Instant::now() >= deadline);
+    }
+
+    async fn a_reset_before_the_first_poll_counts() {
+        let mut sleep = pin!(time::sleep(HOUR));
+        sleep.as_mut().reset(time::Instant::now() + ms(2));
+        let start = Instant::now();
+        sleep.await;
+        assert_passed(start, ms(1));
+    }
+
+    async fn a_reset_after_firing_starts_anew() {
+        let mut sleep = pin!(time::sleep(ms(1)));
+        sleep.as_mut().await;
+        for round in 1..=3 {
+            let start = Instant::now();
+            sleep.as_mut().reset(time::Instant::now() + ms(round));
+            assert!(poll_idly(sleep.as_mut()).is_pending());
+            sleep.as_mut().await;
+            assert_passed(start, ms(round));
+        }
+        sleep.as_mut().reset(time::Instant::now() + HOUR);
+        assert!(poll_idly(sleep.as_mut()).is_pending());
+        assert!(poll_idly(sleep.as_mut()).is_pending());
+    }
+
+    async fn the_latest_waker_is_woken_and_no_other() {
+        let (early, early_waker) = Wakes::new();
+        let (late, late_waker) = Wakes::new();
+        let mut sleep = pin!(time::sleep(ms(5)));
+        assert!(poll_with(sleep.as_mut(), &early_waker).is_pending());
+        assert!(poll_with(sleep.as_mut(), &late_waker).is_pending());
+        while late.count() == 0 {
+            time::sleep(ms(1)).await;
+        }
+        assert_eq!((early.count(), late.count()), (0, 1));
+        assert!(poll_idly(sleep).is_ready());
+    }
+
+    async fn a_sleep_can_be_polled_on_another_thread() {
+        let (here, here_waker) = Wakes::new();
+        let (there, there_waker) = Wakes::new();
+        let mut sleep = Box::pin(time::sleep(ms(20)));
+        assert!(poll_with(sleep.as_mut(), &here_waker).is_pending());
+        let sleep = thread::spawn(move || {
+            assert!(poll_with(sleep.as_mut(), &there_waker).is_pending());
+            sleep
+        });
+        let mut sleep = sleep.join().expect("the thread does not panic");
+        while there.count() == 0 {
+            time::sleep(ms(1)).await;
+        }
+        assert_eq!(here.count(), 0);
+        assert!(poll_idly(sleep.as_mut()).is_ready());
+    }
+
+    async fn a_dropped_sleep_wakes_nobody() {
+        // Should the machine stand still for so long that it fires before it is dropped, it is tried again.
+        for _ in 0..10 {
+            let (wakes, waker) = Wakes::new();
+            let never_polled = time::sleep(ms(20));
+            let mut queued = Box::pin(time::sleep(ms(20)));
+            let mut fired = Box::pin(time::sleep(ms(1)));
+            assert!(poll_with(queued.as_mut(), &waker).is_pending());
+            fired.as_mut().await;
+            drop((never_polled, queued, fired));
+            time::sleep(ms(25)).await;
+            if wakes.count() == 0 {
+                assert_eq!(Arc::strong_count(&wakes), 2, "nobody keeps the waker");
+                return;
+            }
+        }
+        panic!("a sleep that was dropped fired ten times");
+    }
+
+    async fn a_loop_of_selects_ends_when_the_sleep_does() {
+        let start = Instant::now();
+        let mut sleep = pin!(time::sleep(ms(10)));
+        let mut rounds = 0_u32;
+        loop {
+            let work = pin!(time::sleep(ms(1)));
+            match select(sleep.as_mut(), work).await {
+                Either::Left(_) => break,
+                Either::Right(_) => rounds += 1,
+            }
+        }
+        assert_passed(start, ms(10));
+        assert!(rounds <= 10, "a sleep of 1 ms ended {rounds} times within 10 ms");
+    }
+
+    async fn sleeps_end_in_the_order_of_their_deadlines() {
+        let start = time::Instant::now();
+        let all: FuturesUnordered<_> = [6_u64, 2, 14, 10, 4]
+            .into_iter()
+            .map(|at| async move {
+                time::sleep_until(start + ms(at)).await;
+                at
+            })
+            .collect();
+        let ended: Vec<u64> = all.collect().await;
+        assert_eq!(ended, [2, 4, 6, 10, 14]);
+    }
+
+    async fn sleeps_may_be_dropped_by_the_wake_up_of_one() {
+        struct Dropper(Mutex<Vec<Pin<Box<time::Sleep>>>>, Wakes);
+        impl Wake for Dropper {
+            fn wake(self: Arc<Self>) {
+                self.0.lock().expect("no wake-up panics").clear();
+                self.1.note();
+            }
+        }
+        let dropper = Arc::new(Dropper(Mutex::default(), Wakes::default()));
+        let waker = Waker::from(Arc::clone(&dropper));
+        {
+            let mut list = dropper.0.lock().expect("no wake-up panics");
+            for _ in 0..100 {
+                let mut sleep = Box::pin(time::sleep(ms(5)));
+                assert!(poll_with(sleep.as_mut(), &waker).is_pending());
+                list.push(sleep);
+            }
+        }
+        while dropper.1.count() == 0 {
+            time::sleep(ms(1)).await;
+        }
+        time::sleep(ms(2)).await;
+        assert!(dropper.0.lock().expect("no wake-up panics").is_empty());
+    }
+
+    async fn a_waker_may_own_a_sleep() {
+        struct Owner {
+            _sleep: Pin<Box<time::Sleep>>,
+        }
+        impl Wake for Owner {
+            fn wake(self: Arc<Self>) {}
+        }
+        let mut inner = Box::pin(time::sleep(HOUR));
+        assert!(poll_idly(inner.as_mut()).is_pending());
+        let waker = Waker::from(Arc::new(Owner { _sleep: inner }));
+        let mut outer = Box::pin(time::sleep(HOUR));
+        assert!(poll_with(outer.as_mut(), &waker).is_pending());
+        drop(waker);
+        drop(outer);
+    }
+
+    async fn dropping_one_of_equal_deadlines_leaves_the_others() {
+        let start = time::Instant::now();
+        let mut first = Box::pin(time::sleep_until(start + ms(4)));
+        let mut moved = Box::pin(time::sleep_until(start + ms(4)));
+        let mut last = Box::pin(time::sleep_until(start + ms(8)));
+        for sleep in [&mut first, &mut moved, &mut last] {
+            assert!(poll_idly(sleep.as_mut()).is_pending());
+        }
+        moved.as_mut().reset(start + ms(8));
+        first.await;
+        drop(moved);
+        last.await;
+    }
+
+    async fn the_debug_form_names_the_deadline() {
+        let sleep = time::sleep(HOUR);
+        let text = format!("{sleep:?}");
+        assert!(text.starts_with("Sleep {"), "{text}");
+        assert!(text.contains(&format!("deadline: {:?}", sleep.deadline())), "{text}");
+    }
+}
+
+#[test]
+fn thousands_of_short_sleeps_are_never_early() {
+    let _patience = support::begin();
+    block_on(async {
+        for round in 0..4_000_u64 {
+            let duration = Duration::from_nanos(1 + round * 17 % 60_000);
+            let start = Instant::now();
+            tickless::time::sleep(duration).await;
+            assert_passed(start, duration);
+        }
+    });
+}
+
+#[test]
+fn deadlines_are_kept_to_the_nanosecond() {
+    let _patience = support::begin();
+    block_on(async {
+        for round in 0..2_000_u64 {
+            let deadline = Instant::now() + Duration::from_nanos(20_000 + round * 7);
+            tickless::time::sleep_until(deadline.into()).await;
+            assert!(Instant::now() >= deadline);
+        }
+    });
+}
+
+#[test]
+fn no_time_at_all_is_ready_at_the_first_poll() {
+    let sleep = pin!(tickless::time::sleep(Duration::ZERO));
+    assert!(poll_idly(sleep).is_ready());
+}
+
+/// A wake-up takes longer than any error of the cheap clock, and would hide it. The deadline does not.
+#[test]
+fn the_deadline_of_a_duration_is_never_early() {
+    for round in 0..20_000_u64 {
+        let duration = Duration::from_nanos(1 + round);
+        let start = Instant::now();
+        let sleep = tickless::time::sleep(duration);
+        assert!(sleep.deadline().into_std() >= start + duration);
+    }
+}
+
+/// tokio's is pending until its driver had a turn; both have the task woken at once.
+#[test]
+fn a_time_that_passed_before_the_first_poll_ends_at_once() {
+    let _patience = support::begin();
+    let sleep = pin!(tickless::time::sleep_until(
+        tickless::time::Instant::now() + ms(1)
+    ));
+    thread::sleep(ms(3));
+    assert!(poll_idly(sleep).is_ready());
+
+    let (wakes, waker) = Wakes::new();
+    let mut sleep = pin!(tickless::time::sleep(ms(1)));
+    thread::sleep(ms(3));
+    if poll_with(sleep.as_mut(), &waker).is_pending() {
+        wakes.wait();
+        assert!(poll_idly(sleep).is_ready());
+    }
+}
+
+#[test]
+fn one_nanosecond_ends() {
+    let _patience = support::begin();
+    block_on(tickless::time::sleep(Duration::from_nanos(1)));
+}
+
+/// An eager combinator polls without ever going back to its executor, so nobody else may be needed to end a sleep.
+#[test]
+fn a_sleep_that_is_polled_in_a_loop_ends() {
+    let _patience = support::begin();
+    let worker = tickless::Worker::new().expect("the thread is free");
+    let start = Instant::now();
+    let mut sleep = pin!(tickless::time::sleep(ms(3)));
+    while poll_idly(sleep.as_mut()).is_pending() {}
+    assert_passed(start, ms(3));
+    drop(worker);
+}
+
+#[test]
+fn a_sleep_that_is_made_again_for_every_round_of_a_loop_fires_when_the_loop_waits() {
+    let _patience = support::begin();
+    block_on(async {
+        let start = Instant::now();
+        let (never, sleep) = (std::future::pending::<()>(), tickless::time::sleep(ms(2)));
+        match select(pin!(never), pin!(sleep)).await {
+            Either::Left(_) => unreachable!("it is pending"),
+            Either::Right(_) => assert_passed(start, ms(2)),
+        }
+    });
+}
+
+#[test]
+fn a_sleep_queued_on_one_thread_is_reset_and_dropped_on_another() {
+    let _patience = support::begin();
+    let (wakes, waker) = Wakes::new();
+    let mut moved = Box::pin(tickless::time::sleep(HOUR));
+    let mut dropped = Box::pin(tickless::time::sleep(HOUR));
+    assert!(poll_with(moved.as_mut(), &waker).is_pending());
+    assert!(poll_with(dropped.as_mut(), &waker).is_pending());
+    let start = Instant::now();
+    let mut moved = support::on_thread(move || {
+        drop(dropped);
+        moved.as_mut().reset(tickless::time::Instant::now() + ms(3));
+        moved
+    });
+    wakes.wait();
+    assert_passed(start, ms(3));
+    assert!(poll_idly(moved.as_mut()).is_ready());
+    assert_eq!(wakes.count(), 1);
+}
+
+/// The wake-up of a sleep that was reset after it fired belongs to the old deadline and does no harm.
+#[test]
+fn a_reset_that_meets_the_firing_still_ends() {
+    let _patience = support::begin();
+    block_on(async {
+        for round in 0..500_u64 {
+            let mut sleep = pin!(tickless::time::sleep(us(40)));
+            assert!(poll_idly(sleep.as_mut()).is_pending());
+            let spin = Instant::now() + us(20 + round % 60);
+            while Instant::now() < spin {}
+            let start = Instant::now();
+            sleep
+                .as_mut()
+                .reset(tickless::time::Instant::now() + us(30));
+            sleep.await;
+            assert_passed(start, us(30));
+        }
+    });
+}
+
+#[test]
+fn two_sleeps_of_one_task_both_end() {
+    let _patience = support::begin();
+    let start = Instant::now();
+    block_on(async {
+        let (long, short) = (tickless::time::sleep(ms(4)), tickless::time::sleep(ms(1)));
+        join(long, short).await;
+    });
+    assert_passed(start, ms(4));
+}
+
+#[test]
+fn the_debug_form_says_whether_it_elapsed() {
+    let mut sleep = pin!(tickless::time::sleep(Duration::ZERO));
+    assert!(format!("{sleep:?}").contains("is_elapsed: false"));
+    assert!(poll_idly(sleep.as_mut()).is_ready());
+    assert!(format!("{sleep:?}").contains("is_elapsed: true"));
+}
+
+#[test]
+fn sleeps_go_from_thread_to_thread_and_stay_where_they_are_pinned() {
+    fn is_send_and_sync<T: Send + Sync + Future<Output = ()>>() {}
+    is_send_and_sync::<tickless::time::Sleep>();
+    assert_not_unpin!(tickless::time::Sleep);
+    assert_not_unpin!(tokio::time::Sleep);
+}

@@ -1,0 +1,221 @@
+//! `timeout` and `timeout_at`, against tokio's.
+
+mod support;
+
+use std::cell::Cell;
+use std::error::Error as _;
+use std::fmt;
+use std::future::{Future, IntoFuture, pending, poll_fn, ready};
+use std::io;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use futures::channel::oneshot;
+use support::{Wakes, assert_passed, block_on, ms, poll_idly, poll_with};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Something to await that is no future itself.
+struct Answer(u32);
+
+impl IntoFuture for Answer {
+    type Output = u32;
+    type IntoFuture = std::future::Ready<u32>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        ready(self.0)
+    }
+}
+
+/// A future that says when it is polled and when it is dropped.
+#[derive(Default)]
+struct Watched {
+    polls: Rc<Cell<u32>>,
+    drops: Rc<Cell<u32>>,
+}
+
+impl Future for Watched {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        self.polls.set(self.polls.get() + 1);
+        Poll::Pending
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.drops.set(self.drops.get() + 1);
+    }
+}
+
+same_as_tokio! {
+    async fn a_value_that_is_ready_counts_however_late_it_is() {
+        let past = time::Instant::now() - ms(20);
+        assert_eq!(time::timeout_at(past, async { 1 }).await, Ok(1));
+        assert_eq!(time::timeout(Duration::ZERO, async { 2 }).await, Ok(2));
+        assert_eq!(time::timeout(ms(5), ready(3)).await, Ok(3));
+    }
+
+    async fn a_value_that_is_ready_together_with_the_limit_counts() {
+        let mut polls = 0;
+        let value = poll_fn(|_| {
+            polls += 1;
+            if polls == 1 { Poll::Pending } else { Poll::Ready(7) }
+        });
+        let mut timeout = pin!(time::timeout(ms(2), value));
+        assert!(poll_idly(timeout.as_mut()).is_pending());
+        time::sleep(ms(10)).await;
+        assert_eq!(poll_idly(timeout), Poll::Ready(Ok(7)));
+    }
+
+    async fn a_value_that_comes_in_time_counts() {
+        let (sender, receiver) = oneshot::channel();
+        let (wakes, waker) = Wakes::new();
+        let mut timeout = pin!(time::timeout(HOUR, receiver));
+        assert!(poll_with(timeout.as_mut(), &waker).is_pending());
+        assert_eq!(sender.send("it"), Ok(()));
+        assert_eq!(wakes.count(), 1);
+        assert_eq!(poll_with(timeout, &waker), Poll::Ready(Ok(Ok("it"))));
+    }
+
+    async fn what_never_comes_elapses_and_not_early() {
+        let start = Instant::now();
+        assert!(time::timeout(ms(5), pending::<()>()).await.is_err());
+        assert_passed(start, ms(5));
+        let deadline = time::Instant::now() + ms(5);
+        assert!(time::timeout_at(deadline, pending::<()>()).await.is_err());
+        assert!(time::Instant::now() >= deadline);
+    }
+
+    async fn a_deadline_in_the_past_elapses_at_the_first_poll() {
+        let past = time::Instant::now() - ms(20);
+        let timeout = pin!(time::timeout_at(past, pending::<()>()));
+        assert!(matches!(poll_idly(timeout), Poll::Ready(Err(_))));
+    }
+
+    async fn the_longest_limits_are_none() {
+        for limit in [Duration::MAX, Duration::MAX - ms(1), Duration::from_secs(u64::MAX / 2)] {
+            let (sender, receiver) = oneshot::channel();
+            let mut timeout = pin!(time::timeout(limit, receiver));
+            assert!(poll_idly(timeout.as_mut()).is_pending());
+            time::sleep(ms(2)).await;
+            assert!(poll_idly(timeout.as_mut()).is_pending());
+            assert_eq!(sender.send(()), Ok(()));
+            assert_eq!(poll_idly(timeout), Poll::Ready(Ok(Ok(()))));
+        }
+    }
+
+    async fn anything_that_becomes_a_future_can_be_given() {
+        assert_eq!(time::timeout(HOUR, Answer(42)).await, Ok(42));
+        let deadline = time::Instant::now() + HOUR;
+        assert_eq!(time::timeout_at(deadline, Answer(43)).await, Ok(43));
+    }
+
+    async fn the_future_inside_can_be_reached_and_taken_out() {
+        let mut timeout = time::timeout(HOUR, ready(5));
+        assert_eq!(timeout.get_ref().clone().into_inner(), 5);
+        *timeout.get_mut() = ready(6);
+        assert_eq!(timeout.into_inner().into_inner(), 6);
+    }
+
+    async fn the_future_is_polled_once_for_each_poll_and_dropped_with_the_timeout() {
+        let value = Watched::default();
+        let (polls, drops) = (Rc::clone(&value.polls), Rc::clone(&value.drops));
+        {
+            let mut timeout = pin!(time::timeout(ms(1), value));
+            assert_eq!(polls.get(), 0);
+            assert!(poll_idly(timeout.as_mut()).is_pending());
+            assert_eq!(polls.get(), 1);
+            time::sleep(ms(8)).await;
+            assert!(matches!(poll_idly(timeout.as_mut()), Poll::Ready(Err(_))));
+            assert_eq!((polls.get(), drops.get()), (2, 0));
+            // Elapsed for good, but the future is asked first.
+            assert!(matches!(poll_idly(timeout), Poll::Ready(Err(_))));
+            assert_eq!((polls.get(), drops.get()), (3, 0));
+        }
+        assert_eq!(drops.get(), 1);
+    }
+
+    async fn the_inner_of_two_limits_counts() {
+        let inner = time::timeout(ms(2), pending::<()>());
+        assert!(matches!(time::timeout(HOUR, inner).await, Ok(Err(_))));
+        let inner = time::timeout(HOUR, pending::<()>());
+        assert!(time::timeout(ms(2), inner).await.is_err());
+    }
+
+    async fn the_error_says_that_the_deadline_has_elapsed() {
+        let error = time::timeout(Duration::ZERO, pending::<()>()).await.unwrap_err();
+        assert_eq!(error.to_string(), "deadline has elapsed");
+        assert_eq!(format!("{error:>22}"), "  deadline has elapsed");
+        assert_eq!(format!("{error:?}"), "Elapsed(())");
+        assert!(error.source().is_none());
+        let other = time::timeout(Duration::ZERO, pending::<()>()).await.unwrap_err();
+        assert_eq!(error, other);
+        let elapsed: time::error::Elapsed = error;
+        let io: io::Error = elapsed.into();
+        assert_eq!(io.kind(), io::ErrorKind::TimedOut);
+        assert!(io.get_ref().is_none(), "as in tokio, the kind is all there is");
+    }
+
+    async fn the_errors_of_the_driver_have_names_and_texts() {
+        fn kinds(error: &time::error::Error) -> [bool; 3] {
+            [error.is_shutdown(), error.is_at_capacity(), error.is_invalid()]
+        }
+        let all = [
+            time::error::Error::shutdown(),
+            time::error::Error::at_capacity(),
+            time::error::Error::invalid(),
+        ];
+        assert_eq!(kinds(&all[0]), [true, false, false]);
+        assert_eq!(kinds(&all[1]), [false, true, false]);
+        assert_eq!(kinds(&all[2]), [false, false, true]);
+        let copied = all[1];
+        assert_eq!(copied.to_string(), "timer is at capacity and cannot create a new entry");
+        assert_eq!(all[2].to_string(), "timer duration exceeds maximum duration");
+        assert_eq!(format!("{copied:?}"), "Error(AtCapacity)");
+        assert!(copied.source().is_none());
+    }
+
+    async fn the_debug_form_shows_the_future() {
+        #[derive(Debug)]
+        struct Shown;
+        impl Future for Shown {
+            type Output = ();
+            fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+                Poll::Pending
+            }
+        }
+        let text = format!("{:?}", time::timeout(HOUR, Shown));
+        assert!(text.starts_with("Timeout { value: Shown, delay: "), "{text}");
+    }
+}
+
+#[test]
+fn a_timeout_of_a_ready_future_leaves_no_timer_behind() {
+    let _patience = support::begin();
+    let before = tickless::stats().starts;
+    block_on(async {
+        for _ in 0..100 {
+            assert!(tickless::time::timeout(HOUR, async {}).await.is_ok());
+        }
+    });
+    // Other tests of this program start a few.
+    assert!(
+        tickless::stats().starts - before < 90,
+        "no queue is touched for a future that is ready"
+    );
+}
+
+#[test]
+fn timeouts_are_as_free_to_move_as_what_they_hold() {
+    fn is_send_and_sync<T: Send + Sync>() {}
+    fn is_error<T: std::error::Error + fmt::Display + Send + Sync + 'static>() {}
+    is_send_and_sync::<tickless::time::Timeout<std::future::Ready<()>>>();
+    is_error::<tickless::time::error::Elapsed>();
+    is_error::<tickless::time::error::Error>();
+    assert_not_unpin!(tickless::time::Timeout<std::future::Ready<()>>);
+    assert_not_unpin!(tokio::time::Timeout<std::future::Ready<()>>);
+}

@@ -1,0 +1,667 @@
+//! What goes wrong in long-running programs: crowds, panics, races, callbacks that never let go, signals.
+
+mod support;
+
+use std::os::unix::thread::JoinHandleExt as _;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Wake, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use rustix::event::epoll::{self, Event, EventData, EventFlags};
+use support::{
+    Random, Wakes, assert_passed, block_on, ms, on_thread, poll_idly, poll_with, until, us,
+};
+use tickless::hrtimer::{Expired, HrTimer, Monotonic, Restart, Span, Start, now};
+use tickless::time::{self, Sleep, sleep};
+use tickless::{Worker, stats};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Without optimisation the same takes ten times as long.
+const CROWD: usize = if cfg!(debug_assertions) {
+    100_000
+} else {
+    1_000_000
+};
+
+fn worker() -> Worker {
+    Worker::new().expect("the thread is free")
+}
+
+#[test]
+fn a_crowd_of_timers_with_one_deadline_fires() {
+    let _patience = support::begin();
+    for runs_its_own in [false, true] {
+        on_thread(move || {
+            let worker = runs_its_own.then(worker);
+            let (wakes, waker) = Wakes::new();
+            let far = time::Instant::now() + HOUR;
+            let mut crowd: Vec<Pin<Box<Sleep>>> = Vec::with_capacity(CROWD);
+            for _ in 0..CROWD {
+                let mut sleep = Box::pin(time::sleep_until(far));
+                assert!(poll_with(sleep.as_mut(), &waker).is_pending());
+                crowd.push(sleep);
+            }
+            let soon = time::Instant::now() + ms(1);
+            for sleep in &mut crowd {
+                sleep.as_mut().reset(soon);
+            }
+            let crowd_size = u32::try_from(CROWD).expect("it fits");
+            while wakes.count() < crowd_size {
+                match &worker {
+                    Some(worker) => assert!(worker.park().fired <= 4_096),
+                    None => thread::sleep(ms(1)),
+                }
+            }
+            assert!(time::Instant::now() >= soon);
+            assert_eq!(wakes.count(), crowd_size);
+        });
+    }
+}
+
+/// It always has something due, so only the budget of a turn keeps it from running for ever.
+struct Runaway {
+    timer: Pin<Arc<dyn Cancel>>,
+    calls: Arc<AtomicU64>,
+}
+
+trait Cancel: Send + Sync {
+    fn cancel(self: Pin<&Self>);
+}
+
+impl<F> Cancel for HrTimer<F>
+where
+    F: FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static,
+{
+    fn cancel(self: Pin<&Self>) {
+        let _was_queued = HrTimer::cancel(self);
+    }
+}
+
+impl Runaway {
+    /// On this thread. `again` says for when it is queued again.
+    fn start(again: impl Fn(&mut Expired<'_, '_, Monotonic>) + Send + 'static) -> Self {
+        let calls = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&calls);
+        let timer = Arc::pin(HrTimer::new(
+            move |expired: &mut Expired<'_, '_, Monotonic>| {
+                count.fetch_add(1, Ordering::Relaxed);
+                again(expired);
+                Restart::Yes
+            },
+        ));
+        timer.as_ref().start(Start::after(Span::ZERO));
+        Self { timer, calls }
+    }
+
+    fn stop(self) -> u64 {
+        self.timer.as_ref().cancel();
+        self.calls.load(Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn a_callback_that_never_catches_up_leaves_its_thread_turns() {
+    let _patience = support::begin();
+    let worker = worker();
+    let runaway = Runaway::start(|_| {});
+    for _ in 0..5 {
+        while !worker.is_due() {}
+        let turn = worker.turn();
+        assert_eq!((turn.fired, turn.more), (4_096, true));
+    }
+    // Others can wake a future in between.
+    let (sender, receiver) = futures::channel::oneshot::channel();
+    let other = thread::spawn(move || sender.send(5));
+    assert_eq!(worker.block_on(receiver), Ok(5));
+    other.join().expect("it does not panic").expect("received");
+    assert!(runaway.stop() >= 5 * 4_096);
+    worker.block_on(sleep(ms(1)));
+}
+
+#[test]
+fn a_callback_that_is_always_due_leaves_room_for_earlier_timers() {
+    let _patience = support::begin();
+    for runs_its_own in [false, true] {
+        on_thread(move || {
+            let worker = runs_its_own.then(worker);
+            let runaway = Runaway::start(|expired| expired.set_deadline(expired.now()));
+            for _ in 0..3 {
+                match &worker {
+                    Some(worker) => worker.block_on(sleep(ms(2))),
+                    None => block_on(sleep(ms(2))),
+                }
+            }
+            assert!(runaway.stop() > 0);
+        });
+    }
+}
+
+#[test]
+fn a_callback_that_never_catches_up_does_not_keep_the_driver_from_other_threads() {
+    let _patience = support::begin();
+    let runaway = Runaway::start(|_| {});
+    for _ in 0..3 {
+        on_thread(|| {
+            let start = Instant::now();
+            block_on(sleep(ms(2)));
+            assert_passed(start, ms(2));
+        });
+    }
+    runaway.stop();
+    block_on(sleep(us(500)));
+}
+
+/// Something whose destructor panics.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("a bomb");
+    }
+}
+
+/// Panics are counted over all threads, so the tests that count them take turns.
+static COUNTING: Mutex<()> = Mutex::new(());
+
+#[test]
+fn a_callback_that_panics_stops_its_timer_and_nothing_else() {
+    let _patience = support::begin();
+    let _alone = COUNTING.lock().expect("nobody panics with it");
+    for runs_its_own in [false, true] {
+        on_thread(move || {
+            let before = stats().panics;
+            let worker = runs_its_own.then(worker);
+            let panicking = pin!(HrTimer::new(|_| panic!("on purpose")));
+            let bomb = pin!(HrTimer::new(|_| std::panic::panic_any(Bomb)));
+            let fired = Arc::new(AtomicBool::new(false));
+            let fire = Arc::clone(&fired);
+            let healthy = pin!(HrTimer::new(move |_| {
+                fire.store(true, Ordering::Release);
+                Restart::No
+            }));
+            panicking
+                .as_ref()
+                .start(Start::after(Span::from_micros(100)));
+            bomb.as_ref().start(Start::after(Span::from_micros(110)));
+            healthy.as_ref().start(Start::after(Span::from_micros(120)));
+            while !fired.load(Ordering::Acquire) {
+                match &worker {
+                    Some(worker) => assert!(worker.park().fired <= 3),
+                    None => thread::sleep(us(100)),
+                }
+            }
+            until(|| stats().panics == before + 2);
+            assert!(!panicking.as_ref().is_active() && !bomb.as_ref().is_active());
+            // They can be started again.
+            panicking.as_ref().start(Start::after(Span::ZERO));
+            while stats().panics == before + 2 {
+                match &worker {
+                    Some(worker) => assert!(worker.turn().fired <= 1),
+                    None => thread::sleep(us(100)),
+                }
+            }
+            match &worker {
+                Some(worker) => worker.block_on(sleep(us(200))),
+                None => block_on(sleep(us(200))),
+            }
+        });
+    }
+}
+
+#[test]
+fn a_waker_that_panics_harms_nobody() {
+    /// Panics when it wakes, or only when it is dropped.
+    struct Panics(Option<Bomb>);
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            if self.0.is_none() {
+                panic!("on purpose");
+            }
+        }
+    }
+    let _patience = support::begin();
+    let _alone = COUNTING.lock().expect("nobody panics with it");
+    for runs_its_own in [false, true] {
+        on_thread(move || {
+            let before = stats().panics;
+            let worker = runs_its_own.then(worker);
+            let (wakes, healthy) = Wakes::new();
+            let wakers = [
+                Waker::from(Arc::new(Panics(None))),
+                Waker::from(Arc::new(Panics(Some(Bomb)))),
+                healthy,
+            ];
+            let mut sleeps = Vec::new();
+            for waker in wakers {
+                let mut sleep = Box::pin(sleep(us(300)));
+                assert!(poll_with(sleep.as_mut(), &waker).is_pending());
+                // The only one is the sleeper's now.
+                drop(waker);
+                sleeps.push(sleep);
+            }
+            while wakes.count() == 0 {
+                match &worker {
+                    Some(worker) => assert!(worker.park().fired <= 3),
+                    None => thread::sleep(us(100)),
+                }
+            }
+            until(|| stats().panics == before + 2);
+            for sleep in &mut sleeps {
+                assert!(poll_idly(sleep.as_mut()).is_ready());
+            }
+        });
+    }
+}
+
+/// A waker's destructor is foreign code of whoever drops or changes it.
+#[test]
+fn a_waker_that_panics_when_a_sleep_is_dropped_leaves_the_timers_intact() {
+    struct Panics(Bomb);
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            std::mem::forget(self);
+        }
+    }
+    let _patience = support::begin();
+    let mut changed = Box::pin(sleep(HOUR));
+    let waker = Waker::from(Arc::new(Panics(Bomb)));
+    assert!(poll_with(changed.as_mut(), &waker).is_pending());
+    drop(waker);
+    let panicked = support::panic_of(|| assert!(poll_idly(changed.as_mut()).is_pending()));
+    assert_eq!(panicked.message, "a bomb");
+    assert!(poll_idly(changed.as_mut()).is_pending());
+
+    let mut dropped = Box::pin(sleep(HOUR));
+    let waker = Waker::from(Arc::new(Panics(Bomb)));
+    assert!(poll_with(dropped.as_mut(), &waker).is_pending());
+    drop(waker);
+    let panicked = support::panic_of(|| drop(dropped));
+    assert_eq!(panicked.message, "a bomb");
+    block_on(sleep(us(200)));
+}
+
+/// Wakers run without any lock, and may do with timers what everybody may.
+#[test]
+fn a_waker_may_use_timers() {
+    struct Uses(Mutex<Vec<Pin<Box<Sleep>>>>, Wakes);
+    impl Wake for Uses {
+        fn wake(self: Arc<Self>) {
+            let mut sleeps = self.0.lock().expect("nobody panics with it");
+            sleeps.truncate(2);
+            sleeps[0].as_mut().reset(time::Instant::now() + ms(1));
+            let mut new = Box::pin(sleep(HOUR));
+            assert!(poll_idly(new.as_mut()).is_pending());
+            sleeps[1] = new;
+            self.1.note();
+        }
+    }
+    let _patience = support::begin();
+    for runs_its_own in [false, true] {
+        on_thread(move || {
+            let worker = runs_its_own.then(worker);
+            let uses = Arc::new(Uses(Mutex::default(), Wakes::default()));
+            let waker = Waker::from(Arc::clone(&uses));
+            let (wakes, woken) = Wakes::new();
+            {
+                let mut sleeps = uses.0.lock().expect("nobody panics with it");
+                for _ in 0..50 {
+                    let mut sleep = Box::pin(sleep(HOUR));
+                    assert!(poll_with(sleep.as_mut(), &woken).is_pending());
+                    sleeps.push(sleep);
+                }
+            }
+            let mut first = pin!(sleep(us(200)));
+            assert!(poll_with(first.as_mut(), &waker).is_pending());
+            while wakes.count() == 0 {
+                match &worker {
+                    Some(worker) => assert!(worker.park().fired <= 1),
+                    None => thread::sleep(us(100)),
+                }
+            }
+            assert_eq!((uses.1.count(), wakes.count()), (1, 1));
+        });
+    }
+}
+
+#[test]
+fn sleeps_are_dropped_elsewhere_while_they_fire() {
+    let _patience = support::begin();
+    for seed in 0..4_u64 {
+        on_thread(move || {
+            let worker = (seed % 2 == 0).then(worker);
+            let (sender, receiver) = mpsc::channel::<Pin<Box<Sleep>>>();
+            let dropper = thread::spawn(move || {
+                let mut random = Random::new(seed);
+                for sleep in receiver {
+                    let until = Instant::now() + us(random.below(60));
+                    while Instant::now() < until {}
+                    drop(sleep);
+                }
+            });
+            let mut random = Random::new(seed + 100);
+            let (_, waker) = Wakes::new();
+            for _ in 0..2_000 {
+                let mut sleep = Box::pin(sleep(us(random.below(60))));
+                if poll_with(sleep.as_mut(), &waker).is_pending() {
+                    sender.send(sleep).expect("the dropper lives");
+                }
+                if let Some(worker) = &worker {
+                    let _any = worker.turn();
+                }
+            }
+            drop(sender);
+            dropper.join().expect("it does not panic");
+        });
+    }
+}
+
+#[test]
+fn raw_timers_are_dropped_elsewhere_while_they_fire() {
+    let _patience = support::begin();
+    for seed in 0..4_u64 {
+        on_thread(move || {
+            let worker = (seed % 2 == 0).then(worker);
+            let (sender, receiver) = mpsc::channel::<Pin<Box<dyn Send>>>();
+            let dropper = thread::spawn(move || {
+                let mut random = Random::new(seed);
+                for timer in receiver {
+                    let until = Instant::now() + us(random.below(50));
+                    while Instant::now() < until {}
+                    drop(timer);
+                }
+            });
+            let mut random = Random::new(seed + 100);
+            for _ in 0..1_500 {
+                let mut rounds = random.below(4);
+                let owned = Box::new([7_u64; 10]);
+                let timer = Box::pin(HrTimer::new(move |expired| {
+                    assert_eq!(owned.iter().sum::<u64>(), 70, "freed while it runs");
+                    expired.forward_now(Span::from_micros(5));
+                    rounds = rounds.saturating_sub(1);
+                    if rounds > 0 {
+                        Restart::Yes
+                    } else {
+                        Restart::No
+                    }
+                }));
+                timer
+                    .as_ref()
+                    .start(Start::after(Span::from_micros(random.below(40))));
+                sender.send(timer).expect("the dropper lives");
+                if let Some(worker) = &worker {
+                    let _any = worker.turn();
+                }
+            }
+            drop(sender);
+            while !dropper.is_finished() {
+                if let Some(worker) = &worker {
+                    let _any = worker.turn();
+                }
+                thread::yield_now();
+            }
+            dropper.join().expect("it does not panic");
+        });
+    }
+}
+
+/// Each start ends in one of three ways: it fires, or one of two threads takes it back. Never in two, never in none.
+fn start_and_cancel_from_two_threads(seed: u64, runs_its_own: bool, strangers_pause: Duration) {
+    let fired = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&fired);
+    let timer = Arc::pin(HrTimer::new(move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+        Restart::No
+    }));
+    let stop = Arc::new(AtomicBool::new(false));
+    let (theirs, stopped) = (timer.clone(), Arc::clone(&stop));
+    let stranger = thread::spawn(move || {
+        let mut cancelled = 0;
+        while !stopped.load(Ordering::Acquire) {
+            cancelled += u64::from(theirs.as_ref().cancel());
+            if !strangers_pause.is_zero() {
+                thread::sleep(strangers_pause);
+            }
+        }
+        cancelled
+    });
+    let worker = runs_its_own.then(worker);
+    let mut random = Random::new(seed);
+    let starts = if strangers_pause.is_zero() {
+        4_000
+    } else {
+        100_000
+    };
+    let mut cancelled = 0;
+    for _ in 0..starts {
+        timer
+            .as_ref()
+            .start(Start::after(Span::from_micros(random.below(30))));
+        if random.below(4) == 0 {
+            for _ in 0..random.below(300) {
+                std::hint::spin_loop();
+            }
+        }
+        if let Some(worker) = &worker {
+            let _any = worker.turn();
+        }
+        cancelled += u64::from(timer.as_ref().cancel());
+        assert!(!timer.as_ref().is_active());
+    }
+    stop.store(true, Ordering::Release);
+    cancelled += stranger.join().expect("it does not panic");
+    assert_eq!(
+        fired.load(Ordering::Relaxed) + cancelled,
+        starts,
+        "seed {seed}"
+    );
+}
+
+#[test]
+fn starts_and_cancels_of_two_threads_are_exact_with_frequent_strangers() {
+    let _patience = support::begin();
+    for seed in 0..2 {
+        start_and_cancel_from_two_threads(seed, seed == 0, Duration::ZERO);
+    }
+}
+
+/// The owner's lock is biased then, and each stranger takes the bias away.
+#[test]
+fn starts_and_cancels_of_two_threads_are_exact_with_rare_strangers() {
+    let _patience = support::begin();
+    for seed in 2..4 {
+        start_and_cancel_from_two_threads(seed, seed == 2, ms(12));
+    }
+}
+
+/// Whoever starts a timer takes it to its own queue, from under the hands of those who are looking for it.
+#[test]
+fn a_timer_that_goes_from_hand_to_hand_is_always_found() {
+    let _patience = support::begin();
+    let fired = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&fired);
+    let timer = Arc::pin(HrTimer::new(move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+        Restart::No
+    }));
+    let threads: Vec<_> = (0..4_u64)
+        .map(|seed| {
+            let timer = timer.clone();
+            thread::spawn(move || {
+                let worker = (seed == 0).then(worker);
+                let timer = timer.as_ref();
+                let mut random = Random::new(seed);
+                for _ in 0..5_000 {
+                    let span = Span::from_micros(random.below(100));
+                    match random.below(6) {
+                        0 => drop(timer.try_cancel()),
+                        1 => drop(timer.cancel()),
+                        2 => drop(timer.deadline()),
+                        3 => timer.start(Start::after(span.saturating_add(Span::from_secs(9)))),
+                        _ => timer.start(Start::after(span)),
+                    }
+                    if let Some(worker) = &worker {
+                        let _any = worker.turn();
+                    }
+                }
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().expect("it does not panic");
+    }
+    let timer = timer.as_ref();
+    timer.cancel();
+    let before = fired.load(Ordering::Relaxed);
+    timer.start(Start::after(Span::from_micros(50)));
+    until(|| fired.load(Ordering::Relaxed) == before + 1);
+}
+
+#[test]
+fn sleeps_are_shared_by_many_threads() {
+    let _patience = support::begin();
+    let sleeps: Arc<Vec<_>> =
+        Arc::new((0..32).map(|_| Mutex::new(Box::pin(sleep(HOUR)))).collect());
+    let threads: Vec<_> = (0..6_u64)
+        .map(|seed| {
+            let sleeps = Arc::clone(&sleeps);
+            thread::spawn(move || {
+                let worker = (seed % 3 == 0).then(worker);
+                let mut random = Random::new(seed);
+                let (_, waker) = Wakes::new();
+                for _ in 0..3_000 {
+                    let place = usize::try_from(random.below(32)).expect("it is small");
+                    let mut sleep = sleeps[place].lock().expect("nobody panics with it");
+                    let soon = time::Instant::now() + us(random.below(200));
+                    match random.below(5) {
+                        0 => *sleep = Box::pin(time::sleep(HOUR)),
+                        1 => sleep.as_mut().reset(soon),
+                        2 => sleep.as_mut().reset(soon + HOUR),
+                        _ => {
+                            if poll_with(sleep.as_mut(), &waker).is_ready() {
+                                assert!(sleep.deadline() <= time::Instant::now());
+                            }
+                        }
+                    }
+                    drop(sleep);
+                    if let Some(worker) = &worker {
+                        let _any = worker.turn();
+                    }
+                }
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().expect("it does not panic");
+    }
+    // They all still work.
+    for sleep in sleeps.iter() {
+        let mut sleep = sleep.lock().expect("nobody panics with it");
+        let deadline = time::Instant::now() + us(100);
+        sleep.as_mut().reset(deadline);
+        block_on(sleep.as_mut());
+        assert!(time::Instant::now() >= deadline);
+    }
+}
+
+#[test]
+fn threads_come_and_go_by_the_hundred_with_timers_queued() {
+    let _patience = support::begin();
+    let (sender, receiver) = mpsc::channel();
+    let (wakes, waker) = Wakes::new();
+    let rounds = 8;
+    for round in 0..rounds {
+        let threads: Vec<_> = (0..50_u64)
+            .map(|number| {
+                let (sender, waker) = (sender.clone(), waker.clone());
+                thread::spawn(move || {
+                    let worker = (number % 5 == 0).then(worker);
+                    let mut far = Box::pin(sleep(HOUR));
+                    assert!(poll_with(far.as_mut(), &waker).is_pending());
+                    let mut near = Box::pin(sleep(us(200 + number * 50)));
+                    assert!(poll_with(near.as_mut(), &waker).is_pending());
+                    if number % 2 == 0 {
+                        block_on(async {
+                            if worker.is_none() {
+                                sleep(us(50)).await
+                            }
+                        });
+                    }
+                    if number % 3 == 0 {
+                        std::mem::forget(worker);
+                    }
+                    sender.send((far, near)).expect("the test collects them");
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().expect("it does not panic");
+        }
+        until(|| wakes.count() == 50 * (round + 1));
+    }
+    let mut kept: Vec<_> = receiver.try_iter().collect();
+    assert_eq!(kept.len(), 400);
+    for (far, near) in &mut kept {
+        assert!(poll_idly(far.as_mut()).is_pending());
+        assert!(poll_idly(near.as_mut()).is_ready());
+        far.as_mut().reset(time::Instant::now() + us(100));
+    }
+    block_on(join_all(kept.into_iter().map(|(far, _)| far)));
+}
+
+#[test]
+fn signals_that_interrupt_a_wait_change_nothing() {
+    static SIGNALS: AtomicU32 = AtomicU32::new(0);
+    extern "C" fn count(_: libc::c_int) {
+        SIGNALS.fetch_add(1, Ordering::Relaxed);
+    }
+    let _patience = support::begin();
+    // SAFETY: all bytes zero is a valid `sigaction`: no flags (no SA_RESTART among them) and an empty mask.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = count as *const () as libc::sighandler_t;
+    // SAFETY: the handler only adds to an atomic, and `action` lives as long as the call.
+    let result = unsafe { libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut()) };
+    assert_eq!(result, 0);
+
+    let sleeper = thread::spawn(|| {
+        let worker = worker();
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).expect("an epoll instance");
+        let mut events = [Event {
+            flags: EventFlags::empty(),
+            data: EventData::new_u64(0),
+        }];
+        for round in 0..20 {
+            let start = Instant::now();
+            worker.block_on(sleep(ms(2)));
+            assert_passed(start, ms(2));
+            let start = Instant::now();
+            let mut sleep = pin!(sleep(ms(2)));
+            assert!(poll_idly(sleep.as_mut()).is_pending());
+            while poll_idly(sleep.as_mut()).is_pending() {
+                if round % 2 == 0 {
+                    let _any = worker.park();
+                } else {
+                    let (ready, _) = worker.park_on_epoll(&epoll, &mut events).expect("no error");
+                    assert_eq!(ready, 0);
+                }
+            }
+            assert_passed(start, ms(2));
+        }
+    });
+    let own = std::process::id().cast_signed();
+    while !sleeper.is_finished() {
+        // SAFETY: the thread has not been joined, so its handle is valid.
+        unsafe { libc::pthread_kill(sleeper.as_pthread_t(), libc::SIGUSR1) };
+        // SAFETY: no preconditions; some thread takes it, the driver's or the test's for example.
+        unsafe { libc::kill(own, libc::SIGUSR1) };
+        thread::sleep(us(300));
+    }
+    sleeper.join().expect("it does not panic");
+    assert!(SIGNALS.load(Ordering::Relaxed) > 20);
+    block_on(sleep(us(100)));
+    assert!(now::<Monotonic>() > tickless::hrtimer::Instant::ZERO);
+}

@@ -1,0 +1,637 @@
+//! Threads that run their own timers: turns, parking, blocking on futures, coming and going.
+//!
+//! The one program that `cargo xtask mutants` runs of this crate.
+
+mod support;
+
+use std::cell::Cell;
+use std::os::fd::{AsFd, OwnedFd};
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use futures::channel::{mpsc as channel, oneshot};
+use futures::future::{join, join_all};
+use futures::stream::StreamExt;
+use rustix::event::{EventfdFlags, epoll, eventfd};
+use support::{
+    Wakes, assert_passed, block_on, ms, on_thread, panic_of, poll_idly, poll_with, until, us,
+};
+use tickless::hrtimer::{Expired, HrTimer, Monotonic, Restart, Span, Start};
+use tickless::time::{self, sleep};
+use tickless::{Parking, StartError, Worker};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn worker() -> Worker {
+    Worker::new().expect("the thread is free")
+}
+
+/// A timer that counts its calls.
+fn counter() -> (
+    Arc<AtomicU32>,
+    HrTimer<impl FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static>,
+) {
+    let count = Arc::new(AtomicU32::new(0));
+    let inside = Arc::clone(&count);
+    let timer = HrTimer::new(move |_| {
+        inside.fetch_add(1, Ordering::Release);
+        Restart::No
+    });
+    (count, timer)
+}
+
+#[test]
+fn a_turn_fires_what_is_due_and_tells_what_comes_next() {
+    let _patience = support::begin();
+    let worker = worker();
+    assert!(!worker.is_due());
+    assert_eq!(worker.next_deadline(), None);
+    let turn = worker.turn();
+    assert_eq!((turn.fired, turn.next, turn.more), (0, None, false));
+
+    let soon = time::Instant::now() + ms(2);
+    let late = time::Instant::now() + HOUR;
+    let (wakes, waker) = Wakes::new();
+    let mut first = pin!(time::sleep_until(soon));
+    let mut second = pin!(time::sleep_until(late));
+    assert!(poll_with(second.as_mut(), &waker).is_pending());
+    assert_eq!(worker.next_deadline(), Some(late));
+    assert!(poll_with(first.as_mut(), &waker).is_pending());
+    assert_eq!(worker.next_deadline(), Some(soon));
+    if time::Instant::now() < soon {
+        assert_eq!(worker.turn().fired, 0);
+    }
+    while !worker.is_due() {}
+    assert!(time::Instant::now() >= soon);
+    let turn = worker.turn();
+    assert_eq!((turn.fired, turn.next, turn.more), (1, Some(late), false));
+    assert_eq!(wakes.count(), 1);
+    assert!(!worker.is_due());
+    // The device is armed again, whatever fired: the next turn may be parked for.
+    assert_eq!(worker.next_deadline(), Some(late));
+}
+
+#[test]
+fn a_turn_ends_after_its_budget_and_says_so() {
+    let _patience = support::begin();
+    let worker = worker();
+    let deadline = time::Instant::now() + ms(1);
+    let mut sleeps: Vec<_> = (0..5_000)
+        .map(|_| Box::pin(time::sleep_until(deadline)))
+        .collect();
+    for sleep in &mut sleeps {
+        let _any = poll_idly(sleep.as_mut());
+    }
+    let queued = tickless_pending(&sleeps);
+    while time::Instant::now() < deadline {}
+    let turn = worker.turn();
+    assert_eq!(turn.fired, 4_096.min(queued));
+    assert_eq!(turn.more, queued > 4_096);
+    assert!(!turn.more || worker.is_due());
+    let rest = worker.turn();
+    assert_eq!((turn.fired + rest.fired, rest.more), (queued, false));
+}
+
+/// How many of them are queued.
+fn tickless_pending(sleeps: &[Pin<Box<time::Sleep>>]) -> u32 {
+    let queued = sleeps.iter().filter(|sleep| !sleep.is_elapsed()).count();
+    u32::try_from(queued).expect("few")
+}
+
+#[test]
+fn a_park_ends_when_the_first_timer_is_due_and_not_before() {
+    let _patience = support::begin();
+    for parking in [Parking::Sleep, Parking::Spin] {
+        let worker = Worker::with_parking(parking).expect("the thread is free");
+        for round in 0..50 {
+            let deadline = Instant::now() + us(50 + round * 10);
+            let mut sleep = pin!(time::sleep_until(deadline.into()));
+            assert!(poll_idly(sleep.as_mut()).is_pending());
+            while worker.park().fired == 0 {}
+            assert!(Instant::now() >= deadline);
+            assert!(poll_idly(sleep).is_ready());
+        }
+    }
+}
+
+#[test]
+fn an_unpark_before_the_park_lets_it_return_at_once() {
+    let _patience = support::begin();
+    for parking in [Parking::Sleep, Parking::Spin] {
+        let worker = Worker::with_parking(parking).expect("the thread is free");
+        let unparker = worker.unparker();
+        unparker.unpark();
+        unparker.clone().unpark();
+        assert_eq!(worker.park().fired, 0);
+    }
+}
+
+#[test]
+fn no_unpark_is_lost() {
+    let _patience = support::begin();
+    let (sender, receiver) = mpsc::channel();
+    let turns = Arc::new(AtomicU32::new(0));
+    let seen = Arc::clone(&turns);
+    let parked = thread::spawn(move || {
+        let worker = worker();
+        sender.send(worker.unparker()).expect("the test waits");
+        for turn in 1..=10_000 {
+            while seen.load(Ordering::Acquire) < turn {
+                let _nothing_fires = worker.park();
+            }
+            seen.store(0, Ordering::Release);
+        }
+    });
+    let unparker = receiver.recv().expect("the worker starts");
+    for turn in 1..=10_000_u32 {
+        turns.store(turn, Ordering::Release);
+        unparker.unpark();
+        while turns.load(Ordering::Acquire) != 0 {
+            std::hint::spin_loop();
+            if turn % 64 == 0 {
+                thread::yield_now();
+            }
+        }
+    }
+    parked.join().expect("the worker does not panic");
+}
+
+#[test]
+fn an_unparker_outlives_its_worker() {
+    let unparker = on_thread(|| worker().unparker());
+    unparker.unpark();
+}
+
+#[test]
+fn a_future_is_run_to_its_end_together_with_its_timers() {
+    let _patience = support::begin();
+    for parking in [Parking::Sleep, Parking::Spin] {
+        let worker = Worker::with_parking(parking).expect("the thread is free");
+        let not_send = Rc::new(Cell::new(0));
+        let start = Instant::now();
+        let sum = worker.block_on(async {
+            for step in 1..=20 {
+                sleep(us(100)).await;
+                not_send.set(not_send.get() + step);
+            }
+            not_send.get()
+        });
+        assert_eq!(sum, 210);
+        assert_passed(start, us(2_000));
+        assert_eq!(worker.block_on(async { 5 }), 5);
+    }
+}
+
+#[test]
+fn thousands_of_sleeps_of_a_worker_are_never_early() {
+    let _patience = support::begin();
+    let worker = worker();
+    worker.block_on(async {
+        for round in 0..4_000_u64 {
+            let duration = Duration::from_nanos(1 + round * 13 % 50_000);
+            let start = Instant::now();
+            sleep(duration).await;
+            assert_passed(start, duration);
+        }
+    });
+}
+
+#[test]
+fn wake_ups_of_other_threads_reach_a_blocked_worker() {
+    let _patience = support::begin();
+    let (mut sender, mut receiver) = channel::channel::<u32>(1);
+    let (back, answers) = mpsc::channel();
+    let other = thread::spawn(move || {
+        for number in 0..5_000 {
+            block_on(async {
+                use futures::sink::SinkExt;
+                sender.send(number).await.expect("the worker listens");
+            });
+            assert_eq!(answers.recv(), Ok(number));
+        }
+    });
+    worker().block_on(async {
+        let mut expected = 0;
+        while let Some(number) = receiver.next().await {
+            assert_eq!(number, expected);
+            expected += 1;
+            back.send(number).expect("the other thread listens");
+        }
+        assert_eq!(expected, 5_000);
+    });
+    other.join().expect("the other thread does not panic");
+}
+
+#[test]
+fn wake_ups_and_timers_do_not_hide_each_other() {
+    let _patience = support::begin();
+    worker().block_on(async {
+        for round in 0..300_u64 {
+            let (sender, receiver) = oneshot::channel();
+            let other = thread::spawn(move || {
+                thread::sleep(us(round % 97));
+                sender.send(()).expect("the worker waits");
+            });
+            let start = Instant::now();
+            let (answer, ()) = join(receiver, sleep(us(60))).await;
+            assert_eq!(answer, Ok(()));
+            assert_passed(start, us(60));
+            other.join().expect("it does not panic");
+        }
+    });
+}
+
+/// A future that blocks on another one, on the same worker.
+#[test]
+fn blocking_inside_of_blocking_loses_no_wake_up() {
+    let _patience = support::begin();
+    let worker = worker();
+    let (outer, waits_outside) = oneshot::channel();
+    let (inner, waits_inside) = oneshot::channel();
+    let inside = async {
+        thread::spawn(move || {
+            outer.send(7).expect("the outer future waits");
+            thread::sleep(ms(1));
+            inner.send(8).expect("the inner future waits");
+        });
+        worker.block_on(waits_inside)
+    };
+    let answers = worker.block_on(join(waits_outside, inside));
+    assert_eq!(answers, (Ok(7), Ok(8)));
+}
+
+#[test]
+fn parking_inside_of_blocking_loses_no_wake_up() {
+    let _patience = support::begin();
+    let worker = worker();
+    let (sender, receiver) = oneshot::channel();
+    let sender = Cell::new(Some(sender));
+    let inner = async {
+        let sender = sender.take().expect("once");
+        thread::spawn(move || sender.send(7))
+            .join()
+            .expect("sent")
+            .expect("received");
+        let _nothing_fires = worker.park();
+    };
+    let (number, ()) = worker.block_on(join(receiver, inner));
+    assert_eq!(number, Ok(7));
+}
+
+thread_local! {
+    static OWN: Cell<Option<&'static Worker>> = const { Cell::new(None) };
+}
+
+/// A callback runs in a turn; a turn within it would wait for itself.
+#[test]
+fn a_turn_inside_of_a_callback_is_refused() {
+    let _patience = support::begin();
+    on_thread(|| {
+        let own: &'static Worker = Box::leak(Box::new(worker()));
+        OWN.set(Some(own));
+        let attempts: [fn(&Worker); 3] = [
+            |worker| assert_eq!(worker.turn().fired, 0),
+            |worker| assert_eq!(worker.park().fired, 0),
+            |worker| worker.block_on(sleep(ms(1))),
+        ];
+        for attempt in attempts {
+            let (said, texts) = mpsc::channel();
+            let timer = pin!(HrTimer::new(move |_| {
+                let worker = OWN.get().expect("the callback runs on the worker");
+                let panicked = panic_of(|| attempt(worker));
+                said.send(panicked.message).expect("the test listens");
+                Restart::No
+            }));
+            timer.as_ref().start(Start::after(Span::from_micros(100)));
+            while own.park().fired == 0 {}
+            let text = texts.recv().expect("the callback ran");
+            assert!(text.contains("inside of a callback"), "{text}");
+        }
+        own.block_on(sleep(ms(1)));
+    });
+}
+
+#[test]
+fn a_thread_is_one_worker_or_driver_at_a_time() {
+    let first = worker();
+    let second = Worker::new();
+    let Err(StartError::AlreadyTaken) = second else {
+        panic!("{second:?}");
+    };
+    let driver = tickless::Driver::new();
+    let Err(StartError::AlreadyTaken) = driver else {
+        panic!("{driver:?}");
+    };
+    let text = StartError::AlreadyTaken.to_string();
+    assert_eq!(
+        text,
+        "this thread runs its own timers already; there is one worker or driver for each thread"
+    );
+    drop(first);
+    let third = worker();
+    drop(third);
+    drop(tickless::Driver::new().expect("the thread is free again"));
+    drop(worker());
+}
+
+#[test]
+fn a_worker_stays_on_its_thread_and_its_unparker_does_not() {
+    fn is_shared<T: Send + Sync + Clone + Unpin>() {}
+    trait Once<A> {
+        fn only() {}
+    }
+    struct AlsoSend;
+    struct AlsoSync;
+    impl<T: ?Sized> Once<()> for T {}
+    impl<T: ?Sized + Send> Once<AlsoSend> for T {}
+    impl<T: ?Sized + Sync> Once<AlsoSync> for T {}
+    // Ambiguous if they had one of the two.
+    let _ = <Worker as Once<_>>::only;
+    let _ = <tickless::Driver as Once<_>>::only;
+    is_shared::<tickless::Unparker>();
+}
+
+#[test]
+fn a_worker_is_woken_without_slack() {
+    on_thread(|| {
+        let _worker = worker();
+        let slack = rustix::thread::current_timer_slack().expect("the kernel tells");
+        assert_eq!(slack, 1);
+    });
+}
+
+#[test]
+fn timers_of_a_dropped_worker_fire_while_its_thread_lives_on() {
+    let _patience = support::begin();
+    for parking in [Parking::Sleep, Parking::Spin] {
+        let worker = Worker::with_parking(parking).expect("the thread is free");
+        let (wakes, waker) = Wakes::new();
+        let start = Instant::now();
+        let mut queued = pin!(sleep(ms(5)));
+        assert!(poll_with(queued.as_mut(), &waker).is_pending());
+        let (count, timer) = counter();
+        let timer = pin!(timer);
+        timer.as_ref().start(Start::after(Span::from_millis(6)));
+        drop(worker);
+        wakes.wait();
+        assert_passed(start, ms(5));
+        until(|| count.load(Ordering::Acquire) == 1);
+        assert!(poll_idly(queued).is_ready());
+        // And so do those that come after.
+        block_on(sleep(ms(1)));
+    }
+}
+
+/// What the worker's device was armed for is gone; a later timer of the same thread must be told to the driver anew.
+#[test]
+fn a_timer_that_others_cancelled_does_not_hide_later_ones_from_the_driver() {
+    let _patience = support::begin();
+    let worker = worker();
+    let mut cancelled = Box::pin(sleep(ms(3)));
+    assert!(poll_idly(cancelled.as_mut()).is_pending());
+    on_thread(move || drop(cancelled));
+    drop(worker);
+    block_on(sleep(ms(10)));
+}
+
+#[test]
+fn timers_queued_before_become_the_workers() {
+    let _patience = support::begin();
+    let (wakes, waker) = Wakes::new();
+    let mut sleep = pin!(sleep(ms(20)));
+    assert!(poll_with(sleep.as_mut(), &waker).is_pending());
+    let worker = worker();
+    if let Some(next) = worker.next_deadline() {
+        assert_eq!(next, sleep.deadline());
+        while wakes.count() == 0 {
+            let _any = worker.park();
+        }
+    }
+    until(|| wakes.count() == 1);
+}
+
+/// The background driver is in a callback of the thread that becomes a worker and parks; when it is done it arms the
+/// device of a thread that is asleep.
+#[test]
+fn a_worker_is_told_of_the_deadline_that_the_driver_armed_for_it() {
+    let _patience = support::begin();
+    let (enter, entered) = mpsc::channel();
+    let (leave, left) = mpsc::channel::<()>();
+    let timer = pin!(HrTimer::new(move |_| {
+        enter.send(()).expect("the test waits");
+        left.recv().expect("the test lets it go on");
+        Restart::No
+    }));
+    timer.as_ref().start(Start::after(Span::from_micros(100)));
+    entered.recv().expect("the callback runs");
+    let mut late = pin!(sleep(ms(8)));
+    assert!(poll_idly(late.as_mut()).is_pending());
+    let worker = worker();
+    let other = thread::spawn(move || {
+        // Time to park; without it the test shows nothing, and does not fail either.
+        thread::sleep(ms(4));
+        leave.send(()).expect("the callback waits");
+    });
+    while !late.is_elapsed() {
+        let _any = worker.park();
+    }
+    other.join().expect("it does not panic");
+}
+
+#[test]
+fn coming_and_going_loses_no_timer() {
+    let _patience = support::begin();
+    for round in 0..200_u64 {
+        let (_wakes, waker) = Wakes::new();
+        let mut before = pin!(sleep(us(100 + round)));
+        let mut during = pin!(sleep(us(150 + round)));
+        let mut after = pin!(sleep(us(200 + round)));
+        let _any = poll_with(before.as_mut(), &waker);
+        let worker = worker();
+        let _any = poll_with(during.as_mut(), &waker);
+        if round % 3 == 0 {
+            let _any = worker.turn();
+        }
+        drop(worker);
+        let _any = poll_with(after.as_mut(), &waker);
+        block_on(async { join_all([before, during, after]).await });
+    }
+}
+
+#[test]
+fn timers_of_a_thread_that_ends_fire() {
+    let _patience = support::begin();
+    for runs_its_own in [false, true] {
+        let start = Instant::now();
+        let (wakes, waker) = Wakes::new();
+        let (count, timer) = counter();
+        let timer = Arc::pin(timer);
+        let theirs = timer.clone();
+        let moved = tickless::stats().moved;
+        let sleep = on_thread(move || {
+            let worker = runs_its_own.then(worker);
+            let mut sleep = Box::pin(sleep(ms(5)));
+            assert!(poll_with(sleep.as_mut(), &waker).is_pending());
+            theirs.as_ref().start(Start::after(Span::from_millis(6)));
+            // The thread ends while it is a worker still.
+            std::mem::forget(worker);
+            sleep
+        });
+        assert!(tickless::stats().moved > moved);
+        wakes.wait();
+        assert_passed(start, ms(5));
+        until(|| count.load(Ordering::Acquire) == 1);
+        assert_passed(start, ms(6));
+        assert!(poll_idly(pin!(sleep)).is_ready());
+    }
+}
+
+/// Destructors of thread-local variables may run when the thread has no queue any more.
+#[test]
+fn timers_started_at_the_very_end_of_a_thread_fire() {
+    struct Last(mpsc::Sender<Pin<Box<time::Sleep>>>, Waker);
+    impl Drop for Last {
+        fn drop(&mut self) {
+            let mut sleep = Box::pin(sleep(ms(4)));
+            assert!(poll_with(sleep.as_mut(), &self.1).is_pending());
+            sleep.as_mut().reset(time::Instant::now() + ms(3));
+            drop(self.0.send(sleep));
+        }
+    }
+    thread_local! {
+        static DROPPED_AFTER_THE_QUEUE: Cell<Option<Last>> = const { Cell::new(None) };
+        static DROPPED_BEFORE_THE_QUEUE: Cell<Option<Last>> = const { Cell::new(None) };
+    }
+    let _patience = support::begin();
+    let (wakes, waker) = Wakes::new();
+    let (sender, receiver) = mpsc::channel();
+    on_thread(move || {
+        // The other way round: what was first used last is dropped first.
+        DROPPED_AFTER_THE_QUEUE.set(Some(Last(sender.clone(), waker.clone())));
+        block_on(sleep(us(50)));
+        DROPPED_BEFORE_THE_QUEUE.set(Some(Last(sender, waker)));
+    });
+    let mut sleeps: Vec<_> = receiver.iter().collect();
+    assert_eq!(sleeps.len(), 2);
+    until(|| wakes.count() == 2);
+    for sleep in &mut sleeps {
+        assert!(poll_idly(sleep.as_mut()).is_ready());
+    }
+}
+
+fn epoll_with(fd: &OwnedFd) -> OwnedFd {
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).expect("an epoll instance");
+    epoll::add(
+        &epoll,
+        fd,
+        epoll::EventData::new_u64(7),
+        epoll::EventFlags::IN,
+    )
+    .expect("added");
+    epoll
+}
+
+fn no_events() -> [epoll::Event; 4] {
+    [epoll::Event {
+        flags: epoll::EventFlags::empty(),
+        data: epoll::EventData::new_u64(0),
+    }; 4]
+}
+
+#[test]
+fn a_worker_parks_on_an_epoll_instance() {
+    let _patience = support::begin();
+    let worker = worker();
+    let event = eventfd(0, EventfdFlags::CLOEXEC).expect("an eventfd");
+    let epoll = epoll_with(&event);
+    let mut events = no_events();
+
+    for round in 1..20 {
+        let deadline = Instant::now() + us(200 * round);
+        let mut sleep = pin!(time::sleep_until(deadline.into()));
+        assert!(poll_idly(sleep.as_mut()).is_pending());
+        let (ready, turn) = worker.park_on_epoll(&epoll, &mut events).expect("it waits");
+        assert_eq!(
+            (ready, turn.fired),
+            (0, 1),
+            "a timer ends the wait, and not early"
+        );
+        assert!(Instant::now() >= deadline);
+    }
+
+    // Without any timer the wait is endless; an event ends it.
+    let theirs = event.try_clone().expect("a second descriptor");
+    let other = thread::spawn(move || {
+        thread::sleep(ms(2));
+        rustix::io::write(&theirs, &1_u64.to_ne_bytes()).expect("written");
+    });
+    let (ready, turn) = worker.park_on_epoll(&epoll, &mut events).expect("it waits");
+    assert_eq!((ready, turn.fired), (1, 0));
+    assert_eq!(events[0].data.u64(), 7);
+    other.join().expect("it does not panic");
+
+    // What is due already is not waited for, and events are left for the next time.
+    let sleep = pin!(time::sleep_until(time::Instant::now() + us(50)));
+    let mut sleep = sleep;
+    assert!(poll_idly(sleep.as_mut()).is_pending());
+    while !worker.is_due() {}
+    let (ready, turn) = worker.park_on_epoll(&epoll, &mut events).expect("it looks");
+    assert_eq!((ready, turn.fired), (0, 1));
+}
+
+#[test]
+fn what_epoll_refuses_is_an_error_and_the_worker_lives() {
+    let _patience = support::begin();
+    let worker = worker();
+    let event = eventfd(0, EventfdFlags::CLOEXEC).expect("an eventfd");
+    let refused = worker.park_on_epoll(event.as_fd(), &mut no_events());
+    assert_eq!(refused.unwrap_err().raw_os_error(), Some(libc::EINVAL));
+    worker.block_on(sleep(us(100)));
+}
+
+#[test]
+fn a_stranger_that_moves_a_workers_timer_takes_it_along() {
+    let _patience = support::begin();
+    let worker = worker();
+    let (wakes, waker) = Wakes::new();
+    let mut sleep = Box::pin(sleep(HOUR));
+    assert!(poll_with(sleep.as_mut(), &waker).is_pending());
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let unparker = worker.unparker();
+    let other = thread::spawn(move || {
+        sleep.as_mut().reset(time::Instant::now() + ms(2));
+        wakes.wait();
+        stopped.store(true, Ordering::Release);
+        unparker.unpark();
+        assert!(poll_idly(sleep.as_mut()).is_ready());
+    });
+    while !stop.load(Ordering::Acquire) {
+        let _any = worker.park();
+    }
+    other.join().expect("it does not panic");
+}
+
+#[test]
+fn a_sleep_knows_the_task_even_if_the_waker_never_changes() {
+    let _patience = support::begin();
+    struct Polls(u32);
+    impl Future for Polls {
+        type Output = u32;
+        fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<u32> {
+            self.0 += 1;
+            if self.0 < 100 {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            Poll::Ready(self.0)
+        }
+    }
+    let polls = worker().block_on(async { join(Polls(0), sleep(us(500))).await.0 });
+    assert_eq!(polls, 100);
+}
