@@ -75,8 +75,8 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Measures all subjects in turn, round after round. The first subject must be `tickless`; one more round in front warms
-    /// up and is not counted.
+    /// Measures all subjects in turn, round after round. The first subject must be `tickless`; one more round in front
+    /// warms up and is not counted.
     pub(crate) fn measure(
         operation: impl Into<String>,
         pending: u64,

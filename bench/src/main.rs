@@ -1,8 +1,9 @@
-//! `cargo run --release -p tickless-bench`: what timers cost here, against peers and against the least that is possible.
+//! `cargo run --release -p tickless-bench`: what timers cost here, against peers and against the least that is
+//! possible.
 //!
-//! Each group has one subject called `tickless` and others to compare with. All subjects of a group are measured in turn,
-//! round after round, so that a machine that changes its speed does so for all of them; what counts are the ratios, taken
-//! round by round. Quoted are the median and the spread.
+//! Each group has one subject called `tickless` and others to compare with. All subjects of a group are measured in
+//! turn, round after round, so that a machine that changes its speed does so for all of them; what counts are the
+//! ratios, taken round by round. Quoted are the median and the spread.
 #![expect(clippy::print_stdout, reason = "printing is what it is for")]
 
 mod groups;

@@ -186,7 +186,8 @@ fn restart_with(options: &Options, kind: Move, pending: usize) -> Group {
 const PUSHES: [u32; 2] = [3, 30];
 
 /// Idle timeouts of connections, pushed out at random for ever, by somebody who also looks now and then whether one has
-/// come: everything that this costs is paid within the measurement, firing and filing again what was pushed out included.
+/// come: everything that this costs is paid within the measurement, firing and filing again what was pushed out
+/// included.
 pub(super) fn steadily(options: &Options, sink: Sink<'_>) {
     for pending in [1_000, 100_000] {
         for pushes in PUSHES {

@@ -2,9 +2,9 @@
 //!
 //! Everything between a counter and a timer's callback is here, and nothing that knows an operating system: clocks and
 //! their offsets ([`clock`]), the devices that make an interrupt happen ([`event`]), and high-resolution timers
-//! ([`hrtimer`]). A host (worker threads in user space, a kernel, a simulator) implements one trait, [`Platform`], and calls
-//! the entry points of [`Timers`](hrtimer::Timers) when something happened: an interrupt, a clock that was set, a CPU that
-//! goes away.
+//! ([`hrtimer`]). A host (worker threads in user space, a kernel, a simulator) implements one trait, [`Platform`], and
+//! calls the entry points of [`Timers`](hrtimer::Timers) when something happened: an interrupt, a clock that was set, a
+//! CPU that goes away.
 //!
 //! ```text
 //!   host:   interrupt   soft stage   return paths   clock set   CPU on/offline
@@ -22,7 +22,8 @@
 //!
 //! - No timer fires early; none is lost; the device is never armed later than the first timer (spec 4.7, INV-1).
 //! - No allocation, anywhere.
-//! - No callback runs under a lock, and none of the library's locks is held while a host's code runs that may call back.
+//! - No callback runs under a lock, and none of the library's locks is held while a host's code runs that may call
+//!   back.
 //! - No pointer `unsafe`: that is in `tickless-link`.
 //!
 //! Requirement ids (TIM-17, REARM-7, INV-1, B12 and so on) refer to the behavioural specification of the project.

@@ -1,7 +1,7 @@
 //! Events for whoever wants to watch: trace files, checkers, counters.
 //!
-//! Names and meaning are those of the kernel's `timer:hrtimer_*` events (spec 6.1), so that existing tools and habits fit.
-//! A host that sets [`Platform::TRACE`](crate::platform::Platform::TRACE) to `false` pays nothing.
+//! Names and meaning are those of the kernel's `timer:hrtimer_*` events (spec 6.1), so that existing tools and habits
+//! fit. A host that sets [`Platform::TRACE`](crate::platform::Platform::TRACE) to `false` pays nothing.
 
 use crate::hrtimer::{Flush, StartMode};
 use crate::platform::CpuId;

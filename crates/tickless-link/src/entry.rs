@@ -148,8 +148,8 @@ pub(crate) type Link<F> = Option<NonNull<Raw<F>>>;
 /// The part of an entry that a queue sees, without knowing the member.
 ///
 /// The order of the fields is that of their use: what a restart in place needs (owner, state, head) lies in 32 bytes
-/// together, what a descent needs (key, children) in the next 32. Where allocations are multiples of 32 bytes that is one
-/// cache line each.
+/// together, what a descent needs (key, children) in the next 32. Where allocations are multiples of 32 bytes that is
+/// one cache line each.
 #[repr(C)]
 pub struct Raw<F: Family> {
     pub(crate) previous: Cell<Link<F>>,
@@ -252,7 +252,8 @@ impl<F: Family, M: Member<F>> Entry<F, M> {
         Some(unsafe { &mut *self.member.get() })
     }
 
-    /// Gives an entry that never had an owner to `queue`, without the cost of a race that cannot happen; `false` if it has one.
+    /// Gives an entry that never had an owner to `queue`, without the cost of a race that cannot happen; `false` if it
+    /// has one.
     #[inline]
     pub fn bind(self: Pin<&mut Self>, queue: &Tree<F>) -> bool {
         self.raw.owner.bind_exclusively(queue.id())
@@ -710,8 +711,8 @@ impl<F: Family> fmt::Debug for Transit<'_, F> {
 /// assert!(timer.as_ref().entry().state().is_idle());
 /// ```
 ///
-/// The wrapper can have neither a `Drop` nor an `Unpin` of its own: with either of them the projection would be unsound,
-/// so the macro makes both a compile error.
+/// The wrapper can have neither a `Drop` nor an `Unpin` of its own: with either of them the projection would be
+/// unsound, so the macro makes both a compile error.
 ///
 /// ```compile_fail,E0119
 /// # use tickless_link::entry::{Entry, Expiry, Family, Member};
@@ -742,8 +743,9 @@ macro_rules! project_entry {
         {
             #[inline]
             fn entry(self: ::core::pin::Pin<&Self>) -> ::core::pin::Pin<&$entry> {
-                // SAFETY: the entry is structurally pinned: the wrapper never moves it out, has no `Drop` that could and no
-                // `Unpin` that would allow it (the two items below), and is not packed, because then this would not compile.
+                // SAFETY: the entry is structurally pinned: the wrapper never moves it out, has no `Drop` that could
+                // and no `Unpin` that would allow it (the two items below), and is not packed, because then this would
+                // not compile.
                 unsafe { self.map_unchecked(|wrapper| &wrapper.$field) }
             }
 
@@ -761,8 +763,8 @@ macro_rules! project_entry {
             impl<T: Drop> HasNoDropOfItsOwn for T {}
             impl<$($generics)*> HasNoDropOfItsOwn for $wrapper where $($bounds)* {}
         };
-        // Never applies, because no entry is `Unpin`, but conflicts with any other. The wrapper stands in the bound so that
-        // it counts as generic whatever the entry is: a bound that is plainly false would not compile.
+        // Never applies, because no entry is `Unpin`, but conflicts with any other. The wrapper stands in the bound so
+        // that it counts as generic whatever the entry is: a bound that is plainly false would not compile.
         impl<$($generics)*> Unpin for $wrapper
         where
             $($bounds)*,

@@ -16,8 +16,8 @@
 //!
 //! # Cost
 //!
-//! Insertion behind the last entry or beside the one inserted before is O(1) but for rebalancing; elsewhere it descends the
-//! tree, O(log n). Removal and rebalancing are amortised O(1) besides what the cache misses
+//! Insertion behind the last entry or beside the one inserted before is O(1) but for rebalancing; elsewhere it descends
+//! the tree, O(log n). Removal and rebalancing are amortised O(1) besides what the cache misses
 //! cost. First, neighbours and moving in place are O(1). Nothing allocates, nothing recurses.
 //!
 //! # Safety
@@ -329,8 +329,9 @@ impl<F: Family> Tree<F> {
 
     /// Gives up the claim of a thread that is gone on an entry whose callback it executed: the entry counts as stopped.
     pub fn abandon_running(&mut self, _others_are_gone: &LastThread) {
-        // SAFETY: Live Link Invariant: the entry was marked running when the link was stored, and the link is cleared before
-        // the claim ends, so the entry is still claimed. The thread that holds the claim is gone, so it ends here.
+        // SAFETY: Live Link Invariant: the entry was marked running when the link was stored, and the link is cleared
+        // before the claim ends, so the entry is still claimed. The thread that holds the claim is gone, so it ends
+        // here.
         if let Some(entry) = unsafe { EntryRef::follow(self.running.take()) } {
             entry.mark_not_running();
         }
@@ -383,8 +384,8 @@ impl<F: Family> Tree<F> {
 
     /// Where an entry with `key` has to be attached; `None` in an empty tree.
     ///
-    /// Timeouts of one length come in the order in which they expire. So the two places are tried first that a stream of
-    /// them uses: behind the last entry, and beside the one inserted before.
+    /// Timeouts of one length come in the order in which they expire. So the two places are tried first that a stream
+    /// of them uses: behind the last entry, and beside the one inserted before.
     #[inline]
     fn place_of(&self, key: F::Key) -> Option<Place<'_, F>> {
         let last = self.follow(self.last)?;
@@ -407,8 +408,8 @@ impl<F: Family> Tree<F> {
         if key < before.key.get() || key >= behind.key.get() {
             return None;
         }
-        // Of two neighbours one has no child towards the other: if the first has a right child, the second is the leftmost
-        // of that subtree.
+        // Of two neighbours one has no child towards the other: if the first has a right child, the second is the
+        // leftmost of that subtree.
         Some(match self.child(before, Side::Right) {
             None => (before, Side::Right),
             Some(_) => (behind, Side::Left),

@@ -55,8 +55,8 @@ struct Life {
     running: bool,
 }
 
-/// Follows a trace and checks that every timer in it has a possible life (oracle O6): it is started, fires or is cancelled,
-/// and a restart is one event that knows whether the timer was pending (spec TR-1).
+/// Follows a trace and checks that every timer in it has a possible life (oracle O6): it is started, fires or is
+/// cancelled, and a restart is one event that knows whether the timer was pending (spec TR-1).
 #[derive(Debug, Default)]
 pub struct Grammar {
     lives: BTreeMap<TimerId, Life>,

@@ -1,8 +1,8 @@
 //! A deterministic virtual machine: the third host of the core, next to user space and bare metal.
 //!
-//! Nothing of the timer subsystem is imitated here: the machine runs the real `tickless-core` and only provides what a host
-//! provides, namely CPUs, a counter, clock event devices, interrupts with their return paths, and kicks. Time is a number
-//! that the machine moves; one thread executes everything; the same calls give the same result, to the byte.
+//! Nothing of the timer subsystem is imitated here: the machine runs the real `tickless-core` and only provides what a
+//! host provides, namely CPUs, a counter, clock event devices, interrupts with their return paths, and kicks. Time is a
+//! number that the machine moves; one thread executes everything; the same calls give the same result, to the byte.
 //!
 //! [`Machine`] is driven like a debugger drives a computer: say what a CPU does, let time pass, look at what happened.
 //!

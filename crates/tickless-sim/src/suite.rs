@@ -6,8 +6,8 @@ use tickless_core::hrtimer::Start;
 use tickless_core::time::{ClockId, Instant, Monotonic};
 use tickless_core::trace::Event;
 
-/// Makes tests out of functions that are generic over a [`Config`](crate::Config): one for each configuration, so that every
-/// rule is tried under both rearm policies (spec REARM-13).
+/// Makes tests out of functions that are generic over a [`Config`](crate::Config): one for each configuration, so that
+/// every rule is tried under both rearm policies (spec REARM-13).
 ///
 /// ```
 /// use tickless_sim::{Config, Machine, all_configs};

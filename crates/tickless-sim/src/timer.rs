@@ -19,8 +19,8 @@ type Script<T> = Box<dyn FnMut(&mut Expired<'_, '_, T>) -> Restart>;
 type SharedScript = Rc<RefCell<dyn Any>>;
 
 thread_local! {
-    /// The scripts of all timers of this thread. A timer's own closure has to be `Send`; scripts want to hold machines and
-    /// other timers, which are not, so the closure knows only where its script is.
+    /// The scripts of all timers of this thread. A timer's own closure has to be `Send`; scripts want to hold machines
+    /// and other timers, which are not, so the closure knows only where its script is.
     static SCRIPTS: RefCell<Vec<Option<SharedScript>>> = const { RefCell::new(Vec::new()) };
 }
 

@@ -113,8 +113,8 @@ fn a_jump_that_was_seen_is_not_told_again<C: Config>() {
     assert_eq!(kicks(&machine.take_trace()), []);
 }
 
-/// TIM-30 step 1: having fresh copies of the offsets is not having taken them into account: the soft stage copies them too,
-/// and looks at its own queues alone.
+/// TIM-30 step 1: having fresh copies of the offsets is not having taken them into account: the soft stage copies them
+/// too, and looks at its own queues alone.
 fn a_jump_that_only_the_soft_stage_saw_is_told<C: Config>() {
     let machine = Machine::<C>::new(2);
     machine.set_wall(0, WALL);
@@ -160,7 +160,8 @@ fn a_cpu_that_owes_a_rearm_is_not_kicked<C: Config>() {
     assert_eq!(real.fired_at(), [WALL + HOUR]);
 }
 
-/// TIM-36: a jump while the CPU is in its handler is seen by the pass, if the queue is still to come, or by the next one.
+/// TIM-36: a jump while the CPU is in its handler is seen by the pass, if the queue is still to come, or by the next
+/// one.
 fn a_jump_during_the_handler_is_found_by_its_end<C: Config>() {
     jump_in_the_callback_of::<C, Monotonic>(0, 1);
     jump_in_the_callback_of::<C, Tai>(37 * SEC + WALL, 2);
@@ -212,7 +213,8 @@ fn a_step_forward_brings_the_soft_stage_forward<C: Config>() {
     assert_eq!(hard.fired_at(), [5_000]);
 }
 
-/// TIM-31, REARM-3: a kick writes the device even when the next event did not change, because the device may have lost it.
+/// TIM-31, REARM-3: a kick writes the device even when the next event did not change, because the device may have lost
+/// it.
 fn a_kick_writes_the_device_in_any_case<C: Config>() {
     let machine = Machine::<C>::new(1);
     let timer = TestTimer::once(&machine);
@@ -255,8 +257,8 @@ fn a_leap_second_makes_nobody_early<C: Config>() {
     assert_eq!(behind.fired_at(), [WALL + 10 * SEC + SEC / 2]);
 }
 
-/// TIM-6, B47: a relative sleep lasts as long as it was asked to, whatever happens to the time of day. (A relative start on
-/// that clock does not compile.)
+/// TIM-6, B47: a relative sleep lasts as long as it was asked to, whatever happens to the time of day. (A relative
+/// start on that clock does not compile.)
 fn a_relative_sleep_ignores_the_time_of_day<C: Config>() {
     let machine = Machine::<C>::new(1);
     machine.set_wall(0, WALL);

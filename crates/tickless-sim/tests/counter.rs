@@ -14,8 +14,8 @@ fn readings_of_a_start<C: Config>(machine: &Machine<C>, timer: &TestTimer<C>, wh
     machine.counter_readings() - before
 }
 
-/// 14.4, CPL-4, CPL-7, A2: while another counter drives the time the coupled device is programmed relatively; when its own
-/// one is back, by value again.
+/// 14.4, CPL-4, CPL-7, A2: while another counter drives the time the coupled device is programmed relatively; when its
+/// own one is back, by value again.
 fn another_counter_uncouples_the_device<C: Config>() {
     let machine = Machine::<C>::new(1);
     let timer = TestTimer::once(&machine);
@@ -54,7 +54,8 @@ fn a_switch_disturbs_nothing_that_is_armed<C: Config>() {
     }
 }
 
-/// CPL-3, B1: the range of a counter that was just installed is not zero, although its factors are those of the one before.
+/// CPL-3, B1: the range of a counter that was just installed is not zero, although its factors are those of the one
+/// before.
 fn b1_a_counter_that_was_just_installed_has_a_range<C: Config>() {
     let machine = Machine::<C>::new(1);
     let timer = TestTimer::once(&machine);
@@ -66,8 +67,8 @@ fn b1_a_counter_that_was_just_installed_has_a_range<C: Config>() {
     assert_eq!(machine.stats(0).interrupts, 1);
 }
 
-/// TIM-28, change 18: the conversion follows the steering, so a second is met to a microsecond at 500 ppm; a device with
-/// factors of its own is half a millisecond off and has to be programmed again.
+/// TIM-28, change 18: the conversion follows the steering, so a second is met to a microsecond at 500 ppm; a device
+/// with factors of its own is half a millisecond off and has to be programmed again.
 fn a_coupled_device_follows_the_steering<C: Config>() {
     for parts_per_billion in [500_000, -500_000] {
         let machine = Machine::<C>::new(1);
@@ -116,8 +117,8 @@ fn steering_makes_nobody_early<C: Config>() {
     }
 }
 
-/// CPL-8, TIM-21: an event beyond the range of the conversion is reached in steps, as long as the base of the time record
-/// follows.
+/// CPL-8, TIM-21: an event beyond the range of the conversion is reached in steps, as long as the base of the time
+/// record follows.
 fn an_event_beyond_the_coupled_range_is_reached_in_steps<C: Config>() {
     let machine = Machine::<C>::new(1);
     let timer = TestTimer::once(&machine);

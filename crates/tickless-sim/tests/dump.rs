@@ -18,7 +18,8 @@ fn without_addresses(text: &str) -> String {
     result
 }
 
-/// DMP-1 to DMP-4: everything a dump of one CPU shows, in a golden file. Offsets are signed, laziness and slack are seen.
+/// DMP-1 to DMP-4: everything a dump of one CPU shows, in a golden file. Offsets are signed, laziness and slack are
+/// seen.
 #[test]
 fn the_layout_is_that_of_timer_list() {
     let machine = Machine::<Deferred>::new(1);

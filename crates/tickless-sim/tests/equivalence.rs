@@ -1,8 +1,8 @@
 //! The same script on every machine (spec 7.1 A5, REARM-13).
 //!
-//! Deferral, laziness, coupling and the kind of device change when the device is written, and never what fires when. The
-//! scripts keep to a grid of 10 µs, with operations half-way between its points, so that what a device needs for its
-//! shortest delay makes no difference: a firing is compared by the slot of the grid that it falls into.
+//! Deferral, laziness, coupling and the kind of device change when the device is written, and never what fires when.
+//! The scripts keep to a grid of 10 µs, with operations half-way between its points, so that what a device needs for
+//! its shortest delay makes no difference: a firing is compared by the slot of the grid that it falls into.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

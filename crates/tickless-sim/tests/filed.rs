@@ -55,8 +55,8 @@ fn a_timer_filed_early_costs_no_interrupt<C: Config>() {
     assert_eq!((stats.interrupts, stats.spurious), (3, 0));
 }
 
-/// A thousand pushed-out timers in front: no operation files more than a few, none of them is late, and the early interrupts
-/// are few.
+/// A thousand pushed-out timers in front: no operation files more than a few, none of them is late, and the early
+/// interrupts are few.
 fn many_filed_early_are_filed_again_a_few_at_a_time<C: Config>() {
     let machine = Machine::<C>::new(1);
     let timers = timers(&machine, 1_001);

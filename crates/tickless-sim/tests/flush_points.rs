@@ -1,6 +1,7 @@
 //! The places that carry out a deferred rearm, each by itself (spec 4.5).
 //!
-//! Where the interrupt rearms by itself the same scripts must leave the same device behind, and no place has anything to do.
+//! Where the interrupt rearms by itself the same scripts must leave the same device behind, and no place has anything
+//! to do.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -289,8 +289,8 @@ fn a_cpu_in_its_handler_takes_no_timers_from_others<C: Config>() {
     assert_eq!(second.fired_at(), [60_000]);
 }
 
-/// REARM-16: an interrupt inside an interrupt changes nothing. (Where callbacks are waited for by sleeping the second call
-/// would wait for the first, so there a callback must not do this.)
+/// REARM-16: an interrupt inside an interrupt changes nothing. (Where callbacks are waited for by sleeping the second
+/// call would wait for the first, so there a callback must not do this.)
 fn an_interrupt_inside_an_interrupt_returns_at_once<C: Config>() {
     if C::WAITING == Waiting::Sleep {
         return;

@@ -187,7 +187,8 @@ fn staying_costs_one_lock_and_leaving_two<C: Config>() {
     assert_eq!(machine.stats(BUSY).arrived, 1);
 }
 
-/// LOC-5, LOC-13, B37: a timer that would be the first event of another CPU stays here, because nobody writes that device.
+/// LOC-5, LOC-13, B37: a timer that would be the first event of another CPU stays here, because nobody writes that
+/// device.
 fn a_timer_that_would_be_first_elsewhere_stays<C: Config>() {
     let machine = Machine::<C>::new(3);
     let [first, timer, filler] = [(); 3].map(|()| TestTimer::once(&machine));
@@ -346,7 +347,8 @@ fn a_travelling_timer_is_active_and_out_of_reach<C: Config>() {
     assert_eq!(timer.fired_at(), [40_000]);
 }
 
-/// LOC-12, OBJ-15, 14.1: restarted by another CPU while its callback runs, a timer stays, without a kick, for one write.
+/// LOC-12, OBJ-15, 14.1: restarted by another CPU while its callback runs, a timer stays, without a kick, for one
+/// write.
 fn a_running_timer_is_restarted_where_it_runs<C: Config>() {
     for stage in [Stage::Hard, Stage::Soft] {
         let machine = Machine::<C>::new(2);

@@ -1,11 +1,13 @@
-//! Random operations on random machines, against a flat list of what should fire when (spec 12.2, oracles O1 to O6 and O9).
+//! Random operations on random machines, against a flat list of what should fire when (spec 12.2, oracles O1 to O6 and
+//! O9).
 //!
-//! Timers are started, restarted, checked and cancelled from everywhere: from CPUs that are busy, idle, isolated, masked or
-//! offline, from callbacks of both stages, from the window between an interrupt and the scheduler, and from the scheduler.
-//! Clocks are set and steered, the counter is exchanged, CPUs come and go, the machine sleeps, callbacks take too long.
+//! Timers are started, restarted, checked and cancelled from everywhere: from CPUs that are busy, idle, isolated,
+//! masked or offline, from callbacks of both stages, from the window between an interrupt and the scheduler, and from
+//! the scheduler. Clocks are set and steered, the counter is exchanged, CPUs come and go, the machine sleeps, callbacks
+//! take too long.
 //!
-//! The list knows exactly what is queued, for when, and what every answer must be. It knows how late a timer may be: as late
-//! as the devices are inexact, and as long as the CPUs could not react.
+//! The list knows exactly what is queued, for when, and what every answer must be. It knows how late a timer may be: as
+//! late as the devices are inexact, and as long as the CPUs could not react.
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -166,7 +168,8 @@ impl<C: Config> World<C> {
         }
     }
 
-    /// What a callback makes up: it starts and cancels other timers or its own, here or elsewhere, and asks for a reschedule.
+    /// What a callback makes up: it starts and cancels other timers or its own, here or elsewhere, and asks for a
+    /// reschedule.
     fn improvise(&self, here: u32) {
         while self.one_in(3) {
             let cpu = if self.one_in(2) { here } else { self.any_cpu() };

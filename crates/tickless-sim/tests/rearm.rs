@@ -196,8 +196,8 @@ fn without_a_reschedule_the_cached_event_is_written<C: Config>() {
     assert_eq!(other.fired_at(), [5_000]);
 }
 
-/// 13.8, variant, and 14.7: an interrupt between the exit loop and the scheduler flushes, so the scheduler's start writes
-/// again. Two interrupts, two writes.
+/// 13.8, variant, and 14.7: an interrupt between the exit loop and the scheduler flushes, so the scheduler's start
+/// writes again. Two interrupts, two writes.
 fn a_nested_interrupt_before_the_scheduler_flushes_first<C: Config>() {
     let Ticked {
         machine,
@@ -277,7 +277,8 @@ fn a_flush_point_without_a_debt_is_free<C: Config>() {
 /// A change of the queues while a rearm is owed; the first and the second timer of CPU 0.
 type Change<'a, C> = &'a dyn Fn(&Machine<C>, &TestTimer<C>, &TestTimer<C>);
 
-/// REARM-7, REARM-8: what marks an owed rearm stale, and what does not because it can only make the cached event too early.
+/// REARM-7, REARM-8: what marks an owed rearm stale, and what does not because it can only make the cached event too
+/// early.
 fn an_owed_rearm_turns_stale_by_what_could_make_it_late<C: Config>() {
     if !C::DEFERRED_REARM {
         return;

@@ -58,7 +58,8 @@ fn a_soft_timer_programs_the_device_when_it_is_first<C: Config>() {
     assert_eq!(hard.fired_at(), [2_000]);
 }
 
-/// SOFT-2: at its end the soft stage counts its timers again and arms for them, also when their time equals the next hard one.
+/// SOFT-2: at its end the soft stage counts its timers again and arms for them, also when their time equals the next
+/// hard one.
 fn the_end_of_the_soft_stage_arms_for_what_is_left<C: Config>() {
     let machine = Machine::<C>::new(1);
     let [due, next, twin] = [(); 3].map(|()| soft(&machine));
@@ -159,8 +160,8 @@ fn a_stage_that_runs_before_the_flush_marks_it_stale<C: Config>() {
     assert_eq!(hard.fired_at(), [9_000]);
 }
 
-/// Q-21, B45: the time of the soft stage is brought up to date although a hard timer is first, so that a soft timer which a
-/// clock set made due fires, with the interrupt of the hard one.
+/// Q-21, B45: the time of the soft stage is brought up to date although a hard timer is first, so that a soft timer
+/// which a clock set made due fires, with the interrupt of the hard one.
 fn the_time_of_the_stage_is_refreshed_behind_a_hard_timer<C: Config>() {
     let machine = Machine::<C>::new(1);
     machine.set_wall(0, WALL);

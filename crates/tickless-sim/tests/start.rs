@@ -201,7 +201,8 @@ fn the_first_event_of_another_clock_takes_over<C: Config>() {
     assert_eq!(mono.fired_at(), [7_000]);
 }
 
-/// Q-12, change 47: a restart that keeps its place between its neighbours does not touch the tree; nor does one for later.
+/// Q-12, change 47: a restart that keeps its place between its neighbours does not touch the tree; nor does one for
+/// later.
 fn a_restart_between_its_neighbours_stays_in_place<C: Config>() {
     let machine = Machine::<C>::new(1);
     let timers: Vec<_> = (0..3).map(|_| TestTimer::once(&machine)).collect();
@@ -306,8 +307,8 @@ fn a_start_inside_a_callback_leaves_the_device_to_the_interrupt<C: Config>() {
     assert_eq!(other.fired_at(), [1_700]);
 }
 
-/// A2, CPL-4, and the costs promised by the module: an absolute start takes one lock, and reads no counter when the device is
-/// coupled.
+/// A2, CPL-4, and the costs promised by the module: an absolute start takes one lock, and reads no counter when the
+/// device is coupled.
 fn an_absolute_start_takes_one_lock_and_reads_no_counter<C: Config>() {
     let machine = Machine::<C>::new(1);
     let timer = TestTimer::once(&machine);

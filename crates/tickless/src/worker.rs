@@ -106,8 +106,8 @@ impl Held {
         with_thread(|thread| thread.reading.renew(&timers().platform().clock))
     }
 
-    /// One load and one compare, and the clock. That somebody asked for a look is noticed when the clock is asked for the
-    /// exact time, which is every 50 µs at the latest.
+    /// One load and one compare, and the clock. That somebody asked for a look is noticed when the clock is asked for
+    /// the exact time, which is every 50 µs at the latest.
     #[inline]
     fn is_due(&self) -> bool {
         // Relaxed: the thread's own word. Earlier than what the base wants, or equal, never later.

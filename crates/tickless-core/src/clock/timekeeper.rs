@@ -1,21 +1,21 @@
 //! The monotonic time out of a free-running counter.
 //!
-//! The published record says: at counter value `base_cycles` it was `base` nanoseconds and a residue, and since then each
-//! cycle counts `mult / 2^shift` nanoseconds. Readers copy the record through a sequence lock, read the counter, and do one
-//! multiplication (spec 1.4). The [`Keeper`] is the one writer: it moves the base forward, steers the factor, and changes
-//! the offsets of the other clocks.
+//! The published record says: at counter value `base_cycles` it was `base` nanoseconds and a residue, and since then
+//! each cycle counts `mult / 2^shift` nanoseconds. Readers copy the record through a sequence lock, read the counter,
+//! and do one multiplication (spec 1.4). The [`Keeper`] is the one writer: it moves the base forward, steers the
+//! factor, and changes the offsets of the other clocks.
 //!
 //! # What the counter may do
 //!
 //! - *Wrap*: differences are taken modulo its width (spec TIM-15).
 //! - *Seem to run backwards* by a little, because another CPU's copy is behind: counts as no time passed.
-//! - *Jump forward by more than the fast path can multiply*, because a virtual machine was stopped: the product is formed
-//!   in 128 bits (B49). Both are found by one comparison on the fast path (spec TIM-16).
+//! - *Jump forward by more than the fast path can multiply*, because a virtual machine was stopped: the product is
+//!   formed in 128 bits (B49). Both are found by one comparison on the fast path (spec TIM-16).
 //!
 //! # Ground rules
 //!
-//! Readers may run anywhere but on top of the writer: the host masks interrupts around [`Keeper`] calls. Cost of a reading:
-//! eight loads, one multiplication, and the counter.
+//! Readers may run anywhere but on top of the writer: the host masks interrupts around [`Keeper`] calls. Cost of a
+//! reading: eight loads, one multiplication, and the counter.
 
 use tickless_link::seqlock::{SeqCell, Writer};
 
@@ -23,7 +23,8 @@ use super::{Offsets, SetSequence};
 use crate::time::convert::{Cycles, Kilohertz, Reverse, Rounding, Scale};
 use crate::time::{Instant, NANOS_PER_SEC, Offset, Span};
 
-/// Which counter it is, so that a device that compares with a counter can ask whether it is the one that drives the time.
+/// Which counter it is, so that a device that compares with a counter can ask whether it is the one that drives the
+/// time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CounterId(pub u32);
 
@@ -224,8 +225,8 @@ impl Timekeeper {
         (now, Some((sequence, offsets)))
     }
 
-    /// The value of `counter` at which the clock reaches `when`, if that counter drives the clock (spec CPL-4). Reads no
-    /// counter.
+    /// The value of `counter` at which the clock reaches `when`, if that counter drives the clock (spec CPL-4). Reads
+    /// no counter.
     pub fn cycles_at(&self, counter: CounterId, when: Instant) -> Option<Cycles> {
         let words = self.cell.read();
         let [mask, base_cycles, scale, residue, base, _, id, .., reverse] = words;
@@ -287,8 +288,8 @@ impl Keeper {
         }
     }
 
-    /// The longest time that may pass between two calls of [`advance`](Keeper::advance) (spec TIM-14, TIM-21): half of what
-    /// the fast path can multiply.
+    /// The longest time that may pass between two calls of [`advance`](Keeper::advance) (spec TIM-14, TIM-21): half of
+    /// what the fast path can multiply.
     #[must_use]
     pub fn max_idle(&self) -> Span {
         Span::from_nanos(self.scale.cycles_to_nanos(Cycles(self.max_cycles()), 0) / 2)
@@ -341,8 +342,8 @@ impl Keeper {
         self.publish(timekeeper);
     }
 
-    /// Replaces the counter that drives the time: `old` and `new` are what both read at the same moment (spec TIM-43). Time
-    /// does not jump.
+    /// Replaces the counter that drives the time: `old` and `new` are what both read at the same moment (spec TIM-43).
+    /// Time does not jump.
     pub fn switch_counter(
         &mut self,
         timekeeper: &Timekeeper,

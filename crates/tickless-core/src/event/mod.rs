@@ -1,7 +1,7 @@
 //! Clock event devices: what makes an interrupt happen at a given time.
 //!
-//! Each CPU has one. The core decides *when*; the [`EventDevice`] record knows how that has to be said to this device, what
-//! was said last, and what must not be said again; the host's [`EventDriver`] does the writing.
+//! Each CPU has one. The core decides *when*; the [`EventDevice`] record knows how that has to be said to this device,
+//! what was said last, and what must not be said again; the host's [`EventDriver`] does the writing.
 //!
 //! # Kinds of devices (spec 1.9, 1.11)
 //!
@@ -17,9 +17,9 @@
 //!
 //! A deadline that is already over is programmed as the shortest delay the device can do. Somebody who keeps starting
 //! expired timers would renew that delay for ever, and the interrupt would never come. So the record remembers that a
-//! minimum is under way ([`Programmed::ForcedMinimum`]) and leaves it alone until the interrupt, a normal programming, a
-//! refused one or a change of state ends it. Forgetting one of these ends froze machines for seconds (B12), so all transitions are in one
-//! function, `transition`.
+//! minimum is under way ([`Programmed::ForcedMinimum`]) and leaves it alone until the interrupt, a normal programming,
+//! a refused one or a change of state ends it. Forgetting one of these ends froze machines for seconds (B12), so all
+//! transitions are in one function, `transition`.
 
 use core::fmt;
 

@@ -27,7 +27,8 @@ struct Line {
 impl<P: Platform> Timers<P> {
     /// Writes the state of all CPUs in the layout of `/proc/timer_list`, with what this library has in addition.
     ///
-    /// Each base is locked for a few microseconds at a time; timers that come and go meanwhile may be missing or double.
+    /// Each base is locked for a few microseconds at a time; timers that come and go meanwhile may be missing or
+    /// double.
     ///
     /// # Errors
     ///

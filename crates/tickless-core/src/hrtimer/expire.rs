@@ -97,8 +97,8 @@ impl<'a, P: Platform> Runner<'a, P> {
                     queue.reload_first();
                     continue;
                 }
-                // The front timer decides: one behind it may be allowed to fire already, but it costs no interrupt of its
-                // own (spec OBJ-9).
+                // The front timer decides: one behind it may be allowed to fire already, but it costs no interrupt of
+                // its own (spec OBJ-9).
                 if base_now < head.earliest() {
                     break;
                 }
@@ -266,18 +266,19 @@ impl<'a, P: Platform> Runner<'a, P> {
 }
 
 impl<P: Platform> Timers<P> {
-    /// Handles the timer interrupt of `cpu`: runs what is due, and arms the device for the next event or leaves that to a
-    /// flush point.
+    /// Handles the timer interrupt of `cpu`: runs what is due, and arms the device for the next event or leaves that to
+    /// a flush point.
     ///
-    /// Afterwards no timer of the hard stage that was due at entry is queued, unless it was started again, or the budget was
-    /// spent, or after three passes new ones were still due: then the device is armed a little later, so that the CPU gets
-    /// something else done too (spec IRQ-1 to IRQ-3).
+    /// Afterwards no timer of the hard stage that was due at entry is queued, unless it was started again, or the
+    /// budget was spent, or after three passes new ones were still due: then the device is armed a little later, so
+    /// that the CPU gets something else done too (spec IRQ-1 to IRQ-3).
     ///
     /// # Interrupt context
     ///
-    /// MUST be called with timer delivery to `cpu` masked, by `cpu` or by somebody who executes for it. One at a time for each
-    /// CPU: a second call while the first runs returns at once, or, where [cancellers sleep](Platform::WAITING) for hard
-    /// callbacks, waits for the first to end; there a callback MUST NOT call it for its own CPU.
+    /// MUST be called with timer delivery to `cpu` masked, by `cpu` or by somebody who executes for it. One at a time
+    /// for each CPU: a second call while the first runs returns at once, or, where [cancellers
+    /// sleep](Platform::WAITING) for hard callbacks, waits for the first to end; there a callback MUST NOT call it for
+    /// its own CPU.
     pub fn interrupt(&self, cpu: CpuId) -> Turn {
         let Some(base) = self.platform.base(cpu) else {
             return Turn::NOTHING;
@@ -303,8 +304,8 @@ impl<P: Platform> Timers<P> {
             pass += 1;
             held.state.stats.passes += 1;
             if !mutant!("armed-kept-in-handler") {
-                // Nobody may take this CPU for one that has an earlier event armed (spec IRQ-8), and no equal value may be
-                // taken for one that is still programmed (B29).
+                // Nobody may take this CPU for one that has an earlier event armed (spec IRQ-8), and no equal value may
+                // be taken for one that is still programmed (B29).
                 held.set_armed(Instant::FOREVER);
             }
             if now >= held.state.soft_next {
@@ -356,12 +357,13 @@ impl<P: Platform> Timers<P> {
 
     /// Runs the soft stage of `cpu`, if it was raised (spec SOFT-2).
     ///
-    /// Afterwards the device is armed for what is left of soft timers too. When the budget was spent the stage is raised again.
+    /// Afterwards the device is armed for what is left of soft timers too. When the budget was spent the stage is
+    /// raised again.
     ///
     /// # Interrupt context
     ///
-    /// With timer delivery unmasked where the host can, by `cpu` or by somebody who executes for it. A rearm that is owed
-    /// should be flushed before (spec S4); if it is not, it is marked stale.
+    /// With timer delivery unmasked where the host can, by `cpu` or by somebody who executes for it. A rearm that is
+    /// owed should be flushed before (spec S4); if it is not, it is marked stale.
     pub fn soft_interrupt(&self, cpu: CpuId) -> Turn {
         let Some(base) = self.platform.base(cpu) else {
             return Turn::NOTHING;

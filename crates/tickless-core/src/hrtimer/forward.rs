@@ -4,8 +4,9 @@ use crate::time::{Deadline, Span};
 
 /// Moves both expiries on by whole intervals until the deadline is after `now`; returns by how many.
 ///
-/// A timer that fired within its slack, before its deadline, goes on by one: its expiry is over all the same, and left where
-/// it is it would be due again at once. (Spec FWD-1 looks at the deadline alone.) 0 if not even the soft expiry has passed.
+/// A timer that fired within its slack, before its deadline, goes on by one: its expiry is over all the same, and left
+/// where it is it would be due again at once. (Spec FWD-1 looks at the deadline alone.) 0 if not even the soft expiry
+/// has passed.
 ///
 /// In constant time (B41), saturating (spec FWD-4), and never losing the phase.
 pub(crate) fn forward(

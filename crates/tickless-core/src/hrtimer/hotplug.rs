@@ -12,14 +12,14 @@ use crate::trace::{Event, TimerId};
 impl<P: Platform> Timers<P> {
     /// Takes `cpu` into timing. Called on `cpu`, with timer delivery masked.
     ///
-    /// Whatever an earlier life of the CPU left behind is reset (spec HP-2, HP-3), and the device is armed for what is queued
-    /// already. Harmless for a CPU that went down only part of the way (B55).
+    /// Whatever an earlier life of the CPU left behind is reset (spec HP-2, HP-3), and the device is armed for what is
+    /// queued already. Harmless for a CPU that went down only part of the way (B55).
     pub fn cpu_online(&self, cpu: CpuId) {
         let Some(base) = self.platform.base(cpu) else {
             return;
         };
-        // A kick that was on its way when the CPU left never arrived. All is evaluated below, so it is as good as carried out;
-        // left standing, it would swallow every later one.
+        // A kick that was on its way when the CPU left never arrived. All is evaluated below, so it is as good as
+        // carried out; left standing, it would swallow every later one.
         if !mutant!("kick-survives-offline") {
             base.begin_kick();
         }
@@ -38,11 +38,11 @@ impl<P: Platform> Timers<P> {
         }
     }
 
-    /// Takes `cpu` out of timing and hands its timers to another CPU, which is kicked. Called on `cpu`, or on behalf of one
-    /// that executes nothing any more.
+    /// Takes `cpu` out of timing and hands its timers to another CPU, which is kicked. Called on `cpu`, or on behalf of
+    /// one that executes nothing any more.
     ///
-    /// Timers that are started on `cpu` later go to an online CPU (spec HP-6). The host serialises these calls; only here
-    /// two bases are locked at once, the leaving one first (spec LOC-9).
+    /// Timers that are started on `cpu` later go to an online CPU (spec HP-6). The host serialises these calls; only
+    /// here two bases are locked at once, the leaving one first (spec LOC-9).
     ///
     /// # Panics
     ///
@@ -132,8 +132,8 @@ impl<P: Platform> Timers<P> {
 
     /// Tells the timers that `clocks` jumped (spec TIM-30).
     ///
-    /// Every CPU on which a timer became due earlier than what is armed is kicked, the caller's own included (B66). A jump
-    /// that makes timers due later costs one interrupt for nothing at most (spec TIM-32).
+    /// Every CPU on which a timer became due earlier than what is armed is kicked, the caller's own included (B66). A
+    /// jump that makes timers due later costs one interrupt for nothing at most (spec TIM-32).
     ///
     /// # Interrupt context
     ///
@@ -180,8 +180,8 @@ impl<P: Platform> Timers<P> {
 
     /// Prepares `cpu` for a sleep of the machine: its device will lose its programming.
     ///
-    /// Called on `cpu` with timer delivery masked. An owed rearm is forgiven (spec S9): [`resume`](Timers::resume) evaluates
-    /// anew.
+    /// Called on `cpu` with timer delivery masked. An owed rearm is forgiven (spec S9): [`resume`](Timers::resume)
+    /// evaluates anew.
     pub fn suspend(&self, cpu: CpuId) {
         let Some(base) = self.platform.base(cpu) else {
             return;
@@ -198,8 +198,8 @@ impl<P: Platform> Timers<P> {
         held.state.device.set_state(&driver, DeviceState::Shutdown);
     }
 
-    /// Arms `cpu` again after a sleep of the machine (spec TIM-38, TIM-41). Called on `cpu` with timer delivery masked, after the
-    /// offsets of the clocks were set.
+    /// Arms `cpu` again after a sleep of the machine (spec TIM-38, TIM-41). Called on `cpu` with timer delivery masked,
+    /// after the offsets of the clocks were set.
     pub fn resume(&self, cpu: CpuId) {
         let Some(base) = self.platform.base(cpu) else {
             return;

@@ -82,8 +82,8 @@ impl<P: Platform> Held<'_, P> {
         state.stats.device_writes += 1;
         let programmed = event::program(&mut state.device, &driver, next, Force::Yes);
         if programmed.is_err() {
-            // Forced, so the only failure is a device that refuses everything (B27), and there is nobody to tell. Nothing
-            // counts as armed then, so that the next timer that becomes first of a queue, or goes, tries again.
+            // Forced, so the only failure is a device that refuses everything (B27), and there is nobody to tell.
+            // Nothing counts as armed then, so that the next timer that becomes first of a queue, or goes, tries again.
             self.set_armed(Instant::FOREVER);
         }
     }

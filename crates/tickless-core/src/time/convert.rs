@@ -6,8 +6,8 @@
 //! # Rounding
 //!
 //! A reading of a clock rounds down: time that has not passed yet is not reported. A span that somebody has to wait
-//! rounds up, in the factor and in the result: **a wait is never shorter than what was asked for** ([`Scale::wait`], and
-//! its property test). Of the timer libraries that round down somewhere on this path, all can fire early.
+//! rounds up, in the factor and in the result: **a wait is never shorter than what was asked for** ([`Scale::wait`],
+//! and its property test). Of the timer libraries that round down somewhere on this path, all can fire early.
 
 use super::{Instant, Span};
 
@@ -175,8 +175,8 @@ const fn narrow_wide(value: u128) -> u64 {
     value as u64
 }
 
-/// The conversion from nanoseconds to cycles of the counter that drives the time, for devices that compare with that very
-/// counter (spec 1.11).
+/// The conversion from nanoseconds to cycles of the counter that drives the time, for devices that compare with that
+/// very counter (spec 1.11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reverse {
     mult: u32,
@@ -273,9 +273,9 @@ impl Reverse {
     /// The counter value at which the clock reaches `when`, if it showed `base` at `base_cycles` (spec CPL-4).
     ///
     /// A `when` before `base` gives `base_cycles`, which is in the past: a less-or-equal comparator fires at once (spec
-    /// CPL-6). Beyond [`max`](Reverse::max) it is clamped: the device fires early and is programmed again. Inside the range
-    /// the result is rounded up by one cycle, so that truncation does not make short timers early (spec CPL-9), and it is
-    /// never 0, which devices take for "disarmed" (spec CPL-11).
+    /// CPL-6). Beyond [`max`](Reverse::max) it is clamped: the device fires early and is programmed again. Inside the
+    /// range the result is rounded up by one cycle, so that truncation does not make short timers early (spec CPL-9),
+    /// and it is never 0, which devices take for "disarmed" (spec CPL-11).
     #[inline]
     #[must_use]
     pub const fn cycles_at(
@@ -393,8 +393,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// T2, the never-early rule: ticks counted for a wait last at least as long as was asked for, by exact arithmetic
-        /// with the device's true frequency.
+        /// T2, the never-early rule: ticks counted for a wait last at least as long as was asked for, by exact
+        /// arithmetic with the device's true frequency.
         #[test]
         fn a_wait_is_never_shorter_than_its_span(
             hertz in 1_u32..=4_000_000_000,
@@ -430,8 +430,8 @@ mod tests {
             prop_assert!(u128::from(largest) * u128::from(scale.mult()) <= u128::from(u64::MAX));
         }
 
-        /// CPL-14: forward of reverse is where it started, within one cycle and the precision of the factor; and reverse
-        /// is monotone.
+        /// CPL-14: forward of reverse is where it started, within one cycle and the precision of the factor; and
+        /// reverse is monotone.
         #[test]
         fn reverse_undoes_forward(
             khz in 1_000_u32..=4_000_000,

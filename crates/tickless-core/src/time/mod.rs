@@ -1,12 +1,13 @@
 //! Points in time, spans of time, and the clocks they are on.
 //!
-//! All of them count nanoseconds in 64 bits, and none of them is a naked integer: an [`Instant`] knows its clock by type, so
-//! that a time of day cannot be compared with a time since boot by accident (spec TIM-4). Counter cycles and device ticks
-//! are types of their own, and only [`convert`] turns one unit into another.
+//! All of them count nanoseconds in 64 bits, and none of them is a naked integer: an [`Instant`] knows its clock by
+//! type, so that a time of day cannot be compared with a time since boot by accident (spec TIM-4). Counter cycles and
+//! device ticks are types of their own, and only [`convert`] turns one unit into another.
 //!
 //! # Range
 //!
-//! 292 years in both directions. Arithmetic saturates: no sum of a caller's instant and a caller's span wraps (spec TIM-2).
+//! 292 years in both directions. Arithmetic saturates: no sum of a caller's instant and a caller's span wraps (spec
+//! TIM-2).
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -56,8 +57,8 @@ pub trait ClockId: sealed::Sealed + 'static {
 
 /// A clock on which "in five seconds" has a meaning of its own.
 ///
-/// [`Realtime`] is not one: POSIX demands that a relative sleep is not affected by setting the time of day, so a relative
-/// timer belongs on [`Monotonic`] (spec TIM-6).
+/// [`Realtime`] is not one: POSIX demands that a relative sleep is not affected by setting the time of day, so a
+/// relative timer belongs on [`Monotonic`] (spec TIM-6).
 pub trait RelativeClock: ClockId {}
 
 macro_rules! clocks {
@@ -147,8 +148,8 @@ impl<C> Instant<C> {
 
     /// This point, or the origin of the clock if this is before it.
     ///
-    /// A deadline on a clock whose offset changed can lie before the origin of the monotonic clock, and no device can be
-    /// programmed for that (spec TIM-3).
+    /// A deadline on a clock whose offset changed can lie before the origin of the monotonic clock, and no device can
+    /// be programmed for that (spec TIM-3).
     #[inline]
     #[must_use]
     pub const fn not_negative(self) -> Self {
@@ -291,7 +292,8 @@ impl Deadline {
     /// Later than every deadline: the queue is empty.
     pub(crate) const FOREVER: Self = Self(i64::MAX);
 
-    /// The deadline that a caller named, at most [`Instant::LATEST`]: a queued deadline is never [`FOREVER`](Self::FOREVER).
+    /// The deadline that a caller named, at most [`Instant::LATEST`]: a queued deadline is never
+    /// [`FOREVER`](Self::FOREVER).
     #[inline]
     pub(crate) const fn new<C: ClockId>(instant: Instant<C>) -> Self {
         Self(if instant.nanos > SETTABLE_MAX {

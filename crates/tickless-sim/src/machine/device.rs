@@ -60,9 +60,9 @@ impl DeviceClass {
     }
 }
 
-/// How long a write takes until the device can fire for it, in nanoseconds. Not zero: a coupled deadline is converted from
-/// the base of the time record, so its last digits can be early, and stay early when it is written again (spec CPL-9). What
-/// ends that on real machines is that writing takes time.
+/// How long a write takes until the device can fire for it, in nanoseconds. Not zero: a coupled deadline is converted
+/// from the base of the time record, so its last digits can be early, and stay early when it is written again (spec
+/// CPL-9). What ends that on real machines is that writing takes time.
 const WRITE_TAKES: i64 = 20;
 
 /// One device.
@@ -135,8 +135,8 @@ impl Device {
 
     /// Whether an equality comparator can no longer match: its counter is read again after the write.
     fn missed(&self, now: i64, target: i64) -> bool {
-        // Between the computation of the target and the write as much time passes as the shortest delay: the counter stands
-        // at the target, not behind it, and will not be equal again before it wraps (B13).
+        // Between the computation of the target and the write as much time passes as the shortest delay: the counter
+        // stands at the target, not behind it, and will not be equal again before it wraps (B13).
         let counter = if self.loses_next.get() { target } else { now };
         if tickless_link::mutant!("equality-comparator-late-test") {
             return counter > target;
@@ -148,8 +148,8 @@ impl Device {
         missed
     }
 
-    /// How much later than asked the device may fire: its rounding and its shortest delay, and what the clock was steered
-    /// since it was written, 500 ppm at most each way.
+    /// How much later than asked the device may fire: its rounding and its shortest delay, and what the clock was
+    /// steered since it was written, 500 ppm at most each way.
     pub(crate) fn tolerance(&self) -> i64 {
         let delay = self
             .fires_at

@@ -615,7 +615,8 @@ impl<C: Config> Machine<C> {
             .advance(&host.timekeeper, host.counter());
     }
 
-    /// Sets the time of day so that it is `realtime` ahead of the monotonic clock, and tells the timers, from CPU `cpu`.
+    /// Sets the time of day so that it is `realtime` ahead of the monotonic clock, and tells the timers, from CPU
+    /// `cpu`.
     pub fn set_wall(&self, cpu: u32, realtime: i64) {
         self.publish_wall(realtime);
         self.on(cpu, || self.timers.clock_was_set(ClockSet::WALL));
@@ -642,7 +643,8 @@ impl<C: Config> Machine<C> {
             .set_next_leap(&host.timekeeper, when);
     }
 
-    /// Lets the machine sleep for `nanos`: the monotonic clock stands still, the others do not, and every device forgets.
+    /// Lets the machine sleep for `nanos`: the monotonic clock stands still, the others do not, and every device
+    /// forgets.
     pub fn suspend_for(&self, nanos: i64) {
         for cpu in 0..self.cpus() {
             self.on(cpu, || self.timers.suspend(CpuId(cpu)));

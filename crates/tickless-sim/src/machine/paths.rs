@@ -1,7 +1,7 @@
 //! How interrupts come and go: the paths on which a deferred rearm has to be flushed (spec 4.5).
 //!
-//! What a kernel spreads over its entry code, its soft stage and its scheduler is here in one place, as a script. Each flush
-//! point has the number of the specification and a switch that removes it, to prove that the suite notices.
+//! What a kernel spreads over its entry code, its soft stage and its scheduler is here in one place, as a script. Each
+//! flush point has the number of the specification and a switch that removes it, to prove that the suite notices.
 
 use tickless_core::hrtimer::{Flush, Turn};
 use tickless_core::platform::CpuId;
@@ -67,8 +67,8 @@ impl<C: Config> Machine<C> {
         self.run_until_by(until, &|_| (Interrupted::User, Schedule::SWITCH));
     }
 
-    /// As [`run_until`](Machine::run_until), asking `path` for every interrupt of a CPU what it interrupts and what comes
-    /// behind it.
+    /// As [`run_until`](Machine::run_until), asking `path` for every interrupt of a CPU what it interrupts and what
+    /// comes behind it.
     ///
     /// # Panics
     ///
@@ -190,8 +190,8 @@ impl<C: Config> Machine<C> {
         }
     }
 
-    /// Runs the timer interrupt of `cpu` and stops before its way out, with interrupts masked: what is owed then stays owed
-    /// until [`flush`](Machine::flush) or [`leave_interrupt`](Machine::leave_interrupt).
+    /// Runs the timer interrupt of `cpu` and stops before its way out, with interrupts masked: what is owed then stays
+    /// owed until [`flush`](Machine::flush) or [`leave_interrupt`](Machine::leave_interrupt).
     pub fn enter_interrupt(&self, cpu: u32) -> Turn {
         let state = self.cpu(cpu);
         state.masked.set(true);
