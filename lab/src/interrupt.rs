@@ -30,14 +30,8 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// Asks the run to end, as Ctrl-C would.
-    pub(crate) fn request(&self) {
-        // Relaxed: a flag that is looked at again and again.
-        self.flag.store(true, Ordering::Relaxed);
-    }
-
     pub(crate) fn is_requested(&self) -> bool {
-        // Relaxed: as above.
+        // Relaxed: a flag that is looked at again and again.
         self.flag.load(Ordering::Relaxed)
     }
 }

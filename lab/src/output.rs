@@ -62,11 +62,6 @@ impl Screen {
         }
         print(text.as_bytes())
     }
-
-    /// Whether somebody looks at it while it is written.
-    pub(crate) fn is_watched(&self) -> bool {
-        !self.silent && io::stdout().is_terminal()
-    }
 }
 
 /// Writes to standard output. A reader who left wants no more, which is no error.

@@ -41,7 +41,12 @@ pub(crate) struct Arguments {
     connections: u32,
 
     /// Requests a second, of all clients together
-    #[arg(long, value_name = "N", default_value_t = 8000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 8000,
+        value_parser = clap::value_parser!(u32).range(1..=10_000_000)
+    )]
     rate: u32,
 
     /// Clients of a hundred that fall silent
@@ -179,7 +184,8 @@ impl Arguments {
         let active = self.connections.checked_sub(silent + slow).ok_or_else(|| {
             let (silent, slow) = (self.silent, self.slow);
             Failure::Input(format!(
-                "--silent {silent} and --slow {slow} are more than all {} connections; together they can be 100 at most",
+                "--silent {silent} and --slow {slow} are more than all {} connections; together they can be 100 at \
+                 most",
                 self.connections
             ))
         })?;

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use super::arguments::Settings;
 use super::result::Outcome;
 use super::subject::Arm;
 use super::table::{self, Group};
@@ -49,12 +50,12 @@ pub(crate) fn page(outcome: &Outcome) -> Result<String, Failure> {
                 h2 { "How late" }
                 p.legend { span.first { "tokio::time" } span.second { "tickless::time" }
                     span.third { "tickless::time, paced sender on a Worker" } }
-                (figure(&paced, &across, &format!("Paced ticks, every {}: the share of ticks that were at least so late.",
-                    units::time(settings.pace)))?)
-                (figure(&idle, &across, &format!("Idle timeouts of {}: each re-armed by every request, fired for those who fell \
-                    silent.", units::time(settings.idle)))?)
-                (figure(&header, &across, &format!("Header timeouts of {}, through hyper's timer interface: fired for those who \
-                    never finished a header.", units::time(settings.header)))?)
+                (figure(&paced, &across, &format!("Paced ticks, every {}: the share of ticks that were at least so \
+                    late.", units::time(settings.pace)))?)
+                (figure(&idle, &across, &format!("Idle timeouts of {}: each re-armed by every request, fired for \
+                    those who fell silent.", units::time(settings.idle)))?)
+                (figure(&header, &across, &format!("Header timeouts of {}, through hyper's timer interface: fired \
+                    for those who never finished a header.", units::time(settings.header)))?)
                 h2 { "What it costs" }
                 (costs(&outcome.totals)?)
                 h2 { "How to read it" }
@@ -121,7 +122,8 @@ fn figure(curves: &[Curve], across: &Range<f64>, caption: &str) -> Result<Markup
 /// A panel of bars for each cost.
 fn costs(totals: &[Total; 3]) -> Result<Markup, Failure> {
     type Of = fn(&Total) -> Option<f64>;
-    let panels: [(&str, Of, fn(f64) -> String); 5] = [
+    type Show = fn(f64) -> String;
+    let panels: [(&str, Of, Show); 5] = [
         (
             "Pushing a deadline out",
             |total| median(&total.push),
@@ -177,30 +179,31 @@ fn costs(totals: &[Total; 3]) -> Result<Markup, Failure> {
 
 fn reading() -> Markup {
     html! {
-        p { b { "The load. " } "A real HTTP server (hyper on tokio) and its clients talk over loopback. Every connection \
-            has an idle timeout, which each request re-arms, and a header timeout. Some clients fall silent and some \
-            never finish a header: those are the timeouts that fire. Beside that a paced sender sends a datagram at a \
-            fixed rate. " }
-        p { b { "Side by side. " } "The load ran with tokio::time, with tickless::time in the same kind of runtime, and \
-            with tickless::time and the paced sender on a thread of its own (" code { "tickless::Worker" } "), again and \
-            again in changing order. What else the machine did hit all three alike, but never equally: figures beyond \
-            p99 are those of the machine as much as of the timers. " }
+        p { b { "The load. " } "A real HTTP server (hyper on tokio) and its clients talk over loopback. Every \
+            connection has an idle timeout, which each request re-arms, and a header timeout. Some clients fall \
+            silent and some never finish a header: those are the timeouts that fire. Beside that a paced sender \
+            sends a datagram at a fixed rate. " }
+        p { b { "Side by side. " } "The load ran with tokio::time, with tickless::time in the same kind of runtime, \
+            and with tickless::time and the paced sender on a thread of its own (" code { "tickless::Worker" } "), \
+            again and again in changing order. The clients wait on tokio::time in all three. What else the machine \
+            did hit all three alike, but never equally: figures beyond p99 are those of the machine as much as of \
+            the timers. " }
         p { b { "Late " } "is the time from the deadline to the moment at which the code behind it runs, by "
-            code { "std::time::Instant" } ". Ticks that were missed are made up for at once, each late by its own time, \
-            so a stall counts in full. " }
-        p { b { "The curves " } "show how much of all was at least so late: where a curve crosses 1 % is its p99. Further \
-            left and further down is better. " }
-        p { b { "The price. " } "tokio's timers move in steps of a millisecond, so five ticks of 200 µs share a wake-up. \
-            Whoever wants each tick at its time pays for waking up for it: compare wake-ups and processor time with \
-            what they buy. A Worker, which wakes for its own timers instead of being woken, pays least. " }
+            code { "std::time::Instant" } ". Ticks that were missed are made up for at once, each late by its own \
+            time, so a stall counts in full. " }
+        p { b { "The curves " } "show how much of all was at least so late: where a curve crosses 1 % is its p99. \
+            Further left and further down is better. " }
+        p { b { "The price. " } "tokio's timers move in steps of a millisecond, so five ticks of 200 µs share a \
+            wake-up. Whoever wants each tick at its time pays for waking up for it: compare wake-ups and processor \
+            time with what they buy. A Worker wakes for its own timers instead of being woken by another thread, \
+            which saves most of that. " }
     }
 }
 
 fn facts(outcome: &Outcome) -> Markup {
-    let settings = &outcome.settings;
     let machine = &outcome.machine;
     let unknown = |fact: &Option<String>| fact.clone().unwrap_or_else(|| "not told".to_owned());
-    let rows = [
+    let on_the_machine = [
         (
             "Processor",
             format!(
@@ -220,6 +223,19 @@ fn facts(outcome: &Outcome) -> Markup {
         ),
         ("Clock source", unknown(&machine.clock_source)),
         ("Frequency governor", unknown(&machine.governor)),
+    ];
+    let rows = on_the_machine
+        .into_iter()
+        .chain(load_facts(&outcome.settings));
+    html! {
+        table.facts { tbody { @for (name, fact) in rows {
+            tr { th scope="row" { (name) } td { (fact) } }
+        } } }
+    }
+}
+
+fn load_facts(settings: &Settings) -> [(&'static str, String); 6] {
+    [
         (
             "Connections",
             format!(
@@ -262,12 +278,7 @@ fn facts(outcome: &Outcome) -> Markup {
             "Server",
             format!("{} threads for each library", settings.threads),
         ),
-    ];
-    html! {
-        table.facts { tbody { @for (name, fact) in rows {
-            tr { th scope="row" { (name) } td { (fact) } }
-        } } }
-    }
+    ]
 }
 
 fn capitalised(text: &str) -> String {

@@ -149,7 +149,7 @@ pub(crate) fn listen(address: SocketAddr, whose: &str) -> Result<std::net::TcpLi
             }
             _ => error.to_string(),
         };
-        Failure::Input(format!("cannot listen on {address} for {whose}: {why}"))
+        Failure::Machine(format!("cannot listen on {address} for {whose}: {why}"))
     })
 }
 

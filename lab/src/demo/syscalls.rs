@@ -13,6 +13,8 @@ use std::time::Duration;
 /// Where the tracer's files are.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 const EVENT: &str = "events/raw_syscalls/sys_enter";
+const NO_TRACER: &str = "system calls were not counted: that takes root and a mounted tracefs \
+                         (mount -t tracefs nodev /sys/kernel/tracing)";
 /// The kernel gives a trace away only when nobody has it open any more.
 const ATTEMPTS: u32 = 50;
 
@@ -29,7 +31,7 @@ impl Counter {
             .into_iter()
             .map(Path::new)
             .find(|place| place.join(EVENT).is_dir())
-            .ok_or("system calls were not counted: that takes root and a mounted tracefs (mount -t tracefs nodev /sys/kernel/tracing)")?;
+            .ok_or(NO_TRACER)?;
         let instance = tracer
             .join("instances")
             .join(format!("tickless-{}", std::process::id()));
