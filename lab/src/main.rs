@@ -4,7 +4,9 @@
 
 mod demo;
 mod failure;
+mod histogram;
 mod interrupt;
+mod latency;
 mod machine;
 mod output;
 mod page;
@@ -42,12 +44,14 @@ Exit codes: 0 done and every check held, 1 a check failed, 2 bad arguments or in
 #[derive(Debug, Subcommand)]
 enum Command {
     Demo(demo::Arguments),
+    Latency(latency::Arguments),
 }
 
 impl Command {
     fn run(&self) -> Result<Verdict, Failure> {
         match self {
             Self::Demo(arguments) => demo::run(arguments),
+            Self::Latency(arguments) => latency::run(arguments),
         }
     }
 }

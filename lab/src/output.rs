@@ -55,6 +55,11 @@ impl Screen {
         }
     }
 
+    /// Whether anything printed is seen.
+    pub(crate) fn is_shown(&self) -> bool {
+        !self.silent
+    }
+
     /// Prints `text` as it is.
     pub(crate) fn print(&self, text: &str) -> Result<(), Failure> {
         if self.silent {

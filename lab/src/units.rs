@@ -20,10 +20,6 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// As [`duration`], but a number without a unit is seconds, as in cyclictest's `-D`.
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "for options of commands to come")
-)]
 pub(crate) fn duration_or_seconds(text: &str) -> Result<Duration, String> {
     parse(text, Some(1_000_000_000))
 }

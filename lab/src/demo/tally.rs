@@ -2,9 +2,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use hdrhistogram::Histogram;
+
+use crate::histogram;
 
 /// How late things were, in nanoseconds.
 #[derive(Debug)]
@@ -13,26 +15,10 @@ pub(crate) struct Lateness {
     early: AtomicU64,
 }
 
-/// The longest lateness that is told apart from longer ones.
-const LATEST: Duration = Duration::from_secs(60);
-/// Digits of a lateness that are kept.
-const DIGITS: u8 = 3;
-
-/// A histogram for times up to a minute.
-pub(crate) fn histogram() -> Histogram<u64> {
-    let latest = u64::try_from(LATEST.as_nanos()).unwrap_or(u64::MAX);
-    Histogram::new_with_max(latest, DIGITS).expect("three digits and a minute are within bounds")
-}
-
-/// Counts `time` in `histogram`.
-pub(crate) fn record(histogram: &mut Histogram<u64>, time: Duration) {
-    histogram.saturating_record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
-}
-
 impl Lateness {
     fn new() -> Self {
         Self {
-            late: Mutex::new(histogram()),
+            late: Mutex::new(histogram::new()),
             early: AtomicU64::new(0),
         }
     }
@@ -40,7 +26,7 @@ impl Lateness {
     /// Counts something that was due at `deadline` and happened at `now`.
     pub(crate) fn record(&self, deadline: Instant, now: Instant) {
         match now.checked_duration_since(deadline) {
-            Some(late) => record(&mut self.histogram(), late),
+            Some(late) => histogram::record(&mut self.histogram(), late),
             // Relaxed: a count.
             None => drop(self.early.fetch_add(1, Ordering::Relaxed)),
         }

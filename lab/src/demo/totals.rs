@@ -6,8 +6,9 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use super::tally::{Episodes, Lateness, Tally, histogram};
+use super::tally::{Episodes, Lateness, Tally};
 use super::threads::Usage;
+use crate::histogram;
 
 /// One arm, over all of its rounds.
 #[derive(Clone, Debug)]
@@ -66,7 +67,7 @@ pub(crate) struct Round {
 impl Late {
     fn new() -> Self {
         Self {
-            histogram: histogram(),
+            histogram: histogram::new(),
             early: 0,
         }
     }
@@ -78,8 +79,7 @@ impl Late {
 
     /// The lateness that `share` of all stay below; `None` if there are too few for one of them to be above.
     pub(crate) fn quantile(&self, share: f64) -> Option<u64> {
-        let above = self.histogram.len() as f64 * (1.0 - share);
-        (above >= 1.0).then(|| self.histogram.value_at_quantile(share))
+        histogram::quantile(&self.histogram, share)
     }
 
     pub(crate) fn max(&self) -> Option<u64> {
