@@ -11,6 +11,9 @@ mod machine;
 mod output;
 mod page;
 mod plot;
+mod random;
+mod timers;
+mod topology;
 mod units;
 
 use std::io::Write;
@@ -45,6 +48,8 @@ Exit codes: 0 done and every check held, 1 a check failed, 2 bad arguments or in
 enum Command {
     Demo(demo::Arguments),
     Latency(latency::Arguments),
+    Timers(timers::Arguments),
+    Topology(topology::Arguments),
 }
 
 impl Command {
@@ -52,6 +57,8 @@ impl Command {
         match self {
             Self::Demo(arguments) => demo::run(arguments),
             Self::Latency(arguments) => latency::run(arguments),
+            Self::Timers(arguments) => timers::run(arguments),
+            Self::Topology(arguments) => topology::run(arguments),
         }
     }
 }

@@ -160,7 +160,13 @@ impl OutFile {
             // As for any new file; what the user masks is masked.
             .permissions(Permissions::from_mode(0o666))
             .tempfile_in(directory)
-            .map_err(|error| refuse(&error.to_string()))?;
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => {
+                    refuse(&format!("there is no directory {}", directory.display()))
+                }
+                // Without the name of the temporary file, which means nothing to anybody.
+                kind => refuse(&format!("{}: {kind}", directory.display())),
+            })?;
         Ok(Self::Temporary { file, target })
     }
 

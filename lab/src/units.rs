@@ -95,6 +95,12 @@ pub(crate) fn count(count: u64) -> String {
     grouped(&count.to_string())
 }
 
+/// A count with what is counted: `1 round`, `5 rounds`.
+pub(crate) fn counted(number: u64, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {what}{plural}", count(number))
+}
+
 fn grouped(digits: &str) -> String {
     let (sign, digits) = match digits.strip_prefix('-') {
         Some(rest) => ("-", rest),
@@ -112,7 +118,7 @@ fn grouped(digits: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{count, digits, duration, duration_or_seconds, nanos, time};
+    use super::{count, counted, digits, duration, duration_or_seconds, nanos, time};
     use std::time::Duration;
 
     #[test]
@@ -152,6 +158,8 @@ mod tests {
         assert_eq!(digits(1_234.5), "1,234");
         assert_eq!(count(1_234_567), "1,234,567");
         assert_eq!(count(12), "12");
+        assert_eq!(counted(1, "round"), "1 round");
+        assert_eq!(counted(2_000, "round"), "2,000 rounds");
         assert_eq!(time(Duration::from_millis(300)), "300 ms");
         assert_eq!(time(Duration::from_secs(10)), "10 s");
         assert_eq!(time(Duration::from_millis(1_500)), "1.5 s");

@@ -28,8 +28,8 @@ use crate::units;
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// How long the whole run takes
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = units::duration)]
+    /// How long the whole run takes: seconds, or a number with a unit
+    #[arg(short = 'D', long, value_name = "TIME", default_value = "10s", value_parser = units::duration_or_seconds)]
     duration: Duration,
 
     /// Rounds; each runs the load once with each kind of timer [default: as many as seconds allow, 5 at most]

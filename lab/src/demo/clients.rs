@@ -11,9 +11,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep_until, timeout_at};
 
-use super::random::Random;
 use super::server::{BODY, Limits};
 use super::tally::{Episodes, Tally};
+use crate::random::Random;
 
 const REQUEST: &[u8] = b"GET /hello HTTP/1.1\r\nHost: demo\r\n\r\n";
 /// A header that goes on for as long as somebody listens.

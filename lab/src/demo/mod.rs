@@ -6,7 +6,6 @@ mod header;
 mod html;
 mod idle;
 mod paced;
-mod random;
 mod rearm;
 mod result;
 mod rounds;
@@ -78,16 +77,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     Ok(Verdict::from_held(outcome.holds))
 }
 
+const OPTIMISED: &str = if cfg!(debug_assertions) {
+    "Built without optimisation: the figures are not those of the library.\n"
+} else {
+    ""
+};
+
 /// What is printed at the end.
 fn summary(outcome: &Outcome) -> String {
     let settings = &outcome.settings;
     let mut text = format!(
-        "tickless {}, seed {}: {} connections, {} requests a second, {} rounds in {:.1} s{}\n{}\n\n",
+        "tickless {}, seed {}: {}, {} a second, {} in {:.1} s{}\n{}\n{OPTIMISED}\n",
         outcome.tickless_version,
         settings.seed,
-        units::count(settings.connections.into()),
-        units::count(settings.requests_per_second.into()),
-        settings.rounds,
+        units::counted(settings.connections.into(), "connection"),
+        units::counted(settings.requests_per_second.into(), "request"),
+        units::counted(settings.rounds.into(), "round"),
         outcome.took_s,
         if outcome.interrupted {
             ", ended early"

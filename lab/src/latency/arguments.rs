@@ -92,7 +92,7 @@ pub(crate) struct Arguments {
     mlockall: bool,
 
     /// Show new figures on a terminal only when there is a new maximum
-    #[arg(short = 'M', long)]
+    #[arg(short = 'M', long, alias = "refresh_on_max")]
     refresh_on_max: bool,
 
     /// Print nanoseconds
