@@ -161,7 +161,7 @@ impl OutFile {
             .permissions(Permissions::from_mode(0o666))
             .tempfile_in(directory)
             .map_err(|error| match error.kind() {
-                io::ErrorKind::NotFound => {
+                io::ErrorKind::NotFound if !directory.is_dir() => {
                     refuse(&format!("there is no directory {}", directory.display()))
                 }
                 // Without the name of the temporary file, which means nothing to anybody.

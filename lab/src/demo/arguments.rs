@@ -261,7 +261,8 @@ impl Settings {
             let whole = needed * ARMS * self.all_rounds();
             return refuse(format!(
                 "a header timeout of {header} does not fit into {} of load at a time, with {} to connect {} clients; \
-                 use --duration {}s or more, fewer --rounds, fewer --connections or shorter timeouts",
+                 use --duration {}s or more, fewer --rounds, fewer --connections, a higher --rate or shorter \
+                 timeouts",
                 units::time(self.part),
                 units::time(self.ramp),
                 units::count(self.connections.into()),
