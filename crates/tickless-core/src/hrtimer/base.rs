@@ -394,6 +394,18 @@ impl<P: Platform> Frozen<'_, P> {
         self.base.executing.store(0, Ordering::Relaxed);
         self.base.kicked.store(false, Ordering::Relaxed);
     }
+
+    /// Takes every timer out of the queues, as if it had been cancelled; what it would wake stays in it. For timers
+    /// whose memory, stacks of threads that are gone, will serve other purposes.
+    pub fn discard(&mut self, _others_are_gone: &LastThread) {
+        for queue in &mut self.state.queues {
+            while let Some(mut slot) = queue.tree.open_first() {
+                slot.remove();
+            }
+            queue.reload_first();
+        }
+        self.state.active = 0;
+    }
 }
 
 impl<P: Platform> fmt::Debug for Frozen<'_, P> {
