@@ -11,8 +11,8 @@ use crate::workspace::Workspace;
 /// The packages whose tests must notice, those to come included; packages under `tests/` belong to them too.
 const PACKAGES: [&str; 2] = ["tickless-core", "tickless-sim"];
 const TESTS: &str = "tests/";
-/// A host has rules of its own, such as the flush at the end of a turn. One of its programs reaches them all; the others
-/// take seconds each, which the mutants of the core need not wait for.
+/// A host has rules of its own, such as the flush at the end of a turn. One of its programs reaches them all; the
+/// others take seconds each, which the mutants of the core need not wait for.
 const HOST: (&str, &str) = ("tickless", "worker");
 
 /// All test programs of the suite, built with the switches in.
