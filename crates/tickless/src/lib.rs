@@ -9,7 +9,7 @@
 //! | a thread that wants the shortest way between a timer and its code | [`Worker`] |
 //! | a thread with an event loop of its own | [`Driver`]: a file descriptor, a deadline, a turn |
 //! | callbacks instead of futures, other clocks than the monotonic one | [`hrtimer`] |
-//! | hyper | [`hyper`](crate::hyper), with the feature of that name |
+//! | hyper | [`hyper`], with the feature of that name |
 //! | which CPUs share what, and which are isolated | [`topology`] |
 //! | looking inside | [`dump`], [`stats`], [`clock`] |
 //!

@@ -12,9 +12,9 @@
 //! [`WINDOW`]. That bounds every error: a counter that is wrong by 0.1 % is off by 50 ns. The result is not a time but
 //! a bound, and which one is needed is known at every place:
 //!
-//! - [`at_latest`]: not behind the true time. What a relative timer counts from, so that it is never early.
-//! - [`at_earliest`]: not ahead of the true time. What "is anything due?" compares with.
-//! - [`exact`]: the kernel's clock, asked. What decides whether a timer fires.
+//! - [`at_latest`](Reading::at_latest): not behind the true time. What a relative timer counts from, so that it is never early.
+//! - [`at_earliest`](Reading::at_earliest): not ahead of the true time. What "is anything due?" compares with.
+//! - [`exact`](Clock::exact): the kernel's clock, asked. What decides whether a timer fires.
 //!
 //! # When the counter is not used
 //!
