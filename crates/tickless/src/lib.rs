@@ -45,9 +45,10 @@ mod held;
 mod host;
 #[cfg(loom)]
 mod host {
-    //! In a model, the one part that has something to model.
-    #![expect(dead_code, reason = "only the models use it")]
+    //! In a model, the parts that have something to model.
+    #![expect(dead_code, reason = "only the models use them")]
     pub(crate) mod handover;
+    pub(crate) mod notice;
 }
 #[cfg(not(loom))]
 pub mod hrtimer;

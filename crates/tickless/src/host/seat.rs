@@ -77,7 +77,7 @@ impl Local {
             deadline: AtomicI64::new(Promise::NEVER),
             soft_raised: AtomicBool::new(false),
             kicked: AtomicBool::new(false),
-            parker: Parker::default(),
+            parker: Parker::new(),
             timerfd: OnceLock::new(),
         }
     }
