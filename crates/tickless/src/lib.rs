@@ -78,3 +78,10 @@ pub use held::{StartError, Turn};
 pub use inside::{Stats, clock, dump, init, stats};
 #[cfg(not(loom))]
 pub use worker::{Parking, Unparker, Worker};
+
+/// The examples of the guide and of the README, so that they are compiled and run.
+#[cfg(doctest)]
+mod written {
+    #[doc = include_str!("../../../docs/guide.md")]
+    mod guide {}
+}

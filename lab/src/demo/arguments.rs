@@ -1,0 +1,296 @@
+//! What the user asks for, and what follows from it.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::clients::EPISODE;
+use super::subject::Arm;
+use crate::failure::Failure;
+use crate::output::{self, Place};
+use crate::units;
+
+/// A real server under a real load, on `tokio::time` and on `tickless::time`, side by side in one run.
+///
+/// The server is hyper on tokio, the clients are TCP connections on loopback. Every connection has an idle timeout that
+/// each request re-arms, and hyper's header timeout. Some clients fall silent, so that idle timeouts fire; some never
+/// finish a header, so that header timeouts fire; and a paced sender sends a datagram every 200 us.
+///
+/// The same load runs three times a round, in changing order, so that whatever else the machine does hits all alike:
+/// with tokio::time, with tickless::time in the same kind of runtime, and with the paced sender on a tickless::Worker
+/// thread of its own.
+///
+/// Checked, by std::time::Instant: no tick and no timeout was early, and every client that waited for its timeout was
+/// closed by it.
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// How long the whole run takes: seconds, or a number with a unit
+    #[arg(short = 'D', long, value_name = "TIME", default_value = "10s", value_parser = units::duration_or_seconds)]
+    duration: Duration,
+
+    /// Rounds; each runs the load once with each kind of timer [default: as many as seconds allow, 5 at most]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: Option<u32>,
+
+    /// Connections at a time
+    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    connections: u32,
+
+    /// Requests a second, of all clients together
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 8000,
+        value_parser = clap::value_parser!(u32).range(1..=10_000_000)
+    )]
+    rate: u32,
+
+    /// Clients of a hundred that fall silent
+    #[arg(long, value_name = "PERCENT", default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=100))]
+    silent: u32,
+
+    /// Clients of a hundred that never finish a header
+    #[arg(long, value_name = "PERCENT", default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=100))]
+    slow: u32,
+
+    /// Time of silence after which a connection is closed [default: 300ms, or what fits the round and the rate]
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    idle_timeout: Option<Duration>,
+
+    /// Time for a request's header to be complete [default: one and a half times the idle timeout]
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    header_timeout: Option<Duration>,
+
+    /// Time between two datagrams of the paced sender
+    #[arg(long, value_name = "TIME", default_value = "200us", value_parser = units::duration)]
+    pace: Duration,
+
+    /// Threads of each server [default: one a CPU]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Option<u32>,
+
+    /// Serve guests as well: tickless::time at this address, tokio::time at the next port
+    ///
+    /// Point a browser at it to see live numbers, or wrk to add load of your own. What guests do is counted like the
+    /// rest. Without it, the servers listen on free ports of 127.0.0.1.
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Option<SocketAddr>,
+
+    /// The report, one HTML file
+    #[arg(
+        long,
+        value_name = "PATH",
+        default_value = "tickless-demo.html",
+        conflicts_with = "no_report"
+    )]
+    report: PathBuf,
+
+    /// Write no report
+    #[arg(long)]
+    no_report: bool,
+
+    /// Number that decides who falls silent and when
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    #[command(flatten)]
+    pub(crate) output: output::Options,
+}
+
+const EXAMPLES: &str = "\
+Times are numbers with a unit: ns, us, ms, s, m, h, d.
+
+Examples:
+  tickless demo
+      Ten seconds, a table, and the report tickless-demo.html.
+  tickless demo --duration 60s --connections 8000 --seed 7
+      Longer and larger.
+  tickless demo --listen 127.0.0.1:8080 --duration 5m
+      Meanwhile: open http://127.0.0.1:8080, or compare
+      wrk -c 500 -d 20s http://127.0.0.1:8080/hello (tickless::time) with
+      wrk -c 500 -d 20s http://127.0.0.1:8081/hello (tokio::time).
+  tickless demo --duration 3s --no-report --json - | jq .arms[].paced.p99_ns
+      For scripts.
+
+Exit codes: 0 all checks held, 1 one failed, 2 bad arguments, 3 the machine lacks something.
+Ctrl-C ends the run early, with a whole report.";
+
+/// Everything that a run needs, with every default worked out.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Settings {
+    #[serde(rename = "duration_ns", serialize_with = "as_nanos")]
+    pub(crate) duration: Duration,
+    pub(crate) rounds: u32,
+    /// Whether one more round counts system calls.
+    #[serde(skip)]
+    pub(crate) counting: bool,
+    /// One arm's part of a round.
+    #[serde(rename = "part_ns", serialize_with = "as_nanos")]
+    pub(crate) part: Duration,
+    /// The time in which connections are made and the machine settles, which does not count.
+    #[serde(rename = "ramp_ns", serialize_with = "as_nanos")]
+    pub(crate) ramp: Duration,
+    pub(crate) connections: u32,
+    pub(crate) silent: u32,
+    pub(crate) slow: u32,
+    pub(crate) requests_per_second: u32,
+    #[serde(rename = "spacing_ns", serialize_with = "as_nanos")]
+    pub(crate) spacing: Duration,
+    #[serde(rename = "idle_timeout_ns", serialize_with = "as_nanos")]
+    pub(crate) idle: Duration,
+    #[serde(rename = "header_timeout_ns", serialize_with = "as_nanos")]
+    pub(crate) header: Duration,
+    #[serde(rename = "pace_ns", serialize_with = "as_nanos")]
+    pub(crate) pace: Duration,
+    pub(crate) threads: u32,
+    pub(crate) listen: Option<SocketAddr>,
+    pub(crate) seed: u64,
+    #[serde(skip)]
+    pub(crate) report: Option<Place>,
+}
+
+fn as_nanos<S: serde::Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+}
+
+const ARMS: u32 = 3;
+const _: () = assert!(Arm::ALL.len() == ARMS as usize);
+/// What an arm's part of a round should take at least, for its timeouts to have time.
+const PART: Duration = Duration::from_secs(1);
+const ROUNDS_MAX: u32 = 5;
+/// The share of a part that is for making connections, and for the machine to settle afterwards.
+const RAMP: f64 = 0.2;
+/// What making a connection costs both ends together, generously.
+const CONNECT: Duration = Duration::from_micros(100);
+const IDLE: Duration = Duration::from_millis(300);
+/// Below that, a paced sender is a busy loop on any machine.
+const PACE_MIN: Duration = Duration::from_micros(1);
+
+impl Arguments {
+    /// Works out every default, and refuses what cannot be done.
+    ///
+    /// `counting` says that there is a round more, which counts system calls.
+    pub(crate) fn settle(&self, counting: bool) -> Result<Settings, Failure> {
+        let share = |percent: u32| {
+            // At least one, if any were asked for.
+            let exact = u64::from(self.connections) * u64::from(percent);
+            u32::try_from(exact.div_ceil(100)).unwrap_or(u32::MAX)
+        };
+        let (silent, slow) = (share(self.silent), share(self.slow));
+        let active = self.connections.checked_sub(silent + slow).ok_or_else(|| {
+            let (silent, slow) = (self.silent, self.slow);
+            Failure::Input(format!(
+                "--silent {silent} and --slow {slow} are more than all {} connections; together they can be 100 at \
+                 most",
+                self.connections
+            ))
+        })?;
+        let rounds = self.rounds.unwrap_or_else(|| {
+            let fit = self.duration.as_nanos() / (PART * ARMS).as_nanos();
+            u32::try_from(fit).unwrap_or(u32::MAX).clamp(1, ROUNDS_MAX)
+        });
+        let part = self.duration / (rounds + u32::from(counting)) / ARMS;
+        let ramp = part.mul_f64(RAMP).max(CONNECT * self.connections);
+        let spacing = Duration::from_secs(1) * active.max(1) / self.rate;
+        let idle = self
+            .idle_timeout
+            .unwrap_or_else(|| spacing.mul_f64(1.5).max(IDLE.min(part.mul_f64(0.3))));
+        let header = self.header_timeout.unwrap_or_else(|| idle.mul_f64(1.5));
+        let threads = self.threads.unwrap_or_else(|| {
+            let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+            u32::try_from(cpus).unwrap_or(1)
+        });
+        let settings = Settings {
+            duration: self.duration,
+            rounds,
+            counting,
+            part,
+            ramp,
+            connections: self.connections,
+            silent,
+            slow,
+            requests_per_second: self.rate,
+            spacing,
+            idle,
+            header,
+            pace: self.pace,
+            threads,
+            listen: self.listen,
+            seed: self.seed,
+            report: (!self.no_report).then(|| Place::from(self.report.clone().into_os_string())),
+        };
+        settings.check()?;
+        if settings.report == Some(Place::StandardOutput) {
+            return Err(Failure::Input(
+                "--report - would mix the page with the table; give it a file name".to_owned(),
+            ));
+        }
+        Ok(settings)
+    }
+}
+
+impl Settings {
+    fn check(&self) -> Result<(), Failure> {
+        let refuse = |message: String| Err(Failure::Input(message));
+        let [idle, header, spacing] = [self.idle, self.header, self.spacing].map(units::time);
+        if self.pace < PACE_MIN {
+            return refuse(format!(
+                "--pace {} is faster than any thread can be woken; use 1us or more",
+                units::time(self.pace)
+            ));
+        }
+        if self.header <= self.idle {
+            return refuse(format!(
+                "a header timeout of {header} would close silent connections before the idle timeout of {idle}, \
+                 because hyper counts it between requests too; make --header-timeout longer than --idle-timeout"
+            ));
+        }
+        if self.spacing.mul_f64(1.2) > self.idle {
+            return refuse(format!(
+                "at {} requests a second each client asks every {spacing} only, too rarely for an idle timeout of \
+                 {idle}; raise --rate or --idle-timeout, or lower --connections",
+                self.requests_per_second
+            ));
+        }
+        let needed = self.ramp + self.header.mul_f64(1.1) + EPISODE;
+        if self.part < needed {
+            let whole = needed * ARMS * self.all_rounds();
+            return refuse(format!(
+                "a header timeout of {header} does not fit into {} of load at a time, with {} to connect {} clients; \
+                 use --duration {}s or more, fewer --rounds, fewer --connections, a higher --rate or shorter \
+                 timeouts",
+                units::time(self.part),
+                units::time(self.ramp),
+                units::count(self.connections.into()),
+                whole.as_secs() + 1
+            ));
+        }
+        if let Some(address) = self.listen
+            && (address.port() == 0 || address.port() == u16::MAX)
+        {
+            return refuse(format!(
+                "--listen {address} needs a port between 1 and 65534, because the next one is used too"
+            ));
+        }
+        Ok(())
+    }
+
+    /// The rounds that measure, and the one that counts system calls.
+    pub(crate) fn all_rounds(&self) -> u32 {
+        self.rounds + u32::from(self.counting)
+    }
+
+    /// How clients reach a server that listens at `address`.
+    pub(crate) fn reachable(address: SocketAddr) -> SocketAddr {
+        let ip = match address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::from([127, 0, 0, 1]),
+            IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]),
+            ip => ip,
+        };
+        SocketAddr::new(ip, address.port())
+    }
+}

@@ -1,0 +1,249 @@
+//! The clients: some ask again and again, some fall silent, some never finish a header.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{sleep_until, timeout_at};
+
+use super::server::{BODY, Limits};
+use super::tally::{Episodes, Tally};
+use crate::random::Random;
+
+const REQUEST: &[u8] = b"GET /hello HTTP/1.1\r\nHost: demo\r\n\r\n";
+/// A header that goes on for as long as somebody listens.
+const UNFINISHED: &[u8] = b"GET /hello HTTP/1.1\r\nHost: demo\r\nX-Slow: ";
+/// What a response may take up.
+const RESPONSE_MAX: usize = 1024;
+/// Longer than any timeout may be late: a connection that still stands is one that was never closed.
+const NEVER: Duration = Duration::from_secs(5);
+/// The connection, the requests and the closing of an episode, besides the timeout itself.
+pub(crate) const EPISODE: Duration = Duration::from_millis(40);
+
+/// What the clients of one round do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) server: SocketAddr,
+    pub(crate) connections: u32,
+    pub(crate) silent: u32,
+    pub(crate) slow: u32,
+    /// The time between two requests of an active client.
+    pub(crate) spacing: Duration,
+    pub(crate) limits: Limits,
+    /// The first connection is made at this time.
+    pub(crate) start: Instant,
+    /// By this time all are.
+    pub(crate) connected: Instant,
+    pub(crate) end: Instant,
+    pub(crate) seed: u64,
+}
+
+/// Runs all clients to the end of the round, and those who wait for a timeout until it came; or until `stop` says so.
+pub(crate) async fn run(plan: Plan, tally: Arc<Tally>, mut stop: watch::Receiver<bool>) {
+    let mut random = Random::new(plan.seed);
+    let mut clients = JoinSet::new();
+    // Who is what is dealt like cards, so that roles are spread over the time in which connections are made.
+    let mut roles: Vec<Role> = (0..plan.connections)
+        .map(|place| plan.role(place))
+        .collect();
+    random.shuffle(&mut roles);
+    let ramp = plan.connected.saturating_duration_since(plan.start);
+    for (place, role) in (0..plan.connections).zip(roles) {
+        let client = Client {
+            plan,
+            begins: plan.start + ramp * place / plan.connections,
+            phase: random.fraction(),
+            tally: Arc::clone(&tally),
+        };
+        match role {
+            Role::Active => clients.spawn(client.active()),
+            Role::Silent => clients.spawn(client.silent()),
+            Role::Slow => clients.spawn(client.slow()),
+        };
+    }
+    let all = async { while clients.join_next().await.is_some() {} };
+    tokio::select! {
+        () = all => {}
+        // The sender lives as long as the round; its end is a stop as well.
+        _stopped = stop.wait_for(|stop| *stop) => {}
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Role {
+    Active,
+    Silent,
+    Slow,
+}
+
+impl Plan {
+    fn role(&self, place: u32) -> Role {
+        if place < self.silent {
+            Role::Silent
+        } else if place < self.silent + self.slow {
+            Role::Slow
+        } else {
+            Role::Active
+        }
+    }
+}
+
+struct Client {
+    plan: Plan,
+    begins: Instant,
+    /// What keeps clients from doing everything at the same time: 0 to 1.
+    phase: f64,
+    tally: Arc<Tally>,
+}
+
+impl Client {
+    /// Asks at a steady rate.
+    async fn active(self) {
+        let mut next = self.begins;
+        while next < self.plan.end {
+            sleep_until(next.into()).await;
+            let Some(mut stream) = self.connect().await else {
+                return;
+            };
+            next += self.plan.spacing.mul_f64(self.phase);
+            while next < self.plan.end {
+                sleep_until(next.into()).await;
+                match self.ask(&mut stream).await {
+                    Ok(()) => {}
+                    // Closed before the request came: this client was too late, and comes back.
+                    Err(_) => {
+                        self.tally.clients.dropped.add(1);
+                        break;
+                    }
+                }
+                next = (next + self.plan.spacing).max(Instant::now());
+            }
+        }
+    }
+
+    /// Asks once and falls silent, until the idle timeout closes the connection; again and again.
+    async fn silent(self) {
+        let idle = self.plan.limits.idle;
+        let episodes = &self.tally.clients.silent;
+        sleep_until(self.first_episode(idle).into()).await;
+        while Instant::now() + idle + EPISODE / 2 < self.plan.end {
+            let Some(mut stream) = self.connect().await else {
+                return;
+            };
+            let last_word = Instant::now();
+            if self.ask(&mut stream).await.is_err() {
+                self.tally.clients.dropped.add(1);
+                continue;
+            }
+            episodes.expected.add(1);
+            let mut rest = [0; 64];
+            let closing = async { while !is_closed(&stream.read(&mut rest).await) {} };
+            let closed = timeout_at((last_word + idle + NEVER).into(), closing).await;
+            episodes.note(closed.is_ok(), Instant::now() >= last_word + idle);
+        }
+    }
+
+    /// Sends a header that never ends, a byte now and then, until the header timeout closes the connection; again and
+    /// again. No idle timeout helps against it.
+    async fn slow(self) {
+        let Limits { idle, header } = self.plan.limits;
+        let episodes = &self.tally.clients.slow;
+        sleep_until(self.first_episode(header).into()).await;
+        while Instant::now() + header + EPISODE / 2 < self.plan.end {
+            let begun = Instant::now();
+            let Some(mut stream) = self.connect().await else {
+                return;
+            };
+            episodes.expected.add(1);
+            let mut next = UNFINISHED;
+            let mut last_word = Instant::now();
+            let mut rest = [0; 64];
+            let closed = loop {
+                if last_word >= begun + header + NEVER {
+                    break false;
+                }
+                last_word = Instant::now();
+                if stream.write_all(next).await.is_err() {
+                    break true;
+                }
+                next = b"x";
+                let pause = timeout_at((last_word + idle / 3).into(), stream.read(&mut rest));
+                if let Ok(read) = pause.await
+                    && is_closed(&read)
+                {
+                    break true;
+                }
+            };
+            // Where this machine stalled for long enough, the idle timeout came first, and rightly.
+            let now = Instant::now();
+            let in_time = now >= begun + header || now >= last_word + idle;
+            episodes.note(closed, in_time);
+        }
+    }
+
+    /// When to begin waiting for a timeout, so that timeouts fire at all times of the round.
+    fn first_episode(&self, timeout: Duration) -> Instant {
+        let left = self.plan.end.saturating_duration_since(self.begins);
+        let spread = left.saturating_sub(timeout + EPISODE).min(timeout);
+        self.begins + spread.mul_f64(self.phase)
+    }
+
+    async fn connect(&self) -> Option<TcpStream> {
+        let connected = TcpStream::connect(self.plan.server).await;
+        let ready = connected.and_then(|stream| {
+            stream.set_nodelay(true)?;
+            // Whoever leaves first would keep the port for a minute; thousands come and go here.
+            stream.set_zero_linger()?;
+            Ok(stream)
+        });
+        if ready.is_err() {
+            self.tally.clients.refused.add(1);
+        }
+        ready.ok()
+    }
+
+    /// One request, and the whole response. An error if the connection was closed.
+    async fn ask(&self, stream: &mut TcpStream) -> io::Result<()> {
+        let asked = Instant::now();
+        stream.write_all(REQUEST).await?;
+        let mut response = [0; RESPONSE_MAX];
+        let mut length = 0;
+        loop {
+            let read = stream.read(&mut response[length..]).await?;
+            if read == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            length += read;
+            let so_far = &response[..length];
+            if so_far.ends_with(BODY.as_bytes()) {
+                if !so_far.starts_with(b"HTTP/1.1 200 OK\r\n") {
+                    self.tally.clients.wrong.add(1);
+                }
+                break;
+            }
+            if length == RESPONSE_MAX {
+                self.tally.clients.wrong.add(1);
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+        }
+        self.tally.latency.record(asked, Instant::now());
+        Ok(())
+    }
+}
+
+impl Episodes {
+    fn note(&self, closed: bool, in_time: bool) {
+        self.closed.add(u64::from(closed));
+        self.early.add(u64::from(closed && !in_time));
+    }
+}
+
+/// Whether a read says that the connection is over.
+fn is_closed(read: &io::Result<usize>) -> bool {
+    matches!(read, Ok(0) | Err(_))
+}

@@ -1,0 +1,289 @@
+//! The report: one page that needs nothing else.
+
+use std::ops::Range;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::arguments::Settings;
+use super::result::Outcome;
+use super::subject::Arm;
+use super::table::{self, Group};
+use super::totals::{Late, Total, median};
+use crate::failure::Failure;
+use crate::page::STYLE;
+use crate::plot::{self, Bar, COLOURS, Curve};
+use crate::units;
+
+/// The whole page.
+pub(crate) fn page(outcome: &Outcome) -> Result<String, Failure> {
+    let settings = &outcome.settings;
+    let groups = table::groups(settings, &outcome.totals);
+    let kinds: [fn(&Total) -> &Late; 3] = [
+        |total| &total.paced,
+        |total| &total.idle,
+        |total| &total.header,
+    ];
+    let [paced, idle, header] = kinds.map(|of| tails(&outcome.totals, of));
+    let across = plot::times(&[&*paced, &idle, &header].concat());
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { "tickless demo: tokio::time and tickless::time under the same load" }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                h1 { "The same server, with tokio::time and with tickless::time" }
+                p.lead { (table::sentence(&outcome.totals)) }
+                @if outcome.interrupted {
+                    p.note { "The run was ended early, after " (format!("{:.1} s", outcome.took_s)) "." }
+                }
+                ul.checks { @for check in &outcome.checks {
+                    li.held[check.holds].failed[!check.holds] { (check.name) " " span.faint { "(" (check.detail) ")" } }
+                } }
+                h2 { "Figures" }
+                (figures(&groups))
+                p.note { "× says how many times better than tokio::time; below 1 is worse. "
+                    @if let Some(why) = &outcome.no_syscalls { (capitalised(why)) "." } }
+                h2 { "How late" }
+                p.legend { span.first { "tokio::time" } span.second { "tickless::time" }
+                    span.third { "tickless::time, paced sender on a Worker" } }
+                (figure(&paced, &across, &format!("Paced ticks, every {}: the share of ticks that were at least so \
+                    late.", units::time(settings.pace)))?)
+                (figure(&idle, &across, &format!("Idle timeouts of {}: each re-armed by every request, fired for \
+                    those who fell silent.", units::time(settings.idle)))?)
+                (figure(&header, &across, &format!("Header timeouts of {}, through hyper's timer interface: fired \
+                    for those who never finished a header.", units::time(settings.header)))?)
+                h2 { "What it costs" }
+                (costs(&outcome.totals)?)
+                h2 { "How to read it" }
+                (reading())
+                h2 { "What ran" }
+                (facts(outcome))
+                p { "The same again:" }
+                pre { (outcome.command) }
+                p.note { "tickless " (outcome.tickless_version) ", " (outcome.date) "." }
+            }
+        }
+    };
+    Ok(page.into_string())
+}
+
+fn figures(groups: &[Group]) -> Markup {
+    html! {
+        div.wide { table {
+            thead { tr {
+                th {}
+                @for arm in Arm::ALL {
+                    th scope="col" { (arm.name()) }
+                    @if arm != Arm::Tokio { th { "×" } }
+                }
+            } }
+            tbody { @for group in groups {
+                tr { th scope="rowgroup" colspan="6" { (group.heading) } }
+                @for row in &group.rows {
+                    tr {
+                        th scope="row" { (row.label) }
+                        @for (arm, cell) in Arm::ALL.iter().zip(&row.cells) {
+                            td { (cell.text) }
+                            @if *arm != Arm::Tokio { td.ratio { (cell.ratio) } }
+                        }
+                    }
+                }
+            } }
+        } }
+    }
+}
+
+/// The curves of one kind of lateness, one for each arm that has any.
+fn tails(totals: &[Total; 3], of: impl Fn(&Total) -> &Late) -> Vec<Curve> {
+    totals
+        .iter()
+        .zip(COLOURS)
+        .map(|(total, colour)| Curve {
+            colour,
+            points: plot::tail_points(&of(total).histogram),
+        })
+        .filter(|curve| !curve.points.is_empty())
+        .collect()
+}
+
+/// Nothing, if nothing was late because nothing happened.
+fn figure(curves: &[Curve], across: &Range<f64>, caption: &str) -> Result<Markup, Failure> {
+    if curves.is_empty() {
+        return Ok(html! {});
+    }
+    let svg = plot::tails(curves, across)?;
+    Ok(html! { figure { (PreEscaped(svg)) figcaption { (caption) } } })
+}
+
+/// A panel of bars for each cost.
+fn costs(totals: &[Total; 3]) -> Result<Markup, Failure> {
+    type Of = fn(&Total) -> Option<f64>;
+    type Show = fn(f64) -> String;
+    let panels: [(&str, Of, Show); 5] = [
+        (
+            "Pushing a deadline out",
+            |total| median(&total.push),
+            units::nanos,
+        ),
+        (
+            "Arming a timeout and dropping it",
+            |total| median(&total.arm),
+            units::nanos,
+        ),
+        (
+            "Processor time of the server's threads, of one CPU",
+            Total::load,
+            table::percent,
+        ),
+        (
+            "Wake-ups a second of the server's threads",
+            |total| total.rate(total.window.usage.wakeups),
+            table::whole,
+        ),
+        (
+            "System calls a second of the server's threads",
+            |total| total.syscalls,
+            table::whole,
+        ),
+    ];
+    let mut drawn = Vec::new();
+    for (caption, of, show) in panels {
+        let bars: Vec<Bar> = totals
+            .iter()
+            .zip(Arm::ALL)
+            .zip(COLOURS)
+            .filter_map(|((total, arm), colour)| {
+                let value = of(total)?;
+                Some(Bar {
+                    colour,
+                    name: arm.name(),
+                    value,
+                    text: show(value),
+                })
+            })
+            .collect();
+        if !bars.is_empty() {
+            drawn.push((caption, plot::bars(&bars)?));
+        }
+    }
+    Ok(html! {
+        div.panels { @for (caption, svg) in drawn {
+            figure { (PreEscaped(svg)) figcaption { (caption) } }
+        } }
+    })
+}
+
+fn reading() -> Markup {
+    html! {
+        p { b { "The load. " } "A real HTTP server (hyper on tokio) and its clients talk over loopback. Every \
+            connection has an idle timeout, which each request re-arms, and a header timeout. Some clients fall \
+            silent and some never finish a header: those are the timeouts that fire. Beside that a paced sender \
+            sends a datagram at a fixed rate. " }
+        p { b { "Side by side. " } "The load ran with tokio::time, with tickless::time in the same kind of runtime, \
+            and with tickless::time and the paced sender on a thread of its own (" code { "tickless::Worker" } "), \
+            again and again in changing order. The clients wait on tokio::time in all three. What else the machine \
+            did hit all three alike, but never equally: figures beyond p99 are those of the machine as much as of \
+            the timers. " }
+        p { b { "Late " } "is the time from the deadline to the moment at which the code behind it runs, by "
+            code { "std::time::Instant" } ". Ticks that were missed are made up for at once, each late by its own \
+            time, so a stall counts in full. " }
+        p { b { "The curves " } "show how much of all was at least so late: where a curve crosses 1 % is its p99. \
+            Further left and further down is better. " }
+        p { b { "The price. " } "tokio's timers move in steps of a millisecond, so five ticks of 200 µs share a \
+            wake-up. Whoever wants each tick at its time pays for waking up for it: compare wake-ups and processor \
+            time with what they buy. A Worker wakes for its own timers instead of being woken by another thread, \
+            which saves most of that. " }
+    }
+}
+
+fn facts(outcome: &Outcome) -> Markup {
+    let machine = &outcome.machine;
+    let unknown = |fact: &Option<String>| fact.clone().unwrap_or_else(|| "not told".to_owned());
+    let on_the_machine = [
+        (
+            "Processor",
+            format!(
+                "{}, {} CPUs{}",
+                machine.cpu,
+                machine.cpus,
+                if machine.is_virtual {
+                    ", virtual machine"
+                } else {
+                    ""
+                }
+            ),
+        ),
+        (
+            "Kernel",
+            format!("{}, {}", machine.kernel, machine.architecture),
+        ),
+        ("Clock source", unknown(&machine.clock_source)),
+        ("Frequency governor", unknown(&machine.governor)),
+    ];
+    let rows = on_the_machine
+        .into_iter()
+        .chain(load_facts(&outcome.settings));
+    html! {
+        table.facts { tbody { @for (name, fact) in rows {
+            tr { th scope="row" { (name) } td { (fact) } }
+        } } }
+    }
+}
+
+fn load_facts(settings: &Settings) -> [(&'static str, String); 6] {
+    [
+        (
+            "Connections",
+            format!(
+                "{}, of which {} fall silent and {} never finish a header",
+                units::count(settings.connections.into()),
+                units::count(settings.silent.into()),
+                units::count(settings.slow.into())
+            ),
+        ),
+        (
+            "Requests",
+            format!(
+                "{} a second, {} apart for each client",
+                units::count(settings.requests_per_second.into()),
+                units::time(settings.spacing)
+            ),
+        ),
+        (
+            "Timeouts",
+            format!(
+                "idle {}, header {}",
+                units::time(settings.idle),
+                units::time(settings.header)
+            ),
+        ),
+        (
+            "Paced sender",
+            format!("a datagram every {}", units::time(settings.pace)),
+        ),
+        (
+            "Rounds",
+            format!(
+                "{} of three times {}, seed {}",
+                settings.rounds,
+                units::time(settings.part),
+                settings.seed
+            ),
+        ),
+        (
+            "Server",
+            format!("{} threads for each library", settings.threads),
+        ),
+    ]
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
+}

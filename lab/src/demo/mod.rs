@@ -1,0 +1,145 @@
+//! `tickless demo`: the main job of a timer library, on a real server, against the library that most servers use.
+
+mod arguments;
+mod clients;
+mod header;
+mod html;
+mod idle;
+mod paced;
+mod rearm;
+mod result;
+mod rounds;
+mod server;
+mod status;
+mod subject;
+mod syscalls;
+mod table;
+mod tally;
+mod threads;
+mod totals;
+
+use std::sync::Arc;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+pub(crate) use arguments::Arguments;
+use arguments::Settings;
+use result::Outcome;
+use rounds::Run;
+use status::Status;
+use syscalls::Counter;
+
+use crate::failure::{Failure, Verdict};
+use crate::interrupt::Interrupt;
+use crate::output::{self, OutFile, Progress, Screen};
+use crate::units;
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
+    let (counter, no_syscalls) = match Counter::new() {
+        Ok(counter) => (Some(counter), None),
+        Err(why) => (None, Some(why)),
+    };
+    let settings = arguments.settle(counter.is_some())?;
+    let report = settings.report.as_ref().map(OutFile::prepare).transpose()?;
+    let json = output::prepare_json(&arguments.output)?;
+    allow_descriptors(&settings)?;
+    let screen = Screen::new(&arguments.output);
+    let interrupt = Interrupt::catch()?;
+    let status = Arc::new(Status::new());
+
+    let outcome = {
+        let progress = Progress::new(&arguments.output);
+        let run = Run::prepare(&settings, &status, &interrupt, &progress)?;
+        if let Some((tickless, tokio)) = run.guests() {
+            screen.print(&format!(
+                "Guests: http://{tickless} with tickless::time, http://{tokio} with tokio::time\n"
+            ))?;
+        }
+        run.all(counter.as_ref())?;
+        let (took, interrupted) = (status.elapsed(), interrupt.is_requested());
+        Outcome::new(
+            settings.clone(),
+            status.totals(),
+            took,
+            interrupted,
+            no_syscalls,
+        )
+    };
+
+    // The report before the table: whoever closes standard output early has it nevertheless.
+    if let Some(report) = report {
+        report.write(html::page(&outcome)?.as_bytes())?;
+    }
+    if let Some(json) = json {
+        json.write_json(&outcome)?;
+    }
+    screen.print(&summary(&outcome))?;
+    Ok(Verdict::from_held(outcome.holds))
+}
+
+const OPTIMISED: &str = if cfg!(debug_assertions) {
+    "Built without optimisation: the figures are not those of the library.\n"
+} else {
+    ""
+};
+
+/// What is printed at the end.
+fn summary(outcome: &Outcome) -> String {
+    let settings = &outcome.settings;
+    let mut text = format!(
+        "tickless {}, seed {}: {}, {} a second, {} in {:.1} s{}\n{}\n{OPTIMISED}\n",
+        outcome.tickless_version,
+        settings.seed,
+        units::counted(settings.connections.into(), "connection"),
+        units::counted(settings.requests_per_second.into(), "request"),
+        units::counted(settings.rounds.into(), "round"),
+        outcome.took_s,
+        if outcome.interrupted {
+            ", ended early"
+        } else {
+            ""
+        },
+        outcome.machine.summary(),
+    );
+    text.push_str(&table::text(outcome));
+    text.push_str("\n× says how many times better than tokio::time");
+    match &outcome.no_syscalls {
+        Some(why) => text.push_str(&format!("; {why}.\n\n")),
+        None => text.push_str(".\n\n"),
+    }
+    text.push_str(&table::checks(outcome));
+    text.push('\n');
+    text.push_str(&table::sentence(&outcome.totals));
+    text.push('\n');
+    if let Some(output::Place::File(path)) = &settings.report {
+        text.push_str(&format!("Report: {}\n", path.display()));
+    }
+    text
+}
+
+/// File descriptors besides the two of each connection.
+const DESCRIPTORS: u64 = 64;
+
+/// Raises the limit of file descriptors as far as this run needs and this user may.
+fn allow_descriptors(settings: &Settings) -> Result<(), Failure> {
+    let needed = 2 * u64::from(settings.connections) + DESCRIPTORS;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= needed) {
+        return Ok(());
+    }
+    let raised = Rlimit {
+        current: Some(needed),
+        maximum: limit.maximum.map(|maximum| maximum.max(needed)),
+    };
+    setrlimit(Resource::Nofile, raised).map_err(|_| {
+        let allowed = limit.maximum.unwrap_or(needed);
+        Failure::Machine(format!(
+            "{} connections need {} file descriptors, and this user may have {}; use --connections {} or raise the \
+             limit (ulimit -n)",
+            units::count(settings.connections.into()),
+            units::count(needed),
+            units::count(allowed),
+            allowed.saturating_sub(DESCRIPTORS) / 2
+        ))
+    })
+}

@@ -1,0 +1,72 @@
+//! What it costs to push a deadline out, and to arm a timeout and drop it, in the middle of the load.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use super::subject::Timers;
+use super::tally::Tally;
+use crate::interrupt::Interrupt;
+
+/// Operations between two readings of the clock.
+const BATCH: u32 = 500;
+/// The time between two batches.
+const PAUSE: Duration = Duration::from_millis(25);
+/// A timeout that never fires.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// By how much each push moves the deadline: a request every 50 µs.
+const STEP: Duration = Duration::from_micros(50);
+
+/// Takes a batch of each now and then, from `start` to `end`.
+pub(crate) async fn sample<T: Timers>(
+    start: Instant,
+    end: Instant,
+    tally: Arc<Tally>,
+    interrupt: Interrupt,
+) {
+    let mut next = start;
+    while next < end && !interrupt.is_requested() {
+        T::sleep_until(next).await;
+        note(&tally.push, push::<T>().await);
+        note(&tally.arm, arm_and_drop::<T>().await);
+        next = Instant::now() + PAUSE;
+    }
+}
+
+fn note(samples: &Mutex<Vec<f64>>, took: Duration) {
+    let each = took.as_nanos() as f64 / f64::from(BATCH);
+    samples
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(each);
+}
+
+/// Pushes the deadline of a sleep out, as a connection does for each request.
+async fn push<T: Timers>() -> Duration {
+    let first = Instant::now() + TIMEOUT;
+    let mut sleep = pin!(T::sleep_until(first));
+    poll_fn(|context| {
+        let _queued = sleep.as_mut().poll(context);
+        let begun = Instant::now();
+        for step in 1..=BATCH {
+            T::reset(sleep.as_mut(), first + STEP * step);
+        }
+        Poll::Ready(begun.elapsed())
+    })
+    .await
+}
+
+/// Arms a timeout, and drops it because what it guards was done, as a server does for each query.
+async fn arm_and_drop<T: Timers>() -> Duration {
+    let deadline = Instant::now() + TIMEOUT;
+    poll_fn(|context| {
+        let begun = Instant::now();
+        for step in 1..=BATCH {
+            let _queued = pin!(T::sleep_until(deadline + STEP * step)).poll(context);
+        }
+        Poll::Ready(begun.elapsed())
+    })
+    .await
+}

@@ -1,0 +1,217 @@
+//! What a run found out: the checks, and every figure, as `--json` writes them.
+
+use std::time::{Duration, SystemTime};
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use super::arguments::Settings;
+use super::subject::Arm;
+use super::totals::{Closed, Late, Round, Total, median};
+use crate::machine::Machine;
+use crate::units;
+
+/// Everything about a run.
+#[derive(Debug, Serialize)]
+pub(crate) struct Outcome {
+    pub(crate) tickless_version: &'static str,
+    /// What repeats it.
+    pub(crate) command: String,
+    /// When it began.
+    pub(crate) date: String,
+    pub(crate) machine: Machine,
+    pub(crate) settings: Settings,
+    pub(crate) took_s: f64,
+    /// Whether somebody ended it early.
+    pub(crate) interrupted: bool,
+    /// Why system calls were not counted, if they were not.
+    pub(crate) no_syscalls: Option<String>,
+    pub(crate) holds: bool,
+    pub(crate) checks: Vec<Check>,
+    pub(crate) arms: Vec<Figures>,
+    #[serde(skip)]
+    pub(crate) totals: [Total; 3],
+}
+
+/// Something that has to be true.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Check {
+    pub(crate) name: &'static str,
+    pub(crate) holds: bool,
+    /// What was counted.
+    pub(crate) detail: String,
+}
+
+/// The figures of an arm.
+#[derive(Debug, Serialize)]
+pub(crate) struct Figures {
+    arm: Arm,
+    name: &'static str,
+    paced: Distribution,
+    idle_timeouts: Distribution,
+    header_timeouts: Distribution,
+    request_latency: Distribution,
+    silent_clients: Closed,
+    slow_clients: Closed,
+    late_clients_closed: u64,
+    wrong_responses: u64,
+    refused_connections: u64,
+    datagrams_sent: u64,
+    datagrams_received: u64,
+    requests_per_second: Option<f64>,
+    push_ns: Option<f64>,
+    arm_and_drop_ns: Option<f64>,
+    cpu_percent: Option<f64>,
+    wakeups_per_second: Option<f64>,
+    preemptions_per_second: Option<f64>,
+    syscalls_per_second: Option<f64>,
+    rounds: Vec<Round>,
+}
+
+/// How late things were.
+#[derive(Debug, Serialize)]
+struct Distribution {
+    count: u64,
+    early: u64,
+    p50_ns: Option<u64>,
+    p90_ns: Option<u64>,
+    p99_ns: Option<u64>,
+    p999_ns: Option<u64>,
+    max_ns: Option<u64>,
+    /// Upper ends and counts of all buckets that are not empty.
+    buckets: Vec<(u64, u64)>,
+}
+
+impl Distribution {
+    fn of(late: &Late) -> Self {
+        Self {
+            count: late.histogram.len() + late.early,
+            early: late.early,
+            p50_ns: late.quantile(0.5),
+            p90_ns: late.quantile(0.9),
+            p99_ns: late.quantile(0.99),
+            p999_ns: late.quantile(0.999),
+            max_ns: late.max(),
+            buckets: buckets(&late.histogram),
+        }
+    }
+}
+
+/// Digits of a tenth are enough for plots: a hundred thousand samples would otherwise make ten thousand buckets.
+fn buckets(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
+    let mut coarse: Vec<(u64, u64)> = Vec::new();
+    for value in histogram.iter_recorded() {
+        let (end, count) = (value.value_iterated_to(), value.count_at_value());
+        match coarse.last_mut() {
+            Some((first, sum)) if end - *first <= *first / 50 => *sum += count,
+            _ => coarse.push((end, count)),
+        }
+    }
+    coarse
+}
+
+impl Figures {
+    fn of(arm: Arm, total: &Total) -> Self {
+        Self {
+            arm,
+            name: arm.name(),
+            paced: Distribution::of(&total.paced),
+            idle_timeouts: Distribution::of(&total.idle),
+            header_timeouts: Distribution::of(&total.header),
+            request_latency: Distribution::of(&total.latency),
+            silent_clients: total.silent,
+            slow_clients: total.slow,
+            late_clients_closed: total.dropped,
+            wrong_responses: total.wrong,
+            refused_connections: total.refused,
+            datagrams_sent: total.sent,
+            datagrams_received: total.received,
+            requests_per_second: total.rate(total.window.requests),
+            push_ns: median(&total.push),
+            arm_and_drop_ns: median(&total.arm),
+            cpu_percent: total.load(),
+            wakeups_per_second: total.rate(total.window.usage.wakeups),
+            preemptions_per_second: total.rate(total.window.usage.preempted),
+            syscalls_per_second: total.syscalls,
+            rounds: total.rounds.clone(),
+        }
+    }
+}
+
+impl Outcome {
+    pub(crate) fn new(
+        settings: Settings,
+        totals: [Total; 3],
+        took: Duration,
+        interrupted: bool,
+        no_syscalls: Option<String>,
+    ) -> Self {
+        let checks = checks(&totals);
+        Self {
+            tickless_version: env!("CARGO_PKG_VERSION"),
+            command: crate::command_line(),
+            date: httpdate::fmt_http_date(SystemTime::now() - took),
+            machine: Machine::read(),
+            settings,
+            took_s: took.as_secs_f64(),
+            interrupted,
+            no_syscalls,
+            holds: checks.iter().all(|check| check.holds),
+            checks,
+            arms: Arm::ALL
+                .iter()
+                .map(|&arm| Figures::of(arm, &totals[arm.index()]))
+                .collect(),
+            totals,
+        }
+    }
+}
+
+fn checks(totals: &[Total; 3]) -> Vec<Check> {
+    let sum = |of: &dyn Fn(&Total) -> u64| totals.iter().map(of).sum::<u64>();
+    let ticks = sum(&|total| total.paced.histogram.len());
+    let fired = sum(&|total| total.idle.histogram.len() + total.header.histogram.len());
+    let early_ticks = sum(&|total| total.paced.early);
+    let early_server = sum(&|total| total.idle.early + total.header.early);
+    let early_client = sum(&|total| total.silent.early + total.slow.early);
+    let closed = |name, of: &dyn Fn(&Total) -> Closed| {
+        let expected = sum(&|total| of(total).expected);
+        let closed = sum(&|total| of(total).closed);
+        Check {
+            name,
+            holds: expected == closed,
+            detail: format!("{} of {}", units::count(closed), units::count(expected)),
+        }
+    };
+    let wrong = sum(&|total| total.wrong);
+    let refused = sum(&|total| total.refused);
+    vec![
+        Check {
+            name: "no paced tick was early",
+            holds: early_ticks == 0,
+            detail: format!(
+                "{} early of {}",
+                early_ticks,
+                units::count(ticks + early_ticks)
+            ),
+        },
+        Check {
+            name: "no timeout was early, as the server and as the client saw it",
+            holds: early_server + early_client == 0,
+            detail: format!(
+                "{early_server} and {early_client} early of {}",
+                units::count(fired + early_server)
+            ),
+        },
+        closed("every silent client was closed", &|total| total.silent),
+        closed(
+            "every client that never finished a header was closed",
+            &|total| total.slow,
+        ),
+        Check {
+            name: "every request was answered as it should be",
+            holds: wrong + refused == 0,
+            detail: format!("{wrong} wrong answers, {refused} connections refused"),
+        },
+    ]
+}

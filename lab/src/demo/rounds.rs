@@ -1,0 +1,341 @@
+//! The run: round by round, each with every arm, in changing order.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use super::arguments::Settings;
+use super::clients::{self, Plan};
+use super::paced::{self, Schedule};
+use super::rearm;
+use super::server::{self, Limits, Server};
+use super::status::Status;
+use super::subject::{Arm, Kind, Tickless, Timers, Tokio};
+use super::syscalls::Counter;
+use super::tally::Tally;
+use super::threads::{self, Usage};
+use super::totals::Window;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::output::Progress;
+
+/// The thread of the third arm's paced sender.
+const WORKER: &str = "tickless-worker";
+/// The thread that the library runs the timers of tokio's workers on.
+const DRIVER: &str = "tickless-driver";
+/// How often the run looks whether it is to end, and shows how far it is.
+const LOOK: Duration = Duration::from_millis(20);
+/// Between two arms: connections that are being closed are gone.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// The share of the ramp in which connections are made. What they left behind in the kernel is done in the rest.
+const CONNECTING: f64 = 0.65;
+
+/// Both servers, and what a run needs besides.
+pub(crate) struct Run<'r> {
+    settings: &'r Settings,
+    status: Arc<Status>,
+    interrupt: &'r Interrupt,
+    progress: &'r Progress,
+    tokio: Server,
+    tickless: Server,
+}
+
+impl<'r> Run<'r> {
+    /// Starts the servers.
+    pub(crate) fn prepare(
+        settings: &'r Settings,
+        status: &Arc<Status>,
+        interrupt: &'r Interrupt,
+        progress: &'r Progress,
+    ) -> Result<Self, Failure> {
+        let free = SocketAddr::from(([127, 0, 0, 1], 0));
+        let first = settings.listen.unwrap_or(free);
+        let second = settings.listen.map_or(free, |address| {
+            SocketAddr::new(address.ip(), address.port().saturating_add(1))
+        });
+        // Both ports before either server: a run either begins or does not.
+        let for_tickless = server::listen(first, Kind::Tickless.module())?;
+        let for_tokio = server::listen(second, Kind::Tokio.module())?;
+        let limits = Limits {
+            idle: settings.idle,
+            header: settings.header,
+        };
+        let threads = usize::try_from(settings.threads).unwrap_or(1);
+        Ok(Self {
+            settings,
+            status: Arc::clone(status),
+            interrupt,
+            progress,
+            tokio: Server::start::<Tokio>(for_tokio, threads, limits, Arc::clone(status))?,
+            tickless: Server::start::<Tickless>(for_tickless, threads, limits, Arc::clone(status))?,
+        })
+    }
+
+    /// Where guests find the two servers, if any are expected: tickless's, tokio's.
+    pub(crate) fn guests(&self) -> Option<(SocketAddr, SocketAddr)> {
+        self.settings.listen?;
+        Some((self.tickless.address, self.tokio.address))
+    }
+
+    fn server(&self, arm: Arm) -> &Server {
+        match arm.server() {
+            Kind::Tokio => &self.tokio,
+            Kind::Tickless => &self.tickless,
+        }
+    }
+
+    /// Runs all rounds, or as many as there are until somebody asks to stop; then the one that counts system calls.
+    pub(crate) fn all(&self, counter: Option<&Counter>) -> Result<(), Failure> {
+        for round in 0..self.settings.rounds {
+            for place in 0..Arm::ALL.len() {
+                let turn = usize::try_from(round).unwrap_or(0) + place;
+                self.any_part(round, Arm::ALL[turn % Arm::ALL.len()], None)?;
+            }
+        }
+        for arm in Arm::ALL {
+            if counter.is_some() {
+                self.any_part(self.settings.rounds, arm, counter)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn any_part(&self, round: u32, arm: Arm, counter: Option<&Counter>) -> Result<(), Failure> {
+        if self.interrupt.is_requested() {
+            return Ok(());
+        }
+        self.status.begin(round, arm);
+        match arm.server() {
+            Kind::Tokio => self.part::<Tokio>(round, arm, counter)?,
+            Kind::Tickless => self.part::<Tickless>(round, arm, counter)?,
+        }
+        thread::sleep(PAUSE);
+        Ok(())
+    }
+
+    /// One arm's part of a round.
+    fn part<T: Timers>(
+        &self,
+        round: u32,
+        arm: Arm,
+        counter: Option<&Counter>,
+    ) -> Result<(), Failure> {
+        let server = self.server(arm);
+        let tally = Arc::new(Tally::new());
+        server.desk.begin_round(&tally);
+        let start = Instant::now() + PAUSE;
+        let (full, end) = (start + self.settings.ramp, start + self.settings.part);
+        let sink = socket(None)?;
+        let sender = socket(Some(&sink))?;
+        let clients = Clients::start(self.plan(server, round, start), &tally, sink)?;
+        let schedule = Schedule {
+            start,
+            counts: full,
+            end,
+            period: self.settings.pace,
+        };
+        let stop = || self.interrupt.clone();
+        let sampling = rearm::sample::<T>(full, end, Arc::clone(&tally), stop());
+        let sampler = server.runtime.spawn(sampling);
+        let sending = paced::send::<T>(schedule, sender, Arc::clone(&tally), stop());
+        let mut names = vec![arm.server().threads(), DRIVER];
+        let pacer = if arm == Arm::Worker {
+            names.push(WORKER);
+            Pacer::Worker(on_worker(sending)?)
+        } else {
+            Pacer::Task(server.runtime.spawn(sending))
+        };
+
+        self.wait_until(full, round, arm);
+        let threads = threads::named(&names);
+        let counting = counter.map(|counter| (counter, counter.start(&threads)));
+        let watch = Watch::begin(server, &threads);
+        self.wait_until(end, round, arm);
+        let cut = self.interrupt.is_requested();
+        // What was cut before it began has figures of nothing.
+        let window = (Instant::now() > full).then(|| watch.end(server, &threads));
+        let calls =
+            counting.and_then(|(counter, started)| started.and_then(|()| counter.stop()).ok());
+
+        clients.finish(cut);
+        pacer.finish(server)?;
+        let _cannot_fail = server.runtime.block_on(sampler);
+        let window = window.unwrap_or_default();
+        match (counter, calls) {
+            (None, _) => self.status.end(arm, &tally, window, cut),
+            (Some(_), Some(calls)) if !cut => self.status.count_syscalls(arm, calls, window),
+            (Some(_), _) => {}
+        }
+        Ok(())
+    }
+
+    fn plan(&self, server: &Server, round: u32, start: Instant) -> Plan {
+        let settings = self.settings;
+        Plan {
+            server: Settings::reachable(server.address),
+            connections: settings.connections,
+            silent: settings.silent,
+            slow: settings.slow,
+            spacing: settings.spacing,
+            limits: Limits {
+                idle: settings.idle,
+                header: settings.header,
+            },
+            start,
+            connected: start + settings.ramp.mul_f64(CONNECTING),
+            end: start + settings.part,
+            // The same for all arms of a round.
+            seed: settings.seed.wrapping_add(u64::from(round) << 32),
+        }
+    }
+
+    fn wait_until(&self, until: Instant, round: u32, arm: Arm) {
+        while !self.interrupt.is_requested() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            self.progress.show(&format!(
+                "round {} of {}: {}, {:.0} s of {:.0} s",
+                round + 1,
+                self.settings.all_rounds(),
+                arm.name(),
+                self.status.elapsed().as_secs_f64(),
+                self.settings.duration.as_secs_f64(),
+            ));
+            thread::sleep(left.min(LOOK));
+        }
+    }
+}
+
+/// What the server and its threads had done when the load began to run in full.
+struct Watch {
+    begun: Instant,
+    requests: u64,
+    usage: Usage,
+}
+
+impl Watch {
+    fn begin(server: &Server, threads: &[u32]) -> Self {
+        Self {
+            begun: Instant::now(),
+            requests: server.desk.requests.get(),
+            usage: threads::usage(threads),
+        }
+    }
+
+    /// What they did since.
+    fn end(&self, server: &Server, threads: &[u32]) -> Window {
+        Window {
+            length: self.begun.elapsed(),
+            requests: server.desk.requests.get() - self.requests,
+            usage: threads::usage(threads) - self.usage,
+        }
+    }
+}
+
+/// A socket for datagrams on this machine: one that receives, or one that sends there.
+fn socket(to: Option<&UdpSocket>) -> Result<UdpSocket, Failure> {
+    let made = UdpSocket::bind(SocketAddr::from(([127, 0, 0, 1], 0))).and_then(|socket| {
+        if let Some(to) = to {
+            socket.connect(to.local_addr()?)?;
+        }
+        socket.set_nonblocking(true)?;
+        Ok(socket)
+    });
+    made.map_err(|error| Failure::Machine(format!("cannot open a datagram socket: {error}")))
+}
+
+/// The thread of the clients. Its timers are tokio's in all arms.
+struct Clients {
+    thread: JoinHandle<()>,
+    stop: watch::Sender<bool>,
+}
+
+/// How often the datagrams of the paced sender are fetched: often enough for the kernel's buffer.
+const FETCH: Duration = Duration::from_millis(5);
+
+impl Clients {
+    fn start(plan: Plan, tally: &Arc<Tally>, sink: UdpSocket) -> Result<Self, Failure> {
+        let (stop, stopped) = watch::channel(false);
+        let tally = Arc::clone(tally);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let started = runtime.and_then(|runtime| {
+            thread::Builder::new()
+                .name("clients".to_owned())
+                .spawn(move || {
+                    let count = Arc::clone(&tally);
+                    let all = clients::run(plan, tally, stopped);
+                    runtime.block_on(async {
+                        let fetching = tokio::spawn(async move {
+                            loop {
+                                count.received.add(fetch(&sink));
+                                tokio::time::sleep(FETCH).await;
+                            }
+                        });
+                        all.await;
+                        fetching.abort();
+                    });
+                })
+        });
+        let thread = started
+            .map_err(|error| Failure::Machine(format!("cannot start the clients: {error}")))?;
+        Ok(Self { thread, stop })
+    }
+
+    /// Waits until all are done, or ends them at once.
+    fn finish(self, now: bool) {
+        if now {
+            // Clients that are done already do not listen any more.
+            let _nobody = self.stop.send(true);
+        }
+        let _panics_are_shown = self.thread.join();
+    }
+}
+
+/// Takes out what came, and says how many datagrams that were.
+fn fetch(sink: &UdpSocket) -> u64 {
+    let mut datagram = [0; 16];
+    let mut count = 0;
+    while sink.recv(&mut datagram).is_ok() {
+        count += 1;
+    }
+    count
+}
+
+/// Who sends at the pace.
+enum Pacer {
+    Task(tokio::task::JoinHandle<()>),
+    Worker(JoinHandle<()>),
+}
+
+impl Pacer {
+    fn finish(self, server: &Server) -> Result<(), Failure> {
+        let ended_well = match self {
+            Self::Task(task) => server.runtime.block_on(task).is_ok(),
+            Self::Worker(thread) => thread.join().is_ok(),
+        };
+        if ended_well {
+            Ok(())
+        } else {
+            Err(Failure::Machine("the paced sender broke down".to_owned()))
+        }
+    }
+}
+
+/// Runs `sending` on a thread that runs its own timers.
+fn on_worker(
+    sending: impl Future<Output = ()> + Send + 'static,
+) -> Result<JoinHandle<()>, Failure> {
+    let spawned = thread::Builder::new().name(WORKER.to_owned()).spawn(|| {
+        let worker = tickless::Worker::new().expect("a new thread is no worker yet");
+        worker.block_on(sending);
+    });
+    spawned.map_err(|error| Failure::Machine(format!("cannot start a thread: {error}")))
+}

@@ -1,0 +1,162 @@
+//! The HTTP server: hyper on a runtime of its own, with an idle timeout and a header timeout for each connection.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, Runtime};
+
+use super::header::Noting;
+use super::idle::IdleStream;
+use super::status::Status;
+use super::subject::Timers;
+use super::tally::Desk;
+use crate::failure::Failure;
+
+/// What the load asks for.
+pub(crate) const BODY: &str = "hello\n";
+
+/// How connections are treated.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) idle: Duration,
+    pub(crate) header: Duration,
+}
+
+/// A server that runs until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) runtime: Runtime,
+    pub(crate) address: SocketAddr,
+    pub(crate) desk: Arc<Desk>,
+}
+
+impl Server {
+    pub(crate) fn start<T: Timers>(
+        listener: std::net::TcpListener,
+        threads: usize,
+        limits: Limits,
+        status: Arc<Status>,
+    ) -> Result<Self, Failure> {
+        let mut builder = Builder::new_multi_thread();
+        builder
+            .worker_threads(threads)
+            .thread_name(T::KIND.threads())
+            .enable_io();
+        T::prepare(&mut builder);
+        let started = builder.build().and_then(|runtime| {
+            let address = listener.local_addr()?;
+            listener.set_nonblocking(true)?;
+            let listener = {
+                let _inside = runtime.enter();
+                TcpListener::from_std(listener)?
+            };
+            Ok((runtime, address, listener))
+        });
+        let (runtime, address, listener) =
+            started.map_err(|error| Failure::Machine(format!("cannot start a server: {error}")))?;
+        let desk = Arc::new(Desk::new());
+        runtime.spawn(accept::<T>(listener, limits, Arc::clone(&desk), status));
+        Ok(Self {
+            runtime,
+            address,
+            desk,
+        })
+    }
+}
+
+/// How long the server waits after it could not accept a connection.
+const PAUSE: Duration = Duration::from_millis(5);
+
+async fn accept<T: Timers>(
+    listener: TcpListener,
+    limits: Limits,
+    desk: Arc<Desk>,
+    status: Arc<Status>,
+) {
+    loop {
+        // A connection that was given up before it was accepted is no reason to stop, and neither is a lack of file
+        // descriptors: others will free some.
+        let Ok((stream, _)) = listener.accept().await else {
+            T::sleep_until(Instant::now() + PAUSE).await;
+            continue;
+        };
+        let (desk, status) = (Arc::clone(&desk), Arc::clone(&status));
+        tokio::spawn(serve::<T>(stream, limits, desk, status));
+    }
+}
+
+async fn serve<T: Timers>(stream: TcpStream, limits: Limits, desk: Arc<Desk>, status: Arc<Status>) {
+    // Small answers must not wait for each other.
+    let _only_slower = stream.set_nodelay(true);
+    desk.connections.add(1);
+    let stream = IdleStream::<T>::new(stream, limits.idle, Arc::clone(&desk));
+    let timer = Noting::new(T::hyper(), Arc::clone(&desk));
+    let service = service_fn(|request| {
+        desk.requests.add(1);
+        let response = respond::<T>(&request, &status);
+        async { Ok::<_, Infallible>(response) }
+    });
+    // How it ended is noted by the timers and the clients; resets by clients are their way to leave.
+    let _noted: hyper::Result<()> = http1::Builder::new()
+        .timer(timer)
+        .header_read_timeout(limits.header)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+}
+
+fn respond<T: Timers>(request: &Request<Incoming>, status: &Status) -> Response<Full<Bytes>> {
+    let (kind, body) = match request.uri().path() {
+        "/" => ("text/html; charset=utf-8", status.page(T::KIND).into()),
+        "/stats" => ("application/json", status.json().into()),
+        _ => ("text/plain", Bytes::from_static(BODY.as_bytes())),
+    };
+    let mut response = Response::new(Full::new(body));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
+
+/// Listens where the user wants, or says what to do instead.
+pub(crate) fn listen(address: SocketAddr, whose: &str) -> Result<std::net::TcpListener, Failure> {
+    std::net::TcpListener::bind(address).map_err(|error| {
+        let port = address.port();
+        let why = match error.kind() {
+            io::ErrorKind::AddrInUse => format!(
+                "port {port} on {} is taken by another program; choose two free ports in a row with \
+                 --listen {}:PORT, or leave --listen out for any",
+                address.ip(),
+                bracketed(address)
+            ),
+            io::ErrorKind::AddrNotAvailable => format!(
+                "{} is not an address of this machine; try 127.0.0.1 or 0.0.0.0",
+                address.ip()
+            ),
+            io::ErrorKind::PermissionDenied => {
+                format!("port {port} is for privileged users; choose one above 1023")
+            }
+            _ => error.to_string(),
+        };
+        Failure::Machine(format!("cannot listen on {address} for {whose}: {why}"))
+    })
+}
+
+/// The address as it stands before a port.
+fn bracketed(address: SocketAddr) -> String {
+    match address {
+        SocketAddr::V4(address) => address.ip().to_string(),
+        SocketAddr::V6(address) => format!("[{}]", address.ip()),
+    }
+}

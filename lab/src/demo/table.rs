@@ -1,0 +1,313 @@
+//! The table: what stands in it, once for the terminal and once for the page, and the result in a sentence.
+
+use std::fmt::Write;
+
+use super::arguments::Settings;
+use super::result::Outcome;
+use super::subject::Arm;
+use super::totals::{Late, Total, median};
+use crate::units;
+
+/// A part of the table, with a heading.
+pub(crate) struct Group {
+    pub(crate) heading: String,
+    pub(crate) rows: Vec<Row>,
+}
+
+/// A figure of all arms.
+pub(crate) struct Row {
+    pub(crate) label: &'static str,
+    pub(crate) cells: [Cell; 3],
+}
+
+pub(crate) struct Cell {
+    pub(crate) text: String,
+    /// How many times better than tokio's it is; empty where nothing is better.
+    pub(crate) ratio: String,
+}
+
+/// Which way is better.
+#[derive(Clone, Copy)]
+enum Better {
+    Less,
+    More,
+}
+
+type Values = [Option<f64>; 3];
+
+fn row(
+    label: &'static str,
+    values: Values,
+    better: Option<Better>,
+    show: fn(f64) -> String,
+) -> Row {
+    let tokio = values[Arm::Tokio.index()];
+    let cells = Arm::ALL.map(|arm| {
+        let value = values[arm.index()];
+        let ratio = match (tokio, value, better) {
+            (Some(tokio), Some(value), Some(better)) if arm != Arm::Tokio => {
+                ratio(tokio, value, better)
+            }
+            _ => None,
+        };
+        Cell {
+            text: value.map_or_else(|| "-".to_owned(), show),
+            ratio: ratio.map_or_else(String::new, |ratio| format!("{}×", units::digits(ratio))),
+        }
+    });
+    Row { label, cells }
+}
+
+fn ratio(tokio: f64, value: f64, better: Better) -> Option<f64> {
+    let ratio = match better {
+        Better::Less => tokio / value,
+        Better::More => value / tokio,
+    };
+    ratio.is_finite().then_some(ratio)
+}
+
+fn each(totals: &[Total; 3], of: impl Fn(&Total) -> Option<f64>) -> Values {
+    [of(&totals[0]), of(&totals[1]), of(&totals[2])]
+}
+
+/// The rows of a distribution of lateness.
+fn lateness(totals: &[Total; 3], of: impl Fn(&Total) -> &Late) -> Vec<Row> {
+    let quantiles = [
+        ("late, p50", 0.5),
+        ("p90", 0.9),
+        ("p99", 0.99),
+        ("p99.9", 0.999),
+    ];
+    let mut rows: Vec<Row> = quantiles
+        .into_iter()
+        .map(|(label, share)| {
+            let values = each(totals, |total| {
+                of(total).quantile(share).map(|nanos| nanos as f64)
+            });
+            row(label, values, Some(Better::Less), units::nanos)
+        })
+        .collect();
+    let max = each(totals, |total| of(total).max().map(|nanos| nanos as f64));
+    rows.push(row("max", max, Some(Better::Less), units::nanos));
+    rows
+}
+
+/// Counts and rates: no fractions of them.
+pub(crate) fn whole(value: f64) -> String {
+    if value < 100.0 {
+        format!("{value:.0}")
+    } else {
+        units::digits(value)
+    }
+}
+
+pub(crate) fn percent(value: f64) -> String {
+    format!("{value:.1} %")
+}
+
+/// The whole table.
+pub(crate) fn groups(settings: &Settings, totals: &[Total; 3]) -> Vec<Group> {
+    let count = |of: fn(&Total) -> u64| each(totals, |total| Some(of(total) as f64));
+    let mut paced = vec![row(
+        "ticks",
+        count(|total| total.paced.histogram.len()),
+        None,
+        whole,
+    )];
+    paced.extend(lateness(totals, |total| &total.paced));
+    let mut idle = vec![
+        row(
+            "silent clients",
+            count(|total| total.silent.expected),
+            None,
+            whole,
+        ),
+        row("closed", count(|total| total.silent.closed), None, whole),
+    ];
+    idle.extend(lateness(totals, |total| &total.idle));
+    let mut header = vec![
+        row(
+            "slow clients",
+            count(|total| total.slow.expected),
+            None,
+            whole,
+        ),
+        row("closed", count(|total| total.slow.closed), None, whole),
+    ];
+    header.extend(lateness(totals, |total| &total.header));
+    let latency = |share| {
+        each(totals, move |total| {
+            let nanos = total.latency.quantile(share)?;
+            Some(nanos as f64)
+        })
+    };
+    let requests = vec![
+        row(
+            "a second",
+            each(totals, |total| total.rate(total.window.requests)),
+            Some(Better::More),
+            whole,
+        ),
+        row("took, p50", latency(0.5), Some(Better::Less), units::nanos),
+        row("p99", latency(0.99), Some(Better::Less), units::nanos),
+    ];
+    vec![
+        Group {
+            heading: format!("paced ticks, every {}", units::time(settings.pace)),
+            rows: paced,
+        },
+        Group {
+            heading: format!("idle timeouts, {}", units::time(settings.idle)),
+            rows: idle,
+        },
+        Group {
+            heading: format!("header timeouts, {}", units::time(settings.header)),
+            rows: header,
+        },
+        Group {
+            heading: "requests".to_owned(),
+            rows: requests,
+        },
+        Group {
+            heading: "cost".to_owned(),
+            rows: cost(totals),
+        },
+    ]
+}
+
+/// The rows about what it costs.
+fn cost(totals: &[Total; 3]) -> Vec<Row> {
+    let less = Some(Better::Less);
+    let mut rows = vec![
+        row(
+            "push a deadline out",
+            each(totals, |total| median(&total.push)),
+            less,
+            units::nanos,
+        ),
+        row(
+            "arm a timeout, drop it",
+            each(totals, |total| median(&total.arm)),
+            less,
+            units::nanos,
+        ),
+        row(
+            "server, of one CPU",
+            each(totals, Total::load),
+            less,
+            percent,
+        ),
+        row(
+            "wake-ups a second",
+            each(totals, |total| total.rate(total.window.usage.wakeups)),
+            less,
+            whole,
+        ),
+    ];
+    let syscalls = each(totals, |total| total.syscalls);
+    if syscalls.iter().any(Option::is_some) {
+        rows.push(row("system calls a second", syscalls, less, whole));
+    }
+    rows
+}
+
+/// Columns of the label, and of each figure with its ratio.
+const LABEL: usize = 24;
+const FIGURE: usize = 16;
+const RATIO: usize = 8;
+
+/// The table as text.
+pub(crate) fn text(outcome: &Outcome) -> String {
+    let mut out = String::new();
+    let [tokio, tickless, worker] = Arm::ALL.map(Arm::name);
+    // Writing to a string cannot fail.
+    let _infallible = write!(out, "{:LABEL$}{tokio:>FIGURE$}{tickless:>FIGURE$}", "");
+    let _infallible = writeln!(out, "{:RATIO$}{worker:>FIGURE$}", "");
+    for group in groups(&outcome.settings, &outcome.totals) {
+        let _infallible = writeln!(out, "{}", group.heading);
+        for row in group.rows {
+            let mut line = format!("  {:width$}", row.label, width = LABEL - 2);
+            for (arm, cell) in Arm::ALL.iter().zip(&row.cells) {
+                let _infallible = write!(line, "{:>FIGURE$}", cell.text);
+                if *arm != Arm::Tokio {
+                    let _infallible = write!(line, "{:>RATIO$}", cell.ratio);
+                }
+            }
+            let _infallible = writeln!(out, "{}", line.trim_end());
+        }
+    }
+    out
+}
+
+/// The checks as text.
+pub(crate) fn checks(outcome: &Outcome) -> String {
+    let mut out = String::new();
+    for check in &outcome.checks {
+        let mark = if check.holds { "ok    " } else { "FAILED" };
+        let _infallible = writeln!(out, "{mark} {} ({})", check.name, check.detail);
+    }
+    out
+}
+
+/// The result in plain words.
+pub(crate) fn sentence(totals: &[Total; 3]) -> String {
+    let [tokio, tickless, worker] = totals;
+    let nanos = |late: &Late| late.quantile(0.5).map(|nanos| nanos as f64);
+    let (Some(before), Some(after), Some(best)) = (
+        nanos(&tokio.paced),
+        nanos(&tickless.paced),
+        nanos(&worker.paced),
+    ) else {
+        return "The run ended before every kind of timer had its turn: nothing to compare."
+            .to_owned();
+    };
+    let mut text = format!(
+        "Paced ticks came {} their time with tickless::time than with tokio::time ({} instead of {} late at the \
+         median), and {} on a tickless::Worker ({})",
+        nearness(before / after),
+        units::nanos(after),
+        units::nanos(before),
+        nearness(before / best)
+            .trim_end_matches(" to")
+            .trim_end_matches(" from"),
+        units::nanos(best),
+    );
+    if let (Some(before), Some(after)) = (nanos(&tokio.idle), nanos(&tickless.idle)) {
+        let _infallible = write!(
+            text,
+            "; idle timeouts {} theirs ({} instead of {})",
+            nearness(before / after),
+            units::nanos(after),
+            units::nanos(before)
+        );
+    }
+    text.push('.');
+    let load = (tokio.load(), tickless.load(), worker.load());
+    if let (Some(before), Some(after), Some(best)) = load {
+        let _infallible = write!(
+            text,
+            " The server's threads took {}, {} and {} of a CPU.",
+            percent(before),
+            percent(after),
+            percent(best)
+        );
+    }
+    text
+}
+
+/// "30 times closer to", or "1.2 times further from".
+fn nearness(ratio: f64) -> String {
+    if ratio >= 1.0 {
+        format!("{} times closer to", times(ratio))
+    } else {
+        format!("{} times further from", times(1.0 / ratio))
+    }
+}
+
+fn times(ratio: f64) -> String {
+    if ratio < 10.0 {
+        format!("{ratio:.1}")
+    } else {
+        format!("{ratio:.0}")
+    }
+}

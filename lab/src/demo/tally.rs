@@ -1,0 +1,150 @@
+//! What is counted while the load runs.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use hdrhistogram::Histogram;
+
+use crate::histogram;
+
+/// How late things were, in nanoseconds.
+#[derive(Debug)]
+pub(crate) struct Lateness {
+    late: Mutex<Histogram<u64>>,
+    early: AtomicU64,
+}
+
+impl Lateness {
+    fn new() -> Self {
+        Self {
+            late: Mutex::new(histogram::new()),
+            early: AtomicU64::new(0),
+        }
+    }
+
+    /// Counts something that was due at `deadline` and happened at `now`.
+    pub(crate) fn record(&self, deadline: Instant, now: Instant) {
+        match now.checked_duration_since(deadline) {
+            Some(late) => histogram::record(&mut self.histogram(), late),
+            // Relaxed: a count.
+            None => drop(self.early.fetch_add(1, Ordering::Relaxed)),
+        }
+    }
+
+    pub(crate) fn histogram(&self) -> MutexGuard<'_, Histogram<u64>> {
+        self.late.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lateness that `share` of all stay below; `None` if there was nothing.
+    pub(crate) fn quantile(&self, share: f64) -> Option<u64> {
+        let histogram = self.histogram();
+        (!histogram.is_empty()).then(|| histogram.value_at_quantile(share))
+    }
+
+    pub(crate) fn early(&self) -> u64 {
+        // Relaxed: a count.
+        self.early.load(Ordering::Relaxed)
+    }
+}
+
+/// A count that several threads add to.
+#[derive(Debug, Default)]
+pub(crate) struct Count(AtomicU64);
+
+impl Count {
+    pub(crate) fn add(&self, more: u64) {
+        // Relaxed: a count.
+        self.0.fetch_add(more, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        // Relaxed: a count.
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Everything that is counted in one round.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    pub(crate) paced: Lateness,
+    pub(crate) idle: Lateness,
+    pub(crate) header: Lateness,
+    /// From writing a request to the last byte of its response.
+    pub(crate) latency: Lateness,
+    pub(crate) clients: ClientCounts,
+    /// Nanoseconds for each push of a deadline, one figure a batch.
+    pub(crate) push: Mutex<Vec<f64>>,
+    /// Nanoseconds for each timeout that is armed and dropped, one figure a batch.
+    pub(crate) arm: Mutex<Vec<f64>>,
+    /// Datagrams of the paced sender that the kernel took, and that came out at the other end.
+    pub(crate) sent: Count,
+    pub(crate) received: Count,
+}
+
+/// Where a server counts. Its connections may live longer than a round, so they look here for the tally of the day.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    tally: Mutex<Arc<Tally>>,
+    pub(crate) connections: Count,
+    pub(crate) requests: Count,
+}
+
+impl Desk {
+    pub(crate) fn new() -> Self {
+        Self {
+            tally: Mutex::new(Arc::new(Tally::new())),
+            connections: Count::default(),
+            requests: Count::default(),
+        }
+    }
+
+    /// The tally of the round.
+    pub(crate) fn tally(&self) -> Arc<Tally> {
+        Arc::clone(&self.tally.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn begin_round(&self, tally: &Arc<Tally>) {
+        *self.tally.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(tally);
+    }
+}
+
+/// What the clients of the load saw.
+#[derive(Debug, Default)]
+pub(crate) struct ClientCounts {
+    pub(crate) silent: Episodes,
+    pub(crate) slow: Episodes,
+    /// Active clients whose connection was closed, because their next request came too late.
+    pub(crate) dropped: Count,
+    /// Answers that were not what they should have been.
+    pub(crate) wrong: Count,
+    /// Connections that could not be made.
+    pub(crate) refused: Count,
+}
+
+/// Clients that have to be closed by a timeout.
+#[derive(Debug, Default)]
+pub(crate) struct Episodes {
+    /// Those that waited for it.
+    pub(crate) expected: Count,
+    /// Those that were closed.
+    pub(crate) closed: Count,
+    /// Those of them that were closed before their time.
+    pub(crate) early: Count,
+}
+
+impl Tally {
+    pub(crate) fn new() -> Self {
+        Self {
+            paced: Lateness::new(),
+            idle: Lateness::new(),
+            header: Lateness::new(),
+            latency: Lateness::new(),
+            clients: ClientCounts::default(),
+            push: Mutex::default(),
+            arm: Mutex::default(),
+            sent: Count::default(),
+            received: Count::default(),
+        }
+    }
+}

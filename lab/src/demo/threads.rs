@@ -1,0 +1,101 @@
+//! What the threads of this process did, by name: processor time and wake-ups.
+
+use std::fs;
+use std::ops::{AddAssign, Sub};
+use std::time::Duration;
+
+use crate::machine::line;
+
+/// Processor time and context switches of some threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Usage {
+    pub(crate) busy: Duration,
+    /// Times that a thread went to sleep by itself, each of which ends with a wake-up.
+    pub(crate) wakeups: u64,
+    /// Times that the processor was taken away.
+    pub(crate) preempted: u64,
+}
+
+impl Sub for Usage {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            busy: self.busy.saturating_sub(earlier.busy),
+            wakeups: self.wakeups.saturating_sub(earlier.wakeups),
+            preempted: self.preempted.saturating_sub(earlier.preempted),
+        }
+    }
+}
+
+impl AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.busy += other.busy;
+        self.wakeups += other.wakeups;
+        self.preempted += other.preempted;
+    }
+}
+
+/// The numbers of the threads whose names are in `names`.
+pub(crate) fn named(names: &[&str]) -> Vec<u32> {
+    let Ok(entries) = fs::read_dir("/proc/self/task") else {
+        return Vec::new();
+    };
+    entries
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let name = line(entry.path().join("comm").to_str()?)?;
+            let number = entry.file_name().to_str()?.parse().ok()?;
+            names.contains(&name.as_str()).then_some(number)
+        })
+        .collect()
+}
+
+/// What these threads did since they began, together.
+pub(crate) fn usage(threads: &[u32]) -> Usage {
+    let mut sum = Usage::default();
+    for thread in threads {
+        let path = |file: &str| format!("/proc/self/task/{thread}/{file}");
+        let status = fs::read_to_string(path("status")).unwrap_or_default();
+        let field = |name: &str| {
+            let value = status.lines().find_map(|line| line.strip_prefix(name));
+            value
+                .and_then(|value| value.trim().parse().ok())
+                .unwrap_or(0)
+        };
+        sum += Usage {
+            busy: busy(&path("schedstat")).unwrap_or_default(),
+            wakeups: field("voluntary_ctxt_switches:"),
+            preempted: field("nonvoluntary_ctxt_switches:"),
+        };
+    }
+    sum
+}
+
+/// The processor time of a thread: the first of three numbers, in nanoseconds.
+fn busy(path: &str) -> Option<Duration> {
+    let nanos = line(path)?.split(' ').next()?.parse().ok()?;
+    Some(Duration::from_nanos(nanos))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{named, usage};
+
+    #[test]
+    fn threads_are_found_by_name_and_watched() {
+        let watched = std::thread::Builder::new()
+            .name("watched".to_owned())
+            .spawn(|| {
+                let threads = named(&["watched"]);
+                let before = usage(&threads);
+                std::thread::sleep(std::time::Duration::from_millis(2));
+                (threads.len(), usage(&threads) - before)
+            })
+            .expect("a thread");
+        let (count, usage) = watched.join().expect("it ends well");
+        assert_eq!(count, 1);
+        assert!(usage.wakeups >= 1);
+        assert!(named(&["nobody"]).is_empty());
+    }
+}

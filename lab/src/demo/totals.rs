@@ -1,0 +1,178 @@
+//! What all rounds of an arm add up to.
+
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use super::tally::{Episodes, Lateness, Tally};
+use super::threads::Usage;
+use crate::histogram;
+
+/// One arm, over all of its rounds.
+#[derive(Clone, Debug)]
+pub(crate) struct Total {
+    pub(crate) paced: Late,
+    pub(crate) idle: Late,
+    pub(crate) header: Late,
+    pub(crate) latency: Late,
+    pub(crate) silent: Closed,
+    pub(crate) slow: Closed,
+    pub(crate) dropped: u64,
+    pub(crate) wrong: u64,
+    pub(crate) refused: u64,
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+    pub(crate) push: Vec<f64>,
+    pub(crate) arm: Vec<f64>,
+    pub(crate) window: Window,
+    pub(crate) rounds: Vec<Round>,
+    /// System calls of the server's threads for each second, where they could be counted.
+    pub(crate) syscalls: Option<f64>,
+}
+
+/// How late things were, and how many were early.
+#[derive(Clone, Debug)]
+pub(crate) struct Late {
+    pub(crate) histogram: Histogram<u64>,
+    pub(crate) early: u64,
+}
+
+/// Clients that were to be closed by a timeout.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(crate) struct Closed {
+    pub(crate) expected: u64,
+    pub(crate) closed: u64,
+    pub(crate) early: u64,
+}
+
+/// What happened while the load ran in full.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Window {
+    pub(crate) length: Duration,
+    pub(crate) requests: u64,
+    pub(crate) usage: Usage,
+}
+
+/// A round in a few figures, to see how they spread.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Round {
+    pub(crate) paced_p50_ns: Option<u64>,
+    pub(crate) paced_p99_ns: Option<u64>,
+    pub(crate) idle_p50_ns: Option<u64>,
+    pub(crate) idle_p99_ns: Option<u64>,
+}
+
+impl Late {
+    fn new() -> Self {
+        Self {
+            histogram: histogram::new(),
+            early: 0,
+        }
+    }
+
+    fn absorb(&mut self, lateness: &Lateness) {
+        self.histogram += &*lateness.histogram();
+        self.early += lateness.early();
+    }
+
+    /// The lateness that `share` of all stay below; `None` if there are too few for one of them to be above.
+    pub(crate) fn quantile(&self, share: f64) -> Option<u64> {
+        histogram::quantile(&self.histogram, share)
+    }
+
+    pub(crate) fn max(&self) -> Option<u64> {
+        (!self.histogram.is_empty()).then(|| self.histogram.max())
+    }
+}
+
+impl Closed {
+    fn absorb(&mut self, episodes: &Episodes) {
+        self.expected += episodes.expected.get();
+        self.closed += episodes.closed.get();
+        self.early += episodes.early.get();
+    }
+
+    /// As [`absorb`](Self::absorb), after a run that was ended early: who still waited expects nothing.
+    fn absorb_cut(&mut self, episodes: &Episodes) {
+        self.expected += episodes.closed.get();
+        self.closed += episodes.closed.get();
+        self.early += episodes.early.get();
+    }
+}
+
+impl Total {
+    pub(crate) fn new() -> Self {
+        Self {
+            paced: Late::new(),
+            idle: Late::new(),
+            header: Late::new(),
+            latency: Late::new(),
+            silent: Closed::default(),
+            slow: Closed::default(),
+            dropped: 0,
+            wrong: 0,
+            refused: 0,
+            sent: 0,
+            received: 0,
+            push: Vec::new(),
+            arm: Vec::new(),
+            window: Window::default(),
+            rounds: Vec::new(),
+            syscalls: None,
+        }
+    }
+
+    /// Adds a round; `cut` if it was ended early.
+    pub(crate) fn absorb(&mut self, tally: &Tally, window: Window, cut: bool) {
+        self.rounds.push(Round {
+            paced_p50_ns: tally.paced.quantile(0.5),
+            paced_p99_ns: tally.paced.quantile(0.99),
+            idle_p50_ns: tally.idle.quantile(0.5),
+            idle_p99_ns: tally.idle.quantile(0.99),
+        });
+        self.paced.absorb(&tally.paced);
+        self.idle.absorb(&tally.idle);
+        self.header.absorb(&tally.header);
+        self.latency.absorb(&tally.latency);
+        let clients = &tally.clients;
+        if cut {
+            self.silent.absorb_cut(&clients.silent);
+            self.slow.absorb_cut(&clients.slow);
+        } else {
+            self.silent.absorb(&clients.silent);
+            self.slow.absorb(&clients.slow);
+        }
+        self.dropped += clients.dropped.get();
+        self.wrong += clients.wrong.get();
+        self.refused += clients.refused.get();
+        self.sent += tally.sent.get();
+        self.received += tally.received.get();
+        for (samples, more) in [(&mut self.push, &tally.push), (&mut self.arm, &tally.arm)] {
+            samples.extend(more.lock().unwrap_or_else(PoisonError::into_inner).iter());
+        }
+        self.window.length += window.length;
+        self.window.requests += window.requests;
+        self.window.usage += window.usage;
+    }
+
+    /// A count of the window as a rate for each second.
+    pub(crate) fn rate(&self, count: u64) -> Option<f64> {
+        let length = self.window.length.as_secs_f64();
+        (length > 0.0).then(|| count as f64 / length)
+    }
+
+    /// Processor time of the server's threads in percent of one CPU.
+    pub(crate) fn load(&self) -> Option<f64> {
+        let length = self.window.length.as_secs_f64();
+        (length > 0.0).then(|| 100.0 * self.window.usage.busy.as_secs_f64() / length)
+    }
+}
+
+/// The one in the middle; `None` of none.
+pub(crate) fn median(samples: &[f64]) -> Option<f64> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied()
+}

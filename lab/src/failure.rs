@@ -1,0 +1,51 @@
+//! How a command ends, as everybody who calls it from a script sees it.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// What a command found out about what it was to check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Every check held.
+    Held,
+    /// One did not; the output says which.
+    Failed,
+}
+
+impl Verdict {
+    pub(crate) fn from_held(held: bool) -> Self {
+        if held { Self::Held } else { Self::Failed }
+    }
+
+    pub(crate) fn exit_code(self) -> ExitCode {
+        match self {
+            Self::Held => ExitCode::SUCCESS,
+            Self::Failed => ExitCode::from(1),
+        }
+    }
+}
+
+/// Why a command could not do what it was asked to: what is wrong, where, and what would be right.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Bad arguments or bad input.
+    Input(String),
+    /// The machine, or what this user may do on it, lacks something that was asked for.
+    Machine(String),
+}
+
+impl Failure {
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Input(_) => ExitCode::from(2),
+            Self::Machine(_) => ExitCode::from(3),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Input(message) | Self::Machine(message)) = self;
+        formatter.write_str(message)
+    }
+}

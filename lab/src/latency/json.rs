@@ -1,0 +1,101 @@
+//! The result in the shape of cyclictest's JSON, for the scripts that read it.
+
+use std::time::SystemTime;
+
+use serde_json::{Map, Value, json};
+
+use super::Finished;
+use super::arguments::Plan;
+use super::thread::{Figures, Measured};
+use crate::histogram::quantile;
+use crate::machine::line;
+
+/// The whole document. What cyclictest has not, `library`, `percentiles_ns`, `early` and `against`, readers of its
+/// files leave alone.
+pub(super) fn of(finished: &Finished<'_>) -> Value {
+    let plan = finished.plan;
+    let system = rustix::system::uname();
+    let broken = i32::from(finished.broken.is_some() || finished.early() > 0);
+    let mut document = json!({
+        "file_version": 1,
+        // With the colons, as cyclictest writes these two names.
+        "cmdline:": crate::command_line(),
+        "rt_test_version:": env!("CARGO_PKG_VERSION"),
+        "library": "tickless",
+        "start_time": date(finished.began),
+        "end_time": date(SystemTime::now()),
+        "return_code": broken,
+        "sysinfo": {
+            "sysname": system.sysname().to_string_lossy(),
+            "nodename": system.nodename().to_string_lossy(),
+            "release": system.release().to_string_lossy(),
+            "version": system.version().to_string_lossy(),
+            "machine": system.machine().to_string_lossy(),
+            "realtime": i32::from(line("/sys/kernel/realtime").as_deref() == Some("1")),
+        },
+        "num_threads": finished.threads.len(),
+        "resolution_in_ns": i32::from(plan.in_nanos),
+        "timer": plan.subjects[0].name(),
+        "thread": threads(finished, 0),
+    });
+    let against: Map<String, Value> = (1..plan.subjects.len())
+        .map(|place| {
+            (
+                plan.subjects[place].name().to_owned(),
+                threads(finished, place),
+            )
+        })
+        .collect();
+    if !against.is_empty() {
+        document["against"] = against.into();
+    }
+    document
+}
+
+fn threads(finished: &Finished<'_>, place: usize) -> Value {
+    let machine = tickless::topology::Topology::read().ok();
+    let node = |thread: &Measured| {
+        let cpu = u32::try_from(thread.cpu).ok()?;
+        machine.as_ref()?.cpu(cpu)?.node
+    };
+    let threads = finished.threads.iter().enumerate().map(|(number, thread)| {
+        let figures = figures(finished.plan, thread, &thread.figures[place], node(thread));
+        (number.to_string(), figures)
+    });
+    threads.collect::<Map<_, _>>().into()
+}
+
+fn figures(plan: &Plan, thread: &Measured, figures: &Figures, node: Option<u32>) -> Value {
+    let snapshot = figures.counts.snapshot();
+    let scale: u32 = if plan.in_nanos { 1 } else { 1_000 };
+    let histogram: Map<String, Value> = (0..plan.buckets)
+        .filter_map(|micros| {
+            let count = figures.counts.bucket(micros);
+            (count > 0).then(|| (micros.to_string(), count.into()))
+        })
+        .collect();
+    let average = snapshot.average().unwrap_or(0.0) / f64::from(scale);
+    let share = |share| quantile(&figures.histogram, share);
+    json!({
+        "histogram": histogram,
+        "cycles": snapshot.cycles,
+        "min": snapshot.min.unwrap_or(0) / u64::from(scale),
+        "max": snapshot.max / u64::from(scale),
+        // Two digits, as there.
+        "avg": (average * 100.0).round() / 100.0,
+        "cpu": thread.cpu,
+        "node": node.unwrap_or(0),
+        "early": figures.counts.early(),
+        "percentiles_ns": {
+            "50": share(0.5),
+            "90": share(0.9),
+            "99": share(0.99),
+            "99.9": share(0.999),
+        },
+    })
+}
+
+/// `Sat, 21 Nov 2026 08:48:30 +0000`.
+fn date(time: SystemTime) -> String {
+    httpdate::fmt_http_date(time).replace("GMT", "+0000")
+}

@@ -1,0 +1,131 @@
+//! `tickless latency`: what cyclictest measures, of this library's timers, with its options and its output.
+//!
+//! Each thread waits for the next multiple of its interval, again and again, and looks how late it is. What it waits
+//! with is the subject; several subjects take turns on the same thread, so that whatever else the machine does hits all
+//! of them alike.
+
+mod arguments;
+mod counts;
+mod json;
+mod print;
+mod setting;
+mod subject;
+mod thread;
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use rustix::mm::{MlockAllFlags, mlockall};
+
+pub(crate) use arguments::Arguments;
+use arguments::Plan;
+use print::Live;
+use setting::PowerManagement;
+use thread::{Crew, Measured};
+
+use crate::failure::{Failure, Verdict};
+use crate::interrupt::Interrupt;
+use crate::output::{self, OutFile, Screen};
+
+/// How often the run looks whether it is to end, and how often the figures on a terminal change.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A run that is over.
+struct Finished<'r> {
+    plan: &'r Plan,
+    began: SystemTime,
+    threads: Vec<Measured>,
+    /// Who found a latency above the limit of `-b`.
+    broken: Option<Break>,
+}
+
+/// A latency above the limit.
+#[derive(Clone, Copy, Debug)]
+struct Break {
+    thread_id: i32,
+    late: Duration,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
+    let plan = arguments.settle()?;
+    let options = arguments.output();
+    let json = output::prepare_json(&options)?;
+    let histogram_file = plan.histogram_file.as_ref();
+    let histogram_file = histogram_file.map(OutFile::prepare).transpose()?;
+    let screen = Screen::new(&options);
+    let interrupt = Interrupt::catch()?;
+    let _as_long_as_it_runs = plan.power_management.map(|latency| {
+        let setting = PowerManagement::limit(latency);
+        (screen.print(&setting.line()), setting)
+    });
+    if plan.lock_memory {
+        mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE).map_err(|error| {
+            Failure::Machine(format!(
+                "cannot lock memory (-m): {error}; raise the limit (ulimit -l) or run as root"
+            ))
+        })?;
+    }
+
+    let began = SystemTime::now();
+    let crew = Crew::start(&plan)?;
+    watch(&plan, &crew, &interrupt, &screen, arguments.quiet)?;
+    let (threads, broken) = crew.finish()?;
+    let finished = Finished {
+        plan: &plan,
+        began,
+        threads,
+        broken,
+    };
+    if let Some(json) = json {
+        json.write_json(&json::of(&finished))?;
+    }
+    match histogram_file {
+        Some(file) => file.write(print::histogram(&finished).as_bytes())?,
+        None if plan.buckets > 0 => screen.print(&print::histogram(&finished))?,
+        None => {}
+    }
+    screen.print(&print::summary(&finished))?;
+    Ok(Verdict::from_held(
+        finished.broken.is_none() && finished.early() == 0,
+    ))
+}
+
+/// Waits for the end of the run, and shows where it stands to those who look.
+fn watch(
+    plan: &Plan,
+    crew: &Crew,
+    interrupt: &Interrupt,
+    screen: &Screen,
+    quiet: bool,
+) -> Result<(), Failure> {
+    let end = plan.duration.map(|duration| Instant::now() + duration);
+    let mut live = (!quiet && screen.is_shown() && std::io::stdout().is_terminal())
+        .then(|| Live::new(plan.refresh_on_max));
+    while !crew.is_over() {
+        let left = end.map_or(LOOK, |end| end.saturating_duration_since(Instant::now()));
+        if left.is_zero() || interrupt.is_requested() {
+            crew.end();
+        }
+        std::thread::sleep(left.min(LOOK));
+        if let Some(live) = &mut live {
+            screen.print(&live.frame(plan, crew.counts()))?;
+        }
+    }
+    if let Some(live) = live {
+        screen.print(&live.erase())?;
+    }
+    Ok(())
+}
+
+impl Finished<'_> {
+    /// How often a timer of this library fired before its time.
+    fn early(&self) -> u64 {
+        let counts = self.threads.iter().flat_map(|thread| &thread.figures);
+        let ours = counts.filter(|figures| figures.subject.is_ours());
+        ours.map(|figures| figures.counts.early()).sum()
+    }
+}
+
+/// What several threads look at while they count.
+type Shared<T> = Arc<T>;

@@ -1,0 +1,239 @@
+//! The result as cyclictest prints it.
+
+use std::fmt::Write;
+
+use super::arguments::{Plan, Seat};
+use super::counts::{Counts, Snapshot};
+use super::{Finished, Shared};
+use crate::histogram::quantile;
+use crate::machine::line;
+use crate::units;
+
+/// The line of one thread.
+fn thread_line(
+    plan: &Plan,
+    number: usize,
+    thread_id: i32,
+    seat: &Seat,
+    snapshot: &Snapshot,
+) -> String {
+    let scale = if plan.in_nanos { 1 } else { 1_000 };
+    // What cyclictest shows before the first cycle.
+    let min = snapshot.min.unwrap_or(1_000_000 * scale) / scale;
+    let (last, max) = (snapshot.last / scale, snapshot.max / scale);
+    // Rounded down, as all figures here.
+    let average = snapshot.sum.checked_div(snapshot.cycles).unwrap_or(0) / scale;
+    let width = if plan.in_nanos { 8 } else { 5 };
+    format!(
+        "T:{number:2} ({thread_id:5}) P:{:2} I:{} C:{:7} Min:{min:7} Act:{last:width$} Avg:{average:width$} \
+         Max:{max:8}",
+        seat.priority,
+        seat.interval.as_micros(),
+        snapshot.cycles,
+    )
+}
+
+/// Figures on a terminal that are written over again and again.
+#[derive(Debug)]
+pub(super) struct Live {
+    /// Lines of the frame before.
+    lines: usize,
+    only_on_max: bool,
+    max: u64,
+}
+
+impl Live {
+    pub(super) fn new(only_on_max: bool) -> Self {
+        Self {
+            lines: 0,
+            only_on_max,
+            max: 0,
+        }
+    }
+
+    /// What shows the figures as they are now; nothing if nobody wants to see them yet.
+    pub(super) fn frame(&mut self, plan: &Plan, threads: &[(i32, Seat, Shared<Counts>)]) -> String {
+        let snapshots: Vec<_> = threads
+            .iter()
+            .map(|(.., counts)| counts.snapshot())
+            .collect();
+        let max = snapshots
+            .iter()
+            .map(|snapshot| snapshot.max)
+            .max()
+            .unwrap_or(0);
+        if self.only_on_max && self.lines > 0 && max <= self.max {
+            return String::new();
+        }
+        self.max = max;
+        let mut text = self.back();
+        let load = line("/proc/loadavg").unwrap_or_default();
+        // Writing to a string cannot fail.
+        let _infallible = writeln!(
+            text,
+            "\x1b[2Kpolicy: {}: loadavg: {load}\n",
+            plan.policy.name()
+        );
+        for (number, ((id, seat, _), snapshot)) in threads.iter().zip(&snapshots).enumerate() {
+            let shown = thread_line(plan, number, *id, seat, snapshot);
+            let _infallible = writeln!(text, "\x1b[2K{shown}");
+        }
+        self.lines = threads.len() + 2;
+        text
+    }
+
+    /// What clears the screen for the summary.
+    pub(super) fn erase(self) -> String {
+        format!("{}\x1b[J", self.back())
+    }
+
+    fn back(&self) -> String {
+        match self.lines {
+            0 => String::new(),
+            lines => format!("\x1b[{lines}A"),
+        }
+    }
+}
+
+/// The lines at the end: those of cyclictest, and what it does not have behind a `#`.
+pub(super) fn summary(finished: &Finished<'_>) -> String {
+    let plan = finished.plan;
+    let mut text = String::new();
+    for (place, subject) in plan.subjects.iter().enumerate() {
+        let prefix = if place == 0 { "" } else { "# " };
+        if plan.subjects.len() > 1 {
+            let _infallible = writeln!(text, "# {}: {}", subject.name(), subject.explanation());
+        }
+        for (number, thread) in finished.threads.iter().enumerate() {
+            let snapshot = thread.figures[place].counts.snapshot();
+            let shown = thread_line(plan, number, thread.thread_id, &thread.seat, &snapshot);
+            let _infallible = writeln!(text, "{prefix}{shown}");
+        }
+    }
+    text.push_str(&percentiles(finished));
+    let early = finished.early();
+    if early > 0 {
+        let early = units::count(early);
+        let _infallible = writeln!(text, "# FAILED: {early} timers fired before their time");
+    }
+    if let Some(broken) = finished.broken {
+        let ids: Vec<_> = finished
+            .threads
+            .iter()
+            .map(|thread| thread.thread_id.to_string())
+            .collect();
+        let _infallible = writeln!(text, "# Thread Ids: {}", ids.join(" "));
+        let _infallible = writeln!(text, "# Break thread: {}", broken.thread_id);
+        let _infallible = writeln!(text, "# Break value: {}", broken.late.as_micros());
+    }
+    if cfg!(debug_assertions) {
+        text.push_str("# Built without optimisation: the figures are not the library's.\n");
+    }
+    text
+}
+
+/// All threads of each subject together.
+fn percentiles(finished: &Finished<'_>) -> String {
+    const SHARES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
+    let mut text = format!("# {:10}", "");
+    for (name, _) in SHARES {
+        let _infallible = write!(text, "{name:>10}");
+    }
+    text.push_str("       max\n");
+    for (place, subject) in finished.plan.subjects.iter().enumerate() {
+        let mut all = crate::histogram::new();
+        for thread in &finished.threads {
+            all += &thread.figures[place].histogram;
+        }
+        let _infallible = write!(text, "# {:10}", subject.name());
+        let shown =
+            |nanos: Option<u64>| nanos.map_or("-".to_owned(), |nanos| units::nanos(nanos as f64));
+        for (_, share) in SHARES {
+            let _infallible = write!(text, "{:>10}", shown(quantile(&all, share)));
+        }
+        let max = (!all.is_empty()).then(|| all.max());
+        let _infallible = writeln!(text, "{:>10}", shown(max));
+    }
+    text
+}
+
+/// The histogram of the first subject: a line for each microsecond, a column for each thread.
+pub(super) fn histogram(finished: &Finished<'_>) -> String {
+    let plan = finished.plan;
+    let all: Vec<&Counts> = finished
+        .threads
+        .iter()
+        .map(|thread| &*thread.figures[0].counts)
+        .collect();
+    let with_sum = |mut figures: Vec<u64>, of_all: u64| {
+        if plan.histogram_of_all {
+            figures.push(of_all);
+        }
+        figures
+    };
+    let line = |out: &mut String, head: &str, figures: Vec<u64>, width: usize| {
+        let figures: Vec<_> = figures
+            .iter()
+            .map(|figure| format!("{figure:0width$}"))
+            .collect();
+        let _infallible = writeln!(
+            out,
+            "{head} {}",
+            figures.join(if width == 6 { "\t" } else { " " })
+        );
+    };
+    let sums = |of: &dyn Fn(&Counts) -> u64| {
+        let figures: Vec<u64> = all.iter().map(|counts| of(counts)).collect();
+        let sum = figures.iter().sum();
+        with_sum(figures, sum)
+    };
+    let mut out = String::from("# Histogram\n");
+    for micros in 0..plan.buckets {
+        let figures = sums(&|counts| counts.bucket(micros));
+        line(&mut out, &format!("{micros:06}"), figures, 6);
+    }
+    let inside = |counts: &Counts| (0..plan.buckets).map(|micros| counts.bucket(micros)).sum();
+    line(&mut out, "# Total:", sums(&inside), 9);
+    let snapshots: Vec<_> = all.iter().map(|counts| counts.snapshot()).collect();
+    let each = |of: &dyn Fn(&Snapshot) -> u64| snapshots.iter().map(of).collect::<Vec<_>>();
+    line(
+        &mut out,
+        "# Min Latencies:",
+        each(&|of| of.min.unwrap_or(0) / 1_000),
+        5,
+    );
+    let average = |of: &Snapshot| of.sum.checked_div(of.cycles).unwrap_or(0) / 1_000;
+    line(&mut out, "# Avg Latencies:", each(&average), 5);
+    let maxima = each(&|of| of.max / 1_000);
+    let largest = maxima.iter().copied().max().unwrap_or(0);
+    line(&mut out, "# Max Latencies:", with_sum(maxima, largest), 5);
+    line(
+        &mut out,
+        "# Histogram Overflows:",
+        sums(&|counts| counts.beyond().0),
+        5,
+    );
+    out.push_str(&overflows(&all));
+    out.push('\n');
+    out
+}
+
+/// The first cycles that were beyond the histogram.
+fn overflows(all: &[&Counts]) -> String {
+    let mut out = String::new();
+    out.push_str("# Histogram Overflow at cycle number:\n");
+    for (number, counts) in all.iter().enumerate() {
+        let (count, first) = counts.beyond();
+        let others = count - first.len() as u64;
+        let _infallible = write!(out, "# Thread {number}:");
+        for at in first {
+            let _infallible = write!(out, " {at:05}");
+        }
+        out.push_str(&if others > 0 {
+            format!(" # {others:05} others\n")
+        } else {
+            "\n".to_owned()
+        });
+    }
+    out
+}

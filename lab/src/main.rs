@@ -1,0 +1,91 @@
+//! The `tickless` command: shows, measures and inspects what the library does.
+//!
+//! Arguments, printing and reports live here, and no mechanism: whatever is measured is the library's public interface.
+
+mod demo;
+mod failure;
+mod histogram;
+mod interrupt;
+mod latency;
+mod machine;
+mod output;
+mod page;
+mod plot;
+mod random;
+mod timers;
+mod topology;
+mod units;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use failure::{Failure, Verdict};
+
+/// Demonstrates, measures and inspects exact timers.
+#[derive(Debug, Parser)]
+#[command(
+    name = "tickless",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true,
+    after_help = EXIT_CODES
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Begin with: tickless demo
+
+Exit codes: 0 done and every check held, 1 a check failed, 2 bad arguments or input,
+3 the machine lacks something that was asked for.
+`tickless COMMAND --help` shows what a command does, its defaults and examples.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Demo(demo::Arguments),
+    Latency(latency::Arguments),
+    Timers(timers::Arguments),
+    Topology(topology::Arguments),
+}
+
+impl Command {
+    fn run(&self) -> Result<Verdict, Failure> {
+        match self {
+            Self::Demo(arguments) => demo::run(arguments),
+            Self::Latency(arguments) => latency::run(arguments),
+            Self::Timers(arguments) => timers::run(arguments),
+            Self::Topology(arguments) => topology::run(arguments),
+        }
+    }
+}
+
+/// How this process was called, for reports.
+fn command_line() -> String {
+    let arguments = std::env::args_os().skip(1).map(|argument| {
+        let argument = argument.to_string_lossy().into_owned();
+        let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=,%+@".contains(letter);
+        if !argument.is_empty() && argument.chars().all(plain) {
+            argument
+        } else {
+            format!("'{}'", argument.replace('\'', r"'\''"))
+        }
+    });
+    let mut words = vec!["tickless".to_owned()];
+    words.extend(arguments);
+    words.join(" ")
+}
+
+fn main() -> ExitCode {
+    match Arguments::parse().command.run() {
+        Ok(verdict) => verdict.exit_code(),
+        Err(failure) => {
+            // With standard error closed as well, the exit code has to do.
+            let _closed = writeln!(std::io::stderr(), "error: {failure}");
+            failure.exit_code()
+        }
+    }
+}

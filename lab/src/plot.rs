@@ -1,0 +1,253 @@
+//! Plots as SVG, drawn in plain colours that the page's style sheet replaces by its own.
+
+use std::ops::Range;
+
+use plotters::coord::combinators::{BindKeyPoints, LogCoord};
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use crate::failure::Failure;
+
+/// Colours of the three subjects of a comparison. They stand for the style sheet's, which has a dark and a light set.
+pub(crate) const COLOURS: [RGBColor; 3] = [
+    RGBColor(0xcc, 0, 0),
+    RGBColor(0, 0, 0xcc),
+    RGBColor(0, 0xcc, 0),
+];
+const GRID: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
+
+/// One line of a plot.
+#[derive(Clone, Debug)]
+pub(crate) struct Curve {
+    pub(crate) colour: RGBColor,
+    /// With rising abscissas.
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+const WIDTH: u32 = 900;
+const HEIGHT: u32 = 400;
+/// Points nearer than this to the one before are not drawn: a hundredth is less than the width of the line.
+const NEAR: f64 = 0.01;
+
+fn failed(error: impl std::fmt::Display) -> Failure {
+    Failure::Machine(format!("cannot draw a plot: {error}"))
+}
+
+/// The whole decades that hold the times of all these curves, for plots that are to be compared.
+///
+/// Nobody cares how much less than a microsecond late something was.
+pub(crate) fn times(curves: &[Curve]) -> Range<f64> {
+    let points = curves.iter().flat_map(|curve| &curve.points);
+    decades(points.map(|point| point.0.max(MICROSECOND)))
+}
+
+const MICROSECOND: f64 = 1e3;
+
+/// How much of the total was at least so late, on logarithmic axes: time in nanoseconds across, share upwards.
+pub(crate) fn tails(curves: &[Curve], across: &Range<f64>) -> Result<String, Failure> {
+    let points = curves.iter().flat_map(|curve| &curve.points);
+    let up = decades(points.map(|point| point.1));
+    let mut svg = String::new();
+    {
+        let area = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();
+        let mut chart = ChartBuilder::on(&area)
+            .margin(12)
+            // Half of the last label stands beside the axis.
+            .margin_right(30)
+            .x_label_area_size(46)
+            .y_label_area_size(74)
+            .build_cartesian_2d(axis(across), axis(&(up.start..1.0)))
+            .map_err(failed)?;
+        chart
+            .configure_mesh()
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(GRID)
+            .axis_style(BLACK)
+            .label_style(("sans-serif", 15))
+            .axis_desc_style(("sans-serif", 15))
+            .x_desc("at least so late")
+            .y_desc("share of all")
+            .x_label_formatter(&|nanos| tick(*nanos))
+            .y_label_formatter(&|share| percent(*share))
+            .draw()
+            .map_err(failed)?;
+        for curve in curves {
+            let inside = |&(at, share): &(f64, f64)| (at.max(across.start), share);
+            let points = thinned(&curve.points.iter().map(inside).collect::<Vec<_>>());
+            let line = LineSeries::new(points, curve.colour.stroke_width(3));
+            chart.draw_series(line).map_err(failed)?;
+        }
+        area.present().map_err(failed)?;
+    }
+    Ok(svg)
+}
+
+/// A logarithmic axis with a tick at each power of ten.
+fn axis(
+    range: &Range<f64>,
+) -> impl Ranged<ValueType = f64, FormatOption = plotters::coord::ranged1d::DefaultFormatting> + use<>
+{
+    let mut ticks = Vec::new();
+    let mut at = range.start;
+    while at <= range.end * 1.001 {
+        ticks.push(at);
+        at *= 10.0;
+    }
+    let scale: LogCoord<f64> = (range.start..range.end).log_scale().into();
+    scale.with_key_points(ticks)
+}
+
+/// The whole decades around `values`; at least one.
+fn decades(values: impl Iterator<Item = f64>) -> Range<f64> {
+    let positive = values.filter(|value| *value > 0.0);
+    let (mut low, mut high) = (f64::INFINITY, 0.0_f64);
+    for value in positive {
+        low = low.min(value);
+        high = high.max(value);
+    }
+    if high == 0.0 {
+        return 1.0..10.0;
+    }
+    let start = 10_f64.powf(low.log10().floor());
+    let end = 10_f64.powf(high.log10().ceil());
+    start..end.max(start * 10.0)
+}
+
+/// Fewer points, for a smaller file: only those that can be seen apart.
+fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let mut kept: Vec<(f64, f64)> = Vec::new();
+    for (place, &(x, y)) in points.iter().enumerate() {
+        let is_far = kept.last().is_none_or(|&(before_x, before_y)| {
+            x > before_x * (1.0 + NEAR) || y < before_y * (1.0 - NEAR)
+        });
+        if is_far || place + 1 == points.len() {
+            kept.push((x, y));
+        }
+    }
+    kept
+}
+
+/// `1 µs`, `10 µs`: the label of a power of ten.
+fn tick(nanos: f64) -> String {
+    let (scale, unit) = match nanos {
+        _ if nanos >= 0.999e9 => (1e9, "s"),
+        _ if nanos >= 0.999e6 => (1e6, "ms"),
+        _ if nanos >= 0.999e3 => (1e3, "µs"),
+        _ => (1.0, "ns"),
+    };
+    format!("{:.0} {unit}", nanos / scale)
+}
+
+fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    let decimals = if percent > 0.9 { 0 } else { 4 };
+    let text = format!("{percent:.decimals$}");
+    let text = if decimals > 0 {
+        text.trim_end_matches('0')
+    } else {
+        &text
+    };
+    format!("{text} %")
+}
+
+/// One bar, with its figure behind it.
+#[derive(Clone, Debug)]
+pub(crate) struct Bar {
+    pub(crate) colour: RGBColor,
+    pub(crate) name: &'static str,
+    pub(crate) value: f64,
+    pub(crate) text: String,
+}
+
+const BAR_WIDTH: i32 = 340;
+const BAR_STEP: i32 = 28;
+const BAR_LEFT: i32 = 112;
+/// Room for the figure behind the longest bar.
+const BAR_RIGHT: i32 = 70;
+
+/// Bars below each other, from zero, on a scale of their own.
+pub(crate) fn bars(bars: &[Bar]) -> Result<String, Failure> {
+    let longest = bars
+        .iter()
+        .map(|bar| bar.value)
+        .fold(0.0, f64::max)
+        .max(f64::MIN_POSITIVE);
+    let mut svg = String::new();
+    let height = u32::try_from(bars.len()).unwrap_or(1) * BAR_STEP.unsigned_abs() + 6;
+    {
+        let area = SVGBackend::with_string(&mut svg, (BAR_WIDTH.unsigned_abs(), height));
+        let area = area.into_drawing_area();
+        let style = TextStyle::from(("sans-serif", 15).into_font());
+        let right = style.pos(Pos::new(HPos::Right, VPos::Center));
+        let left = style.pos(Pos::new(HPos::Left, VPos::Center));
+        for (place, bar) in (0_i32..).zip(bars) {
+            let top = place * BAR_STEP + 3;
+            let middle = top + BAR_STEP / 2;
+            let length = f64::from(BAR_WIDTH - BAR_LEFT - BAR_RIGHT) * bar.value / longest;
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "at most the width of the plot"
+            )]
+            let end = BAR_LEFT + length.round() as i32;
+            let corners = [
+                (BAR_LEFT, top + 4),
+                (end.max(BAR_LEFT + 1), top + BAR_STEP - 4),
+            ];
+            area.draw(&Rectangle::new(corners, bar.colour.filled()))
+                .map_err(failed)?;
+            area.draw(&Text::new(bar.name, (BAR_LEFT - 8, middle), right.clone()))
+                .map_err(failed)?;
+            area.draw(&Text::new(
+                bar.text.as_str(),
+                (end + 8, middle),
+                left.clone(),
+            ))
+            .map_err(failed)?;
+        }
+        area.present().map_err(failed)?;
+    }
+    Ok(svg)
+}
+
+/// The points of a tail plot: for each value of a histogram, the share of all that was at least that.
+pub(crate) fn tail_points(histogram: &hdrhistogram::Histogram<u64>) -> Vec<(f64, f64)> {
+    let total = histogram.len() as f64;
+    let mut above = histogram.len();
+    let mut points = Vec::new();
+    for value in histogram.iter_recorded() {
+        // What is below a nanosecond has no place on a logarithmic axis.
+        let at = value.value_iterated_to().min(histogram.max()).max(1) as f64;
+        points.push((at, above as f64 / total));
+        above -= value.count_since_last_iteration();
+    }
+    points
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{decades, percent, thinned, tick};
+
+    #[test]
+    fn axes_span_whole_decades() {
+        assert_eq!(decades([30.0, 2_500.0].into_iter()), 10.0..10_000.0);
+        assert_eq!(decades([100.0].into_iter()), 100.0..1_000.0);
+        assert_eq!(decades(std::iter::empty()), 1.0..10.0);
+    }
+
+    #[test]
+    fn ticks_are_short() {
+        assert_eq!(tick(1e5), "100 µs");
+        assert_eq!(tick(1e6), "1 ms");
+        assert_eq!(percent(1.0), "100 %");
+        assert_eq!(percent(0.001), "0.1 %");
+        assert_eq!(percent(0.000_01), "0.001 %");
+    }
+
+    #[test]
+    fn the_ends_of_a_curve_are_kept() {
+        let points: Vec<(f64, f64)> = (0..1_000).map(|n| (1_000.0 + f64::from(n), 1.0)).collect();
+        let kept = thinned(&points);
+        assert!(kept.len() < 100);
+        assert_eq!((kept[0], kept[kept.len() - 1]), (points[0], points[999]));
+    }
+}

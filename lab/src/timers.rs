@@ -1,0 +1,186 @@
+//! `tickless timers`: what the library tells about the timers of a process, shown on a process with some.
+//!
+//! The library keeps no file that others could read: a program shows its own timers, with `tickless::dump` and
+//! `tickless::stats`. This command is such a program.
+
+use std::fmt::Write;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::{Value, json};
+use tickless::hrtimer::{Expired, HrTimer, Realtime, Restart, Setup, Span, Start, now};
+use tickless::{Stats, Worker};
+
+use crate::failure::{Failure, Verdict};
+use crate::output::{self, Screen};
+use crate::random::Random;
+use crate::units;
+
+/// The live state of timers, in the layout of /proc/timer_list.
+///
+/// It is what tickless::dump writes and tickless::stats counts; a program of yours can show its own in the same way.
+/// Shown here are the timers of this very process: workers with timeouts that were armed and mostly cancelled, and
+/// timers of a thread that is no worker.
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// Workers
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    workers: u32,
+
+    /// Timers that each worker arms; nine of ten are cancelled
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    timers: u32,
+
+    /// Number that decides on the deadlines
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    #[command(flatten)]
+    output: output::Options,
+}
+
+const EXAMPLES: &str = "\
+Each thread with timers counts as a CPU; number 0 is the library's driver thread, which fires the timers of threads
+that are no workers. Clock 0 is the monotonic one, clock 1 the real time.
+
+Examples:
+  tickless timers
+  tickless timers --workers 1 --timers 1000 --json - | jq .stats";
+
+/// What is left of as many timers.
+const KEPT_OF: u32 = 10;
+/// Deadlines lie between a second and a minute ahead, so that none fires before it is shown.
+const NEAREST: Duration = Duration::from_secs(1);
+const FARTHEST: Duration = Duration::from_secs(60);
+/// How long each worker lets a timer fire again and again.
+const BUSY: Duration = Duration::from_millis(5);
+const PERIOD: Duration = Duration::from_millis(1);
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
+    let json = output::prepare_json(&arguments.output)?;
+    tickless::init()
+        .map_err(|error| Failure::Machine(format!("cannot start the library: {error}")))?;
+    let (ready, readiness) = mpsc::channel();
+    let mut workers = Vec::new();
+    for number in 0..arguments.workers {
+        let random = Random::new(arguments.seed.wrapping_add(u64::from(number)));
+        let (ready, timers) = (ready.clone(), arguments.timers);
+        let (leave, stay) = mpsc::channel::<()>();
+        let thread = thread::Builder::new()
+            .name(format!("worker-{number}"))
+            .spawn(move || work(timers, random, &ready, &stay));
+        let thread =
+            thread.map_err(|error| Failure::Machine(format!("cannot start a worker: {error}")))?;
+        workers.push((thread, leave));
+    }
+    for _ in 0..arguments.workers {
+        // A worker that broke down has said so on standard error.
+        let heard = readiness.recv().unwrap_or(Ok(()));
+        heard.map_err(|error| Failure::Machine(format!("cannot make a worker: {error}")))?;
+    }
+    let setup = |_: &mut Expired<'_, '_, Realtime>| Restart::No;
+    let by_the_clock = Box::pin(HrTimer::with_setup(Setup::new(), setup));
+    let in_an_hour = now::<Realtime>().saturating_add(Span::from_millis(3_600_000));
+    by_the_clock.as_ref().start(Start::at(in_an_hour));
+    let on_no_worker = Box::pin(HrTimer::new(|_| Restart::No));
+    on_no_worker
+        .as_ref()
+        .start(Start::after(Span::from_secs(30)));
+
+    let mut dump = String::new();
+    tickless::dump(&mut dump).map_err(|error| Failure::Machine(format!("cannot dump: {error}")))?;
+    let stats = tickless::stats();
+    for (thread, leave) in workers {
+        drop(leave);
+        let _panics_are_shown = thread.join();
+    }
+    if let Some(json) = json {
+        json.write_json(&document(&stats, &dump))?;
+    }
+    Screen::new(&arguments.output).print(&format!("{dump}\n{}", table(&stats)))?;
+    Ok(Verdict::Held)
+}
+
+/// The life of a worker: some timers that fire, many that are cancelled, and a few that are left to look at.
+fn work(
+    timers: u32,
+    mut random: Random,
+    ready: &mpsc::Sender<Result<(), tickless::StartError>>,
+    stay: &mpsc::Receiver<()>,
+) {
+    let worker = match Worker::new() {
+        Ok(worker) => worker,
+        Err(error) => {
+            let _nobody_listens = ready.send(Err(error));
+            return;
+        }
+    };
+    worker.block_on(async {
+        let mut interval = tickless::time::interval(PERIOD);
+        for _ in 0..BUSY.as_millis() / PERIOD.as_millis() {
+            interval.tick().await;
+        }
+    });
+    let mut kept = Vec::new();
+    for number in 0..timers {
+        let after = NEAREST + (FARTHEST - NEAREST).mul_f64(random.fraction());
+        let nanos = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
+        let timer = Box::pin(HrTimer::new(|_| Restart::No));
+        timer.as_ref().start(Start::after(Span::from_nanos(nanos)));
+        if number % KEPT_OF == 0 {
+            kept.push(timer);
+        }
+    }
+    let _nobody_listens = ready.send(Ok(()));
+    // Ends with an error when it was looked at.
+    let _looked_at = stay.recv();
+}
+
+fn rows(stats: &Stats) -> [(&'static str, u64); 11] {
+    [
+        ("threads", stats.threads),
+        ("pending", stats.pending),
+        ("starts", stats.starts),
+        ("in_place", stats.in_place),
+        ("expired", stats.expired),
+        ("cancelled", stats.cancelled),
+        ("moved", stats.moved),
+        ("interrupts", stats.interrupts),
+        ("spurious", stats.spurious),
+        ("device_writes", stats.device_writes),
+        ("panics", stats.panics),
+    ]
+}
+
+fn table(stats: &Stats) -> String {
+    let mut out = String::from("Since the process began:\n");
+    for (name, count) in rows(stats) {
+        // Writing to a string cannot fail.
+        let _infallible = writeln!(
+            out,
+            "  {:15}{:>12}",
+            name.replace('_', " "),
+            units::count(count)
+        );
+    }
+    out
+}
+
+fn document(stats: &Stats, dump: &str) -> Value {
+    let stats: serde_json::Map<_, _> = rows(stats)
+        .into_iter()
+        .map(|(name, count)| (name.to_owned(), count.into()))
+        .collect();
+    let counter = tickless::clock::time_stamp_counter();
+    json!({
+        "stats": stats,
+        "clock": {
+            "time_stamp_counter_hz": counter.as_ref().ok(),
+            "why_not": counter.as_ref().err().map(ToString::to_string),
+        },
+        "dump": dump,
+    })
+}

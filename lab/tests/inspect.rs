@@ -1,0 +1,129 @@
+//! `tickless topology` and `tickless timers`, and what all commands have in common.
+
+#[expect(dead_code, reason = "these commands end by themselves")]
+mod support;
+
+use std::fs;
+
+use support::{Place, end, json, text};
+
+/// A machine described by the tests of the library.
+fn machine(name: &str) -> String {
+    let root = env!("CARGO_MANIFEST_DIR");
+    format!("{root}/../crates/tickless/tests/fixtures/topology/{name}")
+}
+
+#[test]
+fn another_machine_is_read_from_copies_of_its_files() {
+    let place = Place::new();
+    let root = machine("two-sockets");
+    let output = place.run(&["topology", "--root", &root, "--json", "-"]);
+    assert_eq!(end(&output), (Some(0), String::new()));
+    let result = json(&output.stdout);
+    assert_eq!(result["online"], "0-15");
+    assert_eq!(result["isolated"], "2-3,6-7,10-11,14-15");
+    assert_eq!(
+        (&result["packages"], &result["cores"]),
+        (&2.into(), &8.into())
+    );
+    assert_eq!(
+        result["nodes"][3]["distances"],
+        serde_json::json!([21, 21, 12, 10])
+    );
+    let third = &result["cpus"][2];
+    assert_eq!(
+        (&third["siblings"], &third["isolated"]),
+        (&"2,10".into(), &true.into())
+    );
+
+    let output = place.run(&["topology", "--root", &root]);
+    let table = text(&output.stdout);
+    assert!(
+        table.starts_with("16 CPUs, 8 cores, 2 packages, 4 nodes\n"),
+        "{table}"
+    );
+    assert!(
+        table.contains("isolated          2-3,6-7,10-11,14-15\n"),
+        "{table}"
+    );
+}
+
+#[test]
+fn this_machine_is_read() {
+    let place = Place::new();
+    let output = place.run(&["topology", "--json", "-"]);
+    assert_eq!(end(&output), (Some(0), String::new()));
+    let cpus = json(&output.stdout)["cpus"].as_array().map(Vec::len);
+    assert!(cpus >= Some(1));
+}
+
+#[test]
+fn files_that_are_missing_or_wrong_are_named() {
+    let place = Place::new();
+    let root = place.path("machine");
+    let files = root.join("sys/devices/system/cpu");
+    fs::create_dir_all(&files).expect("it is new");
+    let arguments = ["topology", "--root", root.to_str().expect("text")];
+
+    let (code, error) = end(&place.run(&arguments));
+    assert_eq!(code, Some(2));
+    assert!(error.contains("sys/devices/system/cpu/online"), "{error}");
+
+    fs::write(files.join("online"), "3-1\n").expect("it can be written");
+    let (code, error) = end(&place.run(&arguments));
+    assert_eq!(code, Some(2));
+    assert!(error.contains("did you mean \"1-3\"?"), "{error}");
+}
+
+#[test]
+fn the_timers_that_are_shown_are_those_that_are_pending() {
+    let place = Place::new();
+    let output = place.run(&["timers", "--workers", "2", "--timers", "30", "--json", "-"]);
+    assert_eq!(end(&output), (Some(0), String::new()));
+    let result = json(&output.stdout);
+    let dump = result["dump"].as_str().expect("text");
+    assert!(dump.starts_with("Timer List Version: "), "{dump}");
+    let shown = dump
+        .lines()
+        .filter(|line| line.starts_with(" #") && line.contains("S:01"));
+    // Three of each worker, and two of the thread that is none.
+    assert_eq!(shown.count(), 8, "{dump}");
+    let stats = &result["stats"];
+    assert_eq!(
+        (&stats["pending"], &stats["cancelled"]),
+        (&8.into(), &54.into()),
+        "{stats}"
+    );
+    assert_eq!(stats["panics"], 0);
+
+    let output = place.run(&["timers", "--workers", "1", "--timers", "0"]);
+    let shown = text(&output.stdout);
+    assert!(
+        shown.contains("Per CPU device:") && shown.contains("Since the process began:"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn every_command_has_help_and_is_silent_when_asked() {
+    let place = Place::new();
+    for command in ["demo", "latency", "timers", "topology"] {
+        let output = place.run(&[command, "--help"]);
+        assert_eq!(end(&output), (Some(0), String::new()));
+        let help = text(&output.stdout);
+        assert!(
+            help.contains("Examples:") || command == "timers" && help.contains("tickless timers")
+        );
+        let widest = help.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(120), "{command}: {widest:?}");
+    }
+    for command in ["timers", "topology"] {
+        let output = place.run(&[command, "--quiet"]);
+        assert_eq!(end(&output), (Some(0), String::new()));
+        assert!(output.stdout.is_empty());
+    }
+    let (code, error) = end(&place.run(&["dance"]));
+    assert_eq!(code, Some(2));
+    assert!(error.contains("unrecognized subcommand 'dance'"), "{error}");
+    assert_eq!(end(&place.run(&[])).0, Some(2));
+}

@@ -1,0 +1,270 @@
+//! `tickless latency`: the options, the lines and the JSON of cyclictest.
+
+mod support;
+
+use std::fs;
+use std::io::Read;
+use std::process::Stdio;
+
+use serde_json::Value;
+use support::{Place, end, interrupt, json, json_file, started, text};
+
+/// A line of the summary, taken apart as scripts do: the number of the thread and the figures behind each name.
+fn figures(line: &str) -> Option<(u32, Vec<(String, u64)>)> {
+    let rest = line.strip_prefix("T:")?;
+    let (number, rest) = rest.split_once('(')?;
+    let (id, rest) = rest.split_once(')')?;
+    let _a_number: u32 = id.trim().parse().ok()?;
+    let words: Vec<&str> = rest
+        .split([':', ' '])
+        .filter(|word| !word.is_empty())
+        .collect();
+    let pairs = words
+        .chunks(2)
+        .map(|pair| Some((pair[0].to_owned(), pair.get(1)?.parse().ok()?)));
+    Some((number.trim().parse().ok()?, pairs.collect::<Option<_>>()?))
+}
+
+#[test]
+fn the_summary_is_that_of_cyclictest() {
+    let place = Place::new();
+    let output = place.run(&["latency", "-t2", "-i", "500", "-d", "250", "-l", "20", "-q"]);
+    assert_eq!(end(&output), (Some(0), String::new()));
+    let out = text(&output.stdout);
+    let threads: Vec<_> = out.lines().filter(|line| line.starts_with("T:")).collect();
+    assert_eq!(threads.len(), 2, "{out}");
+    for (place, line) in (0..).zip(threads) {
+        let (number, figures) = figures(line).expect(line);
+        assert_eq!(number, place);
+        let names: Vec<&str> = figures.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["P", "I", "C", "Min", "Act", "Avg", "Max"], "{line}");
+        let of = |name: &str| {
+            figures
+                .iter()
+                .find(|(known, _)| known == name)
+                .expect(line)
+                .1
+        };
+        assert_eq!(of("I"), 500 + 250 * u64::from(place));
+        assert!(of("C") <= 20, "{line}");
+        if of("C") == 0 {
+            // On a busy machine the run may be over before every thread had a turn.
+            continue;
+        }
+        assert!(of("Min") <= of("Avg") && of("Avg") <= of("Max"), "{line}");
+        assert!(of("Min") <= of("Act") && of("Act") <= of("Max"), "{line}");
+    }
+    // Everything else is a comment to a script.
+    assert!(
+        out.lines()
+            .all(|line| line.starts_with("T:") || line.starts_with('#')),
+        "{out}"
+    );
+}
+
+#[test]
+fn the_json_is_that_of_cyclictest() {
+    let place = Place::new();
+    let output = place.run(&[
+        "latency", "-i", "500", "-l", "30", "-h", "50", "-q", "--json", "-",
+    ]);
+    assert_eq!(end(&output), (Some(0), String::new()));
+    let result = json(&output.stdout);
+    for name in [
+        "file_version",
+        "cmdline:",
+        "rt_test_version:",
+        "start_time",
+        "end_time",
+        "return_code",
+        "sysinfo",
+        "num_threads",
+        "resolution_in_ns",
+        "thread",
+    ] {
+        assert!(!result[name].is_null(), "{name} is missing in {result}");
+    }
+    for name in [
+        "sysname", "nodename", "release", "version", "machine", "realtime",
+    ] {
+        assert!(
+            !result["sysinfo"][name].is_null(),
+            "{name} is missing in {result}"
+        );
+    }
+    let thread = &result["thread"]["0"];
+    for name in ["histogram", "cycles", "min", "max", "avg", "cpu", "node"] {
+        assert!(!thread[name].is_null(), "{name} is missing in {thread}");
+    }
+    assert_eq!(
+        (&result["num_threads"], &thread["cycles"]),
+        (&1.into(), &30.into())
+    );
+    assert_eq!(
+        (&result["return_code"], &thread["early"]),
+        (&0.into(), &0.into())
+    );
+    let counts = thread["histogram"].as_object().expect("an object");
+    let inside: u64 = counts.values().filter_map(Value::as_u64).sum();
+    assert!(inside <= 30);
+    assert!(
+        counts
+            .keys()
+            .all(|micros| micros.parse::<u64>().is_ok_and(|micros| micros < 50))
+    );
+}
+
+#[test]
+fn a_histogram_accounts_for_every_cycle() {
+    let place = Place::new();
+    let arguments = [
+        "latency",
+        "-t2",
+        "-i",
+        "500",
+        "-l",
+        "20",
+        "-H",
+        "30",
+        "-q",
+        "--histfile",
+        "h",
+    ];
+    let output = place.run(&arguments);
+    assert_eq!(end(&output), (Some(0), String::new()));
+    let cycles: Vec<u64> = text(&output.stdout)
+        .lines()
+        .filter_map(figures)
+        .map(|(_, figures)| figures[2].1)
+        .collect();
+    let histogram = fs::read_to_string(place.path("h")).expect("the file");
+    let row = |head: &str| -> Vec<u64> {
+        let line = histogram
+            .lines()
+            .find_map(|line| line.strip_prefix(head))
+            .expect(head);
+        line.split_whitespace()
+            .map(|figure| figure.parse().expect(line))
+            .collect()
+    };
+    let rows = histogram
+        .lines()
+        .filter(|line| line.starts_with('0'))
+        .count();
+    assert_eq!(rows, 30);
+    let (inside, beyond) = (row("# Total:"), row("# Histogram Overflows:"));
+    for thread in 0..2 {
+        assert_eq!(
+            inside[thread] + beyond[thread],
+            cycles[thread],
+            "{histogram}"
+        );
+    }
+    assert_eq!(inside[2], inside[0] + inside[1], "the column of all");
+    assert!(!text(&output.stdout).contains("# Histogram"));
+}
+
+#[test]
+fn subjects_take_turns_on_the_same_threads() {
+    let place = Place::new();
+    let against = "callback,spin,driver,timerfd,nanosleep,tokio";
+    let mut line = vec!["latency", "-i", "200", "-l", "10", "-q"];
+    line.extend(["--against", against, "--json", "result.json"]);
+    let output = place.run(&line);
+    assert_eq!(end(&output), (Some(0), String::new()));
+    let result = json_file(&place.path("result.json"));
+    assert_eq!(result["timer"], "sleep");
+    for name in against.split(',') {
+        let thread = &result["against"][name]["0"];
+        assert_eq!(
+            (&thread["cycles"], &thread["early"]),
+            (&10.into(), &0.into()),
+            "{name}: {result}"
+        );
+        assert!(text(&output.stdout).contains(&format!("# {name}: ")));
+    }
+}
+
+#[test]
+fn a_latency_above_the_limit_ends_the_run() {
+    let place = Place::new();
+    // Steps of a millisecond: always more than a microsecond late before long.
+    let line = [
+        "latency",
+        "--timer",
+        "tokio",
+        "-b",
+        "1",
+        "-q",
+        "--json",
+        "result.json",
+    ];
+    let output = place.run(&line);
+    assert_eq!(end(&output), (Some(1), String::new()));
+    assert!(text(&output.stdout).contains("# Break value: "));
+    assert_eq!(json_file(&place.path("result.json"))["return_code"], 1);
+}
+
+#[test]
+fn an_interrupted_run_is_whole() {
+    let place = Place::new();
+    let line = ["latency", "-i", "500", "-q", "--json", "result.json"];
+    let (child, mut out, first) = started(&mut place.command(&line));
+    assert!(first.starts_with("# /dev/cpu_dma_latency"), "{first}");
+    interrupt(&child);
+    let mut summary = String::new();
+    out.read_to_string(&mut summary)
+        .expect("it goes on to its end");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(end(&output), (Some(0), String::new()));
+    assert!(summary.starts_with("T: 0 ("), "{summary}");
+    assert_eq!(json_file(&place.path("result.json"))["num_threads"], 1);
+}
+
+#[test]
+fn a_reader_who_left_is_no_error() {
+    let place = Place::new();
+    let mut command = place.command(&["latency", "-l", "20", "-i", "500", "--json", "result.json"]);
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the command starts");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(end(&output), (Some(0), String::new()));
+    assert_eq!(
+        json_file(&place.path("result.json"))["thread"]["0"]["cycles"],
+        20
+    );
+}
+
+#[test]
+fn nonsense_is_refused_with_what_would_be_right() {
+    let place = Place::new();
+    for (arguments, says) in [
+        (&["-i", "0"][..], "1..=1000000"),
+        (&["-t", "-1"], "unexpected argument '-1'"),
+        (&["-t", "5000"], "0..=1024"),
+        (&["-p", "100"], "1..=99"),
+        (&["-a", "3-1"], "did you mean \"1-3\"?"),
+        (&["-a", "0,,1"], "a comma with nothing beside it"),
+        (&["-a", "60000"], "not one of this machine"),
+        (&["--policy", "rr"], "add -p 1 to 99"),
+        (
+            &["--timer", "sundial"],
+            "[possible values: sleep, callback,",
+        ),
+        (&["--against", "tokio,tokio"], "tokio is measured twice"),
+        (&["-D", "ten"], "ns, us, ms, s, m, h and d are"),
+        (&["-h"], "a value is required for '--histogram <USEC>'"),
+        (&["--json", "/nowhere/x"], "there is no directory /nowhere"),
+    ] {
+        let line: Vec<&str> = ["latency", "-l", "1"]
+            .iter()
+            .chain(arguments)
+            .copied()
+            .collect();
+        let (code, error) = end(&place.run(&line));
+        assert_eq!(code, Some(2), "{arguments:?}: {error}");
+        assert!(error.contains(says), "{arguments:?}: {error}");
+    }
+    assert!(place.files().is_empty());
+}

@@ -1,0 +1,88 @@
+//! Running the command as a user does.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A directory of its own for a test, in which the command runs.
+pub(crate) struct Place {
+    directory: TempDir,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        let directory = tempfile::tempdir().expect("a directory for temporary files");
+        Self { directory }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tickless"));
+        command.current_dir(self.directory.path()).args(arguments);
+        command.stdin(Stdio::null());
+        command
+    }
+
+    /// Runs it to its end.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments)
+            .output()
+            .expect("the command starts")
+    }
+
+    /// What lies in the directory, temporary files that were left behind included.
+    pub(crate) fn files(&self) -> Vec<String> {
+        let entries = self.directory.path().read_dir().expect("it is a directory");
+        let name = |entry: std::io::Result<std::fs::DirEntry>| {
+            let name = entry.expect("it can be read").file_name();
+            name.to_string_lossy().into_owned()
+        };
+        let mut names: Vec<String> = entries.map(name).collect();
+        names.sort();
+        names
+    }
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("output is text")
+}
+
+/// The exit code and what was said on standard error.
+pub(crate) fn end(output: &Output) -> (Option<i32>, String) {
+    (output.status.code(), text(&output.stderr))
+}
+
+pub(crate) fn json(bytes: &[u8]) -> Value {
+    serde_json::from_slice(bytes).expect("this is JSON and nothing else")
+}
+
+pub(crate) fn json_file(path: &Path) -> Value {
+    json(&std::fs::read(path).expect("the file was written"))
+}
+
+/// Starts it, and waits until it has printed its first line.
+pub(crate) fn started(
+    command: &mut Command,
+) -> (Child, BufReader<std::process::ChildStdout>, String) {
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    let mut out = BufReader::new(child.stdout.take().expect("it is a pipe"));
+    let mut line = String::new();
+    out.read_line(&mut line).expect("the pipe can be read");
+    (child, out, line)
+}
+
+/// What Ctrl-C does.
+pub(crate) fn interrupt(child: &Child) {
+    kill_process(Pid::from_child(child), Signal::INT).expect("it runs");
+}
