@@ -139,7 +139,7 @@ fn timers_of_the_forking_thread_and_of_ended_ones_fire_in_both_processes() {
         "timers_of_the_forking_thread_and_of_ended_ones_fire_in_both_processes",
         || {
             let (wakes, waker) = Wakes::new();
-            let deadline = time::Instant::now() + ms(30);
+            let deadline = time::Instant::now() + ms(200);
             let queue = move |waker: std::task::Waker| {
                 let mut sleep = Box::pin(time::sleep_until(deadline));
                 assert!(poll_with(sleep.as_mut(), &waker).is_pending());
@@ -170,7 +170,7 @@ fn timers_of_other_threads_are_not_queued_in_the_child() {
             let (wakes, waker) = Wakes::new();
             let (give, taken) = mpsc::channel();
             let (leave, stay) = mpsc::channel::<()>();
-            let deadline = time::Instant::now() + ms(20);
+            let deadline = time::Instant::now() + ms(200);
             let other = thread::spawn(move || {
                 let on_the_stack = pin!(HrTimer::new(|_| Restart::No));
                 on_the_stack
@@ -185,6 +185,7 @@ fn timers_of_other_threads_are_not_queued_in_the_child() {
             });
             let (mut sleep, timer) = taken.recv().expect("it is given");
             let child = fork(|| {
+                let before = wakes.count();
                 assert!(!timer.as_ref().is_active());
                 assert!(!timer.as_ref().cancel());
                 timer.as_ref().start(Start::after(Span::from_micros(50)));
@@ -194,7 +195,7 @@ fn timers_of_other_threads_are_not_queued_in_the_child() {
                 assert!(!sleep.is_elapsed() || time::Instant::now() >= deadline);
                 block_on(sleep.as_mut());
                 assert!(time::Instant::now() >= deadline);
-                assert_eq!(wakes.count(), 0);
+                assert_eq!(wakes.count(), before);
             });
             until(|| wakes.count() == 1);
             assert!(poll_idly(sleep.as_mut()).is_ready());
