@@ -10,7 +10,8 @@
 //!   a sleep that is polled again is queued again; none fires early.
 //! - A callback that another thread was executing counts as finished.
 //!
-//! A fork from within a callback is possible: what the forking thread executes goes on in both processes.
+//! A fork from within a callback is possible: what the forking thread executes goes on in both processes. Should its
+//! timer lie on the stack of another thread, the child must not start it again nor start threads.
 //!
 //! Descriptors are copied by a fork, but not what they stand for: a timer or a count that both processes would change.
 //! The child gets new ones under the same numbers. An epoll instance that watches a [`Driver`](crate::Driver) is shared
@@ -122,6 +123,10 @@ extern "C" fn child() {
         separate_descriptors(seat);
         if !goes_on {
             seat.expiry_lock().free_after_fork(&last);
+        }
+        if goes_on && !is_own {
+            // The driver forked in a callback. Nobody else will look after what that callback starts here.
+            seat.local().set_kind(Kind::Foreign);
         }
         if is_own || goes_on {
             continue;
