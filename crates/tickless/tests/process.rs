@@ -452,6 +452,8 @@ fn forks_meet_other_threads_in_the_middle_of_everything() {
     in_own_process(
         "forks_meet_other_threads_in_the_middle_of_everything",
         || {
+            // Not while another thread uses the library for the first time: see `init`.
+            tickless::init().expect("it starts");
             let stop = Arc::new(AtomicBool::new(false));
             let threads = [0, 1, 2].map(|number| {
                 let stop = Arc::clone(&stop);
