@@ -132,13 +132,7 @@ extern "C" fn child() {
             continue;
         }
         seat.lock().free_after_fork(&last);
-        // Relaxed: there is nobody to be ordered with.
-        seat.local()
-            .deadline
-            .store(Promise::NEVER, Ordering::Relaxed);
-        seat.local().soft_raised.store(false, Ordering::Relaxed);
-        seat.local().kicked.store(false, Ordering::Relaxed);
-        seat.local().parker.reset();
+        forget_thread(seat.local());
         if cpu != CpuId(0) && seat.local().kind() != Kind::Free {
             orphans.push(seat);
         }
@@ -158,6 +152,15 @@ extern "C" fn child() {
     if let Some(seat) = own.and_then(seat::seat) {
         rearm(seat);
     }
+}
+
+/// Nothing is armed or asked for where nobody sits.
+fn forget_thread(local: &Local) {
+    // Relaxed: there is nobody to be ordered with.
+    local.deadline.store(Promise::NEVER, Ordering::Relaxed);
+    local.soft_raised.store(false, Ordering::Relaxed);
+    local.kicked.store(false, Ordering::Relaxed);
+    local.parker.reset();
 }
 
 /// Programs the device of the forking thread's own seat: what it is, or who sees to it, is new.
