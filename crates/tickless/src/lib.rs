@@ -9,7 +9,7 @@
 //! | a thread that wants the shortest way between a timer and its code | [`Worker`] |
 //! | a thread with an event loop of its own | [`Driver`]: a file descriptor, a deadline, a turn |
 //! | callbacks instead of futures, other clocks than the monotonic one | [`hrtimer`] |
-//! | hyper | [`hyper`](crate::hyper), with the feature of that name |
+//! | hyper | [`hyper`], with the feature of that name |
 //! | which CPUs share what, and which are isolated | [`topology`] |
 //! | looking inside | [`dump`], [`stats`], [`clock`] |
 //!
@@ -45,9 +45,10 @@ mod held;
 mod host;
 #[cfg(loom)]
 mod host {
-    //! In a model, the one part that has something to model.
-    #![expect(dead_code, reason = "only the models use it")]
+    //! In a model, the parts that have something to model.
+    #![expect(dead_code, reason = "only the models use them")]
     pub(crate) mod handover;
+    pub(crate) mod notice;
 }
 #[cfg(not(loom))]
 pub mod hrtimer;

@@ -307,8 +307,11 @@ fn drivers_and_workers_take_turns_on_one_thread() {
             for sleep in [&mut first, &mut second, &mut third] {
                 assert!(poll_idly(sleep.as_mut()).is_pending());
             }
+            // The descriptor may be readable once for what the background driver did on this thread before.
             wait(&driver);
-            assert!(driver.turn().fired >= 1);
+            while driver.turn().fired == 0 {
+                wait(&driver);
+            }
             drop(driver);
             let worker = Worker::new().expect("the thread is free");
             worker.block_on(join(first, second));

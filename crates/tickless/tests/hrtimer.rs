@@ -303,15 +303,18 @@ fn dropping_waits_for_a_callback_on_another_thread() {
         let timer = Arc::pin(HrTimer::new(callback));
         let theirs = timer.clone();
         let (done, is_done) = mpsc::channel::<()>();
+        let (dropped, is_dropped) = mpsc::channel();
         let starter = thread::spawn(move || {
             let worker = runs_its_own.then(worker);
             theirs.as_ref().start(Start::after(Span::ZERO));
             drop(theirs);
+            dropped.send(()).expect("the test waits");
             if let Some(worker) = worker {
                 while worker.park().fired == 0 {}
             }
             let _ended = is_done.recv();
         });
+        is_dropped.recv().expect("the last one is here");
         held.entered.recv().expect("it runs");
         let leaver = thread::spawn(move || {
             thread::sleep(ms(3));

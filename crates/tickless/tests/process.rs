@@ -139,7 +139,7 @@ fn timers_of_the_forking_thread_and_of_ended_ones_fire_in_both_processes() {
         "timers_of_the_forking_thread_and_of_ended_ones_fire_in_both_processes",
         || {
             let (wakes, waker) = Wakes::new();
-            let deadline = time::Instant::now() + ms(30);
+            let deadline = time::Instant::now() + ms(200);
             let queue = move |waker: std::task::Waker| {
                 let mut sleep = Box::pin(time::sleep_until(deadline));
                 assert!(poll_with(sleep.as_mut(), &waker).is_pending());
@@ -170,7 +170,7 @@ fn timers_of_other_threads_are_not_queued_in_the_child() {
             let (wakes, waker) = Wakes::new();
             let (give, taken) = mpsc::channel();
             let (leave, stay) = mpsc::channel::<()>();
-            let deadline = time::Instant::now() + ms(20);
+            let deadline = time::Instant::now() + ms(200);
             let other = thread::spawn(move || {
                 let on_the_stack = pin!(HrTimer::new(|_| Restart::No));
                 on_the_stack
@@ -185,6 +185,7 @@ fn timers_of_other_threads_are_not_queued_in_the_child() {
             });
             let (mut sleep, timer) = taken.recv().expect("it is given");
             let child = fork(|| {
+                let before = wakes.count();
                 assert!(!timer.as_ref().is_active());
                 assert!(!timer.as_ref().cancel());
                 timer.as_ref().start(Start::after(Span::from_micros(50)));
@@ -194,7 +195,7 @@ fn timers_of_other_threads_are_not_queued_in_the_child() {
                 assert!(!sleep.is_elapsed() || time::Instant::now() >= deadline);
                 block_on(sleep.as_mut());
                 assert!(time::Instant::now() >= deadline);
-                assert_eq!(wakes.count(), 0);
+                assert_eq!(wakes.count(), before);
             });
             until(|| wakes.count() == 1);
             assert!(poll_idly(sleep.as_mut()).is_ready());
@@ -386,7 +387,7 @@ fn a_callback_of_another_thread_counts_as_finished_in_the_child() {
                     let worker = runs_its_own.then(worker);
                     theirs.as_ref().start(Start::after(Span::ZERO));
                     if let Some(worker) = worker {
-                        assert_eq!(worker.park().fired, 1);
+                        while worker.park().fired == 0 {}
                     }
                 });
                 entered.recv().expect("the callback runs");
@@ -451,6 +452,8 @@ fn forks_meet_other_threads_in_the_middle_of_everything() {
     in_own_process(
         "forks_meet_other_threads_in_the_middle_of_everything",
         || {
+            // Not while another thread uses the library for the first time: see `init`.
+            tickless::init().expect("it starts");
             let stop = Arc::new(AtomicBool::new(false));
             let threads = [0, 1, 2].map(|number| {
                 let stop = Arc::clone(&stop);

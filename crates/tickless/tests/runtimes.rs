@@ -282,7 +282,8 @@ fn a_future_goes_from_one_runtime_to_another() {
     let _patience = support::begin();
     let start = Instant::now();
     let mut sleep = Box::pin(sleep(ms(6)));
-    support::in_tokio(async { assert!(timeout(ms(1), sleep.as_mut()).await.is_err()) });
+    let first = support::in_tokio(timeout(ms(1), sleep.as_mut()));
+    assert!(first.is_err() || start.elapsed() >= ms(6));
     let sleep = on_thread(move || {
         let mut sleep = sleep;
         let first = smol::block_on(timeout(ms(1), sleep.as_mut()));

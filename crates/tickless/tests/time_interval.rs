@@ -127,8 +127,10 @@ same_as_tokio! {
     }
 
     async fn polling_and_awaiting_share_the_ticks() {
-        let start = time::Instant::now() + ms(4);
-        let mut interval = time::interval_at(start, ms(4));
+        // Long enough that the polls come in time even on a busy machine.
+        const PERIOD: Duration = ms(150);
+        let start = time::Instant::now() + PERIOD;
+        let mut interval = time::interval_at(start, PERIOD);
         let (wakes, waker) = Wakes::new();
         let mut context = Context::from_waker(&waker);
         assert!(interval.poll_tick(&mut context).is_pending());
@@ -139,8 +141,8 @@ same_as_tokio! {
         while wakes.count() == before {
             time::sleep(ms(1)).await;
         }
-        assert_eq!(interval.poll_tick(&mut context), Poll::Ready(start + ms(4)));
-        assert_eq!(interval.tick().await, start + ms(8));
+        assert_eq!(interval.poll_tick(&mut context), Poll::Ready(start + PERIOD));
+        assert_eq!(interval.tick().await, start + 2 * PERIOD);
     }
 
     async fn a_polled_interval_wakes_its_task_for_each_tick() {

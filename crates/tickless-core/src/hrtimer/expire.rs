@@ -48,7 +48,7 @@ struct Runner<'a, P: Platform> {
     fired: u32,
 }
 
-/// What [`Runner::run_base`] found.
+/// What a pass over the queues of a base left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ran {
     /// Nothing is due any more.

@@ -543,6 +543,9 @@ impl<C: ClockId> Start<C> {
     }
 
     /// Allows the timer to fire up to `slack` later, so that it can share an interrupt with others (spec 2.4).
+    ///
+    /// Of more than 4.29 s (2^32 - 1 ns) the part next to the end counts: the timer then fires in the last 4.29 s of
+    /// the time that was allowed, not before. A slack that would reach beyond the end of time ends there.
     #[inline]
     pub const fn slack(mut self, slack: Span) -> Self {
         self.request.slack = slack;

@@ -10,7 +10,7 @@ use std::thread;
 use tickless_core::time::Instant;
 
 use super::handover::Promise;
-use super::seat::{self, Kind};
+use super::seat::{self, Kind, Seat};
 use super::{ask, os, timers, turn};
 
 /// Until when the driver sleeps.
@@ -77,11 +77,7 @@ fn run() {
             if matches!(seat.local().kind(), Kind::Foreign | Kind::Background)
                 && turn::is_due(seat, start)
             {
-                more |= turn::run(seat, now()).more;
-                if matches!(seat.local().kind(), Kind::Worker | Kind::EventLoop) {
-                    // It became one during that turn, and may wait by now for what it did or left undone.
-                    ask(seat);
-                }
+                more |= look_after(seat);
             }
         }
         let until = earliest();
@@ -95,6 +91,19 @@ fn run() {
                 .park(Instant::from_nanos(until));
         }
     }
+}
+
+/// Takes a turn for the thread on `seat`; says whether more is due.
+fn look_after(seat: &'static Seat) -> bool {
+    // Relaxed: a wrong answer costs one look for nothing.
+    let tenants = seat.local().tenants.load(Ordering::Relaxed);
+    let more = turn::run(seat, now()).more;
+    let runs_its_own = matches!(seat.local().kind(), Kind::Worker | Kind::EventLoop);
+    if runs_its_own && tenants == seat.local().tenants.load(Ordering::Relaxed) {
+        // It began to do so during that turn, and may wait by now for what the turn did or left undone.
+        ask(seat);
+    }
+    more
 }
 
 /// The earliest deadline of all seats that the driver looks after.

@@ -10,7 +10,8 @@
 //!   a sleep that is polled again is queued again; none fires early.
 //! - A callback that another thread was executing counts as finished.
 //!
-//! A fork from within a callback is possible: what the forking thread executes goes on in both processes.
+//! A fork from within a callback is possible: what the forking thread executes goes on in both processes. Should its
+//! timer lie on the stack of another thread, the child must not start it again nor start threads.
 //!
 //! Descriptors are copied by a fork, but not what they stand for: a timer or a count that both processes would change.
 //! The child gets new ones under the same numbers. An epoll instance that watches a [`Driver`](crate::Driver) is shared
@@ -123,17 +124,15 @@ extern "C" fn child() {
         if !goes_on {
             seat.expiry_lock().free_after_fork(&last);
         }
+        if goes_on && !is_own {
+            // The driver forked in a callback. Nobody else will look after what that callback starts here.
+            seat.local().set_kind(Kind::Foreign);
+        }
         if is_own || goes_on {
             continue;
         }
         seat.lock().free_after_fork(&last);
-        // Relaxed: there is nobody to be ordered with.
-        seat.local()
-            .deadline
-            .store(Promise::NEVER, Ordering::Relaxed);
-        seat.local().soft_raised.store(false, Ordering::Relaxed);
-        seat.local().kicked.store(false, Ordering::Relaxed);
-        seat.local().parker.reset();
+        forget_thread(seat.local());
         if cpu != CpuId(0) && seat.local().kind() != Kind::Free {
             orphans.push(seat);
         }
@@ -153,6 +152,15 @@ extern "C" fn child() {
     if let Some(seat) = own.and_then(seat::seat) {
         rearm(seat);
     }
+}
+
+/// Nothing is armed or asked for where nobody sits.
+fn forget_thread(local: &Local) {
+    // Relaxed: there is nobody to be ordered with.
+    local.deadline.store(Promise::NEVER, Ordering::Relaxed);
+    local.soft_raised.store(false, Ordering::Relaxed);
+    local.kicked.store(false, Ordering::Relaxed);
+    local.parker.reset();
 }
 
 /// Programs the device of the forking thread's own seat: what it is, or who sees to it, is new.

@@ -30,6 +30,7 @@ pub(crate) mod background;
 pub(crate) mod clock;
 pub(crate) mod fork;
 pub(crate) mod handover;
+pub(crate) mod notice;
 pub(crate) mod os;
 pub(crate) mod seat;
 pub(crate) mod turn;

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use rustix::event::epoll::{self, Event};
@@ -13,6 +13,8 @@ use rustix::thread::{MembarrierCommand, MembarrierQuery};
 use rustix::time::Timespec;
 use tickless_core::time::Instant;
 use tickless_link::bias::LockHost;
+
+use super::notice::{Notice, Sleep};
 
 /// Linux, as the biased lock sees it.
 #[derive(Debug)]
@@ -83,62 +85,51 @@ pub(crate) fn relax(attempt: u32) {
 
 /// A thread that sleeps until somebody wakes it or a deadline passes: one futex word, and a descriptor for those who
 /// wait for others too.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Parker {
-    state: AtomicU32,
+    notice: Notice,
     /// Readable when a thread that sleeps in [`park_on_epoll`](Self::park_on_epoll) was woken.
     descriptor: OnceLock<OwnedFd>,
 }
 
 impl Parker {
-    const EMPTY: u32 = 0;
-    const PARKED: u32 = 1;
-    const NOTIFIED: u32 = 2;
-    const PARKED_ON_EPOLL: u32 = 3;
+    pub(crate) fn new() -> Self {
+        Self {
+            notice: Notice::new(),
+            descriptor: OnceLock::new(),
+        }
+    }
 
     /// Nobody sleeps here any more.
     pub(crate) fn reset(&self) {
-        // Relaxed: called when there is no other thread.
-        self.state.store(Self::EMPTY, Ordering::Relaxed);
+        self.notice.reset();
     }
 
     /// Takes a notification, if there is one.
     pub(crate) fn take_notification(&self) -> bool {
-        // Acquire: pairs with the Release in `unpark`: what was done before the wake-up is seen after it.
-        self.state.swap(Self::EMPTY, Ordering::Acquire) == Self::NOTIFIED
+        self.notice.take()
     }
 
     /// Whether there is a notification to take.
     #[inline]
     pub(crate) fn is_notified(&self) -> bool {
-        // Relaxed: a hint; `take_notification` orders.
-        self.state.load(Ordering::Relaxed) == Self::NOTIFIED
-    }
-
-    /// Says that the thread sleeps; `false` if there is a notification, so that there is nothing to sleep for.
-    fn enter(&self, parked: u32) -> bool {
-        // Acquire on both: see `take_notification`.
-        self.state
-            .compare_exchange(Self::EMPTY, parked, Ordering::Acquire, Ordering::Acquire)
-            .is_ok()
+        self.notice.is_there()
     }
 
     /// Sleeps until there is a notification, or until the kernel's monotonic clock reaches `deadline`; takes the
     /// notification. Returns whether there was one.
     pub(crate) fn park(&self, deadline: Instant) -> bool {
-        if self.enter(Self::PARKED) {
+        if self.notice.enter(Sleep::Parked) {
             let timeout = timespec(deadline);
             loop {
                 let result = futex::wait_bitset(
-                    &self.state,
+                    self.notice.word(),
                     futex::Flags::PRIVATE,
-                    Self::PARKED,
+                    Sleep::Parked as u32,
                     timeout.as_ref(),
                     std::num::NonZeroU32::MAX,
                 );
-                // Relaxed: the swap below orders.
-                let notified = self.state.load(Ordering::Relaxed) != Self::PARKED;
-                if notified || result == Err(Errno::TIMEDOUT) {
+                if !self.notice.is_asleep(Sleep::Parked) || result == Err(Errno::TIMEDOUT) {
                     break;
                 }
             }
@@ -171,7 +162,7 @@ impl Parker {
             PollFd::new(&epoll, PollFlags::IN),
             PollFd::from_borrowed_fd(descriptor, PollFlags::IN),
         ];
-        let polled = if self.enter(Self::PARKED_ON_EPOLL) {
+        let polled = if self.notice.enter(Sleep::OnEpoll) {
             poll(&mut sources, timeout)
         } else {
             Ok(0)
@@ -212,21 +203,21 @@ impl Parker {
 
     /// Wakes the thread, or lets its next park return at once. Returns whether it was asleep.
     pub(crate) fn unpark(&self) -> bool {
-        // Release: pairs with the Acquire of whoever takes the notification.
-        match self.state.swap(Self::NOTIFIED, Ordering::Release) {
-            Self::PARKED => {
-                let _count = futex::wake(&self.state, futex::Flags::PRIVATE, 1);
-                true
+        let Some(sleep) = self.notice.leave() else {
+            return false;
+        };
+        match sleep {
+            Sleep::Parked => {
+                let _count = futex::wake(self.notice.word(), futex::Flags::PRIVATE, 1);
             }
-            Self::PARKED_ON_EPOLL => {
+            Sleep::OnEpoll => {
                 if let Some(descriptor) = self.existing_descriptor() {
                     // It fails only when it is readable already, by 2^64 wake-ups.
                     let _count = rustix::io::write(descriptor, &1_u64.to_ne_bytes());
                 }
-                true
             }
-            _ => false,
         }
+        true
     }
 }
 
@@ -276,7 +267,7 @@ mod tests {
     #[test]
     fn a_wait_on_epoll_ends_when_its_time_is_over_to_the_nanosecond() {
         let (epoll, _source) = instance();
-        let parker = Parker::default();
+        let parker = Parker::new();
         // A time rounded up to milliseconds is never as short as that, one to the nanosecond is now and then.
         let mut longer = 0;
         loop {
@@ -296,7 +287,7 @@ mod tests {
     #[test]
     fn a_wait_on_epoll_ends_with_events() {
         let (epoll, source) = instance();
-        let parker = Parker::default();
+        let parker = Parker::new();
         rustix::io::write(&source, &1_u64.to_ne_bytes()).expect("an eventfd takes eight bytes");
         for time in [None, Some(&SHORT)] {
             let mut events = [NOTHING; 3];
@@ -318,7 +309,7 @@ mod tests {
     #[test]
     fn a_wait_on_epoll_ends_with_each_notification() {
         let (epoll, _source) = instance();
-        let parker = Parker::default();
+        let parker = Parker::new();
         for _ in 0..3 {
             parker.unpark();
             let ready = parker.park_on_epoll(epoll.as_fd(), &mut [NOTHING], None);

@@ -57,6 +57,8 @@ pub(crate) type Seat = CpuBase<Host>;
 #[derive(Debug)]
 pub(crate) struct Local {
     kind: AtomicU8,
+    /// Threads that sat here so far.
+    pub(crate) tenants: AtomicU32,
     /// What the base programmed, in nanoseconds: the deadline of the thread's next sleep, or what the background driver
     /// watches.
     pub(crate) deadline: AtomicI64,
@@ -71,10 +73,11 @@ impl Local {
     pub(crate) fn new(kind: Kind) -> Self {
         Self {
             kind: AtomicU8::new(kind as u8),
+            tenants: AtomicU32::new(0),
             deadline: AtomicI64::new(Promise::NEVER),
             soft_raised: AtomicBool::new(false),
             kicked: AtomicBool::new(false),
-            parker: Parker::default(),
+            parker: Parker::new(),
             timerfd: OnceLock::new(),
         }
     }
@@ -247,6 +250,7 @@ impl Thread {
         self.token.set(token);
         self.seat.set(Some(seat));
         // Relaxed: nobody watches the seat before its kind says so.
+        seat.local().tenants.fetch_add(1, Ordering::Relaxed);
         seat.local()
             .deadline
             .store(Promise::NEVER, Ordering::Relaxed);

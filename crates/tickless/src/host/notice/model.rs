@@ -1,0 +1,98 @@
+//! Loom cases for notes. The kernel is a flag under a lock; a wake-up that gets lost is a deadlock, which loom reports.
+
+use loom::cell::UnsafeCell;
+use loom::sync::{Arc, Condvar, Mutex};
+use loom::thread;
+
+use super::{Notice, Sleep};
+
+/// A thread, as those see it who wake it.
+struct Sleeper {
+    notice: Notice,
+    woken: Mutex<bool>,
+    wake: Condvar,
+    /// What is told. Not atomic: the note has to order it.
+    told: UnsafeCell<u32>,
+}
+
+impl Sleeper {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            notice: Notice::new(),
+            woken: Mutex::new(false),
+            wake: Condvar::new(),
+            told: UnsafeCell::new(0),
+        })
+    }
+
+    fn park(&self, sleep: Sleep) -> bool {
+        if self.notice.enter(sleep) {
+            let mut woken = self.woken.lock().unwrap();
+            while !*woken && self.notice.is_asleep(sleep) {
+                woken = self.wake.wait(woken).unwrap();
+            }
+            *woken = false;
+        }
+        self.notice.take()
+    }
+
+    fn unpark(&self) {
+        if self.notice.leave().is_some() {
+            *self.woken.lock().unwrap() = true;
+            self.wake.notify_one();
+        }
+    }
+}
+
+/// A note is left while the thread goes to sleep: it wakes, and sees what was done before.
+#[test]
+fn note_is_left_while_parking() {
+    for sleep in [Sleep::Parked, Sleep::OnEpoll] {
+        loom::model(move || {
+            let sleeper = Sleeper::new();
+            let other = {
+                let sleeper = Arc::clone(&sleeper);
+                thread::spawn(move || {
+                    sleeper.told.with_mut(drop);
+                    sleeper.unpark();
+                })
+            };
+            while !sleeper.park(sleep) {}
+            sleeper.told.with(drop);
+            other.join().unwrap();
+        });
+    }
+}
+
+/// Two notes at once are one or two, never none.
+#[test]
+fn two_notes_are_left_while_parking() {
+    loom::model(|| {
+        let sleeper = Sleeper::new();
+        let others = [(); 2].map(|()| {
+            let sleeper = Arc::clone(&sleeper);
+            thread::spawn(move || sleeper.unpark())
+        });
+        while !sleeper.park(Sleep::Parked) {}
+        for other in others {
+            other.join().unwrap();
+        }
+    });
+}
+
+/// A note that is left between two looks ends the next sleep before it begins.
+#[test]
+fn note_is_taken_once() {
+    loom::model(|| {
+        let sleeper = Sleeper::new();
+        let other = {
+            let sleeper = Arc::clone(&sleeper);
+            thread::spawn(move || sleeper.unpark())
+        };
+        let early = sleeper.notice.take();
+        let late = !early && sleeper.park(Sleep::OnEpoll);
+        assert!(early != late);
+        other.join().unwrap();
+        assert!(!sleeper.notice.is_there());
+    });
+}
