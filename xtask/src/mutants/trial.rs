@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 use super::VARIABLE;
 use super::suite::Program;
 
+/// Far more than any test of the host needs, and less than it waits by itself.
+const HOST_PATIENCE: &str = "15";
+
 /// What came of running tests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
@@ -68,6 +71,8 @@ fn start(program: &Program, settings: &Settings<'_>) -> Result<Child, String> {
         .env("CARGO_MANIFEST_DIR", &program.directory)
         // What a broken rule makes fail is no seed to remember.
         .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true")
+        // Tests that wait for real time give up after so many seconds.
+        .env("TICKLESS_PATIENCE", HOST_PATIENCE)
         .env_remove(VARIABLE)
         .stdin(Stdio::null())
         .stdout(Stdio::piped());
