@@ -3,6 +3,7 @@
 //! The core knows one lock for each base and nothing about how a host implements it: a biased lock in user space
 //! ([`bias`](crate::bias)), a spin lock with interrupts masked on bare metal, an order-checking one in the simulator.
 
+use core::cell::Cell;
 use core::fmt;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
@@ -183,6 +184,9 @@ impl<R: RawLock, T: fmt::Debug> fmt::Debug for Guard<'_, R, T> {
 /// The plainest lock there is: one flag, spun on.
 ///
 /// For bare metal and for tests. It does not mask interrupts.
+///
+/// It has no model: loom 0.7 lets a plain store come between what an exchange reads and what it writes, so that a
+/// release gets lost which on no machine can.
 #[derive(Debug)]
 pub struct SpinLock {
     taken: AtomicBool,
@@ -229,5 +233,86 @@ unsafe impl RawLock for SpinLock {
     fn release(&self, (): &()) {
         // Release: pairs with the Acquire in `acquire` and `try_acquire`.
         self.taken.store(false, Ordering::Release);
+    }
+}
+
+/// A lock for hosts in which one thread executes everything, such as a simulator.
+///
+/// Nobody else could ever release it, so taking it twice is a deadlock, and panics.
+#[derive(Debug, Default)]
+pub struct SoloLock<W> {
+    taken: Cell<bool>,
+    watcher: W,
+}
+
+/// What is told about a [`SoloLock`]. What it does by default is nothing.
+pub trait Watcher {
+    /// Somebody comes for the lock, and may find it taken.
+    fn comes(&self) {}
+
+    /// The lock is free and is taken now. If this panics it stays free.
+    fn takes(&self) {}
+
+    /// The lock was released.
+    fn released(&self) {}
+}
+
+// SAFETY: not `Sync`, so one thread acquires; and that panics rather than return twice.
+unsafe impl<W: Watcher> RawLock for SoloLock<W> {
+    type Token = ();
+    type Held = ();
+
+    fn acquire(&self, _token: Option<()>) {
+        self.watcher.comes();
+        assert!(
+            !self.taken.get(),
+            "deadlock: the only thread there is waits for a lock that it holds"
+        );
+        self.watcher.takes();
+        self.taken.set(true);
+    }
+
+    /// Takes it, and panics like [`acquire`](RawLock::acquire): whoever tries first goes the same way.
+    fn try_acquire(&self, token: Option<()>) -> Option<()> {
+        self.acquire(token);
+        Some(())
+    }
+
+    fn release(&self, (): &()) {
+        self.taken.set(false);
+        self.watcher.released();
+    }
+}
+
+/// For models: a lock that blocks, so that loom need not explore how often somebody polled.
+#[cfg(loom)]
+#[derive(Debug, Default)]
+pub struct ModelLock {
+    taken: loom::sync::Mutex<bool>,
+    freed: loom::sync::Condvar,
+}
+
+// SAFETY: the flag goes from false to true once between two releases, under the mutex, which orders the sections.
+#[cfg(loom)]
+unsafe impl RawLock for ModelLock {
+    type Token = ();
+    type Held = ();
+
+    fn acquire(&self, _token: Option<()>) {
+        let mut taken = self.taken.lock().expect("no section panics");
+        while *taken {
+            taken = self.freed.wait(taken).expect("no section panics");
+        }
+        *taken = true;
+    }
+
+    fn try_acquire(&self, _token: Option<()>) -> Option<()> {
+        let mut taken = self.taken.lock().expect("no section panics");
+        (!core::mem::replace(&mut *taken, true)).then_some(())
+    }
+
+    fn release(&self, (): &()) {
+        *self.taken.lock().expect("no section panics") = false;
+        self.freed.notify_one();
     }
 }

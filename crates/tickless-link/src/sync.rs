@@ -8,9 +8,12 @@ pub use core::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
 #[cfg(loom)]
-pub use loom::sync::atomic::{
+pub use modelled::{
     AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
+
+#[cfg(loom)]
+mod modelled;
 
 /// Tells the processor that the caller polls; in a model, lets another thread run.
 #[inline]

@@ -193,7 +193,7 @@ impl Config for RealTime {
 /// CAN-5, CAN-6, B35: who polls and who sleeps.
 #[test]
 fn cancellers_poll_or_sleep_as_the_host_says() {
-    let (polls, sleeps) = ("livelock", "waits for a callback that it runs itself");
+    let (polls, sleeps) = ("livelock", "waits for a lock that it holds");
     for (waits, hard, soft) in [
         (how_to_wait::<Deferred> as fn(Stage) -> String, polls, polls),
         (how_to_wait::<Immediate>, polls, polls),

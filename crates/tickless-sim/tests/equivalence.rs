@@ -134,13 +134,13 @@ impl<C: Config, T: ClockId> AnyTimer for Actor<C, T> {
     }
 }
 
-/// Plays a script, and tells what fired.
-fn play<C: Config>(script: &[Step], class: DeviceClass, lazy: bool) -> Vec<(usize, i64)> {
-    let machine = Machine::<C>::with_devices(CPUS, class);
-    let mut wall = 1_000_000 * SLOT;
-    machine.set_wall(0, wall);
-    let firings = Firings::default();
-    let timers: Vec<_> = (0..TIMERS)
+/// The timers of a script: of all stages and clocks.
+fn actors<C: Config>(
+    machine: &Machine<C>,
+    lazy: bool,
+    firings: &Firings,
+) -> Vec<Box<dyn AnyTimer>> {
+    (0..TIMERS)
         .map(|number| {
             let mut setup = Setup::new();
             if number % 4 == 1 {
@@ -150,37 +150,42 @@ fn play<C: Config>(script: &[Step], class: DeviceClass, lazy: bool) -> Vec<(usiz
                 setup = setup.lazy();
             }
             match number % 5 {
-                0 => Actor::<C, Realtime>::boxed(&machine, number, setup, &firings),
-                1 => Actor::<C, Boottime>::boxed(&machine, number, setup, &firings),
-                _ => Actor::<C, Monotonic>::boxed(&machine, number, setup, &firings),
+                0 => Actor::<C, Realtime>::boxed(machine, number, setup, firings),
+                1 => Actor::<C, Boottime>::boxed(machine, number, setup, firings),
+                _ => Actor::<C, Monotonic>::boxed(machine, number, setup, firings),
             }
         })
-        .collect();
-    let mut online = [true; CPUS as usize];
-    machine.spend(SLOT / 2);
-    // Every way out of an interrupt in turn.
-    let interrupts = Cell::new(0);
-    let path = |_| {
-        interrupts.set(interrupts.get() + 1);
-        let same = Schedule {
-            switches: false,
-            ..Schedule::SWITCH
-        };
-        let extension = Schedule {
-            extension: true,
-            ..Schedule::SWITCH
-        };
-        match interrupts.get() % 5 {
-            0 => (Interrupted::User, Schedule::SWITCH),
-            1 => (Interrupted::User, same),
-            2 => (Interrupted::User, extension),
-            3 => (Interrupted::Kernel, Schedule::SWITCH),
-            _ => (Interrupted::Masked, Schedule::SWITCH),
-        }
+        .collect()
+}
+
+/// Every way out of an interrupt in turn.
+fn way_out(interrupt: u32) -> (Interrupted, Schedule<'static>) {
+    let same = Schedule {
+        switches: false,
+        ..Schedule::SWITCH
     };
-    for step in script {
-        machine.run_until_by(machine.now() + step.slots * SLOT, &path);
-        let timer = &timers[step.timer];
+    let extension = Schedule {
+        extension: true,
+        ..Schedule::SWITCH
+    };
+    match interrupt % 5 {
+        0 => (Interrupted::User, Schedule::SWITCH),
+        1 => (Interrupted::User, same),
+        2 => (Interrupted::User, extension),
+        3 => (Interrupted::Kernel, Schedule::SWITCH),
+        _ => (Interrupted::Masked, Schedule::SWITCH),
+    }
+}
+
+/// What a script changes besides the timers.
+struct Surroundings {
+    wall: i64,
+    online: [bool; CPUS as usize],
+}
+
+impl Surroundings {
+    /// Does what a step says.
+    fn execute<C: Config>(&mut self, machine: &Machine<C>, step: &Step, timer: &dyn AnyTimer) {
         match step.operation {
             Operation::Start {
                 slots,
@@ -190,13 +195,13 @@ fn play<C: Config>(script: &[Step], class: DeviceClass, lazy: bool) -> Vec<(usiz
             } => machine.on(step.cpu, || timer.start(slots, slack, again, pinned)),
             Operation::Cancel => machine.on(step.cpu, || timer.cancel()),
             Operation::SetWall(slots) => {
-                wall += slots * SLOT;
-                machine.set_wall(step.cpu, wall);
+                self.wall += slots * SLOT;
+                machine.set_wall(step.cpu, self.wall);
             }
             Operation::Reschedule => machine.set_need_resched(step.cpu),
             Operation::Toggle if step.cpu == 0 => {}
             Operation::Toggle => {
-                let online = &mut online[step.cpu as usize];
+                let online = &mut self.online[step.cpu as usize];
                 *online = !*online;
                 if *online {
                     machine.online(step.cpu)
@@ -205,10 +210,32 @@ fn play<C: Config>(script: &[Step], class: DeviceClass, lazy: bool) -> Vec<(usiz
                 }
             }
             Operation::Suspend(slots) => {
-                wall += slots * SLOT;
+                self.wall += slots * SLOT;
                 machine.suspend_for(slots * SLOT);
             }
         }
+    }
+}
+
+/// Plays a script, and tells what fired.
+fn play<C: Config>(script: &[Step], class: DeviceClass, lazy: bool) -> Vec<(usize, i64)> {
+    let machine = Machine::<C>::with_devices(CPUS, class);
+    let mut surroundings = Surroundings {
+        wall: 1_000_000 * SLOT,
+        online: [true; CPUS as usize],
+    };
+    machine.set_wall(0, surroundings.wall);
+    let firings = Firings::default();
+    let timers = actors(&machine, lazy, &firings);
+    machine.spend(SLOT / 2);
+    let interrupts = Cell::new(0);
+    let path = |_| {
+        interrupts.set(interrupts.get() + 1);
+        way_out(interrupts.get())
+    };
+    for step in script {
+        machine.run_until_by(machine.now() + step.slots * SLOT, &path);
+        surroundings.execute(&machine, step, &*timers[step.timer]);
         machine.deliver_all();
         machine.check();
     }

@@ -496,51 +496,74 @@ impl<C: Config> Callback<C> {
     }
 }
 
-impl<C: Config, T: ClockId> AnySubject<C> for Subject<C, T> {
-    fn start(&self, world: &World<C>, cpu: u32) {
-        let (distance, slack, pinned, checked, behaviour) = world.roll(|random| {
-            let distance = match random.below(8) {
-                0 => random.between(-5_000_000, 0),
-                1 => 0,
-                2..=4 => random.between(1, 20_000),
-                5 | 6 => random.between(1, 5_000_000),
-                _ => random.between(1, 80_000_000_000),
-            };
-            let slack = if random.one_in(3) {
-                random.below(100_000)
-            } else {
-                0
-            };
-            let again = random.one_in(4).then(|| {
-                let interval = 1 + random.below(3_000_000);
-                (interval, u32::try_from(random.below(4)).expect("small"))
-            });
-            let takes = match random.below(40) {
-                0..=5 => random.between(0, 30_000),
-                6 => random.between(0, 4_000_000),
-                _ => 0,
-            };
-            let mut behaviour = Behaviour {
+/// How a timer is started.
+struct Plan {
+    distance: i64,
+    slack: u64,
+    pinned: bool,
+    checked: bool,
+    behaviour: Behaviour,
+}
+
+impl Plan {
+    fn roll(random: &mut Random) -> Self {
+        let distance = match random.below(8) {
+            0 => random.between(-5_000_000, 0),
+            1 => 0,
+            2..=4 => random.between(1, 20_000),
+            5 | 6 => random.between(1, 5_000_000),
+            _ => random.between(1, 80_000_000_000),
+        };
+        let slack = if random.one_in(3) {
+            random.below(100_000)
+        } else {
+            0
+        };
+        let behaviour = Self::roll_behaviour(random);
+        Self {
+            distance,
+            slack,
+            pinned: random.one_in(4),
+            checked: random.one_in(5),
+            behaviour,
+        }
+    }
+
+    fn roll_behaviour(random: &mut Random) -> Behaviour {
+        let again = random.one_in(4).then(|| {
+            let interval = 1 + random.below(3_000_000);
+            (interval, u32::try_from(random.below(4)).expect("small"))
+        });
+        let takes = match random.below(40) {
+            0..=5 => random.between(0, 30_000),
+            6 => random.between(0, 4_000_000),
+            _ => 0,
+        };
+        if !random.one_in(25) {
+            return Behaviour {
                 again,
                 takes,
                 overload: false,
             };
-            if random.one_in(25) {
-                let interval = 1_000 + random.below(200_000);
-                behaviour = Behaviour {
-                    again: Some((interval, 5)),
-                    takes: i64::try_from(interval).expect("small") * 2,
-                    overload: true,
-                };
-            }
-            (
-                distance,
-                slack,
-                random.one_in(4),
-                random.one_in(5),
-                behaviour,
-            )
-        });
+        }
+        let interval = 1_000 + random.below(200_000);
+        Behaviour {
+            again: Some((interval, 5)),
+            takes: i64::try_from(interval).expect("small") * 2,
+            overload: true,
+        }
+    }
+}
+
+impl<C: Config, T: ClockId> AnySubject<C> for Subject<C, T> {
+    fn start(&self, world: &World<C>, cpu: u32) {
+        let Plan {
+            distance,
+            slack,
+            pinned,
+            checked,
+            behaviour,
+        } = world.roll(Plan::roll);
         let machine = &world.machine;
         let soft = shows::<C, T>(machine).saturating_add(distance);
         let mut start = Start::<T>::at(Instant::from_nanos(soft)).slack(Span::from_nanos(slack));

@@ -3,10 +3,18 @@
 use tickless_core::hrtimer::{Flush, Restart, Setup, StartMode};
 use tickless_core::platform::CpuId;
 use tickless_core::time::{Clock, Instant, Realtime, Span};
-use tickless_core::trace::Event;
+use tickless_core::trace::{Event, TimerId};
 use tickless_sim::check::Grammar;
 use tickless_sim::suite::{at_on, panic_of};
 use tickless_sim::{Config, Interrupted, Machine, Schedule, TestTimer, all_configs};
+
+fn rearm(cpu: u32, next: i64, deferred: bool) -> Event {
+    Event::Rearm {
+        cpu: CpuId(cpu),
+        next: Instant::from_nanos(next),
+        deferred,
+    }
+}
 
 /// 6.1: the whole life of one timer, event by event, with all fields that do not depend on addresses.
 fn the_life_of_a_timer_is_told_event_by_event<C: Config>() {
@@ -24,17 +32,35 @@ fn the_life_of_a_timer_is_told_event_by_event<C: Config>() {
         }
     });
     machine.take_trace();
-    let id = timer.id();
     machine.on(1, || {
         timer.start(at_on(1_000_500).slack(Span::from_nanos(500)).pinned())
     });
-    let trace = machine.take_trace();
+    let code = is_started(&machine.take_trace(), timer.id());
+
+    machine.spend(1_000);
+    machine.interrupt(1, Interrupted::Kernel, &Schedule::SWITCH);
+    let fired = firing::<C>(timer.id(), code);
+    assert_eq!(machine.take_trace(), fired);
+
+    machine.on(0, || timer.start(at_on(1_009_000)));
+    is_moved(&machine.take_trace());
+
+    machine.on(0, || assert!(timer.cancel()));
+    let cancel = Event::Cancel {
+        cpu: CpuId(0),
+        timer: timer.id(),
+    };
+    assert_eq!(machine.take_trace(), [cancel, rearm(0, i64::MAX, false)]);
+}
+
+/// Checks the first part of the life, and returns the address of the code.
+fn is_started(trace: &[Event], timer: TimerId) -> usize {
     let Event::Start { code, .. } = trace[0] else {
         panic!("a start comes first: {trace:?}")
     };
     let start = Event::Start {
         cpu: CpuId(1),
-        timer: id,
+        timer,
         code,
         clock: Clock::Realtime,
         hard: 1_001_000,
@@ -47,28 +73,26 @@ fn the_life_of_a_timer_is_told_event_by_event<C: Config>() {
         was_armed: false,
         in_place: false,
     };
-    let rearm = |cpu, next, deferred| Event::Rearm {
-        cpu: CpuId(cpu),
-        next: Instant::from_nanos(next),
-        deferred,
-    };
     assert_eq!(trace, [start, rearm(1, 1_000, false)]);
+    code
+}
 
-    machine.spend(1_000);
-    machine.interrupt(1, Interrupted::Kernel, &Schedule::SWITCH);
+/// What the second part of the life has to be.
+fn firing<C: Config>(timer: TimerId, code: usize) -> Vec<Event> {
+    let cpu = CpuId(1);
     let mut expected = vec![
         Event::ExpireEntry {
-            cpu: CpuId(1),
-            timer: id,
+            cpu,
+            timer,
             code,
             now: 1_001_000,
             hard: 1_001_000,
             soft: 1_000_500,
         },
-        Event::ExpireExit { timer: id },
+        Event::ExpireExit { timer },
         Event::Start {
-            cpu: CpuId(1),
-            timer: id,
+            cpu,
+            timer,
             code,
             clock: Clock::Realtime,
             hard: 1_004_000,
@@ -80,18 +104,19 @@ fn the_life_of_a_timer_is_told_event_by_event<C: Config>() {
     ];
     if C::DEFERRED_REARM {
         expected.push(Event::Flush {
-            cpu: CpuId(1),
+            cpu,
             reason: Flush::KernelExit,
             stale: false,
         });
     }
     expected.push(rearm(1, 4_000, C::DEFERRED_REARM));
-    assert_eq!(machine.take_trace(), expected);
+    expected
+}
 
-    machine.on(0, || timer.start(at_on(1_009_000)));
-    let moved = machine.take_trace();
+/// Checks the third part of the life.
+fn is_moved(trace: &[Event]) {
     assert!(matches!(
-        moved[..],
+        trace,
         [
             Event::Move {
                 from: CpuId(1),
@@ -107,19 +132,6 @@ fn the_life_of_a_timer_is_told_event_by_event<C: Config>() {
             Event::Rearm { cpu: CpuId(0), .. },
         ]
     ));
-
-    machine.on(0, || assert!(timer.cancel()));
-    let cancelled = machine.take_trace();
-    assert_eq!(
-        cancelled,
-        [
-            Event::Cancel {
-                cpu: CpuId(0),
-                timer: id
-            },
-            rearm(0, i64::MAX, false)
-        ]
-    );
 }
 
 /// TR-1, change 22: so many restarts, so many starts, no cancel.

@@ -47,6 +47,11 @@ pin_project! {
     ///
     /// Are caught, counted in [`Stats::panics`](crate::Stats::panics), and stop the timer, nothing else.
     ///
+    /// # The end of the thread
+    ///
+    /// A thread that ends while the driver thread executes the closure of one of its timers waits for that, so the
+    /// closure must not wait for the thread. Timers that are still queued then are the driver's.
+    ///
     /// # Dropping
     ///
     /// Cancels the timer and waits for a callback that runs on another thread. Dropping a timer from its own callback,

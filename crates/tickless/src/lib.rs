@@ -23,7 +23,7 @@
 //!
 //! - Never early, by [`std::time::Instant`]; as soon after the deadline as the operating system wakes a thread.
 //! - Never lost: not when an earlier timer is armed while a thread goes to sleep, not when threads end, not when a
-//!   callback panics, not in the child of a fork.
+//!   callback panics. The child of a fork keeps the timers of the thread that forked.
 //! - No allocation for timers; 112 bytes for a [`Sleep`](time::Sleep).
 //! - Callbacks and wakers run without locks, and may use any timer.
 //!
@@ -37,6 +37,10 @@ compile_error!(
     "tickless needs Linux so far: futexes, timerfd and membarrier are what it stands on"
 );
 
+#[cfg(not(loom))]
+mod event_loop;
+#[cfg(not(loom))]
+mod held;
 #[cfg(not(loom))]
 mod host;
 #[cfg(loom)]
@@ -66,6 +70,17 @@ pub mod bench {
 }
 
 #[cfg(not(loom))]
+pub use event_loop::Driver;
+#[cfg(not(loom))]
+pub use held::{StartError, Turn};
+#[cfg(not(loom))]
 pub use inside::{Stats, clock, dump, init, stats};
 #[cfg(not(loom))]
-pub use worker::{Driver, Parking, StartError, Turn, Unparker, Worker};
+pub use worker::{Parking, Unparker, Worker};
+
+/// The examples of the guide and of the README, so that they are compiled and run.
+#[cfg(doctest)]
+mod written {
+    #[doc = include_str!("../../../docs/guide.md")]
+    mod guide {}
+}

@@ -1,11 +1,9 @@
 //! Threads that run their own timers.
 
 use std::cell::Cell;
-use std::fmt;
 use std::future::Future;
 use std::io;
-use std::marker::PhantomData;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,55 +11,10 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use tickless_core::time::Instant as CoreInstant;
 
-use crate::host::handover::Promise;
-use crate::host::seat::{Kind, Seat, Thread, with_thread};
-use crate::host::{attend, os, timers, turn};
+use crate::held::{Held, StartError, Turn, assert_outside_of_callbacks};
+use crate::host::os;
+use crate::host::seat::{Kind, Seat};
 use crate::time::Instant;
-
-/// Why a thread cannot become a [`Worker`] or [`Driver`].
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum StartError {
-    /// The thread is one already, or was one and still is inside it.
-    AlreadyTaken,
-    /// All 65,536 places for threads are taken.
-    NoPlace,
-    /// The operating system refused a file descriptor or a thread.
-    Os(io::Error),
-}
-
-impl fmt::Display for StartError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::AlreadyTaken => {
-                formatter.write_str("this thread runs its own timers already; there is one worker or driver for each thread")
-            }
-            Self::NoPlace => formatter.write_str("65,536 threads have timers already; another has to end first"),
-            Self::Os(error) => write!(formatter, "the operating system refused what timers need: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for StartError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Os(error) => Some(error),
-            _ => None,
-        }
-    }
-}
-
-/// What a turn did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "more may be due already"]
-pub struct Turn {
-    /// Timers that fired.
-    pub fired: u32,
-    /// When the next one does, if any.
-    pub next: Option<Instant>,
-    /// More is due already: the turn ended because it ran 4,096 callbacks. Take another soon.
-    pub more: bool,
-}
 
 /// How a [`Worker`] waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,102 +24,6 @@ pub enum Parking {
     Sleep,
     /// Never sleeps: looks again and again. A few hundred nanoseconds late at most, and a whole CPU.
     Spin,
-}
-
-/// The seat of this thread, given to whoever runs its timers.
-#[derive(Debug)]
-struct Held {
-    seat: &'static Seat,
-    /// What is held belongs to the thread.
-    stays: PhantomData<*mut ()>,
-}
-
-impl Held {
-    fn take(kind: Kind) -> Result<Self, StartError> {
-        with_thread(|thread| {
-            let seat = thread.enter().ok_or(StartError::NoPlace)?;
-            if seat.local().kind() != Kind::Foreign {
-                return Err(StartError::AlreadyTaken);
-            }
-            if kind == Kind::EventLoop {
-                seat.local().timerfd().map_err(StartError::Os)?;
-            }
-            seat.local().set_kind(kind);
-            let held = Self {
-                seat,
-                stays: PhantomData,
-            };
-            // What was armed before is programmed for the new device.
-            timers().retrigger(seat.cpu());
-            Ok(held)
-        })
-    }
-
-    fn now(&self) -> CoreInstant {
-        with_thread(|thread| thread.reading.renew(&timers().platform().clock))
-    }
-
-    /// One load and one compare, and the clock. That somebody asked for a look is noticed when the clock is asked for
-    /// the exact time, which is every 50 µs at the latest.
-    #[inline]
-    fn is_due(&self) -> bool {
-        // Relaxed: the thread's own word. Earlier than what the base wants, or equal, never later.
-        let deadline = self.seat.local().deadline.load(Ordering::Relaxed);
-        let now = with_thread(|thread| thread.reading.at_earliest_or(|| self.look(thread)));
-        deadline <= now.as_nanos()
-    }
-
-    #[cold]
-    fn look(&self, thread: &Thread) -> CoreInstant {
-        if turn::is_asked(self.seat) {
-            // Later than any deadline, and than none.
-            return CoreInstant::FOREVER;
-        }
-        thread.reading.renew(&timers().platform().clock)
-    }
-
-    #[track_caller]
-    fn turn(&self) -> Turn {
-        assert_outside_of_callbacks();
-        let done = turn::run(self.seat, self.now());
-        Turn {
-            fired: done.fired,
-            next: self.next_deadline(),
-            more: done.more,
-        }
-    }
-
-    fn next_deadline(&self) -> Option<Instant> {
-        let armed = self.seat.armed();
-        (!armed.is_forever()).then(|| Instant::from_core(armed))
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        let local = self.seat.local();
-        let was_event_loop = local.kind() == Kind::EventLoop;
-        // The thread lives on, so its timers stay; from here on the background driver comes for them.
-        local.set_kind(Kind::Foreign);
-        // What the device was armed for was never told to the driver, and a later deadline would not be told to it
-        // either: forgotten, and programmed anew. Relaxed: the retrigger locks the base, as whoever programs it does.
-        local.deadline.store(Promise::NEVER, Ordering::Relaxed);
-        timers().retrigger(self.seat.cpu());
-        if was_event_loop {
-            // The descriptor stays open for the next event loop on this seat, and must not wake one that is gone.
-            turn::set_timerfd(self.seat, CoreInstant::FOREVER);
-        }
-    }
-}
-
-/// Callbacks and wakers run inside of a turn.
-#[inline]
-#[track_caller]
-fn assert_outside_of_callbacks() {
-    assert!(
-        turn::taken_by_this_thread().is_none(),
-        "a thread cannot take a turn, park or block inside of a callback or waker: those run in its turn"
-    );
 }
 
 /// A thread that runs its own timers: the fastest and most exact way to have them.
@@ -340,20 +197,25 @@ impl Worker {
         }
     }
 
-    /// Waits on an epoll instance of yours instead, for at most as long as the first timer allows, then runs what is
-    /// due.
+    /// Waits on an epoll instance of yours too, and runs what is due.
     ///
-    /// Returns the number of events and what the turn did. [`Unparker`]s do not end this wait: give the epoll instance
-    /// an eventfd for that.
+    /// Ends when events are ready, a timer is due or somebody [unparks](Unparker::unpark) this worker, or for no
+    /// reason; a worker that [spins](Parking::Spin) looks once. Events are collected in any case, also when a timer is
+    /// due already. Returns the number of events and what the turn did.
     ///
     /// # Errors
     ///
-    /// Those of `epoll_pwait2`, among them `EINVAL` for a buffer without room. Before Linux 5.11, which has it not, the
-    /// wait is rounded up to a millisecond.
+    /// Those of `epoll_wait`, among them `EINVAL` for a buffer without room. Being interrupted by a signal is none. The
+    /// first wait needs a file descriptor more, for wake-ups.
     ///
     /// # Panics
     ///
     /// When called inside of a callback or a waker.
+    ///
+    /// # Cost
+    ///
+    /// One system call when events are ready or a timer is due, two more to sleep. The deadline is kept to the
+    /// nanosecond.
     #[track_caller]
     pub fn park_on_epoll(
         &self,
@@ -361,24 +223,26 @@ impl Worker {
         events: &mut [rustix::event::epoll::Event],
     ) -> io::Result<(usize, Turn)> {
         assert_outside_of_callbacks();
-        let mut ready = 0;
-        if !self.held.is_due() {
-            // Relaxed: the thread's own word.
-            let deadline = self.held.seat.local().deadline.load(Ordering::Relaxed);
-            let deadline = CoreInstant::from_nanos(deadline);
-            let left = deadline.saturating_since(self.held.now());
-            let timeout = os::timespec(if deadline.is_forever() {
-                deadline
-            } else {
-                CoreInstant::from_nanos(i64::try_from(left.as_nanos()).unwrap_or(i64::MAX - 1))
-            });
-            match rustix::event::epoll::wait(epoll, &mut *events, timeout.as_ref()) {
-                Ok(count) => ready = count,
-                // A signal came: as good a reason to look as any.
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
+        let local = self.held.seat.local();
+        if self.blocking.get() {
+            // As in `park`.
+            self.owed.set(true);
         }
+        let left = if self.held.is_due() || self.parking == Parking::Spin {
+            CoreInstant::ZERO
+        } else {
+            // Relaxed: the thread's own word.
+            let deadline = CoreInstant::from_nanos(local.deadline.load(Ordering::Relaxed));
+            let left = deadline.saturating_since(self.held.now());
+            match i64::try_from(left.as_nanos()) {
+                Ok(nanos) if !deadline.is_forever() => CoreInstant::from_nanos(nanos),
+                _ => CoreInstant::FOREVER,
+            }
+        };
+        let timeout = os::timespec(left);
+        let ready = local
+            .parker
+            .park_on_epoll(epoll.as_fd(), events, timeout.as_ref())?;
         Ok((ready, self.held.turn()))
     }
 
@@ -452,84 +316,5 @@ impl Drop for Blocking<'_> {
         self.worker.blocking.set(self.inside_of_another);
         // Both have the same waker: what this one took may have been meant for the other.
         self.worker.owed.set(self.inside_of_another);
-    }
-}
-
-/// The timers of a thread that has an event loop of its own: a file descriptor to watch, and a turn to take when it is
-/// readable.
-///
-/// Making one turns the current thread's timers over to its event loop, until it is dropped. The descriptor is a
-/// `timerfd`, programmed to the nanosecond for the first timer of the thread; it works in epoll, poll, select, io_uring
-/// and every library on top of them.
-///
-/// ```
-/// use std::os::fd::AsFd;
-/// use std::time::Duration;
-/// use rustix::event::{PollFd, PollFlags, poll};
-/// use tickless::hrtimer::{HrTimer, Restart, Span, Start};
-///
-/// let driver = tickless::Driver::new()?;
-/// let timer = std::pin::pin!(HrTimer::new(|_| Restart::No));
-/// timer.as_ref().start(Start::after(Span::from_micros(100)));
-///
-/// let fd = driver.as_fd();
-/// poll(&mut [PollFd::new(&fd, PollFlags::IN)], None)?;
-/// assert_eq!(driver.turn().fired, 1);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug)]
-pub struct Driver {
-    held: Held,
-    fd: BorrowedFd<'static>,
-}
-
-impl Driver {
-    /// Turns this thread's timers over to its event loop.
-    ///
-    /// # Errors
-    ///
-    /// When the thread runs its own timers already, there are too many threads with timers, or the descriptor is
-    /// refused.
-    pub fn new() -> Result<Self, StartError> {
-        let held = Held::take(Kind::EventLoop)?;
-        let fd = held.seat.local().timerfd().map_err(StartError::Os)?;
-        Ok(Self { held, fd })
-    }
-
-    /// Runs what is due, and programs the descriptor for the next timer. Call it when the descriptor is readable;
-    /// calling it at other times does no harm.
-    ///
-    /// # Panics
-    ///
-    /// When called inside of a callback or a waker, which run in a turn themselves.
-    #[track_caller]
-    pub fn turn(&self) -> Turn {
-        // Makes the descriptor unreadable; nothing to read is no error.
-        let _expirations = rustix::io::read(self.fd, &mut [0; 8]);
-        self.held.turn()
-    }
-
-    /// When the first timer of this thread fires, if there is one: for event loops that would rather compute their
-    /// timeout than watch a descriptor.
-    #[must_use]
-    pub fn next_deadline(&self) -> Option<Instant> {
-        self.held.next_deadline()
-    }
-
-    /// Makes the descriptor readable now. For tests of event loops.
-    pub fn poke(&self) {
-        attend(self.held.seat);
-    }
-}
-
-impl AsFd for Driver {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd
-    }
-}
-
-impl std::os::fd::AsRawFd for Driver {
-    fn as_raw_fd(&self) -> std::os::fd::RawFd {
-        std::os::fd::AsRawFd::as_raw_fd(&self.fd)
     }
 }

@@ -134,6 +134,15 @@ fn a_turn_at_any_time_does_no_harm() {
     wait(&driver);
     let turn = driver.turn();
     assert_eq!((turn.fired, turn.next), (0, Some(late)));
+    // What was armed before still is.
+    let mut soon = pin!(time::sleep(ms(1)));
+    assert!(poll_idly(soon.as_mut()).is_pending());
+    driver.poke();
+    let mut fired = driver.turn().fired;
+    while fired == 0 {
+        wait(&driver);
+        fired = driver.turn().fired;
+    }
     sleep.as_mut().reset(time::Instant::now() + ms(2));
     wait(&driver);
     assert_eq!(driver.turn().fired, 1);

@@ -3,13 +3,14 @@
 mod support;
 
 use std::pin::{Pin, pin};
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant as StdInstant, SystemTime, UNIX_EPOCH};
 
+use rustix::process::Signal;
+use rustix::time::{ClockId as KernelClock, DynamicClockId, clock_gettime_dynamic};
 use support::{Wakes, assert_passed, block_on, ms, on_thread, panic_of, until};
 use tickless::hrtimer::{
     AlreadyExpired, Boottime, ClockId, Expired, HrTimer, Instant, Monotonic, Realtime,
@@ -640,15 +641,9 @@ fn timers_fire_at_a_time_of_day() {
 
 #[test]
 fn the_clocks_show_what_the_kernel_shows() {
-    fn check<C: ClockId>(clock: libc::clockid_t) {
+    fn check<C: ClockId>(clock: DynamicClockId<'static>) {
         let kernel = || {
-            let mut time = libc::timespec {
-                tv_sec: 0,
-                tv_nsec: 0,
-            };
-            // SAFETY: the pointer is to a `timespec` of this frame.
-            let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
-            assert_eq!(result, 0);
+            let time = clock_gettime_dynamic(clock).expect("the kernel has the clock");
             time.tv_sec * 1_000_000_000 + time.tv_nsec
         };
         let before = kernel();
@@ -658,10 +653,10 @@ fn the_clocks_show_what_the_kernel_shows() {
         let tolerance = 1_000_000;
         assert!(before - tolerance <= ours && ours <= after + tolerance);
     }
-    check::<Monotonic>(libc::CLOCK_MONOTONIC);
-    check::<Boottime>(libc::CLOCK_BOOTTIME);
-    check::<Realtime>(libc::CLOCK_REALTIME);
-    check::<Tai>(libc::CLOCK_TAI);
+    check::<Monotonic>(DynamicClockId::Known(KernelClock::Monotonic));
+    check::<Boottime>(DynamicClockId::Known(KernelClock::Boottime));
+    check::<Realtime>(DynamicClockId::Known(KernelClock::Realtime));
+    check::<Tai>(DynamicClockId::Tai);
 }
 
 /// Hard callbacks of a turn come first, even those whose deadlines are later.
@@ -726,12 +721,13 @@ fn soft_timers_go_on_by_themselves() {
     }
 }
 
-/// Ends the process, so it is tried in a child.
+/// Ends the process, so it has one of its own.
 #[test]
 fn dropping_a_timer_in_its_own_callback_ends_the_process() {
-    const CHILD: &str = "TICKLESS_TEST_DROPS_ITS_TIMER";
     type Slot = Mutex<Option<Pin<Box<dyn Send>>>>;
-    if std::env::var_os(CHILD).is_some() {
+    let Some(mut process) =
+        support::process_of_its_own("dropping_a_timer_in_its_own_callback_ends_the_process")
+    else {
         let slot: Arc<Slot> = Arc::default();
         let inside = Arc::clone(&slot);
         let timer = Box::pin(HrTimer::new(move |_| {
@@ -744,22 +740,14 @@ fn dropping_a_timer_in_its_own_callback_ends_the_process() {
             *slot = Some(timer);
         }
         thread::sleep(Duration::from_secs(20));
-        std::process::exit(0);
-    }
-    let output = Command::new(std::env::current_exe().expect("this program"))
-        .args([
-            "dropping_a_timer_in_its_own_callback_ends_the_process",
-            "--exact",
-            "--nocapture",
-        ])
-        .env(CHILD, "1")
-        .output()
-        .expect("it starts");
+        return;
+    };
+    let output = process.output().expect("it starts");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success());
     assert_eq!(
         std::os::unix::process::ExitStatusExt::signal(&output.status),
-        Some(libc::SIGABRT)
+        Some(Signal::ABORT.as_raw())
     );
     assert!(
         said.contains("a timer was dropped by its own callback, which still executes"),

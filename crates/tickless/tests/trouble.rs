@@ -2,9 +2,8 @@
 
 mod support;
 
-use std::os::unix::thread::JoinHandleExt as _;
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Wake, Waker};
 use std::thread;
@@ -12,10 +11,11 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
+use rustix::process::{Pid, Signal, kill_process};
 use support::{
     Random, Wakes, assert_passed, block_on, ms, on_thread, poll_idly, poll_with, until, us,
 };
-use tickless::hrtimer::{Expired, HrTimer, Monotonic, Restart, Span, Start, now};
+use tickless::hrtimer::{Expired, HrTimer, Monotonic, Restart, Span, Start};
 use tickless::time::{self, Sleep, sleep};
 use tickless::{Worker, stats};
 
@@ -613,55 +613,81 @@ fn threads_come_and_go_by_the_hundred_with_timers_queued() {
     block_on(join_all(kept.into_iter().map(|(far, _)| far)));
 }
 
+/// The ending thread waits for the callback, and must hold nothing that others need meanwhile.
+#[test]
+fn a_thread_that_ends_during_its_callback_is_in_nobodys_way() {
+    let _patience = support::begin();
+    let (enter, entered) = mpsc::channel();
+    let (leave, left) = mpsc::channel::<()>();
+    let timer = Arc::pin(HrTimer::new(move |_| {
+        enter.send(()).expect("the test waits");
+        let _gone = left.recv();
+        Restart::No
+    }));
+    let theirs = timer.clone();
+    let ending = thread::spawn(move || theirs.as_ref().start(Start::after(Span::ZERO)));
+    entered.recv().expect("the callback runs");
+    thread::sleep(ms(5));
+    for _ in 0..3 {
+        on_thread(|| worker().block_on(sleep(us(100))));
+    }
+    drop(leave);
+    ending.join().expect("it does not panic");
+    timer.as_ref().cancel();
+}
+
+/// A process that is stopped and goes on finds its waits interrupted (`EINTR`, see signal(7)), in all threads and
+/// without a signal handler.
 #[test]
 fn signals_that_interrupt_a_wait_change_nothing() {
-    static SIGNALS: AtomicU32 = AtomicU32::new(0);
-    extern "C" fn count(_: libc::c_int) {
-        SIGNALS.fetch_add(1, Ordering::Relaxed);
-    }
     let _patience = support::begin();
-    // SAFETY: all bytes zero is a valid `sigaction`: no flags (no SA_RESTART among them) and an empty mask.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    action.sa_sigaction = count as *const () as libc::sighandler_t;
-    // SAFETY: the handler only adds to an atomic, and `action` lives as long as the call.
-    let result = unsafe { libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut()) };
-    assert_eq!(result, 0);
-
-    let sleeper = thread::spawn(|| {
-        let worker = worker();
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).expect("an epoll instance");
-        let mut events = [Event {
-            flags: EventFlags::empty(),
-            data: EventData::new_u64(0),
-        }];
-        for round in 0..20 {
-            let start = Instant::now();
-            worker.block_on(sleep(ms(2)));
-            assert_passed(start, ms(2));
-            let start = Instant::now();
-            let mut sleep = pin!(sleep(ms(2)));
-            assert!(poll_idly(sleep.as_mut()).is_pending());
-            while poll_idly(sleep.as_mut()).is_pending() {
-                if round % 2 == 0 {
-                    let _any = worker.park();
-                } else {
-                    let (ready, _) = worker.park_on_epoll(&epoll, &mut events).expect("no error");
-                    assert_eq!(ready, 0);
-                }
-            }
-            assert_passed(start, ms(2));
+    let Some(mut process) =
+        support::process_of_its_own("signals_that_interrupt_a_wait_change_nothing")
+    else {
+        sleep_in_all_ways();
+        support::well_done();
+    };
+    let mut child = process.spawn().expect("it starts");
+    let pid = Pid::from_child(&child);
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("it is a child") {
+            break status;
         }
-    });
-    let own = std::process::id().cast_signed();
-    while !sleeper.is_finished() {
-        // SAFETY: the thread has not been joined, so its handle is valid.
-        unsafe { libc::pthread_kill(sleeper.as_pthread_t(), libc::SIGUSR1) };
-        // SAFETY: no preconditions; some thread takes it, the driver's or the test's for example.
-        unsafe { libc::kill(own, libc::SIGUSR1) };
+        kill_process(pid, Signal::STOP).expect("it has not been waited for");
+        kill_process(pid, Signal::CONT).expect("it has not been waited for");
         thread::sleep(us(300));
+    };
+    support::assert_well_done(status);
+}
+
+fn sleep_in_all_ways() {
+    let worker = worker();
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).expect("an epoll instance");
+    let mut events = [Event {
+        flags: EventFlags::empty(),
+        data: EventData::new_u64(0),
+    }];
+    for round in 0..20 {
+        let start = Instant::now();
+        worker.block_on(sleep(ms(2)));
+        assert_passed(start, ms(2));
+        let start = Instant::now();
+        let mut sleep = pin!(sleep(ms(2)));
+        assert!(poll_idly(sleep.as_mut()).is_pending());
+        while poll_idly(sleep.as_mut()).is_pending() {
+            if round % 2 == 0 {
+                let _any = worker.park();
+            } else {
+                let (ready, _) = worker.park_on_epoll(&epoll, &mut events).expect("no error");
+                assert_eq!(ready, 0);
+            }
+        }
+        assert_passed(start, ms(2));
+        // And through the driver.
+        on_thread(move || {
+            let start = Instant::now();
+            block_on(time::sleep(ms(1)));
+            assert_passed(start, ms(1));
+        });
     }
-    sleeper.join().expect("it does not panic");
-    assert!(SIGNALS.load(Ordering::Relaxed) > 20);
-    block_on(sleep(us(100)));
-    assert!(now::<Monotonic>() > tickless::hrtimer::Instant::ZERO);
 }

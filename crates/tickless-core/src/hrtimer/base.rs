@@ -98,8 +98,8 @@ pub struct Stats {
     pub passes: u64,
     /// Interrupts that gave up after three passes (spec IRQ-2).
     pub hangs: u64,
-    /// The longest of those, in nanoseconds.
-    pub max_hang_ns: u64,
+    /// The longest of those.
+    pub max_hang: Span,
     /// Interrupts that found nothing to do (spec IRQ-9).
     pub spurious: u64,
     /// Interrupts and soft stages that returned with timers still due, because their budget was spent.
@@ -394,6 +394,18 @@ impl<P: Platform> Frozen<'_, P> {
         self.base.executing.store(0, Ordering::Relaxed);
         self.base.kicked.store(false, Ordering::Relaxed);
     }
+
+    /// Takes every timer out of the queues, as if it had been cancelled; what it would wake stays in it. For timers
+    /// whose memory, stacks of threads that are gone, will serve other purposes.
+    pub fn discard(&mut self, _others_are_gone: &LastThread) {
+        for queue in &mut self.state.queues {
+            while let Some(mut slot) = queue.tree.open_first() {
+                slot.remove();
+            }
+            queue.reload_first();
+        }
+        self.state.active = 0;
+    }
 }
 
 impl<P: Platform> fmt::Debug for Frozen<'_, P> {
@@ -550,6 +562,6 @@ impl<'a, P: Platform> Held<'a, P> {
 
     /// The longest hang so far, or the limit of the backoff (spec IRQ-3).
     pub(crate) fn backoff(&self) -> Span {
-        Span::from_nanos(self.state.stats.max_hang_ns).min(super::HANG_BACKOFF_MAX)
+        self.state.stats.max_hang.min(super::HANG_BACKOFF_MAX)
     }
 }

@@ -148,7 +148,11 @@ impl<P: Platform> Timers<P> {
             stats.passes.saturating_sub(stats.interrupts)
         )?;
         writeln!(out, "  .nr_hangs       : {}", stats.hangs)?;
-        writeln!(out, "  .max_hang_time  : {} nsecs", stats.max_hang_ns)?;
+        writeln!(
+            out,
+            "  .max_hang_time  : {} nsecs",
+            stats.max_hang.as_nanos()
+        )?;
         writeln!(out, "  .hang           : {}", u8::from(hang))?;
         writeln!(out, "  .deferred_rearm : {}", Deferred(deferred))?;
         writeln!(out, "  .soft_next      : {}", At(soft_next))?;

@@ -344,7 +344,7 @@ impl<P: Platform> Timers<P> {
         held.state.hang = true;
         let stats = &mut held.state.stats;
         stats.hangs += 1;
-        stats.max_hang_ns = stats.max_hang_ns.max(took.as_nanos());
+        stats.max_hang = stats.max_hang.max(took);
         debug_assert!(held.backoff() <= HANG_BACKOFF_MAX);
         if P::TRACE {
             let cpu = held.base.cpu();

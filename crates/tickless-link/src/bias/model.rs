@@ -1,4 +1,4 @@
-//! Loom cases for the biased lock. Each explores every interleaving of the real code.
+//! Loom cases for the biased lock, which run the real code.
 
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
@@ -71,15 +71,16 @@ unsafe impl LockHost for Plain {
     }
 }
 
-fn explore(body: impl Fn() + Send + Sync + 'static) {
+/// Explores every interleaving with so many preemptions at most: without a bound three threads take hours.
+fn explore(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
+    builder.preemption_bound = Some(preemptions);
     builder.check(body);
 }
 
 /// The owner works `rounds` times, becoming biased on the way, while each of `strangers` comes once.
 fn owner_against_strangers<H: LockHost + 'static>(rounds: usize, strangers: usize) {
-    explore(move || {
+    explore(if strangers > 1 { 2 } else { 4 }, move || {
         let lock = Arc::new(Lock::new(BiasedLock::<H>::new(), 0_usize));
         let others: std::vec::Vec<_> = (0..strangers)
             .map(|_| {
@@ -122,7 +123,7 @@ fn without_a_barrier_everybody_takes_the_inner_lock() {
 /// The owner leaves while a stranger comes; a new owner claims the lock and works.
 #[test]
 fn disown_and_claim_again_against_a_stranger() {
-    explore(|| {
+    explore(3, || {
         let lock = Arc::new(Lock::new(BiasedLock::<Modelled>::new(), 0_usize));
         let first = lock.raw().claim().expect("nobody else claims");
         *lock.lock(Some(first)) += 1;

@@ -5,7 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use tickless_link::lock::RawLock;
+use tickless_link::lock::{SoloLock, Watcher};
 
 type Hook = Box<dyn FnOnce()>;
 
@@ -62,62 +62,37 @@ pub(crate) fn reset() {
 }
 
 /// The lock of a base.
+pub type BaseLock = SoloLock<Order>;
+
+/// Counts the base locks that are held.
 #[derive(Debug, Default)]
-pub struct BaseLock {
-    taken: Cell<bool>,
-}
+pub struct Order(());
 
-// SAFETY: not `Sync`, so one thread acquires; and that panics rather than return twice.
-unsafe impl RawLock for BaseLock {
-    type Token = ();
-    type Held = ();
-
-    fn acquire(&self, _token: Option<()>) {
+impl Watcher for Order {
+    fn comes(&self) {
         run_hooks();
-        assert!(
-            !self.taken.replace(true),
-            "deadlock: a base is locked by a CPU that holds it already"
-        );
+    }
+
+    fn takes(&self) {
         let held = BASES_HELD.get() + 1;
         ACQUISITIONS.set(ACQUISITIONS.get() + 1);
+        assert!(
+            held <= BASES_ALLOWED.get(),
+            "O9: {held} base locks are held at once"
+        );
         BASES_HELD.set(held);
-        if held > BASES_ALLOWED.get() {
-            self.taken.set(false);
-            BASES_HELD.set(held - 1);
-            panic!("O9: {held} base locks are held at once");
-        }
     }
 
-    fn try_acquire(&self, token: Option<()>) -> Option<()> {
-        self.acquire(token);
-        Some(())
-    }
-
-    fn release(&self, (): &()) {
-        self.taken.set(false);
+    fn released(&self) {
         BASES_HELD.set(BASES_HELD.get() - 1);
     }
 }
 
 /// The lock around callbacks.
+pub type ExpiryLock = SoloLock<Unwatched>;
+
+/// Looks away.
 #[derive(Debug, Default)]
-pub struct ExpiryLock {
-    taken: Cell<bool>,
-}
+pub struct Unwatched(());
 
-// SAFETY: as for `BaseLock`.
-unsafe impl RawLock for ExpiryLock {
-    type Token = ();
-    type Held = ();
-
-    fn acquire(&self, _token: Option<()>) {
-        assert!(
-            !self.taken.replace(true),
-            "deadlock: somebody waits for a callback that it runs itself"
-        );
-    }
-
-    fn release(&self, (): &()) {
-        self.taken.set(false);
-    }
-}
+impl Watcher for Unwatched {}

@@ -11,7 +11,7 @@ use tickless_core::time::Instant;
 
 use super::handover::Promise;
 use super::seat::{self, Kind};
-use super::{os, timers, turn};
+use super::{ask, os, timers, turn};
 
 /// Until when the driver sleeps.
 pub(crate) static PROMISE: Promise = Promise::new();
@@ -78,6 +78,10 @@ fn run() {
                 && turn::is_due(seat, start)
             {
                 more |= turn::run(seat, now()).more;
+                if matches!(seat.local().kind(), Kind::Worker | Kind::EventLoop) {
+                    // It became one during that turn, and may wait by now for what it did or left undone.
+                    ask(seat);
+                }
             }
         }
         let until = earliest();

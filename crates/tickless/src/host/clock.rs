@@ -295,6 +295,21 @@ fn usable() -> Result<(), Refusal> {
     }
 }
 
+/// Whether the first processor in a text like `/proc/cpuinfo` has the flags of a counter that never changes its rate.
+/// Reads no further than needed: with hundreds of processors the whole text takes the kernel milliseconds.
+#[cfg(any(test, all(target_arch = "x86_64", not(miri))))]
+fn promises_a_constant_rate(described: impl std::io::BufRead) -> bool {
+    let flags = described.lines().map_while(Result::ok).find_map(|line| {
+        let (key, flags) = line.split_once(':')?;
+        (key.trim() == "flags").then(|| flags.to_owned())
+    });
+    flags.is_some_and(|flags| {
+        ["constant_tsc", "nonstop_tsc"]
+            .iter()
+            .all(|wanted| flags.split_whitespace().any(|flag| flag == *wanted))
+    })
+}
+
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod counter {
     use super::Refusal;
@@ -307,11 +322,12 @@ mod counter {
         unsafe { core::arch::x86_64::_rdtsc() }
     }
 
-    /// Whether the processor promises a constant rate in all its states (CPUID 8000_0007h, EDX bit 8).
+    /// Whether the processor promises a constant rate in all its states.
+    ///
+    /// It says so by one bit (CPUID 8000_0007h, EDX bit 8), which the kernel shows under two names.
     pub(super) fn invariant() -> Result<(), Refusal> {
-        const LEAF: u32 = 0x8000_0007;
-        let highest = core::arch::x86_64::__cpuid(0x8000_0000).eax;
-        if highest >= LEAF && core::arch::x86_64::__cpuid(LEAF).edx & (1 << 8) != 0 {
+        let described = std::fs::File::open("/proc/cpuinfo").map(std::io::BufReader::new);
+        if described.is_ok_and(super::promises_a_constant_rate) {
             Ok(())
         } else {
             Err(Refusal::NotInvariant)
@@ -567,5 +583,17 @@ mod tests {
         ];
         assert!(texts[0].contains("hpet"));
         assert!(texts[1].contains("512 ppm"));
+    }
+
+    #[test]
+    fn a_counter_is_constant_if_the_first_processor_says_so() {
+        let says = |text: &str| promises_a_constant_rate(text.as_bytes());
+        let good = "processor\t: 0\nflags\t\t: fpu tsc constant_tsc nonstop_tsc\n\n";
+        let stops = "processor\t: 1\nflags\t\t: fpu tsc constant_tsc\nbugs\t: nonstop_tsc\n";
+        assert!(says(good));
+        assert!(says(&format!("{good}{stops}")));
+        assert!(!says(&format!("{stops}{good}")));
+        assert!(!says(&good.replace("constant_tsc", "constant_tsc_adjust")));
+        assert!(!says(""));
     }
 }

@@ -162,9 +162,7 @@ impl Platform for Host {
     }
 
     fn kick(&self, seat: &Seat) {
-        // Release: pairs with the Acquire in the turn that takes it.
-        seat.local().kicked.store(true, Ordering::Release);
-        attend(seat);
+        ask(seat);
     }
 
     fn raise_soft(&self, seat: &Seat) {
@@ -200,8 +198,15 @@ impl Platform for Host {
 /// Programs the device of a seat. Called with its base locked.
 #[inline]
 fn arm(seat: &Seat, when: Instant) {
-    let deadline = when.as_nanos();
     let local = seat.local();
+    // Soft timers that the last turn left have no event of their own: until they had their turn the device stays due.
+    // Relaxed: whoever takes turns for the seat sees to what it raised itself; see `turn`.
+    let when = if local.soft_raised.load(Ordering::Relaxed) {
+        Instant::ZERO
+    } else {
+        when
+    };
+    let deadline = when.as_nanos();
     match local.kind() {
         Kind::Worker | Kind::Free => {
             // Relaxed: the thread itself reads it, before it sleeps.
@@ -228,8 +233,10 @@ fn arm(seat: &Seat, when: Instant) {
     }
 }
 
-/// Makes whoever looks after `seat` look soon.
-pub(crate) fn attend(seat: &Seat) {
+/// Has whoever looks after `seat` look at its queues soon, and program its device anew.
+pub(crate) fn ask(seat: &Seat) {
+    // Release: pairs with the Acquire in the turn that takes it.
+    seat.local().kicked.store(true, Ordering::Release);
     match seat.local().kind() {
         Kind::Free => {}
         Kind::Worker => {

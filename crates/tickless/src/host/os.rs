@@ -1,9 +1,12 @@
-//! What the library needs of Linux: the barrier for the biased lock, and sleeping.
+//! What the library needs of Linux: the barrier for the biased lock, and waiting until a deadline.
 
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use rustix::event::epoll::{self, Event};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
 use rustix::thread::futex;
 use rustix::thread::{MembarrierCommand, MembarrierQuery};
@@ -78,16 +81,20 @@ pub(crate) fn relax(attempt: u32) {
     }
 }
 
-/// A thread that sleeps until somebody wakes it or a deadline passes: one futex word.
+/// A thread that sleeps until somebody wakes it or a deadline passes: one futex word, and a descriptor for those who
+/// wait for others too.
 #[derive(Debug, Default)]
 pub(crate) struct Parker {
     state: AtomicU32,
+    /// Readable when a thread that sleeps in [`park_on_epoll`](Self::park_on_epoll) was woken.
+    descriptor: OnceLock<OwnedFd>,
 }
 
 impl Parker {
     const EMPTY: u32 = 0;
     const PARKED: u32 = 1;
     const NOTIFIED: u32 = 2;
+    const PARKED_ON_EPOLL: u32 = 3;
 
     /// Nobody sleeps here any more.
     pub(crate) fn reset(&self) {
@@ -108,17 +115,18 @@ impl Parker {
         self.state.load(Ordering::Relaxed) == Self::NOTIFIED
     }
 
+    /// Says that the thread sleeps; `false` if there is a notification, so that there is nothing to sleep for.
+    fn enter(&self, parked: u32) -> bool {
+        // Acquire on both: see `take_notification`.
+        self.state
+            .compare_exchange(Self::EMPTY, parked, Ordering::Acquire, Ordering::Acquire)
+            .is_ok()
+    }
+
     /// Sleeps until there is a notification, or until the kernel's monotonic clock reaches `deadline`; takes the
     /// notification. Returns whether there was one.
     pub(crate) fn park(&self, deadline: Instant) -> bool {
-        // Acquire on both: see `take_notification`. If there is a notification already there is nothing to sleep for.
-        let entered = self.state.compare_exchange(
-            Self::EMPTY,
-            Self::PARKED,
-            Ordering::Acquire,
-            Ordering::Acquire,
-        );
-        if entered.is_ok() {
+        if self.enter(Self::PARKED) {
             let timeout = timespec(deadline);
             loop {
                 let result = futex::wait_bitset(
@@ -138,14 +146,87 @@ impl Parker {
         self.take_notification()
     }
 
+    /// Sleeps until there is a notification, events are ready, `timeout` passed, or for no reason; takes the
+    /// notification. Returns the number of events.
+    ///
+    /// An epoll instance can be polled itself, to the nanosecond and together with the descriptor of wake-ups, which
+    /// therefore need not be in it.
+    pub(crate) fn park_on_epoll(
+        &self,
+        epoll: BorrowedFd<'_>,
+        events: &mut [Event],
+        timeout: Option<&Timespec>,
+    ) -> rustix::io::Result<usize> {
+        let at_once = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let ready = epoll::wait(epoll, &mut *events, Some(&at_once))?;
+        if ready > 0 || timeout == Some(&at_once) {
+            self.take_notification();
+            return Ok(ready);
+        }
+        let descriptor = self.descriptor()?;
+        let mut sources = [
+            PollFd::new(&epoll, PollFlags::IN),
+            PollFd::from_borrowed_fd(descriptor, PollFlags::IN),
+        ];
+        let polled = if self.enter(Self::PARKED_ON_EPOLL) {
+            poll(&mut sources, timeout)
+        } else {
+            Ok(0)
+        };
+        self.take_notification();
+        if !sources[1].revents().is_empty() {
+            // Should the one who wakes be about to write, the next sleep ends for no reason.
+            let _count = rustix::io::read(descriptor, &mut [0; 8]);
+        }
+        match polled {
+            // A signal came: as good a reason to look as any.
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+        if sources[0].revents().is_empty() {
+            return Ok(0);
+        }
+        epoll::wait(epoll, &mut *events, Some(&at_once))
+    }
+
+    /// The descriptor for wake-ups; made on first use, by the thread that sleeps here.
+    fn descriptor(&self) -> rustix::io::Result<BorrowedFd<'_>> {
+        if let Some(descriptor) = self.existing_descriptor() {
+            return Ok(descriptor);
+        }
+        let descriptor = Self::make_descriptor()?;
+        Ok(self.descriptor.get_or_init(|| descriptor).as_fd())
+    }
+
+    pub(super) fn make_descriptor() -> rustix::io::Result<OwnedFd> {
+        eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+    }
+
+    /// The descriptor for wake-ups, if one was ever needed.
+    pub(crate) fn existing_descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.descriptor.get().map(OwnedFd::as_fd)
+    }
+
     /// Wakes the thread, or lets its next park return at once. Returns whether it was asleep.
     pub(crate) fn unpark(&self) -> bool {
         // Release: pairs with the Acquire of whoever takes the notification.
-        let asleep = self.state.swap(Self::NOTIFIED, Ordering::Release) == Self::PARKED;
-        if asleep {
-            let _count = futex::wake(&self.state, futex::Flags::PRIVATE, 1);
+        match self.state.swap(Self::NOTIFIED, Ordering::Release) {
+            Self::PARKED => {
+                let _count = futex::wake(&self.state, futex::Flags::PRIVATE, 1);
+                true
+            }
+            Self::PARKED_ON_EPOLL => {
+                if let Some(descriptor) = self.existing_descriptor() {
+                    // It fails only when it is readable already, by 2^64 wake-ups.
+                    let _count = rustix::io::write(descriptor, &1_u64.to_ne_bytes());
+                }
+                true
+            }
+            _ => false,
         }
-        asleep
     }
 }
 
@@ -166,4 +247,94 @@ pub(crate) fn remove_timer_slack() {
     let exact = std::num::NonZeroU64::MIN;
     // A kernel that refuses wakes later; nothing is wrong otherwise.
     let _best_effort = rustix::thread::set_current_timer_slack(Some(exact));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant as StdInstant;
+
+    use rustix::event::epoll::{CreateFlags, EventData, EventFlags, add, create};
+
+    use super::*;
+
+    const NOTHING: Event = Event {
+        flags: EventFlags::empty(),
+        data: EventData::new_u64(0),
+    };
+    const SHORT: Timespec = Timespec {
+        tv_sec: 0,
+        tv_nsec: 300_000,
+    };
+
+    fn instance() -> (OwnedFd, OwnedFd) {
+        let epoll = create(CreateFlags::CLOEXEC).expect("an epoll instance");
+        let source = eventfd(0, EventfdFlags::CLOEXEC).expect("an eventfd");
+        add(&epoll, &source, EventData::new_u64(7), EventFlags::IN).expect("it is new there");
+        (epoll, source)
+    }
+
+    #[test]
+    fn a_wait_on_epoll_ends_when_its_time_is_over_to_the_nanosecond() {
+        let (epoll, _source) = instance();
+        let parker = Parker::default();
+        // A time rounded up to milliseconds is never as short as that, one to the nanosecond is now and then.
+        let mut longer = 0;
+        loop {
+            let start = StdInstant::now();
+            let ready = parker.park_on_epoll(epoll.as_fd(), &mut [NOTHING; 3], Some(&SHORT));
+            assert_eq!(ready, Ok(0));
+            let elapsed = start.elapsed();
+            assert!(elapsed >= Duration::from_micros(300));
+            if elapsed < Duration::from_micros(900) {
+                break;
+            }
+            longer += 1;
+            assert!(longer < 10_000, "it always takes a millisecond");
+        }
+    }
+
+    #[test]
+    fn a_wait_on_epoll_ends_with_events() {
+        let (epoll, source) = instance();
+        let parker = Parker::default();
+        rustix::io::write(&source, &1_u64.to_ne_bytes()).expect("an eventfd takes eight bytes");
+        for time in [None, Some(&SHORT)] {
+            let mut events = [NOTHING; 3];
+            assert_eq!(
+                parker.park_on_epoll(epoll.as_fd(), &mut events, time),
+                Ok(1)
+            );
+            let Event { flags, data } = events[0];
+            assert_eq!((flags, data.u64()), (EventFlags::IN, 7));
+        }
+        for refused in [
+            parker.park_on_epoll(epoll.as_fd(), &mut [], None),
+            parker.park_on_epoll(source.as_fd(), &mut [NOTHING], None),
+        ] {
+            assert_eq!(refused, Err(Errno::INVAL));
+        }
+    }
+
+    #[test]
+    fn a_wait_on_epoll_ends_with_each_notification() {
+        let (epoll, _source) = instance();
+        let parker = Parker::default();
+        for _ in 0..3 {
+            parker.unpark();
+            let ready = parker.park_on_epoll(epoll.as_fd(), &mut [NOTHING], None);
+            assert_eq!(ready, Ok(0));
+        }
+        std::thread::scope(|scope| {
+            let taken = scope.spawn(|| {
+                for _ in 0..100 {
+                    let ready = parker.park_on_epoll(epoll.as_fd(), &mut [NOTHING], None);
+                    assert_eq!(ready, Ok(0));
+                }
+            });
+            while !taken.is_finished() {
+                parker.unpark();
+                std::thread::yield_now();
+            }
+        });
+    }
 }

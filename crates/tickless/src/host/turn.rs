@@ -11,7 +11,7 @@ use tickless_link::mutant;
 
 use super::handover::Promise;
 use super::seat::{Kind, Seat};
-use super::{os, timers};
+use super::{ask, os, timers};
 
 thread_local! {
     static TURN_OF: Cell<Option<CpuId>> = const { Cell::new(None) };
@@ -66,17 +66,21 @@ fn take(seat: &'static Seat, now: Instant) -> Done {
         timers().retrigger(cpu);
     }
     let mut done = Done::default();
-    if seat.local().deadline.load(Ordering::Relaxed) > now.as_nanos() {
+    let is_due = seat.local().deadline.load(Ordering::Relaxed) <= now.as_nanos();
+    // Relaxed: the last turn left it, and whoever takes turns is ordered behind it by what gave it the seat.
+    if !is_due && !seat.local().soft_raised.load(Ordering::Relaxed) {
         return done;
     }
-    // The device fired: nothing is programmed until the rearm. Should the thread on the seat program an earlier
-    // deadline at this moment, it is overwritten, but the interrupt below finds its timer.
-    seat.local()
-        .deadline
-        .store(Promise::NEVER, Ordering::Relaxed);
-    let turn = timers().interrupt(cpu);
-    done.fired += turn.fired;
-    done.more |= turn.more;
+    if is_due {
+        // The device fired: nothing is programmed until the rearm. Should the thread on the seat program an earlier
+        // deadline at this moment, it is overwritten, but the interrupt below finds its timer.
+        seat.local()
+            .deadline
+            .store(Promise::NEVER, Ordering::Relaxed);
+        let turn = timers().interrupt(cpu);
+        done.fired += turn.fired;
+        done.more |= turn.more;
+    }
     // Relaxed: raised by this very interrupt, or by the soft stage below.
     while seat.local().soft_raised.swap(false, Ordering::Relaxed) {
         // S10: before soft callbacks, which may take long.
@@ -91,7 +95,7 @@ fn take(seat: &'static Seat, now: Instant) -> Done {
     }
     flush(seat);
     if done.more {
-        // Soft timers that are left have no device armed for them.
+        // Soft timers that are left have no event to be armed for. Until their turn `arm` keeps the device due.
         seat.local()
             .deadline
             .store(now.as_nanos(), Ordering::Relaxed);
@@ -100,6 +104,16 @@ fn take(seat: &'static Seat, now: Instant) -> Done {
         }
     }
     done
+}
+
+/// Programs the device of a seat anew, for whoever looks after it from here on.
+pub(crate) fn reprogram(seat: &Seat) {
+    timers().retrigger(seat.cpu());
+    // Relaxed: as in `take`.
+    if seat.local().soft_raised.load(Ordering::Relaxed) {
+        // No event stands for what is left of the soft stage.
+        ask(seat);
+    }
 }
 
 /// S10: the end of a turn.

@@ -127,7 +127,8 @@ impl Sleep {
         match self.phase {
             Phase::Fresh | Phase::Over | Phase::Idle => false,
             Phase::Reset => is_over(self.deadline),
-            Phase::Armed => !self.sleeper.is_queued(),
+            // Not queued and not over: see `poll_elapsed`.
+            Phase::Armed => !self.sleeper.is_queued() && is_over_exactly(self.deadline),
             Phase::Elapsed => true,
         }
     }
@@ -169,6 +170,11 @@ impl Sleep {
                 {
                     return Poll::Pending;
                 }
+                if !is_over_exactly(*this.deadline) {
+                    // Neither queued nor over: another thread queued it, and the process is the child of a fork.
+                    arm(this.sleeper, *this.deadline, context);
+                    return Poll::Pending;
+                }
                 cancel(this.sleeper.as_ref());
             }
         }
@@ -197,6 +203,12 @@ fn cancel(sleeper: Pin<&Sleeper>) {
     let waker = timers().cancel_sleeper(sleeper);
     // Dropped here, after every lock was released: it may run foreign code.
     drop(waker);
+}
+
+/// Whether `deadline` has passed.
+#[inline]
+fn is_over_exactly(deadline: CoreInstant) -> bool {
+    is_over(deadline) || deadline <= timers().platform().clock.exact()
 }
 
 /// Whether `deadline` has certainly passed.

@@ -13,6 +13,7 @@ use std::future::Future;
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
+use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
@@ -129,12 +130,12 @@ impl Wake for Wakes {
 }
 
 /// Polls once, with a waker that does nothing.
-pub(crate) fn poll_idly<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+pub(crate) fn poll_idly<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
 /// Polls once, with `waker`.
-pub(crate) fn poll_with<F: Future>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
+pub(crate) fn poll_with<F: Future + ?Sized>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(waker))
 }
 
@@ -171,6 +172,35 @@ pub(crate) fn on_thread<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'st
         Ok(result) => result,
         Err(panic) => std::panic::resume_unwind(panic),
     }
+}
+
+const OWN_PROCESS: &str = "TICKLESS_TEST_IN_A_PROCESS_OF_ITS_OWN";
+
+/// What [`well_done`] ends a process with: a test program that finds no test to run ends with zero.
+const WELL_DONE: i32 = 42;
+
+/// The command that runs the calling test, named `test`, once more, in a process in which nothing else happens; `None`
+/// in that process.
+pub(crate) fn process_of_its_own(test: &str) -> Option<Command> {
+    if std::env::var_os(OWN_PROCESS).is_some() {
+        return None;
+    }
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command
+        .args([test, "--exact", "--nocapture"])
+        .env(OWN_PROCESS, "1");
+    Some(command)
+}
+
+/// Ends a process that had a test for itself.
+pub(crate) fn well_done() -> ! {
+    std::process::exit(WELL_DONE);
+}
+
+/// Fails unless a process ended by [`well_done`].
+#[track_caller]
+pub(crate) fn assert_well_done(status: ExitStatus) {
+    assert_eq!(status.code(), Some(WELL_DONE), "{status}");
 }
 
 /// What a panic said, and where.

@@ -1,0 +1,168 @@
+//! Cancelling against whoever runs the timer.
+
+use std::boxed::Box;
+use std::sync::Arc;
+
+use tickless_link::sync::{AtomicBool, Ordering};
+
+use super::{Count, TWO, Touched, at, be, explore, machine, on, once, pending};
+use crate::hrtimer::{Expired, HrTimer, Restart, TryCancel};
+use crate::platform::CpuId;
+use crate::time::{Instant, Monotonic};
+
+/// Spec 14.2. CPU 0 runs the callback, which answers that the timer goes on, while CPU 1 cancels. Whoever comes first,
+/// the timer was pending, and when the cancel is back it is not, and its callback does not run.
+fn cancel_against_a_callback_that_goes_on<const SLEEPS: bool>() {
+    explore(TWO, [0, 1], || {
+        let machine = machine::<SLEEPS>(2);
+        let inside = Arc::new(AtomicBool::new(false));
+        let runs = Count::default();
+        let timer = Arc::pin(HrTimer::new({
+            let (inside, runs) = (Arc::clone(&inside), runs.clone());
+            let touched = Touched::default();
+            move |expired: &mut Expired<'_, '_, Monotonic>| {
+                // Relaxed: whoever cancels has to be ordered by the core.
+                inside.store(true, Ordering::Relaxed);
+                touched.touch();
+                runs.add();
+                inside.store(false, Ordering::Relaxed);
+                expired.set_deadline(Instant::from_nanos(9_000));
+                Restart::Yes
+            }
+        }));
+        be(Some(0));
+        machine.start(timer.as_ref(), at(500));
+        let canceller = {
+            let (timer, inside) = (timer.clone(), Arc::clone(&inside));
+            on(&machine, Some(1), move |timers| {
+                assert!(timers.cancel(timer.as_ref()), "it was pending all the time");
+                assert!(!timer.is_active());
+                assert!(!inside.load(Ordering::Relaxed), "INV-10");
+            })
+        };
+        let _turn = machine.interrupt(CpuId(0));
+        canceller.join().unwrap();
+        assert!(!timer.is_active());
+        assert_eq!(pending(&machine, 2), 0);
+        runs.get()
+    });
+}
+
+#[test]
+fn cancel_by_polling_against_a_callback_that_goes_on() {
+    cancel_against_a_callback_that_goes_on::<false>();
+}
+
+#[test]
+fn cancel_by_sleeping_against_a_callback_that_goes_on() {
+    cancel_against_a_callback_that_goes_on::<true>();
+}
+
+/// Spec CAN-6. CPU 0 has two callbacks to run; who waits for the first by sleeping gets in before or behind the second,
+/// and is never left asleep.
+#[test]
+fn a_sleeping_canceller_against_a_runner_with_more_to_do() {
+    // Before the first, between the two, after both: only the first case takes the timer.
+    let outcomes = [(true, 1), (false, 1), (false, 2)];
+    explore(TWO, outcomes, || {
+        let machine = machine::<true>(2);
+        let runs = Count::default();
+        let (first, second) = (once(&runs), once(&runs));
+        be(Some(0));
+        machine.start(first.as_ref(), at(500));
+        machine.start(second.as_ref(), at(600));
+        let canceller = {
+            let (first, runs) = (first.clone(), runs.clone());
+            on(&machine, Some(1), move |timers| {
+                let was_queued = timers.cancel(first.as_ref());
+                let runs = runs.get();
+                assert!(!first.is_active());
+                (was_queued, runs)
+            })
+        };
+        let _turn = machine.interrupt(CpuId(0));
+        let (was_queued, seen) = canceller.join().unwrap();
+        assert!(!second.is_active());
+        assert_eq!(runs.get(), if was_queued { 1 } else { 2 });
+        (was_queued, seen.max(1))
+    });
+}
+
+/// Spec CAN-1, OBJ-15. Whoever tries to cancel learns what is: removed before the callback began, running, or over.
+#[test]
+fn a_try_to_cancel_against_a_callback() {
+    let outcomes = [
+        (TryCancel::Removed as u8, 0),
+        (TryCancel::Running as u8, 1),
+        (TryCancel::NotActive as u8, 1),
+    ];
+    explore(TWO, outcomes, || {
+        let machine = machine::<true>(2);
+        let runs = Count::default();
+        let timer = once(&runs);
+        be(Some(0));
+        machine.start(timer.as_ref(), at(500));
+        let canceller = {
+            let timer = timer.clone();
+            on(&machine, Some(1), move |timers| {
+                timers.try_cancel(timer.as_ref())
+            })
+        };
+        let _turn = machine.interrupt(CpuId(0));
+        let answer = canceller.join().unwrap();
+        assert_eq!(pending(&machine, 2), 0);
+        (answer as u8, runs.get())
+    });
+}
+
+/// Spec 2.10. The callback of a timer ends for good while its owner cancels and frees it at once: the library does not
+/// touch it after the owner saw it idle.
+#[test]
+fn a_callback_ends_against_its_owner_that_frees_it() {
+    explore(TWO, [0, 1], || {
+        let machine = machine::<true>(2);
+        let runs = Count::default();
+        let counted = runs.clone();
+        let timer = Box::pin(HrTimer::new(move |_: &mut Expired<'_, '_, Monotonic>| {
+            counted.add();
+            Restart::No
+        }));
+        be(Some(0));
+        machine.start(timer.as_ref(), at(500));
+        let owner = on(&machine, Some(1), move |timers| {
+            timers.cancel(timer.as_ref());
+            drop(timer);
+        });
+        let _turn = machine.interrupt(CpuId(0));
+        owner.join().unwrap();
+        assert_eq!(pending(&machine, 2), 0);
+        runs.get()
+    });
+}
+
+/// Spec LOC-8, CAN-1. CPU 1 takes a pending timer from CPU 0 while that cancels it. The timer was pending all the time,
+/// so the cancel removes it, from wherever it is; the start may come behind and queue it again.
+#[test]
+fn a_journey_against_a_cancel() {
+    explore(TWO, [0, 1], || {
+        let machine = machine::<false>(2);
+        let timer = once(&Count::default());
+        be(Some(0));
+        machine.start(timer.as_ref(), at(4_000));
+        let taker = {
+            let timer = timer.clone();
+            on(&machine, Some(1), move |timers| {
+                timers.start(timer.as_ref(), at(5_000));
+            })
+        };
+        assert!(
+            machine.cancel(timer.as_ref()),
+            "it was pending all the time"
+        );
+        taker.join().unwrap();
+        let left = pending(&machine, 2);
+        assert_eq!(machine.pending(CpuId(0)), 0);
+        assert_eq!(machine.cancel(timer.as_ref()), left == 1);
+        left
+    });
+}

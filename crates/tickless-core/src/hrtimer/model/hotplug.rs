@@ -1,0 +1,182 @@
+//! CPUs that leave and clocks that jump, against everybody else.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tickless_link::sync::Ordering;
+
+use super::{
+    Count, Host, JUMP, THREE, TWO, armed_after_kick, at, be, explore, going_on, machine, on, once,
+    pending,
+};
+use crate::clock::ClockSet;
+use crate::hrtimer::{Expired, HrTimer, Restart, Setup, Start, Timers};
+use crate::platform::CpuId;
+use crate::time::{Instant, Realtime};
+
+/// Spec 14.6, HP-5. CPU 1 leaves while somebody else runs the callback of one of its timers, which goes on. Nothing
+/// stays behind, and CPU 0 is asked to look at its queues.
+#[test]
+fn a_cpu_leaves_against_a_callback_that_goes_on() {
+    explore(TWO, [(0, 500), (1, 9_000)], || {
+        let machine = machine::<true>(2);
+        let runs = Count::default();
+        let timer = going_on(&runs, 9_000);
+        be(Some(1));
+        machine.start(timer.as_ref(), at(500));
+        // As a driver does that expires for other threads.
+        let driver = on(&machine, Some(0), |timers| {
+            let _turn = timers.interrupt(CpuId(1));
+        });
+        machine.cpu_offline(CpuId(1));
+        driver.join().unwrap();
+        assert_eq!(machine.pending(CpuId(1)), 0);
+        assert_eq!(machine.cpu_of(timer.as_ref()), Some(CpuId(0)));
+        assert_eq!(pending(&machine, 2), 1);
+        let armed = armed_after_kick(&machine);
+        assert!(machine.cancel(timer.as_ref()));
+        (runs.get(), armed)
+    });
+}
+
+/// Spec 14.6, HP-5. As before, with a second timer and a canceller that sleeps until the first callback is over, so
+/// that the leaving CPU can get in between the two.
+#[test]
+fn a_cpu_leaves_between_two_callbacks_that_somebody_waits_for() {
+    explore(THREE, [(0, 1), (1, 1), (1, 0), (2, 0)], || {
+        let machine = machine::<true>(2);
+        let runs = Count::default();
+        let (first, second) = (once(&runs), going_on(&runs, 9_000));
+        be(Some(1));
+        machine.start(first.as_ref(), at(500));
+        machine.start(second.as_ref(), at(600));
+        let driver = on(&machine, Some(0), |timers| {
+            let _turn = timers.interrupt(CpuId(1));
+        });
+        let canceller = {
+            let first = first.clone();
+            on(&machine, None, move |timers| {
+                timers.cancel(first.as_ref());
+                assert!(!first.is_active());
+            })
+        };
+        machine.cpu_offline(CpuId(1));
+        driver.join().unwrap();
+        canceller.join().unwrap();
+        assert_eq!(machine.pending(CpuId(1)), 0);
+        assert_eq!(machine.cpu_of(second.as_ref()), Some(CpuId(0)));
+        assert_eq!(pending(&machine, 2), 1);
+        let armed = armed_after_kick(&machine);
+        assert!(machine.cancel(second.as_ref()));
+        let overdue = u32::from(armed == 600);
+        (runs.get(), overdue)
+    });
+}
+
+/// Spec 14.6, LOC-9. CPU 1 leaves with a pending timer while CPU 0 cancels it. It was pending all the time, so the
+/// cancel removes it, from wherever it is.
+#[test]
+fn a_cpu_leaves_against_a_cancel() {
+    explore(TWO, [CpuId(0), CpuId(1)], || {
+        let machine = machine::<true>(2);
+        let timer = once(&Count::default());
+        be(Some(1));
+        machine.start(timer.as_ref(), at(5_000));
+        let canceller = {
+            let timer = timer.clone();
+            on(&machine, Some(0), move |timers| {
+                assert!(timers.cancel(timer.as_ref()), "it was pending all the time");
+                assert!(!timer.is_active());
+            })
+        };
+        machine.cpu_offline(CpuId(1));
+        canceller.join().unwrap();
+        assert_eq!(pending(&machine, 2), 0);
+        machine.cpu_of(timer.as_ref()).expect("it was started")
+    });
+}
+
+/// Spec HP-6, LOC-16. CPU 1 leaves while CPU 0 starts its timer for another time, and a late start on CPU 1 follows:
+/// all ends on CPU 0, which is the only one left.
+#[test]
+fn a_cpu_leaves_against_a_start_of_its_timer() {
+    explore(TWO, [4_000], || {
+        let machine = machine::<true>(2);
+        let (timer, late) = (once(&Count::default()), once(&Count::default()));
+        be(Some(1));
+        machine.start(timer.as_ref(), at(5_000));
+        let starter = {
+            let timer = timer.clone();
+            on(&machine, Some(0), move |timers| {
+                timers.start(timer.as_ref(), at(6_000));
+            })
+        };
+        machine.cpu_offline(CpuId(1));
+        machine.start(late.as_ref(), at(4_000));
+        starter.join().unwrap();
+        assert_eq!(
+            machine.deadline(timer.as_ref()),
+            Some(Instant::from_nanos(6_000))
+        );
+        assert_eq!(machine.pending(CpuId(1)), 0);
+        assert_eq!(pending(&machine, 2), 2);
+        let armed = armed_after_kick(&machine);
+        assert!(machine.cancel(timer.as_ref()));
+        assert!(machine.cancel(late.as_ref()));
+        armed
+    });
+}
+
+type WallCallback = fn(&mut Expired<'_, '_, Realtime>) -> Restart;
+
+/// A timer on the time of day.
+fn on_the_wall() -> Pin<Arc<HrTimer<WallCallback, Realtime>>> {
+    let callback: WallCallback = |_| Restart::No;
+    Arc::pin(HrTimer::with_setup(Setup::new(), false, callback))
+}
+
+/// Sets the time of day, as the writer of a sequence lock does: the offsets first.
+fn set_the_clock(timers: &Timers<Host<true>>) {
+    // Release: pairs with the Acquire of whoever asks for the offsets.
+    timers.platform().jumped.store(true, Ordering::Release);
+    timers.clock_was_set(ClockSet::WALL);
+}
+
+/// Spec 14.3. The time of day is set while CPU 0 starts a timer on it. CPU 0 is armed for where the clock is now,
+/// whether the start saw the old offset or the new one.
+#[test]
+fn a_clock_jumps_against_a_start_on_it() {
+    explore(TWO, [false, true], || {
+        let machine = machine::<true>(2);
+        let timer = on_the_wall();
+        let setter = on(&machine, Some(1), set_the_clock);
+        be(Some(0));
+        machine.start(timer.as_ref(), Start::at(Instant::from_nanos(8_000)));
+        setter.join().unwrap();
+        // Relaxed: the setter was joined.
+        let kicked = machine.platform().kicked.load(Ordering::Relaxed);
+        assert_eq!(armed_after_kick(&machine), 8_000 - JUMP);
+        assert!(machine.cancel(timer.as_ref()));
+        kicked
+    });
+}
+
+/// Spec 14.3, TIM-32. The time of day is set while an interrupt of CPU 0 runs, whose evaluation saw the old offset or
+/// the new one.
+#[test]
+fn a_clock_jumps_against_an_interrupt() {
+    explore(TWO, [false, true], || {
+        let machine = machine::<true>(2);
+        let timer = on_the_wall();
+        be(Some(0));
+        machine.start(timer.as_ref(), Start::at(Instant::from_nanos(8_000)));
+        let setter = on(&machine, Some(1), set_the_clock);
+        let _turn = machine.interrupt(CpuId(0));
+        setter.join().unwrap();
+        // Relaxed: the setter was joined.
+        let kicked = machine.platform().kicked.load(Ordering::Relaxed);
+        assert_eq!(armed_after_kick(&machine), 8_000 - JUMP);
+        assert!(machine.cancel(timer.as_ref()));
+        kicked
+    });
+}

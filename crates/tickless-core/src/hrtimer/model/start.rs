@@ -1,0 +1,200 @@
+//! Starting against whoever runs, moves or starts the same timer.
+
+use std::sync::Arc;
+
+use tickless_link::sync::{AtomicBool, Ordering};
+
+use super::{
+    Count, Machine, THREE, TWO, Touched, armed_after_kick, at, be, explore, going_on, machine, on,
+    once, pending, take_kick,
+};
+use crate::hrtimer::{Expired, HrTimer, Restart};
+use crate::platform::CpuId;
+use crate::time::{Instant, Monotonic};
+
+/// Spec 14.1. CPU 1 starts the timer while CPU 0 runs its callback, which wants another time. The start counts, and the
+/// timer is queued once, where the device is armed for it.
+#[test]
+fn start_from_another_cpu_against_a_callback_that_goes_on() {
+    // Taken away before or after the callback, or left where it runs.
+    explore(TWO, [(0, 1), (1, 1), (1, 0)], || {
+        let machine = machine::<false>(2);
+        let runs = Count::default();
+        let timer = going_on(&runs, 3_000);
+        be(Some(0));
+        machine.start(timer.as_ref(), at(500));
+        let starter = {
+            let timer = timer.clone();
+            on(&machine, Some(1), move |timers| {
+                timers.start(timer.as_ref(), at(5_000));
+            })
+        };
+        let _turn = machine.interrupt(CpuId(0));
+        starter.join().unwrap();
+        assert_eq!(
+            machine.deadline(timer.as_ref()),
+            Some(Instant::from_nanos(5_000))
+        );
+        assert_eq!(pending(&machine, 2), 1);
+        let place = machine.cpu_of(timer.as_ref()).map(|cpu| cpu.0);
+        assert!(machine.cancel(timer.as_ref()));
+        (place.expect("it was started"), runs.get())
+    });
+}
+
+/// Spec OBJ-14, 2.8a. The timer runs, goes on, is taken to CPU 1 and runs there, for the last time. Somebody who asks
+/// all the while never hears "idle" before the last run.
+#[test]
+fn the_activity_query_against_two_runs_and_a_journey() {
+    // How often it ran, and whether the one who asks heard that it is over.
+    explore(THREE, [(1, false), (2, false), (2, true)], || {
+        let machine = machine::<false>(2);
+        let last = Arc::new(AtomicBool::new(false));
+        let runs = Count::default();
+        let timer = Arc::pin(HrTimer::new({
+            let (last, runs, touched) = (Arc::clone(&last), runs.clone(), Touched::default());
+            move |expired: &mut Expired<'_, '_, Monotonic>| {
+                touched.touch();
+                runs.add();
+                if runs.get() == 2 {
+                    // Relaxed: the state of the timer carries it.
+                    last.store(true, Ordering::Relaxed);
+                    return Restart::No;
+                }
+                expired.set_deadline(Instant::from_nanos(9_000));
+                Restart::Yes
+            }
+        }));
+        be(Some(0));
+        machine.start(timer.as_ref(), at(500));
+        let taker = {
+            let timer = timer.clone();
+            on(&machine, Some(1), move |timers| {
+                // If its callback runs it stays on CPU 0.
+                timers.start(timer.as_ref(), at(600));
+                let _turn = timers.interrupt(CpuId(1));
+            })
+        };
+        let observer = {
+            let (timer, last) = (timer.clone(), Arc::clone(&last));
+            on(&machine, None, move |_| {
+                let over = !timer.is_active();
+                if over {
+                    assert!(last.load(Ordering::Relaxed), "idle between two runs");
+                }
+                over
+            })
+        };
+        let _turn = machine.interrupt(CpuId(0));
+        taker.join().unwrap();
+        let over = observer.join().unwrap();
+        assert_eq!(machine.cancel(timer.as_ref()), runs.get() < 2);
+        (runs.get(), over)
+    });
+}
+
+/// Where a timer is and when it fires.
+fn place(machine: &Machine<false>, timer: &super::Timer) -> (u32, i64) {
+    let cpu = machine.cpu_of(timer.as_ref()).expect("it was started");
+    let deadline = machine.deadline(timer.as_ref()).expect("it is queued");
+    (cpu.0, deadline.as_nanos())
+}
+
+/// Spec LOC-2. Two CPUs start a timer that no queue knows yet. One binds it, the other takes it over, and it is queued
+/// once, where and when the later start says.
+#[test]
+fn two_first_starts_at_once() {
+    explore(TWO, [(0, 5_000), (1, 6_000)], || {
+        let machine = machine::<false>(2);
+        let timer = once(&Count::default());
+        let other = {
+            let timer = timer.clone();
+            on(&machine, Some(1), move |timers| {
+                timers.start(timer.as_ref(), at(6_000));
+            })
+        };
+        be(Some(0));
+        machine.start(timer.as_ref(), at(5_000));
+        other.join().unwrap();
+        let place = place(&machine, &timer);
+        assert_eq!(pending(&machine, 2), 1);
+        assert!(machine.cancel(timer.as_ref()));
+        place
+    });
+}
+
+/// Spec LOC-3. Two CPUs take a pending timer from a third at once: it travels through transit, once or twice, is never
+/// lost, never in two queues, and ends where and when the later start says.
+#[test]
+fn two_journeys_at_once() {
+    explore(THREE, [(0, 5_000), (1, 5_001)], || {
+        let machine = machine::<false>(3);
+        let timer = once(&Count::default());
+        be(Some(2));
+        machine.start(timer.as_ref(), at(4_000));
+        let takers = [0, 1].map(|cpu| {
+            let timer = timer.clone();
+            on(&machine, Some(cpu), move |timers| {
+                timers.start(timer.as_ref(), at(5_000 + i64::from(cpu)));
+            })
+        });
+        for taker in takers {
+            taker.join().unwrap();
+        }
+        let place = place(&machine, &timer);
+        assert_eq!(pending(&machine, 3), 1);
+        assert!(machine.cancel(timer.as_ref()));
+        place
+    });
+}
+
+/// Spec LOC-2, 3.3. CPU 0 starts a timer again that waits behind another, which takes no more than the lock and two
+/// neighbours, while CPU 1 takes it away. It is queued once, where and when the later start says.
+#[test]
+fn a_restart_in_place_against_a_journey() {
+    explore(TWO, [(0, 6_000), (1, 5_000)], || {
+        let machine = machine::<false>(2);
+        let (first, behind) = (once(&Count::default()), once(&Count::default()));
+        be(Some(0));
+        machine.start(first.as_ref(), at(3_000));
+        machine.start(behind.as_ref(), at(4_000));
+        let taker = {
+            let behind = behind.clone();
+            on(&machine, Some(1), move |timers| {
+                timers.start(behind.as_ref(), at(5_000));
+            })
+        };
+        machine.start(behind.as_ref(), at(6_000));
+        taker.join().unwrap();
+        let place = place(&machine, &behind);
+        assert_eq!(pending(&machine, 2), 2);
+        assert!(machine.cancel(behind.as_ref()));
+        assert!(machine.cancel(first.as_ref()));
+        place
+    });
+}
+
+/// Spec LOC-17. Two threads without a CPU queue timers on CPU 0 and kick it, while it takes the kicks. A kick that is
+/// not sent, because one is under way, is not lost: the CPU is armed for the earlier timer in the end.
+#[test]
+fn two_kicks_against_the_one_that_is_taken() {
+    explore(THREE, [4_000], || {
+        let machine = machine::<false>(1);
+        let timers = [5_000, 4_000].map(|deadline| (deadline, once(&Count::default())));
+        let senders = timers.clone().map(|(deadline, timer)| {
+            on(&machine, None, move |timers| {
+                timers.start(timer.as_ref(), at(deadline));
+            })
+        });
+        be(Some(0));
+        take_kick(&machine);
+        for sender in senders {
+            sender.join().unwrap();
+        }
+        let armed = armed_after_kick(&machine);
+        for (_, timer) in &timers {
+            assert!(machine.cancel(timer.as_ref()));
+        }
+        armed
+    });
+}

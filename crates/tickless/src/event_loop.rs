@@ -1,0 +1,87 @@
+//! Threads that run their timers from an event loop of their own.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+
+use crate::held::{Held, StartError, Turn};
+use crate::host::ask;
+use crate::host::seat::Kind;
+use crate::time::Instant;
+
+/// The timers of a thread that has an event loop of its own: a file descriptor to watch, and a turn to take when it is
+/// readable.
+///
+/// Making one turns the current thread's timers over to its event loop, until it is dropped. The descriptor is a
+/// `timerfd`, programmed to the nanosecond for the first timer of the thread; it works in epoll, poll, select, io_uring
+/// and every library on top of them.
+///
+/// ```
+/// use std::os::fd::AsFd;
+/// use std::time::Duration;
+/// use rustix::event::{PollFd, PollFlags, poll};
+/// use tickless::hrtimer::{HrTimer, Restart, Span, Start};
+///
+/// let driver = tickless::Driver::new()?;
+/// let timer = std::pin::pin!(HrTimer::new(|_| Restart::No));
+/// timer.as_ref().start(Start::after(Span::from_micros(100)));
+///
+/// let fd = driver.as_fd();
+/// poll(&mut [PollFd::new(&fd, PollFlags::IN)], None)?;
+/// assert_eq!(driver.turn().fired, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Driver {
+    held: Held,
+    fd: BorrowedFd<'static>,
+}
+
+impl Driver {
+    /// Turns this thread's timers over to its event loop.
+    ///
+    /// # Errors
+    ///
+    /// When the thread runs its own timers already, there are too many threads with timers, or the descriptor is
+    /// refused.
+    pub fn new() -> Result<Self, StartError> {
+        let held = Held::take(Kind::EventLoop)?;
+        let fd = held.seat.local().timerfd().map_err(StartError::Os)?;
+        Ok(Self { held, fd })
+    }
+
+    /// Runs what is due, and programs the descriptor for the next timer. Call it when the descriptor is readable;
+    /// calling it at other times does no harm.
+    ///
+    /// # Panics
+    ///
+    /// When called inside of a callback or a waker, which run in a turn themselves.
+    #[track_caller]
+    pub fn turn(&self) -> Turn {
+        // Makes the descriptor unreadable; nothing to read is no error.
+        let _expirations = rustix::io::read(self.fd, &mut [0; 8]);
+        self.held.turn()
+    }
+
+    /// When the first timer of this thread fires, if there is one: for event loops that would rather compute their
+    /// timeout than watch a descriptor.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.held.next_deadline()
+    }
+
+    /// Makes the descriptor readable now. For tests of event loops.
+    pub fn poke(&self) {
+        ask(self.held.seat);
+    }
+}
+
+impl AsFd for Driver {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd
+    }
+}
+
+impl AsRawFd for Driver {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}

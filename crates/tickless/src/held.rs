@@ -1,0 +1,161 @@
+//! A thread's seat in the hands of whoever runs its timers: what workers and event loops have in common.
+
+use std::fmt;
+use std::io;
+use std::marker::PhantomData;
+use std::sync::atomic::Ordering;
+
+use tickless_core::time::Instant as CoreInstant;
+
+use crate::host::handover::Promise;
+use crate::host::seat::{Kind, Seat, Thread, with_thread};
+use crate::host::{timers, turn};
+use crate::time::Instant;
+
+/// Why a thread cannot become a [`Worker`](crate::Worker) or [`Driver`](crate::Driver).
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The thread is one already, or was one and still is inside it.
+    AlreadyTaken,
+    /// All 65,536 places for threads are taken.
+    NoPlace,
+    /// The operating system refused a file descriptor or a thread.
+    Os(io::Error),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AlreadyTaken => formatter.write_str(
+                "this thread runs its own timers already; there is one worker or driver for each thread",
+            ),
+            Self::NoPlace => formatter.write_str(
+                "65,536 threads have timers already; another has to end first",
+            ),
+            Self::Os(error) => {
+                write!(
+                    formatter,
+                    "the operating system refused what timers need: {error}"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for StartError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Os(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// What a turn did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "more may be due already"]
+pub struct Turn {
+    /// Timers that fired.
+    pub fired: u32,
+    /// When the next one does, if any.
+    pub next: Option<Instant>,
+    /// More is due already: the turn ended because it ran 4,096 callbacks. Take another soon.
+    pub more: bool,
+}
+
+/// The seat of this thread, given to whoever runs its timers.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) seat: &'static Seat,
+    /// What is held belongs to the thread.
+    stays: PhantomData<*mut ()>,
+}
+
+impl Held {
+    pub(crate) fn take(kind: Kind) -> Result<Self, StartError> {
+        with_thread(|thread| {
+            let seat = thread.enter().ok_or(StartError::NoPlace)?;
+            if seat.local().kind() != Kind::Foreign {
+                return Err(StartError::AlreadyTaken);
+            }
+            if kind == Kind::EventLoop {
+                seat.local().timerfd().map_err(StartError::Os)?;
+            }
+            seat.local().set_kind(kind);
+            let held = Self {
+                seat,
+                stays: PhantomData,
+            };
+            // What was armed before is programmed for the new device.
+            turn::reprogram(seat);
+            Ok(held)
+        })
+    }
+
+    pub(crate) fn now(&self) -> CoreInstant {
+        with_thread(|thread| thread.reading.renew(&timers().platform().clock))
+    }
+
+    /// One load and one compare, and the clock. That somebody asked for a look is noticed when the clock is asked for
+    /// the exact time, which is every 50 µs at the latest.
+    #[inline]
+    pub(crate) fn is_due(&self) -> bool {
+        // Relaxed: the thread's own word. Earlier than what the base wants, or equal, never later.
+        let deadline = self.seat.local().deadline.load(Ordering::Relaxed);
+        let now = with_thread(|thread| thread.reading.at_earliest_or(|| self.look(thread)));
+        deadline <= now.as_nanos()
+    }
+
+    #[cold]
+    fn look(&self, thread: &Thread) -> CoreInstant {
+        if turn::is_asked(self.seat) {
+            // Later than any deadline, and than none.
+            return CoreInstant::FOREVER;
+        }
+        thread.reading.renew(&timers().platform().clock)
+    }
+
+    #[track_caller]
+    pub(crate) fn turn(&self) -> Turn {
+        assert_outside_of_callbacks();
+        let done = turn::run(self.seat, self.now());
+        Turn {
+            fired: done.fired,
+            next: self.next_deadline(),
+            more: done.more,
+        }
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        let armed = self.seat.armed();
+        (!armed.is_forever()).then(|| Instant::from_core(armed))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let local = self.seat.local();
+        let was_event_loop = local.kind() == Kind::EventLoop;
+        // The thread lives on, so its timers stay; from here on the background driver comes for them.
+        local.set_kind(Kind::Foreign);
+        // What the device was armed for was never told to the driver, and a later deadline would not be told to it
+        // either: forgotten, and programmed anew. Relaxed: `reprogram` locks the base, as whoever programs it does.
+        local.deadline.store(Promise::NEVER, Ordering::Relaxed);
+        turn::reprogram(self.seat);
+        if was_event_loop {
+            // The descriptor stays open for the next event loop on this seat, and must not wake one that is gone.
+            turn::set_timerfd(self.seat, CoreInstant::FOREVER);
+        }
+    }
+}
+
+/// Callbacks and wakers run inside of a turn.
+#[inline]
+#[track_caller]
+pub(crate) fn assert_outside_of_callbacks() {
+    assert!(
+        turn::taken_by_this_thread().is_none(),
+        "a thread cannot take a turn, park or block inside of a callback or waker: those run in its turn"
+    );
+}

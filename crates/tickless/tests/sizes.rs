@@ -1,0 +1,71 @@
+//! What the types take, and what threads may do with them. The documentation names these numbers.
+
+mod support;
+
+use tickless::hrtimer::{Expired, HrTimer, Monotonic, Restart, Start};
+use tickless::time::error::Elapsed;
+use tickless::time::{Instant, Interval, MissedTickBehavior, Sleep, Timeout};
+use tickless::{Driver, Parking, Stats, Turn, Unparker, Worker};
+
+/// A timer with a closure that owns nothing.
+fn plain() -> HrTimer<impl FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static> {
+    HrTimer::new(|_| Restart::No)
+}
+
+#[test]
+#[cfg(target_pointer_width = "64")]
+fn timers_are_small() {
+    let timer = plain();
+    assert_eq!(size_of_val(&timer), 80);
+    let word = 7_u64;
+    let owning = HrTimer::new(move |_| {
+        assert_eq!(word, 7);
+        Restart::No
+    });
+    assert_eq!(size_of_val(&owning), 88);
+    assert_eq!(size_of::<Sleep>(), 112);
+    assert_eq!(size_of::<Timeout<std::future::Ready<()>>>(), 120);
+    assert_eq!(size_of::<Interval>(), 48);
+    assert_eq!((size_of::<Instant>(), size_of::<Elapsed>()), (16, 0));
+}
+
+/// As in tokio: a `Sleep` and what contains one may be sent and shared; what is pinned is not `Unpin`, what boxes is.
+#[test]
+fn the_auto_traits_are_those_of_tokio() {
+    fn is_send_and_sync<T: Send + Sync>() {}
+    fn is_unpin<T: Unpin>() {}
+    is_send_and_sync::<Sleep>();
+    is_send_and_sync::<tokio::time::Sleep>();
+    is_send_and_sync::<Timeout<u8>>();
+    is_send_and_sync::<tokio::time::Timeout<u8>>();
+    is_send_and_sync::<Interval>();
+    is_send_and_sync::<tokio::time::Interval>();
+    is_unpin::<Interval>();
+    is_unpin::<tokio::time::Interval>();
+    assert_not_unpin!(Sleep);
+    assert_not_unpin!(tokio::time::Sleep);
+    assert_not_unpin!(Timeout<u8>);
+    assert_not_unpin!(tokio::time::Timeout<u8>);
+    is_send_and_sync::<Unparker>();
+    is_send_and_sync::<(Instant, MissedTickBehavior, Elapsed)>();
+    is_send_and_sync::<(Start, Parking, Stats, Turn)>();
+}
+
+/// Refuses to compile if the type may be sent to another thread.
+macro_rules! assert_not_send {
+    ($type:ty) => {
+        const _: fn() = || {
+            struct AlsoSend;
+            trait Once<A> {
+                fn only() {}
+            }
+            impl<T: ?Sized> Once<()> for T {}
+            impl<T: ?Sized + Send> Once<AlsoSend> for T {}
+            // Ambiguous if the type has both.
+            let _ = <$type as Once<_>>::only;
+        };
+    };
+}
+
+assert_not_send!(Worker);
+assert_not_send!(Driver);
