@@ -131,17 +131,20 @@ impl<'r> Run<'r> {
         let (full, end) = (start + self.settings.ramp, start + self.settings.part);
         let sink = socket(None)?;
         let sender = socket(Some(&sink))?;
-        let clients = Clients::start(self.plan(server, round, start), &tally, sink)?;
+        let (stop, stopped) = watch::channel(false);
+        let plan = self.plan(server, round, start);
+        let clients = start_clients(plan, &tally, sink, stopped.clone())?;
         let schedule = Schedule {
             start,
             counts: full,
             end,
             period: self.settings.pace,
         };
-        let stop = || self.interrupt.clone();
-        let sampling = rearm::sample::<T>(full, end, Arc::clone(&tally), stop());
+        let sampling = rearm::sample::<T>(full, end, Arc::clone(&tally));
+        let sampling = unless_stopped(stopped.clone(), sampling);
         let sampler = server.runtime.spawn(sampling);
-        let sending = paced::send::<T>(schedule, sender, Arc::clone(&tally), stop());
+        let sending = paced::send::<T>(schedule, sender, Arc::clone(&tally));
+        let sending = unless_stopped(stopped, sending);
         let mut names = vec![arm.server().threads(), DRIVER];
         let pacer = if arm == Arm::Worker {
             names.push(WORKER);
@@ -161,7 +164,9 @@ impl<'r> Run<'r> {
         let calls =
             counting.and_then(|(counter, started)| started.and_then(|()| counter.stop()).ok());
 
-        clients.finish(cut);
+        // Otherwise everybody ends with the part, and clients when their timeouts have come.
+        let _receivers_may_be_gone = cut.then(|| stop.send(true));
+        let _panics_are_shown = clients.join();
         pacer.finish(server)?;
         let _cannot_fail = server.runtime.block_on(sampler);
         let window = window.unwrap_or_default();
@@ -250,52 +255,48 @@ fn socket(to: Option<&UdpSocket>) -> Result<UdpSocket, Failure> {
     made.map_err(|error| Failure::Machine(format!("cannot open a datagram socket: {error}")))
 }
 
-/// The thread of the clients. Its timers are tokio's in all arms.
-struct Clients {
-    thread: JoinHandle<()>,
-    stop: watch::Sender<bool>,
-}
-
 /// How often the datagrams of the paced sender are fetched: often enough for the kernel's buffer.
 const FETCH: Duration = Duration::from_millis(5);
 
-impl Clients {
-    fn start(plan: Plan, tally: &Arc<Tally>, sink: UdpSocket) -> Result<Self, Failure> {
-        let (stop, stopped) = watch::channel(false);
-        let tally = Arc::clone(tally);
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build();
-        let started = runtime.and_then(|runtime| {
-            thread::Builder::new()
-                .name("clients".to_owned())
-                .spawn(move || {
-                    let count = Arc::clone(&tally);
-                    let all = clients::run(plan, tally, stopped);
-                    runtime.block_on(async {
-                        let fetching = tokio::spawn(async move {
-                            loop {
-                                count.received.add(fetch(&sink));
-                                tokio::time::sleep(FETCH).await;
-                            }
-                        });
-                        all.await;
-                        fetching.abort();
-                    });
-                })
-        });
-        let thread = started
-            .map_err(|error| Failure::Machine(format!("cannot start the clients: {error}")))?;
-        Ok(Self { thread, stop })
-    }
+/// Starts the thread of the clients, which ends when all of them are done or were stopped. Its timers are tokio's in
+/// all arms.
+fn start_clients(
+    plan: Plan,
+    tally: &Arc<Tally>,
+    sink: UdpSocket,
+    stopped: watch::Receiver<bool>,
+) -> Result<JoinHandle<()>, Failure> {
+    let tally = Arc::clone(tally);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let started = runtime.and_then(|runtime| {
+        let thread = thread::Builder::new().name("clients".to_owned());
+        thread.spawn(move || {
+            let count = Arc::clone(&tally);
+            let fetching = async move {
+                loop {
+                    count.received.add(fetch(&sink));
+                    tokio::time::sleep(FETCH).await;
+                }
+            };
+            runtime.block_on(async {
+                let fetching = tokio::spawn(fetching);
+                unless_stopped(stopped, clients::run(plan, tally)).await;
+                fetching.abort();
+            });
+        })
+    });
+    started.map_err(|error| Failure::Machine(format!("cannot start the clients: {error}")))
+}
 
-    /// Waits until all are done, or ends them at once.
-    fn finish(self, now: bool) {
-        if now {
-            // Clients that are done already do not listen any more.
-            let _nobody = self.stop.send(true);
-        }
-        let _panics_are_shown = self.thread.join();
+/// Runs `work` to its end, or drops it when somebody stops it.
+async fn unless_stopped(mut stopped: watch::Receiver<bool>, work: impl Future<Output = ()>) {
+    tokio::select! {
+        biased;
+        () = work => {}
+        // The sender lives as long as the part; its end is a stop as well.
+        _stopped = stopped.wait_for(|stop| *stop) => {}
     }
 }
 
