@@ -248,8 +248,8 @@ impl Arguments {
             .header_timeout
             .unwrap_or_else(|| idle.mul_f64(PATIENCE));
         let after_ramp = needed_after_ramp(header);
-        let shortest =
-            (after_ramp + CONNECT * self.connections).max(after_ramp.div_f64(1.0 - RAMP));
+        let settling = after_ramp.div_f64(1.0 - RAMP).min(after_ramp + RAMP_MAX);
+        let shortest = settling.max(after_ramp + CONNECT * self.connections);
         let fit = |part: Duration| {
             let fit = self.duration.as_nanos() / (part * ARMS).as_nanos();
             u32::try_from(fit).unwrap_or(u32::MAX)
@@ -373,6 +373,28 @@ mod tests {
             assert!(lost < Duration::from_micros(1), "{line}: {lost:?}");
             assert!(settings.ramp + settings.header < settings.part, "{line}");
         }
+    }
+
+    #[test]
+    fn what_fits_as_one_round_is_not_refused_for_want_of_more() {
+        let mut refused = 0;
+        for seconds in 1..40 {
+            for load in [
+                "",
+                " --connections 10 --rate 5",
+                " --connections 8000",
+                " --rate 1000",
+            ] {
+                let line = format!("demo -D {seconds}{load}");
+                let bare = settled(&format!("{line} --rounds 1"), false);
+                assert_eq!(settled(&line, true).is_ok(), bare.is_ok(), "{line}");
+                refused += u32::from(bare.is_err());
+            }
+        }
+        assert!(
+            (1..100).contains(&refused),
+            "{refused} of 156 are too short"
+        );
     }
 
     #[test]
