@@ -46,7 +46,8 @@ const MICROSECOND: f64 = 1e3;
 /// How much of the total was at least so late, on logarithmic axes: time in nanoseconds across, share upwards.
 pub(crate) fn tails(curves: &[Curve], across: &Range<f64>) -> Result<String, Failure> {
     let points = curves.iter().flat_map(|curve| &curve.points);
-    let up = decades(points.map(|point| point.1));
+    // At least a decade, even if a single event is all there is.
+    let up = decades(points.map(|point| point.1)).start.min(0.1)..1.0;
     let mut svg = String::new();
     {
         let area = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();
@@ -56,7 +57,7 @@ pub(crate) fn tails(curves: &[Curve], across: &Range<f64>) -> Result<String, Fai
             .margin_right(30)
             .x_label_area_size(46)
             .y_label_area_size(74)
-            .build_cartesian_2d(axis(across), axis(&(up.start..1.0)))
+            .build_cartesian_2d(axis(across), axis(&up))
             .map_err(failed)?;
         chart
             .configure_mesh()
@@ -267,6 +268,16 @@ mod tests {
             assert!(svg.contains(label), "{label} is missing");
         }
         assert!(!svg.contains("NaN"));
+    }
+
+    #[test]
+    fn a_single_event_has_a_plot_too() {
+        let curve = Curve {
+            colour: COLOURS[0],
+            points: vec![(5e3, 1.0)],
+        };
+        let svg = tails(&[curve], &(1e3..1e4)).expect("it can be drawn");
+        assert!(svg.contains("100 %") && svg.contains("10 %"), "{svg}");
     }
 
     #[test]

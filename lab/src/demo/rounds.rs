@@ -1,7 +1,7 @@
 //! The run: round by round, each with every arm, in changing order.
 
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -148,7 +148,7 @@ impl<'r> Run<'r> {
         let mut names = vec![arm.server().threads(), DRIVER];
         let pacer = if arm == Arm::Worker {
             names.push(WORKER);
-            Pacer::Worker(on_worker(sending)?)
+            on_worker(sending)?
         } else {
             Pacer::Task(server.runtime.spawn(sending))
         };
@@ -156,11 +156,12 @@ impl<'r> Run<'r> {
         self.wait_until(full, round, arm);
         let threads = threads::named(&names);
         let counting = counter.map(|counter| (counter, counter.start(&threads)));
-        let watch = Watch::begin(server, &threads);
+        let watch = Watch::begin(server, &threads)?;
         self.wait_until(end, round, arm);
         let cut = self.interrupt.is_requested();
-        // What was cut before it began has figures of nothing.
-        let window = (Instant::now() > full).then(|| watch.end(server, &threads));
+        // What was cut before it had well begun has figures of nothing.
+        let window = (Instant::now() > full + LOOK).then(|| watch.end(server, &threads));
+        let window = window.transpose()?;
         let calls =
             counting.and_then(|(counter, started)| started.and_then(|()| counter.stop()).ok());
 
@@ -225,22 +226,31 @@ struct Watch {
 }
 
 impl Watch {
-    fn begin(server: &Server, threads: &[u32]) -> Self {
-        Self {
+    fn begin(server: &Server, threads: &[u32]) -> Result<Self, Failure> {
+        Ok(Self {
             begun: Instant::now(),
             requests: server.desk.requests.get(),
-            usage: threads::usage(threads),
-        }
+            usage: usage(threads)?,
+        })
     }
 
     /// What they did since.
-    fn end(&self, server: &Server, threads: &[u32]) -> Window {
-        Window {
+    fn end(&self, server: &Server, threads: &[u32]) -> Result<Window, Failure> {
+        Ok(Window {
             length: self.begun.elapsed(),
             requests: server.desk.requests.get() - self.requests,
-            usage: threads::usage(threads) - self.usage,
-        }
+            usage: usage(threads)? - self.usage,
+        })
     }
+}
+
+/// What all of these threads did. Without one of them the figures would be too good to be true.
+fn usage(threads: &[u32]) -> Result<Usage, Failure> {
+    threads::usage(threads).map_err(|error| {
+        Failure::Machine(format!(
+            "cannot read what a thread of the server did: {error}"
+        ))
+    })
 }
 
 /// A socket for datagrams on this machine: one that receives, or one that sends there.
@@ -313,14 +323,18 @@ fn fetch(sink: &UdpSocket) -> u64 {
 /// Who sends at the pace.
 enum Pacer {
     Task(tokio::task::JoinHandle<()>),
-    Worker(JoinHandle<()>),
+    /// A thread that stays until the sender is dropped: what it did can be read only while it lives.
+    Worker(JoinHandle<()>, mpsc::Sender<()>),
 }
 
 impl Pacer {
     fn finish(self, server: &Server) -> Result<(), Failure> {
         let ended_well = match self {
             Self::Task(task) => server.runtime.block_on(task).is_ok(),
-            Self::Worker(thread) => thread.join().is_ok(),
+            Self::Worker(thread, stay) => {
+                drop(stay);
+                thread.join().is_ok()
+            }
         };
         if ended_well {
             Ok(())
@@ -331,12 +345,16 @@ impl Pacer {
 }
 
 /// Runs `sending` on a thread that runs its own timers.
-fn on_worker(
-    sending: impl Future<Output = ()> + Send + 'static,
-) -> Result<JoinHandle<()>, Failure> {
-    let spawned = thread::Builder::new().name(WORKER.to_owned()).spawn(|| {
-        let worker = tickless::Worker::new().expect("a new thread is no worker yet");
-        worker.block_on(sending);
-    });
-    spawned.map_err(|error| Failure::Machine(format!("cannot start a thread: {error}")))
+fn on_worker(sending: impl Future<Output = ()> + Send + 'static) -> Result<Pacer, Failure> {
+    let (stay, until) = mpsc::channel();
+    let spawned = thread::Builder::new()
+        .name(WORKER.to_owned())
+        .spawn(move || {
+            let worker = tickless::Worker::new().expect("a new thread is no worker yet");
+            worker.block_on(sending);
+            let _gone = until.recv();
+        });
+    let thread =
+        spawned.map_err(|error| Failure::Machine(format!("cannot start a thread: {error}")))?;
+    Ok(Pacer::Worker(thread, stay))
 }
