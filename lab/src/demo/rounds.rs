@@ -31,6 +31,8 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Between two arms: connections that are being closed are gone.
 const PAUSE: Duration = Duration::from_millis(5);
 
+/// How long the clients of the warm-up stay when all are connected.
+const WARM: Duration = Duration::from_millis(60);
 /// The share of the ramp in which connections are made. What they left behind in the kernel is done in the rest.
 const CONNECTING: f64 = 0.65;
 
@@ -90,6 +92,9 @@ impl<'r> Run<'r> {
 
     /// Runs all rounds, or as many as there are until somebody asks to stop; then the one that counts system calls.
     pub(crate) fn all(&self, counter: Option<&Counter>) -> Result<(), Failure> {
+        for server in [&self.tokio, &self.tickless] {
+            self.warm_up(server)?;
+        }
         for round in 0..self.settings.rounds {
             for place in 0..Arm::ALL.len() {
                 let turn = usize::try_from(round).unwrap_or(0) + place;
@@ -101,6 +106,28 @@ impl<'r> Run<'r> {
                 self.any_part(self.settings.rounds, arm, counter)?;
             }
         }
+        Ok(())
+    }
+
+    /// Lets all clients come once, which counts for nothing: whoever serves so many connections first in the life of a
+    /// process waits for memory, and is slower than those who come after.
+    fn warm_up(&self, server: &Server) -> Result<(), Failure> {
+        if self.interrupt.is_requested() {
+            return Ok(());
+        }
+        let start = Instant::now();
+        let connected = start + self.settings.ramp.mul_f64(CONNECTING);
+        let plan = Plan {
+            silent: 0,
+            slow: 0,
+            connected,
+            end: connected + WARM,
+            ..self.plan(server, 0, start)
+        };
+        let (_stop, stopped) = watch::channel(false);
+        let clients = start_clients(plan, &Arc::new(Tally::new()), socket(None)?, stopped)?;
+        let _panics_are_shown = clients.join();
+        thread::sleep(PAUSE);
         Ok(())
     }
 
