@@ -1,7 +1,9 @@
-//! Ctrl-C ends a run early and leaves a whole report; a second one ends the process.
+//! Ctrl-C ends a run early and leaves a whole report; a second one, if the first does not seem to help, the process.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -12,18 +14,23 @@ use crate::failure::Failure;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupt {
     flag: Arc<AtomicBool>,
+    /// Whether the next signal ends the process.
+    impatient: Arc<AtomicBool>,
+    noticed: Arc<OnceLock<()>>,
 }
+
+/// Signals that come so soon after the first one mean the same: `timeout` sends each twice.
+const SAME: Duration = Duration::from_millis(500);
 
 /// What a shell shows for a process that SIGINT ended.
 const KILLED: i32 = 128 + SIGINT;
 
 impl Interrupt {
-    /// From here on, the first signal only sets the flag.
+    /// From here on, a signal only sets the flag.
     pub(crate) fn catch() -> Result<Self, Failure> {
         let interrupt = Self::default();
         for signal in [SIGINT, SIGTERM] {
-            // Registered first, so that it sees the flag as the signal before left it.
-            flag::register_conditional_shutdown(signal, KILLED, Arc::clone(&interrupt.flag))
+            flag::register_conditional_shutdown(signal, KILLED, Arc::clone(&interrupt.impatient))
                 .and_then(|_| flag::register(signal, Arc::clone(&interrupt.flag)))
                 .map_err(|error| Failure::Machine(format!("cannot catch Ctrl-C: {error}")))?;
         }
@@ -32,6 +39,19 @@ impl Interrupt {
 
     pub(crate) fn is_requested(&self) -> bool {
         // Relaxed: a flag that is looked at again and again.
-        self.flag.load(Ordering::Relaxed)
+        let requested = self.flag.load(Ordering::Relaxed);
+        if requested {
+            self.noticed.get_or_init(|| {
+                let impatient = Arc::clone(&self.impatient);
+                let wait = move || {
+                    thread::sleep(SAME);
+                    // Relaxed: as above.
+                    impatient.store(true, Ordering::Relaxed);
+                };
+                // Without the thread, only SIGKILL is left to those in a hurry.
+                let _detached = thread::Builder::new().spawn(wait);
+            });
+        }
+        requested
     }
 }

@@ -46,7 +46,8 @@ const MICROSECOND: f64 = 1e3;
 /// How much of the total was at least so late, on logarithmic axes: time in nanoseconds across, share upwards.
 pub(crate) fn tails(curves: &[Curve], across: &Range<f64>) -> Result<String, Failure> {
     let points = curves.iter().flat_map(|curve| &curve.points);
-    let up = decades(points.map(|point| point.1));
+    // At least a decade, even if a single event is all there is.
+    let up = decades(points.map(|point| point.1)).start.min(0.1)..1.0;
     let mut svg = String::new();
     {
         let area = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();
@@ -56,7 +57,7 @@ pub(crate) fn tails(curves: &[Curve], across: &Range<f64>) -> Result<String, Fai
             .margin_right(30)
             .x_label_area_size(46)
             .y_label_area_size(74)
-            .build_cartesian_2d(axis(across), axis(&(up.start..1.0)))
+            .build_cartesian_2d(axis(across), axis(&up))
             .map_err(failed)?;
         chart
             .configure_mesh()
@@ -225,13 +226,84 @@ pub(crate) fn tail_points(histogram: &hdrhistogram::Histogram<u64>) -> Vec<(f64,
 
 #[cfg(test)]
 mod tests {
-    use super::{decades, percent, thinned, tick};
+    use super::{
+        Bar, COLOURS, Curve, bars, decades, percent, tail_points, tails, thinned, tick, times,
+    };
 
     #[test]
     fn axes_span_whole_decades() {
         assert_eq!(decades([30.0, 2_500.0].into_iter()), 10.0..10_000.0);
         assert_eq!(decades([100.0].into_iter()), 100.0..1_000.0);
         assert_eq!(decades(std::iter::empty()), 1.0..10.0);
+    }
+
+    #[test]
+    fn a_tail_begins_with_all_and_ends_with_the_latest() {
+        let mut histogram = crate::histogram::new();
+        for micros in [10, 10, 10, 400] {
+            histogram.record(micros * 1_000).expect("it is in range");
+        }
+        let points = tail_points(&histogram);
+        let shares: Vec<f64> = points.iter().map(|point| point.1).collect();
+        assert_eq!(shares, [1.0, 0.25]);
+        assert!((400_000.0..401_000.0).contains(&points[1].0), "{points:?}");
+    }
+
+    #[test]
+    fn a_plot_shows_each_curve_between_its_axes() {
+        let curve = |micros: [f64; 2]| Curve {
+            colour: COLOURS[0],
+            points: vec![(micros[0] * 1e3, 1.0), (micros[1] * 1e3, 0.002)],
+        };
+        let curves = [curve([0.01, 30.0]), curve([900.0, 2_500.0])];
+        let across = times(&curves);
+        assert_eq!(across, 1e3..1e7, "from a microsecond on");
+        let svg = tails(&curves, &across).expect("it can be drawn");
+        assert_eq!(
+            svg.matches("<polyline fill=\"none\" opacity=\"1\" stroke=\"#CC0000\"")
+                .count(),
+            2
+        );
+        for label in ["1 µs", "10 ms", "100 %", "0.1 %"] {
+            assert!(svg.contains(label), "{label} is missing");
+        }
+        assert!(!svg.contains("NaN"));
+    }
+
+    #[test]
+    fn a_single_event_has_a_plot_too() {
+        let curve = Curve {
+            colour: COLOURS[0],
+            points: vec![(5e3, 1.0)],
+        };
+        let svg = tails(&[curve], &(1e3..1e4)).expect("it can be drawn");
+        assert!(svg.contains("100 %") && svg.contains("10 %"), "{svg}");
+    }
+
+    #[test]
+    fn the_longest_bar_is_the_largest_value() {
+        let bar = |value, text: &str| Bar {
+            colour: COLOURS[1],
+            name: "name",
+            value,
+            text: text.to_owned(),
+        };
+        let svg = bars(&[bar(1.0, "one"), bar(4.0, "four"), bar(0.0, "none")]);
+        let svg = svg.expect("it can be drawn");
+        let lengths: Vec<u32> = svg
+            .split("<rect ")
+            .skip(1)
+            .filter_map(|rectangle| {
+                let (_, rest) = rectangle.split_once("width=\"")?;
+                rest.split_once('"')?.0.parse().ok()
+            })
+            .collect();
+        assert_eq!(lengths.len(), 3, "{svg}");
+        assert!(
+            lengths[1] > 3 * lengths[0] && lengths[0] > lengths[2],
+            "{lengths:?}"
+        );
+        assert!(svg.contains("four"));
     }
 
     #[test]

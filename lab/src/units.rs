@@ -14,6 +14,9 @@ const UNITS: [(&str, u64); 8] = [
     ("d", 86_400_000_000_000),
 ];
 
+/// A century: more than any run takes, and far from where arithmetic with times ends.
+const LONGEST: Duration = Duration::from_secs(36_500 * 24 * 60 * 60);
+
 /// Reads a time with a unit, such as `200us` or `1.5s`. Never zero.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     parse(text, None)
@@ -46,7 +49,9 @@ fn parse(text: &str, default: Option<u64>) -> Result<Duration, String> {
         .map_err(|_| format!("{text:?} is no time: write a number and a unit, such as 200us"))?;
     // Rounded to a nanosecond.
     let time = Duration::try_from_secs_f64(count * scale as f64 / 1e9)
-        .map_err(|_| format!("{text:?} is too long"))?;
+        .ok()
+        .filter(|time| *time <= LONGEST)
+        .ok_or_else(|| format!("{text:?} is too long: 36500d is the longest time"))?;
     if time.is_zero() {
         return Err(format!(
             "{text:?} is no time at all: it has to be longer than zero"
@@ -142,6 +147,7 @@ mod tests {
             ("-1s", "\"-1s\" is no unit of time"),
             ("0s", "longer than zero"),
             ("99999999999999999999999d", "too long"),
+            ("36501d", "36500d is the longest"),
         ] {
             let error = duration(text).expect_err(text);
             assert!(error.contains(says), "{error}");

@@ -169,7 +169,8 @@ fn guests_are_served_and_an_interrupted_run_is_whole() {
     let (port, first, second) = two_ports();
     drop((first, second));
     let listen = format!("127.0.0.1:{port}");
-    let mut arguments = vec!["demo", "-D", "60", "--connections", "10"];
+    // Nothing in it ends by itself for a long time.
+    let mut arguments = vec!["demo", "-D", "1h", "--connections", "10", "--pace", "1h"];
     arguments.extend(["--json", "result.json", "--listen", &listen]);
     let (child, mut out, line) = started(&mut place.command(&arguments));
     assert!(
@@ -189,8 +190,11 @@ fn guests_are_served_and_an_interrupted_run_is_whole() {
         Some(3)
     );
 
-    // In the middle of the first part, which takes seconds.
+    // In the middle of the first part, which takes minutes. `timeout` sends its signal twice, which means once.
     std::thread::sleep(Duration::from_millis(300));
+    interrupt(&child);
+    // At the same time both would be one signal.
+    std::thread::sleep(Duration::from_millis(10));
     interrupt(&child);
     let mut table = String::new();
     out.read_to_string(&mut table)
@@ -276,6 +280,8 @@ fn nonsense_is_refused_with_what_would_be_right() {
             "make --header-timeout longer",
         ),
         (&["--rate", "1"], "a higher --rate"),
+        (&["--idle-timeout", "36500d"], "use --duration"),
+        (&["--idle-timeout", "36501d"], "36500d is the longest"),
         (
             &["--rate", "1", "--idle-timeout", "1s"],
             "raise --rate or --idle-timeout",

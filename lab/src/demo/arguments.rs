@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     #[arg(short = 'D', long, value_name = "TIME", default_value = "10s", value_parser = units::duration_or_seconds)]
     duration: Duration,
 
-    /// Rounds; each runs the load once with each kind of timer [default: as many as seconds allow, 5 at most]
+    /// Rounds; each runs the load once with each kind of timer [default: as many as the time allows, 5 at most]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
 
@@ -160,20 +160,24 @@ fn as_nanos<S: serde::Serializer>(time: &Duration, serializer: S) -> Result<S::O
 const ARMS: u32 = 3;
 const _: () = assert!(Arm::ALL.len() == ARMS as usize);
 /// What an arm's part of a round should take at least, for its timeouts to have time.
-const PART: Duration = Duration::from_secs(1);
+const PART: Duration = Duration::from_millis(800);
 const ROUNDS_MAX: u32 = 5;
 /// The share of a part that is for making connections, and for the machine to settle afterwards.
 const RAMP: f64 = 0.2;
+/// Nothing needs longer to settle.
+const RAMP_MAX: Duration = Duration::from_secs(1);
 /// What making a connection costs both ends together, generously.
 const CONNECT: Duration = Duration::from_micros(100);
 const IDLE: Duration = Duration::from_millis(300);
+/// How much longer the idle timeout is than the time between two requests, and the header timeout than the idle one.
+const PATIENCE: f64 = 1.5;
 /// Below that, a paced sender is a busy loop on any machine.
 const PACE_MIN: Duration = Duration::from_micros(1);
 
 impl Arguments {
     /// Works out every default, and refuses what cannot be done.
     ///
-    /// `counting` says that there is a round more, which counts system calls.
+    /// `counting` says that system calls can be counted, which takes a round more.
     pub(crate) fn settle(&self, counting: bool) -> Result<Settings, Failure> {
         let share = |percent: u32| {
             // At least one, if any were asked for.
@@ -189,17 +193,17 @@ impl Arguments {
                 self.connections
             ))
         })?;
-        let rounds = self.rounds.unwrap_or_else(|| {
-            let fit = self.duration.as_nanos() / (PART * ARMS).as_nanos();
-            u32::try_from(fit).unwrap_or(u32::MAX).clamp(1, ROUNDS_MAX)
-        });
-        let part = self.duration / (rounds + u32::from(counting)) / ARMS;
-        let ramp = part.mul_f64(RAMP).max(CONNECT * self.connections);
         let spacing = Duration::from_secs(1) * active.max(1) / self.rate;
+        let (rounds, counting) = self.rounds_that_fit(spacing, counting);
+        let part = self.duration / (rounds + u32::from(counting)) / ARMS;
+        let ramp = part.mul_f64(RAMP).min(RAMP_MAX);
+        let ramp = ramp.max(CONNECT * self.connections);
         let idle = self
             .idle_timeout
-            .unwrap_or_else(|| spacing.mul_f64(1.5).max(IDLE.min(part.mul_f64(0.3))));
-        let header = self.header_timeout.unwrap_or_else(|| idle.mul_f64(1.5));
+            .unwrap_or_else(|| spacing.mul_f64(PATIENCE).max(IDLE.min(part.mul_f64(0.3))));
+        let header = self
+            .header_timeout
+            .unwrap_or_else(|| idle.mul_f64(PATIENCE));
         let threads = self.threads.unwrap_or_else(|| {
             let cpus = std::thread::available_parallelism().map_or(1, usize::from);
             u32::try_from(cpus).unwrap_or(1)
@@ -233,6 +237,38 @@ impl Arguments {
     }
 }
 
+impl Arguments {
+    /// As many rounds as the run has time for, and whether there is one more that counts system calls. Each part has
+    /// to be long enough for its timeouts.
+    fn rounds_that_fit(&self, spacing: Duration, counting: bool) -> (u32, bool) {
+        let idle = self
+            .idle_timeout
+            .unwrap_or_else(|| spacing.mul_f64(PATIENCE));
+        let header = self
+            .header_timeout
+            .unwrap_or_else(|| idle.mul_f64(PATIENCE));
+        let after_ramp = needed_after_ramp(header);
+        let settling = after_ramp.div_f64(1.0 - RAMP).min(after_ramp + RAMP_MAX);
+        let shortest = settling.max(after_ramp + CONNECT * self.connections);
+        let fit = |part: Duration| {
+            let fit = self.duration.as_nanos() / (part * ARMS).as_nanos();
+            u32::try_from(fit).unwrap_or(u32::MAX)
+        };
+        let rounds = self.rounds.unwrap_or_else(|| {
+            let comfortably = fit(shortest.max(PART));
+            comfortably
+                .saturating_sub(u32::from(counting))
+                .clamp(1, ROUNDS_MAX)
+        });
+        (rounds, counting && fit(shortest) > rounds)
+    }
+}
+
+/// The time in which the timeouts of a part come, with some to spare.
+fn needed_after_ramp(header: Duration) -> Duration {
+    header.mul_f64(1.1) + EPISODE
+}
+
 impl Settings {
     fn check(&self) -> Result<(), Failure> {
         let refuse = |message: String| Err(Failure::Input(message));
@@ -256,7 +292,7 @@ impl Settings {
                 self.requests_per_second
             ));
         }
-        let needed = self.ramp + self.header.mul_f64(1.1) + EPISODE;
+        let needed = self.ramp + needed_after_ramp(self.header);
         if self.part < needed {
             let whole = needed * ARMS * self.all_rounds();
             return refuse(format!(
@@ -292,5 +328,93 @@ impl Settings {
             ip => ip,
         };
         SocketAddr::new(ip, address.port())
+    }
+}
+
+#[cfg(test)]
+impl Settings {
+    /// Those of a run without any options, which counts system calls.
+    pub(crate) fn sample() -> Self {
+        tests::settled("demo", true).expect("the defaults are right")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ARMS, Arguments, Settings};
+    use clap::{Args, FromArgMatches};
+    use std::time::Duration;
+
+    pub(super) fn settled(line: &str, counting: bool) -> Result<Settings, String> {
+        let command = Arguments::augment_args(clap::Command::new("demo"));
+        let matches = command.try_get_matches_from(line.split_whitespace());
+        let matches = matches.map_err(|error| error.to_string())?;
+        let arguments = Arguments::from_arg_matches(&matches).map_err(|error| error.to_string())?;
+        let settled = arguments.settle(counting);
+        settled.map_err(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn all_parts_together_take_as_long_as_the_run() {
+        for (line, counting, rounds) in [
+            ("demo", false, 4),
+            ("demo", true, 3),
+            ("demo -D 1m", true, 5),
+            ("demo --rate 4000", true, 1),
+            ("demo -D 3", true, 1),
+            ("demo --connections 8000", true, 1),
+            ("demo -D 1 --connections 10", true, 1),
+            ("demo --rounds 2", false, 2),
+        ] {
+            let settings = settled(line, counting).expect(line);
+            assert_eq!(settings.rounds, rounds, "{line}");
+            let whole = settings.part * ARMS * settings.all_rounds();
+            let lost = settings.duration - whole;
+            assert!(lost < Duration::from_micros(1), "{line}: {lost:?}");
+            assert!(settings.ramp + settings.header < settings.part, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_fits_as_one_round_is_not_refused_for_want_of_more() {
+        let mut refused = 0;
+        for seconds in 1..40 {
+            for load in [
+                "",
+                " --connections 10 --rate 5",
+                " --connections 8000",
+                " --rate 1000",
+            ] {
+                let line = format!("demo -D {seconds}{load}");
+                let bare = settled(&format!("{line} --rounds 1"), false);
+                assert_eq!(settled(&line, true).is_ok(), bare.is_ok(), "{line}");
+                refused += u32::from(bare.is_err());
+            }
+        }
+        assert!(
+            (1..100).contains(&refused),
+            "{refused} of 156 are too short"
+        );
+    }
+
+    #[test]
+    fn timeouts_leave_time_for_the_requests_of_active_clients() {
+        for line in [
+            "demo",
+            "demo --rate 4000",
+            "demo --connections 500",
+            "demo -D 1h --rate 100",
+        ] {
+            let settings = settled(line, true).expect(line);
+            assert!(settings.idle >= settings.spacing.mul_f64(1.2), "{line}");
+            assert!(settings.header > settings.idle, "{line}");
+        }
+    }
+
+    #[test]
+    fn whoever_asks_for_few_silent_clients_gets_one_at_least() {
+        let settings = settled("demo -D 2 --connections 10 --silent 1 --slow 0", true);
+        let settings = settings.expect("it fits");
+        assert_eq!((settings.silent, settings.slow), (1, 0));
     }
 }

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep_until, timeout_at};
 
@@ -43,8 +42,8 @@ pub(crate) struct Plan {
     pub(crate) seed: u64,
 }
 
-/// Runs all clients to the end of the round, and those who wait for a timeout until it came; or until `stop` says so.
-pub(crate) async fn run(plan: Plan, tally: Arc<Tally>, mut stop: watch::Receiver<bool>) {
+/// Runs all clients to the end of the round, and those who wait for a timeout until it came.
+pub(crate) async fn run(plan: Plan, tally: Arc<Tally>) {
     let mut random = Random::new(plan.seed);
     let mut clients = JoinSet::new();
     // Who is what is dealt like cards, so that roles are spread over the time in which connections are made.
@@ -66,12 +65,7 @@ pub(crate) async fn run(plan: Plan, tally: Arc<Tally>, mut stop: watch::Receiver
             Role::Slow => clients.spawn(client.slow()),
         };
     }
-    let all = async { while clients.join_next().await.is_some() {} };
-    tokio::select! {
-        () = all => {}
-        // The sender lives as long as the round; its end is a stop as well.
-        _stopped = stop.wait_for(|stop| *stop) => {}
-    }
+    while clients.join_next().await.is_some() {}
 }
 
 #[derive(Clone, Copy, Debug)]

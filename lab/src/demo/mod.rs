@@ -40,6 +40,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         Err(why) => (None, Some(why)),
     };
     let settings = arguments.settle(counter.is_some())?;
+    // Ends the trace at once if it is of no use.
+    let counter = counter.filter(|_| settings.counting);
+    let no_syscalls = no_syscalls.or_else(|| {
+        let too_short =
+            "system calls were not counted: there is no time for it; make --duration longer";
+        (!settings.counting).then(|| too_short.to_owned())
+    });
     let report = settings.report.as_ref().map(OutFile::prepare).transpose()?;
     let json = output::prepare_json(&arguments.output)?;
     allow_descriptors(&settings)?;

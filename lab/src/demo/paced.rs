@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use super::subject::Timers;
 use super::tally::Tally;
-use crate::interrupt::Interrupt;
 
 /// When the sender sends, and which of it counts.
 #[derive(Clone, Copy, Debug)]
@@ -22,15 +21,10 @@ pub(crate) struct Schedule {
 ///
 /// Ticks that were missed are made up for in a burst: each is late by its own time, so a stall is not counted as one
 /// late tick.
-pub(crate) async fn send<T: Timers>(
-    schedule: Schedule,
-    socket: UdpSocket,
-    tally: Arc<Tally>,
-    interrupt: Interrupt,
-) {
+pub(crate) async fn send<T: Timers>(schedule: Schedule, socket: UdpSocket, tally: Arc<Tally>) {
     let mut interval = T::interval_at(schedule.start, schedule.period);
     let mut number = 0_u64;
-    while !interrupt.is_requested() {
+    loop {
         let due = T::tick(&mut interval).await;
         let now = Instant::now();
         if due >= schedule.end {

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use super::subject::Timers;
 use super::tally::Tally;
-use crate::interrupt::Interrupt;
 
 /// Operations between two readings of the clock.
 const BATCH: u32 = 500;
@@ -20,14 +19,9 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const STEP: Duration = Duration::from_micros(50);
 
 /// Takes a batch of each now and then, from `start` to `end`.
-pub(crate) async fn sample<T: Timers>(
-    start: Instant,
-    end: Instant,
-    tally: Arc<Tally>,
-    interrupt: Interrupt,
-) {
+pub(crate) async fn sample<T: Timers>(start: Instant, end: Instant, tally: Arc<Tally>) {
     let mut next = start;
-    while next < end && !interrupt.is_requested() {
+    while next < end {
         T::sleep_until(next).await;
         note(&tally.push, push::<T>().await);
         note(&tally.arm, arm_and_drop::<T>().await);

@@ -1,7 +1,7 @@
 //! The run: round by round, each with every arm, in changing order.
 
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -31,6 +31,8 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Between two arms: connections that are being closed are gone.
 const PAUSE: Duration = Duration::from_millis(5);
 
+/// How long the clients of the warm-up stay when all are connected.
+const WARM: Duration = Duration::from_millis(60);
 /// The share of the ramp in which connections are made. What they left behind in the kernel is done in the rest.
 const CONNECTING: f64 = 0.65;
 
@@ -90,6 +92,9 @@ impl<'r> Run<'r> {
 
     /// Runs all rounds, or as many as there are until somebody asks to stop; then the one that counts system calls.
     pub(crate) fn all(&self, counter: Option<&Counter>) -> Result<(), Failure> {
+        for server in [&self.tokio, &self.tickless] {
+            self.warm_up(server)?;
+        }
         for round in 0..self.settings.rounds {
             for place in 0..Arm::ALL.len() {
                 let turn = usize::try_from(round).unwrap_or(0) + place;
@@ -101,6 +106,28 @@ impl<'r> Run<'r> {
                 self.any_part(self.settings.rounds, arm, counter)?;
             }
         }
+        Ok(())
+    }
+
+    /// Lets all clients come once, which counts for nothing: whoever serves so many connections first in the life of a
+    /// process waits for memory, and is slower than those who come after.
+    fn warm_up(&self, server: &Server) -> Result<(), Failure> {
+        if self.interrupt.is_requested() {
+            return Ok(());
+        }
+        let start = Instant::now();
+        let connected = start + self.settings.ramp.mul_f64(CONNECTING);
+        let plan = Plan {
+            silent: 0,
+            slow: 0,
+            connected,
+            end: connected + WARM,
+            ..self.plan(server, 0, start)
+        };
+        let (_stop, stopped) = watch::channel(false);
+        let clients = start_clients(plan, &Arc::new(Tally::new()), socket(None)?, stopped)?;
+        let _panics_are_shown = clients.join();
+        thread::sleep(PAUSE);
         Ok(())
     }
 
@@ -131,21 +158,24 @@ impl<'r> Run<'r> {
         let (full, end) = (start + self.settings.ramp, start + self.settings.part);
         let sink = socket(None)?;
         let sender = socket(Some(&sink))?;
-        let clients = Clients::start(self.plan(server, round, start), &tally, sink)?;
+        let (stop, stopped) = watch::channel(false);
+        let plan = self.plan(server, round, start);
+        let clients = start_clients(plan, &tally, sink, stopped.clone())?;
         let schedule = Schedule {
             start,
             counts: full,
             end,
             period: self.settings.pace,
         };
-        let stop = || self.interrupt.clone();
-        let sampling = rearm::sample::<T>(full, end, Arc::clone(&tally), stop());
+        let sampling = rearm::sample::<T>(full, end, Arc::clone(&tally));
+        let sampling = unless_stopped(stopped.clone(), sampling);
         let sampler = server.runtime.spawn(sampling);
-        let sending = paced::send::<T>(schedule, sender, Arc::clone(&tally), stop());
+        let sending = paced::send::<T>(schedule, sender, Arc::clone(&tally));
+        let sending = unless_stopped(stopped, sending);
         let mut names = vec![arm.server().threads(), DRIVER];
         let pacer = if arm == Arm::Worker {
             names.push(WORKER);
-            Pacer::Worker(on_worker(sending)?)
+            on_worker(sending)?
         } else {
             Pacer::Task(server.runtime.spawn(sending))
         };
@@ -153,15 +183,18 @@ impl<'r> Run<'r> {
         self.wait_until(full, round, arm);
         let threads = threads::named(&names);
         let counting = counter.map(|counter| (counter, counter.start(&threads)));
-        let watch = Watch::begin(server, &threads);
+        let watch = Watch::begin(server, &threads)?;
         self.wait_until(end, round, arm);
         let cut = self.interrupt.is_requested();
-        // What was cut before it began has figures of nothing.
-        let window = (Instant::now() > full).then(|| watch.end(server, &threads));
+        // What was cut before it had well begun has figures of nothing.
+        let window = (Instant::now() > full + LOOK).then(|| watch.end(server, &threads));
+        let window = window.transpose()?;
         let calls =
             counting.and_then(|(counter, started)| started.and_then(|()| counter.stop()).ok());
 
-        clients.finish(cut);
+        // Otherwise everybody ends with the part, and clients when their timeouts have come.
+        let _receivers_may_be_gone = cut.then(|| stop.send(true));
+        let _panics_are_shown = clients.join();
         pacer.finish(server)?;
         let _cannot_fail = server.runtime.block_on(sampler);
         let window = window.unwrap_or_default();
@@ -220,22 +253,31 @@ struct Watch {
 }
 
 impl Watch {
-    fn begin(server: &Server, threads: &[u32]) -> Self {
-        Self {
+    fn begin(server: &Server, threads: &[u32]) -> Result<Self, Failure> {
+        Ok(Self {
             begun: Instant::now(),
             requests: server.desk.requests.get(),
-            usage: threads::usage(threads),
-        }
+            usage: usage(threads)?,
+        })
     }
 
     /// What they did since.
-    fn end(&self, server: &Server, threads: &[u32]) -> Window {
-        Window {
+    fn end(&self, server: &Server, threads: &[u32]) -> Result<Window, Failure> {
+        Ok(Window {
             length: self.begun.elapsed(),
             requests: server.desk.requests.get() - self.requests,
-            usage: threads::usage(threads) - self.usage,
-        }
+            usage: usage(threads)? - self.usage,
+        })
     }
+}
+
+/// What all of these threads did. Without one of them the figures would be too good to be true.
+fn usage(threads: &[u32]) -> Result<Usage, Failure> {
+    threads::usage(threads).map_err(|error| {
+        Failure::Machine(format!(
+            "cannot read what a thread of the server did: {error}"
+        ))
+    })
 }
 
 /// A socket for datagrams on this machine: one that receives, or one that sends there.
@@ -250,52 +292,48 @@ fn socket(to: Option<&UdpSocket>) -> Result<UdpSocket, Failure> {
     made.map_err(|error| Failure::Machine(format!("cannot open a datagram socket: {error}")))
 }
 
-/// The thread of the clients. Its timers are tokio's in all arms.
-struct Clients {
-    thread: JoinHandle<()>,
-    stop: watch::Sender<bool>,
-}
-
 /// How often the datagrams of the paced sender are fetched: often enough for the kernel's buffer.
 const FETCH: Duration = Duration::from_millis(5);
 
-impl Clients {
-    fn start(plan: Plan, tally: &Arc<Tally>, sink: UdpSocket) -> Result<Self, Failure> {
-        let (stop, stopped) = watch::channel(false);
-        let tally = Arc::clone(tally);
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build();
-        let started = runtime.and_then(|runtime| {
-            thread::Builder::new()
-                .name("clients".to_owned())
-                .spawn(move || {
-                    let count = Arc::clone(&tally);
-                    let all = clients::run(plan, tally, stopped);
-                    runtime.block_on(async {
-                        let fetching = tokio::spawn(async move {
-                            loop {
-                                count.received.add(fetch(&sink));
-                                tokio::time::sleep(FETCH).await;
-                            }
-                        });
-                        all.await;
-                        fetching.abort();
-                    });
-                })
-        });
-        let thread = started
-            .map_err(|error| Failure::Machine(format!("cannot start the clients: {error}")))?;
-        Ok(Self { thread, stop })
-    }
+/// Starts the thread of the clients, which ends when all of them are done or were stopped. Its timers are tokio's in
+/// all arms.
+fn start_clients(
+    plan: Plan,
+    tally: &Arc<Tally>,
+    sink: UdpSocket,
+    stopped: watch::Receiver<bool>,
+) -> Result<JoinHandle<()>, Failure> {
+    let tally = Arc::clone(tally);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let started = runtime.and_then(|runtime| {
+        let thread = thread::Builder::new().name("clients".to_owned());
+        thread.spawn(move || {
+            let count = Arc::clone(&tally);
+            let fetching = async move {
+                loop {
+                    count.received.add(fetch(&sink));
+                    tokio::time::sleep(FETCH).await;
+                }
+            };
+            runtime.block_on(async {
+                let fetching = tokio::spawn(fetching);
+                unless_stopped(stopped, clients::run(plan, tally)).await;
+                fetching.abort();
+            });
+        })
+    });
+    started.map_err(|error| Failure::Machine(format!("cannot start the clients: {error}")))
+}
 
-    /// Waits until all are done, or ends them at once.
-    fn finish(self, now: bool) {
-        if now {
-            // Clients that are done already do not listen any more.
-            let _nobody = self.stop.send(true);
-        }
-        let _panics_are_shown = self.thread.join();
+/// Runs `work` to its end, or drops it when somebody stops it.
+async fn unless_stopped(mut stopped: watch::Receiver<bool>, work: impl Future<Output = ()>) {
+    tokio::select! {
+        biased;
+        () = work => {}
+        // The sender lives as long as the part; its end is a stop as well.
+        _stopped = stopped.wait_for(|stop| *stop) => {}
     }
 }
 
@@ -312,14 +350,18 @@ fn fetch(sink: &UdpSocket) -> u64 {
 /// Who sends at the pace.
 enum Pacer {
     Task(tokio::task::JoinHandle<()>),
-    Worker(JoinHandle<()>),
+    /// A thread that stays until the sender is dropped: what it did can be read only while it lives.
+    Worker(JoinHandle<()>, mpsc::Sender<()>),
 }
 
 impl Pacer {
     fn finish(self, server: &Server) -> Result<(), Failure> {
         let ended_well = match self {
             Self::Task(task) => server.runtime.block_on(task).is_ok(),
-            Self::Worker(thread) => thread.join().is_ok(),
+            Self::Worker(thread, stay) => {
+                drop(stay);
+                thread.join().is_ok()
+            }
         };
         if ended_well {
             Ok(())
@@ -330,12 +372,16 @@ impl Pacer {
 }
 
 /// Runs `sending` on a thread that runs its own timers.
-fn on_worker(
-    sending: impl Future<Output = ()> + Send + 'static,
-) -> Result<JoinHandle<()>, Failure> {
-    let spawned = thread::Builder::new().name(WORKER.to_owned()).spawn(|| {
-        let worker = tickless::Worker::new().expect("a new thread is no worker yet");
-        worker.block_on(sending);
-    });
-    spawned.map_err(|error| Failure::Machine(format!("cannot start a thread: {error}")))
+fn on_worker(sending: impl Future<Output = ()> + Send + 'static) -> Result<Pacer, Failure> {
+    let (stay, until) = mpsc::channel();
+    let spawned = thread::Builder::new()
+        .name(WORKER.to_owned())
+        .spawn(move || {
+            let worker = tickless::Worker::new().expect("a new thread is no worker yet");
+            worker.block_on(sending);
+            let _gone = until.recv();
+        });
+    let thread =
+        spawned.map_err(|error| Failure::Machine(format!("cannot start a thread: {error}")))?;
+    Ok(Pacer::Worker(thread, stay))
 }

@@ -129,9 +129,17 @@ fn respond<T: Timers>(request: &Request<Incoming>, status: &Status) -> Response<
     response
 }
 
+/// Connections that the kernel keeps until the server accepts them, if it may keep so many.
+const BACKLOG: i32 = 4096;
+
 /// Listens where the user wants, or says what to do instead.
 pub(crate) fn listen(address: SocketAddr, whose: &str) -> Result<std::net::TcpListener, Failure> {
-    std::net::TcpListener::bind(address).map_err(|error| {
+    let bound = std::net::TcpListener::bind(address).and_then(|listener| {
+        // Again, for a longer queue than the standard library's 128: thousands of clients come at a time.
+        rustix::net::listen(&listener, BACKLOG)?;
+        Ok(listener)
+    });
+    bound.map_err(|error| {
         let port = address.port();
         let why = match error.kind() {
             io::ErrorKind::AddrInUse => format!(

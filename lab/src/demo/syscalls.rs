@@ -13,6 +13,8 @@ use std::time::Duration;
 /// Where the tracer's files are.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 const EVENT: &str = "events/raw_syscalls/sys_enter";
+/// Before the number of the process that a trace belongs to.
+const PREFIX: &str = "tickless-";
 const NO_TRACER: &str = "system calls were not counted: that takes root and a mounted tracefs \
                          (mount -t tracefs nodev /sys/kernel/tracing)";
 /// The kernel gives a trace away only when nobody has it open any more.
@@ -32,9 +34,9 @@ impl Counter {
             .map(Path::new)
             .find(|place| place.join(EVENT).is_dir())
             .ok_or(NO_TRACER)?;
-        let instance = tracer
-            .join("instances")
-            .join(format!("tickless-{}", std::process::id()));
+        let instances = tracer.join("instances");
+        remove_orphans(&instances);
+        let instance = instances.join(format!("{PREFIX}{}", std::process::id()));
         fs::create_dir(&instance)
             .map_err(|error| format!("system calls were not counted: the tracer says: {error}"))?;
         Ok(Self { instance })
@@ -58,15 +60,34 @@ impl Counter {
         self.write(&format!("{EVENT}/enable"), "0")?;
         let mut sum = 0;
         for entry in fs::read_dir(self.instance.join("per_cpu"))? {
-            let stats = fs::read_to_string(entry?.path().join("stats"))?;
-            // What is in the buffer, and what was in it before it wrapped around.
-            for name in ["entries:", "overrun:"] {
-                let value = stats.lines().find_map(|line| line.strip_prefix(name));
-                let value: Option<u64> = value.and_then(|value| value.trim().parse().ok());
-                sum += value.unwrap_or(0);
-            }
+            sum += noted(&fs::read_to_string(entry?.path().join("stats"))?);
         }
         Ok(sum)
+    }
+}
+
+/// How many events a CPU noted: those in its buffer, and those that were in it before it wrapped around.
+fn noted(stats: &str) -> u64 {
+    let count = |name| {
+        let value = stats.lines().find_map(|line| line.strip_prefix(name));
+        value.and_then(|value: &str| value.trim().parse::<u64>().ok())
+    };
+    count("entries:").unwrap_or(0) + count("overrun:").unwrap_or(0)
+}
+
+/// Ends the traces of processes that were killed before they could do so.
+fn remove_orphans(instances: &Path) {
+    let Ok(entries) = fs::read_dir(instances) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+        if process.is_some_and(|process| !Path::new("/proc").join(process).exists()) {
+            // Somebody else may be doing the same.
+            let _off = fs::write(entry.path().join(EVENT).join("enable"), "0");
+            let _gone = fs::remove_dir(entry.path());
+        }
     }
 }
 
@@ -80,5 +101,17 @@ impl Drop for Counter {
             }
             thread::sleep(Duration::from_millis(2));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::noted;
+
+    #[test]
+    fn events_that_were_overwritten_count_as_well() {
+        let stats = "entries: 1024\noverrun: 37\ncommit overrun: 5\nbytes: 40960\nread events: 0\n";
+        assert_eq!(noted(stats), 1_061);
+        assert_eq!(noted(""), 0);
     }
 }

@@ -311,3 +311,88 @@ fn times(ratio: f64) -> String {
         format!("{ratio:.0}")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Better, groups, nearness, row, sentence, whole};
+    use crate::demo::arguments::Settings;
+    use crate::demo::totals::Total;
+    use crate::units;
+    use std::time::Duration;
+
+    fn totals(lateness: [u64; 3]) -> [Total; 3] {
+        lateness.map(|micros| {
+            let mut total = Total::new();
+            for _ in 0..2 {
+                let late = Duration::from_micros(micros);
+                crate::histogram::record(&mut total.paced.histogram, late);
+            }
+            total
+        })
+    }
+
+    #[test]
+    fn more_than_once_is_better_whichever_way_better_is() {
+        let values = [Some(1_000.0), Some(100.0), Some(2_000.0)];
+        let ratios = |better| {
+            let row = row("late", values, better, units::nanos);
+            row.cells.map(|cell| cell.ratio)
+        };
+        assert_eq!(ratios(Some(Better::Less)), ["", "10.0×", "0.50×"]);
+        assert_eq!(ratios(Some(Better::More)), ["", "0.10×", "2.00×"]);
+        assert_eq!(ratios(None), ["", "", ""]);
+    }
+
+    #[test]
+    fn what_is_unknown_is_a_dash_and_compares_with_nothing() {
+        let row = row(
+            "rate",
+            [None, Some(5.0), Some(0.0)],
+            Some(Better::Less),
+            whole,
+        );
+        let texts = row.cells.map(|cell| (cell.text, cell.ratio));
+        let of = |text: &str| (text.to_owned(), String::new());
+        assert_eq!(texts, [of("-"), of("5"), of("0")]);
+    }
+
+    #[test]
+    fn every_row_has_its_figure_of_every_arm() {
+        let groups = groups(&Settings::sample(), &totals([1_000, 50, 20]));
+        let headings: Vec<_> = groups.iter().map(|group| group.heading.as_str()).collect();
+        assert_eq!(headings[0], "paced ticks, every 200 µs");
+        assert_eq!(headings.len(), 5);
+        let median = &groups[0].rows[1];
+        assert_eq!(median.label, "late, p50");
+        let cells: Vec<_> = median
+            .cells
+            .iter()
+            .map(|cell| cell.ratio.as_str())
+            .collect();
+        assert_eq!(
+            (
+                cells[0],
+                cells[1].starts_with("20"),
+                cells[2].starts_with("50")
+            ),
+            ("", true, true)
+        );
+    }
+
+    #[test]
+    fn the_sentence_says_which_way_it_went() {
+        let text = sentence(&totals([1_000, 50, 2_000]));
+        assert!(
+            text.contains("20 times closer to their time with tickless::time"),
+            "{text}"
+        );
+        assert!(
+            text.contains("2.0 times further on a tickless::Worker"),
+            "{text}"
+        );
+        let [tokio, ..] = totals([1, 1, 1]);
+        let text = sentence(&[tokio, Total::new(), Total::new()]);
+        assert!(text.contains("nothing to compare"), "{text}");
+        assert_eq!(nearness(1.0), "1.0 times closer to");
+    }
+}

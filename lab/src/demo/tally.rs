@@ -148,3 +148,36 @@ impl Tally {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Desk, Lateness, Tally};
+    use std::sync::Arc;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn early_and_late_are_kept_apart() {
+        let lateness = Lateness::new();
+        let due = Instant::now();
+        let tick = Duration::from_nanos(1);
+        lateness.record(due, due);
+        lateness.record(due, due + Duration::from_micros(7));
+        lateness.record(due + tick, due);
+        assert_eq!((lateness.histogram().len(), lateness.early()), (2, 1));
+        assert_eq!(lateness.histogram().max(), 7_003, "to three digits");
+        assert_eq!(lateness.quantile(0.5), Some(0));
+    }
+
+    #[test]
+    fn what_a_connection_of_an_old_round_counts_goes_into_the_new_one() {
+        let desk = Desk::new();
+        let first = desk.tally();
+        let second = Arc::new(Tally::new());
+        desk.begin_round(&second);
+        desk.tally().clients.wrong.add(1);
+        assert_eq!(
+            (first.clients.wrong.get(), second.clients.wrong.get()),
+            (0, 1)
+        );
+    }
+}

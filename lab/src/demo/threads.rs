@@ -1,6 +1,7 @@
 //! What the threads of this process did, by name: processor time and wake-ups.
 
 use std::fs;
+use std::io;
 use std::ops::{AddAssign, Sub};
 use std::time::Duration;
 
@@ -51,12 +52,12 @@ pub(crate) fn named(names: &[&str]) -> Vec<u32> {
         .collect()
 }
 
-/// What these threads did since they began, together.
-pub(crate) fn usage(threads: &[u32]) -> Usage {
+/// What these threads did since they began, together. An error if one of them is gone, and its figures with it.
+pub(crate) fn usage(threads: &[u32]) -> io::Result<Usage> {
     let mut sum = Usage::default();
     for thread in threads {
         let path = |file: &str| format!("/proc/self/task/{thread}/{file}");
-        let status = fs::read_to_string(path("status")).unwrap_or_default();
+        let status = fs::read_to_string(path("status"))?;
         let field = |name: &str| {
             let value = status.lines().find_map(|line| line.strip_prefix(name));
             value
@@ -69,7 +70,7 @@ pub(crate) fn usage(threads: &[u32]) -> Usage {
             preempted: field("nonvoluntary_ctxt_switches:"),
         };
     }
-    sum
+    Ok(sum)
 }
 
 /// The processor time of a thread: the first of three numbers, in nanoseconds.
@@ -88,14 +89,23 @@ mod tests {
             .name("watched".to_owned())
             .spawn(|| {
                 let threads = named(&["watched"]);
-                let before = usage(&threads);
+                let before = usage(&threads).expect("it lives");
                 std::thread::sleep(std::time::Duration::from_millis(2));
-                (threads.len(), usage(&threads) - before)
+                let after = usage(&threads).expect("it lives");
+                (threads, after - before)
             })
             .expect("a thread");
-        let (count, usage) = watched.join().expect("it ends well");
-        assert_eq!(count, 1);
-        assert!(usage.wakeups >= 1);
+        let (threads, did) = watched.join().expect("it ends well");
+        assert_eq!(threads.len(), 1);
+        assert!(did.wakeups >= 1);
+        // The kernel may still be clearing it away.
+        while named(&["watched"]).contains(&threads[0]) {
+            std::thread::yield_now();
+        }
+        assert!(
+            usage(&threads).is_err(),
+            "nobody knows what a thread did that is gone"
+        );
         assert!(named(&["nobody"]).is_empty());
     }
 }

@@ -176,3 +176,64 @@ pub(crate) fn median(samples: &[f64]) -> Option<f64> {
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len() / 2).copied()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Total, Window, median};
+    use crate::demo::tally::Tally;
+    use crate::demo::threads::Usage;
+    use std::time::{Duration, Instant};
+
+    fn tally() -> Tally {
+        let tally = Tally::new();
+        let due = Instant::now();
+        tally.idle.record(due, due + Duration::from_micros(5));
+        tally.clients.silent.expected.add(3);
+        tally.clients.silent.closed.add(2);
+        tally.push.lock().expect("nobody panicked").push(10.0);
+        tally
+    }
+
+    fn window() -> Window {
+        Window {
+            length: Duration::from_secs(2),
+            requests: 100,
+            usage: Usage {
+                busy: Duration::from_secs(1),
+                wakeups: 50,
+                preempted: 0,
+            },
+        }
+    }
+
+    #[test]
+    fn rounds_add_up() {
+        let mut total = Total::new();
+        assert_eq!(
+            (total.rate(7), total.load()),
+            (None, None),
+            "nothing has run"
+        );
+        for _ in 0..2 {
+            total.absorb(&tally(), window(), false);
+        }
+        assert_eq!((total.silent.expected, total.silent.closed), (6, 4));
+        assert_eq!(total.idle.histogram.len(), 2);
+        assert_eq!(total.rate(total.window.requests), Some(50.0));
+        assert_eq!(total.load(), Some(50.0));
+        assert_eq!((total.push.len(), total.rounds.len()), (2, 2));
+    }
+
+    #[test]
+    fn who_still_waits_when_a_run_is_cut_expects_nothing() {
+        let mut total = Total::new();
+        total.absorb(&tally(), window(), true);
+        assert_eq!((total.silent.expected, total.silent.closed), (2, 2));
+    }
+
+    #[test]
+    fn the_median_is_the_one_in_the_middle() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+    }
+}

@@ -47,8 +47,8 @@ const WALLS: &[Wall] = &[
     Wall {
         package: "tickless",
         inside: &["tickless-link", "tickless-core", "tickless-sched"],
-        // System calls only: what the operating system offers, and the bindings to it.
-        outside: Outside::Only(&["io-uring", "libc", "rustix"]),
+        // What the operating system offers, the bindings to it, and pinned fields without unsafe code.
+        outside: Outside::Only(&["io-uring", "libc", "pin-project-lite", "rustix"]),
     },
     Wall {
         package: "tickless-capi",
