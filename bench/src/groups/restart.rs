@@ -79,7 +79,7 @@ impl Move {
     const fn name(self) -> &'static str {
         match self {
             Self::Near => "past a few neighbours",
-            Self::ToTheEnd => "behind all others, as a timeout that is pushed out",
+            Self::ToTheEnd => "behind all others, as a timeout does",
             Self::Anywhere => "anywhere",
         }
     }

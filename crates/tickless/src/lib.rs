@@ -84,4 +84,6 @@ pub use worker::{Parking, Unparker, Worker};
 mod written {
     #[doc = include_str!("../../../docs/guide.md")]
     mod guide {}
+    #[doc = include_str!("../../../README.md")]
+    mod readme {}
 }
