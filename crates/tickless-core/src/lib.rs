@@ -1,10 +1,10 @@
 //! The mechanisms of Tickless, for every host.
 //!
 //! Everything between a counter and a timer's callback is here, and nothing that knows an operating system: clocks and
-//! their offsets ([`clock`]), the devices that make an interrupt happen ([`event`]), and high-resolution timers
-//! ([`hrtimer`]). A host (worker threads in user space, a kernel, a simulator) implements one trait, [`Platform`], and
-//! calls the entry points of [`Timers`](hrtimer::Timers) when something happened: an interrupt, a clock that was set, a
-//! CPU that goes away.
+//! their offsets ([`clock`]), the devices that make an interrupt happen ([`event`]), high-resolution timers
+//! ([`hrtimer`]), and the arithmetic of the timer wheel ([`wheel`]). A host (worker threads in user space, a kernel, a
+//! simulator) implements one trait, [`Platform`], and calls the entry points of [`Timers`](hrtimer::Timers) when
+//! something happened: an interrupt, a clock that was set, a CPU that goes away.
 //!
 //! ```text
 //!   host:   interrupt   soft stage   return paths   clock set   CPU on/offline
@@ -40,6 +40,7 @@ pub mod hrtimer;
 pub mod platform;
 pub mod time;
 pub mod trace;
+pub mod wheel;
 
 pub use platform::Platform;
 pub use tickless_link as link;

@@ -1,0 +1,276 @@
+//! Which slot a timeout belongs in (spec 1.2, 1.3).
+//!
+//! Level `l` has 64 slots of `8^l` ticks each. It takes what is less than `63 * 8^l` ticks ahead, and not less than
+//! what the level below takes: 63 and not 64, because rounding up needs a slot to spare. Then a slot is never shared by
+//! two rotations of its level.
+
+/// A point in time as wheels count it, and, where it says so, a number of ticks.
+///
+/// Wide enough never to wrap: 64 bits of milliseconds are 585 million years. A host whose own count is narrower extends
+/// it before it comes here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tick(pub u64);
+
+/// Slots in each level.
+pub const SLOTS: u64 = 64;
+/// How much coarser each level is than the one below, as a power of two.
+pub const SHIFT: u32 = 3;
+/// The most levels there can be: nine reach 12 days in milliseconds. More would serve timeouts that nobody has seen.
+pub const LEVELS_MAX: usize = 9;
+
+/// How many ticks a slot of `level` covers.
+#[inline]
+#[must_use]
+pub const fn granularity(level: usize) -> u64 {
+    1 << (SHIFT as usize * level)
+}
+
+/// From how many ticks ahead on a timeout is too far for `level`.
+#[inline]
+#[must_use]
+pub const fn limit(level: usize) -> u64 {
+    (SLOTS - 1) * granularity(level)
+}
+
+/// How far ahead, in ticks, a wheel of `levels` levels can file.
+#[inline]
+#[must_use]
+pub const fn range(levels: usize) -> u64 {
+    limit(levels - 1) - granularity(levels - 1)
+}
+
+/// A slot of a wheel, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot {
+    level: u8,
+    index: u8,
+}
+
+impl Slot {
+    /// The slot of `level` that is due at `position`, which counts in units of that level.
+    #[inline]
+    pub(super) const fn at(level: usize, position: u64) -> Self {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a level is less than 9, and an index is taken modulo 64"
+        )]
+        Self {
+            level: level as u8,
+            index: (position % SLOTS) as u8,
+        }
+    }
+
+    /// Its level, from 0 for the finest.
+    #[inline]
+    #[must_use]
+    pub const fn level(self) -> usize {
+        self.level as usize
+    }
+
+    /// Its index in its level, less than 64.
+    #[inline]
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.index as usize
+    }
+
+    /// Its number in the wheel: slots of a finer level come first.
+    #[inline]
+    #[must_use]
+    pub const fn number(self) -> usize {
+        (self.level() << SLOTS.trailing_zeros()) | self.index()
+    }
+}
+
+/// Where a timeout is filed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The slot.
+    pub slot: Slot,
+    /// When the slot is due.
+    pub due: Tick,
+    /// The timeout is beyond the range, and the slot is due before it: it has to be filed again then.
+    pub beyond: bool,
+}
+
+/// Where a wheel of `LEVELS` levels, whose clock is `clock`, files a timeout that must not fire before `expiry` is
+/// over.
+///
+/// The tick `expiry` is taken to be in progress when the caller computed it, so the slot is due one tick later at the
+/// earliest. Only what is over already (`expiry < clock`) goes to the next pass.
+///
+/// # Cost
+///
+/// Constant: one count of leading zeros finds the level.
+#[inline]
+#[must_use]
+pub const fn place<const LEVELS: usize>(clock: Tick, expiry: Tick) -> Place {
+    const { assert!(LEVELS >= 1 && LEVELS <= LEVELS_MAX) };
+    let Some(ahead) = expiry.0.checked_sub(clock.0) else {
+        return Place {
+            slot: Slot::at(0, clock.0),
+            due: clock,
+            beyond: false,
+        };
+    };
+    let beyond = ahead >= limit(LEVELS - 1);
+    let (level, expiry) = if beyond {
+        (LEVELS - 1, clock.0.saturating_add(range(LEVELS)))
+    } else {
+        (level_for(ahead), expiry.0)
+    };
+    let position = (expiry / granularity(level)).saturating_add(1);
+    Place {
+        slot: Slot::at(level, position),
+        // At the end of time there is no tick left to be late by.
+        due: Tick(position.saturating_mul(granularity(level))),
+        beyond,
+    }
+}
+
+/// The finest level that takes what is `ahead` ticks ahead.
+#[inline]
+const fn level_for(ahead: u64) -> usize {
+    // 63 * 8^l <= ahead < 63 * 8^(l+1). The guess by the number of bits is too low by one at the upper end of a level.
+    let bits = u64::BITS - (ahead | (SLOTS - 1)).leading_zeros();
+    let guess = ((bits - 6) / SHIFT) as usize;
+    if ahead < limit(guess) {
+        guess
+    } else {
+        guess + 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Clock, expiry, level, index and due tick of appendix A.1, for nine levels.
+    const VECTORS: [(u64, u64, usize, usize, u64); 17] = [
+        (1_000_000, 999_999, 0, 0, 1_000_000),
+        (1_000_000, 1_000_000, 0, 1, 1_000_001),
+        (1_000_000, 1_000_001, 0, 2, 1_000_002),
+        (1_000_000, 1_000_062, 0, 63, 1_000_063),
+        (1_000_000, 1_000_063, 1, 16, 1_000_064),
+        (1_000_000, 1_000_064, 1, 17, 1_000_072),
+        (1_000_000, 1_000_503, 1, 7, 1_000_504),
+        (1_000_000, 1_000_504, 2, 17, 1_000_512),
+        (1_000_000, 1_004_031, 2, 8, 1_004_032),
+        (1_000_000, 1_004_032, 3, 42, 1_004_544),
+        (1_000_000, 1_057_964_607, 8, 0, 1_073_741_824),
+        (4_096, 4_158, 0, 63, 4_159),
+        (4_096, 4_159, 1, 8, 4_160),
+        (4_096, 4_196, 1, 13, 4_200),
+        (4_096, 4_608, 2, 9, 4_672),
+        (4_096, 8_191, 3, 16, 8_192),
+        (4_096, 64_096, 4, 16, 65_536),
+    ];
+
+    #[test]
+    fn timeouts_go_where_appendix_a1_says() {
+        for (clock, expiry, level, index, due) in VECTORS {
+            let place = place::<9>(Tick(clock), Tick(expiry));
+            assert_eq!(
+                (place.slot.level(), place.slot.index(), place.due),
+                (level, index, Tick(due)),
+                "{expiry} at {clock}"
+            );
+            assert!(!place.beyond);
+        }
+    }
+
+    /// The two rows of appendix A.1 that the original fires early: here they are filed in the same slot, and say so.
+    #[test]
+    fn what_is_beyond_the_range_is_filed_in_the_farthest_slot() {
+        for expiry in [1_057_964_608, 2_148_483_647, u64::MAX] {
+            let place = place::<9>(Tick(1_000_000), Tick(expiry));
+            assert_eq!((place.slot.level(), place.slot.index()), (8, 63));
+            assert_eq!(place.due, Tick(1_056_964_608));
+            assert!(place.beyond);
+        }
+    }
+
+    #[test]
+    fn levels_take_what_the_table_of_spec_1_2_says() {
+        let lowest = [
+            0,
+            63,
+            504,
+            4_032,
+            32_256,
+            258_048,
+            2_064_384,
+            16_515_072,
+            132_120_576,
+        ];
+        for (level, from) in lowest.into_iter().enumerate() {
+            assert_eq!(level_for(from), level);
+            assert_eq!(level_for(limit(level) - 1), level);
+        }
+        assert_eq!(limit(8), 1_056_964_608);
+        assert_eq!((range(9), range(8)), (1_040_187_392, 130_023_424));
+    }
+
+    #[test]
+    fn numbers_are_unique() {
+        let mut seen = std::collections::BTreeSet::new();
+        for level in 0..LEVELS_MAX {
+            for position in 0..SLOTS {
+                assert!(seen.insert(Slot::at(level, position).number()));
+            }
+        }
+        assert_eq!(seen.last(), Some(&575));
+    }
+
+    fn ahead() -> impl Strategy<Value = u64> {
+        // As many near as far ones.
+        (0..31_u32, any::<u64>()).prop_map(|(bits, random)| random & ((1 << bits) - 1))
+    }
+
+    proptest! {
+        /// Spec 1.3: never early, late by a slot at most, and that is at most 8/63 of what was ahead.
+        #[test]
+        fn a_timeout_is_late_by_one_slot_at_most(clock in 0..u64::MAX / 2, ahead in ahead()) {
+            let expiry = clock + ahead;
+            let place = place::<9>(Tick(clock), Tick(expiry));
+            prop_assume!(!place.beyond);
+            let late = place.due.0 - expiry;
+            let level = place.slot.level();
+            prop_assert!((1..=granularity(level)).contains(&late));
+            if level > 0 {
+                prop_assert!(late * 63 <= ahead * 8);
+            }
+        }
+
+        /// Spec 1.3: a slot is never shared by two rotations.
+        #[test]
+        fn a_slot_is_at_most_63_positions_ahead(clock in 0..u64::MAX / 2, ahead in any::<u32>()) {
+            let place = place::<9>(Tick(clock), Tick(clock + u64::from(ahead)));
+            let unit = granularity(place.slot.level());
+            prop_assert!(place.due.0 / unit - clock.div_ceil(unit) <= 63);
+            prop_assert_eq!(place.slot, Slot::at(place.slot.level(), place.due.0 / unit));
+        }
+
+        #[test]
+        fn what_is_beyond_the_range_is_due_before_its_time(clock in 0..u64::MAX / 2, more in any::<u32>()) {
+            let expiry = clock + limit(7) + u64::from(more);
+            let place = place::<8>(Tick(clock), Tick(expiry));
+            prop_assert!(place.beyond);
+            prop_assert!(place.due.0 <= expiry);
+            prop_assert!(place.due.0 > clock);
+        }
+    }
+
+    /// Arithmetic at the end of time saturates instead of wrapping.
+    #[test]
+    fn the_end_of_time_is_no_slot_in_the_past() {
+        for clock in [u64::MAX, u64::MAX - 1, u64::MAX - 1_000_000_000] {
+            for ahead in [0, 1, 62, 63, 1_000_000, u64::MAX] {
+                let place = place::<9>(Tick(clock), Tick(clock.saturating_add(ahead)));
+                assert!(place.due >= Tick(clock));
+            }
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! The timer wheel: constant cost for timeouts that are nearly always cancelled or pushed out.
+//!
+//! A timeout is filed in a *slot*, by how far ahead it is: near ones in fine slots, far ones in coarse ones. It stays
+//! there until the slot is due, and then fires. Nothing cascades: a classical wheel files far timers again and again as
+//! they come closer, which costs for all timeouts what only those few would need that fire at all (spec 1.1).
+//!
+//! So a timeout is late by up to a slot of its level, which is an eighth of the time it was armed for (63 slots of one
+//! level reach to the next: 8/63, or 12.7 %), plus the tick in progress. It is never early: beyond the range of the
+//! wheel it is filed in the farthest slot, and again when that is due (decision 4 of the design).
+//!
+//! What is here is the arithmetic, which takes time as an argument and touches neither clock nor device nor timer:
+//! [`geometry`] says which slot, [`calendar`] which slots hold something and when the first of them is due.
+//!
+//! # Words
+//!
+//! A *tick* is the unit of the wheel, chosen by the host, usually a millisecond. The *clock* of a wheel is the first
+//! tick that it has not processed yet. A slot is *due* at the tick at which all that is in it fires.
+
+pub mod calendar;
+pub mod geometry;
+
+pub use calendar::{Calendar, DueSlots};
+pub use geometry::{Place, Slot, Tick};
