@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use tickless_sim::random::Random;
+
 /// How much to measure.
 #[derive(Debug)]
 pub(crate) struct Options {
@@ -196,32 +198,13 @@ pub(crate) fn time(operations: u64, body: impl FnOnce()) -> f64 {
     }
 }
 
-/// Repeatable numbers: SplitMix64.
-#[derive(Debug)]
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^= mixed >> 31;
-        u64::try_from((u128::from(mixed) * u128::from(limit)) >> 64).unwrap_or(0)
+/// All indices below `count`, in random order.
+pub(crate) fn permutation(random: &mut Random, count: usize) -> Vec<usize> {
+    let mut order: Vec<_> = (0..count).collect();
+    for end in (1..count).rev() {
+        order.swap(end, random.index(end + 1));
     }
-
-    pub(crate) fn index(&mut self, limit: usize) -> usize {
-        usize::try_from(self.below(limit as u64)).unwrap_or(0)
-    }
-
-    /// All indices below `count`, in random order.
-    pub(crate) fn permutation(&mut self, count: usize) -> Vec<usize> {
-        let mut order: Vec<_> = (0..count).collect();
-        for end in (1..count).rev() {
-            order.swap(end, self.index(end + 1));
-        }
-        order
-    }
+    order
 }
 
 #[cfg(test)]
@@ -259,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_permutation_has_every_index_once() {
-        let mut order = Random(1).permutation(1000);
+        let mut order = permutation(&mut Random::new(1), 1000);
         order.sort_unstable();
         assert_eq!(order, (0..1000).collect::<Vec<_>>());
     }

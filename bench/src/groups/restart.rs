@@ -3,9 +3,10 @@
 use std::cell::{Cell, RefCell};
 
 use tickless::hrtimer::{Monotonic, now};
+use tickless_sim::random::Random;
 
 use super::{FAR, Sink, at, plain_timer, worker};
-use crate::harness::{Group, Options, Random, time};
+use crate::harness::{Group, Options, permutation, time};
 use crate::limit::{Line, Map};
 
 const MAP: &str = "BTreeMap<(deadline, id)>";
@@ -25,7 +26,7 @@ pub(super) fn in_place(options: &Options, sink: Sink<'_>) {
             timer.as_ref().start(at(deadline(index)));
         }
         let line = Line::new(pending, origin, SPACING);
-        let order = Random(7).permutation(pending);
+        let order = permutation(&mut Random::new(7), pending);
         let repeats = options.operations(2_000_000).div_ceil(pending as u64);
         let operations = repeats * pending as u64;
         let wiggle = Cell::new(1);
@@ -97,7 +98,7 @@ struct Moves {
 
 impl Moves {
     fn new(kind: Move, pending: usize, origin: i64, width: i64) -> Self {
-        let mut random = Random(11);
+        let mut random = Random::new(11);
         let deadlines = (0..pending)
             .map(|_| origin + random_below(&mut random, width))
             .collect();
@@ -212,7 +213,7 @@ fn restart_steadily(options: &Options, pending: usize, pushes: u32) -> Group {
     let clock = || now::<Monotonic>().as_nanos();
     let ours = || {
         time(operations, || {
-            let mut random = Random(23);
+            let mut random = Random::new(23);
             for operation in 0..operations {
                 let timer = &timers[random.index(pending)];
                 timer.as_ref().start(at(clock() + period.get()));
@@ -225,7 +226,7 @@ fn restart_steadily(options: &Options, pending: usize, pushes: u32) -> Group {
     let theirs = || {
         let mut map = map.borrow_mut();
         time(operations, || {
-            let mut random = Random(23);
+            let mut random = Random::new(23);
             for operation in 0..operations {
                 map.restart(random.index(pending), clock() + period.get());
                 if operation % BETWEEN_LOOKS == 0 {

@@ -7,8 +7,10 @@ use std::sync::{Arc, Barrier};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use tickless_sim::random::Random;
+
 use super::{Sink, TOKIO, runtime, worker};
-use crate::harness::{Group, Options, Random, time};
+use crate::harness::{Group, Options, time};
 
 /// Polls a future once where it was made, and drops it.
 macro_rules! poll_once {
@@ -61,7 +63,7 @@ fn sleep_with(options: &Options, pending: usize, durations: Durations) -> Group 
     let runtime = runtime();
     let _entered = runtime.enter();
     let mut context = Context::from_waker(Waker::noop());
-    let mut random = Random(17);
+    let mut random = Random::new(17);
     let mut ours: Vec<_> = (0..pending)
         .map(|_| Box::pin(tickless::time::sleep(Durations::Random.next(&mut random))))
         .collect();
@@ -81,7 +83,7 @@ fn sleep_with(options: &Options, pending: usize, durations: Durations) -> Group 
             (
                 "tickless",
                 Box::new(|| {
-                    let mut random = Random(19);
+                    let mut random = Random::new(19);
                     time(operations, || {
                         for _ in 0..operations {
                             poll_once!(tickless::time::sleep(durations.next(&mut random)));
@@ -92,7 +94,7 @@ fn sleep_with(options: &Options, pending: usize, durations: Durations) -> Group 
             (
                 TOKIO,
                 Box::new(|| {
-                    let mut random = Random(19);
+                    let mut random = Random::new(19);
                     time(operations, || {
                         for _ in 0..operations {
                             poll_once!(tokio::time::sleep(durations.next(&mut random)));
@@ -136,7 +138,7 @@ fn reset_with(options: &Options, pending: usize) -> Group {
     }
     let operations = options.operations(200_000);
     let order = || {
-        let mut random = Random(29);
+        let mut random = Random::new(29);
         std::iter::repeat_with(move || random.index(pending))
     };
     let (mut of_ours, mut of_theirs) = (order(), order());

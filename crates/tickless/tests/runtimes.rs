@@ -11,9 +11,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use support::{Random, assert_passed, ms, on_thread, poll_idly, us};
+use support::{assert_passed, ms, on_thread, poll_idly, us};
 use tickless::Worker;
 use tickless::time::{self, interval, sleep, timeout};
+use tickless_sim::random::Random;
 
 /// What a program does with timers, in small.
 async fn a_bit_of_everything() {

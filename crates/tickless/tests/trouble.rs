@@ -12,12 +12,11 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::process::{Pid, Signal, kill_process};
-use support::{
-    Random, Wakes, assert_passed, block_on, ms, on_thread, poll_idly, poll_with, until, us,
-};
+use support::{Wakes, assert_passed, block_on, ms, on_thread, poll_idly, poll_with, until, us};
 use tickless::hrtimer::{Expired, HrTimer, Monotonic, Restart, Span, Start};
 use tickless::time::{self, Sleep, sleep};
 use tickless::{Worker, stats};
+use tickless_sim::random::Random;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tickless_sim::random::Random;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -12,7 +13,7 @@ use tokio::time::{sleep_until, timeout_at};
 
 use super::server::{BODY, Limits};
 use super::tally::{Episodes, Tally};
-use crate::random::Random;
+use crate::random::{fraction, shuffle};
 
 const REQUEST: &[u8] = b"GET /hello HTTP/1.1\r\nHost: demo\r\n\r\n";
 /// A header that goes on for as long as somebody listens.
@@ -50,13 +51,13 @@ pub(crate) async fn run(plan: Plan, tally: Arc<Tally>) {
     let mut roles: Vec<Role> = (0..plan.connections)
         .map(|place| plan.role(place))
         .collect();
-    random.shuffle(&mut roles);
+    shuffle(&mut random, &mut roles);
     let ramp = plan.connected.saturating_duration_since(plan.start);
     for (place, role) in (0..plan.connections).zip(roles) {
         let client = Client {
             plan,
             begins: plan.start + ramp * place / plan.connections,
-            phase: random.fraction(),
+            phase: fraction(&mut random),
             tally: Arc::clone(&tally),
         };
         match role {

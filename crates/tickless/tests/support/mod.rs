@@ -251,26 +251,6 @@ pub(crate) fn panic_of(body: impl FnOnce()) -> Panicked {
     all.swap_remove(last).1
 }
 
-/// A small generator of numbers that look random, the same for each seed.
-#[derive(Debug)]
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) const fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// A number below `limit`.
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        // SplitMix64.
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % limit
-    }
-}
-
 /// Refuses to compile if the type is [`Unpin`].
 #[macro_export]
 macro_rules! assert_not_unpin {
