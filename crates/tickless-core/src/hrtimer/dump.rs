@@ -163,7 +163,7 @@ impl<P: Platform> Timers<P> {
         writeln!(out, "  .cancelled      : {}", stats.cancelled)?;
         writeln!(out, "  .spurious       : {}", stats.spurious)?;
         writeln!(out, "  .device_writes  : {}", stats.device_writes)?;
-        for (count, flush) in stats.flushes.iter().zip(FLUSHES) {
+        for (count, flush) in stats.flushes.iter().zip(Flush::ALL) {
             if *count > 0 {
                 writeln!(out, "  .flush_{:<9}: {count}", flush.name())?;
             }
@@ -181,19 +181,6 @@ impl<P: Platform> Timers<P> {
         device.dump(out)
     }
 }
-
-const FLUSHES: [Flush; Flush::COUNT] = [
-    Flush::UserExit,
-    Flush::KernelExit,
-    Flush::SoftWork,
-    Flush::Switched,
-    Flush::SameTask,
-    Flush::NestedInterrupt,
-    Flush::SliceExtension,
-    Flush::MaskedReturn,
-    Flush::Offline,
-    Flush::TurnEnd,
-];
 
 /// What is printed of a device.
 struct Device {

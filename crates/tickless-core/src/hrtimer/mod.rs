@@ -110,8 +110,22 @@ pub enum Flush {
 }
 
 impl Flush {
+    /// All places, in the order of their numbers.
+    pub const ALL: [Self; 10] = [
+        Self::UserExit,
+        Self::KernelExit,
+        Self::SoftWork,
+        Self::Switched,
+        Self::SameTask,
+        Self::NestedInterrupt,
+        Self::SliceExtension,
+        Self::MaskedReturn,
+        Self::Offline,
+        Self::TurnEnd,
+    ];
+
     /// How many places there are.
-    pub const COUNT: usize = 10;
+    pub const COUNT: usize = Self::ALL.len();
 
     /// The name used in dumps and metrics.
     #[must_use]
