@@ -28,6 +28,20 @@ fn worker() -> Worker {
     Worker::new().expect("the thread is free")
 }
 
+/// A timer, and how often it fired.
+fn counted() -> (
+    Arc<AtomicU32>,
+    HrTimer<impl FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static>,
+) {
+    let fired = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&fired);
+    let timer = HrTimer::new(move |_: &mut Expired<'_, '_, Monotonic>| {
+        count.fetch_add(1, Ordering::Relaxed);
+        Restart::No
+    });
+    (fired, timer)
+}
+
 /// Parks until `condition` holds.
 fn park_until(worker: &Worker, condition: impl Fn() -> bool) {
     while !condition() {
@@ -75,12 +89,8 @@ fn a_timer_fires_once_and_not_early() {
 fn a_start_moves_a_timer_that_is_queued() {
     let _patience = support::begin();
     let worker = worker();
-    let fired = Arc::new(AtomicU32::new(0));
-    let count = Arc::clone(&fired);
-    let timer = pin!(HrTimer::new(move |_| {
-        count.fetch_add(1, Ordering::Relaxed);
-        Restart::No
-    }));
+    let (fired, timer) = counted();
+    let timer = pin!(timer);
     let timer = timer.as_ref();
     let base = now::<Monotonic>();
     for millis in [3_600_000, 2_000, 5_000_000, 60_000, 4] {
@@ -98,12 +108,8 @@ fn a_start_moves_a_timer_that_is_queued() {
 fn times_in_the_past_fire_at_once_and_the_end_of_time_never() {
     let _patience = support::begin();
     let worker = worker();
-    let fired = Arc::new(AtomicU32::new(0));
-    let count = Arc::clone(&fired);
-    let timer = pin!(HrTimer::new(move |_| {
-        count.fetch_add(1, Ordering::Relaxed);
-        Restart::No
-    }));
+    let (fired, timer) = counted();
+    let timer = pin!(timer);
     let timer = timer.as_ref();
     for past in [0, 1, now::<Monotonic>().as_nanos()] {
         timer.start(Start::at(Instant::from_nanos(past)));
@@ -196,12 +202,8 @@ fn a_pinned_timer_fires_like_any_other() {
 fn a_checked_start_refuses_what_is_over() {
     let _patience = support::begin();
     let worker = worker();
-    let fired = Arc::new(AtomicU32::new(0));
-    let count = Arc::clone(&fired);
-    let timer = pin!(HrTimer::new(move |_| {
-        count.fetch_add(1, Ordering::Relaxed);
-        Restart::No
-    }));
+    let (fired, timer) = counted();
+    let timer = pin!(timer);
     let timer = timer.as_ref();
     let over = Start::at(now::<Monotonic>());
     assert_eq!(timer.start_checked(over), Err(AlreadyExpired));

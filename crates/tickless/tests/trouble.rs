@@ -327,21 +327,30 @@ fn a_waker_may_use_timers() {
     }
 }
 
+/// A thread that drops what it is sent, each within so many microseconds.
+fn dropper<T: Send + 'static>(
+    seed: u64,
+    within: u64,
+) -> (mpsc::Sender<Pin<Box<T>>>, thread::JoinHandle<()>) {
+    let (sender, receiver) = mpsc::channel();
+    let dropper = thread::spawn(move || {
+        let mut random = Random::new(seed);
+        for doomed in receiver {
+            let until = Instant::now() + us(random.below(within));
+            while Instant::now() < until {}
+            drop(doomed);
+        }
+    });
+    (sender, dropper)
+}
+
 #[test]
 fn sleeps_are_dropped_elsewhere_while_they_fire() {
     let _patience = support::begin();
     for seed in 0..4_u64 {
         on_thread(move || {
             let worker = (seed % 2 == 0).then(worker);
-            let (sender, receiver) = mpsc::channel::<Pin<Box<Sleep>>>();
-            let dropper = thread::spawn(move || {
-                let mut random = Random::new(seed);
-                for sleep in receiver {
-                    let until = Instant::now() + us(random.below(60));
-                    while Instant::now() < until {}
-                    drop(sleep);
-                }
-            });
+            let (sender, dropper) = dropper::<Sleep>(seed, 60);
             let mut random = Random::new(seed + 100);
             let (_, waker) = Wakes::new();
             for _ in 0..2_000 {
@@ -365,15 +374,7 @@ fn raw_timers_are_dropped_elsewhere_while_they_fire() {
     for seed in 0..4_u64 {
         on_thread(move || {
             let worker = (seed % 2 == 0).then(worker);
-            let (sender, receiver) = mpsc::channel::<Pin<Box<dyn Send>>>();
-            let dropper = thread::spawn(move || {
-                let mut random = Random::new(seed);
-                for timer in receiver {
-                    let until = Instant::now() + us(random.below(50));
-                    while Instant::now() < until {}
-                    drop(timer);
-                }
-            });
+            let (sender, dropper) = dropper(seed, 50);
             let mut random = Random::new(seed + 100);
             for _ in 0..1_500 {
                 let mut rounds = random.below(4);
