@@ -26,8 +26,8 @@
 //! taken (a waker) is used afterwards. Or it asks for a call ([`Expiry::Call`]): then the entry is running,
 //! [`Member::call`] executes without the lock, and the token must be finished under the lock again.
 //!
-//! Cost: 72 bytes on 64-bit targets, plus head, guarded data and member; one indirect call for an expiry, one more for
-//! a callback.
+//! Cost on 64-bit targets: 36 bytes, the links that only trees need (24), key, tag, head, shared and guarded data and
+//! member; one indirect call for an expiry, one more for a callback.
 
 use core::cell::{Cell, UnsafeCell};
 use core::fmt;
@@ -39,7 +39,7 @@ use core::ptr::NonNull;
 use crate::const_unless_loom;
 use crate::id::{self, OwnerWord, QueueId};
 use crate::sync::{AtomicU8, Ordering};
-use crate::tree::Tree;
+use crate::tree::Branches;
 
 /// What all entries of one kind of queue have in common.
 pub trait Family: Sized + 'static {
@@ -49,12 +49,50 @@ pub trait Family: Sized + 'static {
     type Tag: Copy + fmt::Debug + Send + Sync;
     /// Data that the queue's owner keeps for each entry, guarded by the queue.
     type Head: fmt::Debug + Send;
+    /// Data of each entry that anybody may reach at any time: atomics, or nothing.
+    type Shared: fmt::Debug + Send + Sync;
+    /// The links of an entry besides those to its neighbours: [`Branches`] for what is queued in trees, `()` for what
+    /// only ever stands on shelves.
+    type Branches: Branching;
     /// What an expiry takes out of an entry that needs no call.
     type Token;
     /// What a callback is given.
     type Context<'a>;
     /// What a callback answers.
     type Verdict;
+}
+
+/// The links of an entry besides those to its neighbours.
+pub trait Branching: Sized + sealed::Sealed {
+    /// The links of an entry that is in no tree.
+    const NONE: Self;
+}
+
+impl Branching for () {
+    const NONE: Self = ();
+}
+
+impl<F: Family> Branching for Branches<F> {
+    const NONE: Self = Self::NONE;
+}
+
+/// What owns entries: a tree or a shelf.
+pub trait Queue<F: Family>: sealed::Owner<F> {
+    /// The identity that entries of this queue name as their owner.
+    fn id(&self) -> QueueId;
+}
+
+pub(crate) mod sealed {
+    use super::{Branches, EntryRef, Family};
+
+    pub trait Sealed {}
+    impl Sealed for () {}
+    impl<F: Family> Sealed for Branches<F> {}
+
+    pub trait Owner<F: Family> {
+        /// Notes that the callback of `entry` ended.
+        fn note_finished(&mut self, entry: EntryRef<'_, F>);
+    }
 }
 
 /// What is particular to one type of entry in a [`Family`].
@@ -90,19 +128,28 @@ pub struct State(u8);
 impl State {
     const QUEUED: u8 = 1;
     const RUNNING: u8 = 2;
+    const ACTIVE: u8 = Self::QUEUED | Self::RUNNING;
+    const SHUT: u8 = 4;
 
     /// No queue knows the entry, and no callback executes.
     #[inline]
     #[must_use]
     pub const fn is_idle(self) -> bool {
-        self.0 == 0
+        self.0 & Self::ACTIVE == 0
     }
 
     /// The entry is linked in a queue, or travels between two, and its callback does not execute.
     #[inline]
     #[must_use]
     pub const fn is_only_queued(self) -> bool {
-        self.0 == Self::QUEUED
+        self.0 & Self::ACTIVE == Self::QUEUED
+    }
+
+    /// The entry was shut down: its queue will not take it again.
+    #[inline]
+    #[must_use]
+    pub const fn is_shut(self) -> bool {
+        self.0 & Self::SHUT != 0
     }
 
     /// The entry is linked in a queue, or travels between two.
@@ -148,22 +195,22 @@ pub(crate) type Link<F> = Option<NonNull<Raw<F>>>;
 /// The part of an entry that a queue sees, without knowing the member.
 ///
 /// The order of the fields is that of their use: what a restart in place needs (owner, state, head) lies in 32 bytes
-/// together, what a descent needs (key, children) in the next 32. Where allocations are multiples of 32 bytes that is
-/// one cache line each.
+/// together, what a descent needs (key, branches) in the next 32. Where allocations are multiples of 32 bytes that is
+/// one cache line each. With a tag of one byte nothing is lost between the fields.
 #[repr(C)]
 pub struct Raw<F: Family> {
     pub(crate) previous: Cell<Link<F>>,
     pub(crate) next: Cell<Link<F>>,
     owner: OwnerWord,
     state: AtomicU8,
-    pub(crate) red: Cell<bool>,
     tag: F::Tag,
+    /// In a tree the colour, on a shelf the number of the list.
+    pub(crate) place: Cell<u16>,
     head: UnsafeCell<F::Head>,
+    shared: F::Shared,
     actions: &'static Actions<F>,
     pub(crate) key: Cell<F::Key>,
-    /// Children by [`Side`](crate::tree::Side).
-    pub(crate) children: [Cell<Link<F>>; 2],
-    pub(crate) parent: Cell<Link<F>>,
+    pub(crate) branches: F::Branches,
 }
 
 /// The member's code, reached without its type.
@@ -202,19 +249,26 @@ impl<F: Family, M: Member<F>> Entry<F, M> {
         /// Makes an idle entry that belongs to no queue yet.
         ///
         /// `key` is what [`Slot::key`](crate::tree::Slot::key) answers until the entry is queued for the first time.
-        pub const fn new(key: F::Key, tag: F::Tag, head: F::Head, guarded: M::Guarded, member: M) -> Self {
+        pub const fn new(
+            key: F::Key,
+            tag: F::Tag,
+            head: F::Head,
+            shared: F::Shared,
+            guarded: M::Guarded,
+            member: M,
+        ) -> Self {
             Self {
                 raw: Raw {
-                    parent: Cell::new(None),
-                    children: [Cell::new(None), Cell::new(None)],
                     previous: Cell::new(None),
                     next: Cell::new(None),
                     key: Cell::new(key),
+                    branches: F::Branches::NONE,
                     owner: OwnerWord::unbound(),
                     state: AtomicU8::new(0),
-                    red: Cell::new(false),
+                    place: Cell::new(0),
                     tag,
                     head: UnsafeCell::new(head),
+                    shared,
                     actions: const { &Actions { expire: expire::<F, M>, call: call::<F, M> } },
                 },
                 guarded: UnsafeCell::new(guarded),
@@ -255,13 +309,16 @@ impl<F: Family, M: Member<F>> Entry<F, M> {
     /// Gives an entry that never had an owner to `queue`, without the cost of a race that cannot happen; `false` if it
     /// has one.
     #[inline]
-    pub fn bind(self: Pin<&mut Self>, queue: &Tree<F>) -> bool {
+    pub fn bind(self: Pin<&mut Self>, queue: &impl Queue<F>) -> bool {
         self.raw.owner.bind_exclusively(queue.id())
     }
 
     /// The guarded data of an entry that belongs to `queue`; `None` when it belongs elsewhere.
     #[inline]
-    pub fn guarded<'a>(self: Pin<&'a Self>, queue: &'a mut Tree<F>) -> Option<&'a mut M::Guarded> {
+    pub fn guarded<'a>(
+        self: Pin<&'a Self>,
+        queue: &'a mut impl Queue<F>,
+    ) -> Option<&'a mut M::Guarded> {
         if !self.raw.owner.is(queue.id()) {
             return None;
         }
@@ -335,6 +392,12 @@ impl<F: Family> Raw<F> {
             id::TRANSIT => Owner::Transit,
             word => Owner::Queue(QueueId(word)),
         }
+    }
+
+    /// What anybody may reach at any time.
+    #[inline]
+    pub fn shared(&self) -> &F::Shared {
+        &self.shared
     }
 
     /// The tag that the entry was made with.
@@ -502,6 +565,12 @@ impl<'a, F: Family> EntryRef<'a, F> {
         unsafe { &*head }
     }
 
+    /// Puts the entry out of use for good.
+    #[inline]
+    pub(crate) fn mark_shut(self) {
+        self.set_state(self.own_state() | State::SHUT);
+    }
+
     #[inline]
     pub(crate) fn mark_queued(self) {
         self.set_state(self.own_state() | State::QUEUED);
@@ -525,7 +594,8 @@ impl<'a, F: Family> EntryRef<'a, F> {
     ///
     /// The caller must hold the owning queue mutably, and the entry must not be linked any more.
     pub(crate) unsafe fn expire(self) -> Fired<F> {
-        if self.own_state() & State::RUNNING != 0 {
+        let kept = self.own_state() & !State::QUEUED;
+        if kept & State::RUNNING != 0 {
             // Cannot happen: a queue that fires a running entry would run its callback twice at once.
             crate::abort("a timer expired while its callback was still running");
         }
@@ -533,12 +603,12 @@ impl<'a, F: Family> EntryRef<'a, F> {
         match unsafe { (self.actions.expire)(self.raw) } {
             Expiry::Done(token) => {
                 // The last access: the owner may free the entry as soon as it sees this.
-                self.set_state(0);
+                self.set_state(kept);
                 Fired::Done(token)
             }
             Expiry::Call => {
                 // One store for both bits: nobody sees the entry idle in between (spec OBJ-14).
-                self.set_state(State::RUNNING);
+                self.set_state(kept | State::RUNNING);
                 Fired::Call(Running { raw: self.raw })
             }
         }
@@ -557,7 +627,7 @@ pub enum Fired<F: Family> {
 /// The claim on an entry whose callback executes.
 ///
 /// There is one for each running entry. Losing it would leave a dangling claim, so dropping it ends the process:
-/// finish it with [`stop`](Running::stop) or [`restart`](Running::restart).
+/// finish it with [`stop`](Running::stop), [`restart`](Running::restart) or [`refile`](Running::refile).
 #[must_use = "a running entry must be finished"]
 pub struct Running<F: Family> {
     raw: NonNull<Raw<F>>,
@@ -595,39 +665,38 @@ impl<F: Family> Running<F> {
     ///
     /// If somebody queued it meanwhile it stays queued, else it is idle and no more looked at.
     #[inline]
-    pub fn stop(self, queue: &mut Tree<F>) {
+    pub fn stop(self, queue: &mut impl Queue<F>) {
         let entry = self.finish(queue);
         entry.mark_not_running();
     }
 
-    /// Ends the claim and queues the entry under `key`, unless somebody queued it meanwhile: the other start wins
-    /// (spec OBJ-13).
+    /// Ends the claim and has `link` queue the entry in `queue`, unless somebody queued it meanwhile: the other start
+    /// wins (spec OBJ-13). Nor is it queued when it was shut down.
     ///
-    /// `update` is given the head if the entry is queued here. Returns whether the entry is the first of the queue now,
-    /// or `None` if somebody else had queued it.
+    /// `update` is given the head before. Answers what `link` does, if it was called.
     #[inline]
-    pub fn restart(
+    pub(crate) fn requeue<Q: Queue<F>, T>(
         self,
-        queue: &mut Tree<F>,
-        key: F::Key,
+        queue: &mut Q,
         update: impl FnOnce(&mut F::Head),
-    ) -> Option<bool> {
+        link: impl FnOnce(&mut Q, EntryRef<'_, F>) -> T,
+    ) -> Option<T> {
         let entry = self.finish(queue);
-        let first = if entry.own_state() & State::QUEUED == 0 {
+        let linked = if entry.own_state() & (State::QUEUED | State::SHUT) == 0 {
             // SAFETY: the queue is held mutably, and `finish` checked that it owns the entry.
             update(unsafe { entry.head_mut() });
-            Some(queue.link(entry, key))
+            Some(link(queue, entry))
         } else {
             None
         };
         // After queuing, so that the entry is active all the time.
         entry.mark_not_running();
-        first
+        linked
     }
 
     /// Checks that `queue` is the one that ran the entry, and turns the claim into a reference that lasts until the
     /// caller's last write to the state.
-    fn finish<'q>(self, queue: &mut Tree<F>) -> EntryRef<'q, F> {
+    fn finish<'q>(self, queue: &mut impl Queue<F>) -> EntryRef<'q, F> {
         let entry = EntryRef {
             raw: self.raw,
             entry: PhantomData,
@@ -659,8 +728,8 @@ impl<F: Family> fmt::Debug for Running<F> {
 /// An entry on its way from one queue to another.
 ///
 /// Nobody can open the entry while it travels: who looks for its owner finds [`Owner::Transit`] and looks again (spec
-/// LOC-3). Losing the token would lose the timer, so dropping it ends the process: let it
-/// [be admitted](crate::tree::Tree::admit).
+/// LOC-3). Losing the token would lose the timer, so dropping it ends the process: let it be admitted by a
+/// [tree](crate::tree::Tree::admit) or a [shelf](crate::shelf::Shelf::admit).
 #[must_use = "an entry in transit must arrive"]
 pub struct Transit<'a, F: Family> {
     entry: EntryRef<'a, F>,
@@ -699,7 +768,8 @@ impl<F: Family> fmt::Debug for Transit<'_, F> {
 ///
 /// # enum Plain {}
 /// # impl Family for Plain {
-/// #     type Key = u64; type Tag = (); type Head = (); type Token = (); type Context<'a> = (); type Verdict = ();
+/// #     type Key = u64; type Tag = (); type Head = (); type Shared = (); type Branches = ();
+/// #     type Token = (); type Context<'a> = (); type Verdict = ();
 /// # }
 /// # struct Silent<T>(T);
 /// # impl<T: Send> Member<Plain> for Silent<T> {
@@ -712,7 +782,7 @@ impl<F: Family> fmt::Debug for Transit<'_, F> {
 /// }
 /// tickless_link::project_entry!([T] Timer<T> [T: Send] entry: Entry<Plain, Silent<T>>);
 ///
-/// let timer = std::pin::pin!(Timer { entry: Entry::new(0, (), (), (), Silent(5)) });
+/// let timer = std::pin::pin!(Timer { entry: Entry::new(0, (), (), (), (), Silent(5)) });
 /// assert!(timer.as_ref().entry().state().is_idle());
 /// ```
 ///
@@ -723,7 +793,8 @@ impl<F: Family> fmt::Debug for Transit<'_, F> {
 /// # use tickless_link::entry::{Entry, Expiry, Family, Member};
 /// # enum Plain {}
 /// # impl Family for Plain {
-/// #     type Key = u64; type Tag = (); type Head = (); type Token = (); type Context<'a> = (); type Verdict = ();
+/// #     type Key = u64; type Tag = (); type Head = (); type Shared = (); type Branches = ();
+/// #     type Token = (); type Context<'a> = (); type Verdict = ();
 /// # }
 /// # struct Silent<T>(T);
 /// # impl<T: Send> Member<Plain> for Silent<T> {

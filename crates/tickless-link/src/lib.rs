@@ -13,6 +13,7 @@
 //! | [`id`] | identities of queues, and the [`Key`](id::Key) that opens what a queue owns |
 //! | [`entry`] | [`Entry`](entry::Entry): the pinned node, its life cycle and its callbacks |
 //! | [`tree`] | [`Tree`](tree::Tree): a red-black tree with neighbour links and a cached first entry |
+//! | [`shelf`] | [`Shelf`](shelf::Shelf): rows of lists whose entries know where they are |
 //! | [`lock`] | [`Lock`](lock::Lock) over any [`RawLock`](lock::RawLock), and a spin lock for hosts without threads |
 //! | [`bias`] | [`BiasedLock`](bias::BiasedLock): nearly free for its owner, possible for strangers |
 //! | [`seqlock`] | [`SeqCell`](seqlock::SeqCell): a record that readers copy without ever blocking the writer |
@@ -26,8 +27,9 @@
 //! a [`Key`](id::Key) that cannot be copied. Each entry names at most one queue in its *owner word*. What an entry
 //! keeps in cells (its links, its key, its head, its guarded data) is touched only through a mutable borrow of the
 //! queue that the owner word names, or through an exclusive borrow of the whole entry. The owner word itself is
-//! changed only by whoever holds that queue mutably (to send the entry away), by the holder of the one transit token
-//! (to let it arrive), or by a compare-exchange from *unbound* (to bind it for the first time).
+//! changed only by whoever holds that queue mutably (to send the entry away, or to give it to another queue that he
+//! holds mutably too), by the holder of the one transit token (to let it arrive), or by a compare-exchange from
+//! *unbound* (to bind it for the first time).
 //!
 //! **Live Link Invariant.** An entry whose state is not *idle* is pinned and alive: it was handed in as a
 //! [`Pin`](core::pin::Pin), and its destructor aborts the process unless the state is idle. An entry that is
@@ -51,6 +53,7 @@ pub mod id;
 pub mod lock;
 pub mod mutants;
 pub mod seqlock;
+pub mod shelf;
 pub mod sync;
 pub mod tree;
 

@@ -32,10 +32,11 @@
 //! - (e) an entry that was removed has no links;
 //! - (f) a red entry has no red child, and every path from the root to a leaf has equally many black entries.
 
+use core::cell::Cell;
 use core::fmt;
 
 use crate::LastThread;
-use crate::entry::{EntryRef, Family, Fired, Link, State, Transit};
+use crate::entry::{self, EntryRef, Family, Fired, Link, Queue, Raw, Running, State, Transit};
 use crate::id::{Key, QueueId};
 
 mod balance;
@@ -59,12 +60,59 @@ impl Side {
     }
 }
 
+/// The links of an entry that only trees need.
+pub struct Branches<F: Family> {
+    /// Children by [`Side`].
+    children: [Cell<Link<F>>; 2],
+    parent: Cell<Link<F>>,
+}
+
+impl<F: Family> Branches<F> {
+    pub(crate) const NONE: Self = Self {
+        children: [Cell::new(None), Cell::new(None)],
+        parent: Cell::new(None),
+    };
+}
+
+impl<F: Family> fmt::Debug for Branches<F> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Branches").finish_non_exhaustive()
+    }
+}
+
+/// A [`Family`] whose entries can be in trees.
+pub trait Branched: Family<Branches = Branches<Self>> {}
+
+impl<F: Family<Branches = Branches<F>>> Branched for F {}
+
+impl<F: Branched> Raw<F> {
+    #[inline]
+    fn child_link(&self, side: Side) -> &Cell<Link<F>> {
+        &self.branches.children[side as usize]
+    }
+
+    #[inline]
+    fn parent_link(&self) -> &Cell<Link<F>> {
+        &self.branches.parent
+    }
+
+    #[inline]
+    fn is_red(&self) -> bool {
+        self.place.get() != 0
+    }
+
+    #[inline]
+    fn set_red(&self, red: bool) {
+        self.place.set(u16::from(red));
+    }
+}
+
 /// The queue.
 ///
 /// Dropping it takes out what is still queued, so that those entries can be dropped later.
-pub struct Tree<F: Family> {
+pub struct Tree<F: Branched> {
     key: Key,
-    root: core::cell::Cell<Link<F>>,
+    root: Cell<Link<F>>,
     first: Link<F>,
     last: Link<F>,
     /// Where the next insertion is looked for first: the entry inserted last, or a neighbour of it.
@@ -76,15 +124,15 @@ pub struct Tree<F: Family> {
 
 // SAFETY: the tree owns no entry; it names entries that are `Sync` (`Entry::erase` asks for a `Send` member, which
 // makes the entry `Send` and `Sync`), and whose cells go with the tree (Owner Key Invariant).
-unsafe impl<F: Family> Send for Tree<F> {}
+unsafe impl<F: Branched> Send for Tree<F> {}
 
-impl<F: Family> Tree<F> {
+impl<F: Branched> Tree<F> {
     /// Makes an empty queue with the identity of `key`.
     #[must_use]
     pub const fn new(key: Key) -> Self {
         Self {
             key,
-            root: core::cell::Cell::new(None),
+            root: Cell::new(None),
             first: None,
             last: None,
             finger: None,
@@ -241,8 +289,8 @@ impl<F: Family> Tree<F> {
             "(d) no root exactly when empty"
         );
         if let Some(root) = root {
-            assert!(root.parent.get().is_none(), "the root has no parent");
-            assert!(!root.red.get(), "(f) the root is black");
+            assert!(root.parent_link().get().is_none(), "the root has no parent");
+            assert!(!root.is_red(), "(f) the root is black");
             assert!(
                 self.leftmost(root) == self.first().expect("not empty"),
                 "(d) first is leftmost"
@@ -256,16 +304,17 @@ impl<F: Family> Tree<F> {
         let mut black_height = None;
         self.for_each(0, |entry, _, _| {
             let children = entry
+                .branches
                 .children
                 .each_ref()
                 .map(|child| self.follow(child.get()));
             for child in children.into_iter().flatten() {
                 assert!(
-                    self.follow(child.parent.get()) == Some(entry),
+                    self.follow(child.parent_link().get()) == Some(entry),
                     "a child knows its parent"
                 );
                 assert!(
-                    !(entry.red.get() && child.red.get()),
+                    !(entry.is_red() && child.is_red()),
                     "(f) no red child of a red entry"
                 );
             }
@@ -273,8 +322,8 @@ impl<F: Family> Tree<F> {
                 let mut height = 0;
                 let mut ancestor = Some(entry);
                 while let Some(entry) = ancestor {
-                    height += usize::from(!entry.red.get());
-                    ancestor = self.follow(entry.parent.get());
+                    height += usize::from(!entry.is_red());
+                    ancestor = self.follow(entry.parent_link().get());
                 }
                 assert_eq!(
                     *black_height.get_or_insert(height),
@@ -292,7 +341,7 @@ impl<F: Family> Tree<F> {
             return Some(self.leftmost(right));
         }
         let mut below = entry;
-        while let Some(parent) = self.follow(below.parent.get()) {
+        while let Some(parent) = self.follow(below.parent_link().get()) {
             if self.child(parent, Side::Left) == Some(below) {
                 return Some(parent);
             }
@@ -317,14 +366,7 @@ impl<F: Family> Tree<F> {
 
     #[inline]
     fn child<'t>(&'t self, entry: EntryRef<'_, F>, side: Side) -> Option<EntryRef<'t, F>> {
-        self.follow(entry.children[side as usize].get())
-    }
-
-    /// Notes that the callback of `entry` ended.
-    pub(crate) fn note_finished(&mut self, entry: EntryRef<'_, F>) {
-        if self.running == entry.link() {
-            self.running = None;
-        }
+        self.follow(entry.child_link(side).get())
     }
 
     /// Gives up the claim of a thread that is gone on an entry whose callback it executed: the entry counts as stopped.
@@ -341,7 +383,7 @@ impl<F: Family> Tree<F> {
     /// journey or during a change of position); returns whether it is the first now.
     pub(crate) fn link(&mut self, entry: EntryRef<'_, F>, key: F::Key) -> bool {
         debug_assert!(entry.belongs_to(self.id()));
-        debug_assert!(self.first != entry.link() && entry.parent.get().is_none());
+        debug_assert!(self.first != entry.link() && entry.parent_link().get().is_none());
         entry.key.set(key);
         let parent = self.place_of(key);
         // The place decides the neighbours: rotations never change the order.
@@ -358,12 +400,12 @@ impl<F: Family> Tree<F> {
         if let Some(next) = self.follow(next) {
             next.previous.set(entry.link());
         }
-        entry.red.set(true);
+        entry.set_red(true);
         match parent {
             None => self.root.set(entry.link()),
             Some((parent, side)) => {
-                entry.parent.set(parent.link());
-                parent.children[side as usize].set(entry.link());
+                entry.parent_link().set(parent.link());
+                parent.child_link(side).set(entry.link());
             }
         }
         self.rebalance_after_link(entry);
@@ -450,9 +492,9 @@ impl<F: Family> Tree<F> {
         if self.finger == entry.link() {
             self.finger = previous.or(next);
         }
-        entry.parent.set(None);
-        entry.children[Side::Left as usize].set(None);
-        entry.children[Side::Right as usize].set(None);
+        entry.parent_link().set(None);
+        entry.child_link(Side::Left).set(None);
+        entry.child_link(Side::Right).set(None);
         entry.previous.set(None);
         entry.next.set(None);
         self.len -= 1;
@@ -460,10 +502,42 @@ impl<F: Family> Tree<F> {
     }
 }
 
+impl<F: Branched> Queue<F> for Tree<F> {
+    #[inline]
+    fn id(&self) -> QueueId {
+        self.id()
+    }
+}
+
+impl<F: Branched> entry::sealed::Owner<F> for Tree<F> {
+    fn note_finished(&mut self, entry: EntryRef<'_, F>) {
+        if self.running == entry.link() {
+            self.running = None;
+        }
+    }
+}
+
+impl<F: Branched> Running<F> {
+    /// Ends the claim and queues the entry in `tree` under `key`, unless somebody queued it meanwhile: the other start
+    /// wins (spec OBJ-13).
+    ///
+    /// `update` is given the head if the entry is queued here. Returns whether the entry is the first of the tree now,
+    /// or `None` if it was not queued here.
+    #[inline]
+    pub fn restart(
+        self,
+        tree: &mut Tree<F>,
+        key: F::Key,
+        update: impl FnOnce(&mut F::Head),
+    ) -> Option<bool> {
+        self.requeue(tree, update, |tree, entry| tree.link(entry, key))
+    }
+}
+
 /// An entry, and the side of it on which another is to be attached.
 type Place<'t, F> = (EntryRef<'t, F>, Side);
 
-impl<F: Family> Drop for Tree<F> {
+impl<F: Branched> Drop for Tree<F> {
     fn drop(&mut self) {
         while let Some(mut slot) = self.open_first() {
             slot.remove();
@@ -471,7 +545,7 @@ impl<F: Family> Drop for Tree<F> {
     }
 }
 
-impl<F: Family> fmt::Debug for Tree<F> {
+impl<F: Branched> fmt::Debug for Tree<F> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Tree")
@@ -485,12 +559,12 @@ impl<F: Family> fmt::Debug for Tree<F> {
 /// An entry that belongs to a queue, together with that queue.
 ///
 /// To have one is to have checked, once, that the entry belongs here; everything it offers is then possible.
-pub struct Slot<'t, 'e, F: Family> {
+pub struct Slot<'t, 'e, F: Branched> {
     tree: &'t mut Tree<F>,
     entry: EntryRef<'e, F>,
 }
 
-impl<'t, 'e, F: Family> Slot<'t, 'e, F> {
+impl<'t, 'e, F: Branched> Slot<'t, 'e, F> {
     /// The entry.
     #[inline]
     #[must_use]
@@ -624,6 +698,22 @@ impl<'t, 'e, F: Family> Slot<'t, 'e, F> {
         Transit::depart(self.entry)
     }
 
+    /// Takes the entry out of the tree without a change of its state, for another queue to link at once; says whether
+    /// it was the first.
+    ///
+    /// # Panics
+    ///
+    /// When the callback of the entry runs: it may not change queues then.
+    #[inline]
+    pub(crate) fn release(self) -> (EntryRef<'e, F>, bool) {
+        assert!(
+            !self.state().is_running(),
+            "a running entry keeps its queue"
+        );
+        let was_first = self.state().is_queued() && self.tree.unlink(self.entry);
+        (self.entry, was_first)
+    }
+
     /// Takes the entry, which must be queued, out of the queue and [expires](crate::entry::Member::expire) it.
     ///
     /// # Panics
@@ -642,7 +732,7 @@ impl<'t, 'e, F: Family> Slot<'t, 'e, F> {
     }
 }
 
-impl<F: Family> fmt::Debug for Slot<'_, '_, F> {
+impl<F: Branched> fmt::Debug for Slot<'_, '_, F> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Slot")

@@ -7,7 +7,7 @@ use core::task::Waker;
 
 use tickless_link::const_unless_loom;
 use tickless_link::entry::{Entry, EntryRef, Expiry, Family, Member, State};
-use tickless_link::tree::Tree;
+use tickless_link::tree::{Branches, Tree};
 
 use crate::mutant;
 use crate::time::{Clock, ClockId, Deadline, Instant, Monotonic, RelativeClock, Span};
@@ -20,47 +20,46 @@ impl Family for Hr {
     type Key = Deadline;
     type Tag = Tag;
     type Head = Head;
+    type Shared = ();
+    type Branches = Branches<Self>;
     type Token = Option<Waker>;
     type Context<'a> = Firing<'a>;
     type Verdict = Restart;
 }
 
-/// What is fixed when a timer is made.
+/// What is fixed when a timer is made, in one byte: which of the eight queues of a base (the number of the clock, plus
+/// 4 for soft), and whether lazy rearm was asked for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Tag {
-    /// Which of the eight queues of a base: the number of the clock, plus 4 for soft.
-    queue: u8,
-    /// Lazy rearm was asked for.
-    lazy: bool,
-}
+pub(crate) struct Tag(u8);
 
 impl Tag {
+    const QUEUE: u8 = 0x07;
+    const LAZY: u8 = 0x08;
+
     const fn new(clock: Clock, soft: bool, lazy: bool) -> Self {
-        Self {
-            queue: clock as u8 + if soft { 4 } else { 0 },
-            lazy,
-        }
+        let stage = if soft { 4 } else { 0 };
+        Self(clock as u8 | stage | if lazy { Self::LAZY } else { 0 })
     }
 
     #[inline]
     pub(crate) const fn queue(self) -> usize {
-        self.queue as usize
+        (self.0 & Self::QUEUE) as usize
     }
 
     #[inline]
     pub(crate) const fn clock(self) -> Clock {
-        Clock::ALL[self.queue as usize % 4]
+        Clock::ALL[self.queue() % 4]
     }
 
     #[inline]
     pub(crate) const fn is_soft(self) -> bool {
-        self.queue >= 4
+        self.queue() >= 4
     }
 
     /// Whether lazy rearm was asked for and is possible.
     #[inline]
     pub(crate) fn is_lazy(self) -> bool {
-        self.lazy
+        self.0 & Self::LAZY != 0
             && !self.is_soft()
             && (self.clock() as u8 == Clock::Monotonic as u8
                 || mutant!("lazy-compares-other-clock"))
@@ -314,6 +313,7 @@ where
                     setup.tag::<C>(soft_by_default),
                     Head::IDLE,
                     (),
+                    (),
                     Callback { function, clock: PhantomData },
                 ),
             }
@@ -428,6 +428,7 @@ impl<C: ClockId> Sleeper<C> {
                     Deadline::FOREVER,
                     Setup::new().tag::<C>(false),
                     Head::IDLE,
+                    (),
                     None,
                     Wake,
                 ),

@@ -3,30 +3,30 @@
 //!
 //! Nothing here looks at keys or neighbour links: rotations keep the in-order sequence.
 
-use super::{Side, Tree};
-use crate::entry::{EntryRef, Family, Link};
+use super::{Branched, Side, Tree};
+use crate::entry::{EntryRef, Link};
 
-impl<F: Family> Tree<F> {
+impl<F: Branched> Tree<F> {
     /// Restores rule (f) after `entry` was attached as a red leaf.
     pub(super) fn rebalance_after_link<'t>(&'t self, mut entry: EntryRef<'t, F>) {
         loop {
-            let Some(mut parent) = self.follow(entry.parent.get()) else {
-                entry.red.set(false);
+            let Some(mut parent) = self.follow(entry.parent_link().get()) else {
+                entry.set_red(false);
                 return;
             };
-            if !parent.red.get() {
+            if !parent.is_red() {
                 return;
             }
             // A red entry is never the root.
-            let Some(grandparent) = self.follow(parent.parent.get()) else {
+            let Some(grandparent) = self.follow(parent.parent_link().get()) else {
                 return;
             };
             let side = self.side_of(grandparent, parent);
             match self.child(grandparent, side.opposite()) {
-                Some(uncle) if uncle.red.get() => {
-                    parent.red.set(false);
-                    uncle.red.set(false);
-                    grandparent.red.set(true);
+                Some(uncle) if uncle.is_red() => {
+                    parent.set_red(false);
+                    uncle.set_red(false);
+                    grandparent.set_red(true);
                     entry = grandparent;
                 }
                 _ => {
@@ -34,8 +34,8 @@ impl<F: Family> Tree<F> {
                         self.rotate(parent, side);
                         parent = entry;
                     }
-                    parent.red.set(false);
-                    grandparent.red.set(true);
+                    parent.set_red(false);
+                    grandparent.set_red(true);
                     self.rotate(grandparent, side.opposite());
                     return;
                 }
@@ -56,25 +56,25 @@ impl<F: Family> Tree<F> {
                 let Some(successor) = self.follow(entry.next.get()) else {
                     return;
                 };
-                lost_black = !successor.red.get();
+                lost_black = !successor.is_red();
                 hole = self.child(successor, Side::Right);
                 if successor == right {
                     above = Some(successor);
                 } else {
-                    above = self.follow(successor.parent.get());
-                    self.replace(successor, successor.children[Side::Right as usize].get());
-                    successor.children[Side::Right as usize].set(right.link());
-                    right.parent.set(successor.link());
+                    above = self.follow(successor.parent_link().get());
+                    self.replace(successor, successor.child_link(Side::Right).get());
+                    successor.child_link(Side::Right).set(right.link());
+                    right.parent_link().set(successor.link());
                 }
                 self.replace(entry, successor.link());
-                successor.children[Side::Left as usize].set(left.link());
-                left.parent.set(successor.link());
-                successor.red.set(entry.red.get());
+                successor.child_link(Side::Left).set(left.link());
+                left.parent_link().set(successor.link());
+                successor.set_red(entry.is_red());
             }
             (child, None) | (None, child) => {
-                lost_black = !entry.red.get();
+                lost_black = !entry.is_red();
                 hole = child;
-                above = self.follow(entry.parent.get());
+                above = self.follow(entry.parent_link().get());
                 self.replace(entry, child.and_then(EntryRef::link));
             }
         }
@@ -90,7 +90,7 @@ impl<F: Family> Tree<F> {
         mut above: Option<EntryRef<'t, F>>,
     ) {
         while let Some(parent) = above {
-            if hole.is_some_and(|hole| hole.red.get()) {
+            if hole.is_some_and(|hole| hole.is_red()) {
                 break;
             }
             // An empty hole is told from its sibling because the sibling cannot be empty: its side has a black more.
@@ -102,43 +102,42 @@ impl<F: Family> Tree<F> {
             let Some(mut sibling) = self.child(parent, side.opposite()) else {
                 return;
             };
-            if sibling.red.get() {
-                sibling.red.set(false);
-                parent.red.set(true);
+            if sibling.is_red() {
+                sibling.set_red(false);
+                parent.set_red(true);
                 self.rotate(parent, side);
                 let Some(nephew) = self.child(parent, side.opposite()) else {
                     return;
                 };
                 sibling = nephew;
             }
-            let is_red =
-                |child: Option<EntryRef<'_, F>>| child.is_some_and(|child| child.red.get());
+            let is_red = |child: Option<EntryRef<'_, F>>| child.is_some_and(|child| child.is_red());
             let near = self.child(sibling, side);
             let far = self.child(sibling, side.opposite());
             if !is_red(near) && !is_red(far) {
-                sibling.red.set(true);
+                sibling.set_red(true);
                 hole = Some(parent);
-                above = self.follow(parent.parent.get());
+                above = self.follow(parent.parent_link().get());
                 continue;
             }
             if !is_red(far)
                 && let Some(near) = near
             {
-                near.red.set(false);
-                sibling.red.set(true);
+                near.set_red(false);
+                sibling.set_red(true);
                 self.rotate(sibling, side.opposite());
                 sibling = near;
             }
-            sibling.red.set(parent.red.get());
-            parent.red.set(false);
+            sibling.set_red(parent.is_red());
+            parent.set_red(false);
             if let Some(far) = self.child(sibling, side.opposite()) {
-                far.red.set(false);
+                far.set_red(false);
             }
             self.rotate(parent, side);
             return;
         }
         if let Some(hole) = hole {
-            hole.red.set(false);
+            hole.set_red(false);
         }
     }
 
@@ -148,33 +147,35 @@ impl<F: Family> Tree<F> {
             return;
         };
         let inner = self.child(rising, side);
-        entry.children[side.opposite() as usize].set(inner.and_then(EntryRef::link));
+        entry
+            .child_link(side.opposite())
+            .set(inner.and_then(EntryRef::link));
         if let Some(inner) = inner {
-            inner.parent.set(entry.link());
+            inner.parent_link().set(entry.link());
         }
         self.replace(entry, rising.link());
-        rising.children[side as usize].set(entry.link());
-        entry.parent.set(rising.link());
+        rising.child_link(side).set(entry.link());
+        entry.parent_link().set(rising.link());
     }
 
     /// Puts `by` where `entry` hangs below its parent, or at the root.
     fn replace(&self, entry: EntryRef<'_, F>, by: Link<F>) {
-        let parent = entry.parent.get();
+        let parent = entry.parent_link().get();
         match self.follow(parent) {
             None => self.root.set(by),
             Some(parent) => {
                 let side = self.side_of(parent, entry);
-                parent.children[side as usize].set(by);
+                parent.child_link(side).set(by);
             }
         }
         if let Some(by) = self.follow(by) {
-            by.parent.set(parent);
+            by.parent_link().set(parent);
         }
     }
 
     #[inline]
     fn side_of(&self, parent: EntryRef<'_, F>, child: EntryRef<'_, F>) -> Side {
-        if parent.children[Side::Left as usize].get() == child.link() {
+        if parent.child_link(Side::Left).get() == child.link() {
             Side::Left
         } else {
             Side::Right

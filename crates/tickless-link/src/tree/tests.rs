@@ -20,6 +20,8 @@ impl Family for Numbered {
     type Key = i64;
     type Tag = u16;
     type Head = u32;
+    type Shared = ();
+    type Branches = Branches<Self>;
     type Token = u64;
     type Context<'a> = &'a Cell<u32>;
     type Verdict = bool;
@@ -61,7 +63,7 @@ fn tree() -> Tree<Numbered> {
 }
 
 fn entry(number: u16) -> Pin<Box<SilentEntry>> {
-    Box::pin(Entry::new(0, number, 0, u64::from(number), Silent))
+    Box::pin(Entry::new(0, number, 0, (), u64::from(number), Silent))
 }
 
 fn erase<M: Member<Numbered> + Send + 'static>(
@@ -210,7 +212,7 @@ fn fire_calling(tree: &mut Tree<Numbered>) -> Running<Numbered> {
 
 #[test]
 fn a_running_entry_is_never_idle_and_may_be_queued_meanwhile() {
-    let timer = Box::pin(Entry::<Numbered, _>::new(0, 0, 0, (), Calling(0)));
+    let timer = Box::pin(Entry::<Numbered, _>::new(0, 0, 0, (), (), Calling(0)));
     let mut tree = tree();
     start(&mut tree, erase(&timer), 10);
     let mut running = fire_calling(&mut tree);
@@ -241,7 +243,7 @@ fn a_running_entry_is_never_idle_and_may_be_queued_meanwhile() {
 
 #[test]
 fn the_member_is_reachable_only_while_idle() {
-    let mut timer = Box::pin(Entry::<Numbered, _>::new(0, 0, 0, (), Calling(0)));
+    let mut timer = Box::pin(Entry::<Numbered, _>::new(0, 0, 0, (), (), Calling(0)));
     let mut tree = tree();
     assert!(timer.as_mut().member_mut().is_some());
     start(&mut tree, erase(&timer), 10);
@@ -307,7 +309,7 @@ mod aborts {
             "dropping_a_running_entry",
             "dropped while queued or running",
             || {
-                let timer = Box::pin(Entry::<Numbered, _>::new(0, 0, 0, (), Calling(0)));
+                let timer = Box::pin(Entry::<Numbered, _>::new(0, 0, 0, (), (), Calling(0)));
                 let mut tree = tree();
                 start(&mut tree, erase(&timer), 1);
                 let _running = fire_calling(&mut tree);
@@ -333,7 +335,7 @@ mod aborts {
     #[test]
     fn finishing_on_a_foreign_queue() {
         aborts("finishing_on_a_foreign_queue", "does not own it", || {
-            let timer = Box::pin(Entry::<Numbered, _>::new(0, 0, 0, (), Calling(0)));
+            let timer = Box::pin(Entry::<Numbered, _>::new(0, 0, 0, (), (), Calling(0)));
             let mut here = tree();
             let mut there = tree();
             start(&mut here, erase(&timer), 1);

@@ -1,0 +1,560 @@
+//! Rows of lists of pinned entries, under one identity.
+//!
+//! A timer wheel and whatever else files by slots needs many lists that are nearly always empty, entries that know which
+//! list they are on, and a way to hold on to a list while new entries already come to its number. A [`Shelf`] is an
+//! array of such lists: [`LISTS`] in each of its rows, and for each row one place for a list that was set aside.
+//!
+//! An entry is put in front of its list and leaves from anywhere. Its number says where it is, so that taking it out
+//! needs no search; it keeps the number when its list is set aside.
+//!
+//! # Order
+//!
+//! Last in, first out. The first of a list is the entry that was put there last, which is the one whose memory is
+//! likely at hand; an order of arrival would touch the oldest entry at each insertion.
+//!
+//! # Cost
+//!
+//! Everything is O(1) and touches at most two entries besides the one that is asked for, but dropping a shelf, which
+//! takes out what is on it. 8 bytes for each list. Nothing allocates.
+//!
+//! # Safety
+//!
+//! As in [`tree`](crate::tree): all links are followed by one private function under the Live Link Invariant of the
+//! crate, and the rest is safe code. The structural rules, which [`Shelf::assert_valid`] checks:
+//!
+//! - (a) the first entry of a list has no previous one, and `x.next.previous` is `x`;
+//! - (b) each entry carries the number of the list on which it is, or from which it was set aside;
+//! - (c) an entry that was taken out has no links.
+
+use core::fmt;
+
+use crate::LastThread;
+use crate::entry::{self, EntryRef, Family, Fired, Link, Queue, Running, State, Transit};
+use crate::id::{Key, QueueId};
+use crate::tree::{self, Branched, Tree};
+
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+/// Lists in each row.
+pub const LISTS: usize = 64;
+
+/// The queue.
+///
+/// Dropping it takes out what is still on it, so that those entries can be dropped later.
+pub struct Shelf<F: Family, const ROWS: usize> {
+    key: Key,
+    /// The first entry of each list.
+    rows: [[Link<F>; LISTS]; ROWS],
+    /// The first entry of the list of each row that was set aside.
+    aside: [Link<F>; ROWS],
+    /// The entry of this queue whose callback was begun last, while it runs.
+    running: Link<F>,
+    len: usize,
+}
+
+// SAFETY: as for `Tree`: the shelf owns no entry, and names entries that are `Sync` and whose cells go with the shelf
+// (Owner Key Invariant).
+unsafe impl<F: Family, const ROWS: usize> Send for Shelf<F, ROWS> {}
+
+/// What became of the place that an entry left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "whoever keeps account of empty lists has to be told"]
+pub enum Left {
+    /// Others are on the list still, or it was set aside.
+    Others,
+    /// The list of this number is empty now.
+    Vacated(usize),
+}
+
+impl<F: Family, const ROWS: usize> Shelf<F, ROWS> {
+    /// Makes an empty shelf with the identity of `key`.
+    #[must_use]
+    pub const fn new(key: Key) -> Self {
+        const { assert!(ROWS >= 1 && ROWS * LISTS <= u16::MAX as usize) };
+        Self {
+            key,
+            rows: [[None; LISTS]; ROWS],
+            aside: [None; ROWS],
+            running: None,
+            len: 0,
+        }
+    }
+
+    /// The identity that entries of this shelf name as their owner.
+    #[inline]
+    #[must_use]
+    pub const fn id(&self) -> QueueId {
+        self.key.id()
+    }
+
+    /// The number of entries on it.
+    #[inline]
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether nothing is on it.
+    #[inline]
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Opens an entry that belongs to this shelf, queued or not; `None` when it belongs elsewhere.
+    #[inline]
+    pub fn open<'s, 'e>(&'s mut self, entry: EntryRef<'e, F>) -> Option<Shelved<'s, 'e, F, ROWS>> {
+        entry
+            .belongs_to(self.id())
+            .then_some(Shelved { shelf: self, entry })
+    }
+
+    /// Opens the first entry of a list.
+    ///
+    /// # Panics
+    ///
+    /// When there is no list of that number.
+    #[inline]
+    pub fn open_first(&mut self, list: usize) -> Option<Shelved<'_, '_, F, ROWS>> {
+        let first = self.rows[list / LISTS][list % LISTS];
+        // SAFETY: `first` is a link of this queue, which stays borrowed.
+        let entry = unsafe { EntryRef::follow(first) }?;
+        Some(Shelved { shelf: self, entry })
+    }
+
+    /// Opens the first entry of the list of `row` that was set aside.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such row.
+    #[inline]
+    pub fn open_first_aside(&mut self, row: usize) -> Option<Shelved<'_, '_, F, ROWS>> {
+        // SAFETY: `aside` holds links of this queue, which stays borrowed.
+        let entry = unsafe { EntryRef::follow(self.aside[row]) }?;
+        Some(Shelved { shelf: self, entry })
+    }
+
+    /// Sets a list aside: its number is free for others at once, and its entries stay queued until they are
+    /// [opened](Self::open_first_aside) and taken out.
+    ///
+    /// # Panics
+    ///
+    /// When there is no list of that number, or another of its row is aside still.
+    pub fn set_aside(&mut self, list: usize) {
+        let row = list / LISTS;
+        assert!(
+            self.aside[row].is_none(),
+            "one list of each row is aside at a time"
+        );
+        self.aside[row] = self.rows[row][list % LISTS].take();
+    }
+
+    /// Makes this shelf the owner of an entry that never had one; `false` when it has one.
+    #[inline]
+    pub fn bind(&mut self, entry: EntryRef<'_, F>) -> bool {
+        entry.bind(self.id())
+    }
+
+    /// Receives an entry that left another queue, and puts it on a list.
+    ///
+    /// `update` is given the head first.
+    #[inline]
+    pub fn admit(
+        &mut self,
+        transit: Transit<'_, F>,
+        list: usize,
+        update: impl FnOnce(&mut F::Head),
+    ) {
+        let entry = transit.arrive(self.id());
+        // SAFETY: Owner Key Invariant: the entry names this queue, which is borrowed mutably.
+        update(unsafe { entry.head_mut() });
+        self.link(entry, list);
+    }
+
+    /// Shows every entry with the number of its list and its head, list by list, what was set aside first, while
+    /// `visit` answers `true`.
+    pub fn for_each(&self, mut visit: impl FnMut(EntryRef<'_, F>, usize, &F::Head) -> bool) {
+        let lists = self.aside.iter().chain(self.rows.iter().flatten());
+        for first in lists {
+            let mut current = self.follow(*first);
+            while let Some(entry) = current {
+                // SAFETY: Owner Key Invariant: the entry is queued here, and nobody can hold the queue mutably while
+                // this borrow lasts.
+                let head = unsafe { entry.head() };
+                if !visit(entry, usize::from(entry.place.get()), head) {
+                    return;
+                }
+                current = self.follow(entry.next.get());
+            }
+        }
+    }
+
+    /// Checks all structural rules of the module documentation, in O(n).
+    ///
+    /// # Panics
+    ///
+    /// When a rule is broken, which is a bug in this crate.
+    pub fn assert_valid(&self) {
+        let mut count = 0;
+        for (row, aside) in self.aside.iter().enumerate() {
+            count += self.assert_list(*aside, |number| number / LISTS == row);
+        }
+        for (number, first) in self.rows.iter().flatten().enumerate() {
+            count += self.assert_list(*first, |carried| carried == number);
+        }
+        assert_eq!(count, self.len, "the length counts the entries");
+    }
+
+    fn assert_list(&self, first: Link<F>, numbered: impl Fn(usize) -> bool) -> usize {
+        let mut count = 0;
+        let mut previous = None;
+        let mut current = self.follow(first);
+        while let Some(entry) = current {
+            assert!(
+                entry.belongs_to(self.id()),
+                "a queued entry names this queue"
+            );
+            assert!(entry.state().is_queued(), "a linked entry is marked queued");
+            assert!(
+                self.follow(entry.previous.get()) == previous,
+                "(a) neighbours agree"
+            );
+            assert!(
+                numbered(usize::from(entry.place.get())),
+                "(b) an entry knows its list"
+            );
+            previous = Some(entry);
+            current = self.follow(entry.next.get());
+            count += 1;
+        }
+        count
+    }
+
+    /// Gives up the claim of a thread that is gone on an entry whose callback it executed: the entry counts as stopped.
+    pub fn abandon_running(&mut self, _others_are_gone: &LastThread) {
+        // SAFETY: Live Link Invariant, as in `Tree::abandon_running`.
+        if let Some(entry) = unsafe { EntryRef::follow(self.running.take()) } {
+            entry.mark_not_running();
+        }
+    }
+
+    /// The one place where links become references.
+    #[inline]
+    fn follow(&self, link: Link<F>) -> Option<EntryRef<'_, F>> {
+        // SAFETY: Live Link Invariant: every link of this module stems from this queue or an entry queued in it.
+        unsafe { EntryRef::follow(link) }
+    }
+
+    /// Puts an entry that belongs here and is not linked in front of a list, and marks it queued (it may be marked
+    /// already, after a journey).
+    #[inline]
+    pub(crate) fn link(&mut self, entry: EntryRef<'_, F>, list: usize) {
+        debug_assert!(entry.belongs_to(self.id()));
+        debug_assert!(entry.previous.get().is_none() && entry.next.get().is_none());
+        let first = self.rows[list / LISTS][list % LISTS];
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the line above ends lists beyond the rows, whose number `new` limits"
+        )]
+        entry.place.set(list as u16);
+        entry.next.set(first);
+        if let Some(first) = self.follow(first) {
+            first.previous.set(entry.link());
+        }
+        self.rows[list / LISTS][list % LISTS] = entry.link();
+        entry.mark_queued();
+        self.len += 1;
+    }
+
+    /// Takes a queued entry out and clears its links, but leaves its state to the caller.
+    #[inline]
+    fn unlink(&mut self, entry: EntryRef<'_, F>) -> Left {
+        debug_assert!(entry.belongs_to(self.id()));
+        debug_assert!(entry.state().is_queued());
+        let previous = entry.previous.take();
+        let next = entry.next.take();
+        self.len -= 1;
+        if let Some(next) = self.follow(next) {
+            next.previous.set(previous);
+        }
+        if let Some(previous) = self.follow(previous) {
+            previous.next.set(next);
+            return Left::Others;
+        }
+        let list = usize::from(entry.place.get());
+        let row = list / LISTS;
+        let first = &mut self.rows[row][list % LISTS];
+        if *first == entry.link() {
+            *first = next;
+            return if next.is_none() {
+                Left::Vacated(list)
+            } else {
+                Left::Others
+            };
+        }
+        if self.aside[row] != entry.link() {
+            // Cannot happen: by (a) and (b) an entry without a previous one is first here or there.
+            crate::abort("a timer is on no list of its queue");
+        }
+        self.aside[row] = next;
+        Left::Others
+    }
+}
+
+impl<F: Family, const ROWS: usize> Drop for Shelf<F, ROWS> {
+    fn drop(&mut self) {
+        for row in 0..ROWS {
+            while let Some(mut shelved) = self.open_first_aside(row) {
+                shelved.remove();
+            }
+            for list in row * LISTS..(row + 1) * LISTS {
+                while let Some(mut shelved) = self.open_first(list) {
+                    shelved.remove();
+                }
+            }
+        }
+    }
+}
+
+impl<F: Family, const ROWS: usize> fmt::Debug for Shelf<F, ROWS> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Shelf")
+            .field("id", &self.id())
+            .field("len", &self.len)
+            .finish()
+    }
+}
+
+impl<F: Family, const ROWS: usize> Queue<F> for Shelf<F, ROWS> {
+    #[inline]
+    fn id(&self) -> QueueId {
+        self.id()
+    }
+}
+
+impl<F: Family, const ROWS: usize> entry::sealed::Owner<F> for Shelf<F, ROWS> {
+    fn note_finished(&mut self, entry: EntryRef<'_, F>) {
+        if self.running == entry.link() {
+            self.running = None;
+        }
+    }
+}
+
+impl<F: Family> Running<F> {
+    /// Ends the claim and puts the entry on a list of `shelf`, unless somebody queued it meanwhile: the other start
+    /// wins.
+    ///
+    /// `update` is given the head if the entry is queued here. Answers whether it is.
+    #[inline]
+    pub fn refile<const ROWS: usize>(
+        self,
+        shelf: &mut Shelf<F, ROWS>,
+        list: usize,
+        update: impl FnOnce(&mut F::Head),
+    ) -> bool {
+        self.requeue(shelf, update, |shelf, entry| shelf.link(entry, list))
+            .is_some()
+    }
+}
+
+/// An entry that belongs to a shelf, together with that shelf.
+pub struct Shelved<'s, 'e, F: Family, const ROWS: usize> {
+    shelf: &'s mut Shelf<F, ROWS>,
+    entry: EntryRef<'e, F>,
+}
+
+impl<'s, 'e, F: Family, const ROWS: usize> Shelved<'s, 'e, F, ROWS> {
+    /// The entry.
+    #[inline]
+    #[must_use]
+    pub const fn entry(&self) -> EntryRef<'e, F> {
+        self.entry
+    }
+
+    /// The life cycle of the entry.
+    #[inline]
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.entry.state()
+    }
+
+    /// What the queue's owner keeps for the entry.
+    #[inline]
+    pub fn head(&mut self) -> &mut F::Head {
+        // SAFETY: Owner Key Invariant: `open` checked the owner, and the queue is borrowed mutably for as long.
+        unsafe { self.entry.head_mut() }
+    }
+
+    /// The number of the list on which the entry is, or from which it was set aside; `None` if it is not queued.
+    #[inline]
+    #[must_use]
+    pub fn list(&self) -> Option<usize> {
+        self.state()
+            .is_queued()
+            .then(|| usize::from(self.entry.place.get()))
+    }
+
+    /// Whether the entry is on the list of that number, and that was not set aside.
+    ///
+    /// An entry in the middle of a list cannot say: then the answer is that of [`list`](Self::list), which is the same
+    /// while no list of its row is aside.
+    #[inline]
+    #[must_use]
+    pub fn is_on(&self, list: usize) -> bool {
+        self.list() == Some(list) && self.shelf.aside[list / LISTS].is_none()
+    }
+
+    /// Puts the entry in front of a list.
+    ///
+    /// # Panics
+    ///
+    /// When the entry is queued already, or there is no list of that number.
+    #[inline]
+    pub fn insert(&mut self, list: usize) {
+        assert!(!self.state().is_queued(), "an entry is queued once");
+        self.shelf.link(self.entry, list);
+    }
+
+    /// Takes the entry out, if it is queued; `None` if it was not.
+    ///
+    /// Unless its callback is running, the entry is idle afterwards.
+    #[inline]
+    #[expect(clippy::must_use_candidate, reason = "a drop needs no answer")]
+    pub fn remove(&mut self) -> Option<Left> {
+        if !self.state().is_queued() {
+            return None;
+        }
+        let left = self.shelf.unlink(self.entry);
+        self.entry.mark_unqueued();
+        Some(left)
+    }
+
+    /// Puts a queued entry on another list. It stays queued for every observer.
+    ///
+    /// # Panics
+    ///
+    /// When the entry is not queued, or there is no list of that number.
+    #[inline]
+    pub fn move_to(&mut self, list: usize) -> Left {
+        assert!(
+            self.state().is_queued(),
+            "only a queued entry has a position"
+        );
+        let left = self.shelf.unlink(self.entry);
+        self.shelf.link(self.entry, list);
+        left
+    }
+
+    /// Takes the entry out of the shelf's hands, towards another queue; what became of its place, if it was queued.
+    ///
+    /// A queued entry stays marked queued while it travels.
+    ///
+    /// # Panics
+    ///
+    /// When the callback of the entry runs: it may not change queues then.
+    pub fn depart(self) -> (Transit<'e, F>, Option<Left>) {
+        assert!(
+            !self.state().is_running(),
+            "a running entry keeps its queue"
+        );
+        let left = self
+            .state()
+            .is_queued()
+            .then(|| self.shelf.unlink(self.entry));
+        (Transit::depart(self.entry), left)
+    }
+
+    /// Takes the entry, which must be queued, out of the shelf and [expires](crate::entry::Member::expire) it.
+    ///
+    /// # Panics
+    ///
+    /// When the entry is not queued.
+    #[inline]
+    pub fn expire(self) -> (Fired<F>, Left) {
+        assert!(self.state().is_queued(), "only a queued entry expires");
+        let left = self.shelf.unlink(self.entry);
+        // SAFETY: the queue is borrowed mutably and owns the entry, which was just unlinked.
+        let fired = unsafe { self.entry.expire() };
+        if let Fired::Call(_) = fired {
+            self.shelf.running = self.entry.link();
+        }
+        (fired, left)
+    }
+
+    /// Puts the entry out of use: whoever asks its [state](State::is_shut) finds it shut for good.
+    ///
+    /// # Panics
+    ///
+    /// When the entry is queued: it is taken out first.
+    pub fn shut(&mut self) {
+        assert!(
+            !self.state().is_queued(),
+            "what is queued is taken out first"
+        );
+        self.entry.mark_shut();
+    }
+}
+
+impl<F: Branched, const ROWS: usize> Shelved<'_, '_, F, ROWS> {
+    /// Gives a queued entry to `tree`, which queues it under `key`; answers what became of its place here, and whether
+    /// it is the first of the tree. It stays queued for every observer.
+    ///
+    /// # Panics
+    ///
+    /// When the entry is not queued, or its callback runs.
+    #[inline]
+    pub fn file_in(self, tree: &mut Tree<F>, key: F::Key) -> (Left, bool) {
+        assert!(
+            self.state().is_only_queued(),
+            "only a queued entry has a position"
+        );
+        let left = self.shelf.unlink(self.entry);
+        self.entry.hand_over(tree.id());
+        (left, tree.link(self.entry, key))
+    }
+
+    /// Takes a queued entry out and gives it to `tree`, idle.
+    ///
+    /// # Panics
+    ///
+    /// When the entry is not queued, or its callback runs.
+    #[inline]
+    pub fn return_to(self, tree: &mut Tree<F>) -> Left {
+        assert!(
+            self.state().is_only_queued(),
+            "only a queued entry has a position"
+        );
+        let left = self.shelf.unlink(self.entry);
+        self.entry.hand_over(tree.id());
+        self.entry.mark_unqueued();
+        left
+    }
+}
+
+impl<F: Branched> tree::Slot<'_, '_, F> {
+    /// Gives the entry, queued or not, to `shelf`, which puts it on a list; answers whether it was the first of the
+    /// tree. If it was queued it stays so for every observer.
+    ///
+    /// # Panics
+    ///
+    /// When its callback runs, or there is no list of that number.
+    #[inline]
+    pub fn shelve<const ROWS: usize>(self, shelf: &mut Shelf<F, ROWS>, list: usize) -> bool {
+        let (entry, was_first) = self.release();
+        entry.hand_over(shelf.id());
+        shelf.link(entry, list);
+        was_first
+    }
+}
+
+impl<F: Family, const ROWS: usize> fmt::Debug for Shelved<'_, '_, F, ROWS> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Shelved")
+            .field("entry", &self.entry)
+            .field("list", &self.list())
+            .finish()
+    }
+}

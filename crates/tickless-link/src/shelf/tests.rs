@@ -1,0 +1,376 @@
+use core::cell::Cell;
+use core::pin::Pin;
+use std::boxed::Box;
+use std::collections::VecDeque;
+use std::vec::Vec;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::entry::{Entry, Expiry, Member, Owner};
+use crate::id::Realm;
+use crate::tree::Branches;
+
+/// Entries that carry a number.
+#[derive(Debug)]
+struct Numbered;
+
+impl Family for Numbered {
+    type Key = i64;
+    type Tag = u8;
+    type Head = u32;
+    type Shared = ();
+    type Branches = Branches<Self>;
+    type Token = u8;
+    type Context<'a> = &'a Cell<u32>;
+    type Verdict = bool;
+}
+
+/// Expires by giving its number away.
+struct Silent;
+
+impl Member<Numbered> for Silent {
+    type Guarded = u8;
+    fn expire(guarded: &mut u8) -> Expiry<u8> {
+        Expiry::Done(*guarded)
+    }
+    fn call(&mut self, _context: &mut &Cell<u32>) -> bool {
+        unreachable!("it expires without a call")
+    }
+}
+
+/// Expires by a call that counts.
+struct Calling;
+
+impl Member<Numbered> for Calling {
+    type Guarded = ();
+    fn expire((): &mut ()) -> Expiry<u8> {
+        Expiry::Call
+    }
+    fn call(&mut self, context: &mut &Cell<u32>) -> bool {
+        context.set(context.get() + 1);
+        true
+    }
+}
+
+type SilentEntry = Pin<Box<Entry<Numbered, Silent>>>;
+
+fn silent(number: u8) -> SilentEntry {
+    Box::pin(Entry::new(0, number, 0, (), number, Silent))
+}
+
+fn calling() -> Pin<Box<Entry<Numbered, Calling>>> {
+    Box::pin(Entry::new(0, 0, 0, (), (), Calling))
+}
+
+fn shelf<const ROWS: usize>() -> Shelf<Numbered, ROWS> {
+    let [key] = Realm::new().keys();
+    Shelf::new(key)
+}
+
+/// Puts an entry, of whatever state, on a list.
+fn put<const ROWS: usize>(
+    shelf: &mut Shelf<Numbered, ROWS>,
+    entry: EntryRef<'_, Numbered>,
+    list: usize,
+) {
+    shelf.bind(entry);
+    shelf.open(entry).unwrap().insert(list);
+}
+
+/// The numbers of the entries on a list, taken out one by one.
+fn drain<const ROWS: usize>(shelf: &mut Shelf<Numbered, ROWS>, list: usize) -> Vec<u8> {
+    core::iter::from_fn(|| {
+        let mut first = shelf.open_first(list)?;
+        let number = first.entry().tag();
+        first.remove();
+        Some(number)
+    })
+    .collect()
+}
+
+#[test]
+fn the_last_that_came_is_the_first_of_its_list() {
+    let mut shelf = shelf::<2>();
+    let entries: Vec<_> = (0..4).map(silent).collect();
+    for entry in &entries {
+        put(&mut shelf, entry.as_ref().erase(), 70);
+    }
+    shelf.assert_valid();
+    assert_eq!(shelf.len(), 4);
+    assert_eq!(drain(&mut shelf, 70), [3, 2, 1, 0]);
+    assert!(shelf.is_empty() && entries.iter().all(|entry| entry.state().is_idle()));
+}
+
+#[test]
+fn an_entry_leaves_from_anywhere_and_says_what_it_leaves() {
+    let mut shelf = shelf::<1>();
+    let entries: Vec<_> = (0..3).map(silent).collect();
+    for entry in &entries {
+        put(&mut shelf, entry.as_ref().erase(), 5);
+    }
+    let mut remove = |index: usize| {
+        let entry = entries[index].as_ref().erase();
+        let left = shelf.open(entry).unwrap().remove();
+        shelf.assert_valid();
+        left
+    };
+    assert_eq!(remove(1), Some(Left::Others));
+    assert_eq!(remove(1), None, "it is not there any more");
+    assert_eq!(remove(0), Some(Left::Others));
+    assert_eq!(remove(2), Some(Left::Vacated(5)));
+}
+
+#[test]
+fn a_list_that_is_aside_shares_its_number_with_those_that_come() {
+    let mut shelf = shelf::<2>();
+    let entries: Vec<_> = (0..4).map(silent).collect();
+    put(&mut shelf, entries[0].as_ref().erase(), 64);
+    put(&mut shelf, entries[1].as_ref().erase(), 64);
+    shelf.set_aside(64);
+    assert!(shelf.open_first(64).is_none());
+    put(&mut shelf, entries[2].as_ref().erase(), 64);
+    put(&mut shelf, entries[3].as_ref().erase(), 64);
+    shelf.assert_valid();
+    // The first that is aside goes, then the first of those that came.
+    let mut remove = |index: usize| {
+        let left = shelf
+            .open(entries[index].as_ref().erase())
+            .unwrap()
+            .remove();
+        shelf.assert_valid();
+        left
+    };
+    assert_eq!(remove(1), Some(Left::Others));
+    assert_eq!(remove(3), Some(Left::Others));
+    assert_eq!(remove(2), Some(Left::Vacated(64)));
+    let aside = shelf.open_first_aside(1).unwrap();
+    assert_eq!(aside.entry().tag(), 0);
+    assert_eq!(aside.expire().1, Left::Others);
+    assert!(shelf.open_first_aside(1).is_none() && shelf.is_empty());
+}
+
+#[test]
+fn whether_an_entry_is_on_a_list_is_not_claimed_while_one_of_that_row_is_aside() {
+    let (here, other) = (silent(0), silent(1));
+    let mut shelf = shelf::<2>();
+    put(&mut shelf, here.as_ref().erase(), 3);
+    put(&mut shelf, other.as_ref().erase(), 9);
+    assert!(shelf.open(here.as_ref().erase()).unwrap().is_on(3));
+    assert!(!shelf.open(here.as_ref().erase()).unwrap().is_on(4));
+    shelf.set_aside(9);
+    assert!(!shelf.open(here.as_ref().erase()).unwrap().is_on(3));
+}
+
+#[test]
+#[should_panic(expected = "one list of each row is aside at a time")]
+fn a_second_list_of_a_row_is_not_set_aside() {
+    let first = silent(0);
+    let mut shelf = shelf::<1>();
+    put(&mut shelf, first.as_ref().erase(), 3);
+    shelf.set_aside(3);
+    shelf.set_aside(4);
+}
+
+#[test]
+fn a_callback_may_be_queued_again_by_others_and_by_its_end() {
+    let mut shelf = shelf::<1>();
+    let calls = Cell::new(0);
+    let entry = calling();
+    put(&mut shelf, entry.as_ref().erase(), 1);
+    for (others, list) in [(false, 2), (true, 7)] {
+        let current = shelf.open(entry.as_ref().erase()).unwrap().list().unwrap();
+        let (Fired::Call(mut running), Left::Vacated(_)) =
+            shelf.open_first(current).unwrap().expire()
+        else {
+            panic!("it calls");
+        };
+        assert!(running.call(&mut &calls));
+        assert!(entry.state().is_running());
+        if others {
+            put(&mut shelf, entry.as_ref().erase(), list);
+        }
+        let queued = running.refile(&mut shelf, 2, |head| *head += 1);
+        assert_eq!(queued, !others);
+        let mut opened = shelf.open(entry.as_ref().erase()).unwrap();
+        assert_eq!(opened.list(), Some(list));
+        assert_eq!(*opened.head(), 1, "only by the end that queued it");
+        shelf.assert_valid();
+    }
+    assert_eq!(calls.get(), 2);
+    drop(shelf);
+    assert!(entry.state().is_idle());
+}
+
+#[test]
+fn what_is_shut_while_it_runs_is_not_queued_by_its_end() {
+    let mut shelf = shelf::<1>();
+    let entry = calling();
+    put(&mut shelf, entry.as_ref().erase(), 1);
+    let (Fired::Call(running), _) = shelf.open_first(1).unwrap().expire() else {
+        panic!("it calls");
+    };
+    shelf.open(entry.as_ref().erase()).unwrap().shut();
+    assert!(entry.state().is_running() && entry.state().is_shut());
+    assert!(!running.refile(&mut shelf, 1, |_| ()));
+    assert!(entry.state().is_idle() && entry.state().is_shut());
+}
+
+#[test]
+fn entries_go_to_a_tree_and_back() {
+    let entries: Vec<_> = (0..3).map(silent).collect();
+    let [key, other] = Realm::new().keys();
+    let mut tree: Tree<Numbered> = Tree::new(key);
+    let mut shelf: Shelf<Numbered, 2> = Shelf::new(other);
+    for (entry, key) in entries.iter().zip([30, 10, 20]) {
+        let entry = entry.as_ref().erase();
+        tree.bind(entry);
+        if key == 10 {
+            // Queued or not makes no difference.
+            tree.open(entry).unwrap().insert(key);
+        }
+        assert_eq!(tree.open(entry).unwrap().shelve(&mut shelf, 100), key == 10);
+        assert_eq!(entry.owner(), Owner::Queue(shelf.id()));
+        assert!(tree.open(entry).is_none() && entry.state().is_queued());
+    }
+    shelf.assert_valid();
+    assert!(tree.is_empty());
+    for (entry, key) in entries.iter().zip([30, 10]) {
+        let shelved = shelf.open(entry.as_ref().erase()).unwrap();
+        assert_eq!(shelved.file_in(&mut tree, key), (Left::Others, true));
+    }
+    let last = shelf.open(entries[2].as_ref().erase()).unwrap();
+    assert_eq!(last.return_to(&mut tree), Left::Vacated(100));
+    assert!(entries[2].state().is_idle());
+    tree.assert_valid();
+    shelf.assert_valid();
+    assert_eq!((tree.len(), shelf.len()), (2, 0));
+}
+
+#[test]
+fn an_entry_travels_between_shelves() {
+    let mut here = shelf::<1>();
+    let mut there = shelf::<1>();
+    let entry = silent(0);
+    put(&mut here, entry.as_ref().erase(), 1);
+    let (transit, left) = here.open(entry.as_ref().erase()).unwrap().depart();
+    assert_eq!(left, Some(Left::Vacated(1)));
+    assert!(entry.owner() == Owner::Transit && entry.state().is_queued());
+    there.admit(transit, 2, |head| *head = 5);
+    let mut arrived = there.open(entry.as_ref().erase()).unwrap();
+    assert_eq!((*arrived.head(), arrived.list()), (5, Some(2)));
+    assert_eq!(arrived.move_to(3), Left::Vacated(2));
+    drop(there);
+    assert!(entry.state().is_idle());
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Put(usize, usize),
+    Remove(usize),
+    Move(usize, usize),
+    SetAside(usize),
+    TakeAside(usize),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let entry = || 0..12_usize;
+    let list = || prop_oneof![Just(0_usize), Just(1), Just(64), Just(65)];
+    let step = prop_oneof![
+        3 => (entry(), list()).prop_map(|(entry, list)| Step::Put(entry, list)),
+        2 => entry().prop_map(Step::Remove),
+        1 => (entry(), list()).prop_map(|(entry, list)| Step::Move(entry, list)),
+        1 => list().prop_map(Step::SetAside),
+        2 => (0..2_usize).prop_map(Step::TakeAside),
+    ];
+    proptest::collection::vec(step, 1..80)
+}
+
+/// What a shelf is, said with containers of the standard library.
+#[derive(Default)]
+struct Oracle {
+    lists: std::collections::BTreeMap<usize, VecDeque<usize>>,
+    aside: [VecDeque<usize>; 2],
+}
+
+impl Oracle {
+    fn remove(&mut self, entry: usize) -> Option<Left> {
+        for (list, entries) in &mut self.lists {
+            if let Some(at) = entries.iter().position(|other| *other == entry) {
+                entries.remove(at);
+                return Some(if entries.is_empty() {
+                    Left::Vacated(*list)
+                } else {
+                    Left::Others
+                });
+            }
+        }
+        for entries in &mut self.aside {
+            if let Some(at) = entries.iter().position(|other| *other == entry) {
+                entries.remove(at);
+                return Some(Left::Others);
+            }
+        }
+        None
+    }
+}
+
+fn play(steps: Vec<Step>) {
+    let entries: Vec<_> = (0..12).map(silent).collect();
+    let mut shelf = shelf::<2>();
+    let mut oracle = Oracle::default();
+    for step in steps {
+        match step {
+            Step::Put(entry, list) if entries[entry].state().is_idle() => {
+                put(&mut shelf, entries[entry].as_ref().erase(), list);
+                oracle.lists.entry(list).or_default().push_front(entry);
+            }
+            Step::Remove(entry) => {
+                let opened = shelf.open(entries[entry].as_ref().erase());
+                let left = opened.and_then(|mut opened| opened.remove());
+                assert_eq!(left, oracle.remove(entry));
+            }
+            Step::Move(entry, list) if !entries[entry].state().is_idle() => {
+                let mut opened = shelf.open(entries[entry].as_ref().erase()).unwrap();
+                assert_eq!(Some(opened.move_to(list)), oracle.remove(entry));
+                oracle.lists.entry(list).or_default().push_front(entry);
+            }
+            Step::SetAside(list) if oracle.aside[list / LISTS].is_empty() => {
+                shelf.set_aside(list);
+                oracle.aside[list / LISTS] = oracle.lists.remove(&list).unwrap_or_default();
+            }
+            Step::TakeAside(row) => {
+                let taken = shelf.open_first_aside(row).map(|mut opened| {
+                    let number = opened.entry().tag();
+                    assert_eq!(opened.remove(), Some(Left::Others));
+                    usize::from(number)
+                });
+                assert_eq!(taken, oracle.aside[row].pop_front());
+            }
+            Step::Put(..) | Step::Move(..) | Step::SetAside(_) => {}
+        }
+        shelf.assert_valid();
+    }
+    for (list, entries) in oracle.lists {
+        let drained: Vec<usize> = drain(&mut shelf, list)
+            .into_iter()
+            .map(usize::from)
+            .collect();
+        assert_eq!(drained, Vec::from(entries));
+    }
+    drop(shelf);
+    assert!(entries.iter().all(|entry| entry.state().is_idle()));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: if cfg!(miri) { 8 } else { 256 },
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn a_shelf_behaves_like_lists(steps in steps()) {
+        play(steps);
+    }
+}
