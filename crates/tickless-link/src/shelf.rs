@@ -1,8 +1,8 @@
 //! Rows of lists of pinned entries, under one identity.
 //!
-//! A timer wheel and whatever else files by slots needs many lists that are nearly always empty, entries that know which
-//! list they are on, and a way to hold on to a list while new entries already come to its number. A [`Shelf`] is an
-//! array of such lists: [`LISTS`] in each of its rows, and for each row one place for a list that was set aside.
+//! A timer wheel and whatever else files by slots needs many lists that are nearly always empty, entries that know
+//! which list they are on, and a way to hold on to a list while new entries already come to its number. A [`Shelf`] is
+//! an array of such lists: [`LISTS`] in each of its rows, and for each row one place for a list that was set aside.
 //!
 //! An entry is put in front of its list and leaves from anywhere. Its number says where it is, so that taking it out
 //! needs no search; it keeps the number when its list is set aside.
@@ -421,7 +421,6 @@ impl<'s, 'e, F: Family, const ROWS: usize> Shelved<'s, 'e, F, ROWS> {
     ///
     /// Unless its callback is running, the entry is idle afterwards.
     #[inline]
-    #[expect(clippy::must_use_candidate, reason = "a drop needs no answer")]
     pub fn remove(&mut self) -> Option<Left> {
         if !self.state().is_queued() {
             return None;

@@ -68,6 +68,10 @@ pub struct Branches<F: Family> {
 }
 
 impl<F: Family> Branches<F> {
+    #[expect(
+        clippy::declare_interior_mutable_const,
+        reason = "each use is to be a copy of its own"
+    )]
     pub(crate) const NONE: Self = Self {
         children: [Cell::new(None), Cell::new(None)],
         parent: Cell::new(None),
