@@ -131,6 +131,14 @@ pub trait Platform: Sized {
         self.now()
     }
 
+    /// A monotonic time that is over, as recent as can be said without a call.
+    ///
+    /// What is filed by how far away it is counts from here. The older the answer, the more often it is filed again.
+    #[inline]
+    fn recent_now(&self) -> Instant {
+        self.now()
+    }
+
     /// The monotonic time and, if `seen` is not the current state of the clocks, the offsets now (spec TIM-20).
     fn now_and_offsets(&self, seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>);
 

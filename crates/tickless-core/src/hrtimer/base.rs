@@ -9,6 +9,7 @@ use tickless_link::lock::{Guard, Lock, RawLock};
 use tickless_link::sync::{AtomicBool, AtomicI64, AtomicU32, AtomicUsize, Ordering};
 use tickless_link::tree::Tree;
 
+use super::far::Far;
 use super::timer::Hr;
 use super::{Flush, Timers};
 use crate::clock::{Offsets, SetSequence};
@@ -19,6 +20,8 @@ use crate::time::{Clock, Deadline, Instant, Offset, Span};
 
 /// Queues of a base: four clocks, hard and soft (spec Q-15).
 pub(crate) const QUEUES: usize = 8;
+/// Queues of a base that own timers: those, and the shelf of the timers that are far away.
+pub(crate) const IDENTITIES: usize = QUEUES + 1;
 /// The bits of the hard queues in an active mask.
 pub(crate) const HARD: u8 = 0x0F;
 /// The bits of the soft queues in an active mask.
@@ -34,29 +37,6 @@ pub(crate) struct ClockBase {
     pub(crate) first_deadline: Deadline,
     /// Copy of the offset of the clock, as of the base's last refresh (spec TIM-8).
     pub(crate) offset: Offset,
-}
-
-impl ClockBase {
-    /// Finds the first timer, and files it under its deadline if it is filed too early.
-    #[inline]
-    pub(crate) fn reload_first(&mut self) {
-        for _ in 0..REFILES_MAX {
-            let Some(mut slot) = self.tree.open_first() else {
-                self.first_deadline = Deadline::FOREVER;
-                return;
-            };
-            let deadline = slot.head().deadline();
-            if slot.key() == deadline {
-                self.first_deadline = deadline;
-                return;
-            }
-            if !slot.move_in_place(deadline) {
-                slot.reposition(deadline);
-            }
-        }
-        // More of them than belong into one operation: the device fires early, and goes on from there.
-        self.first_deadline = self.tree.first_key().unwrap_or(Deadline::FOREVER);
-    }
 }
 
 /// Timers that are filed again at a time: bounds the time for which the lock is held.
@@ -133,6 +113,10 @@ pub(crate) struct BaseState {
     pub(crate) queues: [ClockBase; QUEUES],
     /// Bit i is set exactly while queue i is not empty (spec Q-9).
     pub(crate) active: u8,
+    /// Timers of the first queue that are far away.
+    pub(crate) far: Far,
+    /// What is armed may be earlier than the first timer, which was taken back or pushed out.
+    pub(crate) armed_early: bool,
     /// The jump of the clocks that the offsets are copied from.
     pub(crate) seen: SetSequence,
     /// The jump of the clocks that the last evaluation took into account.
@@ -152,6 +136,49 @@ pub(crate) struct BaseState {
 }
 
 impl BaseState {
+    /// Finds the first timer of a queue, and files it where it belongs if it is filed too early.
+    #[inline]
+    pub(crate) fn reload_first(&mut self, index: usize) {
+        let queue = &mut self.queues[index];
+        for _ in 0..REFILES_MAX {
+            let Some(mut slot) = queue.tree.open_first() else {
+                break;
+            };
+            let deadline = slot.head().deadline();
+            if slot.key() == deadline {
+                queue.first_deadline = deadline;
+                return;
+            }
+            if let Some(place) = self.far.place_of(slot.entry(), *slot.head()) {
+                self.far.take_over(slot, place);
+            } else if !slot.move_in_place(deadline) {
+                slot.reposition(deadline);
+            }
+        }
+        // If there are more of them than belong into one operation, the device fires early, and goes on from there.
+        queue.first_deadline = queue.tree.first_key().unwrap_or(Deadline::FOREVER);
+        if queue.tree.is_empty() {
+            self.active &= !(1 << index);
+        }
+    }
+
+    /// Updates what is cached about a queue after a timer left it.
+    #[inline]
+    pub(crate) fn after_removal(&mut self, index: usize, was_first: bool) {
+        if was_first {
+            self.reload_first(index);
+        }
+    }
+
+    /// Updates what is cached about a queue after a timer came to it.
+    #[inline]
+    pub(crate) fn after_insertion(&mut self, index: usize, is_first: bool, deadline: Deadline) {
+        self.active |= 1 << index;
+        if is_first {
+            self.queues[index].first_deadline = deadline;
+        }
+    }
+
     /// The next event among the queues of `mask`, and the address of its timer. May be negative (spec 3.6).
     #[inline]
     pub(crate) fn minimum(&self, mask: u8) -> (Instant, usize) {
@@ -231,9 +258,10 @@ pub struct CpuBase<P: Platform> {
 
 impl<P: Platform> CpuBase<P> {
     pub(crate) fn new(realm: &Realm, device: EventDevice, local: P::Local) -> Self {
-        let keys = realm.keys::<QUEUES>();
+        let keys = realm.keys::<IDENTITIES>();
         let first_queue = keys[0].id();
-        let queues = keys.map(|key| ClockBase {
+        let [q0, q1, q2, q3, q4, q5, q6, q7, far] = keys;
+        let queues = [q0, q1, q2, q3, q4, q5, q6, q7].map(|key| ClockBase {
             tree: Tree::new(key),
             first_deadline: Deadline::FOREVER,
             offset: Offset::NONE,
@@ -242,7 +270,7 @@ impl<P: Platform> CpuBase<P> {
             clippy::cast_possible_truncation,
             reason = "a realm has at most 2^24 queues"
         )]
-        let cpu = CpuId((first_queue.index() / QUEUES) as u32);
+        let cpu = CpuId((first_queue.index() / IDENTITIES) as u32);
         Self {
             cpu,
             first_queue,
@@ -258,6 +286,8 @@ impl<P: Platform> CpuBase<P> {
                 BaseState {
                     queues,
                     active: 0,
+                    far: Far::new(far),
+                    armed_early: false,
                     seen: SetSequence::START,
                     evaluated: SetSequence::START,
                     deferred: DeferredRearm::Clear,
@@ -289,7 +319,7 @@ impl<P: Platform> CpuBase<P> {
     /// Whether `id` is one of the queues of this base.
     #[inline]
     pub(crate) const fn owns(&self, id: QueueId) -> bool {
-        id.is_within(self.first_queue, QUEUES)
+        id.is_within(self.first_queue, IDENTITIES)
     }
 
     /// The lock of the base, for what the host's primitive can do besides locking.
@@ -398,13 +428,15 @@ impl<P: Platform> Frozen<'_, P> {
     /// Takes every timer out of the queues, as if it had been cancelled; what it would wake stays in it. For timers
     /// whose memory, stacks of threads that are gone, will serve other purposes.
     pub fn discard(&mut self, _others_are_gone: &LastThread) {
-        for queue in &mut self.state.queues {
+        let state = &mut *self.state;
+        for queue in &mut state.queues {
             while let Some(mut slot) = queue.tree.open_first() {
                 slot.remove();
             }
-            queue.reload_first();
+            queue.first_deadline = Deadline::FOREVER;
         }
-        self.state.active = 0;
+        state.far.clear(&mut state.queues[super::far::NEAR].tree);
+        state.active = 0;
     }
 }
 
@@ -488,6 +520,8 @@ impl<'a, P: Platform> Held<'a, P> {
         let state = &mut *self.state;
         state.stats.evaluations += 1;
         state.evaluated = state.seen;
+        state.armed_early = false;
+        let crowded = state.bring_near(0);
         let mut soft = Instant::FOREVER;
         let (hard, hard_hint) = state.minimum(HARD);
         let hard = hard.not_negative();
@@ -501,13 +535,23 @@ impl<'a, P: Platform> Held<'a, P> {
             }
             state.soft_first_hint = hint;
         }
-        if soft < hard {
-            state.first_hint = state.soft_first_hint;
-            soft
+        let (first, hint) = if soft < hard {
+            (soft, state.soft_first_hint)
         } else {
-            state.first_hint = hard_hint;
-            hard
+            (hard, hard_hint)
+        };
+        if crowded < first {
+            state.first_hint = 0;
+            return crowded;
         }
+        state.first_hint = hint;
+        first
+    }
+
+    /// Whether `deadline`, on the clock of queue `index`, is before what is armed.
+    #[inline]
+    pub(crate) fn is_before_armed(&self, index: usize, deadline: Deadline) -> bool {
+        self.state.queues[index].offset.to_monotonic(deadline) < self.base.armed()
     }
 
     /// Notes a change of the queues while a rearm is owed (spec REARM-7); `true` if one is owed or the handler runs, so
@@ -535,28 +579,6 @@ impl<'a, P: Platform> Held<'a, P> {
                 }
                 true
             }
-        }
-    }
-
-    /// Updates what is cached about a queue after a timer left it.
-    #[inline]
-    pub(crate) fn after_removal(&mut self, index: usize, was_first: bool) {
-        if !was_first {
-            return;
-        }
-        let queue = &mut self.state.queues[index];
-        queue.reload_first();
-        if queue.tree.is_empty() {
-            self.state.active &= !(1 << index);
-        }
-    }
-
-    /// Updates what is cached about a queue after a timer came to it.
-    #[inline]
-    pub(crate) fn after_insertion(&mut self, index: usize, is_first: bool, deadline: Deadline) {
-        self.state.active |= 1 << index;
-        if is_first {
-            self.state.queues[index].first_deadline = deadline;
         }
     }
 

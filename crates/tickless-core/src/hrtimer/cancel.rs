@@ -125,11 +125,15 @@ impl<P: Platform> Timers<P> {
     ) -> bool {
         let timer = entry.address();
         let (index, lazy) = (entry.tag().queue(), entry.tag().is_lazy());
-        let Some(was_first) = opened(held, entry).remove() else {
+        let far_exact = entry.tag().is_far_exact();
+        if far_exact && held.state.remove_far(entry) {
+            // It was on the shelf.
+        } else if let Some(was_first) = opened(held, entry).remove() {
+            held.state.after_removal(index, was_first);
+        } else {
             return false;
-        };
+        }
         // From here on the timer may be gone: its owner sees it idle.
-        held.after_removal(index, was_first);
         held.state.stats.cancelled += 1;
         if P::TRACE {
             let cpu = held.base.cpu();
@@ -140,8 +144,11 @@ impl<P: Platform> Timers<P> {
         }
         let local = me.is_some_and(|me| core::ptr::eq(me.base, held.base));
         // Remote removals and lazy ones leave the device alone: it fires early once, and is armed exactly then (spec
-        // CAN-2).
-        if local && !lazy && held.state.first_hint == timer && !held.leave_to_rearm(Change::Removal)
+        // CAN-2). So do timeouts: see `settle_armed`.
+        if far_exact {
+            held.state.armed_early |= held.state.first_hint == timer;
+        } else if local
+            && !lazy && held.state.first_hint == timer && !held.leave_to_rearm(Change::Removal)
         {
             held.reevaluate(true);
         }
@@ -252,9 +259,8 @@ impl<P: Platform> Timers<P> {
         if !sleeper.is_queued() {
             return None;
         }
-        let tree = &mut held.state.queues[sleeper.erase().tag().queue()].tree;
-        let guarded = sleeper.pinned_entry().guarded(tree)?;
-        Some(guarded.as_ref().is_some_and(|old| old.will_wake(waker)))
+        let waits_with = guarded(&mut held, sleeper).as_ref();
+        Some(waits_with.is_some_and(|old| old.will_wake(waker)))
     }
 
     /// Has `waker` woken instead of the one before, which is returned for the caller to drop. `Err` with `waker` if the
@@ -301,11 +307,22 @@ fn exchange<P: Platform, C: ClockId>(
     sleeper: Pin<&Sleeper<C>>,
     waker: Option<Waker>,
 ) -> Option<Waker> {
-    let index = sleeper.erase().tag().queue();
-    let tree = &mut held.state.queues[index].tree;
-    let guarded = sleeper
-        .pinned_entry()
-        .guarded(tree)
-        .expect("the base that owns the timer is locked");
-    core::mem::replace(guarded, waker)
+    core::mem::replace(guarded(held, sleeper), waker)
+}
+
+/// Whom a sleeper of the locked base wakes.
+#[inline]
+fn guarded<'h, P: Platform, C: ClockId>(
+    held: &'h mut Held<'_, P>,
+    sleeper: Pin<&'h Sleeper<C>>,
+) -> &'h mut Option<Waker> {
+    let entry = sleeper.erase();
+    let state = &mut *held.state;
+    if state.far.open(entry).is_some() {
+        sleeper.pinned_entry().guarded(state.far.shelf_mut())
+    } else {
+        let index = entry.tag().queue();
+        sleeper.pinned_entry().guarded(&mut state.queues[index].tree)
+    }
+    .expect("the base that owns the timer is locked")
 }

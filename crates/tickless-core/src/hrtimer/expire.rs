@@ -83,6 +83,7 @@ impl<'a, P: Platform> Runner<'a, P> {
     ///
     /// `now` is read once for a pass: what becomes due meanwhile belongs to the next.
     fn run(&mut self, mut held: Held<'a, P>, now: Instant, mask: u8) -> (Held<'a, P>, Ran) {
+        let all_near = mask != base::HARD || held.state.cascade(now);
         let snapshot = held.state.active & mask;
         for index in base::bits(snapshot) {
             let base_now = held.state.queues[index].offset.shown_at(now);
@@ -94,7 +95,7 @@ impl<'a, P: Platform> Runner<'a, P> {
                 let head = *slot.head();
                 if slot.key() != head.deadline() && base_now >= slot.key() {
                     // Filed too early, and others behind it may be due.
-                    queue.reload_first();
+                    held.state.reload_first(index);
                     continue;
                 }
                 // The front timer decides: one behind it may be allowed to fire already, but it costs no interrupt of
@@ -109,7 +110,13 @@ impl<'a, P: Platform> Runner<'a, P> {
                 held = self.run_first(held, index, base_now);
             }
         }
-        (held, Ran::All)
+        let ran = if all_near {
+            Ran::All
+        } else {
+            held.state.stats.budget_exhausted += 1;
+            Ran::SomeOfThem
+        };
+        (held, ran)
     }
 
     /// Fires the first timer of a queue.
@@ -124,7 +131,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         let head = *slot.head();
         let (earliest, deadline) = (head.earliest(), head.deadline());
         let fired = slot.expire();
-        held.after_removal(index, true);
+        held.state.after_removal(index, true);
         held.state.stats.expired += 1;
         self.fired += 1;
         drop(held);
@@ -217,7 +224,7 @@ impl<'a, P: Platform> Runner<'a, P> {
                 // Never touches the device: the end of the interrupt or of the soft stage does (spec 2.5).
                 let again = Head::new(earliest, deadline);
                 if let Some(is_first) = running.restart(tree, deadline, |head| *head = again) {
-                    held.after_insertion(index, is_first, deadline);
+                    held.state.after_insertion(index, is_first, deadline);
                     held.state.stats.starts += 1;
                     if P::TRACE {
                         self.timers.platform.trace(Event::Start {

@@ -1,6 +1,10 @@
 //! CPUs that come and go, clocks that jump, machines that sleep (spec 2.12, 1.6, 1.7).
 
+use tickless_link::entry::EntryRef;
+
 use super::base::{DeferredRearm, Held};
+use super::far;
+use super::timer::{Head, Hr};
 use super::{CpuBase, Flush, Timers};
 use crate::clock::ClockSet;
 use crate::event::DeviceState;
@@ -8,6 +12,25 @@ use crate::mutant;
 use crate::platform::{CpuDevice, CpuId, Platform, Waiting};
 use crate::time::{Clock, Instant};
 use crate::trace::{Event, TimerId};
+
+/// What traces say of a timer that goes from one base to another.
+struct Moving {
+    timer: TimerId,
+    code: usize,
+    index: usize,
+    head: Head,
+}
+
+impl Moving {
+    fn of(entry: EntryRef<'_, Hr>, index: usize, head: Head) -> Self {
+        Self {
+            timer: TimerId(entry.address()),
+            code: entry.code_address(),
+            index,
+            head,
+        }
+    }
+}
 
 impl<P: Platform> Timers<P> {
     /// Takes `cpu` into timing. Called on `cpu`, with timer delivery masked.
@@ -92,41 +115,75 @@ impl<P: Platform> Timers<P> {
     /// Moves every timer of one locked base to another; says whether there was any.
     fn move_all(&self, from: &mut Held<'_, P>, to: &mut Held<'_, P>) -> bool {
         let mut moved = false;
-        let (from_cpu, to_cpu) = (from.base.cpu(), to.base.cpu());
         for index in 0..from.state.queues.len() {
             while let Some(mut slot) = from.state.queues[index].tree.open_first() {
                 let head = *slot.head();
-                let (earliest, deadline) = (head.earliest(), head.deadline());
-                let entry = slot.entry();
-                let timer = TimerId(entry.address());
-                let code = entry.code_address();
+                let deadline = head.deadline();
+                let moving = Moving::of(slot.entry(), index, head);
                 let transit = slot.depart();
                 let first = to.state.queues[index].tree.admit(transit, deadline, |_| ());
-                to.after_insertion(index, first, deadline);
-                to.state.stats.arrived += 1;
+                to.state.after_insertion(index, first, deadline);
+                self.note_moved(from, to, moving);
                 moved = true;
-                if P::TRACE {
-                    self.platform.trace(Event::Move {
-                        timer,
-                        from: from_cpu,
-                        to: to_cpu,
-                    });
-                    self.platform.trace(Event::Start {
-                        cpu: to_cpu,
-                        timer,
-                        code,
-                        clock: Clock::ALL[index % 4],
-                        hard: deadline.as_nanos(),
-                        soft: earliest.as_nanos(),
-                        mode: super::StartMode::default(),
-                        was_armed: true,
-                        in_place: false,
-                    });
-                }
             }
-            from.state.queues[index].reload_first();
+            from.state.reload_first(index);
         }
-        from.state.active = 0;
+        moved | self.move_all_far(from, to)
+    }
+
+    /// Counts and traces that a timer came from one base to another.
+    fn note_moved(
+        &self,
+        from: &Held<'_, P>,
+        to: &mut Held<'_, P>,
+        Moving {
+            timer,
+            code,
+            index,
+            head,
+        }: Moving,
+    ) {
+        to.state.stats.arrived += 1;
+        if P::TRACE {
+            let (from, to) = (from.base.cpu(), to.base.cpu());
+            self.platform.trace(Event::Move { timer, from, to });
+            self.platform.trace(Event::Start {
+                cpu: to,
+                timer,
+                code,
+                clock: Clock::ALL[index % 4],
+                hard: head.deadline().as_nanos(),
+                soft: head.earliest().as_nanos(),
+                mode: super::StartMode::default(),
+                was_armed: true,
+                in_place: false,
+            });
+        }
+    }
+
+    /// As [`move_all`](Self::move_all), for the timers that are far away.
+    fn move_all_far(&self, from: &mut Held<'_, P>, to: &mut Held<'_, P>) -> bool {
+        let mut moved = false;
+        to.state.far.forward(self.platform.recent_now());
+        while let Some(mut shelved) = from.state.far.open_any() {
+            let head = *shelved.head();
+            let moving = Moving::of(shelved.entry(), far::NEAR, head);
+            let (transit, left) = shelved.depart();
+            let state = &mut *to.state;
+            if let Some(place) = state.far.place(head.deadline()) {
+                state.far.admit(transit, place, head);
+            } else {
+                let deadline = head.deadline();
+                let tree = &mut state.queues[far::NEAR].tree;
+                let first = tree.admit(transit, deadline, |_| ());
+                state.after_insertion(far::NEAR, first, deadline);
+            }
+            if let Some(left) = left {
+                from.state.far.note_left(left);
+            }
+            self.note_moved(from, to, moving);
+            moved = true;
+        }
         moved
     }
 

@@ -61,6 +61,7 @@ mod base;
 mod cancel;
 mod dump;
 mod expire;
+mod far;
 mod forward;
 mod hotplug;
 #[cfg(all(test, loom))]

@@ -172,6 +172,27 @@ impl<P: Platform> Timers<P> {
         held.reevaluate(mutant!("skip-equal-on-clock-set"));
     }
 
+    /// Arms `cpu` for its first timer, if the armed value may be earlier: for whoever is about to sleep until then. The
+    /// armed value, exact.
+    ///
+    /// A [`Sleeper`](super::Sleeper) that is pushed out or taken back leaves the device as it is, because that is what
+    /// becomes of nearly all of them. Without this call the device fires once for nothing.
+    ///
+    /// # Interrupt context
+    ///
+    /// As [`flush_deferred`](Timers::flush_deferred): with timer delivery to `cpu` masked.
+    pub fn settle_armed(&self, cpu: CpuId) -> Instant {
+        let Some(base) = self.platform.base(cpu) else {
+            return Instant::FOREVER;
+        };
+        let mut held = Held::lock(self, base, self.platform.this_cpu());
+        if held.state.armed_early && held.state.deferred == DeferredRearm::Clear {
+            held.refresh_offsets();
+            held.reevaluate(true);
+        }
+        base.armed()
+    }
+
     /// Asks `cpu` to look at its queues, wherever it is: a [kick](Platform::kick), unless one is under way.
     pub fn request_retrigger(&self, cpu: CpuId) {
         if let Some(base) = self.platform.base(cpu)

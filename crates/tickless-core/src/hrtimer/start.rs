@@ -258,7 +258,7 @@ impl<P: Platform> Timers<P> {
             clippy::cast_possible_truncation,
             reason = "a realm has at most 2^24 queues"
         )]
-        let cpu = CpuId((id.index() / super::base::QUEUES) as u32);
+        let cpu = CpuId((id.index() / super::base::IDENTITIES) as u32);
         self.target(cpu)
     }
 
@@ -447,11 +447,18 @@ impl<P: Platform> Timers<P> {
                 None => self.target(self.platform.pick_target(None, mode.pinned)),
             };
         }
-        let tree = &mut held.state.queues[index].tree;
-        let is_first = tree.admit(transit, deadline, |head| {
-            *head = Head::new(earliest, deadline)
-        });
-        held.after_insertion(index, is_first, deadline);
+        let head = Head::new(earliest, deadline);
+        let state = &mut *held.state;
+        state.far.forward(self.platform.recent_now());
+        let is_first = if let Some(place) = state.far.place_of(entry, head) {
+            state.far.admit(transit, place, head);
+            held.is_before_armed(index, deadline)
+        } else {
+            let tree = &mut state.queues[index].tree;
+            let is_first = tree.admit(transit, deadline, |old| *old = head);
+            state.after_insertion(index, is_first, deadline);
+            is_first
+        };
         let to = held.base.cpu();
         if from != to {
             held.state.stats.arrived += 1;
@@ -476,6 +483,15 @@ impl<P: Platform> Timers<P> {
     ) -> Action {
         if held.leave_to_rearm(Change::Start) {
             return Action::Nothing;
+        }
+        if entry.tag().is_far_exact() && was_cpu_first {
+            // Pushed out or taken back, a timeout leaves the device alone: see `settle_armed`.
+            held.state.armed_early = true;
+            return if is_first {
+                Action::ProgramIfEarlier
+            } else {
+                Action::Nothing
+            };
         }
         if !was_cpu_first {
             if me.is_some() {
@@ -520,7 +536,7 @@ impl<P: Platform> Timers<P> {
     #[cold]
     fn take_back(&self, held: &mut Held<'_, P>, entry: EntryRef<'_, Hr>, action: Action) {
         let was_first = opened(held, entry).remove() == Some(true);
-        held.after_removal(entry.tag().queue(), was_first);
+        held.state.after_removal(entry.tag().queue(), was_first);
         if P::TRACE {
             self.platform.trace(Event::StartExpired {
                 timer: TimerId(entry.address()),
@@ -561,6 +577,17 @@ fn stays_behind_another<P: Platform>(
     entry: EntryRef<'_, Hr>,
     (earliest, deadline): Times,
 ) -> bool {
+    if entry.tag().is_far_exact()
+        && let Some(mut shelved) = held.state.far.open(entry)
+    {
+        let stays = earliest == deadline && deadline >= shelved.head().deadline();
+        if stays {
+            *shelved.head() = Head::new(earliest, deadline);
+            // Whoever is about to sleep asks for what is first by then.
+            held.state.armed_early |= held.state.first_hint == entry.address();
+        }
+        return stays;
+    }
     let mut slot = opened(held, entry);
     if !slot.is_waiting_behind_another() {
         return false;
@@ -586,11 +613,19 @@ fn stays_behind_another<P: Platform>(
 fn requeue<P: Platform>(held: &mut Held<'_, P>, entry: EntryRef<'_, Hr>, times: Times) -> Requeued {
     let index = entry.tag().queue();
     let (earliest, deadline) = times;
+    if entry.tag().is_far_exact() {
+        let recently = held.platform().recent_now();
+        let in_place = held.state.file_far(entry, times, recently);
+        return Requeued {
+            is_first: held.is_before_armed(index, deadline),
+            in_place,
+        };
+    }
     let mut slot = opened(held, entry);
     *slot.head() = Head::new(earliest, deadline);
     if !slot.state().is_queued() {
         let is_first = slot.insert(deadline);
-        held.after_insertion(index, is_first, deadline);
+        held.state.after_insertion(index, is_first, deadline);
         return Requeued {
             is_first,
             in_place: false,
@@ -611,7 +646,7 @@ fn requeue<P: Platform>(held: &mut Held<'_, P>, entry: EntryRef<'_, Hr>, times: 
     if is_first {
         held.state.queues[index].first_deadline = deadline;
     } else if was_first {
-        held.state.queues[index].reload_first();
+        held.state.reload_first(index);
     }
     Requeued {
         is_first,
@@ -621,11 +656,18 @@ fn requeue<P: Platform>(held: &mut Held<'_, P>, entry: EntryRef<'_, Hr>, times: 
 
 /// Sends an entry of the locked base on its way.
 fn depart<'e, P: Platform>(held: &mut Held<'_, P>, entry: EntryRef<'e, Hr>) -> Transit<'e, Hr> {
+    if let Some(shelved) = held.state.far.open(entry) {
+        let (transit, left) = shelved.depart();
+        if let Some(left) = left {
+            held.state.far.note_left(left);
+        }
+        return transit;
+    }
     let slot = opened(held, entry);
     let was_queued = slot.state().is_queued();
     let was_first = slot.is_first();
     let transit = slot.depart();
-    held.after_removal(entry.tag().queue(), was_queued && was_first);
+    held.state.after_removal(entry.tag().queue(), was_queued && was_first);
     transit
 }
 

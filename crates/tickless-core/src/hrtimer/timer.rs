@@ -35,6 +35,7 @@ pub(crate) struct Tag(u8);
 impl Tag {
     const QUEUE: u8 = 0x07;
     const LAZY: u8 = 0x08;
+    const FAR: u8 = 0x10;
 
     const fn new(clock: Clock, soft: bool, lazy: bool) -> Self {
         let stage = if soft { 4 } else { 0 };
@@ -54,6 +55,21 @@ impl Tag {
     #[inline]
     pub(crate) const fn is_soft(self) -> bool {
         self.queue() >= 4
+    }
+
+    /// The timer may stand on the shelf of the far ones, if it is of the queue that those end in.
+    const fn far_exact(self) -> Self {
+        if self.queue() == super::far::NEAR {
+            Self(self.0 | Self::FAR)
+        } else {
+            self
+        }
+    }
+
+    /// Whether the timer may stand on the shelf of the far ones.
+    #[inline]
+    pub(crate) const fn is_far_exact(self) -> bool {
+        self.0 & Self::FAR != 0
     }
 
     /// Whether lazy rearm was asked for and is possible.
@@ -97,6 +113,12 @@ impl Head {
     #[inline]
     pub(crate) const fn deadline(self) -> Deadline {
         self.deadline
+    }
+
+    /// There is no slack.
+    #[inline]
+    pub(crate) const fn is_exact(self) -> bool {
+        self.slack == 0
     }
 
     #[inline]
@@ -426,7 +448,7 @@ impl<C: ClockId> Sleeper<C> {
             Self {
                 entry: Entry::new(
                     Deadline::FOREVER,
-                    Setup::new().tag::<C>(false),
+                    Setup::new().tag::<C>(false).far_exact(),
                     Head::IDLE,
                     (),
                     None,

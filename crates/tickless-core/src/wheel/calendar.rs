@@ -24,6 +24,8 @@ pub struct Calendar<const LEVELS: usize> {
     occupied: [u64; LEVELS],
     clock: Tick,
     first_due: Tick,
+    /// The slot that `first_due` stands for, unless that is too early or the wheel is empty.
+    first_slot: Slot,
     /// `first_due` may be too early.
     unsettled: bool,
     /// `first_due` stands for something, not for an empty wheel.
@@ -55,6 +57,7 @@ impl<const LEVELS: usize> Calendar<LEVELS> {
             occupied: [0; LEVELS],
             clock: now,
             first_due: Tick(now.0.saturating_add(FAR)),
+            first_slot: Slot::at(0, 0),
             unsettled: false,
             has_timers: false,
         }
@@ -104,6 +107,7 @@ impl<const LEVELS: usize> Calendar<LEVELS> {
         let is_first = place.due < self.first_due || !self.has_timers;
         if is_first {
             self.first_due = place.due;
+            self.first_slot = place.slot;
             self.unsettled = false;
         }
         self.has_timers = true;
@@ -115,6 +119,12 @@ impl<const LEVELS: usize> Calendar<LEVELS> {
     pub fn vacate(&mut self, slot: Slot) {
         self.occupied[slot.level()] &= !(1 << slot.index());
         self.unsettled = true;
+    }
+
+    /// The slot that is due first, and when; `None` if nothing is filed. Searches if need be.
+    pub fn first_slot(&mut self, now: Tick) -> Option<(Slot, Tick)> {
+        self.settle(now);
+        self.has_timers.then_some((self.first_slot, self.first_due))
     }
 
     /// Whether `slot` holds something.
@@ -173,7 +183,7 @@ impl<const LEVELS: usize> Calendar<LEVELS> {
     /// Finds the first slot that is due, level by level (spec 1.6).
     fn search(&mut self, now: Tick) {
         self.unsettled = false;
-        let mut first: Option<u64> = None;
+        let mut first: Option<(u64, Slot)> = None;
         let mut position = self.clock.0;
         for (level, &occupied) in self.occupied.iter().enumerate() {
             if occupied != 0 {
@@ -181,7 +191,9 @@ impl<const LEVELS: usize> Calendar<LEVELS> {
                 let due = position
                     .saturating_add(ahead)
                     .saturating_mul(granularity(level));
-                first = Some(first.map_or(due, |first| first.min(due)));
+                if first.is_none_or(|(first, _)| due < first) {
+                    first = Some((due, Slot::at(level, position.saturating_add(ahead))));
+                }
                 // Due before the clock of the next level moves: nothing coarser comes earlier.
                 if ahead <= position.wrapping_neg() & LOW_BITS {
                     break;
@@ -190,7 +202,10 @@ impl<const LEVELS: usize> Calendar<LEVELS> {
             position = position.div_ceil(1 << SHIFT);
         }
         self.has_timers = first.is_some();
-        self.first_due = Tick(first.unwrap_or_else(|| now.0.saturating_add(FAR)));
+        (self.first_due, self.first_slot) = match first {
+            Some((due, slot)) => (Tick(due), slot),
+            None => (Tick(now.0.saturating_add(FAR)), self.first_slot),
+        };
     }
 }
 
@@ -503,6 +518,12 @@ mod tests {
                     wheel.calendar.settle(Tick(now));
                     let first = wheel.first().unwrap_or(Tick(now + FAR));
                     assert_eq!(wheel.calendar.first_due(), first, "settled means exact");
+                    let slot = wheel.calendar.first_slot(Tick(now));
+                    assert_eq!(slot.map(|slot| slot.1), wheel.first());
+                    assert!(slot.is_none_or(|slot| wheel
+                        .filed
+                        .iter()
+                        .any(|(place, _)| (place.slot, place.due) == slot)));
                     assert_eq!(wheel.calendar.has_timers(), !wheel.filed.is_empty());
                 }
             }

@@ -60,6 +60,19 @@ impl Slot {
         }
     }
 
+    /// The slot with this number.
+    ///
+    /// # Panics
+    ///
+    /// When no wheel has so many slots.
+    #[inline]
+    #[must_use]
+    pub const fn numbered(number: usize) -> Self {
+        let level = number >> SLOTS.trailing_zeros();
+        assert!(level < LEVELS_MAX);
+        Self::at(level, number as u64)
+    }
+
     /// Its level, from 0 for the finest.
     #[inline]
     #[must_use]
@@ -126,6 +139,37 @@ pub const fn place<const LEVELS: usize>(clock: Tick, expiry: Tick) -> Place {
         due: Tick(position.saturating_mul(granularity(level))),
         beyond,
     }
+}
+
+/// Where a wheel of `LEVELS` levels, whose clock is `clock`, files something that is to be taken out at the tick `at` or
+/// before: in a slot that is due at `at` at the latest. `None` if that is less than two ticks ahead.
+///
+/// The opposite of [`place`]: that rounds up, so that nothing fires early; this rounds down, so that nothing is filed
+/// for too long. What comes out of such a slot is less than a slot of that level ahead, so it goes to a finer one.
+///
+/// # Cost
+///
+/// As [`place`].
+#[inline]
+#[must_use]
+pub const fn place_before<const LEVELS: usize>(clock: Tick, at: Tick) -> Option<Place> {
+    const { assert!(LEVELS >= 1 && LEVELS <= LEVELS_MAX) };
+    let ahead = at.0.saturating_sub(clock.0);
+    if ahead < 2 {
+        return None;
+    }
+    let beyond = ahead >= limit(LEVELS - 1);
+    let (level, at) = if beyond {
+        (LEVELS - 1, clock.0.saturating_add(range(LEVELS)))
+    } else {
+        (level_for(ahead), at.0)
+    };
+    let position = at / granularity(level);
+    Some(Place {
+        slot: Slot::at(level, position),
+        due: Tick(position * granularity(level)),
+        beyond,
+    })
 }
 
 /// The finest level that takes what is `ahead` ticks ahead.
@@ -218,7 +262,9 @@ mod tests {
         let mut seen = std::collections::BTreeSet::new();
         for level in 0..LEVELS_MAX {
             for position in 0..SLOTS {
-                assert!(seen.insert(Slot::at(level, position).number()));
+                let slot = Slot::at(level, position);
+                assert!(seen.insert(slot.number()));
+                assert_eq!(Slot::numbered(slot.number()), slot);
             }
         }
         assert_eq!(seen.last(), Some(&575));
@@ -251,6 +297,32 @@ mod tests {
             let unit = granularity(place.slot.level());
             prop_assert!(place.due.0 / unit - clock.div_ceil(unit) <= 63);
             prop_assert_eq!(place.slot, Slot::at(place.slot.level(), place.due.0 / unit));
+        }
+
+        /// What is taken out when its slot is due goes to a finer one, and is never due after its time.
+        #[test]
+        fn filing_before_a_time_ends_in_time(clock in 0..u64::MAX / 2, ahead in ahead()) {
+            let at = Tick(clock + ahead);
+            let mut clock = Tick(clock);
+            let mut level = LEVELS_MAX;
+            while let Some(place) = place_before::<9>(clock, at) {
+                prop_assert!(place.due <= at && place.due > clock);
+                prop_assert!(place.slot.level() < level);
+                let unit = granularity(place.slot.level());
+                prop_assert!(place.due.0 / unit - clock.0.div_ceil(unit) <= 63);
+                level = place.slot.level();
+                clock = place.due;
+            }
+            prop_assert!(at.0.saturating_sub(clock.0) < 2);
+        }
+
+        #[test]
+        fn filing_before_a_time_beyond_the_range_is_repeated(clock in 0..u64::MAX / 2, more in any::<u32>()) {
+            let at = Tick(clock + limit(3) + u64::from(more));
+            let place = place_before::<4>(Tick(clock), at).expect("it is far ahead");
+            prop_assert!(place.beyond && place.due > Tick(clock) && place.due < at);
+            let unit = granularity(3);
+            prop_assert!(place.due.0 / unit - clock.div_ceil(unit) <= 63);
         }
 
         #[test]
