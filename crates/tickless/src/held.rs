@@ -127,8 +127,15 @@ impl Held {
         }
     }
 
+    /// Until when the thread may sleep.
+    pub(crate) fn settle(&self) -> CoreInstant {
+        timers().settle_armed(self.seat.cpu());
+        // Not what the base says: the device may be due for other reasons. Relaxed: the thread's own word.
+        CoreInstant::from_nanos(self.seat.local().deadline.load(Ordering::Relaxed))
+    }
+
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        let armed = self.seat.armed();
+        let armed = timers().settle_armed(self.seat.cpu());
         (!armed.is_forever()).then(|| Instant::from_core(armed))
     }
 }

@@ -6,7 +6,6 @@ use std::io;
 use std::os::fd::AsFd;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Wake, Waker};
 
 use tickless_core::time::Instant as CoreInstant;
@@ -184,9 +183,7 @@ impl Worker {
         let seat = self.held.seat;
         match self.parking {
             Parking::Sleep => {
-                // Relaxed: the thread's own word.
-                let deadline = seat.local().deadline.load(Ordering::Relaxed);
-                seat.local().parker.park(CoreInstant::from_nanos(deadline));
+                seat.local().parker.park(self.held.settle());
             }
             Parking::Spin => {
                 while !seat.local().parker.is_notified() && !self.held.is_due() {
@@ -231,8 +228,7 @@ impl Worker {
         let left = if self.held.is_due() || self.parking == Parking::Spin {
             CoreInstant::ZERO
         } else {
-            // Relaxed: the thread's own word.
-            let deadline = CoreInstant::from_nanos(local.deadline.load(Ordering::Relaxed));
+            let deadline = self.held.settle();
             let left = deadline.saturating_since(self.held.now());
             match i64::try_from(left.as_nanos()) {
                 Ok(nanos) if !deadline.is_forever() => CoreInstant::from_nanos(nanos),

@@ -377,6 +377,12 @@ impl Reading {
         }
     }
 
+    /// The last exact reading; the beginning of time if there was none.
+    #[inline]
+    pub(crate) fn last(&self) -> Instant {
+        Instant::from_nanos(self.nanos.get())
+    }
+
     /// A time that is not behind the true one.
     #[inline]
     pub(crate) fn at_latest(&self, clock: &Clock) -> Instant {
@@ -420,6 +426,7 @@ impl Reading {
         let rate = clock.counter.rate.load(Ordering::Relaxed);
         if rate == 0 {
             self.window.set(0);
+            self.nanos.set(exact.as_nanos());
             clock.counter.calibrate(Pair {
                 cycles: behind,
                 nanos: exact.as_nanos(),

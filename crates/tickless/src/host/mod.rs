@@ -144,6 +144,12 @@ impl Platform for Host {
         with_thread(|thread| thread.reading.at_latest(&self.clock))
     }
 
+    /// The thread's last exact reading: the clock was asked for the timer that is being started, or a little before.
+    #[inline]
+    fn recent_now(&self) -> Instant {
+        with_thread(|thread| thread.reading.last())
+    }
+
     fn now_and_offsets(&self, seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {
         (self.clock.exact(), self.wall.changed_since(seen))
     }
