@@ -44,6 +44,11 @@ pub const NAMES: &[&str] = &[
     "refile-missing-when-earlier",
     "lazy-compares-other-clock",
     "saturation-missing",
+    // Far-exact timers.
+    "far-not-cascaded",
+    "far-not-brought-near",
+    "far-first-not-settled",
+    "far-start-not-armed",
     // Devices.
     "forced-kept-at-interrupt",
     "forced-kept-at-normal-programming",

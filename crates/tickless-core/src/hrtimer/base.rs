@@ -551,7 +551,8 @@ impl<'a, P: Platform> Held<'a, P> {
     /// Whether `deadline`, on the clock of queue `index`, is before what is armed.
     #[inline]
     pub(crate) fn is_before_armed(&self, index: usize, deadline: Deadline) -> bool {
-        self.state.queues[index].offset.to_monotonic(deadline) < self.base.armed()
+        let event = self.state.queues[index].offset.to_monotonic(deadline);
+        event < self.base.armed() && !mutant!("far-start-not-armed")
     }
 
     /// Notes a change of the queues while a rearm is owed (spec REARM-7); `true` if one is owed or the handler runs, so

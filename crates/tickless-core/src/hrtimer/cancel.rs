@@ -148,7 +148,9 @@ impl<P: Platform> Timers<P> {
         if far_exact {
             held.state.armed_early |= held.state.first_hint == timer;
         } else if local
-            && !lazy && held.state.first_hint == timer && !held.leave_to_rearm(Change::Removal)
+            && !lazy
+            && held.state.first_hint == timer
+            && !held.leave_to_rearm(Change::Removal)
         {
             held.reevaluate(true);
         }
@@ -322,7 +324,9 @@ fn guarded<'h, P: Platform, C: ClockId>(
         sleeper.pinned_entry().guarded(state.far.shelf_mut())
     } else {
         let index = entry.tag().queue();
-        sleeper.pinned_entry().guarded(&mut state.queues[index].tree)
+        sleeper
+            .pinned_entry()
+            .guarded(&mut state.queues[index].tree)
     }
     .expect("the base that owns the timer is locked")
 }

@@ -30,6 +30,7 @@ use super::base::{BaseState, HARD, SOFT};
 use super::query::minimum_without;
 use super::start::Times;
 use super::timer::{Head, Hr};
+use crate::mutant;
 use crate::time::{Deadline, Instant};
 use crate::wheel::calendar::Calendar;
 use crate::wheel::geometry::{Place, Slot, Tick, place_before};
@@ -303,7 +304,9 @@ impl BaseState {
     /// What may fire at `now` is in the trees afterwards.
     #[inline]
     pub(crate) fn cascade(&mut self, now: Instant) -> bool {
-        self.far.shelf.is_empty() || self.cascade_some(unit_of(now.as_nanos()))
+        self.far.shelf.is_empty()
+            || mutant!("far-not-cascaded")
+            || self.cascade_some(unit_of(now.as_nanos()))
     }
 
     fn cascade_some(&mut self, now: Tick) -> bool {
@@ -325,7 +328,7 @@ impl BaseState {
     /// first deadline is not before it.
     #[inline]
     pub(crate) fn bring_near(&mut self, excluded: usize) -> Instant {
-        if self.far.shelf.is_empty() {
+        if self.far.shelf.is_empty() || mutant!("far-not-brought-near") {
             return Instant::FOREVER;
         }
         self.bring_some_near(excluded)

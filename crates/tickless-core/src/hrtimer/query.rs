@@ -16,8 +16,8 @@ use crate::time::{ClockId, Instant, Offset};
 impl<P: Platform> Timers<P> {
     /// The next event of `cpu`, over the queues of both stages; `FOREVER` if nothing is queued.
     ///
-    /// Far timers may be sorted for the answer; nothing else changes. Of more than 256 of them that come first together
-    /// the answer may be up to an eighth of the remaining time too early. While the soft stage is pending its timers do not count (spec Q-20).
+    /// Far timers may be sorted for the answer, or all be looked at if too many come first together; nothing else
+    /// changes. While the soft stage is pending its timers do not count (spec Q-20).
     pub fn next_event(&self, cpu: CpuId) -> Instant {
         self.next_event_except(cpu, 0)
     }
@@ -44,8 +44,15 @@ impl<P: Platform> Timers<P> {
         } else {
             base::HARD | base::SOFT
         };
-        let first = minimum_without(&held.state, mask, excluded).not_negative();
-        first.min(crowded)
+        let mut first = minimum_without(&held.state, mask, excluded);
+        if crowded < first {
+            let offset = held.state.queues[super::far::NEAR].offset;
+            held.state.far.shelf().for_each(|_, _, head| {
+                first = first.min(offset.to_monotonic(head.deadline()));
+                true
+            });
+        }
+        first.not_negative()
     }
 
     /// The deadline of `timer`, if it is queued.
@@ -107,6 +114,15 @@ impl<P: Platform> Timers<P> {
             return Stats::default();
         };
         Held::lock(self, base, self.platform.this_cpu()).state.stats
+    }
+
+    /// How many of the [pending](Timers::pending) timers of `cpu` are sorted; the others are far away.
+    pub fn sorted(&self, cpu: CpuId) -> usize {
+        let Some(base) = self.platform.base(cpu) else {
+            return 0;
+        };
+        let held = Held::lock(self, base, self.platform.this_cpu());
+        held.state.queues.iter().map(|queue| queue.tree.len()).sum()
     }
 
     /// The number of timers queued on `cpu`.

@@ -186,7 +186,8 @@ impl<P: Platform> Timers<P> {
             return Instant::FOREVER;
         };
         let mut held = Held::lock(self, base, self.platform.this_cpu());
-        if held.state.armed_early && held.state.deferred == DeferredRearm::Clear {
+        let early = held.state.armed_early && !mutant!("far-first-not-settled");
+        if early && held.state.deferred == DeferredRearm::Clear {
             held.refresh_offsets();
             held.reevaluate(true);
         }

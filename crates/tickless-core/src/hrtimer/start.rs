@@ -667,7 +667,8 @@ fn depart<'e, P: Platform>(held: &mut Held<'_, P>, entry: EntryRef<'e, Hr>) -> T
     let was_queued = slot.state().is_queued();
     let was_first = slot.is_first();
     let transit = slot.depart();
-    held.state.after_removal(entry.tag().queue(), was_queued && was_first);
+    held.state
+        .after_removal(entry.tag().queue(), was_queued && was_first);
     transit
 }
 

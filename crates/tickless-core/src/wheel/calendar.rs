@@ -520,10 +520,12 @@ mod tests {
                     assert_eq!(wheel.calendar.first_due(), first, "settled means exact");
                     let slot = wheel.calendar.first_slot(Tick(now));
                     assert_eq!(slot.map(|slot| slot.1), wheel.first());
-                    assert!(slot.is_none_or(|slot| wheel
-                        .filed
-                        .iter()
-                        .any(|(place, _)| (place.slot, place.due) == slot)));
+                    assert!(slot.is_none_or(|slot| {
+                        wheel
+                            .filed
+                            .iter()
+                            .any(|(place, _)| (place.slot, place.due) == slot)
+                    }));
                     assert_eq!(wheel.calendar.has_timers(), !wheel.filed.is_empty());
                 }
             }
