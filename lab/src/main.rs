@@ -12,6 +12,8 @@ mod output;
 mod page;
 mod plot;
 mod random;
+mod rt_tests;
+mod scheduling;
 mod timers;
 mod topology;
 mod units;
