@@ -110,8 +110,8 @@ Examples:
   tickless noise -D 10 -q --json - | jq .thread
       The shape of oslat's --json.
 
-Exit codes: 0 done, 1 a turn took longer than -T, 2 bad arguments, 3 the machine lacks something. Ctrl-C ends the run,
-with a whole summary.";
+Exit codes: 0 done, 1 a turn took longer than -T, 2 bad arguments, 3 the machine lacks something.
+Ctrl-C ends the run, with a whole summary.";
 
 /// What a thread does in each turn besides polling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

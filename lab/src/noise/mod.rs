@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         true => Ok(()),
         false => screen.print(text),
     };
-    say(&print::head(&plan, &counter))?;
+    say(&print::head(&plan))?;
     if let Some(complaint) = tracing.complaint().filter(|_| plan.threshold.is_some()) {
         screen.print(&format!("# {complaint}\n"))?;
     }

@@ -11,7 +11,7 @@ use super::thread::{Measured, Work};
 use crate::units;
 
 /// What is going to be done.
-pub(super) fn head(plan: &Plan, counter: &Counter) -> String {
+pub(super) fn head(plan: &Plan) -> String {
     let priority = match plan.priority {
         None => "default".to_owned(),
         Some(priority) => format!("SCHED_FIFO:{priority}"),
@@ -63,12 +63,6 @@ pub(super) fn head(plan: &Plan, counter: &Counter) -> String {
         } else {
             format!("; to change it boot with isolcpus={others} nohz_full={others}\n")
         });
-    }
-    if let Counter::KernelClock(refusal) = counter {
-        let _infallible = writeln!(
-            out,
-            "# Spinning on the kernel's clock, not on the time-stamp counter: {refusal}"
-        );
     }
     let _infallible = writeln!(out, "\nPre-heat for {}...", units::time(plan.preheat));
     out
@@ -133,6 +127,12 @@ pub(super) fn summary(finished: &Finished<'_>) -> String {
         };
         comment(&mut out, "Longer gaps (%)", bare().map(share));
         comment(&mut out, "Turn (ns)", bare().map(turn));
+    }
+    if let Counter::KernelClock(refusal) = finished.counter {
+        let _infallible = writeln!(
+            out,
+            "# The loop and its worker read the kernel's clock, which takes longer than the time-stamp counter: {refusal}"
+        );
     }
     if let Some(broken) = finished.broken {
         let limit = plan.threshold.unwrap_or(0);

@@ -248,7 +248,7 @@ impl Measuring {
         let mut work = Work::default();
         let _ticks_as_long_as_it_lives = self.plan.tick.map(tick);
         let end = self.end_of(read(), self.plan.duration);
-        let limit = self.plan.threshold;
+        let limit = Some(self.plan.threshold.unwrap_or(u64::MAX));
         loop {
             let slice = match bare {
                 Some(_) => end.min(self.end_of(read(), SLICE)),
@@ -279,7 +279,8 @@ impl Measuring {
         start.saturating_add(self.rate.counts(time))
     }
 
-    /// Counts how long each turn takes, until the counter is at `end`. Threads end by themselves: with a real-time
+    /// Counts how long each turn takes, until the counter is at `end`. With a limit, in microseconds, the longest is
+    /// shown and compared with it. Threads end by themselves: with a real-time
     /// priority they may keep the CPU from whoever would tell them to.
     #[inline]
     fn spin(
@@ -290,7 +291,6 @@ impl Measuring {
         limit: Option<u64>,
         mut turn: impl FnMut(),
     ) {
-        let limit = limit.unwrap_or(u64::MAX);
         let mut longest = 0;
         let mut last = read();
         while last < end && !self.signals.is_over() {
@@ -299,7 +299,7 @@ impl Measuring {
             // Two readings may seem reordered by some cycles.
             let gap = gaps.note(now.saturating_sub(last));
             last = now;
-            if let Some(micros) = gap
+            if let (Some(micros), Some(limit)) = (gap, limit)
                 && micros > longest
             {
                 longest = micros;
