@@ -131,7 +131,7 @@ pub(super) fn summary(finished: &Finished<'_>) -> String {
     if let Counter::KernelClock(refusal) = finished.counter {
         let _infallible = writeln!(
             out,
-            "# The loop and its worker read the kernel's clock, which takes longer than the time-stamp counter: {refusal}"
+            "# Loop and worker read the kernel's clock, which takes longer than the time-stamp counter: {refusal}"
         );
     }
     if let Some(broken) = finished.broken {
