@@ -8,10 +8,13 @@ mod histogram;
 mod interrupt;
 mod latency;
 mod machine;
+mod noise;
 mod output;
 mod page;
 mod plot;
 mod random;
+mod rt_tests;
+mod scheduling;
 mod timers;
 mod topology;
 mod units;
@@ -48,6 +51,7 @@ Exit codes: 0 done and every check held, 1 a check failed, 2 bad arguments or in
 enum Command {
     Demo(demo::Arguments),
     Latency(latency::Arguments),
+    Noise(noise::Arguments),
     Timers(timers::Arguments),
     Topology(topology::Arguments),
 }
@@ -57,6 +61,7 @@ impl Command {
         match self {
             Self::Demo(arguments) => demo::run(arguments),
             Self::Latency(arguments) => latency::run(arguments),
+            Self::Noise(arguments) => noise::run(arguments),
             Self::Timers(arguments) => timers::run(arguments),
             Self::Topology(arguments) => topology::run(arguments),
         }

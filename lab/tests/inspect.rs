@@ -107,7 +107,7 @@ fn the_timers_that_are_shown_are_those_that_are_pending() {
 #[test]
 fn every_command_has_help_and_is_silent_when_asked() {
     let place = Place::new();
-    for command in ["demo", "latency", "timers", "topology"] {
+    for command in ["demo", "latency", "noise", "timers", "topology"] {
         let output = place.run(&[command, "--help"]);
         assert_eq!(end(&output), (Some(0), String::new()));
         let help = text(&output.stdout);

@@ -76,7 +76,17 @@ pub fn dump(out: &mut dyn fmt::Write) -> fmt::Result {
 /// What is known of the cheap clock.
 pub mod clock {
     pub use crate::host::clock::{Refusal, WINDOW};
-    use crate::host::timers;
+    use crate::host::{clock, timers};
+
+    /// The time-stamp counter of the CPU that this thread is on, whether or not timers use it; 0 where none is known.
+    ///
+    /// Not ordered with neighbouring instructions. Only if [`time_stamp_counter`] gives its frequency do differences
+    /// mean a time.
+    #[inline]
+    #[must_use]
+    pub fn cycles() -> u64 {
+        clock::counter::read()
+    }
 
     /// The frequency of the time-stamp counter in hertz, if timers read it in place of asking the kernel.
     ///

@@ -151,6 +151,26 @@ impl Worker {
         self.held.turn()
     }
 
+    /// Whether somebody [unparked](Unparker::unpark) this worker since its last park, or since this was last asked: the
+    /// next park waits. For workers that poll and never park.
+    ///
+    /// # Cost
+    ///
+    /// One load, unless somebody did.
+    #[inline]
+    #[must_use = "the answer is given once"]
+    pub fn was_unparked(&self) -> bool {
+        let parker = &self.held.seat.local().parker;
+        if !parker.is_notified() {
+            return false;
+        }
+        if self.blocking.get() {
+            // As in `park`.
+            self.owed.set(true);
+        }
+        parker.take_notification()
+    }
+
     /// When the first timer of this thread fires, if there is one.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {

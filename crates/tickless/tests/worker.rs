@@ -671,6 +671,55 @@ fn an_unpark_ends_the_wait_on_an_epoll_instance() {
 }
 
 #[test]
+fn a_worker_that_polls_hears_of_each_unpark_once() {
+    let _patience = support::begin();
+    let worker = Worker::with_parking(Parking::Spin).expect("the thread is free");
+    assert!(!worker.was_unparked());
+    worker.unparker().unpark();
+    worker.unparker().unpark();
+    assert!(worker.was_unparked(), "two at once are one");
+    assert!(!worker.was_unparked());
+    let unparker = worker.unparker();
+    let other = thread::spawn(move || unparker.unpark());
+    while !worker.was_unparked() {
+        assert!(!worker.is_due(), "it has no timers");
+    }
+    other.join().expect("it does not panic");
+}
+
+#[test]
+fn hearing_of_an_unpark_takes_nothing_from_the_future_outside() {
+    let _patience = support::begin();
+    let worker = worker();
+    let polls = Cell::new(0);
+    worker.block_on(std::future::poll_fn(|context| {
+        polls.set(polls.get() + 1);
+        if polls.get() > 1 {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        assert!(worker.was_unparked());
+        Poll::Pending
+    }));
+    assert_eq!(polls.get(), 2);
+}
+
+#[test]
+fn the_counter_moves_where_its_rate_is_known() {
+    let _patience = support::begin();
+    let worker = worker();
+    while tickless::clock::time_stamp_counter() == Err(tickless::clock::Refusal::Calibrating) {
+        assert!(!worker.is_due(), "it has no timers");
+    }
+    let before = tickless::clock::cycles();
+    thread::sleep(ms(1));
+    let passed = tickless::clock::cycles().wrapping_sub(before);
+    if let Ok(hertz) = tickless::clock::time_stamp_counter() {
+        assert!(passed >= hertz / 2_000, "{passed} cycles in a millisecond");
+    }
+}
+
+#[test]
 fn what_epoll_refuses_is_an_error_and_the_worker_lives() {
     let _patience = support::begin();
     let worker = worker();

@@ -6,10 +6,10 @@ use std::time::Duration;
 use clap::{ArgAction, Args, ValueEnum};
 use tickless::topology::{CpuSet, Topology};
 
-use super::setting::Policy;
 use super::subject::Subject;
 use crate::failure::Failure;
 use crate::output::{Options, Place};
+use crate::scheduling::Policy;
 use crate::units;
 
 /// How late timers fire: what cyclictest measures, with its options and its output.

@@ -1,43 +1,22 @@
 //! The result in the shape of cyclictest's JSON, for the scripts that read it.
 
-use std::time::SystemTime;
-
 use serde_json::{Map, Value, json};
 
 use super::Finished;
 use super::arguments::Plan;
 use super::thread::{Figures, Measured};
 use crate::histogram::quantile;
-use crate::machine::line;
+use crate::rt_tests;
 
 /// The whole document. What cyclictest has not, `library`, `percentiles_ns`, `early` and `against`, readers of its
 /// files leave alone.
 pub(super) fn of(finished: &Finished<'_>) -> Value {
     let plan = finished.plan;
-    let system = rustix::system::uname();
-    let broken = i32::from(finished.broken.is_some() || finished.early() > 0);
-    let mut document = json!({
-        "file_version": 1,
-        // With the colons, as cyclictest writes these two names.
-        "cmdline:": crate::command_line(),
-        "rt_test_version:": env!("CARGO_PKG_VERSION"),
-        "library": "tickless",
-        "start_time": date(finished.began),
-        "end_time": date(SystemTime::now()),
-        "return_code": broken,
-        "sysinfo": {
-            "sysname": system.sysname().to_string_lossy(),
-            "nodename": system.nodename().to_string_lossy(),
-            "release": system.release().to_string_lossy(),
-            "version": system.version().to_string_lossy(),
-            "machine": system.machine().to_string_lossy(),
-            "realtime": i32::from(line("/sys/kernel/realtime").as_deref() == Some("1")),
-        },
-        "num_threads": finished.threads.len(),
-        "resolution_in_ns": i32::from(plan.in_nanos),
-        "timer": plan.subjects[0].name(),
-        "thread": threads(finished, 0),
-    });
+    let broken = finished.broken.is_some() || finished.early() > 0;
+    let mut document = rt_tests::head(finished.began, broken, finished.threads.len());
+    document["resolution_in_ns"] = i32::from(plan.in_nanos).into();
+    document["timer"] = plan.subjects[0].name().into();
+    document["thread"] = threads(finished, 0);
     let against: Map<String, Value> = (1..plan.subjects.len())
         .map(|place| {
             (
@@ -93,9 +72,4 @@ fn figures(plan: &Plan, thread: &Measured, figures: &Figures, node: Option<u32>)
             "99.9": share(0.999),
         },
     })
-}
-
-/// `Sat, 21 Nov 2026 08:48:30 +0000`.
-fn date(time: SystemTime) -> String {
-    httpdate::fmt_http_date(time).replace("GMT", "+0000")
 }

@@ -312,12 +312,12 @@ fn promises_a_constant_rate(described: impl std::io::BufRead) -> bool {
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-mod counter {
+pub(crate) mod counter {
     use super::Refusal;
 
     /// Reads the counter. Not ordered with neighbouring instructions: [`SKEW`](super::SKEW) allows for that.
     #[inline]
-    pub(super) fn read() -> u64 {
+    pub(crate) fn read() -> u64 {
         // SAFETY: the instruction exists on every x86-64 processor and touches no memory. A process may be forbidden to
         // use it (PR_SET_TSC), which kills the process, as it does for every user of the vDSO's clock.
         unsafe { core::arch::x86_64::_rdtsc() }
@@ -337,11 +337,11 @@ mod counter {
 }
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-mod counter {
+pub(crate) mod counter {
     use super::Refusal;
 
     #[inline]
-    pub(super) fn read() -> u64 {
+    pub(crate) fn read() -> u64 {
         0
     }
 

@@ -86,6 +86,12 @@ impl CpuSet {
         self.iter().next()
     }
 
+    /// The CPU with the highest number.
+    #[must_use]
+    pub fn last(&self) -> Option<u32> {
+        self.iter().last()
+    }
+
     /// The CPUs that are in both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
@@ -167,13 +173,19 @@ pub struct ListError {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Reason {
+    /// Nothing at all, where there should be something.
+    NoCpu,
     /// Nothing between two commas, or before the first, or after the last.
     Empty,
     NotANumber,
     Reversed {
-        first: u32,
-        last: u32,
+        first: String,
+        last: String,
     },
+    /// A range up to `N` that begins behind it.
+    BehindLast(u32),
+    /// `N` or `all`, of a machine that is not known.
+    DependsOnMachine,
     /// No machine has this CPU.
     TooLarge,
     /// This machine has not got it.
@@ -207,6 +219,10 @@ impl fmt::Display for ListError {
             reason,
         } = self;
         match reason {
+            Reason::NoCpu => write!(
+                formatter,
+                "the CPU list {list:?} names no CPU; lists look like \"0-3,8\""
+            ),
             Reason::Empty => write!(
                 formatter,
                 "the CPU list {list:?} has a comma with nothing beside it; lists look like \"0-3,8\""
@@ -218,6 +234,14 @@ impl fmt::Display for ListError {
             Reason::Reversed { first, last } => write!(
                 formatter,
                 "{token:?} in the CPU list {list:?} ends before it begins; did you mean \"{last}-{first}\"?"
+            ),
+            Reason::BehindLast(last) => write!(
+                formatter,
+                "{token:?} in the CPU list {list:?} begins behind the last CPU of this machine, which is {last}"
+            ),
+            Reason::DependsOnMachine => write!(
+                formatter,
+                "{token:?} in the CPU list {list:?} depends on the machine, which is not known here; write numbers"
             ),
             Reason::TooLarge => write!(
                 formatter,
@@ -246,7 +270,8 @@ impl std::error::Error for ListError {}
 /// From a list: numbers and ranges with commas between them, `0-3,8,10-11`.
 ///
 /// As the kernel does, takes strides (`0-15:2/4` is the first two of every four), any order and double mentions. White
-/// space around the list does not count, and an empty one is the empty set.
+/// space around the list does not count, and an empty one is the empty set. What depends on a machine, `N` and `all`,
+/// is for [`parse_within`](CpuSet::parse_within).
 impl FromStr for CpuSet {
     type Err = ListError;
 
@@ -258,12 +283,32 @@ impl FromStr for CpuSet {
 impl CpuSet {
     /// Reads a list of CPUs that have to be in `machine`; for lists that people type.
     ///
+    /// It may say `all`, for the machine, and `N`, for its last CPU, as the kernel's parameters may:
+    ///
+    /// ```
+    /// use tickless::topology::CpuSet;
+    ///
+    /// let machine: CpuSet = "0-7".parse()?;
+    /// let isolated = CpuSet::parse_within("1,4-N", &machine)?;
+    /// assert_eq!(isolated.to_string(), "1,4-7");
+    /// assert_eq!(CpuSet::parse_within("all:1/2", &machine)?.to_string(), "0,2,4,6");
+    /// # Ok::<(), tickless::topology::ListError>(())
+    /// ```
+    ///
     /// # Errors
     ///
-    /// When the list cannot be read or names a CPU that is not in `machine`; the error says which part is wrong and
-    /// what would be right.
+    /// When the list is empty, cannot be read or names a CPU that is not in `machine`; the error says which part is
+    /// wrong and what would be right.
     pub fn parse_within(list: &str, machine: &Self) -> Result<Self, ListError> {
-        parse(list.trim(), Some(machine))
+        let list = list.trim();
+        if list.is_empty() {
+            return Err(ListError {
+                list: list.to_owned(),
+                token: list.to_owned(),
+                reason: Reason::NoCpu,
+            });
+        }
+        parse(list, Some(machine))
     }
 }
 
@@ -278,13 +323,17 @@ fn parse(list: &str, machine: Option<&CpuSet>) -> Result<CpuSet, ListError> {
             token: token.to_owned(),
             reason,
         };
-        let span = span(token).map_err(fail)?;
+        let span = span(token, machine).map_err(fail)?;
         for cpu in span.cpus() {
-            if let Some(machine) = machine.filter(|machine| !machine.contains(cpu)) {
-                let machine = machine.clone();
-                return Err(fail(Reason::Beyond { cpu, machine }));
+            match machine.filter(|machine| !machine.contains(cpu)) {
+                None => set.insert(cpu),
+                // `all` is what there is.
+                Some(_) if span.is_all => {}
+                Some(machine) => {
+                    let machine = machine.clone();
+                    return Err(fail(Reason::Beyond { cpu, machine }));
+                }
             }
-            set.insert(cpu);
         }
     }
     Ok(set)
@@ -296,17 +345,26 @@ struct Span {
     last: u32,
     /// So many, of every so many.
     take: (u32, u32),
+    /// It names no CPU in particular.
+    is_all: bool,
 }
 
 impl Span {
     fn cpus(&self) -> impl Iterator<Item = u32> {
-        let Self { first, last, take } = *self;
+        let Self {
+            first, last, take, ..
+        } = *self;
         let (used, group) = take;
         (first..=last).filter(move |cpu| (cpu - first) % group < used)
     }
 }
 
-fn span(token: &str) -> Result<Span, Reason> {
+/// The name of the last CPU.
+const LAST: &str = "N";
+/// The name of the whole machine, in any case of letters.
+const ALL: &str = "all";
+
+fn span(token: &str, machine: Option<&CpuSet>) -> Result<Span, Reason> {
     if token.trim().is_empty() {
         return Err(Reason::Empty);
     }
@@ -314,11 +372,18 @@ fn span(token: &str) -> Result<Span, Reason> {
         Some((range, stride)) => (range, Some(stride)),
         None => (token, None),
     };
+    let is_all = range.eq_ignore_ascii_case(ALL);
     let (first, last) = match range.split_once('-') {
-        Some((first, last)) => (number(first)?, number(last)?),
-        None => (number(range)?, number(range)?),
+        _ if is_all => ("0", LAST),
+        Some((first, last)) => (first, last),
+        None => (range, range),
     };
-    if last < first {
+    let (from, to) = (cpu(first, machine)?, cpu(last, machine)?);
+    if to < from && last == LAST {
+        return Err(Reason::BehindLast(to));
+    }
+    if to < from {
+        let (first, last) = (first.to_owned(), last.to_owned());
         return Err(Reason::Reversed { first, last });
     }
     let take = match stride {
@@ -332,7 +397,21 @@ fn span(token: &str) -> Result<Span, Reason> {
             (used, group)
         }
     };
-    Ok(Span { first, last, take })
+    Ok(Span {
+        first: from,
+        last: to,
+        take,
+        is_all,
+    })
+}
+
+/// A CPU by its number, or by being the last.
+fn cpu(word: &str, machine: Option<&CpuSet>) -> Result<u32, Reason> {
+    if word == LAST {
+        let last = machine.and_then(CpuSet::last);
+        return last.ok_or(Reason::DependsOnMachine);
+    }
+    number(word)
 }
 
 fn number(digits: &str) -> Result<u32, Reason> {

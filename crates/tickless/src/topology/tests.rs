@@ -54,6 +54,11 @@ fn wrong_lists_name_the_token_that_is_wrong() {
         ("0-7:0/2", "0-7:0/2", "no stride"),
         ("0-7:3/2", "0-7:3/2", "no stride"),
         ("0-7:2", "0-7:2", "no stride"),
+        ("1-2:", "1-2:", "no stride"),
+        ("0,4-N", "4-N", "depends on the machine"),
+        ("N", "N", "depends on the machine"),
+        ("All", "All", "depends on the machine"),
+        ("n", "n", "neither a CPU number nor a range"),
     ] {
         let error = list.parse::<CpuSet>().expect_err(list);
         assert_eq!(error.token(), token, "{list:?}");
@@ -72,6 +77,18 @@ fn lists_for_a_machine_end_where_it_ends() {
             "CPU 9 in the CPU list \"9\" is not one of this machine, which has 0-3,8",
         ),
         ("0,2-5", "\"2-5\" in the CPU list \"0,2-5\" contains CPU 4"),
+        ("", "the CPU list \"\" names no CPU"),
+        (" ", "the CPU list \"\" names no CPU"),
+        (
+            "9-N",
+            "\"9-N\" in the CPU list \"9-N\" begins behind the last CPU of this machine, which is 8",
+        ),
+        (
+            "N-2",
+            "\"N-2\" in the CPU list \"N-2\" ends before it begins; did you mean \"2-N\"?",
+        ),
+        ("3-N", "\"3-N\" in the CPU list \"3-N\" contains CPU 4"),
+        ("0-all", "\"0-all\" in the CPU list \"0-all\" is neither"),
     ] {
         let error = CpuSet::parse_within(list, &machine).expect_err(list);
         assert!(error.to_string().starts_with(says), "{error}");
@@ -79,10 +96,34 @@ fn lists_for_a_machine_end_where_it_ends() {
 }
 
 #[test]
+fn lists_for_a_machine_may_name_its_last_cpu_and_all() {
+    let machine = set("0-3,8");
+    for (list, means) in [
+        ("N", "8"),
+        ("0,N", "0,8"),
+        ("N-N", "8"),
+        ("8-N,1", "1,8"),
+        ("all", "0-3,8"),
+        ("ALL", "0-3,8"),
+        ("3,all", "0-3,8"),
+        ("all:1/2", "0,2,8"),
+        ("0-3:1/3,N", "0,3,8"),
+    ] {
+        assert_eq!(
+            CpuSet::parse_within(list, &machine),
+            Ok(set(means)),
+            "{list}"
+        );
+    }
+    assert_eq!(CpuSet::parse_within("1-N", &set("0-1")), Ok(set("1")));
+}
+
+#[test]
 fn sets_answer_what_sets_are_asked() {
     let cpus = set("1,63-64,200");
     assert_eq!(cpus.len(), 4);
-    assert_eq!(cpus.first(), Some(1));
+    assert_eq!((cpus.first(), cpus.last()), (Some(1), Some(200)));
+    assert_eq!((set("").first(), set("").last()), (None, None));
     assert_eq!(cpus.iter().collect::<Vec<_>>(), [1, 63, 64, 200]);
     assert!(!cpus.contains(65) && !cpus.contains(CPUS_MAX) && !cpus.contains(u32::MAX));
     assert_eq!(cpus.intersection(&set("0-63")), set("1,63"));
@@ -244,6 +285,61 @@ fn files_that_cannot_be_understood_are_named_with_their_content() {
         assert!(error.path().ends_with(path), "{error}");
         assert!(error.to_string().contains(says), "{error}");
     }
+}
+
+#[test]
+fn who_is_to_be_left_alone_may_be_nobody_in_several_ways() {
+    let online = ("cpu/online", "0-7\n");
+    for (name, content) in [("empty", "\n"), ("null", "(null)\n"), ("gap", " (null)\n")] {
+        let files = [
+            online,
+            ("cpu/isolated", content),
+            ("cpu/nohz_full", content),
+        ];
+        let scratch = Scratch::new(&format!("alone-{name}"), &files);
+        let machine = Topology::read_from(&scratch.0).expect(name);
+        assert!(machine.isolated().is_empty(), "{name}");
+        assert!(machine.nohz_full().is_empty(), "{name}");
+    }
+    let scratch = Scratch::new("alone-absent", &[online]);
+    let machine = Topology::read_from(&scratch.0).expect("nothing is wrong");
+    assert!(machine.isolated().is_empty() && machine.nohz_full().is_empty());
+
+    let files = [
+        online,
+        ("cpu/isolated", "1-3,6\n"),
+        ("cpu/nohz_full", "2\n"),
+    ];
+    let scratch = Scratch::new("alone-some", &files);
+    let machine = Topology::read_from(&scratch.0).expect("nothing is wrong");
+    assert_eq!(machine.isolated(), &set("1-3,6"));
+    assert_eq!(machine.nohz_full(), &set("2"));
+}
+
+#[test]
+fn nodes_may_be_without_cpus_and_without_numbers_in_between() {
+    let scratch = Scratch::new(
+        "nodes",
+        &[
+            ("cpu/online", "0-3"),
+            ("node/node0/cpulist", "0-3,8-11\n"),
+            ("node/node10/cpulist", "\n"),
+            ("node/node10/meminfo", "Node 10 MemTotal:  1024 kB\n"),
+            ("node/node2/distance", "20 10 30\n"),
+            ("node/possible", "0-10\n"),
+        ],
+    );
+    let machine = Topology::read_from(&scratch.0).expect("nothing is wrong");
+    let numbers: Vec<u32> = machine.nodes().iter().map(|node| node.number).collect();
+    assert_eq!(numbers, [0, 2, 10]);
+    let [first, second, third] = machine.nodes() else {
+        panic!("three nodes");
+    };
+    assert_eq!(first.cpus, set("0-3"), "those that are online");
+    assert!(second.cpus.is_empty() && third.cpus.is_empty());
+    assert_eq!(second.distances, [20, 10, 30]);
+    assert_eq!((second.memory_kib, third.memory_kib), (None, Some(1_024)));
+    assert_eq!(machine.cpu(3).and_then(|cpu| cpu.node), Some(0));
 }
 
 #[test]

@@ -1,0 +1,342 @@
+//! The options, which are oslat's as far as they make sense here.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgAction, Args, ValueEnum};
+use tickless::topology::{CpuSet, Topology};
+
+use crate::failure::Failure;
+use crate::output::{Options, Place};
+use crate::units;
+
+/// What keeps a polling worker from its work: what oslat measures, with its options and its output.
+///
+/// On each CPU a thread spins: it asks its tickless::Worker whether anything is due, reads the time-stamp counter, and
+/// counts how long that took. What takes longer than usual was stolen from it: by interrupts, other threads, the
+/// machine's host, or the worker.
+///
+/// Checked: nothing took longer than -T.
+#[derive(Clone, Debug, Args)]
+#[command(version, disable_version_flag = true, after_long_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// Buckets of the histogram, of a microsecond each
+    #[arg(
+        short,
+        long,
+        value_name = "N",
+        default_value_t = 32,
+        value_parser = clap::value_parser!(u16).range(4..=1024)
+    )]
+    bucket_size: u16,
+
+    /// Begin the buckets at the shortest time that a turn of the loop takes, as found while preheating
+    #[arg(short = 'B', long)]
+    bias: bool,
+
+    /// CPUs to measure, such as 1,3-7, 4-N or all [default: the isolated ones, or else all but the first]
+    #[arg(short, long, value_name = "LIST")]
+    cpu_list: Option<String>,
+
+    /// CPU of the main thread [default: the first that is not measured]
+    #[arg(short = 'C', long, value_name = "CPU")]
+    cpu_main_thread: Option<u32>,
+
+    /// Length of the run: seconds, or a number with ms, s, m, h or d [default: 1s]
+    #[arg(short = 'D', long, value_name = "TIME", value_parser = duration)]
+    duration: Option<Duration>,
+
+    /// Write the result as JSON to this file; `-` is standard output, and then nothing else is printed there
+    #[arg(long, value_name = "PATH")]
+    json: Option<Place>,
+
+    /// Real-time priority (SCHED_FIFO) of the threads
+    #[arg(short = 'f', long, value_name = "PRIO", value_parser = clap::value_parser!(u8).range(1..=99))]
+    rtprio: Option<u8>,
+
+    /// Memory that the workload copies from, and to, such as 4K or 1M [default: 4K]
+    #[arg(short = 'm', long, value_name = "SIZE", value_parser = size)]
+    workload_mem: Option<usize>,
+
+    /// Print only the summary at the end
+    #[arg(short, long)]
+    pub(super) quiet: bool,
+
+    /// Preheat for a tenth of a second rather than a second, and run for half a second unless -D says how long
+    #[arg(long)]
+    quick: bool,
+
+    /// Preheat on the first CPU only; for CPUs whose frequency is fixed
+    #[arg(short, long)]
+    single_preheat: bool,
+
+    /// Stop when a turn took longer than this, stop the kernel's tracing with a mark, and exit with 1
+    #[arg(short = 'T', long, value_name = "USEC", value_parser = clap::value_parser!(u64).range(1..))]
+    trace_threshold: Option<u64>,
+
+    /// Where the kernel's tracing is
+    #[arg(long, value_name = "DIR", default_value = "/sys/kernel/tracing")]
+    tracefs: PathBuf,
+
+    /// What a thread does in each turn besides
+    #[arg(short, long, value_name = "WORKLOAD", default_value = "no")]
+    workload: Workload,
+
+    /// Leave out empty buckets
+    #[arg(short, long)]
+    zero_omit: bool,
+
+    /// Give each worker a timer of its own with this period, such as 100us [default: none]
+    #[arg(long, value_name = "TIME", value_parser = period)]
+    tick: Option<Duration>,
+
+    /// What takes turns with the worker on the same threads
+    #[arg(long, value_name = "SUBJECT")]
+    against: Option<Against>,
+
+    /// Print version
+    #[arg(short, long, action = ArgAction::Version)]
+    version: Option<bool>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tickless noise --quick
+      The isolated CPUs, or all but the first, for half a second.
+  tickless noise -c 1-N -D 1m -z -f 80
+      All CPUs but the first for a minute, with a real-time priority.
+  tickless noise -D 10 -z --tick 100us --against bare
+      What the worker and its timer cost, beside the same loop without it.
+  tickless noise -D 10 -q --json - | jq .thread
+      The shape of oslat's --json.
+
+Exit codes: 0 done, 1 a turn took longer than -T, 2 bad arguments, 3 the machine lacks something.
+Ctrl-C ends the run, with a whole summary.";
+
+/// What a thread does in each turn besides polling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Workload {
+    /// Nothing
+    No,
+    /// Copies memory
+    Memmove,
+}
+
+/// What can take turns with the worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Against {
+    /// The same loop without the worker: what oslat measures itself
+    Bare,
+}
+
+/// Why these CPUs are measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reason {
+    Named,
+    Isolated,
+    AllButFirst,
+}
+
+impl Reason {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Named => "named",
+            Self::Isolated => "isolated",
+            Self::AllButFirst => "all-but-first",
+        }
+    }
+
+    pub(super) fn explanation(self) -> &'static str {
+        match self {
+            Self::Named => "as named by -c",
+            Self::Isolated => "those that the system isolates",
+            Self::AllButFirst => "all but the first, as the system isolates none; choose with -c",
+        }
+    }
+}
+
+/// Everything that a run needs, with every default worked out.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) cpus: CpuSet,
+    pub(super) reason: Reason,
+    /// Those of them that the system isolates.
+    pub(super) isolated: CpuSet,
+    pub(super) main_cpu: u32,
+    pub(super) duration: Duration,
+    pub(super) preheat: Duration,
+    pub(super) single_preheat: bool,
+    pub(super) buckets: usize,
+    pub(super) bias: bool,
+    pub(super) zero_omit: bool,
+    pub(super) priority: Option<u8>,
+    pub(super) workload: Workload,
+    /// Of each of the two buffers of each thread.
+    pub(super) memory: usize,
+    /// In microseconds.
+    pub(super) threshold: Option<u64>,
+    pub(super) tracefs: PathBuf,
+    pub(super) tick: Option<Duration>,
+    pub(super) against_bare: bool,
+}
+
+impl Plan {
+    pub(super) fn threads(&self) -> usize {
+        self.cpus.len()
+    }
+
+    /// The memory of all buffers.
+    pub(super) fn all_memory(&self) -> u64 {
+        let buffers = 2 * self.threads();
+        let memory = self.memory.saturating_mul(buffers);
+        u64::try_from(memory).unwrap_or(u64::MAX)
+    }
+}
+
+/// What `-m` is without being given.
+const MEMORY: usize = 4 << 10;
+const MEMORY_MAX: usize = 1 << 30;
+
+impl Arguments {
+    /// The options that all commands have. `-q` means something else here.
+    pub(super) fn output(&self) -> Options {
+        Options {
+            json: self.json.clone(),
+            quiet: false,
+        }
+    }
+
+    /// Works out every default, and refuses what cannot be done.
+    pub(super) fn settle(&self) -> Result<Plan, Failure> {
+        let machine = Topology::read().map_err(|error| Failure::Machine(error.to_string()))?;
+        self.settle_on(&machine)
+    }
+
+    fn settle_on(&self, machine: &Topology) -> Result<Plan, Failure> {
+        if self.workload == Workload::No && self.workload_mem.is_some() {
+            return Err(Failure::Input(
+                "--workload-mem is memory for a workload: add -w memmove, or leave it out"
+                    .to_owned(),
+            ));
+        }
+        let (cpus, reason) = self.cpus(machine)?;
+        let (preheat, duration) = if self.quick {
+            (Duration::from_millis(100), Duration::from_millis(500))
+        } else {
+            (Duration::from_secs(1), Duration::from_secs(1))
+        };
+        let memory = match self.workload {
+            Workload::No => 0,
+            Workload::Memmove => self.workload_mem.unwrap_or(MEMORY),
+        };
+        Ok(Plan {
+            main_cpu: self.main_cpu(machine, &cpus)?,
+            isolated: cpus.intersection(machine.isolated()),
+            cpus,
+            reason,
+            duration: self.duration.unwrap_or(duration),
+            preheat,
+            single_preheat: self.single_preheat,
+            buckets: usize::from(self.bucket_size),
+            bias: self.bias,
+            zero_omit: self.zero_omit,
+            priority: self.rtprio,
+            workload: self.workload,
+            memory,
+            threshold: self.trace_threshold,
+            tracefs: self.tracefs.clone(),
+            tick: self.tick,
+            against_bare: self.against.is_some(),
+        })
+    }
+
+    fn cpus(&self, machine: &Topology) -> Result<(CpuSet, Reason), Failure> {
+        if let Some(list) = &self.cpu_list {
+            // Not only those that the process may run on: isolated ones are not among them, and can be asked for.
+            let cpus = CpuSet::parse_within(list, machine.online())
+                .map_err(|error| Failure::Input(format!("--cpu-list: {error}")))?;
+            return Ok((cpus, Reason::Named));
+        }
+        let isolated = machine.isolated().intersection(machine.online());
+        if !isolated.is_empty() {
+            return Ok((isolated, Reason::Isolated));
+        }
+        let usable = usable(machine);
+        let first: CpuSet = usable.first().into_iter().collect();
+        let others = usable.difference(&first);
+        if others.is_empty() {
+            return Err(Failure::Machine(format!(
+                "there is no CPU to measure: none is isolated, and this process may use CPU {first} only, which \
+                 everything else needs too; give it a second CPU, or measure that one all the same with -c {first}"
+            )));
+        }
+        Ok((others, Reason::AllButFirst))
+    }
+
+    fn main_cpu(&self, machine: &Topology, measured: &CpuSet) -> Result<u32, Failure> {
+        if let Some(cpu) = self.cpu_main_thread {
+            if machine.online().contains(cpu) {
+                return Ok(cpu);
+            }
+            return Err(Failure::Input(format!(
+                "--cpu-main-thread: CPU {cpu} is not one of this machine, which has {}",
+                machine.online()
+            )));
+        }
+        let usable = usable(machine);
+        let free = usable.difference(measured).first();
+        Ok(free.or(usable.first()).unwrap_or(0))
+    }
+}
+
+/// The CPUs that the process may run on.
+fn usable(machine: &Topology) -> CpuSet {
+    let allowed = machine.allowed().unwrap_or(machine.online());
+    allowed.intersection(machine.online())
+}
+
+/// As oslat takes them: seconds, or with a unit, whose letters may be capitals.
+fn duration(text: &str) -> Result<Duration, String> {
+    match text.trim().strip_suffix(['S', 'M', 'H', 'D']) {
+        Some(_) => units::duration_or_seconds(&text.to_ascii_lowercase()),
+        None => units::duration_or_seconds(text),
+    }
+}
+
+/// A worker that has nothing to do but fire its timer measures only that.
+fn period(text: &str) -> Result<Duration, String> {
+    const SHORTEST: Duration = Duration::from_micros(1);
+    let period = units::duration(text)?;
+    if period < SHORTEST {
+        return Err(format!("{text:?} is too short: 1us is the shortest period"));
+    }
+    Ok(period)
+}
+
+/// Bytes: `4096`, `4K`, `1M`.
+fn size(text: &str) -> Result<usize, String> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let scale = match text[digits.len()..].to_ascii_uppercase().as_str() {
+        "" => 1,
+        "K" => 1 << 10,
+        "M" => 1 << 20,
+        "G" => 1 << 30,
+        unit => return Err(format!("{unit:?} is no unit of memory: K, M and G are")),
+    };
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(format!(
+            "{text:?} is no size: write a number, or one with K, M or G, such as 64K"
+        ));
+    }
+    let bytes = digits.parse::<usize>().ok();
+    match bytes.and_then(|bytes| bytes.checked_mul(scale)) {
+        Some(0) => Err(format!(
+            "{text:?} is no memory at all: leave -w out for no workload"
+        )),
+        Some(bytes) if bytes <= MEMORY_MAX => Ok(bytes),
+        _ => Err(format!("{text:?} is too much: 1G is the most")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

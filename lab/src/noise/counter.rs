@@ -1,0 +1,51 @@
+//! The counter that threads spin on: the time-stamp counter if the library trusts it, else the kernel's clock.
+
+use std::time::{Duration, Instant};
+
+use tickless::clock::{Refusal, time_stamp_counter};
+use tickless::{Parking, Worker};
+
+use super::gaps::Rate;
+use crate::failure::Failure;
+
+/// How long the library may take to learn the counter's rate. It takes 20 ms unless it is kept from the CPU.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What is spun on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Counter {
+    TimeStamps(Rate),
+    /// In nanoseconds. The reason why it is not the other one.
+    KernelClock(Refusal),
+}
+
+impl Counter {
+    /// Chooses. The calling thread must not be a worker.
+    pub(super) fn choose() -> Result<Self, Failure> {
+        let worker = worker()?;
+        let start = Instant::now();
+        loop {
+            match time_stamp_counter() {
+                Ok(hertz) => return Ok(Self::TimeStamps(Rate::from_hertz(hertz))),
+                Err(Refusal::Calibrating) if start.elapsed() < PATIENCE => {
+                    // Reads the clock, which is what calibrates it.
+                    let _nothing_armed = worker.is_due();
+                }
+                Err(refusal) => return Ok(Self::KernelClock(refusal)),
+            }
+        }
+    }
+
+    pub(super) fn rate(&self) -> Rate {
+        match self {
+            Self::TimeStamps(rate) => *rate,
+            Self::KernelClock(_) => Rate::from_hertz(1_000_000_000),
+        }
+    }
+}
+
+/// Makes the calling thread a worker that polls.
+pub(super) fn worker() -> Result<Worker, Failure> {
+    Worker::with_parking(Parking::Spin)
+        .map_err(|error| Failure::Machine(format!("cannot make a worker: {error}")))
+}

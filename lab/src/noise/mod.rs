@@ -1,0 +1,150 @@
+//! `tickless noise`: what oslat measures, of this library's polling workers, with its options and its output.
+//!
+//! A thread on each CPU does nothing but poll its worker and read a counter. From one reading to the next passes what a
+//! turn of the loop takes, a few ten nanoseconds; whenever it is more, somebody took the time away. What the worker
+//! itself takes is part of it, as its poll is part of the loop: with `--against bare` the same loop without it takes
+//! turns on the same threads, so that the two can be told apart.
+
+mod arguments;
+mod counter;
+mod gaps;
+mod json;
+mod print;
+mod thread;
+mod tracing;
+
+use std::fs;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use tickless::Stats;
+
+pub(crate) use arguments::Arguments;
+use arguments::Plan;
+use counter::Counter;
+use thread::{Break, Crew, Measured};
+use tracing::Tracing;
+
+use crate::failure::{Failure, Verdict};
+use crate::interrupt::Interrupt;
+use crate::output::{self, Progress, Screen};
+use crate::{scheduling, units};
+
+/// How often the run looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A run that is over.
+struct Finished<'r> {
+    plan: &'r Plan,
+    counter: &'r Counter,
+    began: SystemTime,
+    /// In microseconds.
+    bias: u64,
+    threads: Vec<Measured>,
+    /// Who found a gap above the limit of `-T`.
+    broken: Option<Break>,
+    /// What the library counted before and behind it.
+    stats: (Stats, Stats),
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
+    let plan = Arc::new(arguments.settle()?);
+    check_memory(&plan)?;
+    let options = arguments.output();
+    let json = output::prepare_json(&options)?;
+    let screen = Screen::new(&options);
+    let progress = Progress::new(&options);
+    let interrupt = Interrupt::catch()?;
+    scheduling::pin(plan.main_cpu, "-C")?;
+    let counter = Counter::choose()?;
+    let tracing = Arc::new(Tracing::open(&plan.tracefs));
+    let say = |text: &str| match arguments.quiet {
+        true => Ok(()),
+        false => screen.print(text),
+    };
+    say(&print::head(&plan))?;
+    if let Some(complaint) = tracing.complaint().filter(|_| plan.threshold.is_some()) {
+        screen.print(&format!("# {complaint}\n"))?;
+    }
+
+    let began = SystemTime::now();
+    let before = tickless::stats();
+    let mut crew = Crew::start(&plan, &counter, &tracing)?;
+    watch(&mut crew, &interrupt, |crew, _| {
+        progress.show("preheating");
+        crew.is_preheated()
+    });
+    progress.show("");
+    let bias = if plan.bias {
+        counter.rate().nanos(crew.shortest().unwrap_or(0)) / 1_000
+    } else {
+        0
+    };
+    if plan.bias {
+        screen.print(&print::bias(bias))?;
+    }
+    say("Test starts...\n")?;
+    crew.measure(bias);
+    watch(&mut crew, &interrupt, |crew, passed| {
+        progress.show(&print::progress(&plan, passed, crew.longest()));
+        crew.is_over()
+    });
+    drop(progress);
+    let (threads, broken) = crew.finish()?;
+    say("Test completed.\n\n")?;
+    let finished = Finished {
+        plan: &plan,
+        counter: &counter,
+        began,
+        bias,
+        threads,
+        broken,
+        stats: (before, tickless::stats()),
+    };
+    if let Some(json) = json {
+        json.write_json(&json::of(&finished))?;
+    }
+    screen.print(&print::summary(&finished))?;
+    Ok(Verdict::from_held(finished.broken.is_none()))
+}
+
+/// Waits for the end of what the threads do, told how long it has taken so far.
+fn watch(
+    crew: &mut Crew,
+    interrupt: &Interrupt,
+    mut is_done: impl FnMut(&mut Crew, Duration) -> bool,
+) {
+    let start = Instant::now();
+    while !is_done(crew, start.elapsed()) {
+        if interrupt.is_requested() {
+            crew.end();
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Refuses to take more memory than there is.
+fn check_memory(plan: &Plan) -> Result<(), Failure> {
+    let needed = plan.all_memory();
+    let Some(available) = available_memory().filter(|available| needed > *available) else {
+        return Ok(());
+    };
+    let mebibytes = |bytes: u64| units::count(bytes.div_ceil(1 << 20));
+    Err(Failure::Machine(format!(
+        "{} need {} MiB for the workload, two buffers of -m each, and the machine has {} MiB left; use less, or fewer \
+         CPUs",
+        units::counted(plan.threads() as u64, "thread"),
+        mebibytes(needed),
+        mebibytes(available),
+    )))
+}
+
+/// In bytes, if the kernel tells.
+fn available_memory() -> Option<u64> {
+    let told = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = told
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
+}

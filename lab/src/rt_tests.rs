@@ -1,0 +1,36 @@
+//! What the JSON of all programs of the collection rt-tests begins with, for the scripts that read it.
+
+use std::time::SystemTime;
+
+use serde_json::{Value, json};
+
+use crate::machine::line;
+
+/// The head of a document; `library` those programs have not, and readers of their files leave it alone.
+pub(crate) fn head(began: SystemTime, failed: bool, threads: usize) -> Value {
+    let system = rustix::system::uname();
+    json!({
+        "file_version": 1,
+        // With the colons, as rt-tests writes these two names.
+        "cmdline:": crate::command_line(),
+        "rt_test_version:": env!("CARGO_PKG_VERSION"),
+        "library": "tickless",
+        "start_time": date(began),
+        "end_time": date(SystemTime::now()),
+        "return_code": i32::from(failed),
+        "sysinfo": {
+            "sysname": system.sysname().to_string_lossy(),
+            "nodename": system.nodename().to_string_lossy(),
+            "release": system.release().to_string_lossy(),
+            "version": system.version().to_string_lossy(),
+            "machine": system.machine().to_string_lossy(),
+            "realtime": i32::from(line("/sys/kernel/realtime").as_deref() == Some("1")),
+        },
+        "num_threads": threads,
+    })
+}
+
+/// `Sat, 21 Nov 2026 08:48:30 +0000`.
+fn date(time: SystemTime) -> String {
+    httpdate::fmt_http_date(time).replace("GMT", "+0000")
+}
