@@ -40,6 +40,8 @@ mod start;
 const CPUS: usize = 3;
 /// What the clock shows, for ever.
 const NOW: i64 = 1_000;
+/// What it shows where timers were far away when they were started and are due.
+const LATE: i64 = 10_000_000;
 /// How far the time of day jumps forward, once it does.
 const JUMP: i64 = 2_000;
 
@@ -51,6 +53,7 @@ loom::thread_local! {
 /// A host whose cancellers poll, or sleep.
 struct Host<const SLEEPS: bool> {
     bases: [OnceLock<CpuBase<Self>>; CPUS],
+    now: i64,
     kicked: AtomicBool,
     /// The time of day was set.
     jumped: AtomicBool,
@@ -75,7 +78,10 @@ impl<const SLEEPS: bool> Platform for Host<SLEEPS> {
         self.bases.get(cpu.0 as usize)?.get()
     }
     fn now(&self) -> Instant {
-        Instant::from_nanos(NOW)
+        Instant::from_nanos(self.now)
+    }
+    fn recent_now(&self) -> Instant {
+        Instant::ZERO
     }
     fn now_and_offsets(&self, seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {
         // Acquire: pairs with the Release of who sets the clock.
@@ -123,8 +129,13 @@ type Machine<const SLEEPS: bool> = Arc<Timers<Host<SLEEPS>>>;
 
 /// A machine of `cpus` CPUs, all online.
 fn machine<const SLEEPS: bool>(cpus: u32) -> Machine<SLEEPS> {
+    machine_at(NOW, cpus)
+}
+
+fn machine_at<const SLEEPS: bool>(now: i64, cpus: u32) -> Machine<SLEEPS> {
     let timers = Timers::new(Host {
         bases: [const { OnceLock::new() }; CPUS],
+        now,
         kicked: AtomicBool::new(false),
         jumped: AtomicBool::new(false),
     });

@@ -6,7 +6,7 @@ use std::boxed::Box;
 use std::sync::Arc;
 use std::task::Wake;
 
-use super::{Count, Machine, TWO, at, be, explore, machine, on, pending};
+use super::{Count, LATE, Machine, NOW, TWO, at, be, explore, machine_at, on, pending};
 use crate::hrtimer::Sleeper;
 use crate::platform::CpuId;
 
@@ -23,13 +23,19 @@ fn waker(count: &Count) -> Waker {
     Waker::from(Arc::new(Task(count.clone())))
 }
 
+/// Where sleepers stand that are due: sorted, or still on the shelf, from which the interrupt takes them. There they
+/// name another queue as their owner.
+const PLACES: [i64; 2] = [NOW, LATE];
+
 /// A sleeper that CPU 0 will wake, and what counts its waking.
 fn asleep(machine: &Machine<true>) -> (Pin<Box<Sleeper>>, Count) {
+    let now = machine.platform().now;
     let woken = Count::default();
     let mut sleeper = Box::pin(Sleeper::new());
     be(Some(0));
-    let before = machine.start_sleeper(sleeper.as_mut(), at(500), waker(&woken));
+    let before = machine.start_sleeper(sleeper.as_mut(), at(now / 2), waker(&woken));
     assert!(before.is_none());
+    assert_eq!(machine.sorted(CpuId(0)), usize::from(now == NOW));
     (sleeper, woken)
 }
 
@@ -37,60 +43,69 @@ fn asleep(machine: &Machine<true>) -> (Pin<Box<Sleeper>>, Count) {
 /// comes out once, at one end or the other, and the library does not touch the sleeper after the owner saw it idle.
 #[test]
 fn a_sleeper_fires_against_its_owner_that_frees_it() {
-    explore(TWO, [(0, true), (1, false)], || {
-        let machine = machine::<true>(2);
-        let (sleeper, woken) = asleep(&machine);
-        let owner = on(&machine, Some(1), move |timers| {
-            let back = timers.cancel_sleeper(sleeper.as_ref());
-            drop(sleeper);
-            back.is_some()
+    for now in PLACES {
+        explore(TWO, [(0, true), (1, false)], move || {
+            let machine = machine_at::<true>(now, 2);
+            let (sleeper, woken) = asleep(&machine);
+            let owner = on(&machine, Some(1), move |timers| {
+                let back = timers.cancel_sleeper(sleeper.as_ref());
+                drop(sleeper);
+                back.is_some()
+            });
+            let _turn = machine.interrupt(CpuId(0));
+            let handed_back = owner.join().unwrap();
+            assert_eq!(pending(&machine, 2), 0);
+            (woken.get(), handed_back)
         });
-        let _turn = machine.interrupt(CpuId(0));
-        let handed_back = owner.join().unwrap();
-        assert_eq!(pending(&machine, 2), 0);
-        (woken.get(), handed_back)
-    });
+    }
 }
 
 /// Spec SLP-1. CPU 0 fires a sleeper while its owner, on CPU 1, changes the waker. Either the new one fires and the old
 /// one was handed back, or the old one fires and the new one was refused.
 #[test]
 fn a_sleeper_fires_against_a_change_of_its_waker() {
-    explore(TWO, [(1, 0, false), (0, 1, true)], || {
-        let machine = machine::<true>(2);
-        let (sleeper, old) = asleep(&machine);
-        let new = Count::default();
-        let owner = {
-            let new = waker(&new);
-            on(&machine, Some(1), move |timers| {
-                (timers.set_sleeper_waker(sleeper.as_ref(), new), sleeper)
-            })
-        };
-        let _turn = machine.interrupt(CpuId(0));
-        let (answer, sleeper) = owner.join().unwrap();
-        if let Ok(before) = &answer {
-            assert!(before.is_some(), "the old waker was still there");
-        }
-        assert_eq!(pending(&machine, 2), 0);
-        drop(sleeper);
-        (old.get(), new.get(), answer.is_ok())
-    });
+    for now in PLACES {
+        explore(TWO, [(1, 0, false), (0, 1, true)], move || {
+            let machine = machine_at::<true>(now, 2);
+            let (sleeper, old) = asleep(&machine);
+            let new = Count::default();
+            let owner = {
+                let new = waker(&new);
+                on(&machine, Some(1), move |timers| {
+                    (timers.set_sleeper_waker(sleeper.as_ref(), new), sleeper)
+                })
+            };
+            let _turn = machine.interrupt(CpuId(0));
+            let (answer, sleeper) = owner.join().unwrap();
+            if let Ok(before) = &answer {
+                assert!(before.is_some(), "the old waker was still there");
+            }
+            assert_eq!(pending(&machine, 2), 0);
+            drop(sleeper);
+            (old.get(), new.get(), answer.is_ok())
+        });
+    }
 }
 
 /// Spec 3.3. CPU 0 fires a sleeper while its owner, on CPU 1, puts it off. Either it was too late, and it was woken, or
 /// it is queued once, with its waker.
 #[test]
 fn a_sleeper_fires_against_its_owner_that_puts_it_off() {
-    explore(TWO, [(1, false, false), (0, true, true)], || {
-        let machine = machine::<true>(2);
-        let (sleeper, woken) = asleep(&machine);
-        let owner = on(&machine, Some(1), move |timers| {
-            (timers.restart_sleeper(sleeper.as_ref(), at(9_000)), sleeper)
+    for now in PLACES {
+        explore(TWO, [(1, false, false), (0, true, true)], move || {
+            let machine = machine_at::<true>(now, 2);
+            let (sleeper, woken) = asleep(&machine);
+            let owner = on(&machine, Some(1), move |timers| {
+                (
+                    timers.restart_sleeper(sleeper.as_ref(), at(2 * LATE)),
+                    sleeper,
+                )
+            });
+            let _turn = machine.interrupt(CpuId(0));
+            let (put_off, sleeper) = owner.join().unwrap();
+            assert_eq!(pending(&machine, 2), usize::from(put_off));
+            let back = machine.cancel_sleeper(sleeper.as_ref());
+            (woken.get(), put_off, back.is_some())
         });
-        let _turn = machine.interrupt(CpuId(0));
-        let (put_off, sleeper) = owner.join().unwrap();
-        assert_eq!(pending(&machine, 2), usize::from(put_off));
-        let back = machine.cancel_sleeper(sleeper.as_ref());
-        (woken.get(), put_off, back.is_some())
-    });
+    }
 }
