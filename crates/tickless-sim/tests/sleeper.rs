@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 
 use tickless_core::hrtimer::{Sleeper, Start};
+use tickless_core::platform::CpuId;
 use tickless_core::time::{Instant, Monotonic};
 use tickless_sim::check::Grammar;
 use tickless_sim::suite::{at, at_on};
@@ -177,8 +178,8 @@ fn a_cancelled_sleeper_may_be_freed<C: Config>() {
     assert_eq!(Arc::strong_count(&task), 1);
 }
 
-/// CAN-2: cancelling the first event of this CPU arms for the next one, for sleepers as for timers.
-fn cancelling_the_first_sleeper_arms_for_the_next<C: Config>() {
+/// Cancelling the first event of this CPU leaves the device alone if it is a sleeper, until somebody is about to sleep.
+fn cancelling_the_first_sleeper_arms_for_the_next_before_idle<C: Config>() {
     let machine = Machine::<C>::new(1);
     let (task, waker) = Task::new();
     let (mut first, mut second) = (sleeper(&machine), sleeper(&machine));
@@ -188,6 +189,9 @@ fn cancelling_the_first_sleeper_arms_for_the_next<C: Config>() {
         timers.start_sleeper(second.as_mut(), at(5_000), waker.clone());
         drop(timers.cancel_sleeper(first.as_ref()));
     });
+    assert_eq!(machine.fires_at(0), Some(1_000));
+    let armed = machine.on(0, || timers.settle_armed(CpuId(0)));
+    assert_eq!(armed.as_nanos(), 5_000);
     assert_eq!(machine.fires_at(0), Some(5_000));
     machine.run_until(9_000);
     assert_eq!(task.woken(), 1);
@@ -259,7 +263,7 @@ all_configs!(
     a_restart_keeps_the_waker,
     a_queued_sleeper_tells_whom_it_wakes,
     a_cancelled_sleeper_may_be_freed,
-    cancelling_the_first_sleeper_arms_for_the_next,
+    cancelling_the_first_sleeper_arms_for_the_next_before_idle,
     the_woken_task_may_free_the_sleeper,
     a_sleeper_moves_with_its_cpu,
     a_sleep_for_ever_never_wakes,
