@@ -125,6 +125,11 @@ impl<const WIDTH: usize> Host<WIDTH> {
         self.bases[cpu as usize].lock(None)
     }
 
+    #[cfg(shuttle)]
+    pub(super) fn node_exists(&self, cpu: u32) -> bool {
+        (cpu as usize) < self.nodes.len()
+    }
+
     #[cfg(not(any(loom, shuttle)))]
     pub(super) fn group_first(&self, id: GroupId) -> Instant {
         self.group(id).first()
