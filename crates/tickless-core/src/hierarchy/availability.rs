@@ -12,7 +12,8 @@ pub enum Presence {
     /// It idles already.
     Idle,
     /// It is a thread that is no worker, and will never be active: it publishes by
-    /// [`rearm_from_idle`](Hierarchy::rearm_from_idle), and is served. It does not count as one who looks after others.
+    /// [`rearm_from_idle`](Hierarchy::rearm_from_idle), and is served. It makes no promise, and does not count as one
+    /// who looks after others. A thread that sleeps until it is due, and serves then, is [`Idle`](Self::Idle).
     Guest,
 }
 

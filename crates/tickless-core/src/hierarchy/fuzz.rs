@@ -9,7 +9,7 @@
 //!     --target-dir target/shuttle hierarchy::fuzz -- --nocapture
 //! ```
 //!
-//! draws so many schedules for each of the five cases: a million with this number. Without the variable it is
+//! draws so many schedules for each of the six cases: more than a million with this number. Without the variable it is
 //! [`FEW`]. Schedule `k` is drawn from the seed `TICKLESS_FUZZ_SEED + k`, so that the one that failed can be run alone
 //! with the seed that is printed then.
 //!
@@ -167,6 +167,11 @@ enum Operation {
     Prepares,
 }
 
+/// Draws one of those of appendix C.
+fn operation_of_a_member() -> Operation {
+    operation(4)
+}
+
 /// Draws one; `kinds` is 4 for those of appendix C, 6 for all.
 fn operation(kinds: u64) -> Operation {
     match below(kinds) {
@@ -185,11 +190,13 @@ struct Machine<const WIDTH: usize> {
     cpus: Vec<shuttle::sync::Mutex<()>>,
     /// The next CPU that is not known yet.
     unknown: AtomicU64,
+    nodes: u32,
 }
 
 impl<const WIDTH: usize> Machine<WIDTH> {
     fn carry_out(&self, cpu: u32, operation: Operation) {
         let executes = self.cpus[cpu as usize].lock().expect("no section panics");
+        let mut newcomer = None;
         match operation {
             Operation::Wakes => self.tree.wakes(cpu),
             Operation::Idles => {
@@ -217,19 +224,7 @@ impl<const WIDTH: usize> Machine<WIDTH> {
                     }
                 }
             }
-            Operation::Prepares => {
-                // Relaxed: drawing a number is all.
-                let next = self.unknown.fetch_add(1, Ordering::Relaxed);
-                let next = u32::try_from(next).expect("few");
-                if self.tree.sites().node_exists(next) {
-                    self.tree
-                        .prepare(CpuId(next), NumaNode(0))
-                        .expect("there is room");
-                    self.tree
-                        .set_available(CpuId(next), Presence::Idle)
-                        .expect("it is prepared");
-                }
-            }
+            Operation::Prepares => newcomer = self.prepare_next(),
         }
         drop(executes);
         let heirs = core::mem::take(&mut *self.tree.sites().activated.lock().expect("whole"));
@@ -239,15 +234,36 @@ impl<const WIDTH: usize> Machine<WIDTH> {
                 .expect("no section panics");
             self.tree.wakes(heir.0);
         }
+        if let Some(newcomer) = newcomer {
+            self.carry_out(newcomer, operation_of_a_member());
+        }
+    }
+
+    /// Makes one more CPU known, idle at first.
+    fn prepare_next(&self) -> Option<u32> {
+        // Relaxed: drawing a number is all.
+        let next = self.unknown.fetch_add(1, Ordering::Relaxed);
+        let next = u32::try_from(next).expect("few");
+        if !self.tree.sites().node_exists(next) {
+            return None;
+        }
+        let numa = NumaNode((next + 1) % self.nodes);
+        let cpu = CpuId(next);
+        self.tree.prepare(cpu, numa).expect("there is room");
+        self.tree
+            .set_available(cpu, Presence::Idle)
+            .expect("it is prepared");
+        Some(next)
     }
 }
 
-/// One schedule: `members` of `cpus` CPUs are known at first; each of the first `programs` gets a program.
-fn schedule<const WIDTH: usize>(cpus: u32, members: u32, kinds: u64) {
+/// One schedule: `members` of `cpus` CPUs are known at first, all of one NUMA node, and each of them gets a program.
+fn schedule<const WIDTH: usize>(cpus: u32, nodes: u32, members: u32, kinds: u64) {
     let machine = Arc::new(Machine {
-        tree: empty_tree::<WIDTH>(cpus, 1, Handover::LowestBit),
+        tree: empty_tree::<WIDTH>(cpus, nodes, Handover::LowestBit),
         cpus: (0..cpus).map(|_| shuttle::sync::Mutex::new(())).collect(),
         unknown: AtomicU64::new(u64::from(members)),
+        nodes,
     });
     for cpu in 0..members {
         join(&machine.tree, cpu, Presence::Awake);
@@ -292,26 +308,32 @@ fn schedule<const WIDTH: usize>(cpus: u32, members: u32, kinds: u64) {
 
 #[test]
 fn two_by_two() {
-    fuzz("2x2", || schedule::<2>(4, 4, 4));
+    fuzz("2x2", || schedule::<2>(4, 1, 4, 4));
 }
 
 #[test]
 fn two_by_three() {
-    fuzz("2x3", || schedule::<2>(8, 8, 4));
+    fuzz("2x3", || schedule::<2>(8, 1, 8, 4));
 }
 
 #[test]
 fn four_by_one() {
-    fuzz("4x1", || schedule::<4>(4, 4, 4));
+    fuzz("4x1", || schedule::<4>(4, 1, 4, 4));
 }
 
 #[test]
 fn three_by_two() {
-    fuzz("3x2", || schedule::<3>(9, 9, 4));
+    fuzz("3x2", || schedule::<3>(9, 1, 9, 4));
 }
 
 /// What appendix C did not model: CPUs that leave and come back, and a tree that grows meanwhile.
 #[test]
 fn members_that_change_and_a_tree_that_grows() {
-    fuzz("2x2 and growing", || schedule::<2>(8, 3, 6));
+    fuzz("2x2 and growing", || schedule::<2>(8, 1, 3, 6));
+}
+
+/// As before, with new CPUs of another node first: the old root reaches the new one by groups of one child.
+#[test]
+fn a_tree_that_grows_across_nodes() {
+    fuzz("2x3 of two nodes", || schedule::<2>(8, 2, 2, 6));
 }

@@ -57,9 +57,10 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// tree, as [`enter_idle`](Hierarchy::enter_idle) does.
     ///
     /// Called by the CPU, with its timer bases locked, whenever it may have armed something since: after an interrupt,
-    /// or each time if it is a thread that is always idle. Such a thread wakes for nobody: if the answer is not
+    /// or each time if it is a [guest](super::Presence::Guest). A guest wakes for nobody: if the answer is not
     /// [`Instant::FOREVER`], nobody in the tree is awake, and the host MUST make an available CPU leave idle and enter
-    /// it again, which takes the time over.
+    /// it again, which takes the time over. It is answered once: as long as the time stays the same, later answers are
+    /// [`Instant::FOREVER`].
     ///
     /// With [`Instant::FOREVER`] nothing changes: the event that may be left costs one useless look.
     #[must_use = "the CPU has to wake up then"]
@@ -81,7 +82,9 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
             seat.set_ignored(false);
             self.republish(&mut seat, global)
         };
-        node.wakeup.set(cover);
+        if !node.is_guest() {
+            node.wakeup.set(cover);
+        }
         cover
     }
 

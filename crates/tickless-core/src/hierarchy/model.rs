@@ -24,8 +24,8 @@ use crate::platform::CpuId;
 const PREEMPTIONS: usize = 3;
 const FEWER: usize = 2;
 
-/// Explores every interleaving, and compares what can come out with `expected`: nothing else may, and all of it does, so
-/// that a case that explores less than its name says is noticed.
+/// Explores every interleaving, and compares what can come out with `expected`: nothing else may, and all of it does,
+/// so that a case that explores less than its name says is noticed.
 fn explore<O: Ord + Debug + Send + 'static>(
     preemptions: usize,
     expected: impl IntoIterator<Item = O>,

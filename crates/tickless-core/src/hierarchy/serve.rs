@@ -77,7 +77,8 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
                 let mut queue = group.queue.lock(None);
                 let due = self.drop_ignored(group, &mut queue);
                 let Some((child, event)) = due.filter(|(_, event)| event.time <= now) else {
-                    promise = group.first();
+                    // Of all groups, not of the highest: a root that is new may not have been told yet (R21).
+                    promise = promise.min(group.first());
                     break;
                 };
                 // Before it is served, which publishes what is left. If it is refused, its owner publishes.
@@ -95,7 +96,7 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
             slot = group.slot();
         }
         let seat = node.lock();
-        if node.is_available() {
+        if node.is_available() && !node.is_guest() {
             // In any case, so that a promise that somebody else kept does not wake this CPU for ever (R17).
             node.wakeup.set(promise);
         }

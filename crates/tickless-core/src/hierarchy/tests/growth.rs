@@ -7,7 +7,7 @@ use proptest::prelude::{prop_assert_eq, proptest};
 
 use crate::hierarchy::host::{Tree, at, empty_tree, join};
 use crate::hierarchy::{
-    Child, GroupId, Handover, NumaNode, PrepareError, Presence, Sites, Slot, State, Step,
+    Child, GroupId, Handover, NumaNode, PrepareError, Presence, Pull, Sites, Slot, State, Step,
 };
 use crate::platform::CpuId;
 
@@ -160,6 +160,34 @@ fn r21_an_idle_old_root_is_listed_in_the_new_one() {
     // Even before anybody of the old part woke: the newcomer pulls.
     tree.ticks(2, 10);
     assert_eq!(tree.fired().len(), 1);
+}
+
+/// R21: nobody is awake, and the CPU that has promised comes by between the link and the publication in the new root,
+/// which is empty then. Its promise for what is left stays.
+#[test]
+fn r21_an_idle_server_comes_by_while_the_root_grows() {
+    let tree = Rc::new(empty_tree::<2>(4, 1, Handover::LowestBit));
+    join(&tree, 0, Presence::Idle);
+    join(&tree, 1, Presence::Idle);
+    assert_eq!(tree.arms(1, 12), at(12));
+    tree.script(
+        |step| {
+            matches!(
+                step,
+                Step::Linked {
+                    child: GroupId(0),
+                    ..
+                }
+            )
+        },
+        |tree| {
+            let mut budget = u32::MAX;
+            let pull = tree.serve_remote(CpuId(1), at(11), &mut budget);
+            assert_eq!(pull, Pull::default());
+        },
+    );
+    tree.prepare(CpuId(2), NumaNode(0)).unwrap();
+    tree.check_all();
 }
 
 /// R26: the first waker of a leaf is still below the root, the second has made the tree grow. No activation is spurious

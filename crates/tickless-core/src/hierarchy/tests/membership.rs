@@ -133,8 +133,13 @@ fn a_guest_arms_in_a_tree_in_which_everybody_sleeps() {
     tree.wakes(0);
     assert_eq!(tree.idles(0), at(10));
     tree.check_all();
-    tree.ticks(0, 10);
-    assert_eq!(tree.fired().len(), 1);
+    assert_eq!(tree.arms(2, 20), NEVER, "the worker knows");
+    assert_eq!(tree.arms(2, 5), at(5), "but not of this");
+    tree.wakes(0);
+    assert_eq!(tree.idles(0), at(5));
+    tree.check_all();
+    tree.ticks(0, 20);
+    assert_eq!(tree.fired().len(), 3);
     assert_eq!(tree.node(0).wakeup(), NEVER);
     tree.check_all();
 }
