@@ -62,6 +62,8 @@ pub const NAMES: &[&str] = &[
     "hierarchy-cpu-not-refreshed",
     "hierarchy-no-walk-after-remote",
     "hierarchy-stale-wakeup-kept",
+    "hierarchy-promise-of-highest-group",
+    "hierarchy-forecast-of-root",
 ];
 
 /// Where the name stands in [`NAMES`]; fails the build when it does not.

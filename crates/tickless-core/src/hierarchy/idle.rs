@@ -1,6 +1,7 @@
 //! What a CPU says when it goes idle and comes back (spec 4.4, 4.5, 4.7, 4.11).
 
 use super::{CpuNode, Hierarchy, Sites};
+use crate::mutant;
 use crate::platform::CpuId;
 use crate::time::Instant;
 
@@ -107,7 +108,10 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
             }
             // Of all levels: what idle siblings want has not risen above the groups that this CPU keeps active, so the
             // root alone may be too late (Example 5, R16).
-            first = first.min(group.first());
+            let is_read = !mutant!("hierarchy-forecast-of-root") || group.parent().is_none();
+            if is_read {
+                first = first.min(group.first());
+            }
             next = group.parent();
             slot = group.slot();
         }

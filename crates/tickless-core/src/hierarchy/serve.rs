@@ -78,7 +78,11 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
                 let due = self.drop_ignored(group, &mut queue);
                 let Some((child, event)) = due.filter(|(_, event)| event.time <= now) else {
                     // Of all groups, not of the highest: a root that is new may not have been told yet (R21).
-                    promise = promise.min(group.first());
+                    promise = if mutant!("hierarchy-promise-of-highest-group") {
+                        group.first()
+                    } else {
+                        promise.min(group.first())
+                    };
                     break;
                 };
                 // Before it is served, which publishes what is left. If it is refused, its owner publishes.
