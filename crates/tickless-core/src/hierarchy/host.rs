@@ -4,14 +4,15 @@
 //! loom; shuttle.
 
 use std::collections::BTreeSet;
+#[cfg(not(any(loom, shuttle)))]
+use std::rc::Rc;
 use std::sync::{Mutex, OnceLock};
 use std::vec::Vec;
 
 use tickless_link::lock::{Guard, Lock};
 
 use super::{
-    Child, CpuNode, Group, GroupId, Handover, Hierarchy, Layout, NumaNode, Presence, Sites, State,
-    Step,
+    Child, CpuNode, Group, GroupId, Handover, Hierarchy, Layout, NumaNode, Presence, Sites, Step,
 };
 use crate::platform::CpuId;
 use crate::time::Instant;
@@ -27,11 +28,6 @@ pub(super) type TestLock = tickless_link::lock::SoloLock<Unwatched>;
 pub(super) struct Unwatched;
 #[cfg(not(any(loom, shuttle)))]
 impl tickless_link::lock::Watcher for Unwatched {}
-
-#[cfg(not(any(loom, shuttle)))]
-pub(super) type Shared<T> = std::rc::Rc<T>;
-#[cfg(any(loom, shuttle))]
-pub(super) type Shared<T> = std::sync::Arc<T>;
 
 pub(super) type Tree<const WIDTH: usize> = Hierarchy<Host<WIDTH>, WIDTH>;
 
@@ -135,7 +131,8 @@ impl<const WIDTH: usize> Host<WIDTH> {
         self.group(id).first()
     }
 
-    pub(super) fn group_state(&self, id: GroupId) -> State {
+    #[cfg(not(shuttle))]
+    pub(super) fn group_state(&self, id: GroupId) -> super::State {
         self.group(id).state()
     }
 
@@ -229,19 +226,18 @@ impl<const WIDTH: usize> Sites<WIDTH> for Host<WIDTH> {
 }
 
 /// A tree of `cpus` CPUs of one node, prepared and available, all idle.
-pub(super) fn idle_tree<const WIDTH: usize>(cpus: u32) -> Shared<Tree<WIDTH>> {
+#[cfg(not(any(loom, shuttle)))]
+pub(super) fn idle_tree<const WIDTH: usize>(cpus: u32) -> Rc<Tree<WIDTH>> {
     idle_tree_with(cpus, Handover::LowestBit)
 }
 
-pub(super) fn idle_tree_with<const WIDTH: usize>(
-    cpus: u32,
-    handover: Handover,
-) -> Shared<Tree<WIDTH>> {
+#[cfg(not(any(loom, shuttle)))]
+pub(super) fn idle_tree_with<const WIDTH: usize>(cpus: u32, handover: Handover) -> Rc<Tree<WIDTH>> {
     let tree = empty_tree(cpus, 1, handover);
     for cpu in 0..cpus {
         join(&tree, cpu, Presence::Idle);
     }
-    Shared::new(tree)
+    Rc::new(tree)
 }
 
 /// A tree for `cpus` CPUs on `nodes` nodes, without any so far.
@@ -381,6 +377,7 @@ impl<const WIDTH: usize> Tree<WIDTH> {
     }
 
     /// Lets time run to `end`, with a tick at each moment, and checks that no timer of an idle CPU is late.
+    #[cfg(not(loom))]
     pub(super) fn let_time_run(&self, from: i64, end: i64) {
         for now in from..=end {
             for cpu in 0..self.sites().cpus() {
