@@ -37,6 +37,8 @@ const FEW: u64 = 2_000;
 /// The time while the programs run. Timers are due then, or up to [`AHEAD`] later.
 const NOW: i64 = 10;
 const AHEAD: u64 = 5;
+/// The node of each CPU where there are two: the second begins with the third CPU, and they are of one size.
+const NODE_OF: [u32; 8] = [0, 0, 1, 0, 1, 0, 1, 1];
 /// Operations of one CPU at most.
 const OPERATIONS_MAX: u64 = 3;
 
@@ -247,7 +249,7 @@ impl<const WIDTH: usize> Machine<WIDTH> {
         if !self.tree.sites().node_exists(next) {
             return None;
         }
-        let numa = NumaNode((next + 1) % self.nodes);
+        let numa = NumaNode(NODE_OF[next as usize] % self.nodes);
         let cpu = CpuId(next);
         self.tree.prepare(cpu, numa).expect("there is room");
         self.tree
