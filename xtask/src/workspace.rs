@@ -71,9 +71,10 @@ struct EdgeKind {
     target: Option<String>,
 }
 
-/// The condition under which the atomics are replaced for models. What is needed under it only is in no build of a
-/// user.
-pub(crate) const IN_MODELS: &str = "cfg(loom)";
+/// What replaces the atomics in models, and the condition under which it does. What is needed under one of these only
+/// is in no build of a user.
+pub(crate) const MODEL_CHECKERS: [(&str, &str); 2] =
+    [("loom", "cfg(loom)"), ("shuttle", "cfg(shuttle)")];
 
 impl Workspace {
     /// Asks cargo.
@@ -154,7 +155,11 @@ impl Workspace {
 
 impl EdgeKind {
     fn is_for_users(&self) -> bool {
-        self.kind.as_deref() != Some("dev") && self.target.as_deref() != Some(IN_MODELS)
+        let condition = self.target.as_deref();
+        let is_in_models = MODEL_CHECKERS
+            .iter()
+            .any(|(_, in_models)| condition == Some(*in_models));
+        self.kind.as_deref() != Some("dev") && !is_in_models
     }
 }
 
@@ -180,7 +185,7 @@ pub(crate) mod samples {
 
     use serde_json::{Value, json};
 
-    use super::{IN_MODELS, Workspace};
+    use super::{MODEL_CHECKERS, Workspace};
 
     /// A member under `crates/`, with a library.
     pub(crate) fn library(name: &str, dependencies: Value) -> Value {
@@ -227,7 +232,7 @@ pub(crate) mod samples {
 
     fn edge_kind(kind: Option<&str>) -> Value {
         match kind {
-            Some("loom") => json!({"kind": null, "target": IN_MODELS}),
+            Some("loom") => json!({"kind": null, "target": MODEL_CHECKERS[0].1}),
             kind => json!({"kind": kind, "target": null}),
         }
     }

@@ -2,9 +2,10 @@
 //!
 //! Everything between a counter and a timer's callback is here, and nothing that knows an operating system: clocks and
 //! their offsets ([`clock`]), the devices that make an interrupt happen ([`event`]), high-resolution timers
-//! ([`hrtimer`]), and the arithmetic of the timer wheel ([`wheel`]). A host (worker threads in user space, a kernel, a
-//! simulator) implements one trait, [`Platform`], and calls the entry points of [`Timers`](hrtimer::Timers) when
-//! something happened: an interrupt, a clock that was set, a CPU that goes away.
+//! ([`hrtimer`]), the arithmetic of the timer wheel ([`wheel`]), and the tree through which awake CPUs run the timers
+//! of idle ones ([`hierarchy`]). A host (worker threads in user space, a kernel, a simulator) implements one trait,
+//! [`Platform`], and calls the entry points of [`Timers`](hrtimer::Timers) when something happened: an interrupt, a
+//! clock that was set, a CPU that goes away.
 //!
 //! ```text
 //!   host:   interrupt   soft stage   return paths   clock set   CPU on/offline
@@ -31,11 +32,12 @@
 #![forbid(unsafe_code)]
 #![deny(rustdoc::broken_intra_doc_links)]
 
-#[cfg(any(test, loom))]
+#[cfg(any(test, loom, shuttle))]
 extern crate std;
 
 pub mod clock;
 pub mod event;
+pub mod hierarchy;
 pub mod hrtimer;
 pub mod platform;
 pub mod time;

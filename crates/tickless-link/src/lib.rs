@@ -44,7 +44,7 @@
 #![no_std]
 #![deny(rustdoc::broken_intra_doc_links)]
 
-#[cfg(any(test, loom))]
+#[cfg(any(test, loom, shuttle))]
 extern crate std;
 
 pub mod bias;

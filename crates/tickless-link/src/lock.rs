@@ -284,16 +284,21 @@ unsafe impl<W: Watcher> RawLock for SoloLock<W> {
     }
 }
 
-/// For models: a lock that blocks, so that loom need not explore how often somebody polled.
 #[cfg(loom)]
+use loom::sync as model;
+#[cfg(shuttle)]
+use shuttle::sync as model;
+
+/// For models: a lock that blocks, so that loom and shuttle need not explore how often somebody polled.
+#[cfg(any(loom, shuttle))]
 #[derive(Debug, Default)]
 pub struct ModelLock {
-    taken: loom::sync::Mutex<bool>,
-    freed: loom::sync::Condvar,
+    taken: model::Mutex<bool>,
+    freed: model::Condvar,
 }
 
 // SAFETY: the flag goes from false to true once between two releases, under the mutex, which orders the sections.
-#[cfg(loom)]
+#[cfg(any(loom, shuttle))]
 unsafe impl RawLock for ModelLock {
     type Token = ();
     type Held = ();

@@ -57,6 +57,18 @@ pub const NAMES: &[&str] = &[
     "forced-kept-at-refused-write",
     "coupled-range-zero",
     "equality-comparator-late-test",
+    // The migration hierarchy (appendix C of its specification).
+    "hierarchy-stranded-event",
+    "hierarchy-ignored-kept",
+    "hierarchy-sequence-ignored",
+    "hierarchy-child-read-first",
+    "hierarchy-state-read-unlocked",
+    "hierarchy-fast-path-at-root",
+    "hierarchy-cpu-not-refreshed",
+    "hierarchy-no-walk-after-remote",
+    "hierarchy-stale-wakeup-kept",
+    "hierarchy-promise-of-highest-group",
+    "hierarchy-forecast-of-root",
 ];
 
 /// Where the name stands in [`NAMES`]; fails the build when it does not.

@@ -1,12 +1,18 @@
-//! The atomics facade: `core`'s in a build, loom's in a model.
+//! The atomics facade: `core`'s in a build, loom's or shuttle's in a model.
 //!
 //! Every crate of Tickless takes its atomics, fences and shared cells from here, so that one `--cfg loom` turns the
-//! code under test, and not a copy of it, into a model.
+//! code under test, and not a copy of it, into a model. Loom explores every interleaving of few operations, with weak
+//! memory; `--cfg shuttle` draws random interleavings of many, with memory as one would like it.
 
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 pub use core::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
+#[cfg(shuttle)]
+pub use shuttle::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+};
+
 #[cfg(loom)]
 pub use modelled::{
     AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
@@ -18,8 +24,10 @@ mod modelled;
 /// Tells the processor that the caller polls; in a model, lets another thread run.
 #[inline]
 pub fn spin_loop() {
-    #[cfg(not(loom))]
+    #[cfg(not(any(loom, shuttle)))]
     core::hint::spin_loop();
+    #[cfg(shuttle)]
+    shuttle::thread::yield_now();
     #[cfg(loom)]
     loom::thread::yield_now();
 }

@@ -4,7 +4,7 @@
 //! without a word. So what each may depend on stands in a table, and the step compares it with the manifests.
 //! Dependencies of tests are free: they reach no user.
 
-use crate::workspace::{Dependency, IN_MODELS, Package, Workspace};
+use crate::workspace::{Dependency, MODEL_CHECKERS, Package, Workspace};
 
 /// What stands inside and outside of one library crate.
 struct Wall {
@@ -62,9 +62,6 @@ const WALLS: &[Wall] = &[
     },
 ];
 
-/// What replaces the atomics in models. Under that condition it passes through every wall.
-const MODEL_CHECKER: &str = "loom";
-
 /// Every dependency of a library crate that goes through a wall, and every library crate without one.
 pub(super) fn breaches(workspace: &Workspace) -> Vec<String> {
     breaches_of(workspace, WALLS)
@@ -110,7 +107,9 @@ impl Wall {
         if is_member {
             return self.inside.contains(&name);
         }
-        if name == MODEL_CHECKER && dependency.target.as_deref() == Some(IN_MODELS) {
+        // Under its condition it passes through every wall.
+        let condition = dependency.target.as_deref().unwrap_or_default();
+        if MODEL_CHECKERS.contains(&(name, condition)) {
             return true;
         }
         match self.outside {
@@ -125,7 +124,7 @@ impl Wall {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{IN_MODELS, breaches};
+    use super::{MODEL_CHECKERS, breaches};
     use crate::workspace::samples::{dependency, library, workspace};
 
     const MEMBERS: [&str; 5] = [
@@ -182,11 +181,15 @@ mod tests {
     }
 
     #[test]
-    fn loom_passes_under_its_condition_only() {
-        let mut loom = dependency("loom");
-        assert_eq!(broken("tickless-link", vec![loom.clone()]).len(), 1);
-        loom["target"] = json!(IN_MODELS);
-        assert!(broken("tickless-link", vec![loom]).is_empty());
+    fn a_model_checker_passes_under_its_own_condition_only() {
+        for (name, condition) in MODEL_CHECKERS {
+            let mut checker = dependency(name);
+            assert_eq!(broken("tickless-link", vec![checker.clone()]).len(), 1);
+            checker["target"] = json!("cfg(unix)");
+            assert_eq!(broken("tickless-link", vec![checker.clone()]).len(), 1);
+            checker["target"] = json!(condition);
+            assert!(broken("tickless-link", vec![checker]).is_empty());
+        }
     }
 
     #[test]

@@ -1,0 +1,140 @@
+//! CPUs that join and leave: online and offline, isolated and not (spec 5.1 to 5.4).
+
+use super::{Hierarchy, Sites};
+use crate::platform::CpuId;
+use crate::time::Instant;
+
+/// How a CPU joins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// It runs work.
+    Awake,
+    /// It idles already.
+    Idle,
+    /// It is a thread that is no worker, and will never be active: it publishes by
+    /// [`rearm_from_idle`](Hierarchy::rearm_from_idle), and is served. It makes no promise, and does not count as one
+    /// who looks after others. A thread that sleeps until it is due, and serves then, is [`Idle`](Self::Idle).
+    Guest,
+}
+
+/// Why a CPU stops taking part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    /// It goes offline, and its timers are moved elsewhere.
+    Offline,
+    /// It is not to be disturbed. It goes on to expire its own timers.
+    Isolation,
+}
+
+/// Why a CPU cannot join or leave. Nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refused {
+    /// It was never [prepared](Hierarchy::prepare).
+    NotPrepared,
+    /// It is the last one of the tree, and somebody has to look after the others (spec XI1).
+    LastAvailable,
+}
+
+impl core::fmt::Display for Refused {
+    fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        formatter.write_str(match self {
+            Self::NotPrepared => "the CPU was never prepared for the hierarchy",
+            Self::LastAvailable => "the CPU is the last one that looks after idle ones",
+        })
+    }
+}
+
+impl core::error::Error for Refused {}
+
+impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
+    /// Makes `cpu` take part. Harmless if it does already.
+    ///
+    /// Called by the CPU, or on behalf of one that executes nothing meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// When it was never prepared.
+    pub fn set_available(&self, cpu: CpuId, presence: Presence) -> Result<(), Refused> {
+        let node = self.sites.node(cpu).ok_or(Refused::NotPrepared)?;
+        if node.leaf().is_none() {
+            return Err(Refused::NotPrepared);
+        }
+        let mut available = self.available.lock(None);
+        if node.is_available() {
+            return Ok(());
+        }
+        let mut seat = node.lock();
+        seat.set_idle(presence != Presence::Awake);
+        seat.set_guest(presence == Presence::Guest);
+        seat.set_ignored(true);
+        node.wakeup.set(Instant::FOREVER);
+        if presence == Presence::Awake {
+            self.activate_node(node);
+        }
+        seat.set_available(true);
+        *available += u32::from(presence != Presence::Guest);
+        Ok(())
+    }
+
+    /// Makes `cpu` stop taking part: it looks after its own timers, is never migrator, and is never served. Harmless if
+    /// it does not take part.
+    ///
+    /// Called by the CPU, or on behalf of one that executes nothing meanwhile, without locks. A service of it that has
+    /// begun ends by itself. If it was to wake up for others, another CPU of the tree is
+    /// [activated](Sites::activate) and takes over (Example 9).
+    ///
+    /// When several CPUs change, those that join go first, so that there are more migrators in between, not fewer.
+    ///
+    /// # Errors
+    ///
+    /// When it was never prepared; when it is the last one and leaves for isolation.
+    pub fn clear_available(&self, cpu: CpuId, why: Leaving) -> Result<(), Refused> {
+        let node = self.sites.node(cpu).ok_or(Refused::NotPrepared)?;
+        if node.leaf().is_none() {
+            return Err(Refused::NotPrepared);
+        }
+        let mut available = self.available.lock(None);
+        if !node.is_available() {
+            return Ok(());
+        }
+        if why == Leaving::Isolation && *available == 1 && !node.is_guest() {
+            return Err(Refused::LastAvailable);
+        }
+        let mut seat = node.lock();
+        if node.is_idle() {
+            // A promise is given up by walking to idle, and that only whoever was active can do.
+            self.activate_node(node);
+        }
+        seat.set_available(false);
+        seat.set_ignored(true);
+        node.wakeup.set(Instant::FOREVER);
+        // Its own timers are its own from now on.
+        let cover = self.deactivate(&mut seat, Instant::FOREVER);
+        drop(seat);
+        *available -= u32::from(!node.is_guest());
+        let heir = if cover.is_forever() {
+            None
+        } else {
+            self.first_available()
+        };
+        drop(available);
+        if let Some(heir) = heir {
+            self.sites.activate(heir);
+        }
+        Ok(())
+    }
+
+    /// How many CPUs take part and can look after others.
+    #[must_use]
+    pub fn available_cpus(&self) -> u32 {
+        *self.available.lock(None)
+    }
+
+    fn first_available(&self) -> Option<CpuId> {
+        (0..self.sites.cpus()).map(CpuId).find(|cpu| {
+            self.available_node(*cpu)
+                .is_some_and(|node| !node.is_guest())
+        })
+    }
+}

@@ -1,0 +1,116 @@
+//! A look at the tree, for drawing and for checks. Everything is as of some moment during the call.
+
+use super::{GroupId, Hierarchy, LEVELS_MAX, Sites, Slots};
+use crate::platform::CpuId;
+
+/// A child of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Child {
+    /// A CPU, in a leaf group.
+    Cpu(CpuId),
+    /// A group of the level below.
+    Group(GroupId),
+}
+
+/// A rule of the tree's shape that does not hold (spec 10.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Misshapen {
+    /// A group has no parent and is not the root (R23).
+    SecondRoot(GroupId),
+    /// Two children of the group have one place, or one has a place that was not given out (TI2).
+    Places(GroupId),
+    /// Below the cross-node level, a child belongs to another NUMA node (R25).
+    Node(GroupId),
+    /// A child is not exactly one level below.
+    Level(GroupId),
+    /// The state breaks S1 or S2.
+    State(GroupId),
+}
+
+impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
+    /// How many groups there are. They are called 0 to one less, and found with [`Sites::group`].
+    #[must_use]
+    pub fn groups(&self) -> u32 {
+        self.shape.lock(None).groups
+    }
+
+    /// The group without parent; `None` before the first CPU.
+    #[must_use]
+    pub fn root(&self) -> Option<GroupId> {
+        self.shape.lock(None).root
+    }
+
+    /// How many levels of groups there are now, which may be fewer than the layout allows.
+    #[must_use]
+    pub fn height(&self) -> usize {
+        self.root().map_or(0, |root| self.group(root).level() + 1)
+    }
+
+    /// The children of a group, in the order of their numbers. Takes time in the number of all groups and CPUs.
+    pub fn children(&self, of: GroupId) -> impl Iterator<Item = Child> {
+        let is_leaf = self.group(of).level() == 0;
+        let cpus = if is_leaf { self.sites.cpus() } else { 0 };
+        let groups = if is_leaf { 0 } else { self.groups() };
+        let cpus = (0..cpus)
+            .map(CpuId)
+            .filter(move |cpu| self.sites.node(*cpu).and_then(|node| node.leaf()) == Some(of))
+            .map(Child::Cpu);
+        let groups = (0..groups)
+            .map(GroupId)
+            .filter(move |id| self.group(*id).parent() == Some(of))
+            .map(Child::Group);
+        cpus.chain(groups)
+    }
+
+    /// Walks the whole tree and compares it with the rules of its shape.
+    ///
+    /// # Errors
+    ///
+    /// The first rule that does not hold.
+    pub fn check(&self) -> Result<(), Misshapen> {
+        let (groups, root) = {
+            let shape = self.shape.lock(None);
+            (shape.groups, shape.root)
+        };
+        for id in (0..groups).map(GroupId) {
+            let group = self.group(id);
+            if group.parent().is_none() && root != Some(id) {
+                return Err(Misshapen::SecondRoot(id));
+            }
+            if !group.state().is_valid() {
+                return Err(Misshapen::State(id));
+            }
+            if group.level() >= self.layout.levels().min(LEVELS_MAX) {
+                return Err(Misshapen::Level(id));
+            }
+            let mut places = 0_u16;
+            for child in self.children(id) {
+                let slot = match child {
+                    Child::Cpu(cpu) => self.sites.node(cpu).map(|node| node.slot()),
+                    Child::Group(below) => {
+                        let below = self.group(below);
+                        if below.level() + 1 != group.level() {
+                            return Err(Misshapen::Level(below.id()));
+                        }
+                        let is_one_node = group.level() < self.layout.cross_node_level();
+                        if is_one_node && below.node() != group.node() {
+                            return Err(Misshapen::Node(below.id()));
+                        }
+                        Some(below.slot())
+                    }
+                };
+                let Some(slot) = slot else { continue };
+                let is_taken = Slots::from_bits(places).contains(slot);
+                if is_taken || usize::from(slot.number()) >= group.children() {
+                    return Err(Misshapen::Places(id));
+                }
+                places |= 1 << slot.number();
+            }
+            if places.count_ones() as usize != group.children() {
+                return Err(Misshapen::Places(id));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,461 @@
+//! The records of the hierarchy: inner nodes, and one leaf for each CPU (spec 4.2).
+
+use core::fmt;
+
+use tickless_link::const_unless_loom;
+use tickless_link::lock::{Guard, Lock, RawLock};
+use tickless_link::sync::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+use super::layout::NumaNode;
+use super::state::{Slot, State, WIDTH_MAX};
+use crate::platform::CpuId;
+use crate::time::Instant;
+
+/// The number of a group: its place in the host's table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupId(pub u32);
+
+/// No group has this number: it would be the last of 2^32.
+pub(super) const NO_GROUP: u32 = u32::MAX;
+
+/// A link to a parent: set once, never changed (spec TI3).
+#[derive(Debug)]
+struct Parent {
+    group: AtomicU32,
+    slot: AtomicU8,
+}
+
+impl Parent {
+    const_unless_loom! {
+        const fn none() -> Self {
+            Self { group: AtomicU32::new(NO_GROUP), slot: AtomicU8::new(Slot::FIRST.number()) }
+        }
+    }
+
+    /// The parent, if it is known to the caller. One load for each step of a walk: a second one may differ (R27).
+    #[inline]
+    fn get(&self) -> Option<GroupId> {
+        // Acquire: pairs with the Release in `set`, so that the slot and the parent itself are there (spec O5).
+        let group = self.group.load(Ordering::Acquire);
+        (group != NO_GROUP).then_some(GroupId(group))
+    }
+
+    #[inline]
+    fn slot(&self) -> Slot {
+        // Relaxed: written before the parent was published, and ordered by the load of that (spec O5).
+        Slot::new(self.slot.load(Ordering::Relaxed))
+    }
+
+    fn set(&self, group: GroupId, slot: Slot) {
+        // Relaxed: published by the store below.
+        self.slot.store(slot.number(), Ordering::Relaxed);
+        // Release: pairs with the Acquire in `get`; whoever sees the parent sees it complete (spec O5).
+        self.group.store(group.0, Ordering::Release);
+    }
+}
+
+/// A time that one CPU writes under a lock and others read without it.
+#[derive(Debug)]
+pub(super) struct SharedInstant(AtomicI64);
+
+impl SharedInstant {
+    const_unless_loom! {
+        const fn forever() -> Self {
+            Self(AtomicI64::new(Instant::<crate::time::Monotonic>::FOREVER.as_nanos()))
+        }
+    }
+
+    #[inline]
+    pub(super) fn get(&self) -> Instant {
+        // Relaxed: a hint to look, or not to look yet; whoever acts on it takes the lock (spec O7).
+        Instant::from_nanos(self.0.load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    pub(super) fn set(&self, time: Instant) {
+        // Relaxed: see `get`; those who must not miss it read under the lock that is held here.
+        self.0.store(time.as_nanos(), Ordering::Relaxed);
+    }
+}
+
+/// An entry of a group's queue: when to serve which CPU, and which child says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Event {
+    pub(super) time: Instant,
+    pub(super) cpu: CpuId,
+    /// The child group; `None` for a leaf, whose children are the CPUs themselves.
+    pub(super) child: Option<GroupId>,
+}
+
+/// The events of the children of one group, by slot. With sixteen children at most, looking at all of them is cheaper
+/// than any tree.
+#[derive(Debug)]
+pub(super) struct Queue<const WIDTH: usize> {
+    events: [Option<Event>; WIDTH],
+}
+
+impl<const WIDTH: usize> Queue<WIDTH> {
+    #[cfg(test)]
+    pub(super) fn get(&self, slot: Slot) -> Option<&Event> {
+        self.events[slot.index()].as_ref()
+    }
+
+    pub(super) fn get_mut(&mut self, slot: Slot) -> Option<&mut Event> {
+        self.events[slot.index()].as_mut()
+    }
+
+    pub(super) fn insert(&mut self, slot: Slot, event: Event) {
+        self.events[slot.index()] = Some(event);
+    }
+
+    pub(super) fn remove(&mut self, slot: Slot) -> Option<Event> {
+        self.events[slot.index()].take()
+    }
+
+    /// The earliest event; of several with one time that of the lowest slot.
+    pub(super) fn head(&self) -> Option<(Slot, Event)> {
+        self.iter().min_by_key(|(_, event)| event.time)
+    }
+
+    pub(super) fn first(&self) -> Instant {
+        self.head()
+            .map_or(Instant::FOREVER, |(_, event)| event.time)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Slot, Event)> {
+        let slots = (0_u8..).map(Slot::new);
+        self.events
+            .iter()
+            .zip(slots)
+            .filter_map(|(event, slot)| Some((slot, (*event)?)))
+    }
+}
+
+/// An inner node of the hierarchy. Groups are never freed: without CPUs they are merely inactive.
+pub struct Group<L: RawLock, const WIDTH: usize> {
+    state: AtomicU64,
+    /// The first time of the queue, as of whoever touched it last: never too late for what is queued (spec 4.6).
+    pub(super) first: SharedInstant,
+    parent: Parent,
+    /// Whether the event of this group, in its parent's queue, is to be skipped: the group looks after itself.
+    ignored: AtomicBool,
+    pub(super) queue: Lock<L, Queue<WIDTH>>,
+    /// How many events of this group each child has served, for [`Handover::LeastLoaded`](super::Handover).
+    served: [AtomicU32; WIDTH],
+    /// Changed under the construction lock.
+    children: AtomicU8,
+    id: GroupId,
+    level: u8,
+    node: NumaNode,
+}
+
+impl<L: RawLock + Default, const WIDTH: usize> Group<L, WIDTH> {
+    const WIDTH_FITS: () = assert!(
+        WIDTH >= 2 && WIDTH <= WIDTH_MAX,
+        "a group has 2 to 16 children"
+    );
+
+    /// A group without parent; `reserved` slots are taken beforehand (spec Example 8).
+    pub(super) fn new(id: GroupId, level: u8, node: NumaNode, reserved: u8) -> Self {
+        const { Self::WIDTH_FITS };
+        let queue = Queue {
+            events: [None; WIDTH],
+        };
+        Self {
+            state: AtomicU64::new(State::IDLE.word()),
+            first: SharedInstant::forever(),
+            parent: Parent::none(),
+            ignored: AtomicBool::new(true),
+            queue: Lock::new(L::default(), queue),
+            served: core::array::from_fn(|_| AtomicU32::new(0)),
+            children: AtomicU8::new(reserved),
+            id,
+            level,
+            node,
+        }
+    }
+}
+
+impl<L: RawLock, const WIDTH: usize> Group<L, WIDTH> {
+    /// Its number.
+    #[must_use]
+    pub const fn id(&self) -> GroupId {
+        self.id
+    }
+
+    /// How far it is from the leaf groups, which are on level 0.
+    #[must_use]
+    pub const fn level(&self) -> usize {
+        self.level as usize
+    }
+
+    /// The NUMA node of all its CPUs, if the level is below the cross-node level; of its first one otherwise.
+    #[must_use]
+    pub const fn node(&self) -> NumaNode {
+        self.node
+    }
+
+    /// Its parent; `None` for the root.
+    #[must_use]
+    pub fn parent(&self) -> Option<GroupId> {
+        self.parent.get()
+    }
+
+    /// Its place in its parent.
+    #[must_use]
+    pub fn slot(&self) -> Slot {
+        self.parent.slot()
+    }
+
+    /// How many children it has, or has room kept for.
+    #[must_use]
+    pub fn children(&self) -> usize {
+        // Relaxed: changed under the construction lock; readers without it only draw.
+        usize::from(self.children.load(Ordering::Relaxed))
+    }
+
+    /// The time of its first event, [`Instant::FOREVER`] without one: may be too early, never too late.
+    #[must_use]
+    pub fn first(&self) -> Instant {
+        self.first.get()
+    }
+
+    /// Its state now.
+    #[inline]
+    #[must_use]
+    pub fn state(&self) -> State {
+        // Acquire: pairs with the Release of `exchange`. A walk to idle reads the child after this, and sees it at
+        // least as the one left it who brought the group into this state (spec O2, O3).
+        State::from_word(self.state.load(Ordering::Acquire))
+    }
+
+    /// Stores `new` if the state is still `old`.
+    #[inline]
+    pub(super) fn exchange(&self, old: State, new: State) -> bool {
+        let old = old.expected(|| self.state());
+        // AcqRel on success: pairs with every other exchange of this word, so that walks through a group follow one
+        // another (spec O1). Relaxed on failure: the caller reads again, with Acquire.
+        self.state
+            .compare_exchange(old.word(), new.word(), Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// The state, read so that everybody who changes it later sees what the caller did before (spec O6).
+    pub(super) fn synchronise(&self) -> State {
+        // AcqRel: Acquire to see an activation that is done; Release to hand the new parent to a later one.
+        State::from_word(self.state.fetch_add(0, Ordering::AcqRel))
+    }
+
+    #[inline]
+    pub(super) fn is_ignored(&self) -> bool {
+        // Relaxed: a late look costs one useless service (spec 4.4).
+        self.ignored.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(super) fn set_ignored(&self, ignored: bool) {
+        // Relaxed: raced for only by one who publishes an inactive group and one who activates it, and both orders
+        // are harmless (spec 4.6).
+        self.ignored.store(ignored, Ordering::Relaxed);
+    }
+
+    /// Counts an event that the child at `slot` served.
+    pub(super) fn count_served(&self, slot: Slot) {
+        // Relaxed: a statistic that only steers a choice.
+        self.served[slot.index()].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many events of this group the child at `slot` has served.
+    #[must_use]
+    pub fn served(&self, slot: Slot) -> u32 {
+        // Relaxed: as above.
+        self.served[slot.index()].load(Ordering::Relaxed)
+    }
+
+    /// Takes the next slot; `None` if all are taken. Under the construction lock.
+    pub(super) fn take_slot(&self) -> Option<Slot> {
+        let taken = self.children();
+        if taken >= WIDTH {
+            return None;
+        }
+        let slot = u8::try_from(taken).ok()?;
+        // Relaxed: the construction lock orders those who change it.
+        self.children.store(slot + 1, Ordering::Relaxed);
+        Some(Slot::new(slot))
+    }
+
+    /// Connects it for ever. Under the construction lock.
+    pub(super) fn connect(&self, parent: GroupId, slot: Slot) {
+        self.parent.set(parent, slot);
+    }
+}
+
+impl<L: RawLock, const WIDTH: usize> fmt::Debug for Group<L, WIDTH> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Group")
+            .field("id", &self.id)
+            .field("level", &self.level)
+            .field("state", &self.state())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the lock of a node protects.
+#[derive(Debug)]
+pub(super) struct Seat {
+    /// Somebody runs the global timers of this CPU on its behalf (spec TI7).
+    pub(super) expiring_remotely: bool,
+    /// The time of its event, as of the last time it was queued.
+    pub(super) time: Instant,
+}
+
+/// A CPU's place in the hierarchy. The host keeps one for each, at a place that never moves.
+pub struct CpuNode<L: RawLock> {
+    cpu: CpuId,
+    pub(super) seat: Lock<L, Seat>,
+    leaf: Parent,
+    /// Online and not isolated. Written under the lock.
+    available: AtomicBool,
+    /// Counts as idle. Written under the lock, by the CPU itself.
+    idle: AtomicBool,
+    /// A thread that is never active: it publishes and is served, and can do nothing for others. Written under the
+    /// lock.
+    guest: AtomicBool,
+    /// When this idle CPU has undertaken to wake up for the whole tree. Written under the lock.
+    pub(super) wakeup: SharedInstant,
+    /// Whether its event is to be skipped: it looks after itself. Written under the lock of the node, read under that
+    /// of the leaf.
+    ignored: AtomicBool,
+}
+
+impl<L: RawLock + Default> CpuNode<L> {
+    /// The place of `cpu`, outside of the hierarchy until it is [prepared](super::Hierarchy::prepare).
+    #[must_use]
+    pub fn new(cpu: CpuId) -> Self {
+        let seat = Seat {
+            expiring_remotely: false,
+            time: Instant::FOREVER,
+        };
+        Self {
+            cpu,
+            seat: Lock::new(L::default(), seat),
+            leaf: Parent::none(),
+            available: AtomicBool::new(false),
+            idle: AtomicBool::new(true),
+            guest: AtomicBool::new(false),
+            wakeup: SharedInstant::forever(),
+            ignored: AtomicBool::new(true),
+        }
+    }
+}
+
+impl<L: RawLock> CpuNode<L> {
+    /// Its CPU.
+    #[must_use]
+    pub const fn cpu(&self) -> CpuId {
+        self.cpu
+    }
+
+    /// The group that it is in; `None` until it is prepared.
+    #[must_use]
+    pub fn leaf(&self) -> Option<GroupId> {
+        self.leaf.get()
+    }
+
+    /// Its place in that group.
+    #[must_use]
+    pub fn slot(&self) -> Slot {
+        self.leaf.slot()
+    }
+
+    /// Whether it takes part.
+    #[inline]
+    #[must_use]
+    pub fn is_available(&self) -> bool {
+        // Relaxed: the CPU itself writes it, or somebody under the lock of the node, which everybody takes before
+        // acting on a `true` that matters.
+        self.available.load(Ordering::Relaxed)
+    }
+
+    /// Whether it counts as idle.
+    #[inline]
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        // Relaxed: read by the CPU that writes it, or under the lock.
+        self.idle.load(Ordering::Relaxed)
+    }
+
+    /// Whether it is a thread that can do nothing for others.
+    #[must_use]
+    pub fn is_guest(&self) -> bool {
+        // Relaxed: written under the availability lock, and read under it where it matters.
+        self.guest.load(Ordering::Relaxed)
+    }
+
+    /// When it has undertaken to wake up for the whole tree; [`Instant::FOREVER`] if never.
+    #[inline]
+    #[must_use]
+    pub fn wakeup(&self) -> Instant {
+        self.wakeup.get()
+    }
+
+    #[inline]
+    pub(super) fn is_ignored(&self) -> bool {
+        // Relaxed: who drops events only by this flag does so for a CPU that publishes again; a late look costs one
+        // refused service.
+        self.ignored.load(Ordering::Relaxed)
+    }
+
+    /// Waits for the node. Everything below is done by the holder.
+    pub(super) fn lock(&self) -> SeatGuard<'_, L> {
+        SeatGuard {
+            seat: self.seat.lock(None),
+            node: self,
+        }
+    }
+
+    pub(super) fn connect(&self, leaf: GroupId, slot: Slot) {
+        self.leaf.set(leaf, slot);
+    }
+}
+
+impl<L: RawLock> fmt::Debug for CpuNode<L> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("CpuNode")
+            .field("cpu", &self.cpu)
+            .field("available", &self.is_available())
+            .field("idle", &self.is_idle())
+            .field("wakeup", &self.wakeup())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A locked node.
+pub(super) struct SeatGuard<'a, L: RawLock> {
+    pub(super) node: &'a CpuNode<L>,
+    pub(super) seat: Guard<'a, L, Seat>,
+}
+
+impl<L: RawLock> SeatGuard<'_, L> {
+    pub(super) fn set_available(&mut self, available: bool) {
+        // Relaxed: written under the lock that the guard stands for, see `is_available`.
+        self.node.available.store(available, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_idle(&mut self, idle: bool) {
+        // Relaxed: as above, see `is_idle`.
+        self.node.idle.store(idle, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_guest(&mut self, guest: bool) {
+        // Relaxed: as above, see `is_guest`.
+        self.node.guest.store(guest, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_ignored(&mut self, ignored: bool) {
+        // Relaxed: as above, see `is_ignored`.
+        self.node.ignored.store(ignored, Ordering::Relaxed);
+    }
+}

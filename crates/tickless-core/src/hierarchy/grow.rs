@@ -1,0 +1,206 @@
+//! How the tree gets its groups: one CPU at a time, at the top or beside, never in between (spec 5.2).
+
+use core::fmt;
+
+use super::group::NO_GROUP;
+use super::{Group, GroupId, Hierarchy, LEVELS_MAX, NumaNode, Sites, Slot, Step};
+use crate::platform::CpuId;
+
+/// What the construction lock protects.
+#[derive(Debug, Default)]
+pub(super) struct Shape {
+    /// Groups so far; they are called 0 to `groups - 1`.
+    pub(super) groups: u32,
+    pub(super) root: Option<GroupId>,
+    /// Groups of each level.
+    on_level: [u32; LEVELS_MAX],
+}
+
+/// Why a CPU could not be prepared. Nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PrepareError {
+    /// The host has no node for the CPU.
+    NoNode,
+    /// The host has no room for the groups that would be needed: so many in all.
+    NoRoom {
+        /// How many groups there would be.
+        groups: u32,
+    },
+    /// The tree would become higher than it was laid out for: CPUs are spread over the NUMA nodes more unevenly than
+    /// was said, or there are more of them.
+    TooHigh {
+        /// How many levels there may be.
+        levels: usize,
+    },
+}
+
+impl fmt::Display for PrepareError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoNode => formatter.write_str("the host has no node for the CPU"),
+            Self::NoRoom { groups } => write!(formatter, "no room for {groups} groups"),
+            Self::TooHigh { levels } => {
+                write!(
+                    formatter,
+                    "the hierarchy would need more than {levels} levels"
+                )
+            }
+        }
+    }
+}
+
+impl core::error::Error for PrepareError {}
+
+/// The way of a new CPU up to where it meets the tree.
+struct Chain {
+    /// The groups from the leaf on.
+    groups: [GroupId; LEVELS_MAX],
+    /// Which of them are to be made.
+    is_new: [bool; LEVELS_MAX],
+    len: usize,
+}
+
+impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
+    /// Gives `cpu`, of NUMA node `numa`, its place in the tree, for ever. Harmless if it has one. It does not take part
+    /// until it is [available](Hierarchy::set_available).
+    ///
+    /// Called by anybody, not by the CPU itself before it has a place. The tree may be in use, and nobody in it need be
+    /// awake.
+    ///
+    /// # Errors
+    ///
+    /// See [`PrepareError`]; the tree is as before (R24).
+    pub fn prepare(&self, cpu: CpuId, numa: NumaNode) -> Result<(), PrepareError> {
+        let node = self.sites.node(cpu).ok_or(PrepareError::NoNode)?;
+        let mut shape = self.shape.lock(None);
+        if node.leaf().is_some() {
+            return Ok(());
+        }
+        let chain = self.find(&shape, numa)?;
+        let (top, is_new_top) = (chain.groups[chain.len - 1], chain.is_new[chain.len - 1]);
+        let old_root = shape.root.filter(|_| is_new_top);
+        // The old root reaches the level of the new one by groups of one child.
+        let between = old_root.map_or(0, |root| chain.len - 2 - self.group(root).level());
+        let made = chain.is_new[..chain.len].iter().filter(|new| **new).count() + between;
+        let made = u32::try_from(made).unwrap_or(u32::MAX);
+        // All or nothing, before anything is touched (R24).
+        let groups = shape.groups.saturating_add(made);
+        if groups == NO_GROUP || !self.sites.reserve(groups) {
+            return Err(PrepareError::NoRoom { groups });
+        }
+        for (level, &id) in chain.groups[..chain.len].iter().enumerate() {
+            if chain.is_new[level] {
+                let is_root = level + 1 == chain.len && old_root.is_some();
+                self.make(&mut shape, id, level, numa, u8::from(is_root));
+            }
+        }
+        // The new CPU's own way first, from the top down: whoever follows a parent finds it complete.
+        for pair in chain.groups[..chain.len].windows(2).rev() {
+            let child = self.group(pair[0]);
+            if child.parent().is_none() {
+                self.link(child, pair[1]);
+            }
+        }
+        if let Some(slot) = self.group(chain.groups[0]).take_slot() {
+            node.connect(chain.groups[0], slot);
+        }
+        if let Some(old) = old_root {
+            self.link_old_root(&mut shape, old, top);
+        }
+        if is_new_top {
+            shape.root = Some(top);
+        }
+        Ok(())
+    }
+
+    /// Finds or names the groups of a new CPU of `numa`, from its leaf up to where the tree is met, or to a new root.
+    fn find(&self, shape: &Shape, numa: NumaNode) -> Result<Chain, PrepareError> {
+        let mut chain = Chain {
+            groups: [GroupId(NO_GROUP); LEVELS_MAX],
+            is_new: [false; LEVELS_MAX],
+            len: 0,
+        };
+        let mut next = shape.groups;
+        // Groups of another node below the cross-node level would run timers across nodes: then the way up goes to that
+        // level at once (R25).
+        let is_own_root = shape
+            .root
+            .is_none_or(|root| self.group(root).node() == numa);
+        let levels = self.layout.levels().min(LEVELS_MAX);
+        for level in 0..levels {
+            let crosses = level >= self.layout.cross_node_level();
+            let existing = (0..shape.groups).map(GroupId).find(|id| {
+                let group = self.group(*id);
+                group.level() == level
+                    && (crosses || group.node() == numa)
+                    && group.children() < WIDTH
+            });
+            // A new group has a new way up; an old one that is full is no way.
+            let is_new = existing.is_none();
+            let id = existing.unwrap_or(GroupId(next));
+            next += u32::from(is_new);
+            chain.groups[level] = id;
+            chain.is_new[level] = is_new;
+            chain.len = level + 1;
+            if !is_new && self.group(id).parent().is_some() {
+                return Ok(chain);
+            }
+            let is_only = shape.on_level[level] + u32::from(is_new) == 1;
+            if is_only && (is_own_root || crosses) {
+                return Ok(chain);
+            }
+        }
+        Err(PrepareError::TooHigh { levels })
+    }
+
+    /// Makes the group that is to be called `id`; `reserved` slots are kept for an old root (Example 8).
+    fn make(&self, shape: &mut Shape, id: GroupId, level: usize, numa: NumaNode, reserved: u8) {
+        debug_assert_eq!(id.0, shape.groups, "groups are made in order");
+        let height = u8::try_from(level).unwrap_or(u8::MAX);
+        self.sites.place(id, Group::new(id, height, numa, reserved));
+        shape.groups += 1;
+        shape.on_level[level] += 1;
+    }
+
+    /// Connects a group that nobody is in yet with the next free place of its parent.
+    fn link(&self, child: &Group<S::Lock, WIDTH>, parent: GroupId) {
+        if let Some(slot) = self.group(parent).take_slot() {
+            self.connect(child, parent, slot);
+        }
+    }
+
+    fn connect(&self, child: &Group<S::Lock, WIDTH>, parent: GroupId, slot: Slot) {
+        child.connect(parent, slot);
+        let child = child.id();
+        self.sites.step(Step::Linked {
+            child,
+            parent,
+            slot,
+        });
+    }
+
+    /// Connects the old root with the new one, where the first place is kept for it, and carries up what it knows.
+    ///
+    /// Everybody is in here: from the moment it is linked, walks go on into the new root.
+    fn link_old_root(&self, shape: &mut Shape, old: GroupId, top: GroupId) {
+        let old = self.group(old);
+        let mut lowest = top;
+        for level in (old.level() + 1..self.group(top).level()).rev() {
+            let id = GroupId(shape.groups);
+            self.make(shape, id, level, old.node(), 1);
+            self.connect(self.group(id), lowest, Slot::FIRST);
+            lowest = id;
+        }
+        self.connect(old, lowest, Slot::FIRST);
+        // Puts this link between the walks through the old root (O6): whoever changed its state before is seen by what
+        // follows, and whoever changes it later sees the link. So a walk that did not go on, because there was no
+        // parent, is made up for here; and one that comes late does it itself (R22, R26).
+        old.synchronise();
+        let mut child = old;
+        while let Some(parent) = child.parent() {
+            self.adopt(child, parent);
+            child = self.group(parent);
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! What a CPU says when it goes idle and comes back (spec 4.4, 4.5, 4.7, 4.11).
+
+use super::{CpuNode, Hierarchy, Sites};
+use crate::mutant;
+use crate::platform::CpuId;
+use crate::time::Instant;
+
+impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
+    /// Says that `cpu` is about to idle, and when its first global timer is due: [`Instant::FOREVER`] if there is none,
+    /// or one of its own comes first. Returns when the CPU has to wake up for the whole tree, its own global timers
+    /// included; [`Instant::FOREVER`] if somebody else looks after them.
+    ///
+    /// Called by the CPU, with its timer bases locked, so that what it says stays true. A CPU that is idle already
+    /// [rearms](Hierarchy::rearm_from_idle). A CPU that is not available gets its own time back: it looks after itself.
+    ///
+    /// If the answer makes the CPU stay awake after all, it MUST [leave idle](Hierarchy::leave_idle) again (R60).
+    #[must_use = "the CPU has to wake up then"]
+    pub fn enter_idle(&self, cpu: CpuId, global: Instant) -> Instant {
+        let Some(node) = self.available_node(cpu) else {
+            return global;
+        };
+        let mut seat = node.lock();
+        if !node.is_available() {
+            return global;
+        }
+        if node.is_idle() {
+            drop(seat);
+            return self.rearm_from_idle(cpu, global);
+        }
+        if !global.is_forever() {
+            // Otherwise it stays ignored, as it is while the CPU is active.
+            seat.set_ignored(false);
+        }
+        let cover = self.deactivate(&mut seat, global);
+        seat.set_idle(true);
+        node.wakeup.set(cover);
+        cover
+    }
+
+    /// Says that `cpu` runs work again. Called by the CPU, with or without its timer bases locked.
+    ///
+    /// An interrupt that only wakes the processor need not call this (spec 3.5).
+    pub fn leave_idle(&self, cpu: CpuId) {
+        let Some(node) = self.available_node(cpu) else {
+            return;
+        };
+        let mut seat = node.lock();
+        if !node.is_available() || !node.is_idle() {
+            return;
+        }
+        seat.set_idle(false);
+        seat.set_ignored(true);
+        node.wakeup.set(Instant::FOREVER);
+        self.activate_node(node);
+    }
+
+    /// Says when the first global timer of the idle `cpu` is due now. Returns when the CPU has to wake up for the whole
+    /// tree, as [`enter_idle`](Hierarchy::enter_idle) does.
+    ///
+    /// Called by the CPU, with its timer bases locked, whenever it may have armed something since: after an interrupt,
+    /// or each time if it is a [guest](super::Presence::Guest). A guest wakes for nobody: if the answer is not
+    /// [`Instant::FOREVER`], nobody in the tree is awake, and the host MUST make an available CPU leave idle and enter
+    /// it again, which takes the time over. It is answered once: as long as the time stays the same, later answers are
+    /// [`Instant::FOREVER`].
+    ///
+    /// With [`Instant::FOREVER`] nothing changes: the event that may be left costs one useless look.
+    #[must_use = "the CPU has to wake up then"]
+    pub fn rearm_from_idle(&self, cpu: CpuId, global: Instant) -> Instant {
+        let Some(node) = self.available_node(cpu) else {
+            return global;
+        };
+        let mut seat = node.lock();
+        if !node.is_available() {
+            return global;
+        }
+        if global.is_forever() || (global == seat.seat.time && !node.is_ignored()) {
+            return node.wakeup();
+        }
+        let cover = if seat.seat.expiring_remotely {
+            // Whoever serves this CPU fetches the time afterwards and publishes it, under the same lock.
+            Instant::FOREVER
+        } else {
+            seat.set_ignored(false);
+            self.republish(&mut seat, global)
+        };
+        if !node.is_guest() {
+            node.wakeup.set(cover);
+        }
+        cover
+    }
+
+    /// When `cpu`, which is active, would have to wake up if it idled now with its first global timer due at `global`.
+    ///
+    /// A forecast for whoever chooses how deep to sleep: it takes no lock and changes nothing, and may be wrong in both
+    /// directions. [`Instant::FOREVER`] if somebody else would look after the timers.
+    #[must_use]
+    pub fn peek(&self, cpu: CpuId, global: Instant) -> Instant {
+        let Some(node) = self.available_node(cpu) else {
+            return global;
+        };
+        let (mut next, mut slot) = (node.leaf(), node.slot());
+        let mut first = global;
+        while let Some(id) = next {
+            let group = self.group(id);
+            let state = group.state();
+            if !state.accepts(slot) || state.active().len() > 1 {
+                return Instant::FOREVER;
+            }
+            // Of all levels: what idle siblings want has not risen above the groups that this CPU keeps active, so the
+            // root alone may be too late (Example 5, R16).
+            let is_read = !mutant!("hierarchy-forecast-of-root") || group.parent().is_none();
+            if is_read {
+                first = first.min(group.first());
+            }
+            next = group.parent();
+            slot = group.slot();
+        }
+        first
+    }
+
+    /// Walks to active from the leaf of `node`, which is locked.
+    pub(super) fn activate_node(&self, node: &CpuNode<S::Lock>) {
+        if let Some(leaf) = node.leaf() {
+            self.activate_from(leaf, node.slot());
+        }
+    }
+}

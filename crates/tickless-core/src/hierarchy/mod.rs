@@ -1,0 +1,152 @@
+//! The hierarchy through which awake CPUs run the global timers of idle ones.
+//!
+//! A timer is armed where its user runs, and nothing is predicted. While that CPU is awake it expires its timers
+//! itself. Before it idles it hands the *time* of its first global timer to the hierarchy, not the timer. An awake CPU
+//! that is *migrator* for a part of the tree looks there once a tick, and pulls: it runs the timers of the idle CPU on
+//! the spot. The last CPU to go idle promises to wake up at the earliest time known to the tree (spec 3.1).
+//!
+//! # Shape
+//!
+//! ```text
+//!                         Group  level 1        state: active children, migrator, sequence
+//!                        /      \               queue: one event for each idle child
+//!            Group  level 0      Group  level 0
+//!            /    |    \          /    |
+//!      CpuNode CpuNode CpuNode CpuNode CpuNode  wakeup: the promise of an idle CPU
+//! ```
+//!
+//! A group has up to `WIDTH` children. It is active while any of them is, and then one of the active ones is its
+//! migrator, who looks after the events of the others. An inactive group is itself an event in its parent's queue. So
+//! events of idle CPUs rise only as far as somebody is awake, and CPUs that go idle and leave idle in a busy group
+//! touch no more than the state word of that group.
+//!
+//! # Use
+//!
+//! [`enter_idle`](Hierarchy::enter_idle) before a CPU sleeps, with the time of its first global timer; what it returns
+//! is when the CPU has to wake up for others. [`leave_idle`](Hierarchy::leave_idle) when it runs work again.
+//! [`rearm_from_idle`](Hierarchy::rearm_from_idle) when an idle CPU armed something.
+//! [`remote_work_due`](Hierarchy::remote_work_due) at each tick, and if it says so
+//! [`serve_remote`](Hierarchy::serve_remote). A thread that is no worker has a node that is always idle: it only
+//! publishes, and is served.
+//!
+//! # Ground rules
+//!
+//! - Lock order: construction and availability; the timer bases of one CPU; the node of that CPU; groups, child before
+//!   parent, two at a time (spec 4.8). Callbacks run without any of them.
+//! - The state word of a group is changed by exchange only, without its lock, and each change counts (S3).
+//! - Who goes idle reads the group's state *before* the child's (O2).
+//! - Who publishes reads the group's state *under its lock* (O4): of two who race, the later one sees what the earlier
+//!   one left.
+//! - A parent is set once and never changes (TI3). Each step of a walk loads it once (R27).
+//! - Who stores a live event in a group that is idle by then goes on upwards, whoever took over before (H1).
+//! - Who served a CPU decides by what it fetched whether the event counts, not by what the flag was (H2).
+//! - The operations of one CPU are called by one thread at a time; `serve_remote` names the CPU that calls.
+//!
+//! # Cost
+//!
+//! Leaving idle takes the lock of the own node and one exchange for each level that was idle. Going idle takes the lock
+//! of a group where there is an event to publish. The check at the tick takes no lock. Nothing is allocated.
+//!
+//! Requirement ids (S1, O2, H1, R52, ...) are those of section 4 of the specification of the wheel and the migration.
+
+use core::fmt;
+
+use tickless_link::lock::{Lock, RawLock};
+
+use crate::platform::CpuId;
+
+mod availability;
+mod describe;
+#[cfg(all(test, shuttle))]
+mod fuzz;
+mod group;
+mod grow;
+#[cfg(test)]
+mod host;
+mod idle;
+mod layout;
+#[cfg(all(test, loom))]
+mod model;
+mod serve;
+mod sites;
+mod state;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
+mod walk;
+
+pub use availability::{Leaving, Presence, Refused};
+pub use describe::{Child, Misshapen};
+pub use group::{CpuNode, Group, GroupId};
+pub use grow::PrepareError;
+pub use layout::{LEVELS_MAX, Layout, NumaNode};
+pub use serve::Pull;
+pub use sites::{Refusal, Sites, Step};
+pub use state::{Handover, Slot, Slots, State, WIDTH_MAX};
+
+use self::grow::Shape;
+
+/// The children of a group unless a host says otherwise: a state word and its queue stay within a few cache lines, and
+/// four levels reach 4,096 CPUs.
+pub const WIDTH_DEFAULT: usize = 8;
+
+/// One tree. CPUs that are not to run each other's timers belong to several of them (spec 4.15).
+pub struct Hierarchy<S: Sites<WIDTH>, const WIDTH: usize = WIDTH_DEFAULT> {
+    sites: S,
+    layout: Layout,
+    handover: Handover,
+    /// The construction lock.
+    shape: Lock<S::Lock, Shape>,
+    /// The availability lock, around how many CPUs are available.
+    available: Lock<S::Lock, u32>,
+}
+
+impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
+    /// Makes a tree without CPUs.
+    ///
+    /// `layout` says how high it may grow, for all CPUs that there may ever be.
+    pub fn new(sites: S, layout: Layout, handover: Handover) -> Self {
+        Self {
+            sites,
+            layout,
+            handover,
+            shape: Lock::new(S::Lock::default(), Shape::default()),
+            available: Lock::new(S::Lock::default(), 0),
+        }
+    }
+
+    /// The host.
+    #[inline]
+    pub const fn sites(&self) -> &S {
+        &self.sites
+    }
+
+    /// How high it may grow.
+    #[must_use]
+    pub const fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// The node of `cpu` if it takes part now.
+    #[inline]
+    fn available_node(&self, cpu: CpuId) -> Option<&CpuNode<S::Lock>> {
+        self.sites.node(cpu).filter(|node| node.is_available())
+    }
+
+    #[inline]
+    fn group(&self, id: GroupId) -> &Group<S::Lock, WIDTH> {
+        self.sites.group(id)
+    }
+}
+
+impl<S: Sites<WIDTH>, const WIDTH: usize> fmt::Debug for Hierarchy<S, WIDTH>
+where
+    S::Lock: RawLock,
+{
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Hierarchy")
+            .field("layout", &self.layout)
+            .field("handover", &self.handover)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,172 @@
+//! What a CPU does for idle ones (spec 3.6, 4.9, 4.10).
+
+use super::{CpuNode, Hierarchy, Refusal, Sites, Step};
+use crate::mutant;
+use crate::platform::CpuId;
+use crate::time::Instant;
+
+/// What came of [`Hierarchy::serve_remote`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct Pull {
+    /// How many CPUs were served.
+    pub served: u32,
+    /// How many events turned out to be out of date.
+    pub refused: u32,
+    /// The budget is spent and more may be due: the caller MUST come again soon.
+    pub has_more: bool,
+}
+
+impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
+    /// Whether `cpu`, which calls, has timers of idle CPUs to run at `now`. Takes no lock: for a tick.
+    #[must_use]
+    pub fn remote_work_due(&self, cpu: CpuId, now: Instant) -> bool {
+        let Some(node) = self.available_node(cpu) else {
+            return false;
+        };
+        if node.is_idle() {
+            return now >= node.wakeup();
+        }
+        let (mut next, mut slot) = (node.leaf(), node.slot());
+        while let Some(id) = next {
+            let group = self.group(id);
+            if !group.state().accepts(slot) {
+                return false;
+            }
+            if now >= group.first() {
+                return true;
+            }
+            next = group.parent();
+            slot = group.slot();
+        }
+        false
+    }
+
+    /// Runs the timers of idle CPUs that are due at `now` and that `cpu`, which calls, is to look after: as migrator,
+    /// or because it is idle like everybody and has promised to.
+    ///
+    /// Called without locks. Each callback and each look at a CPU takes one from `budget`; at zero it returns, and what
+    /// is left stays due (spec D.6). One `now` for the whole call: what becomes due meanwhile waits for the next.
+    pub fn serve_remote(&self, cpu: CpuId, now: Instant, budget: &mut u32) -> Pull {
+        let mut pull = Pull::default();
+        let Some(node) = self.available_node(cpu) else {
+            return pull;
+        };
+        let (mut next, mut slot) = (node.leaf(), node.slot());
+        let Some(leaf) = next.map(|leaf| self.group(leaf)) else {
+            return pull;
+        };
+        let has_promised = !node.wakeup().is_forever() && !mutant!("hierarchy-stale-wakeup-kept");
+        if !leaf.state().accepts(slot) && !has_promised {
+            return pull;
+        }
+        let mut promise = Instant::FOREVER;
+        'walk: while let Some(id) = next {
+            let group = self.group(id);
+            loop {
+                // Each time: serving takes long, and the duty may be somebody else's by now.
+                if !group.state().accepts(slot) {
+                    break 'walk;
+                }
+                if *budget == 0 {
+                    // What is above has not been looked at: the next call goes on.
+                    pull.has_more = true;
+                    promise = now;
+                    break 'walk;
+                }
+                let mut queue = group.queue.lock(None);
+                let due = self.drop_ignored(group, &mut queue);
+                let Some((child, event)) = due.filter(|(_, event)| event.time <= now) else {
+                    // Of all groups, not of the highest: a root that is new may not have been told yet (R21).
+                    promise = if mutant!("hierarchy-promise-of-highest-group") {
+                        group.first()
+                    } else {
+                        promise.min(group.first())
+                    };
+                    break;
+                };
+                // Before it is served, which publishes what is left. If it is refused, its owner publishes.
+                queue.remove(child);
+                group.first.set(queue.first());
+                drop(queue);
+                group.count_served(slot);
+                if self.serve(event.cpu, now, budget) {
+                    pull.served += 1;
+                } else {
+                    pull.refused += 1;
+                }
+            }
+            next = group.parent();
+            slot = group.slot();
+        }
+        let seat = node.lock();
+        if node.is_available() && !node.is_guest() {
+            // In any case, so that a promise that somebody else kept does not wake this CPU for ever (R17).
+            node.wakeup.set(promise);
+        }
+        drop(seat);
+        pull
+    }
+
+    /// Runs what is due of the global timers of one CPU and publishes what is left; `false` if there was no reason to.
+    fn serve(&self, cpu: CpuId, now: Instant, budget: &mut u32) -> bool {
+        let before = *budget;
+        let refused = self.sites.node(cpu).map_or_else(
+            || Some(Refusal::NotAvailable),
+            |node| self.serve_node(node, now, budget),
+        );
+        if *budget == before {
+            // A look for nothing counts as well, so that no sequence of them goes on for ever (R20, P5).
+            *budget = before.saturating_sub(1);
+        }
+        refused.is_none()
+    }
+
+    fn serve_node(
+        &self,
+        node: &CpuNode<S::Lock>,
+        now: Instant,
+        budget: &mut u32,
+    ) -> Option<Refusal> {
+        let cpu = node.cpu();
+        let mut seat = node.lock();
+        let refused = if !node.is_available() {
+            Some(Refusal::NotAvailable)
+        } else if seat.seat.expiring_remotely {
+            Some(Refusal::AlreadyServed)
+        } else if node.is_ignored() {
+            Some(Refusal::Ignored)
+        } else if now < seat.seat.time {
+            Some(Refusal::NotDue)
+        } else {
+            seat.seat.expiring_remotely = true;
+            node.wakeup.set(Instant::FOREVER);
+            None
+        };
+        drop(seat);
+        self.sites.step(Step::Serving { cpu, refused });
+        if refused.is_some() {
+            return refused;
+        }
+        self.sites.expire_global(cpu, now, budget);
+        self.sites.step(Step::Ran { cpu });
+        // The bases first, by the order of locks. Fetching and publishing are one section of the node: else the CPU
+        // could wake, arm and idle in between, and have its newer time overwritten (R59).
+        let (held, global) = self.sites.lock_bases(cpu);
+        let mut seat = node.lock();
+        drop(held);
+        let next = (node.is_available() && node.is_idle()).then_some(global);
+        if let Some(global) = next {
+            // From what was fetched. The flag may stand since the CPU woke during the callbacks, and what it armed when
+            // it was idle again was left to this publication (H2, R53).
+            if !mutant!("hierarchy-ignored-kept") {
+                seat.set_ignored(global.is_forever());
+            }
+            self.publish_rest(&mut seat, global);
+        }
+        seat.seat.expiring_remotely = false;
+        drop(seat);
+        self.sites.step(Step::Served { cpu, next });
+        None
+    }
+}

@@ -1,0 +1,166 @@
+//! What the hierarchy asks of its host.
+
+use tickless_link::lock::RawLock;
+
+use super::state::{Slot, State};
+use super::{CpuNode, Group, GroupId};
+use crate::platform::CpuId;
+use crate::time::Instant;
+
+/// The host of one hierarchy: it keeps the nodes and groups in tables, and runs timers when told.
+///
+/// The words MUST and MAY are meant as in RFC 2119.
+///
+/// # Lock order
+///
+/// Outermost first: the construction and availability locks of the hierarchy, the timer bases of one CPU
+/// ([`lock_bases`](Sites::lock_bases)), that CPU's node, groups from child to parent (spec 4.8).
+pub trait Sites<const WIDTH: usize> {
+    /// The lock of nodes and groups. It is held for tens of instructions, with timer bases locked around it; where
+    /// timer interrupts can arrive it MUST mask them.
+    type Lock: RawLock + Default;
+
+    /// The right to the timer bases of one CPU, until it is dropped.
+    type Held<'a>
+    where
+        Self: 'a;
+
+    /// The node of a CPU; `None` if there never was such a CPU. The same node for ever.
+    fn node(&self, cpu: CpuId) -> Option<&CpuNode<Self::Lock>>;
+
+    /// One more than the highest number of a CPU that has a node.
+    fn cpus(&self) -> u32;
+
+    /// The group that [`place`](Sites::place) was given for `id`. The same group for ever.
+    ///
+    /// Asked only for groups that were placed, by somebody to whom the placing has happened before.
+    fn group(&self, id: GroupId) -> &Group<Self::Lock, WIDTH>;
+
+    /// Makes sure that there is room for groups 0 to `groups - 1`; `false` if there is none.
+    ///
+    /// After `true`, placing them MUST succeed. After `false` nothing happens (R24).
+    fn reserve(&self, groups: u32) -> bool;
+
+    /// Keeps `group` for ever as the one that is called `id`. Numbers come in order, from 0, and one at a time.
+    fn place(&self, id: GroupId, group: Group<Self::Lock, WIDTH>);
+
+    /// Runs the global timers of `cpu` that are due at `now`, on the CPU that calls; `cpu` is idle, or is the caller
+    /// itself, which counts as idle (R20).
+    ///
+    /// Called without locks; callbacks MAY call anything. Each callback takes one from `budget`, and at zero no more
+    /// run: what is left stays due. If somebody runs these timers already, the host MAY return at once, provided that
+    /// the other one goes on to what is due.
+    fn expire_global(&self, cpu: CpuId, now: Instant, budget: &mut u32);
+
+    /// Locks the timer bases of `cpu` and says when its first global timer is due, as spec 3.2 has it:
+    /// [`Instant::FOREVER`] if there is none or the CPU wakes earlier for itself.
+    ///
+    /// Between this and the release no timer of the CPU can come, go or change.
+    fn lock_bases(&self, cpu: CpuId) -> (Self::Held<'_>, Instant);
+
+    /// Makes an available CPU leave idle soon, so that it takes over what is known when it idles again (Example 9).
+    ///
+    /// Called without locks. The CPU may be awake already, in which case nothing need be done. If it stopped being
+    /// available meanwhile, its own leaving hands over again.
+    fn activate(&self, cpu: CpuId);
+
+    /// Something happened, or is about to; called in the order in which one CPU does things.
+    ///
+    /// For traces (spec 10.2), and for tests, which MAY run other CPUs in here where no lock is in their way. It
+    /// vanishes where it is not implemented.
+    #[inline]
+    fn step(&self, step: Step) {
+        let _ = step;
+    }
+}
+
+/// What [`Sites::step`] is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Step {
+    /// A walk to idle has read the group's state, and comes to the child's.
+    GroupRead {
+        /// The group.
+        group: GroupId,
+    },
+    /// A walk to idle has read the child's state, and comes to change the group's; or a new parent has.
+    ChildRead {
+        /// The group.
+        group: GroupId,
+        /// Whether the child turned out to be active.
+        is_active: bool,
+    },
+    /// The state of a group changed.
+    State {
+        /// The group.
+        group: GroupId,
+        /// Of which child the change is.
+        child: Slot,
+        /// Before.
+        old: State,
+        /// After.
+        new: State,
+    },
+    /// An event is about to be published in a group, which is not locked yet.
+    Publishing {
+        /// The group.
+        group: GroupId,
+    },
+    /// An event was published in a group, or found not to be worth it; the group is still locked.
+    Published {
+        /// The group.
+        group: GroupId,
+        /// The child that the event stands for.
+        child: Slot,
+        /// The event's time, [`Instant::FOREVER`] for none.
+        time: Instant,
+        /// The CPU to serve then.
+        cpu: CpuId,
+        /// The first time of the group now.
+        first: Instant,
+        /// Whether the walk must go on although somebody took over, because he is gone (H1).
+        is_stranded: bool,
+    },
+    /// A CPU is about to be served, or is refused.
+    Serving {
+        /// Whose timers.
+        cpu: CpuId,
+        /// Why not.
+        refused: Option<Refusal>,
+    },
+    /// The timers of a served CPU ran, and its next time is about to be fetched.
+    Ran {
+        /// Whose timers.
+        cpu: CpuId,
+    },
+    /// The next time of a served CPU is published, or it woke and publishes itself.
+    Served {
+        /// Whose timers.
+        cpu: CpuId,
+        /// The time, `None` if it woke.
+        next: Option<Instant>,
+    },
+    /// A child is connected to its parent.
+    Linked {
+        /// The child.
+        child: GroupId,
+        /// Its parent, for ever.
+        parent: GroupId,
+        /// Its place there.
+        slot: Slot,
+    },
+}
+
+/// Why a CPU was not served although its event was first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// It is not part of the hierarchy now.
+    NotAvailable,
+    /// Somebody else does so at this moment.
+    AlreadyServed,
+    /// It looks after itself.
+    Ignored,
+    /// Its first timer is later than its event was.
+    NotDue,
+}

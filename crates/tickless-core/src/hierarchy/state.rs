@@ -1,0 +1,432 @@
+//! The state word of a group: who of its children is active, and which one looks after the others.
+//!
+//! ```text
+//!    63                      24 23      16 15                     0
+//!   +--------------------------+----------+------------------------+
+//!   | sequence                 | migrator | active, a bit per slot |
+//!   +--------------------------+----------+------------------------+
+//! ```
+//!
+//! Invariants of each value that is ever stored (spec 4.3):
+//!
+//! - **S1** there is no migrator exactly while no child is active;
+//! - **S2** a migrator is one of the active children;
+//! - **S3** each update increments the sequence, also when nothing else changes.
+//!
+//! The sequence makes a conclusion that somebody drew from an older state fail to be stored, although the masks are
+//! what they were (Example 1). Forty bits of it take a stalled walk 10^12 updates to be deceived.
+
+use core::fmt;
+
+use crate::mutant;
+
+/// The most children that a group can have: bits of the active mask.
+pub const WIDTH_MAX: usize = 16;
+
+const MIGRATOR_SHIFT: u32 = 16;
+const SEQUENCE_SHIFT: u32 = 24;
+const FIELD: u64 = 0xFF;
+/// Not zero: a zero could be somebody's number (spec 4.3).
+const NOBODY: u64 = FIELD;
+
+const _: () = assert!(1 << MIGRATOR_SHIFT == 1_u64 << WIDTH_MAX);
+const _: () = assert!((WIDTH_MAX as u64) < NOBODY);
+const _: () = assert!(
+    u64::BITS - SEQUENCE_SHIFT >= 32,
+    "spec 4.3: at least 32 bits of sequence"
+);
+
+/// The number of a child inside its group, below the group's width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot(u8);
+
+impl Slot {
+    /// The slot that each group without a parent has already, so that its parent can never find it without one (spec
+    /// Example 8).
+    pub(super) const FIRST: Self = Self(0);
+
+    /// The slot with this number.
+    ///
+    /// # Panics
+    ///
+    /// When it is [`WIDTH_MAX`] or more.
+    #[must_use]
+    pub const fn new(number: u8) -> Self {
+        assert!((number as usize) < WIDTH_MAX);
+        Self(number)
+    }
+
+    /// Its number.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        self.0
+    }
+
+    pub(super) const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    const fn mask(self) -> u16 {
+        1 << self.0
+    }
+}
+
+/// A set of slots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Slots(u16);
+
+impl Slots {
+    /// The set with these bits.
+    #[must_use]
+    pub const fn from_bits(bits: u16) -> Self {
+        Self(bits)
+    }
+
+    /// The set as bits.
+    #[must_use]
+    pub const fn bits(self) -> u16 {
+        self.0
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub const fn len(self) -> u32 {
+        self.0.count_ones()
+    }
+
+    /// Whether `slot` is one of them.
+    #[must_use]
+    pub const fn contains(self, slot: Slot) -> bool {
+        self.0 & slot.mask() != 0
+    }
+
+    /// The lowest of them.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "at most 16 bits")]
+    pub const fn lowest(self) -> Option<Slot> {
+        if self.0 == 0 {
+            None
+        } else {
+            Some(Slot(self.0.trailing_zeros() as u8))
+        }
+    }
+
+    /// Those above `slot`.
+    #[must_use]
+    pub const fn above(self, slot: Slot) -> Self {
+        Self(self.0 & !(slot.mask() | (slot.mask() - 1)))
+    }
+
+    const fn without(self, slot: Slot) -> Self {
+        Self(self.0 & !slot.mask())
+    }
+}
+
+impl Iterator for Slots {
+    type Item = Slot;
+
+    fn next(&mut self) -> Option<Slot> {
+        let slot = self.lowest()?;
+        *self = self.without(slot);
+        Some(slot)
+    }
+}
+
+/// A value of the state word. Pure: the transitions return the next one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct State(u64);
+
+impl State {
+    /// Nobody active.
+    pub const IDLE: Self = Self(NOBODY << MIGRATOR_SHIFT);
+
+    #[inline]
+    pub(super) const fn from_word(word: u64) -> Self {
+        Self(word)
+    }
+
+    #[inline]
+    pub(super) const fn word(self) -> u64 {
+        self.0
+    }
+
+    /// The active children.
+    #[inline]
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "the lowest bits are meant")]
+    pub const fn active(self) -> Slots {
+        Slots(self.0 as u16)
+    }
+
+    /// Whether any child is active.
+    #[inline]
+    #[must_use]
+    pub const fn is_active(self) -> bool {
+        !self.active().is_empty()
+    }
+
+    /// The active child that looks after the idle ones.
+    #[inline]
+    #[must_use]
+    pub const fn migrator(self) -> Option<Slot> {
+        let field = self.0 >> MIGRATOR_SHIFT & FIELD;
+        if field == NOBODY {
+            None
+        } else {
+            Some(Slot(field as u8))
+        }
+    }
+
+    /// How many updates there were, as far as forty bits can tell.
+    #[inline]
+    #[must_use]
+    pub const fn sequence(self) -> u64 {
+        self.0 >> SEQUENCE_SHIFT
+    }
+
+    /// Whether the child at `slot` may look after the group: it is migrator, or nobody is.
+    ///
+    /// Nobody: then the child comes out of idle just now, or the group is idle and the child has promised to wake up.
+    #[inline]
+    #[must_use]
+    pub const fn accepts(self, slot: Slot) -> bool {
+        match self.migrator() {
+            None => true,
+            Some(migrator) => migrator.0 == slot.0,
+        }
+    }
+
+    /// After the child at `slot` became active: it becomes migrator if there was none.
+    #[inline]
+    #[must_use]
+    pub const fn activated(self, slot: Slot) -> Self {
+        let migrator = match self.migrator() {
+            None => Some(slot),
+            kept => kept,
+        };
+        self.next(Slots(self.active().0 | slot.mask()), migrator)
+    }
+
+    /// After the child at `slot` went idle: if it was migrator, `choose` names another of those that are left.
+    ///
+    /// `choose` is asked only if there are any, and only one of them counts as an answer; the lowest stands in.
+    #[inline]
+    #[must_use]
+    pub fn deactivated(self, slot: Slot, choose: impl FnOnce(Slots) -> Slot) -> Self {
+        let left = self.active().without(slot);
+        let migrator = match self.migrator() {
+            Some(migrator) if migrator == slot => left.lowest().map(|lowest| {
+                let chosen = choose(left);
+                if left.contains(chosen) {
+                    chosen
+                } else {
+                    lowest
+                }
+            }),
+            kept => kept,
+        };
+        self.next(left, migrator)
+    }
+
+    /// The same, one update later: makes older conclusions fail.
+    #[inline]
+    #[must_use]
+    pub const fn touched(self) -> Self {
+        self.next(self.active(), self.migrator())
+    }
+
+    const fn next(self, active: Slots, migrator: Option<Slot>) -> Self {
+        let migrator = match migrator {
+            None => NOBODY,
+            Some(slot) => slot.0 as u64,
+        };
+        let sequence = self.sequence().wrapping_add(1) << SEQUENCE_SHIFT;
+        Self(sequence | migrator << MIGRATOR_SHIFT | active.0 as u64)
+    }
+
+    /// What the word must hold for a change from `self` to be stored, given that it holds `current`.
+    pub(super) fn expected(self, current: impl FnOnce() -> Self) -> Self {
+        if mutant!("hierarchy-sequence-ignored") {
+            let current = current();
+            if current.active() == self.active() && current.migrator() == self.migrator() {
+                return current;
+            }
+        }
+        self
+    }
+
+    /// Whether S1 and S2 hold.
+    #[must_use]
+    pub const fn is_valid(self) -> bool {
+        match self.migrator() {
+            None => !self.is_active(),
+            Some(migrator) => self.active().contains(migrator),
+        }
+    }
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:b}/", self.active().0)?;
+        match self.migrator() {
+            None => write!(formatter, "-")?,
+            Some(slot) => write!(formatter, "{}", slot.0)?,
+        }
+        write!(formatter, "#{}", self.sequence())
+    }
+}
+
+/// Who becomes migrator when the one before goes idle (spec D.7).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Handover {
+    /// The lowest active child. Low-numbered CPUs have the duty most often.
+    #[default]
+    LowestBit,
+    /// The next active child after the one that goes, and round again.
+    Rotating,
+    /// The one that served the fewest events of this group so far, the lowest of several.
+    LeastLoaded,
+}
+
+impl Handover {
+    /// Chooses among `left`, which is not empty, after the child at `leaving` went.
+    ///
+    /// `served` says how many events of the group a child has served.
+    #[must_use]
+    pub fn choose(self, left: Slots, leaving: Slot, served: impl Fn(Slot) -> u32) -> Slot {
+        let lowest = left.lowest().unwrap_or(leaving);
+        match self {
+            Self::LowestBit => lowest,
+            Self::Rotating => left.above(leaving).lowest().unwrap_or(lowest),
+            Self::LeastLoaded => left.min_by_key(|slot| served(*slot)).unwrap_or(lowest),
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
+    use std::vec::Vec;
+
+    use super::{Handover, Slot, Slots, State, WIDTH_MAX};
+
+    const fn slot(number: u8) -> Slot {
+        Slot::new(number)
+    }
+
+    fn shown(state: State) -> (u16, Option<u8>) {
+        (state.active().bits(), state.migrator().map(Slot::number))
+    }
+
+    fn leaves(state: State, leaving: u8) -> State {
+        state.deactivated(slot(leaving), |left| left.lowest().unwrap())
+    }
+
+    #[test]
+    fn nobody_is_active_at_first_and_nobody_is_migrator() {
+        assert_eq!(shown(State::IDLE), (0, None));
+        assert_eq!(State::IDLE.sequence(), 0);
+        assert!(State::IDLE.is_valid());
+        assert_eq!(std::format!("{:?}", State::IDLE), "0/-#0");
+    }
+
+    /// Spec A.4: the columns of the table for groups of two, two levels.
+    #[test]
+    fn the_walk_of_appendix_a4() {
+        let (left, right, root) = (State::IDLE, State::IDLE, State::IDLE);
+        // CPU 2 wakes and walks to the root.
+        let right = right.activated(slot(0));
+        let root = root.activated(slot(1));
+        assert_eq!(
+            (shown(right), shown(root)),
+            ((0b01, Some(0)), (0b10, Some(1)))
+        );
+        // CPU 3 wakes and stops at the leaf.
+        let right = right.activated(slot(1));
+        assert_eq!(shown(right), (0b11, Some(0)));
+        // CPU 0 wakes; the root had a migrator.
+        let left = left.activated(slot(0));
+        let root = root.activated(slot(0));
+        assert_eq!(
+            (shown(left), shown(root)),
+            ((0b01, Some(0)), (0b11, Some(1)))
+        );
+        // CPU 2 idles and hands the leaf to CPU 3.
+        let right = leaves(right, 0);
+        assert_eq!(shown(right), (0b10, Some(1)));
+        // CPU 3 idles; the root goes to the other leaf.
+        let right = leaves(right, 1);
+        let root = leaves(root, 1);
+        assert_eq!((shown(right), shown(root)), ((0, None), (0b01, Some(0))));
+        // CPU 0 idles.
+        let left = leaves(left, 0);
+        let root = leaves(root, 0);
+        assert_eq!((shown(left), shown(root)), ((0, None), (0, None)));
+    }
+
+    #[test]
+    fn a_child_that_goes_without_being_migrator_leaves_the_duty_where_it_is() {
+        let state = State::IDLE.activated(slot(2)).activated(slot(1));
+        assert_eq!(shown(leaves(state, 1)), (0b100, Some(2)));
+    }
+
+    #[test]
+    fn an_answer_that_is_no_active_child_counts_as_the_lowest() {
+        let state = State::IDLE.activated(slot(0)).activated(slot(3));
+        let state = state.deactivated(slot(0), |_| slot(7));
+        assert_eq!(shown(state), (0b1000, Some(3)));
+    }
+
+    #[test]
+    fn each_policy_hands_over_to_its_own_choice() {
+        let left = Slots::from_bits(0b1011);
+        let served = |slot: Slot| [5, 3, 0, 3][usize::from(slot.number())];
+        let chosen =
+            |policy: Handover, leaving| policy.choose(left, Slot::new(leaving), served).number();
+        assert_eq!(chosen(Handover::LowestBit, 2), 0);
+        assert_eq!(chosen(Handover::Rotating, 2), 3);
+        assert_eq!(chosen(Handover::Rotating, 15), 0);
+        assert_eq!(chosen(Handover::LeastLoaded, 2), 1);
+    }
+
+    proptest! {
+        /// S1 to S3 hold after any history, and the active children are those that a set says.
+        #[test]
+        fn every_history_keeps_s1_to_s3(
+            history in proptest::collection::vec((0..3_u8, 0..WIDTH_MAX, any::<u8>()), 0..60),
+            policy in 0..3_usize,
+        ) {
+            let policy = [Handover::LowestBit, Handover::Rotating, Handover::LeastLoaded][policy];
+            let mut state = State::IDLE;
+            let mut active = [false; WIDTH_MAX];
+            for (kind, number, served) in history {
+                let child = slot(u8::try_from(number).unwrap());
+                let before = state;
+                state = match kind {
+                    0 => state.activated(child),
+                    1 => state.deactivated(child, |left| {
+                        policy.choose(left, child, |slot| u32::from(served ^ slot.number()))
+                    }),
+                    _ => state.touched(),
+                };
+                if kind < 2 {
+                    active[number] = kind == 0;
+                }
+                prop_assert!(state.is_valid(), "{before:?} became {state:?}");
+                prop_assert_eq!(state.sequence(), before.sequence() + 1);
+                let expected: Vec<usize> = (0..WIDTH_MAX).filter(|slot| active[*slot]).collect();
+                prop_assert_eq!(state.active().map(Slot::index).collect::<Vec<_>>(), expected);
+                if let (Some(kept), true) = (before.migrator(), state.active() == before.active()) {
+                    prop_assert_eq!(state.migrator(), Some(kept));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! The walks through the tree: to active, to idle, and with a new event (spec 4.4 to 4.7).
+
+use tickless_link::lock::Guard;
+
+use super::group::{Event, Queue, SeatGuard};
+use super::{CpuNode, Group, GroupId, Hierarchy, Sites, Slot, State, Step};
+use crate::mutant;
+use crate::time::Instant;
+
+/// Why an event is published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reason {
+    /// Its owner went idle, or armed something while idle.
+    Owner,
+    /// Its owner was served, and this is what is left: what its event hid must come to light (R58).
+    AfterRemote,
+}
+
+/// One step of a walk: the group it has come to, and from which child.
+struct Station<'h, G> {
+    group: &'h G,
+    slot: Slot,
+    /// Loaded once for the step (R27).
+    parent: Option<GroupId>,
+    /// The child, unless it is a CPU.
+    child: Option<&'h G>,
+}
+
+/// What publishing an event said about the way on.
+#[derive(Clone, Copy, Debug)]
+struct Published {
+    goes_on: bool,
+    /// Nobody is left in the group to look after the event: the walk must go on in any case (H1).
+    is_stranded: bool,
+    /// The whole tree is idle, and this is its first time.
+    cover: Instant,
+}
+
+impl Published {
+    const STOP: Self = Self {
+        goes_on: false,
+        is_stranded: false,
+        cover: Instant::FOREVER,
+    };
+}
+
+impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
+    /// Marks the child at `slot` of `id` active, and the groups above as far as they were idle.
+    ///
+    /// Nothing of the child is looked at, so the exchanges need no order beyond their own (spec 4.4).
+    pub(super) fn activate_from(&self, mut id: GroupId, mut slot: Slot) {
+        loop {
+            let group = self.group(id);
+            let old = self.change(group, slot, |old| Some(old.activated(slot)));
+            group.set_ignored(true);
+            if old.is_some_and(|old| old.migrator().is_some()) {
+                // It was active already, so the groups above know.
+                return;
+            }
+            let Some(parent) = group.parent() else {
+                return;
+            };
+            slot = group.slot();
+            id = parent;
+        }
+    }
+
+    /// Marks the CPU of `seat` idle, and the groups above that are idle with it, and publishes `time` where it is
+    /// needed. Returns the time that the CPU has to wake up at for the whole tree.
+    pub(super) fn deactivate(&self, seat: &mut SeatGuard<'_, S::Lock>, time: Instant) -> Instant {
+        let Some(mut id) = seat.node.leaf() else {
+            return time;
+        };
+        let mut slot = seat.node.slot();
+        let mut child = None;
+        loop {
+            let group = self.group(id);
+            let went_idle = self.clear(group, slot, child);
+            let station = Station {
+                group,
+                slot,
+                // After the exchange: who linked a parent meanwhile either saw this state, or is seen here (O6).
+                parent: group.parent(),
+                child,
+            };
+            let published = self.publish(&station, seat, time, Reason::Owner);
+            match station.parent {
+                Some(parent) if went_idle || published.is_stranded => {
+                    id = parent;
+                    slot = group.slot();
+                    child = Some(group);
+                }
+                _ => return published.cover,
+            }
+        }
+    }
+
+    /// Publishes the new `time` of the idle CPU of `seat` as far up as it matters, [`Instant::FOREVER`] for none.
+    /// Returns the time that the CPU has to wake up at for the whole tree.
+    pub(super) fn republish(&self, seat: &mut SeatGuard<'_, S::Lock>, time: Instant) -> Instant {
+        self.update(seat, time, Reason::Owner)
+    }
+
+    /// Publishes what is left after the CPU of `seat` was served.
+    pub(super) fn publish_rest(&self, seat: &mut SeatGuard<'_, S::Lock>, time: Instant) {
+        self.update(seat, time, Reason::AfterRemote);
+    }
+
+    fn update(&self, seat: &mut SeatGuard<'_, S::Lock>, time: Instant, reason: Reason) -> Instant {
+        let Some(mut id) = seat.node.leaf() else {
+            return time;
+        };
+        let mut slot = seat.node.slot();
+        let mut child = None;
+        loop {
+            let group = self.group(id);
+            let station = Station {
+                group,
+                slot,
+                parent: group.parent(),
+                child,
+            };
+            let published = self.publish(&station, seat, time, reason);
+            match station.parent {
+                Some(parent) if published.goes_on => {
+                    id = parent;
+                    slot = group.slot();
+                    child = Some(group);
+                }
+                _ => return published.cover,
+            }
+        }
+    }
+
+    /// Brings a group that has just got its parent to light there: active if it is, with its first event if not.
+    ///
+    /// Unlike elsewhere, the child may change at any moment through walks that do not know of the parent yet. So this
+    /// looks at the child between reading the parent's state and changing it, like a walk to idle: a walk of the child
+    /// that came through in between makes the exchange fail, and one that comes later repairs what this has stored.
+    pub(super) fn adopt(&self, child: &Group<S::Lock, WIDTH>, id: GroupId) {
+        let parent = self.group(id);
+        let slot = child.slot();
+        self.change(parent, slot, |old| {
+            let is_active = child.state().is_active();
+            self.sites.step(Step::ChildRead {
+                group: id,
+                is_active,
+            });
+            is_active.then(|| old.activated(slot))
+        });
+        let station = Station {
+            group: parent,
+            slot,
+            parent: parent.parent(),
+            child: Some(child),
+        };
+        self.publish_group(&station, child, Reason::AfterRemote);
+    }
+
+    /// Changes the state of a group by `transition`, and returns what it was; `None` if that did not want to.
+    fn change(
+        &self,
+        group: &Group<S::Lock, WIDTH>,
+        child: Slot,
+        transition: impl Fn(State) -> Option<State>,
+    ) -> Option<State> {
+        loop {
+            let old = group.state();
+            let new = transition(old)?;
+            if group.exchange(old, new) {
+                self.state_changed(group, child, old, new);
+                return Some(old);
+            }
+        }
+    }
+
+    /// Marks the child at `slot` idle unless it turns out to be active again; says whether the group went idle by it.
+    fn clear(
+        &self,
+        group: &Group<S::Lock, WIDTH>,
+        slot: Slot,
+        child: Option<&Group<S::Lock, WIDTH>>,
+    ) -> bool {
+        let read_child = || {
+            let is_active = child.is_some_and(|child| child.state().is_active());
+            let group = group.id();
+            self.sites.step(Step::ChildRead { group, is_active });
+            is_active
+        };
+        loop {
+            let early = mutant!("hierarchy-child-read-first").then(read_child);
+            // Acquire, in here: whoever activated the child and has been here since is seen in the child below; whoever
+            // comes here later repairs the bit (spec O2). Reading again after a failed exchange does the same (O3).
+            let old = group.state();
+            self.sites.step(Step::GroupRead { group: group.id() });
+            let is_active = early.unwrap_or_else(read_child);
+            let new = if is_active {
+                old.touched()
+            } else {
+                old.deactivated(slot, |left| {
+                    let served = |slot| group.served(slot);
+                    self.handover.choose(left, slot, served)
+                })
+            };
+            if group.exchange(old, new) {
+                self.state_changed(group, slot, old, new);
+                return !is_active && old.migrator() == Some(slot) && new.migrator().is_none();
+            }
+        }
+    }
+
+    fn state_changed(&self, group: &Group<S::Lock, WIDTH>, child: Slot, old: State, new: State) {
+        debug_assert!(new.is_valid(), "S1, S2: {old:?} became {new:?}");
+        self.sites.step(Step::State {
+            group: group.id(),
+            child,
+            old,
+            new,
+        });
+    }
+
+    fn publish(
+        &self,
+        station: &Station<'_, Group<S::Lock, WIDTH>>,
+        seat: &mut SeatGuard<'_, S::Lock>,
+        time: Instant,
+        reason: Reason,
+    ) -> Published {
+        match station.child {
+            Some(child) => self.publish_group(station, child, reason),
+            None => self.publish_cpu(station, seat, time, reason),
+        }
+    }
+
+    /// Publishes the first event of `child` in its parent, if it is idle.
+    fn publish_group(
+        &self,
+        station: &Station<'_, Group<S::Lock, WIDTH>>,
+        child: &Group<S::Lock, WIDTH>,
+        reason: Reason,
+    ) -> Published {
+        let early = self.before_publishing(station.group);
+        let mut below = child.queue.lock(None);
+        let queue = station.group.queue.lock(None);
+        if child.state().is_active() {
+            // It looks after itself, and publishes when it no longer does.
+            return Published::STOP;
+        }
+        let event = self.drop_ignored(child, &mut below).map(|(_, head)| Event {
+            child: Some(child.id()),
+            ..head
+        });
+        child.set_ignored(event.is_none());
+        self.file(station, queue, event, reason, early)
+    }
+
+    /// Publishes the first event of a CPU in its leaf.
+    fn publish_cpu(
+        &self,
+        station: &Station<'_, Group<S::Lock, WIDTH>>,
+        seat: &mut SeatGuard<'_, S::Lock>,
+        time: Instant,
+        reason: Reason,
+    ) -> Published {
+        let node: &CpuNode<S::Lock> = seat.node;
+        let is_root = station.parent.is_none();
+        // With a parent, the next step locks this group and cleans its queue. At the root nobody would, and the last
+        // CPU would miss the times of the others (R15, Example 10).
+        if node.is_ignored()
+            && reason == Reason::Owner
+            && (!is_root || mutant!("hierarchy-fast-path-at-root"))
+        {
+            return Published::STOP;
+        }
+        let event = (!node.is_ignored()).then_some(Event {
+            time,
+            cpu: node.cpu(),
+            child: None,
+        });
+        if event.is_some() {
+            seat.seat.time = time;
+        }
+        let early = self.before_publishing(station.group);
+        let queue = station.group.queue.lock(None);
+        self.file(station, queue, event, reason, early)
+    }
+
+    /// The state as a publisher must not read it: before the lock (Example 2). `None` in ordinary builds.
+    fn before_publishing(&self, group: &Group<S::Lock, WIDTH>) -> Option<State> {
+        let early = mutant!("hierarchy-state-read-unlocked").then(|| group.state());
+        let group = group.id();
+        self.sites.step(Step::Publishing { group });
+        early
+    }
+
+    /// Puts `event` in place of the one that the child has in the locked `queue`, and decides on the way on.
+    fn file(
+        &self,
+        station: &Station<'_, Group<S::Lock, WIDTH>>,
+        mut queue: Guard<'_, S::Lock, Queue<WIDTH>>,
+        event: Option<Event>,
+        reason: Reason,
+        early: Option<State>,
+    ) -> Published {
+        let &Station { group, slot, .. } = station;
+        // Under the lock (O4). If the last active child goes after this, its own walk comes for the lock of this group
+        // and finds the event; if it went before, this sees it. So one reading serves the question who takes over, and
+        // whether anybody does (H1).
+        let state = early.unwrap_or_else(|| group.state());
+        match (event, queue.get_mut(slot)) {
+            (Some(new), Some(old)) if old.time == new.time => {
+                // The same time, but it may be another CPU's (Example 4, R18).
+                if !mutant!("hierarchy-cpu-not-refreshed") {
+                    old.cpu = new.cpu;
+                }
+            }
+            (Some(new), _) => queue.insert(slot, new),
+            (None, _) => {
+                queue.remove(slot);
+            }
+        }
+        group.first.set(queue.first());
+        let mut published = Published {
+            // A removed event may have hidden that of a sibling (Example 3, R58).
+            goes_on: event.is_some()
+                || (reason == Reason::AfterRemote
+                    && !state.is_active()
+                    && !mutant!("hierarchy-no-walk-after-remote")),
+            is_stranded: event.is_some()
+                && station.parent.is_some()
+                && !state.is_active()
+                && !mutant!("hierarchy-stranded-event"),
+            cover: Instant::FOREVER,
+        };
+        if station.parent.is_none() && !state.is_active() {
+            published.goes_on = false;
+            if reason == Reason::Owner {
+                let head = self.drop_ignored(group, &mut queue);
+                published.cover = head.map_or(Instant::FOREVER, |(_, head)| head.time);
+            }
+        }
+        self.sites.step(Step::Published {
+            group: group.id(),
+            child: slot,
+            time: event.map_or(Instant::FOREVER, |event| event.time),
+            cpu: event.map_or(crate::platform::CpuId(u32::MAX), |event| event.cpu),
+            first: group.first.get(),
+            is_stranded: published.is_stranded,
+        });
+        published
+    }
+
+    /// Removes events from the head of a locked queue while they are to be skipped, and returns the first that counts.
+    pub(super) fn drop_ignored(
+        &self,
+        group: &Group<S::Lock, WIDTH>,
+        queue: &mut Queue<WIDTH>,
+    ) -> Option<(Slot, Event)> {
+        let mut head = queue.head();
+        // At most once for each child.
+        while let Some((slot, event)) = head {
+            let is_ignored = match event.child {
+                Some(child) => self.group(child).is_ignored(),
+                None => self.sites.node(event.cpu).is_none_or(CpuNode::is_ignored),
+            };
+            if !is_ignored {
+                break;
+            }
+            queue.remove(slot);
+            head = queue.head();
+        }
+        group.first.set(queue.first());
+        head
+    }
+}
