@@ -9,7 +9,7 @@ use tickless_core::time::Instant as CoreInstant;
 
 use crate::host::handover::Promise;
 use crate::host::seat::{Kind, Seat, Thread, with_thread};
-use crate::host::{timers, turn};
+use crate::host::{timers, tree, turn};
 use crate::time::Instant;
 
 /// Why a thread cannot become a [`Worker`](crate::Worker) or [`Driver`](crate::Driver).
@@ -83,6 +83,7 @@ impl Held {
                 seat.local().timerfd().map_err(StartError::Os)?;
             }
             seat.local().set_kind(kind);
+            tree::farewell(seat);
             let held = Self {
                 seat,
                 stays: PhantomData,
@@ -149,6 +150,7 @@ impl Drop for Held {
         // What the device was armed for was never told to the driver, and a later deadline would not be told to it
         // either: forgotten, and programmed anew. Relaxed: `reprogram` locks the base, as whoever programs it does.
         local.deadline.store(Promise::NEVER, Ordering::Relaxed);
+        tree::welcome(self.seat);
         turn::reprogram(self.seat);
         if was_event_loop {
             // The descriptor stays open for the next event loop on this seat, and must not wake one that is gone.

@@ -1,7 +1,7 @@
 //! The background driver: the thread that expires for threads that do not do it themselves.
 //!
 //! It is started when the first such thread arms a timer, sleeps until the earliest deadline of all of them, and runs
-//! the callbacks. It looks at every seat at each wake-up, which is a load for each thread that has timers.
+//! the callbacks. What is due, and what is first, the [tree](super::tree) of these threads tells it.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use tickless_core::time::Instant;
 
 use super::handover::Promise;
 use super::seat::{self, Kind, Seat};
-use super::{ask, os, timers, turn};
+use super::{TURN_BUDGET, ask, os, timers, tree, turn};
 
 /// Until when the driver sleeps.
 pub(crate) static PROMISE: Promise = Promise::new();
@@ -66,59 +66,81 @@ pub(super) fn forget() {
     PROMISE.gone();
 }
 
+/// Somebody asked for a look at the queues of a thread that the driver looks after.
+static ASKED: AtomicBool = AtomicBool::new(false);
+
+/// Has the driver look at all seats that were asked for.
+pub(super) fn wake_for_the_asked() {
+    // Release: pairs with the exchange in `run`: who sees it sees which seat is meant.
+    ASKED.store(true, Ordering::Release);
+    wake();
+}
+
 fn run() {
     os::remove_timer_slack();
     seat::sit_in_background();
+    tree::seat_the_driver();
+    let background = seat::background();
     loop {
         PROMISE.awake();
-        let mut more = false;
-        let start = now();
-        for seat in seat::seats() {
-            if matches!(seat.local().kind(), Kind::Foreign | Kind::Background)
-                && turn::is_due(seat, start)
-            {
-                more |= look_after(seat);
-            }
+        let tree = tree::guests();
+        tree.leave_idle(background.cpu());
+        let mut more = look_after_the_asked();
+        if turn::is_due(background, now()) {
+            more |= look_after(background).more;
         }
-        let until = earliest();
+        let mut budget = TURN_BUDGET;
+        more |= tree
+            .serve_remote(background.cpu(), now(), &mut budget)
+            .has_more;
+        let cover = tree.enter_idle(background.cpu(), Instant::FOREVER);
+        let until = cover.as_nanos().min(own_deadline());
         if more || until <= now().as_nanos() {
             continue;
         }
-        if PROMISE.sleep(until, earliest) {
-            seat::background()
-                .local()
-                .parker
-                .park(Instant::from_nanos(until));
+        if PROMISE.sleep(until, own_deadline) {
+            background.local().parker.park(Instant::from_nanos(until));
         }
     }
 }
 
-/// Takes a turn for the thread on `seat`; says whether more is due.
-fn look_after(seat: &'static Seat) -> bool {
+/// Takes a turn for every thread that somebody asked for one for; says whether more is due.
+fn look_after_the_asked() -> bool {
+    // AcqRel: see `wake_for_the_asked`.
+    if !ASKED.swap(false, Ordering::AcqRel) {
+        return false;
+    }
+    let mut more = false;
+    for seat in seat::seats() {
+        let kind = seat.local().kind();
+        if matches!(kind, Kind::Foreign | Kind::Background) && turn::is_asked(seat) {
+            more |= look_after(seat).more;
+        }
+    }
+    more
+}
+
+/// Takes a turn for the thread on `seat`.
+pub(super) fn look_after(seat: &'static Seat) -> turn::Done {
     // Relaxed: a wrong answer costs one look for nothing.
     let tenants = seat.local().tenants.load(Ordering::Relaxed);
-    let more = turn::run(seat, now()).more;
+    let done = turn::run(seat, now());
     let runs_its_own = matches!(seat.local().kind(), Kind::Worker | Kind::EventLoop);
     if runs_its_own && tenants == seat.local().tenants.load(Ordering::Relaxed) {
         // It began to do so during that turn, and may wait by now for what the turn did or left undone.
         ask(seat);
     }
-    more
+    done
 }
 
-/// The earliest deadline of all seats that the driver looks after.
-fn earliest() -> i64 {
-    seat::seats()
-        .filter(|seat| matches!(seat.local().kind(), Kind::Foreign | Kind::Background))
-        .map(|seat| {
-            if turn::is_asked(seat) {
-                return i64::MIN;
-            }
-            // Relaxed: ordered by the fences of the promise.
-            seat.local().deadline.load(Ordering::Relaxed)
-        })
-        .min()
-        .unwrap_or(Promise::NEVER)
+/// When the driver's own first timer is due.
+fn own_deadline() -> i64 {
+    let own = seat::background();
+    if turn::is_asked(own) {
+        return i64::MIN;
+    }
+    // Relaxed: ordered by the fences of the promise.
+    own.local().deadline.load(Ordering::Relaxed)
 }
 
 fn now() -> Instant {

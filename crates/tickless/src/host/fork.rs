@@ -36,7 +36,7 @@ use tickless_link::LastThread;
 use super::handover::Promise;
 use super::os::Parker;
 use super::seat::{self, Kind, Local, Seat, with_thread};
-use super::{Host, ask, background, timers, turn};
+use super::{Host, ask, background, timers, tree, turn};
 
 /// What the forking thread holds from just before the fork until just after it.
 struct Held {
@@ -105,7 +105,10 @@ extern "C" fn child() {
     let own = with_thread(seat::Thread::seat).map(Seat::cpu);
     let executing = turn::taken_by_this_thread();
     let driver_survives = own == Some(CpuId(0));
-    let mut orphans = Vec::new();
+    let (mut orphans, mut strays) = (Vec::new(), Vec::new());
+    if !driver_survives {
+        tree::forget();
+    }
     for mut base in bases {
         let cpu = base.cpu();
         let (is_own, goes_on) = (Some(cpu) == own, Some(cpu) == executing);
@@ -127,6 +130,7 @@ extern "C" fn child() {
         if goes_on && !is_own {
             // The driver forked in a callback. Nobody else will look after what that callback starts here.
             seat.local().set_kind(Kind::Foreign);
+            strays.push(seat);
         }
         if is_own || goes_on {
             continue;
@@ -141,7 +145,13 @@ extern "C" fn child() {
     if !driver_survives {
         background::forget();
     }
+    for seat in strays {
+        tree::welcome(seat);
+    }
     for seat in orphans {
+        if driver_survives && seat.local().kind() == Kind::Foreign {
+            tree::farewell(seat);
+        }
         seat.local().set_kind(Kind::Free);
         timers().cpu_offline(seat.cpu());
         seat::registry().push(seat.cpu().0);
@@ -167,6 +177,7 @@ fn forget_thread(local: &Local) {
 fn rearm(seat: &Seat) {
     match seat.local().kind() {
         Kind::Foreign => {
+            tree::welcome(seat);
             // Relaxed: there is nobody to be ordered with.
             seat.local()
                 .deadline

@@ -62,6 +62,16 @@ impl Promise {
         true
     }
 
+    /// Whether the driver wakes by itself at `deadline` or before.
+    ///
+    /// Asked by somebody who saw, under a lock that the driver held afterwards, that the driver's tree is idle: then
+    /// what is read here is the driver's word since that moment or a later one.
+    pub(crate) fn covers(&self, deadline: i64) -> bool {
+        // Relaxed: see above. A driver that is awake may be on its way to sleep with what it read before.
+        let wakes_at = self.wakes_at.load(Ordering::Relaxed);
+        wakes_at != Self::AWAKE && wakes_at <= deadline
+    }
+
     /// Publishes `deadline` in `slot`; `true` if the driver has to be woken for it.
     ///
     /// The caller holds the base that the slot belongs to, so that there is one writer of earlier deadlines.

@@ -33,6 +33,7 @@ pub(crate) mod handover;
 pub(crate) mod notice;
 pub(crate) mod os;
 pub(crate) mod seat;
+pub(crate) mod tree;
 pub(crate) mod turn;
 pub(crate) mod wall;
 
@@ -227,16 +228,32 @@ fn arm(seat: &Seat, when: Instant) {
             local.deadline.store(deadline, Ordering::Relaxed);
             turn::set_timerfd(seat, when);
         }
-        Kind::Foreign | Kind::Background => {
+        Kind::Foreign => {
             // Only ever earlier: what is published stays. The driver makes it later itself, after it came for it, and
             // taking it back would not keep the driver asleep. Relaxed: written with the base locked, but for the
             // driver, which locks the base afterwards.
+            if deadline < local.deadline.load(Ordering::Relaxed) {
+                local.deadline.store(deadline, Ordering::Relaxed);
+                publish(seat, when);
+            }
+        }
+        Kind::Background => {
+            // As above.
             if deadline < local.deadline.load(Ordering::Relaxed)
                 && background::PROMISE.publish(&local.deadline, deadline)
             {
                 background::wake();
             }
         }
+    }
+}
+
+/// Tells the tree, and the driver if it sleeps for longer. Called with the base of `seat` locked.
+fn publish(seat: &Seat, when: Instant) {
+    let cover = tree::guests().rearm_from_idle(seat.cpu(), when);
+    // Otherwise somebody in the tree is awake, and finds it before he sleeps.
+    if !cover.is_forever() && !background::PROMISE.covers(cover.as_nanos()) {
+        background::wake();
     }
 }
 
@@ -250,6 +267,6 @@ pub(crate) fn ask(seat: &Seat) {
             seat.local().parker.unpark();
         }
         Kind::EventLoop => turn::set_timerfd(seat, Instant::ZERO),
-        Kind::Foreign | Kind::Background => background::wake(),
+        Kind::Foreign | Kind::Background => background::wake_for_the_asked(),
     }
 }

@@ -14,15 +14,16 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use tickless_core::event::DeviceConfig;
 use tickless_core::hrtimer::CpuBase;
 use tickless_core::platform::CpuId;
+use tickless_core::time::Instant;
 use tickless_link::bias::Owner;
 
 use super::clock::Reading;
 use super::handover::Promise;
 use super::os::Parker;
-use super::{Host, timers};
+use super::{Host, timers, tree};
 
 /// Threads that can have a seat at the same time. One more uses the background driver's.
-const SEATS_MAX: usize = 1 << 16;
+pub(crate) const SEATS_MAX: usize = 1 << 16;
 
 /// Who looks after the timers of a seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +81,12 @@ impl Local {
             parker: Parker::new(),
             timerfd: OnceLock::new(),
         }
+    }
+
+    /// When whoever looks after a thread that does not do so itself has to come, as of now; asked with the base locked.
+    pub(crate) fn published(&self) -> Instant {
+        // Relaxed: written with the base locked.
+        Instant::from_nanos(self.deadline.load(Ordering::Relaxed))
     }
 
     pub(crate) fn kind(&self) -> Kind {
@@ -260,6 +267,7 @@ impl Thread {
         // Answers a kick that was sent while nobody sat here. As long as it counts as under way no other is sent.
         timers.retrigger(seat.cpu());
         seat.local().set_kind(Kind::Foreign);
+        tree::welcome(seat);
         Some(seat)
     }
 }
@@ -280,7 +288,11 @@ impl Thread {
         let Some(seat) = self.seat.get() else { return };
         // From here on the driver does not look here any more; what it is doing here it finishes. That may be a
         // callback that takes its time, so no lock is held meanwhile that others need.
+        let was_guest = seat.local().kind() == Kind::Foreign;
         seat.local().set_kind(Kind::Free);
+        if was_guest {
+            tree::farewell(seat);
+        }
         // Locks two bases (spec LOC-9): this one, then the driver's. Who locks several takes the driver's last.
         timers().cpu_offline(seat.cpu());
         self.seat.set(None);
