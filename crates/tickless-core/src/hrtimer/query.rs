@@ -120,7 +120,7 @@ impl<P: Platform> Timers<P> {
         if id.realm() != self.realm.id() {
             return None;
         }
-        u32::try_from(id.index() / base::QUEUES)
+        u32::try_from(id.index() / base::IDENTITIES)
             .ok()
             .and_then(|cpu| self.platform.base(CpuId(cpu)))
     }
@@ -148,6 +148,10 @@ impl<P: Platform> Timers<P> {
                 "INV-6: bit {index} of the active mask says whether the queue is empty"
             );
         }
+        // Relaxed: written under the lock, which is held.
+        crate::wheel::assert_valid(&held.state, |kind| {
+            base.wheel_due[kind as usize].load(tickless_link::sync::Ordering::Relaxed)
+        });
         match held.state.deferred {
             base::DeferredRearm::Clear => {}
             _ => assert!(

@@ -60,6 +60,13 @@ impl Slot {
         }
     }
 
+    /// The slot of that [number](Slot::number).
+    #[inline]
+    pub(super) const fn numbered(number: usize) -> Self {
+        let number = number as u64;
+        Self::at((number / SLOTS) as usize, number)
+    }
+
     /// Its level, from 0 for the finest.
     #[inline]
     #[must_use]
@@ -218,7 +225,9 @@ mod tests {
         let mut seen = std::collections::BTreeSet::new();
         for level in 0..LEVELS_MAX {
             for position in 0..SLOTS {
-                assert!(seen.insert(Slot::at(level, position).number()));
+                let slot = Slot::at(level, position);
+                assert!(seen.insert(slot.number()));
+                assert_eq!(Slot::numbered(slot.number()), slot);
             }
         }
         assert_eq!(seen.last(), Some(&575));
