@@ -2,7 +2,7 @@
 //!
 //! Everything between a counter and a timer's callback is here, and nothing that knows an operating system: clocks and
 //! their offsets ([`clock`]), the devices that make an interrupt happen ([`event`]), high-resolution timers
-//! ([`hrtimer`]), and the arithmetic of the timer wheel ([`wheel`]). A host (worker threads in user space, a kernel, a
+//! ([`hrtimer`]), and coarse ones for timeouts ([`wheel`]). A host (worker threads in user space, a kernel, a
 //! simulator) implements one trait, [`Platform`], and calls the entry points of [`Timers`](hrtimer::Timers) when
 //! something happened: an interrupt, a clock that was set, a CPU that goes away.
 //!
