@@ -2,8 +2,13 @@
 //!
 //! Ticks are milliseconds of the machine. A timer that is armed for a tick on the finest level fires one later.
 
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Wake, Waker};
+
 use tickless_core::platform::CpuId;
-use tickless_core::wheel::{Kind, PassEnd, Rearm, Tick};
+use tickless_core::wheel::{Kind, PassEnd, Rearm, Tick, WheelSleeper};
 use tickless_sim::suite::kicks;
 use tickless_sim::{CoarseTimer, Config, Machine, all_configs};
 
@@ -177,7 +182,116 @@ fn a_global_timer_is_fired_by_another_cpu<C: Config>() {
     assert_eq!(local.fired_at(), [17]);
 }
 
+/// A task that counts its wake-ups.
+#[derive(Default)]
+struct Task(AtomicU32);
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// What futures do: arm, push out, look at the waker, exchange it, and give up.
+fn a_sleeper_wakes_its_task<C: Config>() {
+    let machine = Machine::<C>::new(2);
+    let timers = machine.timers();
+    let (task, other) = (Arc::new(Task::default()), Arc::new(Task::default()));
+    let (waker, replaced) = (
+        Waker::from(Arc::clone(&task)),
+        Waker::from(Arc::clone(&other)),
+    );
+    let sleeper = pin!(WheelSleeper::new(Kind::Global));
+    let sleeper = sleeper.as_ref();
+    assert!(!timers.modify_sleeper(sleeper, Tick(0), Tick(5)));
+    assert!(timers.delete_sleeper(sleeper).is_none());
+    machine.on(0, || {
+        assert!(
+            timers
+                .arm_sleeper(sleeper, Tick(0), Tick(10), replaced.clone())
+                .is_none()
+        );
+        assert_eq!(
+            timers.wheel_sleeper_will_wake(sleeper, &replaced),
+            Some(true)
+        );
+        assert_eq!(timers.wheel_sleeper_will_wake(sleeper, &waker), Some(false));
+        let old = timers.set_wheel_sleeper_waker(sleeper, waker.clone());
+        assert!(
+            old.expect("it is queued")
+                .expect("it had one")
+                .will_wake(&replaced)
+        );
+    });
+    // From another CPU, which has it then.
+    machine.on(1, || {
+        assert!(timers.modify_sleeper(sleeper, Tick(0), Tick(20)))
+    });
+    assert_eq!(timers.wheel_pending(CpuId(1)), 1);
+    machine.run_to_tick(Tick(20));
+    assert!(sleeper.is_queued());
+    machine.run_to_tick(Tick(21));
+    assert!(!sleeper.is_queued());
+    assert_eq!(timers.wheel_sleeper_will_wake(sleeper, &waker), None);
+    assert!(
+        timers
+            .set_wheel_sleeper_waker(sleeper, replaced.clone())
+            .is_err()
+    );
+    let woken = || {
+        (
+            task.0.load(Ordering::Relaxed),
+            other.0.load(Ordering::Relaxed),
+        )
+    };
+    assert_eq!(woken(), (1, 0));
+    machine.on(0, || {
+        let now = machine.tick();
+        assert!(
+            timers
+                .arm_sleeper(sleeper, now, Tick(40), replaced.clone())
+                .is_none()
+        );
+        let given_back = timers.delete_sleeper(sleeper).expect("it was queued");
+        assert!(given_back.will_wake(&replaced));
+    });
+    machine.run_to_tick(Tick(60));
+    assert_eq!(woken(), (1, 0));
+    machine.check();
+}
+
+/// Spec 1.8: what `reduce` and a modification to the same tick take no lock for.
+fn what_changes_nothing_takes_no_lock<C: Config>() {
+    let machine = Machine::<C>::new(2);
+    let timer = CoarseTimer::once(&machine, Kind::Global);
+    machine.on(0, || timer.arm(100).unwrap());
+    let before = machine.lock_acquisitions();
+    machine.on(1, || {
+        assert_eq!(timer.modify(100), Ok(true));
+        assert_eq!(timer.reduce(100), Ok(true));
+        assert_eq!(timer.reduce(5_000), Ok(true));
+        assert!(timer.modify_if_active(100));
+    });
+    assert!(!machine.timers().wheel_is_due(CpuId(0), Tick(50)));
+    assert_eq!(machine.lock_acquisitions(), before);
+    assert_eq!(
+        timer.wheel(),
+        Some((0, Kind::Global)),
+        "it stays where it is"
+    );
+    // Into its slot: one lock, and it stays too.
+    machine.on(1, || assert_eq!(timer.modify(102), Ok(true)));
+    assert_eq!(machine.lock_acquisitions(), before + 1);
+    assert_eq!(timer.wheel(), Some((0, Kind::Global)));
+    assert_eq!(machine.stats(0).coarse_in_slot, 1);
+    machine.on(1, || assert_eq!(timer.reduce(50), Ok(true)));
+    machine.run_to_tick(Tick(200));
+    assert_eq!(timer.fired_at(), [51]);
+}
+
 all_configs!(
+    a_sleeper_wakes_its_task,
+    what_changes_nothing_takes_no_lock,
     beyond_the_range_is_never_early,
     a_callback_that_arms_for_now_is_called_a_tick_later,
     what_a_budget_left_is_fired_by_the_next_pass,
