@@ -13,6 +13,7 @@ mod locks;
 mod poll;
 mod restart;
 mod sleep;
+mod wheel;
 
 /// Takes each group as soon as it is measured.
 pub(crate) type Sink<'a> = &'a mut dyn FnMut(Group);
@@ -31,6 +32,9 @@ pub(crate) const ALL: &[(&str, Measure)] = &[
     ("two-threads", sleep::two_threads),
     ("poll", poll::measure),
     ("base-lock", locks::measure),
+    ("wheel-arm-and-delete", wheel::arm_and_delete),
+    ("wheel-rearm-in-slot", wheel::rearm_in_slot),
+    ("wheel-expire", wheel::expire),
     ("lateness", lateness::measure),
 ];
 

@@ -83,3 +83,98 @@ impl Map {
         }
     }
 }
+
+/// A node as large as a coarse timer.
+#[derive(Default)]
+struct Filed {
+    previous: Cell<Option<&'static Filed>>,
+    next: Cell<Option<&'static Filed>>,
+    slot: Cell<usize>,
+    expiry: Cell<u64>,
+    function: Option<fn(&Filed)>,
+    _rest_of_a_timer: [u64; 2],
+}
+
+/// Lists by slot, and a bit for each that holds something: a wheel without levels, clock, lock and states.
+pub(crate) struct Slots {
+    nodes: Vec<&'static Filed>,
+    first: Vec<Cell<Option<&'static Filed>>>,
+    occupied: [Cell<u64>; 9],
+}
+
+impl Slots {
+    /// Nodes on no list. They are leaked: a benchmark ends soon.
+    pub(crate) fn new(count: usize) -> Self {
+        let node = || Filed {
+            function: Some(|node| {
+                black_box(node.expiry.get());
+            }),
+            ..Filed::default()
+        };
+        Self {
+            nodes: (0..count).map(|_| &*Box::leak(Box::new(node()))).collect(),
+            first: vec![Cell::new(None); 9 * 64],
+            occupied: std::array::from_fn(|_| Cell::new(0)),
+        }
+    }
+
+    /// Puts a node in front of the list of `slot`.
+    pub(crate) fn link(&self, index: usize, slot: usize, expiry: u64) {
+        let node = self.nodes[index];
+        let first = &self.first[slot];
+        node.slot.set(slot);
+        node.expiry.set(expiry);
+        node.next.set(first.get());
+        if let Some(next) = first.replace(Some(node)) {
+            next.previous.set(Some(node));
+        }
+        let bits = &self.occupied[slot / 64];
+        bits.set(bits.get() | 1 << (slot % 64));
+    }
+
+    /// Takes a node off its list.
+    pub(crate) fn unlink(&self, index: usize) {
+        self.take(self.nodes[index]);
+    }
+
+    fn take(&self, node: &'static Filed) {
+        let (previous, next) = (node.previous.take(), node.next.take());
+        if let Some(next) = next {
+            next.previous.set(previous);
+        }
+        let Some(previous) = previous else {
+            let slot = node.slot.get();
+            self.first[slot].set(next);
+            if next.is_none() {
+                let bits = &self.occupied[slot / 64];
+                bits.set(bits.get() & !(1 << (slot % 64)));
+            }
+            return;
+        };
+        previous.next.set(next);
+    }
+
+    /// Writes the expiry of a node if its slot is the same.
+    pub(crate) fn write(&self, index: usize, slot: usize, expiry: u64) {
+        let node = self.nodes[index];
+        if node.slot.get() == slot {
+            node.expiry.set(expiry);
+        }
+        black_box(node);
+    }
+
+    /// Takes every node off its list, slot by slot, and calls its function; how many there were.
+    pub(crate) fn drain(&self) -> usize {
+        let mut count = 0;
+        for first in &self.first {
+            while let Some(node) = first.get() {
+                self.take(node);
+                if let Some(function) = node.function {
+                    function(node);
+                }
+                count += 1;
+            }
+        }
+        count
+    }
+}

@@ -2,8 +2,8 @@
 //!
 //! Everything between a counter and a timer's callback is here, and nothing that knows an operating system: clocks and
 //! their offsets ([`clock`]), the devices that make an interrupt happen ([`event`]), high-resolution timers
-//! ([`hrtimer`]), the arithmetic of the timer wheel ([`wheel`]), and the tree through which awake CPUs run the timers
-//! of idle ones ([`hierarchy`]). A host (worker threads in user space, a kernel, a simulator) implements one trait,
+//! ([`hrtimer`]), coarse ones for timeouts ([`wheel`]), and the tree through which awake CPUs run the timers of idle
+//! ones ([`hierarchy`]). A host (worker threads in user space, a kernel, a simulator) implements one trait,
 //! [`Platform`], and calls the entry points of [`Timers`](hrtimer::Timers) when something happened: an interrupt, a
 //! clock that was set, a CPU that goes away.
 //!

@@ -56,6 +56,17 @@ pub enum Waiting {
     Sleep,
 }
 
+impl Waiting {
+    /// Whether cancellers sleep while a callback runs, in the soft stage or not.
+    pub(crate) const fn sleeps(self, soft: bool) -> bool {
+        match self {
+            Self::Spin => false,
+            Self::SleepForSoft => soft,
+            Self::Sleep => true,
+        }
+    }
+}
+
 /// What is known of a start when the host decides where the timer belongs (spec 2.8, cases 8 to 11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Locality {

@@ -6,6 +6,7 @@
 use crate::hrtimer::{Flush, StartMode};
 use crate::platform::CpuId;
 use crate::time::{Clock, Instant};
+use crate::wheel::{Kind, Tick, Timeout};
 
 /// The identity of a timer in a trace: its address, never followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -102,6 +103,52 @@ pub enum Event {
     Kick {
         /// Which one.
         cpu: CpuId,
+    },
+    /// A coarse timer was armed, modified, or taken over.
+    WheelArm {
+        /// The CPU that it is on now.
+        cpu: CpuId,
+        /// The wheel.
+        kind: Kind,
+        /// Which timer.
+        timer: TimerId,
+        /// The address of its callback's code; 0 when its own callback armed it.
+        code: usize,
+        /// The tick in progress.
+        now: Tick,
+        /// The tick that has to be over.
+        expiry: Tick,
+        /// When its slot is due.
+        due: Tick,
+        /// Whether it was pending before.
+        was_armed: bool,
+    },
+    /// A pending coarse timer was taken out.
+    WheelCancel {
+        /// The CPU that it was on.
+        cpu: CpuId,
+        /// The wheel.
+        kind: Kind,
+        /// Which timer.
+        timer: TimerId,
+    },
+    /// A pass of a wheel begins.
+    WheelPass {
+        /// Whose wheel.
+        cpu: CpuId,
+        /// Which of them.
+        kind: Kind,
+        /// The tick in progress.
+        now: Tick,
+    },
+    /// A coarse timer fires; followed by an `ExpireExit`. The base is not locked.
+    WheelExpire {
+        /// Which timer.
+        timer: TimerId,
+        /// The address of its callback's code.
+        code: usize,
+        /// What its callback is told.
+        timeout: Timeout,
     },
     /// A timer moved to another base.
     Move {

@@ -650,6 +650,25 @@ impl<F: Family> Running<F> {
         self.entry().address()
     }
 
+    /// The life cycle of the entry; whoever holds its queue and finds it neither queued nor shut can rely on what a
+    /// [`restart`](Running::restart) or [`refile`](Running::refile) will answer.
+    #[inline]
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.entry().state()
+    }
+
+    /// What anybody may reach at any time.
+    #[inline]
+    #[must_use]
+    pub fn shared(&self) -> &F::Shared {
+        // The claim keeps the entry alive as long as this borrow of it (Live Link Invariant).
+        let raw = self.raw;
+        // SAFETY: Live Link Invariant: a running entry is alive, and it stays running while its token is borrowed.
+        let raw = unsafe { raw.as_ref() };
+        &raw.shared
+    }
+
     /// Executes the callback.
     ///
     /// MUST be called without the lock of any queue. When the callback unwinds the claim survives in the caller's
@@ -839,12 +858,12 @@ macro_rules! project_entry {
             impl<T: Drop> HasNoDropOfItsOwn for T {}
             impl<$($generics)*> HasNoDropOfItsOwn for $wrapper where $($bounds)* {}
         };
-        // Never applies, because no entry is `Unpin`, but conflicts with any other. The wrapper stands in the bound so
+        // Never applies, because no entry is `Unpin`, but conflicts with any other. A lifetime stands in the bound so
         // that it counts as generic whatever the entry is: a bound that is plainly false would not compile.
-        impl<$($generics)*> Unpin for $wrapper
+        impl<'bound, $($generics)*> Unpin for $wrapper
         where
-            $($bounds)*,
-            ($entry, ::core::marker::PhantomData<$wrapper>): Unpin,
+            ($entry, ::core::marker::PhantomData<&'bound ()>): Unpin,
+            $($bounds)*
         {
         }
     };

@@ -49,6 +49,14 @@ pub const NAMES: &[&str] = &[
     "far-not-brought-near",
     "far-first-not-settled",
     "far-start-not-armed",
+    // The wheel.
+    "wheel-not-forwarded-before-placing",
+    "wheel-clock-stepped-after-callbacks",
+    "wheel-beyond-range-fires-early",
+    "wheel-requeue-not-rechecked",
+    "wheel-shut-while-running",
+    "wheel-moved-while-running",
+    "wheel-idle-cpu-not-kicked",
     // Devices.
     "forced-kept-at-interrupt",
     "forced-kept-at-normal-programming",

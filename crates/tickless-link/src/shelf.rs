@@ -190,6 +190,15 @@ impl<F: Family, const ROWS: usize> Shelf<F, ROWS> {
         }
     }
 
+    /// The number of entries on lists that were set aside, in O(of them).
+    #[must_use]
+    pub fn len_aside(&self) -> usize {
+        let chain = |first: &Link<F>| {
+            core::iter::successors(self.follow(*first), |entry| self.follow(entry.next.get()))
+        };
+        self.aside.iter().flat_map(chain).count()
+    }
+
     /// Checks all structural rules of the module documentation, in O(n).
     ///
     /// # Panics

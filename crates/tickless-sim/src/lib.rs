@@ -20,11 +20,13 @@
 #![deny(rustdoc::broken_intra_doc_links)]
 
 pub mod check;
+mod coarse;
 pub mod machine;
 pub mod random;
 pub mod suite;
 mod timer;
 
+pub use coarse::CoarseTimer;
 pub use machine::{
     Config, Deferred, DeviceClass, Immediate, Interrupted, Machine, Preemptible, Schedule, Source,
 };

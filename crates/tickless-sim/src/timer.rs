@@ -15,7 +15,7 @@ use crate::machine::{Config, Machine};
 
 type Script<T> = Box<dyn FnMut(&mut Expired<'_, '_, T>) -> Restart>;
 
-/// A script whose clock is forgotten.
+/// A script whose kind is forgotten.
 type SharedScript = Rc<RefCell<dyn Any>>;
 
 thread_local! {
@@ -26,12 +26,12 @@ thread_local! {
 
 /// What the timer itself holds.
 #[derive(Debug)]
-struct Call {
+pub(crate) struct Call {
     script: usize,
 }
 
 impl Call {
-    fn new<T: ClockId>(script: Script<T>) -> Self {
+    pub(crate) fn new<S: 'static>(script: S) -> Self {
         SCRIPTS.with_borrow_mut(|scripts| {
             scripts.push(Some(Rc::new(RefCell::new(script))));
             Self {
@@ -40,16 +40,14 @@ impl Call {
         })
     }
 
-    fn run<T: ClockId>(&self, expired: &mut Expired<'_, '_, T>) -> Restart {
-        let script = SCRIPTS.with_borrow(|scripts| scripts[self.script].clone());
-        let Some(script) = script else {
-            return Restart::No;
-        };
+    /// Gives the script to `run`, if it is there still.
+    pub(crate) fn run<S: 'static, R>(&self, run: impl FnOnce(&mut S) -> R) -> Option<R> {
+        let script = SCRIPTS.with_borrow(|scripts| scripts[self.script].clone())?;
         let mut script = script.borrow_mut();
         let script = script
-            .downcast_mut::<Script<T>>()
+            .downcast_mut::<S>()
             .expect("the script that was put there");
-        script(expired)
+        Some(run(script))
     }
 }
 
@@ -170,11 +168,15 @@ impl<C: Config, T: ClockId> TestTimer<C, T> {
     ) -> Self {
         let fired = Rc::new(RefCell::new(Vec::new()));
         let log = Rc::clone(&fired);
-        let call = Call::new::<T>(Box::new(move |expired| {
+        let script: Script<T> = Box::new(move |expired| {
             log.borrow_mut().push(expired.read_clock().as_nanos());
             callback(expired)
-        }));
-        let function = move |expired: &mut Expired<'_, '_, T>| call.run(expired);
+        });
+        let call = Call::new(script);
+        let function = move |expired: &mut Expired<'_, '_, T>| {
+            let run = |script: &mut Script<T>| script(expired);
+            call.run(run).unwrap_or(Restart::No)
+        };
         let timer = Box::pin(HrTimer::with_setup(setup, false, function));
         Self {
             machine: machine.clone(),

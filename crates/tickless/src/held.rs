@@ -146,11 +146,13 @@ impl Drop for Held {
         let local = self.seat.local();
         let was_event_loop = local.kind() == Kind::EventLoop;
         // The thread lives on, so its timers stay; from here on the background driver comes for them.
+        // Before the kind says so: the driver, which may be finishing a turn for this seat, publishes from then on, and
+        // what it published to nobody would not be published again.
+        tree::welcome(self.seat);
         local.set_kind(Kind::Foreign);
         // What the device was armed for was never told to the driver, and a later deadline would not be told to it
         // either: forgotten, and programmed anew. Relaxed: `reprogram` locks the base, as whoever programs it does.
         local.deadline.store(Promise::NEVER, Ordering::Relaxed);
-        tree::welcome(self.seat);
         turn::reprogram(self.seat);
         if was_event_loop {
             // The descriptor stays open for the next event loop on this seat, and must not wake one that is gone.

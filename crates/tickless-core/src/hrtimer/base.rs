@@ -3,10 +3,10 @@
 use core::fmt;
 
 use tickless_link::LastThread;
-use tickless_link::entry::EntryRef;
+use tickless_link::entry::{EntryRef, Family};
 use tickless_link::id::{QueueId, Realm};
 use tickless_link::lock::{Guard, Lock, RawLock};
-use tickless_link::sync::{AtomicBool, AtomicI64, AtomicU32, AtomicUsize, Ordering};
+use tickless_link::sync::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use tickless_link::tree::Tree;
 
 use super::far::Far;
@@ -17,11 +17,14 @@ use crate::event::EventDevice;
 use crate::mutant;
 use crate::platform::{CpuId, Platform, ThisCpu};
 use crate::time::{Clock, Deadline, Instant, Offset, Span};
+use crate::wheel::{Kind, WheelBase};
 
 /// Queues of a base: four clocks, hard and soft (spec Q-15).
 pub(crate) const QUEUES: usize = 8;
-/// Queues of a base that own timers: those, and the shelf of the timers that are far away.
-pub(crate) const IDENTITIES: usize = QUEUES + 1;
+/// The place of the first wheel among the identities of a base: behind the queues and the shelf of far timers.
+pub(crate) const FIRST_WHEEL: usize = QUEUES + 1;
+/// Identities of a base: one for each queue, for the shelf, and for each wheel.
+pub(crate) const IDENTITIES: usize = FIRST_WHEEL + Kind::COUNT;
 /// The bits of the hard queues in an active mask.
 pub(crate) const HARD: u8 = 0x0F;
 /// The bits of the soft queues in an active mask.
@@ -106,6 +109,16 @@ pub struct Stats {
     pub stale_flushes: u64,
     /// Interrupts that came while a rearm was still owed: a flush point is missing in the host.
     pub missed_flushes: u64,
+    /// Coarse timers that were armed on this base, or modified there.
+    pub coarse_arms: u64,
+    /// Those of them that kept their slot.
+    pub coarse_in_slot: u64,
+    /// Coarse timers that fired.
+    pub coarse_expired: u64,
+    /// Coarse timers whose slot was due before they were: they were filed again.
+    pub coarse_refiled: u64,
+    /// Pending coarse timers that were taken out.
+    pub coarse_cancelled: u64,
 }
 
 /// What the lock of a base protects.
@@ -133,6 +146,29 @@ pub(crate) struct BaseState {
     pub(crate) soft_first_hint: usize,
     pub(crate) device: EventDevice,
     pub(crate) stats: Stats,
+    /// The wheels, by [`Kind`].
+    pub(crate) wheels: [WheelBase; Kind::COUNT],
+}
+
+/// A family of entries that the bases of CPUs own.
+pub(crate) trait Based: Family {
+    /// Gives an entry that never had an owner to its queue in `state`; `false` when somebody else was faster.
+    fn bind(state: &mut BaseState, entry: EntryRef<'_, Self>) -> bool;
+
+    /// Whether callbacks of the entry run in the soft stage.
+    fn is_soft(entry: EntryRef<'_, Self>) -> bool;
+}
+
+impl Based for Hr {
+    #[inline]
+    fn bind(state: &mut BaseState, entry: EntryRef<'_, Self>) -> bool {
+        state.queues[entry.tag().queue()].tree.bind(entry)
+    }
+
+    #[inline]
+    fn is_soft(entry: EntryRef<'_, Self>) -> bool {
+        entry.tag().is_soft()
+    }
 }
 
 impl BaseState {
@@ -248,24 +284,51 @@ pub struct CpuBase<P: Platform> {
     kicked: AtomicBool,
     /// Address of the timer whose callback *this CPU* executes, on whatever base the timer is; only ever compared.
     pub(crate) executing: AtomicUsize,
-    /// Cancellers that wait for a callback of this base (spec CAN-6).
-    pub(crate) waiters: AtomicU32,
     local: P::Local,
-    /// Held around the callbacks of this base; the data is the right to run them.
-    pub(crate) expiry: Lock<P::ExpiryLock, ()>,
+    /// Whoever runs the exact timers of this base.
+    pub(crate) exact: Expirer<P>,
+    /// Whoever runs its wheels, by [`Kind`]: somebody else may run the global one, and must not delay the others.
+    pub(crate) coarse: [Expirer<P>; Kind::COUNT],
+    /// When the wheels are due at the earliest, in ticks (spec 2.4).
+    ///
+    /// Written under the lock, read by anybody who wants to know whether a pass is worth while.
+    pub(crate) wheel_due: [AtomicU64; Kind::COUNT],
+    /// The CPU sleeps until the first timer of its wheels. Set under the lock, together with the time that it sleeps
+    /// until (II1); cleared by the CPU without the lock.
+    pub(crate) wheel_idle: AtomicBool,
     pub(crate) state: Lock<P::Lock, BaseState>,
+}
+
+/// The side of a base on which callbacks run: one runner at a time, and those who wait for it.
+pub(crate) struct Expirer<P: Platform> {
+    /// Held around the callbacks; the data is the right to run them.
+    pub(crate) lock: Lock<P::ExpiryLock, ()>,
+    /// Cancellers that wait for a callback (spec CAN-6).
+    pub(crate) waiters: AtomicU32,
+}
+
+impl<P: Platform> Expirer<P> {
+    fn new() -> Self {
+        Self {
+            lock: Lock::new(P::ExpiryLock::default(), ()),
+            waiters: AtomicU32::new(0),
+        }
+    }
 }
 
 impl<P: Platform> CpuBase<P> {
     pub(crate) fn new(realm: &Realm, device: EventDevice, local: P::Local) -> Self {
         let keys = realm.keys::<IDENTITIES>();
         let first_queue = keys[0].id();
-        let [q0, q1, q2, q3, q4, q5, q6, q7, far] = keys;
-        let queues = [q0, q1, q2, q3, q4, q5, q6, q7].map(|key| ClockBase {
-            tree: Tree::new(key),
+        let mut keys = keys.into_iter();
+        let mut next = || keys.next().expect("there is one for each of them");
+        let queues = core::array::from_fn(|_| ClockBase {
+            tree: Tree::new(next()),
             first_deadline: Deadline::FOREVER,
             offset: Offset::NONE,
         });
+        let far = Far::new(next());
+        let wheels: [WheelBase; Kind::COUNT] = core::array::from_fn(|_| WheelBase::new(next()));
         #[expect(
             clippy::cast_possible_truncation,
             reason = "a realm has at most 2^24 queues"
@@ -279,14 +342,16 @@ impl<P: Platform> CpuBase<P> {
             online: AtomicBool::new(false),
             kicked: AtomicBool::new(false),
             executing: AtomicUsize::new(0),
-            waiters: AtomicU32::new(0),
-            expiry: Lock::new(P::ExpiryLock::default(), ()),
+            exact: Expirer::new(),
+            coarse: core::array::from_fn(|_| Expirer::new()),
+            wheel_due: core::array::from_fn(|kind| AtomicU64::new(wheels[kind].first_due().0)),
+            wheel_idle: AtomicBool::new(false),
             state: Lock::new(
                 P::Lock::default(),
                 BaseState {
                     queues,
                     active: 0,
-                    far: Far::new(far),
+                    far,
                     armed_early: false,
                     seen: SetSequence::START,
                     evaluated: SetSequence::START,
@@ -298,6 +363,7 @@ impl<P: Platform> CpuBase<P> {
                     soft_first_hint: 0,
                     device,
                     stats: Stats::default(),
+                    wheels,
                 },
             ),
         }
@@ -320,6 +386,21 @@ impl<P: Platform> CpuBase<P> {
     #[inline]
     pub(crate) const fn owns(&self, id: QueueId) -> bool {
         id.is_within(self.first_queue, IDENTITIES)
+    }
+
+    /// Which of this base's wheels `id` is; `None` if it is another queue.
+    #[inline]
+    pub(crate) fn wheel(&self, id: QueueId) -> Option<Kind> {
+        let place = id
+            .index()
+            .wrapping_sub(self.first_queue.index() + FIRST_WHEEL);
+        Kind::ALL.get(place).copied()
+    }
+
+    /// Whoever runs the timers of the queue `id` of this base.
+    pub(crate) fn expirer(&self, id: QueueId) -> &Expirer<P> {
+        self.wheel(id)
+            .map_or(&self.exact, |kind| &self.coarse[kind as usize])
     }
 
     /// The lock of the base, for what the host's primitive can do besides locking.
@@ -350,9 +431,11 @@ impl<P: Platform> CpuBase<P> {
         }
     }
 
-    /// The lock around the callbacks of this base.
-    pub const fn expiry_lock(&self) -> &P::ExpiryLock {
-        self.expiry.raw()
+    /// The locks around the callbacks of this base: one for its exact timers, and one for each wheel.
+    pub fn expiry_locks(&self) -> impl Iterator<Item = &P::ExpiryLock> {
+        core::iter::once(&self.exact)
+            .chain(&self.coarse)
+            .map(|expirer| expirer.lock.raw())
     }
 
     /// Whether the CPU takes part in timing.
@@ -418,9 +501,15 @@ impl<P: Platform> Frozen<'_, P> {
         for queue in &mut self.state.queues {
             queue.tree.abandon_running(others_are_gone);
         }
+        for wheel in &mut self.state.wheels {
+            wheel.abandon(others_are_gone);
+        }
         self.state.deferred = DeferredRearm::Clear;
         self.state.soft_pending = false;
-        self.base.waiters.store(0, Ordering::Relaxed);
+        self.base.exact.waiters.store(0, Ordering::Relaxed);
+        for expirer in &self.base.coarse {
+            expirer.waiters.store(0, Ordering::Relaxed);
+        }
         self.base.executing.store(0, Ordering::Relaxed);
         self.base.kicked.store(false, Ordering::Relaxed);
     }
@@ -437,6 +526,9 @@ impl<P: Platform> Frozen<'_, P> {
         }
         state.far.clear(&mut state.queues[super::far::NEAR].tree);
         state.active = 0;
+        for wheel in &mut state.wheels {
+            wheel.discard();
+        }
     }
 }
 

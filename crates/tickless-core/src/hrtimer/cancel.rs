@@ -6,11 +6,11 @@ use core::task::Waker;
 use tickless_link::entry::{EntryRef, Owner};
 use tickless_link::sync::Ordering;
 
-use super::base::{Change, Held};
+use super::base::{Based, Change, Held};
 use super::start::{Times, opened};
 use super::timer::{Expired, Hr, HrTimer, Restart, Sleeper, Start, StartMode};
 use super::{AlreadyExpired, Timers};
-use crate::platform::{Platform, ThisCpu, Waiting};
+use crate::platform::{Platform, ThisCpu};
 use crate::time::ClockId;
 use crate::trace::{Event, TimerId};
 
@@ -63,9 +63,20 @@ impl<P: Platform> Timers<P> {
     {
         let entry = timer.erase();
         let me = self.platform.this_cpu();
-        let mut attempt = 0;
+        self.until_not_running(entry, me, || self.try_cancel_entry(entry, me))
+    }
+
+    /// Repeats `attempt`, which takes the timer out unless its callback runs, until it does not; says whether the timer
+    /// was queued.
+    pub(crate) fn until_not_running<F: Based>(
+        &self,
+        entry: EntryRef<'_, F>,
+        me: Option<ThisCpu<'_, P>>,
+        mut attempt: impl FnMut() -> TryCancel,
+    ) -> bool {
+        let mut attempts = 0;
         loop {
-            match self.try_cancel_entry(entry, me) {
+            match attempt() {
                 TryCancel::NotActive => return false,
                 TryCancel::Removed => return true,
                 TryCancel::Running => {
@@ -73,15 +84,19 @@ impl<P: Platform> Timers<P> {
                         !self.is_executing(entry, me),
                         "a timer's callback cancels its own timer and would wait for itself; use try_cancel"
                     );
-                    self.wait_for_callback(entry, attempt);
-                    attempt += 1;
+                    self.wait_for_callback(entry, attempts);
+                    attempts += 1;
                 }
             }
         }
     }
 
     /// Whether the executing CPU is inside the callback of `entry`.
-    fn is_executing(&self, entry: EntryRef<'_, Hr>, me: Option<ThisCpu<'_, P>>) -> bool {
+    pub(crate) fn is_executing<F: Based>(
+        &self,
+        entry: EntryRef<'_, F>,
+        me: Option<ThisCpu<'_, P>>,
+    ) -> bool {
         // Relaxed: written by this very CPU.
         me.is_some_and(|me| me.base.executing.load(Ordering::Relaxed) == entry.address())
     }
@@ -158,20 +173,16 @@ impl<P: Platform> Timers<P> {
     }
 
     /// Waits until a callback that was seen running may have ended (spec CAN-5, CAN-6).
-    fn wait_for_callback(&self, entry: EntryRef<'_, Hr>, attempt: u32) {
-        let sleeps = match P::WAITING {
-            Waiting::Spin => false,
-            Waiting::SleepForSoft => entry.tag().is_soft(),
-            Waiting::Sleep => true,
-        };
-        if sleeps
+    fn wait_for_callback<F: Based>(&self, entry: EntryRef<'_, F>, attempt: u32) {
+        if P::WAITING.sleeps(F::is_soft(entry))
             && let Owner::Queue(id) = entry.owner()
             && let Some(base) = self.owning_base(id)
         {
             // Relaxed: a hint for the runner; the lock is what is waited on.
-            base.waiters.fetch_add(1, Ordering::Relaxed);
-            drop(base.expiry.lock(None));
-            base.waiters.fetch_sub(1, Ordering::Relaxed);
+            let expirer = base.expirer(id);
+            expirer.waiters.fetch_add(1, Ordering::Relaxed);
+            drop(expirer.lock.lock(None));
+            expirer.waiters.fetch_sub(1, Ordering::Relaxed);
             return;
         }
         self.platform.relax(attempt);

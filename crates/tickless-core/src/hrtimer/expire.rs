@@ -6,13 +6,13 @@ use tickless_link::entry::{Fired, Running};
 use tickless_link::lock::Guard;
 use tickless_link::sync::Ordering;
 
-use super::base::{self, DeferredRearm, Held};
+use super::base::{self, DeferredRearm, Expirer, Held};
 use super::rearm::First;
 use super::timer::{Firing, Head, Hr, Restart};
 use super::{CpuBase, HANG_BACKOFF_MAX, PASSES_MAX, StartMode, Timers};
 use crate::clock::SetSequence;
 use crate::mutant;
-use crate::platform::{CpuId, Platform, ThisCpu, Waiting};
+use crate::platform::{CpuId, Platform, ThisCpu};
 use crate::time::{Clock, Deadline, Instant, Offset, Span};
 use crate::trace::{Event, TimerId};
 
@@ -40,17 +40,18 @@ impl Turn {
 }
 
 /// Whoever runs the expired timers of a base. Its lock is free while a callback runs.
-struct Runner<'a, P: Platform> {
-    timers: &'a Timers<P>,
-    base: &'a CpuBase<P>,
-    me: Option<ThisCpu<'a, P>>,
+pub(crate) struct Runner<'a, P: Platform> {
+    pub(crate) timers: &'a Timers<P>,
+    pub(crate) base: &'a CpuBase<P>,
+    pub(crate) me: Option<ThisCpu<'a, P>>,
+    expirer: &'a Expirer<P>,
     expiry: Option<Guard<'a, P::ExpiryLock, ()>>,
-    fired: u32,
+    pub(crate) fired: u32,
 }
 
 /// What a pass over the queues of a base left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ran {
+pub(crate) enum Ran {
     /// Nothing is due any more.
     All,
     /// The budget is spent.
@@ -58,24 +59,25 @@ enum Ran {
 }
 
 impl<'a, P: Platform> Runner<'a, P> {
-    fn new(timers: &'a Timers<P>, base: &'a CpuBase<P>, soft: bool) -> Self {
-        let sleeps = match P::WAITING {
-            Waiting::Spin => false,
-            Waiting::SleepForSoft => soft,
-            Waiting::Sleep => true,
-        };
+    pub(crate) fn new(
+        timers: &'a Timers<P>,
+        base: &'a CpuBase<P>,
+        expirer: &'a Expirer<P>,
+        soft: bool,
+    ) -> Self {
         // The expiry lock comes before the base lock.
-        let expiry = sleeps.then(|| base.expiry.lock(None));
+        let expiry = P::WAITING.sleeps(soft).then(|| expirer.lock.lock(None));
         Self {
             timers,
             base,
             me: timers.platform.this_cpu(),
+            expirer,
             expiry,
             fired: 0,
         }
     }
 
-    fn lock(&self) -> Held<'a, P> {
+    pub(crate) fn lock(&self) -> Held<'a, P> {
         Held::lock(self.timers, self.base, self.me)
     }
 
@@ -168,13 +170,38 @@ impl<'a, P: Platform> Runner<'a, P> {
                 );
             }
         }
-        if wakes.is_some() || self.base.waiters.load(Ordering::Relaxed) != 0 {
-            drop(held);
-            self.let_waiters_in();
-            self.wake(wakes);
-            held = self.lock();
+        self.after_callback(held, wakes)
+    }
+
+    /// What is to be done between two callbacks without the lock of the base.
+    #[inline]
+    pub(crate) fn after_callback(
+        &mut self,
+        held: Held<'a, P>,
+        wakes: Option<Waker>,
+    ) -> Held<'a, P> {
+        if wakes.is_none() && self.expirer.waiters.load(Ordering::Relaxed) == 0 {
+            return held;
         }
-        held
+        drop(held);
+        self.let_waiters_in();
+        self.wake(wakes);
+        self.lock()
+    }
+
+    /// Executes a callback of `timer`, without any lock.
+    pub(crate) fn execute(&self, timer: TimerId, callback: &mut dyn FnMut()) {
+        // Relaxed: read by this thread only, when a callback cancels its own timer.
+        let outer = self
+            .me
+            .map(|me| me.base.executing.swap(timer.0, Ordering::Relaxed));
+        self.timers.platform.call(callback);
+        if let (Some(me), Some(outer)) = (self.me, outer) {
+            me.base.executing.store(outer, Ordering::Relaxed);
+        }
+        if P::TRACE {
+            self.timers.platform.trace(Event::ExpireExit { timer });
+        }
     }
 
     /// Executes a callback, and queues its timer again if it says so.
@@ -193,19 +220,7 @@ impl<'a, P: Platform> Runner<'a, P> {
             ..firing
         };
         let mut verdict = Restart::No;
-        // Relaxed: read by this thread only, when a callback cancels its own timer.
-        let outer = self
-            .me
-            .map(|me| me.base.executing.swap(timer.0, Ordering::Relaxed));
-        self.timers
-            .platform
-            .call(&mut || verdict = running.call(&mut firing));
-        if let (Some(me), Some(outer)) = (self.me, outer) {
-            me.base.executing.store(outer, Ordering::Relaxed);
-        }
-        if P::TRACE {
-            self.timers.platform.trace(Event::ExpireExit { timer });
-        }
+        self.execute(timer, &mut || verdict = running.call(&mut firing));
         let mut held = self.lock();
         let tree = &mut held.state.queues[index].tree;
         let wakes = match verdict {
@@ -259,9 +274,9 @@ impl<'a, P: Platform> Runner<'a, P> {
 
     /// Lets those who wait for a callback of this base go on before the next one (spec CAN-6).
     fn let_waiters_in(&mut self) {
-        if self.expiry.is_some() && self.base.waiters.load(Ordering::Relaxed) != 0 {
+        if self.expiry.is_some() && self.expirer.waiters.load(Ordering::Relaxed) != 0 {
             self.expiry = None;
-            self.expiry = Some(self.base.expiry.lock(None));
+            self.expiry = Some(self.expirer.lock.lock(None));
         }
     }
 
@@ -290,7 +305,7 @@ impl<P: Platform> Timers<P> {
         let Some(base) = self.platform.base(cpu) else {
             return Turn::NOTHING;
         };
-        let mut runner = Runner::new(self, base, false);
+        let mut runner = Runner::new(self, base, &base.exact, false);
         let mut held = runner.lock();
         match held.state.deferred {
             DeferredRearm::Running => return Turn::NOTHING,
@@ -375,7 +390,7 @@ impl<P: Platform> Timers<P> {
         let Some(base) = self.platform.base(cpu) else {
             return Turn::NOTHING;
         };
-        let mut runner = Runner::new(self, base, true);
+        let mut runner = Runner::new(self, base, &base.exact, true);
         let mut held = runner.lock();
         if !held.state.soft_pending {
             return Turn::NOTHING;

@@ -76,7 +76,7 @@ impl<P: Platform> Timers<P> {
         };
         let me = self.platform.this_cpu();
         // No callback of this base runs beyond this point: a running timer could not move.
-        let _no_callbacks = (P::WAITING == Waiting::Sleep).then(|| base.expiry.lock(None));
+        let _no_callbacks = (P::WAITING == Waiting::Sleep).then(|| base.exact.lock.lock(None));
         let mut from = Held::lock(self, base, me);
         if !base.is_online() {
             return;

@@ -57,21 +57,21 @@ use crate::event::{DeviceConfig, EventDevice};
 use crate::platform::Platform;
 use crate::time::Span;
 
-mod base;
+pub(crate) mod base;
 mod cancel;
 mod dump;
-mod expire;
+pub(crate) mod expire;
 mod far;
 mod forward;
 mod hotplug;
 #[cfg(all(test, loom))]
-mod model;
+pub(crate) mod model;
 mod query;
 mod rearm;
 mod start;
 #[cfg(all(test, not(loom)))]
 mod tests;
-mod timer;
+pub(crate) mod timer;
 
 pub use base::{CpuBase, Frozen, Stats};
 pub use cancel::TryCancel;
@@ -151,7 +151,7 @@ impl Flush {
 /// A host makes one and keeps it as long as any timer of it is used. All methods take `&self` and may be called by any
 /// CPU.
 pub struct Timers<P: Platform> {
-    platform: P,
+    pub(crate) platform: P,
     realm: Realm,
 }
 
@@ -171,7 +171,7 @@ impl<P: Platform> Timers<P> {
     ///
     /// # Panics
     ///
-    /// When there would be more than 2^21 CPUs (2^13 on 32-bit targets), or the device makes no sense.
+    /// When there would be more than 2^20 CPUs (2^12 on 32-bit targets), or the device makes no sense.
     #[must_use]
     pub fn new_base(&self, device: DeviceConfig, local: P::Local) -> CpuBase<P> {
         CpuBase::new(&self.realm, EventDevice::new(device), local)

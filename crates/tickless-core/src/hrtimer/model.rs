@@ -51,12 +51,20 @@ loom::thread_local! {
 }
 
 /// A host whose cancellers poll, or sleep.
-struct Host<const SLEEPS: bool> {
-    bases: [OnceLock<CpuBase<Self>>; CPUS],
+pub(crate) struct Host<const SLEEPS: bool> {
+    bases: [OnceLock<Box<CpuBase<Self>>>; CPUS],
     now: i64,
     kicked: AtomicBool,
     /// The time of day was set.
     jumped: AtomicBool,
+}
+
+impl<const SLEEPS: bool> Host<SLEEPS> {
+    /// Whether CPU 0 was kicked.
+    pub(crate) fn was_kicked(&self) -> bool {
+        // Relaxed: asked when all threads have ended.
+        self.kicked.load(Ordering::Relaxed)
+    }
 }
 
 impl<const SLEEPS: bool> Platform for Host<SLEEPS> {
@@ -75,7 +83,7 @@ impl<const SLEEPS: bool> Platform for Host<SLEEPS> {
         Some(ThisCpu { base, token: None })
     }
     fn base(&self, cpu: CpuId) -> Option<&CpuBase<Self>> {
-        self.bases.get(cpu.0 as usize)?.get()
+        self.bases.get(cpu.0 as usize)?.get().map(|base| &**base)
     }
     fn now(&self) -> Instant {
         Instant::from_nanos(self.now)
@@ -125,10 +133,10 @@ impl<const SLEEPS: bool> Platform for Host<SLEEPS> {
     }
 }
 
-type Machine<const SLEEPS: bool> = Arc<Timers<Host<SLEEPS>>>;
+pub(crate) type Machine<const SLEEPS: bool> = Arc<Timers<Host<SLEEPS>>>;
 
 /// A machine of `cpus` CPUs, all online.
-fn machine<const SLEEPS: bool>(cpus: u32) -> Machine<SLEEPS> {
+pub(crate) fn machine<const SLEEPS: bool>(cpus: u32) -> Machine<SLEEPS> {
     machine_at(NOW, cpus)
 }
 
@@ -140,7 +148,8 @@ fn machine_at<const SLEEPS: bool>(now: i64, cpus: u32) -> Machine<SLEEPS> {
         jumped: AtomicBool::new(false),
     });
     for cpu in 0..cpus {
-        let base = timers.new_base(DeviceConfig::software("modelled"), ());
+        // Loom gives a thread a small stack.
+        let base = Box::new(timers.new_base(DeviceConfig::software("modelled"), ()));
         assert!(timers.platform().bases[cpu as usize].set(base).is_ok());
         timers.cpu_online(CpuId(cpu));
     }
@@ -148,12 +157,12 @@ fn machine_at<const SLEEPS: bool>(now: i64, cpus: u32) -> Machine<SLEEPS> {
 }
 
 /// The calling thread is `cpu` from here on; `None` if it is none.
-fn be(cpu: Option<u32>) {
+pub(crate) fn be(cpu: Option<u32>) {
     CPU.with(|this| this.set(cpu));
 }
 
 /// A thread that is `cpu`.
-fn on<const SLEEPS: bool, R: Send + 'static>(
+pub(crate) fn on<const SLEEPS: bool, R: Send + 'static>(
     machine: &Machine<SLEEPS>,
     cpu: Option<u32>,
     body: impl FnOnce(&Timers<Host<SLEEPS>>) -> R + Send + 'static,
@@ -165,18 +174,18 @@ fn on<const SLEEPS: bool, R: Send + 'static>(
     })
 }
 
-fn at(nanos: i64) -> Start {
+pub(crate) fn at(nanos: i64) -> Start {
     Start::at(Instant::<Monotonic>::from_nanos(nanos))
 }
 
 /// How often threads may be interrupted in a case with two of them, and in one with three. Without a bound a case takes
 /// hours, or for ever where somebody polls.
-const TWO: usize = 5;
-const THREE: usize = 3;
+pub(crate) const TWO: usize = 5;
+pub(crate) const THREE: usize = 3;
 
 /// Explores every interleaving with so many preemptions at most, and compares what can come out with `expected`:
 /// nothing else may, and all of it does, so that a case that explores less than its name says is noticed.
-fn explore<O: Ord + Debug + Send + 'static>(
+pub(crate) fn explore<O: Ord + Debug + Send + 'static>(
     preemptions: usize,
     expected: impl IntoIterator<Item = O>,
     body: impl Fn() -> O + Send + Sync + 'static,
@@ -195,7 +204,7 @@ fn explore<O: Ord + Debug + Send + 'static>(
 }
 
 /// The timers of all CPUs up to `cpus`, which are in order.
-fn pending<const SLEEPS: bool>(machine: &Machine<SLEEPS>, cpus: u32) -> usize {
+pub(crate) fn pending<const SLEEPS: bool>(machine: &Machine<SLEEPS>, cpus: u32) -> usize {
     for cpu in 0..cpus {
         machine.assert_valid(CpuId(cpu));
     }
@@ -203,7 +212,7 @@ fn pending<const SLEEPS: bool>(machine: &Machine<SLEEPS>, cpus: u32) -> usize {
 }
 
 /// What CPU 0 is armed for, after it took the kick if there was one.
-fn armed_after_kick<const SLEEPS: bool>(machine: &Machine<SLEEPS>) -> i64 {
+pub(crate) fn armed_after_kick<const SLEEPS: bool>(machine: &Machine<SLEEPS>) -> i64 {
     be(Some(0));
     take_kick(machine);
     machine.assert_valid(CpuId(0));
@@ -212,7 +221,7 @@ fn armed_after_kick<const SLEEPS: bool>(machine: &Machine<SLEEPS>) -> i64 {
 }
 
 /// CPU 0 takes the kick if there is one.
-fn take_kick<const SLEEPS: bool>(machine: &Machine<SLEEPS>) {
+pub(crate) fn take_kick<const SLEEPS: bool>(machine: &Machine<SLEEPS>) {
     if machine.platform().kicked.swap(false, Ordering::AcqRel) {
         machine.retrigger(CpuId(0));
     }
@@ -220,23 +229,23 @@ fn take_kick<const SLEEPS: bool>(machine: &Machine<SLEEPS>) {
 
 /// Counts without telling loom, which would explore every order of it.
 #[derive(Clone, Default)]
-struct Count(Arc<Mutex<u32>>);
+pub(crate) struct Count(Arc<Mutex<u32>>);
 
 impl Count {
-    fn add(&self) {
+    pub(crate) fn add(&self) {
         *self.0.lock().unwrap() += 1;
     }
-    fn get(&self) -> u32 {
+    pub(crate) fn get(&self) -> u32 {
         *self.0.lock().unwrap()
     }
 }
 
 /// Something that only one callback at a time may touch, each after the one before: loom notices when it is not so.
 #[derive(Default)]
-struct Touched(UnsafeCell<()>);
+pub(crate) struct Touched(UnsafeCell<()>);
 
 impl Touched {
-    fn touch(&self) {
+    pub(crate) fn touch(&self) {
         // The pointer is not used: that it is given out is what loom checks.
         self.0.with_mut(|_| ());
     }
@@ -245,7 +254,7 @@ impl Touched {
 type Timer = Pin<Arc<HrTimer<Box<dyn FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send>>>>;
 
 /// A timer that fires once, and counts it.
-fn once(count: &Count) -> Timer {
+pub(crate) fn once(count: &Count) -> Timer {
     let (count, touched) = (count.clone(), Touched::default());
     Arc::pin(HrTimer::new(Box::new(move |_| {
         touched.touch();
@@ -255,7 +264,7 @@ fn once(count: &Count) -> Timer {
 }
 
 /// A timer that fires, counts it, and goes on at `next`.
-fn going_on(count: &Count, next: i64) -> Timer {
+pub(crate) fn going_on(count: &Count, next: i64) -> Timer {
     let (count, touched) = (count.clone(), Touched::default());
     Arc::pin(HrTimer::new(Box::new(move |expired| {
         touched.touch();

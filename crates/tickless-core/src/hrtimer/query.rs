@@ -169,6 +169,10 @@ impl<P: Platform> Timers<P> {
             );
         }
         held.state.far.shelf().assert_valid();
+        // Relaxed: written under the lock, which is held.
+        crate::wheel::assert_valid(&held.state, |kind| {
+            base.wheel_due[kind as usize].load(tickless_link::sync::Ordering::Relaxed)
+        });
         match held.state.deferred {
             base::DeferredRearm::Clear => {}
             _ => assert!(

@@ -22,7 +22,7 @@ use core::pin::Pin;
 use tickless_link::entry::{EntryRef, Owner, Transit};
 use tickless_link::tree::Slot;
 
-use super::base::{Change, DeferredRearm, Held};
+use super::base::{Based, Change, DeferredRearm, Held};
 use super::rearm::First;
 use super::timer::{
     Expired, Head, Hr, HrTimer, Request, Restart, Start, StartMode, TimerRef, When,
@@ -194,9 +194,9 @@ impl<P: Platform> Timers<P> {
     ///
     /// An entry without an owner is given to the executing CPU's base.
     #[inline]
-    pub(crate) fn lock_base_of<'a>(
+    pub(crate) fn lock_base_of<'a, F: Based>(
         &'a self,
-        entry: EntryRef<'_, Hr>,
+        entry: EntryRef<'_, F>,
         me: Option<ThisCpu<'a, P>>,
     ) -> Held<'a, P> {
         // Usually the timer is this CPU's, which needs no look-up.
@@ -213,9 +213,9 @@ impl<P: Platform> Timers<P> {
     }
 
     #[cold]
-    fn lock_base_of_slowly<'a>(
+    fn lock_base_of_slowly<'a, F: Based>(
         &'a self,
-        entry: EntryRef<'_, Hr>,
+        entry: EntryRef<'_, F>,
         me: Option<ThisCpu<'a, P>>,
     ) -> Held<'a, P> {
         let mut attempt = 0;
@@ -238,8 +238,7 @@ impl<P: Platform> Timers<P> {
                         None => self.target(self.platform.pick_target(None, false)),
                     };
                     let mut held = Held::lock(self, base, me);
-                    let index = entry.tag().queue();
-                    if held.state.queues[index].tree.bind(entry) {
+                    if F::bind(&mut held.state, entry) {
                         return held;
                     }
                 }
@@ -264,7 +263,7 @@ impl<P: Platform> Timers<P> {
 
     /// A base that the host says exists.
     #[inline]
-    fn target(&self, cpu: CpuId) -> &CpuBase<P> {
+    pub(crate) fn target(&self, cpu: CpuId) -> &CpuBase<P> {
         self.platform
             .base(cpu)
             .expect("the host has a base for each CPU it names")

@@ -13,6 +13,7 @@
 //! so whoever files calls [`forward`](Calendar::forward) first.
 
 use super::geometry::{LEVELS_MAX, Place, SHIFT, SLOTS, Slot, Tick, granularity, place};
+use crate::mutant;
 
 /// How far ahead an empty wheel claims to be due, in ticks: the idle time of a CPU must have some end to compare with.
 pub const FAR: u64 = (1 << 30) - 1;
@@ -85,10 +86,19 @@ impl<const LEVELS: usize> Calendar<LEVELS> {
     }
 
     /// Moves the clock to `now`, but not past what is due (spec 1.4).
+    ///
+    /// Nothing is due in an empty wheel, whatever it claims: the clock of one that was left alone for longer than the
+    /// claim reaches catches up all the way.
     #[inline]
     pub fn forward(&mut self, now: Tick) {
-        if now > self.clock {
+        if now <= self.clock || mutant!("wheel-not-forwarded-before-placing") {
+            return;
+        }
+        if self.has_timers {
             self.clock = now.min(self.first_due).max(self.clock);
+        } else {
+            self.clock = now;
+            self.first_due = self.first_due.max(now);
         }
     }
 
@@ -175,7 +185,9 @@ impl<const LEVELS: usize> Calendar<LEVELS> {
             }
             position >>= SHIFT;
         }
-        self.clock = Tick(self.clock.0.saturating_add(1));
+        if !mutant!("wheel-clock-stepped-after-callbacks") {
+            self.clock = Tick(self.clock.0.saturating_add(1));
+        }
         self.search(now);
         Some(due)
     }
@@ -446,6 +458,16 @@ mod tests {
         let mut wheel = Wheel::<9>::new(0);
         wheel.arm(100_000, 100_005);
         assert_eq!(wheel.drain(), vec![(100_006, vec![100_005])]);
+    }
+
+    /// R06: an empty wheel that nobody looked at for longer than its claim reaches is no wheel with something due.
+    #[test]
+    fn the_clock_of_an_empty_wheel_passes_what_it_claimed() {
+        let mut wheel = Wheel::<9>::new(0);
+        let now = 3 * FAR;
+        wheel.arm(now, now + 5);
+        assert_eq!(wheel.calendar.clock(), Tick(now));
+        assert_eq!(wheel.drain(), vec![(now + 6, vec![now + 5])]);
     }
 
     #[test]

@@ -20,10 +20,12 @@ use tickless_core::trace::Event;
 mod device;
 mod lock;
 mod paths;
+mod tick;
 
 pub use device::DeviceClass;
 pub use lock::{BaseLock, ExpiryLock};
 pub use paths::{Interrupted, Schedule};
+pub use tick::TICK;
 
 use device::Device;
 
@@ -669,7 +671,10 @@ impl<C: Config> Machine<C> {
 
     /// Takes `cpu` online.
     pub fn online(&self, cpu: u32) {
-        self.on(cpu, || self.timers.cpu_online(CpuId(cpu)));
+        self.on(cpu, || {
+            self.timers.wheel_online(CpuId(cpu), self.tick());
+            self.timers.cpu_online(CpuId(cpu));
+        });
     }
 
     /// Takes `cpu` offline. Kicks on their way to it and soft work that it was asked for are lost, as they are on real
@@ -681,6 +686,7 @@ impl<C: Config> Machine<C> {
         });
         self.cpu(cpu).kicked.set(false);
         self.cpu(cpu).soft_raised.set(false);
+        self.take_over_wheels(cpu);
     }
 
     /// Looks at everything that must hold whenever no base is locked (spec 4.7), against the devices themselves.

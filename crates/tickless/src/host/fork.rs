@@ -125,7 +125,9 @@ extern "C" fn child() {
         };
         separate_descriptors(seat);
         if !goes_on {
-            seat.expiry_lock().free_after_fork(&last);
+            for lock in seat.expiry_locks() {
+                lock.free_after_fork(&last);
+            }
         }
         if goes_on && !is_own {
             // The driver forked in a callback. Nobody else will look after what that callback starts here.

@@ -266,8 +266,8 @@ impl Thread {
         timers.cpu_online(seat.cpu());
         // Answers a kick that was sent while nobody sat here. As long as it counts as under way no other is sent.
         timers.retrigger(seat.cpu());
-        seat.local().set_kind(Kind::Foreign);
         tree::welcome(seat);
+        seat.local().set_kind(Kind::Foreign);
         Some(seat)
     }
 }

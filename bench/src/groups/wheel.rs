@@ -1,0 +1,258 @@
+//! Coarse timers on the wheel of one CPU, against the least that lists of nodes can cost.
+//!
+//! The core is driven here as a host drives it, with the lock that user space uses, in its owner's hands. What a host
+//! adds (which thread is this, which tick is it) is not in these figures.
+
+use std::hint::black_box;
+use std::pin::Pin;
+use std::sync::OnceLock;
+use std::task::Waker;
+
+use tickless::bench::Linux;
+use tickless_core::clock::{Offsets, SetSequence};
+use tickless_core::event::{DeviceConfig, DeviceState, DeviceWrite, InPast};
+use tickless_core::hrtimer::{CpuBase, Timers};
+use tickless_core::platform::{CpuId, Locality, Platform, ThisCpu, Waiting};
+use tickless_core::time::Instant;
+use tickless_core::wheel::{Kind, Rearm, Tick, Timeout, WheelTimer, geometry};
+use tickless_link::bias::{BiasedLock, Owner, REBIAS_AFTER};
+use tickless_sim::random::Random;
+
+use super::Sink;
+use crate::harness::{Group, Options, permutation, time};
+use crate::limit::Slots;
+
+/// One CPU without a device.
+#[derive(Default)]
+struct Host {
+    base: OnceLock<CpuBase<Self>>,
+    token: OnceLock<Owner>,
+}
+
+impl Platform for Host {
+    type Lock = BiasedLock<Linux>;
+    type ExpiryLock = BiasedLock<Linux>;
+    type Local = ();
+    const DEFERRED_REARM: bool = false;
+    const WAITING: Waiting = Waiting::Sleep;
+
+    fn this_cpu(&self) -> Option<ThisCpu<'_, Self>> {
+        let token = self.token.get().copied();
+        self.base.get().map(|base| ThisCpu { base, token })
+    }
+    fn base(&self, cpu: CpuId) -> Option<&CpuBase<Self>> {
+        self.base.get().filter(|_| cpu == CpuId(0))
+    }
+    fn now(&self) -> Instant {
+        Instant::ZERO
+    }
+    fn now_and_offsets(&self, _seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {
+        (Instant::ZERO, None)
+    }
+    fn write_device(&self, _base: &CpuBase<Self>, _write: DeviceWrite) -> Result<(), InPast> {
+        Ok(())
+    }
+    fn set_device_state(&self, _base: &CpuBase<Self>, _state: DeviceState) {}
+    fn kick(&self, _base: &CpuBase<Self>) {}
+    fn raise_soft(&self, _base: &CpuBase<Self>) {}
+    fn call(&self, callback: &mut dyn FnMut()) {
+        callback();
+    }
+    fn wake(&self, waker: Waker) {
+        waker.wake();
+    }
+    fn keep_local(&self, _question: Locality) -> bool {
+        true
+    }
+    fn pick_target(&self, _this: Option<CpuId>, _pinned: bool) -> CpuId {
+        CpuId(0)
+    }
+}
+
+fn host() -> Timers<Host> {
+    let timers = Timers::new(Host::default());
+    let base = timers.new_base(DeviceConfig::software("none"), ());
+    let base = timers.platform().base.get_or_init(|| base);
+    let token = base.lock().claim().expect("nobody else");
+    timers.platform().token.get_or_init(|| token);
+    timers.cpu_online(CpuId(0));
+    for _ in 0..=REBIAS_AFTER {
+        black_box(timers.wheel_pending(CpuId(0)));
+    }
+    timers
+}
+
+type Plain = WheelTimer<fn(&Timeout) -> Rearm>;
+
+fn plain_timers(count: usize) -> Vec<Pin<Box<Plain>>> {
+    let plain: fn(&Timeout) -> Rearm = |_| Rearm::No;
+    (0..count)
+        .map(|_| Box::pin(WheelTimer::new(Kind::Local, plain)))
+        .collect()
+}
+
+const NOW: Tick = Tick(1);
+const LIST: &str = "limit: link and unlink a node, set and clear a bit";
+
+/// Where the `index`-th timer goes: from a hundred ticks to a million ahead.
+fn expiry(index: usize) -> Tick {
+    let scattered = (index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 44;
+    Tick(100 + scattered)
+}
+
+fn delete_all(timers: &Timers<Host>, all: &[Pin<Box<Plain>>]) {
+    for timer in all {
+        timers.delete(timer.as_ref());
+    }
+}
+
+/// Arming and deleting among many.
+pub(super) fn arm_and_delete(options: &Options, sink: Sink<'_>) {
+    for pending in [0, 1_000, 100_000, 1_000_000] {
+        let timers = host();
+        let waiting = plain_timers(pending);
+        let slots = Slots::new(pending + 64);
+        for (index, timer) in waiting.iter().enumerate() {
+            let armed = timers.arm(timer.as_ref(), NOW, expiry(index));
+            armed.expect("it is not armed");
+            slots.link(index + 64, place(expiry(index)), expiry(index).0);
+        }
+        let own = plain_timers(64);
+        let operations = options.operations(2_000_000);
+        let each = |visit: &dyn Fn(usize, Tick)| {
+            time(operations, || {
+                for operation in 0..operations {
+                    let index = usize::try_from(operation).unwrap_or(0);
+                    visit(index % 64, expiry(index.wrapping_add(7_777)));
+                }
+            })
+        };
+        let group = Group::measure(
+            "arm a coarse timer and delete it",
+            pending as u64,
+            options,
+            vec![
+                (
+                    "tickless",
+                    Box::new(|| {
+                        each(&|index, expiry| {
+                            let timer = own[index].as_ref();
+                            let armed = timers.arm(timer, NOW, expiry);
+                            debug_assert!(armed.is_ok());
+                            timers.delete(timer);
+                        })
+                    }),
+                ),
+                (
+                    LIST,
+                    Box::new(|| {
+                        each(&|index, expiry| {
+                            slots.link(index, place(expiry), expiry.0);
+                            slots.unlink(index);
+                        })
+                    }),
+                ),
+            ],
+        );
+        sink(group);
+        delete_all(&timers, &waiting);
+    }
+}
+
+/// The slot of an expiry, as the wheel computes it.
+fn place(expiry: Tick) -> usize {
+    geometry::place::<9>(NOW, expiry).slot.number()
+}
+
+/// Arming again, within the slot.
+pub(super) fn rearm_in_slot(options: &Options, sink: Sink<'_>) {
+    for pending in [1_000, 100_000, 1_000_000] {
+        let timers = host();
+        let waiting = plain_timers(pending);
+        let slots = Slots::new(pending);
+        // On level 3, whose slots are 512 ticks.
+        let expiry = |index: usize| Tick(8_192 + 512 * (index % 40) as u64);
+        for (index, timer) in waiting.iter().enumerate() {
+            let armed = timers.arm(timer.as_ref(), NOW, expiry(index));
+            armed.expect("it is not armed");
+            slots.link(index, place(expiry(index)), expiry(index).0);
+        }
+        let order = permutation(&mut Random::new(7), pending);
+        let repeats = options.operations(2_000_000).div_ceil(pending as u64);
+        let operations = repeats * pending as u64;
+        let each = |visit: &dyn Fn(usize, Tick)| {
+            time(operations, || {
+                for repeat in 0..repeats {
+                    for &index in &order {
+                        visit(index, Tick(expiry(index).0 + 1 + repeat % 2));
+                    }
+                }
+            })
+        };
+        let group = Group::measure(
+            "arm a coarse timer again, within its slot",
+            pending as u64,
+            options,
+            vec![
+                (
+                    "tickless",
+                    Box::new(|| {
+                        each(&|index, expiry| {
+                            let was_active = timers.modify(waiting[index].as_ref(), NOW, expiry);
+                            debug_assert_eq!(was_active, Ok(true));
+                        })
+                    }),
+                ),
+                (
+                    "limit: one comparison and one store",
+                    Box::new(|| each(&|index, expiry| slots.write(index, place(expiry), expiry.0))),
+                ),
+            ],
+        );
+        sink(group);
+        delete_all(&timers, &waiting);
+    }
+}
+
+/// Firing many timers that are due.
+pub(super) fn expire(options: &Options, sink: Sink<'_>) {
+    let pending = usize::try_from(options.operations(1_000_000)).unwrap_or(1_000_000);
+    let timers = host();
+    let all = plain_timers(pending);
+    let slots = Slots::new(pending);
+    let mut now = 1;
+    let group = Group::measure(
+        "fire coarse timers that are due",
+        pending as u64,
+        options,
+        vec![
+            (
+                "tickless",
+                Box::new(|| {
+                    for (index, timer) in all.iter().enumerate() {
+                        let due = Tick(now + expiry(index).0 % 4_000);
+                        timers
+                            .arm(timer.as_ref(), Tick(now), due)
+                            .expect("it is not armed");
+                    }
+                    now += 10_000;
+                    time(pending as u64, || {
+                        let pass = timers.run_wheel(CpuId(0), Kind::Local, Tick(now), u32::MAX);
+                        assert_eq!(pass.fired as usize, pending);
+                    })
+                }),
+            ),
+            (
+                "limit: unlink a node and call its function",
+                Box::new(|| {
+                    for index in 0..pending {
+                        let due = Tick(NOW.0 + expiry(index).0 % 4_000);
+                        slots.link(index, place(due), due.0);
+                    }
+                    time(pending as u64, || assert_eq!(slots.drain(), pending))
+                }),
+            ),
+        ],
+    );
+    sink(group);
+}

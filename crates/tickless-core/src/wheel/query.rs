@@ -1,0 +1,131 @@
+//! Questions, and what idle code asks and sets (spec 3.2, 3.3).
+
+use core::pin::Pin;
+
+use tickless_link::entry::Owner;
+use tickless_link::sync::Ordering;
+
+use super::base::Kind;
+use super::geometry::Tick;
+use super::idle::NextDue;
+use super::timer::{Rearm, Timeout, WheelTimer};
+use crate::hrtimer::Timers;
+use crate::hrtimer::base::{BaseState, Held};
+use crate::platform::{CpuId, Platform};
+
+impl<P: Platform> Timers<P> {
+    /// When the wheels of `cpu` are due first, exactly: for a forecast. Sleeps on nothing and wakes nobody.
+    ///
+    /// # Cost
+    ///
+    /// One lock, and a search of up to nine words for each wheel whose first timer was taken out since the last one.
+    pub fn wheel_next(&self, cpu: CpuId, now: Tick) -> NextDue {
+        let Some(base) = self.platform.base(cpu) else {
+            return NextDue::NOTHING;
+        };
+        let mut held = Held::lock(self, base, self.platform.this_cpu());
+        self.settle(&mut held, now)
+    }
+
+    /// Lets `cpu` go to sleep until the first of its wheels, if `decide` says so: then whoever arms an earlier local
+    /// timer there from another CPU kicks it. Returns what `decide` said.
+    ///
+    /// `decide` is told when the wheels are due first, and is called with the base locked: between its computation of
+    /// when to wake and the note that `cpu` sleeps nobody can slip in (II1). It MUST NOT call back into the core for
+    /// this CPU, and MUST NOT call foreign code. The clocks of both wheels are at `now` afterwards, so that what is
+    /// armed later is filed finely (spec 1.4).
+    ///
+    /// # Interrupt context
+    ///
+    /// Called on `cpu`, with timer delivery masked, each time before it sleeps.
+    pub fn wheel_enter_idle(
+        &self,
+        cpu: CpuId,
+        now: Tick,
+        decide: impl FnOnce(NextDue) -> bool,
+    ) -> bool {
+        let Some(base) = self.platform.base(cpu) else {
+            return false;
+        };
+        let mut held = Held::lock(self, base, self.platform.this_cpu());
+        let next = self.settle(&mut held, now);
+        let sleeps = decide(next);
+        for kind in [Kind::Local, Kind::Global] {
+            held.state.wheels[kind as usize].calendar.forward(now);
+            held.publish_wheel(kind);
+        }
+        if sleeps {
+            // Relaxed: read under the lock, which is held.
+            base.wheel_idle.store(true, Ordering::Relaxed);
+        }
+        sleeps
+    }
+
+    /// Notes that `cpu` is awake. Called on `cpu`.
+    ///
+    /// # Cost
+    ///
+    /// One store, no lock.
+    #[inline]
+    pub fn wheel_leave_idle(&self, cpu: CpuId) {
+        if let Some(base) = self.platform.base(cpu) {
+            // Relaxed, and without the lock: who reads the old value kicks a CPU that is awake already (spec 2.4).
+            base.wheel_idle.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether `cpu` is noted as sleeping until the first of its wheels.
+    pub fn wheel_sleeps(&self, cpu: CpuId) -> bool {
+        self.platform
+            .base(cpu)
+            .is_some_and(|base| base.is_wheel_idle())
+    }
+
+    fn settle(&self, held: &mut Held<'_, P>, now: Tick) -> NextDue {
+        let mut next = NextDue {
+            local: held.state.wheels[Kind::Local as usize].settled(now),
+            global: None,
+        };
+        next.global = held.state.wheels[Kind::Global as usize].settled(now);
+        for kind in [Kind::Local, Kind::Global] {
+            held.publish_wheel(kind);
+        }
+        next
+    }
+
+    /// The number of coarse timers queued on `cpu`.
+    pub fn wheel_pending(&self, cpu: CpuId) -> usize {
+        self.platform.base(cpu).map_or(0, |base| {
+            let held = Held::lock(self, base, self.platform.this_cpu());
+            held.state
+                .wheels
+                .iter()
+                .map(|wheel| wheel.shelf.len())
+                .sum()
+        })
+    }
+
+    /// The CPU and the wheel that `timer` is on, if it ever was on one; out of date when it arrives.
+    pub fn wheel_of<F>(&self, timer: Pin<&WheelTimer<F>>) -> Option<(CpuId, Kind)>
+    where
+        F: FnMut(&Timeout) -> Rearm + Send + 'static,
+    {
+        let Owner::Queue(id) = timer.erase().owner() else {
+            return None;
+        };
+        let base = self.owning_base(id)?;
+        Some((base.cpu(), base.wheel(id)?))
+    }
+}
+
+/// Checks every rule of the wheels of a base that must hold while its lock is free.
+pub(crate) fn assert_valid(state: &BaseState, published: impl Fn(Kind) -> u64) {
+    for kind in Kind::ALL {
+        let wheel = &state.wheels[kind as usize];
+        wheel.assert_valid();
+        assert!(
+            published(kind) == wheel.first_due().0,
+            "WI2: what is published of {kind:?} is what is known"
+        );
+    }
+}
