@@ -358,7 +358,20 @@ impl<C: Config> World<C> {
     }
 }
 
+/// Says which seed failed.
+struct Failing(u64);
+
+impl Drop for Failing {
+    #[expect(clippy::print_stderr, reason = "the one line that repeats a failure")]
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("seed {} fails", self.0);
+        }
+    }
+}
+
 fn run<C: Config>(seed: u64) -> (Vec<(usize, u64)>, [u64; 6]) {
+    let _failing = Failing(seed);
     let world = World::<C>::new(seed);
     for _ in 0..STEPS {
         world.step();
@@ -373,7 +386,6 @@ fn run<C: Config>(seed: u64) -> (Vec<(usize, u64)>, [u64; 6]) {
 fn run_all<C: Config>() {
     let mut sum = [0; 6];
     for seed in 0..40 {
-        println!("seed {seed} on {}", C::NAME);
         let (_, seen) = run::<C>(seed);
         for (sum, seen) in sum.iter_mut().zip(seen) {
             *sum += seen;

@@ -9,17 +9,22 @@ use proptest::prelude::*;
 use super::*;
 use crate::entry::{Entry, Expiry, Member, Owner};
 use crate::id::Realm;
+use crate::sync::{AtomicU32, Ordering};
 use crate::tree::Branches;
 
 /// Entries that carry a number.
 #[derive(Debug)]
 struct Numbered;
 
+/// What anybody may count in an entry.
+#[derive(Debug, Default)]
+struct Visits(AtomicU32);
+
 impl Family for Numbered {
     type Key = i64;
     type Tag = u8;
     type Head = u32;
-    type Shared = ();
+    type Shared = Visits;
     type Branches = Branches<Self>;
     type Token = u8;
     type Context<'a> = &'a Cell<u32>;
@@ -56,11 +61,11 @@ impl Member<Numbered> for Calling {
 type SilentEntry = Pin<Box<Entry<Numbered, Silent>>>;
 
 fn silent(number: u8) -> SilentEntry {
-    Box::pin(Entry::new(0, number, 0, (), number, Silent))
+    Box::pin(Entry::new(0, number, 0, Visits::default(), number, Silent))
 }
 
 fn calling() -> Pin<Box<Entry<Numbered, Calling>>> {
-    Box::pin(Entry::new(0, 0, 0, (), (), Calling))
+    Box::pin(Entry::new(0, 0, 0, Visits::default(), (), Calling))
 }
 
 fn shelf<const ROWS: usize>() -> Shelf<Numbered, ROWS> {
@@ -132,6 +137,7 @@ fn a_list_that_is_aside_shares_its_number_with_those_that_come() {
     put(&mut shelf, entries[2].as_ref().erase(), 64);
     put(&mut shelf, entries[3].as_ref().erase(), 64);
     shelf.assert_valid();
+    assert_eq!((shelf.len_aside(), shelf.len()), (2, 4));
     // The first that is aside goes, then the first of those that came.
     let mut remove = |index: usize| {
         let left = shelf
@@ -186,10 +192,12 @@ fn a_callback_may_be_queued_again_by_others_and_by_its_end() {
             panic!("it calls");
         };
         assert!(running.call(&mut &calls));
-        assert!(entry.state().is_running());
+        assert!(running.state().is_running() && !running.state().is_queued());
+        running.shared().0.fetch_add(1, Ordering::Relaxed);
         if others {
             put(&mut shelf, entry.as_ref().erase(), list);
         }
+        assert_eq!(running.state().is_queued(), others);
         let queued = running.refile(&mut shelf, 2, |head| *head += 1);
         assert_eq!(queued, !others);
         let mut opened = shelf.open(entry.as_ref().erase()).unwrap();
@@ -198,6 +206,7 @@ fn a_callback_may_be_queued_again_by_others_and_by_its_end() {
         shelf.assert_valid();
     }
     assert_eq!(calls.get(), 2);
+    assert_eq!(entry.shared().0.load(Ordering::Relaxed), 2);
     drop(shelf);
     assert!(entry.state().is_idle());
 }
