@@ -9,7 +9,7 @@ use tickless_core::time::Instant as CoreInstant;
 
 use crate::host::handover::Promise;
 use crate::host::seat::{Kind, Seat, Thread, with_thread};
-use crate::host::{timers, tree, turn};
+use crate::host::{coarse, timers, tree, turn};
 use crate::time::Instant;
 
 /// Why a thread cannot become a [`Worker`](crate::Worker) or [`Driver`](crate::Driver).
@@ -105,7 +105,7 @@ impl Held {
         // Relaxed: the thread's own word. Earlier than what the base wants, or equal, never later.
         let deadline = self.seat.local().deadline.load(Ordering::Relaxed);
         let now = with_thread(|thread| thread.reading.at_earliest_or(|| self.look(thread)));
-        deadline <= now.as_nanos()
+        deadline <= now.as_nanos() || coarse::first_due(self.seat) <= now
     }
 
     #[cold]
@@ -132,11 +132,13 @@ impl Held {
     pub(crate) fn settle(&self) -> CoreInstant {
         timers().settle_armed(self.seat.cpu());
         // Not what the base says: the device may be due for other reasons. Relaxed: the thread's own word.
-        CoreInstant::from_nanos(self.seat.local().deadline.load(Ordering::Relaxed))
+        let exact = self.seat.local().deadline.load(Ordering::Relaxed);
+        CoreInstant::from_nanos(exact).min(coarse::first_due(self.seat))
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        let armed = timers().settle_armed(self.seat.cpu());
+        let cpu = self.seat.cpu();
+        let armed = timers().settle_armed(cpu).min(coarse::first_due(self.seat));
         (!armed.is_forever()).then(|| Instant::from_core(armed))
     }
 }
@@ -154,6 +156,7 @@ impl Drop for Held {
         // either: forgotten, and programmed anew. Relaxed: `reprogram` locks the base, as whoever programs it does.
         local.deadline.store(Promise::NEVER, Ordering::Relaxed);
         turn::reprogram(self.seat);
+        coarse::retell(self.seat);
         if was_event_loop {
             // The descriptor stays open for the next event loop on this seat, and must not wake one that is gone.
             turn::set_timerfd(self.seat, CoreInstant::FOREVER);

@@ -344,7 +344,7 @@ impl<P: Platform> CpuBase<P> {
             executing: AtomicUsize::new(0),
             exact: Expirer::new(),
             coarse: core::array::from_fn(|_| Expirer::new()),
-            wheel_due: core::array::from_fn(|kind| AtomicU64::new(wheels[kind].first_due().0)),
+            wheel_due: core::array::from_fn(|kind| AtomicU64::new(wheels[kind].told())),
             wheel_idle: AtomicBool::new(false),
             state: Lock::new(
                 P::Lock::default(),

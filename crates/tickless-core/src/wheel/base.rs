@@ -75,6 +75,16 @@ impl WheelBase {
         }
     }
 
+    /// What is told to those who ask without the lock: an empty wheel is never due.
+    #[inline]
+    pub(crate) fn told(&self) -> u64 {
+        if self.calendar.has_timers() || self.aside != 0 {
+            self.first_due().0
+        } else {
+            u64::MAX
+        }
+    }
+
     /// When something is due first, if anything is filed, for who is about to sleep until then.
     pub(crate) fn settled(&mut self, now: Tick) -> Option<Tick> {
         if self.row_aside().is_some() {
@@ -256,7 +266,7 @@ impl<P: Platform> Held<'_, P> {
     /// Tells those who ask without the lock when a wheel is due first.
     #[inline]
     pub(crate) fn publish_wheel(&self, kind: Kind) {
-        let due = self.state.wheels[kind as usize].first_due().0;
+        let due = self.state.wheels[kind as usize].told();
         let published = &self.base.wheel_due[kind as usize];
         // Relaxed, both: the value stands alone. Who reads an old one that is too early looks for nothing; who reads
         // one that is too late is awake and reads again a tick later, or was idle and is kicked (spec 2.4). The load

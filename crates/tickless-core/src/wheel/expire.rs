@@ -252,10 +252,29 @@ impl<P: Platform> Timers<P> {
 }
 
 impl<P: Platform> CpuBase<P> {
+    /// As [`Timers::wheel_first_due`].
+    #[inline]
+    pub fn wheel_first_due(&self) -> Option<Tick> {
+        let first = self.told(Kind::Local).min(self.told(Kind::Global));
+        (first != u64::MAX).then_some(Tick(first))
+    }
+
+    /// As [`wheel_first_due`](Self::wheel_first_due), for one wheel.
+    #[inline]
+    pub fn wheel_due(&self, kind: Kind) -> Option<Tick> {
+        let due = self.told(kind);
+        (due != u64::MAX).then_some(Tick(due))
+    }
+
+    #[inline]
+    fn told(&self, kind: Kind) -> u64 {
+        // Relaxed: pairs with the store of `publish_wheel`, see there.
+        self.wheel_due[kind as usize].load(Ordering::Relaxed)
+    }
+
     /// Whether a wheel may have something due.
     #[inline]
     pub(crate) fn is_due(&self, kind: Kind, now: Tick) -> bool {
-        // Relaxed: pairs with the store of `publish_wheel`, see there.
-        now.0 >= self.wheel_due[kind as usize].load(Ordering::Relaxed)
+        now.0 >= self.told(kind)
     }
 }

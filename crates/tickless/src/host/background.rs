@@ -11,7 +11,7 @@ use tickless_core::time::Instant;
 
 use super::handover::Promise;
 use super::seat::{self, Kind, Seat};
-use super::{TURN_BUDGET, ask, os, timers, tree, turn};
+use super::{TURN_BUDGET, ask, coarse, os, timers, tree, turn};
 
 /// Until when the driver sleeps.
 pub(crate) static PROMISE: Promise = Promise::new();
@@ -125,6 +125,7 @@ pub(super) fn look_after(seat: &'static Seat) -> turn::Done {
     // Relaxed: a wrong answer costs one look for nothing.
     let tenants = seat.local().tenants.load(Ordering::Relaxed);
     let done = turn::run(seat, now());
+    coarse::retell(seat);
     let runs_its_own = matches!(seat.local().kind(), Kind::Worker | Kind::EventLoop);
     if runs_its_own && tenants == seat.local().tenants.load(Ordering::Relaxed) {
         // It began to do so during that turn, and may wait by now for what the turn did or left undone.
@@ -139,8 +140,9 @@ fn own_deadline() -> i64 {
     if turn::is_asked(own) {
         return i64::MIN;
     }
-    // Relaxed: ordered by the fences of the promise.
-    own.local().deadline.load(Ordering::Relaxed)
+    // Relaxed: ordered by the fences of the promise. Coarse timers come here from threads that end, and those ask.
+    let exact = own.local().deadline.load(Ordering::Relaxed);
+    exact.min(coarse::first_due(own).as_nanos())
 }
 
 fn now() -> Instant {

@@ -36,7 +36,7 @@ use tickless_link::LastThread;
 use super::handover::Promise;
 use super::os::Parker;
 use super::seat::{self, Kind, Local, Seat, with_thread};
-use super::{Host, ask, background, timers, tree, turn};
+use super::{Host, ask, background, coarse, timers, tree, turn};
 
 /// What the forking thread holds from just before the fork until just after it.
 struct Held {
@@ -156,6 +156,7 @@ extern "C" fn child() {
         }
         seat.local().set_kind(Kind::Free);
         timers().cpu_offline(seat.cpu());
+        timers().wheel_offline(seat.cpu(), coarse::now());
         seat::registry().push(seat.cpu().0);
     }
     if !driver_survives {
@@ -170,6 +171,7 @@ extern "C" fn child() {
 fn forget_thread(local: &Local) {
     // Relaxed: there is nobody to be ordered with.
     local.deadline.store(Promise::NEVER, Ordering::Relaxed);
+    local.coarse.store(Promise::NEVER, Ordering::Relaxed);
     local.soft_raised.store(false, Ordering::Relaxed);
     local.kicked.store(false, Ordering::Relaxed);
     local.parker.reset();
@@ -185,6 +187,7 @@ fn rearm(seat: &Seat) {
                 .deadline
                 .store(Promise::NEVER, Ordering::Relaxed);
             turn::reprogram(seat);
+            coarse::retell(seat);
         }
         Kind::Worker => turn::reprogram(seat),
         Kind::EventLoop => ask(seat),

@@ -28,6 +28,7 @@ use tickless_link::bias::BiasedLock;
 
 pub(crate) mod background;
 pub(crate) mod clock;
+pub(crate) mod coarse;
 pub(crate) mod fork;
 pub(crate) mod handover;
 pub(crate) mod notice;
@@ -80,6 +81,7 @@ fn first_timers(cell: &'static OnceLock<Timers<Host>>) -> &'static Timers<Host> 
         timers
     });
     if made {
+        timers.wheel_online(CpuId(0), coarse::tick_of(timers.platform().now()));
         timers.cpu_online(CpuId(0));
         fork::install();
     }
@@ -226,7 +228,7 @@ fn arm(seat: &Seat, when: Instant) {
         }
         Kind::EventLoop => {
             local.deadline.store(deadline, Ordering::Relaxed);
-            turn::set_timerfd(seat, when);
+            turn::set_timerfd(seat, coarse::published(seat));
         }
         Kind::Foreign => {
             // Only ever earlier: what is published stays. The driver makes it later itself, after it came for it, and
@@ -234,7 +236,7 @@ fn arm(seat: &Seat, when: Instant) {
             // driver, which locks the base afterwards.
             if deadline < local.deadline.load(Ordering::Relaxed) {
                 local.deadline.store(deadline, Ordering::Relaxed);
-                publish(seat, when);
+                publish(seat);
             }
         }
         Kind::Background => {
@@ -249,8 +251,8 @@ fn arm(seat: &Seat, when: Instant) {
 }
 
 /// Tells the tree, and the driver if it sleeps for longer. Called with the base of `seat` locked.
-fn publish(seat: &Seat, when: Instant) {
-    let cover = tree::guests().rearm_from_idle(seat.cpu(), when);
+fn publish(seat: &Seat) {
+    let cover = tree::guests().rearm_from_idle(seat.cpu(), coarse::published(seat));
     // Otherwise somebody in the tree is awake, and finds it before he sleeps.
     if !cover.is_forever() && !background::PROMISE.covers(cover.as_nanos()) {
         background::wake();

@@ -14,13 +14,12 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use tickless_core::event::DeviceConfig;
 use tickless_core::hrtimer::CpuBase;
 use tickless_core::platform::CpuId;
-use tickless_core::time::Instant;
 use tickless_link::bias::Owner;
 
 use super::clock::Reading;
 use super::handover::Promise;
 use super::os::Parker;
-use super::{Host, timers, tree};
+use super::{Host, coarse, timers, tree};
 
 /// Threads that can have a seat at the same time. One more uses the background driver's.
 pub(crate) const SEATS_MAX: usize = 1 << 16;
@@ -63,6 +62,8 @@ pub(crate) struct Local {
     /// What the base programmed, in nanoseconds: the deadline of the thread's next sleep, or what the background driver
     /// watches.
     pub(crate) deadline: AtomicI64,
+    /// When the wheels are due first as whoever looks after the seat was told, in nanoseconds.
+    pub(crate) coarse: AtomicI64,
     pub(crate) soft_raised: AtomicBool,
     pub(crate) kicked: AtomicBool,
     pub(crate) parker: Parker,
@@ -76,17 +77,12 @@ impl Local {
             kind: AtomicU8::new(kind as u8),
             tenants: AtomicU32::new(0),
             deadline: AtomicI64::new(Promise::NEVER),
+            coarse: AtomicI64::new(Promise::NEVER),
             soft_raised: AtomicBool::new(false),
             kicked: AtomicBool::new(false),
             parker: Parker::new(),
             timerfd: OnceLock::new(),
         }
-    }
-
-    /// When whoever looks after a thread that does not do so itself has to come, as of now; asked with the base locked.
-    pub(crate) fn published(&self) -> Instant {
-        // Relaxed: written with the base locked.
-        Instant::from_nanos(self.deadline.load(Ordering::Relaxed))
     }
 
     pub(crate) fn kind(&self) -> Kind {
@@ -263,6 +259,8 @@ impl Thread {
             .store(Promise::NEVER, Ordering::Relaxed);
         seat.local().kicked.store(false, Ordering::Relaxed);
         seat.local().soft_raised.store(false, Ordering::Relaxed);
+        seat.local().coarse.store(Promise::NEVER, Ordering::Relaxed);
+        timers.wheel_online(seat.cpu(), coarse::now());
         timers.cpu_online(seat.cpu());
         // Answers a kick that was sent while nobody sat here. As long as it counts as under way no other is sent.
         timers.retrigger(seat.cpu());
@@ -295,6 +293,7 @@ impl Thread {
         }
         // Locks two bases (spec LOC-9): this one, then the driver's. Who locks several takes the driver's last.
         timers().cpu_offline(seat.cpu());
+        timers().wheel_offline(seat.cpu(), coarse::now());
         self.seat.set(None);
         if let Some(token) = self.token.take() {
             seat.lock().disown(token);

@@ -22,8 +22,8 @@ use tickless_core::time::Instant;
 use tickless_link::bias::BiasedLock;
 
 use super::os::Linux;
-use super::seat::{self, SEATS_MAX, Seat, with_thread};
-use super::{Host, background};
+use super::seat::{self, SEATS_MAX, Seat};
+use super::{Host, background, coarse, timers};
 
 /// Children of a group.
 const WIDTH: usize = 8;
@@ -101,10 +101,12 @@ impl Sites<WIDTH> for Table {
 
     fn lock_bases(&self, cpu: CpuId) -> (Frozen<'_, Host>, Instant) {
         let seat = seat::seat(cpu).expect("who has a node has a seat");
-        let own = with_thread(|thread| thread.seat().is_some_and(|own| std::ptr::eq(own, seat)));
-        let token = with_thread(|thread| thread.token().filter(|_| own));
-        let held = seat.freeze(token);
-        (held, seat.local().published())
+        if !coarse::first_due(seat).is_forever() {
+            // What is known of the first coarse timer may be out of date: that would cost a look for nothing.
+            let _settled = timers().wheel_next(cpu, coarse::now());
+        }
+        let held = coarse::freeze(seat);
+        (held, coarse::published(seat))
     }
 
     fn activate(&self, _cpu: CpuId) {

@@ -11,7 +11,7 @@ use tickless_link::mutant;
 
 use super::handover::Promise;
 use super::seat::{Kind, Seat};
-use super::{ask, os, timers};
+use super::{ask, coarse, os, timers};
 
 thread_local! {
     static TURN_OF: Cell<Option<CpuId>> = const { Cell::new(None) };
@@ -30,7 +30,9 @@ pub(crate) struct Done {
 #[inline]
 pub(crate) fn is_due(seat: &Seat, now: Instant) -> bool {
     // Relaxed: a hint; for the thread that looks after the seat it is exact, see the fences of `handover`.
-    seat.local().deadline.load(Ordering::Relaxed) <= now.as_nanos() || is_asked(seat)
+    seat.local().deadline.load(Ordering::Relaxed) <= now.as_nanos()
+        || is_asked(seat)
+        || coarse::first_due(seat) <= now
 }
 
 /// Whether somebody asked for a look at the queues.
@@ -66,11 +68,26 @@ fn take(seat: &'static Seat, now: Instant) -> Done {
         timers().retrigger(cpu);
     }
     let mut done = Done::default();
+    let (fired, more) = coarse::run(seat, now);
+    done.fired += fired;
+    done.more |= more;
+    take_exact(seat, now, &mut done);
+    if seat.local().kind() == Kind::EventLoop {
+        // What was told is used up.
+        coarse::retell(seat);
+    }
+    done
+}
+
+/// The part of a turn that is about exact timers.
+fn take_exact(seat: &'static Seat, now: Instant, done: &mut Done) {
+    let cpu = seat.cpu();
     let is_due = seat.local().deadline.load(Ordering::Relaxed) <= now.as_nanos();
     // Relaxed: the last turn left it, and whoever takes turns is ordered behind it by what gave it the seat.
     if !is_due && !seat.local().soft_raised.load(Ordering::Relaxed) {
-        return done;
+        return;
     }
+    let mut exact_more = false;
     if is_due {
         // The device fired: nothing is programmed until the rearm. Should the thread on the seat program an earlier
         // deadline at this moment, it is overwritten, but the interrupt below finds its timer.
@@ -79,7 +96,7 @@ fn take(seat: &'static Seat, now: Instant) -> Done {
             .store(Promise::NEVER, Ordering::Relaxed);
         let turn = timers().interrupt(cpu);
         done.fired += turn.fired;
-        done.more |= turn.more;
+        exact_more |= turn.more;
     }
     // Relaxed: raised by this very interrupt, or by the soft stage below.
     while seat.local().soft_raised.swap(false, Ordering::Relaxed) {
@@ -89,12 +106,13 @@ fn take(seat: &'static Seat, now: Instant) -> Done {
         done.fired += soft.fired;
         if soft.more {
             // Raised again already; the rest is for the next turn.
-            done.more = true;
+            exact_more = true;
             break;
         }
     }
     flush(seat);
-    if done.more {
+    done.more |= exact_more;
+    if exact_more {
         // Soft timers that are left have no event to be armed for. Until their turn `arm` keeps the device due.
         seat.local()
             .deadline
@@ -103,7 +121,6 @@ fn take(seat: &'static Seat, now: Instant) -> Done {
             set_timerfd(seat, now);
         }
     }
-    done
 }
 
 /// Programs the device of a seat anew, for whoever looks after it from here on.

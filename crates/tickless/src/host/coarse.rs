@@ -1,0 +1,129 @@
+//! Coarse timers of threads: the tick, and who comes for them.
+//!
+//! The tick is a millisecond of the monotonic clock, counted from its beginning: nobody has to count it. A thread files
+//! its coarse timers on its own wheels. It finds them due in its own turns; for a thread that does not take turns the
+//! background driver comes, as for the exact ones.
+
+use std::sync::atomic::Ordering;
+
+use tickless_core::hrtimer::Frozen;
+use tickless_core::time::{Instant, Span};
+use tickless_core::wheel::idle::TickTime;
+use tickless_core::wheel::{Kind as Wheel, PassEnd, Tick};
+
+use super::seat::{Kind, Seat, with_thread};
+use super::{Host, TURN_BUDGET, timers, turn};
+
+/// How long a tick is, in nanoseconds.
+pub(crate) const TICK: u64 = 1_000_000;
+
+/// The tick in progress at `when`.
+#[inline]
+pub(crate) fn tick_of(when: Instant) -> Tick {
+    Tick(when.as_nanos().max(0).cast_unsigned() / TICK)
+}
+
+/// The tick in progress.
+pub(crate) fn now() -> Tick {
+    tick_of(timers().platform().clock.exact())
+}
+
+/// When `tick` begins.
+#[inline]
+pub(crate) fn instant_of(tick: Tick) -> Instant {
+    let nanos = tick.0.saturating_mul(TICK);
+    Instant::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
+}
+
+/// `now` as idle code wants it.
+pub(crate) fn tick_time(now: Instant) -> TickTime {
+    let tick = tick_of(now);
+    TickTime {
+        tick,
+        began: instant_of(tick),
+        period: Span::from_nanos(TICK),
+    }
+}
+
+/// When something is due on the wheels of `seat`, or before; [`Instant::FOREVER`] if there is nothing. Lock-free.
+#[inline]
+pub(crate) fn first_due(seat: &Seat) -> Instant {
+    seat.wheel_first_due().map_or(Instant::FOREVER, instant_of)
+}
+
+/// Runs what is due at `now` on the wheels of `seat`: how many fired, and whether more is due.
+pub(super) fn run(seat: &Seat, now: Instant) -> (u32, bool) {
+    let (cpu, now) = (seat.cpu(), tick_of(now));
+    let (mut fired, mut more) = (0, false);
+    if timers().wheel_is_due(cpu, now) {
+        for wheel in Wheel::ALL {
+            let pass = timers().run_wheel(cpu, wheel, now, TURN_BUDGET);
+            fired += pass.fired;
+            more |= pass.end == PassEnd::Budget;
+        }
+    }
+    (fired, more)
+}
+
+/// When whoever looks after `seat` for its thread has to come. Asked with the base locked, and noted as told.
+pub(super) fn published(seat: &Seat) -> Instant {
+    let (local, first) = (seat.local(), first_due(seat));
+    // Relaxed, both: written with the base locked.
+    local.coarse.store(first.as_nanos(), Ordering::Relaxed);
+    first.min(Instant::from_nanos(local.deadline.load(Ordering::Relaxed)))
+}
+
+/// Tells whoever looks after `seat` anew, whatever he was told before.
+pub(crate) fn retell(seat: &Seat) {
+    let kind = seat.local().kind();
+    if matches!(kind, Kind::EventLoop | Kind::Foreign) && !first_due(seat).is_forever() {
+        // Relaxed: whoever comes looks at the wheels.
+        seat.local().coarse.store(i64::MAX, Ordering::Relaxed);
+        tell_earlier(seat);
+    }
+}
+
+/// Sees to it that somebody comes in time for what this thread armed just now.
+#[inline]
+pub(crate) fn armed() {
+    with_thread(|thread| {
+        let Some(seat) = thread.seat() else {
+            // Filed with the background driver.
+            super::background::wake_for_the_asked();
+            return;
+        };
+        if seat.local().kind() != Kind::Worker {
+            tell(seat);
+        }
+    });
+}
+
+/// Locks the base of `seat`.
+pub(super) fn freeze(seat: &Seat) -> Frozen<'_, Host> {
+    let token = with_thread(|thread| {
+        let is_own = thread.seat().is_some_and(|own| std::ptr::eq(own, seat));
+        thread.token().filter(|_| is_own)
+    });
+    seat.freeze(token)
+}
+
+/// Tells whoever looks after `seat`, which is this thread's, if what is due first is due earlier than what he was told.
+#[inline]
+fn tell(seat: &Seat) {
+    let first = first_due(seat);
+    // Relaxed: written by this thread, or by the driver when it came, which looks at the wheels afterwards.
+    if first.as_nanos() < seat.local().coarse.load(Ordering::Relaxed) {
+        tell_earlier(seat);
+    }
+}
+
+#[cold]
+fn tell_earlier(seat: &Seat) {
+    // Who looks after the seat computes what it tells with the base locked, too.
+    let _held = freeze(seat);
+    match seat.local().kind() {
+        Kind::EventLoop => turn::set_timerfd(seat, published(seat)),
+        Kind::Foreign => super::publish(seat),
+        Kind::Background | Kind::Worker | Kind::Free => {}
+    }
+}
