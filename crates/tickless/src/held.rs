@@ -5,6 +5,7 @@ use std::io;
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
 
+use tickless_core::hierarchy::Leaving;
 use tickless_core::time::Instant as CoreInstant;
 
 use crate::host::handover::Promise;
@@ -52,6 +53,26 @@ impl std::error::Error for StartError {
     }
 }
 
+/// Why a worker cannot be isolated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IsolationError {
+    /// It is the only worker that is not isolated, and somebody has to look after those that sleep.
+    LastWorker,
+}
+
+impl fmt::Display for IsolationError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LastWorker => formatter.write_str(
+                "this is the last worker that is not isolated; one has to look after those that sleep",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for IsolationError {}
+
 /// What a turn did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "more may be due already"]
@@ -84,6 +105,9 @@ impl Held {
             }
             seat.local().set_kind(kind);
             tree::farewell(seat);
+            if kind == Kind::Worker {
+                tree::enlist(seat);
+            }
             let held = Self {
                 seat,
                 stays: PhantomData,
@@ -110,17 +134,18 @@ impl Held {
 
     #[cold]
     fn look(&self, thread: &Thread) -> CoreInstant {
-        if turn::is_asked(self.seat) {
+        let now = thread.reading.renew(&timers().platform().clock);
+        if turn::is_asked(self.seat) || coarse::is_needed(self.seat, now) {
             // Later than any deadline, and than none.
             return CoreInstant::FOREVER;
         }
-        thread.reading.renew(&timers().platform().clock)
+        now
     }
 
     #[track_caller]
     pub(crate) fn turn(&self) -> Turn {
         assert_outside_of_callbacks();
-        let done = turn::run(self.seat, self.now());
+        let done = turn::run_own(self.seat, self.now());
         Turn {
             fired: done.fired,
             next: self.next_deadline(),
@@ -128,12 +153,31 @@ impl Held {
         }
     }
 
-    /// Until when the thread may sleep.
-    pub(crate) fn settle(&self) -> CoreInstant {
+    /// Lets the worker go to sleep: until when it may. [`leave_idle`](Self::leave_idle) follows.
+    pub(crate) fn enter_idle(&self) -> CoreInstant {
         timers().settle_armed(self.seat.cpu());
         // Not what the base says: the device may be due for other reasons. Relaxed: the thread's own word.
         let exact = self.seat.local().deadline.load(Ordering::Relaxed);
-        CoreInstant::from_nanos(exact).min(coarse::first_due(self.seat))
+        let exact = CoreInstant::from_nanos(exact);
+        exact.min(coarse::enter_idle(self.seat, exact))
+    }
+
+    /// Takes the worker out of those that look after each other, or puts it back.
+    pub(crate) fn set_isolated(&self, isolated: bool) -> Result<(), IsolationError> {
+        if !isolated {
+            tree::enlist(self.seat);
+            return Ok(());
+        }
+        tree::retire(self.seat, Leaving::Isolation).map_err(|_| IsolationError::LastWorker)
+    }
+
+    pub(crate) fn is_isolated(&self) -> bool {
+        !tree::takes_part(self.seat)
+    }
+
+    /// The worker is awake.
+    pub(crate) fn leave_idle(&self) {
+        coarse::leave_idle(self.seat);
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
@@ -147,6 +191,10 @@ impl Drop for Held {
     fn drop(&mut self) {
         let local = self.seat.local();
         let was_event_loop = local.kind() == Kind::EventLoop;
+        if !was_event_loop {
+            let left = tree::retire(self.seat, Leaving::Offline);
+            debug_assert!(left.is_ok(), "a worker was enlisted: {left:?}");
+        }
         // The thread lives on, so its timers stay; from here on the background driver comes for them.
         // Before the kind says so: the driver, which may be finishing a turn for this seat, publishes from then on, and
         // what it published to nobody would not be published again.

@@ -73,7 +73,7 @@ pub mod bench {
 #[cfg(not(loom))]
 pub use event_loop::Driver;
 #[cfg(not(loom))]
-pub use held::{StartError, Turn};
+pub use held::{IsolationError, StartError, Turn};
 #[cfg(not(loom))]
 pub use inside::{Stats, clock, dump, init, stats};
 #[cfg(not(loom))]

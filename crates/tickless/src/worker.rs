@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use tickless_core::time::Instant as CoreInstant;
 
-use crate::held::{Held, StartError, Turn, assert_outside_of_callbacks};
+use crate::held::{Held, IsolationError, StartError, Turn, assert_outside_of_callbacks};
 use crate::host::os;
 use crate::host::seat::{Kind, Seat};
 use crate::time::Instant;
@@ -171,6 +171,26 @@ impl Worker {
         parker.take_notification()
     }
 
+    /// Leaves this worker alone, or ends that.
+    ///
+    /// Workers look after each other's [coarse timers](crate::coarse): while one sleeps, one that is awake runs them,
+    /// and while all sleep, one of them wakes up for all. An isolated worker neither does that nor has it done for it:
+    /// nothing that others armed runs on it or wakes it, and it wakes up for its own timers, coarse ones included.
+    ///
+    /// # Errors
+    ///
+    /// [`IsolationError::LastWorker`] when all others are isolated; nothing changes. Of several workers that change,
+    /// those that end their isolation go first.
+    pub fn set_isolated(&self, isolated: bool) -> Result<(), IsolationError> {
+        self.held.set_isolated(isolated)
+    }
+
+    /// Whether this worker is [isolated](Worker::set_isolated).
+    #[must_use]
+    pub fn is_isolated(&self) -> bool {
+        self.held.is_isolated()
+    }
+
     /// When the first timer of this thread fires, if there is one.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
@@ -203,7 +223,8 @@ impl Worker {
         let seat = self.held.seat;
         match self.parking {
             Parking::Sleep => {
-                seat.local().parker.park(self.held.settle());
+                seat.local().parker.park(self.held.enter_idle());
+                self.held.leave_idle();
             }
             Parking::Spin => {
                 while !seat.local().parker.is_notified() && !self.held.is_due() {
@@ -245,10 +266,12 @@ impl Worker {
             // As in `park`.
             self.owed.set(true);
         }
+        let mut sleeps = false;
         let left = if self.held.is_due() || self.parking == Parking::Spin {
             CoreInstant::ZERO
         } else {
-            let deadline = self.held.settle();
+            sleeps = true;
+            let deadline = self.held.enter_idle();
             let left = deadline.saturating_since(self.held.now());
             match i64::try_from(left.as_nanos()) {
                 Ok(nanos) if !deadline.is_forever() => CoreInstant::from_nanos(nanos),
@@ -258,7 +281,11 @@ impl Worker {
         let timeout = os::timespec(left);
         let ready = local
             .parker
-            .park_on_epoll(epoll.as_fd(), events, timeout.as_ref())?;
+            .park_on_epoll(epoll.as_fd(), events, timeout.as_ref());
+        if sleeps {
+            self.held.leave_idle();
+        }
+        let ready = ready?;
         Ok((ready, self.held.turn()))
     }
 

@@ -11,7 +11,7 @@ use tickless_core::time::Instant;
 
 use super::handover::Promise;
 use super::seat::{self, Kind, Seat};
-use super::{TURN_BUDGET, ask, coarse, os, timers, tree, turn};
+use super::{TURN_BUDGET, ask, coarse, os, stuck, timers, tree, turn};
 
 /// Until when the driver sleeps.
 pub(crate) static PROMISE: Promise = Promise::new();
@@ -93,12 +93,13 @@ fn run() {
         more |= tree
             .serve_remote(background.cpu(), now(), &mut budget)
             .has_more;
+        stuck::rescue(now());
         let cover = tree.enter_idle(background.cpu(), Instant::FOREVER);
-        let until = cover.as_nanos().min(own_deadline());
+        let until = cover.as_nanos().min(earliest());
         if more || until <= now().as_nanos() {
             continue;
         }
-        if PROMISE.sleep(until, own_deadline) {
+        if PROMISE.sleep(until, earliest) {
             background.local().parker.park(Instant::from_nanos(until));
         }
     }
@@ -132,6 +133,11 @@ pub(super) fn look_after(seat: &'static Seat) -> turn::Done {
         ask(seat);
     }
     done
+}
+
+/// What the driver wakes up for besides its guests.
+fn earliest() -> i64 {
+    own_deadline().min(stuck::first().as_nanos())
 }
 
 /// When the driver's own first timer is due.

@@ -7,12 +7,13 @@
 use std::sync::atomic::Ordering;
 
 use tickless_core::hrtimer::Frozen;
+use tickless_core::platform::CpuId;
 use tickless_core::time::{Instant, Span};
-use tickless_core::wheel::idle::TickTime;
+use tickless_core::wheel::idle::{NextDue, TickTime, wake_times};
 use tickless_core::wheel::{Kind as Wheel, PassEnd, Tick};
 
 use super::seat::{Kind, Seat, with_thread};
-use super::{Host, TURN_BUDGET, timers, turn};
+use super::{Host, TURN_BUDGET, stuck, timers, tree, turn};
 
 /// How long a tick is, in nanoseconds.
 pub(crate) const TICK: u64 = 1_000_000;
@@ -49,6 +50,69 @@ pub(crate) fn tick_time(now: Instant) -> TickTime {
 #[inline]
 pub(crate) fn first_due(seat: &Seat) -> Instant {
     seat.wheel_first_due().map_or(Instant::FOREVER, instant_of)
+}
+
+/// As [`first_due`], for each of the two wheels that wake somebody.
+pub(super) fn next_due(seat: &Seat) -> NextDue {
+    NextDue {
+        local: seat.wheel_due(Wheel::Local),
+        global: seat.wheel_due(Wheel::Global),
+    }
+}
+
+/// Runs what is due at `now` on the global wheel of another thread: how many fired.
+pub(super) fn pull(cpu: CpuId, now: Instant, budget: u32) -> u32 {
+    timers()
+        .run_wheel(cpu, Wheel::Global, tick_of(now), budget)
+        .fired
+}
+
+/// Lets the worker on `seat` go to sleep: until when it may, for its wheels and for those of others.
+///
+/// Others look after its global wheel from here on, if it takes part, unless it wakes by itself at `wakes_at` within a
+/// tick.
+pub(crate) fn enter_idle(seat: &Seat, wakes_at: Instant) -> Instant {
+    let (cpu, now) = (seat.cpu(), timers().platform().clock.exact());
+    let at = tick_time(now);
+    if wakes_at <= now.saturating_add(at.period) {
+        // It wakes within a tick, so it counts as awake.
+        return first_due(seat);
+    }
+    let mut until = Instant::FOREVER;
+    timers().wheel_enter_idle(cpu, at.tick, |next| {
+        let times = wake_times(next, at);
+        until = times.local;
+        if !times.may_idle {
+            return false;
+        }
+        until = until.min(tree::workers().enter_idle(cpu, times.global));
+        if until > now.saturating_add(at.period) {
+            return true;
+        }
+        // Awake, as far as others are concerned (R60).
+        tree::workers().leave_idle(cpu);
+        false
+    });
+    until
+}
+
+/// The worker on `seat` is awake.
+pub(crate) fn leave_idle(seat: &Seat) {
+    timers().wheel_leave_idle(seat.cpu());
+    tree::workers().leave_idle(seat.cpu());
+}
+
+/// Whether the worker on `seat` has to look after others at `now`. Lock-free.
+pub(crate) fn is_needed(seat: &Seat, now: Instant) -> bool {
+    tree::workers().remote_work_due(seat.cpu(), now)
+}
+
+/// Runs the coarse timers of sleeping workers that are due at `now` and that the worker on `seat`, this thread, is to
+/// look after; whether more is due.
+pub(super) fn look_after_others(seat: &Seat, now: Instant) -> bool {
+    let mut budget = TURN_BUDGET;
+    let pull = tree::workers().serve_remote(seat.cpu(), now, &mut budget);
+    pull.has_more
 }
 
 /// Runs what is due at `now` on the wheels of `seat`: how many fired, and whether more is due.
@@ -92,7 +156,9 @@ pub(crate) fn armed() {
             super::background::wake_for_the_asked();
             return;
         };
-        if seat.local().kind() != Kind::Worker {
+        if seat.local().kind() == Kind::Worker {
+            stuck::watch(seat);
+        } else {
             tell(seat);
         }
     });

@@ -106,9 +106,7 @@ extern "C" fn child() {
     let executing = turn::taken_by_this_thread();
     let driver_survives = own == Some(CpuId(0));
     let (mut orphans, mut strays) = (Vec::new(), Vec::new());
-    if !driver_survives {
-        tree::forget();
-    }
+    tree::forget(driver_survives);
     for mut base in bases {
         let cpu = base.cpu();
         let (is_own, goes_on) = (Some(cpu) == own, Some(cpu) == executing);
@@ -189,7 +187,10 @@ fn rearm(seat: &Seat) {
             turn::reprogram(seat);
             coarse::retell(seat);
         }
-        Kind::Worker => turn::reprogram(seat),
+        Kind::Worker => {
+            tree::enlist(seat);
+            turn::reprogram(seat);
+        }
         Kind::EventLoop => ask(seat),
         Kind::Free | Kind::Background => {}
     }

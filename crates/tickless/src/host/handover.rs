@@ -72,13 +72,20 @@ impl Promise {
         wakes_at != Self::AWAKE && wakes_at <= deadline
     }
 
+    /// Whether the driver sleeps for longer than until `deadline`, so that it has to be woken for something that the
+    /// caller has just written and that the driver reads again before it sleeps.
+    pub(crate) fn outlasts(&self, deadline: i64) -> bool {
+        // Relaxed; the fence pairs with the one in `sleep`.
+        fence(Ordering::SeqCst);
+        deadline < self.wakes_at.load(Ordering::Relaxed)
+    }
+
     /// Publishes `deadline` in `slot`; `true` if the driver has to be woken for it.
     ///
     /// The caller holds the base that the slot belongs to, so that there is one writer of earlier deadlines.
     pub(crate) fn publish(&self, slot: &AtomicI64, deadline: i64) -> bool {
-        // Relaxed on both accesses; the fence pairs with the one in `sleep`.
+        // Relaxed: ordered by the fence of `outlasts`.
         slot.store(deadline, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
-        deadline < self.wakes_at.load(Ordering::Relaxed)
+        self.outlasts(deadline)
     }
 }

@@ -34,6 +34,7 @@ pub(crate) mod handover;
 pub(crate) mod notice;
 pub(crate) mod os;
 pub(crate) mod seat;
+pub(crate) mod stuck;
 pub(crate) mod tree;
 pub(crate) mod turn;
 pub(crate) mod wall;

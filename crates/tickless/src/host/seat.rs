@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tickless_core::event::DeviceConfig;
+use tickless_core::hierarchy::Leaving;
 use tickless_core::hrtimer::CpuBase;
 use tickless_core::platform::CpuId;
 use tickless_link::bias::Owner;
@@ -64,6 +65,8 @@ pub(crate) struct Local {
     pub(crate) deadline: AtomicI64,
     /// When the wheels are due first as whoever looks after the seat was told, in nanoseconds.
     pub(crate) coarse: AtomicI64,
+    /// Until when the driver does not look whether the worker is stuck, in nanoseconds.
+    pub(crate) stuck_until: AtomicI64,
     pub(crate) soft_raised: AtomicBool,
     pub(crate) kicked: AtomicBool,
     pub(crate) parker: Parker,
@@ -78,6 +81,7 @@ impl Local {
             tenants: AtomicU32::new(0),
             deadline: AtomicI64::new(Promise::NEVER),
             coarse: AtomicI64::new(Promise::NEVER),
+            stuck_until: AtomicI64::new(0),
             soft_raised: AtomicBool::new(false),
             kicked: AtomicBool::new(false),
             parker: Parker::new(),
@@ -286,10 +290,15 @@ impl Thread {
         let Some(seat) = self.seat.get() else { return };
         // From here on the driver does not look here any more; what it is doing here it finishes. That may be a
         // callback that takes its time, so no lock is held meanwhile that others need.
-        let was_guest = seat.local().kind() == Kind::Foreign;
+        let was = seat.local().kind();
         seat.local().set_kind(Kind::Free);
-        if was_guest {
-            tree::farewell(seat);
+        match was {
+            Kind::Foreign => tree::farewell(seat),
+            Kind::Worker => {
+                let left = tree::retire(seat, Leaving::Offline);
+                debug_assert!(left.is_ok(), "a worker was enlisted: {left:?}");
+            }
+            Kind::Free | Kind::EventLoop | Kind::Background => {}
         }
         // Locks two bases (spec LOC-9): this one, then the driver's. Who locks several takes the driver's last.
         timers().cpu_offline(seat.cpu());

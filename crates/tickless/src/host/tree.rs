@@ -1,24 +1,32 @@
-//! The hierarchy through which threads' timers are found when they are due, and where its nodes and groups are kept.
+//! The hierarchies through which threads' timers are found when they are due, and where their nodes and groups are kept.
 //!
-//! A thread that does not run its own timers is a *guest* of the tree: always idle, it publishes the time of its first
-//! timer and is served. The background driver is the one member that sleeps until the first of all these times. So who
-//! arms a timer touches his own node and its group, and only the first timer of the group touches what is above; and
-//! the driver finds what is due without looking at every thread.
+//! There are two trees, because they promise different things:
+//!
+//! - *Guests* are the threads that do not run their own timers: always idle, they publish the time of their first timer
+//!   and are served. The background driver is the one member that sleeps until the first of all these times, exactly.
+//!   So who arms a timer touches his own node and its group, and only the first timer of the group touches what is
+//!   above; and the driver finds what is due without looking at every thread.
+//! - *Workers* look after each other's coarse timers. One that sleeps hands over when its first one is due; one that is
+//!   awake looks once a tick; the last one to go to sleep promises to wake up for all. An isolated worker is not in the
+//!   tree: it neither pulls nor is pulled. Exact timers stay with their worker.
 //!
 //! # Fork
 //!
 //! The child of a fork has one thread. If that is not the driver, the driver may have been in the middle of anything in
-//! the tree, so the child starts with a new one. If it is, nobody else was: guests publish with their base locked, and
-//! come and go with the registry of seats locked, and the forking thread holds all of these.
+//! the tree of guests, so the child starts with a new one. If it is, nobody else was: guests publish with their base
+//! locked, and come and go with the registry of seats locked, and the forking thread holds all of these. Workers' trees
+//! are always new in a child.
 
 use std::sync::OnceLock;
 
 use tickless_core::hierarchy::{
-    CpuNode, Group, GroupId, Handover, Hierarchy, Layout, Leaving, NumaNode, Presence, Sites,
+    CpuNode, Group, GroupId, Handover, Hierarchy, Layout, Leaving, NumaNode, Presence, Refused,
+    Sites,
 };
 use tickless_core::hrtimer::Frozen;
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
+use tickless_core::wheel::idle::wake_times;
 use tickless_link::bias::BiasedLock;
 
 use super::os::Linux;
@@ -35,19 +43,28 @@ const GROUPS_MAX: usize = SEATS_MAX / 4;
 
 type Lock = BiasedLock<Linux>;
 
-/// The tree of guests.
-pub(crate) type Guests = Hierarchy<Table, WIDTH>;
+/// A tree.
+pub(crate) type Tree = Hierarchy<Table, WIDTH>;
+
+/// What a tree is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    Guests,
+    Workers,
+}
 
 /// Where the nodes and groups lie.
 #[derive(Debug)]
 pub(crate) struct Table {
+    purpose: Purpose,
     nodes: Box<[OnceLock<Box<[CpuNode<Lock>]>>]>,
     groups: Box<[OnceLock<Box<Group<Lock, WIDTH>>>]>,
 }
 
 impl Table {
-    fn new() -> Self {
+    fn new(purpose: Purpose) -> Self {
         Self {
+            purpose,
             nodes: empty(SEATS_MAX / CHUNK),
             groups: empty(GROUPS_MAX),
         }
@@ -93,42 +110,62 @@ impl Sites<WIDTH> for Table {
         debug_assert!(placed.is_ok(), "a group is placed once");
     }
 
-    fn expire_global(&self, cpu: CpuId, _now: Instant, budget: &mut u32) {
-        if let Some(seat) = seat::seat(cpu) {
-            *budget = budget.saturating_sub(background::look_after(seat).fired);
-        }
+    fn expire_global(&self, cpu: CpuId, now: Instant, budget: &mut u32) {
+        let fired = match self.purpose {
+            Purpose::Guests => seat::seat(cpu).map_or(0, |seat| background::look_after(seat).fired),
+            Purpose::Workers => coarse::pull(cpu, now, *budget),
+        };
+        *budget = budget.saturating_sub(fired);
     }
 
     fn lock_bases(&self, cpu: CpuId) -> (Frozen<'_, Host>, Instant) {
         let seat = seat::seat(cpu).expect("who has a node has a seat");
+        let now = timers().platform().clock.exact();
         if !coarse::first_due(seat).is_forever() {
             // What is known of the first coarse timer may be out of date: that would cost a look for nothing.
-            let _settled = timers().wheel_next(cpu, coarse::now());
+            let _settled = timers().wheel_next(cpu, coarse::tick_of(now));
         }
         let held = coarse::freeze(seat);
-        (held, coarse::published(seat))
+        let global = match self.purpose {
+            Purpose::Guests => coarse::published(seat),
+            Purpose::Workers => wake_times(coarse::next_due(seat), coarse::tick_time(now)).global,
+        };
+        (held, global)
     }
 
-    fn activate(&self, _cpu: CpuId) {
-        // The driver is the only one.
-        background::wake();
+    fn activate(&self, cpu: CpuId) {
+        match self.purpose {
+            // The driver is the only one.
+            Purpose::Guests => background::wake(),
+            Purpose::Workers => {
+                if let Some(seat) = seat::seat(cpu) {
+                    seat.local().parker.unpark();
+                }
+            }
+        }
     }
 }
 
-/// A tree, and the one that took its place in the child of a fork.
+/// The trees of a process, and those that took their place in the child of a fork.
 #[derive(Debug)]
 struct Generation {
-    tree: Guests,
+    guests: Tree,
+    workers: Tree,
+    /// The tree of guests of an earlier generation is the one in use: its driver forked.
+    guests_of: Option<&'static Tree>,
     next: OnceLock<Box<Self>>,
 }
 
 impl Generation {
-    fn new() -> Self {
+    fn new(guests_of: Option<&'static Tree>) -> Self {
         let threads = u32::try_from(SEATS_MAX).unwrap_or(u32::MAX);
         // Where threads run is the scheduler's business, so all count as one node's.
         let layout = Layout::new(threads, 1, WIDTH);
+        let tree = |purpose| Hierarchy::new(Table::new(purpose), layout, Handover::default());
         Self {
-            tree: Hierarchy::new(Table::new(), layout, Handover::default()),
+            guests: tree(Purpose::Guests),
+            workers: tree(Purpose::Workers),
+            guests_of,
             next: OnceLock::new(),
         }
     }
@@ -137,38 +174,49 @@ impl Generation {
 /// The first generation.
 static FIRST: OnceLock<Generation> = OnceLock::new();
 
-/// The tree of guests.
-pub(crate) fn guests() -> &'static Guests {
-    let mut generation = FIRST.get_or_init(Generation::new);
+fn current() -> &'static Generation {
+    let mut generation = FIRST.get_or_init(|| Generation::new(None));
     while let Some(next) = generation.next.get() {
         generation = next;
     }
-    &generation.tree
+    generation
 }
 
-/// Starts anew: in the child of a fork whose driver is gone.
-pub(super) fn forget() {
-    let Some(mut generation) = FIRST.get() else {
-        return;
-    };
-    while let Some(next) = generation.next.get() {
-        generation = next;
+/// The tree of guests.
+pub(crate) fn guests() -> &'static Tree {
+    let current = current();
+    current.guests_of.unwrap_or(&current.guests)
+}
+
+/// The tree of workers.
+pub(crate) fn workers() -> &'static Tree {
+    &current().workers
+}
+
+/// Starts anew: in the child of a fork.
+pub(super) fn forget(driver_survives: bool) {
+    if FIRST.get().is_some() {
+        let guests_of = driver_survives.then(guests);
+        let _new = current().next.set(Box::new(Generation::new(guests_of)));
     }
-    let _new = generation.next.set(Box::new(Generation::new()));
 }
 
 /// Makes the thread on `seat` a guest.
 pub(crate) fn welcome(seat: &Seat) {
-    join(seat.cpu(), Presence::Guest);
+    join(guests(), seat.cpu(), Presence::Guest);
 }
 
 /// Makes the background driver a member, which sleeps.
 pub(super) fn seat_the_driver() {
-    join(CpuId(0), Presence::Idle);
+    join(guests(), CpuId(0), Presence::Idle);
 }
 
-fn join(cpu: CpuId, presence: Presence) {
-    let tree = guests();
+/// Makes the worker on `seat` one that looks after others, and whom others look after.
+pub(crate) fn enlist(seat: &Seat) {
+    join(workers(), seat.cpu(), Presence::Awake);
+}
+
+fn join(tree: &Tree, cpu: CpuId, presence: Presence) {
     // Nobody forks meanwhile.
     let _registry = seat::registry();
     let joined = tree
@@ -180,9 +228,25 @@ fn join(cpu: CpuId, presence: Presence) {
     );
 }
 
-/// The thread on `seat` looks after itself from here on.
+/// The thread on `seat` is no guest from here on.
 pub(crate) fn farewell(seat: &Seat) {
     let _registry = seat::registry();
     let left = guests().clear_available(seat.cpu(), Leaving::Offline);
     debug_assert!(left.is_ok(), "who leaves has come: {left:?}");
+}
+
+/// Whether the worker on `seat` looks after others, and others after it.
+pub(crate) fn takes_part(seat: &Seat) -> bool {
+    let node = workers().sites().node(seat.cpu());
+    node.is_some_and(CpuNode::is_available)
+}
+
+/// The worker on `seat` looks after nobody else from here on, and nobody after it.
+///
+/// # Errors
+///
+/// [`Refused::LastAvailable`] if it leaves for isolation and is the last one.
+pub(crate) fn retire(seat: &Seat, why: Leaving) -> Result<(), Refused> {
+    let _registry = seat::registry();
+    workers().clear_available(seat.cpu(), why)
 }

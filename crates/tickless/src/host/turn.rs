@@ -11,7 +11,7 @@ use tickless_link::mutant;
 
 use super::handover::Promise;
 use super::seat::{Kind, Seat};
-use super::{ask, coarse, os, timers};
+use super::{ask, coarse, os, stuck, timers};
 
 thread_local! {
     static TURN_OF: Cell<Option<CpuId>> = const { Cell::new(None) };
@@ -44,6 +44,25 @@ pub(crate) fn is_asked(seat: &Seat) -> bool {
 
 /// Runs what is due on `seat` at `now`. Called by the thread that looks after it.
 pub(crate) fn run(seat: &'static Seat, now: Instant) -> Done {
+    as_turn_of(seat, || take(seat, now))
+}
+
+/// As [`run`], for the worker on `seat`, which looks after others too.
+pub(crate) fn run_own(seat: &'static Seat, now: Instant) -> Done {
+    as_turn_of(seat, || {
+        let mut done = take(seat, now);
+        if seat.local().kind() == Kind::Worker {
+            if coarse::is_needed(seat, now) {
+                done.more |= coarse::look_after_others(seat, now);
+            }
+            stuck::watch(seat);
+        }
+        done
+    })
+}
+
+/// Has callbacks know whose turn it is.
+pub(super) fn as_turn_of<R>(seat: &Seat, turn: impl FnOnce() -> R) -> R {
     /// Also when the turn panics, which it does if the background driver is needed and cannot be started.
     struct Restore(Option<CpuId>);
     impl Drop for Restore {
@@ -52,7 +71,7 @@ pub(crate) fn run(seat: &'static Seat, now: Instant) -> Done {
         }
     }
     let _restore = Restore(TURN_OF.replace(Some(seat.cpu())));
-    take(seat, now)
+    turn()
 }
 
 /// Whose turn this thread is taking, if any: it is inside of a callback or a waker then.

@@ -1,0 +1,78 @@
+//! Workers that are awake but take no turns.
+//!
+//! A kernel has interrupts: whatever a program computes, timers fire. A worker has its turns, and while it computes for
+//! a second nobody comes for its coarse timers, nor for those of sleeping workers that it is to look after. So the
+//! background driver does, a tick later: as long as a worker is awake, the driver wakes a tick after the first coarse
+//! timer of any worker is due, and runs what is still there (DESIGN 7, point 7).
+//!
+//! A worker tells the driver at the end of a turn, and when it arms something, if the driver means to sleep for longer
+//! than that. What is told is only ever earlier, so that a worker which takes its turns costs the driver one wake-up for
+//! nothing in each period. While all workers sleep the driver is not needed: who promised to wake up wakes up.
+
+use std::sync::atomic::Ordering;
+
+use tickless_core::hierarchy::Sites;
+use tickless_core::time::{Instant, Span};
+use tickless_core::wheel::Kind as Wheel;
+
+use super::coarse::{TICK, instant_of, pull};
+use super::seat::{self, Kind, Seat};
+use super::{TURN_BUDGET, background, tree, turn};
+
+/// When a timer that is not fired by then counts as stranded.
+fn grace(seat: &Seat) -> Option<Instant> {
+    let due = instant_of(seat.wheel_due(Wheel::Global)?);
+    Some(due.saturating_add(Span::from_nanos(TICK)))
+}
+
+/// Sees to it that the driver comes if the worker on `seat` does not.
+#[inline]
+pub(crate) fn watch(seat: &Seat) {
+    if let Some(grace) = grace(seat)
+        && background::PROMISE.outlasts(grace.as_nanos())
+        && tree::takes_part(seat)
+    {
+        background::wake();
+    }
+}
+
+/// The workers that others look after.
+fn members() -> impl Iterator<Item = &'static Seat> {
+    seat::seats().filter(|seat| seat.local().kind() == Kind::Worker && tree::takes_part(seat))
+}
+
+fn is_awake(seat: &Seat) -> bool {
+    let node = tree::workers().sites().node(seat.cpu());
+    node.is_some_and(|node| !node.is_idle())
+}
+
+/// When the driver has to look, at the latest.
+pub(super) fn first() -> Instant {
+    let (mut first, mut is_needed) = (Instant::FOREVER, false);
+    for seat in members() {
+        is_needed |= is_awake(seat);
+        // What was found stuck in its own pass cannot be helped before that ends.
+        let not_before = Instant::from_nanos(seat.local().stuck_until.load(Ordering::Relaxed));
+        if let Some(grace) = grace(seat) {
+            first = first.min(grace.max(not_before));
+        }
+    }
+    if is_needed { first } else { Instant::FOREVER }
+}
+
+/// Runs what is stranded at `now`.
+pub(super) fn rescue(now: Instant) {
+    if first() > now {
+        return;
+    }
+    for seat in members() {
+        if grace(seat).is_some_and(|grace| grace <= now) {
+            turn::as_turn_of(seat::background(), || pull(seat.cpu(), now, TURN_BUDGET));
+            // Relaxed: the driver's own.
+            let later = now.saturating_add(Span::from_nanos(TICK));
+            seat.local()
+                .stuck_until
+                .store(later.as_nanos(), Ordering::Relaxed);
+        }
+    }
+}
