@@ -19,7 +19,7 @@
 //!
 //! # Safety
 //!
-//! As in [`tree`](crate::tree): all links are followed by one private function under the Live Link Invariant of the
+//! As in [`tree`]: all links are followed by one private function under the Live Link Invariant of the
 //! crate, and the rest is safe code. The structural rules, which [`Shelf::assert_valid`] checks:
 //!
 //! - (a) the first entry of a list has no previous one, and `x.next.previous` is `x`;

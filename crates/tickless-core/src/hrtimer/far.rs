@@ -1,9 +1,10 @@
 //! Far-exact timers: exact, and O(1) while they are far away.
 //!
 //! Nearly all timeouts are cancelled or pushed out long before their time. A tree sorts each of them for nothing, and
-//! with many of them that is what a timer costs. So a timer whose deadline is far away stands on a *shelf*, unsorted, in
-//! a slot that is due *before* the deadline ([`place_before`]). Few are left when the slot is due; they go to a finer
-//! slot, and at last into the tree, when two units or less (2.1 ms) are left. There they are sorted, and fire exactly.
+//! with many of them that is what a timer costs. So a timer whose deadline is far away stands on a *shelf*, unsorted,
+//! in a slot that is due *before* the deadline ([`place_before`]). Few are left when the slot is due; they go to a
+//! finer slot, and at last into the tree, when two units or less (2.1 ms) are left. There they are sorted, and fire
+//! exactly.
 //!
 //! # Ground rules
 //!
@@ -12,8 +13,8 @@
 //! - A slot is due at or before every deadline in it: when a timer is pushed out only its deadline is written.
 //! - The device is armed for exact deadlines. A start compares its own deadline with the armed value, on the shelf as
 //!   in the tree, so that nothing there is armed too late.
-//! - No interrupt for the sake of filing. Who looks for the next event ([`BaseState::bring_near`]) takes out a slot that
-//!   would be due before everything in the trees: then what comes first is known exactly.
+//! - No interrupt for the sake of filing. Who looks for the next event ([`BaseState::bring_near`]) takes out a slot
+//!   that would be due before everything in the trees: then what comes first is known exactly.
 //!
 //! # Limits
 //!

@@ -141,8 +141,8 @@ pub const fn place<const LEVELS: usize>(clock: Tick, expiry: Tick) -> Place {
     }
 }
 
-/// Where a wheel of `LEVELS` levels, whose clock is `clock`, files something that is to be taken out at the tick `at` or
-/// before: in a slot that is due at `at` at the latest. `None` if that is less than two ticks ahead.
+/// Where a wheel of `LEVELS` levels, whose clock is `clock`, files something that is to be taken out at the tick `at`
+/// or before: in a slot that is due at `at` at the latest. `None` if that is less than two ticks ahead.
 ///
 /// The opposite of [`place`]: that rounds up, so that nothing fires early; this rounds down, so that nothing is filed
 /// for too long. What comes out of such a slot is less than a slot of that level ahead, so it goes to a finer one.

@@ -149,13 +149,7 @@ extern "C" fn child() {
         tree::welcome(seat);
     }
     for seat in orphans {
-        if driver_survives && seat.local().kind() == Kind::Foreign {
-            tree::farewell(seat);
-        }
-        seat.local().set_kind(Kind::Free);
-        timers().cpu_offline(seat.cpu());
-        timers().wheel_offline(seat.cpu(), coarse::now());
-        seat::registry().push(seat.cpu().0);
+        bury(seat, driver_survives);
     }
     if !driver_survives {
         timers().retrigger(CpuId(0));
@@ -163,6 +157,17 @@ extern "C" fn child() {
     if let Some(seat) = own.and_then(seat::seat) {
         rearm(seat);
     }
+}
+
+/// Gives the seat of a thread that does not exist here back.
+fn bury(seat: &Seat, driver_survives: bool) {
+    if driver_survives && seat.local().kind() == Kind::Foreign {
+        tree::farewell(seat);
+    }
+    seat.local().set_kind(Kind::Free);
+    timers().cpu_offline(seat.cpu());
+    timers().wheel_offline(seat.cpu(), coarse::now());
+    seat::registry().push(seat.cpu().0);
 }
 
 /// Nothing is armed or asked for where nobody sits.

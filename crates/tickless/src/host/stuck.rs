@@ -6,8 +6,8 @@
 //! timer of any worker is due, and runs what is still there (DESIGN 7, point 7).
 //!
 //! A worker tells the driver at the end of a turn, and when it arms something, if the driver means to sleep for longer
-//! than that. What is told is only ever earlier, so that a worker which takes its turns costs the driver one wake-up for
-//! nothing in each period. While all workers sleep the driver is not needed: who promised to wake up wakes up.
+//! than that. What is told is only ever earlier, so that a worker which takes its turns costs the driver one wake-up
+//! for nothing in each period. While all workers sleep the driver is not needed: who promised to wake up wakes up.
 
 use std::sync::atomic::Ordering;
 

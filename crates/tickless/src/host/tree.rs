@@ -1,4 +1,5 @@
-//! The hierarchies through which threads' timers are found when they are due, and where their nodes and groups are kept.
+//! The hierarchies through which threads' timers are found when they are due, and where their nodes and groups are
+//! kept.
 //!
 //! There are two trees, because they promise different things:
 //!
@@ -53,11 +54,14 @@ enum Purpose {
     Workers,
 }
 
+/// So many nodes as are made at a time.
+type Chunk = Box<[CpuNode<Lock>]>;
+
 /// Where the nodes and groups lie.
 #[derive(Debug)]
 pub(crate) struct Table {
     purpose: Purpose,
-    nodes: Box<[OnceLock<Box<[CpuNode<Lock>]>>]>,
+    nodes: Box<[OnceLock<Chunk>]>,
     groups: Box<[OnceLock<Box<Group<Lock, WIDTH>>>]>,
 }
 
