@@ -20,6 +20,7 @@
 #![deny(rustdoc::broken_intra_doc_links)]
 
 pub mod check;
+pub mod hierarchy;
 pub mod machine;
 pub mod random;
 pub mod suite;
