@@ -3,21 +3,41 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Scenarios of the specification's list.
+/// Scenarios of the specification's list of exact timers.
 const SCENARIOS: u32 = 66;
+/// Scenarios of its list of wheels, hierarchy, tick and counters.
+const OF_WHEELS_AND_HIERARCHY: u32 = 60;
+/// Those of the wheel, whose rows come with their cases.
+const OF_WHEELS: [u32; 17] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 32, 55, 56];
+/// The cases of the wheel.
+const CASES_OF_WHEELS: &str = "tests/regressions/tests/wheel.rs";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The columns of each row that begins with an id.
-fn rows() -> Vec<(u32, Vec<String>)> {
+/// The columns of each row that begins with an id, of both lists.
+fn all_rows() -> Vec<(String, Vec<String>)> {
+    let name = |list: &'static str| {
+        rows(list)
+            .into_iter()
+            .map(move |(id, columns)| (format!("{list}{id}"), columns))
+    };
+    name("B").chain(name("R")).collect()
+}
+
+/// The columns of each row that begins with an id of that list.
+fn rows(list: &str) -> Vec<(u32, Vec<String>)> {
     let path = root().join("tests/regressions/README.md");
     let text = std::fs::read_to_string(path).expect("the table is there");
     text.lines()
         .filter_map(|line| {
-            let mut columns = line.strip_prefix("| B")?.split(" | ").map(str::trim);
-            let id = columns.next()?.parse().expect("a number follows the B");
+            let row = line.strip_prefix("| ")?.strip_prefix(list)?;
+            let mut columns = row.split(" | ").map(str::trim);
+            let id = columns
+                .next()?
+                .parse()
+                .expect("a number follows the letter");
             Some((id, columns.map(|column| column.to_owned()).collect()))
         })
         .collect()
@@ -34,21 +54,27 @@ fn cited(column: &str) -> impl Iterator<Item = (&str, &str)> {
 
 #[test]
 fn every_scenario_stands_in_the_table_once() {
-    let ids: Vec<u32> = rows().into_iter().map(|(id, _)| id).collect();
-    assert_eq!(ids, (1..=SCENARIOS).collect::<Vec<_>>());
+    let ids = |list| rows(list).into_iter().map(|(id, _)| id).collect::<Vec<_>>();
+    assert_eq!(ids("B"), (1..=SCENARIOS).collect::<Vec<_>>());
+    // They stand in several tables, by part of the product.
+    let mut found = ids("R");
+    found.sort_unstable();
+    let has_wheel = root().join(CASES_OF_WHEELS).exists();
+    let expected = (1..=OF_WHEELS_AND_HIERARCHY).filter(|id| has_wheel || !OF_WHEELS.contains(id));
+    assert_eq!(found, expected.collect::<Vec<_>>());
 }
 
 #[test]
 fn every_scenario_has_a_case_or_a_reason() {
-    for (id, columns) in rows() {
+    for (id, columns) in all_rows() {
         let [story, place] = &columns[..] else {
-            panic!("B{id} has {} columns", columns.len() + 1)
+            panic!("{id} has {} columns", columns.len() + 1)
         };
         let place = place.trim_end_matches(" |");
-        assert!(story.len() > 20, "B{id} tells what went wrong");
+        assert!(story.len() > 20, "{id} tells what went wrong");
         assert!(
             cited(place).next().is_some() || place.len() > 40,
-            "B{id} names a case, or says why there is none: {place}"
+            "{id} names a case, or says why there is none: {place}"
         );
     }
 }
@@ -57,18 +83,18 @@ fn every_scenario_has_a_case_or_a_reason() {
 fn every_case_that_is_named_exists() {
     let mut sources: BTreeMap<String, String> = BTreeMap::new();
     let mut cases = 0;
-    for (id, columns) in rows() {
+    for (id, columns) in all_rows() {
         for (path, function) in cited(columns.last().expect("at least two columns")) {
             let text = sources.entry(path.to_owned()).or_insert_with(|| {
                 std::fs::read_to_string(root().join(path))
-                    .unwrap_or_else(|error| panic!("B{id} names {path}: {error}"))
+                    .unwrap_or_else(|error| panic!("{id} names {path}: {error}"))
             });
             let declared = [format!("fn {function}("), format!("fn {function}<")];
             assert!(
                 declared
                     .iter()
                     .any(|declaration| text.contains(declaration.as_str())),
-                "B{id} names {function}, which {path} does not contain"
+                "{id} names {function}, which {path} does not contain"
             );
             cases += 1;
         }
@@ -89,10 +115,16 @@ fn every_case_of_this_package_is_in_the_table() {
             .file_name()
             .and_then(|name| name.to_str())
             .expect("ASCII");
-        let functions = text.lines().filter_map(|line| line.strip_prefix("fn b"));
+        let functions = text.lines().filter_map(|line| {
+            let function = line.strip_prefix("fn ")?;
+            let number = function.strip_prefix(['b', 'r'])?;
+            number
+                .starts_with(|digit: char| digit.is_ascii_digit())
+                .then_some(function)
+        });
         for function in functions {
             let function = function.split(['<', '(']).next().expect("a name");
-            let place = format!("`tests/regressions/tests/{name}::b{function}`");
+            let place = format!("`tests/regressions/tests/{name}::{function}`");
             assert!(table.contains(&place), "the table does not name {place}");
         }
     }
