@@ -5,21 +5,43 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Value, json};
-use tickless::topology::{Cache, CacheKind, Cpu, CpuSet, Topology};
+use tickless::topology::{CPUS_MAX, Cache, CacheKind, Cpu, CpuSet, Topology};
 
+use self::hierarchy::{Drawing, Machine};
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, Screen};
 use crate::units;
 
-/// CPUs, cores, caches and nodes, and which CPUs are isolated, as the library sees them.
+mod hierarchy;
+
+/// As many as Linux can be built for: more would be nonsense, and take long.
+const INVENTED_CPUS_MAX: u32 = 8_192;
+const _: () = assert!(INVENTED_CPUS_MAX <= CPUS_MAX);
+
+/// CPUs, cores, caches and nodes, which CPUs are isolated, and the hierarchy that the library would build.
 ///
 /// It reads what the kernel tells in /sys/devices/system. What it does not tell stands as a dash.
+///
+/// In the hierarchy, awake CPUs run the global timers of idle ones: those of the own group first, and of other nodes
+/// last. Isolated CPUs keep a place in it, but take no part.
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Read copies of another machine's files: DIR/sys/devices/system/cpu and so on
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
+
+    /// Draw the hierarchy of a machine with N CPUs that nobody need own
+    #[arg(long, value_name = "N", conflicts_with = "root", allow_negative_numbers = true, value_parser = number)]
+    cpus: Option<u32>,
+
+    /// Spread the CPUs of --cpus evenly over M nodes [default: 1]
+    #[arg(long, value_name = "M", requires = "cpus", allow_negative_numbers = true, value_parser = number)]
+    nodes: Option<u32>,
+
+    /// Isolate these CPUs of --cpus, such as 2-3,6
+    #[arg(long, value_name = "LIST", requires = "cpus")]
+    isolated: Option<String>,
 
     #[command(flatten)]
     output: output::Options,
@@ -32,20 +54,59 @@ Examples:
   tickless topology --root ./machine
       Another machine, whose files were copied with
       tar -C / -cf - sys/devices/system/{cpu,node} | tar -C ./machine -xf -
+  tickless topology --cpus 128 --nodes 2 --isolated 64-127
+      Only the hierarchy, of a machine that is invented
 
 Exit codes: 0 done, 2 bad arguments or files that cannot be understood, 3 this machine does not tell.";
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
-    let machine = match &arguments.root {
-        Some(root) => read(root)?,
-        None => Topology::read().map_err(|error| Failure::Machine(error.to_string()))?,
+    let (text, document) = match arguments.cpus {
+        Some(cpus) => {
+            let drawing = Drawing::of(&invented(arguments, cpus)?)?;
+            (drawing.text(), json!({"hierarchy": drawing.document()}))
+        }
+        None => {
+            let machine = match &arguments.root {
+                Some(root) => read(root)?,
+                None => Topology::read().map_err(|error| Failure::Machine(error.to_string()))?,
+            };
+            let drawing = Drawing::of(&Machine::of(&machine))?;
+            let mut document = document(&machine);
+            document["hierarchy"] = drawing.document();
+            (text(&machine) + "\n" + &drawing.text(), document)
+        }
     };
     let json = output::prepare_json(&arguments.output)?;
     if let Some(json) = json {
-        json.write_json(&document(&machine))?;
+        json.write_json(&document)?;
     }
-    Screen::new(&arguments.output).print(&text(&machine))?;
+    Screen::new(&arguments.output).print(&text)?;
     Ok(Verdict::Held)
+}
+
+/// Reads how many CPUs or nodes there are to be.
+fn number(text: &str) -> Result<u32, String> {
+    text.parse()
+        .ok()
+        .filter(|number| (1..=INVENTED_CPUS_MAX).contains(number))
+        .ok_or_else(|| format!("write a number from 1 to {INVENTED_CPUS_MAX}"))
+}
+
+/// The machine of `--cpus`, `--nodes` and `--isolated`.
+fn invented(arguments: &Arguments, cpus: u32) -> Result<Machine, Failure> {
+    let nodes = arguments.nodes.unwrap_or(1);
+    if nodes > cpus {
+        return Err(Failure::Input(format!(
+            "--nodes {nodes} is too many for --cpus {cpus}: each node needs a CPU, so write --nodes {cpus} or less"
+        )));
+    }
+    let all: CpuSet = (0..cpus).collect();
+    let isolated = match &arguments.isolated {
+        Some(list) => CpuSet::parse_within(list, &all)
+            .map_err(|error| Failure::Input(format!("--isolated: {error}")))?,
+        None => CpuSet::new(),
+    };
+    Ok(Machine::invented(cpus, nodes, isolated))
 }
 
 fn read(root: &Path) -> Result<Topology, Failure> {

@@ -49,6 +49,84 @@ fn another_machine_is_read_from_copies_of_its_files() {
 }
 
 #[test]
+fn the_hierarchy_of_another_machine_is_drawn() {
+    let place = Place::new();
+    let root = machine("two-sockets");
+    let output = place.run(&["topology", "--root", &root]);
+    let drawing = text(&output.stdout);
+    let end = "\nhierarchy         2 levels of at most 2, groups of up to 8, nodes mix from level 1 on\n\
+               group 2, level 1, nodes 0-3: CPUs 0-1,4-5,8-9,12-13\n\
+               ├─ group 0, level 0, node 0: CPUs 0-1,8-9\n\
+               ├─ group 1, level 0, node 1: CPUs none (places kept for 2-3,10-11)\n\
+               ├─ group 3, level 0, node 2: CPUs 4-5,12-13\n\
+               └─ group 4, level 0, node 3: CPUs none (places kept for 6-7,14-15)\n\
+               left out          2-3,6-7,10-11,14-15: isolated, neither pulls nor is pulled\n";
+    assert!(drawing.ends_with(end), "{drawing}");
+
+    let output = place.run(&["topology", "--root", &root, "--json", "-"]);
+    let hierarchy = &json(&output.stdout)["hierarchy"];
+    assert_eq!(hierarchy["cross_node_level"], 1);
+    assert_eq!(
+        hierarchy["groups"][4],
+        serde_json::json!({
+            "group": 4, "level": 0, "parent": 2, "slot": 3, "nodes": [3], "cpus": "", "kept": "6-7,14-15",
+        })
+    );
+    assert_eq!(
+        hierarchy["left_out"],
+        serde_json::json!([{"cpus": "2-3,6-7,10-11,14-15", "why": "isolated"}])
+    );
+}
+
+/// Figures of the specification, section 4.1.
+#[test]
+fn the_hierarchy_of_a_machine_that_nobody_owns_is_drawn() {
+    let place = Place::new();
+    let output = place.run(&["topology", "--cpus", "3840", "--nodes", "16", "--json", "-"]);
+    assert_eq!(end(&output), (Some(0), String::new()));
+    let result = json(&output.stdout);
+    let hierarchy = &result["hierarchy"];
+    assert_eq!(
+        (&hierarchy["levels"], &hierarchy["cross_node_level"]),
+        (&5.into(), &3.into())
+    );
+    let groups = hierarchy["groups"].as_array().expect("a list");
+    let on_level = |level| {
+        groups
+            .iter()
+            .filter(|group| group["level"] == level)
+            .count()
+    };
+    assert_eq!([0, 1, 2, 3, 4].map(on_level), [480, 64, 16, 2, 1]);
+    assert_eq!(result.get("online"), None);
+}
+
+#[test]
+fn machines_that_make_no_sense_are_refused() {
+    let place = Place::new();
+    for (arguments, says) in [
+        (&["--cpus", "0"][..], "'0'"),
+        (&["--cpus", "-1"], "'-1'"),
+        (&["--cpus", "many"], "write a number from 1 to 8192"),
+        (&["--cpus", "8193"], "write a number from 1 to 8192"),
+        (&["--cpus", "4", "--nodes", "5"], "write --nodes 4 or less"),
+        (&["--nodes", "2"], "--cpus <N>"),
+        (&["--isolated", "2"], "--cpus <N>"),
+        (&["--cpus", "4", "--root", "."], "cannot be used with"),
+        (
+            &["--cpus", "4", "--isolated", "3-4"],
+            "\"3-4\" in the CPU list",
+        ),
+        (&["--cpus", "4", "--isolated", ""], "names no CPU"),
+    ] {
+        let output = place.run(&[&["topology"], arguments].concat());
+        let (code, error) = end(&output);
+        assert_eq!(code, Some(2), "{arguments:?}");
+        assert!(error.contains(says), "{arguments:?}: {error}");
+    }
+}
+
+#[test]
 fn this_machine_is_read() {
     let place = Place::new();
     let output = place.run(&["topology", "--json", "-"]);

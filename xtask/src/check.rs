@@ -26,6 +26,7 @@ mod msrv;
 mod no_std;
 mod plain;
 mod run;
+mod schedules;
 mod summary;
 mod walls;
 
@@ -62,6 +63,7 @@ enum Step {
     TestRelease,
     NoStd,
     Loom,
+    Schedules,
     Miri,
     Msrv,
     Deny,
@@ -98,6 +100,9 @@ impl Step {
             Self::TestRelease => "the tests pass as users build: optimised, debug assertions off",
             Self::NoStd => "the crates that need no operating system build for a bare target",
             Self::Loom => "the models hold in every interleaving that loom explores",
+            Self::Schedules => {
+                "random schedules break no rule, for some seconds (cargo xtask soak)"
+            }
             Self::Miri => "Miri finds no undefined behaviour in the crates with unsafe code",
             Self::Msrv => "the library builds with the oldest compiler it promises",
             Self::Deny => "licences, sources and the walls between the crates are as agreed",
@@ -124,6 +129,7 @@ impl Step {
             Self::TestRelease => plain::test_release(run),
             Self::NoStd => no_std::step(run),
             Self::Loom => loom::step(run),
+            Self::Schedules => schedules::step(run),
             Self::Miri => miri::step(run),
             Self::Msrv => msrv::step(run),
             Self::Deny => deny::step(run),
@@ -239,7 +245,7 @@ mod tests {
             [Step::Fmt, Step::Tidy, Step::Clippy, Step::Test]
         );
         let full = selected(&[], false);
-        assert_eq!(full.len(), 12);
+        assert_eq!(full.len(), 13);
         assert!(!full.contains(&Step::Mutants));
         assert_eq!(
             selected(&[Step::Mutants, Step::Fmt], false),
@@ -271,7 +277,7 @@ mod tests {
     #[test]
     fn the_listing_names_every_step_on_a_line() {
         let listing = listing();
-        assert_eq!(listing.lines().count(), 13);
+        assert_eq!(listing.lines().count(), 14);
         assert!(listing.contains("\ntest-release "));
     }
 }

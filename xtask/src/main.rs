@@ -8,6 +8,7 @@
 //! | `check` | everything that CI does, step by step; its result is CI's result |
 //! | `tidy` | the rules of the house style that no lint knows |
 //! | `mutants` | breaks each rule of the library on purpose and demands that the suite notices |
+//! | `soak` | runs random schedules of the protocols, a million unless told otherwise |
 //!
 //! Exit codes: 0 when all held, 1 when something did not, 2 for bad arguments.
 #![forbid(unsafe_code)]
@@ -26,6 +27,7 @@ mod check;
 mod files;
 mod invocation;
 mod mutants;
+mod soak;
 mod tidy;
 mod toolchain;
 mod workspace;
@@ -43,6 +45,7 @@ enum Task {
     Check(check::Arguments),
     Tidy(tidy::Arguments),
     Mutants(mutants::Arguments),
+    Soak(soak::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         Task::Check(arguments) => check::main(&root, &arguments),
         Task::Tidy(arguments) => tidy::main(&root, &arguments),
         Task::Mutants(arguments) => mutants::main(&root, &arguments),
+        Task::Soak(arguments) => soak::main(&root, &arguments),
     });
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -21,6 +21,7 @@
 
 pub mod check;
 mod coarse;
+pub mod hierarchy;
 pub mod machine;
 pub mod random;
 pub mod suite;

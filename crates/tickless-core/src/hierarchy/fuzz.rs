@@ -4,14 +4,15 @@
 //! operations. When all are done, S1 to S4 and the coverage P2 are checked; then time runs, and each timer of an idle
 //! CPU has to fire at its time.
 //!
+//! `cargo xtask soak` draws a million of them unless told otherwise. By hand:
+//!
 //! ```sh
 //! RUSTFLAGS="--cfg shuttle" TICKLESS_FUZZ_SCHEDULES=200000 cargo test -p tickless-core --lib --profile loom \
 //!     --target-dir target/shuttle hierarchy::fuzz -- --nocapture
 //! ```
 //!
-//! draws so many schedules for each of the six cases: more than a million with this number. Without the variable it is
-//! [`FEW`]. Schedule `k` is drawn from the seed `TICKLESS_FUZZ_SEED + k`, so that the one that failed can be run alone
-//! with the seed that is printed then.
+//! draws so many schedules for each of the six cases. Without the variable it is [`FEW`]. Schedule `k` is drawn from
+//! the seed `TICKLESS_FUZZ_SEED + k`, so that the one that failed can be run alone with the seed that is printed then.
 //!
 //! # Limits
 //!
@@ -116,7 +117,7 @@ fn number(name: &str, default: u64) -> u64 {
     })
 }
 
-/// Runs `body` once for each schedule, and says what was done.
+/// Runs `body` once for each schedule, and says what was done; `cargo xtask soak` reads it. `name` is that of the test.
 fn fuzz(name: &str, body: impl Fn() + Send + Sync + 'static) {
     let schedules = number("TICKLESS_FUZZ_SCHEDULES", FEW);
     let seed = number("TICKLESS_FUZZ_SEED", 1);
@@ -142,7 +143,7 @@ fn fuzz(name: &str, body: impl Fn() + Send + Sync + 'static) {
             writeln!(
                 line,
                 "{name}: violated by schedule {} of seed {seed}; to see it alone: \
-                 TICKLESS_FUZZ_SEED={failed} TICKLESS_FUZZ_SCHEDULES=1",
+                 cargo xtask soak --case {name} --seed {failed} --schedules 1",
                 failed - seed + 1
             )
         }
@@ -310,32 +311,36 @@ fn schedule<const WIDTH: usize>(cpus: u32, nodes: u32, members: u32, kinds: u64)
 
 #[test]
 fn two_by_two() {
-    fuzz("2x2", || schedule::<2>(4, 1, 4, 4));
+    fuzz("two_by_two", || schedule::<2>(4, 1, 4, 4));
 }
 
 #[test]
 fn two_by_three() {
-    fuzz("2x3", || schedule::<2>(8, 1, 8, 4));
+    fuzz("two_by_three", || schedule::<2>(8, 1, 8, 4));
 }
 
 #[test]
 fn four_by_one() {
-    fuzz("4x1", || schedule::<4>(4, 1, 4, 4));
+    fuzz("four_by_one", || schedule::<4>(4, 1, 4, 4));
 }
 
 #[test]
 fn three_by_two() {
-    fuzz("3x2", || schedule::<3>(9, 1, 9, 4));
+    fuzz("three_by_two", || schedule::<3>(9, 1, 9, 4));
 }
 
 /// What appendix C did not model: CPUs that leave and come back, and a tree that grows meanwhile.
 #[test]
 fn members_that_change_and_a_tree_that_grows() {
-    fuzz("2x2 and growing", || schedule::<2>(8, 1, 3, 6));
+    fuzz("members_that_change_and_a_tree_that_grows", || {
+        schedule::<2>(8, 1, 3, 6)
+    });
 }
 
 /// As before, with new CPUs of another node first: the old root reaches the new one by groups of one child.
 #[test]
 fn a_tree_that_grows_across_nodes() {
-    fuzz("2x3 of two nodes", || schedule::<2>(8, 2, 2, 6));
+    fuzz("a_tree_that_grows_across_nodes", || {
+        schedule::<2>(8, 2, 2, 6)
+    });
 }

@@ -1,0 +1,275 @@
+//! A host of the migration hierarchy and of nothing else: CPUs whose timers are moments.
+//!
+//! [`Machine`](crate::Machine) is a whole computer. To draw a hierarchy, or to count what one does under a load, its
+//! tables are enough: [`Cpus`] keeps the real [`CpuNode`]s and [`Group`]s, answers for timers that have no callbacks,
+//! and counts the [`Step`]s.
+//!
+//! ```
+//! use tickless_core::hierarchy::{Handover, Hierarchy, Layout, NumaNode, Presence};
+//! use tickless_core::platform::CpuId;
+//! use tickless_core::time::Instant;
+//! use tickless_sim::hierarchy::Cpus;
+//!
+//! let layout = Layout::new(2, 1, 8);
+//! let tree = Hierarchy::<Cpus>::new(Cpus::new(2, layout), layout, Handover::LowestBit);
+//! for cpu in [CpuId(0), CpuId(1)] {
+//!     tree.prepare(cpu, NumaNode(0))?;
+//!     tree.set_available(cpu, Presence::Awake).expect("it is prepared");
+//! }
+//! let due = Instant::from_nanos(1_000);
+//! tree.sites().arm(CpuId(1), due);
+//! // CPU 0 is awake and looks after it.
+//! assert!(tree.enter_idle(CpuId(1), due).is_forever());
+//! assert!(tree.remote_work_due(CpuId(0), due));
+//! # Ok::<(), tickless_core::hierarchy::PrepareError>(())
+//! ```
+//!
+//! # Limits
+//!
+//! One thread. Each group takes a place that is reserved beforehand, of a few bytes.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::BTreeMap;
+use std::fmt;
+
+use tickless_core::hierarchy::{
+    CpuNode, Group, GroupId, Layout, Sites, State, Step, WIDTH_DEFAULT,
+};
+use tickless_core::platform::CpuId;
+use tickless_core::time::Instant;
+use tickless_link::lock::{SoloLock, Watcher};
+
+/// Nobody watches the locks; taken twice, they panic.
+#[derive(Debug, Default)]
+pub struct Unwatched;
+
+impl Watcher for Unwatched {}
+
+/// The lock of nodes and groups.
+pub type PlainLock = SoloLock<Unwatched>;
+
+/// What the CPUs of one hierarchy did so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Changes of state words: each is an exchange on a line that a group's children share.
+    pub exchanges: u64,
+    /// Of those, how many made another child migrator in place of one that went.
+    pub handovers: u64,
+    /// Visits of walks to the queue of a group, under its lock.
+    pub publications: u64,
+    /// Timers that fired.
+    pub fired: u64,
+}
+
+/// The tables of a hierarchy, and its CPUs' global timers.
+pub struct Cpus<const WIDTH: usize = WIDTH_DEFAULT> {
+    nodes: Vec<CpuNode<PlainLock>>,
+    /// How many timers each CPU has, by when they are due.
+    timers: Vec<RefCell<BTreeMap<Instant, u32>>>,
+    groups: Vec<OnceCell<Box<Group<PlainLock, WIDTH>>>>,
+    counts: Cell<Counts>,
+}
+
+impl<const WIDTH: usize> Cpus<WIDTH> {
+    /// CPUs 0 to `cpus - 1`, with room for all the groups that `layout` can ask for.
+    #[must_use]
+    pub fn new(cpus: u32, layout: Layout) -> Self {
+        // A new CPU brings a group for each level at most, and as many may join an old root to the new one.
+        let groups = (cpus as usize).saturating_mul(2 * layout.levels());
+        Self {
+            nodes: (0..cpus).map(|cpu| CpuNode::new(CpuId(cpu))).collect(),
+            timers: (0..cpus).map(|_| RefCell::default()).collect(),
+            groups: (0..groups).map(|_| OnceCell::new()).collect(),
+            counts: Cell::default(),
+        }
+    }
+
+    /// Gives `cpu` one more global timer. The hierarchy is told by whoever calls.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such CPU.
+    pub fn arm(&self, cpu: CpuId, due: Instant) {
+        let mut timers = self.timers(cpu).borrow_mut();
+        *timers.entry(due).or_default() += 1;
+    }
+
+    /// When the first global timer of `cpu` is due; [`Instant::FOREVER`] if it has none.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such CPU.
+    #[must_use]
+    pub fn first(&self, cpu: CpuId) -> Instant {
+        let timers = self.timers(cpu).borrow();
+        timers
+            .first_key_value()
+            .map_or(Instant::FOREVER, |(due, _)| *due)
+    }
+
+    /// What was done so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts.get()
+    }
+
+    fn timers(&self, cpu: CpuId) -> &RefCell<BTreeMap<Instant, u32>> {
+        &self.timers[cpu.0 as usize]
+    }
+
+    fn count(&self, change: impl FnOnce(&mut Counts)) {
+        let mut counts = self.counts.get();
+        change(&mut counts);
+        self.counts.set(counts);
+    }
+}
+
+/// Whether `new` has another migrator where `old` had one.
+fn is_handover(old: State, new: State) -> bool {
+    match (old.migrator(), new.migrator()) {
+        (Some(before), Some(after)) => before != after,
+        _ => false,
+    }
+}
+
+impl<const WIDTH: usize> Sites<WIDTH> for Cpus<WIDTH> {
+    type Lock = PlainLock;
+    /// One thread: nothing can come, go or change meanwhile.
+    type Held<'a> = ();
+
+    fn node(&self, cpu: CpuId) -> Option<&CpuNode<PlainLock>> {
+        self.nodes.get(cpu.0 as usize)
+    }
+
+    fn cpus(&self) -> u32 {
+        u32::try_from(self.nodes.len()).unwrap_or(u32::MAX)
+    }
+
+    fn group(&self, id: GroupId) -> &Group<PlainLock, WIDTH> {
+        self.groups[id.0 as usize]
+            .get()
+            .expect("the hierarchy asks only for groups that it placed")
+    }
+
+    fn reserve(&self, groups: u32) -> bool {
+        groups as usize <= self.groups.len()
+    }
+
+    fn place(&self, id: GroupId, group: Group<PlainLock, WIDTH>) {
+        let placed = self.groups[id.0 as usize].set(Box::new(group));
+        assert!(placed.is_ok(), "a number is given out once");
+    }
+
+    fn expire_global(&self, cpu: CpuId, now: Instant, budget: &mut u32) {
+        let mut timers = self.timers(cpu).borrow_mut();
+        while *budget > 0 {
+            let Some(mut first) = timers.first_entry().filter(|first| *first.key() <= now) else {
+                return;
+            };
+            *first.get_mut() -= 1;
+            if *first.get() == 0 {
+                first.remove();
+            }
+            *budget -= 1;
+            self.count(|counts| counts.fired += 1);
+        }
+    }
+
+    fn lock_bases(&self, cpu: CpuId) -> ((), Instant) {
+        ((), self.first(cpu))
+    }
+
+    /// Left to whoever drives the CPUs: there is nobody in here who could run.
+    fn activate(&self, _cpu: CpuId) {}
+
+    fn step(&self, step: Step) {
+        match step {
+            Step::State { old, new, .. } => self.count(|counts| {
+                counts.exchanges += 1;
+                counts.handovers += u64::from(is_handover(old, new));
+            }),
+            Step::Published { .. } => self.count(|counts| counts.publications += 1),
+            _ => {}
+        }
+    }
+}
+
+impl<const WIDTH: usize> fmt::Debug for Cpus<WIDTH> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Cpus")
+            .field("cpus", &self.nodes.len())
+            .field("counts", &self.counts())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tickless_core::hierarchy::{Handover, Hierarchy, Layout, NumaNode, Presence, Sites};
+    use tickless_core::platform::CpuId;
+    use tickless_core::time::Instant;
+
+    use super::{Counts, Cpus};
+
+    const fn at(nanos: i64) -> Instant {
+        Instant::from_nanos(nanos)
+    }
+
+    fn awake(cpus: u32) -> Hierarchy<Cpus<2>, 2> {
+        let layout = Layout::new(cpus, 1, 2);
+        let tree = Hierarchy::new(Cpus::new(cpus, layout), layout, Handover::LowestBit);
+        for cpu in (0..cpus).map(CpuId) {
+            tree.prepare(cpu, NumaNode(0)).unwrap();
+            tree.set_available(cpu, Presence::Awake).unwrap();
+        }
+        tree
+    }
+
+    #[test]
+    fn timers_fire_in_order_and_within_the_budget() {
+        let cpus = Cpus::<2>::new(1, Layout::new(1, 1, 2));
+        for due in [3, 1, 1, 9] {
+            cpus.arm(CpuId(0), at(due));
+        }
+        let mut budget = 1;
+        cpus.expire_global(CpuId(0), at(5), &mut budget);
+        assert_eq!((budget, cpus.first(CpuId(0))), (0, at(1)));
+        budget = 9;
+        cpus.expire_global(CpuId(0), at(5), &mut budget);
+        assert_eq!((budget, cpus.first(CpuId(0))), (7, at(9)));
+        assert_eq!(cpus.counts().fired, 3);
+    }
+
+    #[test]
+    fn what_a_walk_does_is_counted() {
+        let tree = awake(2);
+        let before = tree.sites().counts();
+        tree.sites().arm(CpuId(0), at(7));
+        assert!(tree.enter_idle(CpuId(0), at(7)).is_forever());
+        let after = tree.sites().counts();
+        let expected = Counts {
+            exchanges: before.exchanges + 1,
+            // CPU 0 had the duty.
+            handovers: before.handovers + 1,
+            publications: before.publications + 1,
+            fired: 0,
+        };
+        assert_eq!(after, expected);
+    }
+
+    #[test]
+    fn there_is_room_for_every_tree() {
+        for cpus in 1..40 {
+            let tree = awake(cpus);
+            assert_eq!(tree.check(), Ok(()));
+        }
+        // Each CPU on a node of its own, and the fullest way up.
+        let layout = Layout::new(30, 15, 2);
+        let tree = Hierarchy::<Cpus<2>, 2>::new(Cpus::new(30, layout), layout, Handover::LowestBit);
+        for cpu in 0..30 {
+            tree.prepare(CpuId(cpu), NumaNode(cpu % 15)).unwrap();
+        }
+        assert_eq!(tree.check(), Ok(()));
+    }
+}

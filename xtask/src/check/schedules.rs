@@ -1,0 +1,38 @@
+//! The schedules: every file `fuzz.rs` of a library, run for seconds. `cargo xtask soak` runs them for longer.
+
+use super::run::Run;
+use crate::soak::{self, Share, Tally};
+
+/// Always the same ones: a check that fails now and then by itself teaches to run it again.
+const SHARE: Share = Share {
+    schedules: 3_000,
+    seed: 1,
+};
+
+pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
+    let found = soak::find(run.root(), run.workspace()?)?;
+    if found.is_empty() {
+        run.skip("schedules", "no library has a file called fuzz.rs");
+        return Ok(());
+    }
+    let checker = soak::build_checker().capture(run.root())?;
+    if !checker.success {
+        let complaint = checker.last_complaint();
+        run.skip(
+            "schedules",
+            &format!("shuttle cannot be built: {complaint}"),
+        );
+        return Ok(());
+    }
+    let mut tally = Tally::default();
+    for cases in &found {
+        let result = run.invoke_watched(&soak::line(cases, None, SHARE), |line| tally.watch(line));
+        tally.judge(result)?;
+    }
+    tally.require(found.iter().map(soak::Cases::len).sum(), SHARE)?;
+    run.note(&format!(
+        "{} schedules from seed {} on; cargo xtask soak runs more",
+        tally.schedules, SHARE.seed
+    ));
+    Ok(())
+}
