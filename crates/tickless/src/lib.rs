@@ -38,6 +38,8 @@ compile_error!(
 );
 
 #[cfg(not(loom))]
+mod delay;
+#[cfg(not(loom))]
 mod event_loop;
 #[cfg(not(loom))]
 mod held;
