@@ -38,6 +38,10 @@ compile_error!(
 );
 
 #[cfg(not(loom))]
+pub mod coarse;
+#[cfg(not(loom))]
+mod delay;
+#[cfg(not(loom))]
 mod event_loop;
 #[cfg(not(loom))]
 mod held;
@@ -60,6 +64,8 @@ mod inside;
 pub mod time;
 #[cfg(not(loom))]
 pub mod topology;
+#[cfg(not(loom))]
+pub mod wheel;
 #[cfg(not(loom))]
 mod worker;
 

@@ -81,6 +81,15 @@ impl<P: Platform> Timers<P> {
             .is_some_and(|base| base.is_wheel_idle())
     }
 
+    /// Whether the caller is inside the callback of `timer`, where [`delete_sync`](Self::delete_sync) and
+    /// [`shutdown_sync`](Self::shutdown_sync) must not be called.
+    pub fn is_own_wheel_callback<F>(&self, timer: Pin<&WheelTimer<F>>) -> bool
+    where
+        F: FnMut(&Timeout) -> Rearm + Send + 'static,
+    {
+        self.is_executing(timer.erase(), self.platform.this_cpu())
+    }
+
     fn settle(&self, held: &mut Held<'_, P>, now: Tick) -> NextDue {
         let mut next = NextDue {
             local: held.state.wheels[Kind::Local as usize].settled(now),

@@ -140,10 +140,13 @@ pub(super) fn published(seat: &Seat) -> Instant {
 /// Tells whoever looks after `seat` anew, whatever he was told before.
 pub(crate) fn retell(seat: &Seat) {
     let kind = seat.local().kind();
-    if matches!(kind, Kind::EventLoop | Kind::Foreign) && !first_due(seat).is_forever() {
-        // Relaxed: whoever comes looks at the wheels.
+    if matches!(kind, Kind::EventLoop | Kind::Foreign) {
+        // Also if nothing is due: what was told may be over, and must not hide what is armed next. Relaxed: whoever
+        // comes looks at the wheels.
         seat.local().coarse.store(i64::MAX, Ordering::Relaxed);
-        tell_earlier(seat);
+        if !first_due(seat).is_forever() {
+            tell_earlier(seat);
+        }
     }
 }
 

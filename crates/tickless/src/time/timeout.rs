@@ -25,10 +25,7 @@ use super::{Instant, Sleep, sleep, sleep_until};
 #[track_caller]
 #[inline]
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-    Timeout {
-        value: future.into_future(),
-        delay: sleep(duration),
-    }
+    Timeout::new(future.into_future(), sleep(duration))
 }
 
 /// Gives `future` until `deadline`.
@@ -38,28 +35,31 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 /// As for [`timeout()`].
 #[track_caller]
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
-    Timeout {
-        value: future.into_future(),
-        delay: sleep_until(deadline),
-    }
+    Timeout::new(future.into_future(), sleep_until(deadline))
 }
 
 pin_project! {
     /// What [`timeout()`] and [`timeout_at`] return.
     ///
     /// Cost: the future and 112 bytes, no allocation. If the future is ready at its first poll no queue is ever
-    /// touched.
+    /// touched. `S` is what ends it; [`coarse`](crate::coarse) has
+    /// another.
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     #[derive(Debug)]
-    pub struct Timeout<T> {
+    pub struct Timeout<T, S = Sleep> {
         #[pin]
         value: T,
         #[pin]
-        delay: Sleep,
+        delay: S,
     }
 }
 
-impl<T> Timeout<T> {
+impl<T, S> Timeout<T, S> {
+    #[inline]
+    pub(crate) fn new(value: T, delay: S) -> Self {
+        Self { value, delay }
+    }
+
     /// The future inside.
     pub fn get_ref(&self) -> &T {
         &self.value
@@ -76,7 +76,7 @@ impl<T> Timeout<T> {
     }
 }
 
-impl<T: Future> Future for Timeout<T> {
+impl<T: Future, S: Future<Output = ()>> Future for Timeout<T, S> {
     type Output = Result<T::Output, Elapsed>;
 
     #[inline]

@@ -1,0 +1,233 @@
+//! Timeouts that cost the same whatever else is pending, and may be a little late.
+//!
+//! The names of [`time`](crate::time), for what is nearly always cancelled or pushed out: the idle timeout of a
+//! connection, the limit of a request. What distinguishes them is the queue: a [wheel](crate::wheel) in place of a
+//! tree. Arming, moving and dropping are O(1) with a hundred thousand of them pending, and moving a deadline by less
+//! than the timer may be late stores one number.
+//!
+//! ```
+//! use std::time::Duration;
+//! use tickless::coarse::{sleep, timeout};
+//!
+//! # futures::executor::block_on(async {
+//! let slow = sleep(Duration::from_secs(3600));
+//! assert!(timeout(Duration::from_millis(5), slow).await.is_err());
+//! # });
+//! ```
+//!
+//! # How late
+//!
+//! Never early, not by a nanosecond. What is asked for less than 63 ms ahead is woken up to 1 ms late (a tick); what
+//! is asked for `d` ahead, from there on, up to 8/63 of `d + 1 ms` late: about an eighth, so 30 s end within 33.9 s.
+//! Then comes what the operating system needs to wake a thread. More than 12 days ahead the lateness stops growing.
+//!
+//! A [`reset`](Sleep::reset) that keeps the timer's place keeps what it may be late by, too: that is an eighth of what
+//! was asked for when the timer came to its place, not of what is left of it.
+//!
+//! Whoever polls a [`Sleep`] finds it ready as soon as its deadline is over; late is only the wake-up.
+//!
+//! # What is different from [`time`](crate::time)
+//!
+//! Nothing else: the same laziness, errors, clocks and threads. A [`timeout()`] whose future is ready at its first poll
+//! touches no queue. There is no coarse interval: what is late by an eighth has no period.
+
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use pin_project_lite::pin_project;
+use tickless_core::time::Instant as CoreInstant;
+use tickless_core::wheel::{Kind, Tick, WheelSleeper};
+
+use crate::delay::{Alarm, Delay};
+use crate::host::coarse::{armed, tick_of};
+use crate::host::seat::with_thread;
+use crate::host::timers;
+pub use crate::time::{Duration, Instant, error};
+
+/// Waits for `duration`, counted from this call, and [about an eighth longer](self#how-late) at most.
+///
+/// Durations up to [`Duration::MAX`] are possible; more than 292 years are never over. Zero is ready at once.
+///
+/// ```
+/// # futures::executor::block_on(async {
+/// use std::time::{Duration, Instant};
+///
+/// let start = Instant::now();
+/// tickless::coarse::sleep(Duration::from_millis(2)).await;
+/// assert!(start.elapsed() >= Duration::from_millis(2));
+/// # });
+/// ```
+///
+/// # Cancellation
+///
+/// Dropping the future cancels it; nothing else is needed.
+#[inline]
+pub fn sleep(duration: Duration) -> Sleep {
+    Sleep {
+        delay: Delay::lasting(duration),
+    }
+}
+
+/// Waits until `deadline`, and [about an eighth longer](self#how-late) at most.
+///
+/// The future is ready at once if `deadline` is over.
+///
+/// # Cancellation
+///
+/// Dropping the future cancels it; nothing else is needed.
+pub fn sleep_until(deadline: Instant) -> Sleep {
+    Sleep {
+        delay: Delay::until(deadline.to_core()),
+    }
+}
+
+/// Gives `future` at least `duration`, counted from this call, and [about an eighth more](self#how-late) at most.
+///
+/// The future is polled first: if it is ready, its result counts, however late it is. More than 292 years are no limit.
+///
+/// # Errors
+///
+/// [`Elapsed`](error::Elapsed) when the time was over before the future was ready. The future is dropped with the
+/// [`Timeout`], not before.
+///
+/// # Cancellation
+///
+/// Dropping the [`Timeout`] drops the future.
+#[inline]
+pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
+    Timeout::new(future.into_future(), sleep(duration))
+}
+
+/// Gives `future` until `deadline`, and [about an eighth more](self#how-late) at most.
+///
+/// # Errors
+///
+/// As for [`timeout()`].
+pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
+    Timeout::new(future.into_future(), sleep_until(deadline))
+}
+
+/// What [`timeout()`] and [`timeout_at`] return.
+///
+/// Cost: the future and 80 bytes, no allocation. If the future is ready at its first poll no queue is ever touched.
+pub type Timeout<T> = crate::time::Timeout<T, Sleep>;
+
+pin_project! {
+    /// What [`sleep`] and [`sleep_until`] return.
+    ///
+    /// It is queued at its first poll, on the thread that polls. It is [`Send`] and [`Sync`], and may be polled, reset
+    /// and dropped anywhere; on the thread that polled it last that costs least. It is not [`Unpin`]: to use it in a
+    /// loop or a `select!`, pin it with [`std::pin::pin!`] or [`Box::pin`].
+    ///
+    /// Polled again after it was ready, it is ready again.
+    ///
+    /// Cost: 80 bytes, no allocation.
+    #[project(!Unpin)]
+    #[must_use = "futures do nothing unless you `.await` or poll them"]
+    pub struct Sleep {
+        #[pin]
+        delay: Delay<WheelSleeper>,
+    }
+}
+
+impl Sleep {
+    /// The point that was asked for. The future is not ready before.
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
+        Instant::from_core(self.delay.deadline())
+    }
+
+    /// Whether the time is over and, if the future was polled, its task was woken.
+    ///
+    /// As in tokio, a sleep that was neither polled nor reset since it was made says `false`, whatever the time.
+    #[must_use]
+    pub fn is_elapsed(&self) -> bool {
+        self.delay.is_elapsed()
+    }
+
+    /// Makes the future ready at `deadline` instead, whether or not it was ready before.
+    ///
+    /// The task that polled it last is woken then, without polling again.
+    ///
+    /// # Cost
+    ///
+    /// Within the millisecond for which it is queued: loads, no lock. Within its slot: one lock and one store, and it
+    /// is [as late as before](self#how-late). Else O(1).
+    #[inline]
+    pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
+        self.project().delay.reset(deadline.to_core());
+    }
+}
+
+/// The tick in progress, or one before that began less than 100 µs earlier: nothing fires early for it.
+#[inline]
+fn now() -> Tick {
+    let clock = &timers().platform().clock;
+    tick_of(with_thread(|thread| thread.reading.at_earliest(clock)))
+}
+
+/// Deadlines are filed for the tick in which they are: that ends after them.
+impl Alarm for WheelSleeper {
+    #[inline]
+    fn new() -> Self {
+        // Not pinned: whoever polls it or moves it takes it to his own wheel, and knows whom to tell.
+        Self::new(Kind::Global)
+    }
+
+    #[inline]
+    fn is_queued(&self) -> bool {
+        self.is_queued()
+    }
+
+    #[inline]
+    fn arm(self: Pin<&mut Self>, deadline: CoreInstant, waker: Waker) -> Option<Waker> {
+        let old = timers().arm_sleeper(self.as_ref(), now(), tick_of(deadline), waker);
+        armed();
+        old
+    }
+
+    #[inline(never)]
+    fn rearm(self: Pin<&Self>, deadline: CoreInstant) -> bool {
+        let is_queued = timers().modify_sleeper(self, now(), tick_of(deadline));
+        if is_queued {
+            armed();
+        }
+        is_queued
+    }
+
+    #[inline]
+    fn cancel(self: Pin<&Self>) -> Option<Waker> {
+        timers().delete_sleeper(self)
+    }
+
+    #[inline]
+    fn will_wake(self: Pin<&Self>, waker: &Waker) -> Option<bool> {
+        timers().wheel_sleeper_will_wake(self, waker)
+    }
+
+    #[inline]
+    fn set_waker(self: Pin<&Self>, waker: Waker) -> Result<Option<Waker>, Waker> {
+        timers().set_wheel_sleeper_waker(self, waker)
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        self.project().delay.poll(context)
+    }
+}
+
+impl fmt::Debug for Sleep {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Sleep")
+            .field("deadline", &self.deadline())
+            .field("is_elapsed", &self.is_elapsed())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,527 @@
+//! `tickless::coarse`: what it shares with `tickless::time`, everywhere where timers are used.
+
+mod support;
+
+use std::future::{Future, IntoFuture, pending, poll_fn, ready};
+use std::os::fd::AsFd as _;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Wake, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use futures::future::{Either, join_all, select};
+use rustix::event::{PollFd, PollFlags, poll};
+use support::{Wakes, assert_passed, block_on, ms, on_thread, poll_idly, poll_with, until, us};
+use tickless::coarse::{self, Sleep, sleep, sleep_until, timeout, timeout_at};
+use tickless::{Driver, Worker};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn worker() -> Worker {
+    Worker::new().expect("the thread is free")
+}
+
+fn after(duration: Duration) -> coarse::Instant {
+    coarse::Instant::now() + duration
+}
+
+/// All kinds of sleeps and limits, to their end.
+async fn use_all() {
+    for micros in [0, 1, 999, 1_000, 1_001, 2_500, 17_300] {
+        let start = Instant::now();
+        sleep(us(micros)).await;
+        assert_passed(start, us(micros));
+        let deadline = after(us(micros));
+        sleep_until(deadline).await;
+        assert!(coarse::Instant::now() >= deadline);
+    }
+    let start = Instant::now();
+    assert!(timeout(ms(3), pending::<()>()).await.is_err());
+    assert_passed(start, ms(3));
+    assert!(timeout_at(after(ms(2)), pending::<()>()).await.is_err());
+    assert_passed(start, ms(5));
+    assert_eq!(timeout(HOUR, ready(7)).await, Ok(7));
+    // Both queues of one thread.
+    let start = Instant::now();
+    let (exact, coarse) = (pin!(tickless::time::sleep(ms(2))), pin!(sleep(HOUR)));
+    assert!(matches!(select(exact, coarse).await, Either::Left(_)));
+    assert_passed(start, ms(2));
+    let (exact, coarse) = (pin!(tickless::time::sleep(HOUR)), pin!(sleep(ms(2))));
+    assert!(matches!(select(exact, coarse).await, Either::Right(_)));
+    assert_passed(start, ms(4));
+    // Reset, pending and fired.
+    let mut moved = pin!(sleep(HOUR));
+    assert!(poll_idly(moved.as_mut()).is_pending());
+    for millis in [70, 3, 2] {
+        let start = Instant::now();
+        moved.as_mut().reset(after(ms(millis)));
+        moved.as_mut().await;
+        assert_passed(start, ms(millis));
+    }
+}
+
+#[test]
+fn nothing_is_early_on_any_thread() {
+    let _patience = support::begin();
+    block_on(use_all());
+    support::in_tokio(use_all());
+    on_thread(|| worker().block_on(use_all()));
+    on_thread(|| smol::block_on(use_all()));
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(3)
+        .build()
+        .expect("a runtime")
+        .block_on(async {
+            let tasks: Vec<_> = (0..20).map(|_| tokio::spawn(use_all_sent())).collect();
+            for task in tasks {
+                task.await.expect("it does not panic");
+            }
+        });
+}
+
+/// What a runtime of many threads takes.
+async fn use_all_sent() {
+    for millis in 0..12 {
+        let start = Instant::now();
+        sleep(ms(millis)).await;
+        assert_passed(start, ms(millis));
+        assert!(timeout(ms(1), pending::<()>()).await.is_err());
+        assert_passed(start, ms(millis + 1));
+    }
+}
+
+#[test]
+fn an_event_loop_is_woken_for_coarse_timers() {
+    let _patience = support::begin();
+    let driver = Driver::new().expect("the thread is free");
+    let (wakes, waker) = Wakes::new();
+    let mut future = pin!(use_all());
+    let mut rounds = 0;
+    while poll_with(future.as_mut(), &waker).is_pending() {
+        let before = wakes.count();
+        while wakes.count() == before {
+            let fd = driver.as_fd();
+            poll(&mut [PollFd::new(&fd, PollFlags::IN)], None).expect("poll works");
+            let _any = driver.turn();
+        }
+        rounds += 1;
+    }
+    assert!(rounds >= 10, "it waited");
+}
+
+#[test]
+fn the_next_deadline_of_a_worker_counts_coarse_timers() {
+    let _patience = support::begin();
+    let worker = worker();
+    let mut near = Box::pin(sleep(ms(4)));
+    assert!(poll_idly(near.as_mut()).is_pending());
+    let next = worker.next_deadline().expect("one is queued");
+    assert!(next >= near.deadline());
+    while !near.is_elapsed() {
+        let _any = worker.park();
+    }
+    assert!(coarse::Instant::now() >= near.deadline());
+    drop(near);
+    let mut far = Box::pin(sleep(HOUR));
+    assert!(poll_idly(far.as_mut()).is_pending());
+    assert!(
+        worker
+            .next_deadline()
+            .is_some_and(|next| next >= far.deadline())
+    );
+}
+
+#[test]
+fn times_at_both_ends_are_no_trouble() {
+    let _patience = support::begin();
+    let past = pin!(sleep_until(coarse::Instant::now() - ms(20)));
+    assert!(poll_idly(past).is_ready());
+    let none = pin!(sleep(Duration::ZERO));
+    assert!(poll_idly(none).is_ready());
+    let month = Duration::from_secs(30 * 86_400);
+    let mut sleeps: Vec<_> = [
+        Duration::MAX,
+        Duration::from_secs(u64::MAX / 10),
+        12 * month,
+        month,
+    ]
+    .map(|duration| Box::pin(sleep(duration)))
+    .into();
+    for sleep in &mut sleeps {
+        assert!(poll_idly(sleep.as_mut()).is_pending());
+        assert!(poll_idly(sleep.as_mut()).is_pending());
+        assert!(!sleep.is_elapsed() && sleep.deadline() > after(HOUR));
+    }
+    block_on(sleep(ms(2)));
+}
+
+#[test]
+fn a_sleep_says_what_it_is() {
+    let _patience = support::begin();
+    let deadline = after(Duration::new(5, 123_456_789));
+    let mut sleep = pin!(sleep_until(deadline));
+    assert_eq!(sleep.deadline(), deadline);
+    assert!(!sleep.is_elapsed());
+    assert!(poll_idly(sleep.as_mut()).is_pending());
+    sleep.as_mut().reset(deadline + us(1));
+    assert_eq!(sleep.deadline(), deadline + us(1));
+    let text = format!("{sleep:?}");
+    assert!(
+        text.starts_with("Sleep { deadline: ") && text.contains("is_elapsed: false"),
+        "{text}"
+    );
+    sleep.as_mut().reset(coarse::Instant::now());
+    until(|| sleep.is_elapsed());
+    for _ in 0..3 {
+        assert!(poll_idly(sleep.as_mut()).is_ready(), "it is fused");
+    }
+    assert!(format!("{sleep:?}").contains("is_elapsed: true"));
+}
+
+#[test]
+fn a_sleep_that_is_polled_in_a_loop_ends() {
+    let _patience = support::begin();
+    let worker = worker();
+    let start = Instant::now();
+    let mut sleep = pin!(sleep(ms(3)));
+    while poll_idly(sleep.as_mut()).is_pending() {}
+    assert_passed(start, ms(3));
+    drop(worker);
+}
+
+/// Ever later by less than a slot: the cheap way. At the end it fires, and not early.
+#[test]
+fn a_deadline_pushed_out_for_every_packet_holds() {
+    let _patience = support::begin();
+    for idle in [us(1_500), ms(40), ms(90)] {
+        let (wakes, waker) = Wakes::new();
+        let mut sleep = Box::pin(sleep(idle));
+        assert!(poll_with(sleep.as_mut(), &waker).is_pending());
+        let mut last = Instant::now();
+        for _ in 0..20_000 {
+            last = Instant::now();
+            sleep.as_mut().reset(coarse::Instant::from_std(last + idle));
+        }
+        until(|| sleep.is_elapsed());
+        assert_passed(last, idle);
+        // Once, unless this thread was not executed for so long in the loop.
+        assert!(poll_idly(sleep.as_mut()).is_ready());
+        assert!(wakes.count() <= 1);
+    }
+}
+
+#[test]
+fn a_reset_to_an_earlier_time_wakes_the_task_then() {
+    let _patience = support::begin();
+    for from in [ms(50), ms(500), Duration::from_secs(20), HOUR, 1000 * HOUR] {
+        let (wakes, waker) = Wakes::new();
+        let mut sleep = pin!(sleep(from));
+        assert!(poll_with(sleep.as_mut(), &waker).is_pending());
+        let start = Instant::now();
+        sleep.as_mut().reset(after(ms(5)));
+        wakes.wait();
+        assert_passed(start, ms(5));
+        assert!(poll_idly(sleep).is_ready());
+        assert_eq!(wakes.count(), 1);
+    }
+}
+
+#[test]
+fn the_latest_waker_is_woken_and_no_other() {
+    let _patience = support::begin();
+    let (early, early_waker) = Wakes::new();
+    let (late, late_waker) = Wakes::new();
+    let mut sleep = Box::pin(sleep(ms(30)));
+    assert!(poll_with(sleep.as_mut(), &early_waker).is_pending());
+    let mut sleep = on_thread(move || {
+        assert!(poll_with(sleep.as_mut(), &late_waker).is_pending());
+        sleep
+    });
+    late.wait();
+    assert!(poll_idly(sleep.as_mut()).is_ready());
+    assert_eq!((early.count(), late.count()), (0, 1));
+}
+
+#[test]
+fn a_dropped_sleep_wakes_nobody() {
+    let _patience = support::begin();
+    // Should the machine stand still for so long that it fires before it is dropped, it is tried again.
+    for _ in 0..10 {
+        let (wakes, waker) = Wakes::new();
+        let mut queued = Box::pin(sleep(ms(20)));
+        let mut taken = Box::pin(sleep(ms(20)));
+        assert!(poll_with(queued.as_mut(), &waker).is_pending());
+        assert!(poll_with(taken.as_mut(), &waker).is_pending());
+        drop((queued, sleep(ms(20))));
+        on_thread(move || drop(taken));
+        block_on(sleep(ms(25)));
+        if wakes.count() == 0 {
+            assert_eq!(Arc::strong_count(&wakes), 2, "nobody keeps the waker");
+            return;
+        }
+    }
+    panic!("a sleep that was dropped fired ten times");
+}
+
+#[test]
+fn a_sleep_queued_on_one_thread_is_reset_on_another() {
+    let _patience = support::begin();
+    let (wakes, waker) = Wakes::new();
+    let mut moved = Box::pin(sleep(HOUR));
+    assert!(poll_with(moved.as_mut(), &waker).is_pending());
+    let start = Instant::now();
+    // To a thread that ends, and to a worker that runs it itself.
+    let moved = on_thread(move || {
+        moved.as_mut().reset(after(ms(3)));
+        moved
+    });
+    wakes.wait();
+    assert_passed(start, ms(3));
+    assert!(moved.is_elapsed());
+
+    let (wakes, waker) = Wakes::new();
+    let mut moved = Box::pin(sleep(HOUR));
+    assert!(poll_with(moved.as_mut(), &waker).is_pending());
+    on_thread(move || {
+        let worker = worker();
+        let start = Instant::now();
+        moved.as_mut().reset(after(ms(3)));
+        while wakes.count() == 0 {
+            let _any = worker.park();
+        }
+        assert_passed(start, ms(3));
+    });
+}
+
+#[test]
+fn timers_of_a_thread_that_ends_fire() {
+    let _patience = support::begin();
+    let queue = |waker: &Waker| {
+        [us(500), ms(3), ms(20), ms(100)].map(|duration| {
+            let mut sleep = Box::pin(sleep(duration));
+            assert!(poll_with(sleep.as_mut(), waker).is_pending());
+            sleep
+        })
+    };
+    let check = |wakes: &Wakes, sleeps: &mut [Pin<Box<Sleep>>; 4]| {
+        until(|| wakes.count() == 4);
+        for sleep in sleeps {
+            assert!(coarse::Instant::now() >= sleep.deadline());
+            assert!(poll_idly(sleep.as_mut()).is_ready());
+        }
+    };
+    let (wakes, waker) = Wakes::new();
+    check(&wakes, &mut on_thread(move || queue(&waker)));
+    let (wakes, waker) = Wakes::new();
+    let of_worker = move || {
+        let _worker = worker();
+        queue(&waker)
+    };
+    check(&wakes, &mut on_thread(of_worker));
+    let (wakes, waker) = Wakes::new();
+    let of_event_loop = move || {
+        let _driver = Driver::new().expect("the thread is free");
+        queue(&waker)
+    };
+    check(&wakes, &mut on_thread(of_event_loop));
+}
+
+/// When the worker is gone its thread lives on; what was queued before it came becomes its own.
+#[test]
+fn coming_and_going_loses_no_timer() {
+    let _patience = support::begin();
+    let queue = |waker: &Waker| {
+        let mut sleep = Box::pin(sleep(ms(10)));
+        assert!(poll_with(sleep.as_mut(), waker).is_pending());
+        sleep
+    };
+    let (wakes, waker) = Wakes::new();
+    let _before = queue(&waker);
+    let worker = worker();
+    let _during = queue(&waker);
+    while wakes.count() < 2 {
+        let _any = worker.park();
+    }
+    let _kept = queue(&waker);
+    drop(worker);
+    until(|| wakes.count() == 3);
+    let driver = Driver::new().expect("the thread is free");
+    let _last = queue(&waker);
+    drop(driver);
+    until(|| wakes.count() == 4);
+}
+
+#[test]
+fn a_timeout_of_a_ready_future_touches_no_queue() {
+    let _patience = support::begin();
+    on_thread(|| {
+        let worker = worker();
+        worker.block_on(async {
+            for _ in 0..100 {
+                let mut asked = 0;
+                let value = poll_fn(|_| {
+                    asked += 1;
+                    Poll::Ready(asked)
+                });
+                assert_eq!(timeout(ms(1), value).await, Ok(1));
+            }
+        });
+        assert_eq!(worker.next_deadline(), None);
+    });
+}
+
+#[test]
+fn a_timeout_is_what_the_exact_one_is() {
+    struct Answer;
+    impl IntoFuture for Answer {
+        type Output = u32;
+        type IntoFuture = std::future::Ready<u32>;
+        fn into_future(self) -> Self::IntoFuture {
+            ready(42)
+        }
+    }
+    let _patience = support::begin();
+    block_on(async {
+        assert_eq!(timeout(HOUR, Answer).await, Ok(42));
+        let mut limited = timeout(HOUR, ready(5));
+        *limited.get_mut() = ready(6);
+        assert_eq!(limited.get_ref().clone().into_inner(), 6);
+        assert_eq!(limited.into_inner().into_inner(), 6);
+        let late = timeout_at(coarse::Instant::now() - ms(20), async { 1 });
+        assert_eq!(late.await, Ok(1), "what is ready counts, however late");
+        let error: tickless::time::error::Elapsed =
+            timeout(Duration::ZERO, pending::<()>()).await.unwrap_err();
+        assert_eq!(error.to_string(), "deadline has elapsed");
+        let inner = timeout(ms(2), pending::<()>());
+        assert!(matches!(timeout(HOUR, inner).await, Ok(Err(_))));
+    });
+}
+
+#[test]
+fn a_waker_that_panics_harms_nobody() {
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("on purpose");
+        }
+    }
+    let _patience = support::begin();
+    let run = || {
+        let bad = Waker::from(Arc::new(Panics));
+        let (wakes, good) = Wakes::new();
+        let mut sleeps: Vec<_> = (0..20).map(|_| Box::pin(sleep(ms(3)))).collect();
+        for (number, sleep) in sleeps.iter_mut().enumerate() {
+            let waker = if number % 2 == 0 { &bad } else { &good };
+            assert!(poll_with(sleep.as_mut(), waker).is_pending());
+        }
+        (wakes, sleeps)
+    };
+    let (wakes, sleeps) = run();
+    until(|| wakes.count() == 10 && sleeps.iter().all(|sleep| sleep.is_elapsed()));
+    block_on(sleep(ms(1)));
+    on_thread(move || {
+        let worker = worker();
+        let (wakes, _sleeps) = run();
+        while wakes.count() < 10 {
+            let _any = worker.park();
+        }
+        worker.block_on(sleep(ms(1)));
+    });
+}
+
+#[test]
+fn a_waker_may_use_coarse_timers() {
+    struct Again {
+        rounds: AtomicU32,
+        sleeps: Mutex<Vec<Pin<Box<Sleep>>>>,
+    }
+    impl Wake for Again {
+        fn wake(self: Arc<Self>) {
+            if self.rounds.fetch_add(1, Ordering::AcqRel) < 10 {
+                let waker = Waker::from(Arc::clone(&self));
+                let mut next = Box::pin(sleep(ms(1)));
+                assert!(poll_with(next.as_mut(), &waker).is_pending());
+                let before =
+                    std::mem::replace(&mut *self.sleeps.lock().expect("no panic"), vec![next]);
+                drop(before);
+            }
+        }
+    }
+    let _patience = support::begin();
+    let again = || {
+        Arc::new(Again {
+            rounds: AtomicU32::new(0),
+            sleeps: Mutex::default(),
+        })
+    };
+    let foreign = again();
+    Waker::from(Arc::clone(&foreign)).wake();
+    until(|| foreign.rounds.load(Ordering::Acquire) == 11);
+    let own = again();
+    let worker = worker();
+    Waker::from(Arc::clone(&own)).wake();
+    while own.rounds.load(Ordering::Acquire) < 11 {
+        let _any = worker.park();
+    }
+}
+
+#[test]
+fn a_hundred_thousand_timers_fire_and_none_is_early() {
+    let _patience = support::begin();
+    let early = Arc::new(AtomicU32::new(0));
+    let run = |early: Arc<AtomicU32>| async move {
+        let sleeps = (0..50_000_u64).map(|number| {
+            let early = Arc::clone(&early);
+            async move {
+                let sleep = sleep(us(1 + number * 7919 % 300_000));
+                let deadline = sleep.deadline();
+                sleep.await;
+                if coarse::Instant::now() < deadline {
+                    early.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        });
+        join_all(sleeps).await;
+    };
+    let other = {
+        let early = Arc::clone(&early);
+        thread::spawn(move || worker().block_on(run(early)))
+    };
+    block_on(run(Arc::clone(&early)));
+    other.join().expect("it does not panic");
+    assert_eq!(early.load(Ordering::Relaxed), 0);
+}
+
+/// Most timeouts never fire.
+#[test]
+fn a_hundred_thousand_timeouts_are_dropped_by_another_thread() {
+    let _patience = support::begin();
+    let (wakes, waker) = Wakes::new();
+    let mut sleeps = Vec::new();
+    for number in 0..100_000_u64 {
+        let mut sleep = Box::pin(sleep(HOUR + us(number * 104_729)));
+        assert!(poll_with(sleep.as_mut(), &waker).is_pending());
+        sleeps.push(sleep);
+    }
+    on_thread(move || {
+        for (number, sleep) in sleeps.iter_mut().enumerate() {
+            if number % 3 == 0 {
+                sleep.as_mut().reset(after(HOUR * 2));
+            }
+        }
+        drop(sleeps);
+    });
+    assert_eq!(wakes.count(), 0);
+    assert_eq!(Arc::strong_count(&wakes), 2);
+}
+
+#[test]
+fn sleeps_go_from_thread_to_thread_and_stay_where_they_are_pinned() {
+    fn is_send_and_sync<T: Send + Sync + Future>() {}
+    is_send_and_sync::<Sleep>();
+    is_send_and_sync::<coarse::Timeout<std::future::Ready<()>>>();
+    assert_not_unpin!(Sleep);
+    assert_not_unpin!(coarse::Timeout<std::future::Ready<()>>);
+}
