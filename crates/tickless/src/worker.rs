@@ -202,6 +202,9 @@ impl Worker {
     /// Returns without waiting if something is due already or the worker was unparked since its last park. May return
     /// for no reason; [`Turn::fired`] says whether a timer did.
     ///
+    /// Unless this worker is [isolated](Worker::set_isolated) its [coarse timers](crate::coarse) may fire on another
+    /// one, which does not end the park: their wakers have to [unpark](Unparker::unpark), as those of any executor do.
+    ///
     /// # Panics
     ///
     /// When called inside of a callback or a waker.

@@ -42,8 +42,8 @@ pin_project! {
     /// What [`timeout()`] and [`timeout_at`] return.
     ///
     /// Cost: the future and 112 bytes, no allocation. If the future is ready at its first poll no queue is ever
-    /// touched. `S` is what ends it; [`coarse`](crate::coarse) has
-    /// another.
+    /// touched. `S` is what ends it; [`coarse`](crate::coarse)
+    /// has another.
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     #[derive(Debug)]
     pub struct Timeout<T, S = Sleep> {
