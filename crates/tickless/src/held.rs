@@ -73,6 +73,18 @@ impl fmt::Display for IsolationError {
 
 impl std::error::Error for IsolationError {}
 
+/// What becomes of global coarse timers that an isolated worker arms.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IsolatedTimers {
+    /// They stay: the worker runs them itself. Arming is as cheap as always.
+    #[default]
+    Stay,
+    /// They go to a worker that is not isolated, and fire there. Arming costs the lock of that worker's timers, and
+    /// wakes it if it has to know.
+    GoToHousekeeping,
+}
+
 /// What a turn did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "more may be due already"]
@@ -171,6 +183,10 @@ impl Held {
         tree::retire(self.seat, Leaving::Isolation).map_err(|_| IsolationError::LastWorker)
     }
 
+    pub(crate) fn set_isolated_timers(&self, policy: IsolatedTimers) {
+        coarse::appoint(self.seat, policy == IsolatedTimers::GoToHousekeeping);
+    }
+
     pub(crate) fn is_isolated(&self) -> bool {
         !tree::takes_part(self.seat)
     }
@@ -192,6 +208,7 @@ impl Drop for Held {
         let local = self.seat.local();
         let was_event_loop = local.kind() == Kind::EventLoop;
         if !was_event_loop {
+            coarse::appoint(self.seat, false);
             let left = tree::retire(self.seat, Leaving::Offline);
             debug_assert!(left.is_ok(), "a worker was enlisted: {left:?}");
         }

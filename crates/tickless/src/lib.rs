@@ -6,9 +6,11 @@
 //! | for | there is |
 //! |---|---|
 //! | async code, anywhere | [`time`] |
+//! | timeouts by the hundred thousand, which may be an eighth late | [`coarse`] |
 //! | a thread that wants the shortest way between a timer and its code | [`Worker`] |
+//! | several of them, pinned, some left alone | [`Builder`] |
 //! | a thread with an event loop of its own | [`Driver`]: a file descriptor, a deadline, a turn |
-//! | callbacks instead of futures, other clocks than the monotonic one | [`hrtimer`] |
+//! | callbacks instead of futures, other clocks than the monotonic one | [`hrtimer`], [`wheel`] |
 //! | hyper | [`hyper`], with the feature of that name |
 //! | which CPUs share what, and which are isolated | [`topology`] |
 //! | looking inside | [`dump`], [`stats`], [`clock`] |
@@ -37,6 +39,8 @@ compile_error!(
     "tickless needs Linux so far: futexes, timerfd and membarrier are what it stands on"
 );
 
+#[cfg(not(loom))]
+mod builder;
 #[cfg(not(loom))]
 pub mod coarse;
 #[cfg(not(loom))]
@@ -77,9 +81,11 @@ pub mod bench {
 }
 
 #[cfg(not(loom))]
+pub use builder::{BuildError, Builder, Handover, Workers};
+#[cfg(not(loom))]
 pub use event_loop::Driver;
 #[cfg(not(loom))]
-pub use held::{IsolationError, StartError, Turn};
+pub use held::{IsolatedTimers, IsolationError, StartError, Turn};
 #[cfg(not(loom))]
 pub use inside::{Stats, clock, dump, init, stats};
 #[cfg(not(loom))]

@@ -10,7 +10,9 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use tickless_core::time::Instant as CoreInstant;
 
-use crate::held::{Held, IsolationError, StartError, Turn, assert_outside_of_callbacks};
+use crate::held::{
+    Held, IsolatedTimers, IsolationError, StartError, Turn, assert_outside_of_callbacks,
+};
 use crate::host::os;
 use crate::host::seat::{Kind, Seat};
 use crate::time::Instant;
@@ -183,6 +185,12 @@ impl Worker {
     /// those that end their isolation go first.
     pub fn set_isolated(&self, isolated: bool) -> Result<(), IsolationError> {
         self.held.set_isolated(isolated)
+    }
+
+    /// Says what becomes of [coarse timers](crate::coarse) that this worker arms while it is isolated. Those that are
+    /// armed already stay where they are until they are armed or moved again; local ones always stay.
+    pub fn set_isolated_timers(&self, policy: IsolatedTimers) {
+        self.held.set_isolated_timers(policy);
     }
 
     /// Whether this worker is [isolated](Worker::set_isolated).

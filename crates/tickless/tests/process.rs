@@ -18,7 +18,8 @@ use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, WaitOptions, waitpid};
 use support::{
-    Wakes, assert_passed, block_on, ms, on_thread, panic_of, poll_idly, poll_with, until, us,
+    Wakes, assert_passed, block_on, in_own_process, ms, on_thread, panic_of, poll_idly, poll_with,
+    until, us,
 };
 use tickless::hrtimer::{Boottime, Expired, HrTimer, Monotonic, Restart, Setup, Span, Start};
 use tickless::time::{self, Sleep, sleep};
@@ -64,16 +65,6 @@ fn fork(body: impl FnOnce()) -> Child {
 fn leave(status: i32) -> ! {
     // SAFETY: it has no preconditions.
     unsafe { libc::_exit(status) }
-}
-
-/// The body of a test that has a process of its own.
-fn in_own_process(test: &str, body: impl FnOnce()) {
-    let _patience = support::begin();
-    let Some(mut process) = support::process_of_its_own(test) else {
-        body();
-        support::well_done();
-    };
-    support::assert_well_done(process.status().expect("it starts"));
 }
 
 fn worker() -> Worker {

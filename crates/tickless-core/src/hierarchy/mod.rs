@@ -52,6 +52,7 @@
 use core::fmt;
 
 use tickless_link::lock::{Lock, RawLock};
+use tickless_link::sync::{AtomicU8, Ordering};
 
 use crate::platform::CpuId;
 
@@ -93,7 +94,8 @@ pub const WIDTH_DEFAULT: usize = 8;
 pub struct Hierarchy<S: Sites<WIDTH>, const WIDTH: usize = WIDTH_DEFAULT> {
     sites: S,
     layout: Layout,
-    handover: Handover,
+    /// A [`Handover`].
+    handover: AtomicU8,
     /// The construction lock.
     shape: Lock<S::Lock, Shape>,
     /// The availability lock, around how many CPUs are available.
@@ -108,7 +110,7 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         Self {
             sites,
             layout,
-            handover,
+            handover: AtomicU8::new(handover as u8),
             shape: Lock::new(S::Lock::default(), Shape::default()),
             available: Lock::new(S::Lock::default(), 0),
         }
@@ -118,6 +120,23 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     #[inline]
     pub const fn sites(&self) -> &S {
         &self.sites
+    }
+
+    /// Who becomes migrator from here on.
+    #[must_use]
+    pub fn handover(&self) -> Handover {
+        // Relaxed: nothing but the choice depends on it.
+        match self.handover.load(Ordering::Relaxed) {
+            by if by == Handover::LowestBit as u8 => Handover::LowestBit,
+            by if by == Handover::LeastLoaded as u8 => Handover::LeastLoaded,
+            _ => Handover::Rotating,
+        }
+    }
+
+    /// Says who becomes migrator from here on. Callable at any time: who is migrator now stays it.
+    pub fn set_handover(&self, handover: Handover) {
+        // Relaxed: see `handover`.
+        self.handover.store(handover as u8, Ordering::Relaxed);
     }
 
     /// How high it may grow.
@@ -146,7 +165,7 @@ where
         formatter
             .debug_struct("Hierarchy")
             .field("layout", &self.layout)
-            .field("handover", &self.handover)
+            .field("handover", &self.handover())
             .finish_non_exhaustive()
     }
 }

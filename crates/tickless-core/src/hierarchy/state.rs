@@ -285,6 +285,7 @@ impl fmt::Debug for State {
 /// Who becomes migrator when the one before goes idle (spec D.7).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
+#[repr(u8)]
 pub enum Handover {
     /// The lowest active child. Low-numbered CPUs have the duty most often.
     LowestBit,

@@ -199,7 +199,7 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
             } else {
                 old.deactivated(slot, |left| {
                     let served = |slot| group.served(slot);
-                    self.handover.choose(left, slot, served)
+                    self.handover().choose(left, slot, served)
                 })
             };
             if group.exchange(old, new) {

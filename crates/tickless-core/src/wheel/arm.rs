@@ -2,9 +2,10 @@
 //!
 //! # Where a timer goes
 //!
-//! To the CPU that executes the operation: there is no search for a better one. Three exceptions: a timer whose
-//! callback runs stays on its wheel, because whoever waits for the callback looks there; a timer on a local wheel stays
-//! there when it is modified, because it is pinned; and whoever names a CPU gets it.
+//! To the CPU that executes the operation: there is no search for a better one. Four exceptions: a timer whose callback
+//! runs stays on its wheel, because whoever waits for the callback looks there; a timer on a local wheel stays there
+//! when it is modified, because it is pinned; whoever names a CPU gets it; and an isolated CPU may have a
+//! [housekeeper](Platform::housekeeper) for its global ones.
 //!
 //! # Without the lock
 //!
@@ -259,9 +260,9 @@ impl<P: Platform> Timers<P> {
             return Err(ArmError::Active);
         }
         let (kind, base) = match target {
-            Target::AsMade => (entry.tag(), self.here(me)),
+            Target::AsMade => (entry.tag(), self.home(entry.tag(), me)),
             Target::Local => (Kind::Local, self.here(me)),
-            Target::Global => (Kind::Global, self.here(me)),
+            Target::Global => (Kind::Global, self.home(Kind::Global, me)),
             Target::On(cpu) => (
                 Kind::Local,
                 self.platform
@@ -286,6 +287,20 @@ impl<P: Platform> Timers<P> {
             Some(me) if me.base.is_online() => me.base,
             _ => self.target(self.platform.pick_target(None, false)),
         }
+    }
+
+    /// The base that a timer of `kind` belongs to if the executing CPU arms it.
+    #[inline]
+    fn home<'a>(&'a self, kind: Kind, me: Option<ThisCpu<'a, P>>) -> &'a CpuBase<P> {
+        let here = self.here(me);
+        if kind != Kind::Global {
+            return here;
+        }
+        let housekeeper = self.platform.housekeeper(here);
+        housekeeper
+            .and_then(|cpu| self.platform.base(cpu))
+            .filter(|base| base.is_online())
+            .unwrap_or(here)
     }
 
     #[inline]
@@ -367,7 +382,7 @@ impl<P: Platform> Timers<P> {
         let base = if kind == Kind::Local && held.base.is_online() {
             held.base
         } else {
-            self.here(me)
+            self.home(kind, me)
         };
         self.file_on(held, entry, (base, kind), (now, expiry), me);
     }
@@ -494,7 +509,7 @@ const fn is_for_sleeper(kind: Kind, callback_runs: bool) -> bool {
     match kind {
         Kind::Local => true,
         // A movable timer comes to another CPU only if its callback runs, and is seen by who executes that, or if a
-        // thread without a CPU armed it.
+        // thread without a CPU armed it, or one that keeps none.
         Kind::Global => !callback_runs,
         Kind::Deferrable => false,
     }

@@ -12,7 +12,7 @@ use tickless_core::time::{Instant, Span};
 use tickless_core::wheel::idle::{NextDue, TickTime, wake_times};
 use tickless_core::wheel::{Kind as Wheel, PassEnd, Tick};
 
-use super::seat::{Kind, Seat, with_thread};
+use super::seat::{self, Kind, Local, Seat, with_thread};
 use super::{Host, TURN_BUDGET, stuck, timers, tree, turn};
 
 /// How long a tick is, in nanoseconds.
@@ -150,6 +150,38 @@ pub(crate) fn retell(seat: &Seat) {
     }
 }
 
+/// To whom the global coarse timers go that the thread on `seat` arms; `None` if they stay there.
+#[inline]
+pub(super) fn housekeeper(seat: &Seat) -> Option<CpuId> {
+    // Relaxed: a wish, and wherever a timer goes it is found.
+    match seat.local().housekeeper.load(Ordering::Relaxed) {
+        Local::NOBODY => None,
+        number => appointed(seat, CpuId(number)),
+    }
+}
+
+/// Has another worker look after what the one on `seat` arms while it is isolated, or ends that.
+pub(crate) fn appoint(seat: &Seat, wanted: bool) {
+    // Nobody in particular: it is replaced when it is used.
+    let number = if wanted { seat.cpu().0 } else { Local::NOBODY };
+    seat.local().housekeeper.store(number, Ordering::Relaxed);
+}
+
+/// `housekeeper` if it still looks after others, or else another one from here on.
+fn appointed(seat: &Seat, housekeeper: CpuId) -> Option<CpuId> {
+    if tree::takes_part(seat) {
+        // Not isolated.
+        return None;
+    }
+    if seat::seat(housekeeper).is_some_and(tree::takes_part) {
+        return Some(housekeeper);
+    }
+    // One that turned up since is as good as any.
+    let other = stuck::members().next()?.cpu();
+    seat.local().housekeeper.store(other.0, Ordering::Relaxed);
+    Some(other)
+}
+
 /// Sees to it that somebody comes in time for what this thread armed just now.
 #[inline]
 pub(crate) fn armed() {
@@ -160,7 +192,8 @@ pub(crate) fn armed() {
             return;
         };
         if seat.local().kind() == Kind::Worker {
-            stuck::watch(seat);
+            let housekeeper = housekeeper(seat).and_then(seat::seat);
+            stuck::watch(housekeeper.unwrap_or(seat));
         } else {
             tell(seat);
         }

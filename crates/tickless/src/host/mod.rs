@@ -201,6 +201,11 @@ impl Platform for Host {
         this.unwrap_or(CpuId(0))
     }
 
+    #[inline]
+    fn housekeeper(&self, seat: &Seat) -> Option<CpuId> {
+        coarse::housekeeper(seat)
+    }
+
     fn relax(&self, attempt: u32) {
         os::relax(attempt);
     }

@@ -67,6 +67,8 @@ pub(crate) struct Local {
     pub(crate) coarse: AtomicI64,
     /// Until when the driver does not look whether the worker is stuck, in nanoseconds.
     pub(crate) stuck_until: AtomicI64,
+    /// The worker that gets the global coarse timers that this one arms; [`NOBODY`](Self::NOBODY) if they stay here.
+    pub(crate) housekeeper: AtomicU32,
     pub(crate) soft_raised: AtomicBool,
     pub(crate) kicked: AtomicBool,
     pub(crate) parker: Parker,
@@ -75,6 +77,9 @@ pub(crate) struct Local {
 }
 
 impl Local {
+    /// No seat.
+    pub(crate) const NOBODY: u32 = u32::MAX;
+
     pub(crate) fn new(kind: Kind) -> Self {
         Self {
             kind: AtomicU8::new(kind as u8),
@@ -82,6 +87,7 @@ impl Local {
             deadline: AtomicI64::new(Promise::NEVER),
             coarse: AtomicI64::new(Promise::NEVER),
             stuck_until: AtomicI64::new(0),
+            housekeeper: AtomicU32::new(Self::NOBODY),
             soft_raised: AtomicBool::new(false),
             kicked: AtomicBool::new(false),
             parker: Parker::new(),

@@ -37,7 +37,7 @@ pub(crate) fn watch(seat: &Seat) {
 }
 
 /// The workers that others look after.
-fn members() -> impl Iterator<Item = &'static Seat> {
+pub(super) fn members() -> impl Iterator<Item = &'static Seat> {
     seat::seats().filter(|seat| seat.local().kind() == Kind::Worker && tree::takes_part(seat))
 }
 

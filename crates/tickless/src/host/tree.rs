@@ -161,11 +161,11 @@ struct Generation {
 }
 
 impl Generation {
-    fn new(guests_of: Option<&'static Tree>) -> Self {
+    fn new(guests_of: Option<&'static Tree>, handover: Handover) -> Self {
         let threads = u32::try_from(SEATS_MAX).unwrap_or(u32::MAX);
         // Where threads run is the scheduler's business, so all count as one node's.
         let layout = Layout::new(threads, 1, WIDTH);
-        let tree = |purpose| Hierarchy::new(Table::new(purpose), layout, Handover::default());
+        let tree = |purpose| Hierarchy::new(Table::new(purpose), layout, handover);
         Self {
             guests: tree(Purpose::Guests),
             workers: tree(Purpose::Workers),
@@ -179,7 +179,7 @@ impl Generation {
 static FIRST: OnceLock<Generation> = OnceLock::new();
 
 fn current() -> &'static Generation {
-    let mut generation = FIRST.get_or_init(|| Generation::new(None));
+    let mut generation = FIRST.get_or_init(|| Generation::new(None, Handover::default()));
     while let Some(next) = generation.next.get() {
         generation = next;
     }
@@ -197,11 +197,17 @@ pub(crate) fn workers() -> &'static Tree {
     &current().workers
 }
 
+/// Says who looks after sleeping workers when the one who did goes to sleep.
+pub(crate) fn set_handover(handover: Handover) {
+    workers().set_handover(handover);
+}
+
 /// Starts anew: in the child of a fork.
 pub(super) fn forget(driver_survives: bool) {
     if FIRST.get().is_some() {
         let guests_of = driver_survives.then(guests);
-        let _new = current().next.set(Box::new(Generation::new(guests_of)));
+        let new = Generation::new(guests_of, workers().handover());
+        let _new = current().next.set(Box::new(new));
     }
 }
 

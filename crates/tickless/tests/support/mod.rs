@@ -176,6 +176,16 @@ pub(crate) fn on_thread<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'st
 
 const OWN_PROCESS: &str = "TICKLESS_TEST_IN_A_PROCESS_OF_ITS_OWN";
 
+/// Runs `body`, which is that of the test named `test`, in a process in which nothing else happens.
+pub(crate) fn in_own_process(test: &str, body: impl FnOnce()) {
+    let _patience = begin();
+    let Some(mut process) = process_of_its_own(test) else {
+        body();
+        well_done();
+    };
+    assert_well_done(process.status().expect("it starts"));
+}
+
 /// What [`well_done`] ends a process with: a test program that finds no test to run ends with zero.
 const WELL_DONE: i32 = 42;
 

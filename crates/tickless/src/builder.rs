@@ -1,0 +1,498 @@
+//! Several workers at once.
+
+use std::fmt;
+use std::io;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+
+use rustix::thread::sched_setaffinity;
+pub use tickless_core::hierarchy::Handover;
+
+use crate::held::{IsolatedTimers, IsolationError, StartError};
+use crate::host::tree;
+use crate::topology::{CpuSet, Topology, TopologyError};
+use crate::worker::{Parking, Unparker, Worker};
+
+/// Starts threads that are [workers](Worker).
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::{Builder, time};
+///
+/// let workers = Builder::new().workers(2).name("shard").spawn(|worker, number| {
+///     worker.block_on(async {
+///         time::sleep(Duration::from_millis(1)).await;
+///         number * 10
+///     })
+/// })?;
+/// let results: Vec<_> = workers.join().into_iter().map(Result::unwrap).collect();
+/// assert_eq!(results, [0, 10]);
+/// # Ok::<(), tickless::BuildError>(())
+/// ```
+///
+/// # CPUs
+///
+/// Unless [`pin`](Self::pin) says otherwise workers run where the scheduler puts them. With it each has a CPU, and
+/// those on some of the CPUs can be [isolated](Self::isolate): they neither look after other workers' timers nor do
+/// others look after theirs.
+///
+/// ```
+/// use tickless::Builder;
+/// use tickless::topology::{CpuSet, Topology};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let machine = Topology::read()?;
+/// let cpus = CpuSet::parse_within("all", machine.allowed().unwrap_or(machine.online()))?;
+/// // All but the first.
+/// let quiet: CpuSet = cpus.iter().skip(1).collect();
+/// let workers = Builder::new().pin(cpus).isolate(quiet).spawn(|worker, _| worker.is_isolated())?;
+/// let isolated: Vec<_> = workers.join().into_iter().map(Result::unwrap).collect();
+/// assert!(!isolated[0] && isolated[1..].iter().all(|isolated| *isolated));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a builder starts nothing until it is told to spawn"]
+pub struct Builder {
+    workers: Option<usize>,
+    name: String,
+    parking: Parking,
+    pinned: Option<CpuSet>,
+    isolated: Isolated,
+    isolated_timers: IsolatedTimers,
+    handover: Option<Handover>,
+}
+
+/// Who is to be isolated.
+#[derive(Clone, Debug)]
+enum Isolated {
+    Cpus(CpuSet),
+    AsTheSystemSays,
+}
+
+/// Where a worker goes, and what becomes of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Place {
+    cpu: Option<u32>,
+    isolated: bool,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Builder {
+    /// As many workers as the process may use CPUs, not pinned, none isolated.
+    pub const fn new() -> Self {
+        Self {
+            workers: None,
+            name: String::new(),
+            parking: Parking::Sleep,
+            pinned: None,
+            isolated: Isolated::Cpus(CpuSet::new()),
+            isolated_timers: IsolatedTimers::Stay,
+            handover: None,
+        }
+    }
+
+    /// How many workers. Default: one for each CPU of [`pin`](Self::pin), or else
+    /// [`available_parallelism`](thread::available_parallelism).
+    pub const fn workers(mut self, workers: usize) -> Self {
+        self.workers = Some(workers);
+        self
+    }
+
+    /// What the threads are called, with their number behind it: `shard` makes `shard-0`, `shard-1` and so on, of which
+    /// the system shows 15 bytes. Default: `tickless`.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// How all of them wait. Default: [`Parking::Sleep`].
+    pub const fn parking(mut self, parking: Parking) -> Self {
+        self.parking = parking;
+        self
+    }
+
+    /// One worker on each of these CPUs, in the order of their numbers; each stays on its CPU.
+    pub fn pin(mut self, cpus: CpuSet) -> Self {
+        self.pinned = Some(cpus);
+        self
+    }
+
+    /// [Isolates](Worker::set_isolated) the workers on these CPUs from the start.
+    pub fn isolate(mut self, cpus: CpuSet) -> Self {
+        self.isolated = Isolated::Cpus(cpus);
+        self
+    }
+
+    /// Isolates the workers on those CPUs that the kernel leaves alone: `isolcpus=`, isolated partitions, `nohz_full=`.
+    pub fn isolate_like_the_system(mut self) -> Self {
+        self.isolated = Isolated::AsTheSystemSays;
+        self
+    }
+
+    /// What becomes of coarse timers that isolated workers arm. Default: [`IsolatedTimers::Stay`].
+    pub const fn isolated_timers(mut self, policy: IsolatedTimers) -> Self {
+        self.isolated_timers = policy;
+        self
+    }
+
+    /// Who looks after sleeping workers when the one who did goes to sleep.
+    ///
+    /// For all workers of the process, also those that others started. Nothing is early, late or lost by it: it says
+    /// how evenly the work is spread. Default: as it was said last, [`Handover::Rotating`] if never.
+    pub const fn handover(mut self, handover: Handover) -> Self {
+        self.handover = Some(handover);
+        self
+    }
+
+    /// Starts the workers, each with a call of `body`, and the number of the worker.
+    ///
+    /// All of them are workers, pinned and isolated as they should be, before the first `body` begins. If one cannot be
+    /// had none begins.
+    ///
+    /// # Errors
+    ///
+    /// When the plan does not fit the machine, or the system refuses a thread or a CPU: [`BuildError`].
+    pub fn spawn<F, R>(self, body: F) -> Result<Workers<R>, BuildError>
+    where
+        F: Fn(&Worker, usize) -> R + Clone + Send + 'static,
+        R: Send + 'static,
+    {
+        let places = self.places()?;
+        if let Some(handover) = self.handover {
+            tree::set_handover(handover);
+        }
+        let mut starts = Vec::with_capacity(places.len());
+        // In case of an error what is started so far ends: nobody tells it to go on.
+        for (number, place) in places.iter().enumerate() {
+            starts.push(self.start(number, *place, body.clone())?);
+        }
+        let unparkers = starts
+            .iter()
+            .map(Start::ready)
+            .collect::<Result<Vec<_>, _>>()?;
+        // Now that all are there: nobody is the last.
+        for start in &starts {
+            start.go_on();
+        }
+        for start in &starts {
+            start.ready()?;
+        }
+        for start in &starts {
+            start.go_on();
+        }
+        Ok(Workers {
+            threads: starts.into_iter().map(|start| start.thread).collect(),
+            unparkers,
+        })
+    }
+
+    fn start<F, R>(&self, number: usize, place: Place, body: F) -> Result<Start<R>, BuildError>
+    where
+        F: Fn(&Worker, usize) -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        let prefix = if self.name.is_empty() {
+            "tickless"
+        } else {
+            &self.name
+        };
+        let (parking, policy) = (self.parking, self.isolated_timers);
+        let (report, reports) = mpsc::channel();
+        let (gate, opened) = mpsc::channel();
+        let work = move || {
+            let enter = || {
+                if let Some(cpu) = place.cpu {
+                    pin(cpu)?;
+                }
+                let worker = Worker::with_parking(parking).map_err(BuildError::Start)?;
+                worker.set_isolated_timers(policy);
+                Ok(worker)
+            };
+            let (worker, entered) = match enter() {
+                Ok(worker) => {
+                    let unparker = worker.unparker();
+                    (Some(worker), Ok(unparker))
+                }
+                Err(error) => (None, Err(error)),
+            };
+            let is_told = |result| report.send(result).is_ok() && opened.recv().is_ok();
+            if !is_told(entered) {
+                return None;
+            }
+            let worker = worker?;
+            let isolated = if place.isolated {
+                worker.set_isolated(true)
+            } else {
+                Ok(())
+            };
+            let isolated = isolated.map(|()| worker.unparker());
+            if !is_told(isolated.map_err(BuildError::Isolation)) {
+                return None;
+            }
+            drop((report, opened));
+            Some(body(&worker, number))
+        };
+        let thread = thread::Builder::new()
+            .name(format!("{prefix}-{number}"))
+            .spawn(work)
+            .map_err(|error| BuildError::Thread { number, error })?;
+        Ok(Start {
+            thread,
+            reports,
+            gate,
+        })
+    }
+
+    /// Who goes where on this machine.
+    fn places(&self) -> Result<Vec<Place>, BuildError> {
+        if self.workers == Some(0) {
+            return Err(BuildError::NoWorkers);
+        }
+        if let (None, Isolated::Cpus(cpus)) = (&self.pinned, &self.isolated)
+            && cpus.is_empty()
+        {
+            // Nothing to be known of the machine.
+            let workers = self.workers.unwrap_or_else(|| {
+                thread::available_parallelism().map_or(1, std::num::NonZero::get)
+            });
+            return Ok(vec![Place::default(); workers]);
+        }
+        self.places_on(&Topology::read().map_err(BuildError::Topology)?)
+    }
+
+    /// Who goes where on `machine`.
+    fn places_on(&self, machine: &Topology) -> Result<Vec<Place>, BuildError> {
+        let Some(pinned) = &self.pinned else {
+            return Err(BuildError::IsolatedNotPinned);
+        };
+        let missing = pinned.difference(machine.online());
+        if !missing.is_empty() {
+            return Err(BuildError::NotOfThisMachine {
+                cpus: missing,
+                machine: machine.online().clone(),
+            });
+        }
+        let workers = self.workers.unwrap_or(pinned.len());
+        if workers == 0 {
+            return Err(BuildError::NoWorkers);
+        }
+        if workers > pinned.len() {
+            return Err(BuildError::TooManyForCpus {
+                workers,
+                cpus: pinned.clone(),
+            });
+        }
+        let used: CpuSet = pinned.iter().take(workers).collect();
+        let isolated = match &self.isolated {
+            Isolated::Cpus(cpus) => {
+                let without = cpus.difference(&used);
+                if !without.is_empty() {
+                    return Err(BuildError::NobodyThere {
+                        cpus: without,
+                        used,
+                    });
+                }
+                cpus.clone()
+            }
+            Isolated::AsTheSystemSays => {
+                let quiet = machine.isolated().iter().chain(machine.nohz_full().iter());
+                quiet.filter(|cpu| used.contains(*cpu)).collect()
+            }
+        };
+        if isolated.len() == used.len() {
+            return Err(BuildError::AllIsolated { cpus: isolated });
+        }
+        let place = |cpu| Place {
+            cpu: Some(cpu),
+            isolated: isolated.contains(cpu),
+        };
+        Ok(used.iter().map(place).collect())
+    }
+}
+
+/// A thread that waits for the others.
+#[derive(Debug)]
+struct Start<R> {
+    thread: JoinHandle<Option<R>>,
+    reports: mpsc::Receiver<Result<Unparker, BuildError>>,
+    gate: mpsc::Sender<()>,
+}
+
+impl<R> Start<R> {
+    /// Waits until the thread has done what it was told.
+    fn ready(&self) -> Result<Unparker, BuildError> {
+        self.reports.recv().unwrap_or(Err(BuildError::Died))
+    }
+
+    fn go_on(&self) {
+        // Should it be gone, the next report says so.
+        let _gone = self.gate.send(());
+    }
+}
+
+/// Keeps this thread on `cpu`.
+fn pin(cpu: u32) -> Result<(), BuildError> {
+    let mut set = rustix::thread::CpuSet::new();
+    let refuse = |error| BuildError::Pin { cpu, error };
+    if cpu as usize >= rustix::thread::CpuSet::MAX_CPU {
+        return Err(refuse(io::ErrorKind::Unsupported.into()));
+    }
+    set.set(cpu as usize);
+    sched_setaffinity(None, &set).map_err(|errno| refuse(errno.into()))
+}
+
+/// The threads of a [`Builder`].
+///
+/// Dropping it leaves them alone, as it is with [`JoinHandle`].
+#[derive(Debug)]
+pub struct Workers<R> {
+    threads: Vec<JoinHandle<Option<R>>>,
+    unparkers: Vec<Unparker>,
+}
+
+impl<R> Workers<R> {
+    /// How many there are.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "there is always one")]
+    pub fn len(&self) -> usize {
+        self.threads.len()
+    }
+
+    /// What wakes each of them, by number.
+    #[must_use]
+    pub fn unparkers(&self) -> &[Unparker] {
+        &self.unparkers
+    }
+
+    /// Waits until all have ended: what each returned, or panicked with, by number.
+    ///
+    /// # Panics
+    ///
+    /// Never for a worker's panic: that is a result.
+    #[must_use = "it may be a panic"]
+    pub fn join(self) -> Vec<thread::Result<R>> {
+        let ended = self.threads.into_iter().map(JoinHandle::join);
+        ended
+            .map(|result| result.map(|value| value.expect("all began")))
+            .collect()
+    }
+}
+
+/// Why workers were not started. None was, then.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// None were asked for.
+    NoWorkers,
+    /// More workers than CPUs that they are pinned to.
+    TooManyForCpus {
+        /// How many were asked for.
+        workers: usize,
+        /// To be pinned to these.
+        cpus: CpuSet,
+    },
+    /// CPUs to pin to that are not online, or that no machine of this kind has.
+    NotOfThisMachine {
+        /// Those.
+        cpus: CpuSet,
+        /// What there is.
+        machine: CpuSet,
+    },
+    /// Isolation goes by CPU, and no worker is pinned to one.
+    IsolatedNotPinned,
+    /// CPUs to isolate on which no worker is.
+    NobodyThere {
+        /// Those.
+        cpus: CpuSet,
+        /// Where workers are.
+        used: CpuSet,
+    },
+    /// Nobody is left to look after those that sleep.
+    AllIsolated {
+        /// All of them.
+        cpus: CpuSet,
+    },
+    /// The kernel did not tell what the machine looks like.
+    Topology(TopologyError),
+    /// The system refused a CPU, usually because this process is confined to others.
+    Pin {
+        /// The CPU.
+        cpu: u32,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The system refused a thread.
+    Thread {
+        /// The number of the worker.
+        number: usize,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// A thread did not become a worker.
+    Start(StartError),
+    /// A worker could not be isolated.
+    Isolation(IsolationError),
+    /// A thread ended before it began to work.
+    Died,
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoWorkers => {
+                formatter.write_str("no workers were asked for; there has to be at least one")
+            }
+            Self::TooManyForCpus { workers, cpus } => write!(
+                formatter,
+                "{workers} workers cannot have a CPU each on {} (CPUs {cpus}); pin them to more, or ask for fewer",
+                cpus.len()
+            ),
+            Self::NotOfThisMachine { cpus, machine } => write!(
+                formatter,
+                "CPUs {cpus} are not online on this machine, which has {machine}"
+            ),
+            Self::IsolatedNotPinned => formatter.write_str(
+                "isolation goes by CPU, and the workers are pinned to none; say which CPUs with `pin`",
+            ),
+            Self::NobodyThere { cpus, used } => write!(
+                formatter,
+                "CPUs {cpus} are to be isolated, but workers are on {used} only"
+            ),
+            Self::AllIsolated { cpus } => write!(
+                formatter,
+                "all workers, on CPUs {cpus}, are to be isolated; one has to look after those that sleep"
+            ),
+            Self::Topology(error) => error.fmt(formatter),
+            Self::Pin { cpu, error } => {
+                write!(formatter, "the system refused CPU {cpu} for a worker: {error}")
+            }
+            Self::Thread { number, error } => {
+                write!(formatter, "the system refused a thread for worker {number}: {error}")
+            }
+            Self::Start(error) => error.fmt(formatter),
+            Self::Isolation(error) => error.fmt(formatter),
+            Self::Died => formatter.write_str("a worker's thread ended before it began to work"),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Topology(error) => Some(error),
+            Self::Pin { error, .. } | Self::Thread { error, .. } => Some(error),
+            Self::Start(error) => Some(error),
+            Self::Isolation(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+use std::path::Path;
+
+use super::{BuildError, Builder, Place};
+use crate::topology::{CpuSet, Topology};
+
+fn set(list: &str) -> CpuSet {
+    list.parse().expect("a list of the test")
+}
+
+fn fixture(name: &str) -> Topology {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures/topology")
+        .join(name);
+    Topology::read_from(&path).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Where workers go on `two-sockets`, and who of them is isolated.
+fn places(builder: &Builder) -> (CpuSet, CpuSet) {
+    let places = builder
+        .places_on(&fixture("two-sockets"))
+        .unwrap_or_else(|error| panic!("{error}"));
+    let cpus = |wanted: fn(&Place) -> bool| {
+        let chosen = places.iter().filter(|place| wanted(place));
+        chosen.filter_map(|place| place.cpu).collect()
+    };
+    (cpus(|_| true), cpus(|place| place.isolated))
+}
+
+fn refusal(builder: &Builder) -> BuildError {
+    builder
+        .places_on(&fixture("two-sockets"))
+        .expect_err("it does not fit")
+}
+
+#[test]
+fn each_cpu_gets_a_worker() {
+    let machine = fixture("two-sockets");
+    let all = machine.online().clone();
+    assert_eq!(
+        places(&Builder::new().pin(all.clone())),
+        (all.clone(), CpuSet::new())
+    );
+    assert_eq!(
+        places(&Builder::new().pin(set("1,3,5")).workers(2)),
+        (set("1,3"), CpuSet::new())
+    );
+    assert_eq!(
+        places(&Builder::new().pin(set("0-3")).isolate(set("1-2"))),
+        (set("0-3"), set("1-2"))
+    );
+}
+
+#[test]
+fn the_system_says_who_is_isolated() {
+    let machine = fixture("two-sockets");
+    let quiet: CpuSet = machine
+        .isolated()
+        .iter()
+        .chain(machine.nohz_full().iter())
+        .collect();
+    assert!(!quiet.is_empty(), "the machine has some");
+    let all = machine.online().clone();
+    let builder = Builder::new().isolate_like_the_system();
+    assert_eq!(
+        places(&builder.clone().pin(all.clone())),
+        (all, quiet.clone())
+    );
+    let only = builder.pin(quiet.clone());
+    assert!(matches!(refusal(&only), BuildError::AllIsolated { cpus } if cpus == quiet));
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_its_reason() {
+    let pinned = Builder::new().pin(set("0-1"));
+    for (builder, says) in [
+        (pinned.clone().workers(0), "at least one"),
+        (Builder::new().pin(CpuSet::new()), "at least one"),
+        (
+            pinned.clone().workers(3),
+            "3 workers cannot have a CPU each on 2 (CPUs 0-1)",
+        ),
+        (
+            Builder::new().pin(set("0,4000-4001")),
+            "CPUs 4000-4001 are not online",
+        ),
+        (
+            Builder::new().isolate(set("1")),
+            "say which CPUs with `pin`",
+        ),
+        (
+            Builder::new().isolate_like_the_system(),
+            "say which CPUs with `pin`",
+        ),
+        (
+            pinned.clone().isolate(set("1-2")),
+            "CPUs 2 are to be isolated, but workers are on 0-1 only",
+        ),
+        (
+            pinned.clone().workers(1).isolate(set("1")),
+            "CPUs 1 are to be isolated, but workers are on 0 only",
+        ),
+        (
+            pinned.isolate(set("0-1")),
+            "all workers, on CPUs 0-1, are to be isolated",
+        ),
+    ] {
+        let error = match builder.workers {
+            Some(0) => builder.places().expect_err("it does not fit"),
+            _ => refusal(&builder),
+        };
+        assert!(error.to_string().contains(says), "{error}");
+    }
+}

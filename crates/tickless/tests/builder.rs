@@ -1,0 +1,165 @@
+//! `tickless::Builder`: threads that are workers.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+
+use support::{ms, until};
+use tickless::topology::{CpuSet, Topology};
+use tickless::{BuildError, Builder, Handover, Parking, time};
+
+fn allowed() -> CpuSet {
+    let machine = Topology::read().expect("the kernel tells");
+    machine.allowed().unwrap_or(machine.online()).clone()
+}
+
+fn on_cpu() -> u32 {
+    u32::try_from(rustix::thread::sched_getcpu()).expect("CPU numbers fit")
+}
+
+#[test]
+fn workers_run_timers_and_return_what_they_found() {
+    let _patience = support::begin();
+    for parking in [Parking::Sleep, Parking::Spin] {
+        let builder = Builder::new().workers(3).name("shard").parking(parking);
+        let workers = builder
+            .spawn(|worker, number| {
+                let name = thread::current().name().map(str::to_owned);
+                worker.block_on(async {
+                    time::sleep(ms(1)).await;
+                    tickless::coarse::sleep(ms(1)).await;
+                });
+                (number, name)
+            })
+            .expect("threads can be had");
+        assert_eq!((workers.len(), workers.unparkers().len()), (3, 3));
+        for (number, ended) in workers.join().into_iter().enumerate() {
+            let name = format!("shard-{number}");
+            assert_eq!(ended.expect("no panic"), (number, Some(name)));
+        }
+    }
+}
+
+#[test]
+fn there_are_as_many_as_cpus_unless_somebody_says() {
+    let _patience = support::begin();
+    let workers = Builder::default().spawn(|_, number| number);
+    let workers = workers.expect("threads can be had");
+    let cpus = thread::available_parallelism().map_or(1, usize::from);
+    assert_eq!(workers.len(), cpus);
+    assert!(workers.join().into_iter().all(|ended| ended.is_ok()));
+}
+
+#[test]
+fn pinned_workers_stay_on_their_cpus() {
+    let _patience = support::begin();
+    let cpus = allowed();
+    let workers = Builder::new().pin(cpus.clone()).spawn(|worker, _| {
+        let mut seen = CpuSet::new();
+        for _ in 0..20 {
+            worker.block_on(time::sleep(support::us(100)));
+            seen.insert(on_cpu());
+        }
+        seen
+    });
+    let ended = workers.expect("these CPUs are ours").join();
+    for (cpu, seen) in cpus.iter().zip(ended) {
+        assert_eq!(seen.expect("no panic").to_string(), cpu.to_string());
+    }
+}
+
+#[test]
+fn all_is_set_before_the_first_begins() {
+    let _patience = support::begin();
+    let cpus = allowed();
+    let quiet: CpuSet = cpus.iter().skip(1).collect();
+    // With a CPU alone nobody is isolated, which is a test too.
+    let builder = Builder::new().pin(cpus).isolate(quiet).name("");
+    for handover in [
+        Handover::LowestBit,
+        Handover::LeastLoaded,
+        Handover::Rotating,
+    ] {
+        let workers = builder
+            .clone()
+            .handover(handover)
+            .spawn(|worker, _| worker.is_isolated())
+            .expect("these CPUs are ours");
+        let isolated: Vec<_> = workers
+            .join()
+            .into_iter()
+            .map(|ended| ended.expect("no panic"))
+            .collect();
+        assert!(!isolated[0] && isolated[1..].iter().all(|isolated| *isolated));
+    }
+}
+
+#[test]
+fn a_worker_that_panics_is_a_result_and_harms_no_other() {
+    let _patience = support::begin();
+    let workers = Builder::new().workers(2).spawn(|worker, number| {
+        assert!(number == 0, "on purpose");
+        worker.block_on(time::sleep(ms(2)));
+    });
+    let ended = workers.expect("threads can be had").join();
+    assert!(ended[0].is_ok() && ended[1].is_err());
+}
+
+#[test]
+fn an_unparker_ends_a_park() {
+    let _patience = support::begin();
+    let (stop, parks) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicU32::new(0)),
+    );
+    let workers = {
+        let (stop, parks) = (Arc::clone(&stop), Arc::clone(&parks));
+        Builder::new().workers(2).spawn(move |worker, _| {
+            while !stop.load(Ordering::Acquire) {
+                parks.fetch_add(1, Ordering::Relaxed);
+                let _turn = worker.park();
+            }
+        })
+    };
+    let workers = workers.expect("threads can be had");
+    until(|| parks.load(Ordering::Relaxed) >= 2);
+    stop.store(true, Ordering::Release);
+    for unparker in workers.unparkers() {
+        unparker.unpark();
+    }
+    assert!(workers.join().into_iter().all(|ended| ended.is_ok()));
+}
+
+#[test]
+fn if_one_cannot_be_had_none_begins() {
+    let _patience = support::begin();
+    let began = Arc::new(AtomicU32::new(0));
+    let spawn = |builder: Builder| {
+        let began = Arc::clone(&began);
+        builder.spawn(move |_, _| began.fetch_add(1, Ordering::Relaxed))
+    };
+    let (cpus, machine) = (allowed(), Topology::read().expect("the kernel tells"));
+    let mut beyond = cpus.clone();
+    beyond.insert(machine.possible().last().map_or(1, |last| last + 1));
+    let error = spawn(Builder::new().pin(beyond)).err();
+    assert!(
+        matches!(error, Some(BuildError::NotOfThisMachine { .. })),
+        "{error:?}"
+    );
+    // A CPU that is there, and that this process must not use.
+    let error = support::on_thread(move || {
+        let first = cpus.first().expect("one at least");
+        let other = machine.online().iter().find(|cpu| !cpus.contains(*cpu));
+        other.map(|other| {
+            let both: CpuSet = [first, other].into_iter().collect();
+            Builder::new().pin(both).spawn(|_, _| ()).err()
+        })
+    });
+    if let Some(error) = error {
+        assert!(matches!(error, Some(BuildError::Pin { .. })), "{error:?}");
+    }
+    assert!(spawn(Builder::new().workers(0)).is_err());
+    assert_eq!(began.load(Ordering::Relaxed), 0);
+}

@@ -1,0 +1,545 @@
+//! Workers that look after each other's coarse timers, and isolated ones, which do not. Each test has a process of its
+//! own: another test's worker would look after these.
+
+mod support;
+
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
+use std::task::{Wake, Waker};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use support::{Wakes, in_own_process, ms, poll_with, until, us};
+use tickless::coarse::{Sleep, sleep, sleep_until};
+use tickless::time::Instant;
+use tickless::wheel::{Kind, Rearm, WheelTimer};
+use tickless::{Builder, IsolatedTimers, IsolationError, Unparker, Worker};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// A thousandth of a second of no sleep and no turn.
+fn compute() {
+    let start = Instant::now();
+    while start.elapsed() < ms(1) {
+        std::hint::spin_loop();
+    }
+}
+
+/// Queues a sleep for `waker` on this thread.
+fn queued(duration: Duration, waker: &Waker) -> Pin<Box<Sleep>> {
+    let mut sleep = Box::pin(sleep(duration));
+    assert!(poll_with(sleep.as_mut(), waker).is_pending());
+    sleep
+}
+
+/// Counts wake-ups, and which threads they came from.
+#[derive(Default)]
+struct Log {
+    wakes: Wakes,
+    threads: Mutex<Vec<ThreadId>>,
+}
+
+impl Log {
+    fn new() -> (Arc<Self>, Waker) {
+        let log = Arc::new(Self::default());
+        let waker = Waker::from(Arc::clone(&log));
+        (log, waker)
+    }
+
+    fn threads(&self) -> Vec<ThreadId> {
+        self.threads.lock().expect("no panic").clone()
+    }
+}
+
+impl Wake for Log {
+    fn wake(self: Arc<Self>) {
+        let mut threads = self.threads.lock().expect("no panic");
+        threads.push(thread::current().id());
+        drop(threads);
+        self.wakes.note();
+    }
+}
+
+/// A worker on a thread of its own, which parks until it is told to end.
+struct Sleeper {
+    ends: Arc<AtomicBool>,
+    parks: Arc<AtomicU64>,
+    unparker: Unparker,
+    thread: thread::JoinHandle<()>,
+}
+
+impl Sleeper {
+    /// `begin` runs first, and what it returns lives as long as the worker.
+    fn start<T>(begin: impl FnOnce(&Worker) -> T + Send + 'static) -> Self {
+        let (ends, parks) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicU64::new(0)),
+        );
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let thread = {
+            let (ends, parks) = (Arc::clone(&ends), Arc::clone(&parks));
+            thread::spawn(move || {
+                let worker = Worker::new().expect("the thread is free");
+                let _kept = begin(&worker);
+                sender.send(worker.unparker()).expect("somebody waits");
+                while !ends.load(Ordering::Acquire) {
+                    parks.fetch_add(1, Ordering::Release);
+                    let _turn = worker.park();
+                }
+            })
+        };
+        let unparker = receiver.recv().expect("the worker begins");
+        Self {
+            ends,
+            parks,
+            unparker,
+            thread,
+        }
+    }
+
+    fn parks(&self) -> u64 {
+        self.parks.load(Ordering::Acquire)
+    }
+
+    fn end(self) {
+        self.ends.store(true, Ordering::Release);
+        self.unparker.unpark();
+        self.thread.join().expect("it does not panic");
+    }
+}
+
+/// While one is awake, nobody else is woken for coarse timers.
+#[test]
+fn sixty_three_sleep_through_ten_thousand_timers_while_one_is_awake() {
+    in_own_process(
+        "sixty_three_sleep_through_ten_thousand_timers_while_one_is_awake",
+        || {
+            const TIMERS: u64 = 10_000;
+            let (log, waker) = Log::new();
+            let awake = Worker::new().expect("the thread is free");
+            let sleepers: Vec<_> = (0..63)
+                .map(|number| {
+                    let waker = waker.clone();
+                    Sleeper::start(move |_| {
+                        let own = (0..TIMERS).filter(|timer| timer % 63 == number);
+                        own.map(|timer| queued(ms(1_000 + timer * 7_919 % 2_000), &waker))
+                            .collect::<Vec<_>>()
+                    })
+                })
+                .collect();
+            until(|| sleepers.iter().all(|sleeper| sleeper.parks() > 0));
+            // What is due while they still go to sleep they run themselves.
+            let before: Vec<_> = sleepers.iter().map(Sleeper::parks).collect();
+            let at_most = u32::try_from(TIMERS).expect("it fits");
+            while log.wakes.count() < at_most {
+                let _turn = awake.turn();
+                compute();
+            }
+            for (sleeper, before) in sleepers.iter().zip(before) {
+                assert_eq!(sleeper.parks(), before, "nobody was woken");
+            }
+            drop(awake);
+            for sleeper in sleepers {
+                sleeper.end();
+            }
+        },
+    );
+}
+
+/// All sleep: one wakes up for each instant at which something is due, and no other.
+#[test]
+fn one_wakes_up_for_all_that_is_due_at_an_instant() {
+    in_own_process("one_wakes_up_for_all_that_is_due_at_an_instant", || {
+        const INSTANTS: u32 = 20;
+        const WORKERS: u32 = 16;
+        let (log, waker) = Log::new();
+        // In the finest level, a slot is a tick; each instant is one of a slot.
+        let first = Instant::now() + ms(500);
+        let sleepers: Vec<_> = (0..WORKERS)
+            .map(|_| {
+                let waker = waker.clone();
+                Sleeper::start(move |_| {
+                    let at = (0..INSTANTS).map(|number| first + ms(1_000) * number / 10);
+                    at.map(|deadline| {
+                        let mut sleep = Box::pin(sleep_until(deadline));
+                        assert!(poll_with(sleep.as_mut(), &waker).is_pending());
+                        sleep
+                    })
+                    .collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        let parks = || sleepers.iter().map(Sleeper::parks).sum::<u64>();
+        until(|| log.wakes.count() == INSTANTS * WORKERS);
+        // Each of them parked once to begin with. One that promises earlier than another did lets that one's promise
+        // stand, which is a wake-up for nothing: once for each that went to sleep.
+        let wakes = parks() - u64::from(WORKERS);
+        assert!(
+            wakes <= u64::from(INSTANTS + WORKERS),
+            "{wakes} wake-ups for {INSTANTS} instants"
+        );
+        for sleeper in sleepers {
+            sleeper.end();
+        }
+    });
+}
+
+/// Somebody comes for what a worker leaves due while it computes.
+#[test]
+fn a_worker_that_computes_strands_nobody() {
+    in_own_process("a_worker_that_computes_strands_nobody", || {
+        let (log, waker) = Log::new();
+        let stuck = Worker::new().expect("the thread is free");
+        let _own: Vec<_> = (0..100).map(|_| queued(ms(5), &waker)).collect();
+        // No turn before all have fired.
+        until(|| log.wakes.count() == 100);
+        let own = thread::current().id();
+        assert!(log.threads().iter().all(|thread| *thread != own));
+        drop(stuck);
+    });
+}
+
+/// The one who is awake looks after others; while it computes, the library's driver does.
+#[test]
+fn a_migrator_that_computes_strands_nobody() {
+    in_own_process("a_migrator_that_computes_strands_nobody", || {
+        let (log, waker) = Log::new();
+        let stuck = Worker::new().expect("the thread is free");
+        let sleeper = Sleeper::start(move |_| queued(ms(50), &waker));
+        until(|| sleeper.parks() == 1);
+        until(|| log.wakes.count() == 1);
+        drop(stuck);
+        sleeper.end();
+    });
+}
+
+/// Nothing that others arm runs on an isolated worker, or wakes it.
+#[test]
+fn an_isolated_worker_is_left_alone() {
+    in_own_process("an_isolated_worker_is_left_alone", || {
+        let (log, waker) = Log::new();
+        let others: Vec<_> = (0..3)
+            .map(|_| {
+                let waker = waker.clone();
+                Sleeper::start(move |_| {
+                    (0..500)
+                        .map(|number| queued(ms(20 + number % 300), &waker))
+                        .collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        let isolated = Worker::new().expect("the thread is free");
+        assert!(!isolated.is_isolated());
+        for _ in 0..2 {
+            assert_eq!(isolated.set_isolated(true), Ok(()));
+            assert!(isolated.is_isolated());
+        }
+        let mut fired = 0;
+        while log.wakes.count() < 1_500 {
+            if isolated.is_due() {
+                fired += isolated.turn().fired;
+            }
+            assert!(!isolated.was_unparked(), "nobody has business with it");
+        }
+        let own = thread::current().id();
+        assert!(log.threads().iter().all(|thread| *thread != own));
+        assert_eq!(fired, 0);
+        for _ in 0..2 {
+            assert_eq!(isolated.set_isolated(false), Ok(()));
+            assert!(!isolated.is_isolated());
+        }
+        for other in others {
+            other.end();
+        }
+    });
+}
+
+/// And it runs its own, which others leave alone.
+#[test]
+fn an_isolated_worker_runs_its_own() {
+    in_own_process("an_isolated_worker_runs_its_own", || {
+        let (log, waker) = Log::new();
+        let awake = Worker::new().expect("the thread is free");
+        let isolated = {
+            let waker = waker.clone();
+            Sleeper::start(move |worker| {
+                worker.set_isolated(true).expect("another is not");
+                (0..50)
+                    .map(|number| queued(ms(5 + number), &waker))
+                    .collect::<Vec<_>>()
+            })
+        };
+        until(|| {
+            let _turn = awake.turn();
+            log.wakes.count() == 50
+        });
+        let own = isolated.thread.thread().id();
+        assert!(log.threads().iter().all(|thread| *thread == own));
+        isolated.end();
+    });
+}
+
+#[test]
+fn what_an_isolated_worker_arms_may_go_to_another() {
+    in_own_process("what_an_isolated_worker_arms_may_go_to_another", || {
+        let (log, waker) = Log::new();
+        let housekeeper = Sleeper::start(|_| ());
+        until(|| housekeeper.parks() == 1);
+        let isolated = Worker::new().expect("the thread is free");
+        isolated.set_isolated_timers(IsolatedTimers::GoToHousekeeping);
+        isolated.set_isolated(true).expect("another is not");
+        let mut sleeps: Vec<_> = (0..50)
+            .map(|number| queued(ms(5 + number), &waker))
+            .collect();
+        assert_eq!(isolated.next_deadline(), None, "nothing is here");
+        // Moved from here, it goes there again.
+        let mut moved = queued(HOUR, &waker);
+        moved.as_mut().reset(Instant::now() + ms(40));
+        until(|| log.wakes.count() == 51);
+        let there = housekeeper.thread.thread().id();
+        let own = thread::current().id();
+        let threads = log.threads();
+        assert!(threads.iter().all(|thread| *thread != own));
+        assert!(
+            threads.contains(&there),
+            "the driver only does what the housekeeper is late with"
+        );
+        // The next housekeeper, when that one is gone.
+        housekeeper.end();
+        let next = Sleeper::start(|_| ());
+        for sleep in &mut sleeps {
+            sleep.as_mut().reset(Instant::now() + ms(5));
+        }
+        until(|| log.wakes.count() == 101);
+        assert!(log.threads().iter().all(|thread| *thread != own));
+        // With the old policy they stay.
+        isolated.set_isolated_timers(IsolatedTimers::Stay);
+        let kept = queued(HOUR, &waker);
+        assert!(isolated.next_deadline().is_some());
+        drop((kept, isolated));
+        next.end();
+    });
+}
+
+#[test]
+fn all_but_one_may_be_isolated() {
+    in_own_process("all_but_one_may_be_isolated", || {
+        let (log, waker) = Log::new();
+        let workers = Builder::new().workers(8).spawn({
+            let (barrier, waker) = (Arc::new(Barrier::new(8)), waker);
+            move |worker, _| {
+                barrier.wait();
+                let result = worker.set_isolated(true);
+                barrier.wait();
+                let mine = queued(ms(10), &waker);
+                while !mine.is_elapsed() {
+                    // A timer of the one that is not isolated may be run by the driver, which unparks nobody.
+                    let mut tick = pin!(tickless::time::sleep(ms(1)));
+                    assert!(poll_with(tick.as_mut(), Waker::noop()).is_pending());
+                    let _turn = worker.park();
+                }
+                barrier.wait();
+                result
+            }
+        });
+        let results: Vec<_> = workers
+            .expect("threads can be had")
+            .join()
+            .into_iter()
+            .map(|ended| ended.expect("no panic"))
+            .collect();
+        let refused: Vec<_> = results.iter().filter_map(|result| result.err()).collect();
+        assert_eq!(refused, [IsolationError::LastWorker]);
+        assert!(refused[0].to_string().contains("the last worker"));
+        assert_eq!(log.wakes.count(), 8);
+    });
+}
+
+/// Whoever promised to wake up for all ends, in all ways.
+#[test]
+fn a_promise_outlives_who_gave_it() {
+    in_own_process("a_promise_outlives_who_gave_it", || {
+        for _ in 0..30 {
+            let (log, waker) = Log::new();
+            let sleepers: Vec<_> = (0..4)
+                .map(|number| {
+                    let waker = waker.clone();
+                    Sleeper::start(move |_| queued(ms(10 + number), &waker))
+                })
+                .collect();
+            // All but the one that happens to be the last here end.
+            let mut sleepers = sleepers.into_iter();
+            let last = sleepers.next();
+            for sleeper in sleepers {
+                sleeper.end();
+            }
+            // Those that ended dropped theirs, if they had not fired.
+            until(|| log.wakes.count() >= 1);
+            if let Some(last) = last {
+                last.end();
+            }
+        }
+    });
+}
+
+/// The timers of a worker whose thread ends, and those of one that panics, fire.
+#[test]
+fn timers_outlive_workers() {
+    in_own_process("timers_outlive_workers", || {
+        for panics in [false, true] {
+            let (wakes, waker) = Wakes::new();
+            let kept = Arc::new(Mutex::new(Vec::new()));
+            let thread = {
+                let kept = Arc::clone(&kept);
+                thread::spawn(move || {
+                    let _worker = Worker::new().expect("the thread is free");
+                    let own = (0..100).map(|number| queued(ms(1 + number), &waker));
+                    kept.lock().expect("no panic").extend(own);
+                    assert!(!panics, "on purpose");
+                })
+            };
+            assert_eq!(thread.join().is_err(), panics);
+            until(|| wakes.count() == 100);
+            kept.lock().expect("no panic").clear();
+        }
+    });
+}
+
+/// A hundred thousand times, under load.
+#[test]
+fn isolation_is_toggled_under_load() {
+    in_own_process("isolation_is_toggled_under_load", || {
+        let (log, waker) = Log::new();
+        let steady = Sleeper::start(|_| ());
+        let loads: Vec<_> = (0..3)
+            .map(|number| {
+                let waker = waker.clone();
+                thread::spawn(move || {
+                    let worker = Worker::new().expect("the thread is free");
+                    for round in 0..200 {
+                        let sleeps = (0..10).map(|timer| {
+                            queued(us(200 * timer + 100 * number + 10 * round), &waker)
+                        });
+                        let sleeps: Vec<_> = sleeps.collect();
+                        while !sleeps.iter().all(|sleep| sleep.is_elapsed()) {
+                            let mut tick = pin!(tickless::time::sleep(ms(1)));
+                            assert!(poll_with(tick.as_mut(), Waker::noop()).is_pending());
+                            let _turn = worker.park();
+                        }
+                    }
+                })
+            })
+            .collect();
+        let toggled = Worker::new().expect("the thread is free");
+        let mut own = queued(ms(1), &waker);
+        let mut resets = 0;
+        for number in 0..100_000 {
+            toggled
+                .set_isolated(number % 2 == 0)
+                .expect("one is steady");
+            if number % 500 == 0 {
+                let _turn = toggled.turn();
+                if own.is_elapsed() {
+                    own.as_mut().reset(Instant::now() + ms(1));
+                    resets += 1;
+                }
+            }
+        }
+        for load in loads {
+            load.join().expect("it does not panic");
+        }
+        until(|| {
+            let _turn = toggled.turn();
+            own.is_elapsed()
+        });
+        let all = 3 * 200 * 10 + resets + 1;
+        until(|| log.wakes.count() == all);
+        drop(toggled);
+        steady.end();
+    });
+}
+
+/// Workers come and go while others use timers, and arm them across threads.
+#[test]
+fn workers_come_and_go_under_load() {
+    in_own_process("workers_come_and_go_under_load", || {
+        let fired = Arc::new(AtomicU32::new(0));
+        let threads: Vec<_> = (0..4)
+            .map(|number| {
+                let fired = Arc::clone(&fired);
+                thread::spawn(move || {
+                    for round in 0..60_u64 {
+                        let worker = Worker::new().expect("the thread is free");
+                        if (round + number) % 7 == 0 {
+                            // The last one that is not isolated may be this.
+                            let _refused = worker.set_isolated(true);
+                        }
+                        let counted = Arc::clone(&fired);
+                        let timer = Box::pin(WheelTimer::new(Kind::Global, move |_| {
+                            counted.fetch_add(1, Ordering::Relaxed);
+                            Rearm::No
+                        }));
+                        assert_eq!(timer.as_ref().modify(ms(1 + round % 5)), Ok(false));
+                        if round % 3 == 0 {
+                            // Whoever comes for a thread that is no worker any more.
+                            drop(worker);
+                            until(|| !timer.as_ref().is_active());
+                        } else {
+                            let (wakes, waker) = Wakes::new();
+                            let _brief = queued(us(round * 50), &waker);
+                            worker.block_on(async {
+                                sleep(ms(1)).await;
+                                tickless::time::sleep(us(300)).await;
+                            });
+                            until(|| {
+                                let _turn = worker.turn();
+                                wakes.count() == 1 && !timer.as_ref().is_active()
+                            });
+                        }
+                    }
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().expect("it does not panic");
+        }
+        assert_eq!(fired.load(Ordering::Relaxed), 4 * 60);
+    });
+}
+
+/// Shutting a timer down races with arming it, with its callback, and with whoever pulls it.
+#[test]
+fn a_timer_is_shut_down_while_others_arm_it() {
+    in_own_process("a_timer_is_shut_down_while_others_arm_it", || {
+        let sleepers: Vec<_> = (0..2).map(|_| Sleeper::start(|_| ())).collect();
+        for _ in 0..200 {
+            let runs = Arc::new(AtomicBool::new(false));
+            let observed = Arc::clone(&runs);
+            let timer = Box::pin(WheelTimer::new(Kind::Global, move |_| {
+                assert!(!runs.swap(true, Ordering::AcqRel), "never twice at a time");
+                runs.store(false, Ordering::Release);
+                Rearm::After(1)
+            }));
+            let timer = timer.as_ref();
+            thread::scope(|scope| {
+                for _ in 0..2 {
+                    scope.spawn(move || {
+                        let _worker = Worker::new().expect("the thread is free");
+                        while timer.modify(us(100)).is_ok() {}
+                        // Final.
+                        assert!(timer.arm(ms(1)).is_err() && timer.reduce(ms(1)).is_err());
+                    });
+                }
+                thread::sleep(us(300));
+                timer.shutdown_sync();
+                assert!(!observed.load(Ordering::Acquire), "no callback runs");
+                assert!(!timer.is_queued());
+            });
+            assert!(!timer.is_active());
+        }
+        for sleeper in sleepers {
+            sleeper.end();
+        }
+    });
+}
