@@ -76,6 +76,7 @@ pub const NAMES: &[&str] = &[
     "hierarchy-no-walk-after-remote",
     "hierarchy-stale-wakeup-kept",
     "hierarchy-promise-of-highest-group",
+    "hierarchy-promise-not-withdrawn",
     "hierarchy-forecast-of-root",
 ];
 

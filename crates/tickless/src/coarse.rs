@@ -149,7 +149,8 @@ impl Sleep {
 
     /// Makes the future ready at `deadline` instead, whether or not it was ready before.
     ///
-    /// The task that polled it last is woken then, without polling again.
+    /// While it waits, the task that polled it last is woken then, without polling again; once it was ready it has to
+    /// be polled anew.
     ///
     /// # Cost
     ///

@@ -26,10 +26,12 @@ fn compute() {
     }
 }
 
-/// Queues a sleep for `waker` on this thread.
+/// Queues a sleep for `waker` on this thread. On a machine that stands still for so long it may be over already.
 fn queued(duration: Duration, waker: &Waker) -> Pin<Box<Sleep>> {
     let mut sleep = Box::pin(sleep(duration));
-    assert!(poll_with(sleep.as_mut(), waker).is_pending());
+    if poll_with(sleep.as_mut(), waker).is_ready() {
+        waker.wake_by_ref();
+    }
     sleep
 }
 
@@ -163,7 +165,10 @@ fn one_wakes_up_for_all_that_is_due_at_an_instant() {
                     let at = (0..INSTANTS).map(|number| first + ms(1_000) * number / 10);
                     at.map(|deadline| {
                         let mut sleep = Box::pin(sleep_until(deadline));
-                        assert!(poll_with(sleep.as_mut(), &waker).is_pending());
+                        assert!(
+                            poll_with(sleep.as_mut(), &waker).is_pending(),
+                            "in half a second"
+                        );
                         sleep
                     })
                     .collect::<Vec<_>>()
@@ -172,11 +177,11 @@ fn one_wakes_up_for_all_that_is_due_at_an_instant() {
             .collect();
         let parks = || sleepers.iter().map(Sleeper::parks).sum::<u64>();
         until(|| log.wakes.count() == INSTANTS * WORKERS);
-        // Each of them parked once to begin with. One that promises earlier than another did lets that one's promise
-        // stand, which is a wake-up for nothing: once for each that went to sleep.
+        // Each of them parked once to begin with. On a machine that stands still an instant may find two awake, the
+        // second for nothing.
         let wakes = parks() - u64::from(WORKERS);
         assert!(
-            wakes <= u64::from(INSTANTS + WORKERS),
+            wakes <= u64::from(INSTANTS + 2),
             "{wakes} wake-ups for {INSTANTS} instants"
         );
         for sleeper in sleepers {
@@ -309,7 +314,7 @@ fn what_an_isolated_worker_arms_may_go_to_another() {
         housekeeper.end();
         let next = Sleeper::start(|_| ());
         for sleep in &mut sleeps {
-            sleep.as_mut().reset(Instant::now() + ms(5));
+            *sleep = queued(ms(5), &waker);
         }
         until(|| log.wakes.count() == 101);
         assert!(log.threads().iter().all(|thread| *thread != own));
@@ -433,7 +438,7 @@ fn isolation_is_toggled_under_load() {
             .collect();
         let toggled = Worker::new().expect("the thread is free");
         let mut own = queued(ms(1), &waker);
-        let mut resets = 0;
+        let mut queued_again = 0;
         for number in 0..100_000 {
             toggled
                 .set_isolated(number % 2 == 0)
@@ -441,8 +446,8 @@ fn isolation_is_toggled_under_load() {
             if number % 500 == 0 {
                 let _turn = toggled.turn();
                 if own.is_elapsed() {
-                    own.as_mut().reset(Instant::now() + ms(1));
-                    resets += 1;
+                    own = queued(ms(1), &waker);
+                    queued_again += 1;
                 }
             }
         }
@@ -453,7 +458,7 @@ fn isolation_is_toggled_under_load() {
             let _turn = toggled.turn();
             own.is_elapsed()
         });
-        let all = 3 * 200 * 10 + resets + 1;
+        let all = 3 * 200 * 10 + queued_again + 1;
         until(|| log.wakes.count() == all);
         drop(toggled);
         steady.end();

@@ -108,7 +108,7 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         }
         seat.set_available(false);
         seat.set_ignored(true);
-        node.wakeup.set(Instant::FOREVER);
+        self.withdraw(node);
         // Its own timers are its own from now on.
         let cover = self.deactivate(&mut seat, Instant::FOREVER);
         drop(seat);

@@ -33,8 +33,7 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         }
         let cover = self.deactivate(&mut seat, global);
         seat.set_idle(true);
-        node.wakeup.set(cover);
-        cover
+        self.promise(node, cover)
     }
 
     /// Says that `cpu` runs work again. Called by the CPU, with or without its timer bases locked.
@@ -50,7 +49,7 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         }
         seat.set_idle(false);
         seat.set_ignored(true);
-        node.wakeup.set(Instant::FOREVER);
+        self.withdraw(node);
         self.activate_node(node);
     }
 
@@ -76,6 +75,7 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         if global.is_forever() || (global == seat.seat.time && !node.is_ignored()) {
             return node.wakeup();
         }
+        self.withdraw(node);
         let cover = if seat.seat.expiring_remotely {
             // Whoever serves this CPU fetches the time afterwards and publishes it, under the same lock.
             Instant::FOREVER
@@ -83,10 +83,11 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
             seat.set_ignored(false);
             self.republish(&mut seat, global)
         };
-        if !node.is_guest() {
-            node.wakeup.set(cover);
+        if node.is_guest() {
+            cover
+        } else {
+            self.promise(node, cover)
         }
-        cover
     }
 
     /// When `cpu`, which is active, would have to wake up if it idled now with its first global timer due at `global`.

@@ -52,7 +52,7 @@
 use core::fmt;
 
 use tickless_link::lock::{Lock, RawLock};
-use tickless_link::sync::{AtomicU8, Ordering};
+use tickless_link::sync::{AtomicU8, AtomicU32, Ordering};
 
 use crate::platform::CpuId;
 
@@ -68,6 +68,7 @@ mod idle;
 mod layout;
 #[cfg(all(test, loom))]
 mod model;
+mod promise;
 mod serve;
 mod sites;
 mod state;
@@ -96,6 +97,8 @@ pub struct Hierarchy<S: Sites<WIDTH>, const WIDTH: usize = WIDTH_DEFAULT> {
     layout: Layout,
     /// A [`Handover`].
     handover: AtomicU8,
+    /// Who promised last to wake up for all; a hint.
+    promiser: AtomicU32,
     /// The construction lock.
     shape: Lock<S::Lock, Shape>,
     /// The availability lock, around how many CPUs are available.
@@ -111,6 +114,7 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
             sites,
             layout,
             handover: AtomicU8::new(handover as u8),
+            promiser: AtomicU32::new(u32::MAX),
             shape: Lock::new(S::Lock::default(), Shape::default()),
             available: Lock::new(S::Lock::default(), 0),
         }

@@ -116,6 +116,38 @@ fn r52_two_siblings_idle_and_one_has_a_timer() {
     });
 }
 
+/// CPU 0, which had promised, wakes, loses its timer, and idles; CPU 2 idles with a later one. If it relies on the
+/// promise, the one who withdraws it finds the timer.
+#[test]
+fn a_promise_that_is_withdrawn_while_another_relies_on_it() {
+    explore(
+        FEWER,
+        [
+            (None, Some(10)),
+            (None, Some(20)),
+            (Some(20), None),
+            (Some(20), Some(10)),
+            (Some(20), Some(20)),
+        ],
+        || {
+            let machine = machine(&[]);
+            assert_eq!(nanos(machine.arms(0, 10)), Some(10));
+            machine.wakes(2);
+            machine.arms(2, 20);
+            let (withdrawn, other) = against(
+                &machine,
+                |tree| {
+                    tree.wakes(0);
+                    tree.sites().bases(0).timers.clear();
+                    tree.idles(0)
+                },
+                |tree| tree.idles(2),
+            );
+            (nanos(withdrawn), nanos(other))
+        },
+    );
+}
+
 /// R53, H2, R59: CPU 2 serves CPU 0, which wakes, idles, and arms another timer.
 #[test]
 fn r53_a_served_cpu_wakes_and_idles_and_arms() {

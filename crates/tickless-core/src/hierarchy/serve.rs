@@ -60,6 +60,9 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         if !leaf.state().accepts(slot) && !has_promised {
             return pull;
         }
+        if has_promised {
+            self.withdraw(node);
+        }
         let mut promise = Instant::FOREVER;
         'walk: while let Some(id) = next {
             let group = self.group(id);
@@ -100,7 +103,7 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
             slot = group.slot();
         }
         let seat = node.lock();
-        if node.is_available() && !node.is_guest() {
+        if node.is_available() && node.is_idle() && !node.is_guest() {
             // In any case, so that a promise that somebody else kept does not wake this CPU for ever (R17).
             node.wakeup.set(promise);
         }
@@ -140,7 +143,7 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
             Some(Refusal::NotDue)
         } else {
             seat.seat.expiring_remotely = true;
-            node.wakeup.set(Instant::FOREVER);
+            self.withdraw(node);
             None
         };
         drop(seat);

@@ -121,6 +121,13 @@ pub enum Step {
         /// Whether the walk must go on although somebody took over, because he is gone (H1).
         is_stranded: bool,
     },
+    /// An idle CPU has published, and comes to promise what came of it, or not to.
+    Promising {
+        /// The CPU, whose node is locked.
+        cpu: CpuId,
+        /// The first time of the tree if all of it is idle, else [`Instant::FOREVER`].
+        cover: Instant,
+    },
     /// A CPU is about to be served, or is refused.
     Serving {
         /// Whose timers.

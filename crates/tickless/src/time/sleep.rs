@@ -88,8 +88,9 @@ impl Sleep {
 
     /// Makes the future ready at `deadline` instead, whether or not it was ready before.
     ///
-    /// The task that polled it last is woken then, without polling again. Moving a deadline a little costs two loads
-    /// and a store if it keeps its place among the thread's other timers.
+    /// While it waits, the task that polled it last is woken then, without polling again; once it was ready it has to
+    /// be polled anew. Moving a deadline a little costs two loads and a store if it keeps its place among the thread's
+    /// other timers.
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         self.project().delay.reset(deadline.to_core());
     }

@@ -95,8 +95,8 @@ fn example_4_same_time_other_cpu() {
 fn example_5_late_forecast() {
     let tree = pairs();
     assert_eq!(tree.arms(0, 10), at(10));
-    assert_eq!(tree.arms(1, 20), at(10), "several may promise");
-    assert_eq!(tree.arms(2, 30), at(10));
+    assert_eq!(tree.arms(1, 20), NEVER, "CPU 0 wakes up before");
+    assert_eq!(tree.arms(2, 30), NEVER);
     tree.wakes(0);
     tree.ticks(0, 10);
     assert_eq!(cpus_of(&tree.fired()), [0], "by itself");

@@ -57,10 +57,10 @@ fn r20_serving_ends_although_an_event_stays_due() {
 #[test]
 fn a_spent_budget_leaves_the_rest_due() {
     let tree = pairs();
+    assert_eq!(tree.arms(3, 7), at(7));
     for time in [7, 8, 9] {
-        tree.arms(0, time);
+        assert_eq!(tree.arms(0, time), NEVER);
     }
-    assert_eq!(tree.arms(3, 9), at(7));
     let mut budget = 2;
     let pull = tree.serve_remote(CpuId(3), at(10), &mut budget);
     assert!(pull.has_more);
@@ -69,6 +69,57 @@ fn a_spent_budget_leaves_the_rest_due() {
     tree.ticks(3, 10);
     assert_eq!(tree.fired().len(), 2);
     tree.check_all();
+}
+
+/// Two who wake at the same time, one of them for nothing, do not both promise what comes next.
+#[test]
+fn a_promise_is_given_once() {
+    let tree = pairs();
+    assert_eq!(tree.arms(0, 10), at(10));
+    assert_eq!(tree.arms(2, 20), NEVER, "CPU 0 wakes up before");
+    assert_eq!(tree.arms(2, 5), at(5), "it wakes up after");
+    // CPU 2 runs its own at 5, and promises what CPU 0 does already: the hint forgot whom to ask.
+    tree.wakes(2);
+    tree.ticks(2, 5);
+    assert_eq!(tree.idles(2), at(10));
+    for (cpu, promise) in [(0, NEVER), (2, at(20))] {
+        tree.wakes(cpu);
+        tree.ticks(cpu, 10);
+        tree.check_all();
+        assert_eq!(tree.idles(cpu), promise);
+    }
+    assert_eq!(tree.fired().len(), 2);
+    // The next round has one left.
+    let promises = (0..4).filter(|cpu| tree.node(*cpu).wakeup() != NEVER);
+    assert_eq!(promises.count(), 1);
+    tree.check_all();
+    tree.let_time_run(11, 20);
+    assert_eq!(tree.fired().len(), 1);
+}
+
+/// CPU 0 had promised to wake at 10, woke, and idles without timers. Before it has said so CPU 2 arms one, and must not
+/// rely on what CPU 0 promised before.
+#[test]
+fn nobody_relies_on_a_promise_that_was_withdrawn() {
+    let tree = pairs();
+    assert_eq!(tree.arms(0, 10), at(10));
+    tree.wakes(0);
+    tree.ticks(0, 10);
+    tree.script(
+        |step| {
+            let idles = Step::Promising {
+                cpu: CpuId(0),
+                cover: NEVER,
+            };
+            step == idles
+        },
+        |tree| assert_eq!(tree.arms(2, 20), at(20)),
+    );
+    assert_eq!(tree.idles(0), NEVER);
+    assert!(tree.sites().script_is_done());
+    tree.check_all();
+    tree.let_time_run(11, 20);
+    assert_eq!(tree.fired().len(), 2);
 }
 
 /// R52, H1: CPU 0 has handed over to CPU 1, which goes idle before CPU 0's event is in the queue.
