@@ -250,7 +250,7 @@ impl fmt::Debug for WheelSleeper {
     }
 }
 
-#[cfg(all(not(loom), target_pointer_width = "64"))]
+#[cfg(all(not(any(loom, shuttle)), target_pointer_width = "64"))]
 const _: () = {
     assert!(size_of::<WheelTimer<fn(&Timeout) -> Rearm>>() == 48 + size_of::<usize>());
     assert!(size_of::<WheelSleeper>() == 64);

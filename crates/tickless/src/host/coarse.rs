@@ -13,7 +13,7 @@ use tickless_core::wheel::idle::{NextDue, TickTime, wake_times};
 use tickless_core::wheel::{Kind as Wheel, PassEnd, Tick};
 
 use super::seat::{self, Kind, Local, Seat, with_thread};
-use super::{Host, TURN_BUDGET, stuck, timers, tree, turn};
+use super::{Host, TURN_BUDGET, background, stuck, timers, tree, turn};
 
 /// How long a tick is, in nanoseconds.
 pub(crate) const TICK: u64 = 1_000_000;
@@ -188,7 +188,7 @@ pub(crate) fn armed() {
     with_thread(|thread| {
         let Some(seat) = thread.seat() else {
             // Filed with the background driver.
-            super::background::wake_for_the_asked();
+            background::wake_for_the_asked();
             return;
         };
         if seat.local().kind() == Kind::Worker {
@@ -198,6 +198,14 @@ pub(crate) fn armed() {
             tell(seat);
         }
     });
+}
+
+/// Sees to it that the driver comes in time for what was filed on its own wheels by somebody else.
+pub(super) fn handed_to_the_driver() {
+    let first = first_due(seat::background());
+    if background::PROMISE.outlasts(first.as_nanos()) {
+        background::wake();
+    }
 }
 
 /// Locks the base of `seat`.

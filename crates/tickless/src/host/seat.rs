@@ -309,6 +309,7 @@ impl Thread {
         // Locks two bases (spec LOC-9): this one, then the driver's. Who locks several takes the driver's last.
         timers().cpu_offline(seat.cpu());
         timers().wheel_offline(seat.cpu(), coarse::now());
+        coarse::handed_to_the_driver();
         self.seat.set(None);
         if let Some(token) = self.token.take() {
             seat.lock().disown(token);
