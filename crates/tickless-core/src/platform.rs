@@ -196,8 +196,8 @@ pub trait Platform: Sized {
     /// executing CPU is offline; then the answer MUST be another one.
     fn pick_target(&self, this: Option<CpuId>, pinned: bool) -> CpuId;
 
-    /// To which other CPU a global coarse timer goes that the CPU of `this` arms: the policy for isolated CPUs that want
-    /// none (DESIGN 7, point 1). Asked with a base locked. An answer that is not online counts as none.
+    /// To which other CPU a global coarse timer goes that the CPU of `this` arms: the policy for isolated CPUs that
+    /// want none (DESIGN 7, point 1). Asked with a base locked. An answer that is not online counts as none.
     #[inline]
     fn housekeeper(&self, this: &CpuBase<Self>) -> Option<CpuId> {
         let _ = this;

@@ -156,6 +156,9 @@ impl Worker {
     /// Whether somebody [unparked](Unparker::unpark) this worker since its last park, or since this was last asked: the
     /// next park waits. For workers that poll and never park.
     ///
+    /// So may the library, when another worker ends that was to wake up for all, unless this one is
+    /// [isolated](Worker::set_isolated).
+    ///
     /// # Cost
     ///
     /// One load, unless somebody did.

@@ -670,21 +670,23 @@ fn an_unpark_ends_the_wait_on_an_epoll_instance() {
     other.join().expect("it does not panic");
 }
 
+/// In a process of its own: what another worker had promised, one that polls may be woken for.
 #[test]
 fn a_worker_that_polls_hears_of_each_unpark_once() {
-    let _patience = support::begin();
-    let worker = Worker::with_parking(Parking::Spin).expect("the thread is free");
-    assert!(!worker.was_unparked());
-    worker.unparker().unpark();
-    worker.unparker().unpark();
-    assert!(worker.was_unparked(), "two at once are one");
-    assert!(!worker.was_unparked());
-    let unparker = worker.unparker();
-    let other = thread::spawn(move || unparker.unpark());
-    while !worker.was_unparked() {
-        assert!(!worker.is_due(), "it has no timers");
-    }
-    other.join().expect("it does not panic");
+    support::in_own_process("a_worker_that_polls_hears_of_each_unpark_once", || {
+        let worker = Worker::with_parking(Parking::Spin).expect("the thread is free");
+        assert!(!worker.was_unparked());
+        worker.unparker().unpark();
+        worker.unparker().unpark();
+        assert!(worker.was_unparked(), "two at once are one");
+        assert!(!worker.was_unparked());
+        let unparker = worker.unparker();
+        let other = thread::spawn(move || unparker.unpark());
+        while !worker.was_unparked() {
+            assert!(!worker.is_due(), "it has no timers");
+        }
+        other.join().expect("it does not panic");
+    });
 }
 
 #[test]

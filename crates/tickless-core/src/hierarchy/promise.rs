@@ -1,9 +1,9 @@
 //! One promise for all.
 //!
-//! When all CPUs idle, whoever was the last wakes up for the tree. Others may follow it: a CPU that wakes while the rest
-//! sleeps and finds nothing to do is the last one again. By the letter of the specification (4.7) it promises the same
-//! time once more, and as it wakes at that time for nothing it goes on so for ever: a herd, one CPU larger with each
-//! that ever woke. So a CPU whose time another one wakes up by in any case promises nothing.
+//! When all CPUs idle, whoever was the last wakes up for the tree. Others may follow it: a CPU that wakes while the
+//! rest sleeps and finds nothing to do is the last one again. By the letter of the specification (4.7) it promises the
+//! same time once more, and as it wakes at that time for nothing it goes on so for ever: a herd, one CPU larger with
+//! each that ever woke. So a CPU whose time another one wakes up by in any case promises nothing.
 //!
 //! # Why that loses nothing
 //!
@@ -16,10 +16,10 @@
 //! | publishes under the lock | withdraws |
 //! | reads the promise | looks under the lock, when it idles, serves or goes |
 //!
-//! If the left one had the lock first, the right one finds what was published, and promises it or is awake for it. If the
-//! right one had it first, the left one finds the promise withdrawn. A new root makes no difference: a CPU that is below
-//! the old one comes by the old one's lock, and one that is not took its place after the old one's events had been
-//! published in the new (spec 5.2). Loom: `a_promise_that_is_withdrawn_while_another_relies_on_it`.
+//! If the left one had the lock first, the right one finds what was published, and promises it or is awake for it. If
+//! the right one had it first, the left one finds the promise withdrawn. A new root makes no difference: a CPU that is
+//! below the old one comes by the old one's lock, and one that is not took its place after the old one's events had
+//! been published in the new (spec 5.2). Loom: `a_promise_that_is_withdrawn_while_another_relies_on_it`.
 
 use tickless_link::sync::Ordering;
 
