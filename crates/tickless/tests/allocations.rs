@@ -22,7 +22,8 @@ use tickless::hrtimer::{
     now,
 };
 use tickless::time::{self, Sleep, interval, sleep, timeout};
-use tickless::{Driver, Worker, clock};
+use tickless::wheel::{Kind, Rearm, WheelTimer};
+use tickless::{Driver, Worker, clock, coarse};
 
 struct Counting;
 
@@ -97,6 +98,22 @@ fn queue(waker: &Waker) {
         assert!(poll_with(sleep.as_mut(), waker).is_pending());
         sleep.as_mut().reset(time::Instant::now() + ms(2_000));
     }
+    for _ in 0..100 {
+        let mut sleep = pin!(coarse::sleep(ms(1_000)));
+        assert!(poll_with(sleep.as_mut(), waker).is_pending());
+        sleep.as_mut().reset(time::Instant::now() + ms(500));
+        assert!(poll_with(sleep.as_mut(), waker).is_pending());
+        sleep.as_mut().reset(time::Instant::now() + ms(2_000));
+    }
+    let idle = pin!(WheelTimer::new(Kind::Global, |_| Rearm::No));
+    let idle = idle.as_ref();
+    for _ in 0..100 {
+        assert!(idle.modify(ms(5_000)).is_ok());
+        assert!(idle.reduce(ms(4_000)).is_ok());
+        let _was_queued = idle.delete();
+        assert!(idle.arm(ms(5_000)).is_ok());
+        assert!(idle.delete_sync());
+    }
     let timer = pin!(HrTimer::new(|_| Restart::No));
     let timer = timer.as_ref();
     for _ in 0..100 {
@@ -122,6 +139,12 @@ async fn futures() {
             .is_err()
     );
     assert!(timeout(ms(1_000), std::future::ready(())).await.is_ok());
+    coarse::sleep(us(1_200)).await;
+    assert!(
+        coarse::timeout(us(200), std::future::pending::<()>())
+            .await
+            .is_err()
+    );
     let mut interval = interval(us(200));
     for _ in 0..5 {
         interval.tick().await;

@@ -5,7 +5,8 @@ mod support;
 use tickless::hrtimer::{Expired, HrTimer, Monotonic, Restart, Start};
 use tickless::time::error::Elapsed;
 use tickless::time::{Instant, Interval, MissedTickBehavior, Sleep, Timeout};
-use tickless::{Driver, Parking, Stats, Turn, Unparker, Worker};
+use tickless::wheel::{Kind, Rearm, WheelTimer};
+use tickless::{Builder, Driver, Parking, Stats, Turn, Unparker, Worker, Workers, coarse};
 
 /// A timer with a closure that owns nothing.
 fn plain() -> HrTimer<impl FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static> {
@@ -25,6 +26,12 @@ fn timers_are_small() {
     assert_eq!(size_of_val(&owning), 88);
     assert_eq!(size_of::<Sleep>(), 112);
     assert_eq!(size_of::<Timeout<std::future::Ready<()>>>(), 120);
+    assert_eq!(size_of::<coarse::Sleep>(), 80);
+    assert_eq!(size_of::<coarse::Timeout<std::future::Ready<()>>>(), 88);
+    let coarse = WheelTimer::new(Kind::Global, |_| Rearm::No);
+    assert_eq!(size_of_val(&coarse), 48);
+    let coarse = WheelTimer::new(Kind::Global, move |_| Rearm::After(word));
+    assert_eq!(size_of_val(&coarse), 56);
     assert_eq!(size_of::<Interval>(), 48);
     assert_eq!((size_of::<Instant>(), size_of::<Elapsed>()), (16, 0));
 }
@@ -44,11 +51,16 @@ fn the_auto_traits_are_those_of_tokio() {
     is_unpin::<tokio::time::Interval>();
     assert_not_unpin!(Sleep);
     assert_not_unpin!(tokio::time::Sleep);
+    is_send_and_sync::<coarse::Sleep>();
+    is_send_and_sync::<coarse::Timeout<u8>>();
+    assert_not_unpin!(coarse::Sleep);
     assert_not_unpin!(Timeout<u8>);
     assert_not_unpin!(tokio::time::Timeout<u8>);
     is_send_and_sync::<Unparker>();
     is_send_and_sync::<(Instant, MissedTickBehavior, Elapsed)>();
     is_send_and_sync::<(Start, Parking, Stats, Turn)>();
+    is_send_and_sync::<(Builder, Workers<u8>)>();
+    is_send_and_sync::<WheelTimer<fn(&tickless::wheel::Timeout) -> Rearm>>();
 }
 
 /// Refuses to compile if the type may be sent to another thread.

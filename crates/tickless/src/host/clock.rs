@@ -26,7 +26,7 @@
 use std::cell::Cell;
 use std::fmt;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant as StdInstant;
 
 use tickless_core::time::Instant;
@@ -37,6 +37,8 @@ pub const WINDOW: u64 = 50_000;
 const CALIBRATION: u64 = 10_000_000;
 /// By how much the two may differ, in parts per million.
 const AGREEMENT_PPM: u64 = 200;
+/// How often two measurements of the rate may differ.
+const ATTEMPTS: u32 = 50;
 /// How much the rate is widened on both sides, in parts per million: steering of the kernel's clock (500 at most) and
 /// the error of the measurement.
 const MARGIN_PPM: u64 = 1_000;
@@ -122,7 +124,7 @@ pub enum Refusal {
     NotInvariant,
     /// The kernel keeps its time by something else, named here: it does not trust the counter, or cannot use it.
     KernelUses(String),
-    /// Two measurements of the rate differ by so many parts per million.
+    /// Two measurements of the rate differ by so many parts per million, however often they are made.
     Unsteady {
         /// The difference.
         ppm: u64,
@@ -151,7 +153,8 @@ impl fmt::Display for Refusal {
             Self::Unsteady { ppm } => {
                 write!(
                     formatter,
-                    "its rate over two periods of 10 ms differs by {ppm} ppm, more than {AGREEMENT_PPM}"
+                    "its rate over two periods of 10 ms differs by {ppm} ppm, more than {AGREEMENT_PPM}, and did so \
+                     {ATTEMPTS} times"
                 )
             }
             Self::Drifted => formatter.write_str("times extrapolated with it turned out wrong"),
@@ -167,6 +170,8 @@ pub(crate) struct Counter {
     /// TIM-46: one word, read when a thread makes an exact reading, which it does every 50 µs at the latest.
     rate: AtomicU64,
     strikes: AtomicU64,
+    /// Nothing is to be calibrated any more: who reads the clock need not look.
+    settled: AtomicBool,
     calibration: Mutex<Calibration>,
 }
 
@@ -178,8 +183,15 @@ pub(crate) struct Paused<'a> {
 #[derive(Debug)]
 enum Calibration {
     Start,
-    First(Pair),
-    Second { start: Pair, rate: u64 },
+    First {
+        start: Pair,
+        attempt: u32,
+    },
+    Second {
+        start: Pair,
+        rate: u64,
+        attempt: u32,
+    },
     Done,
     Refused(Refusal),
 }
@@ -196,6 +208,7 @@ impl Counter {
         Self {
             rate: AtomicU64::new(0),
             strikes: AtomicU64::new(0),
+            settled: AtomicBool::new(false),
             calibration: Mutex::new(Calibration::Start),
         }
     }
@@ -225,25 +238,48 @@ impl Counter {
     /// Moves the calibration on by one exact reading.
     #[cold]
     fn calibrate(&self, now: Pair) {
+        // Relaxed: a hint; what is settled the lock protects.
+        if self.settled.load(Ordering::Relaxed) {
+            return;
+        }
         // Never wait: this is on the path of a sleep.
         let Ok(mut calibration) = self.calibration.try_lock() else {
             return;
         };
         let next = match &*calibration {
             Calibration::Start => match usable() {
-                Ok(()) => Calibration::First(now),
-                Err(refusal) => Calibration::Refused(refusal),
+                Ok(()) => Calibration::First {
+                    start: now,
+                    attempt: 1,
+                },
+                Err(refusal) => self.refuse(refusal),
             },
-            Calibration::First(start) => match rate(*start, now) {
-                Some(rate) => Calibration::Second { start: now, rate },
+            Calibration::First { start, attempt } => match rate(*start, now) {
+                Some(rate) => Calibration::Second {
+                    start: now,
+                    rate,
+                    attempt: *attempt,
+                },
                 None => return,
             },
-            Calibration::Second { start, rate: first } => match rate(*start, now) {
+            Calibration::Second {
+                start,
+                rate: first,
+                attempt,
+            } => match rate(*start, now) {
                 Some(second) => {
                     let ppm = first.abs_diff(second) * 1_000_000 / (*first).max(1);
-                    if ppm > AGREEMENT_PPM {
-                        Calibration::Refused(Refusal::Unsteady { ppm })
+                    if ppm > AGREEMENT_PPM && *attempt == ATTEMPTS {
+                        self.refuse(Refusal::Unsteady { ppm })
+                    } else if ppm > AGREEMENT_PPM {
+                        // Whoever measured may have been interrupted between the two clocks.
+                        Calibration::Second {
+                            start: now,
+                            rate: second,
+                            attempt: attempt + 1,
+                        }
                     } else {
+                        self.settled.store(true, Ordering::Relaxed);
                         // Relaxed: the word carries all there is.
                         self.rate.store(second, Ordering::Relaxed);
                         Calibration::Done
@@ -256,13 +292,19 @@ impl Counter {
         *calibration = next;
     }
 
+    fn refuse(&self, refusal: Refusal) -> Calibration {
+        // Relaxed: see `calibrate`.
+        self.settled.store(true, Ordering::Relaxed);
+        Calibration::Refused(refusal)
+    }
+
     /// Notes an extrapolation that was wrong.
     #[cold]
     fn strike(&self) {
         // Relaxed: a count.
         if self.strikes.fetch_add(1, Ordering::Relaxed) + 1 == STRIKES {
             self.rate.store(0, Ordering::Relaxed);
-            *lock(&self.calibration) = Calibration::Refused(Refusal::Drifted);
+            *lock(&self.calibration) = self.refuse(Refusal::Drifted);
         }
     }
 }
@@ -583,6 +625,38 @@ mod tests {
         assert_eq!(rate(start, end(2_000, 1_000)), None);
         let two_gigahertz = rate(start, end(40_001_000, 20_000_000));
         assert_eq!(two_gigahertz, Some(1 << 31));
+    }
+
+    /// Whoever measures may be interrupted between the counter and the clock, but not always.
+    #[test]
+    fn a_rate_is_measured_until_two_agree_or_it_is_hopeless() {
+        if usable().is_err() {
+            return;
+        }
+        // A reading each 20 ms, of a counter with one cycle for each nanosecond; `disturbed` are late.
+        let judge = |disturbed: fn(u32) -> bool| {
+            let counter = Counter::new();
+            let mut reading = 0;
+            while !counter.settled.load(Ordering::Relaxed) {
+                let nanos = 20_000_000 * i64::from(reading);
+                let late = if disturbed(reading) { 1_000_000 } else { 0 };
+                counter.calibrate(Pair {
+                    cycles: nanos.cast_unsigned() + late,
+                    nanos,
+                });
+                reading += 1;
+            }
+            (counter.judge(), reading)
+        };
+        assert_eq!(judge(|_| false), (Ok(1_000_000_000), 3));
+        // The rates between a disturbed reading and its neighbours are both wrong.
+        assert_eq!(judge(|reading| reading == 1), (Ok(1_000_000_000), 5));
+        let (result, readings) = judge(|reading| reading % 2 == 1);
+        assert!(
+            matches!(result, Err(Refusal::Unsteady { ppm }) if ppm > 50_000),
+            "{result:?}"
+        );
+        assert_eq!(readings, ATTEMPTS + 2);
     }
 
     #[test]
