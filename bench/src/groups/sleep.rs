@@ -21,6 +21,8 @@ macro_rules! poll_once {
     }};
 }
 
+const COARSE: &str = "tickless::coarse";
+
 /// How long the timers last that are armed and cancelled.
 #[derive(Clone, Copy)]
 enum Durations {
@@ -67,11 +69,15 @@ fn sleep_with(options: &Options, pending: usize, durations: Durations) -> Group 
     let mut ours: Vec<_> = (0..pending)
         .map(|_| Box::pin(tickless::time::sleep(Durations::Random.next(&mut random))))
         .collect();
+    let mut coarse: Vec<_> = (0..pending)
+        .map(|_| Box::pin(tickless::coarse::sleep(Durations::Random.next(&mut random))))
+        .collect();
     let mut theirs: Vec<_> = (0..pending)
         .map(|_| Box::pin(tokio::time::sleep(Durations::Random.next(&mut random))))
         .collect();
-    for (ours, theirs) in ours.iter_mut().zip(&mut theirs) {
+    for ((ours, coarse), theirs) in ours.iter_mut().zip(&mut coarse).zip(&mut theirs) {
         assert!(ours.as_mut().poll(&mut context).is_pending());
+        assert!(coarse.as_mut().poll(&mut context).is_pending());
         assert!(theirs.as_mut().poll(&mut context).is_pending());
     }
     let operations = options.operations(200_000);
@@ -92,6 +98,17 @@ fn sleep_with(options: &Options, pending: usize, durations: Durations) -> Group 
                 }),
             ),
             (
+                COARSE,
+                Box::new(|| {
+                    let mut random = Random::new(19);
+                    time(operations, || {
+                        for _ in 0..operations {
+                            poll_once!(tickless::coarse::sleep(durations.next(&mut random)));
+                        }
+                    })
+                }),
+            ),
+            (
                 TOKIO,
                 Box::new(|| {
                     let mut random = Random::new(19);
@@ -104,12 +121,13 @@ fn sleep_with(options: &Options, pending: usize, durations: Durations) -> Group 
             ),
         ],
     );
-    drop(ours);
+    drop((ours, coarse));
     drop(worker);
-    if pending <= 1_000 {
-        group.at_most(0.5, TOKIO)
-    } else {
-        group
+    match pending {
+        0..=1_000 => group.at_most(0.5, TOKIO),
+        // What the sorted queue alone could not do.
+        1_000_000 => group.at_most(0.25, TOKIO).at_most(1.3, COARSE),
+        _ => group.at_most(0.25, TOKIO),
     }
 }
 
@@ -129,11 +147,15 @@ fn reset_with(options: &Options, pending: usize) -> Group {
     let mut ours: Vec<_> = (0..pending)
         .map(|_| Box::pin(tickless::time::sleep(after)))
         .collect();
+    let mut coarse: Vec<_> = (0..pending)
+        .map(|_| Box::pin(tickless::coarse::sleep(after)))
+        .collect();
     let mut theirs: Vec<_> = (0..pending)
         .map(|_| Box::pin(tokio::time::sleep(after)))
         .collect();
-    for (ours, theirs) in ours.iter_mut().zip(&mut theirs) {
+    for ((ours, coarse), theirs) in ours.iter_mut().zip(&mut coarse).zip(&mut theirs) {
         assert!(ours.as_mut().poll(&mut context).is_pending());
+        assert!(coarse.as_mut().poll(&mut context).is_pending());
         assert!(theirs.as_mut().poll(&mut context).is_pending());
     }
     let operations = options.operations(200_000);
@@ -141,7 +163,7 @@ fn reset_with(options: &Options, pending: usize) -> Group {
         let mut random = Random::new(29);
         std::iter::repeat_with(move || random.index(pending))
     };
-    let (mut of_ours, mut of_theirs) = (order(), order());
+    let (mut of_ours, mut of_coarse, mut of_theirs) = (order(), order(), order());
     Group::measure(
         "reset of a sleep to 500 s from now",
         pending as u64,
@@ -154,6 +176,17 @@ fn reset_with(options: &Options, pending: usize) -> Group {
                         for (_, index) in (0..operations).zip(of_ours.by_ref()) {
                             let deadline = tickless::time::Instant::now() + after;
                             ours[index].as_mut().reset(deadline);
+                        }
+                    })
+                }),
+            ),
+            (
+                COARSE,
+                Box::new(|| {
+                    time(operations, || {
+                        for (_, index) in (0..operations).zip(of_coarse.by_ref()) {
+                            let deadline = tickless::time::Instant::now() + after;
+                            coarse[index].as_mut().reset(deadline);
                         }
                     })
                 }),
