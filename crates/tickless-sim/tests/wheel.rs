@@ -201,22 +201,24 @@ fn a_sleeper_wakes_its_task<C: Config>() {
         Waker::from(Arc::clone(&task)),
         Waker::from(Arc::clone(&other)),
     );
-    let sleeper = pin!(WheelSleeper::new(Kind::Global));
-    let sleeper = sleeper.as_ref();
-    assert!(!timers.modify_sleeper(sleeper, Tick(0), Tick(5)));
-    assert!(timers.delete_sleeper(sleeper).is_none());
+    let mut sleeper = pin!(WheelSleeper::new(Kind::Global));
+    assert!(!timers.modify_sleeper(sleeper.as_ref(), Tick(0), Tick(5)));
+    assert!(timers.delete_sleeper(sleeper.as_ref()).is_none());
     machine.on(0, || {
         assert!(
             timers
-                .arm_sleeper(sleeper, Tick(0), Tick(10), replaced.clone())
+                .arm_sleeper(sleeper.as_mut(), Tick(0), Tick(10), replaced.clone())
                 .is_none()
         );
         assert_eq!(
-            timers.wheel_sleeper_will_wake(sleeper, &replaced),
+            timers.wheel_sleeper_will_wake(sleeper.as_ref(), &replaced),
             Some(true)
         );
-        assert_eq!(timers.wheel_sleeper_will_wake(sleeper, &waker), Some(false));
-        let old = timers.set_wheel_sleeper_waker(sleeper, waker.clone());
+        assert_eq!(
+            timers.wheel_sleeper_will_wake(sleeper.as_ref(), &waker),
+            Some(false)
+        );
+        let old = timers.set_wheel_sleeper_waker(sleeper.as_ref(), waker.clone());
         assert!(
             old.expect("it is queued")
                 .expect("it had one")
@@ -225,17 +227,20 @@ fn a_sleeper_wakes_its_task<C: Config>() {
     });
     // From another CPU, which has it then.
     machine.on(1, || {
-        assert!(timers.modify_sleeper(sleeper, Tick(0), Tick(20)))
+        assert!(timers.modify_sleeper(sleeper.as_ref(), Tick(0), Tick(20)))
     });
     assert_eq!(timers.wheel_pending(CpuId(1)), 1);
     machine.run_to_tick(Tick(20));
     assert!(sleeper.is_queued());
     machine.run_to_tick(Tick(21));
     assert!(!sleeper.is_queued());
-    assert_eq!(timers.wheel_sleeper_will_wake(sleeper, &waker), None);
+    assert_eq!(
+        timers.wheel_sleeper_will_wake(sleeper.as_ref(), &waker),
+        None
+    );
     assert!(
         timers
-            .set_wheel_sleeper_waker(sleeper, replaced.clone())
+            .set_wheel_sleeper_waker(sleeper.as_ref(), replaced.clone())
             .is_err()
     );
     let woken = || {
@@ -249,10 +254,12 @@ fn a_sleeper_wakes_its_task<C: Config>() {
         let now = machine.tick();
         assert!(
             timers
-                .arm_sleeper(sleeper, now, Tick(40), replaced.clone())
+                .arm_sleeper(sleeper.as_mut(), now, Tick(40), replaced.clone())
                 .is_none()
         );
-        let given_back = timers.delete_sleeper(sleeper).expect("it was queued");
+        let given_back = timers
+            .delete_sleeper(sleeper.as_ref())
+            .expect("it was queued");
         assert!(given_back.will_wake(&replaced));
     });
     machine.run_to_tick(Tick(60));

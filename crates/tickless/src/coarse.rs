@@ -184,16 +184,18 @@ impl Alarm for WheelSleeper {
 
     #[inline]
     fn arm(self: Pin<&mut Self>, deadline: CoreInstant, waker: Waker) -> Option<Waker> {
-        let old = timers().arm_sleeper(self.as_ref(), now(), tick_of(deadline), waker);
-        armed();
+        let now = now();
+        let old = timers().arm_sleeper(self, now, tick_of(deadline), waker);
+        armed(now);
         old
     }
 
     #[inline(never)]
     fn rearm(self: Pin<&Self>, deadline: CoreInstant) -> bool {
-        let is_queued = timers().modify_sleeper(self, now(), tick_of(deadline));
+        let now = now();
+        let is_queued = timers().modify_sleeper(self, now, tick_of(deadline));
         if is_queued {
-            armed();
+            armed(now);
         }
         is_queued
     }

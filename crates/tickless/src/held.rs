@@ -10,7 +10,7 @@ use tickless_core::time::Instant as CoreInstant;
 
 use crate::host::handover::Promise;
 use crate::host::seat::{Kind, Seat, Thread, with_thread};
-use crate::host::{coarse, timers, tree, turn};
+use crate::host::{coarse, stuck, timers, tree, turn};
 use crate::time::Instant;
 
 /// Why a thread cannot become a [`Worker`](crate::Worker) or [`Driver`](crate::Driver).
@@ -119,6 +119,7 @@ impl Held {
             tree::farewell(seat);
             if kind == Kind::Worker {
                 tree::enlist(seat);
+                stuck::watch(seat);
             }
             let held = Self {
                 seat,
@@ -178,6 +179,7 @@ impl Held {
     pub(crate) fn set_isolated(&self, isolated: bool) -> Result<(), IsolationError> {
         if !isolated {
             tree::enlist(self.seat);
+            stuck::watch(self.seat);
             return Ok(());
         }
         tree::retire(self.seat, Leaving::Isolation).map_err(|_| IsolationError::LastWorker)

@@ -171,8 +171,9 @@ where
     /// The lock of the thread's own base, and O(1).
     pub fn arm(self: Pin<&Self>, when: impl Into<Expiry>) -> Result<(), ArmError> {
         let Expiry(expiry) = when.into();
-        timers().arm(self.timer(), coarse::now(), expiry)?;
-        self.tell();
+        let now = coarse::now();
+        timers().arm(self.timer(), now, expiry)?;
+        self.tell(now);
         Ok(())
     }
 
@@ -188,17 +189,19 @@ where
     /// may be late by, then. Else as [`arm`](Self::arm).
     pub fn modify(self: Pin<&Self>, when: impl Into<Expiry>) -> Result<bool, ShutDown> {
         let Expiry(expiry) = when.into();
-        let was_queued = timers().modify(self.timer(), coarse::now(), expiry)?;
-        self.tell();
+        let now = coarse::now();
+        let was_queued = timers().modify(self.timer(), now, expiry)?;
+        self.tell(now);
         Ok(was_queued)
     }
 
     /// As [`modify`](Self::modify), and leaves a timer alone that does not wait to fire; says whether it does.
     pub fn modify_if_active(self: Pin<&Self>, when: impl Into<Expiry>) -> bool {
         let Expiry(expiry) = when.into();
-        let is_queued = timers().modify_if_active(self.timer(), coarse::now(), expiry);
+        let now = coarse::now();
+        let is_queued = timers().modify_if_active(self.timer(), now, expiry);
         if is_queued {
-            self.tell();
+            self.tell(now);
         }
         is_queued
     }
@@ -211,8 +214,9 @@ where
     /// [`ShutDown`].
     pub fn reduce(self: Pin<&Self>, when: impl Into<Expiry>) -> Result<bool, ShutDown> {
         let Expiry(expiry) = when.into();
-        let was_queued = timers().reduce(self.timer(), coarse::now(), expiry)?;
-        self.tell();
+        let now = coarse::now();
+        let was_queued = timers().reduce(self.timer(), now, expiry)?;
+        self.tell(now);
         Ok(was_queued)
     }
 
@@ -270,8 +274,8 @@ where
     }
 
     /// Sees to it that somebody comes in time.
-    fn tell(self: Pin<&Self>) {
-        coarse::armed();
+    fn tell(self: Pin<&Self>, now: Tick) {
+        coarse::armed(now);
         // A pinned one stays where it is, and whoever looks after that may sleep for longer.
         if let Some((cpu, Kind::Local)) = timers().wheel_of(self.timer()) {
             let own = with_thread(seat::Thread::seat);

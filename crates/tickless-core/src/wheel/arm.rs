@@ -276,7 +276,8 @@ impl<P: Platform> Timers<P> {
             Kind::Deferrable => Kind::Deferrable,
             Kind::Local | Kind::Global => kind,
         };
-        self.file_on(&mut held, entry, (base, kind), (now, expiry), me);
+        let leaves = kind_of(&held, entry);
+        self.file_on(&mut held, entry, leaves, (base, kind), (now, expiry), me);
         Ok(())
     }
 
@@ -331,16 +332,17 @@ impl<P: Platform> Timers<P> {
             return Err(ShutDown);
         }
         let was_active = state.is_queued();
+        let kind = kind_of(&held, entry);
         if was_active {
             if has_nothing_to_do(modify, entry.shared().get(), expiry)
-                || self.keep_slot(&mut held, entry, now, expiry)
+                || self.keep_slot(&mut held, entry, kind, (now, expiry))
             {
                 return Ok(true);
             }
         } else if modify == Modify::IfActive {
             return Ok(false);
         }
-        self.modify_held(&mut held, entry, now, expiry, me);
+        self.modify_held(&mut held, entry, kind, (now, expiry), me);
         Ok(was_active)
     }
 
@@ -352,10 +354,9 @@ impl<P: Platform> Timers<P> {
         &self,
         held: &mut Held<'_, P>,
         entry: EntryRef<'_, Coarse>,
-        now: Tick,
-        expiry: Tick,
+        kind: Kind,
+        (now, expiry): (Tick, Tick),
     ) -> bool {
-        let kind = kind_of(held, entry);
         let wheel = &mut held.state.wheels[kind as usize];
         wheel.calendar.forward(now);
         let place = wheel.calendar.place(expiry);
@@ -369,48 +370,49 @@ impl<P: Platform> Timers<P> {
         true
     }
 
-    /// Files a timer of the locked base where a modification takes it.
+    /// Files a timer, which is on the wheel of `kind` of the locked base, where a modification takes it.
+    #[inline]
     pub(crate) fn modify_held<'a>(
         &'a self,
         held: &mut Held<'a, P>,
         entry: EntryRef<'_, Coarse>,
-        now: Tick,
-        expiry: Tick,
+        kind: Kind,
+        (now, expiry): (Tick, Tick),
         me: Option<ThisCpu<'a, P>>,
     ) {
-        let kind = kind_of(held, entry);
         let base = if kind == Kind::Local && held.base.is_online() {
             held.base
         } else {
             self.home(kind, me)
         };
-        self.file_on(held, entry, (base, kind), (now, expiry), me);
+        self.file_on(held, entry, kind, (base, kind), (now, expiry), me);
     }
 
-    /// Files a timer of the locked base on a wheel, unless its callback runs: then it stays on its own. Afterwards
-    /// `held` is the base that it is on.
+    /// Files a timer, which is on the wheel `leaves` of the locked base, on another, unless its callback runs: then it
+    /// stays where it is. Afterwards `held` is the base that it is on.
+    #[inline]
     fn file_on<'a>(
         &'a self,
         held: &mut Held<'a, P>,
         entry: EntryRef<'_, Coarse>,
+        leaves: Kind,
         (base, kind): (&'a CpuBase<P>, Kind),
         (now, expiry): (Tick, Tick),
         me: Option<ThisCpu<'a, P>>,
     ) {
         let was_armed = entry.state().is_queued();
         let runs = entry.state().is_running() && !mutant!("wheel-moved-while-running");
-        let is_there = core::ptr::eq(base, held.base) && kind_of(held, entry) == kind;
+        let is_there = core::ptr::eq(base, held.base) && leaves == kind;
         let (kind, filed) = if runs || (is_there && held.base.is_online()) {
-            let kind = kind_of(held, entry);
-            let wheel = &mut held.state.wheels[kind as usize];
+            let wheel = &mut held.state.wheels[leaves as usize];
             wheel.calendar.forward(now);
             let place = wheel.calendar.place(expiry);
             entry.shared().set(expiry);
-            (kind, wheel.file(entry, place))
+            (leaves, wheel.file(entry, place))
         } else {
             (
                 kind,
-                self.travel(held, entry, (base, kind), (now, expiry), me),
+                self.travel(held, entry, leaves, (base, kind), (now, expiry), me),
             )
         };
         held.publish_wheel(kind);
@@ -435,12 +437,12 @@ impl<P: Platform> Timers<P> {
         &'a self,
         held: &mut Held<'a, P>,
         entry: EntryRef<'_, Coarse>,
+        leaves: Kind,
         (mut base, kind): (&'a CpuBase<P>, Kind),
         (now, expiry): (Tick, Tick),
         me: Option<ThisCpu<'a, P>>,
     ) -> Filed {
         let from = held.base.cpu();
-        let leaves = kind_of(held, entry);
         let wheel = &mut held.state.wheels[leaves as usize];
         let (transit, left) = wheel.opened(entry).depart();
         if let Some(left) = left {

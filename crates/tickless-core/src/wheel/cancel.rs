@@ -5,6 +5,7 @@ use core::pin::Pin;
 use tickless_link::entry::EntryRef;
 
 use super::arm::kind_of;
+use super::base::Kind;
 use super::timer::{Coarse, Rearm, Timeout, WheelTimer};
 use crate::hrtimer::base::Held;
 use crate::hrtimer::{Timers, TryCancel};
@@ -122,7 +123,8 @@ impl<P: Platform> Timers<P> {
             return false;
         }
         let mut held = self.lock_base_of(entry, self.executing_cpu());
-        self.unfile(&mut held, entry)
+        let kind = kind_of(&held, entry);
+        self.unfile(&mut held, entry, kind)
     }
 
     fn try_delete_entry<'a>(
@@ -137,7 +139,8 @@ impl<P: Platform> Timers<P> {
         if entry.state().is_running() {
             return TryCancel::Running;
         }
-        if self.unfile(&mut held, entry) {
+        let kind = kind_of(&held, entry);
+        if self.unfile(&mut held, entry, kind) {
             TryCancel::Removed
         } else {
             TryCancel::NotActive
@@ -147,16 +150,20 @@ impl<P: Platform> Timers<P> {
     /// Takes a timer of the locked base out of use; says whether it was queued.
     fn shut(&self, held: &mut Held<'_, P>, entry: EntryRef<'_, Coarse>) -> bool {
         let kind = kind_of(held, entry);
-        let was_queued = self.unfile(held, entry);
+        let was_queued = self.unfile(held, entry, kind);
         // Not freed meanwhile: the caller of the operation has it borrowed.
         held.state.wheels[kind as usize].opened(entry).shut();
         was_queued
     }
 
-    /// Takes a timer of the locked base off its wheel; `false` if it is not queued.
+    /// Takes a timer off its wheel, that of `kind` of the locked base; `false` if it is not queued.
     #[inline]
-    pub(crate) fn unfile(&self, held: &mut Held<'_, P>, entry: EntryRef<'_, Coarse>) -> bool {
-        let kind = kind_of(held, entry);
+    pub(crate) fn unfile(
+        &self,
+        held: &mut Held<'_, P>,
+        entry: EntryRef<'_, Coarse>,
+        kind: Kind,
+    ) -> bool {
         let timer = TimerId(entry.address());
         let wheel = &mut held.state.wheels[kind as usize];
         let Some(left) = wheel.opened(entry).remove() else {

@@ -3,7 +3,10 @@
 use core::pin::Pin;
 use core::task::Waker;
 
+use tickless_link::entry::Owner;
+
 use super::arm::{Modify, kind_of};
+use super::base::Kind;
 use super::geometry::Tick;
 use super::timer::WheelSleeper;
 use crate::hrtimer::Timers;
@@ -20,16 +23,29 @@ impl<P: Platform> Timers<P> {
     /// As [`arm`](Self::arm).
     pub fn arm_sleeper(
         &self,
-        sleeper: Pin<&WheelSleeper>,
+        mut sleeper: Pin<&mut WheelSleeper>,
         now: Tick,
         expiry: Tick,
         waker: Waker,
     ) -> Option<Waker> {
-        let entry = sleeper.erase();
         let me = self.executing_cpu();
-        let mut held = self.lock_base_of(entry, me);
-        let old = exchange(&mut held, sleeper, Some(waker));
-        self.modify_held(&mut held, entry, now, expiry, me);
+        let mut held = match me {
+            // The usual case, the first time on the thread that polls: the lock is taken at once.
+            Some(me) if sleeper.as_ref().erase().owner() == Owner::Unbound => {
+                let held = Held::lock(self, me.base, Some(me));
+                let kind = sleeper.as_ref().erase().tag();
+                sleeper
+                    .as_mut()
+                    .bind(&held.state.wheels[kind as usize].shelf);
+                held
+            }
+            _ => self.lock_base_of(sleeper.as_ref().erase(), me),
+        };
+        let sleeper = sleeper.as_ref();
+        let entry = sleeper.erase();
+        let kind = kind_of(&held, entry);
+        let old = exchange(&mut held, kind, sleeper, Some(waker));
+        self.modify_held(&mut held, entry, kind, (now, expiry), me);
         old
     }
 
@@ -80,7 +96,8 @@ impl<P: Platform> Timers<P> {
         if !sleeper.is_queued() {
             return Err(waker);
         }
-        Ok(exchange(&mut held, sleeper, Some(waker)))
+        let kind = kind_of(&held, sleeper.erase());
+        Ok(exchange(&mut held, kind, sleeper, Some(waker)))
     }
 
     /// Takes `sleeper` off its wheel and returns its waker, for the caller to drop. `None` if it is not queued.
@@ -92,18 +109,21 @@ impl<P: Platform> Timers<P> {
             return None;
         }
         let mut held = self.lock_base_of(entry, self.executing_cpu());
-        let old = exchange(&mut held, sleeper, None);
-        self.unfile(&mut held, entry);
+        let kind = kind_of(&held, entry);
+        let old = exchange(&mut held, kind, sleeper, None);
+        self.unfile(&mut held, entry, kind);
         old
     }
 }
 
+/// Gives a sleeper of the wheel of `kind` of the locked base another waker.
+#[inline]
 fn exchange<P: Platform>(
     held: &mut Held<'_, P>,
+    kind: Kind,
     sleeper: Pin<&WheelSleeper>,
     waker: Option<Waker>,
 ) -> Option<Waker> {
-    let kind = kind_of(held, sleeper.erase());
     let shelf = &mut held.state.wheels[kind as usize].shelf;
     let guarded = sleeper
         .pinned_entry()

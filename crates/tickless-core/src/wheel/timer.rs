@@ -5,7 +5,7 @@ use core::pin::Pin;
 use core::task::Waker;
 
 use tickless_link::const_unless_loom;
-use tickless_link::entry::{Entry, EntryRef, Expiry, Family, Member, State};
+use tickless_link::entry::{Entry, EntryRef, Expiry, Family, Member, Queue, State};
 use tickless_link::sync::{AtomicU64, Ordering};
 
 use super::base::Kind;
@@ -233,6 +233,12 @@ impl WheelSleeper {
     #[inline]
     pub(crate) fn erase(self: Pin<&Self>) -> EntryRef<'_, Coarse> {
         self.entry().erase()
+    }
+
+    /// Gives a sleeper that was never armed to the wheel that `shelf` is of.
+    #[inline]
+    pub(crate) fn bind(self: Pin<&mut Self>, shelf: &impl Queue<Coarse>) -> bool {
+        self.entry_mut().bind(shelf)
     }
 
     #[inline]

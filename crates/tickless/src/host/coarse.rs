@@ -182,9 +182,9 @@ fn appointed(seat: &Seat, housekeeper: CpuId) -> Option<CpuId> {
     Some(other)
 }
 
-/// Sees to it that somebody comes in time for what this thread armed just now.
+/// Sees to it that somebody comes in time for what this thread armed just now, in the tick `now` or the one after.
 #[inline]
-pub(crate) fn armed() {
+pub(crate) fn armed(now: Tick) {
     with_thread(|thread| {
         let Some(seat) = thread.seat() else {
             // Filed with the background driver.
@@ -192,8 +192,10 @@ pub(crate) fn armed() {
             return;
         };
         if seat.local().kind() == Kind::Worker {
-            let housekeeper = housekeeper(seat).and_then(seat::seat);
-            stuck::watch(housekeeper.unwrap_or(seat));
+            match housekeeper(seat).and_then(seat::seat) {
+                Some(housekeeper) => stuck::watch(housekeeper),
+                None => stuck::watch_armed(seat, now),
+            }
         } else {
             tell(seat);
         }

@@ -8,7 +8,7 @@
 
 use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tickless_core::event::DeviceConfig;
@@ -67,6 +67,8 @@ pub(crate) struct Local {
     pub(crate) coarse: AtomicI64,
     /// Until when the driver does not look whether the worker is stuck, in nanoseconds.
     pub(crate) stuck_until: AtomicI64,
+    /// The first tick of the global wheel that the driver was to know of, 0 if none.
+    pub(crate) watched: AtomicU64,
     /// The worker that gets the global coarse timers that this one arms; [`NOBODY`](Self::NOBODY) if they stay here.
     pub(crate) housekeeper: AtomicU32,
     pub(crate) soft_raised: AtomicBool,
@@ -87,6 +89,7 @@ impl Local {
             deadline: AtomicI64::new(Promise::NEVER),
             coarse: AtomicI64::new(Promise::NEVER),
             stuck_until: AtomicI64::new(0),
+            watched: AtomicU64::new(0),
             housekeeper: AtomicU32::new(Self::NOBODY),
             soft_raised: AtomicBool::new(false),
             kicked: AtomicBool::new(false),

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 
 use tickless_core::hierarchy::Sites;
 use tickless_core::time::{Instant, Span};
-use tickless_core::wheel::Kind as Wheel;
+use tickless_core::wheel::{Kind as Wheel, Tick};
 
 use super::coarse::{TICK, instant_of, pull};
 use super::seat::{self, Kind, Seat};
@@ -25,9 +25,29 @@ fn grace(seat: &Seat) -> Option<Instant> {
     Some(due.saturating_add(Span::from_nanos(TICK)))
 }
 
-/// Sees to it that the driver comes if the worker on `seat` does not.
+/// As [`watch`], for the worker on `seat`, this thread, which armed something in the tick `now`.
+///
+/// Usually there is nothing to do: something else is due earlier, that too was watched for, and its time has not come.
+/// Until then nothing but the worker's own turn, which ends by [`watch`], makes the wheel forget that it is due; so
+/// whenever the driver went to sleep since, it meant to wake up for that.
 #[inline]
+pub(crate) fn watch_armed(seat: &Seat, now: Tick) {
+    // Relaxed: see `watch`.
+    let watched = Tick(seat.local().watched.load(Ordering::Relaxed));
+    if watched <= now
+        || seat
+            .wheel_due(Wheel::Global)
+            .is_some_and(|due| due < watched)
+    {
+        watch(seat);
+    }
+}
+
+/// Sees to it that the driver comes if the worker on `seat` does not.
 pub(crate) fn watch(seat: &Seat) {
+    let due = seat.wheel_due(Wheel::Global).unwrap_or(Tick(0));
+    // Relaxed: for the thread of the seat; another one that arms there tells the driver each time.
+    seat.local().watched.store(due.0, Ordering::Relaxed);
     if let Some(grace) = grace(seat)
         && background::PROMISE.outlasts(grace.as_nanos())
         && tree::takes_part(seat)
