@@ -186,6 +186,12 @@ fn a_global_timer_is_fired_by_another_cpu<C: Config>() {
 #[derive(Default)]
 struct Task(AtomicU32);
 
+impl Task {
+    fn woken(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 impl Wake for Task {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::Relaxed);
@@ -243,13 +249,7 @@ fn a_sleeper_wakes_its_task<C: Config>() {
             .set_wheel_sleeper_waker(sleeper.as_ref(), replaced.clone())
             .is_err()
     );
-    let woken = || {
-        (
-            task.0.load(Ordering::Relaxed),
-            other.0.load(Ordering::Relaxed),
-        )
-    };
-    assert_eq!(woken(), (1, 0));
+    assert_eq!((task.woken(), other.woken()), (1, 0));
     machine.on(0, || {
         let now = machine.tick();
         assert!(
@@ -263,7 +263,7 @@ fn a_sleeper_wakes_its_task<C: Config>() {
         assert!(given_back.will_wake(&replaced));
     });
     machine.run_to_tick(Tick(60));
-    assert_eq!(woken(), (1, 0));
+    assert_eq!((task.woken(), other.woken()), (1, 0));
     machine.check();
 }
 
