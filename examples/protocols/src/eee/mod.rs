@@ -42,8 +42,8 @@
 //!   bit, and the sender clears it.
 //! - *A drain while EEE ends.* A drain that found EEE active has started the timer before the line is given to whoever
 //!   ends it, who cancels afterwards. A drain that comes later finds EEE inactive.
-//! - *A firing older than the drain.* The timer fires, and before its callback has the line a drain empties the queue and
-//!   pushes the timer out. The line remembers until when; the callback was told an earlier time, and does nothing.
+//! - *A firing older than the drain.* The timer fires, and before its callback has the line a drain empties the queue
+//!   and pushes the timer out. The line remembers until when; the callback was told an earlier time, and does nothing.
 //! - *Two senders wake one port.* One of them clears the bit; the other finds it clear, but has to wait for the wake
 //!   time all the same. So the line remembers until when the port wakes.
 //! - *Two readers of the counters.* The hardware clears them when they are read. Reading and adding up is one critical
