@@ -1,7 +1,5 @@
 //! Energy Efficient Ethernet in virtual time: each row of its table, and what must never happen.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use tickless_core::platform::CpuId;
 use tickless_core::time::{Instant, Span};
 use tickless_protocols::eee::{
@@ -417,53 +415,4 @@ fn counters_that_clear_on_read_add_up() {
         bench.machine.run_until(bench.machine.now() + IDLE);
         assert_eq!(bench.port.poll_counters().transmit.transitions, wake);
     }
-}
-
-/// Hardware that hands out one transition to whoever reads first.
-struct Counting {
-    transitions: AtomicU64,
-}
-
-impl Mac for Counting {
-    fn set_lpi(&self, _: bool, _: Instant) {}
-    fn start_transmission(&self, _: usize, _: Instant) {}
-    fn take_counters(&self, _: Instant) -> RawCounters {
-        let tx_transitions = self.transitions.swap(0, Ordering::Relaxed);
-        RawCounters {
-            tx_transitions: u16::try_from(tx_transitions).unwrap(),
-            ..RawCounters::default()
-        }
-    }
-}
-
-#[test]
-fn two_readers_of_the_counters_lose_nothing() {
-    use tickless_protocols::host::UserSpace;
-    const EVENTS: u64 = 20_000;
-    let mac = Counting {
-        transitions: AtomicU64::new(0),
-    };
-    let port = Port::new(UserSpace, mac, 1);
-    let read_until_all_seen = || {
-        let mut last = 0;
-        while last < EVENTS {
-            let now = port.poll_counters().transmit.transitions;
-            assert!(now >= last, "sums do not go back");
-            last = now;
-        }
-        last
-    };
-    std::thread::scope(|scope| {
-        let readers = [(); 2].map(|()| scope.spawn(read_until_all_seen));
-        for _ in 0..EVENTS {
-            // Readers keep the counter from overflowing, unless they do not run.
-            while port.mac().transitions.load(Ordering::Relaxed) > 60_000 {
-                std::thread::yield_now();
-            }
-            port.mac().transitions.fetch_add(1, Ordering::Relaxed);
-        }
-        for reader in readers {
-            assert_eq!(reader.join().unwrap(), EVENTS);
-        }
-    });
 }

@@ -1,13 +1,15 @@
 //! Energy Efficient Ethernet on the timers of the process: callbacks on one thread, senders on others.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tickless_core::hrtimer::Setup;
 use tickless_core::time::{Instant, Span};
-use tickless_protocols::eee::{Link, Port, Settings, Speed, VirtualMac, WAKE_TIME};
+use tickless_protocols::eee::{
+    Link, Mac, Port, RawCounters, Settings, Speed, VirtualMac, WAKE_TIME,
+};
 use tickless_protocols::host::{Host, UserSpace, UserTimer};
 
 const GIGABIT: Link = Link::full(Speed::Mbit1000);
@@ -113,4 +115,55 @@ fn senders_and_the_timer_never_meet_in_low_power() {
         transitions.windows(2).all(|two| two[0].lpi != two[1].lpi),
         "each write changes the bit"
     );
+}
+
+/// Hardware with five transitions for whoever reads first, who is held up on his way back.
+struct Counting {
+    transitions: AtomicU16,
+    taken: mpsc::Sender<()>,
+    go_on: Mutex<mpsc::Receiver<()>>,
+}
+
+impl Mac for Counting {
+    fn set_lpi(&self, _: bool, _: Instant) {}
+    fn start_transmission(&self, _: usize, _: Instant) {}
+    fn take_counters(&self, _: Instant) -> RawCounters {
+        let tx_transitions = self.transitions.swap(0, Ordering::SeqCst);
+        if tx_transitions > 0 {
+            self.taken.send(()).expect("the test listens");
+            let go_on = self.go_on.lock().unwrap();
+            go_on.recv().expect("the test lets it go on");
+        }
+        RawCounters {
+            tx_transitions,
+            ..RawCounters::default()
+        }
+    }
+}
+
+#[test]
+fn two_readers_of_the_counters_lose_nothing() {
+    let (taken, is_taken) = mpsc::channel();
+    let (let_go, go_on) = mpsc::channel();
+    let mac = Counting {
+        transitions: AtomicU16::new(5),
+        taken,
+        go_on: Mutex::new(go_on),
+    };
+    let port = Port::new(UserSpace, mac, 1);
+    let read = || port.poll_counters().transmit.transitions;
+    std::thread::scope(|scope| {
+        let first = scope.spawn(read);
+        is_taken.recv().expect("the first one reads");
+        // The hardware is empty, and the first one has not added up what it took.
+        let second = scope.spawn(read);
+        // Time to be wrong in; nothing depends on its length.
+        std::thread::sleep(Duration::from_millis(20));
+        let_go.send(()).expect("the first one waits");
+        assert_eq!(first.join().unwrap(), 5);
+        assert_eq!(second.join().unwrap(), 5);
+    });
+    port.mac().transitions.store(7, Ordering::SeqCst);
+    let_go.send(()).expect("the hardware is there");
+    assert_eq!(read(), 12);
 }

@@ -5,8 +5,8 @@ mod support;
 use support::{A, B, ByHand, Net, SECOND, at, before, config, pair, seconds};
 use tickless_core::time::{Instant, Span};
 use tickless_protocols::lacp::{
-    Action, Activity, BondConfig, ChurnState, End, MuxState, PeriodicState, PortState, Rate,
-    ReceiveState, Selected, TimerKind,
+    Action, Activity, BondConfig, ChurnState, End, Lacpdu, MuxState, PeriodicState, PortState,
+    Rate, ReceiveState, Selected, TimerKind,
 };
 
 const MILLI: u64 = 1_000_000;
@@ -159,14 +159,51 @@ fn a_silent_partner_is_expired_and_defaulted_at_the_right_instants() {
 
 #[test]
 fn the_timeout_counts_from_the_last_lacpdu() {
-    let mut one = ByHand::new(&config(1, 1));
-    one.set_link(0, true);
-    for half in 1..=9 {
-        one.run_until(Instant::ZERO.saturating_add(Span::from_millis(half * 500)));
-        one.hear(0, 2);
-        let deadline = one.port(0).deadline(TimerKind::CurrentWhile);
-        assert_eq!(deadline, Some(one.now.saturating_add(seconds(3))));
+    for (rate, timeout) in [(Rate::Fast, 3), (Rate::Slow, 90)] {
+        let mut one = ByHand::new(&BondConfig {
+            rate,
+            ..config(1, 1)
+        });
+        one.set_link(0, true);
+        for half in 1..=9 {
+            one.run_until(Instant::ZERO.saturating_add(Span::from_millis(half * 500)));
+            one.hear(0, 2);
+            let deadline = one.port(0).deadline(TimerKind::CurrentWhile);
+            assert_eq!(deadline, Some(one.now.saturating_add(seconds(timeout))));
+        }
     }
+}
+
+#[test]
+fn an_aggregator_that_hears_of_its_partner_is_preferred() {
+    let mut net = pair(&config(1, 2), &config(2, 2));
+    net.set_silent(B, true);
+    net.set_link(A, true);
+    net.run_until(at(10));
+    // Nobody else is there: an individual link is better than none.
+    assert_eq!(net.port(A).receive(), ReceiveState::Defaulted);
+    assert!(net.port(A).is_distributing());
+    let other = End::new(0, 0, 1);
+    net.set_link(other, true);
+    net.run_until(at(20));
+    assert!(net.port(other).is_distributing());
+    assert!(!net.port(A).is_distributing());
+}
+
+#[test]
+fn a_port_that_is_defaulted_leaves_its_aggregator() {
+    let mut net = pair(&config(1, 2), &config(2, 2));
+    let other = End::new(0, 0, 1);
+    net.set_link(A, true);
+    net.set_link(other, true);
+    net.run_until(at(10));
+    assert_eq!(net.port(A).aggregator(), net.port(other).aggregator());
+    net.set_silent(B, true);
+    net.run_until(at(30));
+    assert_eq!(net.port(A).receive(), ReceiveState::Defaulted);
+    assert_ne!(net.port(A).aggregator(), net.port(other).aggregator());
+    assert!(!net.port(A).is_distributing(), "its partner may be another");
+    assert!(net.port(other).is_distributing());
 }
 
 #[test]
@@ -232,6 +269,44 @@ fn a_partner_that_never_comes_into_sync_is_churning_after_sixty_seconds() {
     );
     one.hear(0, 2);
     assert_eq!(one.port(0).partner_churn().state(), ChurnState::NoChurn);
+}
+
+#[test]
+fn sync_is_believed_of_who_knows_this_end_and_goes_on_speaking() {
+    let believed = |change: fn(&mut Lacpdu)| {
+        let mut one = ByHand::new(&config(1, 1));
+        one.set_link(0, true);
+        let mut pdu = one.in_sync(0, 2);
+        change(&mut pdu);
+        one.receive(0, &pdu);
+        one.port(0).partner().state.has(PortState::SYNCHRONIZATION)
+    };
+    assert!(believed(|_| {}));
+    assert!(!believed(|pdu| pdu
+        .actor
+        .state
+        .set(PortState::SYNCHRONIZATION, false)));
+    assert!(!believed(|pdu| pdu.partner.key = 99));
+    assert!(!believed(|pdu| pdu.partner.port.number = 99));
+    assert!(!believed(|pdu| pdu.partner.system.priority = 99));
+    assert!(!believed(|pdu| pdu
+        .partner
+        .state
+        .set(PortState::AGGREGATION, false)));
+    // An individual link needs to know nobody.
+    assert!(believed(|pdu| {
+        pdu.actor.state.set(PortState::AGGREGATION, false);
+        pdu.partner.key = 99;
+    }));
+    // A passive partner goes on as long as it knows that we are active.
+    assert!(believed(|pdu| pdu
+        .actor
+        .state
+        .set(PortState::ACTIVITY, false)));
+    assert!(!believed(|pdu| {
+        pdu.actor.state.set(PortState::ACTIVITY, false);
+        pdu.partner.state.set(PortState::ACTIVITY, false);
+    }));
 }
 
 #[test]

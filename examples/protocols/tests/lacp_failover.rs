@@ -5,7 +5,7 @@ mod support;
 use support::{ByHand, Net, SECOND, at, before, config, seconds};
 use tickless_core::time::{Instant, Span};
 use tickless_protocols::lacp::{
-    ChurnState, End, MuxState, PortState, ReceiveState, Selected, TimerKind,
+    ChurnState, End, MuxState, Port, PortState, ReceiveState, Selected, TimerKind,
 };
 
 /// The one with four ports.
@@ -17,7 +17,7 @@ const fn us(port: usize) -> End {
 
 /// One system of four ports; ports 0 and 1 lead to one partner, 2 and 3 to another. All links come up at once.
 fn four_ports() -> Net {
-    let mut net = Net::new(3, Span::ZERO);
+    let mut net = Net::new(&[Span::ZERO; 3]);
     net.add(US, &config(1, 4));
     net.add(1, &config(2, 2));
     net.add(2, &config(3, 2));
@@ -106,9 +106,13 @@ fn after_a_failover_the_roles_are_swapped_within_sixty_seconds_and_a_period() {
 #[test]
 fn the_failover_itself_takes_no_time() {
     let mut net = four_ports();
-    net.run_until(at(100));
+    // In the middle of a period: nothing is due.
+    net.run_until(at(100).saturating_add(Span::from_millis(400)));
     net.set_link(us(0), false);
     assert_eq!(distributing(&net), [false, false, true, true]);
+    // The partners were told at once.
+    assert!(net.bond(2, 0).ports().iter().all(Port::is_distributing));
+    assert!(!net.bond(1, 0).ports().iter().any(Port::is_distributing));
 }
 
 /// The open question: a former aggregator whose failed port returns must not go on with one port.

@@ -41,7 +41,7 @@ fn theirs(port: usize) -> End {
 
 /// Ports 0 and 1 lead to one partner, 2 and 3 to another.
 fn network(slack: Span) -> Net {
-    let mut net = Net::new(3, slack);
+    let mut net = Net::new(&[slack; 3]);
     net.add(0, &config(1, 4));
     net.add(1, &config(2, 2));
     net.add(2, &config(3, 2));

@@ -46,14 +46,19 @@ pub struct Network<C: Config> {
 }
 
 impl<C: Config> Network<C> {
-    /// A machine with one station for each CPU, whose periodic timers have so much slack.
+    /// A machine with one station for each CPU; `periodic_slack` is that of their periodic timers.
+    ///
+    /// # Panics
+    ///
+    /// When there are more than 2^32 of them, or none.
     #[must_use]
-    pub fn new(stations: u32, periodic_slack: Span) -> Self {
-        let machine = Machine::new(stations);
+    pub fn new(periodic_slack: &[Span]) -> Self {
+        let cpus = u32::try_from(periodic_slack.len()).expect("few stations");
+        let machine = Machine::new(cpus);
         let host = Simulated::new(&machine);
-        let station = |_| Station::new(host.clone(), periodic_slack);
+        let station = |slack: &Span| Station::new(host.clone(), *slack);
         Self {
-            stations: (0..stations).map(station).collect(),
+            stations: periodic_slack.iter().map(station).collect(),
             machine,
             wires: BTreeMap::new(),
             silent: BTreeSet::new(),

@@ -50,7 +50,7 @@ pub(crate) fn config(number: u8, ports: u16) -> BondConfig {
 
 /// Two systems with one bond each, the same ports joined; all links are down.
 pub(crate) fn pair(one: &BondConfig, other: &BondConfig) -> Net {
-    let mut net = Net::new(2, Span::ZERO);
+    let mut net = Net::new(&[Span::ZERO; 2]);
     net.add(0, one);
     net.add(1, other);
     for port in 0..usize::from(one.ports) {
