@@ -58,11 +58,3 @@ fn two_systems_on_one_worker_aggregate_their_links() {
         one.bond(0).check();
     }
 }
-
-#[test]
-fn a_station_may_be_dropped_with_timers_running() {
-    let mut one = station(1);
-    one.set_link(0, 0, true);
-    one.set_link(0, 1, true);
-    drop(one);
-}

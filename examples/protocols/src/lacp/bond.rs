@@ -25,9 +25,9 @@ use super::port::{Port, Selected};
 use super::receive::ReceiveState;
 use super::timers::{Change, TimerKind};
 
-/// Rounds in which all machines of a bond make their transitions. The longest way of a port, from CURRENT through a
-/// change of partner to CURRENT, takes eight; each round that selects something else begins another.
-const ROUNDS_MAX: u32 = 64;
+/// Rounds in which all machines of a bond make their transitions for one event. Random failures of four ports take four
+/// at most; a bond that takes this many goes round in circles.
+const ROUNDS_MAX: u32 = 16;
 
 /// Which LACPDUs a system wants, and whether it sends some unasked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -216,7 +216,7 @@ impl fmt::Display for Port {
         let link = if self.enabled { "up" } else { "down" };
         write!(
             formatter,
-            "link {link:4}  {:12}  {:10}  {:22}  {:8}  actor {:7}  partner {:7}",
+            "{link:4}  {:12}  {:12}  {:22}  {:10}  actor {:7}  partner {:7}",
             format!("{:?}", self.receive),
             format!("{:?}", self.periodic),
             format!("{:?}", self.mux),

@@ -59,7 +59,8 @@ pub struct Station<H: Host> {
     host: H,
     periodic_slack: Span,
     bonds: Vec<Mirrored<H::Timer>>,
-    /// What fired and was not worked off. A timer is in here twice at most: it is started again by what works this off.
+    /// What fired and was not worked off. A timer is in here twice at most: before an event can start it again, this is
+    /// worked off, and only one that fires meanwhile is added.
     due: Arc<Mutex<Vec<Fired>>>,
     outbox: VecDeque<Frame>,
     actions: Vec<Action>,
@@ -118,6 +119,7 @@ impl<H: Host> Station<H> {
 
     /// A link came up or went down.
     pub fn set_link(&mut self, bond: usize, port: usize, up: bool) {
+        self.run_due();
         self.handle(bond, |bond, now, actions| {
             bond.set_link(port, up, now, actions);
         });
@@ -130,13 +132,14 @@ impl<H: Host> Station<H> {
     /// [`DecodeError`] for what is no LACPDU; nothing else happens then.
     pub fn deliver(&mut self, bond: usize, port: usize, bytes: &[u8]) -> Result<(), DecodeError> {
         let pdu = Lacpdu::decode(bytes)?;
+        self.run_due();
         self.handle(bond, |bond, now, actions| {
             bond.receive(port, &pdu, now, actions);
         });
         Ok(())
     }
 
-    /// Works off what fired; says how many timers that were.
+    /// Works off what fired; says how many timers that were. The other events do so first.
     pub fn run_due(&mut self) -> usize {
         let due = std::mem::take(&mut *lock(&self.due));
         for &Fired { bond, port, timer } in &due {
