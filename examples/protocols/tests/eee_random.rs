@@ -222,7 +222,7 @@ impl Run {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(150) })]
 
     #[test]
     fn a_port_sleeps_exactly_when_the_oracle_says(steps in prop::collection::vec(step(), 1..120)) {

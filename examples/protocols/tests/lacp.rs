@@ -4,10 +4,12 @@ mod support;
 
 use support::{A, B, ByHand, Net, SECOND, at, before, config, pair, seconds};
 use tickless_core::time::{Instant, Span};
+use tickless_protocols::host::Simulated;
 use tickless_protocols::lacp::{
-    Action, Activity, BondConfig, ChurnState, End, Lacpdu, MuxState, PeriodicState, PortState,
-    Rate, ReceiveState, Selected, TimerKind,
+    Action, Activity, BondConfig, ChurnState, DecodeError, End, Lacpdu, MuxState, PeriodicState,
+    PortState, Rate, ReceiveState, Selected, Station, TimerKind,
 };
+use tickless_sim::{Deferred, Machine};
 
 const MILLI: u64 = 1_000_000;
 
@@ -491,4 +493,21 @@ fn slack_is_for_periodic_timers_alone() {
     assert_eq!(net.port(A).receive(), ReceiveState::Current);
     net.run_until(expires);
     assert_eq!(net.port(A).receive(), ReceiveState::Expired);
+}
+
+#[test]
+fn what_fired_before_an_event_is_worked_off_before_it() {
+    let machine = Machine::<Deferred>::new(1);
+    let mut station = Station::new(Simulated::new(&machine), Span::ZERO);
+    let bond = machine.on(0, || station.add(&config(1, 2)));
+    machine.on(0, || station.set_link(bond, 0, true));
+    machine.run_until(3_000_000_000);
+    machine.on(0, || station.set_link(bond, 1, true));
+    assert_eq!(
+        station.bond(bond).ports()[0].receive(),
+        ReceiveState::Defaulted
+    );
+    assert_eq!(machine.on(0, || station.run_due()), 0);
+    let no_pdu = machine.on(0, || station.deliver(bond, 0, &[0; 60]));
+    assert_eq!(no_pdu, Err(DecodeError::Length { found: 60 }));
 }
