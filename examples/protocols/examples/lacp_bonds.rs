@@ -52,7 +52,7 @@ impl Arguments {
         match words.next() {
             Some(word) => Err(format!("`{word}` is one argument too many")),
             None if found.seconds == 0 || found.bonds == 0 => {
-                Err("nothing lasts no time, and nothing is no bond".into())
+                Err("SECONDS and BONDS must be at least 1".into())
             }
             None => Ok(found),
         }
