@@ -1,4 +1,4 @@
-//! The models: every file `model.rs` of a library, run by loom.
+//! The models: every file `model.rs` of a package that is a library, run by loom.
 //!
 //! The packages are found by looking for those files, so that a new model needs no entry anywhere. A model that is
 //! never compiled would pass unseen, so the tests that ran are counted and compared with those written down.
@@ -58,14 +58,14 @@ fn require_all(models: &Models, executed: usize) -> Result<(), String> {
     ))
 }
 
-/// Finds the libraries that have models among `paths`.
+/// Finds the packages that have models among `paths`; where they are does not matter, as long as they are libraries.
 fn find(
     workspace: &Workspace,
     paths: &[String],
     read: impl Fn(&str) -> Result<String, String>,
 ) -> Result<Vec<Models>, String> {
     let mut found = Vec::new();
-    for package in workspace.libraries() {
+    for package in workspace.members().filter(|package| package.is_library()) {
         let sources = format!("{}src/", workspace.directory(package));
         let mut models = Models {
             package: package.name.clone(),
@@ -138,6 +138,22 @@ mod tests {
         assert_eq!(models[0].package, "one");
         assert_eq!(models[0].tests, 3);
         assert!(line(&models[0]).to_string().ends_with(" -- model::"));
+    }
+
+    #[test]
+    fn models_outside_of_the_product_are_found() {
+        let mut example = library("shown", json!([]));
+        example["manifest_path"] = json!("/w/examples/shown/Cargo.toml");
+        let mut tool = library("tool", json!([]));
+        tool["manifest_path"] = json!("/w/tool/Cargo.toml");
+        tool["targets"] = json!([{"kind": ["bin"]}]);
+        let paths = ["examples/shown/src/model.rs", "tool/src/model.rs"].map(String::from);
+        let models = find(&workspace(&[example, tool], &[], &[]), &paths, |_| {
+            Ok("#[test] fn a() {}".into())
+        });
+        let models = models.unwrap();
+        assert_eq!(models.len(), 1);
+        assert_eq!((&*models[0].package, models[0].tests), ("shown", 1));
     }
 
     #[test]

@@ -1,0 +1,135 @@
+//! What is negotiated on a link, and what is configured.
+
+use std::fmt;
+
+use tickless_core::time::Span;
+
+use super::IDLE_TIME_DEFAULT;
+
+/// How fast a link is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Speed {
+    /// 10 Mbit/s.
+    Mbit10,
+    /// 100 Mbit/s.
+    Mbit100,
+    /// 1,000 Mbit/s.
+    Mbit1000,
+    /// 2,500 Mbit/s.
+    Mbit2500,
+}
+
+impl Speed {
+    /// The speed in Mbit/s.
+    #[must_use]
+    pub const fn mbit_per_second(self) -> u32 {
+        match self {
+            Self::Mbit10 => 10,
+            Self::Mbit100 => 100,
+            Self::Mbit1000 => 1_000,
+            Self::Mbit2500 => 2_500,
+        }
+    }
+}
+
+/// Whether both ends of a link may send at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Duplex {
+    /// They may not.
+    Half,
+    /// They may.
+    Full,
+}
+
+/// A link that is up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Its speed.
+    pub speed: Speed,
+    /// Its duplex mode.
+    pub duplex: Duplex,
+    /// Whether the link partner advertises EEE for this mode (clause 45.2.7.14).
+    pub partner_agrees: bool,
+}
+
+impl Link {
+    /// A full-duplex link of `speed` whose partner agrees to EEE.
+    #[must_use]
+    pub const fn full(speed: Speed) -> Self {
+        Self {
+            speed,
+            duplex: Duplex::Full,
+            partner_agrees: true,
+        }
+    }
+
+    /// Whether this kind of link has EEE at all (clause 78.1.2, as far as this MAC goes).
+    ///
+    /// # Errors
+    ///
+    /// [`NotSupported`] at half duplex, and at other speeds than 100 and 1,000 Mbit/s.
+    pub const fn check(self) -> Result<(), NotSupported> {
+        match (self.duplex, self.speed) {
+            (Duplex::Full, Speed::Mbit100 | Speed::Mbit1000) => Ok(()),
+            _ => Err(NotSupported {
+                speed: self.speed,
+                duplex: self.duplex,
+            }),
+        }
+    }
+}
+
+/// The link has no Energy Efficient Ethernet. True until the link changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NotSupported {
+    /// The speed of the link.
+    pub speed: Speed,
+    /// Its duplex mode.
+    pub duplex: Duplex,
+}
+
+impl fmt::Display for NotSupported {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let duplex = match self.duplex {
+            Duplex::Half => "half",
+            Duplex::Full => "full",
+        };
+        write!(
+            formatter,
+            "no Energy Efficient Ethernet at {} Mbit/s and {duplex} duplex: 100 and 1000 Mbit/s at full duplex have it",
+            self.speed.mbit_per_second()
+        )
+    }
+}
+
+impl std::error::Error for NotSupported {}
+
+/// What is configured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Whether the port sleeps at all.
+    pub enabled: bool,
+    /// How long nothing must have been sent before it sleeps.
+    pub idle_time: Span,
+}
+
+impl Default for Settings {
+    /// Enabled, after 250 ms.
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            idle_time: IDLE_TIME_DEFAULT,
+        }
+    }
+}
+
+/// What [`Port::status`](super::Port::status) answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// What is configured.
+    pub settings: Settings,
+    /// Whether EEE is negotiated and enabled on a link that is up.
+    pub active: bool,
+}

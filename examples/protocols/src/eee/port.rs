@@ -1,0 +1,311 @@
+//! The transmit side of a port.
+
+use std::fmt;
+
+use tickless_core::hrtimer::Setup;
+use tickless_core::time::{Instant, Span};
+
+use super::counters::Totals;
+use super::{Counters, Link, Mac, NotSupported, Settings, Status};
+use crate::host::{Host, Timer};
+use crate::sync::{Arc, AtomicU64, Mutex, Ordering, lock};
+
+/// Nothing sleeps within a second of EEE becoming active (clause 22.7a).
+pub const FIRST_ENTRY_DEFERRAL: Span = Span::from_secs(1);
+
+/// What a port waits between waking its transmitter and using it. The standard needs 16.5 µs for 1000BASE-T and 30 µs
+/// for 100BASE-TX (clause 78.5).
+pub const WAKE_TIME: Span = Span::from_micros(50);
+
+/// How long nothing must have been sent before a port sleeps, unless configured otherwise.
+pub const IDLE_TIME_DEFAULT: Span = Span::from_millis(250);
+
+/// A port that sleeps when nothing is sent.
+///
+/// All methods take `&self` and may be called by any thread, [`send`](Self::send) by one thread for each queue. Those
+/// that end EEE must not be called by the port's own timer callback, that is, by the MAC.
+pub struct Port<H: Host, M: Mac> {
+    host: H,
+    control: Mutex<Control>,
+    shared: Arc<Shared<M>>,
+    timer: H::Timer,
+}
+
+/// What is configured and negotiated.
+struct Control {
+    settings: Settings,
+    link: Option<Link>,
+}
+
+impl Control {
+    /// EEE is enabled, offered by this kind of link, and agreed to.
+    fn wants_active(&self) -> bool {
+        let negotiated = |link: Link| link.check().is_ok() && link.partner_agrees;
+        self.settings.enabled && self.link.is_some_and(negotiated)
+    }
+}
+
+/// What the callback sees.
+struct Shared<M> {
+    mac: M,
+    queues: Box<[Queue]>,
+    line: Mutex<Line>,
+    totals: Totals,
+}
+
+/// Packets that went in and came out of a transmit queue.
+struct Queue {
+    head: AtomicU64,
+    tail: AtomicU64,
+}
+
+impl Queue {
+    /// Asked with the line locked. Relaxed: a head is advanced before its sender locks the line, so whoever locks it
+    /// afterwards sees that; a tail is advanced with the line locked.
+    fn is_empty(&self) -> bool {
+        self.head.load(Ordering::Relaxed) == self.tail.load(Ordering::Relaxed)
+    }
+}
+
+/// The bit, and whether it may be set.
+struct Line {
+    /// While EEE is active.
+    active: Option<Active>,
+    transmitter: Transmitter,
+}
+
+struct Active {
+    idle_time: Span,
+    /// The end of the deferral.
+    not_before: Instant,
+    /// When the timer was told to fire; a firing for an earlier time counts for nothing.
+    idle_at: Instant,
+}
+
+enum Transmitter {
+    Ready,
+    /// The bit is set.
+    Asleep,
+    /// The bit is clear; the transmitter can be used from then on.
+    Waking {
+        until: Instant,
+    },
+}
+
+impl<M: Mac> Shared<M> {
+    /// The timer fired: sets the bit if everything was sent.
+    fn expired(&self, now: Instant) {
+        let mut line = lock(&self.line);
+        let is_awake = !matches!(line.transmitter, Transmitter::Asleep);
+        let is_idle = line
+            .active
+            .as_ref()
+            .is_some_and(|active| now >= active.idle_at);
+        if is_idle && is_awake && self.queues.iter().all(Queue::is_empty) {
+            line.transmitter = Transmitter::Asleep;
+            self.mac.set_lpi(true, now);
+        }
+    }
+
+    /// Clears the bit if it is set; says whether it was.
+    fn wake(&self, line: &mut Line, now: impl FnOnce() -> Instant) -> bool {
+        if !matches!(line.transmitter, Transmitter::Asleep) {
+            return false;
+        }
+        let now = now();
+        self.mac.set_lpi(false, now);
+        line.transmitter = Transmitter::Waking {
+            until: now.saturating_add(WAKE_TIME),
+        };
+        true
+    }
+}
+
+impl<H: Host, M: Mac> Port<H, M> {
+    /// A port with so many transmit queues, without a link, with the [default settings](Settings::default).
+    #[must_use]
+    pub fn new(host: H, mac: M, queues: usize) -> Self {
+        let queue = || Queue {
+            head: AtomicU64::new(0),
+            tail: AtomicU64::new(0),
+        };
+        let shared = Arc::new(Shared {
+            mac,
+            queues: (0..queues).map(|_| queue()).collect(),
+            line: Mutex::new(Line {
+                active: None,
+                transmitter: Transmitter::Ready,
+            }),
+            totals: Totals::new(),
+        });
+        let callback = Arc::clone(&shared);
+        // Lazy: nearly every start is for later.
+        let timer = host.timer(Setup::new().lazy(), move |now| callback.expired(now));
+        Self {
+            host,
+            control: Mutex::new(Control {
+                settings: Settings::default(),
+                link: None,
+            }),
+            shared,
+            timer,
+        }
+    }
+
+    /// The hardware.
+    pub fn mac(&self) -> &M {
+        &self.shared.mac
+    }
+
+    /// The link came up, or up again in another mode. If EEE becomes active the port does not sleep for a second.
+    pub fn link_up(&self, link: Link) {
+        let mut control = lock(&self.control);
+        // Another link is another negotiation: the deferral begins again.
+        self.end();
+        control.link = Some(link);
+        self.apply(&control);
+    }
+
+    /// The link went down: EEE is not active when this returns, and no callback runs.
+    pub fn link_down(&self) {
+        let mut control = lock(&self.control);
+        control.link = None;
+        self.end();
+    }
+
+    /// Configures EEE. Without a link this is for the next one.
+    ///
+    /// Enabling it while a link is up defers the first entry as a link that comes up does. A change of the idle time
+    /// counts from the next drain on. When EEE was disabled no callback runs.
+    ///
+    /// # Errors
+    ///
+    /// [`NotSupported`] on a link without EEE; nothing changes.
+    pub fn set(&self, settings: Settings) -> Result<(), NotSupported> {
+        let mut control = lock(&self.control);
+        control.link.map_or(Ok(()), Link::check)?;
+        control.settings = settings;
+        self.apply(&control);
+        Ok(())
+    }
+
+    /// What is configured, and whether EEE is active.
+    ///
+    /// # Errors
+    ///
+    /// [`NotSupported`] on a link without EEE.
+    pub fn status(&self) -> Result<Status, NotSupported> {
+        let control = lock(&self.control);
+        control.link.map_or(Ok(()), Link::check)?;
+        Ok(Status {
+            settings: control.settings,
+            active: lock(&self.shared.line).active.is_some(),
+        })
+    }
+
+    /// Sends a packet that was put into `queue`; wakes the transmitter, and waits for it, if it sleeps.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such queue.
+    pub fn send(&self, queue: usize) {
+        // First of all: see "a callback between head and bit".
+        self.shared.queues[queue]
+            .head
+            .fetch_add(1, Ordering::Relaxed);
+        if let Some(until) = self.wake() {
+            self.host.wait_until(until);
+        }
+        let now = self.host.now();
+        self.shared.mac.start_transmission(queue, now);
+    }
+
+    /// So many packets of `queue` were transmitted: the port stays awake for the idle time from now.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such queue.
+    pub fn drained(&self, queue: usize, packets: u64) {
+        if packets == 0 {
+            return;
+        }
+        let queue = &self.shared.queues[queue];
+        let mut line = lock(&self.shared.line);
+        queue.tail.fetch_add(packets, Ordering::Relaxed);
+        if let Some(active) = &mut line.active {
+            let idle_at = self.host.now().saturating_add(active.idle_time);
+            active.idle_at = idle_at.max(active.not_before);
+            self.timer.start(active.idle_at, Span::ZERO);
+        }
+    }
+
+    /// Adds up what the hardware counted, which clears it there. Call it at least every [`POLL_INTERVAL_MAX`].
+    ///
+    /// [`POLL_INTERVAL_MAX`]: super::POLL_INTERVAL_MAX
+    pub fn poll_counters(&self) -> Counters {
+        let read = || self.shared.mac.take_counters(self.host.now());
+        self.shared.totals.poll(read)
+    }
+
+    /// Clears the bit; until when the transmitter cannot be used yet.
+    fn wake(&self) -> Option<Instant> {
+        let mut line = lock(&self.shared.line);
+        if self.shared.wake(&mut line, || self.host.now()) {
+            // Were it armed, it would find a queue that is not empty.
+            self.timer.stop();
+        }
+        let Transmitter::Waking { until } = line.transmitter else {
+            return None;
+        };
+        if self.host.now() >= until {
+            line.transmitter = Transmitter::Ready;
+            return None;
+        }
+        Some(until)
+    }
+
+    /// Makes EEE active, or not, as `control` says.
+    fn apply(&self, control: &Control) {
+        if !control.wants_active() {
+            return self.end();
+        }
+        let idle_time = control.settings.idle_time;
+        let mut line = lock(&self.shared.line);
+        if let Some(active) = &mut line.active {
+            active.idle_time = idle_time;
+            return;
+        }
+        let not_before = self.host.now().saturating_add(FIRST_ENTRY_DEFERRAL);
+        line.active = Some(Active {
+            idle_time,
+            not_before,
+            idle_at: not_before,
+        });
+        self.timer.start(not_before, Span::ZERO);
+    }
+
+    /// Makes EEE inactive, and waits for a callback that runs.
+    fn end(&self) {
+        {
+            let mut line = lock(&self.shared.line);
+            line.active = None;
+            self.shared.wake(&mut line, || self.host.now());
+        }
+        self.timer.cancel();
+    }
+}
+
+impl<H: Host, M: Mac> Drop for Port<H, M> {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl<H: Host, M: Mac + fmt::Debug> fmt::Debug for Port<H, M> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Port")
+            .field("mac", &self.shared.mac)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,366 @@
+//! The ports of one system that act as one link: selection, the active aggregator, and how the machines drive each
+//! other.
+//!
+//! # Selection (clause 6.4.14)
+//!
+//! Ports of the same LAG ID (both systems, both keys, both ends aggregatable) share an aggregator; any other port has
+//! one for itself. Of all aggregators one is *active*, the one with most usable ports that hear of their partner. On
+//! equal terms the active one stays, so that a port which returns moves nothing.
+//!
+//! # One active aggregator
+//!
+//! What a port may do follows from two values, its own aggregator and the number of the active one: it is selected if
+//! they are the same, on standby if not. No event has to remember to take a port back. `docs/decisions/0015` has the
+//! reasons.
+//!
+//! When another aggregator becomes active the Receive machines of the former one's ports are put into PORT_DISABLED.
+//! From there they go through EXPIRED: what they believe of their partner is asked for anew, and not kept alive by a
+//! partner that goes on sending.
+
+use tickless_core::time::Instant;
+
+use super::mux::MuxState;
+use super::pdu::{Lacpdu, Party, PortId, PortState, SystemId};
+use super::port::{Port, Selected};
+use super::receive::ReceiveState;
+use super::timers::{Change, TimerKind};
+
+/// Rounds in which all machines of a bond make their transitions for one event. Random failures of four ports take four
+/// at most; a bond that takes this many goes round in circles.
+const ROUNDS_MAX: u32 = 16;
+
+/// Which LACPDUs a system wants, and whether it sends some unasked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rate {
+    /// One each second; the partner is given up after three. `LACP_Timeout` is *short*.
+    Fast,
+    /// One each 30 s; the partner is given up after 90. `LACP_Timeout` is *long*.
+    Slow,
+}
+
+/// Whether a system speaks first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activity {
+    /// It does.
+    Active,
+    /// It answers.
+    Passive,
+    /// It does not speak LACP at all (`LACP_Enabled` is false).
+    Disabled,
+}
+
+/// How a bond is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BondConfig {
+    /// This system.
+    pub system: SystemId,
+    /// The key of all ports.
+    pub key: u16,
+    /// How many ports there are.
+    pub ports: u16,
+    /// What the partner is asked for.
+    pub rate: Rate,
+    /// Whether this system speaks first.
+    pub activity: Activity,
+}
+
+/// What has to be done outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Send an LACPDU.
+    Send {
+        /// By this port.
+        port: usize,
+        /// This one.
+        pdu: Lacpdu,
+    },
+    /// Start a timer, whether or not it runs.
+    Start {
+        /// Of this port.
+        port: usize,
+        /// This one.
+        timer: TimerKind,
+        /// When it expires at the earliest.
+        deadline: Instant,
+    },
+    /// Stop a timer.
+    Stop {
+        /// Of this port.
+        port: usize,
+        /// This one.
+        timer: TimerKind,
+    },
+}
+
+/// The ports of one system that act as one link.
+///
+/// Events go in, with the time; [`Action`]s come out. Nothing here reads a clock, waits or sends.
+#[derive(Clone, Debug)]
+pub struct Bond {
+    ports: Vec<Port>,
+    active: Option<usize>,
+    switches: u64,
+}
+
+impl Bond {
+    /// A bond whose links are all down. Ports and aggregators are numbered from 0.
+    #[must_use]
+    pub fn new(config: &BondConfig) -> Self {
+        let mut state = PortState::AGGREGATION;
+        state.set(PortState::TIMEOUT, config.rate == Rate::Fast);
+        state.set(PortState::ACTIVITY, config.activity == Activity::Active);
+        let lacp_enabled = config.activity != Activity::Disabled;
+        let port = |number: u16| {
+            let actor = Party {
+                system: config.system,
+                key: config.key,
+                port: PortId {
+                    priority: 0x8000,
+                    // Zero stands for "none" in LACPDUs.
+                    number: number + 1,
+                },
+                state,
+            };
+            let mut port = Port::new(actor, number.into(), lacp_enabled);
+            port.enter_initialize();
+            port
+        };
+        Self {
+            ports: (0..config.ports).map(port).collect(),
+            active: None,
+            switches: 0,
+        }
+    }
+
+    /// The ports.
+    #[must_use]
+    pub fn ports(&self) -> &[Port] {
+        &self.ports
+    }
+
+    /// The number of the active aggregator.
+    #[must_use]
+    pub const fn active(&self) -> Option<usize> {
+        self.active
+    }
+
+    /// How often another aggregator became active.
+    #[must_use]
+    pub const fn switches(&self) -> u64 {
+        self.switches
+    }
+
+    /// A link came up or went down.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such port, as all events do.
+    pub fn set_link(&mut self, port: usize, up: bool, now: Instant, actions: &mut Vec<Action>) {
+        self.ports[port].enabled = up;
+        self.settle(now, actions);
+    }
+
+    /// An LACPDU came.
+    pub fn receive(&mut self, port: usize, pdu: &Lacpdu, now: Instant, actions: &mut Vec<Action>) {
+        self.ports[port].received(pdu, now);
+        self.settle(now, actions);
+    }
+
+    /// A timer of the host fired. One that was restarted or stopped meanwhile is counted, and does nothing else.
+    pub fn fired(
+        &mut self,
+        port: usize,
+        timer: TimerKind,
+        now: Instant,
+        actions: &mut Vec<Action>,
+    ) {
+        let hit = &mut self.ports[port];
+        if hit.timers.fired(timer, now) {
+            self.settle(now, actions);
+        } else {
+            hit.counters.stale_expiries += 1;
+        }
+    }
+
+    /// Lets all machines make their transitions until there are none left, and tells what has to be done.
+    fn settle(&mut self, now: Instant, actions: &mut Vec<Action>) {
+        let mut rounds = 0;
+        while self.step(now) {
+            rounds += 1;
+            assert!(rounds < ROUNDS_MAX, "the machines do not settle");
+        }
+        for (number, port) in self.ports.iter_mut().enumerate() {
+            if let Some(pdu) = port.transmit(now) {
+                actions.push(Action::Send { port: number, pdu });
+            }
+            for timer in TimerKind::ALL {
+                actions.extend(port.timers.take_change(timer).map(|change| match change {
+                    Change::Started(deadline) => Action::Start {
+                        port: number,
+                        timer,
+                        deadline,
+                    },
+                    Change::Stopped => Action::Stop {
+                        port: number,
+                        timer,
+                    },
+                }));
+            }
+        }
+        self.check();
+    }
+
+    /// One round; says whether any machine moved.
+    fn step(&mut self, now: Instant) -> bool {
+        let mut moved = false;
+        for port in &mut self.ports {
+            // To its end, so that no other machine sees a port that is enabled and still PORT_DISABLED.
+            while port.step_receive(now) {
+                moved = true;
+            }
+        }
+        moved |= self.select();
+        for number in 0..self.ports.len() {
+            let is_ready = self.is_ready(self.ports[number].aggregator);
+            let port = &mut self.ports[number];
+            moved |= port.step_mux(now, is_ready);
+            moved |= port.step_periodic(now);
+            moved |= port.step_churn(now);
+        }
+        moved
+    }
+
+    /// `Ready`: all ports that wait for `aggregator` have waited long enough.
+    fn is_ready(&self, aggregator: usize) -> bool {
+        self.members(aggregator)
+            .filter(|port| port.mux == MuxState::Waiting)
+            .all(Port::has_waited)
+    }
+
+    fn members(&self, aggregator: usize) -> impl Iterator<Item = &Port> {
+        let is_member = move |port: &&Port| port.aggregator() == Some(aggregator);
+        self.ports.iter().filter(is_member)
+    }
+
+    /// The selection logic; says whether anything changed.
+    fn select(&mut self) -> bool {
+        let mut moved = false;
+        for number in 0..self.ports.len() {
+            let port = &self.ports[number];
+            if port.selected == Selected::Unselected && port.mux == MuxState::Detached {
+                let aggregator = self.aggregator_for(number);
+                let port = &mut self.ports[number];
+                port.aggregator = aggregator;
+                port.selected = Selected::Standby;
+                moved = true;
+            }
+        }
+        moved |= self.choose_active();
+        for port in &mut self.ports {
+            let role = match port.aggregator() {
+                None => Selected::Unselected,
+                Some(aggregator) if self.active == Some(aggregator) => Selected::Selected,
+                Some(_) => Selected::Standby,
+            };
+            moved |= port.selected != role;
+            port.selected = role;
+        }
+        moved
+    }
+
+    /// The aggregator of the ports with the same LAG ID, or a free one.
+    fn aggregator_for(&self, number: usize) -> usize {
+        let own = &self.ports[number];
+        let same = |port: &&Port| {
+            port.selected != Selected::Unselected
+                && lag_id(port).is_some_and(|id| lag_id(own) == Some(id))
+        };
+        if let Some(port) = self.ports.iter().find(same) {
+            return port.aggregator;
+        }
+        let is_free = |aggregator: &usize| self.members(*aggregator).next().is_none();
+        std::iter::once(number)
+            .chain(0..self.ports.len())
+            .find(is_free)
+            .expect("there are as many aggregators as ports, and this port has none")
+    }
+
+    /// Makes the best aggregator the active one; says whether it was another.
+    fn choose_active(&mut self) -> bool {
+        let mut best = self.active.map(|active| (self.rank(active), active));
+        for aggregator in 0..self.ports.len() {
+            let rank = self.rank(aggregator);
+            if rank.usable > 0 && best.is_none_or(|(best, _)| rank > best) {
+                best = Some((rank, aggregator));
+            }
+        }
+        let new = best.map(|(_, aggregator)| aggregator);
+        if new == self.active {
+            return false;
+        }
+        let old = std::mem::replace(&mut self.active, new);
+        self.switches += 1;
+        for port in &mut self.ports {
+            // Not for what was unselected: that is going already.
+            if old.is_some() && port.aggregator() == old {
+                port.enter_port_disabled();
+            }
+        }
+        true
+    }
+
+    fn rank(&self, aggregator: usize) -> Rank {
+        let is_usable = |port: &&Port| {
+            let state = port.receive;
+            port.enabled && !matches!(state, ReceiveState::Expired | ReceiveState::PortDisabled)
+        };
+        let usable = || self.members(aggregator).filter(is_usable);
+        Rank {
+            has_partner: usable().any(|port| port.receive == ReceiveState::Current),
+            usable: usable().count(),
+        }
+    }
+
+    /// Looks at everything that must hold between two events.
+    ///
+    /// # Panics
+    ///
+    /// When something does not: a port carries frames without belonging to the active aggregator or with a link that is
+    /// down, the flags it sends are not what it does, or a machine missed a transition.
+    pub fn check(&self) {
+        for port in &self.ports {
+            if port.is_distributing() {
+                assert_eq!(
+                    port.aggregator(),
+                    self.active,
+                    "a port outside of the active aggregator carries frames"
+                );
+                assert!(port.enabled, "a port without a link carries frames");
+                assert!(port.partner.state.has(PortState::SYNCHRONIZATION));
+            }
+            let flags = port.actor.state;
+            assert_eq!(flags.has(PortState::DISTRIBUTING), port.is_distributing());
+            assert_eq!(flags.has(PortState::COLLECTING), port.is_distributing());
+            let is_attached = !matches!(port.mux, MuxState::Detached | MuxState::Waiting);
+            assert_eq!(flags.has(PortState::SYNCHRONIZATION), is_attached);
+            let runs = port.deadline(TimerKind::CurrentWhile).is_some();
+            let needed = matches!(port.receive, ReceiveState::Expired | ReceiveState::Current);
+            assert_eq!(runs, needed, "current_while in {:?}", port.receive);
+        }
+    }
+}
+
+/// How good an aggregator is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    has_partner: bool,
+    usable: usize,
+}
+
+/// What ports must have in common to share an aggregator; `None` for one that is alone whatever others have. The system
+/// and its key are the same for all ports of a bond.
+fn lag_id(port: &Port) -> Option<(SystemId, u16)> {
+    let is_aggregatable = port.actor.state.has(PortState::AGGREGATION)
+        && port.partner.state.has(PortState::AGGREGATION);
+    is_aggregatable.then_some((port.partner.system, port.partner.key))
+}

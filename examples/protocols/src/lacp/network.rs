@@ -1,0 +1,216 @@
+//! Stations in one virtual machine, joined by wires.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use tickless_core::time::{Instant, Span};
+use tickless_sim::{Config, Machine};
+
+use super::bond::{Bond, BondConfig};
+use super::port::Port;
+use super::station::Station;
+use crate::host::Simulated;
+
+/// An end of a wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct End {
+    /// The station, and the CPU it runs on.
+    pub station: u32,
+    /// The bond of the station.
+    pub bond: usize,
+    /// The port of the bond.
+    pub port: usize,
+}
+
+impl End {
+    /// An end.
+    #[must_use]
+    pub const fn new(station: u32, bond: usize, port: usize) -> Self {
+        Self {
+            station,
+            bond,
+            port,
+        }
+    }
+}
+
+/// Stations, each on a CPU of its own, and wires between their ports.
+///
+/// A wire takes no time: what is sent arrives at the same nanosecond, after all that is on its way already.
+pub struct Network<C: Config> {
+    machine: Machine<C>,
+    stations: Vec<Station<Simulated<C>>>,
+    wires: BTreeMap<End, End>,
+    /// Ends whose frames get lost although the link is up.
+    silent: BTreeSet<End>,
+}
+
+impl<C: Config> Network<C> {
+    /// A machine with one station for each CPU; `periodic_slack` is that of their periodic timers.
+    ///
+    /// # Panics
+    ///
+    /// When there are more than 2^32 of them, or none.
+    #[must_use]
+    pub fn new(periodic_slack: &[Span]) -> Self {
+        let cpus = u32::try_from(periodic_slack.len()).expect("few stations");
+        let machine = Machine::new(cpus);
+        let host = Simulated::new(&machine);
+        let station = |slack: &Span| Station::new(host.clone(), *slack);
+        Self {
+            stations: periodic_slack.iter().map(station).collect(),
+            machine,
+            wires: BTreeMap::new(),
+            silent: BTreeSet::new(),
+        }
+    }
+
+    /// The machine.
+    #[must_use]
+    pub fn machine(&self) -> &Machine<C> {
+        &self.machine
+    }
+
+    /// The time.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.machine.monotonic()
+    }
+
+    /// Adds a bond to a station; returns its number there.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such station, as everything that takes its number does.
+    pub fn add(&mut self, station: u32, config: &BondConfig) -> usize {
+        self.stations[station as usize].add(config)
+    }
+
+    /// Joins two ports. Their links stay down.
+    pub fn connect(&mut self, one: End, other: End) {
+        self.wires.insert(one, other);
+        self.wires.insert(other, one);
+    }
+
+    /// Brings the link of a wire up, or down, at both ends.
+    ///
+    /// # Panics
+    ///
+    /// When no wire ends there.
+    pub fn set_link(&mut self, end: End, up: bool) {
+        let other = self.wires[&end];
+        for End {
+            station,
+            bond,
+            port,
+        } in [end, other]
+        {
+            self.on(station, |station| station.set_link(bond, port, up));
+        }
+        self.deliver_all();
+    }
+
+    /// Lets everything that `end` sends get lost, or not any more, without the link going down.
+    pub fn set_silent(&mut self, end: End, silent: bool) {
+        if silent {
+            self.silent.insert(end);
+        } else {
+            self.silent.remove(&end);
+        }
+    }
+
+    /// A bond.
+    #[must_use]
+    pub fn bond(&self, station: u32, bond: usize) -> &Bond {
+        self.stations[station as usize].bond(bond)
+    }
+
+    /// The bonds of a station.
+    pub fn bonds(&self, station: u32) -> impl Iterator<Item = &Bond> {
+        self.stations[station as usize].bonds()
+    }
+
+    /// A port.
+    #[must_use]
+    pub fn port(&self, end: End) -> &Port {
+        &self.bond(end.station, end.bond).ports()[end.port]
+    }
+
+    /// Lets time pass until `until`, to the nanosecond.
+    pub fn run_until(&mut self, until: Instant) {
+        self.run_until_by(until, |_| {});
+    }
+
+    /// As [`run_until`](Self::run_until), and lets `look` see the network after each moment at which something
+    /// happened.
+    pub fn run_until_by(&mut self, until: Instant, mut look: impl FnMut(&Self)) {
+        let until = until.as_nanos();
+        // Not `Machine::run_until`: that looks at all invariants of all queues after each interrupt.
+        while let Some(at) = self.next_interrupt().filter(|at| *at <= until) {
+            self.pass_to(at);
+            self.machine.deliver_all();
+            self.deliver_all();
+            look(self);
+        }
+        self.pass_to(until);
+    }
+
+    /// Lets `span` pass.
+    pub fn run_for(&mut self, span: Span) {
+        self.run_until(self.now().saturating_add(span));
+    }
+
+    fn next_interrupt(&self) -> Option<i64> {
+        let cpus = 0..self.machine.cpus();
+        cpus.filter_map(|cpu| self.machine.fires_at(cpu)).min()
+    }
+
+    fn pass_to(&self, at: i64) {
+        self.machine.spend((at - self.machine.now()).max(0));
+        // Nobody reads the trace here, and it grows.
+        drop(self.machine.take_trace());
+    }
+
+    fn on<R>(&mut self, number: u32, body: impl FnOnce(&mut Station<Simulated<C>>) -> R) -> R {
+        let station = &mut self.stations[number as usize];
+        self.machine.on(number, || body(station))
+    }
+
+    /// Works off all timers that fired, and all frames, until there is nothing left.
+    fn deliver_all(&mut self) {
+        loop {
+            let mut moved = false;
+            for from in 0..self.machine.cpus() {
+                moved |= self.on(from, Station::run_due) > 0;
+                while let Some(frame) = self.stations[from as usize].take_frame() {
+                    moved = true;
+                    let end = End::new(from, frame.bond, frame.port);
+                    let target = self.wires.get(&end).filter(|_| !self.silent.contains(&end));
+                    if let Some(&End {
+                        station,
+                        bond,
+                        port,
+                    }) = target
+                    {
+                        let delivered =
+                            self.on(station, |station| station.deliver(bond, port, &frame.bytes));
+                        delivered.expect("a station sends what a station can read");
+                    }
+                }
+            }
+            if !moved {
+                return;
+            }
+        }
+    }
+}
+
+impl<C: Config> fmt::Debug for Network<C> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Network")
+            .field("machine", &self.machine)
+            .field("stations", &self.stations.len())
+            .finish_non_exhaustive()
+    }
+}

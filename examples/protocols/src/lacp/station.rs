@@ -1,0 +1,197 @@
+//! Bonds on a host: real timers, and frames of bytes.
+//!
+//! # Ground rules
+//!
+//! - One thread owns the station. The callbacks of its timers, wherever they run, only note which timer fired.
+//! - The owner calls [`Station::run_due`] after anything that may have fired timers, and takes the frames out.
+//! - A note about a timer that was moved meanwhile does no harm: see [`Bond::fired`].
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use tickless_core::hrtimer::Setup;
+use tickless_core::time::{Instant, Span};
+
+use super::bond::{Action, Bond, BondConfig};
+use super::pdu::{DecodeError, Lacpdu};
+use super::timers::TimerKind;
+use crate::host::{Host, Timer};
+use crate::sync::{Arc, Mutex, lock};
+
+/// An LACPDU on its way out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Frame {
+    /// The bond that sends it.
+    pub bond: usize,
+    /// The port that sends it.
+    pub port: usize,
+    /// The bytes behind the Ethernet type.
+    pub bytes: [u8; Lacpdu::LENGTH],
+}
+
+impl fmt::Debug for Frame {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Frame")
+            .field("bond", &self.bond)
+            .field("port", &self.port)
+            .field("pdu", &Lacpdu::decode(&self.bytes))
+            .finish()
+    }
+}
+
+/// The name of a timer within its station.
+#[derive(Clone, Copy)]
+struct Fired {
+    bond: usize,
+    port: usize,
+    timer: TimerKind,
+}
+
+/// A bond and its timers, [`TimerKind::COUNT`] for each port.
+struct Mirrored<T> {
+    bond: Bond,
+    timers: Vec<T>,
+}
+
+/// Bonds, and the timers of `H` that drive them.
+pub struct Station<H: Host> {
+    host: H,
+    periodic_slack: Span,
+    bonds: Vec<Mirrored<H::Timer>>,
+    /// What fired and was not worked off. A timer is in here twice at most: before an event can start it again, this is
+    /// worked off, and only one that fires meanwhile is added.
+    due: Arc<Mutex<Vec<Fired>>>,
+    outbox: VecDeque<Frame>,
+    actions: Vec<Action>,
+}
+
+impl<H: Host> Station<H> {
+    /// A station without bonds, whose periodic timers may fire up to `periodic_slack` late. The standard tolerates
+    /// 250 ms.
+    #[must_use]
+    pub fn new(host: H, periodic_slack: Span) -> Self {
+        Self {
+            host,
+            periodic_slack,
+            bonds: Vec::new(),
+            due: Arc::new(Mutex::new(Vec::new())),
+            outbox: VecDeque::new(),
+            actions: Vec::new(),
+        }
+    }
+
+    /// Adds a bond, whose links are down; returns its number, which counts from 0.
+    pub fn add(&mut self, config: &BondConfig) -> usize {
+        let number = self.bonds.len();
+        let bond = Bond::new(config);
+        let mut timers = Vec::with_capacity(bond.ports().len() * TimerKind::COUNT);
+        for port in 0..bond.ports().len() {
+            for timer in TimerKind::ALL {
+                let due = Arc::clone(&self.due);
+                let fired = Fired {
+                    bond: number,
+                    port,
+                    timer,
+                };
+                let note = move |_| lock(&due).push(fired);
+                timers.push(self.host.timer(Setup::new(), note));
+            }
+        }
+        self.bonds.push(Mirrored { bond, timers });
+        number
+    }
+
+    /// A bond.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such bond, as everything that takes its number does.
+    #[must_use]
+    pub fn bond(&self, number: usize) -> &Bond {
+        &self.bonds[number].bond
+    }
+
+    /// The bonds.
+    pub fn bonds(&self) -> impl Iterator<Item = &Bond> {
+        self.bonds.iter().map(|mirrored| &mirrored.bond)
+    }
+
+    /// A link came up or went down.
+    pub fn set_link(&mut self, bond: usize, port: usize, up: bool) {
+        self.run_due();
+        self.handle(bond, |bond, now, actions| {
+            bond.set_link(port, up, now, actions);
+        });
+    }
+
+    /// Bytes of the type of slow protocols came in.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError`] for what is no LACPDU; nothing else happens then.
+    pub fn deliver(&mut self, bond: usize, port: usize, bytes: &[u8]) -> Result<(), DecodeError> {
+        let pdu = Lacpdu::decode(bytes)?;
+        self.run_due();
+        self.handle(bond, |bond, now, actions| {
+            bond.receive(port, &pdu, now, actions);
+        });
+        Ok(())
+    }
+
+    /// Works off what fired; says how many timers that were. The other events do so first.
+    pub fn run_due(&mut self) -> usize {
+        let due = std::mem::take(&mut *lock(&self.due));
+        for &Fired { bond, port, timer } in &due {
+            self.handle(bond, |bond, now, actions| {
+                bond.fired(port, timer, now, actions);
+            });
+        }
+        due.len()
+    }
+
+    /// The next frame to be sent.
+    pub fn take_frame(&mut self) -> Option<Frame> {
+        self.outbox.pop_front()
+    }
+
+    /// Lets a bond handle an event, and does what it asks for.
+    fn handle(&mut self, number: usize, event: impl FnOnce(&mut Bond, Instant, &mut Vec<Action>)) {
+        let now = self.host.now();
+        let Mirrored { bond, timers } = &mut self.bonds[number];
+        event(bond, now, &mut self.actions);
+        let timer_of =
+            |port: usize, timer: TimerKind| &timers[port * TimerKind::COUNT + timer as usize];
+        for action in self.actions.drain(..) {
+            match action {
+                Action::Send { port, pdu } => self.outbox.push_back(Frame {
+                    bond: number,
+                    port,
+                    bytes: pdu.encode(),
+                }),
+                Action::Start {
+                    port,
+                    timer,
+                    deadline,
+                } => {
+                    let slack = match timer {
+                        TimerKind::Periodic => self.periodic_slack,
+                        _ => Span::ZERO,
+                    };
+                    timer_of(port, timer).start(deadline, slack);
+                }
+                Action::Stop { port, timer } => timer_of(port, timer).stop(),
+            }
+        }
+    }
+}
+
+impl<H: Host> fmt::Debug for Station<H> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Station")
+            .field("bonds", &self.bonds.len())
+            .field("periodic_slack", &self.periodic_slack)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,25 @@
+//! Two protocol machines that live on timers, as users of Tickless.
+//!
+//! | module | standard | its timers |
+//! |---|---|---|
+//! | [`eee`] | IEEE 802.3az, Energy Efficient Ethernet by software | one a port, pushed out by each burst of traffic |
+//! | [`lacp`] | IEEE 802.1AX-2014 (802.3ad), link aggregation control | six a port, restarted and cancelled all the time |
+//!
+//! # One source for two hosts
+//!
+//! Neither machine knows where it runs. What they need of a host is a clock and timers ([`host::Host`]), and there are
+//! two of them: [`host::UserSpace`] has the timers of the process, [`host::Simulated`] those of a machine of
+//! `tickless-sim` in virtual time. The tests run the machines in the simulator, where a minute costs milliseconds and a
+//! nanosecond can be asserted; the example programs run the same code on threads.
+//!
+//! The two show two ways of using timers with callbacks. The callback of [`eee`] does the work itself, in parallel to
+//! the threads that send, and that machine says how they exclude each other. The callbacks of [`lacp`] only note what
+//! is due; the one thread that owns the machines works it off.
+#![forbid(unsafe_code)]
+#![deny(rustdoc::broken_intra_doc_links)]
+
+pub mod eee;
+pub mod host;
+#[cfg(not(loom))]
+pub mod lacp;
+mod sync;
