@@ -1,7 +1,7 @@
 //! The background driver: the thread that expires for threads that do not do it themselves.
 //!
 //! It is started when the first such thread arms a timer, sleeps until the earliest deadline of all of them, and runs
-//! the callbacks. What is due, and what is first, the [tree](tree) of these threads tells it.
+//! the callbacks. What is due, and what is first, the [tree] of these threads tells it.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
