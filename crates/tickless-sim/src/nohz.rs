@@ -42,9 +42,13 @@ use crate::hierarchy::PlainLock;
 use crate::machine::{Config, Host, Machine, TICK};
 use crate::timer::Call;
 
+mod deep;
 mod seats;
 
+pub use deep::DeepCounts;
 pub use seats::Seats;
+
+use self::deep::{Depth, Wakener};
 
 /// How long a tick is.
 pub const PERIOD: Span = Span::from_nanos(TICK.unsigned_abs());
@@ -68,6 +72,7 @@ struct Cpu {
     expiry_pending: Cell<bool>,
     /// Ticks that ran.
     ticks: Cell<u64>,
+    depth: Depth,
 }
 
 struct Parts<C: Config> {
@@ -75,6 +80,7 @@ struct Parts<C: Config> {
     count: Rc<TickCount<PlainLock>>,
     tree: Tree<C>,
     cpus: Vec<Cpu>,
+    wakener: Wakener,
     max_deferment: Cell<Span>,
     is_skewed: bool,
 }
@@ -111,6 +117,7 @@ impl<C: Config> Ticking<C> {
                 .collect(),
             machine,
             count,
+            wakener: Wakener::new(),
             max_deferment: Cell::new(MAX_DEFERMENT),
             is_skewed,
         });
@@ -118,6 +125,7 @@ impl<C: Config> Ticking<C> {
         if roles.contains(&Role::TicklessTasks) {
             ticking.count().set_tickless_tasks(true);
         }
+        ticking.replace_broadcast_device(0);
         for cpu in 0..cpus {
             let prepared = ticking.0.tree.prepare(CpuId(cpu), NumaNode(0));
             prepared.expect("there is room");
@@ -273,6 +281,9 @@ impl<C: Config> Ticking<C> {
             self.nohz().stop(&mut tick, state.timer.as_ref(), forecast)
         });
         self.tell(cpu);
+        if stopped.is_ok() {
+            self.go_deep(cpu);
+        }
         stopped
     }
 
@@ -282,6 +293,7 @@ impl<C: Config> Ticking<C> {
     ///
     /// Why its tick runs.
     pub fn work(&self, cpu: u32) -> Result<Stopped, Keep> {
+        self.leave_deep(cpu);
         let (state, now) = (self.cpu(cpu), self.clock());
         let stopped = self.on(cpu, || {
             let mut tick = state.tick.borrow_mut();
@@ -303,6 +315,7 @@ impl<C: Config> Ticking<C> {
     fn join(&self, cpu: u32) {
         let joined = self.tree().set_available(CpuId(cpu), Presence::Awake);
         joined.expect("it is prepared");
+        self.join_broadcast(cpu);
         let (state, now) = (self.cpu(cpu), self.clock());
         let skew = if self.0.is_skewed {
             skew(CpuId(cpu), self.machine().cpus(), PERIOD)
@@ -322,7 +335,8 @@ impl<C: Config> Ticking<C> {
         self.join(cpu);
     }
 
-    /// Takes `cpu` offline.
+    /// Takes `cpu` offline. `heir` wakes up for the clock from now on, if `cpu` did; the first CPU that is online takes
+    /// over its timers, and evaluates again.
     pub fn offline(&self, cpu: u32, heir: u32) {
         let _kept = self.work(cpu);
         let (state, now) = (self.cpu(cpu), self.clock());
@@ -334,9 +348,13 @@ impl<C: Config> Ticking<C> {
         let left = self.tree().clear_available(CpuId(cpu), Leaving::Offline);
         left.expect("it was prepared");
         self.machine().offline(cpu);
+        self.leave_broadcast(cpu, heir);
         if concerns_heir {
             self.machine().timers().request_retrigger(CpuId(heir));
         }
+        let is_online = |cpu: &u32| self.machine().base(*cpu).is_online();
+        let new_owner = (0..self.machine().cpus()).find(is_online);
+        self.deliver(new_owner.expect("one CPU stays"));
     }
 
     /// Lets `cpu` take no interrupts, or take them again.
@@ -352,19 +370,24 @@ impl<C: Config> Ticking<C> {
         while let Some((at, cpu)) = self.next_interrupt(until) {
             self.machine().spend((at - self.machine().now()).max(0));
             self.deliver(cpu);
-            self.check();
+            self.check_sleepers();
         }
         self.machine().spend(until - self.machine().now());
+        self.check();
     }
 
     fn next_interrupt(&self, until: i64) -> Option<(i64, u32)> {
         let wants = |cpu: u32| {
             let kicked = self.machine().is_kicked(cpu);
             let kicked = kicked.then(|| self.machine().now());
-            [kicked, self.machine().fires_at(cpu)]
-                .into_iter()
-                .flatten()
-                .min()
+            [
+                kicked,
+                self.machine().fires_at(cpu),
+                self.broadcast_for(cpu),
+            ]
+            .into_iter()
+            .flatten()
+            .min()
         };
         (0..self.machine().cpus())
             .filter(|&cpu| !self.machine().is_masked(cpu))
@@ -410,8 +433,18 @@ impl<C: Config> Ticking<C> {
         }
     }
 
+    /// A device interrupts `cpu`, and its handler is `body`.
+    pub fn interrupt<R>(&self, cpu: u32, body: impl FnOnce() -> R) -> R {
+        self.take_interrupts(cpu);
+        let result = self.on(cpu, body);
+        self.deliver(cpu);
+        result
+    }
+
     /// The interrupts of `cpu` that are due, without what follows.
     pub fn take_interrupts(&self, cpu: u32) {
+        self.leave_deep(cpu);
+        self.take_broadcasts(cpu);
         let now = self.clock();
         self.on(cpu, || {
             self.nohz().interrupt(&self.cpu(cpu).tick.borrow(), now);
@@ -443,13 +476,21 @@ impl<C: Config> Ticking<C> {
         self.cpu(cpu).expiry_pending.get()
     }
 
-    /// Looks at what must hold between any two interrupts.
+    /// Looks at everything that must hold between any two interrupts.
     ///
     /// # Panics
     ///
     /// When it does not.
     pub fn check(&self) {
-        self.machine().check();
+        if !self.is_anybody_called() {
+            // For who sleeps deeply the broadcast device stands in.
+            self.with_broadcast_in_place(|| self.machine().check());
+        }
+        self.check_sleepers();
+    }
+
+    /// What is said of who sleeps agrees, and nobody sleeps through a promise.
+    fn check_sleepers(&self) {
         for cpu in 0..self.machine().cpus() {
             let node = self.tree().sites().node(CpuId(cpu)).expect("it has one");
             let tick = self.cpu(cpu).tick.borrow();
@@ -508,6 +549,7 @@ fn new_cpu<C: Config>(parts: &Weak<Parts<C>>, cpu: u32, role: Role) -> Cpu {
         conditions: Cell::new(Conditions::default()),
         expiry_pending: Cell::new(false),
         ticks: Cell::new(0),
+        depth: Depth::default(),
     }
 }
 

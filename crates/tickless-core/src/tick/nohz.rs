@@ -155,7 +155,7 @@ impl<P: Platform, S: Sites<WIDTH>, L: RawLock, const WIDTH: usize> Nohz<'_, P, S
     /// *afterwards*.
     ///
     /// Whether `heir`, another CPU that is online, has to evaluate again if it sleeps: it is the one now that wakes up
-    /// for the clock. The host kicks it.
+    /// for the clock. The host kicks it. So does whoever took over the timers of the CPU, if it sleeps.
     #[must_use = "the heir has to be kicked"]
     pub fn offline<F>(
         &self,
