@@ -337,14 +337,18 @@ impl<C: Config> Ticking<C> {
 
     /// Takes `cpu` offline. `heir` wakes up for the clock from now on, if `cpu` did; the first CPU that is online takes
     /// over its timers, and evaluates again.
-    pub fn offline(&self, cpu: u32, heir: u32) {
+    ///
+    /// # Errors
+    ///
+    /// Why it has to stay.
+    pub fn offline(&self, cpu: u32, heir: u32) -> Result<(), Keep> {
         let _kept = self.work(cpu);
         let (state, now) = (self.cpu(cpu), self.clock());
         let concerns_heir = self.on(cpu, || {
             let mut tick = state.tick.borrow_mut();
             self.nohz()
                 .offline(&mut tick, state.timer.as_ref(), now, CpuId(heir))
-        });
+        })?;
         let left = self.tree().clear_available(CpuId(cpu), Leaving::Offline);
         left.expect("it was prepared");
         self.machine().offline(cpu);
@@ -355,6 +359,7 @@ impl<C: Config> Ticking<C> {
         let is_online = |cpu: &u32| self.machine().base(*cpu).is_online();
         let new_owner = (0..self.machine().cpus()).find(is_online);
         self.deliver(new_owner.expect("one CPU stays"));
+        Ok(())
     }
 
     /// Lets `cpu` take no interrupts, or take them again.

@@ -32,7 +32,6 @@ struct Exact<C: Config> {
 
 struct World<C: Config> {
     ticking: Ticking<C>,
-    roles: Vec<Role>,
     random: Random,
     coarse: Vec<Coarse<C>>,
     exact: Vec<Exact<C>>,
@@ -63,7 +62,6 @@ impl<C: Config> World<C> {
         }
         Self {
             ticking,
-            roles,
             random,
             coarse: Vec::new(),
             exact: Vec::new(),
@@ -150,14 +148,18 @@ impl<C: Config> World<C> {
             self.idles[cpu] = false;
             return;
         }
-        // Who keeps the count for tasks without a tick may not leave, and who has these stays for the check.
-        if self.is_online.len() < 2 || self.roles.contains(&Role::TicklessTasks) {
+        if self.is_online.len() < 2 {
             return;
         }
         let cpu = self.cpu();
         let heir = (cpu + 1) % u32::try_from(self.is_online.len()).expect("few");
-        self.ticking.offline(cpu, heir);
-        self.is_online[cpu as usize] = false;
+        match self.ticking.offline(cpu, heir) {
+            Ok(()) => self.is_online[cpu as usize] = false,
+            Err(keep) => {
+                self.idles[cpu as usize] = false;
+                self.kept.borrow_mut().push(keep);
+            }
+        }
     }
 
     fn stall(&mut self) {

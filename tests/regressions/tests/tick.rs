@@ -9,6 +9,7 @@ use tickless_core::tick::{
     Broadcast, Carrier, Conditions, Duty, Entered, Keep, Left, Role, Stopped,
 };
 use tickless_core::time::{Instant, Span};
+use tickless_core::trace::Event;
 use tickless_core::wheel::Kind;
 use tickless_sim::hierarchy::PlainLock;
 use tickless_sim::suite::at;
@@ -150,12 +151,18 @@ fn r35_a_cpu_with_nothing_to_come_is_not_interrupted<C: Config>() {
     ticking.run_until(10 * MS);
     assert!(wake(ticking.idle(1)).is_forever());
     assert_eq!(ticking.machine().fires_at(1), None);
+    let stops = |event: &Event| matches!(event, Event::TickStop { wake, .. } if wake.is_forever());
+    let trace = ticking.machine().take_trace();
+    assert_eq!(trace.iter().filter(|event| stops(event)).count(), 1);
     let (ticks, interrupts) = (ticking.ticks(1), ticking.machine().stats(1).interrupts);
     ticking.run_until(1_000 * MS);
     assert_eq!(ticking.ticks(1), ticks);
     assert_eq!(ticking.machine().stats(1).interrupts, interrupts);
     let _kept = ticking.work(1);
-    assert_eq!(ticking.next_tick(1), Some(instant(1_001 * MS)));
+    let due = instant(1_001 * MS);
+    assert_eq!(ticking.next_tick(1), Some(due));
+    let start = Event::TickStart { cpu: CpuId(1), due };
+    assert!(ticking.machine().take_trace().contains(&start));
     ticking.run_until(1_010 * MS);
     assert_eq!(ticking.ticks(1), ticks + 10);
 }
@@ -196,7 +203,7 @@ fn r37_no_tick_comes_after_its_cpu_left<C: Config>() {
     ticking.run_until(10 * MS);
     assert_eq!(ticking.count().duty(), Duty::Held { by: CpuId(0) });
     let ticks = ticking.ticks(0);
-    ticking.offline(0, 1);
+    ticking.offline(0, 1).unwrap();
     assert_eq!(
         (ticking.tick_timer(0), ticking.machine().fires_at(0)),
         (None, None)
@@ -328,7 +335,7 @@ fn the_last_who_counted_wakes_up_for_the_clock<C: Config>() {
     assert_eq!(ticking.count().duty(), Duty::Held { by: CpuId(1) });
     ticking.run_until(1_150 * MS);
     assert!(ticking.next_tick(0).is_some_and(Instant::is_forever));
-    ticking.offline(1, 0);
+    ticking.offline(1, 0).unwrap();
     ticking.run_until(1_151 * MS);
     let wakes = ticking.next_tick(0).expect("it was told");
     assert!(
@@ -341,6 +348,8 @@ fn the_last_who_counted_wakes_up_for_the_clock<C: Config>() {
 fn the_timekeeper_of_tickless_tasks_goes_on<C: Config>() {
     let ticking = with_tickless_task::<C>();
     assert_eq!(ticking.idle(0), Err(Keep::Timekeeper));
+    assert_eq!(ticking.offline(0, 1), Err(Keep::Timekeeper));
+    ticking.enter_idle(0);
     let ticks = ticking.ticks(0);
     ticking.run_until(100 * MS);
     assert_eq!((ticking.ticks(0), counted(&ticking)), (ticks + 90, 100));

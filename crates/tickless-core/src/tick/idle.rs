@@ -12,6 +12,7 @@ use crate::hrtimer::{Expired, HrTimer, Restart};
 use crate::mutant;
 use crate::platform::{CpuId, Platform};
 use crate::time::{Instant, Monotonic, Offset};
+use crate::trace::Event;
 use crate::wheel::idle::{NextDue, TickTime, wake_times};
 
 impl<P: Platform, S: Sites<WIDTH>, L: RawLock, const WIDTH: usize> Nohz<'_, P, S, L, WIDTH> {
@@ -49,11 +50,11 @@ impl<P: Platform, S: Sites<WIDTH>, L: RawLock, const WIDTH: usize> Nohz<'_, P, S
         forecast
     }
 
-    /// How long the CPU could sleep from `entered` on, its exact timers and other devices' wishes of its own included.
+    /// How long the CPU could sleep from `entered` on, its exact timers included.
     ///
     /// # Cost
     ///
-    /// One lock, as [`next_event_without`](Timers::next_event_without).
+    /// One lock, as [`next_event_without`](crate::hrtimer::Timers::next_event_without).
     #[must_use]
     pub fn sleep_length<F>(
         &self,
@@ -123,6 +124,10 @@ impl<P: Platform, S: Sites<WIDTH>, L: RawLock, const WIDTH: usize> Nohz<'_, P, S
         }
         let was_ticking = !tick.is_stopped();
         let changed = tick.stop(wake);
+        if P::TRACE && was_ticking {
+            let cpu = tick.cpu();
+            self.timers.platform().trace(Event::TickStop { cpu, wake });
+        }
         // Also if nothing changed: the timer itself says what it stands at.
         let stands = self.timers.deadline(timer).unwrap_or(Instant::FOREVER);
         let was_programmed = changed.is_some() || stands != wake;

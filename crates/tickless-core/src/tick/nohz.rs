@@ -4,13 +4,14 @@ use core::pin::Pin;
 
 use tickless_link::lock::RawLock;
 
-use super::count::TickCount;
+use super::count::{Duty, TickCount};
 use super::cpu::{Context, CpuTick, Mode, Role};
 use crate::hierarchy::{Hierarchy, Sites, WIDTH_DEFAULT};
 use crate::hrtimer::{Expired, HrTimer, Restart, Start, Timers};
 use crate::mutant;
 use crate::platform::{CpuId, Platform};
 use crate::time::{Instant, Monotonic, Offset, Span};
+use crate::trace::Event;
 
 /// What the host knows of its CPU that bears on the tick (spec 7.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -156,21 +157,29 @@ impl<P: Platform, S: Sites<WIDTH>, L: RawLock, const WIDTH: usize> Nohz<'_, P, S
     ///
     /// Whether `heir`, another CPU that is online, has to evaluate again if it sleeps: it is the one now that wakes up
     /// for the clock. The host kicks it. So does whoever took over the timers of the CPU, if it sleeps.
-    #[must_use = "the heir has to be kicked"]
+    ///
+    /// # Errors
+    ///
+    /// [`Keep::Timekeeper`] when tasks run without a tick and rely on this CPU (spec 5.5): it has to stay. Nothing has
+    /// changed.
     pub fn offline<F>(
         &self,
         tick: &mut CpuTick,
         timer: Pin<&HrTimer<F>>,
         now: Instant,
         heir: CpuId,
-    ) -> bool
+    ) -> Result<bool, Keep>
     where
         F: FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static,
     {
+        let cpu = tick.cpu();
+        if self.count.has_tickless_tasks() && self.count.duty() == (Duty::Held { by: cpu }) {
+            return Err(Keep::Timekeeper);
+        }
         self.restart(tick, timer, now);
         self.timers.cancel(timer);
         tick.context = Context::Offline;
-        self.count.bequeath(tick.cpu(), heir)
+        Ok(self.count.bequeath(cpu, heir))
     }
 
     /// One tick, at `now`: called by the callback of the timer, which then asks to be started for
@@ -279,6 +288,10 @@ impl<P: Platform, S: Sites<WIDTH>, L: RawLock, const WIDTH: usize> Nohz<'_, P, S
         self.timers.wheel_leave_idle(tick.cpu());
         self.tree.leave_idle(tick.cpu());
         if let Some(due) = tick.resume(now, self.count.period()) {
+            if P::TRACE {
+                let cpu = tick.cpu();
+                self.timers.platform().trace(Event::TickStart { cpu, due });
+            }
             self.start(timer, due);
         }
     }
