@@ -2,10 +2,10 @@
 //!
 //! Everything between a counter and a timer's callback is here, and nothing that knows an operating system: clocks and
 //! their offsets ([`clock`]), the devices that make an interrupt happen ([`event`]), high-resolution timers
-//! ([`hrtimer`]), coarse ones for timeouts ([`wheel`]), and the tree through which awake CPUs run the timers of idle
-//! ones ([`hierarchy`]). A host (worker threads in user space, a kernel, a simulator) implements one trait,
-//! [`Platform`], and calls the entry points of [`Timers`](hrtimer::Timers) when something happened: an interrupt, a
-//! clock that was set, a CPU that goes away.
+//! ([`hrtimer`]), coarse ones for timeouts ([`wheel`]), the tree through which awake CPUs run the timers of idle ones
+//! ([`hierarchy`]), and the tick that drives the wheels and stops where nothing happens ([`tick`]). A host (worker
+//! threads in user space, a kernel, a simulator) implements one trait, [`Platform`], and calls the entry points of
+//! [`Timers`](hrtimer::Timers) when something happened: an interrupt, a clock that was set, a CPU that goes away.
 //!
 //! ```text
 //!   host:   interrupt   soft stage   return paths   clock set   CPU on/offline
@@ -40,6 +40,7 @@ pub mod event;
 pub mod hierarchy;
 pub mod hrtimer;
 pub mod platform;
+pub mod tick;
 pub mod time;
 pub mod trace;
 pub mod wheel;

@@ -150,6 +150,20 @@ pub enum Event {
         /// What its callback is told.
         timeout: Timeout,
     },
+    /// The tick of a CPU was stopped; not told again while it is.
+    TickStop {
+        /// Whose.
+        cpu: CpuId,
+        /// When it wakes up.
+        wake: Instant,
+    },
+    /// The tick of a CPU runs again.
+    TickStart {
+        /// Whose.
+        cpu: CpuId,
+        /// When it is due next.
+        due: Instant,
+    },
     /// A timer moved to another base.
     Move {
         /// Which timer.

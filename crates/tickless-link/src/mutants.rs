@@ -78,6 +78,20 @@ pub const NAMES: &[&str] = &[
     "hierarchy-promise-of-highest-group",
     "hierarchy-promise-not-withdrawn",
     "hierarchy-forecast-of-root",
+    // The tick, and deep idle (section 7 of the same).
+    "tick-counts-by-one",
+    "tick-all-contend",
+    "tick-old-count-in-interrupt",
+    "tick-used-value-kept",
+    "tick-phase-lost",
+    "tick-stopped-outside-idle",
+    "tick-deferment-unlimited",
+    "tick-duty-kept",
+    "tick-pending-pass-ignored",
+    "tick-forecast-forgotten",
+    "tick-idle-not-undone",
+    "broadcast-marks-the-awake",
+    "broadcast-not-forced",
 ];
 
 /// Where the name stands in [`NAMES`]; fails the build when it does not.

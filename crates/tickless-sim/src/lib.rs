@@ -23,6 +23,7 @@ pub mod check;
 mod coarse;
 pub mod hierarchy;
 pub mod machine;
+pub mod nohz;
 pub mod random;
 pub mod suite;
 mod timer;
@@ -31,4 +32,5 @@ pub use coarse::CoarseTimer;
 pub use machine::{
     Config, Deferred, DeviceClass, Immediate, Interrupted, Machine, Preemptible, Schedule, Source,
 };
+pub use nohz::Ticking;
 pub use timer::TestTimer;

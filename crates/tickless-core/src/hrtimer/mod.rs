@@ -62,7 +62,7 @@ mod cancel;
 mod dump;
 pub(crate) mod expire;
 mod far;
-mod forward;
+pub(crate) mod forward;
 mod hotplug;
 #[cfg(all(test, loom))]
 pub(crate) mod model;

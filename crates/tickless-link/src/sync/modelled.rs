@@ -100,6 +100,21 @@ macro_rules! atomics {
         }
 
         /// As in `core`.
+        pub fn fetch_and(&self, value: $value, order: Ordering) -> $value {
+            self.turn().fetch_and(value, order)
+        }
+
+        /// As in `core`.
+        pub fn fetch_or(&self, value: $value, order: Ordering) -> $value {
+            self.turn().fetch_or(value, order)
+        }
+
+        /// As in `core`.
+        pub fn fetch_max(&self, value: $value, order: Ordering) -> $value {
+            self.turn().fetch_max(value, order)
+        }
+
+        /// As in `core`.
         ///
         /// # Errors
         ///

@@ -1,0 +1,90 @@
+//! How long a CPU has been idle, for who reads that while it sleeps and wakes (R43).
+
+use core::fmt;
+
+use tickless_link::seqlock::{SeqCell, Writer};
+use tickless_link::sync::{AtomicU64, Ordering};
+
+use crate::time::{Instant, Span};
+
+/// In place of the instant of entry, while the CPU is awake. No clock shows it: a monotonic time is not negative.
+const AWAKE: u64 = u64::MAX;
+
+/// The time that one CPU has been idle. What any two readers are told, one after the other, does not decrease.
+///
+/// The CPU reads the clock before it publishes, and a reader before it reads, so that a reader may see it asleep at an
+/// instant at which it was awake. Therefore the largest answer so far is kept.
+///
+/// # Cost
+///
+/// Entering and leaving write two words. Reading takes two, and one exchange on a line that readers share.
+pub struct IdleTime {
+    /// The whole of it up to the last time the CPU woke, and since when it sleeps.
+    record: SeqCell<2>,
+    /// The most that a reader was told.
+    told: AtomicU64,
+}
+
+/// The right of the CPU to say when it sleeps.
+#[derive(Debug)]
+pub struct IdleWriter(Writer);
+
+impl IdleTime {
+    /// The account of a CPU that is awake, and the right to change it.
+    #[must_use]
+    pub fn new() -> (Self, IdleWriter) {
+        let (record, writer) = SeqCell::new([0, AWAKE]);
+        let account = Self {
+            record,
+            told: AtomicU64::new(0),
+        };
+        (account, IdleWriter(writer))
+    }
+
+    /// The CPU goes idle at `now`. Harmless if it is.
+    pub fn enter(&self, writer: &mut IdleWriter, now: Instant) {
+        let [total, since] = self.record.read();
+        if since == AWAKE {
+            let since = now.not_negative().as_nanos().unsigned_abs();
+            self.record.publish(&mut writer.0, [total, since]);
+        }
+    }
+
+    /// The CPU is idle no longer, at `now`. Harmless if it is not.
+    pub fn exit(&self, writer: &mut IdleWriter, now: Instant) {
+        let [total, since] = self.record.read();
+        let total = sum(total, since, now);
+        self.record.publish(&mut writer.0, [total, AWAKE]);
+    }
+
+    /// For how long the CPU has been idle up to `now`.
+    ///
+    /// # Interrupt context
+    ///
+    /// Not on top of [`enter`](Self::enter) or [`exit`](Self::exit) of the same CPU, which mask interrupts.
+    #[must_use]
+    pub fn read(&self, now: Instant) -> Span {
+        let [total, since] = self.record.read();
+        let idle = sum(total, since, now);
+        // Relaxed: the order of one word is all that counts.
+        let told = self.told.fetch_max(idle, Ordering::Relaxed);
+        Span::from_nanos(idle.max(told))
+    }
+}
+
+fn sum(total: u64, since: u64, now: Instant) -> u64 {
+    let now = now.not_negative().as_nanos().unsigned_abs();
+    // While the CPU is awake that is nothing, since no time is as late as `AWAKE`.
+    total.saturating_add(now.saturating_sub(since))
+}
+
+impl fmt::Debug for IdleTime {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [total, since] = self.record.read();
+        formatter
+            .debug_struct("IdleTime")
+            .field("total", &Span::from_nanos(total))
+            .field("is_idle", &(since != AWAKE))
+            .finish_non_exhaustive()
+    }
+}

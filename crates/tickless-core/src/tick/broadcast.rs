@@ -1,0 +1,359 @@
+//! A device that wakes CPUs whose own device stops in deep idle (spec 7.6).
+//!
+//! Before a CPU enters a state in which its device stops it hands over when it has to wake up; the *broadcast device*
+//! fires for the earliest of these times, wherever, and whoever handles that sends the others an interrupt. A promise
+//! to the hierarchy is part of the CPU's next event, so it is carried like any other (spec 4.14).
+//!
+//! # Ground rules
+//!
+//! - One lock protects everything here. Nothing is called under it: each operation returns what the host has to do
+//!   with which device, and the host does so before it unmasks timer delivery.
+//! - [`enter`](Broadcast::enter), [`exit`](Broadcast::exit) and [`interrupt`](Broadcast::interrupt) are called by the
+//!   CPU itself, with timer delivery masked.
+//! - The device is programmed at or before every event in it, but for those that are over and whose handler has not
+//!   run yet.
+
+use core::fmt;
+
+use tickless_link::lock::{Guard, Lock, RawLock};
+
+use super::mask::{CpuMask, WORD};
+use crate::mutant;
+use crate::platform::CpuId;
+use crate::time::{Instant, Span};
+
+/// What wakes CPUs whose own device is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    /// A device that fires at a fixed rate, of this period.
+    Periodic(Span),
+    /// A device of its own.
+    Oneshot,
+    /// An exact timer of some CPU, whose device must go on.
+    Software,
+}
+
+/// What a CPU has to do that may sleep deeply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "devices have to be stopped and programmed"]
+pub enum Entered {
+    /// Stop the own device.
+    Covered,
+    /// Stop the own device, and program the broadcast device for this instant; steer its interrupt here, if possible.
+    Program(Instant),
+    /// Stop the own device, and program the CPU's wake-up device for this instant.
+    OwnWakeup(Instant),
+}
+
+/// Why a CPU has to choose a state in which its own device goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Busy {
+    /// There is no broadcast device.
+    NoCarrier,
+    /// An interrupt is on its way to this CPU.
+    Forced,
+    /// The timer that acts as the broadcast device is on this CPU, which sees to the others.
+    Carries,
+    /// It is now, because this CPU has the earliest event: start that timer here, for this instant.
+    TakesOver(Instant),
+}
+
+/// What a CPU has to do that comes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "the device has to be switched on and programmed"]
+pub enum Left {
+    /// Nothing: its own device went on.
+    WasAwake,
+    /// Switch the own device on. There is nothing to program: either there is no event, or the interrupt for it is on
+    /// its way, and programming one that is over would only come in between.
+    SwitchOn,
+    /// Switch the own device on, and program it for what the CPU has to wake up for by now, as
+    /// [`Timers::retrigger`](crate::hrtimer::Timers::retrigger) does.
+    Program,
+}
+
+/// What whoever handles the broadcast device has to do, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "CPUs are asleep until they are woken"]
+pub struct Delivery<const WORDS: usize> {
+    /// Program the broadcast device for this instant, [`Instant::FOREVER`] for not at all. A periodic one goes on by
+    /// itself.
+    pub program: Instant,
+    /// Send these an interrupt, in which they do what their own would have done.
+    pub wake: CpuMask<WORDS>,
+    /// Do so on the CPU that handles.
+    pub own: bool,
+}
+
+struct State<const WORDS: usize> {
+    /// `None` as long as there has not been one.
+    carrier: Option<Carrier>,
+    /// What the carrier is programmed for.
+    next: Instant,
+    /// On which CPU the software carrier is.
+    bound: Option<CpuId>,
+    /// Their own device is stopped, and the carrier fires for them.
+    sleeping: CpuMask<WORDS>,
+    /// Of those, who was sent an interrupt.
+    pending: CpuMask<WORDS>,
+    /// They came back by themselves, late, and get their interrupt all the same.
+    forced: CpuMask<WORDS>,
+    /// They sleep until the next period of a periodic carrier.
+    waiting: CpuMask<WORDS>,
+    /// They have a wake-up device of their own.
+    independent: CpuMask<WORDS>,
+    online: CpuMask<WORDS>,
+    /// Of those who sleep, when to wake them; `FOREVER` once they were sent an interrupt.
+    events: [[Instant; WORD]; WORDS],
+}
+
+impl<const WORDS: usize> State<WORDS> {
+    fn event(&mut self, cpu: CpuId) -> &mut Instant {
+        let (word, bit) = CpuMask::<WORDS>::place(cpu);
+        &mut self.events[word][bit]
+    }
+
+    /// The earliest event of those who sleep.
+    fn first(&mut self) -> Instant {
+        let mut first = Instant::FOREVER;
+        for cpu in self.sleeping.iter() {
+            first = first.min(*self.event(cpu));
+        }
+        first
+    }
+
+    /// The carrier's next event, from those that are left. Forced interrupts are due as soon as they are forced.
+    fn reprogram(&mut self, now: Instant) -> Instant {
+        let first = self.first();
+        self.next = if self.forced.is_empty() {
+            first
+        } else {
+            first.min(now)
+        };
+        self.next
+    }
+}
+
+/// Who sleeps deeply, until when, and what wakes them. Room for `64 * WORDS` CPUs.
+///
+/// # Cost
+///
+/// One lock each. Handling looks at every CPU that sleeps. 512 bytes for each 64 CPUs, and their masks.
+pub struct Broadcast<L: RawLock, const WORDS: usize> {
+    state: Lock<L, State<WORDS>>,
+}
+
+impl<L: RawLock + Default, const WORDS: usize> Broadcast<L, WORDS> {
+    /// Nobody is online, and there is no broadcast device.
+    #[must_use]
+    pub fn new() -> Self {
+        let state = State {
+            carrier: None,
+            next: Instant::FOREVER,
+            bound: None,
+            sleeping: CpuMask::NONE,
+            pending: CpuMask::NONE,
+            forced: CpuMask::NONE,
+            waiting: CpuMask::NONE,
+            independent: CpuMask::NONE,
+            online: CpuMask::NONE,
+            events: [[Instant::FOREVER; WORD]; WORDS],
+        };
+        Self {
+            state: Lock::new(L::default(), state),
+        }
+    }
+}
+
+impl<L: RawLock + Default, const WORDS: usize> Default for Broadcast<L, WORDS> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<L: RawLock, const WORDS: usize> Broadcast<L, WORDS> {
+    fn lock(&self) -> Guard<'_, L, State<WORDS>> {
+        self.state.lock(None)
+    }
+
+    /// Lets `cpu` take part. `is_independent` says whether it has a wake-up device of its own.
+    pub fn online(&self, cpu: CpuId, is_independent: bool) {
+        let mut state = self.lock();
+        state.online.insert(cpu);
+        if is_independent {
+            state.independent.insert(cpu);
+        } else {
+            state.independent.remove(cpu);
+        }
+    }
+
+    /// Ends the part of `cpu`, which is awake or will never be again. The broadcast device goes on for the others: if
+    /// it was a timer on that CPU, `heir` starts it for the instant that is returned.
+    #[must_use = "the carrier has to go on elsewhere"]
+    pub fn offline(&self, cpu: CpuId, heir: CpuId) -> Option<Instant> {
+        let mut state = self.lock();
+        for mask in [Self::sleeping, Self::pending, Self::forced, Self::waiting] {
+            mask(&mut state).remove(cpu);
+        }
+        state.online.remove(cpu);
+        if state.bound != Some(cpu) {
+            return None;
+        }
+        state.bound = Some(heir);
+        Some(state.next)
+    }
+
+    const fn sleeping(state: &mut State<WORDS>) -> &mut CpuMask<WORDS> {
+        &mut state.sleeping
+    }
+    const fn pending(state: &mut State<WORDS>) -> &mut CpuMask<WORDS> {
+        &mut state.pending
+    }
+    const fn forced(state: &mut State<WORDS>) -> &mut CpuMask<WORDS> {
+        &mut state.forced
+    }
+    const fn waiting(state: &mut State<WORDS>) -> &mut CpuMask<WORDS> {
+        &mut state.waiting
+    }
+
+    /// Puts another device to use, or the same in another mode; returns what to program it for. A periodic one needs
+    /// nothing; a software one starts on `cpu`, the caller.
+    ///
+    /// Who waited for a period of the old device sleeps until the next one would have come. Nobody else is touched: a
+    /// CPU that is awake and counted as asleep would not hand over its next event (R39).
+    ///
+    /// There is no way back to no device: somebody may rely on it.
+    #[must_use = "the new device has to be programmed"]
+    pub fn set_carrier(&self, cpu: CpuId, carrier: Carrier, now: Instant) -> Instant {
+        let mut state = self.lock();
+        let before = state.carrier.replace(carrier);
+        state.bound = (carrier == Carrier::Software).then_some(cpu);
+        let moves = match (before, carrier) {
+            (Some(Carrier::Periodic(period)), Carrier::Oneshot | Carrier::Software) => Some(period),
+            _ if mutant!("broadcast-marks-the-awake") => Some(Span::ZERO),
+            _ => None,
+        };
+        if let Some(period) = moves {
+            let waiting = if mutant!("broadcast-marks-the-awake") {
+                state.online
+            } else {
+                state.waiting
+            };
+            for cpu in waiting.iter() {
+                state.sleeping.insert(cpu);
+                *state.event(cpu) = now.saturating_add(period);
+            }
+            state.waiting = CpuMask::NONE;
+        }
+        match carrier {
+            Carrier::Oneshot | Carrier::Software => state.reprogram(now),
+            Carrier::Periodic(_) => Instant::FOREVER,
+        }
+    }
+
+    /// Hands over the next event of `cpu`, which is about to enter a state in which its own device stops.
+    ///
+    /// # Errors
+    ///
+    /// Why it must choose another state. It is not asleep then, and its own device goes on.
+    pub fn enter(&self, cpu: CpuId, event: Instant) -> Result<Entered, Busy> {
+        let mut state = self.lock();
+        if state.independent.contains(cpu) {
+            return Ok(Entered::OwnWakeup(event));
+        }
+        match state.carrier {
+            None => return Err(Busy::NoCarrier),
+            Some(Carrier::Periodic(_)) => {
+                state.waiting.insert(cpu);
+                return Ok(Entered::Covered);
+            }
+            Some(Carrier::Software) if state.bound == Some(cpu) => return Err(Busy::Carries),
+            Some(Carrier::Oneshot | Carrier::Software) => {}
+        }
+        // Before anything is stopped: it is about to be woken.
+        if state.forced.contains(cpu) {
+            return Err(Busy::Forced);
+        }
+        let is_software = state.carrier == Some(Carrier::Software);
+        let is_first = event < state.next;
+        if is_first && is_software {
+            state.next = event;
+            state.bound = Some(cpu);
+            return Err(Busy::TakesOver(event));
+        }
+        state.sleeping.insert(cpu);
+        *state.event(cpu) = event;
+        if !is_first {
+            return Ok(Entered::Covered);
+        }
+        state.next = event;
+        Ok(Entered::Program(event))
+    }
+
+    /// Takes back the event of `cpu`, which has left the deep state.
+    pub fn exit(&self, cpu: CpuId, now: Instant) -> Left {
+        let mut state = self.lock();
+        let waited = state.waiting.remove(cpu);
+        if !state.sleeping.remove(cpu) {
+            return if waited {
+                Left::SwitchOn
+            } else {
+                Left::WasAwake
+            };
+        }
+        let event = core::mem::replace(state.event(cpu), Instant::FOREVER);
+        if state.pending.remove(cpu) || event.is_forever() {
+            return Left::SwitchOn;
+        }
+        if event <= now {
+            // The device has fired, or is about to. If its handler found this CPU awake, nobody would run what is due.
+            if !mutant!("broadcast-not-forced") {
+                state.forced.insert(cpu);
+            }
+            return Left::SwitchOn;
+        }
+        Left::Program
+    }
+
+    /// The entry of any interrupt of `cpu`: whether it sleeps deeply and MUST switch its own device on first.
+    #[must_use]
+    pub fn interrupt(&self, cpu: CpuId) -> bool {
+        let state = self.lock();
+        state.sleeping.contains(cpu) || state.waiting.contains(cpu)
+    }
+
+    /// The broadcast device fired, and `cpu` handles it at `now`.
+    pub fn handle(&self, cpu: CpuId, now: Instant) -> Delivery<WORDS> {
+        let mut state = self.lock();
+        let mut due = core::mem::take(&mut state.forced);
+        for sleeper in state.sleeping.iter() {
+            let event = state.event(sleeper);
+            if *event <= now {
+                *event = Instant::FOREVER;
+                due.insert(sleeper);
+                if sleeper != cpu {
+                    state.pending.insert(sleeper);
+                }
+            }
+        }
+        due = due.or(&state.waiting).and(&state.online);
+        Delivery {
+            program: state.reprogram(now),
+            own: due.remove(cpu),
+            wake: due,
+        }
+    }
+
+    /// What the broadcast device is programmed for.
+    #[must_use]
+    pub fn next(&self) -> Instant {
+        self.lock().next
+    }
+}
+
+impl<L: RawLock, const WORDS: usize> fmt::Debug for Broadcast<L, WORDS> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Broadcast").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,290 @@
+//! The count of ticks, who keeps it, and what happens when he does not (spec 7.2).
+
+use core::fmt;
+
+use tickless_link::lock::{Lock, RawLock};
+use tickless_link::seqlock::{SeqCell, Writer};
+use tickless_link::sync::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+use crate::mutant;
+use crate::platform::CpuId;
+use crate::time::{Instant, Span};
+use crate::wheel::Tick;
+use crate::wheel::idle::TickTime;
+
+/// So many times in a row a CPU sees the same count at its own tick before it counts itself (spec 7.2, R34).
+pub const STALL_TICKS: u32 = 5;
+
+/// Who counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Duty {
+    /// Nobody: the next CPU that runs a tick takes it.
+    Free {
+        /// Who gave it up. It goes on to wake up now and then, so that the clock's counter does not wrap unseen.
+        last: Option<CpuId>,
+    },
+    /// One CPU, at each of its ticks.
+    Held {
+        /// Which one.
+        by: CpuId,
+    },
+}
+
+/// Above the number of the CPU in a duty's word.
+const KIND_SHIFT: u32 = 32;
+const NEVER_HELD: u64 = 0;
+const FREE: u64 = 1;
+const HELD: u64 = 2;
+
+impl Duty {
+    const fn word(self) -> u64 {
+        match self {
+            Self::Free { last: None } => NEVER_HELD,
+            Self::Free { last: Some(cpu) } => FREE << KIND_SHIFT | cpu.0 as u64,
+            Self::Held { by } => HELD << KIND_SHIFT | by.0 as u64,
+        }
+    }
+
+    const fn of(word: u64) -> Self {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the lower half is the number"
+        )]
+        let cpu = CpuId(word as u32);
+        match word >> KIND_SHIFT {
+            NEVER_HELD => Self::Free { last: None },
+            FREE => Self::Free { last: Some(cpu) },
+            _ => Self::Held { by: cpu },
+        }
+    }
+
+    /// Whether `cpu` counts, or was the last who did.
+    #[must_use]
+    pub fn concerns(self, cpu: CpuId) -> bool {
+        match self {
+            Self::Free { last } => last == Some(cpu),
+            Self::Held { by } => by == cpu,
+        }
+    }
+}
+
+/// What a CPU remembers of the counts that it saw at its own ticks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Watch {
+    seen: Tick,
+    equal: u32,
+}
+
+impl Watch {
+    /// Notes the count that is seen at a tick; whether it has been the same for too long.
+    const fn sees(&mut self, tick: Tick) -> bool {
+        if tick.0 == self.seen.0 {
+            self.equal = self.equal.saturating_add(1);
+        } else {
+            self.seen = tick;
+            self.equal = 1;
+        }
+        self.equal >= STALL_TICKS
+    }
+
+    /// Notes the count that this CPU left: found like that at the next tick, nobody else has counted meanwhile.
+    const fn left(&mut self, tick: Tick) {
+        self.seen = tick;
+    }
+}
+
+/// The count of ticks of a machine, and the instant at which the tick in progress began.
+///
+/// `L` is the lock of those who count. Where timer interrupts can arrive it MUST mask them while it is held: a reader
+/// on top of the writer would wait for ever.
+///
+/// # Cost
+///
+/// Reading takes four loads, and waits while somebody writes three words. [`update`](TickCount::update) takes one load
+/// where nothing is to be counted.
+pub struct TickCount<L: RawLock> {
+    period: Span,
+    /// The count and when its tick began.
+    pair: SeqCell<2>,
+    /// When the next tick begins, in nanoseconds.
+    next_period: AtomicI64,
+    /// Somebody who does not have the duty counts at this moment (R41).
+    contender: AtomicBool,
+    /// See [`Duty::word`].
+    duty: AtomicU64,
+    /// Tasks run without a tick and rely on who has the duty (spec 5.5).
+    kept_for_tasks: AtomicBool,
+    writer: Lock<L, Writer>,
+}
+
+impl<L: RawLock + Default> TickCount<L> {
+    /// Makes a count of zero, whose tick began at `began`. Nobody has the duty.
+    ///
+    /// # Panics
+    ///
+    /// When `period` is zero.
+    #[must_use]
+    pub fn new(period: Span, began: Instant) -> Self {
+        assert!(!period.is_zero(), "a tick takes time");
+        let (pair, writer) = SeqCell::new([0, began.as_nanos().cast_unsigned()]);
+        Self {
+            period,
+            pair,
+            next_period: AtomicI64::new(began.saturating_add(period).as_nanos()),
+            contender: AtomicBool::new(false),
+            duty: AtomicU64::new(Duty::Free { last: None }.word()),
+            kept_for_tasks: AtomicBool::new(false),
+            writer: Lock::new(L::default(), writer),
+        }
+    }
+}
+
+impl<L: RawLock> TickCount<L> {
+    /// How long a tick is.
+    #[inline]
+    #[must_use]
+    pub const fn period(&self) -> Span {
+        self.period
+    }
+
+    /// The tick in progress as far as it was counted, and when it began: one consistent pair.
+    #[must_use]
+    pub fn now(&self) -> TickTime {
+        let [tick, began] = self.pair.read();
+        TickTime {
+            tick: Tick(tick),
+            began: Instant::from_nanos(began.cast_signed()),
+            period: self.period,
+        }
+    }
+
+    /// Counts the ticks that are over at `now`; returns how many.
+    ///
+    /// Anybody may: who has the duty does at each tick, and so does the entry of an interrupt on a CPU without a tick,
+    /// so that no handler goes by an old count (R33).
+    ///
+    /// # Interrupt context
+    ///
+    /// Allowed, also in that of a lock's holder: the lock masks interrupts.
+    pub fn update(&self, now: Instant) -> u64 {
+        // Acquire: pairs with the Release below. Who finds that there is nothing to count sees all that was counted.
+        // (The fences of the sequence lock would see to that, too, but do not promise it.)
+        if now.as_nanos() < self.next_period.load(Ordering::Acquire) {
+            return 0;
+        }
+        let mut writer = self.writer.lock(None);
+        // Relaxed: written under the lock, which is held. Again, because several come at once.
+        let next = Instant::from_nanos(self.next_period.load(Ordering::Relaxed));
+        if now < next {
+            return 0;
+        }
+        // Rounds down: periods that are over, and the one that ended at `next`.
+        let over = now.saturating_since(next).as_nanos() / self.period.as_nanos();
+        let ticks = if mutant!("tick-counts-by-one") {
+            1
+        } else {
+            over + 1
+        };
+        let at = self.now();
+        let began = at.instant_of(Tick(at.tick.0.saturating_add(ticks)));
+        let words = [
+            at.tick.0.saturating_add(ticks),
+            began.as_nanos().cast_unsigned(),
+        ];
+        self.pair.publish(&mut writer, words);
+        // Release: after the count, see above.
+        let next = began.saturating_add(self.period);
+        self.next_period.store(next.as_nanos(), Ordering::Release);
+        ticks
+    }
+
+    /// Who has the duty; out of date when it arrives, unless it is the caller.
+    #[must_use]
+    pub fn duty(&self) -> Duty {
+        // Relaxed: says only who counts. What is counted is published by itself.
+        Duty::of(self.duty.load(Ordering::Relaxed))
+    }
+
+    /// Says whether tasks run without a tick. As long as they do, who has the duty keeps its tick and may not leave
+    /// (spec 5.5).
+    pub fn set_tickless_tasks(&self, exist: bool) {
+        // Relaxed: a CPU that has stopped its tick before finds out when it evaluates again.
+        self.kept_for_tasks.store(exist, Ordering::Relaxed);
+    }
+
+    /// Whether tasks run without a tick.
+    #[must_use]
+    pub fn has_tickless_tasks(&self) -> bool {
+        // Relaxed: see `set_tickless_tasks`.
+        self.kept_for_tasks.load(Ordering::Relaxed)
+    }
+
+    /// One tick of `cpu`: counts if it has the duty, takes that first if nobody has it and the CPU `may_take` it, and
+    /// helps out if nobody counts. Returns how many ticks it counted.
+    pub(super) fn tick(&self, cpu: CpuId, now: Instant, may_take: bool, watch: &mut Watch) -> u64 {
+        let has_duty = match self.duty() {
+            Duty::Held { by } => by == cpu,
+            free @ Duty::Free { .. } => may_take && self.change_duty(free, Duty::Held { by: cpu }),
+        };
+        if has_duty {
+            return self.update(now);
+        }
+        if !watch.sees(self.now().tick) {
+            return 0;
+        }
+        let ticks = self.rescue(now);
+        watch.left(self.now().tick);
+        ticks
+    }
+
+    /// Counts in place of who should, unless another one does so already.
+    ///
+    /// All CPUs notice at once that nobody counts. One is enough: the others would stand in line for the lock (R41).
+    pub(super) fn rescue(&self, now: Instant) -> u64 {
+        // Relaxed: to leave a line alone that others use; the exchange decides.
+        let is_taken = self.contender.load(Ordering::Relaxed)
+            || self
+                .contender
+                // Acquire and, below, Release: one tries at a time, each after the other.
+                .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
+                .is_err();
+        if is_taken && !mutant!("tick-all-contend") {
+            return 0;
+        }
+        let ticks = self.update(now);
+        // Not a store: loom 0.7 would let it come between what an exchange reads and what that writes, where nothing
+        // can.
+        self.contender.swap(false, Ordering::Release);
+        ticks
+    }
+
+    /// Gives up the duty if `cpu` has it, and remembers who it was. Whether it had.
+    pub(super) fn give_up(&self, cpu: CpuId) -> bool {
+        self.change_duty(Duty::Held { by: cpu }, Duty::Free { last: Some(cpu) })
+    }
+
+    /// Makes `heir` the one that wakes up for the clock if `cpu`, which leaves, was; whether it was. Then the heir, if
+    /// it sleeps, MUST evaluate again.
+    pub(super) fn bequeath(&self, cpu: CpuId, heir: CpuId) -> bool {
+        let inherited = Duty::Free { last: Some(heir) };
+        self.change_duty(Duty::Held { by: cpu }, inherited)
+            || self.change_duty(Duty::Free { last: Some(cpu) }, inherited)
+    }
+
+    fn change_duty(&self, from: Duty, to: Duty) -> bool {
+        // Relaxed: see `duty`.
+        self.duty
+            .compare_exchange(from.word(), to.word(), Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
+    }
+}
+
+impl<L: RawLock> fmt::Debug for TickCount<L> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("TickCount")
+            .field("now", &self.now())
+            .field("duty", &self.duty())
+            .finish_non_exhaustive()
+    }
+}

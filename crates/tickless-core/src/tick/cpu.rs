@@ -1,0 +1,171 @@
+//! The tick of one CPU: whether it runs, and where it goes on (spec 7.3 to 7.5).
+
+use super::count::Watch;
+use crate::hrtimer::forward::forward;
+use crate::mutant;
+use crate::platform::CpuId;
+use crate::time::{Deadline, Instant, Monotonic, Span};
+
+/// What a CPU is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It may count ticks for all.
+    Housekeeping,
+    /// Its tasks run without a tick where nothing [depends](super::Dependencies) on one (spec 5.5). It never has the
+    /// duty of counting.
+    TicklessTasks,
+}
+
+/// What a CPU is doing, as far as its tick is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Context {
+    /// It is not there.
+    Offline,
+    /// It runs work.
+    Task,
+    /// It is in its idle loop, or in an interrupt of that.
+    Idle,
+}
+
+/// Whether the tick runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// The next one is due then.
+    Ticking { due: Instant },
+    Stopped {
+        /// The tick that was due next when it was stopped: its phase is kept for ever.
+        resumes: Instant,
+        /// What its timer was started for last, [`Instant::FOREVER`] for nothing; `None` when that is used up (R36).
+        programmed: Option<Instant>,
+    },
+}
+
+/// What a CPU knows of its tick.
+///
+/// It belongs to its CPU: only that one, with timer delivery masked, may touch it. The host keeps it where that is so.
+#[derive(Debug)]
+pub struct CpuTick {
+    cpu: CpuId,
+    role: Role,
+    pub(super) context: Context,
+    pub(super) mode: Mode,
+    pub(super) watch: Watch,
+}
+
+impl CpuTick {
+    /// The record of a CPU that is not there yet.
+    #[must_use]
+    pub fn new(cpu: CpuId, role: Role) -> Self {
+        Self {
+            cpu,
+            role,
+            context: Context::Offline,
+            mode: Mode::Ticking {
+                due: Instant::FOREVER,
+            },
+            watch: Watch::default(),
+        }
+    }
+
+    /// Whose tick it is.
+    #[must_use]
+    pub const fn cpu(&self) -> CpuId {
+        self.cpu
+    }
+
+    /// What the CPU is for.
+    #[must_use]
+    pub const fn role(&self) -> Role {
+        self.role
+    }
+
+    /// What the CPU is doing.
+    #[must_use]
+    pub const fn context(&self) -> Context {
+        self.context
+    }
+
+    /// Whether the tick is stopped.
+    #[must_use]
+    pub const fn is_stopped(&self) -> bool {
+        matches!(self.mode, Mode::Stopped { .. })
+    }
+
+    /// When the next tick is due; if it is stopped, when its timer fires in its place, as far as that is known.
+    #[must_use]
+    pub const fn next(&self) -> Option<Instant> {
+        match self.mode {
+            Mode::Ticking { due } => Some(due),
+            Mode::Stopped { programmed, .. } => programmed,
+        }
+    }
+
+    /// Stops the tick, or notes that it wakes up at another time: what its timer is to be started for, `None` if it is
+    /// what it was started for last.
+    pub(super) fn stop(&mut self, wake: Instant) -> Option<Instant> {
+        let (resumes, before) = match self.mode {
+            Mode::Ticking { due } => (due, None),
+            Mode::Stopped {
+                resumes,
+                programmed,
+            } => (resumes, programmed),
+        };
+        self.mode = Mode::Stopped {
+            resumes,
+            programmed: Some(wake),
+        };
+        (before != Some(wake)).then_some(wake)
+    }
+
+    /// Lets the tick run again, in the phase that it had; returns when the next one is due. `None` if it runs.
+    pub(super) fn resume(&mut self, now: Instant, period: Span) -> Option<Instant> {
+        let Mode::Stopped { resumes, .. } = self.mode else {
+            return None;
+        };
+        let due = if mutant!("tick-phase-lost") {
+            now.saturating_add(period)
+        } else {
+            after(resumes, now, period).0
+        };
+        self.mode = Mode::Ticking { due };
+        Some(due)
+    }
+
+    /// The timer of the tick fired at `now`: when it is due next, and how many ticks were left out before. A stopped
+    /// one is not started: whatever it was for is used up.
+    pub(super) fn fired(&mut self, now: Instant, period: Span) -> (Option<Instant>, u64) {
+        match &mut self.mode {
+            Mode::Ticking { due } => {
+                let (next, passed) = after(*due, now, period);
+                *due = next;
+                // One of them is this one.
+                (Some(next), passed.saturating_sub(1))
+            }
+            Mode::Stopped { programmed, .. } => {
+                if !mutant!("tick-used-value-kept") {
+                    *programmed = None;
+                }
+                (None, 0)
+            }
+        }
+    }
+}
+
+/// The first instant of the phase of `due` that is after `now`, not before `due` itself, and by how many periods it was
+/// moved on (spec 7.5).
+fn after(due: Instant, now: Instant, period: Span) -> (Instant, u64) {
+    let mut deadline = Deadline::new(due);
+    let mut earliest = deadline;
+    let passed = forward(&mut deadline, &mut earliest, Deadline::new(now), period);
+    (deadline.instant::<Monotonic>(), passed)
+}
+
+/// By how much the tick of `cpu`, of `cpus`, is behind the count, so that not all CPUs want the same locks at the same
+/// moment: half a period, spread over all of them (spec 7.2). Rounds down. A host that does not want it uses
+/// [`Span::ZERO`].
+#[must_use]
+pub fn skew(cpu: CpuId, cpus: u32, period: Span) -> Span {
+    let half = period.as_nanos() / 2;
+    let share = half.checked_div(u64::from(cpus)).unwrap_or(0);
+    Span::from_nanos(share.saturating_mul(u64::from(cpu.0)))
+}

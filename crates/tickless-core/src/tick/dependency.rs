@@ -1,0 +1,107 @@
+//! What keeps the tick of a CPU whose tasks could run without one (spec 5.5).
+
+use tickless_link::const_unless_loom;
+use tickless_link::sync::{AtomicU32, Ordering};
+
+/// Something that needs a tick while a task runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Dependency {
+    /// Timers of consumed CPU time.
+    CpuTimers = 0,
+    /// Counters of performance events.
+    PerfEvents,
+    /// More than one task wants to run.
+    Scheduler,
+    /// The clock is not reliable without one.
+    UnstableClock,
+    /// Somebody waits until all CPUs have let go of old data.
+    GracePeriod,
+    /// As before, and soon.
+    ExpeditedGracePeriod,
+}
+
+impl Dependency {
+    /// All of them, in the order in which they are found.
+    pub const ALL: [Self; 6] = [
+        Self::CpuTimers,
+        Self::PerfEvents,
+        Self::Scheduler,
+        Self::UnstableClock,
+        Self::GracePeriod,
+        Self::ExpeditedGracePeriod,
+    ];
+
+    const fn bit(self) -> u32 {
+        1 << self as u32
+    }
+}
+
+/// Whose dependencies they are, in the order in which they are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Every CPU.
+    Global,
+    /// One CPU.
+    Cpu,
+    /// A task.
+    Task,
+    /// All tasks of a process.
+    Process,
+}
+
+/// What depends on the tick in one [`Scope`].
+#[derive(Debug, Default)]
+pub struct Dependencies(AtomicU32);
+
+impl Dependencies {
+    const_unless_loom! {
+        /// Nothing depends on it.
+        pub const fn new() -> Self {
+            Self(AtomicU32::new(0))
+        }
+    }
+
+    /// Adds `dependency`. Whether there was none before: then the host MUST make every CPU that is concerned look
+    /// again, by a kick. Clearing asks nobody to.
+    #[must_use = "the CPUs that are concerned have to be kicked"]
+    pub fn set(&self, dependency: Dependency) -> bool {
+        // AcqRel: pairs with the Acquire in `first`. The kick comes behind it, and who takes a kick clears its note
+        // before it looks here, so that a kick that finds one under way is not lost (R44).
+        self.0.fetch_or(dependency.bit(), Ordering::AcqRel) == 0
+    }
+
+    /// Removes `dependency`.
+    pub fn clear(&self, dependency: Dependency) {
+        // Release: what depended on the tick has happened.
+        self.0.fetch_and(!dependency.bit(), Ordering::Release);
+    }
+
+    /// The first of those that there are.
+    #[must_use]
+    pub fn first(&self) -> Option<Dependency> {
+        // Acquire: see `set`.
+        let mask = self.0.load(Ordering::Acquire);
+        Dependency::ALL
+            .into_iter()
+            .find(|dependency| mask & dependency.bit() != 0)
+    }
+}
+
+/// What keeps the tick of a CPU that runs a task: the first that is found, in the order of the [`Scope`]s, and where.
+#[must_use]
+pub fn first_dependency(
+    global: &Dependencies,
+    cpu: &Dependencies,
+    task: &Dependencies,
+    process: &Dependencies,
+) -> Option<(Scope, Dependency)> {
+    [
+        (Scope::Global, global),
+        (Scope::Cpu, cpu),
+        (Scope::Task, task),
+        (Scope::Process, process),
+    ]
+    .into_iter()
+    .find_map(|(scope, dependencies)| Some((scope, dependencies.first()?)))
+}

@@ -1,0 +1,224 @@
+//! Whether a CPU may stop its tick, until when it sleeps, and telling those who have to know (spec 3.2, 3.3, 7.3, 7.4).
+
+use core::pin::Pin;
+
+use tickless_link::lock::RawLock;
+
+use super::count::Duty;
+use super::cpu::{Context, CpuTick, Role};
+use super::nohz::{Conditions, Forecast, Keep, Nohz, SleepLength, Stopped};
+use crate::hierarchy::Sites;
+use crate::hrtimer::{Expired, HrTimer, Restart};
+use crate::mutant;
+use crate::platform::{CpuId, Platform};
+use crate::time::{Instant, Monotonic, Offset};
+use crate::trace::Event;
+use crate::wheel::idle::{NextDue, TickTime, wake_times};
+
+impl<P: Platform, S: Sites<WIDTH>, L: RawLock, const WIDTH: usize> Nohz<'_, P, S, L, WIDTH> {
+    /// Until when the CPU could sleep. Changes nothing, so that who chooses how deep to sleep may still keep the tick.
+    ///
+    /// # Cost
+    ///
+    /// One lock, and no more than that where the tick cannot be stopped anyway: then none.
+    pub fn forecast(&self, tick: &CpuTick, conditions: Conditions) -> Forecast {
+        let at = self.count.now();
+        let soon = at.began.saturating_add(at.period);
+        let mut forecast = Forecast {
+            own: soon,
+            including_movable: soon,
+            keeps: self.refusal(tick, conditions),
+            leaves_wheels: conditions.pass_pending && !mutant!("tick-pending-pass-ignored"),
+        };
+        if forecast.keeps.is_some() {
+            return forecast;
+        }
+        if !conditions.wants_tick && !forecast.leaves_wheels {
+            let next = self.timers.wheel_next(tick.cpu(), at.tick);
+            (forecast.own, forecast.including_movable) = self.foresee(tick.cpu(), next, at);
+        }
+        if forecast.own <= soon && !tick.is_stopped() {
+            forecast.keeps = Some(Keep::Soon);
+            return forecast;
+        }
+        if self.count.duty().concerns(tick.cpu()) && !mutant!("tick-deferment-unlimited") {
+            // Somebody has to look at the clock before its counter wraps.
+            let limit = at.began.saturating_add(self.max_deferment);
+            forecast.own = forecast.own.min(limit);
+            forecast.including_movable = forecast.including_movable.min(limit);
+        }
+        forecast
+    }
+
+    /// How long the CPU could sleep from `entered` on, its exact timers included.
+    ///
+    /// # Cost
+    ///
+    /// One lock, as [`next_event_without`](crate::hrtimer::Timers::next_event_without).
+    #[must_use]
+    pub fn sleep_length<F>(
+        &self,
+        tick: &CpuTick,
+        timer: Pin<&HrTimer<F>>,
+        forecast: Forecast,
+        entered: Instant,
+    ) -> SleepLength
+    where
+        F: FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static,
+    {
+        let until = |instant: Instant| {
+            Offset::from_nanos(instant.as_nanos().saturating_sub(entered.as_nanos()))
+        };
+        if forecast.keeps.is_some() {
+            let device = until(self.timers.next_event(tick.cpu()));
+            return SleepLength {
+                own: device,
+                including_movable: device,
+            };
+        }
+        let exact = self.timers.next_event_without(tick.cpu(), timer);
+        SleepLength {
+            own: until(forecast.own.min(exact)),
+            including_movable: until(forecast.including_movable.min(exact)),
+        }
+    }
+
+    /// Stops the tick, or, if it is stopped, sees to it that the CPU wakes up when it has to by now (spec 3.4).
+    ///
+    /// Called with a fresh `forecast`, each time before the CPU sleeps, also after interrupts that did not end idle.
+    /// What was forecast stays the latest time to wake up, because how deep the CPU sleeps may rest on it.
+    ///
+    /// # Errors
+    ///
+    /// Why the tick goes on, or, if it is stopped, why the CPU should not sleep now. In the first case nothing has
+    /// changed; in the second the timer of the tick stands as it stood.
+    ///
+    /// # Cost
+    ///
+    /// The lock of the base, and the hierarchy's for a CPU that goes idle; another two of the base where the timer is
+    /// started.
+    pub fn stop<F>(
+        &self,
+        tick: &mut CpuTick,
+        timer: Pin<&HrTimer<F>>,
+        forecast: Forecast,
+    ) -> Result<Stopped, Keep>
+    where
+        F: FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static,
+    {
+        if let Some(keep) = forecast.keeps {
+            return Err(keep);
+        }
+        let wake = if forecast.leaves_wheels {
+            forecast.own
+        } else {
+            self.commit(tick.cpu()).ok_or(Keep::HandedOver)?
+        };
+        let wake = if mutant!("tick-forecast-forgotten") {
+            wake
+        } else {
+            wake.min(forecast.own)
+        };
+        if !mutant!("tick-duty-kept") {
+            self.count.give_up(tick.cpu());
+        }
+        let was_ticking = !tick.is_stopped();
+        let changed = tick.stop(wake);
+        if P::TRACE && was_ticking {
+            let cpu = tick.cpu();
+            self.timers.platform().trace(Event::TickStop { cpu, wake });
+        }
+        // Also if nothing changed: the timer itself says what it stands at.
+        let stands = self.timers.deadline(timer).unwrap_or(Instant::FOREVER);
+        let was_programmed = changed.is_some() || stands != wake;
+        if was_programmed {
+            if wake.is_forever() {
+                self.timers.cancel(timer);
+            } else {
+                self.start(timer, wake);
+            }
+        }
+        Ok(Stopped {
+            wake,
+            was_ticking,
+            was_programmed,
+        })
+    }
+
+    /// Why the tick must not be stopped whatever the next event is (spec 7.3).
+    fn refusal(&self, tick: &CpuTick, conditions: Conditions) -> Option<Keep> {
+        match (tick.context, tick.role()) {
+            (Context::Idle, _) => {}
+            (Context::Offline, _) => return Some(Keep::Offline),
+            (Context::Task, Role::TicklessTasks) => {
+                if conditions.dependency {
+                    return Some(Keep::Dependency);
+                }
+            }
+            (Context::Task, Role::Housekeeping) => {
+                if !mutant!("tick-stopped-outside-idle") {
+                    return Some(Keep::NotIdle);
+                }
+            }
+        }
+        if conditions.reschedule {
+            return Some(Keep::Reschedule);
+        }
+        if conditions.soft_work {
+            return Some(Keep::SoftWork);
+        }
+        if self.count.has_tickless_tasks() {
+            match self.count.duty() {
+                Duty::Held { by } if by == tick.cpu() => return Some(Keep::Timekeeper),
+                Duty::Held { .. } => {}
+                Duty::Free { .. } => return Some(Keep::NoTimekeeper),
+            }
+        }
+        None
+    }
+
+    /// The first half of spec 3.3: what a commitment would say, without one.
+    fn foresee(&self, cpu: CpuId, next: NextDue, at: TickTime) -> (Instant, Instant) {
+        let times = wake_times(next, at);
+        if !times.may_idle {
+            return (times.local, times.local);
+        }
+        let cover = match self.tree.sites().node(cpu) {
+            // It has told already what it has; a timer that it armed since is found by the commitment.
+            Some(node) if node.is_available() && node.is_idle() => node.wakeup(),
+            _ => self.tree.peek(cpu, times.global),
+        };
+        let own = times.local.min(cover).max(at.began);
+        (own, own.min(times.global))
+    }
+
+    /// The second half of spec 3.3: tells the hierarchy, and notes that the CPU sleeps, in one section. When it has to
+    /// wake up, or `None` if that is too near for a CPU that is awake.
+    fn commit(&self, cpu: CpuId) -> Option<Instant> {
+        let at = self.count.now();
+        let was_idle = self.timers.wheel_sleeps(cpu);
+        let mut wake = Instant::FOREVER;
+        let idles = self.timers.wheel_enter_idle(cpu, at.tick, |next| {
+            let times = wake_times(next, at);
+            wake = times.local;
+            let mut idles = was_idle;
+            if times.may_idle {
+                let cover = if was_idle {
+                    self.tree.rearm_from_idle(cpu, times.global)
+                } else {
+                    self.tree.enter_idle(cpu, times.global)
+                };
+                wake = wake.min(cover).max(at.began);
+                // More than a tick is left. Rounds down: a part of a tick is none.
+                let ahead = wake.saturating_since(at.began).as_nanos() / at.period.as_nanos();
+                idles |= ahead > 1;
+                if !idles && !mutant!("tick-idle-not-undone") {
+                    // Who is awake is active in the tree, or nobody there looks after the others (R60).
+                    self.tree.leave_idle(cpu);
+                }
+            }
+            idles
+        });
+        idles.then_some(wake)
+    }
+}

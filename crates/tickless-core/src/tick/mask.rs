@@ -1,0 +1,115 @@
+//! Sets of CPUs whose size the host chooses.
+
+use crate::platform::CpuId;
+
+/// CPUs in one word.
+pub(super) const WORD: usize = u64::BITS as usize;
+
+/// A set of CPUs 0 to `64 * WORDS - 1`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuMask<const WORDS: usize>([u64; WORDS]);
+
+impl<const WORDS: usize> CpuMask<WORDS> {
+    /// No CPU.
+    pub const NONE: Self = Self([0; WORDS]);
+    /// All that there is room for.
+    pub const ALL: Self = Self([u64::MAX; WORDS]);
+
+    /// The word and the bit in it.
+    ///
+    /// # Panics
+    ///
+    /// When there is no room for that CPU.
+    pub(super) const fn place(cpu: CpuId) -> (usize, usize) {
+        let number = cpu.0 as usize;
+        assert!(
+            number / WORD < WORDS,
+            "the mask has a word for every CPU of the host"
+        );
+        (number / WORD, number % WORD)
+    }
+
+    /// Adds `cpu`; whether it was missing.
+    ///
+    /// # Panics
+    ///
+    /// When there is no room for that CPU.
+    pub const fn insert(&mut self, cpu: CpuId) -> bool {
+        let (word, bit) = Self::place(cpu);
+        let was_missing = self.0[word] & 1 << bit == 0;
+        self.0[word] |= 1 << bit;
+        was_missing
+    }
+
+    /// Removes `cpu`; whether it was there.
+    ///
+    /// # Panics
+    ///
+    /// When there is no room for that CPU.
+    pub const fn remove(&mut self, cpu: CpuId) -> bool {
+        let (word, bit) = Self::place(cpu);
+        let was_there = self.0[word] & 1 << bit != 0;
+        self.0[word] &= !(1 << bit);
+        was_there
+    }
+
+    /// Whether `cpu` is there.
+    ///
+    /// # Panics
+    ///
+    /// When there is no room for that CPU.
+    #[must_use]
+    pub const fn contains(&self, cpu: CpuId) -> bool {
+        let (word, bit) = Self::place(cpu);
+        self.0[word] & 1 << bit != 0
+    }
+
+    /// Whether nobody is there.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| *word == 0)
+    }
+
+    /// Those that are in both.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        Self(core::array::from_fn(|word| self.0[word] & other.0[word]))
+    }
+
+    /// Those that are in either.
+    #[must_use]
+    pub fn or(&self, other: &Self) -> Self {
+        Self(core::array::from_fn(|word| self.0[word] | other.0[word]))
+    }
+
+    /// The CPUs in the order of their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = CpuId> + use<WORDS> {
+        let firsts = (0_u32..).step_by(WORD);
+        self.0
+            .into_iter()
+            .zip(firsts)
+            .flat_map(|(mut word, first)| {
+                core::iter::from_fn(move || {
+                    let bit = (word != 0).then(|| word.trailing_zeros())?;
+                    word &= word - 1;
+                    Some(CpuId(first + bit))
+                })
+            })
+    }
+}
+
+impl<const WORDS: usize> Default for CpuMask<WORDS> {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+impl<const WORDS: usize> FromIterator<CpuId> for CpuMask<WORDS> {
+    fn from_iter<I: IntoIterator<Item = CpuId>>(cpus: I) -> Self {
+        let mut mask = Self::NONE;
+        for cpu in cpus {
+            mask.insert(cpu);
+        }
+        mask
+    }
+}

@@ -1,0 +1,212 @@
+//! Loom cases: who counts, who reads, and who is told to look again, on weak memory.
+//!
+//! Each is named after the race that it tells, and lists what can come out of it.
+//!
+//! # Limits
+//!
+//! - Two or three threads, and one or two operations each.
+//! - The lock is of a kind that blocks; those of the hosts have models of their own (`tickless_link::bias`).
+//! - The number of preemptions is bounded ([`PREEMPTIONS`]).
+
+use core::fmt::Debug;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use loom::thread;
+use tickless_link::lock::ModelLock;
+use tickless_link::sync::{AtomicBool, Ordering};
+
+use super::count::{Duty, Watch};
+use super::{Dependencies, Dependency, IdleTime, TickCount};
+use crate::platform::CpuId;
+use crate::time::{Instant, Span};
+
+/// How often threads may be interrupted. Without a bound a case takes hours.
+const PREEMPTIONS: usize = 3;
+
+const PERIOD: Span = Span::from_nanos(10);
+
+/// Explores every interleaving, and compares what can come out with `expected`: nothing else may, and all of it does,
+/// so that a case that explores less than its name says is noticed.
+fn explore<O: Ord + Debug + Send + 'static>(
+    expected: impl IntoIterator<Item = O>,
+    body: impl Fn() -> O + Send + Sync + 'static,
+) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(PREEMPTIONS);
+    builder.max_branches = 10_000;
+    let seen = Arc::new(Mutex::new(BTreeSet::new()));
+    let outcomes = Arc::clone(&seen);
+    builder.check(move || {
+        let outcome = body();
+        outcomes.lock().unwrap().insert(outcome);
+    });
+    let seen = core::mem::take(&mut *seen.lock().unwrap());
+    assert_eq!(seen, expected.into_iter().collect());
+}
+
+type Count = Arc<TickCount<ModelLock>>;
+
+fn count() -> Count {
+    Arc::new(TickCount::new(PERIOD, Instant::ZERO))
+}
+
+fn at(nanos: i64) -> Instant {
+    Instant::from_nanos(nanos)
+}
+
+/// The count; the instant fits it, or the pair was torn.
+fn tick(count: &Count) -> u64 {
+    let now = count.now();
+    let began = now.began.as_nanos().unsigned_abs();
+    assert_eq!(began, now.tick.0 * PERIOD.as_nanos(), "one pair");
+    now.tick.0
+}
+
+/// Who reads while somebody counts sees the pair before or after.
+#[test]
+fn a_reader_against_who_counts() {
+    explore([0, 3], || {
+        let count = count();
+        let reader = {
+            let count = Arc::clone(&count);
+            thread::spawn(move || tick(&count))
+        };
+        assert_eq!(count.update(at(35)), 3);
+        reader.join().unwrap()
+    });
+}
+
+/// Two count at one moment: one of them does, and the one who finds nothing to do sees what was counted.
+#[test]
+fn two_who_count_at_once() {
+    explore([(0, 2), (2, 0)], || {
+        let count = count();
+        let other = {
+            let count = Arc::clone(&count);
+            thread::spawn(move || {
+                let ticks = count.update(at(25));
+                assert_eq!(tick(&count), 2);
+                ticks
+            })
+        };
+        let ticks = count.update(at(20));
+        assert_eq!(tick(&count), 2);
+        (ticks, other.join().unwrap())
+    });
+}
+
+/// R41. Two find that nobody counts, and who should is back. The ticks are counted once, and afterwards somebody can
+/// help out again.
+#[test]
+fn r41_two_contenders_against_who_has_the_duty() {
+    explore([(2, 0, 0), (0, 2, 0), (0, 0, 2)], || {
+        let count = count();
+        let contender = || {
+            let count = Arc::clone(&count);
+            thread::spawn(move || count.rescue(at(20)))
+        };
+        let contenders = [contender(), contender()];
+        let own = count.update(at(20));
+        let [first, second] = contenders.map(|thread| thread.join().unwrap());
+        assert_eq!(tick(&count), 2);
+        assert_eq!(count.rescue(at(30)), 1, "nobody is left in line");
+        (own, first, second)
+    });
+}
+
+/// R41. Without who has the duty: somebody gets through, however they meet.
+#[test]
+fn r41_two_contenders_alone() {
+    explore([(0, 1), (1, 0)], || {
+        let count = count();
+        let other = {
+            let count = Arc::clone(&count);
+            thread::spawn(move || count.rescue(at(10)))
+        };
+        let own = count.rescue(at(10));
+        let other = other.join().unwrap();
+        assert_eq!(tick(&count), 1);
+        (own, other)
+    });
+}
+
+/// Two CPUs tick and nobody has the duty: one gets it, and both ticks are counted once.
+#[test]
+fn two_cpus_take_the_duty() {
+    explore([0, 1], || {
+        let count = count();
+        let ticks = |cpu| {
+            let count = Arc::clone(&count);
+            move || count.tick(CpuId(cpu), at(10), true, &mut Watch::default())
+        };
+        let other = thread::spawn(ticks(1));
+        let own = ticks(0)();
+        assert_eq!(own + other.join().unwrap(), 1);
+        match count.duty() {
+            Duty::Held { by } => by.0,
+            free @ Duty::Free { .. } => panic!("somebody took it: {free:?}"),
+        }
+    });
+}
+
+/// Who has the duty stops its tick while another CPU ticks: that one has it afterwards, or at its next tick.
+#[test]
+fn the_duty_is_given_up_against_a_tick() {
+    explore([false, true], || {
+        let count = count();
+        count.tick(CpuId(0), at(10), true, &mut Watch::default());
+        let other = {
+            let count = Arc::clone(&count);
+            thread::spawn(move || count.tick(CpuId(1), at(20), true, &mut Watch::default()))
+        };
+        assert!(count.give_up(CpuId(0)));
+        let took = other.join().unwrap() == 1;
+        count.tick(CpuId(1), at(30), true, &mut Watch::default());
+        assert_eq!(tick(&count), 3);
+        assert_eq!(count.duty(), Duty::Held { by: CpuId(1) });
+        took
+    });
+}
+
+/// R43. A reader whose clock is ahead asks while the CPU wakes, and then another one.
+#[test]
+fn r43_a_reader_against_a_cpu_that_wakes() {
+    explore([(40, 40), (45, 45)], || {
+        let (account, mut writer) = IdleTime::new();
+        account.enter(&mut writer, at(50));
+        let account = Arc::new(account);
+        let reader = {
+            let account = Arc::clone(&account);
+            thread::spawn(move || account.read(at(95)).as_nanos())
+        };
+        account.exit(&mut writer, at(90));
+        let first = reader.join().unwrap();
+        let second = account.read(at(99)).as_nanos();
+        assert!(first <= second);
+        (first, second)
+    });
+}
+
+/// R44. A dependency comes, and its kick, while the CPU answers an earlier kick. Either it finds the dependency, or it
+/// is kicked again.
+#[test]
+fn r44_a_dependency_against_a_kick_that_is_answered() {
+    explore([(false, true), (true, false), (true, true)], || {
+        let dependencies = Arc::new(Dependencies::new());
+        // As `CpuBase` notes a kick: who finds it noted does not kick again.
+        let kicked = Arc::new(AtomicBool::new(true));
+        let setter = {
+            let (dependencies, kicked) = (Arc::clone(&dependencies), Arc::clone(&kicked));
+            thread::spawn(move || {
+                assert!(dependencies.set(Dependency::Scheduler));
+                !kicked.swap(true, Ordering::AcqRel)
+            })
+        };
+        kicked.swap(false, Ordering::AcqRel);
+        let found = dependencies.first().is_some();
+        let kicks_again = setter.join().unwrap();
+        assert!(found || kicks_again);
+        (found, kicks_again)
+    });
+}

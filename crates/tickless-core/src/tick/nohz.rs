@@ -1,0 +1,317 @@
+//! The entry points of a tick, and what they take and answer (spec 3.4, 3.5, 7.5, 7.7).
+
+use core::pin::Pin;
+
+use tickless_link::lock::RawLock;
+
+use super::count::{Duty, TickCount};
+use super::cpu::{Context, CpuTick, Mode, Role};
+use crate::hierarchy::{Hierarchy, Sites, WIDTH_DEFAULT};
+use crate::hrtimer::{Expired, HrTimer, Restart, Start, Timers};
+use crate::mutant;
+use crate::platform::{CpuId, Platform};
+use crate::time::{Instant, Monotonic, Offset, Span};
+use crate::trace::Event;
+
+/// What the host knows of its CPU that bears on the tick (spec 7.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Conditions {
+    /// Another task is to run.
+    pub reschedule: bool,
+    /// Work of the soft stage waits, other than what may wait as long as the CPU sleeps.
+    pub soft_work: bool,
+    /// Something in the host wants a tick, but does not forbid the CPU to sleep until then.
+    pub wants_tick: bool,
+    /// A pass of the wheels was asked for and has not run. What is due would be found due again and again, and each
+    /// time cause an interrupt (R12).
+    pub pass_pending: bool,
+    /// A tickless task [depends](super::Dependencies) on the tick.
+    pub dependency: bool,
+}
+
+/// Why a tick goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Keep {
+    /// The CPU is not online.
+    Offline,
+    /// The CPU is not in its idle loop (R40), and not one whose tasks run without a tick.
+    NotIdle,
+    /// A task depends on it.
+    Dependency,
+    /// Another task is to run.
+    Reschedule,
+    /// Work of the soft stage waits.
+    SoftWork,
+    /// Tasks run without a tick elsewhere, and go by the count that this CPU keeps.
+    Timekeeper,
+    /// Tasks run without a tick, and nobody counts: a mistake of the host, which has to let a housekeeping CPU tick.
+    NoTimekeeper,
+    /// The next event is at most a period away.
+    Soon,
+    /// The hierarchy handed over a time that is too near (R60).
+    HandedOver,
+}
+
+/// Until when a CPU could sleep if it slept now: for who chooses how deep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Forecast {
+    /// Until the next event of its wheels that nobody else looks after, and of the tick.
+    pub own: Instant,
+    /// Until the next event of its wheels, whoever looks after it.
+    pub including_movable: Instant,
+    /// Why the tick cannot be stopped.
+    pub keeps: Option<Keep>,
+    /// The wheels are not asked what is due: a pass is on its way and sees to it.
+    pub(super) leaves_wheels: bool,
+}
+
+/// How long a CPU could sleep, as signed times: negative if the event is over (spec 7.7, N6, N7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SleepLength {
+    /// Until what only this CPU can look after.
+    pub own: Offset,
+    /// Until what others look after, too: how long sleeps were before timers were pulled.
+    pub including_movable: Offset,
+}
+
+/// A tick that is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stopped {
+    /// When the CPU wakes up for its wheels, for others, or for the clock; [`Instant::FOREVER`] if not at all.
+    pub wake: Instant,
+    /// It ran until now.
+    pub was_ticking: bool,
+    /// The timer of the tick was started or cancelled; otherwise it stood right.
+    pub was_programmed: bool,
+}
+
+/// What to do at a tick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "the timer of the tick has to be started again, and work may be due"]
+pub struct Ticked {
+    /// When the timer is to fire next; `None` if the tick is stopped.
+    pub next: Option<Instant>,
+    /// Ticks that this CPU counted for all.
+    pub counted: u64,
+    /// Its own ticks that were left out because this one came late.
+    pub missed: u64,
+    /// The wheels have something due: the host runs a pass of each kind in its soft stage.
+    pub wheel_is_due: bool,
+    /// Somebody who sleeps has something due that is this CPU's to run: the host calls
+    /// [`serve_remote`](Hierarchy::serve_remote) after its own wheels.
+    pub remote_is_due: bool,
+}
+
+impl Ticked {
+    const NOTHING: Self = Self {
+        next: None,
+        counted: 0,
+        missed: 0,
+        wheel_is_due: false,
+        remote_is_due: false,
+    };
+}
+
+/// The parts of a machine that a tick has to do with. The host makes one where it needs one: it is a few references.
+///
+/// All methods that take a [`CpuTick`] are called by its CPU, with timer delivery masked and no lock held. `timer` is
+/// the CPU's own timer of the tick, in the hard stage; its callback calls [`tick`](Nohz::tick).
+pub struct Nohz<'a, P: Platform, S: Sites<WIDTH>, L: RawLock, const WIDTH: usize = WIDTH_DEFAULT> {
+    /// The timers and wheels.
+    pub timers: &'a Timers<P>,
+    /// Who looks after whose wheels.
+    pub tree: &'a Hierarchy<S, WIDTH>,
+    /// The count of ticks.
+    pub count: &'a TickCount<L>,
+    /// For how long nobody need look at the clock: [`Keeper::max_idle`](crate::clock::Keeper::max_idle).
+    pub max_deferment: Span,
+}
+
+impl<P: Platform, S: Sites<WIDTH>, L: RawLock, const WIDTH: usize> Nohz<'_, P, S, L, WIDTH> {
+    /// Lets the tick of a CPU that comes online run: first `skew` into the next period.
+    ///
+    /// The CPU is online for its [timers](Timers::cpu_online), and [awake](crate::hierarchy::Presence::Awake) in the
+    /// hierarchy.
+    pub fn online<F>(&self, tick: &mut CpuTick, timer: Pin<&HrTimer<F>>, now: Instant, skew: Span)
+    where
+        F: FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static,
+    {
+        self.count.update(now);
+        let period = self.count.period();
+        let due = self
+            .count
+            .now()
+            .began
+            .saturating_add(period)
+            .saturating_add(skew);
+        *tick = CpuTick::new(tick.cpu(), tick.role());
+        tick.context = Context::Task;
+        tick.mode = Mode::Ticking { due };
+        self.start(timer, due);
+    }
+
+    /// Ends the tick of a CPU that goes offline (R37). It is awake, and leaves the hierarchy and the timers
+    /// *afterwards*.
+    ///
+    /// Whether `heir`, another CPU that is online, has to evaluate again if it sleeps: it is the one now that wakes up
+    /// for the clock. The host kicks it. So does whoever took over the timers of the CPU, if it sleeps.
+    ///
+    /// # Errors
+    ///
+    /// [`Keep::Timekeeper`] when tasks run without a tick and rely on this CPU (spec 5.5): it has to stay. Nothing has
+    /// changed.
+    pub fn offline<F>(
+        &self,
+        tick: &mut CpuTick,
+        timer: Pin<&HrTimer<F>>,
+        now: Instant,
+        heir: CpuId,
+    ) -> Result<bool, Keep>
+    where
+        F: FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static,
+    {
+        let cpu = tick.cpu();
+        if self.count.has_tickless_tasks() && self.count.duty() == (Duty::Held { by: cpu }) {
+            return Err(Keep::Timekeeper);
+        }
+        self.restart(tick, timer, now);
+        self.timers.cancel(timer);
+        tick.context = Context::Offline;
+        Ok(self.count.bequeath(cpu, heir))
+    }
+
+    /// One tick, at `now`: called by the callback of the timer, which then asks to be started for
+    /// [`next`](Ticked::next).
+    ///
+    /// # Cost
+    ///
+    /// Some loads; a lock where a tick is to be counted.
+    pub fn tick(&self, tick: &mut CpuTick, now: Instant) -> Ticked {
+        if tick.context == Context::Offline {
+            return Ticked::NOTHING;
+        }
+        let cpu = tick.cpu();
+        let may_take = tick.role() == Role::Housekeeping;
+        let counted = self.count.tick(cpu, now, may_take, &mut tick.watch);
+        let (next, missed) = tick.fired(now, self.count.period());
+        let at = self.count.now();
+        Ticked {
+            next,
+            counted,
+            missed,
+            wheel_is_due: self.timers.wheel_is_due(cpu, at.tick),
+            remote_is_due: self.tree.remote_work_due(cpu, at.began),
+        }
+    }
+
+    /// The entry of any interrupt: on a CPU without a tick it counts first, so that no handler goes by an old count
+    /// (R33). Returns how many ticks.
+    ///
+    /// # Cost
+    ///
+    /// One load where there is nothing to count; none while the tick runs.
+    pub fn interrupt(&self, tick: &CpuTick, now: Instant) -> u64 {
+        if tick.is_stopped() && !mutant!("tick-old-count-in-interrupt") {
+            self.count.update(now)
+        } else {
+            0
+        }
+    }
+
+    /// The idle loop begins: from now on the tick may be stopped.
+    pub fn enter_idle(&self, tick: &mut CpuTick) {
+        if tick.context == Context::Task {
+            tick.context = Context::Idle;
+        }
+    }
+
+    /// The idle loop ends, or an interrupt of a CPU with tickless tasks: the tick runs again, in the phase that it had,
+    /// unless tasks may run without it, and then it stops.
+    ///
+    /// Not called for an interrupt that does not end idle: that leaves the hierarchy as it is (spec 3.5).
+    ///
+    /// # Errors
+    ///
+    /// Why the tick runs: always one on a housekeeping CPU.
+    pub fn run_task<F>(
+        &self,
+        tick: &mut CpuTick,
+        timer: Pin<&HrTimer<F>>,
+        conditions: Conditions,
+        now: Instant,
+    ) -> Result<Stopped, Keep>
+    where
+        F: FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static,
+    {
+        if tick.context == Context::Idle {
+            tick.context = Context::Task;
+        }
+        let forecast = self.forecast(tick, conditions);
+        let stopped = self.stop(tick, timer, forecast);
+        if stopped.is_err() {
+            self.restart(tick, timer, now);
+        }
+        stopped
+    }
+
+    /// Whether the CPU, which runs a task without a tick, has armed something that it does not wake up for (R31).
+    ///
+    /// Asked after a task armed a coarse timer there; if so the host calls [`run_task`](Nohz::run_task). A timer that
+    /// somebody else files there makes him kick the CPU.
+    ///
+    /// # Cost
+    ///
+    /// Two loads, four more if anything is filed.
+    #[must_use]
+    pub fn armed_too_early(&self, tick: &CpuTick) -> bool {
+        let Mode::Stopped { programmed, .. } = tick.mode else {
+            return false;
+        };
+        let Some(first) = self.timers.wheel_first_due(tick.cpu()) else {
+            return false;
+        };
+        let due = self.count.now().instant_of(first);
+        programmed.is_none_or(|programmed| due < programmed)
+    }
+
+    /// Lets the tick run again, if it is stopped (spec 7.5).
+    fn restart<F>(&self, tick: &mut CpuTick, timer: Pin<&HrTimer<F>>, now: Instant)
+    where
+        F: FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static,
+    {
+        if !tick.is_stopped() {
+            return;
+        }
+        self.count.update(now);
+        self.timers.wheel_leave_idle(tick.cpu());
+        self.tree.leave_idle(tick.cpu());
+        if let Some(due) = tick.resume(now, self.count.period()) {
+            if P::TRACE {
+                let cpu = tick.cpu();
+                self.timers.platform().trace(Event::TickStart { cpu, due });
+            }
+            self.start(timer, due);
+        }
+    }
+
+    pub(super) fn start<F>(&self, timer: Pin<&HrTimer<F>>, when: Instant)
+    where
+        F: FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static,
+    {
+        self.timers.start(timer, Start::at(when).pinned());
+    }
+}
+
+impl<P: Platform, S: Sites<WIDTH>, L: RawLock, const WIDTH: usize> core::fmt::Debug
+    for Nohz<'_, P, S, L, WIDTH>
+{
+    fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        formatter
+            .debug_struct("Nohz")
+            .field("count", self.count)
+            .field("max_deferment", &self.max_deferment)
+            .finish_non_exhaustive()
+    }
+}
