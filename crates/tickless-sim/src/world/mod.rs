@@ -6,7 +6,8 @@
 //! idle states and the costs are made up, from a [`Profile`] in which every number says where it comes from.
 //!
 //! A [`Scenario`] is a file; [`run`] lets it happen; the [`Outcome`] can be written as data. The checkers of the
-//! [promises](Promise) run always. What the library does not do, but is compared with, is in [`baseline`].
+//! [promises](Promise) run always. What the library does not do, but is compared with, is in [`baseline`]. The claims
+//! of the sources are tried in [`headline`].
 //!
 //! # How time passes
 //!
@@ -27,6 +28,7 @@ mod check;
 mod costs;
 mod cpu;
 mod cpu_set;
+pub mod headline;
 mod host;
 mod idle;
 mod input;
