@@ -199,6 +199,121 @@ fn a_search_arms_elsewhere_and_those_who_sleep_wake_for_their_own() {
     assert_eq!(pushed.counts.served, 0);
 }
 
+#[test]
+fn machines_of_every_size_keep_their_promises() {
+    let template = |cpus: u32, profile: &str| {
+        format!(
+            r#"
+name = "sizes"
+profile = "{profile}"
+cpus = {cpus}
+duration = "60 ms"
+late_max = "5 ms"
+
+[[workload]]
+kind = "daemons"
+cpus = "all"
+tasks = 1
+period = "4 ms"
+period_max = "40 ms"
+work = "10 us"
+work_max = "200 us"
+
+[[workload]]
+kind = "network"
+cpus = "0"
+connections = 8
+gap = "100 us"
+work = "5 us"
+timeout = "5 ms"
+timeout_max = "50 ms"
+cancelled = 90
+"#
+        )
+    };
+    for (cpus, profile) in [
+        (1, "skl-112"),
+        (2, "vm-64"),
+        (3, "hsw-144"),
+        (8, "epyc-128"),
+        (64, "vm-64"),
+        (112, "skl-112"),
+        (144, "hsw-144"),
+        (1_024, "epyc-128"),
+    ] {
+        let scenario = Scenario::from_toml(&template(cpus, profile), "sizes.toml").unwrap();
+        let outcome = run(&scenario, u64::from(cpus));
+        assert!(outcome.holds(), "{cpus}: {:#?}", outcome.violations);
+        assert_eq!(outcome.per_cpu.len(), cpus as usize);
+        assert!(outcome.counts.coarse_fires > 0);
+    }
+}
+
+#[test]
+fn idle_time_is_accounted_for() {
+    let outcome = run(&mixed(), 1);
+    for cpu in &outcome.per_cpu {
+        let idle: u64 = cpu.residency.iter().map(|state| state.0).sum();
+        assert!(idle <= outcome.duration.0, "CPU {}", cpu.cpu);
+    }
+    // It polls, and never sleeps; CPU 15 has two daemons.
+    let idle = |cpu: usize| {
+        outcome.per_cpu[cpu]
+            .residency
+            .iter()
+            .map(|one| one.0)
+            .sum::<u64>()
+    };
+    assert_eq!(idle(1), 0);
+    assert!(idle(15) > outcome.duration.0 / 2);
+}
+
+#[test]
+fn a_profile_of_ones_own_is_used() {
+    use tickless_sim::world::Profile;
+    let mut own = Profile::embedded("epyc-128").unwrap();
+    own.name = "own".to_owned();
+    own.costs.wheel_arm.value = Picos::from_nanos(1_000);
+    let text = MIXED.replace("epyc-128", "own");
+    assert!(Scenario::from_toml(&text, "s.toml").is_err());
+    let scenario = Scenario::from_toml_with(&text, "s.toml", &[own]).unwrap();
+    let outcome = run(&scenario, 1);
+    assert!(
+        outcome
+            .series("pair")
+            .is_some_and(|pair| pair.min() > Picos::from_nanos(1_000))
+    );
+}
+
+#[test]
+fn outcomes_and_claims_are_written_as_data() {
+    let outcome = serde_json::to_value(run(&mixed(), 1)).unwrap();
+    assert_eq!(outcome["seed"], 1);
+    assert_eq!(outcome["duration"], 300_000_000_000_u64);
+    assert!(outcome["series"]["latency"]["p99"].as_u64() > Some(0));
+    assert!(outcome["counts"]["coarse_arms"].as_u64() > Some(0));
+    assert_eq!(outcome["broken"], serde_json::json!({}));
+    let scenario = serde_json::to_value(mixed()).unwrap();
+    assert_eq!(scenario["workloads"][0]["kind"], "oslat");
+    assert_eq!(scenario["profile"]["costs"]["lock"]["mark"], "C");
+    use tickless_sim::world::headline::{Effort, one};
+    let claim = serde_json::to_value(one("start-cost", 1, Effort::Quick)).unwrap();
+    for key in [
+        "id",
+        "source",
+        "measured",
+        "source_ratio",
+        "measured_ratio",
+        "holds",
+        "seed",
+        "scenario",
+        "why",
+    ] {
+        assert!(claim.get(key).is_some(), "{key}");
+    }
+    assert_eq!(claim["source"]["with"], 50.0);
+}
+
 /// What is said when `from` is replaced by `to`.
 fn error_with(from: &str, to: &str) -> String {
     assert!(MIXED.contains(from), "{from}");

@@ -179,6 +179,71 @@ impl Profile {
     }
 }
 
+impl Profile {
+    /// Writes it in the format that [`from_toml`](Self::from_toml) reads: for a command that measures a machine.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        let shape = &self.topology;
+        let numbering = match shape.numbering {
+            Numbering::Neighbours => "neighbours",
+            Numbering::ThreadsLast => "threads-last",
+        };
+        let mut text = format!(
+            "name = {}\nabout = {}\n\n[topology]\nsockets = {}\ncaches = {}\ncores = {}\nthreads = {}\nnodes = {}\n\
+             numbering = \"{numbering}\"\n\n[costs]\n",
+            quoted(&self.name),
+            quoted(&self.about),
+            shape.sockets,
+            shape.caches,
+            shape.cores,
+            shape.threads,
+            shape.nodes,
+        );
+        for name in Costs::NAMES {
+            let Some(cost) = self.costs.get(name) else {
+                continue;
+            };
+            text += &format!(
+                "{name} = {{ use = \"{}\", low = \"{}\", high = \"{}\", mark = \"{:?}\", source = {} }}\n",
+                cost.value,
+                cost.low,
+                cost.high,
+                cost.mark,
+                quoted(&cost.source),
+            );
+        }
+        for state in &self.idle {
+            text += &format!(
+                "\n[[idle]]\nname = {}\nbelieved_exit = \"{}\"\nbelieved_residency = \"{}\"\npolls_first = \"{}\"\n\
+                 exit = \"{}\"\nmilliwatts = {}\ndeep = {}\nmark = \"{:?}\"\nsource = {}\n",
+                quoted(&state.name),
+                state.believed_exit,
+                state.believed_residency,
+                state.polls_first,
+                state.exit,
+                state.milliwatts,
+                state.deep,
+                state.mark,
+                quoted(&state.source),
+            );
+        }
+        text
+    }
+}
+
+/// `text` as a TOML string.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => quoted.extend(['\\', letter]),
+            letter if letter.is_control() => quoted += &format!("\\u{:04X}", u32::from(letter)),
+            letter => quoted.push(letter),
+        }
+    }
+    quoted + "\""
+}
+
 fn topology(source: &Source<'_>, raw: &Spanned<RawTopology>) -> Result<Topology, InputError> {
     let shape = raw.get_ref();
     let counts = [shape.sockets, shape.caches, shape.cores, shape.threads];
@@ -252,6 +317,16 @@ mod tests {
             assert!(profile.idle.iter().any(|state| state.deep));
         }
         assert_eq!(Profile::embedded("no-such"), None);
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        for (name, text) in EMBEDDED {
+            let mut profile = Profile::from_toml(text, name).unwrap();
+            profile.about = "a \"new\" \\ machine\n".to_owned();
+            let again = Profile::from_toml(&profile.to_toml(), "again.toml").unwrap();
+            assert_eq!(again, profile);
+        }
     }
 
     #[test]

@@ -99,10 +99,33 @@ impl Scenario {
     ///
     /// The first thing that is wrong with it.
     pub fn from_toml(text: &str, file: &str) -> Result<Self, InputError> {
+        Self::from_toml_with(text, file, &[])
+    }
+
+    /// As [`from_toml`](Self::from_toml), with more profiles to choose from than those that come with the library.
+    ///
+    /// # Errors
+    ///
+    /// See [`from_toml`](Self::from_toml).
+    pub fn from_toml_with(
+        text: &str,
+        file: &str,
+        profiles: &[Profile],
+    ) -> Result<Self, InputError> {
         let source = Source { file, text };
         let raw: RawScenario = source.read()?;
-        let profile = Profile::embedded(raw.profile.get_ref()).ok_or_else(|| {
-            let known: Vec<&str> = EMBEDDED.iter().map(|(name, _)| *name).collect();
+        let name = raw.profile.get_ref().as_str();
+        let given = profiles
+            .iter()
+            .find(|profile| profile.name == name)
+            .cloned();
+        let profile = given.or_else(|| Profile::embedded(name)).ok_or_else(|| {
+            let given = profiles.iter().map(|profile| profile.name.as_str());
+            let known: Vec<&str> = EMBEDDED
+                .iter()
+                .map(|(name, _)| *name)
+                .chain(given)
+                .collect();
             let wrong = format!("there is no profile \"{}\"", raw.profile.get_ref());
             source.error(
                 raw.profile.span(),

@@ -9,6 +9,7 @@ use crate::world::outcome::Outcome;
 use crate::world::profile::Profile;
 use crate::world::scenario::{Scenario, run};
 use crate::world::time::Picos;
+use crate::world::workload::Workload;
 
 /// How long to try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,6 +141,9 @@ impl Runs {
     }
 }
 
+/// Runs with CPUs that are busy by turns.
+const RESTLESS_RUNS: u32 = 10;
+
 /// Arm and cancel on an isolated CPU: where it is, or where a search finds a busy CPU. Which quarter of the others is
 /// busy is drawn anew in each run.
 pub(super) fn enqueue(seed: u64, effort: Effort, profile: &Profile) -> Measurement {
@@ -150,22 +154,41 @@ pub(super) fn enqueue(seed: u64, effort: Effort, profile: &Profile) -> Measureme
     };
     let runs_max = match effort {
         Effort::Full => 200,
-        Effort::Quick => 10,
+        Effort::Quick => 30,
     };
     scenario.duration = Picos::from_millis(25);
+    let pair = |outcome: &Outcome| {
+        outcome
+            .series("pair")
+            .map_or(Picos::ZERO, |pair| pair.mean())
+    };
     let mut random = Random::new(seed);
     let mut runs = Runs::default();
     for _ in 0..runs_max {
         let (baseline, with) = both(&scenario, search, random.bits());
-        let pair = |outcome: &Outcome| {
-            outcome
-                .series("pair")
-                .map_or(Picos::ZERO, |pair| pair.mean())
-        };
         runs.add(nanos(pair(&baseline)), nanos(pair(&with)), &with);
     }
+    // The same load, but never the same CPUs for long.
+    let mut restless = scenario.clone();
+    let mut random = Random::new(seed);
+    let mut ratios = Vec::new();
+    for placed in &mut restless.workloads {
+        if placed.workload == Workload::Busy {
+            placed.one_in = 1;
+            placed.workload = Workload::Duty {
+                work: Picos::from_micros(250),
+                gap: Picos::from_micros(750),
+            };
+        }
+    }
+    for _ in 0..RESTLESS_RUNS {
+        let (baseline, with) = both(&restless, search, random.bits());
+        ratios.push(nanos(pair(&baseline)) / nanos(pair(&with)));
+    }
+    let restless = ratios.iter().sum::<f64>() / f64::from(RESTLESS_RUNS);
     let notes = format!(
-        "Mean of {runs_max} draws of the busy quarter, which decides how far the search goes."
+        "Mean of {runs_max} draws of the busy quarter, which decides how far the search goes. If each of \
+         the others is busy a quarter of the time, so that lines change all the time, the ratio is {restless:.2}."
     );
     runs.means(notes)
 }
