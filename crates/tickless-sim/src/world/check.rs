@@ -11,8 +11,12 @@ use super::time::Picos;
 use super::tree::tick_time;
 use super::world::World;
 
+/// CPUs that are looked at in one sample. On larger machines they take turns, so that looking does not take longer than
+/// what is looked at.
+const LOOKS: u32 = 256;
+
 impl World {
-    /// Looks at the whole machine between two events: no walk is under way.
+    /// Looks at the machine between two events: no walk is under way.
     pub(crate) fn sample(&mut self, at: Picos) {
         let cpus = u32::try_from(self.cpus.len()).unwrap_or(u32::MAX);
         let node = |cpu: u32| self.tree.sites().node(CpuId(cpu));
@@ -25,7 +29,10 @@ impl World {
         // Whoever served or went idle already, ahead of this moment, took what was over by then for due then.
         let furthest = self.cpus.iter().map(|cpu| cpu.cursor).max();
         let furthest = furthest.unwrap_or(at).max(at);
-        for cpu in 0..cpus {
+        let first = self.looked_at;
+        let looks = cpus.min(LOOKS);
+        self.looked_at = (first + looks) % cpus;
+        for cpu in (0..looks).map(|look| (first + look) % cpus) {
             self.is_covered(cpu, furthest, promised);
         }
     }

@@ -94,6 +94,8 @@ pub(crate) struct World {
     pub(crate) states: Vec<IdleState>,
     pub(crate) late_max: Picos,
     pub(crate) series: BTreeMap<&'static str, Distribution>,
+    /// The first CPU of the next sample.
+    pub(crate) looked_at: u32,
     /// Kept for its memory.
     pub(crate) fired: Vec<Fired>,
 }
@@ -194,6 +196,7 @@ impl World {
             states: settings.profile.idle.clone(),
             late_max: settings.late_max,
             series: BTreeMap::new(),
+            looked_at: 0,
             fired: Vec::new(),
             timers,
         };
