@@ -61,34 +61,41 @@ fn workload(random: &mut Random, has_isolated: bool) -> String {
 }
 
 fn policy(random: &mut Random) -> Policy {
-    let mut policy = Policy::default();
-    policy.handover = pick(
-        random,
-        [
-            HandoverRule::LowestBit,
-            HandoverRule::Rotating,
-            HandoverRule::LeastLoaded,
-        ],
-    );
-    policy.soft = pick(
-        random,
-        [
-            Soft::FirstDue,
-            Soft::FirstDue,
-            Soft::Unconditional,
-            Soft::Bitmap,
-        ],
-    );
-    if random.one_in(4) {
-        policy.isolation = Isolation::TakePart;
+    let mut one_in = |times: u64| random.one_in(times);
+    Policy {
+        target: if one_in(5) {
+            Target::Search
+        } else {
+            Target::Local
+        },
+        isolation: if one_in(4) {
+            Isolation::TakePart
+        } else {
+            Isolation::Exclude
+        },
+        sleep_length: if one_in(4) {
+            SleepLength::IncludingMovable
+        } else {
+            SleepLength::Own
+        },
+        handover: pick(
+            random,
+            [
+                HandoverRule::LowestBit,
+                HandoverRule::Rotating,
+                HandoverRule::LeastLoaded,
+            ],
+        ),
+        soft: pick(
+            random,
+            [
+                Soft::FirstDue,
+                Soft::FirstDue,
+                Soft::Unconditional,
+                Soft::Bitmap,
+            ],
+        ),
     }
-    if random.one_in(4) {
-        policy.sleep_length = SleepLength::IncludingMovable;
-    }
-    if random.one_in(5) {
-        policy.target = Target::Search;
-    }
-    policy
 }
 
 fn scenario(seed: u64) -> (Scenario, String) {

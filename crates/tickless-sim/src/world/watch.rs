@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use tickless_core::trace::Event as Traced;
-use tickless_core::wheel::{Kind, Timeout};
+use tickless_core::wheel::{Kind, Tick, Timeout};
 
 use super::meter;
 use super::promise::{Promise, Violation};
@@ -178,10 +178,13 @@ impl Watch {
         match *event {
             Traced::WheelArm {
                 cpu,
+                now,
+                expiry,
                 due,
                 was_armed,
                 ..
             } => {
+                self.is_filed_finely(cpu.0, now, expiry, due);
                 self.counts.coarse_arms += 1;
                 self.pending += i64::from(!was_armed);
                 self.log(Entry::Arm, cpu.0, at, due.0);
@@ -224,6 +227,17 @@ impl Watch {
                 self.log(Entry::Write, cpu.0, at, next);
             }
             _ => {}
+        }
+    }
+
+    /// A slot is late by 8/63 of the time it was armed for at most, and by a tick (spec 1.3). The clock of the wheel
+    /// may be behind by what is due and has not fired yet.
+    fn is_filed_finely(&mut self, cpu: u32, now: Tick, expiry: Tick, due: Tick) {
+        let behind = self.late_max.0.div_ceil(self.tick.0);
+        let ahead = expiry.0.saturating_sub(now.0) + behind;
+        if due.0 > expiry.0.max(now.0) + ahead * 8 / 63 + 2 {
+            let what = format!("a timer for {expiry:?} is filed for {due:?} in {now:?}");
+            self.broken(Promise::BoundedLate, cpu, what);
         }
     }
 

@@ -168,6 +168,7 @@ fn new_cpu(timers: &Rc<Timers<Host>>, number: u32, settings: &Settings) -> Cpu {
 impl World {
     /// Makes a machine whose CPUs are all awake and do nothing yet.
     pub(crate) fn new(settings: &Settings) -> Self {
+        crate::machine::arm_mutant();
         let topology = &settings.topology;
         let ground = Rc::new(Ground {
             charges: settings.profile.costs.charges(),
