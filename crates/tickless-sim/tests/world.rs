@@ -314,6 +314,43 @@ fn outcomes_and_claims_are_written_as_data() {
     assert_eq!(claim["source"]["with"], 50.0);
 }
 
+#[test]
+fn one_wheel_for_all_is_waited_for() {
+    use tickless_sim::world::baseline::Target;
+    let text = r#"
+name = "one wheel"
+profile = "epyc-128"
+duration = "20 ms"
+
+[[workload]]
+kind = "network"
+cpus = "all"
+connections = 16
+gap = "20 us"
+work = "1 us"
+timeout = "50 ms"
+timeout_max = "500 ms"
+cancelled = 100
+"#;
+    let mut scenario = Scenario::from_toml(text, "one.toml").unwrap();
+    let own = run(&scenario, 1);
+    scenario.policy.target = Target::Single;
+    let single = run(&scenario, 1);
+    assert!(
+        own.holds() && single.holds(),
+        "{:?} {:?}",
+        own.violations,
+        single.violations
+    );
+    // Some of what waits is in the hierarchy.
+    let (own, single) = (own.counts, single.counts);
+    assert!(
+        single.lock_waits > 10 * own.lock_waits,
+        "{own:?} {single:?}"
+    );
+    assert!(single.lock_waited > own.lock_waited + Picos::from_millis(10));
+}
+
 /// What is said when `from` is replaced by `to`.
 fn error_with(from: &str, to: &str) -> String {
     assert!(MIXED.contains(from), "{from}");

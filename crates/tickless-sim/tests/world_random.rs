@@ -63,7 +63,9 @@ fn workload(random: &mut Random, has_isolated: bool) -> String {
 fn policy(random: &mut Random) -> Policy {
     let mut one_in = |times: u64| random.one_in(times);
     Policy {
-        target: if one_in(5) {
+        target: if one_in(10) {
+            Target::Single
+        } else if one_in(5) {
             Target::Search
         } else {
             Target::Local

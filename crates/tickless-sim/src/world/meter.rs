@@ -145,11 +145,14 @@ pub(crate) fn waits() -> (u64, Picos) {
     METER.with(|meter| (meter.waits.get(), meter.waited.get()))
 }
 
-/// A lock in virtual time: who had it last, and from when to when.
+/// A lock in virtual time: who had it last, and from when to when it was busy without a pause.
+///
+/// Whoever comes within that time waits until its end, also if one who came later was executed earlier: what a lock can
+/// do in a given time is kept, the order among those who wait is not.
 #[derive(Debug)]
 pub(crate) struct Hold {
     holder: Cell<u32>,
-    from: Cell<Picos>,
+    since: Cell<Picos>,
     until: Cell<Picos>,
 }
 
@@ -157,7 +160,7 @@ impl Default for Hold {
     fn default() -> Self {
         Self {
             holder: Cell::new(NOBODY),
-            from: Cell::new(Picos::ZERO),
+            since: Cell::new(Picos::ZERO),
             until: Cell::new(Picos::ZERO),
         }
     }
@@ -179,22 +182,30 @@ impl Hold {
             let mut now = meter.cursor.get();
             let last = self.holder.replace(me);
             if last == me || last == NOBODY {
+                self.begins(now);
                 now += ground.charges.lock;
             } else {
                 let distance = ground.distance(last, me);
-                // Who came with an earlier event, but is further on by now, would have come later.
-                if self.from.get() <= now && now < self.until.get() {
+                if self.since.get() <= now && now < self.until.get() {
                     let free = self.until.get();
                     meter.waits.set(meter.waits.get() + 1);
                     meter.waited.set(meter.waited.get() + (free - now));
                     now = free + ground.charges.hand(distance);
                 } else {
+                    self.begins(now);
                     now += ground.charges.lock + ground.charges.line(distance);
                 }
             }
-            self.from.set(now);
             meter.cursor.set(now);
         });
+    }
+
+    /// The lock becomes busy at `now`, unless that is before the time of which it is known.
+    #[inline]
+    fn begins(&self, now: Picos) {
+        if now >= self.until.get() {
+            self.since.set(now);
+        }
     }
 
     /// The CPU that executes gives the lock back.
@@ -202,7 +213,7 @@ impl Hold {
     pub(crate) fn give(&self) {
         METER.with(|meter| {
             if meter.cpu.get() != NOBODY {
-                self.until.set(meter.cursor.get());
+                self.until.set(meter.cursor.get().max(self.until.get()));
             }
         });
     }
@@ -280,9 +291,32 @@ mod tests {
         // Held from 12 to 1,012.
         assert_eq!(takes(&hold, 1, 500, 10), 512 + 110);
         assert_eq!(waits(), (1, Picos::from_nanos(512)));
-        // Whoever is behind in time would have come first, and does not wait.
-        assert_eq!(takes(&hold, 2, 100, 10), 12 + 48);
-        assert_eq!(waits().0, 1);
+        // It is busy until 1,132, also for whoever should have come before that one.
+        assert_eq!(takes(&hold, 2, 400, 10), 732 + 110);
+        assert_eq!(waits().0, 2);
+    }
+
+    #[test]
+    fn whoever_comes_from_the_past_does_not_wait_for_the_future() {
+        skylake();
+        let hold = Hold::default();
+        assert_eq!(takes(&hold, 0, 5_000, 1_000), 12);
+        assert_eq!(takes(&hold, 1, 100, 10), 12 + 48);
+        assert_eq!(waits().0, 0);
+        // That it was busy then is not forgotten.
+        assert_eq!(takes(&hold, 2, 5_500, 10), 512 + 110);
+    }
+
+    #[test]
+    fn a_lock_is_not_held_by_two_at_a_time() {
+        skylake();
+        let hold = Hold::default();
+        // Sixteen come within a microsecond, for a hundred nanoseconds each.
+        let last = (0..16)
+            .zip(0_u64..)
+            .map(|(cpu, turn)| 60 * turn + takes(&hold, cpu, 60 * turn, 100))
+            .max();
+        assert_eq!(last, Some(12 + 15 * (100 + 110)));
     }
 
     #[test]

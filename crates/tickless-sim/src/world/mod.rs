@@ -19,7 +19,7 @@
 //! # Limits
 //!
 //! What a CPU does at once is not interleaved with what others do: of two that come for a lock, the one whose event was
-//! earlier has it, and one that comes from the past does not wait for one from its future. Callbacks are not
+//! earlier has it, and one that comes from before a lock was busy does not wait for it. Callbacks are not
 //! interrupted, by ticks neither. Reading the state of a group at a tick costs the same wherever it was changed.
 
 pub mod baseline;

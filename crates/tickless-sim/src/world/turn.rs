@@ -201,6 +201,7 @@ impl<'w> Turn<'w> {
         match self.world.policy.target {
             Target::Local => None,
             Target::Search => Some(find_busy(self.world)),
+            Target::Single => Some(0),
         }
     }
 }

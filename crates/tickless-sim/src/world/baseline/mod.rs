@@ -15,6 +15,8 @@ pub enum Target {
     /// With a CPU that is busy at this moment, which [`search`] finds. Nobody takes part in the hierarchy: who sleeps
     /// wakes for its own.
     Search,
+    /// With CPU 0, whoever arms it: one wheel for all, behind one lock.
+    Single,
 }
 
 /// When the tick runs the soft stage.
