@@ -121,9 +121,9 @@ pub const CLAIMS: &[Claim] = &[
         less_is_better: true,
         scenario: "isolation-noise",
         profile: "epyc-128",
-        why: "The maximum without isolation is the longest callback that drivers have, which is put in: 5 to 1,000 us. \
-              With isolation only the tick is left; other noise of a real machine is not simulated. Which CPUs suffer \
-              is what the simulator says by itself. ",
+        why: "The maximum without isolation is made of callbacks of drivers, which are put in, 5 to 1,000 us each; a \
+              pass runs several in a row. With isolation only the tick is left; other noise of a real machine is not \
+              simulated. Which CPUs suffer is what the simulator says by itself. ",
         measure: Some(measure::isolation_noise),
     },
     Claim::needs(
