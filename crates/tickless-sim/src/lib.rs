@@ -27,6 +27,7 @@ pub mod nohz;
 pub mod random;
 pub mod suite;
 mod timer;
+pub mod world;
 
 pub use coarse::CoarseTimer;
 pub use machine::{

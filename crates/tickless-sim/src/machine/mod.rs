@@ -700,7 +700,7 @@ impl<C: Config> Machine<C> {
 }
 
 /// Breaks the rule that the environment names, in builds that can.
-fn arm_mutant() {
+pub(crate) fn arm_mutant() {
     #[cfg(tickless_mutants)]
     if let Some(name) = std::env::var_os("TICKLESS_MUTANT") {
         let name = name.into_string().expect("names are ASCII");

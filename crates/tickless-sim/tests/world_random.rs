@@ -1,0 +1,176 @@
+//! Worlds drawn at random: whatever runs on whatever machine under whatever policy, every promise is kept.
+//!
+//! `TICKLESS_SEEDS=N` tries N seeds, `TICKLESS_SEEDS=N..` the one seed N, as in the histories of `random.rs`.
+
+use std::fmt::Write;
+
+use tickless_sim::random::Random;
+use tickless_sim::world::baseline::{HandoverRule, Isolation, SleepLength, Soft, Target};
+use tickless_sim::world::{Policy, Scenario, run};
+
+/// Seeds of an ordinary run.
+const SEEDS: u64 = 60;
+/// Machines of EPYC's sockets, caches and cores.
+const SIZES: [u32; 8] = [1, 2, 4, 8, 16, 24, 64, 128];
+
+fn pick<T: Copy, const N: usize>(random: &mut Random, from: [T; N]) -> T {
+    from[random.index(N)]
+}
+
+/// The fields of a random workload.
+fn workload(random: &mut Random, has_isolated: bool) -> String {
+    let mut up_to = |limit: u64| 1 + random.below(limit);
+    match up_to(8) {
+        1 => format!(
+            "kind = \"cyclictest\"\nperiod = \"{} us\"",
+            50 + up_to(3_000)
+        ),
+        2 => format!(
+            "kind = \"duty\"\nwork = \"{} us\"\ngap = \"{} us\"",
+            up_to(3_000),
+            up_to(9_000)
+        ),
+        3 => format!(
+            "kind = \"polls\"\ntimers = {}\nperiod = \"1 ms\"\nperiod_max = \"{} ms\"\nwork = \"1 us\"\n\
+             work_max = \"20 us\"",
+            up_to(4),
+            up_to(300)
+        ),
+        4 => format!(
+            "kind = \"network\"\nconnections = {}\ngap = \"{} us\"\nwork = \"3 us\"\ntimeout = \"1 ms\"\n\
+             timeout_max = \"{} ms\"\ncancelled = {}",
+            up_to(40),
+            20 + up_to(20_000),
+            up_to(500),
+            up_to(100)
+        ),
+        5 | 6 => format!(
+            "kind = \"daemons\"\ntasks = {}\nperiod = \"1 ms\"\nperiod_max = \"{} ms\"\nwork = \"1 us\"\n\
+             work_max = \"{} us\"",
+            up_to(3),
+            up_to(200),
+            up_to(900)
+        ),
+        7 if has_isolated => format!(
+            "kind = \"remote-arms\"\ngap = \"{} us\"\ntimeout = \"{} us\"",
+            20 + up_to(9_000),
+            up_to(30_000)
+        ),
+        _ => "kind = \"busy\"".to_owned(),
+    }
+}
+
+fn policy(random: &mut Random) -> Policy {
+    let mut one_in = |times: u64| random.one_in(times);
+    Policy {
+        target: if one_in(10) {
+            Target::Single
+        } else if one_in(5) {
+            Target::Search
+        } else {
+            Target::Local
+        },
+        isolation: if one_in(4) {
+            Isolation::TakePart
+        } else {
+            Isolation::Exclude
+        },
+        sleep_length: if one_in(4) {
+            SleepLength::IncludingMovable
+        } else {
+            SleepLength::Own
+        },
+        handover: pick(
+            random,
+            [
+                HandoverRule::LowestBit,
+                HandoverRule::Rotating,
+                HandoverRule::LeastLoaded,
+            ],
+        ),
+        soft: pick(
+            random,
+            [
+                Soft::FirstDue,
+                Soft::FirstDue,
+                Soft::Unconditional,
+                Soft::Bitmap,
+            ],
+        ),
+    }
+}
+
+fn scenario(seed: u64) -> (Scenario, String) {
+    let mut random = Random::new(seed);
+    let cpus = pick(&mut random, SIZES);
+    let isolated: Vec<String> = (1..cpus)
+        .filter(|_| random.one_in(5))
+        .map(|cpu| cpu.to_string())
+        .collect();
+    let has_isolated = !isolated.is_empty();
+    let mut text = format!(
+        "name = \"random\"\nprofile = \"epyc-128\"\ncpus = {cpus}\nduration = \"200 ms\"\nlate_max = \"6 ms\"\n\
+         real_time = {}\nslow_counter = {}\n",
+        random.one_in(4),
+        random.one_in(8) && cpus <= 8,
+    );
+    if has_isolated {
+        text += &format!("isolated = \"{}\"\n", isolated.join(","));
+    }
+    for _ in 0..=random.below(4) {
+        let set = match random.below(3) {
+            0 if has_isolated => "isolated",
+            1 => "housekeeping",
+            _ => "all",
+        };
+        let fields = workload(&mut random, has_isolated);
+        let (one_in, priority) = (1 + random.below(4), 1 + random.below(3));
+        let written = write!(
+            text,
+            "\n[[workload]]\n{fields}\ncpus = \"{set}\"\none_in = {one_in}\npriority = {priority}\n"
+        );
+        assert!(written.is_ok(), "strings take everything");
+    }
+    let read = Scenario::from_toml(&text, "random.toml");
+    let mut scenario = read.unwrap_or_else(|error| panic!("{error}\n{text}"));
+    scenario.policy = policy(&mut random);
+    (scenario, text)
+}
+
+fn seeds() -> std::ops::Range<u64> {
+    let Ok(wanted) = std::env::var("TICKLESS_SEEDS") else {
+        return 0..SEEDS;
+    };
+    let (count, seed) = (wanted.parse(), wanted.trim_end_matches("..").parse::<u64>());
+    match (count, seed) {
+        (Ok(count), _) => 0..count,
+        (_, Ok(seed)) => seed..seed + 1,
+        _ => panic!("TICKLESS_SEEDS is a count like 1000 or a seed like 17.., not {wanted:?}"),
+    }
+}
+
+#[test]
+fn every_promise_is_kept_in_random_worlds() {
+    let (mut fires, mut remote, mut searched) = (0, 0, 0);
+    for seed in seeds() {
+        let (scenario, text) = scenario(seed);
+        let outcome = run(&scenario, seed);
+        assert!(
+            outcome.holds(),
+            "seed {seed} fails; again with TICKLESS_SEEDS={seed}..\n{:?}\n{text}\n{:?}\n{:#?}",
+            outcome.broken,
+            scenario.policy,
+            outcome.violations
+        );
+        fires += outcome.counts.coarse_fires;
+        remote += outcome.counts.remote_fires;
+        searched += u64::from(scenario.policy.target == Target::Search);
+    }
+    if seeds().end > 1 && seeds().start == 0 {
+        // Worlds in which nothing happens prove nothing.
+        assert!(
+            fires > 1_000 && remote > 100 && searched > 0,
+            "{fires} {remote} {searched}"
+        );
+    }
+}
