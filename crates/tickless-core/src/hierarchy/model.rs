@@ -9,40 +9,19 @@
 //! - The locks are of a kind that blocks; those of the hosts have models of their own (`tickless_link::bias`).
 //! - The number of preemptions is bounded ([`PREEMPTIONS`]).
 
-use core::fmt::Debug;
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use loom::thread;
 
 use super::host::{NEVER, Tree, empty_tree, join};
 use super::{GroupId, Handover, NumaNode, Presence};
+use crate::hrtimer::model::explore;
 use crate::platform::CpuId;
 
 /// How often threads may be interrupted, and in the one case with several operations. Without a bound a case takes
 /// hours.
 const PREEMPTIONS: usize = 3;
 const FEWER: usize = 2;
-
-/// Explores every interleaving, and compares what can come out with `expected`: nothing else may, and all of it does,
-/// so that a case that explores less than its name says is noticed.
-fn explore<O: Ord + Debug + Send + 'static>(
-    preemptions: usize,
-    expected: impl IntoIterator<Item = O>,
-    body: impl Fn() -> O + Send + Sync + 'static,
-) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.max_branches = 10_000;
-    let seen = Arc::new(Mutex::new(BTreeSet::new()));
-    let outcomes = Arc::clone(&seen);
-    builder.check(move || {
-        let outcome = body();
-        outcomes.lock().unwrap().insert(outcome);
-    });
-    let seen = core::mem::take(&mut *seen.lock().unwrap());
-    assert_eq!(seen, expected.into_iter().collect());
-}
 
 type Machine = Arc<Tree<2>>;
 

@@ -8,9 +8,7 @@
 //! - The lock is of a kind that blocks; those of the hosts have models of their own (`tickless_link::bias`).
 //! - The number of preemptions is bounded ([`PREEMPTIONS`]).
 
-use core::fmt::Debug;
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use loom::thread;
 use tickless_link::lock::ModelLock;
@@ -18,6 +16,7 @@ use tickless_link::sync::{AtomicBool, Ordering};
 
 use super::count::{Duty, Watch};
 use super::{Dependencies, Dependency, IdleTime, TickCount};
+use crate::hrtimer::model::explore;
 use crate::platform::CpuId;
 use crate::time::{Instant, Span};
 
@@ -25,25 +24,6 @@ use crate::time::{Instant, Span};
 const PREEMPTIONS: usize = 3;
 
 const PERIOD: Span = Span::from_nanos(10);
-
-/// Explores every interleaving, and compares what can come out with `expected`: nothing else may, and all of it does,
-/// so that a case that explores less than its name says is noticed.
-fn explore<O: Ord + Debug + Send + 'static>(
-    expected: impl IntoIterator<Item = O>,
-    body: impl Fn() -> O + Send + Sync + 'static,
-) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(PREEMPTIONS);
-    builder.max_branches = 10_000;
-    let seen = Arc::new(Mutex::new(BTreeSet::new()));
-    let outcomes = Arc::clone(&seen);
-    builder.check(move || {
-        let outcome = body();
-        outcomes.lock().unwrap().insert(outcome);
-    });
-    let seen = core::mem::take(&mut *seen.lock().unwrap());
-    assert_eq!(seen, expected.into_iter().collect());
-}
 
 type Count = Arc<TickCount<ModelLock>>;
 
@@ -66,7 +46,7 @@ fn tick(count: &Count) -> u64 {
 /// Who reads while somebody counts sees the pair before or after.
 #[test]
 fn a_reader_against_who_counts() {
-    explore([0, 3], || {
+    explore(PREEMPTIONS, [0, 3], || {
         let count = count();
         let reader = {
             let count = Arc::clone(&count);
@@ -80,7 +60,7 @@ fn a_reader_against_who_counts() {
 /// Two count at one moment: one of them does, and the one who finds nothing to do sees what was counted.
 #[test]
 fn two_who_count_at_once() {
-    explore([(0, 2), (2, 0)], || {
+    explore(PREEMPTIONS, [(0, 2), (2, 0)], || {
         let count = count();
         let other = {
             let count = Arc::clone(&count);
@@ -100,7 +80,7 @@ fn two_who_count_at_once() {
 /// help out again.
 #[test]
 fn r41_two_contenders_against_who_has_the_duty() {
-    explore([(2, 0, 0), (0, 2, 0), (0, 0, 2)], || {
+    explore(PREEMPTIONS, [(2, 0, 0), (0, 2, 0), (0, 0, 2)], || {
         let count = count();
         let contender = || {
             let count = Arc::clone(&count);
@@ -118,7 +98,7 @@ fn r41_two_contenders_against_who_has_the_duty() {
 /// R41. Without who has the duty: somebody gets through, however they meet.
 #[test]
 fn r41_two_contenders_alone() {
-    explore([(0, 1), (1, 0)], || {
+    explore(PREEMPTIONS, [(0, 1), (1, 0)], || {
         let count = count();
         let other = {
             let count = Arc::clone(&count);
@@ -134,7 +114,7 @@ fn r41_two_contenders_alone() {
 /// Two CPUs tick and nobody has the duty: one gets it, and both ticks are counted once.
 #[test]
 fn two_cpus_take_the_duty() {
-    explore([0, 1], || {
+    explore(PREEMPTIONS, [0, 1], || {
         let count = count();
         let ticks = |cpu| {
             let count = Arc::clone(&count);
@@ -153,7 +133,7 @@ fn two_cpus_take_the_duty() {
 /// Who has the duty stops its tick while another CPU ticks: that one has it afterwards, or at its next tick.
 #[test]
 fn the_duty_is_given_up_against_a_tick() {
-    explore([false, true], || {
+    explore(PREEMPTIONS, [false, true], || {
         let count = count();
         count.tick(CpuId(0), at(10), true, &mut Watch::default());
         let other = {
@@ -172,7 +152,7 @@ fn the_duty_is_given_up_against_a_tick() {
 /// R43. A reader whose clock is ahead asks while the CPU wakes, and then another one.
 #[test]
 fn r43_a_reader_against_a_cpu_that_wakes() {
-    explore([(40, 40), (45, 45)], || {
+    explore(PREEMPTIONS, [(40, 40), (45, 45)], || {
         let (account, mut writer) = IdleTime::new();
         account.enter(&mut writer, at(50));
         let account = Arc::new(account);
@@ -192,21 +172,25 @@ fn r43_a_reader_against_a_cpu_that_wakes() {
 /// is kicked again.
 #[test]
 fn r44_a_dependency_against_a_kick_that_is_answered() {
-    explore([(false, true), (true, false), (true, true)], || {
-        let dependencies = Arc::new(Dependencies::new());
-        // As `CpuBase` notes a kick: who finds it noted does not kick again.
-        let kicked = Arc::new(AtomicBool::new(true));
-        let setter = {
-            let (dependencies, kicked) = (Arc::clone(&dependencies), Arc::clone(&kicked));
-            thread::spawn(move || {
-                assert!(dependencies.set(Dependency::Scheduler));
-                !kicked.swap(true, Ordering::AcqRel)
-            })
-        };
-        kicked.swap(false, Ordering::AcqRel);
-        let found = dependencies.first().is_some();
-        let kicks_again = setter.join().unwrap();
-        assert!(found || kicks_again);
-        (found, kicks_again)
-    });
+    explore(
+        PREEMPTIONS,
+        [(false, true), (true, false), (true, true)],
+        || {
+            let dependencies = Arc::new(Dependencies::new());
+            // As `CpuBase` notes a kick: who finds it noted does not kick again.
+            let kicked = Arc::new(AtomicBool::new(true));
+            let setter = {
+                let (dependencies, kicked) = (Arc::clone(&dependencies), Arc::clone(&kicked));
+                thread::spawn(move || {
+                    assert!(dependencies.set(Dependency::Scheduler));
+                    !kicked.swap(true, Ordering::AcqRel)
+                })
+            };
+            kicked.swap(false, Ordering::AcqRel);
+            let found = dependencies.first().is_some();
+            let kicks_again = setter.join().unwrap();
+            assert!(found || kicks_again);
+            (found, kicks_again)
+        },
+    );
 }
