@@ -38,11 +38,10 @@ use std::task::{Context, Poll, Waker};
 
 use pin_project_lite::pin_project;
 use tickless_core::time::Instant as CoreInstant;
-use tickless_core::wheel::{Kind, Tick, WheelSleeper};
+use tickless_core::wheel::{Kind, WheelSleeper};
 
 use crate::delay::{Alarm, Delay};
-use crate::host::coarse::{armed, tick_of};
-use crate::host::seat::with_thread;
+use crate::host::coarse::{armed, recently, tick_of};
 use crate::host::timers;
 pub use crate::time::{Duration, Instant, error};
 
@@ -162,13 +161,6 @@ impl Sleep {
     }
 }
 
-/// The tick in progress, or one before that began less than 100 µs earlier: nothing fires early for it.
-#[inline]
-fn now() -> Tick {
-    let clock = &timers().platform().clock;
-    tick_of(with_thread(|thread| thread.reading.at_earliest(clock)))
-}
-
 /// Deadlines are filed for the tick in which they are: that ends after them.
 impl Alarm for WheelSleeper {
     #[inline]
@@ -184,7 +176,7 @@ impl Alarm for WheelSleeper {
 
     #[inline]
     fn arm(self: Pin<&mut Self>, deadline: CoreInstant, waker: Waker) -> Option<Waker> {
-        let now = now();
+        let now = recently();
         let old = timers().arm_sleeper(self, now, tick_of(deadline), waker);
         armed(now);
         old
@@ -192,7 +184,7 @@ impl Alarm for WheelSleeper {
 
     #[inline(never)]
     fn rearm(self: Pin<&Self>, deadline: CoreInstant) -> bool {
-        let now = now();
+        let now = recently();
         let is_queued = timers().modify_sleeper(self, now, tick_of(deadline));
         if is_queued {
             armed(now);

@@ -171,7 +171,7 @@ where
     /// The lock of the thread's own base, and O(1).
     pub fn arm(self: Pin<&Self>, when: impl Into<Expiry>) -> Result<(), ArmError> {
         let Expiry(expiry) = when.into();
-        let now = coarse::now();
+        let now = coarse::recently();
         timers().arm(self.timer(), now, expiry)?;
         self.tell(now);
         Ok(())
@@ -189,7 +189,7 @@ where
     /// may be late by, then. Else as [`arm`](Self::arm).
     pub fn modify(self: Pin<&Self>, when: impl Into<Expiry>) -> Result<bool, ShutDown> {
         let Expiry(expiry) = when.into();
-        let now = coarse::now();
+        let now = coarse::recently();
         let was_queued = timers().modify(self.timer(), now, expiry)?;
         self.tell(now);
         Ok(was_queued)
@@ -198,7 +198,7 @@ where
     /// As [`modify`](Self::modify), and leaves a timer alone that does not wait to fire; says whether it does.
     pub fn modify_if_active(self: Pin<&Self>, when: impl Into<Expiry>) -> bool {
         let Expiry(expiry) = when.into();
-        let now = coarse::now();
+        let now = coarse::recently();
         let is_queued = timers().modify_if_active(self.timer(), now, expiry);
         if is_queued {
             self.tell(now);
@@ -214,7 +214,7 @@ where
     /// [`ShutDown`].
     pub fn reduce(self: Pin<&Self>, when: impl Into<Expiry>) -> Result<bool, ShutDown> {
         let Expiry(expiry) = when.into();
-        let now = coarse::now();
+        let now = coarse::recently();
         let was_queued = timers().reduce(self.timer(), now, expiry)?;
         self.tell(now);
         Ok(was_queued)

@@ -29,6 +29,14 @@ pub(crate) fn now() -> Tick {
     tick_of(timers().platform().clock.exact())
 }
 
+/// The tick in progress, or the one before if that ended less than 100 µs ago: nothing fires early for it, and it costs
+/// a reading of the counter.
+#[inline]
+pub(crate) fn recently() -> Tick {
+    let clock = &timers().platform().clock;
+    tick_of(with_thread(|thread| thread.reading.at_earliest(clock)))
+}
+
 /// When `tick` begins.
 #[inline]
 pub(crate) fn instant_of(tick: Tick) -> Instant {
