@@ -26,6 +26,7 @@ pub mod machine;
 pub mod random;
 pub mod suite;
 mod timer;
+pub mod world;
 
 pub use coarse::CoarseTimer;
 pub use machine::{

@@ -1,0 +1,93 @@
+//! What the library does not do, to compare with: each policy is one field of [`Policy`], small, and used by nothing
+//! else.
+
+pub mod search;
+
+use serde::{Deserialize, Serialize};
+
+/// Where a movable timer is filed that is armed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Target {
+    /// With the CPU that arms it; whoever is awake pulls it while that sleeps. The library's way.
+    #[default]
+    Local,
+    /// With a CPU that is busy at this moment, which [`search`] finds. Nobody takes part in the hierarchy: who sleeps
+    /// wakes for its own.
+    Search,
+}
+
+/// When the tick runs the soft stage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Soft {
+    /// When a wheel says, without its lock, that something is due. The library's way.
+    #[default]
+    FirstDue,
+    /// Each time.
+    Unconditional,
+    /// When anything is filed, due or not; whoever files for an isolated CPU sends it an interrupt, because it may have
+    /// looked just before.
+    Bitmap,
+}
+
+/// What isolation means for the hierarchy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Isolation {
+    /// An isolated CPU neither pulls nor is pulled. The library's way.
+    #[default]
+    Exclude,
+    /// It takes part like any other.
+    TakePart,
+}
+
+/// What the governor is told of how long an idle CPU will sleep.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SleepLength {
+    /// Until the CPU has to wake: without the timers that others will run.
+    #[default]
+    Own,
+    /// Until its first timer is due, whoever runs it.
+    IncludingMovable,
+}
+
+/// Who becomes migrator: [`Handover`](tickless_core::hierarchy::Handover), for files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HandoverRule {
+    /// The lowest active child.
+    LowestBit,
+    /// The next one round: the default of the library.
+    #[default]
+    Rotating,
+    /// The one that served the fewest.
+    LeastLoaded,
+}
+
+impl From<HandoverRule> for tickless_core::hierarchy::Handover {
+    fn from(rule: HandoverRule) -> Self {
+        match rule {
+            HandoverRule::LowestBit => Self::LowestBit,
+            HandoverRule::Rotating => Self::Rotating,
+            HandoverRule::LeastLoaded => Self::LeastLoaded,
+        }
+    }
+}
+
+/// The policies of a world. The default is the library.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Policy {
+    /// Where timers are filed.
+    pub target: Target,
+    /// When the tick runs the soft stage.
+    pub soft: Soft,
+    /// What isolation means.
+    pub isolation: Isolation,
+    /// What the governor is told.
+    pub sleep_length: SleepLength,
+    /// Who becomes migrator.
+    pub handover: HandoverRule,
+}

@@ -1,0 +1,107 @@
+//! The checkers that look at the whole machine, now and then and at the end.
+
+use tickless_core::hierarchy::Sites;
+use tickless_core::platform::CpuId;
+use tickless_core::time::Instant;
+use tickless_core::wheel::idle::wake_times;
+
+use super::meter;
+use super::promise::Promise;
+use super::time::Picos;
+use super::tree::tick_time;
+use super::world::World;
+
+/// CPUs that are looked at in one sample. On larger machines they take turns, so that looking does not take longer than
+/// what is looked at.
+const LOOKS: u32 = 256;
+
+impl World {
+    /// Looks at the machine between two events: no walk is under way.
+    pub(crate) fn sample(&mut self, at: Picos) {
+        let cpus = u32::try_from(self.cpus.len()).unwrap_or(u32::MAX);
+        let node = |cpu: u32| self.tree.sites().node(CpuId(cpu));
+        let promised = (0..cpus)
+            .filter_map(node)
+            .filter(|node| node.is_available())
+            .map(|node| node.wakeup())
+            .min()
+            .unwrap_or(Instant::FOREVER);
+        // Whoever served or went idle already, ahead of this moment, took what was over by then for due then.
+        let furthest = self.cpus.iter().map(|cpu| cpu.cursor).max();
+        let furthest = furthest.unwrap_or(at).max(at);
+        let first = self.looked_at;
+        let looks = cpus.min(LOOKS);
+        self.looked_at = (first + looks) % cpus;
+        for cpu in (0..looks).map(|look| (first + look) % cpus) {
+            self.is_covered(cpu, furthest, promised);
+        }
+    }
+
+    /// Whether somebody looks after the first global time of `cpu`, if that sleeps (P2). `promised` is the earliest
+    /// time at which anybody promised to wake for others.
+    fn is_covered(&self, cpu: u32, at: Picos, promised: Instant) {
+        let sites = self.tree.sites();
+        let Some(node) = sites.node(CpuId(cpu)) else {
+            return;
+        };
+        if !node.is_available() || !node.is_idle() {
+            return;
+        }
+        let now = tick_time(at, self.period);
+        let next = self.timers.wheel_next(CpuId(cpu), now.tick);
+        let time = wake_times(next, now).global;
+        if time.is_forever() {
+            return;
+        }
+        let mut level = node.leaf();
+        let mut is_told = true;
+        while let Some(id) = level {
+            let group = sites.group(id);
+            is_told &= group.first() <= time;
+            if group.state().is_active() {
+                // Its migrator is awake and looks here.
+                break;
+            }
+            level = group.parent();
+            is_told &= level.is_some() || promised <= time;
+        }
+        if !is_told {
+            let time = Picos::of_instant(time);
+            let what = format!("nobody looks after its global timer of {time}");
+            let mut watch = self.timers.platform().watch.borrow_mut();
+            watch.broken(Promise::Covered, cpu, what);
+        }
+    }
+
+    /// Looks at what is left when the world ends at `end`: nothing may be overdue, and what was armed and neither fired
+    /// nor was cancelled must be there.
+    pub(crate) fn check_end(&mut self, end: Picos) {
+        meter::enter(meter::NOBODY, end);
+        let now = tick_time(end, self.period);
+        let oldest = (end - self.late_max).instant();
+        let mut pending = 0;
+        for cpu in 0..u32::try_from(self.cpus.len()).unwrap_or(u32::MAX) {
+            let id = CpuId(cpu);
+            self.timers.assert_valid(id);
+            pending += self.timers.wheel_pending(id) + self.timers.pending(id);
+            let next = self.timers.wheel_next(id, now.tick);
+            let began = |tick: u64| (self.period * tick).instant();
+            let coarse = [next.local, next.global].into_iter().flatten().min();
+            let coarse = coarse.map_or(Instant::FOREVER, |tick| began(tick.0));
+            let first = coarse.min(self.timers.next_event(id));
+            // Who is in the middle of something is not late yet.
+            let is_busy = self.cpus[cpu as usize].cursor >= end;
+            if first < oldest && !is_busy {
+                let what = format!("a timer of {} is queued still", Picos::of_instant(first));
+                let mut watch = self.timers.platform().watch.borrow_mut();
+                watch.broken(Promise::NeverLost, cpu, what);
+            }
+        }
+        let mut watch = self.timers.platform().watch.borrow_mut();
+        let expected = watch.pending;
+        if i64::try_from(pending) != Ok(expected) {
+            let what = format!("{pending} timers are queued, and {expected} should be");
+            watch.broken(Promise::NeverLost, 0, what);
+        }
+    }
+}

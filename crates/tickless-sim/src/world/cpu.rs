@@ -1,0 +1,361 @@
+//! A CPU: what it does in an interrupt, at a tick, and on the way out.
+//!
+//! What an event makes a CPU do is executed as a whole, when the event comes, and moves the CPU's cursor as far as it
+//! costs. What comes for that CPU meanwhile waits for the cursor.
+
+use std::sync::atomic::Ordering;
+
+use tickless_core::hrtimer::Start;
+use tickless_core::platform::CpuId;
+use tickless_core::time::Instant;
+use tickless_core::wheel::{Kind, PassEnd};
+
+use super::baseline::Soft;
+use super::meter::{self, Fired};
+use super::promise::Promise;
+use super::queue::What;
+use super::shell::{Life, Next, TaskId};
+use super::time::Picos;
+use super::turn::Turn;
+use super::watch::Entry;
+use super::world::World;
+
+impl World {
+    /// An interrupt of `cpu` at `at`.
+    pub(crate) fn interrupt(&mut self, cpu: u32, at: Picos, what: What, argument: u32) {
+        let charges = self.ground.charges;
+        let state = &mut self.cpus[cpu as usize];
+        let mut start = at;
+        if what == What::Device {
+            start += charges.device_fire;
+        }
+        if let Some(idle) = state.idle.take() {
+            start += state.wakes(&self.states, idle, at);
+        }
+        let left = state.segment_ends - start;
+        meter::enter(cpu, start);
+        self.timers.platform().site(cpu).idle.set(false);
+        meter::charge(if self.cpus[cpu as usize].current.is_some() {
+            charges.irq_user
+        } else {
+            charges.irq_kernel
+        });
+        match what {
+            What::Device => self.device_fires(cpu, at),
+            What::Kick => self.timers.retrigger(CpuId(cpu)),
+            What::Activate => self.leave_idle(cpu),
+            What::Poke => self.soft_stage(cpu),
+            What::Arrival => self.arrives(argument),
+            What::Reschedule | What::Segment | What::Sample => {}
+        }
+        self.handle_fired();
+        self.leave_interrupt(cpu, start, left);
+    }
+
+    fn device_fires(&mut self, cpu: u32, at: Picos) {
+        let site = self.timers.platform().site(cpu);
+        site.fires.set(Picos::FOREVER);
+        let state = &self.cpus[cpu as usize];
+        if state.stopped && at < state.wakes_at {
+            let what = format!("its device wakes it at {at}, not at {}", state.wakes_at);
+            let mut watch = self.timers.platform().watch.borrow_mut();
+            watch.broken(Promise::IdleStaysIdle, cpu, what);
+        }
+        let before = site.writes.get();
+        let _turn = self.timers.interrupt(CpuId(cpu));
+        let mut writes = self.timers.platform().site(cpu).writes.get() - before;
+        if self.breaks(Promise::OneDeviceWritePerInterrupt) {
+            writes += 1;
+        }
+        let mut watch = self.timers.platform().watch.borrow_mut();
+        watch.counts.interrupts += 1;
+        if writes > 1 {
+            let what = format!("its timer interrupt wrote the device {writes} times");
+            watch.broken(Promise::OneDeviceWritePerInterrupt, cpu, what);
+        }
+        drop(watch);
+        if self.timers.platform().site(cpu).soft_raised.replace(false) {
+            let _soft = self.timers.soft_interrupt(CpuId(cpu));
+        }
+    }
+
+    fn arrives(&mut self, task: TaskId) {
+        let place = task as usize;
+        if let Some(mut program) = self.tasks[place].program.take() {
+            program.arrived(&mut Turn::new(self, task));
+            self.tasks[place].program = Some(program);
+        }
+    }
+
+    /// Looks at what fired in what the CPU just did.
+    pub(crate) fn handle_fired(&mut self) {
+        let mut fired = std::mem::take(&mut self.fired);
+        loop {
+            meter::take_fired(&mut fired);
+            if fired.is_empty() {
+                break;
+            }
+            for one in fired.drain(..) {
+                match one {
+                    Fired::Tick(cpu) => self.tick(cpu),
+                    Fired::Task(task) => self.wake(task),
+                    Fired::Coarse { task, index } => self.coarse_fired(task, index),
+                }
+            }
+        }
+        self.fired = fired;
+    }
+
+    fn coarse_fired(&mut self, task: TaskId, index: u32) {
+        let place = task as usize;
+        if self.tasks[place].cpu != meter::cpu() {
+            let mut watch = self.timers.platform().watch.borrow_mut();
+            watch.counts.ping_pongs += 1;
+        }
+        if let Some(mut program) = self.tasks[place].program.take() {
+            program.expired(index, &mut Turn::new(self, task));
+            self.tasks[place].program = Some(program);
+        }
+    }
+
+    fn tick(&mut self, cpu: u32) {
+        let charges = self.ground.charges;
+        meter::charge(charges.tick);
+        let host = self.timers.platform();
+        host.watch.borrow_mut().counts.ticks += 1;
+        let now = self.tick_time().tick;
+        meter::charge(charges.soft_check);
+        host.site(cpu).told.write(&self.ground, 1);
+        let runs = match self.policy.soft {
+            Soft::FirstDue => {
+                self.timers.wheel_is_due(CpuId(cpu), now)
+                    || self
+                        .tree
+                        .remote_work_due(CpuId(cpu), meter::cursor().instant())
+            }
+            Soft::Unconditional => true,
+            Soft::Bitmap => {
+                meter::looking(|| self.timers.wheel_pending(CpuId(cpu))) > 0
+                    || self
+                        .tree
+                        .remote_work_due(CpuId(cpu), meter::cursor().instant())
+            }
+        };
+        if runs {
+            self.soft_stage(cpu);
+        }
+    }
+
+    /// Runs what is due of the coarse timers of `cpu`, and of those that it looks after.
+    pub(crate) fn soft_stage(&mut self, cpu: u32) {
+        let charges = self.ground.charges;
+        meter::charge(charges.soft_raise);
+        meter::charge(if self.real_time {
+            charges.soft_thread
+        } else {
+            charges.soft_run
+        });
+        let host = self.timers.platform();
+        host.watch.borrow_mut().counts.soft_stages += 1;
+        let now = self.tick_time().tick;
+        for kind in Kind::ALL {
+            let pass = self.timers.run_wheel(CpuId(cpu), kind, now, u32::MAX);
+            debug_assert!(pass.end != PassEnd::Budget, "there is no budget");
+        }
+        let now = meter::cursor().instant();
+        if self.tree.remote_work_due(CpuId(cpu), now) {
+            let mut budget = u32::MAX;
+            let _pull = self.tree.serve_remote(CpuId(cpu), now, &mut budget);
+        }
+    }
+
+    /// Somebody filed a timer for `cpu` from another one: what a bitmap without a lock needs (baseline).
+    pub(crate) fn filed_for(&self, cpu: u32) {
+        if self.policy.soft == Soft::Bitmap && self.isolated[cpu as usize] && cpu != meter::cpu() {
+            self.timers.platform().send(cpu, What::Poke);
+        }
+    }
+
+    /// Makes a task ready, wherever it is.
+    pub(crate) fn wake(&mut self, task: TaskId) {
+        let place = task as usize;
+        meter::charge(self.ground.charges.wake);
+        let sleeper = &mut self.tasks[place];
+        if sleeper.life != Life::Blocked {
+            sleeper.woken = true;
+            return;
+        }
+        sleeper.life = Life::Ready;
+        let (cpu, priority) = (sleeper.cpu, sleeper.priority);
+        self.cpus[cpu as usize].waiting.put(task, priority, false);
+        if cpu != meter::cpu() {
+            self.timers.platform().send(cpu, What::Reschedule);
+        }
+    }
+
+    /// The way out of an interrupt that began at `start`, when the task that it interrupted had `left` to compute.
+    fn leave_interrupt(&mut self, cpu: u32, start: Picos, left: Picos) {
+        let place = cpu as usize;
+        let current = self.cpus[place].current;
+        if let Some(task) = current {
+            let priority = self.tasks[task as usize].priority;
+            if self.cpus[place].waiting.preempts(priority) {
+                let state = &mut self.tasks[task as usize];
+                if state.left != Picos::FOREVER {
+                    state.left = left;
+                }
+                self.cpus[place].current = None;
+                self.cpus[place].segment = self.cpus[place].segment.wrapping_add(1);
+                self.cpus[place].waiting.put(task, priority, true);
+                self.dispatch(cpu);
+            } else if self.tasks[task as usize].left != Picos::FOREVER {
+                self.cpus[place].segment_ends = meter::cursor() + left;
+            }
+            if self.tasks[task as usize].is_watched {
+                self.note_theft(cpu, start);
+            }
+        } else {
+            self.dispatch(cpu);
+        }
+        self.armed_in_time(cpu);
+        self.cpus[place].cursor = meter::leave();
+    }
+
+    fn note_theft(&mut self, cpu: u32, start: Picos) {
+        let end = meter::cursor();
+        let state = &mut self.cpus[cpu as usize];
+        let before = state.settle_theft(start);
+        let from = state.theft.map_or(start, |(from, _)| from);
+        state.theft = Some((from, end));
+        if let Some(theft) = before {
+            self.note("theft", theft);
+        }
+    }
+
+    /// INV-1: the device of `cpu` fires when its first timer is due, or before.
+    fn armed_in_time(&self, cpu: u32) {
+        let host = self.timers.platform();
+        let first = meter::looking(|| self.timers.next_event(CpuId(cpu)));
+        if first.is_forever() {
+            return;
+        }
+        let latest = Picos::of_instant(first).max(meter::cursor());
+        let fires = host.site(cpu).fires.get();
+        if fires > latest {
+            let what = format!("the first timer is due at {latest}, the device fires at {fires}");
+            let mut watch = host.watch.borrow_mut();
+            watch.broken(Promise::ArmedNotLaterThanFirst, cpu, what);
+        }
+    }
+
+    /// The task of `cpu` may have computed for as long as it wanted.
+    pub(crate) fn segment_ends(&mut self, cpu: u32, at: Picos, segment: u32) {
+        let state = &self.cpus[cpu as usize];
+        if state.segment != segment {
+            return;
+        }
+        if state.segment_ends > at {
+            self.push(state.segment_ends, What::Segment, cpu, segment);
+            return;
+        }
+        let Some(task) = state.current else {
+            return;
+        };
+        self.tasks[task as usize].left = Picos::ZERO;
+        {
+            let mut watch = self.timers.platform().watch.borrow_mut();
+            watch.counts.events += 1;
+            watch.log(Entry::Event, cpu, at, (What::Segment as u64) << 32);
+        }
+        meter::enter(cpu, at.max(state.cursor));
+        self.dispatch(cpu);
+        self.handle_fired();
+        self.armed_in_time(cpu);
+        self.cpus[cpu as usize].cursor = meter::leave();
+    }
+
+    /// Lets tasks of `cpu` take steps until one computes, or goes idle.
+    pub(crate) fn dispatch(&mut self, cpu: u32) {
+        let place = cpu as usize;
+        loop {
+            let Some(task) = self.cpus[place].current.or_else(|| self.pick(cpu)) else {
+                self.go_idle(cpu);
+                return;
+            };
+            let state = &mut self.tasks[task as usize];
+            if state.left == Picos::FOREVER {
+                return;
+            }
+            if state.left > Picos::ZERO {
+                let ends = meter::cursor() + state.left;
+                let cpu_state = &mut self.cpus[place];
+                cpu_state.segment = cpu_state.segment.wrapping_add(1);
+                cpu_state.segment_ends = ends;
+                let segment = cpu_state.segment;
+                self.push(ends, What::Segment, cpu, segment);
+                return;
+            }
+            self.step(cpu, task);
+        }
+    }
+
+    fn pick(&mut self, cpu: u32) -> Option<TaskId> {
+        let task = self.cpus[cpu as usize].waiting.take()?;
+        self.leave_idle(cpu);
+        meter::charge(self.ground.charges.switch);
+        let host = self.timers.platform();
+        host.watch.borrow_mut().counts.switches += 1;
+        let state = &mut self.cpus[cpu as usize];
+        state.current = Some(task);
+        state.changes += 1;
+        Some(task)
+    }
+
+    fn step(&mut self, cpu: u32, task: TaskId) {
+        let place = task as usize;
+        let mut program = self.tasks[place]
+            .program
+            .take()
+            .expect("it does not step itself");
+        let next = program.step(&mut Turn::new(self, task));
+        let state = &mut self.tasks[place];
+        state.program = Some(program);
+        let woken = std::mem::take(&mut state.woken);
+        match next {
+            Next::Run(time) => state.left = time,
+            Next::RunOn => {
+                state.left = Picos::FOREVER;
+                self.cpus[cpu as usize].segment_ends = Picos::FOREVER;
+            }
+            Next::Wait if woken => {}
+            Next::Wait => self.block(cpu, task, Life::Blocked),
+            Next::SleepUntil(until) => {
+                let until = Picos::from_nanos(until.0.div_ceil(1_000));
+                state.sleep.start(Start::at(until.instant()));
+                self.block(cpu, task, Life::Blocked);
+            }
+            Next::Exit => self.block(cpu, task, Life::Done),
+        }
+        // Woken while it ran on: kept for the next time that it wants to wait.
+        if matches!(next, Next::Run(_)) {
+            self.tasks[place].woken = woken;
+        }
+    }
+
+    fn block(&mut self, cpu: u32, task: TaskId, life: Life) {
+        self.tasks[task as usize].life = life;
+        let state = &mut self.cpus[cpu as usize];
+        state.current = None;
+        state.changes += 1;
+        state.segment = state.segment.wrapping_add(1);
+    }
+
+    /// Starts the tick of `cpu` for the next multiple of its period.
+    pub(crate) fn restart_tick(&mut self, cpu: u32) {
+        let next = Picos((meter::cursor().0 / self.period.0 + 1) * self.period.0);
+        let state = &mut self.cpus[cpu as usize];
+        state.tick_runs.store(true, Ordering::Relaxed);
+        state.until = Instant::FOREVER;
+        state.tick.start(Start::at(next.instant()));
+    }
+}

@@ -1,0 +1,305 @@
+//! The host that the core sees: everything it is asked for costs the CPU that executes.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::rc::Rc;
+use std::task::Waker;
+
+use tickless_core::clock::{Offsets, SetSequence};
+use tickless_core::event::{DeviceState, DeviceWrite, InPast};
+use tickless_core::hrtimer::{CpuBase, Timers};
+use tickless_core::platform::{CpuId, Locality, Platform, ThisCpu, Waiting};
+use tickless_core::time::Instant;
+use tickless_core::trace::Event as Traced;
+use tickless_link::lock::{SoloLock, Watcher};
+
+use super::canary::Canary;
+use super::meter::{self, Ground, Hold, Line};
+use super::promise::Promise;
+use super::queue::{Queue, What};
+use super::time::Picos;
+use super::watch::Watch;
+
+/// The lock of a base, a node or a group: contended in virtual time.
+pub(crate) type WorldLock = SoloLock<Contention>;
+
+/// Charges a lock to whoever takes it.
+#[derive(Debug, Default)]
+pub(crate) struct Contention(Hold);
+
+impl Watcher for Contention {
+    #[inline]
+    fn takes(&self) {
+        self.0.take();
+    }
+    #[inline]
+    fn released(&self) {
+        self.0.give();
+    }
+}
+
+/// The lock around callbacks: nobody waits for it here.
+#[derive(Debug, Default)]
+pub(crate) struct Unwatched;
+
+impl Watcher for Unwatched {}
+
+/// Lines of a base, besides that of its lock, that a stranger touches who arms or cancels there: what says which slots
+/// are occupied, and the head of the slot.
+const LINES_OF_BASE: u64 = 2;
+
+/// What the host keeps for each CPU.
+#[derive(Debug, Default)]
+pub(crate) struct Site {
+    /// When the device fires.
+    pub(crate) fires: Cell<Picos>,
+    /// When the next event for it comes.
+    asked: Cell<Picos>,
+    /// The soft stage of the exact timers was raised.
+    pub(crate) soft_raised: Cell<bool>,
+    /// It sleeps.
+    pub(crate) idle: Cell<bool>,
+    /// The lines of the base that whoever files there writes.
+    lines: Line,
+    /// What is told of when the wheels are due.
+    pub(crate) told: Line,
+    /// The last time that was read here.
+    last_read: Cell<i64>,
+    /// Writes of the device so far.
+    pub(crate) writes: Cell<u64>,
+}
+
+/// The host.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) ground: Rc<Ground>,
+    pub(crate) bases: Vec<OnceCell<CpuBase<Self>>>,
+    pub(crate) queue: RefCell<Queue>,
+    pub(crate) watch: RefCell<Watch>,
+    pub(crate) canary: Option<Canary>,
+    /// The slow counter that all CPUs share is the clock: until when it serves somebody.
+    pub(crate) slow_until: Option<Cell<Picos>>,
+}
+
+impl Host {
+    pub(crate) fn site(&self, cpu: u32) -> &Site {
+        self.bases[cpu as usize]
+            .get()
+            .expect("every CPU has a base")
+            .local()
+    }
+
+    /// Reads the clock: what it shows, and what that takes.
+    fn read(&self) -> Instant {
+        let charges = &self.ground.charges;
+        match &self.slow_until {
+            _ if meter::cpu() == meter::NOBODY => {}
+            None => meter::charge(charges.counter),
+            Some(until) => {
+                let now = meter::cursor();
+                let served = now.max(until.get()) + charges.slow_counter_serial;
+                until.set(served);
+                let fixed = charges.slow_counter - charges.slow_counter_serial;
+                meter::charge(served + fixed - now);
+            }
+        }
+        let mut shows = meter::cursor().instant();
+        if let Some(canary) = self.canary {
+            shows = canary.clock(shows);
+        }
+        let cpu = meter::cpu();
+        if cpu != meter::NOBODY {
+            let last = self.site(cpu).last_read.replace(shows.as_nanos());
+            if shows.as_nanos() < last {
+                let what = format!(
+                    "the clock went from {last} ns back to {} ns",
+                    shows.as_nanos()
+                );
+                self.watch
+                    .borrow_mut()
+                    .broken(Promise::Monotonic, cpu, what);
+            }
+        }
+        shows
+    }
+
+    /// Asks for an event when the device of `cpu` fires, unless one comes before that anyway.
+    pub(crate) fn ask_for_device(&self, cpu: u32, not_before: Picos) {
+        let site = self.site(cpu);
+        let at = site.fires.get();
+        if at == Picos::FOREVER {
+            return;
+        }
+        let at = at.max(not_before);
+        if at < site.asked.get() {
+            site.asked.set(at);
+            self.queue.borrow_mut().push(at, What::Device, cpu, 0);
+        }
+    }
+
+    /// An event for the device of `cpu` came at `at`; whether it fires now.
+    pub(crate) fn device_is_due(&self, cpu: u32, at: Picos) -> bool {
+        let site = self.site(cpu);
+        if site.asked.get() == at {
+            site.asked.set(Picos::FOREVER);
+        }
+        let is_due = site.fires.get() <= at;
+        if !is_due {
+            self.ask_for_device(cpu, at);
+        }
+        is_due
+    }
+
+    /// Sends an inter-processor interrupt from the CPU that executes.
+    pub(crate) fn send(&self, to: u32, what: What) {
+        let from = meter::cpu();
+        let charges = &self.ground.charges;
+        let mut latency = Picos::ZERO;
+        if from != meter::NOBODY && from != to {
+            meter::charge(charges.ipi_send);
+            let distance = self.ground.distance(from, to);
+            latency = charges.ipi_latency(distance, self.site(to).idle.get());
+        }
+        self.watch.borrow_mut().counts.ipis += 1;
+        let at = meter::cursor() + latency.saturating_sub(charges.ipi_send);
+        self.queue.borrow_mut().push(at, what, to, 0);
+    }
+
+    pub(crate) fn new_base(timers: &Timers<Self>) -> CpuBase<Self> {
+        let site = Site {
+            fires: Cell::new(Picos::FOREVER),
+            asked: Cell::new(Picos::FOREVER),
+            ..Site::default()
+        };
+        let device = tickless_core::event::DeviceConfig::software("world");
+        timers.new_base(device, site)
+    }
+
+    fn charge_event(&self, event: &Traced) {
+        let charges = &self.ground.charges;
+        match *event {
+            Traced::WheelArm { cpu, .. } => {
+                let site = self.site(cpu.0);
+                site.lines.write(&self.ground, LINES_OF_BASE);
+                site.told.write(&self.ground, 1);
+                meter::charge(charges.wheel_arm);
+            }
+            Traced::WheelCancel { cpu, .. } => {
+                self.site(cpu.0).lines.write(&self.ground, LINES_OF_BASE);
+                meter::charge(charges.wheel_cancel);
+            }
+            Traced::WheelPass { cpu, .. } => {
+                self.site(cpu.0).lines.write(&self.ground, LINES_OF_BASE);
+            }
+            Traced::WheelExpire { .. } => meter::charge(charges.wheel_expire),
+            Traced::Start {
+                cpu,
+                was_armed,
+                in_place,
+                ..
+            } => {
+                self.site(cpu.0).lines.write(&self.ground, LINES_OF_BASE);
+                meter::charge(charges.hr_start);
+                if !in_place {
+                    meter::charge(charges.tree_insert);
+                    if was_armed {
+                        meter::charge(charges.tree_erase);
+                    }
+                }
+            }
+            Traced::ExpireEntry { .. } | Traced::Cancel { .. } => {
+                meter::charge(charges.tree_erase);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Platform for Host {
+    type Lock = WorldLock;
+    type ExpiryLock = SoloLock<Unwatched>;
+    type Local = Site;
+    const DEFERRED_REARM: bool = false;
+    const WAITING: Waiting = Waiting::Spin;
+    const TRACE: bool = true;
+
+    #[inline]
+    fn this_cpu(&self) -> Option<ThisCpu<'_, Self>> {
+        let base = self.bases.get(meter::cpu() as usize)?.get()?;
+        Some(ThisCpu { base, token: None })
+    }
+
+    #[inline]
+    fn base(&self, cpu: CpuId) -> Option<&CpuBase<Self>> {
+        self.bases.get(cpu.0 as usize)?.get()
+    }
+
+    fn now(&self) -> Instant {
+        self.read()
+    }
+
+    fn now_and_offsets(&self, seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {
+        let start = SetSequence::START;
+        let news = (seen != start).then(|| (start, Offsets::default()));
+        (self.read(), news)
+    }
+
+    fn write_device(&self, base: &CpuBase<Self>, write: DeviceWrite) -> Result<(), InPast> {
+        let site = base.local();
+        meter::charge(self.ground.charges.device_write);
+        site.writes.set(site.writes.get() + 1);
+        let DeviceWrite::Absolute(when) = write else {
+            unreachable!("the device is told instants");
+        };
+        if self
+            .canary
+            .is_some_and(|canary| canary.loses_write(base.cpu().0))
+        {
+            site.fires.set(Picos::FOREVER);
+            return Ok(());
+        }
+        let mut fires = Picos::of_instant(when);
+        if let Some(canary) = self.canary {
+            fires = canary.device(fires);
+        }
+        site.fires.set(fires);
+        self.ask_for_device(base.cpu().0, meter::cursor());
+        Ok(())
+    }
+
+    fn set_device_state(&self, base: &CpuBase<Self>, state: DeviceState) {
+        if state != DeviceState::Oneshot {
+            base.local().fires.set(Picos::FOREVER);
+        }
+    }
+
+    fn kick(&self, base: &CpuBase<Self>) {
+        self.send(base.cpu().0, What::Kick);
+    }
+
+    fn raise_soft(&self, base: &CpuBase<Self>) {
+        base.local().soft_raised.set(true);
+    }
+
+    fn call(&self, callback: &mut dyn FnMut()) {
+        callback();
+    }
+
+    fn wake(&self, waker: Waker) {
+        waker.wake();
+    }
+
+    fn keep_local(&self, _question: Locality) -> bool {
+        true
+    }
+
+    fn pick_target(&self, this: Option<CpuId>, _pinned: bool) -> CpuId {
+        this.unwrap_or(CpuId(0))
+    }
+
+    fn trace(&self, event: Traced) {
+        if meter::cpu() != meter::NOBODY {
+            self.charge_event(&event);
+        }
+        self.watch.borrow_mut().follow(&event);
+    }
+}

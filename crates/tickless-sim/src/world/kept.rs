@@ -1,0 +1,103 @@
+//! Timers that belong to a world, and end with it.
+
+use std::fmt;
+use std::pin::Pin;
+use std::rc::Rc;
+
+use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Stage, Start, Timers};
+use tickless_core::time::Monotonic;
+use tickless_core::wheel::{Kind, Rearm, Timeout, WheelTimer};
+
+use super::host::Host;
+use super::meter;
+
+type CoarseCall = Box<dyn FnMut(&Timeout) -> Rearm + Send>;
+type ExactCall = Box<dyn FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send>;
+
+/// A coarse timer.
+pub(crate) struct Coarse {
+    timers: Rc<Timers<Host>>,
+    timer: Pin<Box<WheelTimer<CoarseCall>>>,
+}
+
+impl Coarse {
+    pub(crate) fn new(
+        timers: &Rc<Timers<Host>>,
+        kind: Kind,
+        call: impl FnMut(&Timeout) -> Rearm + Send + 'static,
+    ) -> Self {
+        Self {
+            timers: Rc::clone(timers),
+            timer: Box::pin(WheelTimer::new(kind, Box::new(call) as CoarseCall)),
+        }
+    }
+
+    pub(crate) fn pinned(&self) -> Pin<&WheelTimer<CoarseCall>> {
+        self.timer.as_ref()
+    }
+
+    /// Whether it is queued.
+    #[must_use]
+    pub(crate) fn is_queued(&self) -> bool {
+        self.timer.is_queued()
+    }
+}
+
+impl Drop for Coarse {
+    fn drop(&mut self) {
+        meter::looking(|| self.timers.shutdown_sync(self.timer.as_ref()));
+    }
+}
+
+impl fmt::Debug for Coarse {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.timer.fmt(formatter)
+    }
+}
+
+/// An exact timer of the hard stage.
+pub(crate) struct Exact {
+    timers: Rc<Timers<Host>>,
+    timer: Pin<Box<HrTimer<ExactCall>>>,
+}
+
+impl Exact {
+    pub(crate) fn new(
+        timers: &Rc<Timers<Host>>,
+        call: impl FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static,
+    ) -> Self {
+        let setup = Setup::new().stage(Stage::Hard);
+        Self {
+            timers: Rc::clone(timers),
+            timer: Box::pin(HrTimer::with_setup(
+                setup,
+                false,
+                Box::new(call) as ExactCall,
+            )),
+        }
+    }
+
+    pub(crate) fn pinned(&self) -> Pin<&HrTimer<ExactCall>> {
+        self.timer.as_ref()
+    }
+
+    pub(crate) fn start(&self, start: Start) {
+        self.timers.start(self.pinned(), start.pinned());
+    }
+
+    pub(crate) fn cancel(&self) {
+        let _was = self.timers.try_cancel(self.pinned());
+    }
+}
+
+impl Drop for Exact {
+    fn drop(&mut self) {
+        meter::looking(|| self.timers.cancel(self.timer.as_ref()));
+    }
+}
+
+impl fmt::Debug for Exact {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.timer.fmt(formatter)
+    }
+}

@@ -1,0 +1,303 @@
+//! Scenarios: a machine, its policies, and what runs on it, as a file.
+//!
+//! ```
+//! use tickless_sim::world::{Scenario, run};
+//!
+//! let text = r#"
+//! name = "two CPUs"
+//! profile = "skl-112"
+//! cpus = 2
+//! duration = "50 ms"
+//!
+//! [[workload]]
+//! kind = "cyclictest"
+//! cpus = "1"
+//! period = "1 ms"
+//! "#;
+//! let scenario = Scenario::from_toml(text, "two.toml")?;
+//! let outcome = run(&scenario, 1);
+//! assert!(outcome.holds(), "{:?}", outcome.violations);
+//! assert!(outcome.series("latency").is_some_and(|latency| latency.count() > 40));
+//! # Ok::<(), tickless_sim::world::InputError>(())
+//! ```
+
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+
+use super::baseline::Policy;
+use super::canary::Canary;
+use super::cpu_set;
+use super::input::{InputError, Source};
+use super::outcome::{CpuOutcome, Outcome, Residency};
+use super::profile::{EMBEDDED, Profile};
+use super::promise::{Promise, Violation};
+use super::time::Picos;
+use super::workload::{self, Placed, RawWorkload};
+use super::world::{Settings, World};
+use super::{CPUS_MAX, meter};
+use crate::random::Random;
+
+/// A machine and what runs on it.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Scenario {
+    /// Its name.
+    pub name: String,
+    /// What things cost.
+    pub profile: Profile,
+    /// The number of CPUs.
+    pub cpus: u32,
+    /// How long it is, in virtual time.
+    pub duration: Picos,
+    /// How long a tick is.
+    pub tick: Picos,
+    /// Which CPUs are isolated.
+    pub isolated: Vec<bool>,
+    /// The soft stage is a thread, as in a real-time kernel.
+    pub real_time: bool,
+    /// The clock is the slow counter that all CPUs share.
+    pub slow_counter: bool,
+    /// How late a timer may be.
+    pub late_max: Picos,
+    /// Everything that happens is written down.
+    pub logs: bool,
+    /// What is not as in the library.
+    pub policy: Policy,
+    /// What runs.
+    pub workloads: Vec<Placed>,
+    /// The promise that is broken on purpose.
+    #[serde(skip)]
+    pub canary: Option<Canary>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawScenario {
+    name: String,
+    profile: Spanned<String>,
+    cpus: Option<Spanned<u32>>,
+    duration: Spanned<String>,
+    tick: Option<Spanned<String>>,
+    isolated: Option<Spanned<String>>,
+    #[serde(default)]
+    real_time: bool,
+    #[serde(default)]
+    slow_counter: bool,
+    late_max: Option<Spanned<String>>,
+    #[serde(default)]
+    logs: bool,
+    #[serde(default)]
+    policy: Policy,
+    #[serde(default)]
+    workload: Vec<Spanned<RawWorkload>>,
+}
+
+impl Scenario {
+    /// Reads a scenario. `file` is its name, for messages.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that is wrong with it.
+    pub fn from_toml(text: &str, file: &str) -> Result<Self, InputError> {
+        Self::from_toml_with(text, file, &[])
+    }
+
+    /// As [`from_toml`](Self::from_toml), with more profiles to choose from than those that come with the library.
+    ///
+    /// # Errors
+    ///
+    /// See [`from_toml`](Self::from_toml).
+    pub fn from_toml_with(
+        text: &str,
+        file: &str,
+        profiles: &[Profile],
+    ) -> Result<Self, InputError> {
+        let source = Source { file, text };
+        let raw: RawScenario = source.read()?;
+        let name = raw.profile.get_ref().as_str();
+        let given = profiles
+            .iter()
+            .find(|profile| profile.name == name)
+            .cloned();
+        let profile = given.or_else(|| Profile::embedded(name)).ok_or_else(|| {
+            let given = profiles.iter().map(|profile| profile.name.as_str());
+            let known: Vec<&str> = EMBEDDED
+                .iter()
+                .map(|(name, _)| *name)
+                .chain(given)
+                .collect();
+            let wrong = format!("there is no profile \"{}\"", raw.profile.get_ref());
+            source.error(
+                raw.profile.span(),
+                wrong,
+                format!("one of {}", known.join(", ")),
+            )
+        })?;
+        let cpus = cpus(&source, raw.cpus.as_ref(), &profile)?;
+        let isolated = match &raw.isolated {
+            None => Vec::new(),
+            Some(set) => cpu_set::parse(&source, set, cpus, &[])?,
+        };
+        let isolated: Vec<bool> = (0..cpus).map(|cpu| isolated.contains(&cpu)).collect();
+        if let (Some(set), true) = (&raw.isolated, isolated.iter().all(|one| *one)) {
+            let wrong = "all CPUs are isolated";
+            return Err(source.error(set.span(), wrong, "leave one for housekeeping"));
+        }
+        let time = |field: &Option<Spanned<String>>, default| {
+            field
+                .as_ref()
+                .map_or(Ok(default), |field| source.time(field))
+        };
+        let tick = time(&raw.tick, Picos::from_millis(1))?;
+        if let Some(field) = raw.tick.as_ref().filter(|_| tick < Picos::from_micros(10)) {
+            let wrong = "the tick would do nothing but tick";
+            return Err(source.error(field.span(), wrong, "10 us at least"));
+        }
+        let workloads = raw.workload.iter();
+        let workloads = workloads.map(|one| workload::read(&source, one, cpus, &isolated));
+        Ok(Self {
+            name: raw.name,
+            cpus,
+            duration: source.time(&raw.duration)?,
+            tick,
+            real_time: raw.real_time,
+            slow_counter: raw.slow_counter,
+            late_max: time(&raw.late_max, tick * 3)?,
+            logs: raw.logs,
+            policy: raw.policy,
+            workloads: workloads.collect::<Result<_, _>>()?,
+            isolated,
+            profile,
+            canary: None,
+        })
+    }
+
+    fn settings(&self) -> Settings {
+        let resized = self.profile.topology.resized(self.cpus);
+        Settings {
+            profile: self.profile.clone(),
+            topology: resized.expect("looked at when the scenario was read"),
+            isolated: self.isolated.clone(),
+            policy: self.policy,
+            tick: self.tick,
+            real_time: self.real_time,
+            slow_counter: self.slow_counter,
+            late_max: self.late_max,
+            logs: self.logs,
+            canary: self.canary,
+        }
+    }
+}
+
+fn cpus(
+    source: &Source<'_>,
+    field: Option<&Spanned<u32>>,
+    profile: &Profile,
+) -> Result<u32, InputError> {
+    let Some(field) = field else {
+        return Ok(profile.topology.cpus());
+    };
+    let cpus = *field.get_ref();
+    let wrong = |right: String| {
+        let wrong = format!("there is no such machine with {cpus} CPUs");
+        Err(source.error(field.span(), wrong, right))
+    };
+    if cpus == 0 || cpus > CPUS_MAX {
+        return wrong(format!("1 to {CPUS_MAX}"));
+    }
+    if profile.topology.resized(cpus).is_none() {
+        let socket = profile.topology.cpus_of_socket();
+        return wrong(format!("whole sockets of {socket}, or a part of one"));
+    }
+    Ok(cpus)
+}
+
+/// Lets a scenario happen. The same seed gives the same outcome.
+///
+/// # Panics
+///
+/// When a world runs on this thread already, or the scenario was changed into one that cannot be.
+#[must_use]
+pub fn run(scenario: &Scenario, seed: u64) -> Outcome {
+    let mut random = Random::new(seed);
+    if let Some(canary) = scenario.canary
+        && canary.breaks(Promise::Deterministic)
+    {
+        random = Random::new(seed ^ super::canary::whim());
+    }
+    let mut world = World::new(&scenario.settings());
+    for placed in &scenario.workloads {
+        placed.add_to(&mut world, random.bits());
+    }
+    world.run(scenario.duration);
+    world.check_end(scenario.duration);
+    outcome(scenario, seed, &mut world)
+}
+
+/// As [`run`], twice: the outcome breaks the promise [`Deterministic`](Promise::Deterministic) if the second run was
+/// another one.
+#[must_use]
+pub fn run_twice(scenario: &Scenario, seed: u64) -> Outcome {
+    let mut first = run(scenario, seed);
+    let second = run(scenario, seed);
+    if first != second {
+        *first.broken.entry(Promise::Deterministic).or_default() += 1;
+        first.violations.push(Violation {
+            promise: Promise::Deterministic,
+            at: scenario.duration,
+            cpu: 0,
+            what: format!("digests {:016x} and {:016x}", first.digest, second.digest),
+        });
+    }
+    first
+}
+
+fn outcome(scenario: &Scenario, seed: u64, world: &mut World) -> Outcome {
+    let residency: Vec<Residency> = world
+        .states
+        .iter()
+        .enumerate()
+        .map(|(index, state)| Residency {
+            state: state.name.clone(),
+            deep: state.deep,
+            time: Picos(world.cpus.iter().map(|cpu| cpu.residency[index].0).sum()),
+        })
+        .collect();
+    let energy: u128 = residency
+        .iter()
+        .zip(&world.states)
+        .map(|(one, state)| u128::from(one.time.0) * u128::from(state.milliwatts))
+        .sum();
+    let idle_milliwatts = energy / u128::from(scenario.duration.0.max(1));
+    let mut watch = world.timers.platform().watch.borrow_mut();
+    let (lock_waits, lock_waited) = meter::waits();
+    watch.counts.lock_waits = lock_waits;
+    watch.counts.lock_waited = lock_waited;
+    Outcome {
+        scenario: scenario.name.clone(),
+        profile: scenario.profile.name.clone(),
+        version: env!("CARGO_PKG_VERSION"),
+        seed,
+        cpus: scenario.cpus,
+        duration: scenario.duration,
+        counts: watch.counts,
+        series: std::mem::take(&mut world.series),
+        late_own: std::mem::take(&mut watch.late_own),
+        late_remote: std::mem::take(&mut watch.late_remote),
+        late_exact: std::mem::take(&mut watch.late_exact),
+        residency,
+        idle_milliwatts: u64::try_from(idle_milliwatts).unwrap_or(u64::MAX),
+        per_cpu: (0..)
+            .zip(&world.cpus)
+            .map(|(cpu, state)| CpuOutcome {
+                cpu,
+                longest_theft: state.longest_theft,
+                residency: state.residency.clone(),
+            })
+            .collect(),
+        broken: std::mem::take(&mut watch.broken),
+        violations: std::mem::take(&mut watch.violations),
+        digest: watch.digest(),
+        log: watch.take_log(),
+    }
+}

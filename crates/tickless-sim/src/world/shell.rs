@@ -1,0 +1,146 @@
+//! Just enough scheduler for workloads: tasks that run, sleep and wake, and a run queue on each CPU.
+//!
+//! [`RunQueue`] is the seam at which a fair run queue takes the place of [`Fifo`].
+
+use std::fmt;
+
+use super::kept::Exact;
+use super::time::Picos;
+use super::turn::Turn;
+
+/// The number of a task.
+pub(crate) type TaskId = u32;
+
+/// What a task does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// It computes for so long, unless it is interrupted, and takes another step.
+    Run(Picos),
+    /// It computes for ever.
+    RunOn,
+    /// It sleeps until this moment, by an exact timer of the CPU, and takes another step.
+    SleepUntil(Picos),
+    /// It sleeps until it is [woken](Turn::wake), and takes another step.
+    Wait,
+    /// It is done; its timers go on.
+    Exit,
+}
+
+/// The program of a task: what it does when it is its turn. It makes its timers through its [`Turn`].
+pub(crate) trait Program {
+    /// Takes a step. What it does here takes as long as it costs, and is not interrupted.
+    fn step(&mut self, turn: &mut Turn<'_>) -> Next;
+
+    /// A [timer](Turn::coarse) of the task fired, on the CPU that executes.
+    fn expired(&mut self, index: u32, turn: &mut Turn<'_>) {
+        let _ = index;
+        let task = turn.task();
+        turn.wake(task);
+    }
+
+    /// What the task [asked for](Turn::arrive) came from outside, in an interrupt on its CPU.
+    fn arrived(&mut self, turn: &mut Turn<'_>) {
+        let task = turn.task();
+        turn.wake(task);
+    }
+}
+
+/// Where a task is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// On a CPU or in its run queue.
+    Ready,
+    /// Sleeping.
+    Blocked,
+    /// Gone.
+    Done,
+}
+
+pub(crate) struct Task {
+    /// Taken out while it executes.
+    pub(crate) program: Option<Box<dyn Program>>,
+    pub(crate) cpu: u32,
+    pub(crate) priority: u8,
+    pub(crate) life: Life,
+    /// What is left of its [`Next::Run`].
+    pub(crate) left: Picos,
+    /// It was woken before it slept.
+    pub(crate) woken: bool,
+    pub(crate) sleep: Exact,
+    /// How long interrupts keep it from running is noted.
+    pub(crate) is_watched: bool,
+}
+
+impl fmt::Debug for Task {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Task")
+            .field("cpu", &self.cpu)
+            .field("life", &self.life)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Who runs next on a CPU.
+pub(crate) trait RunQueue {
+    /// Puts a task that can run; one that was `preempted` goes on where it was.
+    fn put(&mut self, task: TaskId, priority: u8, preempted: bool);
+
+    /// Takes the task that runs next.
+    fn take(&mut self) -> Option<TaskId>;
+
+    /// Whether a waiting task should run in place of one with this priority.
+    fn preempts(&self, priority: u8) -> bool;
+}
+
+/// The highest priority first, and among equals who came first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fifo {
+    /// The next one last.
+    waiting: Vec<(u8, TaskId)>,
+}
+
+impl RunQueue for Fifo {
+    fn put(&mut self, task: TaskId, priority: u8, preempted: bool) {
+        // Sorted upwards: whoever is taken before the new one stands behind it.
+        let is_below = |other: u8| other < priority || (preempted && other == priority);
+        let place = self.waiting.partition_point(|(other, _)| is_below(*other));
+        self.waiting.insert(place, (priority, task));
+    }
+
+    fn take(&mut self) -> Option<TaskId> {
+        self.waiting.pop().map(|(_, task)| task)
+    }
+
+    fn preempts(&self, priority: u8) -> bool {
+        self.waiting
+            .last()
+            .is_some_and(|(best, _)| *best > priority)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Fifo, RunQueue};
+
+    #[test]
+    fn the_highest_priority_comes_first_and_then_who_waits_longest() {
+        let mut queue = Fifo::default();
+        for (task, priority) in [(0, 1), (1, 2), (2, 1), (3, 2), (4, 0)] {
+            queue.put(task, priority, false);
+        }
+        assert!(queue.preempts(1) && !queue.preempts(2));
+        let order: Vec<_> = std::iter::from_fn(|| queue.take()).collect();
+        assert_eq!(order, [1, 3, 0, 2, 4]);
+    }
+
+    #[test]
+    fn who_was_preempted_goes_on_first() {
+        let mut queue = Fifo::default();
+        queue.put(0, 1, false);
+        queue.put(1, 1, true);
+        queue.put(2, 2, false);
+        let order: Vec<_> = std::iter::from_fn(|| queue.take()).collect();
+        assert_eq!(order, [2, 1, 0]);
+    }
+}

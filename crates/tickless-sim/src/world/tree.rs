@@ -1,0 +1,199 @@
+//! Where the nodes and groups of the hierarchy lie, and what touching them costs.
+
+use std::cell::OnceCell;
+use std::fmt;
+use std::rc::Rc;
+
+use tickless_core::hierarchy::{
+    CpuNode, Group, GroupId, Handover, Hierarchy, Layout, NumaNode, Sites, State, Step,
+    WIDTH_DEFAULT,
+};
+use tickless_core::hrtimer::{Frozen, Timers};
+use tickless_core::platform::CpuId;
+use tickless_core::time::{Instant, Span};
+use tickless_core::wheel::idle::{NextDue, TickTime, wake_times};
+use tickless_core::wheel::{Kind, Tick};
+
+use super::host::{Host, WorldLock};
+use super::meter::{self, Line};
+use super::promise::Promise;
+use super::queue::What;
+use super::time::Picos;
+use super::topology::Topology;
+use super::watch::Entry;
+
+/// The hierarchy of a world.
+pub(crate) type Tree = Hierarchy<Table>;
+
+struct Place {
+    group: Group<WorldLock, WIDTH_DEFAULT>,
+    line: Line,
+}
+
+/// The tables.
+pub(crate) struct Table {
+    timers: Rc<Timers<Host>>,
+    nodes: Vec<CpuNode<WorldLock>>,
+    groups: Vec<OnceCell<Box<Place>>>,
+    tick: Picos,
+}
+
+impl Table {
+    /// Makes the hierarchy of all CPUs. Nobody takes part yet.
+    pub(crate) fn tree(
+        timers: &Rc<Timers<Host>>,
+        topology: &Topology,
+        tick: Picos,
+        handover: Handover,
+    ) -> Tree {
+        let cpus = topology.cpus();
+        let layout = Layout::new(cpus, topology.numa_nodes(), WIDTH_DEFAULT);
+        // A new CPU brings a group for each level at most, and as many may join an old root to the new one.
+        let groups = cpus as usize * 2 * layout.levels();
+        let table = Self {
+            timers: Rc::clone(timers),
+            nodes: (0..cpus).map(|cpu| CpuNode::new(CpuId(cpu))).collect(),
+            groups: (0..groups).map(|_| OnceCell::new()).collect(),
+            tick,
+        };
+        let tree = Hierarchy::new(table, layout, handover);
+        for cpu in 0..cpus {
+            let node = NumaNode(topology.place(cpu).node);
+            tree.prepare(CpuId(cpu), node)
+                .expect("there is room for every group");
+        }
+        tree
+    }
+
+    fn host(&self) -> &Host {
+        self.timers.platform()
+    }
+
+    fn state_changed(&self, group: GroupId, new: State) {
+        let host = self.host();
+        let place = self.groups[group.0 as usize].get();
+        let line = &place.expect("groups are placed before they are named").line;
+        line.write(&host.ground, 1);
+        meter::charge(host.ground.charges.exchange);
+        let mut watch = host.watch.borrow_mut();
+        let value = u64::from(new.active().bits()) << 32 | u64::from(group.0);
+        watch.log(Entry::State, meter::cpu(), meter::cursor(), value);
+        let migrator = new
+            .migrator()
+            .filter(|_| !breaks(host, Promise::OneMigrator));
+        let is_right = match migrator {
+            None => !new.is_active(),
+            Some(slot) => new.active().contains(slot),
+        };
+        if !is_right {
+            let what = format!("group {} has {migrator:?} of {new:?}", group.0);
+            watch.broken(Promise::OneMigrator, meter::cpu(), what);
+        }
+    }
+
+    fn serving(&self, cpu: CpuId) {
+        let me = meter::cpu();
+        let mut watch = self.host().watch.borrow_mut();
+        watch.counts.served += u64::from(cpu.0 != me);
+        if cpu.0 != me && watch.isolated.get(me as usize) == Some(&true) {
+            let what = format!("it serves CPU {}", cpu.0);
+            watch.broken(Promise::IsolatedUndisturbed, me, what);
+        }
+    }
+}
+
+fn breaks(host: &Host, promise: Promise) -> bool {
+    host.canary.is_some_and(|canary| canary.breaks(promise))
+}
+
+/// The tick in progress at `now`, and when it began.
+pub(crate) fn tick_time(now: Picos, period: Picos) -> TickTime {
+    let tick = Tick(now.0 / period.0);
+    TickTime {
+        tick,
+        began: (period * tick.0).instant(),
+        period: Span::from_nanos(period.as_nanos()),
+    }
+}
+
+/// When the wheels of a CPU are due, as far as it is told.
+pub(crate) fn told(timers: &Timers<Host>, cpu: u32) -> NextDue {
+    use tickless_core::Platform;
+    let base = timers
+        .platform()
+        .base(CpuId(cpu))
+        .expect("every CPU has a base");
+    NextDue {
+        local: base.wheel_due(Kind::Local),
+        global: base.wheel_due(Kind::Global),
+    }
+}
+
+impl Sites<WIDTH_DEFAULT> for Table {
+    type Lock = WorldLock;
+    type Held<'a> = Frozen<'a, Host>;
+
+    #[inline]
+    fn node(&self, cpu: CpuId) -> Option<&CpuNode<WorldLock>> {
+        self.nodes.get(cpu.0 as usize)
+    }
+
+    fn cpus(&self) -> u32 {
+        u32::try_from(self.nodes.len()).unwrap_or(u32::MAX)
+    }
+
+    #[inline]
+    fn group(&self, id: GroupId) -> &Group<WorldLock, WIDTH_DEFAULT> {
+        let place = self.groups[id.0 as usize].get();
+        &place
+            .expect("groups are placed before they are named")
+            .group
+    }
+
+    fn reserve(&self, groups: u32) -> bool {
+        groups as usize <= self.groups.len()
+    }
+
+    fn place(&self, id: GroupId, group: Group<WorldLock, WIDTH_DEFAULT>) {
+        let line = Line::default();
+        let placed = self.groups[id.0 as usize].set(Box::new(Place { group, line }));
+        assert!(placed.is_ok(), "a number is given out once");
+    }
+
+    fn expire_global(&self, cpu: CpuId, now: Instant, budget: &mut u32) {
+        let tick = tick_time(Picos::of_instant(now), self.tick).tick;
+        let pass = self.timers.run_wheel(cpu, Kind::Global, tick, *budget);
+        *budget = budget.saturating_sub(pass.fired);
+    }
+
+    fn lock_bases(&self, cpu: CpuId) -> (Frozen<'_, Host>, Instant) {
+        use tickless_core::Platform;
+        let at = tick_time(meter::cursor(), self.tick);
+        let _settled = self.timers.wheel_next(cpu, at.tick);
+        let base = self.host().base(cpu).expect("who has a node has a base");
+        let held = base.freeze(None);
+        let times = wake_times(told(&self.timers, cpu.0), at);
+        (held, times.global)
+    }
+
+    fn activate(&self, cpu: CpuId) {
+        self.host().send(cpu.0, What::Activate);
+    }
+
+    fn step(&self, step: Step) {
+        match step {
+            Step::State { group, new, .. } => self.state_changed(group, new),
+            Step::Serving { cpu, refused: None } => self.serving(cpu),
+            _ => {}
+        }
+    }
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Table")
+            .field("cpus", &self.nodes.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,211 @@
+//! What a program can do when it executes.
+
+use tickless_core::Platform;
+use tickless_core::hrtimer::Restart;
+use tickless_core::platform::CpuId;
+use tickless_core::time::Instant;
+use tickless_core::wheel::{Kind, Rearm, Tick, Timeout};
+
+use super::baseline::Target;
+use super::baseline::search::find_busy;
+use super::kept::{Coarse, Exact};
+use super::meter::{self, Fired};
+use super::promise::Promise;
+use super::queue::What;
+use super::shell::TaskId;
+use super::time::Picos;
+use super::world::World;
+
+/// The turn of a task, or of the callback of one of its timers.
+#[derive(Debug)]
+pub(crate) struct Turn<'w> {
+    world: &'w mut World,
+    task: TaskId,
+}
+
+impl<'w> Turn<'w> {
+    pub(crate) const fn new(world: &'w mut World, task: TaskId) -> Self {
+        Self { world, task }
+    }
+
+    /// The task.
+    #[must_use]
+    pub(crate) const fn task(&self) -> TaskId {
+        self.task
+    }
+
+    /// The CPU that executes.
+    #[must_use]
+    pub(crate) fn cpu(&self) -> u32 {
+        meter::cpu()
+    }
+
+    /// The true time, which costs nothing to know.
+    #[must_use]
+    pub(crate) fn now(&self) -> Picos {
+        meter::cursor()
+    }
+
+    /// Reads the clock, which takes time.
+    #[must_use]
+    pub(crate) fn read_clock(&self) -> Instant {
+        self.world.timers.platform().now()
+    }
+
+    /// The tick in progress.
+    #[must_use]
+    pub(crate) fn tick(&self) -> Tick {
+        self.world.tick_time().tick
+    }
+
+    /// How long a tick is.
+    #[must_use]
+    pub(crate) const fn tick_period(&self) -> Picos {
+        self.world.period
+    }
+
+    /// Makes a coarse timer that calls [`expired`](super::shell::Program::expired) with `index`.
+    #[must_use]
+    pub(crate) fn coarse(&self, kind: Kind, index: u32) -> Coarse {
+        let task = self.task;
+        Coarse::new(&self.world.timers, kind, move |_| {
+            meter::note(Fired::Coarse { task, index });
+            Rearm::No
+        })
+    }
+
+    /// Makes a coarse timer with a callback of its own. What that takes it [charges](charge) itself.
+    #[must_use]
+    pub(crate) fn coarse_with(
+        &self,
+        kind: Kind,
+        call: impl FnMut(&Timeout) -> Rearm + Send + 'static,
+    ) -> Coarse {
+        Coarse::new(&self.world.timers, kind, call)
+    }
+
+    /// Makes an exact timer whose callback does nothing.
+    pub(crate) fn exact(&self) -> Exact {
+        Exact::new(&self.world.timers, |_| Restart::No)
+    }
+
+    /// Arms an inactive timer to fire when `after` is over, where the policy of the world says.
+    ///
+    /// # Panics
+    ///
+    /// When it is queued.
+    pub(crate) fn arm(&mut self, timer: &Coarse, after: Picos) {
+        let now = self.tick();
+        let expiry = self.expiry(after);
+        let target = self.target();
+        let timers = &self.world.timers;
+        let armed = match target {
+            None => timers.arm(timer.pinned(), now, expiry),
+            Some(cpu) => timers.arm_on(timer.pinned(), CpuId(cpu), now, expiry),
+        };
+        assert_eq!(armed, Ok(()), "only an inactive timer is armed");
+    }
+
+    /// Arms an inactive timer on `cpu`, to which it is pinned.
+    ///
+    /// # Panics
+    ///
+    /// When it is queued.
+    pub(crate) fn arm_on(&mut self, timer: &Coarse, cpu: u32, after: Picos) {
+        let now = self.tick();
+        let expiry = self.expiry(after);
+        let armed = self
+            .world
+            .timers
+            .arm_on(timer.pinned(), CpuId(cpu), now, expiry);
+        assert_eq!(armed, Ok(()), "only an inactive timer is armed");
+        self.world.filed_for(cpu);
+    }
+
+    /// Makes a timer fire when `after` is over, whether it is queued or not.
+    ///
+    /// # Panics
+    ///
+    /// When it was shut down.
+    pub(crate) fn modify(&mut self, timer: &Coarse, after: Picos) {
+        let now = self.tick();
+        let expiry = self.expiry(after);
+        let Some(target) = self.target() else {
+            let host = self.world.timers.platform();
+            let before = host.watch.borrow().counts.coarse_arms;
+            let modified = self.world.timers.modify(timer.pinned(), now, expiry);
+            assert!(modified.is_ok(), "no timer of a world is shut down");
+            if host.watch.borrow().counts.coarse_arms == before {
+                // Two loads and no lock.
+                host.watch.borrow_mut().counts.lockless += 1;
+                meter::charge(self.world.ground.charges.load * 2);
+            }
+            return;
+        };
+        let timers = &self.world.timers;
+        let is_there = timers.wheel_of(timer.pinned()).map(|(cpu, _)| cpu.0) == Some(target);
+        if is_there {
+            let modified = timers.modify(timer.pinned(), now, expiry);
+            assert!(modified.is_ok(), "no timer of a world is shut down");
+        } else {
+            timers.delete(timer.pinned());
+            let armed = timers.arm_on(timer.pinned(), CpuId(target), now, expiry);
+            assert_eq!(armed, Ok(()), "it was taken out before");
+        }
+    }
+
+    /// Cancels a timer and waits for its callback; says whether it was queued.
+    pub(crate) fn cancel(&mut self, timer: &Coarse) -> bool {
+        let host = self.world.timers.platform();
+        let is_broken = host
+            .canary
+            .is_some_and(|canary| canary.breaks(Promise::CancelMeansNotRunning));
+        let was_queued = !is_broken && self.world.timers.delete_sync(timer.pinned());
+        let pinned = timer.pinned();
+        if pinned.is_active() {
+            let what = "a timer that was cancelled is active";
+            let promise = Promise::CancelMeansNotRunning;
+            host.watch.borrow_mut().broken(promise, meter::cpu(), what);
+            // One canary, not two.
+            self.world.timers.delete_sync(pinned);
+        }
+        was_queued
+    }
+
+    /// Wakes a task.
+    pub(crate) fn wake(&mut self, task: TaskId) {
+        self.world.wake(task);
+    }
+
+    /// Asks for something that comes from outside for this task, `after` from now, as an interrupt on its CPU.
+    pub(crate) fn arrive(&mut self, after: Picos) {
+        let cpu = self.world.tasks[self.task as usize].cpu;
+        let at = meter::cursor() + after;
+        let host = self.world.timers.platform();
+        let mut queue = host.queue.borrow_mut();
+        queue.push(at, What::Arrival, cpu, self.task);
+    }
+
+    /// Notes a value of a series of the outcome.
+    pub(crate) fn note(&mut self, series: &'static str, value: Picos) {
+        self.world.note(series, value);
+    }
+
+    /// The tick that has to be over so that `after` is over.
+    fn expiry(&self, after: Picos) -> Tick {
+        Tick((meter::cursor() + after).0 / self.world.period.0)
+    }
+
+    /// Where the policy files what this CPU arms, if it does not stay.
+    fn target(&mut self) -> Option<u32> {
+        match self.world.policy.target {
+            Target::Local => None,
+            Target::Search => Some(find_busy(self.world)),
+        }
+    }
+}
+
+/// The CPU that executes is busy for `time`: for callbacks of timers.
+pub(crate) fn charge(time: Picos) {
+    meter::charge(time);
+}

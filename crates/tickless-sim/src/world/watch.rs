@@ -1,0 +1,272 @@
+//! The checkers that follow what the core reports, and what is counted on the way.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use tickless_core::trace::Event as Traced;
+use tickless_core::wheel::{Kind, Timeout};
+
+use super::meter;
+use super::promise::{Promise, Violation};
+use super::stats::Distribution;
+use super::time::Picos;
+
+/// Violations that are kept with their story; more are only counted.
+const STORIES_MAX: usize = 20;
+
+/// What happened how often.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Events of the simulator.
+    pub events: u64,
+    /// Coarse timers armed or modified under the lock.
+    pub coarse_arms: u64,
+    /// Coarse timers cancelled.
+    pub coarse_cancels: u64,
+    /// Coarse timers that fired.
+    pub coarse_fires: u64,
+    /// Those of them that another CPU fired.
+    pub remote_fires: u64,
+    /// Those that made another CPU than the one that fired them run a task: "ping-pong" (spec 3.8).
+    pub ping_pongs: u64,
+    /// Operations on timers that took no lock.
+    pub lockless: u64,
+    /// Exact timers started.
+    pub exact_starts: u64,
+    /// Those of them that were queued already.
+    pub exact_restarts: u64,
+    /// Those of them that kept their place.
+    pub exact_in_place: u64,
+    /// Exact timers cancelled.
+    pub exact_cancels: u64,
+    /// Exact timers that fired.
+    pub exact_fires: u64,
+    /// Timer interrupts.
+    pub interrupts: u64,
+    /// Timer interrupts that found nothing to do.
+    pub spurious: u64,
+    /// Writes to event devices.
+    pub device_writes: u64,
+    /// Ticks.
+    pub ticks: u64,
+    /// Soft stages at ticks.
+    pub soft_stages: u64,
+    /// Inter-processor interrupts.
+    pub ipis: u64,
+    /// CPUs served by others.
+    pub served: u64,
+    /// Times that a CPU stopped its tick.
+    pub idle_entries: u64,
+    /// Switches between tasks.
+    pub switches: u64,
+    /// Waits for locks.
+    pub lock_waits: u64,
+    /// How long those were altogether.
+    pub lock_waited: Picos,
+}
+
+impl Counts {
+    /// Operations on timers: arms, cancels, and those that had nothing to do.
+    #[must_use]
+    pub const fn timer_operations(&self) -> u64 {
+        self.coarse_arms
+            + self.coarse_cancels
+            + self.lockless
+            + self.exact_starts
+            + self.exact_cancels
+    }
+}
+
+/// Follows a run.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    pub(crate) counts: Counts,
+    pub(crate) violations: Vec<Violation>,
+    pub(crate) broken: BTreeMap<Promise, u64>,
+    /// How late coarse timers fired that their own CPU fired, after the start of the tick at which they were due.
+    pub(crate) late_own: Distribution,
+    /// The same for those that another CPU fired.
+    pub(crate) late_remote: Distribution,
+    /// How late exact timers fired.
+    pub(crate) late_exact: Distribution,
+    /// How late a timer may be.
+    late_max: Picos,
+    tick: Picos,
+    /// CPUs that have to be left alone.
+    pub(crate) isolated: Vec<bool>,
+    /// Coarse and exact timers that are queued.
+    pub(crate) pending: i64,
+    digest: u64,
+    log: Option<Vec<u8>>,
+}
+
+/// What a line of the log is about.
+#[derive(Clone, Copy, Debug)]
+#[repr(u8)]
+pub(crate) enum Entry {
+    Event = 1,
+    Arm = 2,
+    Cancel = 3,
+    Fire = 4,
+    Start = 5,
+    ExactFire = 6,
+    ExactCancel = 7,
+    State = 8,
+    Write = 9,
+}
+
+impl Watch {
+    pub(crate) fn new(late_max: Picos, tick: Picos, isolated: Vec<bool>, logs: bool) -> Self {
+        Self {
+            counts: Counts::default(),
+            violations: Vec::new(),
+            broken: BTreeMap::new(),
+            late_own: Distribution::default(),
+            late_remote: Distribution::default(),
+            late_exact: Distribution::default(),
+            late_max,
+            tick,
+            isolated,
+            pending: 0,
+            digest: 0xCBF2_9CE4_8422_2325,
+            log: logs.then(Vec::new),
+        }
+    }
+
+    /// A promise was not kept.
+    pub(crate) fn broken(&mut self, promise: Promise, cpu: u32, what: impl Into<String>) {
+        *self.broken.entry(promise).or_default() += 1;
+        if self.violations.len() < STORIES_MAX {
+            self.violations.push(Violation {
+                promise,
+                at: meter::cursor(),
+                cpu,
+                what: what.into(),
+            });
+        }
+    }
+
+    /// Writes a line of the log.
+    #[inline]
+    pub(crate) fn log(&mut self, entry: Entry, cpu: u32, at: Picos, value: u64) {
+        let head = (entry as u64) << 32 | u64::from(cpu);
+        for word in [at.0, head, value] {
+            // FNV-1a over words instead of bytes, with a turn so that high bits count.
+            self.digest = (self.digest ^ word)
+                .wrapping_mul(0x0000_0100_0000_01B3)
+                .rotate_left(23);
+        }
+        if let Some(log) = &mut self.log {
+            for word in [at.0, head, value] {
+                log.extend_from_slice(&word.to_le_bytes());
+            }
+        }
+    }
+
+    pub(crate) fn take_log(&mut self) -> Vec<u8> {
+        self.log.take().unwrap_or_default()
+    }
+
+    pub(crate) const fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    /// Takes what the core reports.
+    pub(crate) fn follow(&mut self, event: &Traced) {
+        let at = meter::cursor();
+        match *event {
+            Traced::WheelArm {
+                cpu,
+                due,
+                was_armed,
+                ..
+            } => {
+                self.counts.coarse_arms += 1;
+                self.pending += i64::from(!was_armed);
+                self.log(Entry::Arm, cpu.0, at, due.0);
+            }
+            Traced::WheelCancel { cpu, .. } => {
+                self.counts.coarse_cancels += 1;
+                self.pending -= 1;
+                self.log(Entry::Cancel, cpu.0, at, 0);
+            }
+            Traced::WheelExpire { timeout, .. } => self.coarse_fires(&timeout, at),
+            Traced::Start {
+                cpu,
+                was_armed,
+                in_place,
+                hard,
+                ..
+            } => {
+                self.counts.exact_starts += 1;
+                self.counts.exact_restarts += u64::from(was_armed);
+                self.counts.exact_in_place += u64::from(was_armed && in_place);
+                self.pending += i64::from(!was_armed);
+                self.log(Entry::Start, cpu.0, at, hard.cast_unsigned());
+            }
+            Traced::ExpireEntry {
+                cpu, hard, soft, ..
+            } => {
+                self.counts.exact_fires += 1;
+                self.pending -= 1;
+                self.exact_fires(cpu.0, hard, soft, at);
+            }
+            Traced::Cancel { cpu, .. } => {
+                self.counts.exact_cancels += 1;
+                self.pending -= 1;
+                self.log(Entry::ExactCancel, cpu.0, at, 0);
+            }
+            Traced::Spurious { .. } => self.counts.spurious += 1,
+            Traced::Rearm { cpu, next, .. } => {
+                self.counts.device_writes += 1;
+                let next = next.as_nanos().cast_unsigned();
+                self.log(Entry::Write, cpu.0, at, next);
+            }
+            _ => {}
+        }
+    }
+
+    fn coarse_fires(&mut self, timeout: &Timeout, at: Picos) {
+        self.counts.coarse_fires += 1;
+        self.pending -= 1;
+        let executing = meter::cpu();
+        self.log(Entry::Fire, executing, at, timeout.expiry.0);
+        let began = |tick: u64| self.tick * tick;
+        if timeout.now <= timeout.expiry || at < began(timeout.now.0) {
+            let what = format!("a coarse timer for {:?} fires at {at}", timeout.expiry);
+            self.broken(Promise::NeverEarly, executing, what);
+        }
+        let late = at - self.tick * timeout.due.0;
+        let is_remote = timeout.cpu.0 != executing;
+        if is_remote {
+            self.counts.remote_fires += 1;
+            self.late_remote.note(late);
+        } else {
+            self.late_own.note(late);
+        }
+        if late > self.late_max && timeout.kind != Kind::Deferrable {
+            let what = format!("a coarse timer of CPU {} is {late} late", timeout.cpu.0);
+            self.broken(Promise::BoundedLate, executing, what);
+        }
+        if is_remote && self.isolated.get(executing as usize) == Some(&true) {
+            let what = format!("it runs a timer of CPU {}", timeout.cpu.0);
+            self.broken(Promise::IsolatedUndisturbed, executing, what);
+        }
+    }
+
+    fn exact_fires(&mut self, cpu: u32, hard: i64, soft: i64, at: Picos) {
+        self.log(Entry::ExactFire, cpu, at, hard.cast_unsigned());
+        let moment = |nanos: i64| Picos::from_nanos(u64::try_from(nanos).unwrap_or(0));
+        if at < moment(soft) {
+            let what = format!("an exact timer for {} fires at {at}", moment(soft));
+            self.broken(Promise::NeverEarly, cpu, what);
+        }
+        let late = at - moment(hard);
+        self.late_exact.note(late);
+        if late > self.late_max {
+            let what = format!("an exact timer is {late} late");
+            self.broken(Promise::BoundedLate, cpu, what);
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! Workloads: what the tasks of a world do, as data.
+//!
+//! A scenario lists them as `[[workload]]` with a `kind`; each kind says which fields it has.
+
+mod fields;
+mod probes;
+mod servers;
+
+use serde::Serialize;
+
+use fields::Fields;
+pub use fields::Range;
+pub(crate) use fields::RawWorkload;
+
+use super::cpu_set;
+use super::input::{InputError, Source};
+use super::shell::Program;
+use super::time::Picos;
+use super::world::World;
+use crate::random::Random;
+use probes::{Cyclictest, Enqueue, Far, Oslat, RemoteArms, Starts};
+use servers::{Daemon, Duty, Network, Polls};
+
+/// What the tasks of one workload do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Workload {
+    /// `cyclictest`: sleeps by exact timers, one period after the other, and notes how late it runs as `latency`.
+    Cyclictest {
+        /// From one wake-up to the next.
+        period: Picos,
+    },
+    /// `oslat`: computes for ever, and notes for how long it was kept from it as `theft`.
+    Oslat,
+    /// `enqueue`: arms a coarse timer and cancels it, again and again, and notes what a pair took as `pair`.
+    Enqueue {
+        /// Pairs of a loop.
+        repetitions: u32,
+        /// How far ahead the timer is.
+        timeout: Picos,
+        /// Between two loops.
+        gap: Picos,
+    },
+    /// `busy`: computes for ever.
+    Busy,
+    /// `duty`: computes for a while and sleeps for a while, by exact timers; both vary by half.
+    Duty {
+        /// How long it computes, on average.
+        work: Picos,
+        /// How long it sleeps, on average.
+        gap: Picos,
+    },
+    /// `polls`: periodic coarse timers of drivers, whose callbacks do the work.
+    Polls {
+        /// How many on each CPU.
+        timers: u32,
+        /// Their periods, drawn once for each.
+        period: Range,
+        /// What a callback takes, drawn each time.
+        work: Range,
+    },
+    /// `network`: a server. Each packet belongs to one of its connections, whose timeout it pushes out, or cancels and
+    /// arms anew; some clients go away with a packet, so that the timeout comes.
+    Network {
+        /// Connections of each CPU.
+        connections: u32,
+        /// Between two packets of a CPU, on average.
+        gap: Picos,
+        /// What a packet takes besides the timers.
+        work: Picos,
+        /// The timeouts, drawn each time.
+        timeout: Range,
+        /// Of a hundred timeouts, so many are cancelled.
+        cancelled: u32,
+    },
+    /// `daemons`: tasks that sleep by coarse timers and compute for a while.
+    Daemons {
+        /// How many on each CPU.
+        tasks: u32,
+        /// From one wake-up to the next, drawn once for each.
+        period: Range,
+        /// How long they compute, drawn each time.
+        work: Range,
+    },
+    /// `remote-arms`: a task of each CPU arms timers on the isolated CPUs, at random moments.
+    RemoteArms {
+        /// Between two, on average.
+        gap: Picos,
+        /// How far ahead they are.
+        timeout: Picos,
+    },
+    /// `starts`: starts an exact timer among others, and notes what that took: as `in-place` when it was queued already
+    /// and keeps its place, as `fresh` when it was not.
+    Starts {
+        /// How many are queued.
+        timers: u32,
+        /// Starts of a loop, of each kind.
+        repetitions: u32,
+        /// Between two loops.
+        gap: Picos,
+    },
+    /// `far`: a pinned coarse timer on each CPU that does not fire for long.
+    Far {
+        /// How far ahead it is.
+        timeout: Picos,
+    },
+}
+
+/// A workload and where it runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Placed {
+    /// What the tasks do.
+    #[serde(flatten)]
+    pub workload: Workload,
+    /// On which CPUs.
+    pub cpus: Vec<u32>,
+    /// On one of so many of them, drawn by the seed of the run.
+    pub one_in: u32,
+    /// The priority of its tasks: higher ones run first.
+    pub priority: u8,
+}
+
+/// Reads a workload.
+pub(crate) fn read(
+    source: &Source<'_>,
+    raw: &toml::Spanned<RawWorkload>,
+    cpus: u32,
+    isolated: &[bool],
+) -> Result<Placed, InputError> {
+    let mut fields = Fields::new(source, raw);
+    let kind = raw.get_ref().kind.get_ref().as_str();
+    let workload = match kind {
+        "cyclictest" => Workload::Cyclictest {
+            period: fields.time("period")?,
+        },
+        "oslat" => Workload::Oslat,
+        "busy" => Workload::Busy,
+        "enqueue" => Workload::Enqueue {
+            repetitions: fields.number("repetitions")?,
+            timeout: fields.time("timeout")?,
+            gap: fields.time("gap")?,
+        },
+        "duty" => Workload::Duty {
+            work: fields.time("work")?,
+            gap: fields.time("gap")?,
+        },
+        "polls" => Workload::Polls {
+            timers: fields.number("timers")?,
+            period: fields.range("period", "period_max")?,
+            work: fields.range("work", "work_max")?,
+        },
+        "network" => Workload::Network {
+            connections: fields.number("connections")?,
+            gap: fields.time("gap")?,
+            work: fields.time("work")?,
+            timeout: fields.range("timeout", "timeout_max")?,
+            cancelled: fields.number("cancelled")?,
+        },
+        "daemons" => Workload::Daemons {
+            tasks: fields.number("tasks")?,
+            period: fields.range("period", "period_max")?,
+            work: fields.range("work", "work_max")?,
+        },
+        "remote-arms" => Workload::RemoteArms {
+            gap: fields.time("gap")?,
+            timeout: fields.time("timeout")?,
+        },
+        "starts" => Workload::Starts {
+            timers: fields.number("timers")?,
+            repetitions: fields.number("repetitions")?,
+            gap: fields.time("gap")?,
+        },
+        "far" => Workload::Far {
+            timeout: fields.time("timeout")?,
+        },
+        _ => return Err(fields.unknown_kind()),
+    };
+    fields.finish()?;
+    let raw = raw.get_ref();
+    Ok(Placed {
+        workload,
+        cpus: cpu_set::parse(source, &raw.cpus, cpus, isolated)?,
+        one_in: raw.one_in.unwrap_or(1).max(1),
+        priority: raw.priority.unwrap_or(1),
+    })
+}
+
+/// A number from `range`, by octaves: each has the same chance, and within one each number.
+pub(crate) fn log_uniform(random: &mut Random, range: Range) -> Picos {
+    let (low, high) = (range.low.0.max(1), range.high.0.max(range.low.0).max(1));
+    let octaves = u64::from((high / low).ilog2()) + 1;
+    let from = low << random.below(octaves);
+    let to = from.saturating_mul(2).min(high + 1).max(from + 1);
+    Picos(from + random.below(to - from))
+}
+
+/// A time around `mean`: from nothing to twice as much.
+pub(crate) fn around(random: &mut Random, mean: Picos) -> Picos {
+    Picos(random.below(mean.0.saturating_mul(2).max(1)))
+}
+
+impl Placed {
+    /// Adds the tasks to `world`. `seed` is that of this workload.
+    pub(crate) fn add_to(&self, world: &mut World, seed: u64) {
+        let mut random = Random::new(seed);
+        let mut cpus = self.cpus.clone();
+        if self.one_in > 1 {
+            let keeps = cpus.len() / self.one_in as usize;
+            for index in 0..keeps {
+                let other = index + random.index(cpus.len() - index);
+                cpus.swap(index, other);
+            }
+            cpus.truncate(keeps);
+        }
+        for cpu in cpus {
+            for _ in 0..self.tasks_of_cpu() {
+                let program = self.program(Random::new(random.bits()), world);
+                let task = world.add_task(program, cpu, self.priority);
+                world.tasks[task as usize].is_watched = self.workload == Workload::Oslat;
+            }
+        }
+    }
+
+    const fn tasks_of_cpu(&self) -> u32 {
+        match self.workload {
+            Workload::Daemons { tasks, .. } => tasks,
+            _ => 1,
+        }
+    }
+
+    fn program(&self, mut random: Random, world: &World) -> Box<dyn Program> {
+        match self.workload {
+            Workload::Cyclictest { period } => Box::new(Cyclictest::new(period, random)),
+            Workload::Oslat | Workload::Busy => Box::new(Oslat),
+            Workload::Enqueue {
+                repetitions,
+                timeout,
+                gap,
+            } => Box::new(Enqueue::new(repetitions, timeout, gap)),
+            Workload::Duty { work, gap } => Box::new(Duty::new(work, gap, random)),
+            Workload::Polls {
+                timers,
+                period,
+                work,
+            } => Box::new(Polls::new(timers, period, work, random)),
+            Workload::Network {
+                connections,
+                gap,
+                work,
+                timeout,
+                cancelled,
+            } => {
+                let packets = servers::Packets {
+                    gap,
+                    work,
+                    timeout,
+                    cancelled,
+                };
+                Box::new(Network::new(connections, packets, random))
+            }
+            Workload::Daemons { period, work, .. } => {
+                let period = log_uniform(&mut random, period);
+                Box::new(Daemon::new(period, work, random))
+            }
+            Workload::RemoteArms { gap, timeout } => {
+                let isolated = (0_u32..).zip(&world.isolated);
+                let targets = isolated.filter(|(_, is)| **is).map(|(cpu, _)| cpu);
+                Box::new(RemoteArms::new(gap, timeout, targets.collect(), random))
+            }
+            Workload::Starts {
+                timers,
+                repetitions,
+                gap,
+            } => Box::new(Starts::new(timers, repetitions, gap)),
+            Workload::Far { timeout } => Box::new(Far::new(timeout)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Range, log_uniform};
+    use crate::random::Random;
+    use crate::world::time::Picos;
+
+    #[test]
+    fn octaves_are_equally_likely_and_the_range_is_kept() {
+        let mut random = Random::new(1);
+        let range = Range {
+            low: Picos(1_000),
+            high: Picos(64_000),
+        };
+        let drawn: Vec<Picos> = (0..10_000)
+            .map(|_| log_uniform(&mut random, range))
+            .collect();
+        assert!(
+            drawn
+                .iter()
+                .all(|one| *one >= range.low && *one <= range.high)
+        );
+        let below = drawn.iter().filter(|one| one.0 < 8_000).count();
+        // Three of the seven octaves, the last of which is one number.
+        assert!((4_000..4_600).contains(&below), "{below}");
+    }
+}

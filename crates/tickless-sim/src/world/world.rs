@@ -1,0 +1,368 @@
+//! The world: its CPUs, its tasks, and the loop that lets it happen.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tickless_core::hierarchy::{Leaving, Presence};
+use tickless_core::hrtimer::{Restart, Timers};
+use tickless_core::platform::CpuId;
+use tickless_core::time::{Instant, Span};
+use tickless_core::wheel::idle::TickTime;
+
+use super::baseline::search::Searcher;
+use super::baseline::{Isolation, Policy, Target};
+use super::canary::Canary;
+use super::host::Host;
+use super::kept::Exact;
+use super::meter::{self, Fired, Ground};
+use super::profile::{IdleState, Profile};
+use super::promise::Promise;
+use super::queue::{Event, Queue, What};
+use super::shell::{Fifo, Life, Program, RunQueue, Task, TaskId};
+use super::stats::Distribution;
+use super::time::Picos;
+use super::topology::Topology;
+use super::tree::{Table, Tree, tick_time};
+use super::watch::{Entry, Watch};
+
+/// How often the checkers look at the whole machine.
+const SAMPLES: Picos = Picos::from_millis(10);
+
+/// What a world is made of.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) profile: Profile,
+    pub(crate) topology: Topology,
+    pub(crate) isolated: Vec<bool>,
+    pub(crate) policy: Policy,
+    /// The length of a tick.
+    pub(crate) tick: Picos,
+    /// The soft stage is a thread.
+    pub(crate) real_time: bool,
+    /// The clock is the slow counter that all CPUs share.
+    pub(crate) slow_counter: bool,
+    pub(crate) late_max: Picos,
+    pub(crate) logs: bool,
+    pub(crate) canary: Option<Canary>,
+}
+
+/// One CPU.
+pub(crate) struct Cpu {
+    /// What it executes is done up to here.
+    pub(crate) cursor: Picos,
+    pub(crate) current: Option<TaskId>,
+    pub(crate) waiting: Box<dyn RunQueue>,
+    pub(crate) tick: Exact,
+    /// The tick starts itself again when it fires.
+    pub(crate) tick_runs: Arc<AtomicBool>,
+    /// It sleeps without a tick, and the hierarchy knows.
+    pub(crate) stopped: bool,
+    /// When a stopped tick fires, for the wheels and for others.
+    pub(crate) until: Instant,
+    /// When it asked its device to wake it.
+    pub(crate) wakes_at: Picos,
+    /// The state it sleeps in, and since when.
+    pub(crate) idle: Option<usize>,
+    pub(crate) idle_since: Picos,
+    pub(crate) residency: Vec<Picos>,
+    /// When the task that runs is done with what it computes, and which event says so.
+    pub(crate) segment_ends: Picos,
+    pub(crate) segment: u32,
+    /// From when to when the task was kept from running last.
+    pub(crate) theft: Option<(Picos, Picos)>,
+    pub(crate) longest_theft: Picos,
+    /// How often it went idle or came back.
+    pub(crate) changes: u64,
+    pub(crate) searcher: Searcher,
+}
+
+/// A machine in virtual time.
+pub(crate) struct World {
+    // First, so that the timers go before what they point to.
+    pub(crate) tasks: Vec<Task>,
+    pub(crate) cpus: Vec<Cpu>,
+    pub(crate) tree: Tree,
+    pub(crate) timers: Rc<Timers<Host>>,
+    pub(crate) ground: Rc<Ground>,
+    pub(crate) policy: Policy,
+    pub(crate) isolated: Vec<bool>,
+    pub(crate) period: Picos,
+    pub(crate) real_time: bool,
+    pub(crate) states: Vec<IdleState>,
+    pub(crate) late_max: Picos,
+    pub(crate) series: BTreeMap<&'static str, Distribution>,
+    /// The first CPU of the next sample.
+    pub(crate) looked_at: u32,
+    /// Kept for its memory.
+    pub(crate) fired: Vec<Fired>,
+}
+
+impl std::fmt::Debug for World {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("World")
+            .field("cpus", &self.cpus.len())
+            .finish_non_exhaustive()
+    }
+}
+
+fn host(settings: &Settings, ground: &Rc<Ground>) -> Host {
+    let cpus = settings.topology.cpus() as usize;
+    let is_excluded = settings.policy.isolation == Isolation::Exclude;
+    let promised = settings.isolated.iter().map(|one| *one && is_excluded);
+    let watch = Watch::new(
+        settings.late_max,
+        settings.tick,
+        promised.collect(),
+        settings.logs,
+    );
+    Host {
+        ground: Rc::clone(ground),
+        bases: (0..cpus).map(|_| OnceCell::new()).collect(),
+        queue: RefCell::new(Queue::default()),
+        watch: RefCell::new(watch),
+        canary: settings.canary,
+        slow_until: settings.slow_counter.then(|| Cell::new(Picos::ZERO)),
+    }
+}
+
+fn new_cpu(timers: &Rc<Timers<Host>>, number: u32, settings: &Settings) -> Cpu {
+    let runs = Arc::new(AtomicBool::new(true));
+    let seen = Arc::clone(&runs);
+    let period = Span::from_nanos(settings.tick.as_nanos());
+    let tick = Exact::new(timers, move |expired| {
+        meter::note(Fired::Tick(number));
+        // Relaxed, here and elsewhere: one thread executes the whole world.
+        if seen.load(Ordering::Relaxed) {
+            let now = expired.now();
+            expired.forward(now, period);
+            Restart::Yes
+        } else {
+            Restart::No
+        }
+    });
+    Cpu {
+        cursor: Picos::ZERO,
+        current: None,
+        waiting: Box::new(Fifo::default()),
+        tick,
+        tick_runs: runs,
+        stopped: false,
+        until: Instant::FOREVER,
+        wakes_at: Picos::FOREVER,
+        idle: None,
+        idle_since: Picos::ZERO,
+        residency: vec![Picos::ZERO; settings.profile.idle.len()],
+        segment_ends: Picos::ZERO,
+        segment: 0,
+        theft: None,
+        longest_theft: Picos::ZERO,
+        changes: 0,
+        searcher: Searcher::default(),
+    }
+}
+
+impl World {
+    /// Makes a machine whose CPUs are all awake and do nothing yet.
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let topology = &settings.topology;
+        let ground = Rc::new(Ground {
+            charges: settings.profile.costs.charges(),
+            places: (0..topology.cpus())
+                .map(|cpu| topology.place(cpu))
+                .collect(),
+        });
+        meter::install(&ground);
+        let timers = Rc::new(Timers::new(host(settings, &ground)));
+        for cell in &timers.platform().bases {
+            let placed = cell.set(Host::new_base(&timers));
+            assert!(placed.is_ok(), "one base for each CPU");
+        }
+        let handover = settings.policy.handover.into();
+        let tree = Table::tree(&timers, topology, settings.tick, handover);
+        let cpus = (0..topology.cpus()).map(|cpu| new_cpu(&timers, cpu, settings));
+        let mut world = Self {
+            tasks: Vec::new(),
+            cpus: cpus.collect(),
+            tree,
+            ground,
+            policy: settings.policy,
+            isolated: settings.isolated.clone(),
+            period: settings.tick,
+            real_time: settings.real_time,
+            states: settings.profile.idle.clone(),
+            late_max: settings.late_max,
+            series: BTreeMap::new(),
+            looked_at: 0,
+            fired: Vec::new(),
+            timers,
+        };
+        for cpu in 0..topology.cpus() {
+            world.bring_up(cpu);
+        }
+        world
+    }
+
+    fn bring_up(&mut self, cpu: u32) {
+        let id = CpuId(cpu);
+        meter::enter(cpu, Picos::ZERO);
+        self.timers.wheel_online(id, self.tick_time().tick);
+        self.timers.cpu_online(id);
+        let is_excluded = self.isolated[cpu as usize]
+            && self.policy.isolation == Isolation::Exclude
+            && !self.breaks(Promise::IsolatedUndisturbed);
+        if self.policy.target == Target::Local {
+            let joined = self.tree.set_available(id, Presence::Awake);
+            assert_eq!(joined, Ok(()), "it was prepared");
+            if is_excluded {
+                // The last one stays, whatever was asked for: somebody has to look after the others.
+                let _last = self.tree.clear_available(id, Leaving::Isolation);
+            }
+        }
+        self.restart_tick(cpu);
+        self.cpus[cpu as usize].cursor = meter::leave();
+    }
+
+    /// Adds a task, which can run from the start.
+    pub(crate) fn add_task(&mut self, program: Box<dyn Program>, cpu: u32, priority: u8) -> TaskId {
+        let number = u32::try_from(self.tasks.len()).expect("fewer tasks than numbers");
+        let sleep = Exact::new(&self.timers, move |_| {
+            meter::note(Fired::Task(number));
+            Restart::No
+        });
+        self.tasks.push(Task {
+            program: Some(program),
+            cpu,
+            priority,
+            life: Life::Ready,
+            left: Picos::ZERO,
+            woken: false,
+            sleep,
+            is_watched: false,
+        });
+        self.cpus[cpu as usize].waiting.put(number, priority, false);
+        number
+    }
+
+    /// The tick in progress where the executing CPU is.
+    pub(crate) fn tick_time(&self) -> TickTime {
+        let mut now = meter::cursor();
+        if let Some(canary) = self.timers.platform().canary
+            && canary.breaks(Promise::NeverEarly)
+        {
+            now = Picos::of_instant(canary.clock(now.instant()));
+        }
+        tick_time(now, self.period)
+    }
+
+    pub(crate) fn breaks(&self, promise: Promise) -> bool {
+        let canary = self.timers.platform().canary;
+        canary.is_some_and(|canary| canary.breaks(promise))
+    }
+
+    /// Notes a value of a series.
+    pub(crate) fn note(&mut self, series: &'static str, value: Picos) {
+        self.series.entry(series).or_default().note(value);
+    }
+
+    /// Lets everything happen that happens before `end`.
+    pub(crate) fn run(&mut self, end: Picos) {
+        for cpu in 0..self.cpus.len() {
+            let number = u32::try_from(cpu).unwrap_or(meter::NOBODY);
+            meter::enter(number, self.cpus[cpu].cursor);
+            self.dispatch(number);
+            self.cpus[cpu].cursor = meter::leave();
+        }
+        self.push(SAMPLES, What::Sample, 0, 0);
+        loop {
+            let event = self.timers.platform().queue.borrow_mut().pop();
+            match event {
+                Some(event) if event.at < end => self.happen(event),
+                _ => break,
+            }
+        }
+        for cpu in &mut self.cpus {
+            cpu.settle_theft(Picos::FOREVER);
+            if let Some(idle) = cpu.idle {
+                cpu.wakes(&self.states, idle, end);
+            }
+        }
+        meter::enter(meter::NOBODY, end);
+    }
+
+    pub(crate) fn push(&self, at: Picos, what: What, cpu: u32, argument: u32) {
+        let mut queue = self.timers.platform().queue.borrow_mut();
+        queue.push(at, what, cpu, argument);
+    }
+
+    fn happen(&mut self, event: Event) {
+        let Event {
+            at,
+            what,
+            cpu,
+            argument,
+            ..
+        } = event;
+        match what {
+            What::Sample => {
+                meter::enter(meter::NOBODY, at);
+                self.sample(at);
+                self.push(at + SAMPLES, What::Sample, 0, 0);
+                return;
+            }
+            What::Segment => {
+                self.segment_ends(cpu, at, argument);
+                return;
+            }
+            What::Device if !self.timers.platform().device_is_due(cpu, at) => return,
+            _ => {}
+        }
+        let cursor = self.cpus[cpu as usize].cursor;
+        if cursor > at {
+            // It is in the middle of something that cannot be interrupted.
+            if what == What::Device {
+                self.timers.platform().ask_for_device(cpu, cursor);
+            } else {
+                self.push(cursor, what, cpu, argument);
+            }
+            return;
+        }
+        {
+            let mut watch = self.timers.platform().watch.borrow_mut();
+            watch.counts.events += 1;
+            watch.log(
+                Entry::Event,
+                cpu,
+                at,
+                (what as u64) << 32 | u64::from(argument),
+            );
+        }
+        self.interrupt(cpu, at, what, argument);
+    }
+}
+
+impl Cpu {
+    /// It sleeps in the state `idle` and is woken at `at`: what that takes.
+    pub(crate) fn wakes(&mut self, states: &[IdleState], idle: usize, at: Picos) -> Picos {
+        let slept = at - self.idle_since;
+        let polled = slept.min(states[idle].polls_first);
+        self.residency[0] += polled;
+        self.residency[idle] += slept - polled;
+        if slept < states[idle].polls_first {
+            states[0].exit
+        } else {
+            states[idle].exit
+        }
+    }
+
+    /// The theft in progress is over if the next one begins at `next`.
+    pub(crate) fn settle_theft(&mut self, next: Picos) -> Option<Picos> {
+        let (from, to) = self.theft.filter(|(_, to)| next > *to)?;
+        self.theft = None;
+        self.longest_theft = self.longest_theft.max(to - from);
+        Some(to - from)
+    }
+}
