@@ -1,0 +1,141 @@
+//! The claims, for people.
+
+use std::fmt::Write;
+
+use tickless_sim::world::headline::{Figures, Sensitivity};
+
+use super::{Outcome, why};
+use crate::units;
+
+const HEAD: [&str; 7] = ["claim", "unit", "source", "ratio", "here", "ratio", "holds"];
+
+/// A figure, or a dash for one that nobody knows.
+fn figure(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), units::digits)
+}
+
+/// Without and with what is claimed for.
+pub(super) fn both(figures: &Figures) -> String {
+    format!("{} -> {}", figure(figures.baseline), figure(figures.with))
+}
+
+pub(super) fn ratio(value: Option<f64>) -> String {
+    value.map_or_else(
+        || "-".to_owned(),
+        |value| format!("{}x", units::digits(value)),
+    )
+}
+
+/// The table, and below it what to make of each line.
+pub(super) fn text(outcome: &Outcome) -> String {
+    let rows = outcome.headlines.iter().map(|headline| {
+        let measured = headline.measured.as_ref();
+        let holds = match (headline.holds, measured) {
+            (true, _) => "yes",
+            (false, Some(_)) => "no",
+            (false, None) => "not yet",
+        };
+        [
+            headline.id.to_owned(),
+            headline.source.unit.to_owned(),
+            both(&headline.source),
+            ratio(headline.source_ratio),
+            measured.map_or_else(|| "-".to_owned(), both),
+            ratio(headline.measured_ratio),
+            holds.to_owned(),
+        ]
+    });
+    let rows: Vec<_> = std::iter::once(HEAD.map(str::to_owned))
+        .chain(rows)
+        .collect();
+    let mut out = format!(
+        "tickless {}, seed {}: claims of the sources, without -> with\n\n",
+        env!("CARGO_PKG_VERSION"),
+        outcome.seed
+    );
+    let mut widths = [0; HEAD.len()];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    for row in &rows {
+        let cells = row.iter().zip(widths).enumerate();
+        let cells = cells.map(|(place, (cell, width))| match place {
+            0 | 1 => format!("{cell:width$}"),
+            _ => format!("{cell:>width$}"),
+        });
+        let cells: Vec<String> = cells.collect();
+        // Writing to a string cannot fail.
+        let _infallible = writeln!(out, "{}", cells.join("  ").trim_end());
+    }
+    out.push_str("\nA ratio is better by worse: more is better.\n");
+    for headline in &outcome.headlines {
+        let _infallible = writeln!(out, "\n{}", headline.id);
+        for line in wrapped(&why(headline)) {
+            let _infallible = writeln!(out, "  {line}");
+        }
+    }
+    for rows in outcome.sensitivity.iter().filter(|rows| !rows.is_empty()) {
+        out.push_str(&sensitivity(rows));
+    }
+    out
+}
+
+/// The costs that change the ratio of a claim.
+fn sensitivity(rows: &[Sensitivity]) -> String {
+    let id = rows.first().map_or("", |row| row.id);
+    let mut out = format!("\n{id}: the ratio when a cost is another\n");
+    let _infallible = writeln!(
+        out,
+        "  {:20}{:>8}{:>8}{:>8}",
+        "cost", "half", "as is", "twice"
+    );
+    let counts = |row: &&Sensitivity| row.half != row.as_is || row.twice != row.as_is;
+    let ratio =
+        |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
+    for row in rows.iter().filter(counts) {
+        let [half, as_is, twice] = [row.half, row.as_is, row.twice].map(ratio);
+        let _infallible = writeln!(out, "  {:20}{half:>8}{as_is:>8}{twice:>8}", row.cost);
+    }
+    let silent = rows.iter().filter(|row| !counts(row)).count();
+    let _infallible = writeln!(
+        out,
+        "  {} changed nothing.",
+        units::counted(silent as u64, "other cost")
+    );
+    out
+}
+
+/// Columns of a text that is read.
+const COLUMNS: usize = 94;
+
+/// Lines of at most [`COLUMNS`] letters, broken between words.
+fn wrapped(text: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let last = lines.last_mut().expect("there is always one");
+        if !last.is_empty() && last.chars().count() + 1 + word.chars().count() > COLUMNS {
+            lines.push(word.to_owned());
+            continue;
+        }
+        if !last.is_empty() {
+            last.push(' ');
+        }
+        last.push_str(word);
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wrapped;
+
+    #[test]
+    fn text_is_broken_between_words() {
+        let lines = wrapped(&"fifteen letters ".repeat(20));
+        assert!(lines.len() > 2);
+        assert!(lines.iter().all(|line| line.len() <= 94 && line.len() > 70));
+        assert_eq!(lines.join(" "), "fifteen letters ".repeat(20).trim());
+    }
+}

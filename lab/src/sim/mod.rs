@@ -1,0 +1,40 @@
+//! `tickless sim`: machines in virtual time, for questions about machines that nobody here owns.
+//!
+//! Everything that happens is the simulator's, `tickless_sim::world`; here are files, threads and figures.
+
+mod headline;
+mod parallel;
+
+use clap::{Args, Subcommand};
+
+use crate::failure::{Failure, Verdict};
+
+/// Simulates machines of up to 4,096 CPUs, with the library on them.
+///
+/// The same wheel, hierarchy and exact timers run as everywhere else; time, devices, interrupts and costs are made up,
+/// from profiles in which every number says where it comes from. The same seed gives the same run, to the byte. Every
+/// promise of the library is checked in every run.
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = EXAMPLES, arg_required_else_help = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tickless sim headline
+      What the sources claim, and what comes of it here
+
+Exit codes: 0 done and every promise was kept, 1 one was broken, 2 bad arguments or input.";
+
+#[derive(Clone, Debug, Subcommand)]
+enum Command {
+    Headline(headline::Arguments),
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
+    match &arguments.command {
+        Command::Headline(arguments) => headline::run(arguments),
+    }
+}
