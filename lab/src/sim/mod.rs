@@ -3,7 +3,11 @@
 //! Everything that happens is the simulator's, `tickless_sim::world`; here are files, threads and figures.
 
 mod headline;
+mod input;
 mod parallel;
+mod run;
+mod summary;
+mod table;
 
 use clap::{Args, Subcommand};
 
@@ -23,6 +27,8 @@ pub(crate) struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
+  tickless sim run crates/tickless-sim/scenarios/network.toml
+      One scenario
   tickless sim headline
       What the sources claim, and what comes of it here
 
@@ -30,11 +36,13 @@ Exit codes: 0 done and every promise was kept, 1 one was broken, 2 bad arguments
 
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
+    Run(run::Arguments),
     Headline(headline::Arguments),
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     match &arguments.command {
+        Command::Run(arguments) => run::run(arguments),
         Command::Headline(arguments) => headline::run(arguments),
     }
 }

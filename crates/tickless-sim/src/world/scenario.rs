@@ -153,12 +153,17 @@ impl Scenario {
             let wrong = "the tick would do nothing but tick";
             return Err(source.error(field.span(), wrong, "10 us at least"));
         }
+        let duration = source.time(&raw.duration)?;
+        if duration == Picos::ZERO {
+            let wrong = "nothing would happen";
+            return Err(source.error(raw.duration.span(), wrong, "it has to be longer than 0"));
+        }
         let workloads = raw.workload.iter();
         let workloads = workloads.map(|one| workload::read(&source, one, cpus, &isolated));
         Ok(Self {
             name: raw.name,
             cpus,
-            duration: source.time(&raw.duration)?,
+            duration,
             tick,
             real_time: raw.real_time,
             slow_counter: raw.slow_counter,

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use tickless_sim::world::headline::{Figures, Sensitivity};
 
+use super::super::table::{Align, table};
 use super::{Outcome, why};
 use crate::units;
 
@@ -45,30 +46,13 @@ pub(super) fn text(outcome: &Outcome) -> String {
             holds.to_owned(),
         ]
     });
-    let rows: Vec<_> = std::iter::once(HEAD.map(str::to_owned))
-        .chain(rows)
-        .collect();
+    let rows = rows.map(Vec::from).collect();
     let mut out = format!(
         "tickless {}, seed {}: claims of the sources, without -> with\n\n",
         env!("CARGO_PKG_VERSION"),
         outcome.seed
     );
-    let mut widths = [0; HEAD.len()];
-    for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
-        }
-    }
-    for row in &rows {
-        let cells = row.iter().zip(widths).enumerate();
-        let cells = cells.map(|(place, (cell, width))| match place {
-            0 | 1 => format!("{cell:width$}"),
-            _ => format!("{cell:>width$}"),
-        });
-        let cells: Vec<String> = cells.collect();
-        // Writing to a string cannot fail.
-        let _infallible = writeln!(out, "{}", cells.join("  ").trim_end());
-    }
+    out.push_str(&table(&HEAD, &[Align::Left, Align::Left], rows));
     out.push_str("\nA ratio is better by worse: more is better.\n");
     for headline in &outcome.headlines {
         let _infallible = writeln!(out, "\n{}", headline.id);

@@ -1,0 +1,310 @@
+//! `tickless sim`: scenarios, claims, sweeps and draws, as a user or a script runs them.
+
+mod support;
+
+use std::fs;
+use std::io::Write;
+use std::process::{Output, Stdio};
+
+use serde_json::Value;
+use support::{Place, end, json, json_file, text};
+
+/// Two CPUs for a twentieth of a second.
+const SMALL: &str = r#"name = "small"
+profile = "skl-112"
+cpus = 2
+duration = "50 ms"
+isolated = "1"
+
+[[workload]]
+kind = "cyclictest"
+cpus = "isolated"
+period = "1 ms"
+
+[[workload]]
+kind = "daemons"
+cpus = "housekeeping"
+tasks = 2
+period = "5 ms"
+work = "20 us"
+"#;
+
+/// A place with `small.toml`.
+fn place() -> Place {
+    let place = Place::new();
+    fs::write(place.path("small.toml"), SMALL).expect("it can be written");
+    place
+}
+
+/// Runs `tickless sim` with this on standard input.
+fn fed(place: &Place, arguments: &[&str], input: &[u8]) -> Output {
+    let mut command = place.command(&[&["sim"], arguments].concat());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut stdin = child.stdin.take().expect("it is a pipe");
+    stdin.write_all(input).expect("it is read");
+    drop(stdin);
+    child.wait_with_output().expect("it ends")
+}
+
+fn sim(place: &Place, arguments: &str) -> (Option<i32>, String, String) {
+    let mut line = vec!["sim"];
+    line.extend(arguments.split_whitespace());
+    let output = place.run(&line);
+    let (code, error) = end(&output);
+    (code, text(&output.stdout), error)
+}
+
+#[test]
+fn a_run_says_who_did_what() {
+    let place = place();
+    let (code, out, error) = sim(&place, "run small.toml --twice --json out.json");
+    assert_eq!((code, error.as_str()), (Some(0), ""), "{out}");
+    for part in [
+        "small, 50 ms on 2 CPUs of skl-112",
+        "0 cyclictest  1     latency",
+        "1 isolated",
+        "All 11 promises were kept",
+        "Both runs were identical.",
+    ] {
+        assert!(out.contains(part), "{part} is missing in\n{out}");
+    }
+    let document = json_file(&place.path("out.json"));
+    assert_eq!(document["holds"], true);
+    assert_eq!(document["outcome"]["seed"], 1);
+    let groups = document["outcome"]["groups"].as_array().expect("groups");
+    assert_eq!(groups.len(), 2);
+    assert!(groups[1]["tally"]["wakes"].as_u64() > Some(40));
+    assert_eq!(place.files(), ["out.json", "small.toml"]);
+}
+
+#[test]
+fn standard_input_is_a_scenario_too_and_the_same_one() {
+    let place = place();
+    let named = sim(&place, "run small.toml --seed 9 --json -");
+    let output = fed(
+        &place,
+        &["run", "-", "--seed", "9", "--json", "-"],
+        SMALL.as_bytes(),
+    );
+    assert_eq!(end(&output), (Some(0), String::new()));
+    assert_eq!(json(&output.stdout), json(named.1.as_bytes()));
+    let other = sim(&place, "run small.toml --seed 10 --json -");
+    let digest = |text: &str| json(text.as_bytes())["outcome"]["digest"].clone();
+    assert_ne!(digest(&other.1), digest(&named.1));
+}
+
+#[test]
+fn quiet_is_quiet() {
+    let place = place();
+    let quiet = (Some(0), String::new(), String::new());
+    assert_eq!(sim(&place, "run small.toml -q"), quiet);
+    assert_eq!(sim(&place, "headline hackbench --quiet"), quiet);
+}
+
+#[test]
+fn a_machine_of_ones_own_replaces_the_one_of_the_scenario() {
+    let place = place();
+    let profile = include_str!("../../crates/tickless-sim/profiles/vm-64.toml");
+    let mine = profile.replace("name = \"vm-64\"", "name = \"mine\"");
+    fs::write(place.path("mine.toml"), &mine).expect("it can be written");
+    let (code, out, error) = sim(&place, "run small.toml --profile mine.toml");
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    assert!(out.contains("2 CPUs of mine"), "{out}");
+    fs::write(place.path("mine.toml"), mine.replace("\"3", "\"three")).expect("it can be written");
+    let (code, _, error) = sim(&place, "run small.toml --profile mine.toml");
+    assert_eq!(code, Some(2));
+    assert!(
+        error.starts_with("error: mine.toml:") && error.contains("is not a time"),
+        "{error}"
+    );
+}
+
+#[test]
+fn wrong_scenarios_are_refused_with_their_place() {
+    let place = place();
+    for (from, to, said) in [
+        (
+            "cpus = 2",
+            "cpu = 2",
+            "<stdin>:3: cpu: unknown field `cpu`; expected",
+        ),
+        (
+            "\"50 ms\"",
+            "\"50 m\"",
+            "<stdin>:4: duration: \"50 m\" is not a time; write a number",
+        ),
+        (
+            "\"50 ms\"",
+            "\"0 ms\"",
+            "<stdin>:4: duration: nothing would happen; ",
+        ),
+        (
+            "cpus = 2",
+            "cpus = 57",
+            "<stdin>:3: cpus: there is no such machine with 57 CPUs; whole",
+        ),
+        (
+            "\"1\"",
+            "\"0-1\"",
+            "<stdin>:5: isolated: all CPUs are isolated; leave one",
+        ),
+        (
+            "period = \"1 ms\"",
+            "",
+            "<stdin>:8: kind: the workload cyclictest needs the field period",
+        ),
+        (
+            "work = \"20 us\"\n",
+            "work = \"20",
+            "<stdin>:17: work: invalid basic string",
+        ),
+        (
+            "[[workload]]",
+            "[sweep]\nseed = [1]\n[[workload]]",
+            "<stdin>:7: sweep: a sweep is many runs",
+        ),
+    ] {
+        assert!(SMALL.contains(from), "{from}");
+        let output = fed(
+            &place,
+            &["run", "-"],
+            SMALL.replacen(from, to, 1).as_bytes(),
+        );
+        let (code, error) = end(&output);
+        assert_eq!((code, output.stdout.len()), (Some(2), 0), "{error}");
+        let said = format!("error: {said}");
+        assert!(error.starts_with(&said), "{error}\nis not\n{said}");
+    }
+    let (code, _, error) = sim(&place, "run nothing.toml");
+    assert_eq!(code, Some(2));
+    assert!(
+        error.contains("cannot read nothing.toml: No such file"),
+        "{error}"
+    );
+    let output = fed(&place, &["run", "-"], b"name = \"\xff\"");
+    assert!(end(&output).1.contains("<stdin>:1: it is not UTF-8"));
+}
+
+#[test]
+fn a_broken_promise_is_named_and_ends_with_one() {
+    let place = place();
+    // Nothing can be as punctual as that.
+    let text = SMALL.replace("duration", "late_max = \"1 ns\"\nduration");
+    let output = fed(&place, &["run", "-"], text.as_bytes());
+    let (code, error) = end(&output);
+    assert_eq!((code, error.as_str()), (Some(1), ""));
+    let out = support::text(&output.stdout);
+    assert!(
+        out.contains("BROKEN") && out.contains(": bounded_late\n"),
+        "{out}"
+    );
+    let output = fed(&place, &["run", "-", "--json", "-"], text.as_bytes());
+    let document = json(&output.stdout);
+    assert_eq!(
+        (end(&output).0, &document["holds"]),
+        (Some(1), &Value::Bool(false))
+    );
+}
+
+/// The claims of the design, in its order.
+const CLAIMS: [&str; 11] = [
+    "enqueue",
+    "idle-residency",
+    "softirq-latency",
+    "isolation-noise",
+    "hpet-throughput",
+    "hpet-share",
+    "rearm-rate",
+    "spurious",
+    "in-place",
+    "start-cost",
+    "hackbench",
+];
+
+#[test]
+fn claims_are_written_in_the_shape_of_the_design() {
+    let place = Place::new();
+    // All but the two that take long.
+    let ids: Vec<&str> = CLAIMS
+        .into_iter()
+        .filter(|id| !["enqueue", "isolation-noise"].contains(id))
+        .collect();
+    let (code, out, error) = sim(
+        &place,
+        &format!("headline --quick --seed 3 --json - {}", ids.join(" ")),
+    );
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    let document = json(out.as_bytes());
+    let keys: Vec<&String> = document.as_object().expect("an object").keys().collect();
+    assert_eq!(keys, ["headlines"]);
+    let headlines = document["headlines"].as_array().expect("a list");
+    let listed: Vec<&str> = headlines
+        .iter()
+        .filter_map(|one| one["id"].as_str())
+        .collect();
+    assert_eq!(listed, ids);
+    for headline in headlines {
+        let holds = headline["holds"].as_bool().expect("it holds or not");
+        let mut keys: Vec<&str> = headline
+            .as_object()
+            .expect("an object")
+            .keys()
+            .map(String::as_str)
+            .collect();
+        keys.sort_unstable();
+        let mut expected = vec![
+            "holds",
+            "id",
+            "measured",
+            "measured_ratio",
+            "scenario",
+            "seed",
+            "source",
+            "source_ratio",
+        ];
+        if !holds {
+            expected.push("why");
+        }
+        assert_eq!(keys, expected, "{headline}");
+        assert_eq!(headline["seed"], 3);
+        for figures in ["source", "measured"] {
+            let keys: Vec<&String> = headline[figures]
+                .as_object()
+                .expect("an object")
+                .keys()
+                .collect();
+            assert_eq!(keys, ["baseline", "unit", "with"], "{headline}");
+        }
+        let ratios = [&headline["measured_ratio"], &headline["source_ratio"]].map(Value::as_f64);
+        assert!(ratios[1].is_some(), "{headline}");
+        // None is less than every number.
+        assert_eq!(holds, ratios[0] >= ratios[1], "{headline}");
+    }
+}
+
+#[test]
+fn the_table_of_claims_says_why() {
+    let place = Place::new();
+    let (code, out, error) = sim(
+        &place,
+        "headline start-cost hackbench --quick --sensitivity",
+    );
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    for part in [
+        "start-cost  ns       - -> 50.0  1.00x  133 -> 77.0",
+        "hackbench   s     0.84 -> 0.48",
+        "not yet",
+        "  needs the run queue",
+        "start-cost: the ratio when a cost is another",
+    ] {
+        assert!(out.contains(part), "{part} is missing in\n{out}");
+    }
+    let (code, _, error) = sim(&place, "headline start-coast");
+    assert_eq!(code, Some(2));
+    let known = CLAIMS.join(", ");
+    assert_eq!(
+        error,
+        format!("error: there is no claim \"start-coast\"; one of {known}\n")
+    );
+}
