@@ -28,6 +28,7 @@ mod check;
 mod costs;
 mod cpu;
 mod cpu_set;
+pub mod draw;
 mod groups;
 pub mod headline;
 mod host;
