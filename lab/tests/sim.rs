@@ -3,11 +3,11 @@
 mod support;
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::process::{Output, Stdio};
 
 use serde_json::Value;
-use support::{Place, end, json, json_file, text};
+use support::{Place, end, interrupt, json, json_file, started, text};
 
 /// Two CPUs for a twentieth of a second.
 const SMALL: &str = r#"name = "small"
@@ -307,4 +307,118 @@ fn the_table_of_claims_says_why() {
         error,
         format!("error: there is no claim \"start-coast\"; one of {known}\n")
     );
+}
+
+/// What stands below `title`, without the indent.
+fn indented_below(out: &str, title: &str) -> String {
+    let (_, rest) = out
+        .split_once(title)
+        .unwrap_or_else(|| panic!("no {title:?} in\n{out}"));
+    let lines = rest.trim_start_matches('\n').lines();
+    let lines = lines.take_while(|line| line.is_empty() || line.starts_with("  "));
+    lines
+        .map(|line| format!("{}\n", line.strip_prefix("  ").unwrap_or(line)))
+        .collect()
+}
+
+#[test]
+fn drawn_scenarios_keep_every_promise() {
+    let place = Place::new();
+    let (code, out, error) = sim(&place, "fuzz --seeds 20 --from 7 --twice --json found.json");
+    assert_eq!((code, error.as_str()), (Some(0), ""), "{out}");
+    assert!(
+        out.contains("seeds 7 to 26, each twice\n20 seeds tried: every promise was kept\n"),
+        "{out}"
+    );
+    let found = json_file(&place.path("found.json"));
+    assert_eq!(found["seeds"], 20);
+    assert_eq!(
+        (&found["holds"], &found["failures"]),
+        (&true.into(), &serde_json::json!([]))
+    );
+}
+
+#[test]
+fn what_breaks_a_promise_is_shown_made_smaller_and_can_be_run_again() {
+    let place = Place::new();
+    let line = "fuzz --seeds 12 --canary covered";
+    let (code, out, error) = sim(&place, &format!("{line} --json found.json"));
+    assert_eq!((code, error.as_str()), (Some(1), ""), "{out}");
+    let found = json_file(&place.path("found.json"));
+    let failures = found["failures"].as_array().expect("a list");
+    assert!(!failures.is_empty() && failures.len() <= 10, "{out}");
+    let first = &failures[0];
+    let seed = &first["seed"];
+    assert_eq!(first["wrong"], "covered");
+    assert!(out.contains(&format!("Seed {seed}: covered\n")), "{out}");
+    assert_eq!(first["workloads"], 1, "one is enough");
+    let lines = |key: &str| first[key].as_str().map_or(0, |text| text.lines().count());
+    assert!(lines("smallest") <= lines("scenario"));
+
+    let smallest = indented_below(&out, "The least that shows it:");
+    assert!(
+        smallest.starts_with(first["smallest"].as_str().expect("a file")),
+        "{smallest}"
+    );
+    let replay = format!("tickless sim fuzz --seeds 1 --from {seed} --canary covered\n");
+    assert!(out.contains(&replay), "{out}");
+    let again = sim(&place, &replay["tickless sim ".len()..]);
+    assert_eq!(again.0, Some(1));
+    assert_eq!(
+        indented_below(&again.1, "The least that shows it:"),
+        smallest
+    );
+
+    // Without the canary nothing is wrong with it.
+    let scenario = first["smallest"].as_str().expect("a file");
+    fs::write(place.path("smallest.toml"), scenario).expect("it can be written");
+    let (code, out, error) = sim(&place, &format!("run smallest.toml --seed {seed}"));
+    assert_eq!((code, error.as_str()), (Some(0), ""), "{out}");
+}
+
+#[test]
+fn ctrl_c_ends_the_drawing_early_with_what_was_found() {
+    let place = Place::new();
+    let line = [
+        "sim",
+        "fuzz",
+        "--seeds",
+        "1000000000",
+        "--json",
+        "found.json",
+    ];
+    let (child, mut out, head) = started(&mut place.command(&line));
+    assert!(head.contains("seeds 0 to 999999999"), "{head}");
+    interrupt(&child);
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(end(&output), (Some(0), String::new()));
+    let mut rest = String::new();
+    out.read_to_string(&mut rest).expect("it is text");
+    assert!(
+        rest.contains("ended early: every promise was kept"),
+        "{rest}"
+    );
+    let found = json_file(&place.path("found.json"));
+    assert!(found["seeds"].as_u64() < Some(1_000_000_000), "{found}");
+}
+
+#[test]
+fn wrong_seeds_are_refused() {
+    let place = Place::new();
+    for (arguments, said) in [
+        ("fuzz", "--seeds <N>"),
+        ("fuzz --seeds 0", "invalid value '0'"),
+        (
+            "fuzz --seeds 2 --from 18446744073709551615",
+            "beyond the last seed",
+        ),
+        (
+            "fuzz --seeds 2 --canary punctual",
+            "there is no promise \"punctual\"; one of never_early",
+        ),
+    ] {
+        let (code, out, error) = sim(&place, arguments);
+        assert_eq!((code, out.as_str()), (Some(2), ""), "{error}");
+        assert!(error.contains(said), "{error}");
+    }
 }

@@ -2,6 +2,7 @@
 //!
 //! Everything that happens is the simulator's, `tickless_sim::world`; here are files, threads and figures.
 
+mod fuzz;
 mod headline;
 mod input;
 mod parallel;
@@ -31,6 +32,8 @@ Examples:
       One scenario
   tickless sim headline
       What the sources claim, and what comes of it here
+  tickless sim fuzz --seeds 1000
+      Scenarios that nobody thought of
 
 Exit codes: 0 done and every promise was kept, 1 one was broken, 2 bad arguments or input.";
 
@@ -38,11 +41,13 @@ Exit codes: 0 done and every promise was kept, 1 one was broken, 2 bad arguments
 enum Command {
     Run(run::Arguments),
     Headline(headline::Arguments),
+    Fuzz(fuzz::Arguments),
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     match &arguments.command {
         Command::Run(arguments) => run::run(arguments),
         Command::Headline(arguments) => headline::run(arguments),
+        Command::Fuzz(arguments) => fuzz::run(arguments),
     }
 }
