@@ -42,7 +42,8 @@ fn fed(place: &Place, arguments: &[&str], input: &[u8]) -> Output {
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
     let mut stdin = child.stdin.take().expect("it is a pipe");
-    stdin.write_all(input).expect("it is read");
+    // Who refuses its arguments does not read.
+    let _unread = stdin.write_all(input);
     drop(stdin);
     child.wait_with_output().expect("it ends")
 }
@@ -420,5 +421,166 @@ fn wrong_seeds_are_refused() {
         let (code, out, error) = sim(&place, arguments);
         assert_eq!((code, out.as_str()), (Some(2), ""), "{error}");
         assert!(error.contains(said), "{error}");
+    }
+}
+
+/// The block of `language` in the documentation of the simulator that has this in it.
+fn documented(language: &str, has: &str) -> String {
+    let document = include_str!("../../docs/simulator.md");
+    let begin = format!("```{language}\n");
+    let mut blocks = document.split(&begin).skip(1);
+    let block = blocks.find_map(|rest| {
+        let (block, _) = rest.split_once("```")?;
+        block.contains(has).then_some(block)
+    });
+    block
+        .unwrap_or_else(|| panic!("no {language} with {has}"))
+        .to_owned()
+}
+
+#[test]
+fn the_documented_sweep_in_four_shares_is_the_whole_one() {
+    let place = Place::new();
+    fs::write(place.path("sweep.toml"), documented("toml", "# sweep.toml"))
+        .expect("it can be written");
+    let whole = sim(&place, "sweep sweep.toml --json whole.jsonl");
+    assert_eq!((whole.0, whole.2.as_str()), (Some(0), ""), "{}", whole.1);
+    assert!(
+        whole.1.contains("timeouts, 48 of 48 points\n"),
+        "{}",
+        whole.1
+    );
+
+    let binary = std::path::Path::new(env!("CARGO_BIN_EXE_tickless"));
+    let directory = binary.parent().expect("it is in one").display();
+    let shell = std::process::Command::new("sh")
+        .args(["-e", "-c", &documented("sh", "--shard $share/4")])
+        .current_dir(place.path("."))
+        .env(
+            "PATH",
+            format!(
+                "{directory}:{}",
+                std::env::var("PATH").expect("there is one")
+            ),
+        )
+        .output();
+    let output = shell.expect("there is a shell");
+    assert_eq!(end(&output), (Some(0), String::new()));
+    let read = |name: &str| fs::read_to_string(place.path(name)).expect("it was written");
+    assert_eq!(read("all.jsonl"), read("whole.jsonl"));
+    assert_eq!(read("part-1.jsonl").lines().count(), 12);
+
+    for (index, line) in read("all.jsonl").lines().enumerate() {
+        let row = json(line.as_bytes());
+        assert_eq!((&row["index"], &row["points"]), (&index.into(), &48.into()));
+        assert_eq!(
+            row["parameters"].as_object().map(serde_json::Map::len),
+            Some(5)
+        );
+        assert_eq!(row["parameters"]["cpus"], row["cpus"]);
+        assert_eq!(row["parameters"]["profile"], row["profile"]);
+        assert_eq!(row["parameters"]["seed"], row["seed"]);
+        assert_eq!(row["holds"], true, "{row}");
+        let is_local = row["parameters"]["policy.target"] == "local";
+        assert_eq!(
+            row["late_remote_count"].as_u64() > Some(0),
+            is_local,
+            "{row}"
+        );
+        assert!(row["late_exact_p99_ns"].as_f64() > Some(0.0));
+        let is_flat = |(name, value): (&String, &Value)| {
+            name == "parameters" || !value.is_object() && !value.is_array()
+        };
+        assert!(row.as_object().is_some_and(|row| row.iter().all(is_flat)));
+    }
+}
+
+#[test]
+fn lines_go_to_standard_output_alone_and_can_be_merged() {
+    let place = place();
+    let text = format!("{SMALL}\n[sweep]\nseed = [1, 2, 3]\n");
+    let output = fed(
+        &place,
+        &["sweep", "-", "--json", "-", "--shard", "1/2"],
+        text.as_bytes(),
+    );
+    assert_eq!(end(&output), (Some(0), String::new()));
+    let lines = support::text(&output.stdout);
+    assert_eq!(lines.lines().count(), 1);
+    assert_eq!(json(output.stdout.trim_ascii())["index"], 1);
+
+    fs::write(place.path("half.jsonl"), &lines).expect("it can be written");
+    let (code, out, error) = sim(&place, "merge half.jsonl");
+    assert_eq!((code, out.as_str()), (Some(2), ""));
+    assert_eq!(
+        error,
+        "error: 2 of 3 points missing: 0,2; add the files of their shares\n"
+    );
+    let (code, _, error) = sim(&place, "merge half.jsonl half.jsonl -o all.jsonl");
+    assert_eq!(code, Some(2));
+    let said = "error: half.jsonl:1: point 1 is in half.jsonl:1 already";
+    assert!(error.starts_with(said), "{error}");
+    fs::write(place.path("half.jsonl"), &lines[..lines.len() / 2]).expect("it can be written");
+    let (_, _, error) = sim(&place, "merge half.jsonl -o all.jsonl");
+    assert!(
+        error.contains("half.jsonl:1: the line is cut off"),
+        "{error}"
+    );
+    assert_eq!(
+        place.files(),
+        ["half.jsonl", "small.toml"],
+        "nothing is left behind"
+    );
+
+    let output = fed(
+        &place,
+        &["sweep", "-", "--json", "-", "-q"],
+        text.as_bytes(),
+    );
+    fs::write(place.path("whole.jsonl"), &output.stdout).expect("it can be written");
+    let (code, out, error) = sim(&place, "merge whole.jsonl");
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    assert_eq!(out.as_bytes(), output.stdout);
+}
+
+#[test]
+fn a_sweep_names_the_point_that_breaks_a_promise() {
+    let place = place();
+    let text = format!("{SMALL}\n[sweep]\nlate_max = [\"10 ms\", \"1 ns\"]\n");
+    let output = fed(&place, &["sweep", "-"], text.as_bytes());
+    assert_eq!(end(&output), (Some(1), String::new()));
+    let out = support::text(&output.stdout);
+    let broken = |value: &str| {
+        out.lines()
+            .any(|line| line.contains(value) && line.contains("bounded_late"))
+    };
+    assert!(broken("1 ns") && !broken("10 ms"), "{out}");
+}
+
+#[test]
+fn a_sweep_that_cannot_be_is_refused_before_anything_runs() {
+    let place = place();
+    for (sweep, arguments, said) in [
+        ("", "", "<stdin>:1: there is no table [sweep]; add one"),
+        (
+            "[sweep]\ncpus = [2, 57]\n",
+            "",
+            "<stdin>:20: sweep: cpus: there is no such machine with 57",
+        ),
+        (
+            "[sweep]\nseed = [1]\n",
+            "--shard 4/4",
+            "the last of 4 is 3/4",
+        ),
+    ] {
+        let line: Vec<&str> = ["sweep", "-", "--json", "out.jsonl"]
+            .into_iter()
+            .chain(arguments.split_whitespace())
+            .collect();
+        let output = fed(&place, &line, format!("{SMALL}\n{sweep}").as_bytes());
+        let (code, error) = end(&output);
+        assert_eq!((code, output.stdout.len()), (Some(2), 0), "{error}");
+        assert!(error.contains(said), "{error}");
+        assert_eq!(place.files(), ["small.toml"]);
     }
 }

@@ -5,9 +5,11 @@
 mod fuzz;
 mod headline;
 mod input;
+mod merge;
 mod parallel;
 mod run;
 mod summary;
+mod sweep;
 mod table;
 
 use clap::{Args, Subcommand};
@@ -32,6 +34,8 @@ Examples:
       One scenario
   tickless sim headline
       What the sources claim, and what comes of it here
+  tickless sim sweep sweep.toml --shard 0/4 --json part-0.jsonl
+      A quarter of many runs
   tickless sim fuzz --seeds 1000
       Scenarios that nobody thought of
 
@@ -41,6 +45,8 @@ Exit codes: 0 done and every promise was kept, 1 one was broken, 2 bad arguments
 enum Command {
     Run(run::Arguments),
     Headline(headline::Arguments),
+    Sweep(sweep::Arguments),
+    Merge(merge::Arguments),
     Fuzz(fuzz::Arguments),
 }
 
@@ -48,6 +54,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     match &arguments.command {
         Command::Run(arguments) => run::run(arguments),
         Command::Headline(arguments) => headline::run(arguments),
+        Command::Sweep(arguments) => sweep::run(arguments),
+        Command::Merge(arguments) => merge::run(arguments),
         Command::Fuzz(arguments) => fuzz::run(arguments),
     }
 }
