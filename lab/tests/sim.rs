@@ -584,3 +584,58 @@ fn a_sweep_that_cannot_be_is_refused_before_anything_runs() {
         assert_eq!(place.files(), ["small.toml"]);
     }
 }
+
+#[test]
+fn reports_are_pages_that_need_nothing_else() {
+    let place = place();
+    let (code, _, error) = sim(&place, "run small.toml --report run.html");
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    let (code, _, error) = sim(
+        &place,
+        "headline start-cost hackbench --quick --report claims.html",
+    );
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    let read = |name: &str| fs::read_to_string(place.path(name)).expect("it was written");
+    for (name, parts) in [
+        (
+            "run.html",
+            [
+                "Simulated: small",
+                "cyclictest",
+                "never_early",
+                "CPUs 1, isolated",
+                "C6",
+                "Writes to event devices",
+            ],
+        ),
+        (
+            "claims.html",
+            [
+                "start-cost",
+                "hackbench",
+                "here without",
+                "133",
+                "cannot be tried yet",
+                "needs the run queue",
+            ],
+        ),
+    ] {
+        let page = read(name);
+        assert!(
+            page.starts_with("<!DOCTYPE html>") && page.contains("<svg"),
+            "{name}"
+        );
+        for foreign in ["http-equiv", "<script", "<link", "src=", "NaN"] {
+            assert!(!page.contains(foreign), "{foreign} in {name}");
+        }
+        for part in parts {
+            assert!(page.contains(part), "{part} is missing in {name}");
+        }
+    }
+    let (code, _, error) = sim(&place, "run small.toml --report -");
+    assert_eq!(code, Some(2));
+    assert!(
+        error.contains("would mix the page with the table"),
+        "{error}"
+    );
+}

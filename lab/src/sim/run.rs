@@ -7,7 +7,7 @@ use serde::Serialize;
 use tickless_sim::world::{self, Outcome, Scenario};
 
 use super::input::{self, Input};
-use super::{parallel, summary};
+use super::{page, parallel, report, summary};
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, Progress, Screen};
 
@@ -36,6 +36,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     twice: bool,
 
+    /// Write a page with plots to this file
+    #[arg(long, value_name = "OUT.html")]
+    report: Option<PathBuf>,
+
     #[command(flatten)]
     output: output::Options,
 }
@@ -48,6 +52,7 @@ Profiles that come with the command: {}
 Examples:
   tickless sim run crates/tickless-sim/scenarios/network.toml
   tickless sim run my.toml --seed 7 --twice
+  tickless sim run my.toml --report my.html
   tickless sim run my.toml --json - | jq .outcome.counts.remote_fires
   sed 's/cpus = 8/cpus = 64/' my.toml | tickless sim run -
 
@@ -67,6 +72,7 @@ struct Document<'r> {
 pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     let profile = arguments.profile.as_deref().map(input::profile);
     let scenario = input::scenario(&arguments.file, profile.transpose()?.as_ref())?;
+    let report = page::prepare(arguments.report.as_ref())?;
     let json = output::prepare_json(&arguments.output)?;
     let outcome = {
         let progress = Progress::new(&arguments.output);
@@ -82,6 +88,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         parallel::apart(|| work(&scenario, arguments.seed))
             .map_err(|story| Failure::Machine(format!("the simulator panicked: {story}")))?
     };
+    if let Some(report) = report {
+        report.write(report::of(&scenario, &outcome, arguments.twice)?.as_bytes())?;
+    }
     if let Some(json) = json {
         json.write_json(&Document {
             scenario: &scenario,

@@ -6,7 +6,7 @@ use tickless_sim::world::{
     Distribution, Group, Outcome, Picos, Placed, Promise, Scenario, Workload,
 };
 
-use super::table::{Align, table};
+use super::table::Grid;
 use crate::units;
 
 /// A time with three digits.
@@ -46,7 +46,7 @@ pub(super) fn ranges(cpus: &[u32]) -> String {
 }
 
 /// As [`ranges`], cut where it gets long.
-fn short_ranges(cpus: &[u32]) -> String {
+pub(super) fn short_ranges(cpus: &[u32]) -> String {
     const LONGEST: usize = 24;
     let text = ranges(cpus);
     if text.len() <= LONGEST {
@@ -85,8 +85,9 @@ pub(super) fn text(scenario: &Scenario, outcome: &Outcome) -> String {
         outcome.profile,
     );
     let sections = [
-        workloads(scenario, outcome),
-        groups(scenario, outcome),
+        workloads(scenario, outcome).text(),
+        did(outcome).text(),
+        late(scenario, outcome).text(),
         residency(outcome),
         totals(outcome),
         promises(outcome),
@@ -98,7 +99,8 @@ pub(super) fn text(scenario: &Scenario, outcome: &Outcome) -> String {
     out
 }
 
-fn workloads(scenario: &Scenario, outcome: &Outcome) -> String {
+/// What the workloads noted.
+pub(super) fn workloads(scenario: &Scenario, outcome: &Outcome) -> Grid {
     let mut rows = Vec::new();
     for (number, placed) in scenario.workloads.iter().enumerate() {
         let mut row = vec![
@@ -126,18 +128,17 @@ fn workloads(scenario: &Scenario, outcome: &Outcome) -> String {
             rows.push(row.clone());
         }
     }
-    if rows.is_empty() {
-        return String::new();
-    }
-    let mut text = table(
-        &["workload", "CPUs", "notes", "times", "p50", "p99", "max"],
-        &[Align::Left, Align::Left, Align::Left],
+    let shared = shares_series(&scenario.workloads);
+    Grid {
+        head: vec!["workload", "CPUs", "notes", "times", "p50", "p99", "max"],
+        left: 3,
         rows,
-    );
-    if shares_series(&scenario.workloads) {
-        text.push_str("Workloads of the same kind note together.\n");
+        note: if shared {
+            "Workloads of the same kind note together."
+        } else {
+            ""
+        },
     }
-    text
 }
 
 /// Whether two workloads note under the same name.
@@ -177,36 +178,28 @@ fn runs(scenario: &Scenario, group: &Group) -> String {
     names.join(", ")
 }
 
-/// A table of what each group did, and one of how late its timers were.
-fn groups(scenario: &Scenario, outcome: &Outcome) -> String {
-    let did = [
-        "CPUs",
-        "timer ops",
-        "fired",
-        "of others",
-        "by others",
-        "woken",
-        "timer irqs",
-        "dev writes",
-        "IPIs",
-    ];
-    let did = table(
-        &did,
-        &[Align::Left],
-        outcome.groups.iter().map(did_row).collect(),
-    );
-    let late = [
-        "CPUs",
-        "runs",
-        "exact p50",
-        "p99",
-        "max",
-        "coarse p50",
-        "p99",
-        "max",
-        "idle",
-        "theft",
-    ];
+/// What each group did.
+pub(super) fn did(outcome: &Outcome) -> Grid {
+    Grid {
+        head: vec![
+            "CPUs",
+            "timer ops",
+            "fired",
+            "of others",
+            "by others",
+            "woken",
+            "timer irqs",
+            "dev writes",
+            "IPIs",
+        ],
+        left: 1,
+        rows: outcome.groups.iter().map(did_row).collect(),
+        note: "",
+    }
+}
+
+/// How late the timers of each group were, and how it idled.
+pub(super) fn late(scenario: &Scenario, outcome: &Outcome) -> Grid {
     let rows = outcome.groups.iter().map(|group| {
         let all = u128::from(outcome.duration.0) * group.cpus.len() as u128;
         let idle: u128 = group.residency.iter().map(|time| u128::from(time.0)).sum();
@@ -217,8 +210,23 @@ fn groups(scenario: &Scenario, outcome: &Outcome) -> String {
         row.push(time(group.longest_theft));
         row
     });
-    let late = table(&late, &[Align::Left, Align::Left], rows.collect());
-    format!("{did}\n{late}")
+    Grid {
+        head: vec![
+            "CPUs",
+            "runs",
+            "exact p50",
+            "p99",
+            "max",
+            "coarse p50",
+            "p99",
+            "max",
+            "idle",
+            "theft",
+        ],
+        left: 2,
+        rows: rows.collect(),
+        note: "",
+    }
 }
 
 fn did_row(group: &Group) -> Vec<String> {

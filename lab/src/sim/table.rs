@@ -1,4 +1,51 @@
-//! Tables of text.
+//! Tables of text, for terminals and pages.
+
+use maud::{Markup, html};
+
+/// A table whose first columns are names and whose others are figures.
+#[derive(Clone, Debug)]
+pub(super) struct Grid {
+    pub(super) head: Vec<&'static str>,
+    /// How many columns are names.
+    pub(super) left: usize,
+    pub(super) rows: Vec<Vec<String>>,
+    /// A sentence below it; or nothing.
+    pub(super) note: &'static str,
+}
+
+/// Columns beyond which a page has room for small letters only.
+const MANY: usize = 8;
+
+impl Grid {
+    /// Nothing, if it has no rows.
+    pub(super) fn text(&self) -> String {
+        if self.rows.is_empty() {
+            return String::new();
+        }
+        let aligns = vec![Align::Left; self.left];
+        let mut text = table(&self.head, &aligns, self.rows.clone());
+        if !self.note.is_empty() {
+            text.push_str(self.note);
+            text.push('\n');
+        }
+        text
+    }
+
+    /// The same for pages.
+    pub(super) fn html(&self) -> Markup {
+        html! {
+            div.wide { table style=[(self.head.len() > MANY).then_some("font-size:.85rem")] {
+                thead { tr { @for (place, cell) in self.head.iter().enumerate() {
+                    th scope="col" style=[(place < self.left).then_some("text-align:left")] { (cell) }
+                } } }
+                tbody { @for row in &self.rows { tr { @for (place, cell) in row.iter().enumerate() {
+                    @if place < self.left { th scope="row" { (cell) } } @else { td { (cell) } }
+                } } } }
+            } }
+            @if !self.note.is_empty() { p.note { (self.note) } }
+        }
+    }
+}
 
 /// Which side of its column a cell keeps to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,12 +1,15 @@
 //! `tickless sim headline`: what the sources claim, and what comes of it on simulated machines.
 
+mod html;
 mod table;
+
+use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
 use tickless_sim::world::headline::{self, CLAIMS, Claim, Effort, Figures, Headline, Sensitivity};
 
-use super::parallel;
+use super::{page, parallel};
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, OutFile, Progress, Screen};
 
@@ -36,6 +39,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     sensitivity: bool,
 
+    /// Write a page with plots to this file
+    #[arg(long, value_name = "OUT.html")]
+    report: Option<PathBuf>,
+
     #[command(flatten)]
     output: output::Options,
 }
@@ -47,6 +54,7 @@ Examples:
   tickless sim headline --json - | jq -r '.headlines[] | select(.holds) | .id'
   tickless sim headline enqueue --sensitivity
       Each cost of the profile halved and doubled, and the ratio that follows
+  tickless sim headline --report claims.html
 
 Exit codes: 0 all were tried, whatever came of them, 1 a promise was broken, 2 bad arguments.";
 
@@ -106,6 +114,7 @@ fn why(headline: &Headline) -> String {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     let claims = chosen(&arguments.ids)?;
+    let report = page::prepare(arguments.report.as_ref())?;
     let json = output::prepare_json(&arguments.output)?;
     let effort = if arguments.quick {
         Effort::Quick
@@ -127,6 +136,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         headlines,
         sensitivity,
     };
+    if let Some(report) = report {
+        report.write(html::of(&outcome)?.as_bytes())?;
+    }
     outcome.write(json)?;
     Screen::new(&arguments.output).print(&table::text(&outcome))?;
     let is_kept = |headline: &Headline| headline.broken.is_empty();

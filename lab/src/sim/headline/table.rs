@@ -2,13 +2,11 @@
 
 use std::fmt::Write;
 
-use tickless_sim::world::headline::{Figures, Sensitivity};
+use tickless_sim::world::headline::{Figures, Headline, Sensitivity};
 
-use super::super::table::{Align, table};
+use super::super::table::Grid;
 use super::{Outcome, why};
 use crate::units;
-
-const HEAD: [&str; 7] = ["claim", "unit", "source", "ratio", "here", "ratio", "holds"];
 
 /// A figure, or a dash for one that nobody knows.
 fn figure(value: Option<f64>) -> String {
@@ -27,33 +25,46 @@ pub(super) fn ratio(value: Option<f64>) -> String {
     )
 }
 
-/// The table, and below it what to make of each line.
-pub(super) fn text(outcome: &Outcome) -> String {
+/// A line for each claim.
+pub(super) fn grid(outcome: &Outcome) -> Grid {
     let rows = outcome.headlines.iter().map(|headline| {
         let measured = headline.measured.as_ref();
-        let holds = match (headline.holds, measured) {
-            (true, _) => "yes",
-            (false, Some(_)) => "no",
-            (false, None) => "not yet",
-        };
-        [
+        let row = [
             headline.id.to_owned(),
             headline.source.unit.to_owned(),
             both(&headline.source),
             ratio(headline.source_ratio),
             measured.map_or_else(|| "-".to_owned(), both),
             ratio(headline.measured_ratio),
-            holds.to_owned(),
-        ]
+            holds(headline).to_owned(),
+        ];
+        row.to_vec()
     });
-    let rows = rows.map(Vec::from).collect();
+    Grid {
+        head: vec!["claim", "unit", "source", "ratio", "here", "ratio", "holds"],
+        left: 2,
+        rows: rows.collect(),
+        note: "A ratio is better by worse: more is better.",
+    }
+}
+
+/// Whether a claim holds, in a word.
+pub(super) fn holds(headline: &Headline) -> &'static str {
+    match (headline.holds, &headline.measured) {
+        (true, _) => "yes",
+        (false, Some(_)) => "no",
+        (false, None) => "not yet",
+    }
+}
+
+/// The table, and below it what to make of each line.
+pub(super) fn text(outcome: &Outcome) -> String {
     let mut out = format!(
         "tickless {}, seed {}: claims of the sources, without -> with\n\n",
         env!("CARGO_PKG_VERSION"),
         outcome.seed
     );
-    out.push_str(&table(&HEAD, &[Align::Left, Align::Left], rows));
-    out.push_str("\nA ratio is better by worse: more is better.\n");
+    out.push_str(&grid(outcome).text());
     for headline in &outcome.headlines {
         let _infallible = writeln!(out, "\n{}", headline.id);
         for line in wrapped(&why(headline)) {
@@ -67,28 +78,26 @@ pub(super) fn text(outcome: &Outcome) -> String {
 }
 
 /// The costs that change the ratio of a claim.
-fn sensitivity(rows: &[Sensitivity]) -> String {
-    let id = rows.first().map_or("", |row| row.id);
-    let mut out = format!("\n{id}: the ratio when a cost is another\n");
-    let _infallible = writeln!(
-        out,
-        "  {:20}{:>8}{:>8}{:>8}",
-        "cost", "half", "as is", "twice"
-    );
-    let counts = |row: &&Sensitivity| row.half != row.as_is || row.twice != row.as_is;
+pub(super) fn sensitivity_grid(rows: &[Sensitivity]) -> Grid {
     let ratio =
         |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
-    for row in rows.iter().filter(counts) {
+    let rows = rows.iter().filter_map(|row| {
         let [half, as_is, twice] = [row.half, row.as_is, row.twice].map(ratio);
-        let _infallible = writeln!(out, "  {:20}{half:>8}{as_is:>8}{twice:>8}", row.cost);
+        let counts = half != as_is || twice != as_is;
+        counts.then(|| vec![row.cost.to_owned(), half, as_is, twice])
+    });
+    Grid {
+        head: vec!["cost", "half", "as is", "twice"],
+        left: 1,
+        rows: rows.collect(),
+        note: "All other costs change less than a hundredth.",
     }
-    let silent = rows.iter().filter(|row| !counts(row)).count();
-    let _infallible = writeln!(
-        out,
-        "  {} changed nothing.",
-        units::counted(silent as u64, "other cost")
-    );
-    out
+}
+
+fn sensitivity(rows: &[Sensitivity]) -> String {
+    let id = rows.first().map_or("", |row| row.id);
+    let grid = sensitivity_grid(rows).text();
+    format!("\n{id}: the ratio when a cost is another\n{grid}")
 }
 
 /// Columns of a text that is read.
