@@ -378,6 +378,21 @@ fn what_breaks_a_promise_is_shown_made_smaller_and_can_be_run_again() {
 }
 
 #[test]
+fn running_twice_finds_what_running_once_cannot() {
+    let place = Place::new();
+    let line = "fuzz --seeds 1 --from 3 --canary deterministic";
+    let (code, out, _) = sim(&place, line);
+    assert_eq!(code, Some(0), "{out}");
+    let (code, out, error) = sim(&place, &format!("{line} --twice"));
+    assert_eq!((code, error.as_str()), (Some(1), ""), "{out}");
+    assert!(out.contains("Seed 3: deterministic\n"), "{out}");
+    assert!(
+        out.contains("--from 3 --twice --canary deterministic\n"),
+        "{out}"
+    );
+}
+
+#[test]
 fn ctrl_c_ends_the_drawing_early_with_what_was_found() {
     let place = Place::new();
     let line = [
