@@ -15,6 +15,7 @@ mod plot;
 mod random;
 mod rt_tests;
 mod scheduling;
+mod sim;
 mod timers;
 mod topology;
 mod units;
@@ -52,6 +53,7 @@ enum Command {
     Demo(demo::Arguments),
     Latency(latency::Arguments),
     Noise(noise::Arguments),
+    Sim(sim::Arguments),
     Timers(timers::Arguments),
     Topology(topology::Arguments),
 }
@@ -62,6 +64,7 @@ impl Command {
             Self::Demo(arguments) => demo::run(arguments),
             Self::Latency(arguments) => latency::run(arguments),
             Self::Noise(arguments) => noise::run(arguments),
+            Self::Sim(arguments) => sim::run(arguments),
             Self::Timers(arguments) => timers::run(arguments),
             Self::Topology(arguments) => topology::run(arguments),
         }

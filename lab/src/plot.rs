@@ -155,7 +155,7 @@ fn percent(share: f64) -> String {
 #[derive(Clone, Debug)]
 pub(crate) struct Bar {
     pub(crate) colour: RGBColor,
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     pub(crate) value: f64,
     pub(crate) text: String,
 }
@@ -196,8 +196,12 @@ pub(crate) fn bars(bars: &[Bar]) -> Result<String, Failure> {
             ];
             area.draw(&Rectangle::new(corners, bar.colour.filled()))
                 .map_err(failed)?;
-            area.draw(&Text::new(bar.name, (BAR_LEFT - 8, middle), right.clone()))
-                .map_err(failed)?;
+            area.draw(&Text::new(
+                bar.name.as_str(),
+                (BAR_LEFT - 8, middle),
+                right.clone(),
+            ))
+            .map_err(failed)?;
             area.draw(&Text::new(
                 bar.text.as_str(),
                 (end + 8, middle),
@@ -284,7 +288,7 @@ mod tests {
     fn the_longest_bar_is_the_largest_value() {
         let bar = |value, text: &str| Bar {
             colour: COLOURS[1],
-            name: "name",
+            name: "name".to_owned(),
             value,
             text: text.to_owned(),
         };

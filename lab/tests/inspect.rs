@@ -185,8 +185,12 @@ fn the_timers_that_are_shown_are_those_that_are_pending() {
 #[test]
 fn every_command_has_help_and_is_silent_when_asked() {
     let place = Place::new();
-    for command in ["demo", "latency", "noise", "timers", "topology"] {
-        let output = place.run(&[command, "--help"]);
+    let commands = ["demo", "latency", "noise", "timers", "topology"];
+    let simulations = ["run", "headline", "sweep", "merge", "fuzz"].map(|name| vec!["sim", name]);
+    let commands = commands.map(|name| vec![name]);
+    for words in [commands.as_slice(), &simulations, &[vec!["sim"]]].concat() {
+        let command = words[0];
+        let output = place.run(&[&words[..], &["--help"]].concat());
         assert_eq!(end(&output), (Some(0), String::new()));
         let help = text(&output.stdout);
         assert!(

@@ -269,6 +269,56 @@ fn idle_time_is_accounted_for() {
 }
 
 #[test]
+fn groups_are_the_machine_taken_apart() {
+    let scenario = mixed();
+    let outcome = run(&scenario, 1);
+    let mut cpus: Vec<u32> = outcome
+        .groups
+        .iter()
+        .flat_map(|group| group.cpus.clone())
+        .collect();
+    cpus.sort_unstable();
+    assert_eq!(cpus, (0..16).collect::<Vec<_>>());
+    let sum = |of: fn(&tickless_sim::world::Tally) -> u64| -> u64 {
+        outcome.groups.iter().map(|group| of(&group.tally)).sum()
+    };
+    let counts = outcome.counts;
+    assert_eq!(
+        sum(|tally| tally.fires),
+        counts.coarse_fires + counts.exact_fires
+    );
+    assert_eq!(sum(|tally| tally.remote_fires), counts.remote_fires);
+    assert_eq!(sum(|tally| tally.fired_by_others), counts.remote_fires);
+    assert_eq!(sum(|tally| tally.device_writes), counts.device_writes);
+    assert_eq!(sum(|tally| tally.interrupts), counts.interrupts);
+    assert_eq!(sum(|tally| tally.ipis), counts.ipis);
+    let late: u64 = outcome
+        .groups
+        .iter()
+        .map(|group| group.late_exact.count())
+        .sum();
+    assert_eq!(late, outcome.late_exact.count());
+    for group in &outcome.groups {
+        for cpu in &group.cpus {
+            assert_eq!(group.isolated, scenario.isolated[*cpu as usize]);
+            for (index, placed) in scenario.workloads.iter().enumerate() {
+                let is_there = group.workloads.contains(&index);
+                assert_eq!(placed.cpus.contains(cpu), is_there, "{cpu}");
+            }
+        }
+        if group.isolated {
+            assert_eq!(
+                (group.tally.remote_fires, group.tally.fired_by_others),
+                (0, 0)
+            );
+        }
+        // It sleeps now and then, unless it computes for ever.
+        let slept = group.residency.iter().any(|time| *time > Picos::ZERO);
+        assert_eq!(slept, group.tally.wakes > 0);
+    }
+}
+
+#[test]
 fn a_profile_of_ones_own_is_used() {
     use tickless_sim::world::Profile;
     let mut own = Profile::embedded("epyc-128").unwrap();

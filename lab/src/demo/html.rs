@@ -160,7 +160,7 @@ fn costs(totals: &[Total; 3]) -> Result<Markup, Failure> {
                 let value = of(total)?;
                 Some(Bar {
                     colour,
-                    name: arm.name(),
+                    name: arm.name().to_owned(),
                     value,
                     text: show(value),
                 })

@@ -31,6 +31,8 @@ impl World {
         }
         if let Some(idle) = state.idle.take() {
             start += state.wakes(&self.states, idle, at);
+            let mut watch = self.timers.platform().watch.borrow_mut();
+            watch.tallies.count(cpu, |tally| tally.wakes += 1);
         }
         let left = state.segment_ends - start;
         meter::enter(cpu, start);
@@ -69,6 +71,7 @@ impl World {
         }
         let mut watch = self.timers.platform().watch.borrow_mut();
         watch.counts.interrupts += 1;
+        watch.tallies.count(cpu, |tally| tally.interrupts += 1);
         if writes > 1 {
             let what = format!("its timer interrupt wrote the device {writes} times");
             watch.broken(Promise::OneDeviceWritePerInterrupt, cpu, what);

@@ -159,7 +159,10 @@ impl Host {
             let distance = self.ground.distance(from, to);
             latency = charges.ipi_latency(distance, self.site(to).idle.get());
         }
-        self.watch.borrow_mut().counts.ipis += 1;
+        let mut watch = self.watch.borrow_mut();
+        watch.counts.ipis += 1;
+        watch.tallies.count(to, |tally| tally.ipis += 1);
+        drop(watch);
         let at = meter::cursor() + latency.saturating_sub(charges.ipi_send);
         self.queue.borrow_mut().push(at, what, to, 0);
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::groups::Group;
 use super::promise::{Promise, Violation};
 use super::stats::Distribution;
 use super::time::Picos;
@@ -63,6 +64,8 @@ pub struct Outcome {
     pub idle_milliwatts: u64,
     /// Each CPU.
     pub per_cpu: Vec<CpuOutcome>,
+    /// The CPUs by what runs on them.
+    pub groups: Vec<Group>,
     /// How often each promise was broken.
     pub broken: BTreeMap<Promise, u64>,
     /// The first of these, with their stories.

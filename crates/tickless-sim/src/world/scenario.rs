@@ -34,7 +34,7 @@ use super::promise::{Promise, Violation};
 use super::time::Picos;
 use super::workload::{self, Placed, RawWorkload};
 use super::world::{Settings, World};
-use super::{CPUS_MAX, meter};
+use super::{CPUS_MAX, groups, meter};
 use crate::random::Random;
 
 /// A machine and what runs on it.
@@ -153,12 +153,17 @@ impl Scenario {
             let wrong = "the tick would do nothing but tick";
             return Err(source.error(field.span(), wrong, "10 us at least"));
         }
+        let duration = source.time(&raw.duration)?;
+        if duration == Picos::ZERO {
+            let wrong = "nothing would happen";
+            return Err(source.error(raw.duration.span(), wrong, "it has to be longer than 0"));
+        }
         let workloads = raw.workload.iter();
         let workloads = workloads.map(|one| workload::read(&source, one, cpus, &isolated));
         Ok(Self {
             name: raw.name,
             cpus,
-            duration: source.time(&raw.duration)?,
+            duration,
             tick,
             real_time: raw.real_time,
             slow_counter: raw.slow_counter,
@@ -184,6 +189,7 @@ impl Scenario {
             slow_counter: self.slow_counter,
             late_max: self.late_max,
             logs: self.logs,
+            group_of: groups::group_of(self),
             canary: self.canary,
         }
     }
@@ -273,6 +279,14 @@ fn outcome(scenario: &Scenario, seed: u64, world: &mut World) -> Outcome {
     let (lock_waits, lock_waited) = meter::waits();
     watch.counts.lock_waits = lock_waits;
     watch.counts.lock_waited = lock_waited;
+    let per_cpu: Vec<CpuOutcome> = (0..)
+        .zip(&world.cpus)
+        .map(|(cpu, state)| CpuOutcome {
+            cpu,
+            longest_theft: state.longest_theft,
+            residency: state.residency.clone(),
+        })
+        .collect();
     Outcome {
         scenario: scenario.name.clone(),
         profile: scenario.profile.name.clone(),
@@ -287,14 +301,8 @@ fn outcome(scenario: &Scenario, seed: u64, world: &mut World) -> Outcome {
         late_exact: std::mem::take(&mut watch.late_exact),
         residency,
         idle_milliwatts: u64::try_from(idle_milliwatts).unwrap_or(u64::MAX),
-        per_cpu: (0..)
-            .zip(&world.cpus)
-            .map(|(cpu, state)| CpuOutcome {
-                cpu,
-                longest_theft: state.longest_theft,
-                residency: state.residency.clone(),
-            })
-            .collect(),
+        groups: watch.tallies.groups(scenario, &per_cpu),
+        per_cpu,
         broken: std::mem::take(&mut watch.broken),
         violations: std::mem::take(&mut watch.violations),
         digest: watch.digest(),

@@ -92,6 +92,14 @@ impl Distribution {
         Picos(u64::try_from(mean).unwrap_or(u64::MAX))
     }
 
+    /// Every value that occurred, with how many there were: to an eighth, the greatest exactly; rising.
+    pub fn values(&self) -> impl Iterator<Item = (Picos, u64)> {
+        let buckets = self.buckets.iter().enumerate();
+        buckets
+            .filter(|(_, count)| **count > 0)
+            .map(|(index, count)| (top(index).min(self.max), *count))
+    }
+
     /// What `permille` thousandths of all do not exceed, an eighth too much at most.
     #[must_use]
     pub fn percentile(&self, permille: u64) -> Picos {
@@ -173,6 +181,12 @@ mod tests {
         let median = times.percentile(500).0;
         assert!((500..=563).contains(&median), "{median}");
         assert_eq!(times.percentile(1_000), Picos(1_000));
+        assert_eq!(times.values().map(|(_, count)| count).sum::<u64>(), 1_000);
+        assert!(times.values().is_sorted());
+        assert_eq!(
+            times.values().last().map(|(value, _)| value),
+            Some(Picos(1_000))
+        );
         assert_eq!(Distribution::default().percentile(500), Picos(0));
     }
 }

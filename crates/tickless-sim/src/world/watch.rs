@@ -6,6 +6,7 @@ use serde::Serialize;
 use tickless_core::trace::Event as Traced;
 use tickless_core::wheel::{Kind, Tick, Timeout};
 
+use super::groups::{Tallies, Tally};
 use super::meter;
 use super::promise::{Promise, Violation};
 use super::stats::Distribution;
@@ -82,6 +83,7 @@ impl Counts {
 #[derive(Debug)]
 pub(crate) struct Watch {
     pub(crate) counts: Counts,
+    pub(crate) tallies: Tallies,
     pub(crate) violations: Vec<Violation>,
     pub(crate) broken: BTreeMap<Promise, u64>,
     /// How late coarse timers fired that their own CPU fired, after the start of the tick at which they were due.
@@ -120,6 +122,7 @@ impl Watch {
     pub(crate) fn new(late_max: Picos, tick: Picos, isolated: Vec<bool>, logs: bool) -> Self {
         Self {
             counts: Counts::default(),
+            tallies: Tallies::default(),
             violations: Vec::new(),
             broken: BTreeMap::new(),
             late_own: Distribution::default(),
@@ -175,6 +178,14 @@ impl Watch {
     /// Takes what the core reports.
     pub(crate) fn follow(&mut self, event: &Traced) {
         let at = meter::cursor();
+        if let Traced::WheelArm { .. }
+        | Traced::WheelCancel { .. }
+        | Traced::Start { .. }
+        | Traced::Cancel { .. } = event
+        {
+            let operates = |tally: &mut Tally| tally.operations += 1;
+            self.tallies.count(meter::cpu(), operates);
+        }
         match *event {
             Traced::WheelArm {
                 cpu,
@@ -223,6 +234,7 @@ impl Watch {
             Traced::Spurious { .. } => self.counts.spurious += 1,
             Traced::Rearm { cpu, next, .. } => {
                 self.counts.device_writes += 1;
+                self.tallies.count(cpu.0, |tally| tally.device_writes += 1);
                 let next = next.as_nanos().cast_unsigned();
                 self.log(Entry::Write, cpu.0, at, next);
             }
@@ -253,6 +265,7 @@ impl Watch {
         }
         let late = at - self.tick * timeout.due.0;
         let is_remote = timeout.cpu.0 != executing;
+        self.tallies.coarse(executing, timeout.cpu.0, late);
         if is_remote {
             self.counts.remote_fires += 1;
             self.late_remote.note(late);
@@ -278,6 +291,7 @@ impl Watch {
         }
         let late = at - moment(hard);
         self.late_exact.note(late);
+        self.tallies.exact(cpu, late);
         if late > self.late_max {
             let what = format!("an exact timer is {late} late");
             self.broken(Promise::BoundedLate, cpu, what);

@@ -15,6 +15,7 @@ use tickless_core::wheel::idle::TickTime;
 use super::baseline::search::Searcher;
 use super::baseline::{Isolation, Policy, Target};
 use super::canary::Canary;
+use super::groups::Tallies;
 use super::host::Host;
 use super::kept::Exact;
 use super::meter::{self, Fired, Ground};
@@ -46,6 +47,8 @@ pub(crate) struct Settings {
     pub(crate) slow_counter: bool,
     pub(crate) late_max: Picos,
     pub(crate) logs: bool,
+    /// The group of each CPU, for the figures.
+    pub(crate) group_of: Vec<u32>,
     pub(crate) canary: Option<Canary>,
 }
 
@@ -113,12 +116,13 @@ fn host(settings: &Settings, ground: &Rc<Ground>) -> Host {
     let cpus = settings.topology.cpus() as usize;
     let is_excluded = settings.policy.isolation == Isolation::Exclude;
     let promised = settings.isolated.iter().map(|one| *one && is_excluded);
-    let watch = Watch::new(
+    let mut watch = Watch::new(
         settings.late_max,
         settings.tick,
         promised.collect(),
         settings.logs,
     );
+    watch.tallies = Tallies::new(&settings.group_of);
     Host {
         ground: Rc::clone(ground),
         bases: (0..cpus).map(|_| OnceCell::new()).collect(),

@@ -1,0 +1,306 @@
+//! Scenarios drawn from a seed, to find what nobody thought of; and made smaller, to see what it was.
+//!
+//! A [`Draft`] says in a few words what a scenario file says in many: a profile, a size, and workloads whose CPUs are
+//! described rather than numbered, so that half of the machine is a machine still. Everything that is drawn keeps every
+//! promise on a right library: no workload keeps a CPU from its timers for as long as a timer may be late.
+//!
+//! ```
+//! use tickless_sim::world::draw::Draft;
+//! use tickless_sim::world::{Scenario, run};
+//!
+//! let draft = Draft::of(42);
+//! let scenario = Scenario::from_toml(&draft.to_toml(), "drawn.toml")?;
+//! assert!(run(&scenario, draft.seed).holds());
+//! # Ok::<(), tickless_sim::world::InputError>(())
+//! ```
+
+use std::fmt::Write;
+
+use super::profile::{EMBEDDED, Profile};
+use super::time::Picos;
+use crate::random::Random;
+
+/// The sizes that are drawn; small ones more often, because most mistakes need few CPUs and are quicker to see there.
+const SIZES: [u32; 14] = [1, 2, 2, 3, 4, 4, 6, 8, 8, 12, 16, 24, 32, 64];
+/// Lengths in milliseconds.
+const LENGTHS: [u64; 4] = [40, 80, 160, 320];
+/// Nothing is made shorter than two rounds of the checkers.
+const SHORTEST: Picos = Picos::from_millis(20);
+/// How late a timer may be. A callback takes a tenth of that at most.
+const LATE_MAX: &str = "8 ms";
+
+/// The CPUs of a workload, on a machine of any size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Where {
+    All,
+    Housekeeping,
+    Isolated,
+    /// One, counted from the first and round.
+    One(u32),
+    /// The first half.
+    Half,
+}
+
+/// A workload: the text of its fields, and where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Part {
+    place: Where,
+    fields: String,
+}
+
+impl Part {
+    /// Whether it has timers so near each other that an interrupt which reads a slow counter cannot keep up with them.
+    /// Such a one puts the rest off on purpose, which the checker of `armed_not_later_than_first` takes for a mistake.
+    fn is_dense(&self) -> bool {
+        self.fields.starts_with("kind = \"starts\"")
+    }
+}
+
+/// A scenario that was drawn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Draft {
+    /// The seed: of the drawing, and of the run.
+    pub seed: u64,
+    profile: &'static str,
+    cpus: u32,
+    duration: Picos,
+    tick: &'static str,
+    real_time: bool,
+    slow_counter: bool,
+    /// Bits of CPUs that are isolated, the same in each 64.
+    isolated: u64,
+    parts: Vec<Part>,
+}
+
+impl Draft {
+    /// The scenario of `seed`.
+    #[must_use]
+    pub fn of(seed: u64) -> Self {
+        // The run draws from the seed too, and should not draw the same numbers.
+        let mut random = Random::new(seed ^ 0x5CE7_A410_D4A7_0001);
+        let (profile, _) = EMBEDDED[random.index(EMBEDDED.len())];
+        let sizes: Vec<u32> = sizes_of(profile, SIZES.into_iter());
+        let isolated = match random.below(3) {
+            0 => 0,
+            1 => random.bits() & random.bits(),
+            // All but the first of eight.
+            _ => 0xFEFE_FEFE_FEFE_FEFE,
+        };
+        let parts = 1 + random.below(5);
+        let parts: Vec<Part> = (0..parts).map(|_| part(&mut random)).collect();
+        Self {
+            seed,
+            profile,
+            cpus: sizes[random.index(sizes.len())],
+            duration: Picos::from_millis(LENGTHS[random.index(LENGTHS.len())]),
+            tick: ["1 ms", "1 ms", "4 ms"][random.index(3)],
+            real_time: random.one_in(4),
+            slow_counter: random.one_in(8) && !parts.iter().any(Part::is_dense),
+            isolated,
+            parts,
+        }
+    }
+
+    /// The number of CPUs.
+    #[must_use]
+    pub const fn cpus(&self) -> u32 {
+        self.cpus
+    }
+
+    /// How long it is.
+    #[must_use]
+    pub const fn duration(&self) -> Picos {
+        self.duration
+    }
+
+    /// How many workloads it has.
+    #[must_use]
+    pub fn workloads(&self) -> usize {
+        self.parts().count()
+    }
+
+    fn is_isolated(&self, cpu: u32) -> bool {
+        // Somebody has to keep house.
+        cpu > 0 && self.isolated >> (cpu % 64) & 1 == 1
+    }
+
+    /// The workloads that have CPUs, and these as a file names them.
+    fn parts(&self) -> impl Iterator<Item = (&Part, String)> {
+        let has_isolated = (0..self.cpus).any(|cpu| self.is_isolated(cpu));
+        self.parts.iter().filter_map(move |part| {
+            let cpus = match part.place {
+                Where::All => "all".to_owned(),
+                Where::Housekeeping => "housekeeping".to_owned(),
+                Where::Isolated => has_isolated.then(|| "isolated".to_owned())?,
+                Where::One(cpu) => (cpu % self.cpus).to_string(),
+                Where::Half => format!("0-{}", (self.cpus - 1) / 2),
+            };
+            Some((part, cpus))
+        })
+    }
+
+    /// The scenario as a file.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        let Self {
+            seed,
+            profile,
+            cpus,
+            duration,
+            tick,
+            ..
+        } = self;
+        let mut text = format!(
+            "# Drawn from the seed {seed}.\nname = \"draw-{seed}\"\nprofile = \"{profile}\"\ncpus = {cpus}\n\
+             duration = \"{duration}\"\ntick = \"{tick}\"\nlate_max = \"{LATE_MAX}\"\n"
+        );
+        let isolated = (0..*cpus).filter(|cpu| self.is_isolated(*cpu));
+        let isolated: Vec<String> = isolated.map(|cpu| cpu.to_string()).collect();
+        if !isolated.is_empty() {
+            // Writing to a string cannot fail.
+            let _infallible = writeln!(text, "isolated = \"{}\"", isolated.join(","));
+        }
+        for (name, is_set) in [
+            ("real_time", self.real_time),
+            ("slow_counter", self.slow_counter),
+        ] {
+            if is_set {
+                let _infallible = writeln!(text, "{name} = true");
+            }
+        }
+        for (part, cpus) in self.parts() {
+            let fields = &part.fields;
+            let _infallible = write!(text, "\n[[workload]]\n{fields}cpus = \"{cpus}\"\n");
+        }
+        text
+    }
+
+    /// The least of what is left of this draft and still `fails`: without workloads that do not matter, on half as many
+    /// CPUs, for half as long, and without what is set besides, again and again until nothing more can go.
+    ///
+    /// `fails` says whether a draft shows the failure, and should mean the same failure each time.
+    #[must_use]
+    pub fn shrunk(&self, mut fails: impl FnMut(&Self) -> bool) -> Self {
+        let mut least = self.clone();
+        // Each turn takes something away, and there is only so much.
+        while let Some(less) = least.smaller().into_iter().find(&mut fails) {
+            least = less;
+        }
+        least
+    }
+
+    /// What is a step smaller, the largest steps first.
+    fn smaller(&self) -> Vec<Self> {
+        let mut all = Vec::new();
+        let mut push = |change: &dyn Fn(&mut Self)| {
+            let mut less = self.clone();
+            change(&mut less);
+            if less != *self {
+                all.push(less);
+            }
+        };
+        for index in 0..self.parts.len() {
+            push(&|less| drop(less.parts.remove(index)));
+        }
+        let half = sizes_of(self.profile, (1..=self.cpus / 2).rev());
+        if let Some(&cpus) = half.first() {
+            push(&|less| less.cpus = cpus);
+        }
+        push(&|less| less.duration = Picos(less.duration.0 / 2).max(SHORTEST).min(less.duration));
+        push(&|less| less.isolated = 0);
+        push(&|less| less.real_time = false);
+        push(&|less| less.slow_counter = false);
+        all
+    }
+}
+
+/// Those of `sizes` that the machine of a profile can have.
+fn sizes_of(profile: &str, sizes: impl Iterator<Item = u32>) -> Vec<u32> {
+    let topology = Profile::embedded(profile).map(|profile| profile.topology);
+    let fits = |cpus: &u32| topology.is_some_and(|topology| topology.resized(*cpus).is_some());
+    sizes.filter(fits).collect()
+}
+
+fn part(random: &mut Random) -> Part {
+    let place = match random.below(6) {
+        0 | 1 => Where::All,
+        2 => Where::Housekeeping,
+        3 => Where::Isolated,
+        4 => Where::One(u32::try_from(random.below(64)).unwrap_or(0)),
+        _ => Where::Half,
+    };
+    Part {
+        place,
+        fields: fields(random),
+    }
+}
+
+/// A workload of some kind. None keeps a CPU busy in one piece, with interrupts off, for longer than 800 us.
+fn fields(random: &mut Random) -> String {
+    let mut number = |low: u64, high: u64| low + random.below(high - low + 1);
+    match number(0, 9) {
+        0 => format!(
+            "kind = \"cyclictest\"\nperiod = \"{} us\"\n",
+            number(100, 5_000)
+        ),
+        1 => "kind = \"oslat\"\n".to_owned(),
+        2 => format!(
+            "kind = \"enqueue\"\nrepetitions = {}\ntimeout = \"{} ms\"\ngap = \"{} us\"\n",
+            number(1, 200),
+            number(1, 2_000),
+            number(500, 20_000),
+        ),
+        3 => "kind = \"busy\"\none_in = 4\n".to_owned(),
+        4 => format!(
+            "kind = \"duty\"\nwork = \"{} us\"\ngap = \"{} us\"\n",
+            number(10, 2_000),
+            number(50, 20_000),
+        ),
+        5 => {
+            let (period, work) = (number(3, 20), number(1, 10));
+            format!(
+                "kind = \"polls\"\ntimers = {}\nperiod = \"{period} ms\"\nperiod_max = \"{} ms\"\n\
+                 work = \"{work} us\"\nwork_max = \"{} us\"\n",
+                number(1, 5),
+                number(period, 100),
+                number(work, 100),
+            )
+        }
+        6 => {
+            let timeout = number(1, 50);
+            format!(
+                "kind = \"network\"\nconnections = {}\ngap = \"{} us\"\nwork = \"{} us\"\ntimeout = \"{timeout} ms\"\n\
+                 timeout_max = \"{} ms\"\ncancelled = {}\n",
+                number(1, 64),
+                number(200, 3_000),
+                number(1, 20),
+                number(timeout, 400),
+                number(1, 100),
+            )
+        }
+        7 => {
+            let (period, work) = (number(2, 20), number(5, 100));
+            format!(
+                "kind = \"daemons\"\ntasks = {}\nperiod = \"{period} ms\"\nperiod_max = \"{} ms\"\n\
+                 work = \"{work} us\"\nwork_max = \"{} us\"\n",
+                number(1, 4),
+                number(period, 200),
+                number(work, 2_000),
+            )
+        }
+        8 => format!(
+            "kind = \"remote-arms\"\ngap = \"{} us\"\ntimeout = \"{} ms\"\n",
+            number(300, 5_000),
+            number(1, 30),
+        ),
+        _ => format!(
+            "kind = \"starts\"\ntimers = {}\nrepetitions = {}\ngap = \"{} ms\"\n",
+            number(2, 32),
+            number(1, 40),
+            number(2, 20),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+//! A scenario that broke a promise, as it was drawn and as little as is left of it.
+
+use serde::Serialize;
+use tickless_sim::world::draw::Draft;
+use tickless_sim::world::{Outcome, Promise};
+
+use super::super::parallel::{self, Done};
+use super::super::summary;
+use super::{Arguments, Trial};
+
+/// What went wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Wrong {
+    /// The first promise that was broken.
+    Broken(Promise),
+    Panicked,
+}
+
+impl Wrong {
+    fn of(result: &Done<Outcome>) -> Option<Self> {
+        match result {
+            Ok(outcome) => {
+                let first = outcome.violations.first().map(|story| story.promise);
+                let any = outcome.broken.first_key_value();
+                first.or(any.map(|(promise, _)| *promise)).map(Self::Broken)
+            }
+            Err(_) => Some(Self::Panicked),
+        }
+    }
+
+    /// Whether the same went wrong in another run, alone or among other things.
+    fn is_in(&self, result: &Done<Outcome>) -> bool {
+        match (self, result) {
+            (Self::Broken(promise), Ok(outcome)) => outcome.broken.contains_key(promise),
+            (Self::Panicked, Err(_)) => true,
+            _ => false,
+        }
+    }
+}
+
+/// A scenario that failed.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Failed {
+    seed: u64,
+    /// The promise that was broken, or `panicked`.
+    wrong: &'static str,
+    /// What happened.
+    story: String,
+    /// The scenario as it was drawn.
+    scenario: String,
+    /// As little of it as shows the same.
+    smallest: String,
+    /// What happens in that.
+    smallest_story: String,
+    workloads: usize,
+    cpus: u32,
+}
+
+impl Failed {
+    /// Makes `draft`, which failed with `result`, as small as it gets.
+    pub(super) fn of(draft: &Draft, trial: Trial, result: &Done<Outcome>) -> Self {
+        let wrong = Wrong::of(result).unwrap_or(Wrong::Panicked);
+        let again = |draft: &Draft| parallel::apart(|| trial.outcome(draft));
+        let smallest = draft.shrunk(|less| wrong.is_in(&again(less)));
+        Self {
+            seed: draft.seed,
+            wrong: match wrong {
+                Wrong::Broken(promise) => promise.name(),
+                Wrong::Panicked => "panicked",
+            },
+            story: story(result),
+            scenario: draft.to_toml(),
+            smallest: smallest.to_toml(),
+            smallest_story: story(&again(&smallest)),
+            workloads: smallest.workloads(),
+            cpus: smallest.cpus(),
+        }
+    }
+
+    /// For people.
+    pub(super) fn text(&self, arguments: &Arguments) -> String {
+        let Self { seed, wrong, .. } = self;
+        let twice = if arguments.twice { " --twice" } else { "" };
+        let (canary, file) = match arguments.canary {
+            // What is broken on purpose is not in the file.
+            Some(canary) => (format!(" --canary {}", canary.0.name()), String::new()),
+            None => (
+                String::new(),
+                format!(
+                    "or, with either scenario in a file:\n  tickless sim run FILE.toml --seed {seed}{twice}\n"
+                ),
+            ),
+        };
+        format!(
+            "\nSeed {seed}: {wrong}\n{}\n{}\nThe least that shows it:\n\n{}\n{}\n\
+             The same again:\n  tickless sim fuzz --seeds 1 --from {seed}{twice}{canary}\n{file}\n",
+            indented(&self.story),
+            indented(&self.scenario),
+            indented(&self.smallest),
+            indented(&self.smallest_story),
+        )
+    }
+}
+
+fn story(result: &Done<Outcome>) -> String {
+    match result {
+        Ok(outcome) => summary::broken(outcome),
+        Err(story) => format!("the simulator panicked: {story}\n"),
+    }
+}
+
+fn indented(text: &str) -> String {
+    let line = |line: &str| {
+        if line.is_empty() {
+            "\n".to_owned()
+        } else {
+            format!("  {line}\n")
+        }
+    };
+    text.lines().map(line).collect()
+}

@@ -1,0 +1,77 @@
+//! The claims, as a page.
+
+use maud::{Markup, html};
+use tickless_sim::world::headline::{Headline, Sensitivity};
+
+use super::super::page::{figure, page};
+use super::{Outcome, table, why};
+use crate::failure::Failure;
+use crate::plot::{self, Bar, COLOURS};
+use crate::units;
+
+/// The whole page.
+pub(super) fn of(outcome: &Outcome) -> Result<String, Failure> {
+    let mut panels = Vec::new();
+    for headline in &outcome.headlines {
+        panels.extend(panel(headline)?);
+    }
+    let hold = outcome.headlines.iter().filter(|one| one.holds).count();
+    let tried = outcome
+        .headlines
+        .iter()
+        .filter(|one| one.measured.is_some())
+        .count();
+    let body = html! {
+        p.lead { (hold) " of " (units::counted(tried as u64, "claim")) " hold on simulated machines; "
+            (outcome.headlines.len() - tried) " cannot be tried yet. Seed " (outcome.seed) "." }
+        (table::grid(outcome).html())
+        @if !panels.is_empty() {
+            h2 { "Without and with" }
+            p.legend { span.first { "without" } span.second { "with" } }
+            div.panels { @for panel in panels { (panel) } }
+        }
+        h2 { "What to make of it" }
+        table.facts { tbody { @for headline in &outcome.headlines {
+            tr { th scope="row" { (headline.id) } td { (why(headline)) } }
+        } } }
+        @for rows in outcome.sensitivity.iter().filter(|rows| !rows.is_empty()) { (sensitivity(rows)) }
+    };
+    Ok(page("What the sources claim, and what comes of it", &body))
+}
+
+/// The figures of the source and those measured, on one scale; nothing if there are none to compare.
+fn panel(headline: &Headline) -> Result<Option<Markup>, Failure> {
+    let Some(measured) = &headline.measured else {
+        return Ok(None);
+    };
+    let figures = [
+        ("source without", headline.source.baseline, COLOURS[0]),
+        ("source with", headline.source.with, COLOURS[1]),
+        ("here without", measured.baseline, COLOURS[0]),
+        ("here with", measured.with, COLOURS[1]),
+    ];
+    let bars = figures.into_iter().filter_map(|(name, value, colour)| {
+        let value = value?;
+        Some(Bar {
+            colour,
+            name: name.to_owned(),
+            value,
+            text: units::digits(value),
+        })
+    });
+    let bars: Vec<Bar> = bars.collect();
+    let ratio = table::ratio(headline.measured_ratio);
+    let caption = html! {
+        b { (headline.id) } ", " (headline.source.unit) ": " (ratio) " here, "
+        (table::ratio(headline.source_ratio)) " in the source; holds: " (table::holds(headline))
+    };
+    Ok(Some(figure(plot::bars(&bars)?, &caption)))
+}
+
+fn sensitivity(rows: &[Sensitivity]) -> Markup {
+    let id = rows.first().map_or("", |row| row.id);
+    html! {
+        h2 { "The ratio of " (id) " when a cost is another" }
+        (table::sensitivity_grid(rows).html())
+    }
+}

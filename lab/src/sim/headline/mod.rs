@@ -1,0 +1,206 @@
+//! `tickless sim headline`: what the sources claim, and what comes of it on simulated machines.
+
+mod html;
+mod table;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+use tickless_sim::world::headline::{self, CLAIMS, Claim, Effort, Figures, Headline, Sensitivity};
+
+use super::{page, parallel};
+use crate::failure::{Failure, Verdict};
+use crate::output::{self, OutFile, Progress, Screen};
+
+/// Tries the claims of the sources: each with what they compare with, and with the library.
+///
+/// Each runs a scenario that comes with the command, on the profile closest to the machine of the source, with many
+/// draws from the seed. A ratio is better by worse, so that more is better; a claim holds if the measured ratio is not
+/// less than that of the source. Whether it holds is a result, not a check: the exit code is 0 all the same.
+///
+/// Checked: the library kept every promise in every run.
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// Claims to try [default: all]
+    #[arg(value_name = "ID")]
+    ids: Vec<String>,
+
+    /// Number that decides on everything that is drawn
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    /// As long as it takes to see the point, rather than as long as the sources measured
+    #[arg(long)]
+    quick: bool,
+
+    /// What becomes of each ratio when a cost is half or twice as much
+    #[arg(long)]
+    sensitivity: bool,
+
+    /// Write a page with plots to this file
+    #[arg(long, value_name = "OUT.html")]
+    report: Option<PathBuf>,
+
+    #[command(flatten)]
+    output: output::Options,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tickless sim headline
+  tickless sim headline enqueue isolation-noise --seed 7
+  tickless sim headline --json - | jq -r '.headlines[] | select(.holds) | .id'
+  tickless sim headline enqueue --sensitivity
+      Each cost of the profile halved and doubled, and the ratio that follows
+  tickless sim headline --report claims.html
+
+Exit codes: 0 all were tried, whatever came of them, 1 a promise was broken, 2 bad arguments.";
+
+/// What is written as JSON.
+#[derive(Debug, Serialize)]
+struct Document<'h> {
+    headlines: Vec<Entry<'h>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    sensitivity: Vec<&'h Sensitivity>,
+}
+
+/// A claim and what came of it, in the shape that is promised to readers.
+#[derive(Debug, Serialize)]
+struct Entry<'h> {
+    id: &'h str,
+    source: &'h Figures,
+    measured: Figures,
+    source_ratio: Option<f64>,
+    measured_ratio: Option<f64>,
+    holds: bool,
+    seed: u64,
+    scenario: &'h str,
+    /// Only of those that do not hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+}
+
+impl<'h> From<&'h Headline> for Entry<'h> {
+    fn from(headline: &'h Headline) -> Self {
+        let nothing = Figures {
+            baseline: None,
+            with: None,
+            unit: headline.source.unit,
+        };
+        Self {
+            id: headline.id,
+            source: &headline.source,
+            measured: headline.measured.clone().unwrap_or(nothing),
+            source_ratio: headline.source_ratio,
+            measured_ratio: headline.measured_ratio,
+            holds: headline.holds,
+            seed: headline.seed,
+            scenario: headline.scenario,
+            why: (!headline.holds).then(|| why(headline)),
+        }
+    }
+}
+
+/// Why a claim does not hold, promises that were broken first.
+fn why(headline: &Headline) -> String {
+    let told = headline.why.trim();
+    if headline.broken.is_empty() {
+        return told.to_owned();
+    }
+    format!("Broken promises: {}. {told}", headline.broken.join(", "))
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
+    let claims = chosen(&arguments.ids)?;
+    let report = page::prepare(arguments.report.as_ref())?;
+    let json = output::prepare_json(&arguments.output)?;
+    let effort = if arguments.quick {
+        Effort::Quick
+    } else {
+        Effort::Full
+    };
+    let headlines = tried(arguments, &claims, |id| {
+        headline::one(id, arguments.seed, effort).expect("it is one of the claims")
+    })?;
+    let sensitivity = if arguments.sensitivity {
+        tried(arguments, &claims, |id| {
+            headline::sensitivity(id, arguments.seed)
+        })?
+    } else {
+        Vec::new()
+    };
+    let outcome = Outcome {
+        seed: arguments.seed,
+        headlines,
+        sensitivity,
+    };
+    if let Some(report) = report {
+        report.write(html::of(&outcome)?.as_bytes())?;
+    }
+    outcome.write(json)?;
+    Screen::new(&arguments.output).print(&table::text(&outcome))?;
+    let is_kept = |headline: &Headline| headline.broken.is_empty();
+    Ok(Verdict::from_held(outcome.headlines.iter().all(is_kept)))
+}
+
+/// Everything that was tried.
+#[derive(Debug)]
+struct Outcome {
+    seed: u64,
+    headlines: Vec<Headline>,
+    /// For each claim, if asked for.
+    sensitivity: Vec<Vec<Sensitivity>>,
+}
+
+impl Outcome {
+    fn write(&self, json: Option<OutFile>) -> Result<(), Failure> {
+        let Some(json) = json else {
+            return Ok(());
+        };
+        json.write_json(&Document {
+            headlines: self.headlines.iter().map(Entry::from).collect(),
+            sensitivity: self.sensitivity.iter().flatten().collect(),
+        })
+    }
+}
+
+/// The claims that were named, in the order of the design; all if none was.
+fn chosen(ids: &[String]) -> Result<Vec<&'static Claim>, Failure> {
+    let is_known = |id: &&String| CLAIMS.iter().any(|claim| claim.id == id.as_str());
+    if let Some(unknown) = ids.iter().find(|id| !is_known(id)) {
+        let known: Vec<&str> = CLAIMS.iter().map(|claim| claim.id).collect();
+        return Err(Failure::Input(format!(
+            "there is no claim {unknown:?}; one of {}",
+            known.join(", ")
+        )));
+    }
+    let is_chosen = |claim: &&Claim| ids.is_empty() || ids.iter().any(|id| id == claim.id);
+    Ok(CLAIMS.iter().filter(is_chosen).collect())
+}
+
+/// Does `work` for each claim, on all CPUs.
+fn tried<T: Send>(
+    arguments: &Arguments,
+    claims: &[&'static Claim],
+    work: impl Fn(&str) -> T + Sync,
+) -> Result<Vec<T>, Failure> {
+    let progress = Progress::new(&arguments.output);
+    let show = |done: usize| progress.show(&format!("{done} of {} claims tried", claims.len()));
+    show(0);
+    let results = parallel::each(
+        claims.len(),
+        |number| work(claims[number].id),
+        |done, _| show(done),
+    );
+    let results = claims.iter().zip(results);
+    results
+        .map(|(claim, result)| {
+            result.map_err(|story| Failure::Machine(format!("{} panicked: {story}", claim.id)))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! The claims, for people.
+
+use std::fmt::Write;
+
+use tickless_sim::world::headline::{Figures, Headline, Sensitivity};
+
+use super::super::table::Grid;
+use super::{Outcome, why};
+use crate::units;
+
+/// A figure, or a dash for one that nobody knows.
+fn figure(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), units::digits)
+}
+
+/// Without and with what is claimed for.
+pub(super) fn both(figures: &Figures) -> String {
+    format!("{} -> {}", figure(figures.baseline), figure(figures.with))
+}
+
+pub(super) fn ratio(value: Option<f64>) -> String {
+    value.map_or_else(
+        || "-".to_owned(),
+        |value| format!("{}x", units::digits(value)),
+    )
+}
+
+/// A line for each claim.
+pub(super) fn grid(outcome: &Outcome) -> Grid {
+    let rows = outcome.headlines.iter().map(|headline| {
+        let measured = headline.measured.as_ref();
+        let row = [
+            headline.id.to_owned(),
+            headline.source.unit.to_owned(),
+            both(&headline.source),
+            ratio(headline.source_ratio),
+            measured.map_or_else(|| "-".to_owned(), both),
+            ratio(headline.measured_ratio),
+            holds(headline).to_owned(),
+        ];
+        row.to_vec()
+    });
+    Grid {
+        head: vec!["claim", "unit", "source", "ratio", "here", "ratio", "holds"],
+        left: 2,
+        rows: rows.collect(),
+        note: "A ratio is better by worse: more is better.",
+    }
+}
+
+/// Whether a claim holds, in a word.
+pub(super) fn holds(headline: &Headline) -> &'static str {
+    match (headline.holds, &headline.measured) {
+        (true, _) => "yes",
+        (false, Some(_)) => "no",
+        (false, None) => "not yet",
+    }
+}
+
+/// The table, and below it what to make of each line.
+pub(super) fn text(outcome: &Outcome) -> String {
+    let mut out = format!(
+        "tickless {}, seed {}: claims of the sources, without -> with\n\n",
+        env!("CARGO_PKG_VERSION"),
+        outcome.seed
+    );
+    out.push_str(&grid(outcome).text());
+    for headline in &outcome.headlines {
+        let _infallible = writeln!(out, "\n{}", headline.id);
+        for line in wrapped(&why(headline)) {
+            let _infallible = writeln!(out, "  {line}");
+        }
+    }
+    for rows in outcome.sensitivity.iter().filter(|rows| !rows.is_empty()) {
+        out.push_str(&sensitivity(rows));
+    }
+    out
+}
+
+/// The costs that change the ratio of a claim.
+pub(super) fn sensitivity_grid(rows: &[Sensitivity]) -> Grid {
+    let ratio =
+        |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
+    let rows = rows.iter().filter_map(|row| {
+        let [half, as_is, twice] = [row.half, row.as_is, row.twice].map(ratio);
+        let counts = half != as_is || twice != as_is;
+        counts.then(|| vec![row.cost.to_owned(), half, as_is, twice])
+    });
+    Grid {
+        head: vec!["cost", "half", "as is", "twice"],
+        left: 1,
+        rows: rows.collect(),
+        note: "All other costs change less than a hundredth.",
+    }
+}
+
+fn sensitivity(rows: &[Sensitivity]) -> String {
+    let id = rows.first().map_or("", |row| row.id);
+    let grid = sensitivity_grid(rows).text();
+    format!("\n{id}: the ratio when a cost is another\n{grid}")
+}
+
+/// Columns of a text that is read.
+const COLUMNS: usize = 94;
+
+/// Lines of at most [`COLUMNS`] letters, broken between words.
+fn wrapped(text: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let last = lines.last_mut().expect("there is always one");
+        if !last.is_empty() && last.chars().count() + 1 + word.chars().count() > COLUMNS {
+            lines.push(word.to_owned());
+            continue;
+        }
+        if !last.is_empty() {
+            last.push(' ');
+        }
+        last.push_str(word);
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wrapped;
+
+    #[test]
+    fn text_is_broken_between_words() {
+        let lines = wrapped(&"fifteen letters ".repeat(20));
+        assert!(lines.len() > 2);
+        let (last, whole) = lines.split_last().expect("there are some");
+        assert!(whole.iter().all(|line| line.len() <= 94 && line.len() > 80));
+        assert!(last.len() <= 94);
+        assert_eq!(lines.join(" "), "fifteen letters ".repeat(20).trim());
+    }
+}

@@ -1,0 +1,115 @@
+//! Files that describe machines and what runs on them.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use tickless_sim::world::{EMBEDDED, InputError, Profile, Scenario};
+use toml::Table;
+
+use crate::failure::Failure;
+
+/// A file, or standard input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Input {
+    StandardInput,
+    File(PathBuf),
+}
+
+impl From<std::ffi::OsString> for Input {
+    fn from(argument: std::ffi::OsString) -> Self {
+        if argument == "-" {
+            Self::StandardInput
+        } else {
+            Self::File(argument.into())
+        }
+    }
+}
+
+/// What was read, and from where.
+#[derive(Clone, Debug)]
+pub(super) struct Text {
+    /// For messages.
+    pub(super) name: String,
+    pub(super) text: String,
+}
+
+/// More than any description needs. What is longer is another file, or has no end.
+const LONGEST: u64 = 16 << 20;
+
+impl Input {
+    pub(super) fn read(&self) -> Result<Text, Failure> {
+        let (name, bytes) = match self {
+            Self::StandardInput => {
+                let mut bytes = Vec::new();
+                let read = std::io::stdin().lock().take(LONGEST + 1);
+                let read = { read }.read_to_end(&mut bytes).map(|_| bytes);
+                ("<stdin>".to_owned(), read)
+            }
+            Self::File(path) => (path.display().to_string(), read(path)),
+        };
+        let wrong = |why: String| Failure::Input(format!("cannot read {name}: {why}"));
+        let bytes = bytes.map_err(|error| wrong(error.to_string()))?;
+        if bytes.len() as u64 > LONGEST {
+            return Err(wrong("it is longer than any scenario, 16 MiB".to_owned()));
+        }
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+            let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+            Failure::Input(format!("{name}:{line}: it is not UTF-8; write it as text"))
+        })?;
+        Ok(Text { name, text })
+    }
+}
+
+fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    fs::File::open(path)?
+        .take(LONGEST + 1)
+        .read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// What is wrong with a file is bad input.
+pub(super) fn refused(error: InputError) -> Failure {
+    Failure::Input(error.to_string())
+}
+
+/// Reads a profile.
+pub(super) fn profile(path: &Path) -> Result<Profile, Failure> {
+    let Text { name, text } = Input::File(path.to_owned()).read()?;
+    Profile::from_toml(&text, &name).map_err(refused)
+}
+
+/// Reads a scenario; with `profile` instead of the one that it names.
+pub(super) fn scenario(input: &Input, profile: Option<&Profile>) -> Result<Scenario, Failure> {
+    let Text { name, text } = input.read()?;
+    let table: Option<Table> = text.parse().ok();
+    let has = |key: &str| table.as_ref().is_some_and(|table| table.contains_key(key));
+    if has("sweep") {
+        let line = 1 + text
+            .lines()
+            .take_while(|line| !line.trim_start().starts_with("[sweep]"))
+            .count();
+        return Err(Failure::Input(format!(
+            "{name}:{line}: sweep: a sweep is many runs; use tickless sim sweep, or delete the table"
+        )));
+    }
+    let Some(profile) = profile else {
+        return Scenario::from_toml(&text, &name).map_err(refused);
+    };
+    // Under the name that the scenario asks for, so that it is found, and everything is checked against its shape.
+    let asked = table
+        .as_ref()
+        .and_then(|table| table.get("profile")?.as_str());
+    let mut given = profile.clone();
+    given.name = asked.unwrap_or(&profile.name).to_owned();
+    let mut scenario = Scenario::from_toml_with(&text, &name, &[given]).map_err(refused)?;
+    scenario.profile.name.clone_from(&profile.name);
+    Ok(scenario)
+}
+
+/// The names of the profiles that come with the library, for help.
+pub(super) fn profiles() -> String {
+    EMBEDDED.map(|(name, _)| name).join(", ")
+}

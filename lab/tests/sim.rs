@@ -1,0 +1,661 @@
+//! `tickless sim`: scenarios, claims, sweeps and draws, as a user or a script runs them.
+
+mod support;
+
+use std::fs;
+use std::io::{Read, Write};
+use std::process::{Output, Stdio};
+
+use serde_json::Value;
+use support::{Place, end, interrupt, json, json_file, started, text};
+
+/// Two CPUs for a twentieth of a second.
+const SMALL: &str = r#"name = "small"
+profile = "skl-112"
+cpus = 2
+duration = "50 ms"
+isolated = "1"
+
+[[workload]]
+kind = "cyclictest"
+cpus = "isolated"
+period = "1 ms"
+
+[[workload]]
+kind = "daemons"
+cpus = "housekeeping"
+tasks = 2
+period = "5 ms"
+work = "20 us"
+"#;
+
+/// A place with `small.toml`.
+fn place() -> Place {
+    let place = Place::new();
+    fs::write(place.path("small.toml"), SMALL).expect("it can be written");
+    place
+}
+
+/// Runs `tickless sim` with this on standard input.
+fn fed(place: &Place, arguments: &[&str], input: &[u8]) -> Output {
+    let mut command = place.command(&[&["sim"], arguments].concat());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut stdin = child.stdin.take().expect("it is a pipe");
+    // Who refuses its arguments does not read.
+    let _unread = stdin.write_all(input);
+    drop(stdin);
+    child.wait_with_output().expect("it ends")
+}
+
+fn sim(place: &Place, arguments: &str) -> (Option<i32>, String, String) {
+    let mut line = vec!["sim"];
+    line.extend(arguments.split_whitespace());
+    let output = place.run(&line);
+    let (code, error) = end(&output);
+    (code, text(&output.stdout), error)
+}
+
+#[test]
+fn a_run_says_who_did_what() {
+    let place = place();
+    let (code, out, error) = sim(&place, "run small.toml --twice --json out.json");
+    assert_eq!((code, error.as_str()), (Some(0), ""), "{out}");
+    for part in [
+        "small, 50 ms on 2 CPUs of skl-112",
+        "0 cyclictest  1     latency",
+        "1 isolated",
+        "All 11 promises were kept",
+        "Both runs were identical.",
+    ] {
+        assert!(out.contains(part), "{part} is missing in\n{out}");
+    }
+    let document = json_file(&place.path("out.json"));
+    assert_eq!(document["holds"], true);
+    assert_eq!(document["outcome"]["seed"], 1);
+    let groups = document["outcome"]["groups"].as_array().expect("groups");
+    assert_eq!(groups.len(), 2);
+    assert!(groups[1]["tally"]["wakes"].as_u64() > Some(40));
+    assert_eq!(place.files(), ["out.json", "small.toml"]);
+}
+
+#[test]
+fn standard_input_is_a_scenario_too_and_the_same_one() {
+    let place = place();
+    let named = sim(&place, "run small.toml --seed 9 --json -");
+    let output = fed(
+        &place,
+        &["run", "-", "--seed", "9", "--json", "-"],
+        SMALL.as_bytes(),
+    );
+    assert_eq!(end(&output), (Some(0), String::new()));
+    assert_eq!(json(&output.stdout), json(named.1.as_bytes()));
+    let other = sim(&place, "run small.toml --seed 10 --json -");
+    let digest = |text: &str| json(text.as_bytes())["outcome"]["digest"].clone();
+    assert_ne!(digest(&other.1), digest(&named.1));
+}
+
+#[test]
+fn quiet_is_quiet() {
+    let place = place();
+    let quiet = (Some(0), String::new(), String::new());
+    assert_eq!(sim(&place, "run small.toml -q"), quiet);
+    assert_eq!(sim(&place, "headline hackbench --quiet"), quiet);
+}
+
+#[test]
+fn a_machine_of_ones_own_replaces_the_one_of_the_scenario() {
+    let place = place();
+    let profile = include_str!("../../crates/tickless-sim/profiles/vm-64.toml");
+    let mine = profile.replace("name = \"vm-64\"", "name = \"mine\"");
+    fs::write(place.path("mine.toml"), &mine).expect("it can be written");
+    let (code, out, error) = sim(&place, "run small.toml --profile mine.toml");
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    assert!(out.contains("2 CPUs of mine"), "{out}");
+    fs::write(place.path("mine.toml"), mine.replace("\"3", "\"three")).expect("it can be written");
+    let (code, _, error) = sim(&place, "run small.toml --profile mine.toml");
+    assert_eq!(code, Some(2));
+    assert!(
+        error.starts_with("error: mine.toml:") && error.contains("is not a time"),
+        "{error}"
+    );
+}
+
+#[test]
+fn wrong_scenarios_are_refused_with_their_place() {
+    let place = place();
+    for (from, to, said) in [
+        (
+            "cpus = 2",
+            "cpu = 2",
+            "<stdin>:3: cpu: unknown field `cpu`; expected",
+        ),
+        (
+            "\"50 ms\"",
+            "\"50 m\"",
+            "<stdin>:4: duration: \"50 m\" is not a time; write a number",
+        ),
+        (
+            "\"50 ms\"",
+            "\"0 ms\"",
+            "<stdin>:4: duration: nothing would happen; ",
+        ),
+        (
+            "cpus = 2",
+            "cpus = 57",
+            "<stdin>:3: cpus: there is no such machine with 57 CPUs; whole",
+        ),
+        (
+            "\"1\"",
+            "\"0-1\"",
+            "<stdin>:5: isolated: all CPUs are isolated; leave one",
+        ),
+        (
+            "period = \"1 ms\"",
+            "",
+            "<stdin>:8: kind: the workload cyclictest needs the field period",
+        ),
+        (
+            "work = \"20 us\"\n",
+            "work = \"20",
+            "<stdin>:17: work: invalid basic string",
+        ),
+        (
+            "[[workload]]",
+            "[sweep]\nseed = [1]\n[[workload]]",
+            "<stdin>:7: sweep: a sweep is many runs",
+        ),
+    ] {
+        assert!(SMALL.contains(from), "{from}");
+        let output = fed(
+            &place,
+            &["run", "-"],
+            SMALL.replacen(from, to, 1).as_bytes(),
+        );
+        let (code, error) = end(&output);
+        assert_eq!((code, output.stdout.len()), (Some(2), 0), "{error}");
+        let said = format!("error: {said}");
+        assert!(error.starts_with(&said), "{error}\nis not\n{said}");
+    }
+    let (code, _, error) = sim(&place, "run nothing.toml");
+    assert_eq!(code, Some(2));
+    assert!(
+        error.contains("cannot read nothing.toml: No such file"),
+        "{error}"
+    );
+    let output = fed(&place, &["run", "-"], b"name = \"\xff\"");
+    assert!(end(&output).1.contains("<stdin>:1: it is not UTF-8"));
+}
+
+#[test]
+fn a_broken_promise_is_named_and_ends_with_one() {
+    let place = place();
+    // Nothing can be as punctual as that.
+    let text = SMALL.replace("duration", "late_max = \"1 ns\"\nduration");
+    let output = fed(&place, &["run", "-"], text.as_bytes());
+    let (code, error) = end(&output);
+    assert_eq!((code, error.as_str()), (Some(1), ""));
+    let out = support::text(&output.stdout);
+    assert!(
+        out.contains("BROKEN") && out.contains(": bounded_late\n"),
+        "{out}"
+    );
+    let output = fed(&place, &["run", "-", "--json", "-"], text.as_bytes());
+    let document = json(&output.stdout);
+    assert_eq!(
+        (end(&output).0, &document["holds"]),
+        (Some(1), &Value::Bool(false))
+    );
+}
+
+/// The claims of the design, in its order.
+const CLAIMS: [&str; 11] = [
+    "enqueue",
+    "idle-residency",
+    "softirq-latency",
+    "isolation-noise",
+    "hpet-throughput",
+    "hpet-share",
+    "rearm-rate",
+    "spurious",
+    "in-place",
+    "start-cost",
+    "hackbench",
+];
+
+#[test]
+fn claims_are_written_in_the_shape_of_the_design() {
+    let place = Place::new();
+    // All but the two that take long.
+    let ids: Vec<&str> = CLAIMS
+        .into_iter()
+        .filter(|id| !["enqueue", "isolation-noise"].contains(id))
+        .collect();
+    let (code, out, error) = sim(
+        &place,
+        &format!("headline --quick --seed 3 --json - {}", ids.join(" ")),
+    );
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    let document = json(out.as_bytes());
+    let keys: Vec<&String> = document.as_object().expect("an object").keys().collect();
+    assert_eq!(keys, ["headlines"]);
+    let headlines = document["headlines"].as_array().expect("a list");
+    let listed: Vec<&str> = headlines
+        .iter()
+        .filter_map(|one| one["id"].as_str())
+        .collect();
+    assert_eq!(listed, ids);
+    for headline in headlines {
+        let holds = headline["holds"].as_bool().expect("it holds or not");
+        let mut keys: Vec<&str> = headline
+            .as_object()
+            .expect("an object")
+            .keys()
+            .map(String::as_str)
+            .collect();
+        keys.sort_unstable();
+        let mut expected = vec![
+            "holds",
+            "id",
+            "measured",
+            "measured_ratio",
+            "scenario",
+            "seed",
+            "source",
+            "source_ratio",
+        ];
+        if !holds {
+            expected.push("why");
+        }
+        assert_eq!(keys, expected, "{headline}");
+        assert_eq!(headline["seed"], 3);
+        for figures in ["source", "measured"] {
+            let keys: Vec<&String> = headline[figures]
+                .as_object()
+                .expect("an object")
+                .keys()
+                .collect();
+            assert_eq!(keys, ["baseline", "unit", "with"], "{headline}");
+        }
+        let ratios = [&headline["measured_ratio"], &headline["source_ratio"]].map(Value::as_f64);
+        assert!(ratios[1].is_some(), "{headline}");
+        // None is less than every number.
+        assert_eq!(holds, ratios[0] >= ratios[1], "{headline}");
+    }
+}
+
+#[test]
+fn the_table_of_claims_says_why() {
+    let place = Place::new();
+    let (code, out, error) = sim(
+        &place,
+        "headline start-cost hackbench --quick --sensitivity",
+    );
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    for part in [
+        "start-cost  ns       - -> 50.0  1.00x  133 -> 77.0",
+        "hackbench   s     0.84 -> 0.48",
+        "not yet",
+        "  needs the run queue",
+        "start-cost: the ratio when a cost is another",
+    ] {
+        assert!(out.contains(part), "{part} is missing in\n{out}");
+    }
+    let (code, _, error) = sim(&place, "headline start-coast");
+    assert_eq!(code, Some(2));
+    let known = CLAIMS.join(", ");
+    assert_eq!(
+        error,
+        format!("error: there is no claim \"start-coast\"; one of {known}\n")
+    );
+}
+
+/// What stands below `title`, without the indent.
+fn indented_below(out: &str, title: &str) -> String {
+    let (_, rest) = out
+        .split_once(title)
+        .unwrap_or_else(|| panic!("no {title:?} in\n{out}"));
+    let lines = rest.trim_start_matches('\n').lines();
+    let lines = lines.take_while(|line| line.is_empty() || line.starts_with("  "));
+    lines
+        .map(|line| format!("{}\n", line.strip_prefix("  ").unwrap_or(line)))
+        .collect()
+}
+
+#[test]
+fn drawn_scenarios_keep_every_promise() {
+    let place = Place::new();
+    let (code, out, error) = sim(&place, "fuzz --seeds 20 --from 7 --twice --json found.json");
+    assert_eq!((code, error.as_str()), (Some(0), ""), "{out}");
+    assert!(
+        out.contains("seeds 7 to 26, each twice\n20 seeds tried: every promise was kept\n"),
+        "{out}"
+    );
+    let found = json_file(&place.path("found.json"));
+    assert_eq!(found["seeds"], 20);
+    assert_eq!(
+        (&found["holds"], &found["failures"]),
+        (&true.into(), &serde_json::json!([]))
+    );
+}
+
+#[test]
+fn what_breaks_a_promise_is_shown_made_smaller_and_can_be_run_again() {
+    let place = Place::new();
+    let line = "fuzz --seeds 12 --canary covered";
+    let (code, out, error) = sim(&place, &format!("{line} --json found.json"));
+    assert_eq!((code, error.as_str()), (Some(1), ""), "{out}");
+    let found = json_file(&place.path("found.json"));
+    let failures = found["failures"].as_array().expect("a list");
+    assert!(!failures.is_empty() && failures.len() <= 10, "{out}");
+    let first = &failures[0];
+    let seed = &first["seed"];
+    assert_eq!(first["wrong"], "covered");
+    assert!(out.contains(&format!("Seed {seed}: covered\n")), "{out}");
+    assert_eq!(
+        (&first["workloads"], &first["cpus"]),
+        (&1.into(), &1.into()),
+        "one is enough"
+    );
+    assert_ne!(first["smallest"], first["scenario"]);
+    let lines = |key: &str| first[key].as_str().map_or(0, |text| text.lines().count());
+    assert!(lines("smallest") <= lines("scenario"));
+
+    let smallest = indented_below(&out, "The least that shows it:");
+    assert!(
+        smallest.starts_with(first["smallest"].as_str().expect("a file")),
+        "{smallest}"
+    );
+    let replay = format!("tickless sim fuzz --seeds 1 --from {seed} --canary covered\n");
+    assert!(out.contains(&replay), "{out}");
+    let again = sim(&place, &replay["tickless sim ".len()..]);
+    assert_eq!(again.0, Some(1));
+    assert_eq!(
+        indented_below(&again.1, "The least that shows it:"),
+        smallest
+    );
+
+    // Without the canary nothing is wrong with it.
+    let scenario = first["smallest"].as_str().expect("a file");
+    fs::write(place.path("smallest.toml"), scenario).expect("it can be written");
+    let (code, out, error) = sim(&place, &format!("run smallest.toml --seed {seed}"));
+    assert_eq!((code, error.as_str()), (Some(0), ""), "{out}");
+}
+
+#[test]
+fn running_twice_finds_what_running_once_cannot() {
+    let place = Place::new();
+    let line = "fuzz --seeds 1 --from 3 --canary deterministic";
+    let (code, out, _) = sim(&place, line);
+    assert_eq!(code, Some(0), "{out}");
+    let (code, out, error) = sim(&place, &format!("{line} --twice"));
+    assert_eq!((code, error.as_str()), (Some(1), ""), "{out}");
+    assert!(out.contains("Seed 3: deterministic\n"), "{out}");
+    assert!(
+        out.contains("--from 3 --twice --canary deterministic\n"),
+        "{out}"
+    );
+}
+
+#[test]
+fn ctrl_c_ends_the_drawing_early_with_what_was_found() {
+    let place = Place::new();
+    let line = [
+        "sim",
+        "fuzz",
+        "--seeds",
+        "1000000000",
+        "--json",
+        "found.json",
+    ];
+    let (child, mut out, head) = started(&mut place.command(&line));
+    assert!(head.contains("seeds 0 to 999999999"), "{head}");
+    interrupt(&child);
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(end(&output), (Some(0), String::new()));
+    let mut rest = String::new();
+    out.read_to_string(&mut rest).expect("it is text");
+    assert!(
+        rest.contains("ended early: every promise was kept"),
+        "{rest}"
+    );
+    let found = json_file(&place.path("found.json"));
+    assert!(found["seeds"].as_u64() < Some(1_000_000_000), "{found}");
+}
+
+#[test]
+fn wrong_seeds_are_refused() {
+    let place = Place::new();
+    for (arguments, said) in [
+        ("fuzz", "--seeds <N>"),
+        ("fuzz --seeds 0", "invalid value '0'"),
+        (
+            "fuzz --seeds 2 --from 18446744073709551615",
+            "beyond the last seed",
+        ),
+        (
+            "fuzz --seeds 2 --canary punctual",
+            "there is no promise \"punctual\"; one of never_early",
+        ),
+    ] {
+        let (code, out, error) = sim(&place, arguments);
+        assert_eq!((code, out.as_str()), (Some(2), ""), "{error}");
+        assert!(error.contains(said), "{error}");
+    }
+}
+
+/// The block of `language` in the documentation of the simulator that has this in it.
+fn documented(language: &str, has: &str) -> String {
+    let document = include_str!("../../docs/simulator.md");
+    let begin = format!("```{language}\n");
+    let mut blocks = document.split(&begin).skip(1);
+    let block = blocks.find_map(|rest| {
+        let (block, _) = rest.split_once("```")?;
+        block.contains(has).then_some(block)
+    });
+    block
+        .unwrap_or_else(|| panic!("no {language} with {has}"))
+        .to_owned()
+}
+
+#[test]
+fn the_documented_sweep_in_four_shares_is_the_whole_one() {
+    let place = Place::new();
+    fs::write(place.path("sweep.toml"), documented("toml", "# sweep.toml"))
+        .expect("it can be written");
+    let whole = sim(&place, "sweep sweep.toml --json whole.jsonl");
+    assert_eq!((whole.0, whole.2.as_str()), (Some(0), ""), "{}", whole.1);
+    assert!(
+        whole.1.contains("timeouts, 48 of 48 points\n"),
+        "{}",
+        whole.1
+    );
+
+    let binary = std::path::Path::new(env!("CARGO_BIN_EXE_tickless"));
+    let directory = binary.parent().expect("it is in one").display();
+    let shell = std::process::Command::new("sh")
+        .args(["-e", "-c", &documented("sh", "--shard $share/4")])
+        .current_dir(place.path("."))
+        .env(
+            "PATH",
+            format!(
+                "{directory}:{}",
+                std::env::var("PATH").expect("there is one")
+            ),
+        )
+        .output();
+    let output = shell.expect("there is a shell");
+    assert_eq!(end(&output), (Some(0), String::new()));
+    let read = |name: &str| fs::read_to_string(place.path(name)).expect("it was written");
+    assert_eq!(read("all.jsonl"), read("whole.jsonl"));
+    assert_eq!(read("part-1.jsonl").lines().count(), 12);
+
+    for (index, line) in read("all.jsonl").lines().enumerate() {
+        let row = json(line.as_bytes());
+        assert_eq!((&row["index"], &row["points"]), (&index.into(), &48.into()));
+        assert_eq!(
+            row["parameters"].as_object().map(serde_json::Map::len),
+            Some(5)
+        );
+        assert_eq!(row["parameters"]["cpus"], row["cpus"]);
+        assert_eq!(row["parameters"]["profile"], row["profile"]);
+        assert_eq!(row["parameters"]["seed"], row["seed"]);
+        assert_eq!(row["holds"], true, "{row}");
+        let is_local = row["parameters"]["policy.target"] == "local";
+        assert_eq!(
+            row["late_remote_count"].as_u64() > Some(0),
+            is_local,
+            "{row}"
+        );
+        assert!(row["late_exact_p99_ns"].as_f64() > Some(0.0));
+        let is_flat = |(name, value): (&String, &Value)| {
+            name == "parameters" || !value.is_object() && !value.is_array()
+        };
+        assert!(row.as_object().is_some_and(|row| row.iter().all(is_flat)));
+    }
+}
+
+#[test]
+fn lines_go_to_standard_output_alone_and_can_be_merged() {
+    let place = place();
+    let text = format!("{SMALL}\n[sweep]\nseed = [1, 2, 3]\n");
+    let output = fed(
+        &place,
+        &["sweep", "-", "--json", "-", "--shard", "1/2"],
+        text.as_bytes(),
+    );
+    assert_eq!(end(&output), (Some(0), String::new()));
+    let lines = support::text(&output.stdout);
+    assert_eq!(lines.lines().count(), 1);
+    assert_eq!(json(output.stdout.trim_ascii())["index"], 1);
+
+    fs::write(place.path("half.jsonl"), &lines).expect("it can be written");
+    let (code, out, error) = sim(&place, "merge half.jsonl");
+    assert_eq!((code, out.as_str()), (Some(2), ""));
+    assert_eq!(
+        error,
+        "error: 2 of 3 points missing: 0,2; add the files of their shares\n"
+    );
+    let (code, _, error) = sim(&place, "merge half.jsonl half.jsonl -o all.jsonl");
+    assert_eq!(code, Some(2));
+    let said = "error: half.jsonl:1: point 1 is in half.jsonl:1 already";
+    assert!(error.starts_with(said), "{error}");
+    fs::write(place.path("half.jsonl"), &lines[..lines.len() / 2]).expect("it can be written");
+    let (_, _, error) = sim(&place, "merge half.jsonl -o all.jsonl");
+    assert!(
+        error.contains("half.jsonl:1: the line is cut off"),
+        "{error}"
+    );
+    assert_eq!(
+        place.files(),
+        ["half.jsonl", "small.toml"],
+        "nothing is left behind"
+    );
+
+    let output = fed(
+        &place,
+        &["sweep", "-", "--json", "-", "-q"],
+        text.as_bytes(),
+    );
+    fs::write(place.path("whole.jsonl"), &output.stdout).expect("it can be written");
+    let (code, out, error) = sim(&place, "merge whole.jsonl");
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    assert_eq!(out.as_bytes(), output.stdout);
+}
+
+#[test]
+fn a_sweep_names_the_point_that_breaks_a_promise() {
+    let place = place();
+    let text = format!("{SMALL}\n[sweep]\nlate_max = [\"10 ms\", \"1 ns\"]\n");
+    let output = fed(&place, &["sweep", "-"], text.as_bytes());
+    assert_eq!(end(&output), (Some(1), String::new()));
+    let out = support::text(&output.stdout);
+    let broken = |value: &str| {
+        out.lines()
+            .any(|line| line.contains(value) && line.contains("bounded_late"))
+    };
+    assert!(broken("1 ns") && !broken("10 ms"), "{out}");
+}
+
+#[test]
+fn a_sweep_that_cannot_be_is_refused_before_anything_runs() {
+    let place = place();
+    for (sweep, arguments, said) in [
+        ("", "", "<stdin>:1: there is no table [sweep]; add one"),
+        (
+            "[sweep]\ncpus = [2, 57]\n",
+            "",
+            "<stdin>:20: sweep: cpus: there is no such machine with 57",
+        ),
+        (
+            "[sweep]\nseed = [1]\n",
+            "--shard 4/4",
+            "the last of 4 is 3/4",
+        ),
+    ] {
+        let line: Vec<&str> = ["sweep", "-", "--json", "out.jsonl"]
+            .into_iter()
+            .chain(arguments.split_whitespace())
+            .collect();
+        let output = fed(&place, &line, format!("{SMALL}\n{sweep}").as_bytes());
+        let (code, error) = end(&output);
+        assert_eq!((code, output.stdout.len()), (Some(2), 0), "{error}");
+        assert!(error.contains(said), "{error}");
+        assert_eq!(place.files(), ["small.toml"]);
+    }
+}
+
+#[test]
+fn reports_are_pages_that_need_nothing_else() {
+    let place = place();
+    let (code, _, error) = sim(&place, "run small.toml --report run.html");
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    let (code, _, error) = sim(
+        &place,
+        "headline start-cost hackbench --quick --report claims.html",
+    );
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    let read = |name: &str| fs::read_to_string(place.path(name)).expect("it was written");
+    for (name, parts) in [
+        (
+            "run.html",
+            [
+                "Simulated: small",
+                "cyclictest",
+                "never_early",
+                "CPUs 1, isolated",
+                "C6",
+                "Writes to event devices",
+            ],
+        ),
+        (
+            "claims.html",
+            [
+                "start-cost",
+                "hackbench",
+                "here without",
+                "133",
+                "cannot be tried yet",
+                "needs the run queue",
+            ],
+        ),
+    ] {
+        let page = read(name);
+        assert!(
+            page.starts_with("<!DOCTYPE html>") && page.contains("<svg"),
+            "{name}"
+        );
+        for foreign in ["http-equiv", "<script", "<link", "src=", "NaN"] {
+            assert!(!page.contains(foreign), "{foreign} in {name}");
+        }
+        for part in parts {
+            assert!(page.contains(part), "{part} is missing in {name}");
+        }
+    }
+    let (code, _, error) = sim(&place, "run small.toml --report -");
+    assert_eq!(code, Some(2));
+    assert!(
+        error.contains("would mix the page with the table"),
+        "{error}"
+    );
+}
