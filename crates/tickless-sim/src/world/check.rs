@@ -44,6 +44,10 @@ impl World {
         let Some(node) = sites.node(CpuId(cpu)) else {
             return;
         };
+        // Whoever left made another one its heir, which is about to wake up.
+        if self.timers.platform().heirs.get() > 0 {
+            return;
+        }
         if !node.is_available() || !node.is_idle() {
             return;
         }

@@ -7,7 +7,7 @@
 //!
 //! A [`Scenario`] is a file; [`run`] lets it happen; the [`Outcome`] can be written as data. The checkers of the
 //! [promises](Promise) run always. What the library does not do, but is compared with, is in [`baseline`]. The claims
-//! of the sources are tried in [`headline`].
+//! of the sources are tried in [`headline`]. What goes wrong on purpose is in [`fault`].
 //!
 //! # How time passes
 //!
@@ -28,6 +28,7 @@ mod check;
 mod costs;
 mod cpu;
 mod cpu_set;
+pub mod fault;
 pub mod headline;
 mod host;
 mod idle;
@@ -56,6 +57,7 @@ mod world;
 pub use baseline::Policy;
 pub use canary::Canary;
 pub use costs::{Cost, Costs};
+pub use fault::{Fault, FaultKind, When};
 pub use input::InputError;
 pub use outcome::{CpuOutcome, Outcome, Residency};
 pub use profile::{EMBEDDED, IdleState, Mark, Profile};
