@@ -21,7 +21,7 @@ fn pick<T: Copy, const N: usize>(random: &mut Random, from: [T; N]) -> T {
 /// The fields of a random workload.
 fn workload(random: &mut Random, has_isolated: bool) -> String {
     let mut up_to = |limit: u64| 1 + random.below(limit);
-    match up_to(8) {
+    match up_to(10) {
         1 => format!(
             "kind = \"cyclictest\"\nperiod = \"{} us\"",
             50 + up_to(3_000)
@@ -51,6 +51,20 @@ fn workload(random: &mut Random, has_isolated: bool) -> String {
             up_to(3),
             up_to(200),
             up_to(900)
+        ),
+        9 => format!(
+            "kind = \"dbench\"\ntasks = {}\nwork = \"5 us\"\nwork_max = \"{} us\"\ntimeout = \"{} us\"",
+            up_to(2),
+            5 + up_to(500),
+            up_to(20_000)
+        ),
+        10 => format!(
+            "kind = \"desktop\"\ntimers = {}\nperiod = \"2 ms\"\nperiod_max = \"{} ms\"\nwork = \"1 us\"\n\
+             work_max = \"50 us\"\nslack = \"{} us\"\ngap = \"{} ms\"",
+            up_to(6),
+            2 + up_to(100),
+            up_to(3_000),
+            up_to(90)
         ),
         7 if has_isolated => format!(
             "kind = \"remote-arms\"\ngap = \"{} us\"\ntimeout = \"{} us\"",

@@ -1,9 +1,9 @@
 //! What a program can do when it executes.
 
 use tickless_core::Platform;
-use tickless_core::hrtimer::Restart;
+use tickless_core::hrtimer::{Expired, Restart};
 use tickless_core::platform::CpuId;
-use tickless_core::time::Instant;
+use tickless_core::time::{Instant, Monotonic};
 use tickless_core::wheel::{ArmError, Kind, Rearm, Tick, Timeout};
 
 use super::baseline::Target;
@@ -87,6 +87,14 @@ impl<'w> Turn<'w> {
     /// Makes an exact timer whose callback does nothing.
     pub(crate) fn exact(&self) -> Exact {
         Exact::new(&self.world.timers, |_| Restart::No)
+    }
+
+    /// Makes an exact timer with a callback of its own. What that takes it [charges](charge) itself.
+    pub(crate) fn exact_with(
+        &self,
+        call: impl FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static,
+    ) -> Exact {
+        Exact::new(&self.world.timers, call)
     }
 
     /// Arms an inactive timer to fire when `after` is over, where the policy of the world says.
