@@ -102,3 +102,23 @@ fn fields_that_are_missing_are_asked_for() {
         "s.toml:11: slack: the workload dbench has no field slack; delete it"
     );
 }
+
+#[test]
+fn a_tree_without_links_takes_longer_to_start_what_keeps_its_place() {
+    use tickless_sim::world::baseline::Tree;
+    let mut scenario =
+        scenario("kind = \"starts\"\ncpus = \"1\"\ntimers = 16\nrepetitions = 100\ngap = \"1 ms\"");
+    let linked = run(&scenario, 1);
+    scenario.policy.tree = Tree::Plain;
+    let plain = run(&scenario, 1);
+    assert!(linked.holds() && plain.holds(), "{:?}", plain.violations);
+    let mean = |outcome: &Outcome, name| outcome.series(name).expect("it was measured").mean();
+    // Out of the tree and in again: 30 and 40 ns in this profile.
+    let more = mean(&plain, "in-place") - mean(&linked, "in-place");
+    assert!(more >= Picos::from_nanos(69), "{more}");
+    let latency = |scenario: &Scenario| run(scenario, 1).late_exact.mean();
+    let mut sleepers = self::scenario("kind = \"cyclictest\"\ncpus = \"all\"\nperiod = \"1 ms\"");
+    let linked = latency(&sleepers);
+    sleepers.policy.tree = Tree::Plain;
+    assert!(latency(&sleepers) > linked, "the next one is looked for");
+}

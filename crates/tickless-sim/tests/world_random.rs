@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use tickless_sim::random::Random;
-use tickless_sim::world::baseline::{HandoverRule, Isolation, SleepLength, Soft, Target};
+use tickless_sim::world::baseline::{HandoverRule, Isolation, SleepLength, Soft, Target, Tree};
 use tickless_sim::world::{FaultKind, Policy, Scenario, run};
 
 /// Seeds of an ordinary run.
@@ -95,6 +95,7 @@ fn policy(random: &mut Random) -> Policy {
         } else {
             SleepLength::Own
         },
+        tree: pick(random, [Tree::Linked, Tree::Linked, Tree::Plain]),
         handover: pick(
             random,
             [

@@ -12,6 +12,7 @@ use tickless_core::time::Instant;
 use tickless_core::trace::Event as Traced;
 use tickless_link::lock::{SoloLock, Watcher};
 
+use super::baseline::{Tree, plain_tree};
 use super::canary::Canary;
 use super::fault::{Injector, Trouble, call_and_catch};
 use super::meter::{self, Ground, Hold, Line};
@@ -70,6 +71,8 @@ pub(crate) struct Site {
     /// It is isolated at this moment.
     pub(crate) is_isolated: Cell<bool>,
     pub(crate) trouble: Trouble,
+    /// How many exact timers there are, if that is counted.
+    queued: Cell<u64>,
 }
 
 /// The host.
@@ -82,6 +85,8 @@ pub(crate) struct Host {
     pub(crate) canary: Option<Canary>,
     /// The slow counter that all CPUs share is the clock: until when it serves somebody.
     pub(crate) slow_until: Option<Cell<Picos>>,
+    /// What the queues of exact timers are.
+    pub(crate) tree: Tree,
     /// CPUs that were asked to look after others, and have not begun.
     pub(crate) heirs: Cell<u32>,
     /// What goes wrong, if anything does.
@@ -326,6 +331,13 @@ impl Platform for Host {
     fn trace(&self, event: Traced) {
         if meter::cpu() != meter::NOBODY {
             self.charge_event(&event);
+            if self.tree == Tree::Plain
+                && let Traced::Start { cpu, .. }
+                | Traced::ExpireEntry { cpu, .. }
+                | Traced::Cancel { cpu, .. } = event
+            {
+                plain_tree::charge(&self.ground.charges, &self.site(cpu.0).queued, &event);
+            }
         }
         self.watch.borrow_mut().follow(&event);
     }

@@ -141,6 +141,7 @@ fn host(settings: &Settings, ground: &Rc<Ground>) -> Host {
         queue: RefCell::new(Queue::default()),
         watch: RefCell::new(watch),
         canary: settings.canary,
+        tree: settings.policy.tree,
         heirs: Cell::new(0),
         faults: settings.faults.first().map(injector),
         slow_until: settings.slow_counter.then(|| Cell::new(Picos::ZERO)),

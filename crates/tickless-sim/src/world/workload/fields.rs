@@ -48,7 +48,8 @@ pub(crate) struct Fields<'a> {
     numbers: BTreeMap<&'static str, &'a Spanned<u32>>,
 }
 
-const KINDS: &str = "cyclictest, oslat, enqueue, busy, duty, polls, network, daemons, remote-arms, starts, far, dbench, desktop";
+const KINDS: &str = "cyclictest, oslat, enqueue, busy, duty, polls, network, daemons, remote-arms, starts, far, \
+     dbench, desktop";
 
 impl<'a> Fields<'a> {
     pub(crate) fn new(source: &'a Source<'a>, raw: &'a Spanned<RawWorkload>) -> Self {

@@ -160,7 +160,19 @@ pub(crate) fn read(
 ) -> Result<Placed, InputError> {
     let mut fields = Fields::new(source, raw);
     let kind = raw.get_ref().kind.get_ref().as_str();
-    let workload = match kind {
+    let workload = workload(kind, &mut fields)?;
+    fields.finish()?;
+    let raw = raw.get_ref();
+    Ok(Placed {
+        workload,
+        cpus: cpu_set::parse(source, &raw.cpus, cpus, isolated)?,
+        one_in: raw.one_in.unwrap_or(1).max(1),
+        priority: raw.priority.unwrap_or(1),
+    })
+}
+
+fn workload(kind: &str, fields: &mut Fields<'_>) -> Result<Workload, InputError> {
+    Ok(match kind {
         "cyclictest" => Workload::Cyclictest {
             period: fields.time("period")?,
         },
@@ -217,14 +229,6 @@ pub(crate) fn read(
             gap: fields.time("gap")?,
         },
         _ => return Err(fields.unknown_kind()),
-    };
-    fields.finish()?;
-    let raw = raw.get_ref();
-    Ok(Placed {
-        workload,
-        cpus: cpu_set::parse(source, &raw.cpus, cpus, isolated)?,
-        one_in: raw.one_in.unwrap_or(1).max(1),
-        priority: raw.priority.unwrap_or(1),
     })
 }
 
