@@ -6,6 +6,9 @@ use crate::world::time::Picos;
 
 /// The most faults of a plan.
 const FAULTS_MAX: u64 = 5;
+/// The most CPUs that one fault of a plan takes off: their timers go to one CPU, which must not get more work than it
+/// can do. Too much work makes timers late without any fault of theirs.
+const OFF_MAX: usize = 8;
 /// So that a plan is another one than what else the same seed draws.
 const SALT: u64 = 0xFA01_7ED0_5EED_0F0B;
 
@@ -40,6 +43,9 @@ fn one(random: &mut Random, cpus: u32, duration: Picos) -> Fault {
     let mut chosen: Vec<u32> = (0..cpus).filter(|_| random.one_in(spread)).collect();
     if chosen.is_empty() {
         chosen.push(u32::try_from(random.below(u64::from(cpus))).unwrap_or(0));
+    }
+    if kind == FaultKind::Offline {
+        chosen.truncate(OFF_MAX);
     }
     Fault {
         kind,
