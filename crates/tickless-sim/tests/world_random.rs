@@ -60,11 +60,11 @@ fn workload(random: &mut Random, has_isolated: bool) -> String {
         ),
         10 => format!(
             "kind = \"desktop\"\ntimers = {}\nperiod = \"2 ms\"\nperiod_max = \"{} ms\"\nwork = \"1 us\"\n\
-             work_max = \"50 us\"\nslack = \"{} us\"\ngap = \"{} ms\"",
+             work_max = \"5 us\"\nslack = \"{} us\"\ngap = \"{} ms\"",
             up_to(6),
             2 + up_to(100),
             up_to(3_000),
-            up_to(90)
+            20 + up_to(90)
         ),
         7 if has_isolated => format!(
             "kind = \"remote-arms\"\ngap = \"{} us\"\ntimeout = \"{} us\"",
