@@ -1,12 +1,13 @@
-//! Worlds drawn at random: whatever runs on whatever machine under whatever policy, every promise is kept.
+//! Worlds drawn at random: whatever runs on whatever machine under whatever policy, and whatever goes wrong besides,
+//! every promise is kept.
 //!
 //! `TICKLESS_SEEDS=N` tries N seeds, `TICKLESS_SEEDS=N..` the one seed N, as in the histories of `random.rs`.
 
 use std::fmt::Write;
 
 use tickless_sim::random::Random;
-use tickless_sim::world::baseline::{HandoverRule, Isolation, SleepLength, Soft, Target};
-use tickless_sim::world::{Policy, Scenario, run};
+use tickless_sim::world::baseline::{HandoverRule, Isolation, SleepLength, Soft, Target, Tree};
+use tickless_sim::world::{FaultKind, Policy, Scenario, run};
 
 /// Seeds of an ordinary run.
 const SEEDS: u64 = 60;
@@ -20,7 +21,7 @@ fn pick<T: Copy, const N: usize>(random: &mut Random, from: [T; N]) -> T {
 /// The fields of a random workload.
 fn workload(random: &mut Random, has_isolated: bool) -> String {
     let mut up_to = |limit: u64| 1 + random.below(limit);
-    match up_to(8) {
+    match up_to(10) {
         1 => format!(
             "kind = \"cyclictest\"\nperiod = \"{} us\"",
             50 + up_to(3_000)
@@ -51,6 +52,20 @@ fn workload(random: &mut Random, has_isolated: bool) -> String {
             up_to(200),
             up_to(900)
         ),
+        9 => format!(
+            "kind = \"dbench\"\ntasks = {}\nwork = \"5 us\"\nwork_max = \"{} us\"\ntimeout = \"{} us\"",
+            up_to(2),
+            5 + up_to(500),
+            up_to(20_000)
+        ),
+        10 => format!(
+            "kind = \"desktop\"\ntimers = {}\nperiod = \"2 ms\"\nperiod_max = \"{} ms\"\nwork = \"1 us\"\n\
+             work_max = \"5 us\"\nslack = \"{} us\"\ngap = \"{} ms\"",
+            up_to(6),
+            2 + up_to(100),
+            up_to(3_000),
+            20 + up_to(90)
+        ),
         7 if has_isolated => format!(
             "kind = \"remote-arms\"\ngap = \"{} us\"\ntimeout = \"{} us\"",
             20 + up_to(9_000),
@@ -80,6 +95,7 @@ fn policy(random: &mut Random) -> Policy {
         } else {
             SleepLength::Own
         },
+        tree: pick(random, [Tree::Linked, Tree::Linked, Tree::Plain]),
         handover: pick(
             random,
             [
@@ -134,6 +150,7 @@ fn scenario(seed: u64) -> (Scenario, String) {
     let read = Scenario::from_toml(&text, "random.toml");
     let mut scenario = read.unwrap_or_else(|error| panic!("{error}\n{text}"));
     scenario.policy = policy(&mut random);
+    scenario.draws_faults = random.one_in(2);
     (scenario, text)
 }
 
@@ -152,19 +169,25 @@ fn seeds() -> std::ops::Range<u64> {
 #[test]
 fn every_promise_is_kept_in_random_worlds() {
     let (mut fires, mut remote, mut searched) = (0, 0, 0);
+    let mut faults = std::collections::BTreeMap::<_, u64>::new();
     for seed in seeds() {
         let (scenario, text) = scenario(seed);
         let outcome = run(&scenario, seed);
         assert!(
             outcome.holds(),
-            "seed {seed} fails; again with TICKLESS_SEEDS={seed}..\n{:?}\n{text}\n{:?}\n{:#?}",
+            "seed {seed} fails; again with TICKLESS_SEEDS={seed}..\n{:?}\n{text}\n{:?}\n{:?}\n{:?}\n{:#?}",
             outcome.broken,
             scenario.policy,
+            outcome.faults,
+            outcome.fault_counts,
             outcome.violations
         );
         fires += outcome.counts.coarse_fires;
         remote += outcome.counts.remote_fires;
         searched += u64::from(scenario.policy.target == Target::Search);
+        for (kind, count) in outcome.fault_counts {
+            *faults.entry(kind).or_default() += count;
+        }
     }
     if seeds().end > 1 && seeds().start == 0 {
         // Worlds in which nothing happens prove nothing.
@@ -172,5 +195,7 @@ fn every_promise_is_kept_in_random_worlds() {
             fires > 1_000 && remote > 100 && searched > 0,
             "{fires} {remote} {searched}"
         );
+        let happened = |kind: &FaultKind| faults.get(kind.name()).is_some_and(|count| *count > 0);
+        assert!(FaultKind::ALL.iter().all(happened), "{faults:?}");
     }
 }

@@ -44,6 +44,11 @@ impl World {
         let Some(node) = sites.node(CpuId(cpu)) else {
             return;
         };
+        // Whoever left made another one its heir, which is about to wake up; or gave it its timers, and kicked it.
+        let host = self.timers.platform();
+        if host.heirs.get() > 0 || host.site(cpu).trouble.is_kicked.get() {
+            return;
+        }
         if !node.is_available() || !node.is_idle() {
             return;
         }

@@ -11,6 +11,7 @@ use tickless_core::time::Instant;
 use tickless_core::wheel::{Kind, PassEnd};
 
 use super::baseline::Soft;
+use super::fault::FaultKind;
 use super::meter::{self, Fired};
 use super::promise::Promise;
 use super::queue::What;
@@ -43,22 +44,52 @@ impl World {
             charges.irq_kernel
         });
         match what {
-            What::Device => self.device_fires(cpu, at),
-            What::Kick => self.timers.retrigger(CpuId(cpu)),
-            What::Activate => self.leave_idle(cpu),
+            What::Device => self.device_fires(cpu, at, false),
+            What::Kick => {
+                self.timers
+                    .platform()
+                    .site(cpu)
+                    .trouble
+                    .is_kicked
+                    .set(false);
+                self.timers.retrigger(CpuId(cpu));
+            }
+            What::Activate => {
+                self.heir_came();
+                self.leave_idle(cpu);
+            }
             What::Poke => self.soft_stage(cpu),
             What::Arrival => self.arrives(argument),
-            What::Reschedule | What::Segment | What::Sample => {}
+            What::Fault => self.hits(cpu, argument, left),
+            What::Spurious => self.device_fires_unasked(cpu, at, argument != 0),
+            What::Reschedule | What::Segment | What::Sample | What::Plan | What::Return => {}
         }
         self.handle_fired();
+        if self.cpus[cpu as usize].is_off {
+            self.cpus[cpu as usize].cursor = meter::leave();
+            return;
+        }
         self.leave_interrupt(cpu, start, left);
     }
 
-    fn device_fires(&mut self, cpu: u32, at: Picos) {
+    pub(crate) fn device_fires(&mut self, cpu: u32, at: Picos, is_unasked: bool) {
         let site = self.timers.platform().site(cpu);
         site.fires.set(Picos::FOREVER);
+        let is_early = site.trouble.is_early.replace(false);
+        if is_early {
+            self.count_fault(FaultKind::Early);
+        }
+        let is_known = is_early
+            || is_unasked
+            || self
+                .timers
+                .platform()
+                .site(cpu)
+                .trouble
+                .is_left_armed
+                .replace(false);
         let state = &self.cpus[cpu as usize];
-        if state.stopped && at < state.wakes_at {
+        if state.stopped && at < state.wakes_at && !is_known {
             let what = format!("its device wakes it at {at}, not at {}", state.wakes_at);
             let mut watch = self.timers.platform().watch.borrow_mut();
             watch.broken(Promise::IdleStaysIdle, cpu, what);
@@ -224,7 +255,7 @@ impl World {
         self.cpus[place].cursor = meter::leave();
     }
 
-    fn note_theft(&mut self, cpu: u32, start: Picos) {
+    pub(crate) fn note_theft(&mut self, cpu: u32, start: Picos) {
         let end = meter::cursor();
         let state = &mut self.cpus[cpu as usize];
         let before = state.settle_theft(start);
@@ -243,8 +274,14 @@ impl World {
             return;
         }
         let latest = Picos::of_instant(first).max(meter::cursor());
-        let fires = host.site(cpu).fires.get();
-        if fires > latest {
+        let site = host.site(cpu);
+        let fires = site.fires.get();
+        // An interrupt that was lost was armed for all the same, who is being kicked is about to arm, and who does
+        // nothing but run timers is left alone for a moment (spec IRQ-3).
+        let is_known = site.trouble.rescue.get() != Picos::FOREVER
+            || site.trouble.is_kicked.get()
+            || meter::looking(|| self.timers.is_backing_off(CpuId(cpu)));
+        if fires > latest && !is_known {
             let what = format!("the first timer is due at {latest}, the device fires at {fires}");
             let mut watch = host.watch.borrow_mut();
             watch.broken(Promise::ArmedNotLaterThanFirst, cpu, what);

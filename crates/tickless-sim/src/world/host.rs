@@ -12,7 +12,9 @@ use tickless_core::time::Instant;
 use tickless_core::trace::Event as Traced;
 use tickless_link::lock::{SoloLock, Watcher};
 
+use super::baseline::{Tree, plain_tree};
 use super::canary::Canary;
+use super::fault::{Injector, Trouble, call_and_catch};
 use super::meter::{self, Ground, Hold, Line};
 use super::promise::Promise;
 use super::queue::{Queue, What};
@@ -66,6 +68,11 @@ pub(crate) struct Site {
     last_read: Cell<i64>,
     /// Writes of the device so far.
     pub(crate) writes: Cell<u64>,
+    /// It is isolated at this moment.
+    pub(crate) is_isolated: Cell<bool>,
+    pub(crate) trouble: Trouble,
+    /// How many exact timers there are, if that is counted.
+    queued: Cell<u64>,
 }
 
 /// The host.
@@ -78,6 +85,12 @@ pub(crate) struct Host {
     pub(crate) canary: Option<Canary>,
     /// The slow counter that all CPUs share is the clock: until when it serves somebody.
     pub(crate) slow_until: Option<Cell<Picos>>,
+    /// What the queues of exact timers are.
+    pub(crate) tree: Tree,
+    /// CPUs that were asked to look after others, and have not begun.
+    pub(crate) heirs: Cell<u32>,
+    /// What goes wrong, if anything does.
+    pub(crate) faults: Option<RefCell<Injector>>,
 }
 
 impl Host {
@@ -145,8 +158,11 @@ impl Host {
         let is_due = site.fires.get() <= at;
         if !is_due {
             self.ask_for_device(cpu, at);
+            return false;
         }
-        is_due
+        self.faults
+            .as_ref()
+            .is_none_or(|faults| self.comes_through(faults, cpu, at))
     }
 
     /// Sends an inter-processor interrupt from the CPU that executes.
@@ -163,6 +179,9 @@ impl Host {
         watch.counts.ipis += 1;
         watch.tallies.count(to, |tally| tally.ipis += 1);
         drop(watch);
+        if what == What::Activate {
+            self.heirs.set(self.heirs.get() + 1);
+        }
         let at = meter::cursor() + latency.saturating_sub(charges.ipi_send);
         self.queue.borrow_mut().push(at, what, to, 0);
     }
@@ -265,6 +284,10 @@ impl Platform for Host {
             fires = canary.device(fires);
         }
         site.fires.set(fires);
+        site.trouble.written();
+        if let Some(faults) = &self.faults {
+            self.may_be_early(faults, base.cpu().0, fires);
+        }
         self.ask_for_device(base.cpu().0, meter::cursor());
         Ok(())
     }
@@ -276,6 +299,7 @@ impl Platform for Host {
     }
 
     fn kick(&self, base: &CpuBase<Self>) {
+        base.local().trouble.is_kicked.set(true);
         self.send(base.cpu().0, What::Kick);
     }
 
@@ -284,7 +308,10 @@ impl Platform for Host {
     }
 
     fn call(&self, callback: &mut dyn FnMut()) {
-        callback();
+        match &self.faults {
+            None => callback(),
+            Some(faults) => call_and_catch(faults, callback),
+        }
     }
 
     fn wake(&self, waker: Waker) {
@@ -296,12 +323,24 @@ impl Platform for Host {
     }
 
     fn pick_target(&self, this: Option<CpuId>, _pinned: bool) -> CpuId {
-        this.unwrap_or(CpuId(0))
+        // Without anybody who asks for itself: the first one that keeps house.
+        let mut online = (0_u32..).zip(&self.bases).filter(|(_, base)| {
+            let base = base.get();
+            base.is_some_and(|base| base.is_online() && !base.local().is_isolated.get())
+        });
+        this.unwrap_or_else(|| CpuId(online.next().map_or(0, |(cpu, _)| cpu)))
     }
 
     fn trace(&self, event: Traced) {
         if meter::cpu() != meter::NOBODY {
             self.charge_event(&event);
+            if self.tree == Tree::Plain
+                && let Traced::Start { cpu, .. }
+                | Traced::ExpireEntry { cpu, .. }
+                | Traced::Cancel { cpu, .. } = event
+            {
+                plain_tree::charge(&self.ground.charges, &self.site(cpu.0).queued, &event);
+            }
         }
         self.watch.borrow_mut().follow(&event);
     }

@@ -7,7 +7,7 @@
 //!
 //! A [`Scenario`] is a file; [`run`] lets it happen; the [`Outcome`] can be written as data. The checkers of the
 //! [promises](Promise) run always. What the library does not do, but is compared with, is in [`baseline`]. The claims
-//! of the sources are tried in [`headline`].
+//! of the sources are tried in [`headline`]. What goes wrong on purpose is in [`fault`].
 //!
 //! # How time passes
 //!
@@ -29,6 +29,7 @@ mod costs;
 mod cpu;
 mod cpu_set;
 pub mod draw;
+pub mod fault;
 mod groups;
 pub mod headline;
 mod host;
@@ -58,6 +59,7 @@ mod world;
 pub use baseline::Policy;
 pub use canary::Canary;
 pub use costs::{Cost, Costs};
+pub use fault::{Fault, FaultKind, When};
 pub use groups::{Group, Tally};
 pub use input::InputError;
 pub use outcome::{CpuOutcome, Outcome, Residency};

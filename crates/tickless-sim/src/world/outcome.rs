@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::fault::Fault;
 use super::groups::Group;
 use super::promise::{Promise, Violation};
 use super::stats::Distribution;
@@ -66,6 +67,10 @@ pub struct Outcome {
     pub per_cpu: Vec<CpuOutcome>,
     /// The CPUs by what runs on them.
     pub groups: Vec<Group>,
+    /// What went wrong on purpose.
+    pub faults: Vec<Fault>,
+    /// How often each kind of that happened.
+    pub fault_counts: BTreeMap<&'static str, u64>,
     /// How often each promise was broken.
     pub broken: BTreeMap<Promise, u64>,
     /// The first of these, with their stories.

@@ -25,6 +25,14 @@ pub(crate) enum What {
     Arrival,
     /// The checkers look at the whole machine.
     Sample,
+    /// A moment of a fault: whom it hits.
+    Plan,
+    /// A fault hits a CPU.
+    Fault,
+    /// A timer interrupt for which nobody asked.
+    Spurious,
+    /// A CPU that was taken off comes back.
+    Return,
 }
 
 /// One event.
@@ -34,7 +42,8 @@ pub(crate) struct Event {
     sequence: u64,
     pub(crate) what: What,
     pub(crate) cpu: u32,
-    /// Of [`Segment`](What::Segment) its generation, of [`Arrival`](What::Arrival) the task.
+    /// Of [`Segment`](What::Segment) its generation, of [`Arrival`](What::Arrival) the task, of [`Plan`](What::Plan)
+    /// and [`Fault`](What::Fault) the fault, of [`Spurious`](What::Spurious) whether it comes in place of a lost one.
     pub(crate) argument: u32,
 }
 

@@ -21,12 +21,16 @@
 //! # Ok::<(), tickless_sim::world::InputError>(())
 //! ```
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::baseline::Policy;
 use super::canary::Canary;
 use super::cpu_set;
+use super::fault::{self, Fault, RawFault};
 use super::input::{InputError, Source};
 use super::outcome::{CpuOutcome, Outcome, Residency};
 use super::profile::{EMBEDDED, Profile};
@@ -65,6 +69,10 @@ pub struct Scenario {
     pub policy: Policy,
     /// What runs.
     pub workloads: Vec<Placed>,
+    /// What goes wrong.
+    pub faults: Vec<Fault>,
+    /// The seed of a run draws more that goes wrong.
+    pub draws_faults: bool,
     /// The promise that is broken on purpose.
     #[serde(skip)]
     pub canary: Option<Canary>,
@@ -90,6 +98,9 @@ struct RawScenario {
     policy: Policy,
     #[serde(default)]
     workload: Vec<Spanned<RawWorkload>>,
+    faults: Option<Spanned<String>>,
+    #[serde(default)]
+    fault: Vec<Spanned<RawFault>>,
 }
 
 impl Scenario {
@@ -160,6 +171,8 @@ impl Scenario {
         }
         let workloads = raw.workload.iter();
         let workloads = workloads.map(|one| workload::read(&source, one, cpus, &isolated));
+        let faults = raw.fault.iter();
+        let faults = faults.map(|one| fault::read(&source, one, cpus, &isolated));
         Ok(Self {
             name: raw.name,
             cpus,
@@ -171,13 +184,27 @@ impl Scenario {
             logs: raw.logs,
             policy: raw.policy,
             workloads: workloads.collect::<Result<_, _>>()?,
+            faults: faults.collect::<Result<_, _>>()?,
+            draws_faults: draws_faults(&source, raw.faults.as_ref())?,
             isolated,
             profile,
             canary: None,
         })
     }
 
-    fn settings(&self) -> Settings {
+    /// What goes wrong when `seed` runs.
+    #[must_use]
+    pub fn fault_plan(&self, seed: u64) -> Vec<Fault> {
+        let mut plan = self.faults.clone();
+        if self.draws_faults {
+            plan.extend(fault::draw(seed, self.cpus, self.duration));
+        }
+        plan
+    }
+
+    fn settings(&self, seed: u64) -> Settings {
+        let faults: Rc<[Fault]> = self.fault_plan(seed).into();
+        let allowed = faults.iter().map(|fault| fault.allows().0).sum();
         let resized = self.profile.topology.resized(self.cpus);
         Settings {
             profile: self.profile.clone(),
@@ -187,10 +214,24 @@ impl Scenario {
             tick: self.tick,
             real_time: self.real_time,
             slow_counter: self.slow_counter,
-            late_max: self.late_max,
+            late_max: self.late_max + Picos(allowed),
             logs: self.logs,
             group_of: groups::group_of(self),
             canary: self.canary,
+            faults,
+            fault_seed: seed,
+        }
+    }
+}
+
+fn draws_faults(source: &Source<'_>, field: Option<&Spanned<String>>) -> Result<bool, InputError> {
+    match field.map(|field| (field, field.get_ref().as_str())) {
+        None | Some((_, "none")) => Ok(false),
+        Some((_, "drawn")) => Ok(true),
+        Some((field, other)) => {
+            let wrong = format!("there are no faults \"{other}\"");
+            let right = "none, drawn, or [[fault]] tables";
+            Err(source.error(field.span(), wrong, right))
         }
     }
 }
@@ -231,7 +272,7 @@ pub fn run(scenario: &Scenario, seed: u64) -> Outcome {
     {
         random = Random::new(seed ^ super::canary::whim());
     }
-    let mut world = World::new(&scenario.settings());
+    let mut world = World::new(&scenario.settings(seed));
     for placed in &scenario.workloads {
         placed.add_to(&mut world, random.bits());
     }
@@ -275,7 +316,9 @@ fn outcome(scenario: &Scenario, seed: u64, world: &mut World) -> Outcome {
         .map(|(one, state)| u128::from(one.time.0) * u128::from(state.milliwatts))
         .sum();
     let idle_milliwatts = energy / u128::from(scenario.duration.0.max(1));
-    let mut watch = world.timers.platform().watch.borrow_mut();
+    let host = world.timers.platform();
+    let faults = host.faults.as_ref().map(RefCell::borrow);
+    let mut watch = host.watch.borrow_mut();
     let (lock_waits, lock_waited) = meter::waits();
     watch.counts.lock_waits = lock_waits;
     watch.counts.lock_waited = lock_waited;
@@ -303,6 +346,10 @@ fn outcome(scenario: &Scenario, seed: u64, world: &mut World) -> Outcome {
         idle_milliwatts: u64::try_from(idle_milliwatts).unwrap_or(u64::MAX),
         groups: watch.tallies.groups(scenario, &per_cpu),
         per_cpu,
+        faults: faults
+            .as_ref()
+            .map_or_else(Vec::new, |one| one.plan.to_vec()),
+        fault_counts: faults.iter().flat_map(|one| one.counted()).collect(),
         broken: std::mem::take(&mut watch.broken),
         violations: std::mem::take(&mut watch.violations),
         digest: watch.digest(),

@@ -1,10 +1,10 @@
 //! What a program can do when it executes.
 
 use tickless_core::Platform;
-use tickless_core::hrtimer::Restart;
+use tickless_core::hrtimer::{Expired, Restart};
 use tickless_core::platform::CpuId;
-use tickless_core::time::Instant;
-use tickless_core::wheel::{Kind, Rearm, Tick, Timeout};
+use tickless_core::time::{Instant, Monotonic};
+use tickless_core::wheel::{ArmError, Kind, Rearm, Tick, Timeout};
 
 use super::baseline::Target;
 use super::baseline::search::find_busy;
@@ -89,6 +89,14 @@ impl<'w> Turn<'w> {
         Exact::new(&self.world.timers, |_| Restart::No)
     }
 
+    /// Makes an exact timer with a callback of its own. What that takes it [charges](charge) itself.
+    pub(crate) fn exact_with(
+        &self,
+        call: impl FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static,
+    ) -> Exact {
+        Exact::new(&self.world.timers, call)
+    }
+
     /// Arms an inactive timer to fire when `after` is over, where the policy of the world says.
     ///
     /// # Panics
@@ -101,9 +109,18 @@ impl<'w> Turn<'w> {
         let timers = &self.world.timers;
         let armed = match target {
             None => timers.arm(timer.pinned(), now, expiry),
-            Some(cpu) => timers.arm_on(timer.pinned(), CpuId(cpu), now, expiry),
+            Some(cpu) => self.arm_there(timer, cpu, now, expiry),
         };
         assert_eq!(armed, Ok(()), "only an inactive timer is armed");
+    }
+
+    /// Arms it on `cpu`, or here if that was taken off.
+    fn arm_there(&self, timer: &Coarse, cpu: u32, now: Tick, expiry: Tick) -> Result<(), ArmError> {
+        let timers = &self.world.timers;
+        match timers.arm_on(timer.pinned(), CpuId(cpu), now, expiry) {
+            Err(ArmError::Offline(_)) => timers.arm(timer.pinned(), now, expiry),
+            result => result,
+        }
     }
 
     /// Arms an inactive timer on `cpu`, to which it is pinned.
@@ -114,10 +131,7 @@ impl<'w> Turn<'w> {
     pub(crate) fn arm_on(&mut self, timer: &Coarse, cpu: u32, after: Picos) {
         let now = self.tick();
         let expiry = self.expiry(after);
-        let armed = self
-            .world
-            .timers
-            .arm_on(timer.pinned(), CpuId(cpu), now, expiry);
+        let armed = self.arm_there(timer, cpu, now, expiry);
         assert_eq!(armed, Ok(()), "only an inactive timer is armed");
         self.world.filed_for(cpu);
     }
@@ -149,7 +163,7 @@ impl<'w> Turn<'w> {
             assert!(modified.is_ok(), "no timer of a world is shut down");
         } else {
             timers.delete(timer.pinned());
-            let armed = timers.arm_on(timer.pinned(), CpuId(target), now, expiry);
+            let armed = self.arm_there(timer, target, now, expiry);
             assert_eq!(armed, Ok(()), "it was taken out before");
         }
     }

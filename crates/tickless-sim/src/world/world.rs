@@ -15,6 +15,7 @@ use tickless_core::wheel::idle::TickTime;
 use super::baseline::search::Searcher;
 use super::baseline::{Isolation, Policy, Target};
 use super::canary::Canary;
+use super::fault::{Callbacks, Fault, Injector};
 use super::groups::Tallies;
 use super::host::Host;
 use super::kept::Exact;
@@ -50,6 +51,9 @@ pub(crate) struct Settings {
     /// The group of each CPU, for the figures.
     pub(crate) group_of: Vec<u32>,
     pub(crate) canary: Option<Canary>,
+    /// What goes wrong, and the seed of what is random in it.
+    pub(crate) faults: Rc<[Fault]>,
+    pub(crate) fault_seed: u64,
 }
 
 /// One CPU.
@@ -57,6 +61,10 @@ pub(crate) struct Cpu {
     /// What it executes is done up to here.
     pub(crate) cursor: Picos,
     pub(crate) current: Option<TaskId>,
+    /// A fault keeps it from executing anything before.
+    pub(crate) stalled_until: Picos,
+    /// A fault took it off.
+    pub(crate) is_off: bool,
     pub(crate) waiting: Box<dyn RunQueue>,
     pub(crate) tick: Exact,
     /// The tick starts itself again when it fires.
@@ -86,6 +94,8 @@ pub(crate) struct Cpu {
 pub(crate) struct World {
     // First, so that the timers go before what they point to.
     pub(crate) tasks: Vec<Task>,
+    /// The timers of faults, by the number of the fault and the CPU.
+    pub(crate) callbacks: BTreeMap<(u32, u32), Rc<Callbacks>>,
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) tree: Tree,
     pub(crate) timers: Rc<Timers<Host>>,
@@ -123,12 +133,21 @@ fn host(settings: &Settings, ground: &Rc<Ground>) -> Host {
         settings.logs,
     );
     watch.tallies = Tallies::new(&settings.group_of);
+    let injector = |_| {
+        RefCell::new(Injector::new(
+            Rc::clone(&settings.faults),
+            settings.fault_seed,
+        ))
+    };
     Host {
         ground: Rc::clone(ground),
         bases: (0..cpus).map(|_| OnceCell::new()).collect(),
         queue: RefCell::new(Queue::default()),
         watch: RefCell::new(watch),
         canary: settings.canary,
+        tree: settings.policy.tree,
+        heirs: Cell::new(0),
+        faults: settings.faults.first().map(injector),
         slow_until: settings.slow_counter.then(|| Cell::new(Picos::ZERO)),
     }
 }
@@ -151,6 +170,8 @@ fn new_cpu(timers: &Rc<Timers<Host>>, number: u32, settings: &Settings) -> Cpu {
     Cpu {
         cursor: Picos::ZERO,
         current: None,
+        stalled_until: Picos::ZERO,
+        is_off: false,
         waiting: Box::new(Fifo::default()),
         tick,
         tick_runs: runs,
@@ -191,6 +212,7 @@ impl World {
         let cpus = (0..topology.cpus()).map(|cpu| new_cpu(&timers, cpu, settings));
         let mut world = Self {
             tasks: Vec::new(),
+            callbacks: BTreeMap::new(),
             cpus: cpus.collect(),
             tree,
             ground,
@@ -206,14 +228,22 @@ impl World {
             timers,
         };
         for cpu in 0..topology.cpus() {
-            world.bring_up(cpu);
+            let is_isolated = settings.isolated[cpu as usize];
+            world
+                .timers
+                .platform()
+                .site(cpu)
+                .is_isolated
+                .set(is_isolated);
+            world.bring_up(cpu, Picos::ZERO);
         }
         world
     }
 
-    fn bring_up(&mut self, cpu: u32) {
+    /// Takes `cpu` into timing at `at`, awake and with nothing to do.
+    pub(crate) fn bring_up(&mut self, cpu: u32, at: Picos) {
         let id = CpuId(cpu);
-        meter::enter(cpu, Picos::ZERO);
+        meter::enter(cpu, at);
         self.timers.wheel_online(id, self.tick_time().tick);
         self.timers.cpu_online(id);
         let is_excluded = self.isolated[cpu as usize]
@@ -282,6 +312,7 @@ impl World {
             self.cpus[cpu].cursor = meter::leave();
         }
         self.push(SAMPLES, What::Sample, 0, 0);
+        self.plan_faults();
         loop {
             let event = self.timers.platform().queue.borrow_mut().pop();
             match event {
@@ -318,6 +349,10 @@ impl World {
                 self.push(at + SAMPLES, What::Sample, 0, 0);
                 return;
             }
+            What::Plan => {
+                self.plan_comes(at, argument);
+                return;
+            }
             What::Segment => {
                 self.segment_ends(cpu, at, argument);
                 return;
@@ -325,7 +360,12 @@ impl World {
             What::Device if !self.timers.platform().device_is_due(cpu, at) => return,
             _ => {}
         }
-        let cursor = self.cpus[cpu as usize].cursor;
+        let state = &self.cpus[cpu as usize];
+        if state.is_off {
+            self.comes_while_off(event);
+            return;
+        }
+        let cursor = state.cursor.max(state.stalled_until);
         if cursor > at {
             // It is in the middle of something that cannot be interrupted.
             if what == What::Device {
@@ -345,7 +385,9 @@ impl World {
                 (what as u64) << 32 | u64::from(argument),
             );
         }
-        self.interrupt(cpu, at, what, argument);
+        if what != What::Fault || !self.hits_from_outside(cpu, at, argument) {
+            self.interrupt(cpu, at, what, argument);
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the library does not do, to compare with: each policy is one field of [`Policy`], small, and used by nothing
 //! else.
 
+pub mod plain_tree;
 pub mod search;
 
 use serde::{Deserialize, Serialize};
@@ -78,6 +79,17 @@ impl From<HandoverRule> for tickless_core::hierarchy::Handover {
     }
 }
 
+/// What the queues of exact timers are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tree {
+    /// Sorted trees whose nodes know their neighbours. The library's way.
+    #[default]
+    Linked,
+    /// Sorted trees whose nodes do not: see [`plain_tree`]. Only what they cost.
+    Plain,
+}
+
 /// The policies of a world. The default is the library.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -92,4 +104,6 @@ pub struct Policy {
     pub sleep_length: SleepLength,
     /// Who becomes migrator.
     pub handover: HandoverRule,
+    /// What the queues of exact timers are.
+    pub tree: Tree,
 }

@@ -32,6 +32,7 @@ pub(crate) struct RawWorkload {
     timeout: Option<Spanned<String>>,
     timeout_max: Option<Spanned<String>>,
     gap: Option<Spanned<String>>,
+    slack: Option<Spanned<String>>,
     repetitions: Option<Spanned<u32>>,
     timers: Option<Spanned<u32>>,
     connections: Option<Spanned<u32>>,
@@ -47,8 +48,8 @@ pub(crate) struct Fields<'a> {
     numbers: BTreeMap<&'static str, &'a Spanned<u32>>,
 }
 
-const KINDS: &str =
-    "cyclictest, oslat, enqueue, busy, duty, polls, network, daemons, remote-arms, starts, far";
+const KINDS: &str = "cyclictest, oslat, enqueue, busy, duty, polls, network, daemons, remote-arms, starts, far, \
+     dbench, desktop";
 
 impl<'a> Fields<'a> {
     pub(crate) fn new(source: &'a Source<'a>, raw: &'a Spanned<RawWorkload>) -> Self {
@@ -61,6 +62,7 @@ impl<'a> Fields<'a> {
             ("timeout", &raw.timeout),
             ("timeout_max", &raw.timeout_max),
             ("gap", &raw.gap),
+            ("slack", &raw.slack),
         ];
         let numbers = [
             ("repetitions", &raw.repetitions),

@@ -3,8 +3,12 @@
 //! A scenario lists them as `[[workload]]` with a `kind`; each kind says which fields it has.
 
 mod fields;
+mod pairs;
 mod probes;
 mod servers;
+
+use std::cell::RefCell;
+use std::rc::Rc;
 
 use serde::Serialize;
 
@@ -18,6 +22,7 @@ use super::shell::Program;
 use super::time::Picos;
 use super::world::World;
 use crate::random::Random;
+use pairs::{Channel, Desktop, Half};
 use probes::{Cyclictest, Enqueue, Far, Oslat, RemoteArms, Starts};
 use servers::{Daemon, Duty, Network, Polls};
 
@@ -105,6 +110,31 @@ pub enum Workload {
         /// How far ahead it is.
         timeout: Picos,
     },
+    /// `dbench`: clients and their servers, a closed loop. A client asks, its server answers, and so on; each message
+    /// pushes out the timeout of whoever gets it. What passed from question to answer is noted as `round-trip`, and a
+    /// silence that was longer than the timeout as `no-answer`. The server of a client is on the next CPU of the set.
+    Dbench {
+        /// How many pairs for each CPU.
+        tasks: u32,
+        /// What a message takes to answer, drawn each time.
+        work: Range,
+        /// The timeout of each half.
+        timeout: Picos,
+    },
+    /// `desktop`: a desktop that nobody uses, on each CPU: periodic exact timers with slack, whose callbacks do the
+    /// work, and now and then a burst of four short coarse timers for each of these.
+    Desktop {
+        /// How many periodic timers.
+        timers: u32,
+        /// Their periods, drawn once for each.
+        period: Range,
+        /// What a callback takes, drawn each time.
+        work: Range,
+        /// By how much later a periodic timer may fire.
+        slack: Picos,
+        /// Between two bursts, on average.
+        gap: Picos,
+    },
 }
 
 /// A workload and where it runs.
@@ -130,7 +160,19 @@ pub(crate) fn read(
 ) -> Result<Placed, InputError> {
     let mut fields = Fields::new(source, raw);
     let kind = raw.get_ref().kind.get_ref().as_str();
-    let workload = match kind {
+    let workload = workload(kind, &mut fields)?;
+    fields.finish()?;
+    let raw = raw.get_ref();
+    Ok(Placed {
+        workload,
+        cpus: cpu_set::parse(source, &raw.cpus, cpus, isolated)?,
+        one_in: raw.one_in.unwrap_or(1).max(1),
+        priority: raw.priority.unwrap_or(1),
+    })
+}
+
+fn workload(kind: &str, fields: &mut Fields<'_>) -> Result<Workload, InputError> {
+    Ok(match kind {
         "cyclictest" => Workload::Cyclictest {
             period: fields.time("period")?,
         },
@@ -174,15 +216,19 @@ pub(crate) fn read(
         "far" => Workload::Far {
             timeout: fields.time("timeout")?,
         },
+        "dbench" => Workload::Dbench {
+            tasks: fields.number("tasks")?,
+            work: fields.range("work", "work_max")?,
+            timeout: fields.time("timeout")?,
+        },
+        "desktop" => Workload::Desktop {
+            timers: fields.number("timers")?,
+            period: fields.range("period", "period_max")?,
+            work: fields.range("work", "work_max")?,
+            slack: fields.time("slack")?,
+            gap: fields.time("gap")?,
+        },
         _ => return Err(fields.unknown_kind()),
-    };
-    fields.finish()?;
-    let raw = raw.get_ref();
-    Ok(Placed {
-        workload,
-        cpus: cpu_set::parse(source, &raw.cpus, cpus, isolated)?,
-        one_in: raw.one_in.unwrap_or(1).max(1),
-        priority: raw.priority.unwrap_or(1),
     })
 }
 
@@ -213,6 +259,10 @@ impl Placed {
             }
             cpus.truncate(keeps);
         }
+        if let Workload::Dbench { tasks, .. } = self.workload {
+            self.add_pairs(world, &cpus, tasks, &mut random);
+            return;
+        }
         for cpu in cpus {
             for _ in 0..self.tasks_of_cpu() {
                 let program = self.program(Random::new(random.bits()), world);
@@ -220,6 +270,33 @@ impl Placed {
                 world.tasks[task as usize].is_watched = self.workload == Workload::Oslat;
             }
         }
+    }
+
+    fn add_pairs(&self, world: &mut World, cpus: &[u32], tasks: u32, random: &mut Random) {
+        let servers = cpus.iter().cycle().skip(1);
+        for (client, server) in cpus.iter().zip(servers) {
+            for _ in 0..tasks {
+                let channel = Rc::default();
+                for (cpu, is_client) in [(*client, true), (*server, false)] {
+                    let random = Random::new(random.bits());
+                    let half = self.half(&channel, is_client, random);
+                    world.add_task(half, cpu, self.priority);
+                }
+            }
+        }
+    }
+
+    fn half(
+        &self,
+        channel: &Rc<RefCell<Channel>>,
+        is_client: bool,
+        random: Random,
+    ) -> Box<dyn Program> {
+        let Workload::Dbench { work, timeout, .. } = self.workload else {
+            unreachable!("no other workload has halves");
+        };
+        let channel = Rc::clone(channel);
+        Box::new(Half::new(channel, is_client, work, timeout, random))
     }
 
     const fn tasks_of_cpu(&self) -> u32 {
@@ -274,6 +351,14 @@ impl Placed {
                 gap,
             } => Box::new(Starts::new(timers, repetitions, gap)),
             Workload::Far { timeout } => Box::new(Far::new(timeout)),
+            Workload::Dbench { .. } => self.half(&Rc::default(), true, random),
+            Workload::Desktop {
+                timers,
+                period,
+                work,
+                slack,
+                gap,
+            } => Box::new(Desktop::new(timers, period, work, (slack, gap), random)),
         }
     }
 }

@@ -1,0 +1,275 @@
+//! Timers whose callbacks panic, and timers whose callbacks arm, move and cancel each other and themselves.
+//!
+//! A callback may be executed by any thread as far as types know, so it cannot own the timers of others; it finds them
+//! by a number, on the thread that executes the world.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::rc::{Rc, Weak};
+
+use tickless_core::hrtimer::{Restart, Start, Timers};
+use tickless_core::wheel::{Kind, Rearm, Tick};
+
+use super::{FaultKind, Injector};
+use crate::world::host::Host;
+use crate::world::kept::{Coarse, Exact};
+use crate::world::meter;
+use crate::world::time::Picos;
+use crate::world::tree::tick_time;
+
+/// What is thrown on purpose.
+#[derive(Debug)]
+struct Injected;
+
+/// Executes a callback for the core, and catches what was thrown on purpose. Everything else is a mistake, and goes on.
+pub(crate) fn call_and_catch(faults: &RefCell<Injector>, callback: &mut dyn FnMut()) {
+    let Err(thrown) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(callback)) else {
+        return;
+    };
+    if thrown.is::<Injected>() {
+        faults.borrow_mut().count(FaultKind::Panic);
+    } else {
+        std::panic::resume_unwind(thrown);
+    }
+}
+
+/// Which call of a callback panics.
+const PANICS_AT: u32 = 3;
+/// How many callbacks meddle each time that a fault hits.
+const MEDDLES: u32 = 24;
+/// Timers of each sort that meddle with each other.
+const CIRCLE: usize = 3;
+
+thread_local! {
+    static CALLBACKS: RefCell<Vec<Weak<Callbacks>>> = const { RefCell::new(Vec::new()) };
+}
+
+fn find(number: usize) -> Option<Rc<Callbacks>> {
+    CALLBACKS.with_borrow(|all| all.get(number).and_then(Weak::upgrade))
+}
+
+/// The timers of one fault on one CPU.
+pub(crate) struct Callbacks {
+    timers: Rc<Timers<Host>>,
+    tick: Picos,
+    amount: Picos,
+    coarse: OnceCell<[Coarse; CIRCLE]>,
+    exact: OnceCell<[Exact; CIRCLE]>,
+    panicking: OnceCell<(Coarse, Exact)>,
+    /// Meddling callbacks to come.
+    left: Cell<u32>,
+    /// Those so far: what the next one does.
+    step: Cell<usize>,
+}
+
+/// A callback that panics now and then, with so many calls before.
+fn call_or_panic(calls: &mut u32) {
+    *calls += 1;
+    if (*calls).is_multiple_of(PANICS_AT) {
+        // Without the hook, which would print it.
+        std::panic::resume_unwind(Box::new(Injected));
+    }
+}
+
+impl Callbacks {
+    pub(super) fn new(timers: &Rc<Timers<Host>>, tick: Picos, amount: Picos) -> Rc<Self> {
+        let callbacks = Rc::new(Self {
+            timers: Rc::clone(timers),
+            tick,
+            amount,
+            coarse: OnceCell::new(),
+            exact: OnceCell::new(),
+            panicking: OnceCell::new(),
+            left: Cell::new(0),
+            step: Cell::new(0),
+        });
+        let number = CALLBACKS.with_borrow_mut(|all| {
+            // Those of worlds that are over: nobody asks for their numbers any more.
+            if all.iter().all(|one| one.strong_count() == 0) {
+                all.clear();
+            }
+            all.push(Rc::downgrade(&callbacks));
+            all.len() - 1
+        });
+        let coarse = |index: usize| {
+            Coarse::new(timers, Kind::Global, move |_| {
+                find(number).map_or(Rearm::No, |all| all.coarse_fires(index))
+            })
+        };
+        let exact = |index: usize| {
+            Exact::new(timers, move |expired| {
+                let now = expired.now();
+                let Some(period) = find(number).and_then(|all| all.exact_fires(index)) else {
+                    return Restart::No;
+                };
+                expired.forward(now, period);
+                Restart::Yes
+            })
+        };
+        let _new = callbacks.coarse.set(std::array::from_fn(coarse));
+        let _new = callbacks.exact.set(std::array::from_fn(exact));
+        callbacks
+    }
+
+    fn now(&self) -> Tick {
+        tick_time(meter::cursor(), self.tick).tick
+    }
+
+    fn expiry(&self, after: Picos) -> Tick {
+        Tick((meter::cursor() + after).0 / self.tick.0)
+    }
+
+    fn start(&self, exact: &Exact, after: Picos) {
+        self.may_leave_armed(exact);
+        exact.start(Start::at((meter::cursor() + after).instant()));
+    }
+
+    fn cancel(&self, exact: &Exact) {
+        self.may_leave_armed(exact);
+        exact.cancel();
+    }
+
+    /// Before an exact timer is taken from another CPU, which keeps its device armed for it.
+    fn may_leave_armed(&self, exact: &Exact) {
+        let from = meter::looking(|| self.timers.cpu_of(exact.pinned()));
+        if let Some(from) = from.filter(|from| from.0 != meter::cpu()) {
+            let site = self.timers.platform().site(from.0);
+            site.trouble.is_left_armed.set(true);
+        }
+    }
+
+    /// Starts a coarse timer and an exact one that go on until they panic, unless they go on still.
+    pub(super) fn begin_to_panic(&self) {
+        let (coarse, exact) = self.panicking.get_or_init(|| {
+            let ticks = self.amount.0.div_ceil(self.tick.0).max(1) - 1;
+            let period = self.amount;
+            let period = tickless_core::time::Span::from_nanos(period.as_nanos().max(1_000));
+            let mut calls = 0;
+            let coarse = Coarse::new(&self.timers, Kind::Global, move |_| {
+                call_or_panic(&mut calls);
+                Rearm::After(ticks)
+            });
+            let mut calls = 0;
+            let exact = Exact::new(&self.timers, move |expired| {
+                call_or_panic(&mut calls);
+                let now = expired.now();
+                expired.forward(now, period);
+                Restart::Yes
+            });
+            (coarse, exact)
+        });
+        if !coarse.is_queued() {
+            let armed = self
+                .timers
+                .arm(coarse.pinned(), self.now(), self.expiry(self.amount));
+            assert_eq!(armed, Ok(()), "it was stopped");
+        }
+        if !exact.pinned().is_queued() {
+            self.start(exact, self.amount);
+        }
+    }
+
+    /// Starts the first of each circle.
+    pub(super) fn begin_to_meddle(&self) {
+        self.left.set(MEDDLES);
+        let (Some([coarse, ..]), Some([exact, ..])) = (self.coarse.get(), self.exact.get()) else {
+            return;
+        };
+        self.modify(coarse, self.amount);
+        self.start(exact, self.amount);
+    }
+
+    fn modify(&self, coarse: &Coarse, after: Picos) {
+        let expiry = self.expiry(after);
+        let modified = self.timers.modify(coarse.pinned(), self.now(), expiry);
+        assert!(modified.is_ok(), "no timer of a world is shut down");
+    }
+
+    /// Whether another callback may meddle; which step it is.
+    fn takes_turn(&self) -> Option<usize> {
+        let left = self.left.get().checked_sub(1)?;
+        self.left.set(left);
+        let step = self.step.get();
+        self.step.set(step + 1);
+        if let Some(faults) = &self.timers.platform().faults {
+            faults.borrow_mut().count(FaultKind::Meddle);
+        }
+        Some(step)
+    }
+
+    fn coarse_fires(&self, index: usize) -> Rearm {
+        let (Some(step), Some(coarse), Some(exact)) =
+            (self.takes_turn(), self.coarse.get(), self.exact.get())
+        else {
+            return Rearm::No;
+        };
+        let (own, next, last) = (
+            &coarse[index],
+            &coarse[(index + 1) % CIRCLE],
+            &coarse[(index + 2) % CIRCLE],
+        );
+        match step % 6 {
+            0 => {
+                self.modify(next, self.amount);
+                self.modify(last, self.amount * 3);
+            }
+            1 => {
+                let _was = self.timers.delete_sync(next.pinned());
+                self.modify(last, self.amount * 2);
+            }
+            2 => self.start(&exact[index], self.amount),
+            3 => {
+                // Whoever arms it meanwhile has the last word.
+                self.modify(own, self.amount * 5);
+                return Rearm::After(0);
+            }
+            4 => {
+                self.cancel(&exact[(index + 1) % CIRCLE]);
+                self.modify(next, Picos::ZERO);
+            }
+            _ => {
+                self.modify(own, self.amount);
+                let _was = self.timers.delete(own.pinned());
+                self.modify(next, self.amount);
+            }
+        }
+        Rearm::No
+    }
+
+    /// The period after which the exact timer `index` goes on, if it does.
+    fn exact_fires(&self, index: usize) -> Option<tickless_core::time::Span> {
+        let step = self.takes_turn()?;
+        let (coarse, exact) = (self.coarse.get()?, self.exact.get()?);
+        let next = &exact[(index + 1) % CIRCLE];
+        let last = &exact[(index + 2) % CIRCLE];
+        match step % 5 {
+            0 => {
+                self.start(next, self.amount);
+                self.start(last, self.amount * 2);
+            }
+            1 => {
+                self.cancel(last);
+                self.start(next, Picos::from_micros(1));
+            }
+            2 => self.modify(&coarse[index], self.amount),
+            3 => {
+                let _was = self.timers.delete_sync(coarse[index].pinned());
+                self.start(&exact[index], self.amount * 3);
+            }
+            _ => {
+                self.start(next, self.amount);
+                let period = self.amount.as_nanos().max(1_000);
+                return Some(tickless_core::time::Span::from_nanos(period));
+            }
+        }
+        None
+    }
+}
+
+impl std::fmt::Debug for Callbacks {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Callbacks")
+            .field("left", &self.left)
+            .finish_non_exhaustive()
+    }
+}

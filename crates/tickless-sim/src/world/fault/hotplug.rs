@@ -1,0 +1,92 @@
+//! CPUs that are taken off and brought back (spec 5.2, 5.3).
+//!
+//! What leaves in which order: its place in the hierarchy, its tick, its exact timers, its coarse ones. Inter-processor
+//! interrupts that are on their way to it are lost, as on real machines; its tasks stay in its run queue.
+
+use tickless_core::hierarchy::Leaving;
+use tickless_core::platform::CpuId;
+
+use super::FaultKind;
+use crate::world::baseline::Target;
+use crate::world::meter;
+use crate::world::queue::{Event, What};
+use crate::world::time::Picos;
+use crate::world::world::World;
+
+impl World {
+    /// Takes off `cpu`, which executes, until `amount` from now, if somebody is left to keep house.
+    pub(super) fn take_off(&mut self, cpu: u32, amount: Picos, left: Picos) {
+        if !self.others_keep_house(cpu) {
+            return;
+        }
+        self.leave_idle(cpu);
+        let state = &mut self.cpus[cpu as usize];
+        state.segment = state.segment.wrapping_add(1);
+        if let Some(task) = state.current.take() {
+            let one = &mut self.tasks[task as usize];
+            if one.left != Picos::FOREVER {
+                one.left = left.max(Picos(1));
+            }
+            state.waiting.put(task, one.priority, true);
+        }
+        state
+            .tick_runs
+            .store(false, std::sync::atomic::Ordering::Relaxed);
+        state.tick.cancel();
+        state.is_off = true;
+        let id = CpuId(cpu);
+        if self.policy.target == Target::Local {
+            let left = self.tree.clear_available(id, Leaving::Offline);
+            assert_eq!(left, Ok(()), "it was prepared");
+        }
+        self.timers.cpu_offline(id);
+        self.timers.wheel_offline(id, self.tick_time().tick);
+        let trouble = &self.timers.platform().site(cpu).trouble;
+        trouble.rescue.set(Picos::FOREVER);
+        trouble.is_kicked.set(false);
+        self.push(meter::cursor() + amount, What::Return, cpu, 0);
+        self.count_fault(FaultKind::Offline);
+    }
+
+    /// Something comes for `cpu`, which is off.
+    pub(crate) fn comes_while_off(&mut self, event: Event) {
+        let Event {
+            at,
+            what,
+            cpu,
+            argument,
+            ..
+        } = event;
+        match what {
+            What::Return => self.bring_back(cpu, at),
+            What::Arrival => {
+                let takes = |one: &(u32, &crate::world::world::Cpu)| !one.1.is_off;
+                let other = (0..).zip(&self.cpus).find(takes);
+                let (other, _) = other.expect("one CPU stays");
+                self.push(at, What::Arrival, other, argument);
+            }
+            // Whoever leaves has handed over already what it was to look after.
+            What::Activate => self.heir_came(),
+            // Lost on the way; a fault cannot hit it.
+            _ => {}
+        }
+    }
+
+    /// A CPU that was asked to look after others does so now, or left.
+    pub(crate) fn heir_came(&self) {
+        let heirs = &self.timers.platform().heirs;
+        heirs.set(heirs.get() - 1);
+    }
+
+    fn bring_back(&mut self, cpu: u32, at: Picos) {
+        let state = &mut self.cpus[cpu as usize];
+        state.is_off = false;
+        state.cursor = state.cursor.max(at);
+        let from = state.cursor;
+        self.bring_up(cpu, from);
+        meter::enter(cpu, self.cpus[cpu as usize].cursor);
+        self.dispatch(cpu);
+        self.handle_fired();
+        self.cpus[cpu as usize].cursor = meter::leave();
+    }
+}

@@ -1,0 +1,144 @@
+//! Faults: what goes wrong in a world besides the timers, as data, and what may become late by it.
+//!
+//! A scenario lists them as `[[fault]]` with a `kind`, the `cpus` they hit, and when: `at` a moment, on all of them;
+//! `every` so often, on one of them that is drawn; or, of the kinds that spoil interrupts, `one_in` so many. With
+//! `faults = "drawn"` the seed of the run draws a plan besides, which the outcome tells.
+//!
+//! No promise is given up for a fault. [`BoundedLate`](super::Promise::BoundedLate) allows what each table costs by
+//! itself, once: see [`Fault::allows`].
+
+mod callbacks;
+mod draw;
+mod fields;
+mod happen;
+mod hotplug;
+mod inject;
+
+use serde::Serialize;
+
+pub(crate) use callbacks::{Callbacks, call_and_catch};
+pub(crate) use draw::draw;
+pub(crate) use fields::{RawFault, read};
+pub(crate) use inject::{Injector, Trouble};
+
+use super::time::Picos;
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum FaultKind {
+    /// `late`: a timer interrupt comes `amount` after its time, unless the device is written meanwhile.
+    Late,
+    /// `early`: a timer interrupt comes `amount` before its time.
+    Early,
+    /// `lost`: a timer interrupt does not come. `amount` later another one does, for which nobody asked.
+    ///
+    /// The library promises that any timer interrupt makes good for those that were lost, and so does a kick. It does
+    /// not promise anything to a CPU that never gets another: starting a timer writes no device that is armed earlier.
+    Lost,
+    /// `spurious`: a timer interrupt comes for which nobody asked.
+    Spurious,
+    /// `stall`: the CPU executes nothing for `amount`, as if a hypervisor had given it to somebody else. It is not
+    /// stopped in the middle of kernel work, but before or after.
+    Stall,
+    /// `isolate`: the CPU becomes isolated, or ceases to be.
+    Isolate,
+    /// `offline`: the CPU is taken off, and brought back `amount` later. Its timers go to another; its tasks wait for
+    /// it; what comes from outside for them is taken by another CPU. The last housekeeping CPU stays.
+    Offline,
+    /// `panic`: a periodic coarse timer and a periodic exact one of the CPU, with the period `amount`, whose callbacks
+    /// panic the third time. The host catches that, and the timers are stopped.
+    Panic,
+    /// `meddle`: timers of the CPU, first due after `amount`, whose callbacks arm, move and cancel each other and
+    /// themselves.
+    Meddle,
+}
+
+impl FaultKind {
+    /// All of them, in the order of their declaration.
+    pub const ALL: [Self; 9] = [
+        Self::Late,
+        Self::Early,
+        Self::Lost,
+        Self::Spurious,
+        Self::Stall,
+        Self::Isolate,
+        Self::Offline,
+        Self::Panic,
+        Self::Meddle,
+    ];
+
+    /// The name of the kind.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Late => "late",
+            Self::Early => "early",
+            Self::Lost => "lost",
+            Self::Spurious => "spurious",
+            Self::Stall => "stall",
+            Self::Isolate => "isolate",
+            Self::Offline => "offline",
+            Self::Panic => "panic",
+            Self::Meddle => "meddle",
+        }
+    }
+
+    /// Whether it spoils timer interrupts that come anyway.
+    #[must_use]
+    pub const fn spoils(self) -> bool {
+        matches!(self, Self::Late | Self::Early | Self::Lost)
+    }
+
+    /// Whether it has an amount.
+    #[must_use]
+    pub const fn has_amount(self) -> bool {
+        !matches!(self, Self::Spurious | Self::Isolate)
+    }
+
+    /// Whether timers become late by it.
+    #[must_use]
+    pub const fn delays(self) -> bool {
+        matches!(self, Self::Late | Self::Lost | Self::Stall)
+    }
+}
+
+/// When a fault happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum When {
+    /// Once, at this moment, to all its CPUs. If it spoils interrupts: to the first one of each after that.
+    At(Picos),
+    /// So often on average, from half to three halves of it, to one of its CPUs.
+    Every(Picos),
+    /// To one of so many timer interrupts of its CPUs.
+    OneIn(u32),
+}
+
+/// A fault: what, when, where, and how much.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Fault {
+    /// What goes wrong.
+    pub kind: FaultKind,
+    /// When.
+    pub when: When,
+    /// Where, in rising order.
+    pub cpus: Vec<u32>,
+    /// By how much; nothing for those without.
+    pub amount: Picos,
+}
+
+impl Fault {
+    /// By how much later a timer may fire because of it.
+    ///
+    /// Two hits of one table do not add up: whatever is due runs between them.
+    #[must_use]
+    pub const fn allows(&self) -> Picos {
+        if self.kind.delays() {
+            self.amount
+        } else {
+            Picos::ZERO
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! Worlds in which something goes wrong: it happened, every promise holds, and it happens again in the same way.
+
+use tickless_sim::world::baseline::{Isolation, Soft, Target};
+use tickless_sim::world::{FaultKind, Outcome, Picos, Policy, Scenario, When, run, run_twice};
+
+/// Pinned timers, movable ones, sleepers, isolation; somebody sleeps, somebody does not.
+const BASE: &str = r#"
+name = "faulty"
+profile = "epyc-128"
+cpus = 16
+duration = "200 ms"
+isolated = "1,9-11"
+late_max = "5 ms"
+
+[[workload]]
+kind = "oslat"
+cpus = "1"
+
+[[workload]]
+kind = "cyclictest"
+cpus = "9,12"
+period = "250 us"
+
+[[workload]]
+kind = "network"
+cpus = "2-5"
+connections = 32
+gap = "300 us"
+work = "5 us"
+timeout = "10 ms"
+timeout_max = "100 ms"
+cancelled = 90
+
+[[workload]]
+kind = "daemons"
+cpus = "housekeeping"
+tasks = 2
+period = "5 ms"
+period_max = "80 ms"
+work = "20 us"
+work_max = "2 ms"
+
+[[workload]]
+kind = "polls"
+cpus = "6-8"
+timers = 3
+period = "3 ms"
+period_max = "50 ms"
+work = "5 us"
+work_max = "100 us"
+
+[[workload]]
+kind = "remote-arms"
+cpus = "0"
+gap = "2 ms"
+timeout = "7 ms"
+"#;
+
+fn scenario(faults: &str) -> Scenario {
+    let text = format!("{BASE}\n{faults}");
+    Scenario::from_toml(&text, "s.toml").unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Runs with `faults` under several policies; every promise holds, and `kind` happened `at_least` so often each time.
+/// The first outcome.
+fn holds_with(faults: &str, kind: FaultKind, at_least: u64) -> Outcome {
+    let library = Policy::default();
+    let policies = [
+        library,
+        Policy {
+            target: Target::Search,
+            ..library
+        },
+        Policy {
+            target: Target::Single,
+            ..library
+        },
+        Policy {
+            soft: Soft::Bitmap,
+            ..library
+        },
+        Policy {
+            isolation: Isolation::TakePart,
+            ..library
+        },
+    ];
+    let mut outcomes = policies.into_iter().map(|policy| {
+        let mut scenario = scenario(faults);
+        scenario.policy = policy;
+        let mut first = None;
+        for seed in 1..4 {
+            let outcome = run_twice(&scenario, seed);
+            assert!(
+                outcome.holds(),
+                "{faults} {policy:?} {seed}: {:?} {:#?}",
+                outcome.broken,
+                outcome.violations
+            );
+            let count = outcome.fault_counts[kind.name()];
+            assert!(count >= at_least, "{count} of {kind:?}, {policy:?} {seed}");
+            first.get_or_insert(outcome);
+        }
+        first.expect("there are seeds")
+    });
+    let first = outcomes.next().expect("there are policies");
+    assert!(outcomes.all(|other| other.digest != first.digest));
+    first
+}
+
+fn without() -> Outcome {
+    run(&scenario(""), 1)
+}
+
+#[test]
+fn late_interrupts_delay_by_what_they_are_late() {
+    let table = "[[fault]]\nkind = \"late\"\ncpus = \"all\"\none_in = 5\namount = \"2 ms\"\n";
+    let outcome = holds_with(table, FaultKind::Late, 200);
+    let exact = outcome.late_exact.max();
+    assert!(exact >= Picos::from_millis(2), "{exact}");
+    assert!(without().late_exact.max() < Picos::from_millis(2));
+}
+
+#[test]
+fn early_interrupts_make_nothing_early() {
+    let table = "[[fault]]\nkind = \"early\"\ncpus = \"all\"\none_in = 2\namount = \"100 us\"\n";
+    let outcome = holds_with(table, FaultKind::Early, 500);
+    assert!(outcome.counts.spurious >= without().counts.spurious + 400);
+}
+
+#[test]
+fn the_interrupt_after_one_that_was_lost_makes_good_for_it() {
+    let table = "[[fault]]\nkind = \"lost\"\ncpus = \"all\"\none_in = 20\namount = \"3 ms\"\n";
+    let outcome = holds_with(table, FaultKind::Lost, 70);
+    assert!(outcome.late_exact.max() >= Picos::from_millis(3));
+}
+
+#[test]
+fn moments_spoil_the_next_interrupt() {
+    let table = "[[fault]]\nkind = \"lost\"\ncpus = \"0,9\"\nat = \"50 ms\"\namount = \"3 ms\"\n";
+    let outcome = holds_with(table, FaultKind::Lost, 2);
+    assert_eq!(outcome.fault_counts["lost"], 2);
+}
+
+#[test]
+fn spurious_interrupts_do_nothing() {
+    let table = "[[fault]]\nkind = \"spurious\"\ncpus = \"all\"\nevery = \"100 us\"\n";
+    let outcome = holds_with(table, FaultKind::Spurious, 1_000);
+    assert!(outcome.counts.spurious >= without().counts.spurious + 1_000);
+}
+
+#[test]
+fn stalled_cpus_delay_by_as_much() {
+    let table =
+        "[[fault]]\nkind = \"stall\"\ncpus = \"all\"\nevery = \"12 ms\"\namount = \"3 ms\"\n";
+    let outcome = holds_with(table, FaultKind::Stall, 10);
+    assert!(outcome.late_exact.max() > Picos::from_millis(1));
+    let table = "[[fault]]\nkind = \"stall\"\ncpus = \"1\"\nat = \"20 ms\"\namount = \"3 ms\"\n";
+    let outcome = holds_with(table, FaultKind::Stall, 1);
+    let theft = outcome.per_cpu[1].longest_theft;
+    assert!(
+        theft >= Picos::from_millis(3),
+        "the poller notices: {theft}"
+    );
+}
+
+#[test]
+fn isolation_comes_and_goes() {
+    let table = "[[fault]]\nkind = \"isolate\"\ncpus = \"all\"\nevery = \"300 us\"\n";
+    holds_with(table, FaultKind::Isolate, 400);
+}
+
+#[test]
+fn the_last_one_that_keeps_house_stays() {
+    let table = "[[fault]]\nkind = \"isolate\"\ncpus = \"all\"\nat = \"30 ms\"\n\n\
+                 [[fault]]\nkind = \"offline\"\ncpus = \"all\"\nat = \"60 ms\"\namount = \"30 ms\"\n";
+    let outcome = holds_with(table, FaultKind::Offline, 12);
+    assert!(outcome.fault_counts["offline"] < 16);
+}
+
+#[test]
+fn cpus_leave_and_come_back() {
+    let table =
+        "[[fault]]\nkind = \"offline\"\ncpus = \"all\"\nevery = \"1 ms\"\namount = \"8 ms\"\n";
+    let outcome = holds_with(table, FaultKind::Offline, 100);
+    assert!(outcome.counts.coarse_fires > 500, "{:?}", outcome.counts);
+}
+
+#[test]
+fn panicking_callbacks_stop_their_timer_and_nothing_else() {
+    let table = "[[fault]]\nkind = \"panic\"\ncpus = \"9\"\nat = \"10 ms\"\namount = \"2 ms\"\n";
+    let outcome = holds_with(table, FaultKind::Panic, 2);
+    assert_eq!(outcome.fault_counts["panic"], 2, "each once, and no more");
+    let table =
+        "[[fault]]\nkind = \"panic\"\ncpus = \"all\"\nevery = \"1 ms\"\namount = \"700 us\"\n";
+    holds_with(table, FaultKind::Panic, 100);
+}
+
+#[test]
+fn callbacks_meddle_with_each_other() {
+    let table =
+        "[[fault]]\nkind = \"meddle\"\ncpus = \"all\"\nevery = \"2 ms\"\namount = \"700 us\"\n";
+    let outcome = holds_with(table, FaultKind::Meddle, 500);
+    assert!(outcome.counts.coarse_arms > without().counts.coarse_arms + 200);
+}
+
+#[test]
+fn everything_goes_wrong_at_once() {
+    let table = "faults = \"drawn\"\n";
+    let text = BASE.replacen("late_max", &format!("{table}late_max"), 1);
+    let scenario = Scenario::from_toml(&text, "s.toml").unwrap();
+    let mut seen = std::collections::BTreeSet::new();
+    for seed in 0..40 {
+        let outcome = run(&scenario, seed);
+        assert!(
+            outcome.holds(),
+            "{seed}: {:#?} {:?} {:#?}",
+            outcome.faults,
+            outcome.broken,
+            outcome.violations
+        );
+        assert_eq!(outcome.faults, scenario.fault_plan(seed));
+        assert!(!outcome.faults.is_empty());
+        seen.extend(
+            outcome
+                .fault_counts
+                .iter()
+                .filter(|(_, count)| **count > 0)
+                .map(|(name, _)| *name),
+        );
+    }
+    assert_eq!(seen.len(), FaultKind::ALL.len(), "{seen:?}");
+    assert!(run_twice(&scenario, 3).holds());
+}
+
+#[test]
+fn plans_are_written_as_data() {
+    let table = "[[fault]]\nkind = \"late\"\ncpus = \"2-3\"\none_in = 5\namount = \"2 ms\"\n";
+    let scenario = scenario(table);
+    assert_eq!(scenario.faults[0].when, When::OneIn(5));
+    let outcome = serde_json::to_value(run(&scenario, 1)).unwrap();
+    assert_eq!(outcome["faults"][0]["kind"], "late");
+    assert_eq!(outcome["faults"][0]["cpus"], serde_json::json!([2, 3]));
+    assert!(outcome["fault_counts"]["late"].as_u64() > Some(0));
+}
+
+/// What is written, and what is said then. The line is counted from that of `[[fault]]`.
+const WRONG: &[(&str, &str)] = &[
+    (
+        "kind = \"slow\"\ncpus = \"all\"\nat = \"1 ms\"",
+        "2: kind: there is no fault \"slow\"; one of late, early, lost, spurious, stall, isolate",
+    ),
+    (
+        "kind = \"stall\"\ncpus = \"all\"\nat = \"1 ms\"",
+        "2: kind: the fault stall needs the field amount",
+    ),
+    (
+        "kind = \"spurious\"\ncpus = \"all\"\nat = \"1 ms\"\namount = \"1 ms\"",
+        "5: amount: the fault spurious has no field amount; delete it",
+    ),
+    (
+        "kind = \"late\"\ncpus = \"all\"\nat = \"1 ms\"\namount = \"0 ms\"",
+        "5: amount: amount is nothing; 1 ps at least",
+    ),
+    (
+        "kind = \"late\"\ncpus = \"all\"\namount = \"1 ms\"",
+        "2: kind: the fault late does not say when; write at, every or one_in",
+    ),
+    (
+        "kind = \"spurious\"\ncpus = \"all\"\none_in = 3",
+        "4: one_in: the fault spurious has no field one_in; write at or every",
+    ),
+    (
+        "kind = \"late\"\ncpus = \"all\"\namount = \"1 ms\"\none_in = 0",
+        "5: one_in: one_in is nothing; 1 at least",
+    ),
+    (
+        "kind = \"isolate\"\ncpus = \"all\"\nat = \"1 ms\"\nevery = \"1 ms\"",
+        "2: kind: the fault isolate says twice when; write at or every",
+    ),
+    (
+        "kind = \"stall\"\ncpus = \"all\"\nevery = \"3 ms\"\namount = \"1 ms\"",
+        "4: every: before it is over, the next one begins; 4 ms at least",
+    ),
+    (
+        "kind = \"isolate\"\ncpus = \"16\"\nat = \"1 ms\"",
+        "3: cpus: there is no CPU 16; the last one is 15",
+    ),
+    (
+        "kind = \"isolate\"\ncpus = \"1\"\nwhen = \"1 ms\"",
+        "4: when: unknown field `when`; expected one of",
+    ),
+];
+
+#[test]
+fn wrong_faults_say_where_and_what_would_be_right() {
+    let before = BASE.lines().count() + 1;
+    for (table, said) in WRONG {
+        let text = format!("{BASE}\n[[fault]]\n{table}\n");
+        let error = Scenario::from_toml(&text, "s.toml").expect_err("it is wrong");
+        let (line, said) = said.split_once(':').unwrap();
+        let line = before + line.parse::<usize>().unwrap();
+        let said = format!("s.toml:{line}:{said}");
+        assert!(
+            error.to_string().starts_with(&said),
+            "{error}\nis not\n{said}"
+        );
+    }
+    let text = BASE.replacen("late_max", "faults = \"many\"\nlate_max", 1);
+    let error = Scenario::from_toml(&text, "s.toml")
+        .unwrap_err()
+        .to_string();
+    let said = "s.toml:7: faults: there are no faults \"many\"; none, drawn, or [[fault]] tables";
+    assert_eq!(error, said);
+}
