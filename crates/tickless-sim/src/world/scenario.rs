@@ -125,25 +125,7 @@ impl Scenario {
     ) -> Result<Self, InputError> {
         let source = Source { file, text };
         let raw: RawScenario = source.read()?;
-        let name = raw.profile.get_ref().as_str();
-        let given = profiles
-            .iter()
-            .find(|profile| profile.name == name)
-            .cloned();
-        let profile = given.or_else(|| Profile::embedded(name)).ok_or_else(|| {
-            let given = profiles.iter().map(|profile| profile.name.as_str());
-            let known: Vec<&str> = EMBEDDED
-                .iter()
-                .map(|(name, _)| *name)
-                .chain(given)
-                .collect();
-            let wrong = format!("there is no profile \"{}\"", raw.profile.get_ref());
-            source.error(
-                raw.profile.span(),
-                wrong,
-                format!("one of {}", known.join(", ")),
-            )
-        })?;
+        let profile = profile(&source, &raw.profile, profiles)?;
         let cpus = cpus(&source, raw.cpus.as_ref(), &profile)?;
         let isolated = match &raw.isolated {
             None => Vec::new(),
@@ -222,6 +204,22 @@ impl Scenario {
             fault_seed: seed,
         }
     }
+}
+
+/// The profile that `field` names: one of those `given`, or of those that come with the library.
+fn profile(
+    source: &Source<'_>,
+    field: &Spanned<String>,
+    given: &[Profile],
+) -> Result<Profile, InputError> {
+    let name = field.get_ref().as_str();
+    let own = given.iter().find(|profile| profile.name == name).cloned();
+    own.or_else(|| Profile::embedded(name)).ok_or_else(|| {
+        let own = given.iter().map(|profile| profile.name.as_str());
+        let known: Vec<&str> = EMBEDDED.iter().map(|(name, _)| *name).chain(own).collect();
+        let wrong = format!("there is no profile \"{name}\"");
+        source.error(field.span(), wrong, format!("one of {}", known.join(", ")))
+    })
 }
 
 fn draws_faults(source: &Source<'_>, field: Option<&Spanned<String>>) -> Result<bool, InputError> {
