@@ -77,6 +77,7 @@ pub const NAMES: &[&str] = &[
     "hierarchy-stale-wakeup-kept",
     "hierarchy-promise-of-highest-group",
     "hierarchy-promise-not-withdrawn",
+    "hierarchy-relies-on-former-root",
     "hierarchy-forecast-of-root",
     // The tick, and deep idle (section 7 of the same).
     "tick-counts-by-one",

@@ -113,7 +113,7 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         let cover = self.deactivate(&mut seat, Instant::FOREVER);
         drop(seat);
         *available -= u32::from(!node.is_guest());
-        let heir = if cover.is_forever() {
+        let heir = if cover.time.is_forever() {
             None
         } else {
             self.first_available()

@@ -1,5 +1,6 @@
 //! What a CPU says when it goes idle and comes back (spec 4.4, 4.5, 4.7, 4.11).
 
+use super::walk::Cover;
 use super::{CpuNode, Hierarchy, Sites};
 use crate::mutant;
 use crate::platform::CpuId;
@@ -78,13 +79,13 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         self.withdraw(node);
         let cover = if seat.seat.expiring_remotely {
             // Whoever serves this CPU fetches the time afterwards and publishes it, under the same lock.
-            Instant::FOREVER
+            Cover::NONE
         } else {
             seat.set_ignored(false);
             self.republish(&mut seat, global)
         };
         if node.is_guest() {
-            cover
+            cover.time
         } else {
             self.promise(node, cover)
         }

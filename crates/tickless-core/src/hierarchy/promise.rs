@@ -17,29 +17,36 @@
 //! | reads the promise | looks under the lock, when it idles, serves or goes |
 //!
 //! If the left one had the lock first, the right one finds what was published, and promises it or is awake for it. If
-//! the right one had it first, the left one finds the promise withdrawn. A new root makes no difference: a CPU that is
-//! below the old one comes by the old one's lock, and one that is not took its place after the old one's events had
-//! been published in the new (spec 5.2). Loom: `a_promise_that_is_withdrawn_while_another_relies_on_it`.
+//! the right one had it first, the left one finds the promise withdrawn. Loom:
+//! `a_promise_that_is_withdrawn_while_another_relies_on_it`.
+//!
+//! While the tree grows a walk may take the old root for the root. What it publishes there before the new parent adopts
+//! the old root is brought to the new one, and CPUs below that are members only afterwards: they know it when they
+//! promise. What it publishes after that nobody above knows, so the CPU itself promises ([`Cover::is_known_to_all`];
+//! `what_only_a_former_root_knows_is_promised_by_its_own_cpu`, which a random schedule found).
 
 use tickless_link::sync::Ordering;
 
+use super::walk::Cover;
 use super::{CpuNode, Hierarchy, Sites, Step};
 use crate::mutant;
 use crate::platform::CpuId;
 use crate::time::Instant;
 
 impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
-    /// Has `node`, which is locked and has published, promise to wake up at `cover`, unless that is nobody's business
-    /// or another one does so anyway. Returns what it promised.
-    pub(super) fn promise(&self, node: &CpuNode<S::Lock>, cover: Instant) -> Instant {
+    /// Has `node`, which is locked and has published, promise to wake up for what came of it, unless there is nothing or
+    /// another one does so anyway. Returns what it promised.
+    pub(super) fn promise(&self, node: &CpuNode<S::Lock>, cover: Cover) -> Instant {
         let cpu = node.cpu();
-        self.sites.step(Step::Promising { cpu, cover });
-        let promised = if cover.is_forever() || self.is_covered(node, cover) {
+        let time = cover.time;
+        self.sites.step(Step::Promising { cpu, cover: time });
+        let is_covered = cover.is_known_to_all && self.is_covered(node, time);
+        let promised = if time.is_forever() || is_covered {
             Instant::FOREVER
         } else {
             // Relaxed: a hint whom to ask.
             self.promiser.store(cpu.0, Ordering::Relaxed);
-            cover
+            time
         };
         node.wakeup.set(promised);
         promised

@@ -26,21 +26,42 @@ struct Station<'h, G> {
     child: Option<&'h G>,
 }
 
+/// What a walk says about waking up.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cover {
+    /// If the whole tree is idle its first time, else [`Instant::FOREVER`].
+    pub(super) time: Instant,
+    /// The walk came to what was the root still when the events were in its queue: whoever looks at the root finds
+    /// them, or who makes another root brings them there.
+    pub(super) is_known_to_all: bool,
+}
+
+impl Cover {
+    pub(super) const NONE: Self = Self::alone(Instant::FOREVER);
+
+    /// What nobody else knows.
+    const fn alone(time: Instant) -> Self {
+        Self {
+            time,
+            is_known_to_all: false,
+        }
+    }
+}
+
 /// What publishing an event said about the way on.
 #[derive(Clone, Copy, Debug)]
 struct Published {
     goes_on: bool,
     /// Nobody is left in the group to look after the event: the walk must go on in any case (H1).
     is_stranded: bool,
-    /// The whole tree is idle, and this is its first time.
-    cover: Instant,
+    cover: Cover,
 }
 
 impl Published {
     const STOP: Self = Self {
         goes_on: false,
         is_stranded: false,
-        cover: Instant::FOREVER,
+        cover: Cover::NONE,
     };
 }
 
@@ -67,9 +88,9 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
 
     /// Marks the CPU of `seat` idle, and the groups above that are idle with it, and publishes `time` where it is
     /// needed. Returns the time that the CPU has to wake up at for the whole tree.
-    pub(super) fn deactivate(&self, seat: &mut SeatGuard<'_, S::Lock>, time: Instant) -> Instant {
+    pub(super) fn deactivate(&self, seat: &mut SeatGuard<'_, S::Lock>, time: Instant) -> Cover {
         let Some(mut id) = seat.node.leaf() else {
-            return time;
+            return Cover::alone(time);
         };
         let mut slot = seat.node.slot();
         let mut child = None;
@@ -97,7 +118,7 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
 
     /// Publishes the new `time` of the idle CPU of `seat` as far up as it matters, [`Instant::FOREVER`] for none.
     /// Returns the time that the CPU has to wake up at for the whole tree.
-    pub(super) fn republish(&self, seat: &mut SeatGuard<'_, S::Lock>, time: Instant) -> Instant {
+    pub(super) fn republish(&self, seat: &mut SeatGuard<'_, S::Lock>, time: Instant) -> Cover {
         self.update(seat, time, Reason::Owner)
     }
 
@@ -106,9 +127,9 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         self.update(seat, time, Reason::AfterRemote);
     }
 
-    fn update(&self, seat: &mut SeatGuard<'_, S::Lock>, time: Instant, reason: Reason) -> Instant {
+    fn update(&self, seat: &mut SeatGuard<'_, S::Lock>, time: Instant, reason: Reason) -> Cover {
         let Some(mut id) = seat.node.leaf() else {
-            return time;
+            return Cover::alone(time);
         };
         let mut slot = seat.node.slot();
         let mut child = None;
@@ -330,13 +351,18 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
                 && station.parent.is_some()
                 && !state.is_active()
                 && !mutant!("hierarchy-stranded-event"),
-            cover: Instant::FOREVER,
+            cover: Cover::NONE,
         };
         if station.parent.is_none() && !state.is_active() {
             published.goes_on = false;
             if reason == Reason::Owner {
                 let head = self.drop_ignored(group, &mut queue);
-                published.cover = head.map_or(Instant::FOREVER, |(_, head)| head.time);
+                published.cover = Cover {
+                    time: head.map_or(Instant::FOREVER, |(_, head)| head.time),
+                    // Under the lock: who links a parent after this finds the events when it adopts the group.
+                    is_known_to_all: group.parent().is_none()
+                        || mutant!("hierarchy-relies-on-former-root"),
+                };
             }
         }
         self.sites.step(Step::Published {

@@ -190,6 +190,29 @@ fn r21_an_idle_server_comes_by_while_the_root_grows() {
     tree.check_all();
 }
 
+/// CPU 0 takes the old root for the root while the tree grows, and publishes there what the new root has adopted already
+/// without it. That CPU 2 wakes up at that time helps nobody: it does not find it.
+#[test]
+fn what_only_a_former_root_knows_is_promised_by_its_own_cpu() {
+    let tree = Rc::new(empty_tree::<2>(4, 1, Handover::LowestBit));
+    join(&tree, 0, Presence::Idle);
+    join(&tree, 1, Presence::Idle);
+    assert_eq!(tree.arms(1, 12), at(12));
+    let publishes = Step::Publishing { group: GroupId(0) };
+    tree.script(
+        move |step| step == publishes,
+        |tree| {
+            join(tree, 2, Presence::Idle);
+            assert_eq!(tree.arms(2, 10), at(10));
+        },
+    );
+    assert_eq!(tree.arms(0, 10), at(10));
+    assert!(tree.sites().script_is_done());
+    tree.check_states();
+    tree.let_time_run(0, 12);
+    assert_eq!(tree.fired().len(), 3);
+}
+
 /// R26: the first waker of a leaf is still below the root, the second has made the tree grow. No activation is spurious
 /// and none is missing.
 #[test]
