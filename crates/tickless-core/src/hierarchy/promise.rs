@@ -34,8 +34,8 @@ use crate::platform::CpuId;
 use crate::time::Instant;
 
 impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
-    /// Has `node`, which is locked and has published, promise to wake up for what came of it, unless there is nothing or
-    /// another one does so anyway. Returns what it promised.
+    /// Has `node`, which is locked and has published, promise to wake up for what came of it, unless there is nothing
+    /// or another one does so anyway. Returns what it promised.
     pub(super) fn promise(&self, node: &CpuNode<S::Lock>, cover: Cover) -> Instant {
         let cpu = node.cpu();
         let time = cover.time;

@@ -190,8 +190,8 @@ fn r21_an_idle_server_comes_by_while_the_root_grows() {
     tree.check_all();
 }
 
-/// CPU 0 takes the old root for the root while the tree grows, and publishes there what the new root has adopted already
-/// without it. That CPU 2 wakes up at that time helps nobody: it does not find it.
+/// CPU 0 takes the old root for the root while the tree grows, and publishes there when the new root has adopted it
+/// already. That CPU 2 wakes up at that time helps nobody: it does not find the event.
 #[test]
 fn what_only_a_former_root_knows_is_promised_by_its_own_cpu() {
     let tree = Rc::new(empty_tree::<2>(4, 1, Handover::LowestBit));
