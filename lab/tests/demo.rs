@@ -261,46 +261,41 @@ fn a_report_that_was_there_is_replaced_whole() {
 #[test]
 fn nonsense_is_refused_with_what_would_be_right() {
     let place = Place::new();
-    for (arguments, says) in [
-        (&["--duration", "soon"][..], "ns, us, ms, s, m, h and d are"),
-        (&["--duration", "0s"], "longer than zero"),
-        (
-            &["--duration", "10 parsecs"],
-            "ns, us, ms, s, m, h and d are",
-        ),
-        (&["--duration", "100ms"], "use --duration"),
-        (&["--connections", "0"], "1..=1000000"),
-        (&["--connections", "many"], "invalid digit"),
-        (
-            &["--silent", "60", "--slow", "60"],
-            "together they can be 100 at most",
-        ),
-        (
-            &["--idle-timeout", "1s", "--header-timeout", "1s"],
-            "make --header-timeout longer",
-        ),
-        (&["--rate", "1"], "a higher --rate"),
-        (&["--idle-timeout", "36500d"], "use --duration"),
-        (&["--idle-timeout", "36501d"], "36500d is the longest"),
-        (
-            &["--rate", "1", "--idle-timeout", "1s"],
-            "raise --rate or --idle-timeout",
-        ),
-        (&["--pace", "100ns"], "use 1us or more"),
-        (&["--pace", "200"], "write 200s, 200ms or 200us"),
-        (&["--listen", "8080"], "invalid socket address"),
-        (&["--listen", "127.0.0.1:0"], "a port between 1 and 65534"),
-        (&["--report", "a", "--no-report"], "cannot be used with"),
-        (&["--sead", "1"], "'--seed'"),
-    ] {
-        let line: Vec<&str> = ["demo"].iter().chain(arguments).copied().collect();
-        let output = place.run(&line);
-        let (code, error) = end(&output);
-        assert_eq!(code, Some(2), "{arguments:?}: {error}");
-        assert!(error.contains(says), "{arguments:?}: {error}");
-        assert!(output.stdout.is_empty());
-    }
-    assert!(place.files().is_empty());
+    place.refuses(
+        &["demo"],
+        &[
+            (&["--duration", "soon"], "ns, us, ms, s, m, h and d are"),
+            (&["--duration", "0s"], "longer than zero"),
+            (
+                &["--duration", "10 parsecs"],
+                "ns, us, ms, s, m, h and d are",
+            ),
+            (&["--duration", "100ms"], "use --duration"),
+            (&["--connections", "0"], "1..=1000000"),
+            (&["--connections", "many"], "invalid digit"),
+            (
+                &["--silent", "60", "--slow", "60"],
+                "together they can be 100 at most",
+            ),
+            (
+                &["--idle-timeout", "1s", "--header-timeout", "1s"],
+                "make --header-timeout longer",
+            ),
+            (&["--rate", "1"], "a higher --rate"),
+            (&["--idle-timeout", "36500d"], "use --duration"),
+            (&["--idle-timeout", "36501d"], "36500d is the longest"),
+            (
+                &["--rate", "1", "--idle-timeout", "1s"],
+                "raise --rate or --idle-timeout",
+            ),
+            (&["--pace", "100ns"], "use 1us or more"),
+            (&["--pace", "200"], "write 200s, 200ms or 200us"),
+            (&["--listen", "8080"], "invalid socket address"),
+            (&["--listen", "127.0.0.1:0"], "a port between 1 and 65534"),
+            (&["--report", "a", "--no-report"], "cannot be used with"),
+            (&["--sead", "1"], "'--seed'"),
+        ],
+    );
 }
 
 #[test]

@@ -239,32 +239,25 @@ fn a_reader_who_left_is_no_error() {
 #[test]
 fn nonsense_is_refused_with_what_would_be_right() {
     let place = Place::new();
-    for (arguments, says) in [
-        (&["-i", "0"][..], "1..=1000000"),
-        (&["-t", "-1"], "unexpected argument '-1'"),
-        (&["-t", "5000"], "0..=1024"),
-        (&["-p", "100"], "1..=99"),
-        (&["-a", "3-1"], "did you mean \"1-3\"?"),
-        (&["-a", "0,,1"], "a comma with nothing beside it"),
-        (&["-a", "60000"], "not one of this machine"),
-        (&["--policy", "rr"], "add -p 1 to 99"),
-        (
-            &["--timer", "sundial"],
-            "[possible values: sleep, callback,",
-        ),
-        (&["--against", "tokio,tokio"], "tokio is measured twice"),
-        (&["-D", "ten"], "ns, us, ms, s, m, h and d are"),
-        (&["-h"], "a value is required for '--histogram <USEC>'"),
-        (&["--json", "/nowhere/x"], "there is no directory /nowhere"),
-    ] {
-        let line: Vec<&str> = ["latency", "-l", "1"]
-            .iter()
-            .chain(arguments)
-            .copied()
-            .collect();
-        let (code, error) = end(&place.run(&line));
-        assert_eq!(code, Some(2), "{arguments:?}: {error}");
-        assert!(error.contains(says), "{arguments:?}: {error}");
-    }
-    assert!(place.files().is_empty());
+    place.refuses(
+        &["latency", "-l", "1"],
+        &[
+            (&["-i", "0"], "1..=1000000"),
+            (&["-t", "-1"], "unexpected argument '-1'"),
+            (&["-t", "5000"], "0..=1024"),
+            (&["-p", "100"], "1..=99"),
+            (&["-a", "3-1"], "did you mean \"1-3\"?"),
+            (&["-a", "0,,1"], "a comma with nothing beside it"),
+            (&["-a", "60000"], "not one of this machine"),
+            (&["--policy", "rr"], "add -p 1 to 99"),
+            (
+                &["--timer", "sundial"],
+                "[possible values: sleep, callback,",
+            ),
+            (&["--against", "tokio,tokio"], "tokio is measured twice"),
+            (&["-D", "ten"], "ns, us, ms, s, m, h and d are"),
+            (&["-h"], "a value is required for '--histogram <USEC>'"),
+            (&["--json", "/nowhere/x"], "there is no directory /nowhere"),
+        ],
+    );
 }

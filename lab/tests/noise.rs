@@ -254,32 +254,25 @@ fn a_process_with_one_cpu_has_none_to_measure_unless_it_is_named() {
 #[test]
 fn nonsense_is_refused_with_what_would_be_right() {
     let place = Place::new();
-    for (arguments, says) in [
-        (&["-c", "3-1"][..], "did you mean \"1-3\"?"),
-        (&["-c", "0,,4"], "a comma with nothing beside it"),
-        (&["-c", ""], "names no CPU"),
-        (&["-c", "a"], "\"a\" in the CPU list"),
-        (&["-c", "1-"], "\"1-\" in the CPU list"),
-        (&["-c", "60000"], "not one of this machine"),
-        (&["-C", "60000"], "CPU 60000 is not one of this machine"),
-        (&["-b", "2"], "4..=1024"),
-        (&["-f", "0"], "1..=99"),
-        (&["-m", "4K"], "add -w memmove"),
-        (&["-w", "memmove", "-m", "1X"], "K, M and G are"),
-        (&["-w", "dance"], "[possible values: no, memmove]"),
-        (&["-D", "ten"], "ns, us, ms, s, m, h and d are"),
-        (&["--json", "/nowhere/x"], "there is no directory /nowhere"),
-    ] {
-        let line: Vec<&str> = ["noise", "--quick"]
-            .iter()
-            .chain(arguments)
-            .copied()
-            .collect();
-        let (code, error) = end(&place.run(&line));
-        assert_eq!(code, Some(2), "{arguments:?}: {error}");
-        assert!(error.contains(says), "{arguments:?}: {error}");
-    }
-    assert!(place.files().is_empty());
+    place.refuses(
+        &["noise", "--quick"],
+        &[
+            (&["-c", "3-1"], "did you mean \"1-3\"?"),
+            (&["-c", "0,,4"], "a comma with nothing beside it"),
+            (&["-c", ""], "names no CPU"),
+            (&["-c", "a"], "\"a\" in the CPU list"),
+            (&["-c", "1-"], "\"1-\" in the CPU list"),
+            (&["-c", "60000"], "not one of this machine"),
+            (&["-C", "60000"], "CPU 60000 is not one of this machine"),
+            (&["-b", "2"], "4..=1024"),
+            (&["-f", "0"], "1..=99"),
+            (&["-m", "4K"], "add -w memmove"),
+            (&["-w", "memmove", "-m", "1X"], "K, M and G are"),
+            (&["-w", "dance"], "[possible values: no, memmove]"),
+            (&["-D", "ten"], "ns, us, ms, s, m, h and d are"),
+            (&["--json", "/nowhere/x"], "there is no directory /nowhere"),
+        ],
+    );
     for version in ["-v", "--version"] {
         let output = place.run(&["noise", version]);
         assert_eq!(end(&output), (Some(0), String::new()));

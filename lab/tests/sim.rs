@@ -425,23 +425,21 @@ fn ctrl_c_ends_the_drawing_early_with_what_was_found() {
 
 #[test]
 fn wrong_seeds_are_refused() {
-    let place = Place::new();
-    for (arguments, said) in [
-        ("fuzz", "--seeds <N>"),
-        ("fuzz --seeds 0", "invalid value '0'"),
-        (
-            "fuzz --seeds 2 --from 18446744073709551615",
-            "beyond the last seed",
-        ),
-        (
-            "fuzz --seeds 2 --canary punctual",
-            "there is no promise \"punctual\"; one of never_early",
-        ),
-    ] {
-        let (code, out, error) = sim(&place, arguments);
-        assert_eq!((code, out.as_str()), (Some(2), ""), "{error}");
-        assert!(error.contains(said), "{error}");
-    }
+    Place::new().refuses(
+        &["sim", "fuzz"],
+        &[
+            (&[], "--seeds <N>"),
+            (&["--seeds", "0"], "invalid value '0'"),
+            (
+                &["--seeds", "2", "--from", "18446744073709551615"],
+                "beyond the last seed",
+            ),
+            (
+                &["--seeds", "2", "--canary", "punctual"],
+                "there is no promise \"punctual\"; one of never_early",
+            ),
+        ],
+    );
 }
 
 /// The block of `language` in the documentation of the simulator that has this in it.

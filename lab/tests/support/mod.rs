@@ -37,6 +37,19 @@ impl Place {
             .expect("the command starts")
     }
 
+    /// Runs it with `first` and each of the argument lists in turn: each is refused as nonsense, with what would be
+    /// right, nothing comes of it on standard output, and no file.
+    pub(crate) fn refuses(&self, first: &[&str], nonsense: &[(&[&str], &str)]) {
+        for (arguments, says) in nonsense {
+            let output = self.run(&[first, arguments].concat());
+            let (code, error) = end(&output);
+            assert_eq!(code, Some(2), "{arguments:?}: {error}");
+            assert!(error.contains(says), "{arguments:?}: {error}");
+            assert!(output.stdout.is_empty(), "{arguments:?}");
+        }
+        assert!(self.files().is_empty());
+    }
+
     /// What lies in the directory, temporary files that were left behind included.
     pub(crate) fn files(&self) -> Vec<String> {
         let entries = self.directory.path().read_dir().expect("it is a directory");
