@@ -1,18 +1,6 @@
-use std::path::Path;
-
 use super::{BuildError, Builder, Place};
-use crate::topology::{CpuSet, Topology};
-
-fn set(list: &str) -> CpuSet {
-    list.parse().expect("a list of the test")
-}
-
-fn fixture(name: &str) -> Topology {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/fixtures/topology")
-        .join(name);
-    Topology::read_from(&path).unwrap_or_else(|error| panic!("{error}"))
-}
+use crate::topology::CpuSet;
+use crate::topology::tests::{fixture, set};
 
 /// Where workers go on `two-sockets`, and who of them is isolated.
 fn places(builder: &Builder) -> (CpuSet, CpuSet) {

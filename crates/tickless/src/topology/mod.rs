@@ -26,7 +26,7 @@
 mod cpu_set;
 mod files;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -3,11 +3,11 @@ use std::path::{Path, PathBuf};
 
 use super::{CPUS_MAX, CacheKind, CpuSet, Topology};
 
-fn set(list: &str) -> CpuSet {
+pub(crate) fn set(list: &str) -> CpuSet {
     list.parse().expect("a list of the test")
 }
 
-fn fixture(name: &str) -> Topology {
+pub(crate) fn fixture(name: &str) -> Topology {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/fixtures/topology")
         .join(name);
