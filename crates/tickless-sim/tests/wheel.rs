@@ -12,29 +12,6 @@ use tickless_core::wheel::{Kind, PassEnd, Rearm, Tick, WheelSleeper};
 use tickless_sim::suite::kicks;
 use tickless_sim::{CoarseTimer, Config, Machine, all_configs};
 
-/// What `cpu` is told when it wants to sleep.
-fn next_local<C: Config>(machine: &Machine<C>, cpu: u32) -> Option<u64> {
-    let next = machine.timers().wheel_next(CpuId(cpu), machine.tick());
-    next.local.map(|due| due.0)
-}
-
-/// Puts `cpu` to sleep until its first timer, whenever that is.
-fn sleep<C: Config>(machine: &Machine<C>, cpu: u32) {
-    machine.set_idleness(cpu, false, true);
-    let sleeps = machine.on(cpu, || {
-        let tick = machine.tick();
-        machine
-            .timers()
-            .wheel_enter_idle(CpuId(cpu), tick, |_| true)
-    });
-    assert!(sleeps);
-}
-
-fn wake<C: Config>(machine: &Machine<C>, cpu: u32) {
-    machine.set_idleness(cpu, false, false);
-    machine.on(cpu, || machine.timers().wheel_leave_idle(CpuId(cpu)));
-}
-
 /// Decision 4: what is beyond the range of the wheel is filed again, and never early.
 fn beyond_the_range_is_never_early<C: Config>() {
     let machine = Machine::<C>::new(1);
@@ -43,7 +20,7 @@ fn beyond_the_range_is_never_early<C: Config>() {
     machine.on(0, || timer.arm(expiry).unwrap());
     let mut looks = 0;
     while timer.fired().is_empty() {
-        let due = next_local(&machine, 0).expect("it is filed");
+        let due = machine.next_local(0).expect("it is filed");
         let wait = i64::try_from(due - machine.tick().0).unwrap();
         machine.spend(wait * 1_000_000);
         machine.take_tick(0);
@@ -91,7 +68,7 @@ fn what_a_budget_left_is_fired_by_the_next_pass<C: Config>() {
     assert_eq!((first.fired, first.end), (2, PassEnd::Budget));
     machine.check();
     assert!(machine.timers().wheel_is_due(CpuId(0), machine.tick()));
-    assert_eq!(next_local(&machine, 0), Some(11));
+    assert_eq!(machine.next_local(0), Some(11));
     // The last to come fires first.
     assert!(timers[0].delete());
     assert_eq!(machine.on(0, || timers[1].modify(40)), Ok(true));
@@ -116,7 +93,7 @@ fn a_sleeping_cpu_is_kicked_for_its_new_first_timer<C: Config>() {
     let timer = |kind| CoarseTimer::once(&machine, kind);
     let awake = timer(Kind::Local);
     assert_eq!(kicked_by(&awake, 900), []);
-    sleep(&machine, 1);
+    machine.sleep(1);
     let (later, deferrable, first) = (
         timer(Kind::Local),
         timer(Kind::Deferrable),
@@ -166,7 +143,7 @@ fn a_global_timer_is_fired_by_another_cpu<C: Config>() {
         global.arm(10).unwrap();
         local.arm(10).unwrap();
     });
-    sleep(&machine, 1);
+    machine.sleep(1);
     machine.spend(11_000_000);
     assert_eq!(machine.run_remotely(0, 1), 1);
     let [fired] = global.fired()[..] else {
@@ -177,7 +154,7 @@ fn a_global_timer_is_fired_by_another_cpu<C: Config>() {
     machine.spend(6_000_000);
     assert_eq!(machine.run_remotely(0, 1), 1);
     assert_eq!(local.fired_at(), []);
-    wake(&machine, 1);
+    machine.wake(1);
     machine.take_tick(1);
     assert_eq!(local.fired_at(), [17]);
 }

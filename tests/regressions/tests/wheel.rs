@@ -11,29 +11,6 @@ use tickless_core::wheel::{ArmError, Kind, Rearm, ShutDown, Tick};
 use tickless_sim::suite::{moves, panic_of};
 use tickless_sim::{CoarseTimer, Config, Machine, all_configs};
 
-/// What `cpu` is told when it wants to sleep.
-fn next_local<C: Config>(machine: &Machine<C>, cpu: u32) -> Option<u64> {
-    let next = machine.timers().wheel_next(CpuId(cpu), machine.tick());
-    next.local.map(|due| due.0)
-}
-
-/// Puts `cpu` to sleep until its first timer, whenever that is.
-fn sleep<C: Config>(machine: &Machine<C>, cpu: u32) {
-    machine.set_idleness(cpu, false, true);
-    let sleeps = machine.on(cpu, || {
-        let tick = machine.tick();
-        machine
-            .timers()
-            .wheel_enter_idle(CpuId(cpu), tick, |_| true)
-    });
-    assert!(sleeps);
-}
-
-fn wake<C: Config>(machine: &Machine<C>, cpu: u32) {
-    machine.set_idleness(cpu, false, false);
-    machine.on(cpu, || machine.timers().wheel_leave_idle(CpuId(cpu)));
-}
-
 /// R01: the tick lost its upper bits on the way into the wheel.
 fn r01_expiries_beyond_32_bits_keep_their_upper_bits<C: Config>() {
     let machine = Machine::<C>::new(1);
@@ -46,7 +23,7 @@ fn r01_expiries_beyond_32_bits_keep_their_upper_bits<C: Config>() {
             (timer, start + ahead)
         })
         .into();
-    assert_eq!(next_local(&machine, 0), Some(start + 2));
+    assert_eq!(machine.next_local(0), Some(start + 2));
     machine.run_to_tick(Tick(start + 6_000));
     for (timer, expiry) in timers {
         let [fired] = timer.fired()[..] else {
@@ -141,11 +118,11 @@ fn r06_an_empty_wheel_wakes_nobody<C: Config>() {
     let machine = Machine::<C>::new(1);
     for round in 1..5 {
         machine.spend(1_000_000 * ((1 << 30) + 17));
-        assert_eq!(next_local(&machine, 0), None);
+        assert_eq!(machine.next_local(0), None);
         let timer = CoarseTimer::once(&machine, Kind::Local);
         let now = machine.tick().0;
         machine.on(0, || timer.arm(now + 3).unwrap());
-        assert_eq!(next_local(&machine, 0), Some(now + 4), "round {round}");
+        assert_eq!(machine.next_local(0), Some(now + 4), "round {round}");
         machine.run_to_tick(Tick(now + 10));
         assert_eq!(timer.fired_at(), [now + 4]);
         machine.check();
@@ -155,9 +132,9 @@ fn r06_an_empty_wheel_wakes_nobody<C: Config>() {
 /// R07: the CPU slept for long, and a short timer is armed before any pass.
 fn r07_a_short_timer_after_a_long_sleep_is_fine<C: Config>() {
     let machine = Machine::<C>::new(1);
-    sleep(&machine, 0);
+    machine.sleep(0);
     machine.spend(10_000_000_000);
-    wake(&machine, 0);
+    machine.wake(0);
     let timer = CoarseTimer::once(&machine, Kind::Global);
     machine.on(0, || timer.arm(10_005).unwrap());
     machine.run_to_tick(Tick(10_100));
@@ -167,7 +144,7 @@ fn r07_a_short_timer_after_a_long_sleep_is_fine<C: Config>() {
 /// R08: the CPU that takes over the timers of a dead one has slept for long.
 fn r08_timers_that_are_taken_over_stay_fine<C: Config>() {
     let machine = Machine::<C>::new(2);
-    sleep(&machine, 0);
+    machine.sleep(0);
     machine.spend(50_000_000_000);
     let timers: Vec<_> = Kind::ALL
         .map(|kind| {
@@ -180,7 +157,7 @@ fn r08_timers_that_are_taken_over_stay_fine<C: Config>() {
     machine.offline(1);
     let trace = machine.take_trace();
     assert_eq!(moves(&trace), [(1, 0); 3]);
-    wake(&machine, 0);
+    machine.wake(0);
     machine.check();
     machine.run_to_tick(Tick(50_100));
     for (timer, kind) in timers.iter().zip(Kind::ALL) {
@@ -200,7 +177,7 @@ fn r09_a_cpu_that_comes_back_replays_nothing<C: Config>() {
     machine.online(1);
     let timer = CoarseTimer::once(&machine, Kind::Local);
     machine.on(1, || timer.arm(30_001).unwrap());
-    assert_eq!(next_local(&machine, 1), Some(30_002));
+    assert_eq!(machine.next_local(1), Some(30_002));
     machine.run_to_tick(Tick(30_010));
     assert_eq!(timer.fired_at(), [30_002]);
     machine.check();
@@ -228,11 +205,11 @@ fn r11_deferrable_timers_are_found_by_every_tick<C: Config>() {
     let machine = Machine::<C>::new(1);
     let timer = CoarseTimer::once(&machine, Kind::Deferrable);
     machine.on(0, || timer.arm(10).unwrap());
-    sleep(&machine, 0);
-    assert_eq!(next_local(&machine, 0), None, "they wake nobody");
+    machine.sleep(0);
+    assert_eq!(machine.next_local(0), None, "they wake nobody");
     machine.run_to_tick(Tick(50));
     assert_eq!(timer.fired_at(), []);
-    wake(&machine, 0);
+    machine.wake(0);
     machine.run_to_tick(Tick(60));
     assert_eq!(timer.fired_at(), [51]);
 }
@@ -258,7 +235,7 @@ fn r12_an_expired_timer_is_due_now_until_a_pass_ends_it<C: Config>() {
         );
     }
     machine.take_tick(0);
-    assert_eq!(next_local(&machine, 0), None);
+    assert_eq!(machine.next_local(0), None);
     assert_eq!(timer.fired_at(), [100]);
 }
 

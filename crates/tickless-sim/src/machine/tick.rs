@@ -46,6 +46,34 @@ impl<C: Config> Machine<C> {
         })
     }
 
+    /// What `cpu` is told of its local wheel when it wants to sleep.
+    #[must_use]
+    pub fn next_local(&self, cpu: u32) -> Option<u64> {
+        let next = self.timers().wheel_next(CpuId(cpu), self.tick());
+        next.local.map(|due| due.0)
+    }
+
+    /// Puts `cpu` to sleep until its first timer, whenever that is.
+    ///
+    /// # Panics
+    ///
+    /// When it does not fall asleep.
+    pub fn sleep(&self, cpu: u32) {
+        self.set_idleness(cpu, false, true);
+        let tick = self.tick();
+        let sleeps = self.on(cpu, || {
+            let timers = self.timers();
+            timers.wheel_enter_idle(CpuId(cpu), tick, |_| true)
+        });
+        assert!(sleeps, "CPU {cpu} stays awake");
+    }
+
+    /// Ends the [sleep](Self::sleep) of `cpu`.
+    pub fn wake(&self, cpu: u32) {
+        self.set_idleness(cpu, false, false);
+        self.on(cpu, || self.timers().wheel_leave_idle(CpuId(cpu)));
+    }
+
     /// Lets `by` run the global wheel of `cpu`, as a migrator does for one that sleeps.
     pub fn run_remotely(&self, by: u32, cpu: u32) -> u32 {
         self.on(by, || self.run_wheel(CpuId(cpu), Kind::Global, self.tick()))
