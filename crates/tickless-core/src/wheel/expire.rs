@@ -7,6 +7,7 @@ use tickless_link::sync::Ordering;
 
 use super::base::Kind;
 use super::geometry::Tick;
+use super::idle::NextDue;
 use super::timer::{Coarse, Rearm, Timeout};
 use crate::hrtimer::base::Held;
 use crate::hrtimer::expire::{Ran, Runner};
@@ -264,6 +265,15 @@ impl<P: Platform> CpuBase<P> {
     pub fn wheel_due(&self, kind: Kind) -> Option<Tick> {
         let due = self.told(kind);
         (due != u64::MAX).then_some(Tick(due))
+    }
+
+    /// As [`wheel_first_due`](Self::wheel_first_due), for each of the two wheels that wake somebody.
+    #[inline]
+    pub fn wheel_next_due(&self) -> NextDue {
+        NextDue {
+            local: self.wheel_due(Kind::Local),
+            global: self.wheel_due(Kind::Global),
+        }
     }
 
     #[inline]

@@ -10,7 +10,7 @@ use tickless_core::platform::CpuId;
 use tickless_core::tick::TickCount;
 use tickless_core::time::Instant;
 use tickless_core::wheel::Kind;
-use tickless_core::wheel::idle::{NextDue, wake_times};
+use tickless_core::wheel::idle::wake_times;
 
 use crate::hierarchy::PlainLock;
 use crate::machine::{Config, Host, Machine};
@@ -91,11 +91,7 @@ impl<C: Config> Sites<WIDTH_DEFAULT> for Seats<C> {
         let _settled = self.machine.timers().wheel_next(cpu, at.tick);
         let base = self.machine.base(cpu.0);
         let held = base.freeze(None);
-        let next = NextDue {
-            local: base.wheel_due(Kind::Local),
-            global: base.wheel_due(Kind::Global),
-        };
-        (held, wake_times(next, at).global)
+        (held, wake_times(base.wheel_next_due(), at).global)
     }
 
     fn activate(&self, cpu: CpuId) {

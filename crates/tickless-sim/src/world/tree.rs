@@ -11,7 +11,7 @@ use tickless_core::hierarchy::{
 use tickless_core::hrtimer::{Frozen, Timers};
 use tickless_core::platform::CpuId;
 use tickless_core::time::{Instant, Span};
-use tickless_core::wheel::idle::{NextDue, TickTime, wake_times};
+use tickless_core::wheel::idle::{TickTime, wake_times};
 use tickless_core::wheel::{Kind, Tick};
 
 use super::host::{Host, WorldLock};
@@ -116,19 +116,6 @@ pub(crate) fn tick_time(now: Picos, period: Picos) -> TickTime {
     }
 }
 
-/// When the wheels of a CPU are due, as far as it is told.
-pub(crate) fn told(timers: &Timers<Host>, cpu: u32) -> NextDue {
-    use tickless_core::Platform;
-    let base = timers
-        .platform()
-        .base(CpuId(cpu))
-        .expect("every CPU has a base");
-    NextDue {
-        local: base.wheel_due(Kind::Local),
-        global: base.wheel_due(Kind::Global),
-    }
-}
-
 impl Sites<WIDTH_DEFAULT> for Table {
     type Lock = WorldLock;
     type Held<'a> = Frozen<'a, Host>;
@@ -172,8 +159,7 @@ impl Sites<WIDTH_DEFAULT> for Table {
         let _settled = self.timers.wheel_next(cpu, at.tick);
         let base = self.host().base(cpu).expect("who has a node has a base");
         let held = base.freeze(None);
-        let times = wake_times(told(&self.timers, cpu.0), at);
-        (held, times.global)
+        (held, wake_times(base.wheel_next_due(), at).global)
     }
 
     fn activate(&self, cpu: CpuId) {

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use tickless_core::hrtimer::Frozen;
 use tickless_core::platform::CpuId;
 use tickless_core::time::{Instant, Span};
-use tickless_core::wheel::idle::{NextDue, TickTime, wake_times};
+use tickless_core::wheel::idle::{TickTime, wake_times};
 use tickless_core::wheel::{Kind as Wheel, PassEnd, Tick};
 
 use super::seat::{self, Kind, Local, Seat, with_thread};
@@ -58,14 +58,6 @@ pub(crate) fn tick_time(now: Instant) -> TickTime {
 #[inline]
 pub(crate) fn first_due(seat: &Seat) -> Instant {
     seat.wheel_first_due().map_or(Instant::FOREVER, instant_of)
-}
-
-/// As [`first_due`], for each of the two wheels that wake somebody.
-pub(super) fn next_due(seat: &Seat) -> NextDue {
-    NextDue {
-        local: seat.wheel_due(Wheel::Local),
-        global: seat.wheel_due(Wheel::Global),
-    }
 }
 
 /// Runs what is due at `now` on the global wheel of another thread: how many fired.

@@ -132,7 +132,7 @@ impl Sites<WIDTH> for Table {
         let held = coarse::freeze(seat);
         let global = match self.purpose {
             Purpose::Guests => coarse::published(seat),
-            Purpose::Workers => wake_times(coarse::next_due(seat), coarse::tick_time(now)).global,
+            Purpose::Workers => wake_times(seat.wheel_next_due(), coarse::tick_time(now)).global,
         };
         (held, global)
     }
