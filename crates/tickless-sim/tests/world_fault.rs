@@ -135,6 +135,17 @@ fn the_interrupt_after_one_that_was_lost_makes_good_for_it() {
 }
 
 #[test]
+fn wakeups_that_are_lost_are_made_good_for() {
+    let table =
+        "[[fault]]\nkind = \"lost-wakeup\"\ncpus = \"all\"\none_in = 1\namount = \"12 ms\"\n";
+    let outcome = holds_with(table, FaultKind::LostWakeup, 10);
+    // What is armed from elsewhere is due before its CPU hears of it.
+    let late = outcome.late_own.max();
+    assert!(late >= Picos::from_millis(3), "{late}");
+    assert!(without().late_own.max() < Picos::from_millis(2));
+}
+
+#[test]
 fn moments_spoil_the_next_interrupt() {
     let table = "[[fault]]\nkind = \"lost\"\ncpus = \"0,9\"\nat = \"50 ms\"\namount = \"3 ms\"\n";
     let outcome = holds_with(table, FaultKind::Lost, 2);
@@ -247,7 +258,7 @@ fn plans_are_written_as_data() {
 const WRONG: &[(&str, &str)] = &[
     (
         "kind = \"slow\"\ncpus = \"all\"\nat = \"1 ms\"",
-        "2: kind: there is no fault \"slow\"; one of late, early, lost, spurious, stall, isolate",
+        "2: kind: there is no fault \"slow\"; one of late, early, lost, lost-wakeup, spurious, stall",
     ),
     (
         "kind = \"stall\"\ncpus = \"all\"\nat = \"1 ms\"",

@@ -182,7 +182,10 @@ impl Host {
         if what == What::Activate {
             self.heirs.set(self.heirs.get() + 1);
         }
-        let at = meter::cursor() + latency.saturating_sub(charges.ipi_send);
+        let mut at = meter::cursor() + latency.saturating_sub(charges.ipi_send);
+        if let Some(faults) = &self.faults {
+            at = at + faults.borrow_mut().sent(to);
+        }
         self.queue.borrow_mut().push(at, what, to, 0);
     }
 

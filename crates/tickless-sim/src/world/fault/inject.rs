@@ -133,6 +133,15 @@ impl Injector {
         early.map(|(_, amount)| amount)
     }
 
+    /// How much later an interrupt comes by which another CPU asks `cpu` for something.
+    pub(crate) fn sent(&mut self, cpu: u32) -> Picos {
+        let Some((kind, amount)) = self.spoils(cpu, |kind| kind == FaultKind::LostWakeup) else {
+            return Picos::ZERO;
+        };
+        self.count(kind);
+        amount
+    }
+
     /// What becomes of an interrupt of `cpu` that is due.
     fn due(&mut self, cpu: u32) -> Option<Spoilt> {
         let is_asked = |kind| matches!(kind, FaultKind::Late | FaultKind::Lost);

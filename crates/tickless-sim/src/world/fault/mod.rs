@@ -37,6 +37,11 @@ pub enum FaultKind {
     /// The library promises that any timer interrupt makes good for those that were lost, and so does a kick. It does
     /// not promise anything to a CPU that never gets another: starting a timer writes no device that is armed earlier.
     Lost,
+    /// `lost-wakeup`: an interrupt by which another CPU wakes this one, or asks it for something, does not come.
+    /// `amount` later the sender tries again.
+    ///
+    /// The library takes a kick for delivered, so the rescue is the host's.
+    LostWakeup,
     /// `spurious`: a timer interrupt comes for which nobody asked.
     Spurious,
     /// `stall`: the CPU executes nothing for `amount`, as if a hypervisor had given it to somebody else. It is not
@@ -57,10 +62,11 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// All of them, in the order of their declaration.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Late,
         Self::Early,
         Self::Lost,
+        Self::LostWakeup,
         Self::Spurious,
         Self::Stall,
         Self::Isolate,
@@ -76,6 +82,7 @@ impl FaultKind {
             Self::Late => "late",
             Self::Early => "early",
             Self::Lost => "lost",
+            Self::LostWakeup => "lost-wakeup",
             Self::Spurious => "spurious",
             Self::Stall => "stall",
             Self::Isolate => "isolate",
@@ -85,10 +92,13 @@ impl FaultKind {
         }
     }
 
-    /// Whether it spoils timer interrupts that come anyway.
+    /// Whether it spoils interrupts that come anyway.
     #[must_use]
     pub const fn spoils(self) -> bool {
-        matches!(self, Self::Late | Self::Early | Self::Lost)
+        matches!(
+            self,
+            Self::Late | Self::Early | Self::Lost | Self::LostWakeup
+        )
     }
 
     /// Whether it has an amount.
@@ -100,7 +110,10 @@ impl FaultKind {
     /// Whether timers become late by it.
     #[must_use]
     pub const fn delays(self) -> bool {
-        matches!(self, Self::Late | Self::Lost | Self::Stall)
+        matches!(
+            self,
+            Self::Late | Self::Lost | Self::LostWakeup | Self::Stall
+        )
     }
 }
 
@@ -112,7 +125,7 @@ pub enum When {
     At(Picos),
     /// So often on average, from half to three halves of it, to one of its CPUs.
     Every(Picos),
-    /// To one of so many timer interrupts of its CPUs.
+    /// To one of so many interrupts of its CPUs of the kind that it spoils.
     OneIn(u32),
 }
 
