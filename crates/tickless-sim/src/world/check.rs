@@ -8,7 +8,6 @@ use tickless_core::wheel::idle::wake_times;
 use super::meter;
 use super::promise::Promise;
 use super::time::Picos;
-use super::tree::tick_time;
 use super::world::World;
 
 /// CPUs that are looked at in one sample. On larger machines they take turns, so that looking does not take longer than
@@ -17,7 +16,7 @@ const LOOKS: u32 = 256;
 
 impl World {
     /// Looks at the machine between two events: no walk is under way.
-    pub(crate) fn sample(&mut self, at: Picos) {
+    pub(crate) fn sample(&mut self) {
         let cpus = u32::try_from(self.cpus.len()).unwrap_or(u32::MAX);
         let node = |cpu: u32| self.tree.sites().node(CpuId(cpu));
         let promised = (0..cpus)
@@ -26,24 +25,26 @@ impl World {
             .map(|node| node.wakeup())
             .min()
             .unwrap_or(Instant::FOREVER);
-        // Whoever served or went idle already, ahead of this moment, took what was over by then for due then.
-        let furthest = self.cpus.iter().map(|cpu| cpu.cursor).max();
-        let furthest = furthest.unwrap_or(at).max(at);
         let first = self.looked_at;
         let looks = cpus.min(LOOKS);
         self.looked_at = (first + looks) % cpus;
         for cpu in (0..looks).map(|look| (first + look) % cpus) {
-            self.is_covered(cpu, furthest, promised);
+            self.is_covered(cpu, promised);
         }
     }
 
     /// Whether somebody looks after the first global time of `cpu`, if that sleeps (P2). `promised` is the earliest
     /// time at which anybody promised to wake for others.
-    fn is_covered(&self, cpu: u32, at: Picos, promised: Instant) {
+    fn is_covered(&self, cpu: u32, promised: Instant) {
         let sites = self.tree.sites();
         let Some(node) = sites.node(CpuId(cpu)) else {
             return;
         };
+        // It is in an interrupt still, and has not said what it armed there.
+        let state = &self.cpus[cpu as usize];
+        if state.idle.is_none() && state.current.is_none() {
+            return;
+        }
         // Whoever left made another one its heir, which is about to wake up; or gave it its timers, and kicked it.
         let host = self.timers.platform();
         if host.heirs.get() > 0 || host.site(cpu).trouble.is_kicked.get() {
@@ -52,10 +53,16 @@ impl World {
         if !node.is_available() || !node.is_idle() {
             return;
         }
-        let now = tick_time(at, self.period);
+        // Nobody has gone by a later one.
+        let now = host.count.now();
         let next = self.timers.wheel_next(CpuId(cpu), now.tick);
         let time = wake_times(next, now).global;
         if time.is_forever() {
+            return;
+        }
+        // It wakes for it itself: the timer is too near to be told (spec 3.2).
+        let tick = state.tick.pinned();
+        if self.timers.deadline(tick).is_some_and(|wake| wake <= time) {
             return;
         }
         let mut level = node.leaf();
@@ -82,7 +89,7 @@ impl World {
     /// nor was cancelled must be there.
     pub(crate) fn check_end(&mut self, end: Picos) {
         meter::enter(meter::NOBODY, end);
-        let now = tick_time(end, self.period);
+        let now = self.timers.platform().count.now();
         let oldest = (end - self.late_max).instant();
         let mut pending = 0;
         for cpu in 0..u32::try_from(self.cpus.len()).unwrap_or(u32::MAX) {

@@ -3,11 +3,8 @@
 //! What an event makes a CPU do is executed as a whole, when the event comes, and moves the CPU's cursor as far as it
 //! costs. What comes for that CPU meanwhile waits for the cursor.
 
-use std::sync::atomic::Ordering;
-
 use tickless_core::hrtimer::Start;
 use tickless_core::platform::CpuId;
-use tickless_core::time::Instant;
 use tickless_core::wheel::{Kind, PassEnd};
 
 use super::baseline::Soft;
@@ -38,6 +35,7 @@ impl World {
         let left = state.segment_ends - start;
         meter::enter(cpu, start);
         self.timers.platform().site(cpu).idle.set(false);
+        self.counts_first(cpu, at);
         meter::charge(if self.cpus[cpu as usize].current.is_some() {
             charges.irq_user
         } else {
@@ -62,14 +60,28 @@ impl World {
             What::Arrival => self.arrives(argument),
             What::Fault => self.hits(cpu, argument, left),
             What::Spurious => self.device_fires_unasked(cpu, at, argument != 0),
-            What::Reschedule | What::Segment | What::Sample | What::Plan | What::Return => {}
+            What::Reschedule
+            | What::Segment
+            | What::Sample
+            | What::Plan
+            | What::Return
+            | What::Continue => {}
         }
         self.handle_fired();
         if self.cpus[cpu as usize].is_off {
             self.cpus[cpu as usize].cursor = meter::leave();
             return;
         }
-        self.leave_interrupt(cpu, start, left);
+        self.leave_interrupt(cpu, at, start, left);
+    }
+
+    /// A CPU without a tick counts before anything else happens in an interrupt that came at `at` (R33).
+    fn counts_first(&self, cpu: u32, at: Picos) {
+        let tick = self.ticks.of(cpu);
+        if tick.is_stopped() {
+            let _read = self.timers.platform().read();
+            self.ticks.nohz().interrupt(&tick, at.instant());
+        }
     }
 
     pub(crate) fn device_fires(&mut self, cpu: u32, at: Picos, is_unasked: bool) {
@@ -89,7 +101,7 @@ impl World {
                 .is_left_armed
                 .replace(false);
         let state = &self.cpus[cpu as usize];
-        if state.stopped && at < state.wakes_at && !is_known {
+        if at < state.wakes_at && !is_known {
             let what = format!("its device wakes it at {at}, not at {}", state.wakes_at);
             let mut watch = self.timers.platform().watch.borrow_mut();
             watch.broken(Promise::IdleStaysIdle, cpu, what);
@@ -131,7 +143,10 @@ impl World {
             }
             for one in fired.drain(..) {
                 match one {
-                    Fired::Tick(cpu) => self.tick(cpu),
+                    Fired::Tick {
+                        wheel_is_due,
+                        remote_is_due,
+                    } => self.tick(wheel_is_due, remote_is_due),
                     Fired::Task(task) => self.wake(task),
                     Fired::Coarse { task, index } => self.coarse_fired(task, index),
                 }
@@ -152,27 +167,20 @@ impl World {
         }
     }
 
-    fn tick(&mut self, cpu: u32) {
+    /// The tick of the CPU that executes fired, and found out what is due.
+    fn tick(&mut self, wheel_is_due: bool, remote_is_due: bool) {
+        let cpu = meter::cpu();
         let charges = self.ground.charges;
         meter::charge(charges.tick);
         let host = self.timers.platform();
         host.watch.borrow_mut().counts.ticks += 1;
-        let now = self.tick_time().tick;
         meter::charge(charges.soft_check);
         host.site(cpu).told.write(&self.ground, 1);
         let runs = match self.policy.soft {
-            Soft::FirstDue => {
-                self.timers.wheel_is_due(CpuId(cpu), now)
-                    || self
-                        .tree
-                        .remote_work_due(CpuId(cpu), meter::cursor().instant())
-            }
+            Soft::FirstDue => wheel_is_due || remote_is_due,
             Soft::Unconditional => true,
             Soft::Bitmap => {
-                meter::looking(|| self.timers.wheel_pending(CpuId(cpu))) > 0
-                    || self
-                        .tree
-                        .remote_work_due(CpuId(cpu), meter::cursor().instant())
+                remote_is_due || meter::looking(|| self.timers.wheel_pending(CpuId(cpu))) > 0
             }
         };
         if runs {
@@ -196,7 +204,7 @@ impl World {
             let pass = self.timers.run_wheel(CpuId(cpu), kind, now, u32::MAX);
             debug_assert!(pass.end != PassEnd::Budget, "there is no budget");
         }
-        let now = meter::cursor().instant();
+        let now = self.tick_time().began;
         if self.tree.remote_work_due(CpuId(cpu), now) {
             let mut budget = u32::MAX;
             let _pull = self.tree.serve_remote(CpuId(cpu), now, &mut budget);
@@ -227,8 +235,9 @@ impl World {
         }
     }
 
-    /// The way out of an interrupt that began at `start`, when the task that it interrupted had `left` to compute.
-    fn leave_interrupt(&mut self, cpu: u32, start: Picos, left: Picos) {
+    /// The way out of an interrupt that came at `at` and began at `start`, when the task that it interrupted had `left`
+    /// to compute.
+    fn leave_interrupt(&mut self, cpu: u32, at: Picos, start: Picos, left: Picos) {
         let place = cpu as usize;
         let current = self.cpus[place].current;
         if let Some(task) = current {
@@ -248,11 +257,32 @@ impl World {
             if self.tasks[task as usize].is_watched {
                 self.note_theft(cpu, start);
             }
+        } else if meter::cursor().0 / self.period.0 > at.0 / self.period.0 {
+            // Others have not come so far: they would go by a count that is ahead of them.
+            self.push(meter::cursor(), What::Continue, cpu, 0);
         } else {
             self.dispatch(cpu);
         }
         self.armed_in_time(cpu);
         self.cpus[place].cursor = meter::leave();
+    }
+
+    /// `cpu` goes on at `at` behind an interrupt in which it had nothing to run, unless another one came in between.
+    pub(crate) fn continues(&mut self, cpu: u32, at: Picos) {
+        let state = &self.cpus[cpu as usize];
+        if state.is_off || state.current.is_some() || state.idle.is_some() {
+            return;
+        }
+        let free = state.cursor.max(state.stalled_until);
+        if free > at {
+            self.push(free, What::Continue, cpu, 0);
+            return;
+        }
+        meter::enter(cpu, at);
+        self.dispatch(cpu);
+        self.handle_fired();
+        self.armed_in_time(cpu);
+        self.cpus[cpu as usize].cursor = meter::leave();
     }
 
     pub(crate) fn note_theft(&mut self, cpu: u32, start: Picos) {
@@ -388,14 +418,5 @@ impl World {
         state.current = None;
         state.changes += 1;
         state.segment = state.segment.wrapping_add(1);
-    }
-
-    /// Starts the tick of `cpu` for the next multiple of its period.
-    pub(crate) fn restart_tick(&mut self, cpu: u32) {
-        let next = Picos((meter::cursor().0 / self.period.0 + 1) * self.period.0);
-        let state = &mut self.cpus[cpu as usize];
-        state.tick_runs.store(true, Ordering::Relaxed);
-        state.until = Instant::FOREVER;
-        state.tick.start(Start::at(next.instant()));
     }
 }

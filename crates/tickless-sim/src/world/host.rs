@@ -8,8 +8,11 @@ use tickless_core::clock::{Offsets, SetSequence};
 use tickless_core::event::{DeviceState, DeviceWrite, InPast};
 use tickless_core::hrtimer::{CpuBase, Timers};
 use tickless_core::platform::{CpuId, Locality, Platform, ThisCpu, Waiting};
+use tickless_core::tick::TickCount;
 use tickless_core::time::Instant;
 use tickless_core::trace::Event as Traced;
+use tickless_core::wheel::Tick;
+use tickless_core::wheel::idle::TickTime;
 use tickless_link::lock::{SoloLock, Watcher};
 
 use super::baseline::{Tree, plain_tree};
@@ -49,6 +52,9 @@ impl Watcher for Unwatched {}
 /// are occupied, and the head of the slot.
 const LINES_OF_BASE: u64 = 2;
 
+/// Ticks by which a canary is ahead that makes timers early.
+const TICKS_AHEAD: u64 = 3;
+
 /// What the host keeps for each CPU.
 #[derive(Debug, Default)]
 pub(crate) struct Site {
@@ -80,6 +86,8 @@ pub(crate) struct Site {
 pub(crate) struct Host {
     pub(crate) ground: Rc<Ground>,
     pub(crate) bases: Vec<OnceCell<CpuBase<Self>>>,
+    /// The count of ticks.
+    pub(crate) count: TickCount<WorldLock>,
     pub(crate) queue: RefCell<Queue>,
     pub(crate) watch: RefCell<Watch>,
     pub(crate) canary: Option<Canary>,
@@ -102,7 +110,7 @@ impl Host {
     }
 
     /// Reads the clock: what it shows, and what that takes.
-    fn read(&self) -> Instant {
+    pub(crate) fn read(&self) -> Instant {
         let charges = &self.ground.charges;
         match &self.slow_until {
             _ if meter::cpu() == meter::NOBODY => {}
@@ -133,6 +141,24 @@ impl Host {
             }
         }
         shows
+    }
+
+    /// The tick in progress, as far as the CPU that executes can know. Others may have counted ahead of it.
+    pub(crate) fn tick_time(&self) -> TickTime {
+        let mut at = self.count.now();
+        // Rounds down: the tick that the CPU is in.
+        let in_progress = meter::cursor().as_nanos() / at.period.as_nanos();
+        if at.tick.0 > in_progress {
+            at.began = Picos::from_nanos(at.period.as_nanos() * in_progress).instant();
+            at.tick = Tick(in_progress);
+        }
+        if self
+            .canary
+            .is_some_and(|canary| canary.breaks(Promise::NeverEarly))
+        {
+            at.tick = Tick(at.tick.0 + TICKS_AHEAD);
+        }
+        at
     }
 
     /// Asks for an event when the device of `cpu` fires, unless one comes before that anyway.
@@ -187,6 +213,18 @@ impl Host {
             at = at + faults.borrow_mut().sent(to);
         }
         self.queue.borrow_mut().push(at, what, to, 0);
+    }
+
+    /// The first CPU other than `cpu` that is online and keeps house; any, if none does.
+    pub(crate) fn housekeeper_but(&self, cpu: u32) -> u32 {
+        let online = || {
+            (0_u32..).zip(&self.bases).filter(move |(other, base)| {
+                *other != cpu && base.get().is_some_and(CpuBase::is_online)
+            })
+        };
+        let keeps = |(other, _): &(u32, _)| !self.site(*other).is_isolated.get();
+        let first = online().find(keeps).or_else(|| online().next());
+        first.map_or(0, |(other, _)| other)
     }
 
     pub(crate) fn new_base(timers: &Timers<Self>) -> CpuBase<Self> {

@@ -35,8 +35,13 @@ impl Ground {
 /// Something that fired, to be looked at when the core has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fired {
-    /// The tick of a CPU.
-    Tick(u32),
+    /// The tick of the CPU that executes: what it found.
+    Tick {
+        /// Its wheels have something due.
+        wheel_is_due: bool,
+        /// Others that sleep have something due that is its to run.
+        remote_is_due: bool,
+    },
     /// The sleep of a task is over.
     Task(u32),
     /// A coarse timer of a task.

@@ -44,6 +44,7 @@ mod queue;
 mod scenario;
 mod shell;
 mod stats;
+mod tick;
 mod time;
 mod topology;
 mod tree;

@@ -33,6 +33,8 @@ pub(crate) enum What {
     Spurious,
     /// A CPU that was taken off comes back.
     Return,
+    /// A CPU that was in an interrupt past the end of a tick goes on from there.
+    Continue,
 }
 
 /// One event.

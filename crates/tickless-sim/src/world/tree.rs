@@ -10,15 +10,14 @@ use tickless_core::hierarchy::{
 };
 use tickless_core::hrtimer::{Frozen, Timers};
 use tickless_core::platform::CpuId;
-use tickless_core::time::{Instant, Span};
-use tickless_core::wheel::idle::{TickTime, wake_times};
-use tickless_core::wheel::{Kind, Tick};
+use tickless_core::time::Instant;
+use tickless_core::wheel::Kind;
+use tickless_core::wheel::idle::wake_times;
 
 use super::host::{Host, WorldLock};
 use super::meter::{self, Line};
 use super::promise::Promise;
 use super::queue::What;
-use super::time::Picos;
 use super::topology::Topology;
 use super::watch::Entry;
 
@@ -35,17 +34,11 @@ pub(crate) struct Table {
     timers: Rc<Timers<Host>>,
     nodes: Vec<CpuNode<WorldLock>>,
     groups: Vec<OnceCell<Box<Place>>>,
-    tick: Picos,
 }
 
 impl Table {
     /// Makes the hierarchy of all CPUs. Nobody takes part yet.
-    pub(crate) fn tree(
-        timers: &Rc<Timers<Host>>,
-        topology: &Topology,
-        tick: Picos,
-        handover: Handover,
-    ) -> Tree {
+    pub(crate) fn tree(timers: &Rc<Timers<Host>>, topology: &Topology, handover: Handover) -> Tree {
         let cpus = topology.cpus();
         let layout = Layout::new(cpus, topology.numa_nodes(), WIDTH_DEFAULT);
         // A new CPU brings a group for each level at most, and as many may join an old root to the new one.
@@ -54,7 +47,6 @@ impl Table {
             timers: Rc::clone(timers),
             nodes: (0..cpus).map(|cpu| CpuNode::new(CpuId(cpu))).collect(),
             groups: (0..groups).map(|_| OnceCell::new()).collect(),
-            tick,
         };
         let tree = Hierarchy::new(table, layout, handover);
         for cpu in 0..cpus {
@@ -106,16 +98,6 @@ fn breaks(host: &Host, promise: Promise) -> bool {
     host.canary.is_some_and(|canary| canary.breaks(promise))
 }
 
-/// The tick in progress at `now`, and when it began.
-pub(crate) fn tick_time(now: Picos, period: Picos) -> TickTime {
-    let tick = Tick(now.0 / period.0);
-    TickTime {
-        tick,
-        began: (period * tick.0).instant(),
-        period: Span::from_nanos(period.as_nanos()),
-    }
-}
-
 impl Sites<WIDTH_DEFAULT> for Table {
     type Lock = WorldLock;
     type Held<'a> = Frozen<'a, Host>;
@@ -147,15 +129,15 @@ impl Sites<WIDTH_DEFAULT> for Table {
         assert!(placed.is_ok(), "a number is given out once");
     }
 
-    fn expire_global(&self, cpu: CpuId, now: Instant, budget: &mut u32) {
-        let tick = tick_time(Picos::of_instant(now), self.tick).tick;
+    fn expire_global(&self, cpu: CpuId, _now: Instant, budget: &mut u32) {
+        let tick = self.host().tick_time().tick;
         let pass = self.timers.run_wheel(cpu, Kind::Global, tick, *budget);
         *budget = budget.saturating_sub(pass.fired);
     }
 
     fn lock_bases(&self, cpu: CpuId) -> (Frozen<'_, Host>, Instant) {
         use tickless_core::Platform;
-        let at = tick_time(meter::cursor(), self.tick);
+        let at = self.host().tick_time();
         let _settled = self.timers.wheel_next(cpu, at.tick);
         let base = self.host().base(cpu).expect("who has a node has a base");
         let held = base.freeze(None);

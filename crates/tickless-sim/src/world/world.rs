@@ -3,12 +3,11 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use tickless_core::hierarchy::{Leaving, Presence};
 use tickless_core::hrtimer::{Restart, Timers};
 use tickless_core::platform::CpuId;
+use tickless_core::tick::TickCount;
 use tickless_core::time::{Instant, Span};
 use tickless_core::wheel::idle::TickTime;
 
@@ -25,9 +24,10 @@ use super::promise::Promise;
 use super::queue::{Event, Queue, What};
 use super::shell::{Fifo, Life, Program, RunQueue, Task, TaskId};
 use super::stats::Distribution;
+use super::tick::Ticks;
 use super::time::Picos;
 use super::topology::Topology;
-use super::tree::{Table, Tree, tick_time};
+use super::tree::{Table, Tree};
 use super::watch::{Entry, Watch};
 
 /// How often the checkers look at the whole machine.
@@ -66,14 +66,9 @@ pub(crate) struct Cpu {
     /// A fault took it off.
     pub(crate) is_off: bool,
     pub(crate) waiting: Box<dyn RunQueue>,
+    /// The timer of its tick.
     pub(crate) tick: Exact,
-    /// The tick starts itself again when it fires.
-    pub(crate) tick_runs: Arc<AtomicBool>,
-    /// It sleeps without a tick, and the hierarchy knows.
-    pub(crate) stopped: bool,
-    /// When a stopped tick fires, for the wheels and for others.
-    pub(crate) until: Instant,
-    /// When it asked its device to wake it.
+    /// It sleeps without a tick, and asked its device to wake it then.
     pub(crate) wakes_at: Picos,
     /// The state it sleeps in, and since when.
     pub(crate) idle: Option<usize>,
@@ -97,7 +92,8 @@ pub(crate) struct World {
     /// The timers of faults, by the number of the fault and the CPU.
     pub(crate) callbacks: BTreeMap<(u32, u32), Rc<Callbacks>>,
     pub(crate) cpus: Vec<Cpu>,
-    pub(crate) tree: Tree,
+    pub(crate) tree: Rc<Tree>,
+    pub(crate) ticks: Rc<Ticks>,
     pub(crate) timers: Rc<Timers<Host>>,
     pub(crate) ground: Rc<Ground>,
     pub(crate) policy: Policy,
@@ -142,6 +138,7 @@ fn host(settings: &Settings, ground: &Rc<Ground>) -> Host {
     Host {
         ground: Rc::clone(ground),
         bases: (0..cpus).map(|_| OnceCell::new()).collect(),
+        count: TickCount::new(Span::from_nanos(settings.tick.as_nanos()), Instant::ZERO),
         queue: RefCell::new(Queue::default()),
         watch: RefCell::new(watch),
         canary: settings.canary,
@@ -152,21 +149,7 @@ fn host(settings: &Settings, ground: &Rc<Ground>) -> Host {
     }
 }
 
-fn new_cpu(timers: &Rc<Timers<Host>>, number: u32, settings: &Settings) -> Cpu {
-    let runs = Arc::new(AtomicBool::new(true));
-    let seen = Arc::clone(&runs);
-    let period = Span::from_nanos(settings.tick.as_nanos());
-    let tick = Exact::new(timers, move |expired| {
-        meter::note(Fired::Tick(number));
-        // Relaxed, here and elsewhere: one thread executes the whole world.
-        if seen.load(Ordering::Relaxed) {
-            let now = expired.now();
-            expired.forward(now, period);
-            Restart::Yes
-        } else {
-            Restart::No
-        }
-    });
+fn new_cpu(tick: Exact, settings: &Settings) -> Cpu {
     Cpu {
         cursor: Picos::ZERO,
         current: None,
@@ -174,10 +157,7 @@ fn new_cpu(timers: &Rc<Timers<Host>>, number: u32, settings: &Settings) -> Cpu {
         is_off: false,
         waiting: Box::new(Fifo::default()),
         tick,
-        tick_runs: runs,
-        stopped: false,
-        until: Instant::FOREVER,
-        wakes_at: Picos::FOREVER,
+        wakes_at: Picos::ZERO,
         idle: None,
         idle_since: Picos::ZERO,
         residency: vec![Picos::ZERO; settings.profile.idle.len()],
@@ -208,13 +188,15 @@ impl World {
             assert!(placed.is_ok(), "one base for each CPU");
         }
         let handover = settings.policy.handover.into();
-        let tree = Table::tree(&timers, topology, settings.tick, handover);
-        let cpus = (0..topology.cpus()).map(|cpu| new_cpu(&timers, cpu, settings));
+        let tree = Rc::new(Table::tree(&timers, topology, handover));
+        let ticks = Ticks::new(&timers, &tree, topology.cpus());
+        let cpus = (0..topology.cpus()).map(|cpu| new_cpu(ticks.timer(cpu), settings));
         let mut world = Self {
             tasks: Vec::new(),
             callbacks: BTreeMap::new(),
             cpus: cpus.collect(),
             tree,
+            ticks,
             ground,
             policy: settings.policy,
             isolated: settings.isolated.clone(),
@@ -257,7 +239,10 @@ impl World {
                 let _last = self.tree.clear_available(id, Leaving::Isolation);
             }
         }
-        self.restart_tick(cpu);
+        let timer = self.cpus[cpu as usize].tick.pinned();
+        let now = meter::cursor().instant();
+        let nohz = self.ticks.nohz();
+        nohz.online(&mut self.ticks.of(cpu), timer, now, Span::ZERO);
         self.cpus[cpu as usize].cursor = meter::leave();
     }
 
@@ -284,13 +269,7 @@ impl World {
 
     /// The tick in progress where the executing CPU is.
     pub(crate) fn tick_time(&self) -> TickTime {
-        let mut now = meter::cursor();
-        if let Some(canary) = self.timers.platform().canary
-            && canary.breaks(Promise::NeverEarly)
-        {
-            now = Picos::of_instant(canary.clock(now.instant()));
-        }
-        tick_time(now, self.period)
+        self.timers.platform().tick_time()
     }
 
     pub(crate) fn breaks(&self, promise: Promise) -> bool {
@@ -345,7 +324,7 @@ impl World {
         match what {
             What::Sample => {
                 meter::enter(meter::NOBODY, at);
-                self.sample(at);
+                self.sample();
                 self.push(at + SAMPLES, What::Sample, 0, 0);
                 return;
             }
@@ -355,6 +334,10 @@ impl World {
             }
             What::Segment => {
                 self.segment_ends(cpu, at, argument);
+                return;
+            }
+            What::Continue => {
+                self.continues(cpu, at);
                 return;
             }
             What::Device if !self.timers.platform().device_is_due(cpu, at) => return,

@@ -14,7 +14,6 @@ use crate::world::host::Host;
 use crate::world::kept::{Coarse, Exact};
 use crate::world::meter;
 use crate::world::time::Picos;
-use crate::world::tree::tick_time;
 
 /// What is thrown on purpose.
 #[derive(Debug)]
@@ -111,7 +110,7 @@ impl Callbacks {
     }
 
     fn now(&self) -> Tick {
-        tick_time(meter::cursor(), self.tick).tick
+        self.timers.platform().tick_time().tick
     }
 
     fn expiry(&self, after: Picos) -> Tick {

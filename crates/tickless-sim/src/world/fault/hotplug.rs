@@ -29,11 +29,8 @@ impl World {
             }
             state.waiting.put(task, one.priority, true);
         }
-        state
-            .tick_runs
-            .store(false, std::sync::atomic::Ordering::Relaxed);
-        state.tick.cancel();
         state.is_off = true;
+        self.ends_tick(cpu);
         let id = CpuId(cpu);
         if self.policy.target == Target::Local {
             let left = self.tree.clear_available(id, Leaving::Offline);
@@ -46,6 +43,19 @@ impl World {
         trouble.is_kicked.set(false);
         self.push(meter::cursor() + amount, What::Return, cpu, 0);
         self.count_fault(FaultKind::Offline);
+    }
+
+    /// Ends the tick of `cpu`. Somebody else looks at the clock now and then from here on, if `cpu` did.
+    fn ends_tick(&self, cpu: u32) {
+        let host = self.timers.platform();
+        let heir = host.housekeeper_but(cpu);
+        let timer = self.cpus[cpu as usize].tick.pinned();
+        let now = meter::cursor().instant();
+        let nohz = self.ticks.nohz();
+        let ended = nohz.offline(&mut self.ticks.of(cpu), timer, now, CpuId(heir));
+        if ended == Ok(true) && self.ticks.is_stopped(heir) {
+            self.timers.request_retrigger(CpuId(heir));
+        }
     }
 
     /// Something comes for `cpu`, which is off.

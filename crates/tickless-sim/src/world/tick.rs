@@ -1,0 +1,100 @@
+//! The ticks of a world: the core's, each on the exact timer of its CPU, and one count for all.
+//!
+//! What an event makes a CPU do may go on past the moments of other events to come. So the count, which everybody
+//! reads, is ahead of a CPU now and then; such a one goes by the [tick](Host::tick_time) that it could know of, and who
+//! is to count past the end of a tick does so in an [event](super::queue::What::Continue) of its own.
+
+use std::cell::{RefCell, RefMut};
+use std::fmt;
+use std::rc::{Rc, Weak};
+
+use tickless_core::hrtimer::{Expired, Restart, Timers};
+use tickless_core::platform::CpuId;
+use tickless_core::tick::{CpuTick, Nohz, Role};
+use tickless_core::time::{Monotonic, Span};
+
+use super::host::{Host, WorldLock};
+use super::kept::Exact;
+use super::meter::{self, Fired};
+use super::tree::{Table, Tree};
+use crate::timer::Call;
+
+/// For how long nobody need look at the clock: what a counter of 64 bits allows is longer than any world.
+const MAX_DEFERMENT: Span = Span::from_secs(600);
+
+type Script = Box<dyn FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart>;
+
+/// What the CPUs of a world know of their ticks.
+pub(crate) struct Ticks {
+    timers: Rc<Timers<Host>>,
+    tree: Rc<Tree>,
+    cpus: Vec<RefCell<CpuTick>>,
+}
+
+impl Ticks {
+    /// Nobody ticks yet.
+    pub(crate) fn new(timers: &Rc<Timers<Host>>, tree: &Rc<Tree>, cpus: u32) -> Rc<Self> {
+        let tick = |cpu| RefCell::new(CpuTick::new(CpuId(cpu), Role::Housekeeping));
+        Rc::new(Self {
+            timers: Rc::clone(timers),
+            tree: Rc::clone(tree),
+            cpus: (0..cpus).map(tick).collect(),
+        })
+    }
+
+    /// The entry points of the core.
+    pub(crate) fn nohz(&self) -> Nohz<'_, Host, Table, WorldLock> {
+        Nohz {
+            timers: &self.timers,
+            tree: &self.tree,
+            count: &self.timers.platform().count,
+            max_deferment: MAX_DEFERMENT,
+        }
+    }
+
+    /// What `cpu` knows of its tick.
+    pub(crate) fn of(&self, cpu: u32) -> RefMut<'_, CpuTick> {
+        self.cpus[cpu as usize].borrow_mut()
+    }
+
+    /// Whether the tick of `cpu` is stopped.
+    pub(crate) fn is_stopped(&self, cpu: u32) -> bool {
+        self.cpus[cpu as usize].borrow().is_stopped()
+    }
+
+    /// Makes the timer of the tick of `cpu`.
+    pub(crate) fn timer(self: &Rc<Self>, cpu: u32) -> Exact {
+        let ticks: Weak<Self> = Rc::downgrade(self);
+        let script: Script = Box::new(move |expired| match ticks.upgrade() {
+            Some(ticks) => ticks.fires(cpu, expired),
+            None => Restart::No,
+        });
+        let call = Call::new(script);
+        Exact::new(&self.timers, move |expired| {
+            let run = |script: &mut Script| script(expired);
+            call.run(run).unwrap_or(Restart::No)
+        })
+    }
+
+    fn fires(&self, cpu: u32, expired: &mut Expired<'_, '_, Monotonic>) -> Restart {
+        let ticked = self.nohz().tick(&mut self.of(cpu), expired.now());
+        meter::note(Fired::Tick {
+            wheel_is_due: ticked.wheel_is_due,
+            remote_is_due: ticked.remote_is_due,
+        });
+        let Some(next) = ticked.next else {
+            return Restart::No;
+        };
+        expired.set_deadline(next);
+        Restart::Yes
+    }
+}
+
+impl fmt::Debug for Ticks {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Ticks")
+            .field("count", &self.timers.platform().count)
+            .finish_non_exhaustive()
+    }
+}
