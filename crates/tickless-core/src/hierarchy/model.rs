@@ -127,6 +127,22 @@ fn a_promise_that_is_withdrawn_while_another_relies_on_it() {
     );
 }
 
+/// CPUs 0 and 2 promised the same time, and serve when it comes. What comes next is promised by one of them, or by both
+/// if neither sees that the other does.
+#[test]
+fn two_idle_cpus_serve_at_one_moment() {
+    explore(FEWER, [(true, false), (false, true), (true, true)], || {
+        let machine = machine(&[]);
+        machine.arms(0, 10);
+        machine.arms(1, 20);
+        machine.arms(2, 5);
+        machine.ticks(2, 5);
+        against(&machine, |tree| tree.ticks(0, 10), |tree| tree.ticks(2, 10));
+        let promises = |cpu| machine.node(cpu).wakeup() != NEVER;
+        (promises(0), promises(2))
+    });
+}
+
 /// R53, H2, R59: CPU 2 serves CPU 0, which wakes, idles, and arms another timer.
 #[test]
 fn r53_a_served_cpu_wakes_and_idles_and_arms() {

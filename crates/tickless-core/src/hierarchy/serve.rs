@@ -1,5 +1,6 @@
 //! What a CPU does for idle ones (spec 3.6, 4.9, 4.10).
 
+use super::walk::Cover;
 use super::{CpuNode, Hierarchy, Refusal, Sites, Step};
 use crate::mutant;
 use crate::platform::CpuId;
@@ -63,7 +64,7 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         if has_promised {
             self.withdraw(node);
         }
-        let mut promise = Instant::FOREVER;
+        let mut cover = Cover::NONE;
         'walk: while let Some(id) = next {
             let group = self.group(id);
             loop {
@@ -74,17 +75,22 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
                 if *budget == 0 {
                     // What is above has not been looked at: the next call goes on.
                     pull.has_more = true;
-                    promise = now;
+                    cover = Cover::alone(now);
                     break 'walk;
                 }
                 let mut queue = group.queue.lock(None);
                 let due = self.drop_ignored(group, &mut queue);
                 let Some((child, event)) = due.filter(|(_, event)| event.time <= now) else {
                     // Of all groups, not of the highest: a root that is new may not have been told yet (R21).
-                    promise = if mutant!("hierarchy-promise-of-highest-group") {
+                    let first = if mutant!("hierarchy-promise-of-highest-group") {
                         group.first()
                     } else {
-                        promise.min(group.first())
+                        cover.time.min(group.first())
+                    };
+                    cover = Cover {
+                        time: first,
+                        // Under the lock. What a root that is new has not been told nobody else promises.
+                        is_known_to_all: group.parent().is_none() && group.first() == first,
                     };
                     break;
                 };
@@ -104,8 +110,9 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         }
         let seat = node.lock();
         if node.is_available() && node.is_idle() && !node.is_guest() {
-            // In any case, so that a promise that somebody else kept does not wake this CPU for ever (R17).
-            node.wakeup.set(promise);
+            // In any case, so that a promise that somebody else kept does not wake this CPU for ever (R17). Of two that
+            // served at the same moment one promises: else both would wake for the same times for ever.
+            let _promised = self.promise(node, cover);
         }
         drop(seat);
         pull

@@ -40,7 +40,7 @@ impl Cover {
     pub(super) const NONE: Self = Self::alone(Instant::FOREVER);
 
     /// What nobody else knows.
-    const fn alone(time: Instant) -> Self {
+    pub(super) const fn alone(time: Instant) -> Self {
         Self {
             time,
             is_known_to_all: false,

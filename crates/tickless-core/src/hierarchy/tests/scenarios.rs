@@ -97,6 +97,35 @@ fn a_promise_is_given_once() {
     assert_eq!(tree.fired().len(), 1);
 }
 
+/// Two who had promised the same time serve when it comes, and go on sleeping. One of them promises what comes next;
+/// else both would wake for the same times for ever.
+#[test]
+fn two_who_serve_at_one_moment_do_not_both_promise_what_comes_next() {
+    let tree = pairs();
+    assert_eq!(tree.arms(0, 10), at(10));
+    assert_eq!(tree.arms(2, 5), at(5));
+    assert_eq!(tree.arms(1, 20), NEVER);
+    assert_eq!(tree.arms(3, 30), NEVER);
+    tree.ticks(2, 5);
+    let promises = || {
+        let promises = (0..4).map(|cpu| tree.node(cpu).wakeup());
+        promises
+            .filter(|time| *time != NEVER)
+            .collect::<std::vec::Vec<_>>()
+    };
+    assert_eq!(promises(), [at(10), at(10)], "the hint forgot whom to ask");
+    for (time, next) in [(10, 20), (20, 30)] {
+        for cpu in 0..4 {
+            if tree.remote_work_due(CpuId(cpu), at(time)) {
+                tree.ticks(cpu, time);
+            }
+        }
+        assert_eq!(promises(), [at(next)]);
+        tree.check_all();
+    }
+    assert_eq!(tree.fired().len(), 3);
+}
+
 /// CPU 0 had promised to wake at 10, woke, and idles without timers. Before it has said so CPU 2 arms one, and must not
 /// rely on what CPU 0 promised before.
 #[test]
