@@ -94,7 +94,8 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// When `cpu`, which is active, would have to wake up if it idled now with its first global timer due at `global`.
     ///
     /// A forecast for whoever chooses how deep to sleep: it takes no lock and changes nothing, and may be wrong in both
-    /// directions. [`Instant::FOREVER`] if somebody else would look after the timers.
+    /// directions. [`Instant::FOREVER`] if somebody else would look after the timers, or has promised to wake up by
+    /// then: what was forecast stays the latest time to wake, and two would wake for the same.
     #[must_use]
     pub fn peek(&self, cpu: CpuId, global: Instant) -> Instant {
         let Some(node) = self.available_node(cpu) else {
@@ -116,6 +117,9 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
             }
             next = group.parent();
             slot = group.slot();
+        }
+        if self.is_covered(node, first) {
+            return Instant::FOREVER;
         }
         first
     }

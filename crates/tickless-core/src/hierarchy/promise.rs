@@ -61,7 +61,7 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     }
 
     /// Whether another CPU wakes up by `cover`.
-    fn is_covered(&self, node: &CpuNode<S::Lock>, cover: Instant) -> bool {
+    pub(super) fn is_covered(&self, node: &CpuNode<S::Lock>, cover: Instant) -> bool {
         // Relaxed: whoever it is, the promise is looked at itself.
         let other = CpuId(self.promiser.load(Ordering::Relaxed));
         other != node.cpu()

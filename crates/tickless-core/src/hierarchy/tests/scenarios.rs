@@ -126,6 +126,27 @@ fn two_who_serve_at_one_moment_do_not_both_promise_what_comes_next() {
     assert_eq!(tree.fired().len(), 3);
 }
 
+/// All sleep, and CPU 0 has promised to wake for them. Who wakes in between and goes back to sleep need not.
+#[test]
+fn nothing_is_forecast_that_another_cpu_has_promised() {
+    let tree = pairs();
+    assert_eq!(tree.arms(0, 10), at(10));
+    assert_eq!(tree.arms(1, 20), NEVER);
+    tree.wakes(2);
+    assert_eq!(tree.peek(CpuId(2), NEVER), NEVER);
+    assert_eq!(tree.peek(CpuId(2), at(15)), NEVER);
+    assert_eq!(tree.peek(CpuId(2), at(5)), at(5), "CPU 0 sleeps longer");
+    assert_eq!(tree.arms(2, 15), NEVER);
+    assert_eq!(tree.idles(2), NEVER);
+    // Awake, CPU 0 keeps its promise no longer: the first time is anybody's.
+    tree.wakes(2);
+    tree.wakes(0);
+    tree.sites().bases(0).timers.clear();
+    assert_eq!(tree.idles(0), NEVER, "CPU 2 is awake");
+    assert_eq!(tree.peek(CpuId(2), at(15)), at(15));
+    tree.check_all();
+}
+
 /// CPU 0 had promised to wake at 10, woke, and idles without timers. Before it has said so CPU 2 arms one, and must not
 /// rely on what CPU 0 promised before.
 #[test]
