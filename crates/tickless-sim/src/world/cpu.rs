@@ -35,6 +35,7 @@ impl World {
         let left = state.segment_ends - start;
         meter::enter(cpu, start);
         self.timers.platform().site(cpu).idle.set(false);
+        self.leave_deep(cpu);
         self.counts_first(cpu, at);
         meter::charge(if self.cpus[cpu as usize].current.is_some() {
             charges.irq_user
@@ -52,6 +53,8 @@ impl World {
                     .set(false);
                 self.timers.retrigger(CpuId(cpu));
             }
+            What::Broadcast => self.broadcast_fires(cpu, at),
+            What::Called => self.called(cpu, at),
             What::Activate => {
                 self.heir_came();
                 self.leave_idle(cpu);
@@ -260,6 +263,8 @@ impl World {
         } else if meter::cursor().0 / self.period.0 > at.0 / self.period.0 {
             // Others have not come so far: they would go by a count that is ahead of them.
             self.push(meter::cursor(), What::Continue, cpu, 0);
+            // What it waits for may be another thing by now.
+            self.cpus[place].wakes_at = Picos::ZERO;
         } else {
             self.dispatch(cpu);
         }
@@ -305,11 +310,13 @@ impl World {
         }
         let latest = Picos::of_instant(first).max(meter::cursor());
         let site = host.site(cpu);
-        let fires = site.fires.get();
+        let fires = self.fires(cpu);
         // An interrupt that was lost was armed for all the same, who is being kicked is about to arm, and who does
-        // nothing but run timers is left alone for a moment (spec IRQ-3).
+        // nothing but run timers is left alone for a moment (spec IRQ-3). Who came back late from where its device stops
+        // is being called.
         let is_known = site.trouble.rescue.get() != Picos::FOREVER
             || site.trouble.is_kicked.get()
+            || site.awaits_call.get()
             || meter::looking(|| self.timers.is_backing_off(CpuId(cpu)));
         if fires > latest && !is_known {
             let what = format!("the first timer is due at {latest}, the device fires at {fires}");

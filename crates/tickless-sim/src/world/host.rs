@@ -66,6 +66,10 @@ pub(crate) struct Site {
     pub(crate) soft_raised: Cell<bool>,
     /// It sleeps.
     pub(crate) idle: Cell<bool>,
+    /// It sleeps in a state in which its device is stopped.
+    pub(crate) is_deep: Cell<bool>,
+    /// It came back from there late, and nothing is programmed until what stands in has called it.
+    pub(crate) awaits_call: Cell<bool>,
     /// The lines of the base that whoever files there writes.
     lines: Line,
     /// What is told of when the wheels are due.
@@ -79,6 +83,15 @@ pub(crate) struct Site {
     pub(crate) trouble: Trouble,
     /// How many exact timers there are, if that is counted.
     queued: Cell<u64>,
+}
+
+impl Site {
+    /// The CPU sleeps in a state in which its device stops: what was programmed is lost.
+    pub(crate) fn stop_device(&self) {
+        self.is_deep.set(true);
+        self.fires.set(Picos::FOREVER);
+        self.trouble.written();
+    }
 }
 
 /// The host.
@@ -102,11 +115,13 @@ pub(crate) struct Host {
 }
 
 impl Host {
+    pub(crate) fn base_of(&self, cpu: u32) -> &CpuBase<Self> {
+        let base = self.bases[cpu as usize].get();
+        base.expect("every CPU has a base")
+    }
+
     pub(crate) fn site(&self, cpu: u32) -> &Site {
-        self.bases[cpu as usize]
-            .get()
-            .expect("every CPU has a base")
-            .local()
+        self.base_of(cpu).local()
     }
 
     /// Reads the clock: what it shows, and what that takes.
@@ -325,6 +340,7 @@ impl Platform for Host {
             fires = canary.device(fires);
         }
         site.fires.set(fires);
+        site.awaits_call.set(false);
         site.trouble.written();
         if let Some(faults) = &self.faults {
             self.may_be_early(faults, base.cpu().0, fires);

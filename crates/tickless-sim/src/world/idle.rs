@@ -59,7 +59,9 @@ impl World {
         } else {
             Picos::ZERO
         };
-        state.idle = Some(choose(&self.states, length));
+        let idle = self.go_deep(cpu, choose(&self.states, length));
+        let state = &mut self.cpus[cpu as usize];
+        state.idle = Some(idle);
         state.idle_since = meter::cursor();
         self.timers.platform().site(cpu).idle.set(true);
     }

@@ -85,6 +85,16 @@ impl Exact {
         self.timers.start(self.pinned(), start.pinned());
     }
 
+    /// Whoever takes a timer away from another CPU does not tell that: its device may fire for nothing, once (spec
+    /// CAN-2).
+    pub(crate) fn may_leave_armed(&self) {
+        let from = meter::looking(|| self.timers.cpu_of(self.pinned()));
+        if let Some(from) = from.filter(|from| from.0 != meter::cpu()) {
+            let site = self.timers.platform().site(from.0);
+            site.trouble.is_left_armed.set(true);
+        }
+    }
+
     pub(crate) fn cancel(&self) {
         let _was = self.timers.try_cancel(self.pinned());
     }

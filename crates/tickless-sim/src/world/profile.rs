@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::costs::{Costs, RawCosts};
+use super::deep::StandIn;
 use super::input::{InputError, Source};
 use super::time::Picos;
 use super::topology::{Numbering, Topology};
@@ -66,6 +67,8 @@ pub struct IdleState {
     pub milliwatts: u32,
     /// Whether time in it counts as deep idle.
     pub deep: bool,
+    /// The CPU's own device stops in it, and something else has to wake it.
+    pub stops: bool,
     /// How sure the actual exit latency is.
     pub mark: Mark,
     /// Where the numbers come from.
@@ -85,6 +88,8 @@ pub struct Profile {
     pub costs: Costs,
     /// How it idles, the shallowest state first.
     pub idle: Vec<IdleState>,
+    /// What wakes CPUs from the states in which their device stops. Without it they never go there.
+    pub broadcast: Option<StandIn>,
 }
 
 #[derive(Deserialize)]
@@ -92,6 +97,7 @@ pub struct Profile {
 struct RawProfile {
     name: String,
     about: String,
+    broadcast: Option<StandIn>,
     topology: Spanned<RawTopology>,
     costs: RawCosts,
     idle: Vec<Spanned<RawIdle>>,
@@ -126,6 +132,8 @@ struct RawIdle {
     milliwatts: u32,
     #[serde(default)]
     deep: bool,
+    #[serde(default)]
+    stops: bool,
     mark: Mark,
     source: String,
 }
@@ -151,6 +159,7 @@ impl Profile {
                 let wrong = format!("{} pays sooner than {}", state.name, before.name);
                 return Err(source.error(span, wrong, "put the shallowest state first"));
             }
+            require_stops(&source, span, idle.last(), &state)?;
             idle.push(state);
         }
         if idle.is_empty() {
@@ -163,6 +172,7 @@ impl Profile {
             topology,
             costs,
             idle,
+            broadcast: raw.broadcast,
         })
     }
 
@@ -188,8 +198,11 @@ impl Profile {
             Numbering::Neighbours => "neighbours",
             Numbering::ThreadsLast => "threads-last",
         };
+        let broadcast = self.broadcast.map_or_else(String::new, |stand_in| {
+            format!("broadcast = \"{}\"\n", stand_in.name())
+        });
         let mut text = format!(
-            "name = {}\nabout = {}\n\n[topology]\nsockets = {}\ncaches = {}\ncores = {}\nthreads = {}\nnodes = {}\n\
+            "name = {}\nabout = {}\n{broadcast}\n[topology]\nsockets = {}\ncaches = {}\ncores = {}\nthreads = {}\nnodes = {}\n\
              numbering = \"{numbering}\"\n\n[costs]\n",
             quoted(&self.name),
             quoted(&self.about),
@@ -215,7 +228,7 @@ impl Profile {
         for state in &self.idle {
             text += &format!(
                 "\n[[idle]]\nname = {}\nbelieved_exit = \"{}\"\nbelieved_residency = \"{}\"\npolls_first = \"{}\"\n\
-                 exit = \"{}\"\nmilliwatts = {}\ndeep = {}\nmark = \"{:?}\"\nsource = {}\n",
+                 exit = \"{}\"\nmilliwatts = {}\ndeep = {}\nstops = {}\nmark = \"{:?}\"\nsource = {}\n",
                 quoted(&state.name),
                 state.believed_exit,
                 state.believed_residency,
@@ -223,6 +236,7 @@ impl Profile {
                 state.exit,
                 state.milliwatts,
                 state.deep,
+                state.stops,
                 state.mark,
                 quoted(&state.source),
             );
@@ -274,6 +288,30 @@ fn topology(source: &Source<'_>, raw: &Spanned<RawTopology>) -> Result<Topology,
     })
 }
 
+/// The device stops in deep states, if it does.
+fn require_stops(
+    source: &Source<'_>,
+    span: std::ops::Range<usize>,
+    before: Option<&IdleState>,
+    state: &IdleState,
+) -> Result<(), InputError> {
+    let (wrong, right) = match before {
+        None if state.stops => (
+            format!("the device stops in {}, the shallowest state", state.name),
+            "leave a state in which it goes on",
+        ),
+        Some(before) if before.stops && !state.stops => (
+            format!(
+                "the device stops in {}, and not in {}, which is deeper",
+                before.name, state.name
+            ),
+            "write stops = true here, too",
+        ),
+        _ => return Ok(()),
+    };
+    Err(source.error(span, wrong, right))
+}
+
 fn idle_state(source: &Source<'_>, raw: &RawIdle) -> Result<IdleState, InputError> {
     let polls = raw.polls_first.as_ref();
     Ok(IdleState {
@@ -284,6 +322,7 @@ fn idle_state(source: &Source<'_>, raw: &RawIdle) -> Result<IdleState, InputErro
         exit: source.time(&raw.exit)?,
         milliwatts: raw.milliwatts,
         deep: raw.deep,
+        stops: raw.stops,
         mark: raw.mark,
         source: raw.source.clone(),
     })

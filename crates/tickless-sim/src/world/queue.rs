@@ -33,6 +33,10 @@ pub(crate) enum What {
     Spurious,
     /// A CPU that was taken off comes back.
     Return,
+    /// The device that wakes CPUs whose own has stopped may fire.
+    Broadcast,
+    /// An inter-processor interrupt: what the own device would have said, had it not stopped.
+    Called,
     /// A CPU that was in an interrupt past the end of a tick goes on from there.
     Continue,
 }

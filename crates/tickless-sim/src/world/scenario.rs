@@ -30,6 +30,7 @@ use toml::Spanned;
 use super::baseline::Policy;
 use super::canary::Canary;
 use super::cpu_set;
+use super::deep::{self, StandIn};
 use super::fault::{self, Fault, RawFault};
 use super::input::{InputError, Source};
 use super::outcome::{CpuOutcome, Outcome, Residency};
@@ -87,6 +88,8 @@ struct RawScenario {
     duration: Spanned<String>,
     tick: Option<Spanned<String>>,
     isolated: Option<Spanned<String>>,
+    stops_in: Option<Spanned<String>>,
+    broadcast: Option<StandIn>,
     #[serde(default)]
     real_time: bool,
     #[serde(default)]
@@ -125,7 +128,11 @@ impl Scenario {
     ) -> Result<Self, InputError> {
         let source = Source { file, text };
         let raw: RawScenario = source.read()?;
-        let profile = profile(&source, &raw.profile, profiles)?;
+        let mut profile = profile(&source, &raw.profile, profiles)?;
+        if let Some(field) = &raw.stops_in {
+            deep::stop_from(&source, field, &mut profile.idle)?;
+        }
+        profile.broadcast = raw.broadcast.or(profile.broadcast);
         let cpus = cpus(&source, raw.cpus.as_ref(), &profile)?;
         let isolated = match &raw.isolated {
             None => Vec::new(),

@@ -55,6 +55,8 @@ pub struct Counts {
     pub soft_stages: u64,
     /// Inter-processor interrupts.
     pub ipis: u64,
+    /// Interrupts in place of those of devices that had stopped.
+    pub broadcasts: u64,
     /// CPUs served by others.
     pub served: u64,
     /// Times that a CPU stopped its tick.

@@ -14,6 +14,7 @@ use tickless_core::wheel::idle::TickTime;
 use super::baseline::search::Searcher;
 use super::baseline::{Isolation, Policy, Target};
 use super::canary::Canary;
+use super::deep::Wakener;
 use super::fault::{Callbacks, Fault, Injector};
 use super::groups::Tallies;
 use super::host::Host;
@@ -94,6 +95,8 @@ pub(crate) struct World {
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) tree: Rc<Tree>,
     pub(crate) ticks: Rc<Ticks>,
+    /// What wakes CPUs whose own device stops.
+    pub(crate) wakener: Option<Rc<Wakener>>,
     pub(crate) timers: Rc<Timers<Host>>,
     pub(crate) ground: Rc<Ground>,
     pub(crate) policy: Policy,
@@ -191,12 +194,14 @@ impl World {
         let tree = Rc::new(Table::tree(&timers, topology, handover));
         let ticks = Ticks::new(&timers, &tree, topology.cpus());
         let cpus = (0..topology.cpus()).map(|cpu| new_cpu(ticks.timer(cpu), settings));
+        let stand_in = settings.profile.broadcast;
         let mut world = Self {
             tasks: Vec::new(),
             callbacks: BTreeMap::new(),
             cpus: cpus.collect(),
             tree,
             ticks,
+            wakener: stand_in.map(|stand_in| Wakener::new(&timers, stand_in)),
             ground,
             policy: settings.policy,
             isolated: settings.isolated.clone(),
@@ -238,6 +243,9 @@ impl World {
                 // The last one stays, whatever was asked for: somebody has to look after the others.
                 let _last = self.tree.clear_available(id, Leaving::Isolation);
             }
+        }
+        if let Some(wakener) = &self.wakener {
+            wakener.online(cpu);
         }
         let timer = self.cpus[cpu as usize].tick.pinned();
         let now = meter::cursor().instant();
@@ -340,6 +348,7 @@ impl World {
                 self.continues(cpu, at);
                 return;
             }
+            What::Broadcast if !self.broadcast_is_due(cpu, at) => return,
             What::Device if !self.timers.platform().device_is_due(cpu, at) => return,
             _ => {}
         }
@@ -371,6 +380,13 @@ impl World {
         if what != What::Fault || !self.hits_from_outside(cpu, at, argument) {
             self.interrupt(cpu, at, what, argument);
         }
+    }
+}
+
+impl World {
+    fn broadcast_is_due(&self, cpu: u32, at: Picos) -> bool {
+        let wakener = self.wakener.as_ref();
+        wakener.is_some_and(|wakener| wakener.is_due(cpu, at))
     }
 }
 

@@ -118,22 +118,13 @@ impl Callbacks {
     }
 
     fn start(&self, exact: &Exact, after: Picos) {
-        self.may_leave_armed(exact);
+        exact.may_leave_armed();
         exact.start(Start::at((meter::cursor() + after).instant()));
     }
 
     fn cancel(&self, exact: &Exact) {
-        self.may_leave_armed(exact);
+        exact.may_leave_armed();
         exact.cancel();
-    }
-
-    /// Before an exact timer is taken from another CPU, which keeps its device armed for it.
-    fn may_leave_armed(&self, exact: &Exact) {
-        let from = meter::looking(|| self.timers.cpu_of(exact.pinned()));
-        if let Some(from) = from.filter(|from| from.0 != meter::cpu()) {
-            let site = self.timers.platform().site(from.0);
-            site.trouble.is_left_armed.set(true);
-        }
     }
 
     /// Starts a coarse timer and an exact one that go on until they panic, unless they go on still.

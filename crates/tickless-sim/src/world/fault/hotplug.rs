@@ -38,7 +38,12 @@ impl World {
         }
         self.timers.cpu_offline(id);
         self.timers.wheel_offline(id, self.tick_time().tick);
-        let trouble = &self.timers.platform().site(cpu).trouble;
+        if let Some(wakener) = &self.wakener {
+            wakener.offline(cpu);
+        }
+        let site = self.timers.platform().site(cpu);
+        site.awaits_call.set(false);
+        let trouble = &site.trouble;
         trouble.rescue.set(Picos::FOREVER);
         trouble.is_kicked.set(false);
         self.push(meter::cursor() + amount, What::Return, cpu, 0);

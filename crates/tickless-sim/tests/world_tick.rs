@@ -1,0 +1,150 @@
+//! Worlds whose ticks stop: in idle states in which the CPU's own device stops too.
+
+use tickless_sim::world::{Outcome, Picos, Scenario, run, run_twice};
+
+/// Some sleep for long, some are woken often, and timers move.
+const SLEEPY: &str = r#"
+name = "sleepy"
+profile = "skl-112"
+cpus = 14
+duration = "300 ms"
+late_max = "4 ms"
+stops_in = "C6"
+broadcast = "device"
+
+[[workload]]
+kind = "cyclictest"
+cpus = "3,9"
+period = "1700 us"
+
+[[workload]]
+kind = "daemons"
+cpus = "0-7"
+tasks = 2
+period = "5 ms"
+period_max = "80 ms"
+work = "20 us"
+work_max = "900 us"
+
+[[workload]]
+kind = "polls"
+cpus = "6-8"
+timers = 3
+period = "3 ms"
+period_max = "50 ms"
+work = "5 us"
+work_max = "100 us"
+
+[[workload]]
+kind = "duty"
+cpus = "10-12"
+work = "30 us"
+gap = "4 ms"
+"#;
+
+fn sleepy(from: &str, to: &str) -> Scenario {
+    assert!(SLEEPY.contains(from), "{from}");
+    let text = SLEEPY.replacen(from, to, 1);
+    Scenario::from_toml(&text, "s.toml").unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// For how long all CPUs together were in the state with this name.
+fn time_in(outcome: &Outcome, name: &str) -> Picos {
+    let mut states = outcome.residency.iter();
+    states.find(|state| state.state == name).unwrap().time
+}
+
+fn holds(scenario: &Scenario, seed: u64) -> Outcome {
+    let outcome = run_twice(scenario, seed);
+    let (name, broken) = (&scenario.name, &outcome.broken);
+    assert!(
+        outcome.holds(),
+        "{name} {seed}: {broken:?} {:#?}",
+        outcome.violations
+    );
+    outcome
+}
+
+#[test]
+fn a_device_wakes_those_whose_own_has_stopped() {
+    for seed in 1..6 {
+        let outcome = holds(&sleepy("device", "device"), seed);
+        let goes_on = holds(&sleepy("stops_in = \"C6\"", ""), seed);
+        assert!(outcome.counts.broadcasts > 500, "{:?}", outcome.counts);
+        assert_eq!(goes_on.counts.broadcasts, 0);
+        // They sleep as deeply as those whose device goes on, or nearly so.
+        let (deep, own) = (time_in(&outcome, "C6"), time_in(&goes_on, "C6"));
+        assert!(
+            deep.0 > own.0 / 100 * 95 && own > Picos::ZERO,
+            "{deep} {own}"
+        );
+    }
+}
+
+#[test]
+fn a_timer_wakes_those_whose_device_has_stopped() {
+    for seed in 1..6 {
+        let timer = holds(&sleepy("\"device\"", "\"timer\""), seed);
+        let device = run(&sleepy("device", "device"), seed);
+        assert!(timer.counts.broadcasts > 300, "{:?}", timer.counts);
+        // Whoever carries it sleeps less deeply.
+        let (less, deep) = (time_in(&timer, "C6"), time_in(&device, "C6"));
+        assert!(less < deep && less.0 > deep.0 / 2, "{less} {deep}");
+    }
+}
+
+#[test]
+fn without_anything_that_wakes_them_no_device_stops() {
+    let outcome = holds(&sleepy("broadcast = \"device\"", ""), 1);
+    assert_eq!(time_in(&outcome, "C6"), Picos::ZERO);
+    assert_eq!(outcome.counts.broadcasts, 0);
+    assert!(time_in(&outcome, "C1E").0 > outcome.duration.0);
+}
+
+#[test]
+fn those_who_sleep_deeply_come_and_go() {
+    let table = "[[fault]]\nkind = \"offline\"\ncpus = \"all\"\nevery = \"2 ms\"\namount = \"9 ms\"\n\n\
+                 [[fault]]\nkind = \"spurious\"\ncpus = \"all\"\nevery = \"300 us\"\n\n\
+                 [[fault]]\nkind = \"lost\"\ncpus = \"all\"\none_in = 30\namount = \"2 ms\"\n";
+    for by in ["device", "timer"] {
+        for seed in 1..6 {
+            let mut text = SLEEPY.replacen("\"device\"", &format!("\"{by}\""), 1);
+            text += table;
+            let scenario = Scenario::from_toml(&text, "s.toml").unwrap();
+            let outcome = holds(&scenario, seed);
+            assert!(outcome.fault_counts["offline"] > 30);
+            assert!(outcome.counts.broadcasts > 200, "{:?}", outcome.counts);
+        }
+    }
+}
+
+/// What is replaced, by what, and what is said then.
+const WRONG: &[(&str, &str, &str)] = &[
+    (
+        "\"C6\"",
+        "\"C3\"",
+        "s.toml:7: stops_in: there is no idle state \"C3\"; one of C1, C1E, C6",
+    ),
+    (
+        "\"C6\"",
+        "\"poll\"",
+        "s.toml:7: stops_in: no state would be left in which the device goes on, as poll is the shallowest; one of",
+    ),
+    (
+        "broadcast = \"device\"",
+        "broadcast = \"hpet\"",
+        "s.toml:8: broadcast: unknown variant `hpet`; expected `device` or `timer`",
+    ),
+];
+
+#[test]
+fn wrong_files_say_where_and_what_would_be_right() {
+    for (from, to, said) in WRONG {
+        let text = SLEEPY.replacen(from, to, 1);
+        let error = Scenario::from_toml(&text, "s.toml").expect_err("it is wrong");
+        assert!(
+            error.to_string().starts_with(said),
+            "{error}\nis not\n{said}"
+        );
+    }
+}
