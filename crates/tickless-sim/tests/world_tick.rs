@@ -1,4 +1,4 @@
-//! Worlds whose ticks stop: in idle states in which the CPU's own device stops too.
+//! Worlds whose ticks stop: in idle states in which the CPU's own device stops too, and while a task runs.
 
 use tickless_sim::world::{Outcome, Picos, Scenario, run, run_twice};
 
@@ -115,6 +115,114 @@ fn those_who_sleep_deeply_come_and_go() {
             assert!(outcome.fault_counts["offline"] > 30);
             assert!(outcome.counts.broadcasts > 200, "{:?}", outcome.counts);
         }
+    }
+}
+
+/// Pollers, most of them on isolated CPUs, and tasks with timers of their own besides.
+const POLLERS: &str = r#"
+name = "pollers"
+profile = "epyc-128"
+cpus = 8
+duration = "300 ms"
+late_max = "4 ms"
+isolated = "1-5"
+tickless = "1-6"
+
+[[workload]]
+kind = "oslat"
+cpus = "1-3,6"
+
+[[workload]]
+kind = "network"
+cpus = "0,4,7"
+connections = 16
+gap = "700 us"
+work = "10 us"
+timeout = "5 ms"
+timeout_max = "100 ms"
+cancelled = 60
+
+[[workload]]
+kind = "daemons"
+cpus = "4-5,7"
+tasks = 1
+period = "9 ms"
+period_max = "40 ms"
+work = "20 us"
+work_max = "900 us"
+"#;
+
+fn pollers(more: &str) -> Scenario {
+    Scenario::from_toml(&format!("{POLLERS}{more}"), "p.toml")
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Timer interrupts of the group that is made of `cpus`.
+fn interrupts(outcome: &Outcome, cpus: &[u32]) -> u64 {
+    let mut groups = outcome.groups.iter();
+    let group = groups.find(|group| group.cpus == cpus);
+    group
+        .expect("they are alike, and no other is")
+        .tally
+        .interrupts
+}
+
+#[test]
+fn a_task_that_is_alone_runs_without_a_tick() {
+    let outcome = holds(&pollers(""), 1);
+    let ticking = holds(&sleepless(""), 1);
+    for cpu in [1, 2, 3, 6] {
+        let theft = |outcome: &Outcome| outcome.per_cpu[cpu].longest_theft;
+        assert!(theft(&ticking) > Picos::ZERO);
+        // Once, until somebody counts.
+        let ticks = theft(&outcome).0 < 2 * theft(&ticking).0;
+        assert!(ticks, "{} {}", theft(&outcome), theft(&ticking));
+    }
+    assert!(interrupts(&ticking, &[1, 2, 3]) > 3 * 290);
+    assert_eq!(interrupts(&outcome, &[1, 2, 3]), 3);
+    assert_eq!(interrupts(&outcome, &[6]), 1);
+}
+
+/// The same, with a tick that is never stopped while a task runs.
+fn sleepless(more: &str) -> Scenario {
+    let text = POLLERS.replacen("tickless = \"1-6\"", "", 1);
+    Scenario::from_toml(&format!("{text}{more}"), "p.toml").unwrap()
+}
+
+#[test]
+fn a_task_that_needs_the_tick_keeps_it() {
+    let text = POLLERS.replacen("\"1-3,6\"", "\"1-3,6\"\nneeds_tick = true", 1);
+    let outcome = holds(&Scenario::from_toml(&text, "p.toml").unwrap(), 1);
+    let thefts = |outcome: &Outcome| outcome.series("theft").unwrap().count();
+    let ticking = thefts(&holds(&sleepless(""), 1));
+    assert_eq!(thefts(&outcome), ticking);
+}
+
+#[test]
+fn two_tasks_of_a_cpu_need_the_tick() {
+    let other = "\n[[workload]]\nkind = \"busy\"\ncpus = \"6\"\n";
+    let outcome = holds(&pollers(other), 1);
+    assert!(interrupts(&outcome, &[6]) > 290);
+}
+
+#[test]
+fn timers_from_elsewhere_are_run_without_a_tick() {
+    let other = "\n[[workload]]\nkind = \"remote-arms\"\ncpus = \"0\"\ngap = \"2 ms\"\ntimeout = \"7 ms\"\n";
+    for seed in 1..6 {
+        let outcome = holds(&pollers(other), seed);
+        let quiet = holds(&pollers(""), seed);
+        assert!(outcome.counts.coarse_fires > quiet.counts.coarse_fires + 50);
+    }
+}
+
+#[test]
+fn who_counts_for_others_stays() {
+    let table = "\n[[fault]]\nkind = \"offline\"\ncpus = \"all\"\nevery = \"2 ms\"\namount = \"7 ms\"\n\n\
+                 [[fault]]\nkind = \"isolate\"\ncpus = \"all\"\nevery = \"3 ms\"\n\n\
+                 [[fault]]\nkind = \"stall\"\ncpus = \"all\"\nevery = \"15 ms\"\namount = \"3 ms\"\n";
+    for seed in 1..11 {
+        let outcome = holds(&pollers(table), seed);
+        assert!(outcome.fault_counts["offline"] > 20);
     }
 }
 

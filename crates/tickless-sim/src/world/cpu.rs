@@ -5,6 +5,7 @@
 
 use tickless_core::hrtimer::Start;
 use tickless_core::platform::CpuId;
+use tickless_core::tick::Conditions;
 use tickless_core::wheel::{Kind, PassEnd};
 
 use super::baseline::Soft;
@@ -260,22 +261,48 @@ impl World {
             if self.tasks[task as usize].is_watched {
                 self.note_theft(cpu, start);
             }
-        } else if meter::cursor().0 / self.period.0 > at.0 / self.period.0 {
-            // Others have not come so far: they would go by a count that is ahead of them.
-            self.push(meter::cursor(), What::Continue, cpu, 0);
+        } else if self.is_ahead(at) {
+            self.put_off(cpu);
             // What it waits for may be another thing by now.
             self.cpus[place].wakes_at = Picos::ZERO;
         } else {
             self.dispatch(cpu);
         }
-        self.armed_in_time(cpu);
-        self.cpus[place].cursor = meter::leave();
+        self.settle(cpu, at);
     }
 
-    /// `cpu` goes on at `at` behind an interrupt in which it had nothing to run, unless another one came in between.
+    /// Whether the CPU that executes what came at `at` has gone on into another tick. Others have not come so far: they
+    /// would go by a count that is ahead of them.
+    fn is_ahead(&self, at: Picos) -> bool {
+        meter::cursor().0 / self.period.0 > at.0 / self.period.0
+    }
+
+    /// What is left to do is done in an event of its own.
+    fn put_off(&self, cpu: u32) {
+        self.push(meter::cursor(), What::Continue, cpu, 0);
+    }
+
+    /// The end of what `cpu` does for an event that came at `at`.
+    pub(crate) fn settle(&mut self, cpu: u32, at: Picos) {
+        if self.cpus[cpu as usize].current.is_some() && self.ticks.is_tickless(cpu) {
+            if self.is_ahead(at) {
+                self.put_off(cpu);
+            } else {
+                self.run_on(cpu);
+            }
+        }
+        self.armed_in_time(cpu);
+        self.cpus[cpu as usize].cursor = meter::leave();
+    }
+
+    /// `cpu` goes on at `at` with what was put off, unless something came in between that did it.
     pub(crate) fn continues(&mut self, cpu: u32, at: Picos) {
         let state = &self.cpus[cpu as usize];
-        if state.is_off || state.current.is_some() || state.idle.is_some() {
+        let is_done = match state.current {
+            Some(_) => !self.ticks.is_tickless(cpu),
+            None => state.idle.is_some(),
+        };
+        if state.is_off || is_done {
             return;
         }
         let free = state.cursor.max(state.stalled_until);
@@ -284,10 +311,11 @@ impl World {
             return;
         }
         meter::enter(cpu, at);
-        self.dispatch(cpu);
-        self.handle_fired();
-        self.armed_in_time(cpu);
-        self.cpus[cpu as usize].cursor = meter::leave();
+        if state.current.is_none() {
+            self.dispatch(cpu);
+            self.handle_fired();
+        }
+        self.settle(cpu, at);
     }
 
     pub(crate) fn note_theft(&mut self, cpu: u32, start: Picos) {
@@ -344,11 +372,11 @@ impl World {
             watch.counts.events += 1;
             watch.log(Entry::Event, cpu, at, (What::Segment as u64) << 32);
         }
-        meter::enter(cpu, at.max(state.cursor));
+        let at = at.max(state.cursor);
+        meter::enter(cpu, at);
         self.dispatch(cpu);
         self.handle_fired();
-        self.armed_in_time(cpu);
-        self.cpus[cpu as usize].cursor = meter::leave();
+        self.settle(cpu, at);
     }
 
     /// Lets tasks of `cpu` take steps until one computes, or goes idle.
@@ -378,7 +406,7 @@ impl World {
 
     fn pick(&mut self, cpu: u32) -> Option<TaskId> {
         let task = self.cpus[cpu as usize].waiting.take()?;
-        self.leave_idle(cpu);
+        self.run_task(cpu, Conditions::default());
         meter::charge(self.ground.charges.switch);
         let host = self.timers.platform();
         host.watch.borrow_mut().counts.switches += 1;

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use tickless_core::hrtimer::Start;
 use tickless_core::platform::CpuId;
-use tickless_core::tick::{Conditions, Stopped};
+use tickless_core::tick::{Conditions, Dependencies, Dependency, Stopped, first_dependency};
 use tickless_core::time::{Instant, Offset};
 
 use super::baseline::SleepLength;
@@ -84,8 +84,37 @@ impl World {
         }
     }
 
-    /// `cpu`, which executes, runs something again: it has its tick, if it had stopped it.
+    /// `cpu`, which executes, leaves idle, or a task without a tick: it has its tick.
     pub(crate) fn leave_idle(&mut self, cpu: u32) {
+        let conditions = Conditions {
+            reschedule: true,
+            ..Conditions::default()
+        };
+        self.run_task(cpu, conditions);
+    }
+
+    /// `cpu`, which executes, goes on with its task, which may run without a tick.
+    pub(crate) fn run_on(&mut self, cpu: u32) {
+        let state = &self.cpus[cpu as usize];
+        if state.waiting.is_empty() {
+            state.dependencies.clear(Dependency::Scheduler);
+        } else {
+            // It looks at once.
+            let _is_first = state.dependencies.set(Dependency::Scheduler);
+        }
+        let none = Dependencies::new();
+        let task = state.current.map(|task| &self.tasks[task as usize]);
+        let task = task.map_or(&none, |task| &task.dependencies);
+        let dependency = first_dependency(&none, &state.dependencies, task, &none);
+        let conditions = Conditions {
+            dependency: dependency.is_some(),
+            ..Conditions::default()
+        };
+        self.run_task(cpu, conditions);
+    }
+
+    /// `cpu`, which executes, runs something: it has its tick, if it had stopped it and needs it.
+    pub(crate) fn run_task(&mut self, cpu: u32, conditions: Conditions) {
         let ticks = Rc::clone(&self.ticks);
         let mut tick = ticks.of(cpu);
         let state = &mut self.cpus[cpu as usize];
@@ -94,10 +123,9 @@ impl World {
         } else {
             meter::cursor().instant()
         };
-        let _kept =
-            ticks
-                .nohz()
-                .run_task(&mut tick, state.tick.pinned(), Conditions::default(), now);
+        let _kept = ticks
+            .nohz()
+            .run_task(&mut tick, state.tick.pinned(), conditions, now);
         state.wakes_at = Picos::ZERO;
         state.idle = None;
         self.timers.platform().site(cpu).idle.set(false);

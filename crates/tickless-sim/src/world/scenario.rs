@@ -58,6 +58,8 @@ pub struct Scenario {
     pub tick: Picos,
     /// Which CPUs are isolated.
     pub isolated: Vec<bool>,
+    /// On which CPUs tasks run without a tick where nothing depends on one.
+    pub tickless: Vec<bool>,
     /// The soft stage is a thread, as in a real-time kernel.
     pub real_time: bool,
     /// The clock is the slow counter that all CPUs share.
@@ -88,6 +90,7 @@ struct RawScenario {
     duration: Spanned<String>,
     tick: Option<Spanned<String>>,
     isolated: Option<Spanned<String>>,
+    tickless: Option<Spanned<String>>,
     stops_in: Option<Spanned<String>>,
     broadcast: Option<StandIn>,
     #[serde(default)]
@@ -143,6 +146,7 @@ impl Scenario {
             let wrong = "all CPUs are isolated";
             return Err(source.error(set.span(), wrong, "leave one for housekeeping"));
         }
+        let tickless = tickless(&source, raw.tickless.as_ref(), cpus, &isolated)?;
         let time = |field: &Option<Spanned<String>>, default| {
             field
                 .as_ref()
@@ -176,6 +180,7 @@ impl Scenario {
             faults: faults.collect::<Result<_, _>>()?,
             draws_faults: draws_faults(&source, raw.faults.as_ref())?,
             isolated,
+            tickless,
             profile,
             canary: None,
         })
@@ -199,6 +204,7 @@ impl Scenario {
             profile: self.profile.clone(),
             topology: resized.expect("looked at when the scenario was read"),
             isolated: self.isolated.clone(),
+            tickless: self.tickless.clone(),
             policy: self.policy,
             tick: self.tick,
             real_time: self.real_time,
@@ -227,6 +233,27 @@ fn profile(
         let wrong = format!("there is no profile \"{name}\"");
         source.error(field.span(), wrong, format!("one of {}", known.join(", ")))
     })
+}
+
+/// The CPUs whose tasks run without a tick: somebody has to count for them.
+fn tickless(
+    source: &Source<'_>,
+    field: Option<&Spanned<String>>,
+    cpus: u32,
+    isolated: &[bool],
+) -> Result<Vec<bool>, InputError> {
+    let set = field.map_or(Ok(Vec::new()), |set| {
+        cpu_set::parse(source, set, cpus, isolated)
+    })?;
+    let tickless: Vec<bool> = (0..cpus).map(|cpu| set.contains(&cpu)).collect();
+    let ticks = |cpu: usize| !tickless[cpu] && !isolated[cpu];
+    match field {
+        Some(field) if !(0..tickless.len()).any(ticks) => {
+            let wrong = "nobody would count ticks";
+            Err(source.error(field.span(), wrong, "leave one for housekeeping"))
+        }
+        _ => Ok(tickless),
+    }
 }
 
 fn draws_faults(source: &Source<'_>, field: Option<&Spanned<String>>) -> Result<bool, InputError> {

@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use tickless_core::tick::Dependencies;
+
 use super::kept::Exact;
 use super::time::Picos;
 use super::turn::Turn;
@@ -67,6 +69,8 @@ pub(crate) struct Task {
     /// It was woken before it slept.
     pub(crate) woken: bool,
     pub(crate) sleep: Exact,
+    /// What keeps the tick while it runs, on a CPU whose tasks run without one.
+    pub(crate) dependencies: Dependencies,
     /// How long interrupts keep it from running is noted.
     pub(crate) is_watched: bool,
 }
@@ -89,6 +93,9 @@ pub(crate) trait RunQueue {
     /// Takes the task that runs next.
     fn take(&mut self) -> Option<TaskId>;
 
+    /// Whether nobody waits.
+    fn is_empty(&self) -> bool;
+
     /// Whether a waiting task should run in place of one with this priority.
     fn preempts(&self, priority: u8) -> bool;
 }
@@ -110,6 +117,10 @@ impl RunQueue for Fifo {
 
     fn take(&mut self) -> Option<TaskId> {
         self.waiting.pop().map(|(_, task)| task)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
     }
 
     fn preempts(&self, priority: u8) -> bool {

@@ -10,7 +10,7 @@ use std::rc::{Rc, Weak};
 
 use tickless_core::hrtimer::{Expired, Restart, Timers};
 use tickless_core::platform::CpuId;
-use tickless_core::tick::{CpuTick, Nohz, Role};
+use tickless_core::tick::{Context, CpuTick, Duty, Nohz, Role};
 use tickless_core::time::{Monotonic, Span};
 
 use super::host::{Host, WorldLock};
@@ -33,12 +33,21 @@ pub(crate) struct Ticks {
 
 impl Ticks {
     /// Nobody ticks yet.
-    pub(crate) fn new(timers: &Rc<Timers<Host>>, tree: &Rc<Tree>, cpus: u32) -> Rc<Self> {
-        let tick = |cpu| RefCell::new(CpuTick::new(CpuId(cpu), Role::Housekeeping));
+    pub(crate) fn new(timers: &Rc<Timers<Host>>, tree: &Rc<Tree>, tickless: &[bool]) -> Rc<Self> {
+        let tick = |(cpu, is_tickless): (u32, &bool)| {
+            let role = if *is_tickless {
+                Role::TicklessTasks
+            } else {
+                Role::Housekeeping
+            };
+            RefCell::new(CpuTick::new(CpuId(cpu), role))
+        };
+        let count = &timers.platform().count;
+        count.set_tickless_tasks(tickless.contains(&true));
         Rc::new(Self {
             timers: Rc::clone(timers),
             tree: Rc::clone(tree),
-            cpus: (0..cpus).map(tick).collect(),
+            cpus: (0..).zip(tickless).map(tick).collect(),
         })
     }
 
@@ -60,6 +69,24 @@ impl Ticks {
     /// Whether the tick of `cpu` is stopped.
     pub(crate) fn is_stopped(&self, cpu: u32) -> bool {
         self.cpus[cpu as usize].borrow().is_stopped()
+    }
+
+    /// Whether tasks of `cpu` run without a tick.
+    pub(crate) fn is_tickless(&self, cpu: u32) -> bool {
+        self.cpus[cpu as usize].borrow().role() == Role::TicklessTasks
+    }
+
+    /// Whether `cpu` may leave: nobody relies on its count, and another CPU is there that could keep one.
+    pub(crate) fn may_leave(&self, cpu: u32) -> bool {
+        let count = &self.timers.platform().count;
+        let counts = |other: &RefCell<CpuTick>| {
+            let other = other.borrow();
+            other.cpu().0 != cpu
+                && other.role() == Role::Housekeeping
+                && other.context() != Context::Offline
+        };
+        !count.has_tickless_tasks()
+            || (count.duty() != (Duty::Held { by: CpuId(cpu) }) && self.cpus.iter().any(counts))
     }
 
     /// Makes the timer of the tick of `cpu`.

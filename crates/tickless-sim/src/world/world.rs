@@ -7,7 +7,7 @@ use std::rc::Rc;
 use tickless_core::hierarchy::{Leaving, Presence};
 use tickless_core::hrtimer::{Restart, Timers};
 use tickless_core::platform::CpuId;
-use tickless_core::tick::TickCount;
+use tickless_core::tick::{Dependencies, TickCount};
 use tickless_core::time::{Instant, Span};
 use tickless_core::wheel::idle::TickTime;
 
@@ -40,6 +40,8 @@ pub(crate) struct Settings {
     pub(crate) profile: Profile,
     pub(crate) topology: Topology,
     pub(crate) isolated: Vec<bool>,
+    /// On which CPUs tasks run without a tick.
+    pub(crate) tickless: Vec<bool>,
     pub(crate) policy: Policy,
     /// The length of a tick.
     pub(crate) tick: Picos,
@@ -67,6 +69,8 @@ pub(crate) struct Cpu {
     /// A fault took it off.
     pub(crate) is_off: bool,
     pub(crate) waiting: Box<dyn RunQueue>,
+    /// What keeps its tick, if its tasks run without one.
+    pub(crate) dependencies: Dependencies,
     /// The timer of its tick.
     pub(crate) tick: Exact,
     /// It sleeps without a tick, and asked its device to wake it then.
@@ -159,6 +163,7 @@ fn new_cpu(tick: Exact, settings: &Settings) -> Cpu {
         stalled_until: Picos::ZERO,
         is_off: false,
         waiting: Box::new(Fifo::default()),
+        dependencies: Dependencies::new(),
         tick,
         wakes_at: Picos::ZERO,
         idle: None,
@@ -192,7 +197,7 @@ impl World {
         }
         let handover = settings.policy.handover.into();
         let tree = Rc::new(Table::tree(&timers, topology, handover));
-        let ticks = Ticks::new(&timers, &tree, topology.cpus());
+        let ticks = Ticks::new(&timers, &tree, &settings.tickless);
         let cpus = (0..topology.cpus()).map(|cpu| new_cpu(ticks.timer(cpu), settings));
         let stand_in = settings.profile.broadcast;
         let mut world = Self {
@@ -269,6 +274,7 @@ impl World {
             left: Picos::ZERO,
             woken: false,
             sleep,
+            dependencies: Dependencies::new(),
             is_watched: false,
         });
         self.cpus[cpu as usize].waiting.put(number, priority, false);
@@ -296,7 +302,7 @@ impl World {
             let number = u32::try_from(cpu).unwrap_or(meter::NOBODY);
             meter::enter(number, self.cpus[cpu].cursor);
             self.dispatch(number);
-            self.cpus[cpu].cursor = meter::leave();
+            self.settle(number, Picos::ZERO);
         }
         self.push(SAMPLES, What::Sample, 0, 0);
         self.plan_faults();

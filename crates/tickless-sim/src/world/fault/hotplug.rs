@@ -16,7 +16,7 @@ use crate::world::world::World;
 impl World {
     /// Takes off `cpu`, which executes, until `amount` from now, if somebody is left to keep house.
     pub(super) fn take_off(&mut self, cpu: u32, amount: Picos, left: Picos) {
-        if !self.others_keep_house(cpu) {
+        if !self.others_keep_house(cpu) || !self.ticks.may_leave(cpu) {
             return;
         }
         self.leave_idle(cpu);
@@ -102,6 +102,6 @@ impl World {
         meter::enter(cpu, self.cpus[cpu as usize].cursor);
         self.dispatch(cpu);
         self.handle_fired();
-        self.cpus[cpu as usize].cursor = meter::leave();
+        self.settle(cpu, from);
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct RawWorkload {
     pub(crate) cpus: Spanned<String>,
     pub(crate) one_in: Option<u32>,
     pub(crate) priority: Option<u8>,
+    #[serde(default)]
+    pub(crate) needs_tick: bool,
     period: Option<Spanned<String>>,
     period_max: Option<Spanned<String>>,
     work: Option<Spanned<String>>,

@@ -11,6 +11,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use serde::Serialize;
+use tickless_core::tick::Dependency;
 
 use fields::Fields;
 pub use fields::Range;
@@ -18,7 +19,7 @@ pub(crate) use fields::RawWorkload;
 
 use super::cpu_set;
 use super::input::{InputError, Source};
-use super::shell::Program;
+use super::shell::{Program, TaskId};
 use super::time::Picos;
 use super::world::World;
 use crate::random::Random;
@@ -149,6 +150,8 @@ pub struct Placed {
     pub one_in: u32,
     /// The priority of its tasks: higher ones run first.
     pub priority: u8,
+    /// They keep the tick of a CPU whose tasks run without one, as those do whose CPU time is limited.
+    pub needs_tick: bool,
 }
 
 /// Reads a workload.
@@ -168,6 +171,7 @@ pub(crate) fn read(
         cpus: cpu_set::parse(source, &raw.cpus, cpus, isolated)?,
         one_in: raw.one_in.unwrap_or(1).max(1),
         priority: raw.priority.unwrap_or(1),
+        needs_tick: raw.needs_tick,
     })
 }
 
@@ -266,10 +270,21 @@ impl Placed {
         for cpu in cpus {
             for _ in 0..self.tasks_of_cpu() {
                 let program = self.program(Random::new(random.bits()), world);
-                let task = world.add_task(program, cpu, self.priority);
+                let task = self.add_task(world, program, cpu);
                 world.tasks[task as usize].is_watched = self.workload == Workload::Oslat;
             }
         }
+    }
+
+    fn add_task(&self, world: &mut World, program: Box<dyn Program>, cpu: u32) -> TaskId {
+        let task = world.add_task(program, cpu, self.priority);
+        if self.needs_tick {
+            // Nobody runs yet whom that would concern.
+            let _is_first = world.tasks[task as usize]
+                .dependencies
+                .set(Dependency::CpuTimers);
+        }
+        task
     }
 
     fn add_pairs(&self, world: &mut World, cpus: &[u32], tasks: u32, random: &mut Random) {
@@ -280,7 +295,7 @@ impl Placed {
                 for (cpu, is_client) in [(*client, true), (*server, false)] {
                     let random = Random::new(random.bits());
                     let half = self.half(&channel, is_client, random);
-                    world.add_task(half, cpu, self.priority);
+                    self.add_task(world, half, cpu);
                 }
             }
         }
