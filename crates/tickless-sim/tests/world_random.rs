@@ -133,6 +133,15 @@ fn scenario(seed: u64) -> (Scenario, String) {
     if has_isolated {
         text += &format!("isolated = \"{}\"\n", isolated.join(","));
     }
+    if random.one_in(4) && cpus > 1 {
+        text += &format!("tickless = \"{}\"\n", cpus / 2);
+    } else if random.one_in(3) && has_isolated {
+        text += "tickless = \"isolated\"\n";
+    }
+    if random.one_in(3) {
+        let by = pick(&mut random, ["device", "timer"]);
+        text += &format!("stops_in = \"C2\"\nbroadcast = \"{by}\"\n");
+    }
     for _ in 0..=random.below(4) {
         let set = match random.below(3) {
             0 if has_isolated => "isolated",
@@ -168,7 +177,7 @@ fn seeds() -> std::ops::Range<u64> {
 
 #[test]
 fn every_promise_is_kept_in_random_worlds() {
-    let (mut fires, mut remote, mut searched) = (0, 0, 0);
+    let (mut fires, mut remote, mut searched, mut broadcasts) = (0, 0, 0, 0);
     let mut faults = std::collections::BTreeMap::<_, u64>::new();
     for seed in seeds() {
         let (scenario, text) = scenario(seed);
@@ -184,6 +193,7 @@ fn every_promise_is_kept_in_random_worlds() {
         );
         fires += outcome.counts.coarse_fires;
         remote += outcome.counts.remote_fires;
+        broadcasts += outcome.counts.broadcasts;
         searched += u64::from(scenario.policy.target == Target::Search);
         for (kind, count) in outcome.fault_counts {
             *faults.entry(kind).or_default() += count;
@@ -192,8 +202,8 @@ fn every_promise_is_kept_in_random_worlds() {
     if seeds().end > 1 && seeds().start == 0 {
         // Worlds in which nothing happens prove nothing.
         assert!(
-            fires > 1_000 && remote > 100 && searched > 0,
-            "{fires} {remote} {searched}"
+            fires > 1_000 && remote > 100 && searched > 0 && broadcasts > 1_000,
+            "{fires} {remote} {searched} {broadcasts}"
         );
         let happened = |kind: &FaultKind| faults.get(kind.name()).is_some_and(|count| *count > 0);
         assert!(FaultKind::ALL.iter().all(happened), "{faults:?}");

@@ -16,6 +16,7 @@
 
 use std::fmt::Write;
 
+use super::deep::StandIn;
 use super::profile::{EMBEDDED, Profile};
 use super::time::Picos;
 use crate::random::Random;
@@ -70,6 +71,10 @@ pub struct Draft {
     /// Bits of CPUs that are isolated, the same in each 64.
     isolated: u64,
     parts: Vec<Part>,
+    /// The same for CPUs whose tasks run without a tick.
+    tickless: u64,
+    /// The idle state from which on the device of a CPU stops, and what stands in.
+    stops: Option<(String, StandIn)>,
 }
 
 impl Draft {
@@ -98,6 +103,12 @@ impl Draft {
             slow_counter: random.one_in(8) && !parts.iter().any(Part::is_dense),
             isolated,
             parts,
+            tickless: match random.below(4) {
+                0 => isolated,
+                1 => random.bits() & random.bits(),
+                _ => 0,
+            },
+            stops: random.one_in(3).then(|| stops(profile, &mut random)),
         }
     }
 
@@ -119,14 +130,9 @@ impl Draft {
         self.parts().count()
     }
 
-    fn is_isolated(&self, cpu: u32) -> bool {
-        // Somebody has to keep house.
-        cpu > 0 && self.isolated >> (cpu % 64) & 1 == 1
-    }
-
     /// The workloads that have CPUs, and these as a file names them.
     fn parts(&self) -> impl Iterator<Item = (&Part, String)> {
-        let has_isolated = (0..self.cpus).any(|cpu| self.is_isolated(cpu));
+        let has_isolated = (0..self.cpus).any(|cpu| is_in(self.isolated, cpu));
         self.parts.iter().filter_map(move |part| {
             let cpus = match part.place {
                 Where::All => "all".to_owned(),
@@ -154,11 +160,17 @@ impl Draft {
             "# Drawn from the seed {seed}.\nname = \"draw-{seed}\"\nprofile = \"{profile}\"\ncpus = {cpus}\n\
              duration = \"{duration}\"\ntick = \"{tick}\"\nlate_max = \"{LATE_MAX}\"\n"
         );
-        let isolated = (0..*cpus).filter(|cpu| self.is_isolated(*cpu));
-        let isolated: Vec<String> = isolated.map(|cpu| cpu.to_string()).collect();
-        if !isolated.is_empty() {
-            // Writing to a string cannot fail.
-            let _infallible = writeln!(text, "isolated = \"{}\"", isolated.join(","));
+        for (name, bits) in [("isolated", self.isolated), ("tickless", self.tickless)] {
+            let cpus = (0..*cpus).filter(|cpu| is_in(bits, *cpu));
+            let cpus: Vec<String> = cpus.map(|cpu| cpu.to_string()).collect();
+            if !cpus.is_empty() {
+                // Writing to a string cannot fail.
+                let _infallible = writeln!(text, "{name} = \"{}\"", cpus.join(","));
+            }
+        }
+        if let Some((state, stand_in)) = &self.stops {
+            let stand_in = stand_in.name();
+            let _infallible = writeln!(text, "stops_in = \"{state}\"\nbroadcast = \"{stand_in}\"");
         }
         for (name, is_set) in [
             ("real_time", self.real_time),
@@ -208,10 +220,25 @@ impl Draft {
         }
         push(&|less| less.duration = Picos(less.duration.0 / 2).max(SHORTEST).min(less.duration));
         push(&|less| less.isolated = 0);
+        push(&|less| less.tickless = 0);
+        push(&|less| less.stops = None);
         push(&|less| less.real_time = false);
         push(&|less| less.slow_counter = false);
         all
     }
+}
+
+/// Whether `cpu` is one of those with these bits. The first one never is: somebody has to keep house.
+const fn is_in(bits: u64, cpu: u32) -> bool {
+    cpu > 0 && bits >> (cpu % 64) & 1 == 1
+}
+
+/// One of the deeper idle states of a profile, and what stands in for devices that stop there.
+fn stops(profile: &str, random: &mut Random) -> (String, StandIn) {
+    let states = Profile::embedded(profile).map_or_else(Vec::new, |profile| profile.idle);
+    let state = &states[1 + random.index(states.len() - 1)];
+    let stand_in = [StandIn::Device, StandIn::Timer][random.index(2)];
+    (state.name.clone(), stand_in)
 }
 
 /// Those of `sizes` that the machine of a profile can have.
@@ -229,10 +256,11 @@ fn part(random: &mut Random) -> Part {
         4 => Where::One(u32::try_from(random.below(64)).unwrap_or(0)),
         _ => Where::Half,
     };
-    Part {
-        place,
-        fields: fields(random),
+    let mut fields = fields(random);
+    if random.one_in(8) {
+        fields += "needs_tick = true\n";
     }
+    Part { place, fields }
 }
 
 /// A workload of some kind. None keeps a CPU busy in one piece, with interrupts off, for longer than 800 us.
