@@ -129,8 +129,8 @@ impl<P: Platform, S: Sites<WIDTH>, L: RawLock, const WIDTH: usize> Nohz<'_, P, S
             self.timers.platform().trace(Event::TickStop { cpu, wake });
         }
         // Also if nothing changed: the timer itself says what it stands at.
-        let stands = self.timers.deadline(timer).unwrap_or(Instant::FOREVER);
-        let was_programmed = changed.is_some() || stands != wake;
+        let stands = || self.timers.deadline(timer).unwrap_or(Instant::FOREVER);
+        let was_programmed = changed.is_some() || stands() != wake;
         if was_programmed {
             if wake.is_forever() {
                 self.timers.cancel(timer);

@@ -31,8 +31,8 @@ impl World {
         let timer = self.cpus[cpu as usize].tick.pinned();
         nohz.enter_idle(&mut tick);
         let forecast = nohz.forecast(&tick, Conditions::default());
-        let entered = meter::cursor();
-        let sleep = nohz.sleep_length(&tick, timer, forecast, entered.instant());
+        let now = meter::cursor().instant();
+        let sleep = nohz.sleep_length(&tick, timer, forecast, now);
         let mut length = picos(match self.policy.sleep_length {
             SleepLength::Own => sleep.own,
             SleepLength::IncludingMovable => sleep.including_movable,
@@ -44,21 +44,20 @@ impl World {
         } else {
             nohz.stop(&mut tick, timer, forecast).ok()
         };
-        let next = self.timers.next_event(CpuId(cpu));
-        if !tick.is_stopped() {
-            length = Picos::of_instant(next) - entered;
-        }
+        let is_stopped = tick.is_stopped();
         drop(tick);
+        let mut wakes_at = Picos::ZERO;
         if let Some(stopped) = stopped {
             self.stopped_tick(cpu, stopped);
+            // Or for its exact timers.
+            wakes_at =
+                Picos::of_instant(stopped.wake).min(Picos::of_instant(now) + picos(sleep.own));
+        } else if !is_stopped {
+            // It has its tick, and asked for nothing else.
+            let armed = self.timers.platform().base_of(cpu).armed();
+            length = Picos::of_instant(armed) - Picos::of_instant(now);
         }
-        let state = &mut self.cpus[cpu as usize];
-        // Who keeps its tick promised nothing.
-        state.wakes_at = if ticks.is_stopped(cpu) {
-            Picos::of_instant(next)
-        } else {
-            Picos::ZERO
-        };
+        self.cpus[cpu as usize].wakes_at = wakes_at;
         let idle = self.go_deep(cpu, choose(&self.states, length));
         let state = &mut self.cpus[cpu as usize];
         state.idle = Some(idle);
