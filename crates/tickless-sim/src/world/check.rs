@@ -42,7 +42,7 @@ impl World {
         };
         // It is in an interrupt still, and has not said what it armed there.
         let state = &self.cpus[cpu as usize];
-        if state.idle.is_none() && state.current.is_none() {
+        if state.is_put_off {
             return;
         }
         // Whoever left made another one its heir, which is about to wake up; or gave it its timers, and kicked it.

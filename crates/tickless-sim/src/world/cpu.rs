@@ -278,7 +278,8 @@ impl World {
     }
 
     /// What is left to do is done in an event of its own.
-    fn put_off(&self, cpu: u32) {
+    fn put_off(&mut self, cpu: u32) {
+        self.cpus[cpu as usize].is_put_off = true;
         self.push(meter::cursor(), What::Continue, cpu, 0);
     }
 
@@ -297,12 +298,13 @@ impl World {
 
     /// `cpu` goes on at `at` with what was put off, unless something came in between that did it.
     pub(crate) fn continues(&mut self, cpu: u32, at: Picos) {
-        let state = &self.cpus[cpu as usize];
+        let state = &mut self.cpus[cpu as usize];
         let is_done = match state.current {
             Some(_) => !self.ticks.is_tickless(cpu),
             None => state.idle.is_some(),
         };
         if state.is_off || is_done {
+            state.is_put_off = false;
             return;
         }
         let free = state.cursor.max(state.stalled_until);
@@ -310,8 +312,10 @@ impl World {
             self.push(free, What::Continue, cpu, 0);
             return;
         }
+        state.is_put_off = false;
+        let was_idle = state.current.is_none();
         meter::enter(cpu, at);
-        if state.current.is_none() {
+        if was_idle {
             self.dispatch(cpu);
             self.handle_fired();
         }

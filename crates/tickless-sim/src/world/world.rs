@@ -64,6 +64,8 @@ pub(crate) struct Cpu {
     /// What it executes is done up to here.
     pub(crate) cursor: Picos,
     pub(crate) current: Option<TaskId>,
+    /// What is left of an interrupt is done in an event of its own.
+    pub(crate) is_put_off: bool,
     /// A fault keeps it from executing anything before.
     pub(crate) stalled_until: Picos,
     /// A fault took it off.
@@ -160,6 +162,7 @@ fn new_cpu(tick: Exact, settings: &Settings) -> Cpu {
     Cpu {
         cursor: Picos::ZERO,
         current: None,
+        is_put_off: false,
         stalled_until: Picos::ZERO,
         is_off: false,
         waiting: Box::new(Fifo::default()),

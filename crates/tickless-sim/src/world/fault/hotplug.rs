@@ -74,6 +74,7 @@ impl World {
         } = event;
         match what {
             What::Return => self.bring_back(cpu, at),
+            What::Continue => self.cpus[cpu as usize].is_put_off = false,
             What::Arrival => {
                 let takes = |one: &(u32, &crate::world::world::Cpu)| !one.1.is_off;
                 let other = (0..).zip(&self.cpus).find(takes);
