@@ -114,20 +114,20 @@ impl<const WIDTH: usize> Queue<WIDTH> {
 
     /// The earliest event; of several with one time that of the lowest slot.
     pub(super) fn head(&self) -> Option<(Slot, Event)> {
-        self.iter().min_by_key(|(_, event)| event.time)
+        let mut first: Option<(u8, &Event)> = None;
+        for (event, slot) in self.events.iter().zip(0_u8..) {
+            if let Some(event) = event
+                && first.is_none_or(|(_, first)| event.time < first.time)
+            {
+                first = Some((slot, event));
+            }
+        }
+        first.map(|(slot, event)| (Slot::new(slot), *event))
     }
 
     pub(super) fn first(&self) -> Instant {
         self.head()
             .map_or(Instant::FOREVER, |(_, event)| event.time)
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Slot, Event)> {
-        let slots = (0_u8..).map(Slot::new);
-        self.events
-            .iter()
-            .zip(slots)
-            .filter_map(|(event, slot)| Some((slot, (*event)?)))
     }
 }
 

@@ -50,6 +50,7 @@ impl Slot {
     /// # Panics
     ///
     /// When it is [`WIDTH_MAX`] or more.
+    #[inline]
     #[must_use]
     pub const fn new(number: u8) -> Self {
         assert!((number as usize) < WIDTH_MAX);
