@@ -1,4 +1,7 @@
 //! What happens next: events, in the order of time, and among equal times in the order in which they were asked for.
+//!
+//! The events of the next milliseconds are filed by time into buckets, unsorted; a bucket is sorted when its turn
+//! comes. So an event is touched twice, however many there are, and a heap has only those that are far away.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -45,46 +48,158 @@ pub(crate) enum What {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Event {
     pub(crate) at: Picos,
-    sequence: u64,
-    pub(crate) what: What,
     pub(crate) cpu: u32,
     /// Of [`Segment`](What::Segment) its generation, of [`Arrival`](What::Arrival) the task, of [`Plan`](What::Plan)
     /// and [`Fault`](What::Fault) the fault, of [`Spurious`](What::Spurious) whether it comes in place of a lost one.
     pub(crate) argument: u32,
+    pub(crate) what: What,
 }
 
+/// How far the buckets reach, as a power of two of picoseconds: 4.3 ms, some ticks.
+const REACH: u32 = 32;
+/// More buckets than this would not be found in a cache.
+const BUCKETS_MAX: usize = 4_096;
+const WORD: usize = 64;
+
+/// An event beyond the buckets. Among equal times the number says which was asked for first.
+type Far = Reverse<(Picos, u64, Event)>;
+
 /// The events to come.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Queue {
-    heap: BinaryHeap<Reverse<Event>>,
+    /// The events of the bucket whose turn it is and of everything before, sorted; those before `taken` are over.
+    near: Vec<Event>,
+    taken: usize,
+    /// Whose turn it is: buckets are numbered through all of time.
+    turn: u64,
+    /// How long a bucket is, as a power of two of picoseconds.
+    width: u32,
+    /// The buckets behind that, by the last digits of their numbers.
+    buckets: Vec<Vec<Event>>,
+    /// One bit for each that is not empty.
+    occupied: Vec<u64>,
+    far: BinaryHeap<Far>,
     sequence: u64,
 }
 
 impl Queue {
-    pub(crate) fn push(&mut self, at: Picos, what: What, cpu: u32, argument: u32) {
-        self.sequence += 1;
-        self.heap.push(Reverse(Event {
-            at,
-            sequence: self.sequence,
-            what,
-            cpu,
-            argument,
-        }));
+    /// An empty queue for a machine of so many CPUs.
+    pub(crate) fn new(cpus: usize) -> Self {
+        // About a tick is between two events of a kind on a CPU: a few events come to a bucket.
+        let count = (cpus * 8).next_power_of_two().clamp(WORD, BUCKETS_MAX);
+        Self {
+            near: Vec::new(),
+            taken: 0,
+            turn: 0,
+            width: REACH - count.ilog2(),
+            buckets: vec![Vec::new(); count],
+            occupied: vec![0; count / WORD],
+            far: BinaryHeap::new(),
+            sequence: 0,
+        }
     }
 
+    #[inline]
+    pub(crate) fn push(&mut self, at: Picos, what: What, cpu: u32, argument: u32) {
+        let event = Event {
+            at,
+            cpu,
+            argument,
+            what,
+        };
+        let number = at.0 >> self.width;
+        if number <= self.turn {
+            // Behind those of the same time, which were asked for before.
+            let rest = &self.near[self.taken..];
+            let place = self.taken + rest.partition_point(|other| other.at <= at);
+            self.near.insert(place, event);
+        } else if number - self.turn < self.buckets.len() as u64 {
+            let index = self.index(number);
+            self.buckets[index].push(event);
+            self.occupied[index / WORD] |= 1 << (index % WORD);
+        } else {
+            self.sequence += 1;
+            self.far.push(Reverse((at, self.sequence, event)));
+        }
+    }
+
+    #[inline]
     pub(crate) fn pop(&mut self) -> Option<Event> {
-        self.heap.pop().map(|Reverse(event)| event)
+        if self.taken == self.near.len() && !self.advance() {
+            return None;
+        }
+        let event = self.near[self.taken];
+        self.taken += 1;
+        Some(event)
+    }
+
+    /// Where the bucket of this number is.
+    #[inline]
+    fn index(&self, number: u64) -> usize {
+        // Lossless: the number of buckets is a power of two.
+        usize::try_from(number & (self.buckets.len() as u64 - 1)).unwrap_or(0)
+    }
+
+    /// Makes it the turn of the next bucket that is not empty; `false` if all are.
+    fn advance(&mut self) -> bool {
+        self.near.clear();
+        self.taken = 0;
+        let far = self.far.peek();
+        let far = far.map(|Reverse((at, ..))| at.0 >> self.width);
+        let bucket = self.next_bucket();
+        let Some(turn) = far.into_iter().chain(bucket).min() else {
+            return false;
+        };
+        self.turn = turn;
+        // Who is in the heap was asked for while the bucket was too far away: before all that are in the bucket.
+        while let Some(Reverse((at, _, event))) = self.far.peek() {
+            if at.0 >> self.width > turn {
+                break;
+            }
+            self.near.push(*event);
+            self.far.pop();
+        }
+        if bucket == Some(turn) {
+            let index = self.index(turn);
+            self.near.append(&mut self.buckets[index]);
+            self.occupied[index / WORD] &= !(1 << (index % WORD));
+        }
+        // Stable: equal times stay in the order of asking.
+        self.near.sort_by_key(|event| event.at);
+        true
+    }
+
+    /// The number of the next bucket that is not empty.
+    fn next_bucket(&self) -> Option<u64> {
+        let words = self.occupied.len();
+        let first = self.index(self.turn + 1);
+        // The word of the first one twice: what is in it before that one comes last.
+        (0..=words).find_map(|step| {
+            let word = (first / WORD + step) % words;
+            let mut bits = self.occupied[word];
+            if step == 0 {
+                bits &= u64::MAX << (first % WORD);
+            }
+            (bits != 0).then(|| {
+                let index = word * WORD + bits.trailing_zeros() as usize;
+                let ahead = index.wrapping_sub(first) & (self.buckets.len() - 1);
+                self.turn + 1 + ahead as u64
+            })
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::{Queue, What};
+    use crate::random::Random;
     use crate::world::time::Picos;
 
     #[test]
     fn equal_times_come_in_the_order_of_asking() {
-        let mut queue = Queue::default();
+        let mut queue = Queue::new(1);
         for (at, cpu) in [(5, 0), (3, 1), (5, 2), (3, 3), (4, 4)] {
             queue.push(Picos(at), What::Segment, cpu, 0);
         }
@@ -92,5 +207,31 @@ mod tests {
             .map(|event| event.cpu)
             .collect();
         assert_eq!(order, [1, 3, 4, 0, 2]);
+    }
+
+    #[test]
+    fn events_come_as_from_a_sorted_map() {
+        for (seed, cpus) in [(1, 1), (2, 64), (3, 4_096)] {
+            let mut random = Random::new(seed);
+            let mut queue = Queue::new(cpus);
+            let mut oracle = BTreeMap::new();
+            let mut now = 0;
+            for number in 0..200_000_u32 {
+                if random.one_in(2) {
+                    // Near, far, and so coarse that many are equal, across the end of the buckets too.
+                    let digits = random.below(36);
+                    let ahead = random.below(1 << digits);
+                    let grain = 1_u64 << random.below(34);
+                    let at = (now + ahead).next_multiple_of(grain);
+                    queue.push(Picos(at), What::Arrival, 0, number);
+                    oracle.insert((at, number), ());
+                } else {
+                    let expected = oracle.pop_first().map(|(key, ())| key);
+                    let came = queue.pop().map(|event| (event.at.0, event.argument));
+                    assert_eq!(came, expected);
+                    now = came.map_or(now, |(at, _)| at);
+                }
+            }
+        }
     }
 }

@@ -148,7 +148,7 @@ fn host(settings: &Settings, ground: &Rc<Ground>) -> Host {
         ground: Rc::clone(ground),
         bases: (0..cpus).map(|_| OnceCell::new()).collect(),
         count: TickCount::new(Span::from_nanos(settings.tick.as_nanos()), Instant::ZERO),
-        queue: RefCell::new(Queue::default()),
+        queue: RefCell::new(Queue::new(cpus)),
         watch: RefCell::new(watch),
         canary: settings.canary,
         tree: settings.policy.tree,
