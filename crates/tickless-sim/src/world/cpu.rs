@@ -343,6 +343,9 @@ impl World {
         let latest = Picos::of_instant(first).max(meter::cursor());
         let site = host.site(cpu);
         let fires = self.fires(cpu);
+        if fires <= latest {
+            return;
+        }
         // An interrupt that was lost was armed for all the same, who is being kicked is about to arm, and who does
         // nothing but run timers is left alone for a moment (spec IRQ-3). Who came back late from where its device stops
         // is being called.
@@ -350,7 +353,7 @@ impl World {
             || site.trouble.is_kicked.get()
             || site.awaits_call.get()
             || meter::looking(|| self.timers.is_backing_off(CpuId(cpu)));
-        if fires > latest && !is_known {
+        if !is_known {
             let what = format!("the first timer is due at {latest}, the device fires at {fires}");
             let mut watch = host.watch.borrow_mut();
             watch.broken(Promise::ArmedNotLaterThanFirst, cpu, what);

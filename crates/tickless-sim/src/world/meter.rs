@@ -51,11 +51,14 @@ pub(crate) enum Fired {
 /// Nobody: the world itself, which looks and does not execute.
 pub(crate) const NOBODY: u32 = u32::MAX;
 
+/// What each step asks for. Nothing in it needs to be dropped with the thread, so that reaching it takes no check.
 struct Meter {
     cpu: Cell<u32>,
     cursor: Cell<Picos>,
-    ground: RefCell<Option<Rc<Ground>>>,
-    fired: RefCell<Vec<Fired>>,
+    /// What a lock costs that is free and near.
+    lock: Cell<Picos>,
+    /// Something fired.
+    has_fired: Cell<bool>,
     waits: Cell<u64>,
     waited: Cell<Picos>,
 }
@@ -65,12 +68,14 @@ thread_local! {
         Meter {
             cpu: Cell::new(NOBODY),
             cursor: Cell::new(Picos::ZERO),
-            ground: RefCell::new(None),
-            fired: RefCell::new(Vec::new()),
+            lock: Cell::new(Picos::ZERO),
+            has_fired: Cell::new(false),
             waits: Cell::new(0),
             waited: Cell::new(Picos::ZERO),
         }
     };
+    static GROUND: RefCell<Option<Rc<Ground>>> = const { RefCell::new(None) };
+    static FIRED: RefCell<Vec<Fired>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Begins a world on this thread.
@@ -78,11 +83,13 @@ pub(crate) fn install(ground: &Rc<Ground>) {
     METER.with(|meter| {
         meter.cpu.set(NOBODY);
         meter.cursor.set(Picos::ZERO);
-        *meter.ground.borrow_mut() = Some(Rc::clone(ground));
-        meter.fired.borrow_mut().clear();
+        meter.lock.set(ground.charges.lock);
+        meter.has_fired.set(false);
         meter.waits.set(0);
         meter.waited.set(Picos::ZERO);
     });
+    GROUND.set(Some(Rc::clone(ground)));
+    FIRED.take();
 }
 
 /// From here on `cpu` executes, at `cursor`.
@@ -136,13 +143,16 @@ pub(crate) fn charge(cost: Picos) {
 /// Something fired.
 #[inline]
 pub(crate) fn note(fired: Fired) {
-    METER.with(|meter| meter.fired.borrow_mut().push(fired));
+    METER.with(|meter| meter.has_fired.set(true));
+    FIRED.with_borrow_mut(|all| all.push(fired));
 }
 
 /// Hands out what fired since the last time, in order, into `into`, which is empty.
 #[inline]
 pub(crate) fn take_fired(into: &mut Vec<Fired>) {
-    METER.with(|meter| std::mem::swap(into, &mut meter.fired.borrow_mut()));
+    if METER.with(|meter| meter.has_fired.replace(false)) {
+        FIRED.with_borrow_mut(|all| std::mem::swap(into, all));
+    }
 }
 
 /// How often somebody waited for a lock, and for how long altogether.
@@ -180,26 +190,33 @@ impl Hold {
             if me == NOBODY {
                 return;
             }
-            let ground = meter.ground.borrow();
-            let Some(ground) = ground.as_ref() else {
-                return;
-            };
-            let mut now = meter.cursor.get();
             let last = self.holder.replace(me);
             if last == me || last == NOBODY {
+                let now = meter.cursor.get();
                 self.begins(now);
-                now += ground.charges.lock;
+                meter.cursor.set(now + meter.lock.get());
             } else {
-                let distance = ground.distance(last, me);
-                if self.since.get() <= now && now < self.until.get() {
-                    let free = self.until.get();
-                    meter.waits.set(meter.waits.get() + 1);
-                    meter.waited.set(meter.waited.get() + (free - now));
-                    now = free + ground.charges.hand(distance);
-                } else {
-                    self.begins(now);
-                    now += ground.charges.lock + ground.charges.line(distance);
-                }
+                self.take_from(last, meter);
+            }
+        });
+    }
+
+    /// The CPU that executes takes the lock, which another one had last.
+    fn take_from(&self, last: u32, meter: &Meter) {
+        GROUND.with_borrow(|ground| {
+            let Some(ground) = ground else {
+                return;
+            };
+            let distance = ground.distance(last, meter.cpu.get());
+            let mut now = meter.cursor.get();
+            if self.since.get() <= now && now < self.until.get() {
+                let free = self.until.get();
+                meter.waits.set(meter.waits.get() + 1);
+                meter.waited.set(meter.waited.get() + (free - now));
+                now = free + ground.charges.hand(distance);
+            } else {
+                self.begins(now);
+                now += ground.charges.lock + ground.charges.line(distance);
             }
             meter.cursor.set(now);
         });

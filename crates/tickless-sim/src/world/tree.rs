@@ -148,6 +148,8 @@ impl Sites<WIDTH_DEFAULT> for Table {
         self.host().send(cpu.0, What::Activate);
     }
 
+    // Inline: most steps are of no interest here, and each place tells one kind of them.
+    #[inline]
     fn step(&self, step: Step) {
         match step {
             Step::State { group, new, .. } => self.state_changed(group, new),
