@@ -11,28 +11,40 @@ use tickless_core::wheel::{Kind, Rearm, Timeout, WheelTimer};
 use super::host::Host;
 use super::meter;
 
-type CoarseCall = Box<dyn FnMut(&Timeout) -> Rearm + Send>;
+/// What a coarse timer does, whatever that is.
+pub(crate) type CoarseCall = Box<dyn FnMut(&Timeout) -> Rearm + Send>;
 type ExactCall = Box<dyn FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send>;
 
 /// A coarse timer.
-pub(crate) struct Coarse {
+pub(crate) struct Coarse<F = CoarseCall>
+where
+    F: FnMut(&Timeout) -> Rearm + Send + 'static,
+{
     timers: Rc<Timers<Host>>,
-    timer: Pin<Box<WheelTimer<CoarseCall>>>,
+    timer: Pin<Box<WheelTimer<F>>>,
 }
 
 impl Coarse {
+    /// One that may do something else than others of its kind.
     pub(crate) fn new(
         timers: &Rc<Timers<Host>>,
         kind: Kind,
         call: impl FnMut(&Timeout) -> Rearm + Send + 'static,
     ) -> Self {
+        Self::with(timers, kind, Box::new(call))
+    }
+}
+
+impl<F: FnMut(&Timeout) -> Rearm + Send + 'static> Coarse<F> {
+    /// One of many that all do `call`, which lies in the timer.
+    pub(crate) fn with(timers: &Rc<Timers<Host>>, kind: Kind, call: F) -> Self {
         Self {
             timers: Rc::clone(timers),
-            timer: Box::pin(WheelTimer::new(kind, Box::new(call) as CoarseCall)),
+            timer: Box::pin(WheelTimer::new(kind, call)),
         }
     }
 
-    pub(crate) fn pinned(&self) -> Pin<&WheelTimer<CoarseCall>> {
+    pub(crate) fn pinned(&self) -> Pin<&WheelTimer<F>> {
         self.timer.as_ref()
     }
 
@@ -43,13 +55,13 @@ impl Coarse {
     }
 }
 
-impl Drop for Coarse {
+impl<F: FnMut(&Timeout) -> Rearm + Send + 'static> Drop for Coarse<F> {
     fn drop(&mut self) {
         meter::looking(|| self.timers.shutdown_sync(self.timer.as_ref()));
     }
 }
 
-impl fmt::Debug for Coarse {
+impl<F: FnMut(&Timeout) -> Rearm + Send + 'static> fmt::Debug for Coarse<F> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.timer.fmt(formatter)
     }

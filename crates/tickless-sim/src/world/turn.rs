@@ -67,11 +67,21 @@ impl<'w> Turn<'w> {
     /// Makes a coarse timer that calls [`expired`](super::shell::Program::expired) with `index`.
     #[must_use]
     pub(crate) fn coarse(&self, kind: Kind, index: u32) -> Coarse {
-        let task = self.task;
-        Coarse::new(&self.world.timers, kind, move |_| {
-            meter::note(Fired::Coarse { task, index });
-            Rearm::No
-        })
+        Coarse::new(&self.world.timers, kind, notes(self.task, index))
+    }
+
+    /// As [`coarse`](Self::coarse), for tasks that have many: `make` is [`notes`], whose result has no name.
+    #[must_use]
+    pub(crate) fn coarse_of_many<F>(
+        &self,
+        kind: Kind,
+        index: u32,
+        make: fn(TaskId, u32) -> F,
+    ) -> Coarse<F>
+    where
+        F: FnMut(&Timeout) -> Rearm + Send + 'static,
+    {
+        Coarse::with(&self.world.timers, kind, make(self.task, index))
     }
 
     /// Makes a coarse timer with a callback of its own. What that takes it [charges](charge) itself.
@@ -102,7 +112,10 @@ impl<'w> Turn<'w> {
     /// # Panics
     ///
     /// When it is queued.
-    pub(crate) fn arm(&mut self, timer: &Coarse, after: Picos) {
+    pub(crate) fn arm<F>(&mut self, timer: &Coarse<F>, after: Picos)
+    where
+        F: FnMut(&Timeout) -> Rearm + Send + 'static,
+    {
         let now = self.tick();
         let expiry = self.expiry(after);
         let target = self.target();
@@ -115,7 +128,16 @@ impl<'w> Turn<'w> {
     }
 
     /// Arms it on `cpu`, or here if that was taken off.
-    fn arm_there(&self, timer: &Coarse, cpu: u32, now: Tick, expiry: Tick) -> Result<(), ArmError> {
+    fn arm_there<F>(
+        &self,
+        timer: &Coarse<F>,
+        cpu: u32,
+        now: Tick,
+        expiry: Tick,
+    ) -> Result<(), ArmError>
+    where
+        F: FnMut(&Timeout) -> Rearm + Send + 'static,
+    {
         let timers = &self.world.timers;
         match timers.arm_on(timer.pinned(), CpuId(cpu), now, expiry) {
             Err(ArmError::Offline(_)) => timers.arm(timer.pinned(), now, expiry),
@@ -141,7 +163,10 @@ impl<'w> Turn<'w> {
     /// # Panics
     ///
     /// When it was shut down.
-    pub(crate) fn modify(&mut self, timer: &Coarse, after: Picos) {
+    pub(crate) fn modify<F>(&mut self, timer: &Coarse<F>, after: Picos)
+    where
+        F: FnMut(&Timeout) -> Rearm + Send + 'static,
+    {
         let now = self.tick();
         let expiry = self.expiry(after);
         let Some(target) = self.target() else {
@@ -169,7 +194,10 @@ impl<'w> Turn<'w> {
     }
 
     /// Cancels a timer and waits for its callback; says whether it was queued.
-    pub(crate) fn cancel(&mut self, timer: &Coarse) -> bool {
+    pub(crate) fn cancel<F>(&mut self, timer: &Coarse<F>) -> bool
+    where
+        F: FnMut(&Timeout) -> Rearm + Send + 'static,
+    {
         let host = self.world.timers.platform();
         let is_broken = host
             .canary
@@ -223,4 +251,12 @@ impl<'w> Turn<'w> {
 /// The CPU that executes is busy for `time`: for callbacks of timers.
 pub(crate) fn charge(time: Picos) {
     meter::charge(time);
+}
+
+/// What a coarse timer does that tells its task, as number `index`.
+pub(crate) fn notes(task: TaskId, index: u32) -> impl FnMut(&Timeout) -> Rearm + Send + 'static {
+    move |_| {
+        meter::note(Fired::Coarse { task, index });
+        Rearm::No
+    }
 }

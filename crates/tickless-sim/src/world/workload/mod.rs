@@ -21,6 +21,7 @@ use super::cpu_set;
 use super::input::{InputError, Source};
 use super::shell::{Program, TaskId};
 use super::time::Picos;
+use super::turn::notes;
 use super::world::World;
 use crate::random::Random;
 use pairs::{Channel, Desktop, Half};
@@ -349,7 +350,7 @@ impl Placed {
                     timeout,
                     cancelled,
                 };
-                Box::new(Network::new(connections, packets, random))
+                Box::new(Network::new(connections, packets, random, notes))
             }
             Workload::Daemons { period, work, .. } => {
                 let period = log_uniform(&mut random, period);

@@ -1,11 +1,11 @@
 //! Workloads that have work to do.
 
-use tickless_core::wheel::{Kind, Rearm};
+use tickless_core::wheel::{Kind, Rearm, Timeout};
 
 use super::{Range, around, log_uniform};
 use crate::random::Random;
 use crate::world::kept::Coarse;
-use crate::world::shell::{Next, Program};
+use crate::world::shell::{Next, Program, TaskId};
 use crate::world::time::Picos;
 use crate::world::turn::{Turn, charge};
 
@@ -97,23 +97,34 @@ pub(super) struct Packets {
     pub(super) cancelled: u32,
 }
 
-/// A server.
+/// A server. `F` is what the timers of its connections do.
 #[derive(Debug)]
-pub(super) struct Network {
+pub(super) struct Network<F>
+where
+    F: FnMut(&Timeout) -> Rearm + Send + 'static,
+{
     count: u32,
+    make: fn(TaskId, u32) -> F,
     packets: Packets,
     random: Random,
-    connections: Vec<Coarse>,
+    connections: Vec<Coarse<F>>,
     /// Those whose client went away: nothing comes until their timeout is over.
     silent: Vec<bool>,
     backlog: u32,
     has_begun: bool,
 }
 
-impl Network {
-    pub(super) const fn new(count: u32, packets: Packets, random: Random) -> Self {
+impl<F: FnMut(&Timeout) -> Rearm + Send + 'static> Network<F> {
+    /// `make` is [`notes`](crate::world::turn::notes).
+    pub(super) const fn new(
+        count: u32,
+        packets: Packets,
+        random: Random,
+        make: fn(TaskId, u32) -> F,
+    ) -> Self {
         Self {
             count,
+            make,
             packets,
             random,
             connections: Vec::new(),
@@ -129,12 +140,12 @@ impl Network {
     }
 }
 
-impl Program for Network {
+impl<F: FnMut(&Timeout) -> Rearm + Send + 'static> Program for Network<F> {
     fn step(&mut self, turn: &mut Turn<'_>) -> Next {
         if !self.has_begun {
             self.has_begun = true;
             self.connections = (0..self.count)
-                .map(|index| turn.coarse(Kind::Global, index))
+                .map(|index| turn.coarse_of_many(Kind::Global, index, self.make))
                 .collect();
             self.silent = vec![false; self.connections.len()];
             self.await_next(turn);
