@@ -1,6 +1,6 @@
 //! CPUs that join and leave: online and offline, isolated and not (spec 5.1 to 5.4).
 
-use super::{Hierarchy, Sites};
+use super::{Hierarchy, Sites, Step};
 use crate::platform::CpuId;
 use crate::time::Instant;
 
@@ -68,11 +68,13 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         seat.set_idle(presence != Presence::Awake);
         seat.set_guest(presence == Presence::Guest);
         seat.set_ignored(true);
-        node.wakeup.set(Instant::FOREVER);
+        self.set_wakeup(node, Instant::FOREVER);
         if presence == Presence::Awake {
             self.activate_node(node);
         }
         seat.set_available(true);
+        let is_available = true;
+        self.sites.step(Step::Available { cpu, is_available });
         *available += u32::from(presence != Presence::Guest);
         Ok(())
     }
@@ -111,6 +113,8 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         self.withdraw(node);
         // Its own timers are its own from now on.
         let cover = self.deactivate(&mut seat, Instant::FOREVER);
+        let is_available = false;
+        self.sites.step(Step::Available { cpu, is_available });
         drop(seat);
         *available -= u32::from(!node.is_guest());
         let heir = if cover.time.is_forever() {

@@ -1,7 +1,7 @@
 //! What a CPU says when it goes idle and comes back (spec 4.4, 4.5, 4.7, 4.11).
 
 use super::walk::Cover;
-use super::{CpuNode, Hierarchy, Sites};
+use super::{CpuNode, Hierarchy, Sites, Step};
 use crate::mutant;
 use crate::platform::CpuId;
 use crate::time::Instant;
@@ -34,6 +34,8 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         }
         let cover = self.deactivate(&mut seat, global);
         seat.set_idle(true);
+        let time = global;
+        self.sites.step(Step::Idle { cpu, time });
         self.promise(node, cover)
     }
 
@@ -48,6 +50,7 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         if !node.is_available() || !node.is_idle() {
             return;
         }
+        self.sites.step(Step::Active { cpu });
         seat.set_idle(false);
         seat.set_ignored(true);
         self.withdraw(node);
@@ -76,6 +79,8 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         if global.is_forever() || (global == seat.seat.time && !node.is_ignored()) {
             return node.wakeup();
         }
+        let time = global;
+        self.sites.step(Step::NewTimer { cpu, time });
         self.withdraw(node);
         let cover = if seat.seat.expiring_remotely {
             // Whoever serves this CPU fetches the time afterwards and publishes it, under the same lock.

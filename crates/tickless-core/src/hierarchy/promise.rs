@@ -48,7 +48,7 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
             self.promiser.store(cpu.0, Ordering::Relaxed);
             time
         };
-        node.wakeup.set(promised);
+        self.set_wakeup(node, promised);
         promised
     }
 
@@ -57,7 +57,14 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         if mutant!("hierarchy-promise-not-withdrawn") {
             return;
         }
-        node.wakeup.set(Instant::FOREVER);
+        self.set_wakeup(node, Instant::FOREVER);
+    }
+
+    /// Sets what `node` promises, which is locked, or as for [`withdraw`](Self::withdraw).
+    pub(super) fn set_wakeup(&self, node: &CpuNode<S::Lock>, time: Instant) {
+        node.wakeup.set(time);
+        let cpu = node.cpu();
+        self.sites.step(Step::Wakeup { cpu, time });
     }
 
     /// Whether another CPU wakes up by `cover`.

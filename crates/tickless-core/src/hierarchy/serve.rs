@@ -96,7 +96,7 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
                 };
                 // Before it is served, which publishes what is left. If it is refused, its owner publishes.
                 queue.remove(child);
-                group.first.set(queue.first());
+                self.first_changed(group, queue.first());
                 drop(queue);
                 group.count_served(slot);
                 if self.serve(event.cpu, now, budget) {

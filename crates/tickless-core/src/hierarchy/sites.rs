@@ -147,6 +147,46 @@ pub enum Step {
         /// The time, `None` if it woke.
         next: Option<Instant>,
     },
+    /// The first time of a group may have changed; the group is locked.
+    First {
+        /// The group.
+        group: GroupId,
+        /// Its first time now, [`Instant::FOREVER`] for none.
+        first: Instant,
+    },
+    /// A CPU promises to wake up for others, or withdraws what it promised; its node is locked.
+    Wakeup {
+        /// The CPU.
+        cpu: CpuId,
+        /// When it wakes up, [`Instant::FOREVER`] if it does not.
+        time: Instant,
+    },
+    /// A CPU went idle, as far as the hierarchy knows; its node is locked.
+    Idle {
+        /// The CPU.
+        cpu: CpuId,
+        /// Its first global timer, [`Instant::FOREVER`] for none.
+        time: Instant,
+    },
+    /// A CPU that is idle looks after another first global timer; its node is locked.
+    NewTimer {
+        /// The CPU.
+        cpu: CpuId,
+        /// Its first global timer.
+        time: Instant,
+    },
+    /// A CPU is about to be active again; its node is locked.
+    Active {
+        /// The CPU.
+        cpu: CpuId,
+    },
+    /// A CPU takes part from now on, or no longer; its node is locked.
+    Available {
+        /// The CPU.
+        cpu: CpuId,
+        /// Whether it does.
+        is_available: bool,
+    },
     /// A child is connected to its parent.
     Linked {
         /// The child.

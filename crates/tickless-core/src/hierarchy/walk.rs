@@ -230,6 +230,13 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         }
     }
 
+    /// Sets the first time of a group whose queue is locked.
+    pub(super) fn first_changed(&self, group: &Group<S::Lock, WIDTH>, first: Instant) {
+        group.first.set(first);
+        let group = group.id();
+        self.sites.step(Step::First { group, first });
+    }
+
     fn state_changed(&self, group: &Group<S::Lock, WIDTH>, child: Slot, old: State, new: State) {
         debug_assert!(new.is_valid(), "S1, S2: {old:?} became {new:?}");
         self.sites.step(Step::State {
@@ -340,7 +347,7 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
                 queue.remove(slot);
             }
         }
-        group.first.set(queue.first());
+        self.first_changed(group, queue.first());
         let mut published = Published {
             // A removed event may have hidden that of a sibling (Example 3, R58).
             goes_on: event.is_some()
@@ -395,7 +402,7 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
             queue.remove(slot);
             head = queue.head();
         }
-        group.first.set(queue.first());
+        self.first_changed(group, queue.first());
         head
     }
 }
