@@ -109,7 +109,11 @@ impl World {
                 watch.broken(Promise::NeverLost, cpu, what);
             }
         }
-        let mut watch = self.timers.platform().watch.borrow_mut();
+        let host = self.timers.platform();
+        if let Some(recorder) = &host.recorder {
+            recorder.end(end, pending as u64);
+        }
+        let mut watch = host.watch.borrow_mut();
         let expected = watch.pending;
         if i64::try_from(pending) != Ok(expected) {
             let what = format!("{pending} timers are queued, and {expected} should be");

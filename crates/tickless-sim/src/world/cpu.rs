@@ -13,6 +13,7 @@ use super::fault::FaultKind;
 use super::meter::{self, Fired};
 use super::promise::Promise;
 use super::queue::What;
+use super::record::{self, Recorded};
 use super::shell::{Life, Next, TaskId};
 use super::time::Picos;
 use super::turn::Turn;
@@ -32,10 +33,19 @@ impl World {
             start += state.wakes(&self.states, idle, at);
             let mut watch = self.timers.platform().watch.borrow_mut();
             watch.tallies.count(cpu, |tally| tally.wakes += 1);
+            drop(watch);
+            let awake = || Recorded::CpuIdle {
+                state: None,
+                wakes: None,
+            };
+            self.timers.platform().record_at(cpu, at, awake);
         }
         let left = state.segment_ends - start;
         meter::enter(cpu, start);
         self.timers.platform().site(cpu).idle.set(false);
+        let name = record::name(what);
+        let enters = || Recorded::IrqHandlerEntry { name };
+        self.timers.platform().record(enters);
         self.leave_deep(cpu);
         self.counts_first(cpu, at);
         meter::charge(if self.cpus[cpu as usize].current.is_some() {
@@ -72,6 +82,8 @@ impl World {
             | What::Continue => {}
         }
         self.handle_fired();
+        let leaves = || Recorded::IrqHandlerExit { name };
+        self.timers.platform().record(leaves);
         if self.cpus[cpu as usize].is_off {
             self.cpus[cpu as usize].cursor = meter::leave();
             return;
@@ -195,6 +207,9 @@ impl World {
     /// Runs what is due of the coarse timers of `cpu`, and of those that it looks after.
     pub(crate) fn soft_stage(&mut self, cpu: u32) {
         let charges = self.ground.charges;
+        let vec = "TIMER";
+        let enters = || Recorded::SoftirqEntry { vec };
+        self.timers.platform().record(enters);
         meter::charge(charges.soft_raise);
         meter::charge(if self.real_time {
             charges.soft_thread
@@ -213,6 +228,8 @@ impl World {
             let mut budget = u32::MAX;
             let _pull = self.tree.serve_remote(CpuId(cpu), now, &mut budget);
         }
+        let leaves = || Recorded::SoftirqExit { vec };
+        self.timers.platform().record(leaves);
     }
 
     /// Somebody filed a timer for `cpu` from another one: what a bitmap without a lock needs (baseline).
@@ -417,6 +434,10 @@ impl World {
         meter::charge(self.ground.charges.switch);
         let host = self.timers.platform();
         host.watch.borrow_mut().counts.switches += 1;
+        host.record(|| Recorded::SchedSwitch {
+            prev: None,
+            next: Some(task),
+        });
         let state = &mut self.cpus[cpu as usize];
         state.current = Some(task);
         state.changes += 1;
@@ -456,6 +477,10 @@ impl World {
 
     fn block(&mut self, cpu: u32, task: TaskId, life: Life) {
         self.tasks[task as usize].life = life;
+        self.timers.platform().record(|| Recorded::SchedSwitch {
+            prev: Some(task),
+            next: None,
+        });
         let state = &mut self.cpus[cpu as usize];
         state.current = None;
         state.changes += 1;

@@ -21,6 +21,7 @@ use super::fault::{Injector, Trouble, call_and_catch};
 use super::meter::{self, Ground, Hold, Line};
 use super::promise::Promise;
 use super::queue::{Queue, What};
+use super::record::{self, Recorded, Recorder};
 use super::time::Picos;
 use super::watch::Watch;
 
@@ -112,6 +113,8 @@ pub(crate) struct Host {
     pub(crate) heirs: Cell<u32>,
     /// What goes wrong, if anything does.
     pub(crate) faults: Option<RefCell<Injector>>,
+    /// Who wants to know everything, if anybody does.
+    pub(crate) recorder: Option<Recorder>,
 }
 
 impl Host {
@@ -144,6 +147,8 @@ impl Host {
         }
         let cpu = meter::cpu();
         if cpu != meter::NOBODY {
+            let now = shows.as_nanos();
+            self.record(|| Recorded::ClockRead { now });
             let last = self.site(cpu).last_read.replace(shows.as_nanos());
             if shows.as_nanos() < last {
                 let what = format!(
@@ -220,6 +225,10 @@ impl Host {
         watch.counts.ipis += 1;
         watch.tallies.count(to, |tally| tally.ipis += 1);
         drop(watch);
+        self.record(|| Recorded::IpiSendCpu {
+            of_cpu: to,
+            reason: record::name(what),
+        });
         if what == What::Activate {
             self.heirs.set(self.heirs.get() + 1);
         }
@@ -400,5 +409,8 @@ impl Platform for Host {
             }
         }
         self.watch.borrow_mut().follow(&event);
+        if let Some(recorder) = &self.recorder {
+            recorder.traced(&event);
+        }
     }
 }

@@ -11,6 +11,7 @@ use super::baseline::SleepLength;
 use super::meter;
 use super::profile::IdleState;
 use super::promise::Promise;
+use super::record::Recorded;
 use super::time::Picos;
 use super::world::World;
 
@@ -62,7 +63,15 @@ impl World {
         let state = &mut self.cpus[cpu as usize];
         state.idle = Some(idle);
         state.idle_since = meter::cursor();
-        self.timers.platform().site(cpu).idle.set(true);
+        let host = self.timers.platform();
+        host.site(cpu).idle.set(true);
+        host.record(|| {
+            let wakes = host.base_of(cpu).armed();
+            Recorded::CpuIdle {
+                state: Some(self.states[idle].name.clone()),
+                wakes: (!wakes.is_forever()).then(|| wakes.as_nanos()),
+            }
+        });
     }
 
     fn stopped_tick(&self, cpu: u32, stopped: Stopped) {

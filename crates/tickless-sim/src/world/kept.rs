@@ -58,6 +58,7 @@ impl<F: FnMut(&Timeout) -> Rearm + Send + 'static> Coarse<F> {
 impl<F: FnMut(&Timeout) -> Rearm + Send + 'static> Drop for Coarse<F> {
     fn drop(&mut self) {
         meter::looking(|| self.timers.shutdown_sync(self.timer.as_ref()));
+        self.timers.platform().forget(&*self.timer);
     }
 }
 
@@ -115,6 +116,7 @@ impl Exact {
 impl Drop for Exact {
     fn drop(&mut self) {
         meter::looking(|| self.timers.cancel(self.timer.as_ref()));
+        self.timers.platform().forget(&*self.timer);
     }
 }
 

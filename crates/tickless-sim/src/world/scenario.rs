@@ -36,6 +36,7 @@ use super::input::{InputError, Source};
 use super::outcome::{CpuOutcome, Outcome, Residency};
 use super::profile::{EMBEDDED, Profile};
 use super::promise::{Promise, Violation};
+use super::record::{Header, Recorder, SharedSink};
 use super::time::Picos;
 use super::workload::{self, Placed, RawWorkload};
 use super::world::{Settings, World};
@@ -298,13 +299,31 @@ fn cpus(
 /// When a world runs on this thread already, or the scenario was changed into one that cannot be.
 #[must_use]
 pub fn run(scenario: &Scenario, seed: u64) -> Outcome {
+    run_with(scenario, seed, None)
+}
+
+/// As [`run`], and tells `sink` everything that happens. The outcome is the same.
+///
+/// # Panics
+///
+/// See [`run`].
+#[must_use]
+pub fn run_recorded(scenario: &Scenario, seed: u64, sink: SharedSink) -> Outcome {
+    run_with(scenario, seed, Some(Recorder::new(sink)))
+}
+
+fn run_with(scenario: &Scenario, seed: u64, recorder: Option<Recorder>) -> Outcome {
     let mut random = Random::new(seed);
     if let Some(canary) = scenario.canary
         && canary.breaks(Promise::Deterministic)
     {
         random = Random::new(seed ^ super::canary::whim());
     }
-    let mut world = World::new(&scenario.settings(seed));
+    let settings = scenario.settings(seed);
+    if let Some(recorder) = &recorder {
+        recorder.begin(&header(scenario, seed, &settings));
+    }
+    let mut world = World::new(&settings, recorder);
     for placed in &scenario.workloads {
         placed.add_to(&mut world, random.bits());
     }
@@ -317,7 +336,21 @@ pub fn run(scenario: &Scenario, seed: u64) -> Outcome {
 /// another one.
 #[must_use]
 pub fn run_twice(scenario: &Scenario, seed: u64) -> Outcome {
-    let mut first = run(scenario, seed);
+    compared(scenario, run(scenario, seed), seed)
+}
+
+/// As [`run_twice`], and tells `sink` of the first run.
+///
+/// # Panics
+///
+/// See [`run`].
+#[must_use]
+pub fn run_twice_recorded(scenario: &Scenario, seed: u64, sink: SharedSink) -> Outcome {
+    compared(scenario, run_recorded(scenario, seed, sink), seed)
+}
+
+/// What came of the `first` run, and whether a second one is the same.
+fn compared(scenario: &Scenario, mut first: Outcome, seed: u64) -> Outcome {
     let second = run(scenario, seed);
     if first != second {
         *first.broken.entry(Promise::Deterministic).or_default() += 1;
@@ -329,6 +362,20 @@ pub fn run_twice(scenario: &Scenario, seed: u64) -> Outcome {
         });
     }
     first
+}
+
+fn header(scenario: &Scenario, seed: u64, settings: &Settings) -> Header {
+    let is_promised = |cpu: &u32| settings.promised_isolation(*cpu);
+    Header {
+        scenario: scenario.name.clone(),
+        profile: scenario.profile.name.clone(),
+        seed,
+        library: env!("CARGO_PKG_VERSION"),
+        cpus: scenario.cpus,
+        tick: settings.tick.as_nanos(),
+        late_max: settings.late_max.as_nanos(),
+        isolated: (0..scenario.cpus).filter(is_promised).collect(),
+    }
 }
 
 fn outcome(scenario: &Scenario, seed: u64, world: &mut World) -> Outcome {

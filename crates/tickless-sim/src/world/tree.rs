@@ -5,7 +5,7 @@ use std::fmt;
 use std::rc::Rc;
 
 use tickless_core::hierarchy::{
-    CpuNode, Group, GroupId, Handover, Hierarchy, Layout, NumaNode, Sites, State, Step,
+    CpuNode, Group, GroupId, Handover, Hierarchy, Layout, NumaNode, Sites, Slot, State, Step,
     WIDTH_DEFAULT,
 };
 use tickless_core::hrtimer::{Frozen, Timers};
@@ -61,7 +61,7 @@ impl Table {
         self.timers.platform()
     }
 
-    fn state_changed(&self, group: GroupId, new: State) {
+    fn state_changed(&self, group: GroupId, child: Slot, old: State, new: State) {
         let host = self.host();
         let place = self.groups[group.0 as usize].get();
         let line = &place.expect("groups are placed before they are named").line;
@@ -80,6 +80,10 @@ impl Table {
         if !is_right {
             let what = format!("group {} has {migrator:?} of {new:?}", group.0);
             watch.broken(Promise::OneMigrator, meter::cpu(), what);
+        }
+        drop(watch);
+        if let Some(recorder) = &host.recorder {
+            recorder.state_changed(group, (child, migrator), old, new);
         }
     }
 
@@ -152,9 +156,17 @@ impl Sites<WIDTH_DEFAULT> for Table {
     #[inline]
     fn step(&self, step: Step) {
         match step {
-            Step::State { group, new, .. } => self.state_changed(group, new),
+            Step::State {
+                group,
+                child,
+                old,
+                new,
+            } => self.state_changed(group, child, old, new),
             Step::Serving { cpu, refused: None } => self.serving(cpu),
             _ => {}
+        }
+        if let Some(recorder) = &self.host().recorder {
+            recorder.stepped(step);
         }
     }
 }

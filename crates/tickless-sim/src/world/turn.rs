@@ -204,6 +204,7 @@ impl<'w> Turn<'w> {
             .is_some_and(|canary| canary.breaks(Promise::CancelMeansNotRunning));
         let was_queued = !is_broken && self.world.timers.delete_sync(timer.pinned());
         let pinned = timer.pinned();
+        host.record_deleted(&*pinned);
         if pinned.is_active() {
             let what = "a timer that was cancelled is active";
             let promise = Promise::CancelMeansNotRunning;

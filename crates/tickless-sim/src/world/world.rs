@@ -23,6 +23,7 @@ use super::meter::{self, Fired, Ground};
 use super::profile::{IdleState, Profile};
 use super::promise::Promise;
 use super::queue::{Event, Queue, What};
+use super::record::Recorder;
 use super::shell::{Fifo, Life, Program, RunQueue, Task, TaskId};
 use super::stats::Distribution;
 use super::tick::Ticks;
@@ -57,6 +58,13 @@ pub(crate) struct Settings {
     /// What goes wrong, and the seed of what is random in it.
     pub(crate) faults: Rc<[Fault]>,
     pub(crate) fault_seed: u64,
+}
+
+impl Settings {
+    /// Whether `cpu` is to be left alone.
+    pub(crate) fn promised_isolation(&self, cpu: u32) -> bool {
+        self.isolated[cpu as usize] && self.policy.isolation == Isolation::Exclude
+    }
 }
 
 /// One CPU.
@@ -127,10 +135,9 @@ impl std::fmt::Debug for World {
     }
 }
 
-fn host(settings: &Settings, ground: &Rc<Ground>) -> Host {
+fn host(settings: &Settings, ground: &Rc<Ground>, recorder: Option<Recorder>) -> Host {
     let cpus = settings.topology.cpus() as usize;
-    let is_excluded = settings.policy.isolation == Isolation::Exclude;
-    let promised = settings.isolated.iter().map(|one| *one && is_excluded);
+    let promised = (0..settings.topology.cpus()).map(|cpu| settings.promised_isolation(cpu));
     let mut watch = Watch::new(
         settings.late_max,
         settings.tick,
@@ -155,6 +162,7 @@ fn host(settings: &Settings, ground: &Rc<Ground>) -> Host {
         heirs: Cell::new(0),
         faults: settings.faults.first().map(injector),
         slow_until: settings.slow_counter.then(|| Cell::new(Picos::ZERO)),
+        recorder,
     }
 }
 
@@ -182,8 +190,8 @@ fn new_cpu(tick: Exact, settings: &Settings) -> Cpu {
 }
 
 impl World {
-    /// Makes a machine whose CPUs are all awake and do nothing yet.
-    pub(crate) fn new(settings: &Settings) -> Self {
+    /// Makes a machine whose CPUs are all awake and do nothing yet. Whoever wants to know what happens is told.
+    pub(crate) fn new(settings: &Settings, recorder: Option<Recorder>) -> Self {
         crate::machine::arm_mutant();
         let topology = &settings.topology;
         let ground = Rc::new(Ground {
@@ -193,7 +201,7 @@ impl World {
                 .collect(),
         });
         meter::install(&ground);
-        let timers = Rc::new(Timers::new(host(settings, &ground)));
+        let timers = Rc::new(Timers::new(host(settings, &ground, recorder)));
         for cell in &timers.platform().bases {
             let placed = cell.set(Host::new_base(&timers));
             assert!(placed.is_ok(), "one base for each CPU");
@@ -222,6 +230,9 @@ impl World {
             fired: Vec::new(),
             timers,
         };
+        if let Some(recorder) = &world.timers.platform().recorder {
+            recorder.open(&world.tree);
+        }
         for cpu in 0..topology.cpus() {
             let is_isolated = settings.isolated[cpu as usize];
             world

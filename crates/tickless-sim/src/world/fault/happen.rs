@@ -10,6 +10,7 @@ use crate::world::baseline::search::Searcher;
 use crate::world::baseline::{Isolation, Target};
 use crate::world::meter;
 use crate::world::queue::What;
+use crate::world::record::Recorded;
 use crate::world::time::Picos;
 use crate::world::world::World;
 
@@ -171,6 +172,10 @@ impl World {
         let host = self.timers.platform();
         host.watch.borrow_mut().isolated[cpu as usize] = becomes && excludes;
         host.site(cpu).is_isolated.set(becomes);
+        host.record(|| Recorded::CpuIsolated {
+            of_cpu: cpu,
+            isolated: becomes && excludes,
+        });
         self.count_fault(FaultKind::Isolate);
     }
 

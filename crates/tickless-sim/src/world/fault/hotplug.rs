@@ -10,6 +10,7 @@ use super::FaultKind;
 use crate::world::baseline::Target;
 use crate::world::meter;
 use crate::world::queue::{Event, What};
+use crate::world::record::Recorded;
 use crate::world::time::Picos;
 use crate::world::world::World;
 
@@ -47,6 +48,7 @@ impl World {
         trouble.rescue.set(Picos::FOREVER);
         trouble.is_kicked.set(false);
         self.push(meter::cursor() + amount, What::Return, cpu, 0);
+        self.record_online(cpu, false);
         self.count_fault(FaultKind::Offline);
     }
 
@@ -94,6 +96,14 @@ impl World {
         heirs.set(heirs.get() - 1);
     }
 
+    fn record_online(&self, cpu: u32, online: bool) {
+        let what = || Recorded::CpuOnline {
+            of_cpu: cpu,
+            online,
+        };
+        self.timers.platform().record(what);
+    }
+
     fn bring_back(&mut self, cpu: u32, at: Picos) {
         let state = &mut self.cpus[cpu as usize];
         state.is_off = false;
@@ -101,6 +111,7 @@ impl World {
         let from = state.cursor;
         self.bring_up(cpu, from);
         meter::enter(cpu, self.cpus[cpu as usize].cursor);
+        self.record_online(cpu, true);
         self.dispatch(cpu);
         self.handle_fired();
         self.settle(cpu, from);

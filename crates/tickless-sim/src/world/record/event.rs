@@ -1,0 +1,246 @@
+//! What a recording says: the names are those of trace events of the kernel, where it has such an event.
+//!
+//! Times are nanoseconds of virtual time, and those of coarse timers numbers of ticks, as everywhere. `None` is never.
+//! A timer has a number, which none had before it.
+
+use serde::Serialize;
+
+/// What a recording begins with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Header {
+    /// The name of the scenario.
+    pub scenario: String,
+    /// The name of the profile.
+    pub profile: String,
+    /// The seed.
+    pub seed: u64,
+    /// The version of the library.
+    pub library: &'static str,
+    /// The number of CPUs.
+    pub cpus: u32,
+    /// How long a tick is. Tick `n` begins at `n` times that.
+    pub tick: u64,
+    /// How late a timer may be.
+    pub late_max: u64,
+    /// CPUs that are to be left alone from the beginning.
+    pub isolated: Vec<u32>,
+}
+
+/// What a recording ends with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// When the run was over.
+    pub time: u64,
+    /// How many timers are queued still, as the queues say.
+    pub queued: u64,
+}
+
+/// One thing that happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Record {
+    /// When. It does not decrease for one CPU. What a CPU does at once is told as a whole, so another one's next
+    /// record may be earlier than its last.
+    pub time: u64,
+    /// Who executed; `None` is the machine itself.
+    pub cpu: Option<u32>,
+    /// What happened.
+    #[serde(flatten)]
+    pub what: Recorded,
+}
+
+/// What happened. `of_cpu` is the CPU whose timers, device or place in the hierarchy it is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+#[non_exhaustive]
+#[expect(
+    missing_docs,
+    reason = "docs/trace.md has a table of all events and their keys"
+)]
+pub enum Recorded {
+    TimerStart {
+        timer: u64,
+        of_cpu: u32,
+        flags: &'static str,
+        now: u64,
+        expires: u64,
+        bucket_expiry: u64,
+        was_armed: bool,
+    },
+    TimerCancel {
+        timer: u64,
+        of_cpu: u32,
+    },
+    /// A program was told that its timer is cancelled and does not run.
+    TimerDeleteSync {
+        timer: u64,
+    },
+    TimerExpireEntry {
+        timer: u64,
+        of_cpu: u32,
+        now: u64,
+        expires: u64,
+        bucket_expiry: u64,
+    },
+    TimerExpireExit {
+        timer: u64,
+    },
+    HrtimerStart {
+        hrtimer: u64,
+        of_cpu: u32,
+        expires: i64,
+        softexpires: i64,
+        was_armed: bool,
+        in_place: bool,
+    },
+    HrtimerCancel {
+        hrtimer: u64,
+        of_cpu: u32,
+    },
+    HrtimerExpireEntry {
+        hrtimer: u64,
+        of_cpu: u32,
+        now: i64,
+        expires: i64,
+        softexpires: i64,
+    },
+    HrtimerExpireExit {
+        hrtimer: u64,
+    },
+    HrtimerRearm {
+        of_cpu: u32,
+        next: Option<i64>,
+        deferred: bool,
+    },
+    HrtimerSpurious {
+        of_cpu: u32,
+    },
+    HrtimerHang {
+        of_cpu: u32,
+        nanos: u64,
+    },
+    /// A timer moved to another base; a start that says so follows.
+    TimerMove {
+        timer: u64,
+        from_cpu: u32,
+        of_cpu: u32,
+    },
+    TickStop {
+        of_cpu: u32,
+        wake: Option<i64>,
+    },
+    TickStart {
+        of_cpu: u32,
+        due: Option<i64>,
+    },
+    /// A CPU read the clock, and this is what it saw.
+    ClockRead {
+        now: i64,
+    },
+    IrqHandlerEntry {
+        name: &'static str,
+    },
+    IrqHandlerExit {
+        name: &'static str,
+    },
+    SoftirqEntry {
+        vec: &'static str,
+    },
+    SoftirqExit {
+        vec: &'static str,
+    },
+    IpiSendCpu {
+        of_cpu: u32,
+        reason: &'static str,
+    },
+    SchedSwitch {
+        prev: Option<u32>,
+        next: Option<u32>,
+    },
+    /// A CPU sleeps in `state` until `wakes`, or leaves that.
+    CpuIdle {
+        state: Option<String>,
+        wakes: Option<i64>,
+    },
+    CpuOnline {
+        of_cpu: u32,
+        online: bool,
+    },
+    CpuIsolated {
+        of_cpu: u32,
+        isolated: bool,
+    },
+    TmigrGroupSet {
+        group: u32,
+        lvl: usize,
+        numa: u32,
+    },
+    TmigrConnectChildParent {
+        group: u32,
+        parent: u32,
+        groupmask: u16,
+    },
+    TmigrConnectCpuParent {
+        of_cpu: u32,
+        parent: u32,
+        groupmask: u16,
+    },
+    TmigrGroupSetCpuActive(GroupState),
+    TmigrGroupSetCpuInactive(GroupState),
+    /// A CPU takes part.
+    TmigrCpuAvailable {
+        of_cpu: u32,
+    },
+    TmigrCpuUnavailable {
+        of_cpu: u32,
+    },
+    TmigrCpuActive {
+        of_cpu: u32,
+    },
+    TmigrCpuIdle {
+        of_cpu: u32,
+        nextevt: Option<i64>,
+    },
+    TmigrCpuNewTimerIdle {
+        of_cpu: u32,
+        nextevt: Option<i64>,
+    },
+    /// What a CPU promises: when it wakes up for others.
+    TmigrCpuWakeup {
+        of_cpu: u32,
+        wakeup: Option<i64>,
+    },
+    TmigrUpdateEvents {
+        group: u32,
+        child: u16,
+        evtcpu: Option<u32>,
+        nextevt: Option<i64>,
+        next_expiry: Option<i64>,
+    },
+    /// The first time that a group has to be looked at.
+    TmigrGroupExpiry {
+        group: u32,
+        next_expiry: Option<i64>,
+    },
+    /// One CPU runs what is due of another.
+    TmigrHandleRemoteCpu {
+        of_cpu: u32,
+    },
+    TmigrHandleRemoteCpuDone {
+        of_cpu: u32,
+        nextevt: Option<i64>,
+    },
+}
+
+/// The state of a group after a change. Children are bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[expect(
+    missing_docs,
+    reason = "docs/trace.md has a table of all events and their keys"
+)]
+pub struct GroupState {
+    pub group: u32,
+    pub childmask: u16,
+    pub active: u16,
+    pub migrator: Option<u16>,
+    pub seq: u64,
+}
