@@ -4,6 +4,7 @@
 
 mod demo;
 mod failure;
+mod hash;
 mod histogram;
 mod interrupt;
 mod latency;
@@ -16,9 +17,11 @@ mod random;
 mod rt_tests;
 mod scheduling;
 mod sim;
+mod table;
 mod timers;
 mod topology;
 mod units;
+mod verify;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -56,6 +59,7 @@ enum Command {
     Sim(sim::Arguments),
     Timers(timers::Arguments),
     Topology(topology::Arguments),
+    Verify(verify::Arguments),
 }
 
 impl Command {
@@ -67,6 +71,7 @@ impl Command {
             Self::Sim(arguments) => sim::run(arguments),
             Self::Timers(arguments) => timers::run(arguments),
             Self::Topology(arguments) => topology::run(arguments),
+            Self::Verify(arguments) => verify::run(arguments),
         }
     }
 }

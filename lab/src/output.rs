@@ -188,12 +188,83 @@ impl OutFile {
         })
     }
 
+    fn write_some(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::StandardOutput => io::stdout().lock().write_all(bytes),
+            Self::Special { file, .. } => file.write_all(bytes),
+            Self::Temporary { file, .. } => file.write_all(bytes),
+        }
+    }
+
     /// Writes `value` as JSON, indented, with a line end.
     pub(crate) fn write_json(self, value: &impl Serialize) -> Result<(), Failure> {
         let mut text = serde_json::to_vec_pretty(value)
             .map_err(|error| Failure::Machine(format!("cannot write JSON: {error}")))?;
         text.push(b'\n');
         self.write(&text)
+    }
+}
+
+/// A file that is too long to be kept until it is written.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    file: OutFile,
+    buffer: Vec<u8>,
+    failed: Option<io::Error>,
+}
+
+impl Stream {
+    /// How much is written at once.
+    const PIECE: usize = 1 << 20;
+
+    pub(crate) fn new(file: OutFile) -> Self {
+        Self {
+            file,
+            buffer: Vec::with_capacity(Self::PIECE),
+            failed: None,
+        }
+    }
+
+    /// Where to put what comes next.
+    pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
+        if self.buffer.len() >= Self::PIECE {
+            self.flush();
+        }
+        &mut self.buffer
+    }
+
+    /// Whether what is still to come goes nowhere.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    fn flush(&mut self) {
+        if self.failed.is_none() {
+            self.failed = self.file.write_some(&self.buffer).err();
+        }
+        self.buffer.clear();
+    }
+
+    /// The rest is written, and the file is there.
+    pub(crate) fn finish(mut self) -> Result<(), Failure> {
+        self.flush();
+        match (self.failed, &self.file) {
+            // A reader who left wants no more.
+            (Some(error), OutFile::StandardOutput) if error.kind() == io::ErrorKind::BrokenPipe => {
+                Ok(())
+            }
+            (Some(error), OutFile::StandardOutput) => Err(Failure::Machine(format!(
+                "cannot write to standard output: {error}"
+            ))),
+            (Some(error), OutFile::Temporary { target, .. } | OutFile::Special { target, .. }) => {
+                Err(Failure::Machine(format!(
+                    "cannot write {}: {error}",
+                    target.display()
+                )))
+            }
+            // Nothing more, but what a whole file does.
+            (None, _) => self.file.write(b""),
+        }
     }
 }
 

@@ -12,7 +12,8 @@ mod report;
 mod run;
 mod summary;
 mod sweep;
-mod table;
+mod timeline;
+pub(crate) mod trace;
 
 use clap::{Args, Subcommand};
 

@@ -4,13 +4,21 @@ use maud::{Markup, html};
 use tickless_sim::world::{Distribution, Group, Outcome, Picos, Promise, Scenario};
 
 use super::page::{figure, page};
-use super::summary;
+use super::timeline::Picture;
+use super::{summary, timeline};
 use crate::failure::Failure;
 use crate::plot::{self, Bar, COLOURS, Curve};
 use crate::units;
 
 /// The whole page. `twice` if determinism was checked too.
-pub(super) fn of(scenario: &Scenario, outcome: &Outcome, twice: bool) -> Result<String, Failure> {
+pub(super) fn of(
+    scenario: &Scenario,
+    outcome: &Outcome,
+    picture: Option<&Picture>,
+    twice: bool,
+) -> Result<String, Failure> {
+    let deep = outcome.residency.iter().filter(|state| state.deep);
+    let deep: Vec<String> = deep.map(|state| state.state.clone()).collect();
     let machine = &scenario.profile;
     let body = html! {
         p.lead {
@@ -27,6 +35,10 @@ pub(super) fn of(scenario: &Scenario, outcome: &Outcome, twice: bool) -> Result<
             idle CPUs that an awake one runs. Exact timers include the tick of each CPU. Theft: for how long \
             interrupts kept a task from running that measures it." }
         (late(outcome)?)
+        @if let Some(picture) = picture {
+            style { (timeline::STYLE) }
+            (timeline::section(picture, &deep))
+        }
         h2 { "How the CPUs spent their time" }
         div.panels { @for group in &outcome.groups { (residency(outcome, group)?) } }
         h2 { "What it costs" }

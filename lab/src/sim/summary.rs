@@ -6,7 +6,7 @@ use tickless_sim::world::{
     Distribution, Group, Outcome, Picos, Placed, Promise, Scenario, Workload,
 };
 
-use super::table::Grid;
+use crate::table::Grid;
 use crate::units;
 
 /// A time with three digits.

@@ -39,16 +39,18 @@ pub(super) fn of(outcome: &Outcome) -> Result<String, Failure> {
     Ok(page("What the sources claim, and what comes of it", &body))
 }
 
-/// The figures of the source and those measured, on one scale; nothing if there are none to compare.
+/// The figures of the source and those measured, if there are any, on one scale; nothing if there are none to compare.
 fn panel(headline: &Headline) -> Result<Option<Markup>, Failure> {
-    let Some(measured) = &headline.measured else {
-        return Ok(None);
-    };
+    let here = headline.measured.as_ref();
     let figures = [
         ("source without", headline.source.baseline, COLOURS[0]),
         ("source with", headline.source.with, COLOURS[1]),
-        ("here without", measured.baseline, COLOURS[0]),
-        ("here with", measured.with, COLOURS[1]),
+        (
+            "here without",
+            here.and_then(|here| here.baseline),
+            COLOURS[0],
+        ),
+        ("here with", here.and_then(|here| here.with), COLOURS[1]),
     ];
     let bars = figures.into_iter().filter_map(|(name, value, colour)| {
         let value = value?;
@@ -60,6 +62,9 @@ fn panel(headline: &Headline) -> Result<Option<Markup>, Failure> {
         })
     });
     let bars: Vec<Bar> = bars.collect();
+    if bars.is_empty() {
+        return Ok(None);
+    }
     let ratio = table::ratio(headline.measured_ratio);
     let caption = html! {
         b { (headline.id) } ", " (headline.source.unit) ": " (ratio) " here, "

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use tickless_sim::world::headline::{Figures, Headline, Sensitivity};
 
-use super::super::table::Grid;
 use super::{Outcome, why};
+use crate::table::Grid;
 use crate::units;
 
 /// A figure, or a dash for one that nobody knows.

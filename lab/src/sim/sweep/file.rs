@@ -8,9 +8,9 @@ use tickless_sim::world::{InputError, Profile, Scenario};
 use toml::{Spanned, Table, Value};
 
 use super::super::input::{Text, refused};
-use super::hash::Hash;
 use super::point::{self, Point};
 use crate::failure::Failure;
+use crate::hash::Hash;
 use crate::units;
 
 /// More than anybody waits for; and a file with as many lines.
@@ -62,11 +62,11 @@ impl Sweep {
         let parameters = parameters(text, head)?;
         let mut hash = Hash::new();
         hash.add(env!("CARGO_PKG_VERSION"));
-        hash.add(&document.to_string());
-        hash.add(&seed.to_string());
+        hash.add(document.to_string());
+        hash.add(seed.to_string());
         profiles
             .iter()
-            .for_each(|profile| hash.add(&profile.to_toml()));
+            .for_each(|profile| hash.add(profile.to_toml()));
         document.remove("sweep");
         let name = document
             .get("name")

@@ -1,7 +1,7 @@
 //! `tickless sim sweep`: one scenario with many parameters, a part of it on each machine of a cluster.
 
 mod file;
-mod hash;
+
 mod point;
 mod row;
 
@@ -12,9 +12,9 @@ use tickless_sim::world::{self, Profile};
 
 use super::input::{self, Input};
 use super::parallel;
-use super::table::{Align, table};
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, OutFile, Place, Progress, Screen};
+use crate::table::{Align, table};
 use crate::units;
 use file::Sweep;
 use point::Point;

@@ -4,13 +4,13 @@ use maud::{Markup, html};
 
 /// A table whose first columns are names and whose others are figures.
 #[derive(Clone, Debug)]
-pub(super) struct Grid {
-    pub(super) head: Vec<&'static str>,
+pub(crate) struct Grid {
+    pub(crate) head: Vec<&'static str>,
     /// How many columns are names.
-    pub(super) left: usize,
-    pub(super) rows: Vec<Vec<String>>,
+    pub(crate) left: usize,
+    pub(crate) rows: Vec<Vec<String>>,
     /// A sentence below it; or nothing.
-    pub(super) note: &'static str,
+    pub(crate) note: &'static str,
 }
 
 /// Columns beyond which a page has room for small letters only.
@@ -18,7 +18,7 @@ const MANY: usize = 8;
 
 impl Grid {
     /// Nothing, if it has no rows.
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         if self.rows.is_empty() {
             return String::new();
         }
@@ -32,7 +32,7 @@ impl Grid {
     }
 
     /// The same for pages.
-    pub(super) fn html(&self) -> Markup {
+    pub(crate) fn html(&self) -> Markup {
         html! {
             div.wide { table style=[(self.head.len() > MANY).then_some("font-size:.85rem")] {
                 thead { tr { @for (place, cell) in self.head.iter().enumerate() {
@@ -49,13 +49,13 @@ impl Grid {
 
 /// Which side of its column a cell keeps to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Align {
+pub(crate) enum Align {
     Left,
     Right,
 }
 
 /// A table with a head. Columns without an alignment of their own are figures, which keep to the right.
-pub(super) fn table(head: &[&str], aligns: &[Align], rows: Vec<Vec<String>>) -> String {
+pub(crate) fn table(head: &[&str], aligns: &[Align], rows: Vec<Vec<String>>) -> String {
     let head: Vec<String> = head.iter().map(ToString::to_string).collect();
     let rows: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
     let mut widths: Vec<usize> = Vec::new();

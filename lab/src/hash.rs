@@ -1,22 +1,22 @@
-//! A number that says whether two shares are shares of the same sweep.
+//! A number that says whether two texts are the same.
 
 /// FNV-1a: it is not meant to withstand anybody, only to tell files apart.
 #[derive(Debug)]
-pub(super) struct Hash(u64);
+pub(crate) struct Hash(u64);
 
 impl Hash {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self(0xCBF2_9CE4_8422_2325)
     }
 
     /// Adds `text`, and that it ends here.
-    pub(super) fn add(&mut self, text: &str) {
-        for byte in text.bytes().chain([0xFF]) {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3);
+    pub(crate) fn add(&mut self, text: impl AsRef<[u8]>) {
+        for byte in text.as_ref().iter().chain(&[0xFF]) {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01B3);
         }
     }
 
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         format!("{:016x}", self.0)
     }
 }

@@ -1,0 +1,11 @@
+//! A part of a run, drawn: what each CPU did, and who looked after whom.
+
+mod draw;
+mod lanes;
+mod state;
+#[cfg(test)]
+mod tests;
+mod window;
+
+pub(super) use draw::{STYLE, section};
+pub(super) use window::{Part, Picture, Window};

@@ -1,0 +1,148 @@
+//! What every CPU and every group is doing, as a recording tells it.
+
+use tickless_sim::world::record::{GroupState, Record, Recorded};
+
+/// What a CPU does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Activity {
+    /// In an interrupt, of this name.
+    Interrupt(&'static str),
+    /// In the soft stage.
+    Soft,
+    /// Runs the task with this number.
+    Running(u32),
+    /// Is on its way out of idle.
+    Waking,
+    /// Chooses what to do.
+    Choosing,
+    /// Sleeps in this state.
+    Idle(String),
+    /// Is off.
+    Off,
+}
+
+/// A CPU.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Cpu {
+    interrupt: Option<&'static str>,
+    is_soft: bool,
+    task: Option<u32>,
+    idle: Option<String>,
+    is_waking: bool,
+    is_off: bool,
+    /// Since when it has promised to wake up, and when.
+    pub(super) promise: Option<(u64, i64)>,
+    /// Its group, and which child of that it is.
+    pub(super) leaf: Option<(usize, u16)>,
+}
+
+impl Cpu {
+    pub(super) fn activity(&self) -> Activity {
+        if self.is_off {
+            Activity::Off
+        } else if self.is_soft {
+            Activity::Soft
+        } else if let Some(name) = self.interrupt {
+            Activity::Interrupt(name)
+        } else if let Some(state) = &self.idle {
+            Activity::Idle(state.clone())
+        } else if self.is_waking {
+            Activity::Waking
+        } else if let Some(task) = self.task {
+            Activity::Running(task)
+        } else {
+            Activity::Choosing
+        }
+    }
+
+    /// It did this, at `time`.
+    fn does(&mut self, what: &Recorded) {
+        match what {
+            Recorded::IrqHandlerEntry { name } => {
+                self.interrupt = Some(name);
+                self.is_waking = false;
+            }
+            Recorded::IrqHandlerExit { .. } => self.interrupt = None,
+            Recorded::SoftirqEntry { .. } => self.is_soft = true,
+            Recorded::SoftirqExit { .. } => self.is_soft = false,
+            Recorded::SchedSwitch { next, .. } => self.task = *next,
+            Recorded::CpuIdle { state, .. } => {
+                self.is_waking = state.is_none();
+                self.idle.clone_from(state);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A group of the hierarchy.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Group {
+    pub(super) level: usize,
+    /// Its parent, and which child of that it is.
+    pub(super) parent: Option<(usize, u16)>,
+    pub(super) active: u16,
+    pub(super) migrator: Option<u16>,
+}
+
+/// The machine at a moment.
+#[derive(Clone, Debug, Default)]
+pub(super) struct State {
+    pub(super) cpus: Vec<Cpu>,
+    pub(super) groups: Vec<Group>,
+}
+
+impl State {
+    pub(super) fn new(cpus: u32) -> Self {
+        Self {
+            cpus: vec![Cpu::default(); cpus as usize],
+            groups: Vec::new(),
+        }
+    }
+
+    /// This happened.
+    pub(super) fn apply(&mut self, record: &Record) {
+        if let Some(cpu) = record.cpu {
+            self.cpus[cpu as usize].does(&record.what);
+        }
+        match &record.what {
+            Recorded::CpuOnline { of_cpu, online } => {
+                let cpu = &mut self.cpus[*of_cpu as usize];
+                cpu.is_off = !online;
+                cpu.task = None;
+            }
+            Recorded::TmigrCpuWakeup { of_cpu, wakeup } => {
+                let cpu = &mut self.cpus[*of_cpu as usize];
+                cpu.promise = wakeup.map(|wakeup| (record.time, wakeup));
+            }
+            Recorded::TmigrGroupSet { lvl, .. } => self.groups.push(Group {
+                level: *lvl,
+                ..Group::default()
+            }),
+            Recorded::TmigrConnectChildParent {
+                group,
+                parent,
+                groupmask,
+            } => {
+                self.groups[*group as usize].parent = Some((*parent as usize, *groupmask));
+            }
+            Recorded::TmigrConnectCpuParent {
+                of_cpu,
+                parent,
+                groupmask,
+            } => {
+                self.cpus[*of_cpu as usize].leaf = Some((*parent as usize, *groupmask));
+            }
+            Recorded::TmigrGroupSetCpuActive(new) | Recorded::TmigrGroupSetCpuInactive(new) => {
+                self.changes(new);
+            }
+            _ => {}
+        }
+    }
+
+    fn changes(&mut self, new: &GroupState) {
+        let group = &mut self.groups[new.group as usize];
+        group.active = new.active;
+        group.migrator = new.migrator;
+    }
+}

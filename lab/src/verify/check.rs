@@ -1,0 +1,249 @@
+//! The check of a whole trace: each event goes to those whom it concerns.
+
+use std::collections::BTreeSet;
+
+use super::findings::Findings;
+use super::read::{Header, Line, Reader};
+use super::timers::Timers;
+use super::tree::Tree;
+use super::{COVERED, ISOLATED, LOST, MONOTONIC};
+use crate::failure::Failure;
+
+/// Events that tell of nothing that is checked.
+const UNCHECKED: [&str; 16] = [
+    "timer_move",
+    "hrtimer_rearm",
+    "hrtimer_spurious",
+    "hrtimer_hang",
+    "tick_stop",
+    "tick_start",
+    "irq_handler_entry",
+    "irq_handler_exit",
+    "softirq_entry",
+    "softirq_exit",
+    "ipi_send_cpu",
+    "sched_switch",
+    "tmigr_cpu_active",
+    "tmigr_cpu_idle",
+    "tmigr_cpu_new_timer_idle",
+    "tmigr_handle_remote_cpu_done",
+];
+
+/// Follows a trace.
+#[derive(Debug)]
+pub(super) struct Checker {
+    header: Header,
+    timers: Timers,
+    tree: Tree,
+    isolated: Vec<bool>,
+    /// When each CPU did something last.
+    last: Vec<i64>,
+    /// What each saw last on the clock.
+    read: Vec<i64>,
+    /// CPUs that were asked to look after others, and are about to.
+    heirs: BTreeSet<u32>,
+    pub(super) findings: Findings,
+}
+
+/// Reads all of it. `progress` is told now and then how many lines were read.
+pub(super) fn check(
+    reader: &mut Reader,
+    late_max: Option<u64>,
+    mut progress: impl FnMut(u64),
+) -> Result<Checker, Failure> {
+    const OFTEN: u64 = 1 << 18;
+    let header = reader.header()?;
+    let late_max = late_max.unwrap_or(header.late_max);
+    let mut checker = Checker::new(header, late_max);
+    while let Some(line) = reader.next()? {
+        if line.number.is_multiple_of(OFTEN) {
+            progress(line.number);
+        }
+        if checker.take(&line)? {
+            reader.end(&line)?;
+            return Ok(checker);
+        }
+    }
+    Err(reader.truncated())
+}
+
+impl Checker {
+    fn new(header: Header, late_max: u64) -> Self {
+        let cpus = header.cpus as usize;
+        let mut isolated = vec![false; cpus];
+        for cpu in &header.isolated {
+            isolated[*cpu as usize] = true;
+        }
+        Self {
+            timers: Timers::new(&header, late_max),
+            tree: Tree::new(&header),
+            isolated,
+            last: vec![i64::MIN; cpus],
+            read: vec![i64::MIN; cpus],
+            heirs: BTreeSet::new(),
+            findings: Findings::new(),
+            header,
+        }
+    }
+
+    /// Takes a line; says whether it is the end.
+    fn take(&mut self, line: &Line) -> Result<bool, Failure> {
+        let at = line.time("time")?;
+        let event = line.text("event")?;
+        self.findings.line = line.number;
+        self.findings.time = at;
+        if event == "end" {
+            self.findings.cpu = None;
+            self.end(line, at)?;
+            return Ok(true);
+        }
+        let cpu = line.number_or_null("cpu", "CPU", self.header.cpus)?;
+        self.findings.cpu = cpu;
+        if let Some(cpu) = cpu {
+            let last = &mut self.last[cpu as usize];
+            if at < *last {
+                let what =
+                    format!("CPU {cpu} did something at {last} already, and this is at {at}");
+                return Err(line.wrong("time", &what, "the time of a CPU does not go back"));
+            }
+            *last = at;
+        }
+        self.happens(event, line, at, cpu)?;
+        Ok(false)
+    }
+
+    fn happens(
+        &mut self,
+        event: &str,
+        line: &Line,
+        at: i64,
+        cpu: Option<u32>,
+    ) -> Result<(), Failure> {
+        let to = &mut self.findings;
+        match event {
+            "timer_start" => self.timers.coarse_start(line, to)?,
+            "hrtimer_start" => self.timers.exact_start(line, to)?,
+            "timer_cancel" => self.timers.cancel(line.whole("timer")?, to),
+            "hrtimer_cancel" => self.timers.cancel(line.whole("hrtimer")?, to),
+            "timer_delete_sync" => self.timers.deleted(line.whole("timer")?, cpu, to),
+            "timer_expire_entry" => self.fires("timer", line, at, cpu)?,
+            "hrtimer_expire_entry" => self.fires("hrtimer", line, at, cpu)?,
+            "timer_expire_exit" => self.timers.returns(line.whole("timer")?),
+            "hrtimer_expire_exit" => self.timers.returns(line.whole("hrtimer")?),
+            "clock_read" => self.clock_read(line, cpu)?,
+            "cpu_idle" => self.idles(line, at, cpu)?,
+            "cpu_isolated" => {
+                let of_cpu = line.number("of_cpu", "CPU", self.header.cpus)?;
+                self.isolated[of_cpu as usize] = line.is("isolated")?;
+            }
+            "ipi_send_cpu" if line.text("reason")? == "activate" => {
+                let heir = line.number("of_cpu", "CPU", self.header.cpus)?;
+                self.heirs.insert(heir);
+            }
+            "irq_handler_entry" if line.text("name")? == "activate" => {
+                cpu.map(|cpu| self.heirs.remove(&cpu));
+            }
+            "cpu_online" => {
+                // Who leaves hands over what it was to look after.
+                let of_cpu = line.number("of_cpu", "CPU", self.header.cpus)?;
+                self.heirs.remove(&of_cpu);
+            }
+            other => self.hierarchy(other, line, cpu)?,
+        }
+        Ok(())
+    }
+
+    /// What is known of the hierarchy, or not known at all.
+    fn hierarchy(&mut self, event: &str, line: &Line, cpu: Option<u32>) -> Result<(), Failure> {
+        match event {
+            "tmigr_group_set" => self.tree.make(line)?,
+            "tmigr_connect_child_parent" => self.tree.connect_group(line)?,
+            "tmigr_connect_cpu_parent" => self.tree.connect_cpu(line)?,
+            "tmigr_cpu_available" => self.tree.available(line, true)?,
+            "tmigr_cpu_unavailable" => self.tree.available(line, false)?,
+            "tmigr_cpu_wakeup" => self.tree.promises(line)?,
+            "tmigr_group_expiry" | "tmigr_update_events" => self.tree.expiry(line)?,
+            "tmigr_group_set_cpu_active" | "tmigr_group_set_cpu_inactive" => {
+                self.tree.state(line, &mut self.findings)?;
+            }
+            "tmigr_handle_remote_cpu" => {
+                let of_cpu = line.number("of_cpu", "CPU", self.header.cpus)?;
+                self.disturbs(cpu, of_cpu, "serves");
+            }
+            other if UNCHECKED.contains(&other) => {}
+            other => *self.findings.unknown.entry(other.to_owned()).or_default() += 1,
+        }
+        Ok(())
+    }
+
+    fn fires(&mut self, key: &str, line: &Line, at: i64, cpu: Option<u32>) -> Result<(), Failure> {
+        let id = line.whole(key)?;
+        let owner = self.timers.fires(id, at, cpu, &mut self.findings);
+        if let Some(owner) = owner {
+            self.disturbs(cpu, owner, "runs a timer of");
+        }
+        Ok(())
+    }
+
+    /// `cpu` does something for `owner`.
+    fn disturbs(&mut self, cpu: Option<u32>, owner: u32, does: &str) {
+        let Some(cpu) = cpu.filter(|cpu| self.isolated[*cpu as usize]) else {
+            return;
+        };
+        self.findings.check(ISOLATED);
+        if cpu != owner {
+            let what = format!("CPU {cpu} is isolated, and {does} CPU {owner}");
+            self.findings.broken(ISOLATED, what);
+        }
+    }
+
+    fn clock_read(&mut self, line: &Line, cpu: Option<u32>) -> Result<(), Failure> {
+        let now = line.time("now")?;
+        let Some(cpu) = cpu else { return Ok(()) };
+        self.findings.check(MONOTONIC);
+        let last = std::mem::replace(&mut self.read[cpu as usize], now);
+        if now < last {
+            let what = format!("the clock of CPU {cpu} went from {last} back to {now}");
+            self.findings.broken(MONOTONIC, what);
+        }
+        Ok(())
+    }
+
+    /// `cpu_idle`: `cpu` goes to sleep, or leaves that.
+    fn idles(&mut self, line: &Line, at: i64, cpu: Option<u32>) -> Result<(), Failure> {
+        let wakes = line.time_or_never("wakes")?;
+        let Some(cpu) = cpu.filter(|_| !matches!(line.is_null("state"), Ok(true))) else {
+            return Ok(());
+        };
+        let Some(first) = self.timers.first_movable(cpu) else {
+            return Ok(());
+        };
+        self.findings.check(COVERED);
+        let tick = i64::try_from(self.header.tick).unwrap_or(i64::MAX);
+        // With its tick it looks for itself. An heir is about to wake up, and looks then.
+        if wakes <= first.max(at.saturating_add(tick)) || !self.heirs.is_empty() {
+            return Ok(());
+        }
+        if let Err(why) = self.tree.is_covered(cpu, first) {
+            let what =
+                format!("CPU {cpu} sleeps, and nobody looks after its timer of {first}: {why}");
+            self.findings.broken(COVERED, what);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, line: &Line, at: i64) -> Result<(), Failure> {
+        // Whoever is in the middle of something is not late yet.
+        let is_busy = |cpu: u32| self.last[cpu as usize] >= at;
+        self.timers.end(at, is_busy, &mut self.findings);
+        if !line.is_null("queued")? {
+            let (said, queued) = (line.whole("queued")?, self.timers.queued());
+            self.findings.check(LOST);
+            if said != queued {
+                let what = format!("{said} timers are queued at the end, and {queued} should be");
+                self.findings.broken(LOST, what);
+            }
+        }
+        Ok(())
+    }
+}

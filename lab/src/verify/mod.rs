@@ -1,0 +1,150 @@
+//! `tickless verify`: a second opinion on a trace.
+//!
+//! Nothing here is shared with the checkers of the simulator but the names of the promises: whoever made the trace,
+//! this follows what it says, and nothing else.
+
+mod check;
+mod findings;
+mod read;
+#[cfg(test)]
+mod tests;
+mod timers;
+mod tree;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::failure::{Failure, Verdict};
+use crate::output::{self, Progress, Screen};
+use crate::table::{Align, table};
+use crate::units;
+use findings::{Findings, Kept, Violation};
+use read::Reader;
+
+/// What the first line of a trace calls it.
+pub(crate) const FORMAT: &str = "tickless-trace";
+/// The version that is written and read.
+pub(crate) const VERSION: u64 = 1;
+
+/// The promises that a trace can show, by name.
+const PROMISES: [&str; 8] = [
+    "never_early",
+    "never_lost",
+    "bounded_late",
+    "one_migrator",
+    "covered",
+    "isolated_undisturbed",
+    "cancel_means_not_running",
+    "monotonic",
+];
+const EARLY: usize = 0;
+const LOST: usize = 1;
+const LATE: usize = 2;
+const MIGRATOR: usize = 3;
+const COVERED: usize = 4;
+const ISOLATED: usize = 5;
+const CANCEL: usize = 6;
+const MONOTONIC: usize = 7;
+
+/// Checks a trace: were the promises kept?
+///
+/// A trace is what `tickless sim run --trace` writes; docs/trace.md describes it. It is read once, from the beginning
+/// to the end, and what is kept meanwhile is as much as there are timers at a time. A trace that is not whole is
+/// refused.
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// Trace; `-` is standard input
+    #[arg(value_name = "TRACE.jsonl")]
+    trace: PathBuf,
+
+    /// How late a timer may be, instead of what the trace says
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    late_max: Option<Duration>,
+
+    #[command(flatten)]
+    output: output::Options,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tickless sim run my.toml --trace my.jsonl && tickless verify my.jsonl
+  tickless sim run my.toml --trace - | tickless verify -
+  tickless verify my.jsonl --late-max 12ms
+  tickless verify my.jsonl --json - | jq '.violations[0]'
+
+Exit codes: 0 every promise was kept, 1 one was broken, 2 bad arguments, or the file is no whole trace.";
+
+/// What is written as JSON.
+#[derive(Debug, Serialize)]
+struct Document<'r> {
+    holds: bool,
+    lines: u64,
+    promises: &'r [Kept],
+    /// The first of them.
+    violations: &'r [Violation],
+    unknown_events: &'r std::collections::BTreeMap<String, u64>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
+    let mut reader = Reader::open(&arguments.trace)?;
+    let json = output::prepare_json(&arguments.output)?;
+    let late_max = arguments
+        .late_max
+        .map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+    let checker = {
+        let progress = Progress::new(&arguments.output);
+        check::check(&mut reader, late_max, |lines| {
+            progress.show(&format!("{} lines", units::count(lines)));
+        })?
+    };
+    let findings = &checker.findings;
+    if let Some(json) = json {
+        json.write_json(&Document {
+            holds: findings.holds(),
+            lines: reader.lines(),
+            promises: findings.kept(),
+            violations: &findings.violations,
+            unknown_events: &findings.unknown,
+        })?;
+    }
+    Screen::new(&arguments.output).print(&text(findings, reader.lines()))?;
+    Ok(Verdict::from_held(findings.holds()))
+}
+
+fn text(findings: &Findings, lines: u64) -> String {
+    let mut out = format!("{}\n\n", units::counted(lines, "line"));
+    let rows = findings.kept().iter().map(|one| {
+        let said = match (one.checks, one.broken) {
+            (0, _) => "nothing to check".to_owned(),
+            (_, 0) => "kept".to_owned(),
+            (_, times) => format!("broken {}", units::counted(times, "time")),
+        };
+        vec![one.promise.to_owned(), units::count(one.checks), said]
+    });
+    let aligns = [Align::Left, Align::Right, Align::Left];
+    out.push_str(&table(&["promise", "checks", ""], &aligns, rows.collect()));
+    for (name, count) in &findings.unknown {
+        let times = units::counted(*count, "time");
+        out.push_str(&format!("\nunknown event {name}, {times}: not looked at"));
+    }
+    if !findings.unknown.is_empty() {
+        out.push('\n');
+    }
+    for one in &findings.violations {
+        let cpu = one
+            .cpu
+            .map_or_else(String::new, |cpu| format!(", CPU {cpu}"));
+        out.push_str(&format!(
+            "\nline {}, {} ns{cpu}: {}: {}",
+            one.line, one.time, one.promise, one.what
+        ));
+    }
+    if !findings.violations.is_empty() {
+        out.push('\n');
+    }
+    out
+}

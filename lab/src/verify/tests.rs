@@ -1,0 +1,485 @@
+//! Traces of worlds that keep their promises, of those that break one on purpose, and files that are no traces.
+
+use std::cell::RefCell;
+use std::io::Cursor;
+use std::rc::Rc;
+
+use tickless_sim::world::draw::Draft;
+use tickless_sim::world::record::SharedSink;
+use tickless_sim::world::{Canary, Outcome, Picos, Promise, Scenario, run_recorded};
+
+use super::PROMISES;
+use super::check::{Checker, check};
+use super::read::Reader;
+use crate::failure::Failure;
+use crate::output::{OutFile, Place};
+use crate::sim::trace::Writer;
+
+/// Timers of every kind, on CPUs that work, sleep, are isolated, and run the timers of others.
+const MIXED: &str = r#"
+name = "mixed"
+profile = "epyc-128"
+cpus = 16
+duration = "120 ms"
+isolated = "1,9-11"
+late_max = "4 ms"
+
+[[workload]]
+kind = "cyclictest"
+cpus = "9,12"
+period = "1 ms"
+
+[[workload]]
+kind = "network"
+cpus = "2-5"
+connections = 16
+gap = "1 ms"
+work = "5 us"
+timeout = "10 ms"
+timeout_max = "60 ms"
+cancelled = 80
+
+[[workload]]
+kind = "polls"
+cpus = "1,6-8"
+timers = 3
+period = "3 ms"
+period_max = "20 ms"
+work = "5 us"
+work_max = "100 us"
+
+[[workload]]
+kind = "remote-arms"
+cpus = "0"
+gap = "2 ms"
+timeout = "7 ms"
+"#;
+
+fn mixed(canary: Option<Promise>) -> Scenario {
+    let mut scenario = Scenario::from_toml(MIXED, "mixed.toml").expect("it is right");
+    scenario.canary = canary.map(Canary);
+    scenario
+}
+
+/// A short one.
+fn short() -> Scenario {
+    let mut scenario = mixed(None);
+    scenario.duration = Picos::from_millis(12);
+    scenario
+}
+
+/// The trace of a run, as a file has it.
+fn traced(scenario: &Scenario, seed: u64) -> (Outcome, String) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("t.jsonl");
+    let file = OutFile::prepare(&Place::File(path.clone())).expect("it can be written");
+    let writer = Rc::new(RefCell::new(Writer::new(file)));
+    let outcome = run_recorded(scenario, seed, Rc::clone(&writer) as SharedSink);
+    let writer = Rc::into_inner(writer).expect("the world is over");
+    writer.into_inner().finish().expect("it is written");
+    let text = std::fs::read_to_string(path).expect("it is there");
+    (outcome, text)
+}
+
+fn verified(text: &str) -> Result<Checker, String> {
+    verified_with(text, None)
+}
+
+fn verified_with(text: &str, late_max: Option<u64>) -> Result<Checker, String> {
+    let input = Box::new(Cursor::new(text.as_bytes().to_vec()));
+    let mut reader = Reader::new("t.jsonl".to_owned(), input);
+    check(&mut reader, late_max, |_| ()).map_err(|failure| match failure {
+        Failure::Input(what) => what,
+        Failure::Machine(what) => panic!("{what}"),
+    })
+}
+
+/// The promises that a trace shows to be broken.
+fn broken(checker: &Checker) -> Vec<&'static str> {
+    let kept = checker.findings.kept().iter();
+    kept.filter(|one| one.broken > 0)
+        .map(|one| one.promise)
+        .collect()
+}
+
+/// The same lines with a last one that is right, but for a digest.
+fn signed(lines: &[&str]) -> String {
+    let last = lines.last().expect("there is one");
+    let (head, _) = last.split_once("\"lines\"").expect("it is the end");
+    let (_, queued) = last.split_once("\"queued\":").expect("it is the end");
+    let queued = queued.split(',').next().expect("a number");
+    let mut text = lines[..lines.len() - 1].join("\n");
+    text.push_str(&format!(
+        "\n{head}\"lines\":{},\"queued\":{queued}}}\n",
+        lines.len()
+    ));
+    text
+}
+
+/// The number behind a key.
+fn number(line: &str, key: &str) -> u64 {
+    let (_, rest) = line
+        .split_once(&format!("\"{key}\":"))
+        .expect("the key is there");
+    let digits = rest.split([',', '}']).next().expect("there is a value");
+    digits.parse().expect("it is a number")
+}
+
+#[test]
+fn a_world_that_keeps_its_promises_has_a_trace_that_shows_it() {
+    let (outcome, text) = traced(&mixed(None), 1);
+    assert!(outcome.holds(), "{:?}", outcome.violations);
+    let checker = verified(&text).expect("it is a trace");
+    assert!(
+        checker.findings.holds(),
+        "{:?}",
+        checker.findings.violations
+    );
+    for one in checker.findings.kept() {
+        assert!(one.checks > 20, "{one:?}");
+    }
+    assert!(checker.findings.unknown.is_empty());
+    // What the simulator counted by itself.
+    let count = |event: &str| {
+        let event = format!("\"event\":\"{event}\"");
+        text.lines().filter(|line| line.contains(&event)).count() as u64
+    };
+    let counts = outcome.counts;
+    assert_eq!(count("timer_expire_entry"), counts.coarse_fires);
+    assert_eq!(count("hrtimer_expire_entry"), counts.exact_fires);
+    assert_eq!(count("hrtimer_rearm"), counts.device_writes);
+    assert_eq!(count("ipi_send_cpu"), counts.ipis);
+    assert!(count("tmigr_handle_remote_cpu") >= counts.served && counts.served > 10);
+}
+
+#[test]
+fn a_trace_is_the_same_each_time_and_recording_changes_nothing() {
+    let scenario = mixed(None);
+    let (first, text) = traced(&scenario, 3);
+    // Other memory is in use now.
+    let _kept: Vec<Box<[u8; 640]>> = (0..999).map(|_| Box::new([1; 640])).collect();
+    let (second, again) = traced(&scenario, 3);
+    assert!(text == again, "the traces differ");
+    assert_eq!(first, second);
+    assert_eq!(first, tickless_sim::world::run(&scenario, 3));
+}
+
+#[test]
+fn every_canary_is_caught_in_its_trace() {
+    for promise in Promise::ALL {
+        if !PROMISES.contains(&promise.name()) {
+            continue;
+        }
+        let (_, text) = traced(&mixed(Some(promise)), 1);
+        let checker = verified(&text).expect("it is a trace");
+        let broken = broken(&checker);
+        assert!(
+            broken.contains(&promise.name()),
+            "{} is broken, but what is noticed is {broken:?}",
+            promise.name()
+        );
+    }
+}
+
+#[test]
+fn drawn_worlds_are_judged_as_their_own_checkers_judge_them() {
+    let seeds = std::env::var("TICKLESS_SEEDS").ok();
+    let seeds: u64 = seeds.and_then(|seeds| seeds.parse().ok()).unwrap_or(12);
+    for seed in 1..=seeds {
+        let mut text = Draft::of(seed).to_toml();
+        if seed % 2 == 0 {
+            text = format!("faults = \"drawn\"\n{text}");
+        }
+        let mut scenario = Scenario::from_toml(&text, "drawn.toml").expect("draws are right");
+        scenario.duration = scenario.duration.min(Picos::from_millis(40));
+        let (outcome, trace) = traced(&scenario, seed);
+        let checker = verified(&trace).expect("it is a trace");
+        assert_eq!(
+            checker.findings.holds(),
+            outcome.holds(),
+            "{seed}: {:?}, {:?}\n{text}",
+            checker.findings.violations,
+            outcome.violations
+        );
+    }
+}
+
+#[test]
+fn a_bound_of_ones_own_replaces_that_of_the_trace() {
+    let (_, text) = traced(&mixed(None), 1);
+    let checker = verified_with(&text, Some(0)).expect("it is a trace");
+    assert_eq!(broken(&checker), ["bounded_late"]);
+}
+
+#[test]
+fn a_trace_that_was_edited_is_noticed() {
+    let (_, text) = traced(&mixed(None), 1);
+    let lines: Vec<&str> = text.lines().collect();
+    let place = |event: &str| {
+        let event = format!("\"event\":\"{event}\"");
+        let all = lines.iter().enumerate().skip(lines.len() / 2);
+        let mut all = all.filter(|(_, line)| line.contains(&event));
+        all.next().expect("there is one").0
+    };
+    assert!(
+        verified(&signed(&lines))
+            .expect("it is a trace")
+            .findings
+            .holds()
+    );
+    // A fire less, or a cancel.
+    for (event, promise) in [
+        ("timer_expire_entry", "never_lost"),
+        ("hrtimer_expire_entry", "never_lost"),
+        ("timer_cancel", "never_lost"),
+        ("hrtimer_start", "cancel_means_not_running"),
+        ("tmigr_group_set_cpu_active", "one_migrator"),
+    ] {
+        let mut less = lines.clone();
+        less.remove(place(event));
+        let checker = verified(&signed(&less)).expect("it is a trace");
+        assert!(
+            broken(&checker).contains(&promise),
+            "{event}: {:?}",
+            checker.findings.violations
+        );
+        // Without a new last line, the number of lines tells.
+        let error = verified(&(less.join("\n") + "\n")).expect_err("a line is missing");
+        assert!(error.contains("lines: there are"), "{error}");
+    }
+    // What was filed for later than it fires.
+    for (event, key, more, promise) in [
+        ("timer_start", "expires", 400, "never_early"),
+        ("hrtimer_start", "expires", 10_000_000, "never_early"),
+        ("timer_start", "bucket_expiry", 400, "bounded_late"),
+        ("tmigr_group_set_cpu_active", "active", 0, "one_migrator"),
+    ] {
+        let changed: Vec<String> = lines
+            .iter()
+            .map(|line| {
+                if !line.contains(&format!("\"event\":\"{event}\"")) {
+                    return (*line).to_owned();
+                }
+                let value = number(line, key);
+                let new = if more == 0 { 0 } else { value + more };
+                let line = line.replace(&format!("\"{key}\":{value}"), &format!("\"{key}\":{new}"));
+                line.replace(
+                    &format!("\"soft{key}\":{value}"),
+                    &format!("\"soft{key}\":{new}"),
+                )
+            })
+            .collect();
+        let changed: Vec<&str> = changed.iter().map(String::as_str).collect();
+        let checker = verified(&signed(&changed)).expect("it is a trace");
+        assert!(broken(&checker).contains(&promise), "{event} {key}");
+    }
+}
+
+#[test]
+fn a_byte_that_is_another_one_is_noticed_wherever_it_is() {
+    let (_, text) = traced(&short(), 2);
+    let whole = text.len();
+    // In all parts of the file, and at the places where the last lines end.
+    for place in (0..40)
+        .map(|part| part * whole / 40)
+        .chain([whole - 2, whole - 1])
+    {
+        let mut bytes = text.clone().into_bytes();
+        bytes[place] ^= 1;
+        let flipped = String::from_utf8_lossy(&bytes).into_owned();
+        assert!(verified(&flipped).is_err(), "byte {place} was changed");
+    }
+}
+
+#[test]
+fn a_trace_that_is_cut_off_is_refused_wherever_that_is() {
+    let (_, text) = traced(&short(), 2);
+    let lines: Vec<&str> = text.lines().collect();
+    let without_end = lines[..lines.len() - 1].join("\n") + "\n";
+    let error = verified(&without_end).expect_err("it does not end");
+    let place = format!("t.jsonl:{}: the trace ends here without", lines.len() - 1);
+    assert!(error.starts_with(&place), "{error}");
+    let error = verified(&text[..text.len() - 1]).expect_err("the last line end is missing");
+    assert!(error.contains("the line is cut off"), "{error}");
+    for part in 1..30 {
+        let cut = &text[..text.len() * part / 30];
+        assert!(verified(cut).is_err());
+    }
+}
+
+/// A small trace, by hand.
+const SMALL: &str = concat!(
+    r#"{"format":"tickless-trace","version":1,"unit":"ns","cpus":2,"tick":1000000,"late_max":3000000,"isolated":[1]}"#,
+    "\n",
+    r#"{"time":10,"cpu":0,"event":"hrtimer_start","hrtimer":0,"of_cpu":0,"#,
+    r#""expires":500,"softexpires":500,"was_armed":false}"#,
+    "\n",
+    r#"{"time":20,"cpu":1,"event":"my_own_event"}"#,
+    "\n",
+    r#"{"time":510,"cpu":0,"event":"hrtimer_expire_entry","hrtimer":0}"#,
+    "\n",
+    r#"{"time":520,"cpu":0,"event":"hrtimer_expire_exit","hrtimer":0}"#,
+    "\n",
+    r#"{"time":1000,"event":"end","lines":6,"queued":null}"#,
+    "\n",
+);
+
+#[test]
+fn a_trace_of_somebody_else_needs_only_what_is_checked() {
+    let checker = verified(SMALL).expect("it is a trace");
+    assert!(checker.findings.holds());
+    let unknown: Vec<_> = checker.findings.unknown.iter().collect();
+    assert_eq!(unknown, [(&"my_own_event".to_owned(), &1)]);
+    let text = super::text(&checker.findings, 6);
+    assert!(
+        text.contains("unknown event my_own_event, 1 time: not looked at"),
+        "{text}"
+    );
+    assert!(
+        text.contains("one_migrator                   0  nothing to check"),
+        "{text}"
+    );
+}
+
+/// What a line is changed to, and what is said of it.
+const WRONG: &[(&str, &str, &str)] = &[
+    (
+        SMALL,
+        "",
+        "t.jsonl:1: the file is empty; a trace begins with {\"format\"",
+    ),
+    (
+        SMALL,
+        "name = \"no trace\"\n",
+        "t.jsonl:1: the line is no JSON",
+    ),
+    (
+        SMALL,
+        "{\"a\":1}\n",
+        "t.jsonl:1: format: it is no trace; a trace begins with",
+    ),
+    (SMALL, "[1]\n", "t.jsonl:1: the line is no object"),
+    (
+        "\"version\":1",
+        "\"version\":2",
+        "t.jsonl:1: version: version 2 is not known; 1 is",
+    ),
+    (
+        "\"ns\"",
+        "\"ps\"",
+        "t.jsonl:1: unit: \"ps\" is not known; \"ns\" is",
+    ),
+    (
+        "\"cpus\":2",
+        "\"cpus\":0",
+        "t.jsonl:1: cpus: 0 is not a number of CPUs from 1 on",
+    ),
+    (
+        "\"isolated\":[1]",
+        "\"isolated\":[2]",
+        "t.jsonl:1: isolated: [2] is not a list of CPUs",
+    ),
+    (
+        "\"tick\":1000000,",
+        "",
+        "t.jsonl:1: tick: the key is missing; it is a number of",
+    ),
+    (
+        "\"expires\":500,",
+        "",
+        "t.jsonl:2: expires: the key is missing; it is a whole number",
+    ),
+    (
+        "\"expires\":500,",
+        "\"expires\":\"x\",",
+        "t.jsonl:2: expires: \"x\" is not a whole number of",
+    ),
+    (
+        "\"softexpires\":500",
+        "\"softexpires\":501",
+        "t.jsonl:2: softexpires: 501 is after expires",
+    ),
+    (
+        "\"of_cpu\":0",
+        "\"of_cpu\":2",
+        "t.jsonl:2: of_cpu: there is no CPU 2; the last one is 1",
+    ),
+    (
+        "\"was_armed\":false",
+        "\"was_armed\":0",
+        "t.jsonl:2: was_armed: 0 is not true or false",
+    ),
+    (
+        "\"time\":520",
+        "\"time\":500",
+        "t.jsonl:5: time: CPU 0 did something at 510 already",
+    ),
+    (
+        "\"time\":520",
+        "\"time\":-0.5",
+        "t.jsonl:5: time: -0.5 is not a whole number",
+    ),
+    (
+        "{\"time\":520",
+        "{{\"time\":520",
+        "t.jsonl:5: the line is no JSON (key must be a string, column 2)",
+    ),
+    (
+        "\"lines\":6",
+        "\"lines\":7",
+        "t.jsonl:6: lines: there are 6 lines, and it says 7; record",
+    ),
+    (
+        "null}\n",
+        "null}\n{}\n",
+        "t.jsonl:7: there is more after the line that says",
+    ),
+    (
+        "null}",
+        "null,\"digest\":\"00\"}",
+        "t.jsonl:6: digest: the lines before have",
+    ),
+    (
+        "my_own_event\"",
+        "tmigr_cpu_wakeup\"",
+        "t.jsonl:3: of_cpu: the key is missing",
+    ),
+    (
+        "\"event\":\"my_own_event\"",
+        "\"event\":\"tmigr_group_expiry\",\"group\":0,\"next_expiry\":null",
+        "t.jsonl:3: group: there is no group 0; none was told of before",
+    ),
+];
+
+#[test]
+fn what_is_wrong_is_told_with_its_place_its_key_and_what_would_be_right() {
+    for (from, to, said) in WRONG {
+        assert_eq!(SMALL.matches(from).count(), 1, "{from}");
+        let error = verified(&SMALL.replace(from, to)).expect_err(said);
+        assert!(error.starts_with(said), "{error}\nis not\n{said}");
+    }
+}
+
+#[test]
+fn what_is_odd_but_possible_is_no_panic() {
+    let never = i64::MAX.to_string();
+    for (from, to) in [
+        (
+            "\"expires\":500,\"softexpires\":500",
+            format!("\"expires\":{never},\"softexpires\":-{never}"),
+        ),
+        (
+            "\"tick\":1000000,\"late_max\":3000000",
+            format!("\"tick\":{0},\"late_max\":{0}", u64::MAX),
+        ),
+        ("\"time\":510", format!("\"time\":-{never}")),
+        ("\"time\":1000,", format!("\"time\":{never},")),
+    ] {
+        let _any = verified(&SMALL.replace(from, &to));
+    }
+    let coarse = "\"event\":\"timer_start\",\"timer\":7,\"of_cpu\":1,\"flags\":\"global\",\"now\":0,\
+        \"expires\":18446744073709551615,\"bucket_expiry\":18446744073709551615,\"was_armed\":true";
+    let checker =
+        verified(&SMALL.replace("\"event\":\"my_own_event\"", coarse)).expect("it is one");
+    assert_eq!(broken(&checker), ["never_lost"]);
+}

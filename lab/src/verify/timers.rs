@@ -1,0 +1,281 @@
+//! Timers: each is armed, and then it fires in time, or is cancelled, or is queued still.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::findings::Findings;
+use super::read::{Header, Line};
+use super::{CANCEL, EARLY, LATE, LOST};
+use crate::failure::Failure;
+
+/// What a timer was started for.
+#[derive(Clone, Copy, Debug)]
+struct Armed {
+    of_cpu: u32,
+    /// It may fire from here on.
+    earliest: i64,
+    /// It is late from here on.
+    due: i64,
+    /// It wakes nobody, so it may be as late as it likes.
+    is_deferrable: bool,
+    /// Another CPU may run it; it is due in this tick.
+    bucket: Option<u64>,
+    line: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Timer {
+    armed: Option<Armed>,
+    /// Who executes its callback.
+    running_on: Option<u32>,
+}
+
+/// All timers that are queued or run.
+#[derive(Debug)]
+pub(super) struct Timers {
+    cpus: u32,
+    tick: u64,
+    late_max: i64,
+    live: HashMap<u64, Timer>,
+    /// Of each CPU the timers that others may run, the first one first.
+    movable: Vec<BTreeSet<(u64, u64)>>,
+}
+
+fn nanos(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+impl Timers {
+    pub(super) fn new(header: &Header, late_max: u64) -> Self {
+        Self {
+            cpus: header.cpus,
+            tick: header.tick,
+            late_max: nanos(late_max),
+            live: HashMap::new(),
+            movable: vec![BTreeSet::new(); header.cpus as usize],
+        }
+    }
+
+    fn began(&self, tick: u64) -> i64 {
+        nanos(tick.saturating_mul(self.tick))
+    }
+
+    /// When the first timer of `cpu` is due that others may run.
+    pub(super) fn first_movable(&self, cpu: u32) -> Option<i64> {
+        let (bucket, _) = self.movable[cpu as usize].first()?;
+        Some(self.began(*bucket))
+    }
+
+    /// How many timers are queued.
+    pub(super) fn queued(&self) -> u64 {
+        self.live
+            .values()
+            .filter(|timer| timer.armed.is_some())
+            .count() as u64
+    }
+
+    /// `timer_start`.
+    pub(super) fn coarse_start(&mut self, line: &Line, to: &mut Findings) -> Result<(), Failure> {
+        let of_cpu = line.number("of_cpu", "CPU", self.cpus)?;
+        let (expires, bucket) = (line.whole("expires")?, line.whole("bucket_expiry")?);
+        let now = line.whole("now")?;
+        let flags = line.text("flags")?;
+        if !["pinned", "global", "deferrable"].contains(&flags) {
+            let what = format!("\"{flags}\" is not known");
+            return Err(line.wrong("flags", &what, "pinned, global and deferrable are"));
+        }
+        to.check(LATE);
+        // A slot is coarser the farther it is: 8/63 of the distance at most, and the tick in progress. The wheel may be
+        // behind by as much as a timer may be late.
+        let behind = nanos(self.late_max.unsigned_abs().div_ceil(self.tick)).unsigned_abs();
+        let ahead = expires.saturating_sub(now).saturating_add(behind);
+        let coarsest = expires
+            .max(now)
+            .saturating_add(ahead.saturating_mul(8) / 63 + 2);
+        if bucket > coarsest {
+            let what = format!("it is started for tick {expires} in {now}, and filed for {bucket}");
+            to.broken(LATE, what);
+        }
+        let armed = Armed {
+            of_cpu,
+            // The whole tick has to be over.
+            earliest: self.began(expires.saturating_add(1)),
+            due: self.began(bucket),
+            is_deferrable: flags == "deferrable",
+            bucket: (flags == "global").then_some(bucket),
+            line: line.number,
+        };
+        self.started(line.whole("timer")?, armed, line.is("was_armed")?, to);
+        Ok(())
+    }
+
+    /// `hrtimer_start`.
+    pub(super) fn exact_start(&mut self, line: &Line, to: &mut Findings) -> Result<(), Failure> {
+        let (soft, hard) = (line.time("softexpires")?, line.time("expires")?);
+        if soft > hard {
+            let what = format!("{soft} is after expires, {hard}");
+            return Err(line.wrong("softexpires", &what, "it is the earlier one of both"));
+        }
+        let armed = Armed {
+            of_cpu: line.number("of_cpu", "CPU", self.cpus)?,
+            earliest: soft,
+            due: hard,
+            is_deferrable: false,
+            bucket: None,
+            line: line.number,
+        };
+        self.started(line.whole("hrtimer")?, armed, line.is("was_armed")?, to);
+        Ok(())
+    }
+
+    fn started(&mut self, id: u64, armed: Armed, was_armed: bool, to: &mut Findings) {
+        let timer = self.live.entry(id).or_default();
+        let before = timer.armed.replace(armed);
+        if let Some(bucket) = before.and_then(|before| before.bucket) {
+            let of_cpu = before.map_or(0, |before| before.of_cpu);
+            self.movable[of_cpu as usize].remove(&(bucket, id));
+        }
+        if let Some(bucket) = armed.bucket {
+            self.movable[armed.of_cpu as usize].insert((bucket, id));
+        }
+        to.check(LOST);
+        match before {
+            Some(before) if !was_armed => {
+                let what = format!(
+                    "timer {id} is started as if it were not queued; line {} queued it, and it neither fired nor was \
+                     cancelled",
+                    before.line
+                );
+                to.broken(LOST, what);
+            }
+            None if was_armed => {
+                let what = format!("timer {id} is started again, and nobody started it before");
+                to.broken(LOST, what);
+            }
+            _ => {}
+        }
+    }
+
+    fn take(&mut self, id: u64) -> Option<Armed> {
+        let timer = self.live.get_mut(&id)?;
+        let armed = timer.armed.take()?;
+        if let Some(bucket) = armed.bucket {
+            self.movable[armed.of_cpu as usize].remove(&(bucket, id));
+        }
+        Some(armed)
+    }
+
+    /// Nothing is kept of a timer that neither waits nor runs.
+    fn forget(&mut self, id: u64) {
+        let is_over = |timer: &Timer| timer.armed.is_none() && timer.running_on.is_none();
+        if self.live.get(&id).is_some_and(is_over) {
+            self.live.remove(&id);
+        }
+    }
+
+    /// `timer_cancel` and `hrtimer_cancel`.
+    pub(super) fn cancel(&mut self, id: u64, to: &mut Findings) {
+        to.check(LOST);
+        if self.take(id).is_none() {
+            to.broken(
+                LOST,
+                format!("timer {id} is cancelled, and nobody started it"),
+            );
+        }
+        self.forget(id);
+    }
+
+    /// `timer_delete_sync`: a program was told that the timer is gone.
+    pub(super) fn deleted(&mut self, id: u64, cpu: Option<u32>, to: &mut Findings) {
+        to.check(CANCEL);
+        let Some(timer) = self.live.get(&id) else {
+            return;
+        };
+        if let Some(armed) = timer.armed {
+            let what = format!(
+                "timer {id} is said to be cancelled, and line {} queued it",
+                armed.line
+            );
+            to.broken(CANCEL, what);
+        } else if timer.running_on.is_some() && timer.running_on != cpu {
+            to.broken(
+                CANCEL,
+                format!("timer {id} is said to be cancelled, and its callback runs"),
+            );
+        }
+    }
+
+    /// `timer_expire_entry` and `hrtimer_expire_entry`, `at` the moment. Returns whose it was.
+    pub(super) fn fires(
+        &mut self,
+        id: u64,
+        at: i64,
+        cpu: Option<u32>,
+        to: &mut Findings,
+    ) -> Option<u32> {
+        to.check(CANCEL);
+        let Some(armed) = self.take(id) else {
+            let what = format!(
+                "timer {id} fires, and is not queued: it was cancelled or fired, or nobody started it"
+            );
+            to.broken(CANCEL, what);
+            return None;
+        };
+        if let Some(timer) = self.live.get_mut(&id) {
+            timer.running_on = cpu;
+        }
+        to.check(LOST);
+        to.check(EARLY);
+        if at < armed.earliest {
+            let early = armed.earliest.saturating_sub(at);
+            to.broken(
+                EARLY,
+                format!(
+                    "timer {id}, started in line {}, is {early} ns early",
+                    armed.line
+                ),
+            );
+        }
+        to.check(LATE);
+        let late = at.saturating_sub(armed.due);
+        if late > self.late_max && !armed.is_deferrable {
+            to.broken(
+                LATE,
+                format!(
+                    "timer {id}, started in line {}, is {late} ns late",
+                    armed.line
+                ),
+            );
+        }
+        Some(armed.of_cpu)
+    }
+
+    /// `timer_expire_exit` and `hrtimer_expire_exit`.
+    pub(super) fn returns(&mut self, id: u64) {
+        if let Some(timer) = self.live.get_mut(&id) {
+            timer.running_on = None;
+        }
+        self.forget(id);
+    }
+
+    /// The trace ends at `end`. Who `is_busy` then is not late yet.
+    pub(super) fn end(&self, end: i64, is_busy: impl Fn(u32) -> bool, to: &mut Findings) {
+        let mut left: Vec<(&u64, &Armed)> = Vec::new();
+        left.extend(
+            self.live
+                .iter()
+                .filter_map(|(id, timer)| Some((id, timer.armed.as_ref()?))),
+        );
+        left.sort_unstable_by_key(|(id, _)| **id);
+        for (id, armed) in left {
+            to.check(LOST);
+            let overdue = end.saturating_sub(armed.due);
+            if overdue > self.late_max && !armed.is_deferrable && !is_busy(armed.of_cpu) {
+                let what = format!(
+                    "timer {id}, started in line {}, is queued still, {overdue} ns late",
+                    armed.line
+                );
+                to.broken(LOST, what);
+            }
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! `tickless verify`, and the traces and pages of `tickless sim run`, as a user or a script runs them.
+
+#[expect(dead_code, reason = "these commands end by themselves")]
+mod support;
+
+use std::fs;
+use std::io::Write;
+use std::process::{Output, Stdio};
+
+use support::{Place, end, json, json_file, text};
+
+/// Two groups of CPUs that work now and then, and one that is isolated.
+const SMALL: &str = r#"name = "small"
+profile = "skl-112"
+cpus = 14
+duration = "20 ms"
+isolated = "1"
+
+[[workload]]
+kind = "cyclictest"
+cpus = "isolated"
+period = "1 ms"
+
+[[workload]]
+kind = "polls"
+cpus = "housekeeping"
+timers = 1
+period = "2 ms"
+period_max = "6 ms"
+work = "5 us"
+work_max = "20 us"
+"#;
+
+/// A place with `small.toml` and its trace, `small.jsonl`.
+fn place() -> Place {
+    let place = Place::new();
+    fs::write(place.path("small.toml"), SMALL).expect("it can be written");
+    let run = place.run(&["sim", "run", "small.toml", "--trace", "small.jsonl", "-q"]);
+    assert_eq!(end(&run), (Some(0), String::new()));
+    place
+}
+
+/// Runs `tickless` with this on standard input.
+fn fed(place: &Place, arguments: &[&str], input: &[u8]) -> Output {
+    let mut command = place.command(arguments);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut stdin = child.stdin.take().expect("it is a pipe");
+    // Who refuses its arguments does not read.
+    let _unread = stdin.write_all(input);
+    drop(stdin);
+    child.wait_with_output().expect("it ends")
+}
+
+#[test]
+fn a_trace_of_a_good_run_is_found_good() {
+    let place = place();
+    let output = place.run(&["verify", "small.jsonl", "--json", "out.json"]);
+    assert_eq!(end(&output), (Some(0), String::new()));
+    let out = text(&output.stdout);
+    let document = json_file(&place.path("out.json"));
+    let promises = document["promises"].as_array().expect("a list");
+    assert_eq!(promises.len(), 8);
+    for one in promises {
+        let name = one["promise"].as_str().expect("a name");
+        assert!(out.contains(name), "{out}");
+        assert_eq!(one["broken"], 0);
+        assert!(
+            one["checks"].as_u64() > Some(0) || name == "cancel_means_not_running",
+            "{one}"
+        );
+    }
+    assert_eq!(document["holds"], true);
+    let trace = fs::read(place.path("small.jsonl")).expect("it is there");
+    let lines = trace.iter().filter(|byte| **byte == b'\n').count() as u64;
+    assert_eq!(document["lines"].as_u64(), Some(lines));
+    // Another way to the same bytes, and to the same verdict.
+    let output = place.run(&["sim", "run", "small.toml", "--trace", "-", "--twice"]);
+    assert_eq!(end(&output), (Some(0), String::new()));
+    assert!(output.stdout == trace, "the traces differ");
+    let output = fed(&place, &["verify", "-", "--json", "-"], &trace);
+    assert_eq!(end(&output), (Some(0), String::new()));
+    assert_eq!(json(&output.stdout), document);
+    let quiet = place.run(&["verify", "small.jsonl", "-q"]);
+    assert_eq!((quiet.status.code(), quiet.stdout.len()), (Some(0), 0));
+}
+
+#[test]
+fn a_broken_promise_is_told_with_its_line() {
+    let place = place();
+    let output = place.run(&["verify", "small.jsonl", "--late-max", "1ns"]);
+    let (code, error) = end(&output);
+    assert_eq!((code, error.as_str()), (Some(1), ""));
+    let out = text(&output.stdout);
+    assert!(out.contains("broken"), "{out}");
+    assert!(out.contains(": bounded_late: timer "), "{out}");
+    let line = out
+        .lines()
+        .find(|line| line.starts_with("line "))
+        .expect("a story");
+    let number = line["line ".len()..].split(',').next().expect("a number");
+    let number: usize = number.parse().expect("a number");
+    let trace = fs::read_to_string(place.path("small.jsonl")).expect("it is there");
+    let told = trace.lines().nth(number - 1).expect("there is such a line");
+    assert!(told.contains("expire_entry"), "{told}");
+}
+
+#[test]
+fn what_is_no_whole_trace_is_refused() {
+    let place = place();
+    let whole = fs::read(place.path("small.jsonl")).expect("it is there");
+    fs::write(place.path("cut.jsonl"), &whole[..whole.len() / 2]).expect("it can be written");
+    for (arguments, said) in [
+        (["verify", "cut.jsonl"], "error: cut.jsonl:"),
+        (
+            ["verify", "small.toml"],
+            "error: small.toml:1: the line is no JSON",
+        ),
+        (
+            ["verify", "nothing"],
+            "error: cannot read nothing: No such file",
+        ),
+        (["verify", "."], "error: cannot read ."),
+    ] {
+        let output = place.run(&arguments);
+        let (code, error) = end(&output);
+        assert_eq!(code, Some(2), "{error}");
+        assert!(error.starts_with(said), "{error}");
+        assert!(output.stdout.is_empty());
+    }
+    let output = fed(&place, &["verify", "-"], b"");
+    let (code, error) = end(&output);
+    assert_eq!(code, Some(2));
+    assert!(
+        error.starts_with("error: <stdin>:1: the file is empty; a trace begins"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_page_shows_a_part_of_the_run() {
+    let place = place();
+    let part = ["--timeline-from", "5ms", "--timeline-for", "1 ms"];
+    let run = [
+        &["sim", "run", "small.toml", "--report", "out.html", "-q"][..],
+        &part,
+    ]
+    .concat();
+    assert_eq!(end(&place.run(&run)), (Some(0), String::new()));
+    let page = fs::read_to_string(place.path("out.html")).expect("it is there");
+    for shown in [
+        "What happened from 5.000 ms to 6.000 ms",
+        "Who looked after whom",
+        ">CPU 13<",
+    ] {
+        assert!(page.contains(shown), "{shown} is missing");
+    }
+    // Whatever is broken is what the page is about.
+    let strict = SMALL.replace("duration", "late_max = \"30 us\"\nduration");
+    fs::write(place.path("strict.toml"), strict).expect("it can be written");
+    let run = place.run(&[
+        "sim",
+        "run",
+        "strict.toml",
+        "--report",
+        "out.html",
+        "--json",
+        "out.json",
+        "-q",
+    ]);
+    assert_eq!(end(&run), (Some(1), String::new()));
+    let document = json_file(&place.path("out.json"));
+    let at = document["outcome"]["violations"][0]["at"]
+        .as_u64()
+        .expect("a time");
+    let from = (at as f64 / 1e9 - 3.0).max(0.0);
+    let page = fs::read_to_string(place.path("out.html")).expect("it is there");
+    let heading = format!("What happened from {from:.3} ms to {:.3} ms", from + 4.0);
+    assert!(page.contains(&heading), "{heading} is missing");
+}
+
+#[test]
+fn nonsense_is_refused_with_what_would_be_right() {
+    let scenario = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../crates/tickless-sim/scenarios/start-cost.toml"
+    );
+    let report = ["--report", "o.html"];
+    let with = |more: &[&'static str]| [&report, more].concat();
+    Place::new().refuses(
+        &["sim", "run", scenario],
+        &[
+            (
+                &["--trace", "-", "--json", "-"],
+                "give one of them a file name",
+            ),
+            (&["--trace", "."], "it is a directory"),
+            (&["--timeline-from", "5ms"], "--report"),
+            (
+                &with(&["--timeline-from", "5"]),
+                "write a number and a unit, such as 5ms",
+            ),
+            (&with(&["--timeline-from", "9s"]), "give an earlier moment"),
+            (&with(&["--timeline-for", "0ms"]), "longer than zero"),
+        ],
+    );
+}
