@@ -562,6 +562,38 @@ fn lines_go_to_standard_output_alone_and_can_be_merged() {
 }
 
 #[test]
+fn a_sweep_is_written_as_columns_or_refused_before_it_runs() {
+    let place = place();
+    let text = format!("{SMALL}\n[sweep]\nseed = [1, 2]\n");
+    let arguments = [
+        "sweep",
+        "-",
+        "--json",
+        "all.jsonl",
+        "--parquet",
+        "all.parquet",
+        "-q",
+    ];
+    let output = fed(&place, &arguments, text.as_bytes());
+    if cfg!(feature = "parquet") {
+        assert_eq!(end(&output), (Some(0), String::new()));
+        let (code, _, error) = sim(&place, "merge all.jsonl -o merged.parquet");
+        assert_eq!((code, error.as_str()), (Some(0), ""));
+        let read = |name: &str| fs::read(place.path(name)).expect("it was written");
+        assert!(read("all.parquet").starts_with(b"PAR1"));
+        assert_eq!(read("all.parquet"), read("merged.parquet"));
+    } else {
+        let (code, error) = end(&output);
+        assert_eq!(code, Some(2));
+        assert!(
+            error.contains("build it with --features parquet"),
+            "{error}"
+        );
+        assert_eq!(place.files(), ["small.toml"], "nothing is left behind");
+    }
+}
+
+#[test]
 fn a_sweep_names_the_point_that_breaks_a_promise() {
     let place = place();
     let text = format!("{SMALL}\n[sweep]\nlate_max = [\"10 ms\", \"1 ns\"]\n");

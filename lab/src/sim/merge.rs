@@ -7,7 +7,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
+use super::parquet;
 use super::summary::ranges;
 use crate::failure::{Failure, Verdict};
 use crate::output::{OutFile, Place};
@@ -24,7 +26,8 @@ pub(crate) struct Arguments {
     #[arg(value_name = "FILE.jsonl", required = true)]
     files: Vec<PathBuf>,
 
-    /// Write the result to this file; `-` is standard output
+    /// Write the result to this file; `-` is standard output. A name that ends in .parquet gets columns instead of
+    /// lines, if the command was built with the feature parquet
     #[arg(short, long, value_name = "OUT.jsonl", default_value = "-")]
     output: Place,
 }
@@ -32,6 +35,7 @@ pub(crate) struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   tickless sim merge part-*.jsonl -o all.jsonl
+  tickless sim merge part-*.jsonl -o all.parquet
   tickless sim merge part-*.jsonl | jq 'select(.holds | not) | .parameters'
 
 Exit codes: 0 done, 2 bad arguments, or the files are not the whole of one sweep.";
@@ -52,6 +56,10 @@ struct Found {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
+    let out = match &arguments.output {
+        Place::File(path) if parquet::is_meant_by(&arguments.output) => parquet::prepare(path)?,
+        place => OutFile::prepare(place)?,
+    };
     let mut whole = Whole::default();
     for path in &arguments.files {
         let name = path.display().to_string();
@@ -59,9 +67,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
             .map_err(|error| Failure::Input(format!("cannot read {name}: {error}")))?;
         whole.add(&name, &text).map_err(Failure::Input)?;
     }
-    let out = OutFile::prepare(&arguments.output)?;
-    out.write(whole.text().map_err(Failure::Input)?.as_bytes())?;
+    let text = whole.text().map_err(Failure::Input)?;
+    if parquet::is_meant_by(&arguments.output) {
+        out.write(&columns(&text)?)?;
+    } else {
+        out.write(text.as_bytes())?;
+    }
     Ok(Verdict::Held)
+}
+
+/// The lines as a Parquet file.
+fn columns(text: &str) -> Result<Vec<u8>, Failure> {
+    let rows: Result<Vec<Map<String, Value>>, _> = text.lines().map(serde_json::from_str).collect();
+    let rows = rows.map_err(|error| Failure::Input(format!("a line is no object: {error}")))?;
+    let rows: Vec<_> = rows.iter().collect();
+    parquet::encode(&rows)
 }
 
 /// What was read so far.

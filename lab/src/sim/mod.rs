@@ -8,6 +8,7 @@ mod input;
 mod merge;
 mod page;
 mod parallel;
+mod parquet;
 mod report;
 mod run;
 mod summary;

@@ -19,10 +19,17 @@ struct Row {
 /// One line for each package that has features; `default` is a feature like any other.
 ///
 /// The libraries are also built alone without features, and need no line for that.
-const MATRIX: &[Row] = &[Row {
-    package: "tickless",
-    sets: &[&["default"], &["hyper"]],
-}];
+const MATRIX: &[Row] = &[
+    Row {
+        package: "tickless",
+        sets: &[&["default"], &["hyper"]],
+    },
+    // With it the other steps build everything.
+    Row {
+        package: "tickless-lab",
+        sets: &[&["parquet"]],
+    },
+];
 
 pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
     let workspace = run.workspace()?;

@@ -11,7 +11,7 @@ use clap::Args;
 use tickless_sim::world::{self, Profile};
 
 use super::input::{self, Input};
-use super::parallel;
+use super::{parallel, parquet};
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, OutFile, Place, Progress, Screen};
 use crate::table::{Align, table};
@@ -53,6 +53,10 @@ pub(crate) struct Arguments {
     /// Write a line of JSON for each point to this file; `-` is standard output, and then nothing else is printed there
     #[arg(long, value_name = "PATH")]
     json: Option<Place>,
+
+    /// Write the same as columns to this file, if the command was built with the feature parquet
+    #[arg(long, value_name = "PATH")]
+    parquet: Option<PathBuf>,
 
     /// Print nothing but errors
     #[arg(short, long)]
@@ -110,6 +114,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         quiet: arguments.quiet,
     };
     let json = output::prepare_json(&options)?;
+    let parquet = arguments.parquet.as_deref().map(parquet::prepare);
+    let parquet = parquet.transpose()?;
     let points: Vec<&Point> = sweep
         .points
         .iter()
@@ -118,6 +124,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         .collect();
     let rows = simulated(&sweep, &points, &Progress::new(&options))?;
     write(json, &rows)?;
+    if let Some(file) = parquet {
+        let fields: Vec<_> = rows.iter().map(Row::fields).collect();
+        file.write(&parquet::encode(&fields)?)?;
+    }
     let screen = Screen::new(&options);
     if screen.is_shown() {
         screen.print(&text(&sweep, &points, &rows))?;

@@ -77,6 +77,11 @@ impl Row {
         }
     }
 
+    /// What a line has, by name.
+    pub(super) fn fields(&self) -> &Map<String, Value> {
+        &self.fields
+    }
+
     /// The columns of the table for people.
     pub(super) fn figures(&self) -> [String; 6] {
         self.figures.clone()
