@@ -45,9 +45,9 @@ impl World {
         if state.is_put_off {
             return;
         }
-        // Whoever left made another one its heir, which is about to wake up; or gave it its timers, and kicked it.
+        // Whoever left gave it its timers, and kicked it.
         let host = self.timers.platform();
-        if host.heirs.get() > 0 || host.site(cpu).trouble.is_kicked.get() {
+        if host.site(cpu).trouble.is_kicked.get() {
             return;
         }
         if !node.is_available() || !node.is_idle() {
@@ -75,7 +75,8 @@ impl World {
                 break;
             }
             level = group.parent();
-            is_told &= level.is_some() || promised <= time;
+            // Whoever left made another one its heir, which is about to wake up and promise; but all was told before.
+            is_told &= level.is_some() || promised <= time || host.heirs.get() > 0;
         }
         if !is_told {
             let time = Picos::of_instant(time);
