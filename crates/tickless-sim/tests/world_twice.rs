@@ -1,0 +1,54 @@
+//! Every run of what is shipped happens again in the same way, to the byte. Random worlds are run twice in
+//! `world_random.rs`, faults in `world_fault.rs`.
+
+use std::path::{Path, PathBuf};
+
+use tickless_sim::world::headline::{CLAIMS, Effort, one};
+use tickless_sim::world::{Picos, Scenario, run};
+
+/// Long enough for ticks, idle states and timeouts, on machines of any size.
+const LONGEST: Picos = Picos::from_millis(40);
+
+fn shipped() -> Vec<PathBuf> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+    let entries = std::fs::read_dir(directory).expect("they are there");
+    let paths = entries.map(|entry| entry.expect("it can be read").path());
+    let mut paths: Vec<_> = paths
+        .filter(|path| path.extension().is_some_and(|end| end == "toml"))
+        .collect();
+    paths.sort();
+    paths
+}
+
+#[test]
+fn shipped_scenarios_are_the_same_twice_to_the_byte() {
+    let paths = shipped();
+    assert!(paths.len() >= 6, "{paths:?}");
+    for path in paths {
+        let text = std::fs::read_to_string(&path).expect("it can be read");
+        let file = path.display().to_string();
+        let mut scenario =
+            Scenario::from_toml(&text, &file).unwrap_or_else(|error| panic!("{error}"));
+        scenario.duration = scenario.duration.min(LONGEST);
+        scenario.logs = true;
+        let (first, second) = (run(&scenario, 3), run(&scenario, 3));
+        assert!(first.log.len() > 1_000, "{file}: {}", first.log.len());
+        assert!(first.log == second.log, "{file}: the logs differ");
+        let written = |outcome| serde_json::to_vec(&outcome).expect("it is data");
+        assert!(
+            written(first) == written(second),
+            "{file}: what is written differs"
+        );
+    }
+}
+
+#[test]
+fn claims_are_the_same_twice_to_the_byte() {
+    for claim in CLAIMS {
+        let written = || {
+            let headline = one(claim.id, 5, Effort::Quick).expect("it is claimed");
+            serde_json::to_vec(&headline).expect("it is data")
+        };
+        assert_eq!(written(), written(), "{}", claim.id);
+    }
+}
