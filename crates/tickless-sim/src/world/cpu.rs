@@ -364,8 +364,8 @@ impl World {
             return;
         }
         // An interrupt that was lost was armed for all the same, who is being kicked is about to arm, and who does
-        // nothing but run timers is left alone for a moment (spec IRQ-3). Who came back late from where its device stops
-        // is being called.
+        // nothing but run timers is left alone for a moment (spec IRQ-3). Who came back late from where its device
+        // stops is being called.
         let is_known = site.trouble.rescue.get() != Picos::FOREVER
             || site.trouble.is_kicked.get()
             || site.awaits_call.get()

@@ -202,8 +202,8 @@ impl Profile {
             format!("broadcast = \"{}\"\n", stand_in.name())
         });
         let mut text = format!(
-            "name = {}\nabout = {}\n{broadcast}\n[topology]\nsockets = {}\ncaches = {}\ncores = {}\nthreads = {}\nnodes = {}\n\
-             numbering = \"{numbering}\"\n\n[costs]\n",
+            "name = {}\nabout = {}\n{broadcast}\n[topology]\nsockets = {}\ncaches = {}\ncores = {}\nthreads = {}\n\
+             nodes = {}\nnumbering = \"{numbering}\"\n\n[costs]\n",
             quoted(&self.name),
             quoted(&self.about),
             shape.sockets,
