@@ -6,7 +6,9 @@
 use std::fmt::Write;
 
 use tickless_sim::random::Random;
-use tickless_sim::world::baseline::{HandoverRule, Isolation, SleepLength, Soft, Target, Tree};
+use tickless_sim::world::baseline::{
+    HandoverRule, Isolation, Reads, SleepLength, Soft, Target, Tree,
+};
 use tickless_sim::world::{FaultKind, Policy, Scenario, run_twice};
 
 /// Seeds of an ordinary run.
@@ -21,7 +23,7 @@ fn pick<T: Copy, const N: usize>(random: &mut Random, from: [T; N]) -> T {
 /// The fields of a random workload.
 fn workload(random: &mut Random, has_isolated: bool) -> String {
     let mut up_to = |limit: u64| 1 + random.below(limit);
-    match up_to(10) {
+    match up_to(12) {
         1 => format!(
             "kind = \"cyclictest\"\nperiod = \"{} us\"",
             50 + up_to(3_000)
@@ -71,8 +73,45 @@ fn workload(random: &mut Random, has_isolated: bool) -> String {
             20 + up_to(9_000),
             up_to(30_000)
         ),
+        8 | 11 => format!(
+            "kind = \"alarms\"\nclock = \"{}\"\ntimers = {}\nperiod = \"1 ms\"\nperiod_max = \"{} ms\"",
+            ["realtime", "boottime", "tai"][usize::try_from(up_to(3)).unwrap_or(1) - 1],
+            up_to(4),
+            up_to(100),
+        ),
+        12 => format!(
+            "kind = \"compute\"\nwork = \"{} us\"\nrepetitions = {}",
+            up_to(1_000),
+            up_to(8)
+        ),
         _ => "kind = \"busy\"".to_owned(),
     }
+}
+
+/// The table of a random counter, or nothing.
+fn counter(random: &mut Random) -> String {
+    if !random.one_in(3) {
+        return String::new();
+    }
+    let frequency = pick(
+        random,
+        ["1 GHz", "2.5 GHz", "14.318 MHz", "24 MHz", "3579 kHz"],
+    );
+    let bits = pick(
+        random,
+        [64, 56, 32, 24 + u32::from(frequency.contains("GHz")) * 8],
+    );
+    let mut text = format!("\n[counter]\nfrequency = \"{frequency}\"\nbits = {bits}\n");
+    if random.one_in(2) {
+        text += &format!("error_ppm = {}\n", random.between(-500, 500));
+    }
+    if random.one_in(3) {
+        text += &format!("skew = \"{} ns\"\n", random.below(20_000));
+    }
+    if random.one_in(2) {
+        text += &format!("wraps_at = \"{} us\"\n", random.below(200_000));
+    }
+    text + &format!("stops_in_deep_idle = {}\n", random.one_in(3))
 }
 
 fn policy(random: &mut Random) -> Policy {
@@ -113,6 +152,7 @@ fn policy(random: &mut Random) -> Policy {
                 Soft::Bitmap,
             ],
         ),
+        reads: Reads::Direct,
     }
 }
 
@@ -142,6 +182,7 @@ fn scenario(seed: u64) -> (Scenario, String) {
         let by = pick(&mut random, ["device", "timer"]);
         text += &format!("stops_in = \"C2\"\nbroadcast = \"{by}\"\n");
     }
+    text += &counter(&mut random);
     for _ in 0..=random.below(4) {
         let set = match random.below(3) {
             0 if has_isolated => "isolated",

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use tickless_sim::world::{
-    Distribution, Group, Outcome, Picos, Placed, Promise, Scenario, Workload,
+    Distribution, Group, Outcome, Picos, Placed, Promise, Scenario, When, Workload,
 };
 
 use crate::table::Grid;
@@ -69,6 +69,8 @@ const fn series(workload: &Workload) -> &'static [&'static str] {
         Workload::Oslat => &["theft"],
         Workload::Enqueue { .. } => &["pair"],
         Workload::Starts { .. } => &["in-place", "fresh"],
+        Workload::Alarms { .. } => &["alarm"],
+        Workload::Compute { .. } => &["job"],
         _ => &[],
     }
 }
@@ -90,6 +92,8 @@ pub(super) fn text(scenario: &Scenario, outcome: &Outcome) -> String {
         late(scenario, outcome).text(),
         residency(outcome),
         totals(outcome),
+        clock(outcome),
+        faults(outcome),
         promises(outcome),
     ];
     for section in sections.iter().filter(|section| !section.is_empty()) {
@@ -294,6 +298,47 @@ fn totals(outcome: &Outcome) -> String {
         }
         let _infallible = write!(out, " {fact}{end}");
         column += fact.len() + 2;
+    }
+    out
+}
+
+/// What reading the clock took, and how many jobs were done meanwhile.
+fn clock(outcome: &Outcome) -> String {
+    let counts = &outcome.counts;
+    let all = u128::from(outcome.duration.0) * u128::from(outcome.cpus);
+    let share = percent(counts.clock_reading.0.into(), all);
+    let mean = counts.clock_reading.0.checked_div(counts.clock_reads);
+    let jobs = outcome.jobs_per_minute().map_or_else(String::new, |jobs| {
+        format!("; {} jobs a minute", units::count(jobs))
+    });
+    format!(
+        "Clock: read {} times, {} each, {share} of CPU time{jobs}\n",
+        units::count(counts.clock_reads),
+        time(Picos(mean.unwrap_or(0))),
+    )
+}
+
+/// The plan of what went wrong, and how often it did.
+fn faults(outcome: &Outcome) -> String {
+    let mut out = String::new();
+    for fault in &outcome.faults {
+        let name = fault.kind.name();
+        let when = match fault.when {
+            When::At(at) => format!("at {at}"),
+            When::Every(every) => format!("every {every}"),
+            When::OneIn(times) => format!("one in {times}"),
+        };
+        let sign = if fault.back { "-" } else { "" };
+        let amount = match fault.amount {
+            Picos::ZERO if fault.ppm == 0 => String::new(),
+            Picos::ZERO => format!(", {} ppm", fault.ppm),
+            amount => format!(", {sign}{amount}"),
+        };
+        let cpus = short_ranges(&fault.cpus);
+        let _infallible = writeln!(out, "Fault: {name} {when}{amount}, CPUs {cpus}");
+    }
+    for (name, count) in &outcome.fault_counts {
+        let _infallible = writeln!(out, "Happened: {name} {}", units::counted(*count, "time"));
     }
     out
 }

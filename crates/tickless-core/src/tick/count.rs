@@ -58,11 +58,12 @@ impl Duty {
         }
     }
 
-    /// Whether `cpu` counts, or was the last who did.
+    /// Whether `cpu` counts, or was the last who did. Everybody, if nobody ever did: all may go idle before the first
+    /// tick, and somebody has to look at the clock.
     #[must_use]
     pub fn concerns(self, cpu: CpuId) -> bool {
         match self {
-            Self::Free { last } => last == Some(cpu),
+            Self::Free { last } => last.is_none_or(|last| last == cpu),
             Self::Held { by } => by == cpu,
         }
     }

@@ -91,7 +91,14 @@ impl World {
     pub(crate) fn check_end(&mut self, end: Picos) {
         meter::enter(meter::NOBODY, end);
         let now = self.timers.platform().count.now();
-        let oldest = (end - self.late_max).instant();
+        let end_shown = self
+            .timers
+            .platform()
+            .clocks
+            .shows_picos(meter::NOBODY, end);
+        let oldest = (end_shown - self.late_max).instant();
+        // A clock that was set forward makes due what was not: give it the same time.
+        let is_new = end - self.timers.platform().clocks.settled_at() < self.late_max;
         let mut pending = 0;
         for cpu in 0..u32::try_from(self.cpus.len()).unwrap_or(u32::MAX) {
             let id = CpuId(cpu);
@@ -104,7 +111,7 @@ impl World {
             let first = coarse.min(self.timers.next_event(id));
             // Who is in the middle of something is not late yet.
             let is_busy = self.cpus[cpu as usize].cursor >= end;
-            if first < oldest && !is_busy {
+            if first < oldest && !is_busy && !is_new {
                 let what = format!("a timer of {} is queued still", Picos::of_instant(first));
                 let mut watch = self.timers.platform().watch.borrow_mut();
                 watch.broken(Promise::NeverLost, cpu, what);

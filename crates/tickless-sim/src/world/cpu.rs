@@ -23,6 +23,7 @@ use super::world::World;
 impl World {
     /// An interrupt of `cpu` at `at`.
     pub(crate) fn interrupt(&mut self, cpu: u32, at: Picos, what: What, argument: u32) {
+        self.update_clocks(at);
         let charges = self.ground.charges;
         let state = &mut self.cpus[cpu as usize];
         let mut start = at;
@@ -73,11 +74,13 @@ impl World {
             What::Poke => self.soft_stage(cpu),
             What::Arrival => self.arrives(argument),
             What::Fault => self.hits(cpu, argument, left),
+            What::ClockSet => self.tells_of_clock(),
             What::Spurious => self.device_fires_unasked(cpu, at, argument != 0),
             What::Reschedule
             | What::Segment
             | What::Sample
             | What::Plan
+            | What::Clock
             | What::Return
             | What::Continue => {}
         }
@@ -96,7 +99,8 @@ impl World {
         let tick = self.ticks.of(cpu);
         if tick.is_stopped() {
             let _read = self.timers.platform().read();
-            self.ticks.nohz().interrupt(&tick, at.instant());
+            let shown = self.timers.platform().clocks.shows(cpu, at);
+            self.ticks.nohz().interrupt(&tick, shown);
         }
     }
 
@@ -109,6 +113,7 @@ impl World {
         }
         let is_known = is_early
             || is_unasked
+            || self.timers.platform().is_armed_for_old_clock(cpu)
             || self
                 .timers
                 .platform()
@@ -117,7 +122,8 @@ impl World {
                 .is_left_armed
                 .replace(false);
         let state = &self.cpus[cpu as usize];
-        if at < state.wakes_at && !is_known {
+        let slop = self.timers.platform().slop(cpu, state.wakes_at);
+        if at + slop < state.wakes_at && !is_known {
             let what = format!("its device wakes it at {at}, not at {}", state.wakes_at);
             let mut watch = self.timers.platform().watch.borrow_mut();
             watch.broken(Promise::IdleStaysIdle, cpu, what);
@@ -357,7 +363,8 @@ impl World {
         if first.is_forever() {
             return;
         }
-        let latest = Picos::of_instant(first).max(meter::cursor());
+        let due = self.moment(cpu, first);
+        let latest = due.max(meter::cursor()) + host.slop(cpu, due);
         let site = host.site(cpu);
         let fires = self.fires(cpu);
         if fires <= latest {

@@ -140,7 +140,7 @@ impl Wakener {
         };
         meter::charge(self.host().ground.charges.slow_counter);
         device.cpu.set(meter::cpu());
-        device.fires.set(Picos::of_instant(when));
+        device.fires.set(self.host().moment(when));
         self.ask(device, meter::cursor());
     }
 
@@ -188,7 +188,7 @@ impl Wakener {
             By::Device(device) => device.fires.get(),
             By::Timer(timer) => {
                 let stands = self.timers.deadline(timer.pinned());
-                Picos::of_instant(stands.unwrap_or(Instant::FOREVER))
+                self.host().moment(stands.unwrap_or(Instant::FOREVER))
             }
         }
     }
@@ -289,7 +289,7 @@ impl World {
         let Some(wakener) = &self.wakener else {
             return;
         };
-        let now = meter::cursor().instant();
+        let now = self.timers.platform().shows();
         match wakener.broadcast.exit(CpuId(cpu), now) {
             Left::Program => self.timers.retrigger(CpuId(cpu)),
             Left::SwitchOn => {

@@ -60,6 +60,8 @@ pub struct Draft {
     tick: &'static str,
     real_time: bool,
     slow_counter: bool,
+    /// The table of its counter, if that is not ideal.
+    counter: String,
     /// Bits of CPUs that are isolated, the same in each 64.
     isolated: u64,
     parts: Vec<Part>,
@@ -95,6 +97,7 @@ impl Draft {
             slow_counter: random.one_in(8),
             isolated,
             parts,
+            counter: counter(&mut random),
             tickless: match random.below(4) {
                 0 => isolated,
                 1 => random.bits() & random.bits(),
@@ -172,6 +175,7 @@ impl Draft {
                 let _infallible = writeln!(text, "{name} = true");
             }
         }
+        text += &self.counter;
         for (part, cpus) in self.parts() {
             let fields = &part.fields;
             let _infallible = write!(text, "\n[[workload]]\n{fields}cpus = \"{cpus}\"\n");
@@ -216,6 +220,7 @@ impl Draft {
         push(&|less| less.stops = None);
         push(&|less| less.real_time = false);
         push(&|less| less.slow_counter = false);
+        push(&|less| less.counter.clear());
         all
     }
 }
@@ -240,6 +245,28 @@ fn sizes_of(profile: &str, sizes: impl Iterator<Item = u32>) -> Vec<u32> {
     sizes.filter(fits).collect()
 }
 
+/// The table of a counter that is not ideal, for one draft in three.
+fn counter(random: &mut Random) -> String {
+    if !random.one_in(3) {
+        return String::new();
+    }
+    let (frequency, bits) = [
+        ("2.5 GHz", 64),
+        ("1 GHz", 56),
+        ("24 MHz", 56),
+        ("14.318 MHz", 32),
+        ("3579 kHz", 24),
+    ][random.index(5)];
+    format!(
+        "\n[counter]\nfrequency = \"{frequency}\"\nbits = {bits}\nerror_ppm = {}\nskew = \"{} ns\"\n\
+         wraps_at = \"{} us\"\nstops_in_deep_idle = {}\n",
+        random.between(-500, 500),
+        [0, 0, 200, 20_000][random.index(4)],
+        random.below(100_000),
+        random.one_in(4),
+    )
+}
+
 fn part(random: &mut Random) -> Part {
     let place = match random.below(6) {
         0 | 1 => Where::All,
@@ -258,7 +285,7 @@ fn part(random: &mut Random) -> Part {
 /// A workload of some kind. None keeps a CPU busy in one piece, with interrupts off, for longer than 800 us.
 fn fields(random: &mut Random) -> String {
     let mut number = |low: u64, high: u64| low + random.below(high - low + 1);
-    match number(0, 9) {
+    match number(0, 11) {
         0 => format!(
             "kind = \"cyclictest\"\nperiod = \"{} us\"\n",
             number(100, 5_000)
@@ -313,6 +340,7 @@ fn fields(random: &mut Random) -> String {
             number(300, 5_000),
             number(1, 30),
         ),
+        9 | 10 => clocked(random),
         _ => format!(
             "kind = \"starts\"\ntimers = {}\nrepetitions = {}\ngap = \"{} ms\"\n",
             number(2, 32),
@@ -320,6 +348,25 @@ fn fields(random: &mut Random) -> String {
             number(2, 20),
         ),
     }
+}
+
+/// A workload about clocks.
+fn clocked(random: &mut Random) -> String {
+    let mut number = |low: u64, high: u64| low + random.below(high - low + 1);
+    if number(0, 1) == 0 {
+        return format!(
+            "kind = \"compute\"\nwork = \"{} us\"\nrepetitions = {}\n",
+            number(20, 1_000),
+            number(1, 8),
+        );
+    }
+    let clock = ["realtime", "boottime", "tai"][usize::try_from(number(0, 2)).unwrap_or(0)];
+    let period = number(1, 20);
+    format!(
+        "kind = \"alarms\"\nclock = \"{clock}\"\ntimers = {}\nperiod = \"{period} ms\"\nperiod_max = \"{} ms\"\n",
+        number(1, 4),
+        number(period, 100),
+    )
 }
 
 #[cfg(test)]

@@ -15,8 +15,9 @@ use tickless_core::wheel::Tick;
 use tickless_core::wheel::idle::TickTime;
 use tickless_link::lock::{SoloLock, Watcher};
 
-use super::baseline::{Tree, plain_tree};
+use super::baseline::{Tree, direct_reads, plain_tree};
 use super::canary::Canary;
+use super::clock::Clocks;
 use super::fault::{Injector, Trouble, call_and_catch};
 use super::meter::{self, Ground, Hold, Line};
 use super::promise::Promise;
@@ -77,6 +78,8 @@ pub(crate) struct Site {
     pub(crate) told: Line,
     /// The last time that was read here.
     last_read: Cell<i64>,
+    /// When the device was written last.
+    written: Cell<Picos>,
     /// Writes of the device so far.
     pub(crate) writes: Cell<u64>,
     /// It is isolated at this moment.
@@ -105,8 +108,11 @@ pub(crate) struct Host {
     pub(crate) queue: RefCell<Queue>,
     pub(crate) watch: RefCell<Watch>,
     pub(crate) canary: Option<Canary>,
-    /// The slow counter that all CPUs share is the clock: until when it serves somebody.
-    pub(crate) slow_until: Option<Cell<Picos>>,
+    pub(crate) clocks: Clocks,
+    /// The counter is the slow one that all CPUs share.
+    pub(crate) is_slow: Cell<bool>,
+    /// Until when that serves somebody.
+    pub(crate) slow_until: Cell<Picos>,
     /// What the queues of exact timers are.
     pub(crate) tree: Tree,
     /// CPUs that were asked to look after others, and have not begun.
@@ -127,21 +133,43 @@ impl Host {
         self.base_of(cpu).local()
     }
 
+    /// What the clock shows where the CPU that executes is, which costs nothing to know.
+    #[inline]
+    pub(crate) fn shows(&self) -> Instant {
+        self.clocks.shows(meter::cpu(), meter::cursor())
+    }
+
+    /// When the clock of the CPU that executes comes to show `when`.
+    pub(crate) fn moment(&self, when: Instant) -> Picos {
+        self.clocks.moment(meter::cpu(), when, meter::cursor())
+    }
+
+    /// By how much the device of `cpu` may miss `due`, see [`Clocks::slop`].
+    pub(crate) fn slop(&self, cpu: u32, due: Picos) -> Picos {
+        self.clocks.slop(due - self.site(cpu).written.get())
+    }
+
+    /// Whether the device of `cpu` was written before everybody knew of the last change of the clocks: if they went
+    /// back it is left as it is, and fires for nothing once (spec TIM-32).
+    pub(crate) fn is_armed_for_old_clock(&self, cpu: u32) -> bool {
+        self.site(cpu).written.get() < self.clocks.settled_at()
+    }
+
     /// Reads the clock: what it shows, and what that takes.
     pub(crate) fn read(&self) -> Instant {
         let charges = &self.ground.charges;
-        match &self.slow_until {
-            _ if meter::cpu() == meter::NOBODY => {}
-            None => meter::charge(charges.counter),
-            Some(until) => {
-                let now = meter::cursor();
-                let served = now.max(until.get()) + charges.slow_counter_serial;
-                until.set(served);
-                let fixed = charges.slow_counter - charges.slow_counter_serial;
-                meter::charge(served + fixed - now);
+        if meter::cpu() != meter::NOBODY {
+            let before = meter::cursor();
+            if self.is_slow.get() {
+                direct_reads::charge(charges, &self.slow_until);
+            } else {
+                meter::charge(charges.counter);
             }
+            let mut watch = self.watch.borrow_mut();
+            watch.counts.clock_reads += 1;
+            watch.counts.clock_reading += meter::cursor() - before;
         }
-        let mut shows = meter::cursor().instant();
+        let mut shows = self.shows();
         if let Some(canary) = self.canary {
             shows = canary.clock(shows);
         }
@@ -167,7 +195,8 @@ impl Host {
     pub(crate) fn tick_time(&self) -> TickTime {
         let mut at = self.count.now();
         // Rounds down: the tick that the CPU is in.
-        let in_progress = meter::cursor().as_nanos() / at.period.as_nanos();
+        let shown = self.clocks.shows_picos(meter::cpu(), meter::cursor());
+        let in_progress = shown.as_nanos() / at.period.as_nanos();
         if at.tick.0 > in_progress {
             at.began = Picos::from_nanos(at.period.as_nanos() * in_progress).instant();
             at.tick = Tick(in_progress);
@@ -325,9 +354,8 @@ impl Platform for Host {
     }
 
     fn now_and_offsets(&self, seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {
-        let start = SetSequence::START;
-        let news = (seen != start).then(|| (start, Offsets::default()));
-        (self.read(), news)
+        let now = self.read();
+        (now, self.clocks.news(meter::cpu(), meter::cursor(), seen))
     }
 
     fn write_device(&self, base: &CpuBase<Self>, write: DeviceWrite) -> Result<(), InPast> {
@@ -344,7 +372,9 @@ impl Platform for Host {
             site.fires.set(Picos::FOREVER);
             return Ok(());
         }
-        let mut fires = Picos::of_instant(when);
+        let cpu = base.cpu().0;
+        site.written.set(meter::cursor());
+        let mut fires = self.clocks.moment(cpu, when, meter::cursor());
         if let Some(canary) = self.canary {
             fires = canary.device(fires);
         }
@@ -408,7 +438,7 @@ impl Platform for Host {
                 plain_tree::charge(&self.ground.charges, &self.site(cpu.0).queued, &event);
             }
         }
-        self.watch.borrow_mut().follow(&event);
+        self.watch.borrow_mut().follow(&event, &self.clocks);
         if let Some(recorder) = &self.recorder {
             recorder.traced(&event);
         }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use tickless_core::hrtimer::Start;
 use tickless_core::platform::CpuId;
 use tickless_core::tick::{Conditions, Dependencies, Dependency, Stopped, first_dependency};
-use tickless_core::time::{Instant, Offset};
+use tickless_core::time::{Instant, Offset, Span};
 
 use super::baseline::SleepLength;
 use super::meter;
@@ -32,7 +32,7 @@ impl World {
         let timer = self.cpus[cpu as usize].tick.pinned();
         nohz.enter_idle(&mut tick);
         let forecast = nohz.forecast(&tick, Conditions::default());
-        let now = meter::cursor().instant();
+        let now = self.timers.platform().shows();
         let sleep = nohz.sleep_length(&tick, timer, forecast, now);
         let mut length = picos(match self.policy.sleep_length {
             SleepLength::Own => sleep.own,
@@ -51,15 +51,16 @@ impl World {
         if let Some(stopped) = stopped {
             self.stopped_tick(cpu, stopped);
             // Or for its exact timers.
-            wakes_at =
-                Picos::of_instant(stopped.wake).min(Picos::of_instant(now) + picos(sleep.own));
+            let own = Span::from_nanos(u64::try_from(sleep.own.as_nanos()).unwrap_or(0));
+            wakes_at = self.moment(cpu, stopped.wake.min(now.saturating_add(own)));
         } else if !is_stopped {
             // It has its tick, and asked for nothing else.
             let armed = self.timers.platform().base_of(cpu).armed();
             length = Picos::of_instant(armed) - Picos::of_instant(now);
         }
         self.cpus[cpu as usize].wakes_at = wakes_at;
-        let idle = self.go_deep(cpu, choose(&self.states, length));
+        let chosen = self.without_counter(choose(&self.states, length));
+        let idle = self.go_deep(cpu, chosen);
         let state = &mut self.cpus[cpu as usize];
         state.idle = Some(idle);
         state.idle_since = meter::cursor();
@@ -85,10 +86,9 @@ impl World {
             let _cover = self.tree.enter_idle(CpuId(cpu), Instant::FOREVER);
         }
         if self.breaks(Promise::IdleStaysIdle) {
-            let soon = meter::cursor() + self.period;
-            self.cpus[cpu as usize]
-                .tick
-                .start(Start::at(soon.instant()));
+            let soon = self.timers.platform().shows();
+            let soon = soon.saturating_add(Span::from_nanos(self.period.as_nanos()));
+            self.cpus[cpu as usize].tick.start(Start::at(soon));
         }
     }
 
@@ -129,7 +129,7 @@ impl World {
         let now = if tick.is_stopped() {
             self.timers.platform().read()
         } else {
-            meter::cursor().instant()
+            self.timers.platform().shows()
         };
         let _kept = ticks
             .nohz()

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 
 use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Stage, Start, Timers};
-use tickless_core::time::Monotonic;
+use tickless_core::time::{ClockId, Monotonic};
 use tickless_core::wheel::{Kind, Rearm, Timeout, WheelTimer};
 
 use super::host::Host;
@@ -13,7 +13,7 @@ use super::meter;
 
 /// What a coarse timer does, whatever that is.
 pub(crate) type CoarseCall = Box<dyn FnMut(&Timeout) -> Rearm + Send>;
-type ExactCall = Box<dyn FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send>;
+type ExactCall<C> = Box<dyn FnMut(&mut Expired<'_, '_, C>) -> Restart + Send>;
 
 /// A coarse timer.
 pub(crate) struct Coarse<F = CoarseCall>
@@ -68,16 +68,16 @@ impl<F: FnMut(&Timeout) -> Rearm + Send + 'static> fmt::Debug for Coarse<F> {
     }
 }
 
-/// An exact timer of the hard stage.
-pub(crate) struct Exact {
+/// An exact timer of the hard stage, on the clock `C`.
+pub(crate) struct Exact<C: ClockId = Monotonic> {
     timers: Rc<Timers<Host>>,
-    timer: Pin<Box<HrTimer<ExactCall>>>,
+    timer: Pin<Box<HrTimer<ExactCall<C>, C>>>,
 }
 
-impl Exact {
+impl<C: ClockId> Exact<C> {
     pub(crate) fn new(
         timers: &Rc<Timers<Host>>,
-        call: impl FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static,
+        call: impl FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
     ) -> Self {
         let setup = Setup::new().stage(Stage::Hard);
         Self {
@@ -85,16 +85,16 @@ impl Exact {
             timer: Box::pin(HrTimer::with_setup(
                 setup,
                 false,
-                Box::new(call) as ExactCall,
+                Box::new(call) as ExactCall<C>,
             )),
         }
     }
 
-    pub(crate) fn pinned(&self) -> Pin<&HrTimer<ExactCall>> {
+    pub(crate) fn pinned(&self) -> Pin<&HrTimer<ExactCall<C>, C>> {
         self.timer.as_ref()
     }
 
-    pub(crate) fn start(&self, start: Start) {
+    pub(crate) fn start(&self, start: Start<C>) {
         self.timers.start(self.pinned(), start.pinned());
     }
 
@@ -113,14 +113,14 @@ impl Exact {
     }
 }
 
-impl Drop for Exact {
+impl<C: ClockId> Drop for Exact<C> {
     fn drop(&mut self) {
         meter::looking(|| self.timers.cancel(self.timer.as_ref()));
         self.timers.platform().forget(&*self.timer);
     }
 }
 
-impl fmt::Debug for Exact {
+impl<C: ClockId> fmt::Debug for Exact<C> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.timer.fmt(formatter)
     }

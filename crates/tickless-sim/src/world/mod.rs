@@ -25,6 +25,7 @@
 pub mod baseline;
 mod canary;
 mod check;
+mod clock;
 mod costs;
 mod cpu;
 mod cpu_set;
@@ -61,6 +62,7 @@ mod world;
 
 pub use baseline::Policy;
 pub use canary::Canary;
+pub use clock::{CounterModel, STAND_IN};
 pub use costs::{Cost, Costs};
 pub use deep::StandIn;
 pub use fault::{Fault, FaultKind, When};
@@ -74,7 +76,7 @@ pub use stats::Distribution;
 pub use time::Picos;
 pub use topology::{Distance, Numbering, Place, Topology};
 pub use watch::Counts;
-pub use workload::{Placed, Range, Workload};
+pub use workload::{Placed, Range, WallClock, Workload};
 
 /// The most CPUs of a world.
 pub const CPUS_MAX: u32 = 4_096;

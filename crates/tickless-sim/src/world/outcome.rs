@@ -102,6 +102,23 @@ impl Outcome {
         u64::try_from((deep * 1_000).checked_div(all).unwrap_or(0)).unwrap_or(0)
     }
 
+    /// Jobs that were done in a minute, if any workload has jobs.
+    #[must_use]
+    pub fn jobs_per_minute(&self) -> Option<u64> {
+        let jobs = u128::from(self.series("job")?.count());
+        let minute = u128::from(Picos::from_millis(60_000).0);
+        let jobs = (jobs * minute).checked_div(u128::from(self.duration.0))?;
+        u64::try_from(jobs).ok()
+    }
+
+    /// The time in which CPUs read the clock, in millionths of all CPU time.
+    #[must_use]
+    pub fn clock_reading_ppm(&self) -> u64 {
+        let all = u128::from(self.duration.0) * u128::from(self.cpus);
+        let reading = u128::from(self.counts.clock_reading.0) * 1_000_000;
+        u64::try_from(reading.checked_div(all).unwrap_or(0)).unwrap_or(0)
+    }
+
     /// The greatest value of a series, and the least and the mean through it; `None` if nothing was noted.
     #[must_use]
     pub fn series(&self, name: &str) -> Option<&Distribution> {

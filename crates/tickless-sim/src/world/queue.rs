@@ -28,6 +28,10 @@ pub(crate) enum What {
     Arrival,
     /// The checkers look at the whole machine.
     Sample,
+    /// The moment came from which a change of the clocks counts.
+    Clock,
+    /// A CPU tells the timers that the time of day was set.
+    ClockSet,
     /// A moment of a fault: whom it hits.
     Plan,
     /// A fault hits a CPU.
@@ -49,8 +53,9 @@ pub(crate) enum What {
 pub(crate) struct Event {
     pub(crate) at: Picos,
     pub(crate) cpu: u32,
-    /// Of [`Segment`](What::Segment) its generation, of [`Arrival`](What::Arrival) the task, of [`Plan`](What::Plan)
-    /// and [`Fault`](What::Fault) the fault, of [`Spurious`](What::Spurious) whether it comes in place of a lost one.
+    /// Of [`Segment`](What::Segment) its generation, of [`Arrival`](What::Arrival) the task, of [`Plan`](What::Plan),
+    /// [`Clock`](What::Clock) and [`Fault`](What::Fault) the fault, of [`Spurious`](What::Spurious) whether it comes in
+    /// place of a lost one.
     pub(crate) argument: u32,
     pub(crate) what: What,
 }

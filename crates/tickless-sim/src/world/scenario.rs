@@ -29,6 +29,7 @@ use toml::Spanned;
 
 use super::baseline::Policy;
 use super::canary::Canary;
+use super::clock::{self, CounterModel, RawCounter};
 use super::cpu_set;
 use super::deep::{self, StandIn};
 use super::fault::{self, Fault, RawFault};
@@ -65,6 +66,8 @@ pub struct Scenario {
     pub real_time: bool,
     /// The clock is the slow counter that all CPUs share.
     pub slow_counter: bool,
+    /// The counter that drives the clocks.
+    pub counter: CounterModel,
     /// How late a timer may be.
     pub late_max: Picos,
     /// Everything that happens is written down.
@@ -98,6 +101,7 @@ struct RawScenario {
     real_time: bool,
     #[serde(default)]
     slow_counter: bool,
+    counter: Option<RawCounter>,
     late_max: Option<Spanned<String>>,
     #[serde(default)]
     logs: bool,
@@ -166,7 +170,7 @@ impl Scenario {
         let workloads = raw.workload.iter();
         let workloads = workloads.map(|one| workload::read(&source, one, cpus, &isolated));
         let faults = raw.fault.iter();
-        let faults = faults.map(|one| fault::read(&source, one, cpus, &isolated));
+        let faults = faults.map(|one| fault::read(&source, one, (cpus, duration), &isolated));
         Ok(Self {
             name: raw.name,
             cpus,
@@ -174,6 +178,10 @@ impl Scenario {
             tick,
             real_time: raw.real_time,
             slow_counter: raw.slow_counter,
+            counter: match &raw.counter {
+                None => CounterModel::IDEAL,
+                Some(raw) => clock::read(&source, raw)?,
+            },
             late_max: time(&raw.late_max, tick * 3)?,
             logs: raw.logs,
             policy: raw.policy,
@@ -199,7 +207,10 @@ impl Scenario {
 
     fn settings(&self, seed: u64) -> Settings {
         let faults: Rc<[Fault]> = self.fault_plan(seed).into();
-        let allowed = faults.iter().map(|fault| fault.allows().0).sum();
+        let allowed = faults
+            .iter()
+            .map(|fault| fault.allows(self.duration).0)
+            .sum();
         let resized = self.profile.topology.resized(self.cpus);
         Settings {
             profile: self.profile.clone(),
@@ -210,6 +221,7 @@ impl Scenario {
             tick: self.tick,
             real_time: self.real_time,
             slow_counter: self.slow_counter,
+            counter: self.counter,
             late_max: self.late_max + Picos(allowed),
             logs: self.logs,
             group_of: groups::group_of(self),

@@ -11,16 +11,13 @@ use std::rc::{Rc, Weak};
 use tickless_core::hrtimer::{Expired, Restart, Timers};
 use tickless_core::platform::CpuId;
 use tickless_core::tick::{Context, CpuTick, Duty, Nohz, Role};
-use tickless_core::time::{Monotonic, Span};
+use tickless_core::time::Monotonic;
 
 use super::host::{Host, WorldLock};
 use super::kept::Exact;
 use super::meter::{self, Fired};
 use super::tree::{Table, Tree};
 use crate::timer::Call;
-
-/// For how long nobody need look at the clock: what a counter of 64 bits allows is longer than any world.
-const MAX_DEFERMENT: Span = Span::from_secs(600);
 
 type Script = Box<dyn FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart>;
 
@@ -57,7 +54,7 @@ impl Ticks {
             timers: &self.timers,
             tree: &self.tree,
             count: &self.timers.platform().count,
-            max_deferment: MAX_DEFERMENT,
+            max_deferment: self.timers.platform().clocks.max_idle(),
         }
     }
 

@@ -3,7 +3,7 @@
 use tickless_core::Platform;
 use tickless_core::hrtimer::{Expired, Restart};
 use tickless_core::platform::CpuId;
-use tickless_core::time::{Instant, Monotonic};
+use tickless_core::time::{ClockId, Instant};
 use tickless_core::wheel::{ArmError, Kind, Rearm, Tick, Timeout};
 
 use super::baseline::Target;
@@ -46,10 +46,23 @@ impl<'w> Turn<'w> {
         meter::cursor()
     }
 
+    /// What the monotonic clock shows, which costs nothing to know.
+    #[must_use]
+    pub(crate) fn shown(&self) -> Picos {
+        let clocks = &self.world.timers.platform().clocks;
+        clocks.shows_picos(meter::cpu(), meter::cursor())
+    }
+
     /// Reads the clock, which takes time.
     #[must_use]
     pub(crate) fn read_clock(&self) -> Instant {
         self.world.timers.platform().now()
+    }
+
+    /// Reads another clock, which takes as long.
+    #[must_use]
+    pub(crate) fn read_clock_of<C: ClockId>(&self) -> Instant<C> {
+        self.world.timers.now()
     }
 
     /// The tick in progress.
@@ -100,10 +113,10 @@ impl<'w> Turn<'w> {
     }
 
     /// Makes an exact timer with a callback of its own. What that takes it [charges](charge) itself.
-    pub(crate) fn exact_with(
+    pub(crate) fn exact_with<C: ClockId>(
         &self,
-        call: impl FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static,
-    ) -> Exact {
+        call: impl FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
+    ) -> Exact<C> {
         Exact::new(&self.world.timers, call)
     }
 
@@ -236,7 +249,7 @@ impl<'w> Turn<'w> {
 
     /// The tick that has to be over so that `after` is over.
     fn expiry(&self, after: Picos) -> Tick {
-        Tick((meter::cursor() + after).0 / self.world.period.0)
+        Tick((self.shown() + after).0 / self.world.period.0)
     }
 
     /// Where the policy files what this CPU arms, if it does not stay.

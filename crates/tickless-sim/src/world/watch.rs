@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use tickless_core::trace::Event as Traced;
+use tickless_core::time::Clock;
+use tickless_core::trace::{Event as Traced, TimerId};
 use tickless_core::wheel::{Kind, Tick, Timeout};
 
+use super::clock::Clocks;
 use super::groups::{Tallies, Tally};
 use super::meter;
 use super::promise::{Promise, Violation};
@@ -43,6 +45,8 @@ pub struct Counts {
     pub exact_cancels: u64,
     /// Exact timers that fired.
     pub exact_fires: u64,
+    /// Those of them on a clock that may be set.
+    pub wall_fires: u64,
     /// Timer interrupts.
     pub interrupts: u64,
     /// Timer interrupts that found nothing to do.
@@ -63,6 +67,10 @@ pub struct Counts {
     pub idle_entries: u64,
     /// Switches between tasks.
     pub switches: u64,
+    /// Reads of the clock.
+    pub clock_reads: u64,
+    /// How long those took altogether.
+    pub clock_reading: Picos,
     /// Waits for locks.
     pub lock_waits: u64,
     /// How long those were altogether.
@@ -99,6 +107,8 @@ pub(crate) struct Watch {
     tick: Picos,
     /// CPUs that have to be left alone.
     pub(crate) isolated: Vec<bool>,
+    /// The clocks of the timers that are queued on another one than the monotonic. Looked up, never listed.
+    clock_of: BTreeMap<TimerId, Clock>,
     /// Coarse and exact timers that are queued.
     pub(crate) pending: i64,
     digest: u64,
@@ -133,6 +143,7 @@ impl Watch {
             late_max,
             tick,
             isolated,
+            clock_of: BTreeMap::new(),
             pending: 0,
             digest: 0xCBF2_9CE4_8422_2325,
             log: logs.then(Vec::new),
@@ -178,16 +189,9 @@ impl Watch {
     }
 
     /// Takes what the core reports.
-    pub(crate) fn follow(&mut self, event: &Traced) {
+    pub(crate) fn follow(&mut self, event: &Traced, clocks: &Clocks) {
         let at = meter::cursor();
-        if let Traced::WheelArm { .. }
-        | Traced::WheelCancel { .. }
-        | Traced::Start { .. }
-        | Traced::Cancel { .. } = event
-        {
-            let operates = |tally: &mut Tally| tally.operations += 1;
-            self.tallies.count(meter::cpu(), operates);
-        }
+        self.tally_operation(event);
         match *event {
             Traced::WheelArm {
                 cpu,
@@ -207,14 +211,19 @@ impl Watch {
                 self.pending -= 1;
                 self.log(Entry::Cancel, cpu.0, at, 0);
             }
-            Traced::WheelExpire { timeout, .. } => self.coarse_fires(&timeout, at),
+            Traced::WheelExpire { timeout, .. } => self.coarse_fires(&timeout, at, clocks),
             Traced::Start {
                 cpu,
+                timer,
+                clock,
                 was_armed,
                 in_place,
                 hard,
                 ..
             } => {
+                if clock != Clock::Monotonic {
+                    self.clock_of.insert(timer, clock);
+                }
                 self.counts.exact_starts += 1;
                 self.counts.exact_restarts += u64::from(was_armed);
                 self.counts.exact_in_place += u64::from(was_armed && in_place);
@@ -222,13 +231,19 @@ impl Watch {
                 self.log(Entry::Start, cpu.0, at, hard.cast_unsigned());
             }
             Traced::ExpireEntry {
-                cpu, hard, soft, ..
+                cpu,
+                timer,
+                hard,
+                soft,
+                ..
             } => {
                 self.counts.exact_fires += 1;
                 self.pending -= 1;
-                self.exact_fires(cpu.0, hard, soft, at);
+                let clock = self.clock_of.remove(&timer).unwrap_or(Clock::Monotonic);
+                self.exact_fires(cpu.0, (clock, hard, soft), clocks);
             }
-            Traced::Cancel { cpu, .. } => {
+            Traced::Cancel { cpu, timer } => {
+                self.clock_of.remove(&timer);
                 self.counts.exact_cancels += 1;
                 self.pending -= 1;
                 self.log(Entry::ExactCancel, cpu.0, at, 0);
@@ -244,6 +259,17 @@ impl Watch {
         }
     }
 
+    fn tally_operation(&mut self, event: &Traced) {
+        if let Traced::WheelArm { .. }
+        | Traced::WheelCancel { .. }
+        | Traced::Start { .. }
+        | Traced::Cancel { .. } = event
+        {
+            let operates = |tally: &mut Tally| tally.operations += 1;
+            self.tallies.count(meter::cpu(), operates);
+        }
+    }
+
     /// A slot is late by 8/63 of the time it was armed for at most, and by a tick (spec 1.3). The clock of the wheel
     /// may be behind by what is due and has not fired yet.
     fn is_filed_finely(&mut self, cpu: u32, now: Tick, expiry: Tick, due: Tick) {
@@ -255,11 +281,12 @@ impl Watch {
         }
     }
 
-    fn coarse_fires(&mut self, timeout: &Timeout, at: Picos) {
+    fn coarse_fires(&mut self, timeout: &Timeout, at: Picos, clocks: &Clocks) {
         self.counts.coarse_fires += 1;
         self.pending -= 1;
         let executing = meter::cpu();
         self.log(Entry::Fire, executing, at, timeout.expiry.0);
+        let at = clocks.shows_picos(executing, at);
         let began = |tick: u64| self.tick * tick;
         if timeout.now <= timeout.expiry || at < began(timeout.now.0) {
             let what = format!("a coarse timer for {:?} fires at {at}", timeout.expiry);
@@ -284,19 +311,44 @@ impl Watch {
         }
     }
 
-    fn exact_fires(&mut self, cpu: u32, hard: i64, soft: i64, at: Picos) {
-        self.log(Entry::ExactFire, cpu, at, hard.cast_unsigned());
+    fn exact_fires(&mut self, cpu: u32, due: (Clock, i64, i64), clocks: &Clocks) {
+        let (clock, hard, soft) = due;
+        if clock != Clock::Monotonic {
+            self.wall_fires(cpu, due, clocks);
+            return;
+        }
+        self.log(Entry::ExactFire, cpu, meter::cursor(), hard.cast_unsigned());
+        let at = clocks.shows_picos(meter::cpu(), meter::cursor());
         let moment = |nanos: i64| Picos::from_nanos(u64::try_from(nanos).unwrap_or(0));
         if at < moment(soft) {
             let what = format!("an exact timer for {} fires at {at}", moment(soft));
             self.broken(Promise::NeverEarly, cpu, what);
         }
-        let late = at - moment(hard);
+        self.exact_is_late(cpu, at - moment(hard));
+    }
+
+    fn exact_is_late(&mut self, cpu: u32, late: Picos) {
         self.late_exact.note(late);
         self.tallies.exact(cpu, late);
         if late > self.late_max {
             let what = format!("an exact timer is {late} late");
             self.broken(Promise::BoundedLate, cpu, what);
         }
+    }
+
+    /// A timer of a clock fires that may be set. It is late from when it was due last, by what was truly so.
+    fn wall_fires(&mut self, cpu: u32, (clock, hard, soft): (Clock, i64, i64), clocks: &Clocks) {
+        let at = meter::cursor();
+        self.log(Entry::ExactFire, cpu, at, hard.cast_unsigned());
+        self.counts.wall_fires += 1;
+        let now = clocks.shows(meter::cpu(), at);
+        let shown = clocks.truly_shows(clock, now);
+        if shown < soft {
+            let what = format!("a timer for {soft} of the {clock:?} clock fires at {shown}");
+            self.broken(Promise::NeverEarly, cpu, what);
+        }
+        // One with slack that fires before its deadline is not late.
+        let late = clocks.due_for(clock, hard, now);
+        self.exact_is_late(cpu, Picos::from_nanos(late.unwrap_or(0)));
     }
 }

@@ -14,8 +14,9 @@ use tickless_core::wheel::idle::TickTime;
 use super::baseline::search::Searcher;
 use super::baseline::{Isolation, Policy, Target};
 use super::canary::Canary;
+use super::clock::{Clocks, CounterModel, Leap};
 use super::deep::Wakener;
-use super::fault::{Callbacks, Fault, Injector};
+use super::fault::{Callbacks, Fault, FaultKind, Injector, When};
 use super::groups::Tallies;
 use super::host::Host;
 use super::kept::Exact;
@@ -50,6 +51,7 @@ pub(crate) struct Settings {
     pub(crate) real_time: bool,
     /// The clock is the slow counter that all CPUs share.
     pub(crate) slow_counter: bool,
+    pub(crate) counter: CounterModel,
     pub(crate) late_max: Picos,
     pub(crate) logs: bool,
     /// The group of each CPU, for the figures.
@@ -135,6 +137,30 @@ impl std::fmt::Debug for World {
     }
 }
 
+fn clocks(settings: &Settings) -> Clocks {
+    let faults = settings.faults.iter();
+    let leap = |fault: &Fault| match (fault.kind, fault.when) {
+        (FaultKind::LeapSecond, When::At(at)) => Some(Leap {
+            at: at.instant(),
+            nanos: fault.nanos(),
+        }),
+        _ => None,
+    };
+    let mut leaps: Vec<Leap> = faults.clone().filter_map(leap).collect();
+    leaps.sort_by_key(|leap| leap.at);
+    let touches_rate = |kind| matches!(kind, FaultKind::Frequency | FaultKind::Suspend);
+    let is_steered = faults.clone().any(|fault| touches_rate(fault.kind));
+    let cpus = settings.topology.cpus() as usize;
+    let seed = settings.fault_seed;
+    Clocks::new(
+        settings.counter,
+        is_steered,
+        (cpus, seed),
+        leaps,
+        settings.tick,
+    )
+}
+
 fn host(settings: &Settings, ground: &Rc<Ground>, recorder: Option<Recorder>) -> Host {
     let cpus = settings.topology.cpus() as usize;
     let promised = (0..settings.topology.cpus()).map(|cpu| settings.promised_isolation(cpu));
@@ -161,7 +187,9 @@ fn host(settings: &Settings, ground: &Rc<Ground>, recorder: Option<Recorder>) ->
         tree: settings.policy.tree,
         heirs: Cell::new(0),
         faults: settings.faults.first().map(injector),
-        slow_until: settings.slow_counter.then(|| Cell::new(Picos::ZERO)),
+        clocks: clocks(settings),
+        is_slow: Cell::new(settings.slow_counter),
+        slow_until: Cell::new(Picos::ZERO),
         recorder,
     }
 }
@@ -267,7 +295,7 @@ impl World {
             wakener.online(cpu);
         }
         let timer = self.cpus[cpu as usize].tick.pinned();
-        let now = meter::cursor().instant();
+        let now = self.timers.platform().shows();
         let nohz = self.ticks.nohz();
         nohz.online(&mut self.ticks.of(cpu), timer, now, Span::ZERO);
         self.cpus[cpu as usize].cursor = meter::leave();
@@ -298,6 +326,12 @@ impl World {
     /// The tick in progress where the executing CPU is.
     pub(crate) fn tick_time(&self) -> TickTime {
         self.timers.platform().tick_time()
+    }
+
+    /// When the monotonic clock of `cpu` comes to show `when`.
+    pub(crate) fn moment(&self, cpu: u32, when: Instant) -> Picos {
+        let clocks = &self.timers.platform().clocks;
+        clocks.moment(cpu, when, meter::cursor())
     }
 
     pub(crate) fn breaks(&self, promise: Promise) -> bool {
@@ -358,6 +392,10 @@ impl World {
             }
             What::Plan => {
                 self.plan_comes(at, argument);
+                return;
+            }
+            What::Clock => {
+                self.clocks_changed(at, argument);
                 return;
             }
             What::Segment => {

@@ -52,8 +52,8 @@ pub(super) fn grid(outcome: &Outcome) -> Grid {
 pub(super) fn holds(headline: &Headline) -> &'static str {
     match (headline.holds, &headline.measured) {
         (true, _) => "yes",
-        (false, Some(_)) => "no",
-        (false, None) => "not yet",
+        (false, Some(measured)) if measured.with.is_some() => "no",
+        (false, _) => "not yet",
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the library does not do, to compare with: each policy is one field of [`Policy`], small, and used by nothing
 //! else.
 
+pub mod direct_reads;
 pub mod plain_tree;
 pub mod search;
 
@@ -90,6 +91,15 @@ pub enum Tree {
     Plain,
 }
 
+/// How a slow counter is read that all CPUs share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reads {
+    /// Each CPU for itself, see [`direct_reads`]. The only way until the core combines reads.
+    #[default]
+    Direct,
+}
+
 /// The policies of a world. The default is the library.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -106,4 +116,6 @@ pub struct Policy {
     pub handover: HandoverRule,
     /// What the queues of exact timers are.
     pub tree: Tree,
+    /// How a slow counter is read.
+    pub reads: Reads,
 }

@@ -7,6 +7,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::{Rc, Weak};
 
 use tickless_core::hrtimer::{Restart, Start, Timers};
+use tickless_core::time::Span;
 use tickless_core::wheel::{Kind, Rearm, Tick};
 
 use super::{FaultKind, Injector};
@@ -114,12 +115,16 @@ impl Callbacks {
     }
 
     fn expiry(&self, after: Picos) -> Tick {
-        Tick((meter::cursor() + after).0 / self.tick.0)
+        let clocks = &self.timers.platform().clocks;
+        let shown = clocks.shows_picos(meter::cpu(), meter::cursor());
+        Tick((shown + after).0 / self.tick.0)
     }
 
     fn start(&self, exact: &Exact, after: Picos) {
         exact.may_leave_armed();
-        exact.start(Start::at((meter::cursor() + after).instant()));
+        let now = self.timers.platform().shows();
+        let after = Span::from_nanos(after.as_nanos());
+        exact.start(Start::at(now.saturating_add(after)));
     }
 
     fn cancel(&self, exact: &Exact) {
@@ -132,7 +137,7 @@ impl Callbacks {
         let (coarse, exact) = self.panicking.get_or_init(|| {
             let ticks = self.amount.0.div_ceil(self.tick.0).max(1) - 1;
             let period = self.amount;
-            let period = tickless_core::time::Span::from_nanos(period.as_nanos().max(1_000));
+            let period = Span::from_nanos(period.as_nanos().max(1_000));
             let mut calls = 0;
             let coarse = Coarse::new(&self.timers, Kind::Global, move |_| {
                 call_or_panic(&mut calls);
@@ -226,7 +231,7 @@ impl Callbacks {
     }
 
     /// The period after which the exact timer `index` goes on, if it does.
-    fn exact_fires(&self, index: usize) -> Option<tickless_core::time::Span> {
+    fn exact_fires(&self, index: usize) -> Option<Span> {
         let step = self.takes_turn()?;
         let (coarse, exact) = (self.coarse.get()?, self.exact.get()?);
         let next = &exact[(index + 1) % CIRCLE];
@@ -248,7 +253,7 @@ impl Callbacks {
             _ => {
                 self.start(next, self.amount);
                 let period = self.amount.as_nanos().max(1_000);
-                return Some(tickless_core::time::Span::from_nanos(period));
+                return Some(Span::from_nanos(period));
             }
         }
         None

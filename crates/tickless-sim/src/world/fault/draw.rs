@@ -2,6 +2,7 @@
 
 use super::{Fault, FaultKind, When};
 use crate::random::Random;
+use crate::world::clock::PPM_MAX;
 use crate::world::time::Picos;
 
 /// The most faults of a plan.
@@ -25,12 +26,9 @@ fn one(random: &mut Random, cpus: u32, duration: Picos) -> Fault {
     // From 16 us to 4 ms, each octave as likely as the others: from less than an interrupt takes to more than a tick.
     let octave = random.below(8);
     let amount = Picos::from_micros(16 << octave) + Picos(random.below(16_000_000 << octave));
-    let amount = if kind.has_amount() {
-        amount
-    } else {
-        Picos::ZERO
-    };
+    let (amount, back) = amount_of(kind, amount, random);
     let when = match random.below(3) {
+        _ if kind == FaultKind::LeapSecond => When::At(Picos(random.below(duration.0.max(1)))),
         0 => When::At(Picos(random.below(duration.0.max(1)))),
         1 if kind.spoils() => When::OneIn(1 + u32::try_from(random.below(50)).unwrap_or(0)),
         _ => {
@@ -52,6 +50,28 @@ fn one(random: &mut Random, cpus: u32, duration: Picos) -> Fault {
         when,
         cpus: chosen,
         amount,
+        back,
+        ppm: if kind == FaultKind::Frequency {
+            i32::try_from(random.between(-PPM, PPM)).unwrap_or(0)
+        } else {
+            0
+        },
+    }
+}
+
+/// How far a clock is steered.
+const PPM: i64 = PPM_MAX as i64;
+
+/// What a fault of this `kind` does with the `amount` that was drawn.
+fn amount_of(kind: FaultKind, amount: Picos, random: &mut Random) -> (Picos, bool) {
+    let back = random.one_in(2);
+    match kind {
+        FaultKind::LeapSecond => (Picos::from_millis(1_000), back),
+        // From 16 us to hours.
+        FaultKind::ClockStep => (amount * (1 << (4 * random.below(6))), back),
+        FaultKind::Suspend => (amount * (1 << (4 * random.below(6))), false),
+        kind if kind.has_amount() => (amount, false),
+        _ => (Picos::ZERO, false),
     }
 }
 
@@ -72,7 +92,10 @@ mod tests {
         }
         for fault in &all {
             assert!(fault.cpus.is_sorted() && fault.cpus.iter().all(|cpu| *cpu < 8));
-            assert_eq!(fault.amount != Picos::ZERO, fault.kind.has_amount());
+            let is_leap = fault.kind == FaultKind::LeapSecond;
+            let has_amount = fault.kind.has_amount() || is_leap;
+            assert_eq!(fault.amount != Picos::ZERO, has_amount);
+            assert!(!is_leap || matches!(fault.when, When::At(_)));
             assert!(fault.kind.spoils() || !matches!(fault.when, When::OneIn(_)));
         }
     }

@@ -15,7 +15,7 @@ use crate::world::time::Picos;
 use crate::world::world::World;
 
 impl World {
-    fn plan(&self) -> Rc<[Fault]> {
+    pub(super) fn plan(&self) -> Rc<[Fault]> {
         let faults = &self.timers.platform().faults;
         faults.as_ref().map_or_else(
             || Rc::new([]) as Rc<[Fault]>,
@@ -61,6 +61,10 @@ impl World {
         let plan = self.plan();
         let fault = &plan[index as usize];
         let When::Every(every) = fault.when else {
+            if fault.kind.is_of_clocks() {
+                self.clock_fault_comes(at, index);
+                return;
+            }
             for cpu in &fault.cpus {
                 self.push(at, What::Fault, *cpu, index);
             }
@@ -70,7 +74,9 @@ impl World {
         let cpu = usize::try_from(one)
             .ok()
             .and_then(|one| fault.cpus.get(one));
-        if let Some(cpu) = cpu {
+        if fault.kind.is_of_clocks() {
+            self.clock_fault_comes(at, index);
+        } else if let Some(cpu) = cpu {
             self.push(at, What::Fault, *cpu, index);
         }
         let next = at + Picos(every.0 / 2) + Picos(self.draw_below(every.0)).max(Picos(1));
@@ -101,7 +107,7 @@ impl World {
     }
 
     /// `cpu` executes nothing from `at` on, for `amount`.
-    fn stall(&mut self, cpu: u32, at: Picos, amount: Picos) {
+    pub(super) fn stall(&mut self, cpu: u32, at: Picos, amount: Picos) {
         let state = &mut self.cpus[cpu as usize];
         state.stalled_until = at + amount;
         let Some(task) = state.current else {

@@ -57,7 +57,7 @@ impl World {
         let host = self.timers.platform();
         let heir = host.housekeeper_but(cpu);
         let timer = self.cpus[cpu as usize].tick.pinned();
-        let now = meter::cursor().instant();
+        let now = self.timers.platform().shows();
         let nohz = self.ticks.nohz();
         let ended = nohz.offline(&mut self.ticks.of(cpu), timer, now, CpuId(heir));
         if ended == Ok(true) && self.ticks.is_stopped(heir) {
@@ -85,6 +85,7 @@ impl World {
             }
             // Whoever leaves has handed over already what it was to look after.
             What::Activate => self.heir_came(),
+            What::ClockSet => self.tells_another(at),
             // Lost on the way; a fault cannot hit it.
             _ => {}
         }

@@ -8,6 +8,7 @@
 //! itself, once: see [`Fault::allows`].
 
 mod callbacks;
+mod clocks;
 mod draw;
 mod fields;
 mod happen;
@@ -58,11 +59,21 @@ pub enum FaultKind {
     /// `meddle`: timers of the CPU, first due after `amount`, whose callbacks arm, move and cancel each other and
     /// themselves.
     Meddle,
+    /// `clock-step`: somebody sets the time of day, `amount` forward, or back if that is negative. One of the CPUs
+    /// tells the timers.
+    ClockStep,
+    /// `leap-second`: one is inserted into the time of day or, if it says so, deleted. It is announced before.
+    LeapSecond,
+    /// `frequency`: the clock is steered to be `ppm` parts in a million faster than its counter says.
+    Frequency,
+    /// `suspend`: the machine sleeps for `amount`. The monotonic clock stands still, and so does the time of the world;
+    /// the others go on. Devices forget what they were written.
+    Suspend,
 }
 
 impl FaultKind {
     /// All of them, in the order of their declaration.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 14] = [
         Self::Late,
         Self::Early,
         Self::Lost,
@@ -73,6 +84,10 @@ impl FaultKind {
         Self::Offline,
         Self::Panic,
         Self::Meddle,
+        Self::ClockStep,
+        Self::LeapSecond,
+        Self::Frequency,
+        Self::Suspend,
     ];
 
     /// The name of the kind.
@@ -89,6 +104,10 @@ impl FaultKind {
             Self::Offline => "offline",
             Self::Panic => "panic",
             Self::Meddle => "meddle",
+            Self::ClockStep => "clock-step",
+            Self::LeapSecond => "leap-second",
+            Self::Frequency => "frequency",
+            Self::Suspend => "suspend",
         }
     }
 
@@ -101,10 +120,22 @@ impl FaultKind {
         )
     }
 
+    /// Whether it is one of the clocks, and so of the whole machine.
+    #[must_use]
+    pub const fn is_of_clocks(self) -> bool {
+        matches!(
+            self,
+            Self::ClockStep | Self::LeapSecond | Self::Frequency | Self::Suspend
+        )
+    }
+
     /// Whether it has an amount.
     #[must_use]
     pub const fn has_amount(self) -> bool {
-        !matches!(self, Self::Spurious | Self::Isolate)
+        !matches!(
+            self,
+            Self::Spurious | Self::Isolate | Self::LeapSecond | Self::Frequency
+        )
     }
 
     /// Whether timers become late by it.
@@ -140,18 +171,31 @@ pub struct Fault {
     pub cpus: Vec<u32>,
     /// By how much; nothing for those without.
     pub amount: Picos,
+    /// The time of day goes back by it.
+    pub back: bool,
+    /// The rate, for those that change it.
+    pub ppm: i32,
 }
 
 impl Fault {
-    /// By how much later a timer may fire because of it.
+    /// The signed amount of what sets the time of day, in nanoseconds.
+    #[must_use]
+    pub const fn nanos(&self) -> i64 {
+        #[expect(clippy::cast_possible_wrap, reason = "a fifth of the range at most")]
+        let nanos = self.amount.as_nanos() as i64;
+        if self.back { -nanos } else { nanos }
+    }
+
+    /// By how much later a timer may fire because of it, in a world that is `duration` long.
     ///
     /// Two hits of one table do not add up: whatever is due runs between them.
     #[must_use]
-    pub const fn allows(&self) -> Picos {
-        if self.kind.delays() {
-            self.amount
-        } else {
-            Picos::ZERO
+    pub fn allows(&self, duration: Picos) -> Picos {
+        match self.kind {
+            // A device that was written before goes by the old rate: as long as a CPU may sleep.
+            FaultKind::Frequency => duration.scaled(self.ppm.unsigned_abs().into(), 1_000_000),
+            kind if kind.delays() => self.amount,
+            _ => Picos::ZERO,
         }
     }
 }

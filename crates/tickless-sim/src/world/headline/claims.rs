@@ -1,6 +1,7 @@
 //! What the sources claim.
 
 use super::measure::{self, Effort, Measurement};
+use super::slow_counter;
 use crate::world::profile::Profile;
 
 type Measure = fn(u64, Effort, &Profile) -> Measurement;
@@ -126,22 +127,29 @@ pub const CLAIMS: &[Claim] = &[
               simulated. Which CPUs suffer is what the simulator says by itself. ",
         measure: Some(measure::isolation_noise),
     },
-    Claim::needs(
-        "hpet-throughput",
-        (Some(798_068.0), Some(1_029_445.0)),
-        "jobs/min",
-        false,
-        "hsw-144",
-        "needs combined reads of the slow counter in the core, and a load that holds locks while it reads",
-    ),
-    Claim::needs(
-        "hpet-share",
-        (Some(11.19), Some(1.24)),
-        "% of CPU time",
-        true,
-        "hsw-144",
-        "needs combined reads of the slow counter in the core",
-    ),
+    Claim {
+        id: "hpet-throughput",
+        baseline: Some(798_068.0),
+        with: Some(1_029_445.0),
+        unit: "jobs/min",
+        less_is_better: false,
+        scenario: "compute",
+        profile: "hsw-144",
+        why: "needs combined reads of the slow counter in the core, and a load that holds locks while it reads. Direct \
+              reads are measured. ",
+        measure: Some(slow_counter::throughput),
+    },
+    Claim {
+        id: "hpet-share",
+        baseline: Some(11.19),
+        with: Some(1.24),
+        unit: "% of CPU time",
+        less_is_better: true,
+        scenario: "compute",
+        profile: "hsw-144",
+        why: "needs combined reads of the slow counter in the core. Direct reads are measured. ",
+        measure: Some(slow_counter::share),
+    },
     Claim::needs(
         "rearm-rate",
         (Some(2_500.0), Some(100.0)),

@@ -23,8 +23,9 @@ pub enum Effort {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Measurement {
     pub(super) baseline: Option<f64>,
-    pub(super) with: f64,
-    ratio: Option<f64>,
+    /// `None` if that needs what is not there yet.
+    pub(super) with: Option<f64>,
+    pub(super) ratio: Option<f64>,
     pub(super) spread: Option<(f64, f64)>,
     pub(super) broken: Vec<&'static str>,
     pub(super) notes: String,
@@ -36,7 +37,8 @@ impl Measurement {
     }
 }
 
-const FILES: [(&str, &str); 5] = [
+const FILES: [(&str, &str); 6] = [
+    ("compute", include_str!("../../../scenarios/compute.toml")),
     ("enqueue", include_str!("../../../scenarios/enqueue.toml")),
     (
         "idle-residency",
@@ -57,7 +59,7 @@ const FILES: [(&str, &str); 5] = [
 ];
 
 /// A scenario that comes with the library.
-fn scenario(name: &str, profile: &Profile) -> Scenario {
+pub(super) fn scenario(name: &str, profile: &Profile) -> Scenario {
     let (name, text) = FILES
         .into_iter()
         .find(|(known, _)| *known == name)
@@ -117,7 +119,7 @@ impl Runs {
         let greatest = ratios.fold(0.0, f64::max);
         Measurement {
             baseline: Some(baseline),
-            with,
+            with: Some(with),
             ratio: Some(baseline / with),
             spread: Some((least, greatest)),
             broken: self.broken.into_iter().collect(),
@@ -131,7 +133,7 @@ impl Runs {
         let (baseline, with) = (max(&self.baseline), max(&self.with));
         Measurement {
             baseline: Some(baseline),
-            with,
+            with: Some(with),
             ratio: Some(baseline / with),
             spread: None,
             broken: self.broken.into_iter().collect(),
@@ -246,8 +248,8 @@ pub(super) fn idle_residency(seed: u64, effort: Effort, profile: &Profile) -> Me
     );
     let means = runs.means(notes);
     Measurement {
-        baseline: Some(means.with),
-        with: means.baseline.unwrap_or(0.0),
+        baseline: means.with,
+        with: means.baseline,
         ..means
     }
 }
@@ -336,7 +338,7 @@ pub(super) fn isolation_noise(seed: u64, effort: Effort, profile: &Profile) -> M
     );
     Measurement {
         baseline: Some(worst(&baseline)),
-        with: worst(&with),
+        with: Some(worst(&with)),
         ratio: Some(worst(&baseline) / worst(&with)),
         spread: None,
         broken: with.broken.keys().map(|promise| promise.name()).collect(),
@@ -359,7 +361,7 @@ pub(super) fn start_cost(seed: u64, _effort: Effort, profile: &Profile) -> Measu
     let with = cost("in-place");
     Measurement {
         baseline: Some(cost("fresh")),
-        with,
+        with: Some(with),
         // Of the figure of the source: there is no ratio to compare with.
         ratio: Some(50.0 / with),
         spread: None,

@@ -6,6 +6,7 @@
 
 mod claims;
 mod measure;
+mod slow_counter;
 
 use serde::Serialize;
 
@@ -160,7 +161,7 @@ fn try_claim(claim: &'static Claim, seed: u64, effort: Effort) -> Headline {
         why: format!("{}{why}", claim.why),
         measured: measured.map(|measured| Figures {
             baseline: measured.baseline,
-            with: Some(measured.with),
+            with: measured.with,
             unit: claim.unit,
         }),
     }

@@ -81,3 +81,16 @@ fn the_ratio_depends_on_the_costs_that_it_is_made_of() {
     assert_eq!((hpet.half, hpet.twice), (hpet.as_is, hpet.as_is));
     assert!(sensitivity("hackbench", 1).is_empty());
 }
+
+#[test]
+fn direct_reads_of_the_slow_counter_are_half_of_a_claim() {
+    let headline = quick("hpet-share");
+    let measured = headline.measured.expect("a half is");
+    assert!(
+        measured.baseline > Some(1.0) && measured.with.is_none(),
+        "{measured:?}"
+    );
+    assert!(!headline.holds && headline.measured_ratio.is_none());
+    assert!(headline.why.starts_with("needs "), "{}", headline.why);
+    assert_eq!(sensitivity("hpet-share", 1), []);
+}

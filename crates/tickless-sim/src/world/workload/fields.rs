@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
+use super::clocked::WallClock;
 use crate::world::input::{InputError, Source};
 use crate::world::time::Picos;
 
@@ -34,6 +35,7 @@ pub(crate) struct RawWorkload {
     timeout: Option<Spanned<String>>,
     timeout_max: Option<Spanned<String>>,
     gap: Option<Spanned<String>>,
+    clock: Option<Spanned<String>>,
     slack: Option<Spanned<String>>,
     repetitions: Option<Spanned<u32>>,
     timers: Option<Spanned<u32>>,
@@ -48,10 +50,11 @@ pub(crate) struct Fields<'a> {
     kind: &'a Spanned<String>,
     times: BTreeMap<&'static str, &'a Spanned<String>>,
     numbers: BTreeMap<&'static str, &'a Spanned<u32>>,
+    clock: Option<&'a Spanned<String>>,
 }
 
 const KINDS: &str = "cyclictest, oslat, enqueue, busy, duty, polls, network, daemons, remote-arms, starts, far, \
-     dbench, desktop";
+     dbench, desktop, alarms, compute";
 
 impl<'a> Fields<'a> {
     pub(crate) fn new(source: &'a Source<'a>, raw: &'a Spanned<RawWorkload>) -> Self {
@@ -80,6 +83,7 @@ impl<'a> Fields<'a> {
         Self {
             source,
             kind: &raw.kind,
+            clock: raw.clock.as_ref(),
             times: times.into_iter().filter_map(given_time).collect(),
             numbers: numbers.into_iter().filter_map(given_number).collect(),
         }
@@ -143,6 +147,21 @@ impl<'a> Fields<'a> {
         Ok(*field.get_ref())
     }
 
+    /// A clock that may be set.
+    pub(crate) fn clock(&mut self) -> Result<WallClock, InputError> {
+        let field = self.clock.take().ok_or_else(|| self.missing("clock"))?;
+        let name = field.get_ref().as_str();
+        let known = WallClock::ALL
+            .into_iter()
+            .find(|clock| clock.name() == name);
+        known.ok_or_else(|| {
+            let wrong = format!("there is no clock \"{name}\" that may be set");
+            let known = WallClock::ALL.map(WallClock::name).join(", ");
+            self.source
+                .error(field.span(), wrong, format!("one of {known}"))
+        })
+    }
+
     pub(crate) fn unknown_kind(&self) -> InputError {
         let wrong = format!("there is no workload \"{}\"", self.kind.get_ref());
         self.source
@@ -159,7 +178,8 @@ impl<'a> Fields<'a> {
             .numbers
             .first_key_value()
             .map(|(name, field)| (name, field.span()));
-        match time.or(number) {
+        let clock = self.clock.map(|field| (&"clock", field.span()));
+        match time.or(number).or(clock) {
             None => Ok(()),
             Some((name, span)) => {
                 let wrong = format!("the workload {} has no field {name}", self.kind.get_ref());

@@ -2,6 +2,7 @@
 //!
 //! A scenario lists them as `[[workload]]` with a `kind`; each kind says which fields it has.
 
+mod clocked;
 mod fields;
 mod pairs;
 mod probes;
@@ -12,7 +13,10 @@ use std::rc::Rc;
 
 use serde::Serialize;
 use tickless_core::tick::Dependency;
+use tickless_core::time::{Boottime, Realtime, Tai};
 
+pub use clocked::WallClock;
+use clocked::{Alarms, Compute};
 use fields::Fields;
 pub use fields::Range;
 pub(crate) use fields::RawWorkload;
@@ -137,6 +141,24 @@ pub enum Workload {
         /// Between two bursts, on average.
         gap: Picos,
     },
+    /// `alarms`: a calendar, on each CPU: periodic exact timers at whole multiples of their periods on a clock that may
+    /// be set. What the clock is ahead of such a multiple when the task runs is noted as `alarm`.
+    Alarms {
+        /// The clock.
+        clock: WallClock,
+        /// How many.
+        timers: u32,
+        /// Their periods, drawn once for each.
+        period: Range,
+    },
+    /// `compute`: computes in pieces, and reads the clock after each. How long a job of so many pieces took is noted as
+    /// `job`.
+    Compute {
+        /// A piece, which varies by half.
+        work: Picos,
+        /// Pieces of a job.
+        repetitions: u32,
+    },
 }
 
 /// A workload and where it runs.
@@ -232,6 +254,15 @@ fn workload(kind: &str, fields: &mut Fields<'_>) -> Result<Workload, InputError>
             work: fields.range("work", "work_max")?,
             slack: fields.time("slack")?,
             gap: fields.time("gap")?,
+        },
+        "alarms" => Workload::Alarms {
+            clock: fields.clock()?,
+            timers: fields.number("timers")?,
+            period: fields.range("period", "period_max")?,
+        },
+        "compute" => Workload::Compute {
+            work: fields.time("work")?,
+            repetitions: fields.number("repetitions")?,
         },
         _ => return Err(fields.unknown_kind()),
     })
@@ -375,6 +406,18 @@ impl Placed {
                 slack,
                 gap,
             } => Box::new(Desktop::new(timers, period, work, (slack, gap), random)),
+            Workload::Alarms {
+                clock,
+                timers,
+                period,
+            } => match clock {
+                WallClock::Realtime => Box::new(Alarms::<Realtime>::new(timers, period, random)),
+                WallClock::Boottime => Box::new(Alarms::<Boottime>::new(timers, period, random)),
+                WallClock::Tai => Box::new(Alarms::<Tai>::new(timers, period, random)),
+            },
+            Workload::Compute { work, repetitions } => {
+                Box::new(Compute::new(work, repetitions, random))
+            }
         }
     }
 }

@@ -175,7 +175,7 @@ impl Desktop {
         for _ in 0..self.count {
             let mut random = Random::new(self.random.bits());
             let period = log_uniform(&mut random, self.period);
-            let first = turn.now() + around(&mut random, period);
+            let first = turn.shown() + around(&mut random, period);
             let (work, interval) = (self.work, Span::from_nanos(period.as_nanos().max(1)));
             let timer = turn.exact_with(move |expired| {
                 charge(log_uniform(&mut random, work));
@@ -207,9 +207,9 @@ impl Program for Desktop {
             }
             let work = log_uniform(&mut self.random, self.work);
             let gap = around(&mut self.random, self.gap);
-            return Next::SleepUntil(turn.now() + work + gap);
+            return Next::SleepUntil(turn.shown() + work + gap);
         }
         self.begin(turn);
-        Next::SleepUntil(turn.now() + around(&mut self.random, self.gap))
+        Next::SleepUntil(turn.shown() + around(&mut self.random, self.gap))
     }
 }

@@ -152,7 +152,7 @@ impl Starts {
 impl Program for Starts {
     fn step(&mut self, turn: &mut Turn<'_>) -> Next {
         // So near that they are sorted and not filed, and not over before the loop is.
-        let first = turn.now() + Picos::from_micros(600);
+        let first = turn.shown() + Picos::from_micros(600);
         let place = |index: u32| first + APART * u64::from(index);
         self.timers
             .resize_with(self.count as usize, || turn.exact());
@@ -213,7 +213,7 @@ impl Program for RemoteArms {
                 turn.arm_on(timer, target, self.timeout);
             }
         }
-        Next::SleepUntil(turn.now() + around(&mut self.random, self.gap))
+        Next::SleepUntil(turn.shown() + around(&mut self.random, self.gap))
     }
 
     fn expired(&mut self, _index: u32, _turn: &mut Turn<'_>) {}

@@ -39,7 +39,7 @@ impl Program for Duty {
         self.is_done = !self.is_done;
         if self.is_done {
             let gap = self.about(self.gap);
-            Next::SleepUntil(turn.now() + gap)
+            Next::SleepUntil(turn.shown() + gap)
         } else {
             Next::Run(self.about(self.work).max(Picos(1)))
         }
