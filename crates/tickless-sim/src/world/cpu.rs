@@ -23,7 +23,6 @@ use super::world::World;
 impl World {
     /// An interrupt of `cpu` at `at`.
     pub(crate) fn interrupt(&mut self, cpu: u32, at: Picos, what: What, argument: u32) {
-        self.update_clocks(at);
         let charges = self.ground.charges;
         let state = &mut self.cpus[cpu as usize];
         let mut start = at;

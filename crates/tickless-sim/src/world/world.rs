@@ -436,6 +436,7 @@ impl World {
             );
         }
         if what != What::Fault || !self.hits_from_outside(cpu, at, argument) {
+            self.update_clocks(at);
             self.interrupt(cpu, at, what, argument);
         }
     }
