@@ -308,7 +308,7 @@ fn nonsense_about_counters_and_workloads_is_refused() {
 }
 
 #[test]
-fn nonsense_about_faults_of_clocks_is_refused() {
+fn nonsense_about_steps_and_frequencies_is_refused() {
     all_are_refused(&[
         (
             "[[fault]]\nkind = \"clock-step\"\nat = \"1 ms\"\n",
@@ -346,6 +346,12 @@ fn nonsense_about_faults_of_clocks_is_refused() {
             "[[fault]]\nkind = \"frequency\"\nat = \"1 ms\"\nppm = \"fast\"\n",
             "invalid type",
         ),
+    ]);
+}
+
+#[test]
+fn nonsense_about_leap_seconds_and_suspend_is_refused() {
+    all_are_refused(&[
         (
             "[[fault]]\nkind = \"leap-second\"\nevery = \"1 ms\"\n",
             "write at",

@@ -24,23 +24,12 @@ impl World {
     /// An interrupt of `cpu` at `at`.
     pub(crate) fn interrupt(&mut self, cpu: u32, at: Picos, what: What, argument: u32) {
         let charges = self.ground.charges;
-        let state = &mut self.cpus[cpu as usize];
         let mut start = at;
         if what == What::Device {
             start += charges.device_fire;
         }
-        if let Some(idle) = state.idle.take() {
-            start += state.wakes(&self.states, idle, at);
-            let mut watch = self.timers.platform().watch.borrow_mut();
-            watch.tallies.count(cpu, |tally| tally.wakes += 1);
-            drop(watch);
-            let awake = || Recorded::CpuIdle {
-                state: None,
-                wakes: None,
-            };
-            self.timers.platform().record_at(cpu, at, awake);
-        }
-        let left = state.segment_ends - start;
+        start += self.wakes_from_idle(cpu, at);
+        let left = self.cpus[cpu as usize].segment_ends - start;
         meter::enter(cpu, start);
         self.timers.platform().site(cpu).idle.set(false);
         let name = record::name(what);
@@ -91,6 +80,26 @@ impl World {
             return;
         }
         self.leave_interrupt(cpu, at, start, left);
+    }
+
+    /// `cpu` leaves its idle state at `at`, if it is in one; how long that takes.
+    fn wakes_from_idle(&mut self, cpu: u32, at: Picos) -> Picos {
+        let state = &mut self.cpus[cpu as usize];
+        let Some(idle) = state.idle.take() else {
+            return Picos::ZERO;
+        };
+        let takes = state.wakes(&self.states, idle, at);
+        let host = self.timers.platform();
+        host.watch
+            .borrow_mut()
+            .tallies
+            .count(cpu, |tally| tally.wakes += 1);
+        let awake = || Recorded::CpuIdle {
+            state: None,
+            wakes: None,
+        };
+        host.record_at(cpu, at, awake);
+        takes
     }
 
     /// A CPU without a tick counts before anything else happens in an interrupt that came at `at` (R33).
