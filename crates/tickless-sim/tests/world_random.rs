@@ -6,7 +6,9 @@
 use std::fmt::Write;
 
 use tickless_sim::random::Random;
-use tickless_sim::world::baseline::{HandoverRule, Isolation, SleepLength, Soft, Target, Tree};
+use tickless_sim::world::baseline::{
+    HandoverRule, Isolation, Rearm, SleepLength, Soft, Target, Tree,
+};
 use tickless_sim::world::{FaultKind, Policy, Scenario, run_twice};
 
 /// Seeds of an ordinary run.
@@ -104,6 +106,7 @@ fn policy(random: &mut Random) -> Policy {
                 HandoverRule::LeastLoaded,
             ],
         ),
+        rearm: pick(random, [Rearm::Deferred, Rearm::Deferred, Rearm::Immediate]),
         soft: pick(
             random,
             [

@@ -3,12 +3,12 @@
 //! What an event makes a CPU do is executed as a whole, when the event comes, and moves the CPU's cursor as far as it
 //! costs. What comes for that CPU meanwhile waits for the cursor.
 
-use tickless_core::hrtimer::Start;
+use tickless_core::hrtimer::{Flush, Start};
 use tickless_core::platform::CpuId;
 use tickless_core::tick::Conditions;
 use tickless_core::wheel::{Kind, PassEnd};
 
-use super::baseline::Soft;
+use super::baseline::{Rearm, Soft};
 use super::fault::FaultKind;
 use super::meter::{self, Fired};
 use super::promise::Promise;
@@ -122,21 +122,18 @@ impl World {
             let mut watch = self.timers.platform().watch.borrow_mut();
             watch.broken(Promise::IdleStaysIdle, cpu, what);
         }
-        let before = site.writes.get();
+        site.programmings.set(0);
         let _turn = self.timers.interrupt(CpuId(cpu));
-        let mut writes = self.timers.platform().site(cpu).writes.get() - before;
-        if self.breaks(Promise::OneDeviceWritePerInterrupt) {
-            writes += 1;
+        self.owe_rearm(cpu);
+        if self.policy.rearm == Rearm::Immediate {
+            self.flush(cpu, Flush::KernelExit);
         }
         let mut watch = self.timers.platform().watch.borrow_mut();
         watch.counts.interrupts += 1;
         watch.tallies.count(cpu, |tally| tally.interrupts += 1);
-        if writes > 1 {
-            let what = format!("its timer interrupt wrote the device {writes} times");
-            watch.broken(Promise::OneDeviceWritePerInterrupt, cpu, what);
-        }
         drop(watch);
         if self.timers.platform().site(cpu).soft_raised.replace(false) {
+            self.flush(cpu, Flush::SoftWork);
             let _soft = self.timers.soft_interrupt(CpuId(cpu));
         }
     }
@@ -206,6 +203,7 @@ impl World {
 
     /// Runs what is due of the coarse timers of `cpu`, and of those that it looks after.
     pub(crate) fn soft_stage(&mut self, cpu: u32) {
+        self.flush(cpu, Flush::SoftWork);
         let charges = self.ground.charges;
         let vec = "TIMER";
         let enters = || Recorded::SoftirqEntry { vec };
@@ -272,8 +270,11 @@ impl World {
                 self.cpus[place].segment = self.cpus[place].segment.wrapping_add(1);
                 self.cpus[place].waiting.put(task, priority, true);
                 self.dispatch(cpu);
-            } else if self.tasks[task as usize].left != Picos::FOREVER {
-                self.cpus[place].segment_ends = meter::cursor() + left;
+            } else {
+                self.flush(cpu, Flush::UserExit);
+                if self.tasks[task as usize].left != Picos::FOREVER {
+                    self.cpus[place].segment_ends = meter::cursor() + left;
+                }
             }
             if self.tasks[task as usize].is_watched {
                 self.note_theft(cpu, start);
@@ -441,6 +442,7 @@ impl World {
         let state = &mut self.cpus[cpu as usize];
         state.current = Some(task);
         state.changes += 1;
+        self.flush(cpu, Flush::Switched);
         Some(task)
     }
 

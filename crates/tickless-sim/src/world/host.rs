@@ -15,7 +15,7 @@ use tickless_core::wheel::Tick;
 use tickless_core::wheel::idle::TickTime;
 use tickless_link::lock::{SoloLock, Watcher};
 
-use super::baseline::{Tree, plain_tree};
+use super::baseline::{Rearm, Tree, plain_tree};
 use super::canary::Canary;
 use super::fault::{Injector, Trouble, call_and_catch};
 use super::meter::{self, Ground, Hold, Line};
@@ -77,8 +77,10 @@ pub(crate) struct Site {
     pub(crate) told: Line,
     /// The last time that was read here.
     last_read: Cell<i64>,
-    /// Writes of the device so far.
-    pub(crate) writes: Cell<u64>,
+    /// How often the device was programmed since its last interrupt began.
+    pub(crate) programmings: Cell<u32>,
+    /// The last interrupt left it to a flush point to program the device.
+    pub(crate) owes_rearm: Cell<bool>,
     /// It is isolated at this moment.
     pub(crate) is_isolated: Cell<bool>,
     pub(crate) trouble: Trouble,
@@ -109,6 +111,8 @@ pub(crate) struct Host {
     pub(crate) slow_until: Option<Cell<Picos>>,
     /// What the queues of exact timers are.
     pub(crate) tree: Tree,
+    /// When devices are written.
+    pub(crate) rearm: Rearm,
     /// CPUs that were asked to look after others, and have not begun.
     pub(crate) heirs: Cell<u32>,
     /// What goes wrong, if anything does.
@@ -305,7 +309,7 @@ impl Platform for Host {
     type Lock = WorldLock;
     type ExpiryLock = SoloLock<Unwatched>;
     type Local = Site;
-    const DEFERRED_REARM: bool = false;
+    const DEFERRED_REARM: bool = true;
     const WAITING: Waiting = Waiting::Spin;
     const TRACE: bool = true;
 
@@ -333,7 +337,6 @@ impl Platform for Host {
     fn write_device(&self, base: &CpuBase<Self>, write: DeviceWrite) -> Result<(), InPast> {
         let site = base.local();
         meter::charge(self.ground.charges.device_write);
-        site.writes.set(site.writes.get() + 1);
         let DeviceWrite::Absolute(when) = write else {
             unreachable!("the device is told instants");
         };
@@ -407,6 +410,10 @@ impl Platform for Host {
             {
                 plain_tree::charge(&self.ground.charges, &self.site(cpu.0).queued, &event);
             }
+        }
+        if let Traced::Rearm { cpu, .. } = event {
+            let count = &self.site(cpu.0).programmings;
+            count.set(count.get() + 1);
         }
         self.watch.borrow_mut().follow(&event);
         if let Some(recorder) = &self.recorder {

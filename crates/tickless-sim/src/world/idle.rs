@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use tickless_core::hrtimer::Start;
+use tickless_core::hrtimer::{Flush, Start};
 use tickless_core::platform::CpuId;
 use tickless_core::tick::{Conditions, Dependencies, Dependency, Stopped, first_dependency};
 use tickless_core::time::{Instant, Offset};
@@ -47,6 +47,7 @@ impl World {
         };
         let is_stopped = tick.is_stopped();
         drop(tick);
+        self.flush(cpu, Flush::KernelExit);
         let mut wakes_at = Picos::ZERO;
         if let Some(stopped) = stopped {
             self.stopped_tick(cpu, stopped);

@@ -42,6 +42,7 @@ mod outcome;
 mod profile;
 mod promise;
 mod queue;
+mod rearm;
 pub mod record;
 mod scenario;
 mod shell;

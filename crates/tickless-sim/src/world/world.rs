@@ -159,6 +159,7 @@ fn host(settings: &Settings, ground: &Rc<Ground>, recorder: Option<Recorder>) ->
         watch: RefCell::new(watch),
         canary: settings.canary,
         tree: settings.policy.tree,
+        rearm: settings.policy.rearm,
         heirs: Cell::new(0),
         faults: settings.faults.first().map(injector),
         slow_until: settings.slow_counter.then(|| Cell::new(Picos::ZERO)),

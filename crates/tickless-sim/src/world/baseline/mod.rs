@@ -2,8 +2,10 @@
 //! else.
 
 pub mod plain_tree;
+pub mod rearm;
 pub mod search;
 
+pub use rearm::Rearm;
 use serde::{Deserialize, Serialize};
 
 /// Where a movable timer is filed that is armed.
@@ -106,4 +108,6 @@ pub struct Policy {
     pub handover: HandoverRule,
     /// What the queues of exact timers are.
     pub tree: Tree,
+    /// When devices are written.
+    pub rearm: Rearm,
 }

@@ -1,0 +1,38 @@
+//! When the event device of a CPU is written: as the library does it, or as it was done before.
+//!
+//! The baseline needs nothing from the core but what every host may call. *Immediate* is a host that reaches its flush
+//! point as soon as the interrupt has run what was due, and that starts a queued timer again by taking it out first, so
+//! that each of the two looks after the device.
+
+use std::pin::Pin;
+
+use serde::{Deserialize, Serialize};
+use tickless_core::hrtimer::{Expired, HrTimer, Restart, Timers};
+use tickless_core::time::Monotonic;
+
+use crate::world::host::Host;
+
+/// When the device is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rearm {
+    /// Once for each interrupt, when it is known what runs next (spec 4.4). The library's way.
+    #[default]
+    Deferred,
+    /// At the end of what is due in each interrupt, and at each change of the first timer; to start one that is queued
+    /// is to take it out and to file it, up to two writes.
+    Immediate,
+}
+
+impl Rearm {
+    /// A timer is about to be started.
+    #[inline]
+    pub(crate) fn before_start<F>(self, timers: &Timers<Host>, timer: Pin<&HrTimer<F>>)
+    where
+        F: FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static,
+    {
+        if self == Self::Immediate && timer.is_queued() {
+            let _was = timers.try_cancel(timer);
+        }
+    }
+}
