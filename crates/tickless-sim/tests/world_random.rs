@@ -9,7 +9,7 @@ use tickless_sim::random::Random;
 use tickless_sim::world::baseline::{
     HandoverRule, Isolation, Rearm, SleepLength, Soft, Target, Tree,
 };
-use tickless_sim::world::{FaultKind, Policy, Scenario, run_twice};
+use tickless_sim::world::{FaultKind, Picos, Policy, Scenario, run_twice};
 
 /// Seeds of an ordinary run.
 const SEEDS: u64 = 60;
@@ -23,7 +23,7 @@ fn pick<T: Copy, const N: usize>(random: &mut Random, from: [T; N]) -> T {
 /// The fields of a random workload.
 fn workload(random: &mut Random, has_isolated: bool) -> String {
     let mut up_to = |limit: u64| 1 + random.below(limit);
-    match up_to(10) {
+    match up_to(11) {
         1 => format!(
             "kind = \"cyclictest\"\nperiod = \"{} us\"",
             50 + up_to(3_000)
@@ -68,6 +68,14 @@ fn workload(random: &mut Random, has_isolated: bool) -> String {
             up_to(3_000),
             20 + up_to(90)
         ),
+        11 => format!(
+            "kind = \"hackbench\"\ngroups = {}\ntasks = {}\nmessages = {}\nsize = 8\nroom = {}\nwork = \"{} ns\"",
+            up_to(3),
+            up_to(5),
+            up_to(60),
+            up_to(600),
+            up_to(3_000)
+        ),
         7 if has_isolated => format!(
             "kind = \"remote-arms\"\ngap = \"{} us\"\ntimeout = \"{} us\"",
             20 + up_to(9_000),
@@ -106,7 +114,15 @@ fn policy(random: &mut Random) -> Policy {
                 HandoverRule::LeastLoaded,
             ],
         ),
-        rearm: pick(random, [Rearm::Deferred, Rearm::Deferred, Rearm::Immediate]),
+        rearm: pick(
+            random,
+            [
+                Rearm::Deferred,
+                Rearm::Deferred,
+                Rearm::Immediate,
+                Rearm::Eager,
+            ],
+        ),
         soft: pick(
             random,
             [
@@ -162,6 +178,9 @@ fn scenario(seed: u64) -> (Scenario, String) {
     let read = Scenario::from_toml(&text, "random.toml");
     let mut scenario = read.unwrap_or_else(|error| panic!("{error}\n{text}"));
     scenario.policy = policy(&mut random);
+    scenario.slice = random
+        .one_in(2)
+        .then(|| Picos::from_micros(10 + random.below(5_000)));
     scenario.draws_faults = random.one_in(2);
     (scenario, text)
 }

@@ -74,12 +74,8 @@ impl World {
             What::Arrival => self.arrives(argument),
             What::Fault => self.hits(cpu, argument, left),
             What::Spurious => self.device_fires_unasked(cpu, at, argument != 0),
-            What::Reschedule
-            | What::Segment
-            | What::Sample
-            | What::Plan
-            | What::Return
-            | What::Continue => {}
+            What::Reschedule => self.somebody_waits(cpu),
+            What::Segment | What::Sample | What::Plan | What::Return | What::Continue => {}
         }
         self.handle_fired();
         let leaves = || Recorded::IrqHandlerExit { name };
@@ -161,6 +157,7 @@ impl World {
                         remote_is_due,
                     } => self.tick(wheel_is_due, remote_is_due),
                     Fired::Task(task) => self.wake(task),
+                    Fired::Slice(cpu) => self.slice_fired(cpu),
                     Fired::Coarse { task, index } => self.coarse_fired(task, index),
                 }
             }
@@ -251,6 +248,8 @@ impl World {
         self.cpus[cpu as usize].waiting.put(task, priority, false);
         if cpu != meter::cpu() {
             self.timers.platform().send(cpu, What::Reschedule);
+        } else {
+            self.somebody_waits(cpu);
         }
     }
 
@@ -261,14 +260,15 @@ impl World {
         let current = self.cpus[place].current;
         if let Some(task) = current {
             let priority = self.tasks[task as usize].priority;
-            if self.cpus[place].waiting.preempts(priority) {
+            let preempts = self.cpus[place].waiting.preempts(priority);
+            if self.slice_is_over(cpu) || preempts {
                 let state = &mut self.tasks[task as usize];
                 if state.left != Picos::FOREVER {
                     state.left = left;
                 }
                 self.cpus[place].current = None;
                 self.cpus[place].segment = self.cpus[place].segment.wrapping_add(1);
-                self.cpus[place].waiting.put(task, priority, true);
+                self.cpus[place].waiting.put(task, priority, preempts);
                 self.dispatch(cpu);
             } else {
                 self.flush(cpu, Flush::UserExit);
@@ -280,6 +280,7 @@ impl World {
                 self.note_theft(cpu, start);
             }
         } else if self.is_ahead(at) {
+            self.flush(cpu, Flush::KernelExit);
             self.put_off(cpu);
             // What it waits for may be another thing by now.
             self.cpus[place].wakes_at = Picos::ZERO;
@@ -442,6 +443,7 @@ impl World {
         let state = &mut self.cpus[cpu as usize];
         state.current = Some(task);
         state.changes += 1;
+        self.begin_slice(cpu);
         self.flush(cpu, Flush::Switched);
         Some(task)
     }

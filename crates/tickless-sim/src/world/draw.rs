@@ -58,6 +58,8 @@ pub struct Draft {
     cpus: u32,
     duration: Picos,
     tick: &'static str,
+    /// The slice of tasks, in microseconds, if they have one.
+    slice: Option<u64>,
     real_time: bool,
     slow_counter: bool,
     /// Bits of CPUs that are isolated, the same in each 64.
@@ -91,6 +93,7 @@ impl Draft {
             cpus: sizes[random.index(sizes.len())],
             duration: Picos::from_millis(LENGTHS[random.index(LENGTHS.len())]),
             tick: ["1 ms", "1 ms", "4 ms"][random.index(3)],
+            slice: random.one_in(3).then(|| 20 + random.below(4_000)),
             real_time: random.one_in(4),
             slow_counter: random.one_in(8),
             isolated,
@@ -172,6 +175,9 @@ impl Draft {
                 let _infallible = writeln!(text, "{name} = true");
             }
         }
+        if let Some(micros) = self.slice {
+            let _infallible = writeln!(text, "slice = \"{micros} us\"");
+        }
         for (part, cpus) in self.parts() {
             let fields = &part.fields;
             let _infallible = write!(text, "\n[[workload]]\n{fields}cpus = \"{cpus}\"\n");
@@ -214,6 +220,7 @@ impl Draft {
         push(&|less| less.isolated = 0);
         push(&|less| less.tickless = 0);
         push(&|less| less.stops = None);
+        push(&|less| less.slice = None);
         push(&|less| less.real_time = false);
         push(&|less| less.slow_counter = false);
         all
@@ -258,7 +265,7 @@ fn part(random: &mut Random) -> Part {
 /// A workload of some kind. None keeps a CPU busy in one piece, with interrupts off, for longer than 800 us.
 fn fields(random: &mut Random) -> String {
     let mut number = |low: u64, high: u64| low + random.below(high - low + 1);
-    match number(0, 9) {
+    match number(0, 12) {
         0 => format!(
             "kind = \"cyclictest\"\nperiod = \"{} us\"\n",
             number(100, 5_000)
@@ -312,6 +319,37 @@ fn fields(random: &mut Random) -> String {
             "kind = \"remote-arms\"\ngap = \"{} us\"\ntimeout = \"{} ms\"\n",
             number(300, 5_000),
             number(1, 30),
+        ),
+        9 => {
+            let (work, timeout) = (number(1, 20), number(20, 20_000));
+            format!(
+                "kind = \"dbench\"\ntasks = {}\nwork = \"{work} us\"\nwork_max = \"{} us\"\n\
+                 timeout = \"{timeout} us\"\n",
+                number(1, 3),
+                number(work, 500),
+            )
+        }
+        10 => {
+            let (period, work) = (number(3, 20), number(1, 5));
+            format!(
+                "kind = \"desktop\"\ntimers = {}\nperiod = \"{period} ms\"\nperiod_max = \"{} ms\"\n\
+                 work = \"{work} us\"\nwork_max = \"{} us\"\nslack = \"{} us\"\ngap = \"{} ms\"\n",
+                number(1, 6),
+                number(period, 150),
+                number(work, 20),
+                number(1, 3_000),
+                number(20, 100),
+            )
+        }
+        11 => format!(
+            "kind = \"hackbench\"\ngroups = {}\ntasks = {}\nmessages = {}\nsize = {}\nroom = {}\n\
+             work = \"{} ns\"\n",
+            number(1, 3),
+            number(1, 6),
+            number(1, 60),
+            number(1, 300),
+            number(1, 4_096),
+            number(100, 3_000),
         ),
         _ => format!(
             "kind = \"starts\"\ntimers = {}\nrepetitions = {}\ngap = \"{} ms\"\n",

@@ -46,6 +46,7 @@ mod rearm;
 pub mod record;
 mod scenario;
 mod shell;
+mod slice;
 mod stats;
 mod tick;
 mod time;

@@ -43,6 +43,9 @@ use super::world::{Settings, World};
 use super::{CPUS_MAX, groups, meter};
 use crate::random::Random;
 
+/// No slice is shorter (spec TICK-15).
+const SHORTEST_SLICE: Picos = Picos::from_micros(10);
+
 /// A machine and what runs on it.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
@@ -57,6 +60,8 @@ pub struct Scenario {
     pub duration: Picos,
     /// How long a tick is.
     pub tick: Picos,
+    /// How long a task runs while others of its priority wait for the CPU; without, as long as it wants.
+    pub slice: Option<Picos>,
     /// Which CPUs are isolated.
     pub isolated: Vec<bool>,
     /// On which CPUs tasks run without a tick where nothing depends on one.
@@ -90,6 +95,7 @@ struct RawScenario {
     cpus: Option<Spanned<u32>>,
     duration: Spanned<String>,
     tick: Option<Spanned<String>>,
+    slice: Option<Spanned<String>>,
     isolated: Option<Spanned<String>>,
     tickless: Option<Spanned<String>>,
     stops_in: Option<Spanned<String>>,
@@ -158,6 +164,7 @@ impl Scenario {
             let wrong = "the tick would do nothing but tick";
             return Err(source.error(field.span(), wrong, "10 us at least"));
         }
+        let slice = slice(&source, raw.slice.as_ref())?;
         let duration = source.time(&raw.duration)?;
         if duration == Picos::ZERO {
             let wrong = "nothing would happen";
@@ -172,6 +179,7 @@ impl Scenario {
             cpus,
             duration,
             tick,
+            slice,
             real_time: raw.real_time,
             slow_counter: raw.slow_counter,
             late_max: time(&raw.late_max, tick * 3)?,
@@ -208,6 +216,7 @@ impl Scenario {
             tickless: self.tickless.clone(),
             policy: self.policy,
             tick: self.tick,
+            slice: self.slice,
             real_time: self.real_time,
             slow_counter: self.slow_counter,
             late_max: self.late_max + Picos(allowed),
@@ -255,6 +264,21 @@ fn tickless(
         }
         _ => Ok(tickless),
     }
+}
+
+fn slice(
+    source: &Source<'_>,
+    field: Option<&Spanned<String>>,
+) -> Result<Option<Picos>, InputError> {
+    let Some(field) = field else {
+        return Ok(None);
+    };
+    let slice = source.time(field)?;
+    if slice < SHORTEST_SLICE {
+        let wrong = "a CPU would do nothing but switch";
+        return Err(source.error(field.span(), wrong, format!("{SHORTEST_SLICE} at least")));
+    }
+    Ok(Some(slice))
 }
 
 fn draws_faults(source: &Source<'_>, field: Option<&Spanned<String>>) -> Result<bool, InputError> {

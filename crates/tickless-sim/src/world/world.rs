@@ -25,6 +25,7 @@ use super::promise::Promise;
 use super::queue::{Event, Queue, What};
 use super::record::Recorder;
 use super::shell::{Fifo, Life, Program, RunQueue, Task, TaskId};
+use super::slice::Slice;
 use super::stats::Distribution;
 use super::tick::Ticks;
 use super::time::Picos;
@@ -55,6 +56,8 @@ pub(crate) struct Settings {
     /// The group of each CPU, for the figures.
     pub(crate) group_of: Vec<u32>,
     pub(crate) canary: Option<Canary>,
+    /// How long a task runs while its equals wait.
+    pub(crate) slice: Option<Picos>,
     /// What goes wrong, and the seed of what is random in it.
     pub(crate) faults: Rc<[Fault]>,
     pub(crate) fault_seed: u64,
@@ -81,6 +84,7 @@ pub(crate) struct Cpu {
     pub(crate) waiting: Box<dyn RunQueue>,
     /// What keeps its tick, if its tasks run without one.
     pub(crate) dependencies: Dependencies,
+    pub(crate) slice: Option<Slice>,
     /// The timer of its tick.
     pub(crate) tick: Exact,
     /// It sleeps without a tick, and asked its device to wake it then.
@@ -174,7 +178,8 @@ fn new_cpu(tick: Exact, settings: &Settings) -> Cpu {
         is_put_off: false,
         stalled_until: Picos::ZERO,
         is_off: false,
-        waiting: Box::new(Fifo::default()),
+        waiting: Box::new(Fifo::new(settings.slice)),
+        slice: None,
         dependencies: Dependencies::new(),
         tick,
         wakes_at: Picos::ZERO,
@@ -242,6 +247,9 @@ impl World {
                 .site(cpu)
                 .is_isolated
                 .set(is_isolated);
+            if settings.slice.is_some() {
+                world.cpus[cpu as usize].slice = Some(world.new_slice(cpu));
+            }
             world.bring_up(cpu, Picos::ZERO);
         }
         world

@@ -4,6 +4,7 @@
 
 mod fields;
 mod pairs;
+mod pipes;
 mod probes;
 mod servers;
 
@@ -25,6 +26,7 @@ use super::turn::notes;
 use super::world::World;
 use crate::random::Random;
 use pairs::{Channel, Desktop, Half};
+use pipes::Messages;
 use probes::{Cyclictest, Enqueue, Far, Oslat, RemoteArms, Starts};
 use servers::{Daemon, Duty, Network, Polls};
 
@@ -137,6 +139,23 @@ pub enum Workload {
         /// Between two bursts, on average.
         gap: Picos,
     },
+    /// `hackbench`: groups of tasks that send each other messages through pipes, as fast as they can. How long a
+    /// message was in its pipe is noted as `message`, and when the last one of a group was received as `finish`. The
+    /// tasks are spread over the CPUs by turns, and stay there.
+    Hackbench {
+        /// How many groups.
+        groups: u32,
+        /// How many senders a group has, and as many receivers.
+        tasks: u32,
+        /// How many messages each sender sends to each receiver.
+        messages: u32,
+        /// Bytes of a message.
+        size: u32,
+        /// Bytes that a pipe holds.
+        room: u32,
+        /// What it takes to send one, and to receive one.
+        work: Picos,
+    },
 }
 
 /// A workload and where it runs.
@@ -233,6 +252,14 @@ fn workload(kind: &str, fields: &mut Fields<'_>) -> Result<Workload, InputError>
             slack: fields.time("slack")?,
             gap: fields.time("gap")?,
         },
+        "hackbench" => Workload::Hackbench {
+            groups: fields.number("groups")?,
+            tasks: fields.number("tasks")?,
+            messages: fields.number("messages")?,
+            size: fields.number("size")?,
+            room: fields.number("room")?,
+            work: fields.time("work")?,
+        },
         _ => return Err(fields.unknown_kind()),
     })
 }
@@ -268,6 +295,10 @@ impl Placed {
             self.add_pairs(world, &cpus, tasks, &mut random);
             return;
         }
+        if let Some((groups, tasks, messages)) = self.pipes() {
+            pipes::add_groups(world, &cpus, self.priority, groups, tasks, messages);
+            return;
+        }
         for cpu in cpus {
             for _ in 0..self.tasks_of_cpu() {
                 let program = self.program(Random::new(random.bits()), world);
@@ -300,6 +331,28 @@ impl Placed {
                 }
             }
         }
+    }
+
+    /// How many groups of how many tasks, and what they send.
+    const fn pipes(&self) -> Option<(u32, u32, Messages)> {
+        let Workload::Hackbench {
+            groups,
+            tasks,
+            messages: count,
+            size,
+            room,
+            work,
+        } = self.workload
+        else {
+            return None;
+        };
+        let messages = Messages {
+            count,
+            size,
+            room,
+            work,
+        };
+        Some((groups, tasks, messages))
     }
 
     fn half(
@@ -367,7 +420,9 @@ impl Placed {
                 gap,
             } => Box::new(Starts::new(timers, repetitions, gap)),
             Workload::Far { timeout } => Box::new(Far::new(timeout)),
-            Workload::Dbench { .. } => self.half(&Rc::default(), true, random),
+            Workload::Dbench { .. } | Workload::Hackbench { .. } => {
+                unreachable!("its tasks are added together")
+            }
             Workload::Desktop {
                 timers,
                 period,
