@@ -85,6 +85,26 @@ fn workload(random: &mut Random, has_isolated: bool) -> String {
     }
 }
 
+fn device(random: &mut Random) -> String {
+    let kinds = [
+        "countdown",
+        "equality",
+        "less-or-equal",
+        "coupled",
+        "software",
+    ];
+    let frequencies = ["1.193182 MHz", "24 MHz", "2.45 GHz"];
+    format!(
+        "\n[device]\nkind = \"{}\"\nfrequency = \"{}\"\nshortest = \"{} ns\"\nlongest = \"{} us\"\n\
+         exit = \"{} ns\"\n",
+        pick(random, kinds),
+        pick(random, frequencies),
+        1 + random.below(10_000),
+        1_000 + (1 << random.below(25)),
+        pick(random, [0, 0, 600, 5_000]),
+    )
+}
+
 fn policy(random: &mut Random) -> Policy {
     let mut one_in = |times: u64| random.one_in(times);
     Policy {
@@ -160,6 +180,9 @@ fn scenario(seed: u64) -> (Scenario, String) {
     if random.one_in(3) {
         let by = pick(&mut random, ["device", "timer"]);
         text += &format!("stops_in = \"C2\"\nbroadcast = \"{by}\"\n");
+    }
+    if random.one_in(2) {
+        text += &device(&mut random);
     }
     for _ in 0..=random.below(4) {
         let set = match random.below(3) {

@@ -105,6 +105,7 @@ impl World {
         }
         let is_known = is_early
             || is_unasked
+            || site.written.may_be_early.get()
             || self
                 .timers
                 .platform()
@@ -225,6 +226,21 @@ impl World {
         }
         let leaves = || Recorded::SoftirqExit { vec };
         self.timers.platform().record(leaves);
+    }
+
+    /// `cpu`, which executes, has nothing left to run: whether it ran what is due of others.
+    ///
+    /// It will not tick any more. Were it left to whoever takes over, who may work for less than a tick too, and so on,
+    /// what is due would wait for as many ticks.
+    fn serves_others(&mut self, cpu: u32) -> bool {
+        meter::charge(self.ground.charges.soft_check);
+        let now = self.tick_time().began;
+        let is_due = self.tree.remote_work_due(CpuId(cpu), now);
+        if is_due {
+            self.soft_stage(cpu);
+            self.handle_fired();
+        }
+        is_due
     }
 
     /// Somebody filed a timer for `cpu` from another one: what a bitmap without a lock needs (baseline).
@@ -362,7 +378,7 @@ impl World {
         let latest = Picos::of_instant(first).max(meter::cursor());
         let site = host.site(cpu);
         let fires = self.fires(cpu);
-        if fires <= latest {
+        if fires <= latest + site.written.late.get() {
             return;
         }
         // An interrupt that was lost was armed for all the same, who is being kicked is about to arm, and who does
@@ -408,8 +424,12 @@ impl World {
     /// Lets tasks of `cpu` take steps until one computes, or goes idle.
     pub(crate) fn dispatch(&mut self, cpu: u32) {
         let place = cpu as usize;
+        let mut has_looked = false;
         loop {
             let Some(task) = self.cpus[place].current.or_else(|| self.pick(cpu)) else {
+                if !std::mem::replace(&mut has_looked, true) && self.serves_others(cpu) {
+                    continue;
+                }
                 self.go_idle(cpu);
                 return;
             };

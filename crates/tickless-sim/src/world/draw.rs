@@ -60,6 +60,8 @@ pub struct Draft {
     tick: &'static str,
     /// The slice of tasks, in microseconds, if they have one.
     slice: Option<u64>,
+    /// The fields of its devices, if they are others than those of the profile.
+    device: String,
     real_time: bool,
     slow_counter: bool,
     /// Bits of CPUs that are isolated, the same in each 64.
@@ -94,6 +96,11 @@ impl Draft {
             duration: Picos::from_millis(LENGTHS[random.index(LENGTHS.len())]),
             tick: ["1 ms", "1 ms", "4 ms"][random.index(3)],
             slice: random.one_in(3).then(|| 20 + random.below(4_000)),
+            device: if random.one_in(3) {
+                device(&mut random)
+            } else {
+                String::new()
+            },
             real_time: random.one_in(4),
             slow_counter: random.one_in(8),
             isolated,
@@ -178,6 +185,9 @@ impl Draft {
         if let Some(micros) = self.slice {
             let _infallible = writeln!(text, "slice = \"{micros} us\"");
         }
+        if !self.device.is_empty() {
+            let _infallible = write!(text, "\n[device]\n{}", self.device);
+        }
         for (part, cpus) in self.parts() {
             let fields = &part.fields;
             let _infallible = write!(text, "\n[[workload]]\n{fields}cpus = \"{cpus}\"\n");
@@ -221,6 +231,7 @@ impl Draft {
         push(&|less| less.tickless = 0);
         push(&|less| less.stops = None);
         push(&|less| less.slice = None);
+        push(&|less| less.device.clear());
         push(&|less| less.real_time = false);
         push(&|less| less.slow_counter = false);
         all
@@ -245,6 +256,26 @@ fn sizes_of(profile: &str, sizes: impl Iterator<Item = u32>) -> Vec<u32> {
     let topology = Profile::embedded(profile).map(|profile| profile.topology);
     let fits = |cpus: &u32| topology.is_some_and(|topology| topology.resized(*cpus).is_some());
     sizes.filter(fits).collect()
+}
+
+/// A device of some kind. None needs so long for a write that timers a few microseconds apart become late.
+fn device(random: &mut Random) -> String {
+    let mut one_of = |from: &[&str]| from[random.index(from.len())].to_owned();
+    let kind = one_of(&[
+        "countdown",
+        "equality",
+        "less-or-equal",
+        "coupled",
+        "software",
+    ]);
+    let frequency = one_of(&["1.193182 MHz", "14.318 MHz", "100 MHz", "1 GHz", "2.1 GHz"]);
+    let shortest = one_of(&["1 ns", "1 us", "1 us", "10 us"]);
+    let longest = one_of(&["1 ms", "54 ms", "42 s", "600 s"]);
+    let exit = one_of(&["0 ns", "0 ns", "510 ns", "2 us"]);
+    format!(
+        "kind = \"{kind}\"\nfrequency = \"{frequency}\"\nshortest = \"{shortest}\"\nlongest = \"{longest}\"\n\
+         exit = \"{exit}\"\n"
+    )
 }
 
 fn part(random: &mut Random) -> Part {

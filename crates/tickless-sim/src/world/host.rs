@@ -4,12 +4,13 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::task::Waker;
 
-use tickless_core::clock::{Offsets, SetSequence};
+use tickless_core::clock::{CounterId, Offsets, SetSequence};
 use tickless_core::event::{DeviceState, DeviceWrite, InPast};
 use tickless_core::hrtimer::{CpuBase, Timers};
 use tickless_core::platform::{CpuId, Locality, Platform, ThisCpu, Waiting};
 use tickless_core::tick::TickCount;
 use tickless_core::time::Instant;
+use tickless_core::time::convert::Cycles;
 use tickless_core::trace::Event as Traced;
 use tickless_core::wheel::Tick;
 use tickless_core::wheel::idle::TickTime;
@@ -17,6 +18,7 @@ use tickless_link::lock::{SoloLock, Watcher};
 
 use super::baseline::{Rearm, Tree, plain_tree};
 use super::canary::Canary;
+use super::device::{Device, Told};
 use super::fault::{Injector, Trouble, call_and_catch};
 use super::meter::{self, Ground, Hold, Line};
 use super::promise::Promise;
@@ -77,6 +79,8 @@ pub(crate) struct Site {
     pub(crate) told: Line,
     /// The last time that was read here.
     last_read: Cell<i64>,
+    /// What the device was told.
+    pub(crate) written: Told,
     /// How often the device was programmed since its last interrupt began.
     pub(crate) programmings: Cell<u32>,
     /// The last interrupt left it to a flush point to program the device.
@@ -109,6 +113,8 @@ pub(crate) struct Host {
     pub(crate) canary: Option<Canary>,
     /// The slow counter that all CPUs share is the clock: until when it serves somebody.
     pub(crate) slow_until: Option<Cell<Picos>>,
+    /// What devices the CPUs have.
+    pub(crate) device: Device,
     /// What the queues of exact timers are.
     pub(crate) tree: Tree,
     /// When devices are written.
@@ -261,7 +267,7 @@ impl Host {
             asked: Cell::new(Picos::FOREVER),
             ..Site::default()
         };
-        let device = tickless_core::event::DeviceConfig::software("world");
+        let device = timers.platform().device.config();
         timers.new_base(device, site)
     }
 
@@ -336,10 +342,9 @@ impl Platform for Host {
 
     fn write_device(&self, base: &CpuBase<Self>, write: DeviceWrite) -> Result<(), InPast> {
         let site = base.local();
-        meter::charge(self.ground.charges.device_write);
-        let DeviceWrite::Absolute(when) = write else {
-            unreachable!("the device is told instants");
-        };
+        let written = site
+            .written
+            .write(&self.device, &self.ground.charges, write);
         if self
             .canary
             .is_some_and(|canary| canary.loses_write(base.cpu().0))
@@ -347,7 +352,11 @@ impl Platform for Host {
             site.fires.set(Picos::FOREVER);
             return Ok(());
         }
-        let mut fires = Picos::of_instant(when);
+        let Ok(mut fires) = written else {
+            self.watch.borrow_mut().counts.device_refused += 1;
+            site.fires.set(Picos::FOREVER);
+            return Err(InPast);
+        };
         if let Some(canary) = self.canary {
             fires = canary.device(fires);
         }
@@ -362,9 +371,20 @@ impl Platform for Host {
     }
 
     fn set_device_state(&self, base: &CpuBase<Self>, state: DeviceState) {
+        if state == DeviceState::OneshotStopped {
+            self.device.stop(&self.ground.charges);
+        }
         if state != DeviceState::Oneshot {
             base.local().fires.set(Picos::FOREVER);
         }
+    }
+
+    fn cycles_at(&self, counter: CounterId, when: Instant) -> Option<Cycles> {
+        // Another counter drives the clock.
+        if self.slow_until.is_some() {
+            return None;
+        }
+        self.device.cycles_at(counter, when)
     }
 
     fn kick(&self, base: &CpuBase<Self>) {

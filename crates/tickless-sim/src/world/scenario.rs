@@ -31,6 +31,7 @@ use super::baseline::Policy;
 use super::canary::Canary;
 use super::cpu_set;
 use super::deep::{self, StandIn};
+use super::device::{self, Device, RawDevice};
 use super::fault::{self, Fault, RawFault};
 use super::input::{InputError, Source};
 use super::outcome::{CpuOutcome, Outcome, Residency};
@@ -54,6 +55,8 @@ pub struct Scenario {
     pub name: String,
     /// What things cost.
     pub profile: Profile,
+    /// Its clock event devices, if they are others than those of the profile.
+    pub device: Option<Device>,
     /// The number of CPUs.
     pub cpus: u32,
     /// How long it is, in virtual time.
@@ -92,6 +95,7 @@ pub struct Scenario {
 struct RawScenario {
     name: String,
     profile: Spanned<String>,
+    device: Option<Spanned<RawDevice>>,
     cpus: Option<Spanned<u32>>,
     duration: Spanned<String>,
     tick: Option<Spanned<String>>,
@@ -143,6 +147,10 @@ impl Scenario {
             deep::stop_from(&source, field, &mut profile.idle)?;
         }
         profile.broadcast = raw.broadcast.or(profile.broadcast);
+        let device = match &raw.device {
+            None => None,
+            Some(raw) => Some(device::read(&source, raw, &profile.device)?),
+        };
         let cpus = cpus(&source, raw.cpus.as_ref(), &profile)?;
         let isolated = match &raw.isolated {
             None => Vec::new(),
@@ -176,6 +184,7 @@ impl Scenario {
         let faults = faults.map(|one| fault::read(&source, one, cpus, &isolated));
         Ok(Self {
             name: raw.name,
+            device,
             cpus,
             duration,
             tick,
@@ -211,6 +220,7 @@ impl Scenario {
         let resized = self.profile.topology.resized(self.cpus);
         Settings {
             profile: self.profile.clone(),
+            device: self.device.as_ref().unwrap_or(&self.profile.device).clone(),
             topology: resized.expect("looked at when the scenario was read"),
             isolated: self.isolated.clone(),
             tickless: self.tickless.clone(),

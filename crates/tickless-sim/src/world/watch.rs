@@ -49,6 +49,8 @@ pub struct Counts {
     pub spurious: u64,
     /// Writes to event devices.
     pub device_writes: u64,
+    /// Writes that came too late for an equality comparator, and were done again.
+    pub device_refused: u64,
     /// Ticks.
     pub ticks: u64,
     /// Soft stages at ticks.

@@ -15,6 +15,7 @@ use super::baseline::search::Searcher;
 use super::baseline::{Isolation, Policy, Target};
 use super::canary::Canary;
 use super::deep::Wakener;
+use super::device::Device;
 use super::fault::{Callbacks, Fault, Injector};
 use super::groups::Tallies;
 use super::host::Host;
@@ -40,6 +41,7 @@ const SAMPLES: Picos = Picos::from_millis(10);
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) profile: Profile,
+    pub(crate) device: Device,
     pub(crate) topology: Topology,
     pub(crate) isolated: Vec<bool>,
     /// On which CPUs tasks run without a tick.
@@ -162,6 +164,7 @@ fn host(settings: &Settings, ground: &Rc<Ground>, recorder: Option<Recorder>) ->
         queue: RefCell::new(Queue::new(cpus)),
         watch: RefCell::new(watch),
         canary: settings.canary,
+        device: settings.device.clone(),
         tree: settings.policy.tree,
         rearm: settings.policy.rearm,
         heirs: Cell::new(0),
