@@ -166,3 +166,14 @@ fn what_cannot_be_is_refused() {
     );
     assert!(error("[policy]\nrearm = \"late\"", "").contains("unknown variant `late`"));
 }
+
+#[test]
+fn the_scenario_that_is_shipped_is_right() {
+    let text =
+        include_str!("../scenarios/hackbench.toml").replace("messages = 200", "messages = 5");
+    let scenario =
+        Scenario::from_toml(&text, "hackbench.toml").unwrap_or_else(|error| panic!("{error}"));
+    let outcome = run(&scenario, 1);
+    assert!(outcome.holds(), "{:#?}", outcome.violations);
+    assert_eq!(outcome.series("finish").map(|one| one.count()), Some(10));
+}

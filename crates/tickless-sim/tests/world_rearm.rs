@@ -51,3 +51,25 @@ fn a_first_timer_that_moves_is_written_once_or_twice() {
         immediate.device_writes
     );
 }
+
+#[test]
+fn each_interrupt_is_paid_for_once_at_one_of_the_points() {
+    let busy = "[[workload]]\nkind = \"busy\"\ncpus = \"0-1\"\n\n\
+                [[workload]]\nkind = \"cyclictest\"\ncpus = \"all\"\nperiod = \"3 ms\"\npriority = 2\n\n\
+                [[workload]]\nkind = \"polls\"\ncpus = \"all\"\ntimers = 2\nperiod = \"5 ms\"\nperiod_max = \"9 ms\"\n\
+                work = \"2 us\"\n\n\
+                [[workload]]\nkind = \"desktop\"\ncpus = \"2-3\"\ntimers = 3\nperiod = \"4 ms\"\nwork = \"5 us\"\n\
+                slack = \"1 us\"\ngap = \"90 ms\"";
+    let counts = holds(busy, Rearm::Deferred).counts;
+    let points = [
+        counts.flushes_to_task,
+        counts.flushes_to_idle,
+        counts.flushes_before_soft,
+        counts.flushes_after_pick,
+    ];
+    assert_eq!(points.iter().sum::<u64>(), counts.interrupts, "{points:?}");
+    assert!(points[0] > 100 && points[1] > 20, "{points:?}");
+    assert!(points[2] > 80 && points[3] > 150, "{points:?}");
+    let counts = holds(busy, Rearm::Immediate).counts;
+    assert_eq!(counts.flushes_to_idle, counts.interrupts, "at once");
+}

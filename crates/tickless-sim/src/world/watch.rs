@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use tickless_core::hrtimer::Flush;
 use tickless_core::trace::Event as Traced;
 use tickless_core::wheel::{Kind, Tick, Timeout};
 
@@ -51,6 +52,14 @@ pub struct Counts {
     pub device_writes: u64,
     /// Writes that came too late for an equality comparator, and were done again.
     pub device_refused: u64,
+    /// Rearms that were paid on the way back to a task (S1).
+    pub flushes_to_task: u64,
+    /// On the way to idle (S3).
+    pub flushes_to_idle: u64,
+    /// Before a soft stage (S4).
+    pub flushes_before_soft: u64,
+    /// When a task was picked (S5).
+    pub flushes_after_pick: u64,
     /// Ticks.
     pub ticks: u64,
     /// Soft stages at ticks.
@@ -72,6 +81,17 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// A rearm was paid.
+    const fn flushed(&mut self, point: Flush) {
+        match point {
+            Flush::UserExit => self.flushes_to_task += 1,
+            Flush::KernelExit => self.flushes_to_idle += 1,
+            Flush::SoftWork => self.flushes_before_soft += 1,
+            Flush::Switched => self.flushes_after_pick += 1,
+            _ => {}
+        }
+    }
+
     /// Operations on timers: arms, cancels, and those that had nothing to do.
     #[must_use]
     pub const fn timer_operations(&self) -> u64 {
@@ -236,6 +256,7 @@ impl Watch {
                 self.log(Entry::ExactCancel, cpu.0, at, 0);
             }
             Traced::Spurious { .. } => self.counts.spurious += 1,
+            Traced::Flush { reason, .. } => self.counts.flushed(reason),
             Traced::Rearm { cpu, next, .. } => {
                 self.counts.device_writes += 1;
                 self.tallies.count(cpu.0, |tally| tally.device_writes += 1);
