@@ -176,8 +176,8 @@ impl<P: Platform> Timers<P> {
     /// armed value, exact.
     ///
     /// A [`Sleeper`](super::Sleeper) that is pushed out or taken back leaves the device as it is, because that is what
-    /// becomes of nearly all of them, and so does a [lazy](super::Setup::lazy) timer. Without this call the device fires
-    /// once for nothing (spec LAZY-7).
+    /// becomes of nearly all of them, and so does a [lazy](super::Setup::lazy) timer. Without this call the device
+    /// fires once for nothing (spec LAZY-7).
     ///
     /// While a rearm is owed nothing is armed, and the flush point finds the exact value instead.
     ///

@@ -1,7 +1,7 @@
 //! The clock event device of a world's CPUs: what it is, what writing it costs, and when it fires.
 //!
-//! What a [class](DeviceClass) does with what is written is what it does in a [`Machine`](crate::Machine). Here it takes
-//! time besides:
+//! What a [class](DeviceClass) does with what is written is what it does in a [`Machine`](crate::Machine). Here it
+//! takes time besides:
 //!
 //! | class | a write is |
 //! |---|---|

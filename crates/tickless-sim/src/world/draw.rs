@@ -293,6 +293,44 @@ fn part(random: &mut Random) -> Part {
     Part { place, fields }
 }
 
+/// A workload of programs that people run.
+fn messages(random: &mut Random) -> String {
+    let mut number = |low: u64, high: u64| low + random.below(high - low + 1);
+    match number(0, 2) {
+        0 => {
+            let (work, timeout) = (number(1, 20), number(20, 20_000));
+            format!(
+                "kind = \"dbench\"\ntasks = {}\nwork = \"{work} us\"\nwork_max = \"{} us\"\n\
+                 timeout = \"{timeout} us\"\n",
+                number(1, 3),
+                number(work, 500),
+            )
+        }
+        1 => {
+            let (period, work) = (number(3, 20), number(1, 5));
+            format!(
+                "kind = \"desktop\"\ntimers = {}\nperiod = \"{period} ms\"\nperiod_max = \"{} ms\"\n\
+                 work = \"{work} us\"\nwork_max = \"{} us\"\nslack = \"{} us\"\ngap = \"{} ms\"\n",
+                number(1, 6),
+                number(period, 150),
+                number(work, 20),
+                number(1, 3_000),
+                number(20, 100),
+            )
+        }
+        _ => format!(
+            "kind = \"hackbench\"\ngroups = {}\ntasks = {}\nmessages = {}\nsize = {}\nroom = {}\n\
+             work = \"{} ns\"\n",
+            number(1, 3),
+            number(1, 6),
+            number(1, 60),
+            number(1, 300),
+            number(1, 4_096),
+            number(100, 3_000),
+        ),
+    }
+}
+
 /// A workload of some kind. None keeps a CPU busy in one piece, with interrupts off, for longer than 800 us.
 fn fields(random: &mut Random) -> String {
     let mut number = |low: u64, high: u64| low + random.below(high - low + 1);
@@ -351,37 +389,7 @@ fn fields(random: &mut Random) -> String {
             number(300, 5_000),
             number(1, 30),
         ),
-        9 => {
-            let (work, timeout) = (number(1, 20), number(20, 20_000));
-            format!(
-                "kind = \"dbench\"\ntasks = {}\nwork = \"{work} us\"\nwork_max = \"{} us\"\n\
-                 timeout = \"{timeout} us\"\n",
-                number(1, 3),
-                number(work, 500),
-            )
-        }
-        10 => {
-            let (period, work) = (number(3, 20), number(1, 5));
-            format!(
-                "kind = \"desktop\"\ntimers = {}\nperiod = \"{period} ms\"\nperiod_max = \"{} ms\"\n\
-                 work = \"{work} us\"\nwork_max = \"{} us\"\nslack = \"{} us\"\ngap = \"{} ms\"\n",
-                number(1, 6),
-                number(period, 150),
-                number(work, 20),
-                number(1, 3_000),
-                number(20, 100),
-            )
-        }
-        11 => format!(
-            "kind = \"hackbench\"\ngroups = {}\ntasks = {}\nmessages = {}\nsize = {}\nroom = {}\n\
-             work = \"{} ns\"\n",
-            number(1, 3),
-            number(1, 6),
-            number(1, 60),
-            number(1, 300),
-            number(1, 4_096),
-            number(100, 3_000),
-        ),
+        9..=11 => messages(random),
         _ => format!(
             "kind = \"starts\"\ntimers = {}\nrepetitions = {}\ngap = \"{} ms\"\n",
             number(2, 32),

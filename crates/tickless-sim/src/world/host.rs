@@ -244,7 +244,7 @@ impl Host {
         }
         let mut at = meter::cursor() + latency.saturating_sub(charges.ipi_send);
         if let Some(faults) = &self.faults {
-            at = at + faults.borrow_mut().sent(to);
+            at += faults.borrow_mut().sent(to);
         }
         self.queue.borrow_mut().push(at, what, to, 0);
     }
