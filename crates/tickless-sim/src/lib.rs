@@ -21,6 +21,7 @@
 
 pub mod check;
 mod coarse;
+mod device;
 pub mod hierarchy;
 pub mod machine;
 pub mod nohz;
@@ -30,8 +31,9 @@ mod timer;
 pub mod world;
 
 pub use coarse::CoarseTimer;
+pub use device::DeviceClass;
 pub use machine::{
-    Config, Deferred, DeviceClass, Immediate, Interrupted, Machine, Preemptible, Schedule, Source,
+    Config, Deferred, Immediate, Interrupted, Machine, Preemptible, Schedule, Source,
 };
 pub use nohz::Ticking;
 pub use timer::TestTimer;

@@ -1,6 +1,7 @@
 //! Timers that leave the device alone when they move later (spec 4.3).
 
 use tickless_core::hrtimer::{Restart, Setup, Stage};
+use tickless_core::platform::CpuId;
 use tickless_core::time::{Boottime, ClockId, Instant, Realtime, Tai};
 use tickless_sim::random::Random;
 use tickless_sim::suite::{at, at_on};
@@ -207,6 +208,51 @@ fn a_lazy_cancel_leaves_an_owed_rearm_fresh<C: Config>() {
     assert_eq!(machine.stats(0).spurious, 1);
 }
 
+/// LAZY-7: who is about to sleep arms exactly, and the event of a lazy timer that went does not wake it.
+fn whoever_sleeps_is_not_woken_for_a_lazy_timer_that_went<C: Config>() {
+    for is_moved in [false, true] {
+        let (machine, slice, other) = armed_at_1000::<C>();
+        machine.on(0, || {
+            if is_moved {
+                slice.start(at(7_000));
+            } else {
+                assert!(slice.cancel());
+            }
+            let armed = machine.timers().settle_armed(CpuId(0));
+            assert_eq!(armed, Instant::from_nanos(5_000));
+        });
+        let writes = machine.device_writes(0);
+        machine.on(0, || machine.timers().settle_armed(CpuId(0)));
+        assert_eq!(machine.device_writes(0), writes, "it is exact");
+        machine.run_until(5_000);
+        assert_eq!(other.fired_at(), [5_000]);
+        assert_eq!(machine.stats(0).spurious, 0);
+    }
+}
+
+/// LAZY-7, REARM-7: while a rearm is owed it becomes stale instead, and its flush is the only write.
+fn a_lazy_cancel_before_a_sleep_makes_an_owed_rearm_exact<C: Config>() {
+    let machine = Machine::<C>::new(1);
+    let [due, other] = [(); 2].map(|()| TestTimer::once(&machine));
+    let slice = lazy(&machine);
+    machine.on(0, || {
+        due.start(at(1_000));
+        slice.start(at(5_000));
+        other.start(at(8_000));
+    });
+    machine.spend(1_000);
+    let _turn = machine.enter_interrupt(0);
+    machine.on(0, || {
+        assert!(slice.cancel());
+        machine.timers().settle_armed(CpuId(0));
+    });
+    machine.leave_interrupt(0);
+    assert_eq!(machine.fires_at(0), Some(8_000));
+    machine.run_until(8_000);
+    assert_eq!(other.fired_at(), [8_000]);
+    assert_eq!(machine.stats(0).spurious, 0);
+}
+
 all_configs!(
     moving_later_costs_one_interrupt_instead_of_a_write,
     moving_earlier_than_the_armed_event_is_written,
@@ -218,4 +264,6 @@ all_configs!(
     timers_of_other_clocks_are_exact,
     timers_of_the_soft_stage_are_exact,
     a_lazy_cancel_leaves_an_owed_rearm_fresh,
+    whoever_sleeps_is_not_woken_for_a_lazy_timer_that_went,
+    a_lazy_cancel_before_a_sleep_makes_an_owed_rearm_exact,
 );

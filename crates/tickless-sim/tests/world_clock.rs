@@ -246,7 +246,9 @@ fn clocks_change_while_everything_else_goes_wrong() {
         .into_iter()
         .filter(|kind| kind.is_of_clocks())
     {
-        assert!(count(&outcome, kind) > 0, "{kind:?}");
+        let times = count(&outcome, kind);
+        // Two tables set the clock, the faster one each 3 ms at most. Those that had to wait come once, too.
+        assert!((1..=400 / 3 * 2).contains(&times), "{kind:?} {times}");
     }
 }
 

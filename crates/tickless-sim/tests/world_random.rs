@@ -7,9 +7,9 @@ use std::fmt::Write;
 
 use tickless_sim::random::Random;
 use tickless_sim::world::baseline::{
-    HandoverRule, Isolation, Reads, SleepLength, Soft, Target, Tree,
+    HandoverRule, Isolation, Reads, Rearm, SleepLength, Soft, Target, Tree,
 };
-use tickless_sim::world::{FaultKind, Policy, Scenario, run_twice};
+use tickless_sim::world::{FaultKind, Picos, Policy, Scenario, run_twice};
 
 /// Seeds of an ordinary run.
 const SEEDS: u64 = 60;
@@ -23,7 +23,8 @@ fn pick<T: Copy, const N: usize>(random: &mut Random, from: [T; N]) -> T {
 /// The fields of a random workload.
 fn workload(random: &mut Random, has_isolated: bool) -> String {
     let mut up_to = |limit: u64| 1 + random.below(limit);
-    match up_to(12) {
+    let which = up_to(14);
+    match which {
         1 => format!(
             "kind = \"cyclictest\"\nperiod = \"{} us\"",
             50 + up_to(3_000)
@@ -54,6 +55,20 @@ fn workload(random: &mut Random, has_isolated: bool) -> String {
             up_to(200),
             up_to(900)
         ),
+        7 if has_isolated => format!(
+            "kind = \"remote-arms\"\ngap = \"{} us\"\ntimeout = \"{} us\"",
+            20 + up_to(9_000),
+            up_to(30_000)
+        ),
+        8..=13 => application(random, which),
+        _ => "kind = \"busy\"".to_owned(),
+    }
+}
+
+/// The fields of a random workload that is made like programs that people run.
+fn application(random: &mut Random, which: u64) -> String {
+    let mut up_to = |limit: u64| 1 + random.below(limit);
+    match which {
         9 => format!(
             "kind = \"dbench\"\ntasks = {}\nwork = \"5 us\"\nwork_max = \"{} us\"\ntimeout = \"{} us\"",
             up_to(2),
@@ -68,23 +83,25 @@ fn workload(random: &mut Random, has_isolated: bool) -> String {
             up_to(3_000),
             20 + up_to(90)
         ),
-        7 if has_isolated => format!(
-            "kind = \"remote-arms\"\ngap = \"{} us\"\ntimeout = \"{} us\"",
-            20 + up_to(9_000),
-            up_to(30_000)
+        11 => format!(
+            "kind = \"hackbench\"\ngroups = {}\ntasks = {}\nmessages = {}\nsize = 8\nroom = {}\nwork = \"{} ns\"",
+            up_to(3),
+            up_to(5),
+            up_to(60),
+            up_to(600),
+            up_to(3_000)
         ),
-        8 | 11 => format!(
+        8 | 12 => format!(
             "kind = \"alarms\"\nclock = \"{}\"\ntimers = {}\nperiod = \"1 ms\"\nperiod_max = \"{} ms\"",
             ["realtime", "boottime", "tai"][usize::try_from(up_to(3)).unwrap_or(1) - 1],
             up_to(4),
             up_to(100),
         ),
-        12 => format!(
+        _ => format!(
             "kind = \"compute\"\nwork = \"{} us\"\nrepetitions = {}",
             up_to(1_000),
             up_to(8)
         ),
-        _ => "kind = \"busy\"".to_owned(),
     }
 }
 
@@ -114,6 +131,26 @@ fn counter(random: &mut Random) -> String {
     text + &format!("stops_in_deep_idle = {}\n", random.one_in(3))
 }
 
+fn device(random: &mut Random) -> String {
+    let kinds = [
+        "countdown",
+        "equality",
+        "less-or-equal",
+        "coupled",
+        "software",
+    ];
+    let frequencies = ["1.193182 MHz", "24 MHz", "2.45 GHz"];
+    format!(
+        "\n[device]\nkind = \"{}\"\nfrequency = \"{}\"\nshortest = \"{} ns\"\nlongest = \"{} us\"\n\
+         exit = \"{} ns\"\n",
+        pick(random, kinds),
+        pick(random, frequencies),
+        1 + random.below(10_000),
+        1_000 + (1 << random.below(25)),
+        pick(random, [0, 0, 600, 5_000]),
+    )
+}
+
 fn policy(random: &mut Random) -> Policy {
     let mut one_in = |times: u64| random.one_in(times);
     Policy {
@@ -141,6 +178,15 @@ fn policy(random: &mut Random) -> Policy {
                 HandoverRule::LowestBit,
                 HandoverRule::Rotating,
                 HandoverRule::LeastLoaded,
+            ],
+        ),
+        rearm: pick(
+            random,
+            [
+                Rearm::Deferred,
+                Rearm::Deferred,
+                Rearm::Immediate,
+                Rearm::Eager,
             ],
         ),
         soft: pick(
@@ -182,6 +228,9 @@ fn scenario(seed: u64) -> (Scenario, String) {
         let by = pick(&mut random, ["device", "timer"]);
         text += &format!("stops_in = \"C2\"\nbroadcast = \"{by}\"\n");
     }
+    if random.one_in(2) {
+        text += &device(&mut random);
+    }
     text += &counter(&mut random);
     for _ in 0..=random.below(4) {
         let set = match random.below(3) {
@@ -200,6 +249,9 @@ fn scenario(seed: u64) -> (Scenario, String) {
     let read = Scenario::from_toml(&text, "random.toml");
     let mut scenario = read.unwrap_or_else(|error| panic!("{error}\n{text}"));
     scenario.policy = policy(&mut random);
+    scenario.slice = random
+        .one_in(2)
+        .then(|| Picos::from_micros(10 + random.below(5_000)));
     scenario.draws_faults = random.one_in(2);
     (scenario, text)
 }

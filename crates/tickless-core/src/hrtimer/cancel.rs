@@ -159,14 +159,10 @@ impl<P: Platform> Timers<P> {
         }
         let local = me.is_some_and(|me| core::ptr::eq(me.base, held.base));
         // Remote removals and lazy ones leave the device alone: it fires early once, and is armed exactly then (spec
-        // CAN-2). So do timeouts: see `settle_armed`.
-        if far_exact {
+        // CAN-2). So do timeouts. Whoever is about to sleep asks for better: see `settle_armed`.
+        if far_exact || (local && lazy) {
             held.state.armed_early |= held.state.first_hint == timer;
-        } else if local
-            && !lazy
-            && held.state.first_hint == timer
-            && !held.leave_to_rearm(Change::Removal)
-        {
+        } else if local && held.state.first_hint == timer && !held.leave_to_rearm(Change::Removal) {
             held.reevaluate(true);
         }
         true

@@ -176,7 +176,10 @@ impl<P: Platform> Timers<P> {
     /// armed value, exact.
     ///
     /// A [`Sleeper`](super::Sleeper) that is pushed out or taken back leaves the device as it is, because that is what
-    /// becomes of nearly all of them. Without this call the device fires once for nothing.
+    /// becomes of nearly all of them, and so does a [lazy](super::Setup::lazy) timer. Without this call the device
+    /// fires once for nothing (spec LAZY-7).
+    ///
+    /// While a rearm is owed nothing is armed, and the flush point finds the exact value instead.
     ///
     /// # Interrupt context
     ///
@@ -187,9 +190,14 @@ impl<P: Platform> Timers<P> {
         };
         let mut held = Held::lock(self, base, self.platform.this_cpu());
         let early = held.state.armed_early && !mutant!("far-first-not-settled");
-        if early && held.state.deferred == DeferredRearm::Clear {
-            held.refresh_offsets();
-            held.reevaluate(true);
+        match held.state.deferred {
+            DeferredRearm::Clear if early => {
+                held.refresh_offsets();
+                held.reevaluate(true);
+            }
+            // What went since the interrupt did not say so, because the flush may be early.
+            DeferredRearm::OwedFresh(_) if early => held.state.deferred = DeferredRearm::OwedStale,
+            _ => {}
         }
         base.armed()
     }

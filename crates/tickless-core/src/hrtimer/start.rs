@@ -515,6 +515,7 @@ impl<P: Platform> Timers<P> {
                     .to_monotonic(deadline)
             };
             if held.base.armed() <= event {
+                held.state.armed_early = true;
                 return Action::Nothing;
             }
         }

@@ -1,63 +1,22 @@
-//! Clock event devices of every kind the core knows (spec 1.9).
+//! The clock event devices of a machine, and what tests make them do wrong.
 
 use std::cell::Cell;
 
-use tickless_core::event::{DeviceConfig, DeviceState, DeviceWrite, InPast, Kind, MinimumPolicy};
+use tickless_core::event::{DeviceConfig, DeviceState, DeviceWrite, InPast};
 use tickless_core::time::Span;
 use tickless_core::time::convert::Ticks;
 
 use super::COUNTER;
+use crate::device::{DeviceClass, Range};
 
-/// What kind of device the CPUs of a machine have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeviceClass {
-    /// Counts down from what is written.
-    Countdown,
-    /// Compares for equality with the counter: what is written when it is over is lost.
-    Equality,
-    /// Compares for less-or-equal: what is written when it is over fires at once.
-    LessOrEqual,
-    /// As [`LessOrEqual`](DeviceClass::LessOrEqual), on the very counter that drives the time.
-    Coupled,
-    /// Told the instant.
-    Software,
-}
-
-impl DeviceClass {
-    /// All classes.
-    pub const ALL: [Self; 5] = [
-        Self::Countdown,
-        Self::Equality,
-        Self::LessOrEqual,
-        Self::Coupled,
-        Self::Software,
-    ];
-
-    pub(crate) fn config(self) -> DeviceConfig {
-        if self == Self::Software {
-            return DeviceConfig::software("virtual-software");
-        }
-        DeviceConfig {
-            name: match self {
-                Self::Countdown => "virtual-countdown",
-                Self::Equality => "virtual-equality",
-                Self::LessOrEqual => "virtual-less-or-equal",
-                Self::Coupled | Self::Software => "virtual-coupled",
-            },
-            kind: if self == Self::Coupled {
-                Kind::Coupled(COUNTER.id)
-            } else {
-                Kind::Relative
-            },
-            hertz: 1_000_000_000,
-            min_ticks: Ticks(1_000),
-            max_ticks: Ticks(60_000_000_000),
-            can_stop: true,
-            minimum: MinimumPolicy::Adaptive {
-                limit: Span::from_millis(4),
-            },
-        }
-    }
+/// What the core is told of the devices of a machine.
+pub(crate) fn config(class: DeviceClass) -> DeviceConfig {
+    let range = Range {
+        hertz: 1_000_000_000,
+        shortest: Ticks(1_000),
+        longest: Ticks(60_000_000_000),
+    };
+    class.config(range, COUNTER.id, Span::from_millis(4))
 }
 
 /// How long a write takes until the device can fire for it, in nanoseconds. Not zero: a coupled deadline is converted
@@ -105,26 +64,33 @@ impl Device {
     ) -> Result<(), InPast> {
         self.writes.set(self.writes.get() + 1);
         self.written_at.set(now);
-        let fires_at = match write {
+        let target = match write {
             DeviceWrite::Relative(ticks) => {
                 let distance = i64::try_from(ticks.0).expect("the core keeps to the longest delay");
-                let target = now + distance;
-                let refused = self.refuses.get() > 0;
-                self.refuses.set(self.refuses.get().saturating_sub(1));
-                if refused || (self.class == DeviceClass::Equality && self.missed(now, target)) {
-                    // What it was told before is overwritten all the same.
-                    self.fires_at.set(None);
-                    return Err(InPast);
-                }
-                target
+                now + distance
             }
-            // What is over fires at once, that is, after the write itself.
-            DeviceWrite::Coupled(cycles) => true_time_of(cycles.0).max(now + WRITE_TAKES),
+            DeviceWrite::Coupled(cycles) => true_time_of(cycles.0),
             DeviceWrite::Absolute(when) if when.is_forever() => {
                 self.fires_at.set(None);
                 return Ok(());
             }
-            DeviceWrite::Absolute(when) => when_shows(when.as_nanos()).max(now + WRITE_TAKES),
+            DeviceWrite::Absolute(when) => when_shows(when.as_nanos()),
+        };
+        let is_relative = matches!(write, DeviceWrite::Relative(_));
+        let refused = is_relative && self.refuses.get() > 0;
+        if is_relative {
+            self.refuses.set(self.refuses.get().saturating_sub(1));
+        }
+        let done = self.done(now, target);
+        let fires_at = self.class.fires(write, target, done);
+        if fires_at.is_err() {
+            // It was noticed.
+            self.loses_next.set(false);
+        }
+        let (Ok(fires_at), false) = (fires_at, refused) else {
+            // What it was told before is overwritten all the same.
+            self.fires_at.set(None);
+            return Err(InPast);
         };
         self.fires_at.set(Some(fires_at));
         if self.loses_next.take() {
@@ -133,19 +99,14 @@ impl Device {
         Ok(())
     }
 
-    /// Whether an equality comparator can no longer match: its counter is read again after the write.
-    fn missed(&self, now: i64, target: i64) -> bool {
-        // Between the computation of the target and the write as much time passes as the shortest delay: the counter
-        // stands at the target, not behind it, and will not be equal again before it wraps (B13).
-        let counter = if self.loses_next.get() { target } else { now };
-        if tickless_link::mutant!("equality-comparator-late-test") {
-            return counter > target;
+    /// When a write is done. Between the computation of the target of an equality comparator and the write as much time
+    /// may pass as the shortest delay: the counter stands at the target then, not behind it (B13).
+    fn done(&self, now: i64, target: i64) -> i64 {
+        match self.class {
+            DeviceClass::Equality if self.loses_next.get() => target,
+            DeviceClass::Equality => now,
+            _ => now + WRITE_TAKES,
         }
-        let missed = counter >= target;
-        if missed {
-            self.loses_next.set(false);
-        }
-        missed
     }
 
     /// How much later than asked the device may fire: its rounding and its shortest delay, and what the clock was

@@ -22,11 +22,11 @@ mod lock;
 mod paths;
 mod tick;
 
-pub use device::DeviceClass;
 pub use lock::{BaseLock, ExpiryLock};
 pub use paths::{Interrupted, Schedule};
 pub use tick::TICK;
 
+use crate::device::DeviceClass;
 use device::Device;
 
 /// The counter that drives the time: two cycles for each true nanosecond.
@@ -371,7 +371,7 @@ impl<C: Config> Machine<C> {
         };
         let timers = Timers::new(host);
         for index in 0..cpus {
-            let base = timers.new_base(class.config(), ());
+            let base = timers.new_base(device::config(class), ());
             assert_eq!(base.cpu(), CpuId(index));
             let fresh = timers.platform().cpus[index as usize].base.set(base);
             assert!(fresh.is_ok(), "one base for each CPU");

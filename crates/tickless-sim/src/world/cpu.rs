@@ -3,12 +3,12 @@
 //! What an event makes a CPU do is executed as a whole, when the event comes, and moves the CPU's cursor as far as it
 //! costs. What comes for that CPU meanwhile waits for the cursor.
 
-use tickless_core::hrtimer::Start;
+use tickless_core::hrtimer::{Flush, Start};
 use tickless_core::platform::CpuId;
 use tickless_core::tick::Conditions;
 use tickless_core::wheel::{Kind, PassEnd};
 
-use super::baseline::Soft;
+use super::baseline::{Rearm, Soft};
 use super::fault::FaultKind;
 use super::meter::{self, Fired};
 use super::promise::Promise;
@@ -64,11 +64,12 @@ impl World {
             What::Fault => self.hits(cpu, argument, left),
             What::ClockSet => self.tells_of_clock(),
             What::Spurious => self.device_fires_unasked(cpu, at, argument != 0),
-            What::Reschedule
-            | What::Segment
+            What::Reschedule => self.somebody_waits(cpu),
+            What::Segment
             | What::Sample
             | What::Plan
             | What::Clock
+            | What::ClockFault
             | What::Return
             | What::Continue => {}
         }
@@ -122,6 +123,7 @@ impl World {
         let is_known = is_early
             || is_unasked
             || self.timers.platform().is_armed_for_old_clock(cpu)
+            || site.written.may_be_early.get()
             || self
                 .timers
                 .platform()
@@ -136,21 +138,18 @@ impl World {
             let mut watch = self.timers.platform().watch.borrow_mut();
             watch.broken(Promise::IdleStaysIdle, cpu, what);
         }
-        let before = site.writes.get();
+        site.programmings.set(0);
         let _turn = self.timers.interrupt(CpuId(cpu));
-        let mut writes = self.timers.platform().site(cpu).writes.get() - before;
-        if self.breaks(Promise::OneDeviceWritePerInterrupt) {
-            writes += 1;
+        self.owe_rearm(cpu);
+        if self.policy.rearm == Rearm::Immediate {
+            self.flush(cpu, Flush::KernelExit);
         }
         let mut watch = self.timers.platform().watch.borrow_mut();
         watch.counts.interrupts += 1;
         watch.tallies.count(cpu, |tally| tally.interrupts += 1);
-        if writes > 1 {
-            let what = format!("its timer interrupt wrote the device {writes} times");
-            watch.broken(Promise::OneDeviceWritePerInterrupt, cpu, what);
-        }
         drop(watch);
         if self.timers.platform().site(cpu).soft_raised.replace(false) {
+            self.flush(cpu, Flush::SoftWork);
             let _soft = self.timers.soft_interrupt(CpuId(cpu));
         }
     }
@@ -178,6 +177,7 @@ impl World {
                         remote_is_due,
                     } => self.tick(wheel_is_due, remote_is_due),
                     Fired::Task(task) => self.wake(task),
+                    Fired::Slice(cpu) => self.slice_fired(cpu),
                     Fired::Coarse { task, index } => self.coarse_fired(task, index),
                 }
             }
@@ -220,6 +220,7 @@ impl World {
 
     /// Runs what is due of the coarse timers of `cpu`, and of those that it looks after.
     pub(crate) fn soft_stage(&mut self, cpu: u32) {
+        self.flush(cpu, Flush::SoftWork);
         let charges = self.ground.charges;
         let vec = "TIMER";
         let enters = || Recorded::SoftirqEntry { vec };
@@ -246,6 +247,21 @@ impl World {
         self.timers.platform().record(leaves);
     }
 
+    /// `cpu`, which executes, has nothing left to run: whether it ran what is due of others.
+    ///
+    /// It will not tick any more. Were it left to whoever takes over, who may work for less than a tick too, and so on,
+    /// what is due would wait for as many ticks.
+    fn serves_others(&mut self, cpu: u32) -> bool {
+        meter::charge(self.ground.charges.soft_check);
+        let now = self.tick_time().began;
+        let is_due = self.tree.remote_work_due(CpuId(cpu), now);
+        if is_due {
+            self.soft_stage(cpu);
+            self.handle_fired();
+        }
+        is_due
+    }
+
     /// Somebody filed a timer for `cpu` from another one: what a bitmap without a lock needs (baseline).
     pub(crate) fn filed_for(&self, cpu: u32) {
         if self.policy.soft == Soft::Bitmap && self.isolated[cpu as usize] && cpu != meter::cpu() {
@@ -267,6 +283,8 @@ impl World {
         self.cpus[cpu as usize].waiting.put(task, priority, false);
         if cpu != meter::cpu() {
             self.timers.platform().send(cpu, What::Reschedule);
+        } else {
+            self.somebody_waits(cpu);
         }
     }
 
@@ -277,22 +295,27 @@ impl World {
         let current = self.cpus[place].current;
         if let Some(task) = current {
             let priority = self.tasks[task as usize].priority;
-            if self.cpus[place].waiting.preempts(priority) {
+            let preempts = self.cpus[place].waiting.preempts(priority);
+            if self.slice_is_over(cpu) || preempts {
                 let state = &mut self.tasks[task as usize];
                 if state.left != Picos::FOREVER {
                     state.left = left;
                 }
                 self.cpus[place].current = None;
                 self.cpus[place].segment = self.cpus[place].segment.wrapping_add(1);
-                self.cpus[place].waiting.put(task, priority, true);
+                self.cpus[place].waiting.put(task, priority, preempts);
                 self.dispatch(cpu);
-            } else if self.tasks[task as usize].left != Picos::FOREVER {
-                self.cpus[place].segment_ends = meter::cursor() + left;
+            } else {
+                self.flush(cpu, Flush::UserExit);
+                if self.tasks[task as usize].left != Picos::FOREVER {
+                    self.cpus[place].segment_ends = meter::cursor() + left;
+                }
             }
             if self.tasks[task as usize].is_watched {
                 self.note_theft(cpu, start);
             }
         } else if self.is_ahead(at) {
+            self.flush(cpu, Flush::KernelExit);
             self.put_off(cpu);
             // What it waits for may be another thing by now.
             self.cpus[place].wakes_at = Picos::ZERO;
@@ -375,7 +398,7 @@ impl World {
         let latest = due.max(meter::cursor()) + host.slop(cpu, due);
         let site = host.site(cpu);
         let fires = self.fires(cpu);
-        if fires <= latest {
+        if fires <= latest + site.written.late.get() {
             return;
         }
         // An interrupt that was lost was armed for all the same, who is being kicked is about to arm, and who does
@@ -421,8 +444,12 @@ impl World {
     /// Lets tasks of `cpu` take steps until one computes, or goes idle.
     pub(crate) fn dispatch(&mut self, cpu: u32) {
         let place = cpu as usize;
+        let mut has_looked = false;
         loop {
             let Some(task) = self.cpus[place].current.or_else(|| self.pick(cpu)) else {
+                if !std::mem::replace(&mut has_looked, true) && self.serves_others(cpu) {
+                    continue;
+                }
                 self.go_idle(cpu);
                 return;
             };
@@ -456,6 +483,8 @@ impl World {
         let state = &mut self.cpus[cpu as usize];
         state.current = Some(task);
         state.changes += 1;
+        self.begin_slice(cpu);
+        self.flush(cpu, Flush::Switched);
         Some(task)
     }
 

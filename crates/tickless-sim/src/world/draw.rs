@@ -58,6 +58,10 @@ pub struct Draft {
     cpus: u32,
     duration: Picos,
     tick: &'static str,
+    /// The slice of tasks, in microseconds, if they have one.
+    slice: Option<u64>,
+    /// The fields of its devices, if they are others than those of the profile.
+    device: String,
     real_time: bool,
     slow_counter: bool,
     /// The table of its counter, if that is not ideal.
@@ -93,6 +97,12 @@ impl Draft {
             cpus: sizes[random.index(sizes.len())],
             duration: Picos::from_millis(LENGTHS[random.index(LENGTHS.len())]),
             tick: ["1 ms", "1 ms", "4 ms"][random.index(3)],
+            slice: random.one_in(3).then(|| 20 + random.below(4_000)),
+            device: if random.one_in(3) {
+                device(&mut random)
+            } else {
+                String::new()
+            },
             real_time: random.one_in(4),
             slow_counter: random.one_in(8),
             isolated,
@@ -175,6 +185,12 @@ impl Draft {
                 let _infallible = writeln!(text, "{name} = true");
             }
         }
+        if let Some(micros) = self.slice {
+            let _infallible = writeln!(text, "slice = \"{micros} us\"");
+        }
+        if !self.device.is_empty() {
+            let _infallible = write!(text, "\n[device]\n{}", self.device);
+        }
         text += &self.counter;
         for (part, cpus) in self.parts() {
             let fields = &part.fields;
@@ -218,6 +234,8 @@ impl Draft {
         push(&|less| less.isolated = 0);
         push(&|less| less.tickless = 0);
         push(&|less| less.stops = None);
+        push(&|less| less.slice = None);
+        push(&|less| less.device.clear());
         push(&|less| less.real_time = false);
         push(&|less| less.slow_counter = false);
         push(&|less| less.counter.clear());
@@ -267,6 +285,26 @@ fn counter(random: &mut Random) -> String {
     )
 }
 
+/// A device of some kind. None needs so long for a write that timers a few microseconds apart become late.
+fn device(random: &mut Random) -> String {
+    let mut one_of = |from: &[&str]| from[random.index(from.len())].to_owned();
+    let kind = one_of(&[
+        "countdown",
+        "equality",
+        "less-or-equal",
+        "coupled",
+        "software",
+    ]);
+    let frequency = one_of(&["1.193182 MHz", "14.318 MHz", "100 MHz", "1 GHz", "2.1 GHz"]);
+    let shortest = one_of(&["1 ns", "1 us", "1 us", "10 us"]);
+    let longest = one_of(&["1 ms", "54 ms", "42 s", "600 s"]);
+    let exit = one_of(&["0 ns", "0 ns", "510 ns", "2 us"]);
+    format!(
+        "kind = \"{kind}\"\nfrequency = \"{frequency}\"\nshortest = \"{shortest}\"\nlongest = \"{longest}\"\n\
+         exit = \"{exit}\"\n"
+    )
+}
+
 fn part(random: &mut Random) -> Part {
     let place = match random.below(6) {
         0 | 1 => Where::All,
@@ -282,10 +320,48 @@ fn part(random: &mut Random) -> Part {
     Part { place, fields }
 }
 
+/// A workload of programs that people run.
+fn messages(random: &mut Random) -> String {
+    let mut number = |low: u64, high: u64| low + random.below(high - low + 1);
+    match number(0, 2) {
+        0 => {
+            let (work, timeout) = (number(1, 20), number(20, 20_000));
+            format!(
+                "kind = \"dbench\"\ntasks = {}\nwork = \"{work} us\"\nwork_max = \"{} us\"\n\
+                 timeout = \"{timeout} us\"\n",
+                number(1, 3),
+                number(work, 500),
+            )
+        }
+        1 => {
+            let (period, work) = (number(3, 20), number(1, 5));
+            format!(
+                "kind = \"desktop\"\ntimers = {}\nperiod = \"{period} ms\"\nperiod_max = \"{} ms\"\n\
+                 work = \"{work} us\"\nwork_max = \"{} us\"\nslack = \"{} us\"\ngap = \"{} ms\"\n",
+                number(1, 6),
+                number(period, 150),
+                number(work, 20),
+                number(1, 3_000),
+                number(20, 100),
+            )
+        }
+        _ => format!(
+            "kind = \"hackbench\"\ngroups = {}\ntasks = {}\nmessages = {}\nsize = {}\nroom = {}\n\
+             work = \"{} ns\"\n",
+            number(1, 3),
+            number(1, 6),
+            number(1, 60),
+            number(1, 300),
+            number(1, 4_096),
+            number(100, 3_000),
+        ),
+    }
+}
+
 /// A workload of some kind. None keeps a CPU busy in one piece, with interrupts off, for longer than 800 us.
 fn fields(random: &mut Random) -> String {
     let mut number = |low: u64, high: u64| low + random.below(high - low + 1);
-    match number(0, 11) {
+    match number(0, 14) {
         0 => format!(
             "kind = \"cyclictest\"\nperiod = \"{} us\"\n",
             number(100, 5_000)
@@ -340,7 +416,8 @@ fn fields(random: &mut Random) -> String {
             number(300, 5_000),
             number(1, 30),
         ),
-        9 | 10 => clocked(random),
+        9..=11 => messages(random),
+        12 | 13 => clocked(random),
         _ => format!(
             "kind = \"starts\"\ntimers = {}\nrepetitions = {}\ngap = \"{} ms\"\n",
             number(2, 32),

@@ -4,20 +4,22 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::task::Waker;
 
-use tickless_core::clock::{Offsets, SetSequence};
+use tickless_core::clock::{CounterId, Offsets, SetSequence};
 use tickless_core::event::{DeviceState, DeviceWrite, InPast};
 use tickless_core::hrtimer::{CpuBase, Timers};
 use tickless_core::platform::{CpuId, Locality, Platform, ThisCpu, Waiting};
 use tickless_core::tick::TickCount;
 use tickless_core::time::Instant;
+use tickless_core::time::convert::Cycles;
 use tickless_core::trace::Event as Traced;
 use tickless_core::wheel::Tick;
 use tickless_core::wheel::idle::TickTime;
 use tickless_link::lock::{SoloLock, Watcher};
 
-use super::baseline::{Tree, direct_reads, plain_tree};
+use super::baseline::{Rearm, Tree, direct_reads, plain_tree};
 use super::canary::Canary;
 use super::clock::Clocks;
+use super::device::{Device, Told};
 use super::fault::{Injector, Trouble, call_and_catch};
 use super::meter::{self, Ground, Hold, Line};
 use super::promise::Promise;
@@ -78,10 +80,14 @@ pub(crate) struct Site {
     pub(crate) told: Line,
     /// The last time that was read here.
     last_read: Cell<i64>,
-    /// When the device was written last.
-    written: Cell<Picos>,
-    /// Writes of the device so far.
-    pub(crate) writes: Cell<u64>,
+    /// When.
+    read_at: Cell<Picos>,
+    /// What the device was told.
+    pub(crate) written: Told,
+    /// How often the device was programmed since its last interrupt began.
+    pub(crate) programmings: Cell<u32>,
+    /// The last interrupt left it to a flush point to program the device.
+    pub(crate) owes_rearm: Cell<bool>,
     /// It is isolated at this moment.
     pub(crate) is_isolated: Cell<bool>,
     pub(crate) trouble: Trouble,
@@ -113,8 +119,12 @@ pub(crate) struct Host {
     pub(crate) is_slow: Cell<bool>,
     /// Until when that serves somebody.
     pub(crate) slow_until: Cell<Picos>,
+    /// What devices the CPUs have.
+    pub(crate) device: Device,
     /// What the queues of exact timers are.
     pub(crate) tree: Tree,
+    /// When devices are written.
+    pub(crate) rearm: Rearm,
     /// CPUs that were asked to look after others, and have not begun.
     pub(crate) heirs: Cell<u32>,
     /// What goes wrong, if anything does.
@@ -146,13 +156,13 @@ impl Host {
 
     /// By how much the device of `cpu` may miss `due`, see [`Clocks::slop`].
     pub(crate) fn slop(&self, cpu: u32, due: Picos) -> Picos {
-        self.clocks.slop(due - self.site(cpu).written.get())
+        self.clocks.slop(due - self.site(cpu).written.at.get())
     }
 
     /// Whether the device of `cpu` was written before everybody knew of the last change of the clocks: if they went
     /// back it is left as it is, and fires for nothing once (spec TIM-32).
     pub(crate) fn is_armed_for_old_clock(&self, cpu: u32) -> bool {
-        self.site(cpu).written.get() < self.clocks.settled_at()
+        self.site(cpu).written.at.get() < self.clocks.settled_at()
     }
 
     /// Reads the clock: what it shows, and what that takes.
@@ -177,6 +187,7 @@ impl Host {
         if cpu != meter::NOBODY {
             let now = shows.as_nanos();
             self.record(|| Recorded::ClockRead { now });
+            self.site(cpu).read_at.set(meter::cursor());
             let last = self.site(cpu).last_read.replace(shows.as_nanos());
             if shows.as_nanos() < last {
                 let what = format!(
@@ -286,7 +297,7 @@ impl Host {
             asked: Cell::new(Picos::FOREVER),
             ..Site::default()
         };
-        let device = tickless_core::event::DeviceConfig::software("world");
+        let device = timers.platform().device.config();
         timers.new_base(device, site)
     }
 
@@ -334,7 +345,7 @@ impl Platform for Host {
     type Lock = WorldLock;
     type ExpiryLock = SoloLock<Unwatched>;
     type Local = Site;
-    const DEFERRED_REARM: bool = false;
+    const DEFERRED_REARM: bool = true;
     const WAITING: Waiting = Waiting::Spin;
     const TRACE: bool = true;
 
@@ -360,11 +371,9 @@ impl Platform for Host {
 
     fn write_device(&self, base: &CpuBase<Self>, write: DeviceWrite) -> Result<(), InPast> {
         let site = base.local();
-        meter::charge(self.ground.charges.device_write);
-        site.writes.set(site.writes.get() + 1);
-        let DeviceWrite::Absolute(when) = write else {
-            unreachable!("the device is told instants");
-        };
+        let when = |shown| self.clocks.moment_of(base.cpu().0, shown, meter::cursor());
+        let charges = &self.ground.charges;
+        let written = site.written.write(&self.device, charges, write, when);
         if self
             .canary
             .is_some_and(|canary| canary.loses_write(base.cpu().0))
@@ -372,9 +381,11 @@ impl Platform for Host {
             site.fires.set(Picos::FOREVER);
             return Ok(());
         }
-        let cpu = base.cpu().0;
-        site.written.set(meter::cursor());
-        let mut fires = self.clocks.moment(cpu, when, meter::cursor());
+        let Ok(mut fires) = written else {
+            self.watch.borrow_mut().counts.device_refused += 1;
+            site.fires.set(Picos::FOREVER);
+            return Err(InPast);
+        };
         if let Some(canary) = self.canary {
             fires = canary.device(fires);
         }
@@ -389,9 +400,20 @@ impl Platform for Host {
     }
 
     fn set_device_state(&self, base: &CpuBase<Self>, state: DeviceState) {
+        if state == DeviceState::OneshotStopped {
+            self.device.stop(&self.ground.charges);
+        }
         if state != DeviceState::Oneshot {
             base.local().fires.set(Picos::FOREVER);
         }
+    }
+
+    fn cycles_at(&self, counter: CounterId, when: Instant) -> Option<Cycles> {
+        // Another counter drives the clock.
+        if self.is_slow.get() {
+            return None;
+        }
+        self.device.cycles_at(counter, when)
     }
 
     fn kick(&self, base: &CpuBase<Self>) {
@@ -438,7 +460,17 @@ impl Platform for Host {
                 plain_tree::charge(&self.ground.charges, &self.site(cpu.0).queued, &event);
             }
         }
-        self.watch.borrow_mut().follow(&event, &self.clocks);
+        if let Traced::Rearm { cpu, .. } = event {
+            let count = &self.site(cpu.0).programmings;
+            count.set(count.get() + 1);
+        }
+        let read_at = match meter::cpu() {
+            meter::NOBODY => meter::cursor(),
+            cpu => self.site(cpu).read_at.get(),
+        };
+        self.watch
+            .borrow_mut()
+            .follow(&event, &self.clocks, read_at);
         if let Some(recorder) = &self.recorder {
             recorder.traced(&event);
         }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use tickless_core::hrtimer::Start;
+use tickless_core::hrtimer::{Flush, Start};
 use tickless_core::platform::CpuId;
 use tickless_core::tick::{Conditions, Dependencies, Dependency, Stopped, first_dependency};
 use tickless_core::time::{Instant, Offset, Span};
@@ -26,6 +26,7 @@ pub(crate) fn choose(states: &[IdleState], length: Picos) -> usize {
 impl World {
     /// Nothing is left to run on `cpu`, which executes. Called again after each interrupt that leaves it so.
     pub(crate) fn go_idle(&mut self, cpu: u32) {
+        self.drop_slice(cpu);
         let ticks = Rc::clone(&self.ticks);
         let nohz = ticks.nohz();
         let mut tick = ticks.of(cpu);
@@ -47,6 +48,8 @@ impl World {
         };
         let is_stopped = tick.is_stopped();
         drop(tick);
+        self.arm_exactly(cpu);
+        self.flush(cpu, Flush::KernelExit);
         let mut wakes_at = Picos::ZERO;
         if let Some(stopped) = stopped {
             self.stopped_tick(cpu, stopped);

@@ -79,7 +79,14 @@ impl<C: ClockId> Exact<C> {
         timers: &Rc<Timers<Host>>,
         call: impl FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
     ) -> Self {
-        let setup = Setup::new().stage(Stage::Hard);
+        Self::with_setup(timers, Setup::new().stage(Stage::Hard), call)
+    }
+
+    pub(crate) fn with_setup(
+        timers: &Rc<Timers<Host>>,
+        setup: Setup,
+        call: impl FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
+    ) -> Self {
         Self {
             timers: Rc::clone(timers),
             timer: Box::pin(HrTimer::with_setup(
@@ -95,6 +102,8 @@ impl<C: ClockId> Exact<C> {
     }
 
     pub(crate) fn start(&self, start: Start<C>) {
+        let rearm = self.timers.platform().rearm;
+        rearm.before_start(&self.timers, self.pinned());
         self.timers.start(self.pinned(), start.pinned());
     }
 

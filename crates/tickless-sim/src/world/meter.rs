@@ -42,6 +42,8 @@ pub(crate) enum Fired {
         /// Others that sleep have something due that is its to run.
         remote_is_due: bool,
     },
+    /// The slice of the task of a CPU.
+    Slice(u32),
     /// The sleep of a task is over.
     Task(u32),
     /// A coarse timer of a task.

@@ -14,6 +14,11 @@
 //! counter = { use = "25 ns", low = "20 ns", high = "33 ns", mark = "B", source = "ktime" }
 //! # one line for each cost
 //!
+//! [device]
+//! kind = "coupled"
+//! frequency = "2.1 GHz"
+//! # shortest and longest delay, and what leaving the guest for a write takes
+//!
 //! [[idle]]
 //! name = "C1"
 //! # believed exit and residency, actual exit, power
@@ -27,6 +32,7 @@ use toml::Spanned;
 
 use super::costs::{Costs, RawCosts};
 use super::deep::StandIn;
+use super::device::{self, Device, RawDevice};
 use super::input::{InputError, Source};
 use super::time::Picos;
 use super::topology::{Numbering, Topology};
@@ -86,6 +92,8 @@ pub struct Profile {
     pub topology: Topology,
     /// What things cost.
     pub costs: Costs,
+    /// Its clock event devices.
+    pub device: Device,
     /// How it idles, the shallowest state first.
     pub idle: Vec<IdleState>,
     /// What wakes CPUs from the states in which their device stops. Without it they never go there.
@@ -100,6 +108,7 @@ struct RawProfile {
     broadcast: Option<StandIn>,
     topology: Spanned<RawTopology>,
     costs: RawCosts,
+    device: Option<Spanned<RawDevice>>,
     idle: Vec<Spanned<RawIdle>>,
 }
 
@@ -149,6 +158,10 @@ impl Profile {
         let raw: RawProfile = source.read()?;
         let topology = topology(&source, &raw.topology)?;
         let costs = raw.costs.read(&source)?;
+        let mut device = Device::default();
+        if let Some(raw) = &raw.device {
+            device = device::read(&source, raw, &device)?;
+        }
         let mut idle: Vec<IdleState> = Vec::new();
         for state in &raw.idle {
             let span = state.span();
@@ -171,6 +184,7 @@ impl Profile {
             about: raw.about,
             topology,
             costs,
+            device,
             idle,
             broadcast: raw.broadcast,
         })
@@ -225,6 +239,7 @@ impl Profile {
                 quoted(&cost.source),
             );
         }
+        text += &format!("\n[device]\n{}", self.device.to_toml());
         for state in &self.idle {
             text += &format!(
                 "\n[[idle]]\nname = {}\nbelieved_exit = \"{}\"\nbelieved_residency = \"{}\"\npolls_first = \"{}\"\n\
@@ -246,7 +261,7 @@ impl Profile {
 }
 
 /// `text` as a TOML string.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for letter in text.chars() {
         match letter {

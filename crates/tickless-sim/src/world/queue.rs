@@ -30,6 +30,8 @@ pub(crate) enum What {
     Sample,
     /// The moment came from which a change of the clocks counts.
     Clock,
+    /// A fault of the clocks comes that had to wait for another.
+    ClockFault,
     /// A CPU tells the timers that the time of day was set.
     ClockSet,
     /// A moment of a fault: whom it hits.
@@ -54,8 +56,8 @@ pub(crate) struct Event {
     pub(crate) at: Picos,
     pub(crate) cpu: u32,
     /// Of [`Segment`](What::Segment) its generation, of [`Arrival`](What::Arrival) the task, of [`Plan`](What::Plan),
-    /// [`Clock`](What::Clock) and [`Fault`](What::Fault) the fault, of [`Spurious`](What::Spurious) whether it comes in
-    /// place of a lost one.
+    /// [`Clock`](What::Clock), [`ClockFault`](What::ClockFault) and [`Fault`](What::Fault) the fault, of
+    /// [`Spurious`](What::Spurious) whether it comes in place of a lost one.
     pub(crate) argument: u32,
     pub(crate) what: What,
 }

@@ -32,6 +32,7 @@ use super::canary::Canary;
 use super::clock::{self, CounterModel, RawCounter};
 use super::cpu_set;
 use super::deep::{self, StandIn};
+use super::device::{self, Device, RawDevice};
 use super::fault::{self, Fault, RawFault};
 use super::input::{InputError, Source};
 use super::outcome::{CpuOutcome, Outcome, Residency};
@@ -44,6 +45,9 @@ use super::world::{Settings, World};
 use super::{CPUS_MAX, groups, meter};
 use crate::random::Random;
 
+/// No slice is shorter (spec TICK-15).
+const SHORTEST_SLICE: Picos = Picos::from_micros(10);
+
 /// A machine and what runs on it.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
@@ -52,12 +56,16 @@ pub struct Scenario {
     pub name: String,
     /// What things cost.
     pub profile: Profile,
+    /// Its clock event devices, if they are others than those of the profile.
+    pub device: Option<Device>,
     /// The number of CPUs.
     pub cpus: u32,
     /// How long it is, in virtual time.
     pub duration: Picos,
     /// How long a tick is.
     pub tick: Picos,
+    /// How long a task runs while others of its priority wait for the CPU; without, as long as it wants.
+    pub slice: Option<Picos>,
     /// Which CPUs are isolated.
     pub isolated: Vec<bool>,
     /// On which CPUs tasks run without a tick where nothing depends on one.
@@ -90,9 +98,11 @@ pub struct Scenario {
 struct RawScenario {
     name: String,
     profile: Spanned<String>,
+    device: Option<Spanned<RawDevice>>,
     cpus: Option<Spanned<u32>>,
     duration: Spanned<String>,
     tick: Option<Spanned<String>>,
+    slice: Option<Spanned<String>>,
     isolated: Option<Spanned<String>>,
     tickless: Option<Spanned<String>>,
     stops_in: Option<Spanned<String>>,
@@ -141,16 +151,12 @@ impl Scenario {
             deep::stop_from(&source, field, &mut profile.idle)?;
         }
         profile.broadcast = raw.broadcast.or(profile.broadcast);
-        let cpus = cpus(&source, raw.cpus.as_ref(), &profile)?;
-        let isolated = match &raw.isolated {
-            None => Vec::new(),
-            Some(set) => cpu_set::parse(&source, set, cpus, &[])?,
+        let device = match &raw.device {
+            None => None,
+            Some(raw) => Some(device::read(&source, raw, &profile.device)?),
         };
-        let isolated: Vec<bool> = (0..cpus).map(|cpu| isolated.contains(&cpu)).collect();
-        if let (Some(set), true) = (&raw.isolated, isolated.iter().all(|one| *one)) {
-            let wrong = "all CPUs are isolated";
-            return Err(source.error(set.span(), wrong, "leave one for housekeeping"));
-        }
+        let cpus = cpus(&source, raw.cpus.as_ref(), &profile)?;
+        let isolated = isolated(&source, raw.isolated.as_ref(), cpus)?;
         let tickless = tickless(&source, raw.tickless.as_ref(), cpus, &isolated)?;
         let time = |field: &Option<Spanned<String>>, default| {
             field
@@ -162,6 +168,7 @@ impl Scenario {
             let wrong = "the tick would do nothing but tick";
             return Err(source.error(field.span(), wrong, "10 us at least"));
         }
+        let slice = slice(&source, raw.slice.as_ref())?;
         let duration = source.time(&raw.duration)?;
         if duration == Picos::ZERO {
             let wrong = "nothing would happen";
@@ -173,9 +180,11 @@ impl Scenario {
         let faults = faults.map(|one| fault::read(&source, one, (cpus, duration), &isolated));
         Ok(Self {
             name: raw.name,
+            device,
             cpus,
             duration,
             tick,
+            slice,
             real_time: raw.real_time,
             slow_counter: raw.slow_counter,
             counter: match &raw.counter {
@@ -214,11 +223,13 @@ impl Scenario {
         let resized = self.profile.topology.resized(self.cpus);
         Settings {
             profile: self.profile.clone(),
+            device: self.device.as_ref().unwrap_or(&self.profile.device).clone(),
             topology: resized.expect("looked at when the scenario was read"),
             isolated: self.isolated.clone(),
             tickless: self.tickless.clone(),
             policy: self.policy,
             tick: self.tick,
+            slice: self.slice,
             real_time: self.real_time,
             slow_counter: self.slow_counter,
             counter: self.counter,
@@ -267,6 +278,39 @@ fn tickless(
         }
         _ => Ok(tickless),
     }
+}
+
+/// Which CPUs are isolated.
+fn isolated(
+    source: &Source<'_>,
+    raw: Option<&Spanned<String>>,
+    cpus: u32,
+) -> Result<Vec<bool>, InputError> {
+    let Some(set) = raw else {
+        return Ok(vec![false; cpus as usize]);
+    };
+    let isolated = cpu_set::parse(source, set, cpus, &[])?;
+    let isolated: Vec<bool> = (0..cpus).map(|cpu| isolated.contains(&cpu)).collect();
+    if isolated.iter().all(|one| *one) {
+        let wrong = "all CPUs are isolated";
+        return Err(source.error(set.span(), wrong, "leave one for housekeeping"));
+    }
+    Ok(isolated)
+}
+
+fn slice(
+    source: &Source<'_>,
+    field: Option<&Spanned<String>>,
+) -> Result<Option<Picos>, InputError> {
+    let Some(field) = field else {
+        return Ok(None);
+    };
+    let slice = source.time(field)?;
+    if slice < SHORTEST_SLICE {
+        let wrong = "a CPU would do nothing but switch";
+        return Err(source.error(field.span(), wrong, format!("{SHORTEST_SLICE} at least")));
+    }
+    Ok(Some(slice))
 }
 
 fn draws_faults(source: &Source<'_>, field: Option<&Spanned<String>>) -> Result<bool, InputError> {

@@ -98,13 +98,29 @@ pub(crate) trait RunQueue {
 
     /// Whether a waiting task should run in place of one with this priority.
     fn preempts(&self, priority: u8) -> bool;
+
+    /// How long a task with this priority may run, from when it was picked, for the sake of those who wait; `None` if
+    /// nobody waits for its turn, or one who is [run at once](RunQueue::preempts).
+    fn slice(&self, priority: u8) -> Option<Picos>;
 }
 
-/// The highest priority first, and among equals who came first.
-#[derive(Clone, Debug, Default)]
+/// The highest priority first, and among equals who came first; or, with a slice, one after the other.
+#[derive(Clone, Debug)]
 pub(crate) struct Fifo {
     /// The next one last.
     waiting: Vec<(u8, TaskId)>,
+    /// How long one runs while its equals wait; without, as long as it wants.
+    slice: Option<Picos>,
+}
+
+impl Fifo {
+    /// Without anybody.
+    pub(crate) const fn new(slice: Option<Picos>) -> Self {
+        Self {
+            waiting: Vec::new(),
+            slice,
+        }
+    }
 }
 
 impl RunQueue for Fifo {
@@ -128,15 +144,21 @@ impl RunQueue for Fifo {
             .last()
             .is_some_and(|(best, _)| *best > priority)
     }
+
+    fn slice(&self, priority: u8) -> Option<Picos> {
+        let (best, _) = self.waiting.last()?;
+        self.slice.filter(|_| *best == priority)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Fifo, RunQueue};
+    use crate::world::time::Picos;
 
     #[test]
     fn the_highest_priority_comes_first_and_then_who_waits_longest() {
-        let mut queue = Fifo::default();
+        let mut queue = Fifo::new(None);
         for (task, priority) in [(0, 1), (1, 2), (2, 1), (3, 2), (4, 0)] {
             queue.put(task, priority, false);
         }
@@ -147,11 +169,26 @@ mod tests {
 
     #[test]
     fn who_was_preempted_goes_on_first() {
-        let mut queue = Fifo::default();
+        let mut queue = Fifo::new(None);
         queue.put(0, 1, false);
         queue.put(1, 1, true);
         queue.put(2, 2, false);
         let order: Vec<_> = std::iter::from_fn(|| queue.take()).collect();
         assert_eq!(order, [2, 1, 0]);
+    }
+
+    #[test]
+    fn slices_are_for_those_who_have_equals_waiting() {
+        let length = Picos::from_millis(3);
+        let mut queue = Fifo::new(Some(length));
+        assert_eq!(queue.slice(1), None, "alone");
+        queue.put(0, 1, false);
+        assert_eq!(
+            [0, 1, 2].map(|one| queue.slice(one)),
+            [None, Some(length), None]
+        );
+        let mut endless = Fifo::new(None);
+        endless.put(0, 1, false);
+        assert_eq!(endless.slice(1), None);
     }
 }

@@ -9,7 +9,7 @@ use tickless_core::wheel::{ArmError, Kind, Rearm, Tick, Timeout};
 use super::baseline::Target;
 use super::baseline::search::find_busy;
 use super::kept::{Coarse, Exact};
-use super::meter::{self, Fired};
+use super::meter::{self, Fired, Line};
 use super::promise::Promise;
 use super::queue::What;
 use super::shell::TaskId;
@@ -240,6 +240,11 @@ impl<'w> Turn<'w> {
         let host = self.world.timers.platform();
         let mut queue = host.queue.borrow_mut();
         queue.push(at, What::Arrival, cpu, self.task);
+    }
+
+    /// Writes `lines` cache lines, which come from where they were written last.
+    pub(crate) fn touch(&self, line: &Line, lines: u64) {
+        line.write(&self.world.ground, lines);
     }
 
     /// Notes a value of a series of the outcome.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use tickless_core::hrtimer::Flush;
 use tickless_core::time::Clock;
 use tickless_core::trace::{Event as Traced, TimerId};
 use tickless_core::wheel::{Kind, Tick, Timeout};
@@ -53,6 +54,16 @@ pub struct Counts {
     pub spurious: u64,
     /// Writes to event devices.
     pub device_writes: u64,
+    /// Writes that came too late for an equality comparator, and were done again.
+    pub device_refused: u64,
+    /// Rearms that were paid on the way back to a task (S1).
+    pub flushes_to_task: u64,
+    /// On the way to idle (S3).
+    pub flushes_to_idle: u64,
+    /// Before a soft stage (S4).
+    pub flushes_before_soft: u64,
+    /// When a task was picked (S5).
+    pub flushes_after_pick: u64,
     /// Ticks.
     pub ticks: u64,
     /// Soft stages at ticks.
@@ -78,6 +89,17 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// A rearm was paid.
+    const fn flushed(&mut self, point: Flush) {
+        match point {
+            Flush::UserExit => self.flushes_to_task += 1,
+            Flush::KernelExit => self.flushes_to_idle += 1,
+            Flush::SoftWork => self.flushes_before_soft += 1,
+            Flush::Switched => self.flushes_after_pick += 1,
+            _ => {}
+        }
+    }
+
     /// Operations on timers: arms, cancels, and those that had nothing to do.
     #[must_use]
     pub const fn timer_operations(&self) -> u64 {
@@ -189,7 +211,7 @@ impl Watch {
     }
 
     /// Takes what the core reports.
-    pub(crate) fn follow(&mut self, event: &Traced, clocks: &Clocks) {
+    pub(crate) fn follow(&mut self, event: &Traced, clocks: &Clocks, read_at: Picos) {
         let at = meter::cursor();
         self.tally_operation(event);
         match *event {
@@ -240,7 +262,7 @@ impl Watch {
                 self.counts.exact_fires += 1;
                 self.pending -= 1;
                 let clock = self.clock_of.remove(&timer).unwrap_or(Clock::Monotonic);
-                self.exact_fires(cpu.0, (clock, hard, soft), clocks);
+                self.exact_fires(cpu.0, (clock, hard, soft), clocks, read_at);
             }
             Traced::Cancel { cpu, timer } => {
                 self.clock_of.remove(&timer);
@@ -249,6 +271,7 @@ impl Watch {
                 self.log(Entry::ExactCancel, cpu.0, at, 0);
             }
             Traced::Spurious { .. } => self.counts.spurious += 1,
+            Traced::Flush { reason, .. } => self.counts.flushed(reason),
             Traced::Rearm { cpu, next, .. } => {
                 self.counts.device_writes += 1;
                 self.tallies.count(cpu.0, |tally| tally.device_writes += 1);
@@ -311,10 +334,10 @@ impl Watch {
         }
     }
 
-    fn exact_fires(&mut self, cpu: u32, due: (Clock, i64, i64), clocks: &Clocks) {
+    fn exact_fires(&mut self, cpu: u32, due: (Clock, i64, i64), clocks: &Clocks, read_at: Picos) {
         let (clock, hard, soft) = due;
         if clock != Clock::Monotonic {
-            self.wall_fires(cpu, due, clocks);
+            self.wall_fires(cpu, due, clocks, read_at);
             return;
         }
         self.log(Entry::ExactFire, cpu, meter::cursor(), hard.cast_unsigned());
@@ -336,13 +359,21 @@ impl Watch {
         }
     }
 
-    /// A timer of a clock fires that may be set. It is late from when it was due last, by what was truly so.
-    fn wall_fires(&mut self, cpu: u32, (clock, hard, soft): (Clock, i64, i64), clocks: &Clocks) {
+    /// A timer of a clock fires that may be set. It is late from when it was due last, by what was truly so, and early
+    /// if it was not due when its CPU read the clock: somebody may set that back between the reading and the firing.
+    fn wall_fires(
+        &mut self,
+        cpu: u32,
+        (clock, hard, soft): (Clock, i64, i64),
+        clocks: &Clocks,
+        read_at: Picos,
+    ) {
         let at = meter::cursor();
         self.log(Entry::ExactFire, cpu, at, hard.cast_unsigned());
         self.counts.wall_fires += 1;
         let now = clocks.shows(meter::cpu(), at);
-        let shown = clocks.truly_shows(clock, now);
+        let read = clocks.shows(meter::cpu(), read_at);
+        let shown = clocks.truly_shows(clock, read);
         if shown < soft {
             let what = format!("a timer for {soft} of the {clock:?} clock fires at {shown}");
             self.broken(Promise::NeverEarly, cpu, what);

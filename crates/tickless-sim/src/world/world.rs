@@ -16,6 +16,7 @@ use super::baseline::{Isolation, Policy, Target};
 use super::canary::Canary;
 use super::clock::{Clocks, CounterModel, Leap};
 use super::deep::Wakener;
+use super::device::Device;
 use super::fault::{Callbacks, Fault, FaultKind, Injector, When};
 use super::groups::Tallies;
 use super::host::Host;
@@ -26,6 +27,7 @@ use super::promise::Promise;
 use super::queue::{Event, Queue, What};
 use super::record::Recorder;
 use super::shell::{Fifo, Life, Program, RunQueue, Task, TaskId};
+use super::slice::Slice;
 use super::stats::Distribution;
 use super::tick::Ticks;
 use super::time::Picos;
@@ -40,6 +42,7 @@ const SAMPLES: Picos = Picos::from_millis(10);
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) profile: Profile,
+    pub(crate) device: Device,
     pub(crate) topology: Topology,
     pub(crate) isolated: Vec<bool>,
     /// On which CPUs tasks run without a tick.
@@ -57,6 +60,8 @@ pub(crate) struct Settings {
     /// The group of each CPU, for the figures.
     pub(crate) group_of: Vec<u32>,
     pub(crate) canary: Option<Canary>,
+    /// How long a task runs while its equals wait.
+    pub(crate) slice: Option<Picos>,
     /// What goes wrong, and the seed of what is random in it.
     pub(crate) faults: Rc<[Fault]>,
     pub(crate) fault_seed: u64,
@@ -83,6 +88,7 @@ pub(crate) struct Cpu {
     pub(crate) waiting: Box<dyn RunQueue>,
     /// What keeps its tick, if its tasks run without one.
     pub(crate) dependencies: Dependencies,
+    pub(crate) slice: Option<Slice>,
     /// The timer of its tick.
     pub(crate) tick: Exact,
     /// It sleeps without a tick, and asked its device to wake it then.
@@ -152,13 +158,17 @@ fn clocks(settings: &Settings) -> Clocks {
     let is_steered = faults.clone().any(|fault| touches_rate(fault.kind));
     let cpus = settings.topology.cpus() as usize;
     let seed = settings.fault_seed;
-    Clocks::new(
+    let clocks = Clocks::new(
         settings.counter,
         is_steered,
         (cpus, seed),
         leaps,
         settings.tick,
-    )
+    );
+    if settings.device.is_told_delays(settings.slow_counter) {
+        clocks.have_devices_of_their_own();
+    }
+    clocks
 }
 
 fn host(settings: &Settings, ground: &Rc<Ground>, recorder: Option<Recorder>) -> Host {
@@ -184,7 +194,9 @@ fn host(settings: &Settings, ground: &Rc<Ground>, recorder: Option<Recorder>) ->
         queue: RefCell::new(Queue::new(cpus)),
         watch: RefCell::new(watch),
         canary: settings.canary,
+        device: settings.device.clone(),
         tree: settings.policy.tree,
+        rearm: settings.policy.rearm,
         heirs: Cell::new(0),
         faults: settings.faults.first().map(injector),
         clocks: clocks(settings),
@@ -201,7 +213,8 @@ fn new_cpu(tick: Exact, settings: &Settings) -> Cpu {
         is_put_off: false,
         stalled_until: Picos::ZERO,
         is_off: false,
-        waiting: Box::new(Fifo::default()),
+        waiting: Box::new(Fifo::new(settings.slice)),
+        slice: None,
         dependencies: Dependencies::new(),
         tick,
         wakes_at: Picos::ZERO,
@@ -269,6 +282,9 @@ impl World {
                 .site(cpu)
                 .is_isolated
                 .set(is_isolated);
+            if settings.slice.is_some() {
+                world.cpus[cpu as usize].slice = Some(world.new_slice(cpu));
+            }
             world.bring_up(cpu, Picos::ZERO);
         }
         world
@@ -396,6 +412,10 @@ impl World {
             }
             What::Clock => {
                 self.clocks_changed(at, argument);
+                return;
+            }
+            What::ClockFault => {
+                self.clock_fault_comes(at, argument);
                 return;
             }
             What::Segment => {

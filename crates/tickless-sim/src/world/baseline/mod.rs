@@ -3,8 +3,10 @@
 
 pub mod direct_reads;
 pub mod plain_tree;
+pub mod rearm;
 pub mod search;
 
+pub use rearm::Rearm;
 use serde::{Deserialize, Serialize};
 
 /// Where a movable timer is filed that is armed.
@@ -118,4 +120,6 @@ pub struct Policy {
     pub tree: Tree,
     /// How a slow counter is read.
     pub reads: Reads,
+    /// When devices are written.
+    pub rearm: Rearm,
 }

@@ -189,7 +189,7 @@ pub(crate) struct Clocks {
     leaps: RefCell<Vec<Leap>>,
     truth: RefCell<Truth>,
     skew: Picos,
-    /// Rates changed after devices were written.
+    /// Rates changed after devices were written, or devices count at a rate of their own.
     is_loose: Cell<bool>,
 }
 
@@ -226,6 +226,11 @@ impl Clocks {
         }
         clocks.announce_next();
         clocks
+    }
+
+    /// Devices count at a rate of their own, whatever that of the clock is.
+    pub(crate) fn have_devices_of_their_own(&self) {
+        self.is_loose.set(!self.is_true);
     }
 
     /// The core is told of leap seconds that are inserted: the others make nothing early (spec TIM-20).
@@ -273,6 +278,14 @@ impl Clocks {
         let version = self.version(at);
         let read = || version.counter.borrow().read(cpu, at);
         version.timekeeper.now_and_offsets(seen, read).1
+    }
+
+    /// As [`moment`](Self::moment), as finely as `shown` says it where the clock is the true time.
+    pub(crate) fn moment_of(&self, cpu: u32, shown: Picos, now: Picos) -> Picos {
+        if self.is_true || shown == Picos::FOREVER {
+            return shown;
+        }
+        self.moment(cpu, shown.instant(), now)
     }
 
     /// The first moment at which the monotonic clock of `cpu` shows `when`, as far as is known at `now`; `now` at the

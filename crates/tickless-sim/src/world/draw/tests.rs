@@ -40,7 +40,7 @@ fn every_seed_draws_a_scenario_and_always_the_same() {
         seen.insert(draft.to_toml().lines().skip(2).collect::<String>());
     }
     assert!(seen.len() > 490, "{} are different", seen.len());
-    assert_eq!((profiles.len(), kinds.len()), (4, 12));
+    assert_eq!((profiles.len(), kinds.len()), (4, 15));
 }
 
 #[test]

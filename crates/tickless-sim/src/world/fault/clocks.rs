@@ -29,7 +29,7 @@ impl Fault {
 
 impl World {
     /// A moment of the fault `index` came, which is one of the clocks.
-    pub(super) fn clock_fault_comes(&mut self, at: Picos, index: u32) {
+    pub(crate) fn clock_fault_comes(&mut self, at: Picos, index: u32) {
         // Leap seconds are announced, and come with an interrupt behind their moment.
         let change = self.plan()[index as usize].change();
         if let Some(change) = change {
@@ -40,7 +40,7 @@ impl World {
     fn begin_change(&mut self, change: Change, at: Picos, index: u32) {
         let clocks = &self.timers.platform().clocks;
         if clocks.is_changing() {
-            self.push(at + self.period, What::Plan, 0, index);
+            self.push(at + self.period, What::ClockFault, 0, index);
             return;
         }
         let busy = |cpu: &Cpu| cpu.cursor.max(cpu.stalled_until);

@@ -21,6 +21,7 @@ impl World {
             return;
         }
         self.leave_idle(cpu);
+        self.drop_slice(cpu);
         let state = &mut self.cpus[cpu as usize];
         state.segment = state.segment.wrapping_add(1);
         if let Some(task) = state.current.take() {

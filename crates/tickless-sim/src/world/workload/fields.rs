@@ -42,6 +42,10 @@ pub(crate) struct RawWorkload {
     connections: Option<Spanned<u32>>,
     tasks: Option<Spanned<u32>>,
     cancelled: Option<Spanned<u32>>,
+    groups: Option<Spanned<u32>>,
+    messages: Option<Spanned<u32>>,
+    size: Option<Spanned<u32>>,
+    room: Option<Spanned<u32>>,
 }
 
 /// Hands out fields, and knows which nobody wanted.
@@ -54,7 +58,7 @@ pub(crate) struct Fields<'a> {
 }
 
 const KINDS: &str = "cyclictest, oslat, enqueue, busy, duty, polls, network, daemons, remote-arms, starts, far, \
-     dbench, desktop, alarms, compute";
+     dbench, desktop, hackbench, alarms, compute";
 
 impl<'a> Fields<'a> {
     pub(crate) fn new(source: &'a Source<'a>, raw: &'a Spanned<RawWorkload>) -> Self {
@@ -75,6 +79,10 @@ impl<'a> Fields<'a> {
             ("connections", &raw.connections),
             ("tasks", &raw.tasks),
             ("cancelled", &raw.cancelled),
+            ("groups", &raw.groups),
+            ("messages", &raw.messages),
+            ("size", &raw.size),
+            ("room", &raw.room),
         ];
         let given_time =
             |(name, field): (_, &'a Option<_>)| field.as_ref().map(|field| (name, field));

@@ -5,6 +5,7 @@
 mod clocked;
 mod fields;
 mod pairs;
+mod pipes;
 mod probes;
 mod servers;
 
@@ -29,6 +30,7 @@ use super::turn::notes;
 use super::world::World;
 use crate::random::Random;
 use pairs::{Channel, Desktop, Half};
+use pipes::Messages;
 use probes::{Cyclictest, Enqueue, Far, Oslat, RemoteArms, Starts};
 use servers::{Daemon, Duty, Network, Polls};
 
@@ -159,6 +161,23 @@ pub enum Workload {
         /// Pieces of a job.
         repetitions: u32,
     },
+    /// `hackbench`: groups of tasks that send each other messages through pipes, as fast as they can. How long a
+    /// message was in its pipe is noted as `message`, and when the last one of a group was received as `finish`. The
+    /// tasks are spread over the CPUs by turns, and stay there.
+    Hackbench {
+        /// How many groups.
+        groups: u32,
+        /// How many senders a group has, and as many receivers.
+        tasks: u32,
+        /// How many messages each sender sends to each receiver.
+        messages: u32,
+        /// Bytes of a message.
+        size: u32,
+        /// Bytes that a pipe holds.
+        room: u32,
+        /// What it takes to send one, and to receive one.
+        work: Picos,
+    },
 }
 
 /// A workload and where it runs.
@@ -219,13 +238,6 @@ fn workload(kind: &str, fields: &mut Fields<'_>) -> Result<Workload, InputError>
             period: fields.range("period", "period_max")?,
             work: fields.range("work", "work_max")?,
         },
-        "network" => Workload::Network {
-            connections: fields.number("connections")?,
-            gap: fields.time("gap")?,
-            work: fields.time("work")?,
-            timeout: fields.range("timeout", "timeout_max")?,
-            cancelled: fields.number("cancelled")?,
-        },
         "daemons" => Workload::Daemons {
             tasks: fields.number("tasks")?,
             period: fields.range("period", "period_max")?,
@@ -243,6 +255,25 @@ fn workload(kind: &str, fields: &mut Fields<'_>) -> Result<Workload, InputError>
         "far" => Workload::Far {
             timeout: fields.time("timeout")?,
         },
+        "alarms" => Workload::Alarms {
+            clock: fields.clock()?,
+            timers: fields.number("timers")?,
+            period: fields.range("period", "period_max")?,
+        },
+        _ => return application(kind, fields),
+    })
+}
+
+/// Those that are made like programs that people run.
+fn application(kind: &str, fields: &mut Fields<'_>) -> Result<Workload, InputError> {
+    Ok(match kind {
+        "network" => Workload::Network {
+            connections: fields.number("connections")?,
+            gap: fields.time("gap")?,
+            work: fields.time("work")?,
+            timeout: fields.range("timeout", "timeout_max")?,
+            cancelled: fields.number("cancelled")?,
+        },
         "dbench" => Workload::Dbench {
             tasks: fields.number("tasks")?,
             work: fields.range("work", "work_max")?,
@@ -255,14 +286,17 @@ fn workload(kind: &str, fields: &mut Fields<'_>) -> Result<Workload, InputError>
             slack: fields.time("slack")?,
             gap: fields.time("gap")?,
         },
-        "alarms" => Workload::Alarms {
-            clock: fields.clock()?,
-            timers: fields.number("timers")?,
-            period: fields.range("period", "period_max")?,
-        },
         "compute" => Workload::Compute {
             work: fields.time("work")?,
             repetitions: fields.number("repetitions")?,
+        },
+        "hackbench" => Workload::Hackbench {
+            groups: fields.number("groups")?,
+            tasks: fields.number("tasks")?,
+            messages: fields.number("messages")?,
+            size: fields.number("size")?,
+            room: fields.number("room")?,
+            work: fields.time("work")?,
         },
         _ => return Err(fields.unknown_kind()),
     })
@@ -299,6 +333,10 @@ impl Placed {
             self.add_pairs(world, &cpus, tasks, &mut random);
             return;
         }
+        if let Some((groups, tasks, messages)) = self.pipes() {
+            pipes::add_groups(world, &cpus, self.priority, groups, tasks, messages);
+            return;
+        }
         for cpu in cpus {
             for _ in 0..self.tasks_of_cpu() {
                 let program = self.program(Random::new(random.bits()), world);
@@ -331,6 +369,28 @@ impl Placed {
                 }
             }
         }
+    }
+
+    /// How many groups of how many tasks, and what they send.
+    const fn pipes(&self) -> Option<(u32, u32, Messages)> {
+        let Workload::Hackbench {
+            groups,
+            tasks,
+            messages: count,
+            size,
+            room,
+            work,
+        } = self.workload
+        else {
+            return None;
+        };
+        let messages = Messages {
+            count,
+            size,
+            room,
+            work,
+        };
+        Some((groups, tasks, messages))
     }
 
     fn half(
@@ -398,7 +458,9 @@ impl Placed {
                 gap,
             } => Box::new(Starts::new(timers, repetitions, gap)),
             Workload::Far { timeout } => Box::new(Far::new(timeout)),
-            Workload::Dbench { .. } => self.half(&Rc::default(), true, random),
+            Workload::Dbench { .. } | Workload::Hackbench { .. } => {
+                unreachable!("its tasks are added together")
+            }
             Workload::Desktop {
                 timers,
                 period,

@@ -1,0 +1,87 @@
+//! Clock event devices of every kind the core knows (spec 1.9): what they do with what is written.
+
+use serde::{Deserialize, Serialize};
+use tickless_core::clock::CounterId;
+use tickless_core::event::{DeviceConfig, DeviceWrite, InPast, Kind, MinimumPolicy};
+use tickless_core::time::Span;
+use tickless_core::time::convert::Ticks;
+
+/// What kind of device a CPU has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceClass {
+    /// Counts down from what is written.
+    Countdown,
+    /// Compares for equality with the counter: what is written when it is over is lost.
+    Equality,
+    /// Compares for less-or-equal: what is written when it is over fires at once.
+    LessOrEqual,
+    /// As [`LessOrEqual`](DeviceClass::LessOrEqual), on the very counter that drives the time.
+    Coupled,
+    /// Told the instant.
+    Software,
+}
+
+/// How far a device counts, and how fast.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Range {
+    pub(crate) hertz: u32,
+    pub(crate) shortest: Ticks,
+    pub(crate) longest: Ticks,
+}
+
+impl DeviceClass {
+    /// All classes.
+    pub const ALL: [Self; 5] = [
+        Self::Countdown,
+        Self::Equality,
+        Self::LessOrEqual,
+        Self::Coupled,
+        Self::Software,
+    ];
+
+    /// What the core is told of such a device. A coupled one compares with `counter`; the shortest delay grows up to
+    /// `limit` if the device refuses it.
+    pub(crate) fn config(self, range: Range, counter: CounterId, limit: Span) -> DeviceConfig {
+        if self == Self::Software {
+            return DeviceConfig::software("virtual-software");
+        }
+        DeviceConfig {
+            name: match self {
+                Self::Countdown => "virtual-countdown",
+                Self::Equality => "virtual-equality",
+                Self::LessOrEqual => "virtual-less-or-equal",
+                Self::Coupled | Self::Software => "virtual-coupled",
+            },
+            kind: if self == Self::Coupled {
+                Kind::Coupled(counter)
+            } else {
+                Kind::Relative
+            },
+            hertz: range.hertz,
+            min_ticks: range.shortest,
+            max_ticks: range.longest,
+            can_stop: true,
+            minimum: MinimumPolicy::Adaptive { limit },
+        }
+    }
+
+    /// When a device fires that was told a `write` which means the time `target`, if the write was done at `done`.
+    ///
+    /// # Errors
+    ///
+    /// An equality comparator whose counter stands at the target or behind it when it is read again will not be equal
+    /// before it wraps (B13).
+    pub(crate) fn fires<T: Ord>(self, write: DeviceWrite, target: T, done: T) -> Result<T, InPast> {
+        let is_missed = if tickless_link::mutant!("equality-comparator-late-test") {
+            done > target
+        } else {
+            done >= target
+        };
+        match (self, write) {
+            (Self::Equality, DeviceWrite::Relative(_)) if is_missed => Err(InPast),
+            // What is over fires at once, that is, after the write itself.
+            _ => Ok(target.max(done)),
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! When the event device of a CPU is written: as the library does it, or as it was done before.
+//!
+//! Both baselines need nothing from the core but what every host may call. *Immediate* is a host that reaches its flush
+//! point as soon as the interrupt has run what was due, and that starts a queued timer again by taking it out first, so
+//! that each of the two looks after the device. *Eager* is a host that never asks for lazy rearm.
+
+use std::pin::Pin;
+
+use serde::{Deserialize, Serialize};
+use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Stage, Timers};
+use tickless_core::time::ClockId;
+
+use crate::world::host::Host;
+
+/// When the device is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rearm {
+    /// Once for each interrupt, when it is known what runs next; a lazy timer that moves later or goes leaves the
+    /// device as it is (spec 4.3, 4.4). The library's way.
+    #[default]
+    Deferred,
+    /// At the end of what is due in each interrupt, and at each change of the first timer; to start one that is queued
+    /// is to take it out and to file it, up to two writes. Nothing is lazy.
+    Immediate,
+    /// Once for each interrupt too, but a first timer that moves later or goes writes the device at once: nothing is
+    /// lazy.
+    Eager,
+}
+
+impl Rearm {
+    /// How a timer is made that the library makes lazy.
+    pub(crate) const fn lazy_setup(self) -> Setup {
+        let setup = Setup::new().stage(Stage::Hard);
+        match self {
+            Self::Deferred => setup.lazy(),
+            Self::Immediate | Self::Eager => setup,
+        }
+    }
+
+    /// A timer is about to be started.
+    #[inline]
+    pub(crate) fn before_start<F, C>(self, timers: &Timers<Host>, timer: Pin<&HrTimer<F, C>>)
+    where
+        F: FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
+        C: ClockId,
+    {
+        if self == Self::Immediate && timer.is_queued() {
+            let _was = timers.try_cancel(timer);
+        }
+    }
+}

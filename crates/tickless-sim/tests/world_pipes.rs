@@ -1,0 +1,179 @@
+//! Worlds of tasks that send each other messages, and of slices.
+
+use tickless_sim::world::baseline::Rearm;
+use tickless_sim::world::{Outcome, Picos, Scenario, run, run_twice};
+
+fn scenario(head: &str, workloads: &str) -> Scenario {
+    let text = format!(
+        "name = \"pipes\"\nprofile = \"skl-112\"\ncpus = 4\nduration = \"100 ms\"\nlate_max = \"6 ms\"\n{head}\n\n\
+         {workloads}\n"
+    );
+    Scenario::from_toml(&text, "s.toml").unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn holds(head: &str, workloads: &str) -> Outcome {
+    let outcome = run_twice(&scenario(head, workloads), 1);
+    assert!(outcome.holds(), "{:#?}", outcome.violations);
+    outcome
+}
+
+fn hackbench(fields: &str) -> String {
+    format!(
+        "[[workload]]\nkind = \"hackbench\"\ncpus = \"all\"\ngroups = 2\ntasks = 3\nmessages = 40\nsize = 8\n\
+         work = \"500 ns\"\n{fields}"
+    )
+}
+
+/// When the last group was done.
+fn finish(outcome: &Outcome) -> Picos {
+    let groups = outcome.series("finish").expect("somebody got everything");
+    assert_eq!(groups.count(), 2, "both groups get everything");
+    groups.max()
+}
+
+#[test]
+fn every_message_arrives_once() {
+    let outcome = holds("", &hackbench("room = 65536"));
+    let messages = outcome.series("message").expect("some arrived");
+    assert_eq!(messages.count(), 2 * 3 * 3 * 40);
+    assert!(finish(&outcome) < Picos::from_millis(20));
+}
+
+#[test]
+fn senders_wait_for_room() {
+    let roomy = holds("", &hackbench("room = 65536"));
+    let tight = holds("", &hackbench("room = 16"));
+    let (much, little) = (roomy.counts.switches, tight.counts.switches);
+    assert!(little > much * 2, "{little} {much}");
+    assert!(finish(&tight) > finish(&roomy));
+    let waited = |outcome: &Outcome| outcome.series("message").map(|one| one.mean());
+    assert!(
+        waited(&tight) < waited(&roomy),
+        "two messages are soon taken"
+    );
+}
+
+#[test]
+fn large_messages_take_longer() {
+    let small = finish(&holds("", &hackbench("room = 65536")));
+    let large = hackbench("room = 65536").replace("size = 8", "size = 8192");
+    let large = finish(&holds("", &large));
+    assert!(large > small + small, "{large} {small}");
+}
+
+const BUSY: &str =
+    "[[workload]]\nkind = \"busy\"\ncpus = \"1\"\n\n[[workload]]\nkind = \"busy\"\ncpus = \"1\"\n";
+
+#[test]
+fn equals_take_turns_when_there_are_slices() {
+    let endless = holds("", BUSY);
+    assert_eq!(endless.counts.switches, 1, "whoever has the CPU keeps it");
+    let fair = holds("slice = \"3 ms\"", BUSY);
+    // 100 ms by 3 ms.
+    assert!(
+        (33..=35).contains(&fair.counts.switches),
+        "{:?}",
+        fair.counts
+    );
+}
+
+#[test]
+fn nobody_is_disturbed_for_nobody() {
+    let alone = "[[workload]]\nkind = \"busy\"\ncpus = \"1\"\n\n[[workload]]\nkind = \"busy\"\ncpus = \"1\"\n\
+                 priority = 2";
+    let outcome = holds("slice = \"100 us\"", alone);
+    assert_eq!(outcome.counts.switches, 1, "the lower one is not its equal");
+}
+
+#[test]
+fn a_slice_begins_to_count_when_somebody_comes() {
+    // The sleepers come for 50 us, with a slice of 1 ms, and go on where they were.
+    let text = format!(
+        "{}\n\n[[workload]]\nkind = \"cyclictest\"\ncpus = \"1\"\nperiod = \"10 ms\"",
+        "[[workload]]\nkind = \"busy\"\ncpus = \"1\""
+    );
+    let late = |slice| {
+        holds(slice, &text)
+            .series("latency")
+            .map(|one| (one.count(), one.min(), one.max()))
+    };
+    let (count, least, most) = late("slice = \"1 ms\"").expect("it runs");
+    assert!(count >= 8, "{count}");
+    // The other has had its slice long before.
+    assert!(most < Picos::from_micros(30), "{least} {most}");
+    assert_eq!(late(""), None, "nobody makes room");
+}
+
+#[test]
+fn a_lazy_slice_hardly_writes_the_device() {
+    let of = |rearm| {
+        let crowd = hackbench("room = 64")
+            .replace("tasks = 3", "tasks = 9")
+            .replace("messages = 40", "messages = 300");
+        let mut scenario = scenario("slice = \"500 us\"", &crowd);
+        scenario.policy.rearm = rearm;
+        let outcome = run(&scenario, 1);
+        assert!(outcome.holds(), "{:#?}", outcome.violations);
+        outcome.counts
+    };
+    let lazy = of(Rearm::Deferred);
+    let eager = of(Rearm::Eager);
+    let immediate = of(Rearm::Immediate);
+    assert!(
+        lazy.device_writes * 3 < eager.device_writes,
+        "{lazy:?}\n{eager:?}"
+    );
+    assert!(
+        eager.device_writes < immediate.device_writes,
+        "{immediate:?}"
+    );
+    assert!(
+        lazy.spurious > eager.spurious,
+        "what it saves it pays with these"
+    );
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let error = |head: &str, workload: &str| {
+        let text = format!(
+            "name = \"p\"\nprofile = \"skl-112\"\nduration = \"1 ms\"\n{head}\n{workload}\n"
+        );
+        Scenario::from_toml(&text, "s.toml")
+            .unwrap_err()
+            .to_string()
+    };
+    assert_eq!(
+        error("slice = \"9 us\"", ""),
+        "s.toml:4: slice: a CPU would do nothing but switch; 10 us at least"
+    );
+    assert!(
+        error("slice = 3", "").starts_with("s.toml:4: slice: invalid type"),
+        "{}",
+        error("slice = 3", "")
+    );
+    assert_eq!(
+        error("", &hackbench("room = 0")),
+        "s.toml:13: room: room is nothing; 1 at least"
+    );
+    assert_eq!(
+        error("", &hackbench("gap = \"1 ms\"\nroom = 1")),
+        "s.toml:13: gap: the workload hackbench has no field gap; delete it"
+    );
+    assert_eq!(
+        error("", &hackbench("")),
+        "s.toml:6: kind: the workload hackbench needs the field room"
+    );
+    assert!(error("[policy]\nrearm = \"late\"", "").contains("unknown variant `late`"));
+}
+
+#[test]
+fn the_scenario_that_is_shipped_is_right() {
+    let text =
+        include_str!("../scenarios/hackbench.toml").replace("messages = 200", "messages = 5");
+    let scenario =
+        Scenario::from_toml(&text, "hackbench.toml").unwrap_or_else(|error| panic!("{error}"));
+    let outcome = run(&scenario, 1);
+    assert!(outcome.holds(), "{:#?}", outcome.violations);
+    assert_eq!(outcome.series("finish").map(|one| one.count()), Some(10));
+}

@@ -1,0 +1,75 @@
+//! When devices are written: what each policy costs.
+
+use tickless_sim::world::baseline::Rearm;
+use tickless_sim::world::{Outcome, Scenario, run};
+
+fn scenario(fields: &str, rearm: Rearm) -> Scenario {
+    let text = format!(
+        "name = \"rearm\"\nprofile = \"skl-112\"\ncpus = 4\nduration = \"200 ms\"\n\n{fields}\n"
+    );
+    let read = Scenario::from_toml(&text, "s.toml");
+    let mut scenario = read.unwrap_or_else(|error| panic!("{error}"));
+    scenario.policy.rearm = rearm;
+    scenario
+}
+
+fn holds(fields: &str, rearm: Rearm) -> Outcome {
+    let outcome = run(&scenario(fields, rearm), 1);
+    assert!(outcome.holds(), "{:#?}", outcome.violations);
+    outcome
+}
+
+const SLEEPERS: &str = "[[workload]]\nkind = \"cyclictest\"\ncpus = \"all\"\nperiod = \"3 ms\"";
+
+#[test]
+fn an_interrupt_that_makes_a_cpu_idle_again_writes_its_device_once() {
+    let deferred = holds(SLEEPERS, Rearm::Deferred).counts;
+    let immediate = holds(SLEEPERS, Rearm::Immediate).counts;
+    assert_eq!(deferred.exact_fires, immediate.exact_fires);
+    // The tick stops and starts with each of them, and the sleep is long: what the interrupt writes at its end is not
+    // what the device is left with.
+    assert!(
+        deferred.device_writes * 4 < immediate.device_writes * 3,
+        "{} {}",
+        deferred.device_writes,
+        immediate.device_writes
+    );
+}
+
+#[test]
+fn a_first_timer_that_moves_is_written_once_or_twice() {
+    // Starts the only timer of a CPU besides the tick, earlier and later, again and again.
+    let starts = "[[workload]]\nkind = \"starts\"\ncpus = \"1\"\ntimers = 1\nrepetitions = 200\ngap = \"1 ms\"";
+    let deferred = holds(starts, Rearm::Deferred).counts;
+    let immediate = holds(starts, Rearm::Immediate).counts;
+    assert_eq!(immediate.exact_in_place, 0, "out, and in again");
+    assert!(deferred.exact_in_place > 0);
+    assert!(
+        deferred.device_writes + 4_000 < immediate.device_writes,
+        "{} {}",
+        deferred.device_writes,
+        immediate.device_writes
+    );
+}
+
+#[test]
+fn each_interrupt_is_paid_for_once_at_one_of_the_points() {
+    let busy = "[[workload]]\nkind = \"busy\"\ncpus = \"0-1\"\n\n\
+                [[workload]]\nkind = \"cyclictest\"\ncpus = \"all\"\nperiod = \"3 ms\"\npriority = 2\n\n\
+                [[workload]]\nkind = \"polls\"\ncpus = \"all\"\ntimers = 2\nperiod = \"5 ms\"\nperiod_max = \"9 ms\"\n\
+                work = \"2 us\"\n\n\
+                [[workload]]\nkind = \"desktop\"\ncpus = \"2-3\"\ntimers = 3\nperiod = \"4 ms\"\nwork = \"5 us\"\n\
+                slack = \"1 us\"\ngap = \"90 ms\"";
+    let counts = holds(busy, Rearm::Deferred).counts;
+    let points = [
+        counts.flushes_to_task,
+        counts.flushes_to_idle,
+        counts.flushes_before_soft,
+        counts.flushes_after_pick,
+    ];
+    assert_eq!(points.iter().sum::<u64>(), counts.interrupts, "{points:?}");
+    assert!(points[0] > 100 && points[1] > 20, "{points:?}");
+    assert!(points[2] > 80 && points[3] > 150, "{points:?}");
+    let counts = holds(busy, Rearm::Immediate).counts;
+    assert_eq!(counts.flushes_to_idle, counts.interrupts, "at once");
+}
