@@ -210,7 +210,7 @@ impl Watch {
         self.digest
     }
 
-    /// Takes what the core reports.
+    /// Takes what the core reports. The CPU that executes read the clock `read_at` last.
     pub(crate) fn follow(&mut self, event: &Traced, clocks: &Clocks, read_at: Picos) {
         let at = meter::cursor();
         self.tally_operation(event);

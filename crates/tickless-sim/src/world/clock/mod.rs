@@ -429,9 +429,13 @@ impl Clocks {
         self.truth.borrow().due_for(clock, deadline, now.as_nanos())
     }
 
-    /// What `clock` should show where the monotonic clock of `cpu` shows `now`.
+    /// What `clock` should show at the latest where the monotonic clock of a CPU shows `now`: a copy that is behind by
+    /// the skew knows already of a change that the others date later.
     pub(crate) fn truly_shows(&self, clock: Clock, now: Instant) -> i64 {
-        self.truth.borrow().shows(clock, now.as_nanos())
+        let truth = self.truth.borrow();
+        let (now, skew) = (now.as_nanos(), nanos(self.skew));
+        let shows = truth.shows(clock, now);
+        shows.max(truth.shows(clock, now + skew) - skew)
     }
 }
 
