@@ -33,6 +33,14 @@ pub struct Stats {
     pub device_writes: u64,
     /// Callbacks and wakers that panicked.
     pub panics: u64,
+    /// Coarse timers that were armed or armed again.
+    pub coarse_arms: u64,
+    /// Those of them that kept their slot.
+    pub coarse_in_slot: u64,
+    /// Coarse timers that fired.
+    pub coarse_expired: u64,
+    /// Coarse timers that were cancelled while they were armed.
+    pub coarse_cancelled: u64,
 }
 
 /// What the library counted since the process began, over all threads.
@@ -59,6 +67,10 @@ pub fn stats() -> Stats {
         sum.interrupts += one.interrupts;
         sum.spurious += one.spurious;
         sum.device_writes += one.device_writes;
+        sum.coarse_arms += one.coarse_arms;
+        sum.coarse_in_slot += one.coarse_in_slot;
+        sum.coarse_expired += one.coarse_expired;
+        sum.coarse_cancelled += one.coarse_cancelled;
     }
     sum
 }

@@ -75,8 +75,56 @@ pub(super) fn refused(error: InputError) -> Failure {
     Failure::Input(error.to_string())
 }
 
-/// Reads a profile.
-pub(super) fn profile(path: &Path) -> Result<Profile, Failure> {
+/// The profile of this machine, as scenarios and options name it.
+const LOCAL: &str = "local";
+
+/// A profile that somebody chose: one that comes with the command, the one of this machine, or a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Chosen {
+    Embedded(&'static str),
+    Local,
+    File(PathBuf),
+}
+
+impl From<std::ffi::OsString> for Chosen {
+    fn from(argument: std::ffi::OsString) -> Self {
+        if argument == LOCAL {
+            return Self::Local;
+        }
+        let embedded = EMBEDDED.iter().find(|(name, _)| argument == *name);
+        embedded.map_or_else(
+            || Self::File(argument.into()),
+            |(name, _)| Self::Embedded(name),
+        )
+    }
+}
+
+impl Chosen {
+    /// Reads it.
+    pub(super) fn read(&self) -> Result<Profile, Failure> {
+        match self {
+            Self::Embedded(name) => {
+                Ok(Profile::embedded(name).expect("only names of those are chosen"))
+            }
+            Self::Local => local(),
+            Self::File(path) => profile(path),
+        }
+    }
+}
+
+/// The profile of this machine: in the directory that one is in.
+fn local() -> Result<Profile, Failure> {
+    let path = Path::new(super::calibrate::LOCAL);
+    if !path.exists() {
+        return Err(Failure::Input(format!(
+            "there is no {} here, the profile of this machine; make it with: tickless sim calibrate",
+            path.display()
+        )));
+    }
+    profile(path)
+}
+
+fn profile(path: &Path) -> Result<Profile, Failure> {
     let Text { name, text } = Input::File(path.to_owned()).read()?;
     Profile::from_toml(&text, &name).map_err(refused)
 }
@@ -95,13 +143,17 @@ pub(super) fn scenario(input: &Input, profile: Option<&Profile>) -> Result<Scena
             "{name}:{line}: sweep: a sweep is many runs; use tickless sim sweep, or delete the table"
         )));
     }
-    let Some(profile) = profile else {
-        return Scenario::from_toml(&text, &name).map_err(refused);
-    };
-    // Under the name that the scenario asks for, so that it is found, and everything is checked against its shape.
     let asked = table
         .as_ref()
         .and_then(|table| table.get("profile")?.as_str());
+    let own = match profile {
+        None if asked == Some(LOCAL) => Some(local()?),
+        _ => None,
+    };
+    let Some(profile) = profile.or(own.as_ref()) else {
+        return Scenario::from_toml(&text, &name).map_err(refused);
+    };
+    // Under the name that the scenario asks for, so that it is found, and everything is checked against its shape.
     let mut given = profile.clone();
     given.name = asked.unwrap_or(&profile.name).to_owned();
     let mut scenario = Scenario::from_toml_with(&text, &name, &[given]).map_err(refused)?;

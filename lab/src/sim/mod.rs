@@ -2,6 +2,7 @@
 //!
 //! Everything that happens is the simulator's, `tickless_sim::world`; here are files, threads and figures.
 
+mod calibrate;
 mod fuzz;
 mod headline;
 mod input;
@@ -9,6 +10,7 @@ mod merge;
 mod page;
 mod parallel;
 mod parquet;
+mod predict;
 mod report;
 mod run;
 mod summary;
@@ -42,8 +44,11 @@ Examples:
       A quarter of many runs
   tickless sim fuzz --seeds 1000
       Scenarios that nobody thought of
+  tickless sim calibrate && tickless sim predict --profile local
+      A profile of this machine, and whether it foretells what this machine does
 
-Exit codes: 0 done and every promise was kept, 1 one was broken, 2 bad arguments or input.";
+Exit codes: 0 done and every promise was kept, 1 one was broken, or a prediction of a count, 2 bad arguments or input,
+3 the machine lacks something.";
 
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
@@ -52,6 +57,8 @@ enum Command {
     Sweep(sweep::Arguments),
     Merge(merge::Arguments),
     Fuzz(fuzz::Arguments),
+    Calibrate(calibrate::Arguments),
+    Predict(predict::Arguments),
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
@@ -61,5 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         Command::Sweep(arguments) => sweep::run(arguments),
         Command::Merge(arguments) => merge::run(arguments),
         Command::Fuzz(arguments) => fuzz::run(arguments),
+        Command::Calibrate(arguments) => calibrate::run(arguments),
+        Command::Predict(arguments) => predict::run(arguments),
     }
 }

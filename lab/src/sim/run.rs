@@ -10,7 +10,7 @@ use serde::Serialize;
 use tickless_sim::world::record::{End, Header, Record, SharedSink, Sink};
 use tickless_sim::world::{self, Outcome, Picos, Scenario};
 
-use super::input::{self, Input};
+use super::input::{self, Chosen, Input};
 use super::timeline::{Part, Picture, Window};
 use super::trace::Writer;
 use super::{page, parallel, report, summary};
@@ -35,9 +35,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// Machine to run on, instead of the one that the scenario names
-    #[arg(long, value_name = "FILE.toml")]
-    profile: Option<PathBuf>,
+    /// Machine to run on, instead of the one that the scenario names: a file, a name, or local for local.toml
+    #[arg(long, value_name = "PROFILE")]
+    profile: Option<Chosen>,
 
     /// Run it twice, and check that both runs are identical to the byte
     #[arg(long)]
@@ -71,6 +71,8 @@ Profiles that come with the command: {}
 Examples:
   tickless sim run crates/tickless-sim/scenarios/network.toml
   tickless sim run my.toml --seed 7 --twice
+  tickless sim run my.toml --profile local
+      On a machine like this one, after tickless sim calibrate
   tickless sim run my.toml --report my.html
   tickless sim run my.toml --report my.html --timeline-from 30ms --timeline-for 500us
   tickless sim run my.toml --trace - | tickless verify -
@@ -91,7 +93,7 @@ struct Document<'r> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
-    let profile = arguments.profile.as_deref().map(input::profile);
+    let profile = arguments.profile.as_ref().map(Chosen::read);
     let scenario = input::scenario(&arguments.file, profile.transpose()?.as_ref())?;
     let traces_to_screen = arguments.trace == Some(Place::StandardOutput);
     if traces_to_screen && arguments.output.json == Some(Place::StandardOutput) {

@@ -167,6 +167,8 @@ costs! {
     wake,
     /// Switching to another task.
     switch,
+    /// What a thread of user space spends on a sleep that the kernel's timer ends: the call, two switches, the timer.
+    park,
     /// Arming a coarse timer, without the lock.
     wheel_arm,
     /// Taking a coarse timer out, without the lock.

@@ -46,9 +46,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// A machine that parameters can name; may be given several times
-    #[arg(long, value_name = "FILE.toml")]
-    profile: Vec<PathBuf>,
+    /// A machine that parameters can name: a file, or local for local.toml; may be given several times
+    #[arg(long, value_name = "PROFILE")]
+    profile: Vec<input::Chosen>,
 
     /// Write a line of JSON for each point to this file; `-` is standard output, and then nothing else is printed there
     #[arg(long, value_name = "PATH")]
@@ -105,7 +105,7 @@ impl Shard {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
-    let profiles = arguments.profile.iter().map(|path| input::profile(path));
+    let profiles = arguments.profile.iter().map(input::Chosen::read);
     let profiles: Vec<Profile> = profiles.collect::<Result<_, _>>()?;
     let sweep = Sweep::read(&arguments.file.read()?, arguments.seed, &profiles)?;
     let shard = arguments.shard.unwrap_or(Shard::WHOLE);

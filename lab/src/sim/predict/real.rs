@@ -1,0 +1,227 @@
+//! A worker of this process, on this machine.
+
+use std::fs;
+use std::hint::{black_box, spin_loop};
+use std::pin::Pin;
+use std::task::{Context, Waker};
+use std::thread;
+use std::time::Duration;
+
+use tickless::hrtimer::{Expired, HrTimer, Instant, Monotonic, Restart, Start};
+use tickless::time::Sleep;
+use tickless::wheel::{Kind, Rearm, Tick, Timeout, WheelTimer};
+use tickless::{Stats, Worker};
+use tickless_sim::world::ProcessCounts;
+
+use super::subject::Subject;
+use crate::failure::Failure;
+use crate::scheduling;
+use crate::sim::calibrate::{cpu_time, warm_up};
+
+/// The worker of this thread.
+#[derive(Debug)]
+pub(super) struct Real {
+    worker: Worker,
+    /// The CPU of the stranger.
+    other: u32,
+    origin: i64,
+    /// The same moment.
+    began: tickless::time::Instant,
+    before: Stats,
+    /// Writes of the devices of strangers, when they came.
+    strange_writes: u64,
+    /// Voluntary switches before, as the kernel counts them.
+    switches_before: u64,
+    /// It did not only wait for strangers.
+    has_parked: bool,
+}
+
+impl Real {
+    /// Makes the thread a worker on `cpu`; strangers are on `other`.
+    pub(super) fn new(cpu: u32, other: u32) -> Result<Self, Failure> {
+        scheduling::pin(cpu, "--cpus")?;
+        let worker = Worker::new().map_err(|error| Failure::Machine(error.to_string()))?;
+        warm_up(&worker);
+        Ok(Self {
+            worker,
+            other,
+            began: tickless::time::Instant::now(),
+            origin: tickless::hrtimer::now::<Monotonic>().as_nanos(),
+            before: tickless::stats(),
+            strange_writes: 0,
+            switches_before: voluntary_switches(),
+            has_parked: false,
+        })
+    }
+
+    fn at(&self, at: i64) -> Start {
+        Start::at(Instant::from_nanos(self.origin.saturating_add(at)))
+    }
+}
+
+/// How often the kernel put this thread to sleep because it wanted that.
+fn voluntary_switches() -> u64 {
+    let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.and_then(|number| number.trim().parse().ok())
+        .unwrap_or(0)
+}
+
+type Exact = Pin<Box<HrTimer<fn(&mut Expired<'_, '_, Monotonic>) -> Restart>>>;
+
+fn cancel_all(timers: &[Exact]) -> f64 {
+    let before = cpu_time();
+    for timer in timers {
+        black_box(timer.as_ref().cancel());
+    }
+    cpu_time() - before
+}
+
+impl Subject for Real {
+    type Exact = Exact;
+    type Sleep = Pin<Box<Option<Sleep>>>;
+    type Coarse = Pin<Box<WheelTimer<fn(&Timeout) -> Rearm>>>;
+    type Deadline = tickless::time::Instant;
+
+    fn exact(&self) -> Exact {
+        Box::pin(HrTimer::new(|_| Restart::No))
+    }
+
+    fn sleep(&self) -> Self::Sleep {
+        Box::pin(None)
+    }
+
+    fn coarse(&self) -> Self::Coarse {
+        Box::pin(WheelTimer::new(Kind::Local, |_| Rearm::No))
+    }
+
+    #[inline]
+    fn start(&mut self, timer: &Exact, at: i64) {
+        timer.as_ref().start(self.at(at));
+    }
+
+    #[inline]
+    fn cancel(&mut self, timer: &Exact) {
+        black_box(timer.as_ref().cancel());
+    }
+
+    #[inline]
+    fn begin(&mut self, timer: &mut Self::Sleep, after: i64) {
+        let after = Duration::from_nanos(after.unsigned_abs());
+        timer.as_mut().set(Some(tickless::time::sleep(after)));
+        let mut context = Context::from_waker(Waker::noop());
+        if let Some(sleep) = timer.as_mut().as_pin_mut() {
+            black_box(sleep.poll(&mut context).is_pending());
+        }
+    }
+
+    fn deadline(&self, at: i64) -> tickless::time::Instant {
+        self.began + Duration::from_nanos(at.unsigned_abs())
+    }
+
+    #[inline]
+    fn reset(&mut self, timer: &mut Self::Sleep, deadline: tickless::time::Instant) {
+        if let Some(sleep) = timer.as_mut().as_pin_mut() {
+            sleep.reset(deadline);
+        }
+    }
+
+    #[inline]
+    fn give_up(&mut self, timer: &mut Self::Sleep) {
+        timer.as_mut().set(None);
+    }
+
+    #[inline]
+    fn arm(&mut self, timer: &Self::Coarse, expiry: u64) {
+        let armed = timer.as_ref().arm(Tick(expiry));
+        assert!(armed.is_ok(), "only an inactive timer is armed");
+    }
+
+    #[inline]
+    fn modify(&mut self, timer: &Self::Coarse, expiry: u64) {
+        let modified = timer.as_ref().modify(Tick(expiry));
+        assert!(modified.is_ok(), "nothing is shut down");
+    }
+
+    #[inline]
+    fn delete(&mut self, timer: &Self::Coarse) {
+        black_box(timer.as_ref().delete());
+    }
+
+    fn strangely_cancel(&mut self, timers: &[Exact]) -> f64 {
+        let cpu = self.other;
+        let writes = || tickless::stats().device_writes;
+        let before = writes();
+        let (came, leaves, spent) = thread::scope(|scope| {
+            let stranger = scope.spawn(move || {
+                // Wherever it runs, if it may not run there.
+                let _pinned = scheduling::pin(cpu, "--cpus");
+                // Gives the thread its queue, with a device of its own.
+                tickless::init().expect("there is room for a thread");
+                let came = writes();
+                let spent = cancel_all(timers);
+                (came, writes(), spent)
+            });
+            stranger.join().expect("it does not panic")
+        });
+        self.strange_writes += (came - before) + (writes() - leaves);
+        spent
+    }
+
+    fn turn(&mut self) -> u32 {
+        self.worker.turn().fired
+    }
+
+    fn park(&mut self) -> u32 {
+        self.has_parked = true;
+        self.worker.park().fired
+    }
+
+    fn spin_until(&mut self, at: i64) {
+        while self.now() < at {
+            spin_loop();
+        }
+    }
+
+    fn now(&self) -> i64 {
+        tickless::hrtimer::now::<Monotonic>().as_nanos() - self.origin
+    }
+
+    fn tick(&self) -> u64 {
+        tickless::wheel::now().0
+    }
+
+    fn spent(&mut self, body: impl FnOnce(&mut Self)) -> f64 {
+        let before = cpu_time();
+        body(self);
+        cpu_time() - before
+    }
+
+    fn counts(&self) -> ProcessCounts {
+        let (now, before) = (tickless::stats(), &self.before);
+        let starts = now.starts - before.starts;
+        let in_place = now.in_place - before.in_place;
+        let coarse = now.coarse_arms - before.coarse_arms;
+        let coarse_in_slot = now.coarse_in_slot - before.coarse_in_slot;
+        let inserts = starts - in_place;
+        ProcessCounts {
+            inserts,
+            erases: (inserts + before.pending).saturating_sub(now.pending),
+            in_place,
+            device_writes: now.device_writes - before.device_writes - self.strange_writes,
+            wakes: if self.has_parked {
+                voluntary_switches() - self.switches_before
+            } else {
+                0
+            },
+            spurious: now.spurious - before.spurious,
+            coarse_files: coarse - coarse_in_slot,
+            coarse_in_slot,
+            coarse_takes: now.coarse_expired + now.coarse_cancelled
+                - before.coarse_expired
+                - before.coarse_cancelled,
+        }
+    }
+}

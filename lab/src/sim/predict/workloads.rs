@@ -1,0 +1,459 @@
+//! The workloads, each executed on both: what `bench/` measures, and workers that sleep.
+
+use tickless_sim::random::Random;
+
+use super::subject::{Subject, TICK};
+use crate::random::shuffle;
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    ArmAndCancelSleep,
+    PushOutSleep,
+    StartAndCancel,
+    StartInPlace,
+    BringForward,
+    ArmAndDelete,
+    ArmInSlot,
+    FireExact,
+    FireCoarse,
+    Sleeps,
+    MixedSleeps,
+    Stranger,
+}
+
+/// Something to execute.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Workload {
+    pub(super) kind: Kind,
+    /// Timers that are queued besides, or that it is about.
+    pub(super) timers: usize,
+}
+
+const fn of(kind: Kind, timers: usize) -> Workload {
+    Workload { kind, timers }
+}
+
+/// All of them; the larger ones not in a hurry.
+pub(super) const ALL: [Workload; 18] = [
+    of(Kind::ArmAndCancelSleep, 0),
+    of(Kind::ArmAndCancelSleep, 1_000),
+    of(Kind::PushOutSleep, 1_000),
+    of(Kind::StartAndCancel, 0),
+    of(Kind::StartAndCancel, 1_000),
+    of(Kind::StartInPlace, 1_000),
+    of(Kind::BringForward, 1_000),
+    of(Kind::ArmAndDelete, 0),
+    of(Kind::ArmAndDelete, 1_000),
+    of(Kind::ArmInSlot, 1_000),
+    of(Kind::FireExact, 2_000),
+    of(Kind::FireCoarse, 2_000),
+    of(Kind::Sleeps, 10),
+    of(Kind::MixedSleeps, 12),
+    of(Kind::Stranger, 500),
+    of(Kind::ArmAndCancelSleep, 100_000),
+    of(Kind::StartInPlace, 100_000),
+    of(Kind::BringForward, 100_000),
+];
+
+/// More timers than that are not for somebody in a hurry.
+const MANY: usize = 10_000;
+
+impl Workload {
+    /// What it is called.
+    pub(super) const fn name(self) -> &'static str {
+        match self.kind {
+            Kind::ArmAndCancelSleep => "arm and cancel a sleep",
+            Kind::PushOutSleep => "push out a sleep",
+            Kind::StartAndCancel => "start and cancel an exact timer",
+            Kind::StartInPlace => "start in place",
+            Kind::BringForward => "bring an exact timer forward",
+            Kind::ArmAndDelete => "arm and delete a coarse timer",
+            Kind::ArmInSlot => "arm again within the slot",
+            Kind::FireExact => "fire an exact timer",
+            Kind::FireCoarse => "fire a coarse timer",
+            Kind::Sleeps => "sleep until a deadline",
+            Kind::MixedSleeps => "sleep, push out, give up",
+            Kind::Stranger => "cancel by a stranger",
+        }
+    }
+
+    /// The costs that the prediction is made of.
+    pub(super) const fn made_of(self) -> &'static str {
+        match self.kind {
+            Kind::ArmAndCancelSleep => "counter, 2 lock, hr_start, wheel_arm, wheel_cancel",
+            Kind::PushOutSleep | Kind::StartInPlace => "lock, hr_start",
+            Kind::StartAndCancel => "2 lock, hr_start, tree_insert, tree_erase",
+            Kind::BringForward => "lock, hr_start, tree_insert, tree_erase",
+            Kind::ArmAndDelete => "counter, 2 lock, wheel_arm, wheel_cancel",
+            Kind::ArmInSlot => "counter, lock, wheel_arm",
+            Kind::FireExact => "lock, tree_erase, wheel_expire",
+            Kind::FireCoarse => "lock, wheel_expire",
+            Kind::Sleeps | Kind::MixedSleeps => "park, and the turn",
+            Kind::Stranger => "lock, line, tree_erase",
+        }
+    }
+
+    /// What is known to be missing in the prediction of its time.
+    pub(super) const fn leaves_out(self) -> &'static str {
+        if self.is_large() {
+            return "the caches of this machine, which hold only a part of so many timers";
+        }
+        match self.kind {
+            Kind::PushOutSleep => "what a future adds: the conversion of its deadline, its phases",
+            Kind::StartAndCancel | Kind::BringForward => {
+                "how deep the tree is: tree_insert is that of 256 timers"
+            }
+            Kind::ArmInSlot => "that nothing is filed: a store is cheaper than wheel_arm",
+            Kind::StartInPlace => "caches: the timers are visited in random order",
+            Kind::Stranger => "that a CPU asks for several lines at a time",
+            Kind::Sleeps | Kind::MixedSleeps => {
+                "that what the worker executes after a sleep is cold, and comes from memory"
+            }
+            _ => "nothing that is known; a neighbour may have slowed this machine down",
+        }
+    }
+
+    pub(super) const fn is_large(self) -> bool {
+        self.timers > MANY
+    }
+
+    /// Whether it needs two CPUs.
+    pub(super) const fn needs_stranger(self) -> bool {
+        matches!(self.kind, Kind::Stranger)
+    }
+}
+
+/// The machine did not let the workload happen as it is written: it was late by more than it allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Disturbed;
+
+/// Executes it; what an operation took in each of `rounds`. A worker that sleeps does so for `gap` at least.
+pub(super) fn run<S: Subject>(
+    workload: Workload,
+    subject: &mut S,
+    rounds: usize,
+    gap: i64,
+) -> Result<Vec<f64>, Disturbed> {
+    let timers = workload.timers;
+    Ok(match workload.kind {
+        Kind::ArmAndCancelSleep => arm_and_cancel_sleep(subject, timers, rounds),
+        Kind::PushOutSleep => push_out_sleep(subject, timers, rounds),
+        Kind::StartAndCancel => start_and_cancel(subject, timers, rounds),
+        Kind::StartInPlace => start_in_place(subject, timers, rounds),
+        Kind::BringForward => bring_forward(subject, timers, rounds),
+        Kind::ArmAndDelete => arm_and_delete(subject, timers, rounds),
+        Kind::ArmInSlot => arm_in_slot(subject, timers, rounds),
+        Kind::FireExact => fire_exact(subject, timers, rounds),
+        Kind::FireCoarse => fire_coarse(subject, timers, rounds),
+        Kind::Sleeps => vec![sleeps(subject, timers, gap)?],
+        Kind::MixedSleeps => vec![mixed_sleeps(subject, timers, gap)?],
+        Kind::Stranger => strangers(subject, timers, rounds),
+    })
+}
+
+/// Operations of a round.
+const SHORT: usize = 1_000;
+/// So far away that nothing fires.
+const FAR: i64 = 10_000_000_000_000;
+/// From one deadline to the next in a queue.
+const APART: i64 = 1_000;
+const SECOND: i64 = 1_000_000_000;
+
+fn signed(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for printing")]
+fn each(spent: f64, operations: usize) -> f64 {
+    spent / operations as f64
+}
+
+fn shuffled(count: usize) -> Vec<usize> {
+    let mut order: Vec<_> = (0..count).collect();
+    shuffle(&mut Random::new(11), &mut order);
+    order
+}
+
+/// The place of a timer that stands by.
+fn place(index: usize) -> i64 {
+    FAR + signed(index) * APART
+}
+
+fn many<T>(count: usize, make: impl Fn() -> T) -> Vec<T> {
+    (0..count).map(|_| make()).collect()
+}
+
+/// Exact timers that stand by, each at its place, started in random order.
+fn waiting<S: Subject>(subject: &mut S, count: usize) -> Vec<S::Exact> {
+    let timers = many(count, || subject.exact());
+    for index in shuffled(count) {
+        subject.start(&timers[index], place(index));
+    }
+    timers
+}
+
+fn arm_and_cancel_sleep<S: Subject>(subject: &mut S, pending: usize, rounds: usize) -> Vec<f64> {
+    let mut waiting = many(pending, || subject.sleep());
+    for (index, sleep) in shuffled(pending).into_iter().zip(&mut waiting) {
+        // Farther apart than what a machine may keep this thread waiting.
+        subject.begin(sleep, 600 * SECOND + signed(index) * SECOND);
+    }
+    let mut sleep = subject.sleep();
+    let round = |_| {
+        let spent = subject.spent(|subject| {
+            for _ in 0..SHORT {
+                subject.begin(&mut sleep, 500 * SECOND);
+                subject.give_up(&mut sleep);
+            }
+        });
+        each(spent, SHORT)
+    };
+    (0..rounds).map(round).collect()
+}
+
+fn push_out_sleep<S: Subject>(subject: &mut S, pending: usize, rounds: usize) -> Vec<f64> {
+    let mut waiting = many(pending, || subject.sleep());
+    for sleep in &mut waiting {
+        subject.begin(sleep, 500 * SECOND);
+    }
+    let order = shuffled(pending);
+    let mut at = 2_000 * SECOND;
+    let round = |_| {
+        at += SECOND;
+        let deadline = subject.deadline(at);
+        let spent = subject.spent(|subject| {
+            for index in &order {
+                subject.reset(&mut waiting[*index], deadline);
+            }
+        });
+        each(spent, pending)
+    };
+    (0..rounds).map(round).collect()
+}
+
+fn start_and_cancel<S: Subject>(subject: &mut S, pending: usize, rounds: usize) -> Vec<f64> {
+    let _waiting = waiting(subject, pending);
+    let timer = subject.exact();
+    let order = shuffled(SHORT);
+    let round = |_| {
+        let spent = subject.spent(|subject| {
+            for index in &order {
+                subject.start(&timer, place(*index) + APART / 2);
+                subject.cancel(&timer);
+            }
+        });
+        each(spent, SHORT)
+    };
+    (0..rounds).map(round).collect()
+}
+
+fn start_in_place<S: Subject>(subject: &mut S, pending: usize, rounds: usize) -> Vec<f64> {
+    let waiting = waiting(subject, pending);
+    let order = shuffled(pending);
+    let mut wiggle = 1;
+    let round = |_| {
+        wiggle = -wiggle;
+        let spent = subject.spent(|subject| {
+            for index in &order {
+                subject.start(&waiting[*index], place(*index) + wiggle);
+            }
+        });
+        each(spent, pending)
+    };
+    (0..rounds).map(round).collect()
+}
+
+fn bring_forward<S: Subject>(subject: &mut S, pending: usize, rounds: usize) -> Vec<f64> {
+    let _waiting = waiting(subject, pending);
+    let own = many(SHORT / 4, || subject.exact());
+    let order = shuffled(pending);
+    let behind = |index: usize| place(pending + index);
+    let mut begins = 0;
+    let round = |_| {
+        for (index, timer) in own.iter().enumerate() {
+            subject.cancel(timer);
+            subject.start(timer, behind(index));
+        }
+        begins += own.len();
+        let spent = subject.spent(|subject| {
+            let places = order.iter().cycle().skip(begins % pending);
+            for (timer, index) in own.iter().zip(places) {
+                subject.start(timer, place(*index) + APART / 2);
+            }
+        });
+        each(spent, own.len())
+    };
+    (0..rounds).map(round).collect()
+}
+
+/// From a hundred ticks to a million ahead.
+fn scattered(index: usize) -> u64 {
+    100 + ((index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 44)
+}
+
+fn arm_and_delete<S: Subject>(subject: &mut S, pending: usize, rounds: usize) -> Vec<f64> {
+    // So far away that none fires while this runs.
+    let now = subject.tick() + 60_000;
+    let waiting = many(pending, || subject.coarse());
+    for (index, timer) in waiting.iter().enumerate() {
+        subject.arm(timer, now + scattered(index));
+    }
+    let own = many(64, || subject.coarse());
+    let round = |_| {
+        let spent = subject.spent(|subject| {
+            for index in 0..SHORT {
+                let timer = &own[index % own.len()];
+                subject.arm(timer, now + scattered(index + 7_777));
+                subject.delete(timer);
+            }
+        });
+        each(spent, SHORT)
+    };
+    (0..rounds).map(round).collect()
+}
+
+fn arm_in_slot<S: Subject>(subject: &mut S, pending: usize, rounds: usize) -> Vec<f64> {
+    /// Ticks of a slot of the level that takes what is 10 to 23 seconds ahead.
+    const SLOT: u64 = 512;
+    let begins = subject.tick().next_multiple_of(SLOT) + 20 * SLOT;
+    let expiry = |index: usize| begins + SLOT * (index as u64 % 24) + 1;
+    let waiting = many(pending, || subject.coarse());
+    for (index, timer) in waiting.iter().enumerate() {
+        subject.arm(timer, expiry(index));
+    }
+    let order = shuffled(pending);
+    let mut step = 0;
+    let round = |_| {
+        step = 1 - step;
+        let spent = subject.spent(|subject| {
+            for index in &order {
+                subject.modify(&waiting[*index], expiry(*index) + step);
+            }
+        });
+        each(spent, pending)
+    };
+    (0..rounds).map(round).collect()
+}
+
+fn fire_exact<S: Subject>(subject: &mut S, count: usize, rounds: usize) -> Vec<f64> {
+    let timers = many(count, || subject.exact());
+    let order = shuffled(count);
+    let round = |_| {
+        let begins = subject.now() + 2 * TICK;
+        for (index, timer) in order.iter().zip(&timers) {
+            subject.start(timer, begins + signed(*index) * 10);
+        }
+        subject.spin_until(begins + signed(count) * 10);
+        let spent = subject.spent(|subject| while subject.turn() == 0 {});
+        each(spent, count)
+    };
+    (0..rounds).map(round).collect()
+}
+
+fn fire_coarse<S: Subject>(subject: &mut S, count: usize, rounds: usize) -> Vec<f64> {
+    let timers = many(count, || subject.coarse());
+    let round = |_| {
+        let expiry = subject.tick() + 2;
+        for timer in &timers {
+            subject.arm(timer, expiry);
+        }
+        while subject.tick() <= expiry + 1 {
+            let next = subject.now() + TICK / 10;
+            subject.spin_until(next);
+        }
+        let spent = subject.spent(|subject| while subject.turn() == 0 {});
+        each(spent, count)
+    };
+    (0..rounds).map(round).collect()
+}
+
+/// From one deadline of a sleeping worker to the next, in nanoseconds: more than what most machines are late by.
+pub(super) const GAP: i64 = 5 * TICK;
+
+/// Parks until everything fired that does at `deadlines`, which rise; what was spent on it. The machine may wake the
+/// worker late, but not when the next one is due already.
+fn sleep_through<S: Subject>(
+    subject: &mut S,
+    deadlines: &[i64],
+    timers: u32,
+) -> Result<f64, Disturbed> {
+    let mut fired = 0;
+    let mut is_disturbed = false;
+    let spent = subject.spent(|subject| {
+        for (place, deadline) in deadlines.iter().enumerate() {
+            // For none of them at most once: a sleep may end for no reason.
+            while fired < timers && subject.now() < *deadline {
+                fired += subject.park();
+            }
+            let next = deadlines.get(place + 1);
+            is_disturbed |= next.is_some_and(|next| subject.now() + TICK / 5 > *next);
+        }
+    });
+    if is_disturbed || fired != timers {
+        return Err(Disturbed);
+    }
+    Ok(each(spent, deadlines.len()))
+}
+
+/// Two timers for each deadline.
+fn sleeps<S: Subject>(subject: &mut S, count: usize, gap: i64) -> Result<f64, Disturbed> {
+    let begins = subject.now() + gap;
+    let deadlines: Vec<i64> = (0..count)
+        .map(|index| begins + signed(index) * gap)
+        .collect();
+    let pairs: Vec<_> = deadlines
+        .iter()
+        .map(|_| [subject.exact(), subject.exact()])
+        .collect();
+    for (pair, deadline) in pairs.iter().zip(&deadlines) {
+        for timer in pair {
+            subject.start(timer, *deadline);
+        }
+    }
+    let timers = u32::try_from(2 * count).unwrap_or(u32::MAX);
+    sleep_through(subject, &deadlines, timers)
+}
+
+/// Sleeps of futures, of which one in three is pushed out behind all others, and one in three is given up; among them
+/// exact timers, and the first of them in place of a sleep that was first.
+fn mixed_sleeps<S: Subject>(subject: &mut S, count: usize, gap: i64) -> Result<f64, Disturbed> {
+    let begins = subject.now();
+    let mut sleeps = many(count, || subject.sleep());
+    for (place, sleep) in (1..).zip(&mut sleeps) {
+        subject.begin(sleep, place * gap);
+    }
+    let mut deadlines = Vec::new();
+    for (index, sleep) in sleeps.iter_mut().enumerate() {
+        match index % 3 {
+            0 => {
+                let at = begins + signed(count + index) * gap;
+                let deadline = subject.deadline(at);
+                subject.reset(sleep, deadline);
+                deadlines.push(at);
+            }
+            1 => subject.give_up(sleep),
+            _ => deadlines.push(begins + (signed(index) + 1) * gap),
+        }
+    }
+    let exact = subject.exact();
+    let at = begins + gap + gap / 2;
+    subject.start(&exact, at);
+    deadlines.push(at);
+    deadlines.sort_unstable();
+    let timers = u32::try_from(deadlines.len()).unwrap_or(u32::MAX);
+    deadlines.dedup();
+    sleep_through(subject, &deadlines, timers)
+}
+
+fn strangers<S: Subject>(subject: &mut S, count: usize, rounds: usize) -> Vec<f64> {
+    let timers = many(count, || subject.exact());
+    let order = shuffled(count);
+    let round = |_| {
+        for (index, timer) in order.iter().zip(&timers) {
+            subject.start(timer, place(*index));
+        }
+        each(subject.strangely_cancel(&timers), count)
+    };
+    (0..rounds).map(round).collect()
+}
