@@ -193,7 +193,11 @@ impl Device {
                 }
                 (counts_from + delay, late, delay)
             }
-            DeviceWrite::Coupled(cycles) => (when(self.time_of(cycles.0)), tick, Picos::ZERO),
+            DeviceWrite::Coupled(cycles) => {
+                // A step of the counter, as long as it is by a clock that is wrong.
+                let late = tick + Picos(tick.0 >> 10) + CLOCK_STEP;
+                (when(self.time_of(cycles.0)), late, Picos::ZERO)
+            }
             DeviceWrite::Absolute(instant) => {
                 (when(Picos::of_instant(instant)), Picos::ZERO, Picos::ZERO)
             }

@@ -50,7 +50,7 @@ fn each_kind_counts_from_somewhere_else() {
     let write = DeviceWrite::Coupled(Cycles(30_000));
     assert_eq!(
         written(&coupled, &Told::default(), write),
-        (Some(5_000), 0, 90)
+        (Some(5_000), 1, 90)
     );
     let software = device(DeviceClass::Software, 1_000_000_000, Picos::ZERO);
     let write = DeviceWrite::Absolute(Instant::from_nanos(12_345));
