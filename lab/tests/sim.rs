@@ -353,8 +353,8 @@ fn what_breaks_a_promise_is_shown_made_smaller_and_can_be_run_again() {
     assert_eq!(first["wrong"], "covered");
     assert!(out.contains(&format!("Seed {seed}: covered\n")), "{out}");
     assert_eq!(first["workloads"], 1, "one is enough");
-    // On one CPU nobody else could look after anything.
-    assert!(first["cpus"].as_u64() <= Some(4), "{first}");
+    // On one CPU nobody else could look after anything; how few show it depends on what was drawn.
+    assert!(first["cpus"].as_u64() <= Some(8), "{first}");
     assert_ne!(first["smallest"], first["scenario"]);
     let lines = |key: &str| first[key].as_str().map_or(0, |text| text.lines().count());
     assert!(lines("smallest") <= lines("scenario"));

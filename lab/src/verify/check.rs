@@ -127,7 +127,10 @@ impl Checker {
             "hrtimer_cancel" => self.timers.cancel(line.whole("hrtimer")?, to),
             "timer_delete_sync" => self.timers.deleted(line.whole("timer")?, cpu, to),
             "timer_expire_entry" => self.fires("timer", line, at, cpu)?,
-            "hrtimer_expire_entry" => self.fires("hrtimer", line, at, cpu)?,
+            "hrtimer_expire_entry" => {
+                self.timers.wall_fires(line, to)?;
+                self.fires("hrtimer", line, at, cpu)?;
+            }
             "timer_expire_exit" => self.timers.returns(line.whole("timer")?),
             "hrtimer_expire_exit" => self.timers.returns(line.whole("hrtimer")?),
             "clock_read" => self.clock_read(line, cpu)?,

@@ -115,15 +115,41 @@ impl Timers {
             let what = format!("{soft} is after expires, {hard}");
             return Err(line.wrong("softexpires", &what, "it is the earlier one of both"));
         }
+        let clock = line.text("clock")?;
+        if !["monotonic", "realtime", "boottime", "tai"].contains(&clock) {
+            let what = format!("\"{clock}\" is not known");
+            let right = "monotonic, realtime, boottime and tai are";
+            return Err(line.wrong("clock", &what, right));
+        }
+        // Somebody may set the others: when such a timer is due is known when it fires.
+        let (earliest, due) = match clock {
+            "monotonic" => (soft, hard),
+            _ => (i64::MIN, i64::MAX),
+        };
         let armed = Armed {
             of_cpu: line.number("of_cpu", "CPU", self.cpus)?,
-            earliest: soft,
-            due: hard,
+            earliest,
+            due,
             is_deferrable: false,
             bucket: None,
             line: line.number,
         };
         self.started(line.whole("hrtimer")?, armed, line.is("was_armed")?, to);
+        Ok(())
+    }
+
+    /// `hrtimer_expire_entry` of a timer on a clock that may be set: it was due when the interrupt read that clock.
+    pub(super) fn wall_fires(&self, line: &Line, to: &mut Findings) -> Result<(), Failure> {
+        let timer = self.live.get(&line.whole("hrtimer")?);
+        let is_wall = |armed: Armed| armed.earliest == i64::MIN;
+        if !timer.and_then(|timer| timer.armed).is_some_and(is_wall) {
+            return Ok(());
+        }
+        let (now, soft) = (line.time("now")?, line.time("softexpires")?);
+        if now < soft {
+            let what = format!("its clock showed {now}, and it was to fire at {soft}");
+            to.broken(EARLY, what);
+        }
         Ok(())
     }
 

@@ -114,7 +114,7 @@ pub(crate) struct Host {
     pub(crate) queue: RefCell<Queue>,
     pub(crate) watch: RefCell<Watch>,
     pub(crate) canary: Option<Canary>,
-    pub(crate) clocks: Clocks,
+    pub(crate) clocks: Rc<Clocks>,
     /// The counter is the slow one that all CPUs share.
     pub(crate) is_slow: Cell<bool>,
     /// Until when that serves somebody.

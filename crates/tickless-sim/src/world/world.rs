@@ -187,6 +187,10 @@ fn host(settings: &Settings, ground: &Rc<Ground>, recorder: Option<Recorder>) ->
             settings.fault_seed,
         ))
     };
+    let clocks = Rc::new(clocks(settings));
+    if let Some(recorder) = &recorder {
+        recorder.goes_by(&clocks);
+    }
     Host {
         ground: Rc::clone(ground),
         bases: (0..cpus).map(|_| OnceCell::new()).collect(),
@@ -199,7 +203,7 @@ fn host(settings: &Settings, ground: &Rc<Ground>, recorder: Option<Recorder>) ->
         rearm: settings.policy.rearm,
         heirs: Cell::new(0),
         faults: settings.faults.first().map(injector),
-        clocks: clocks(settings),
+        clocks,
         is_slow: Cell::new(settings.slow_counter),
         slow_until: Cell::new(Picos::ZERO),
         recorder,

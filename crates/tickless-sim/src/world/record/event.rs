@@ -87,6 +87,7 @@ pub enum Recorded {
     HrtimerStart {
         hrtimer: u64,
         of_cpu: u32,
+        clock: &'static str,
         expires: i64,
         softexpires: i64,
         was_armed: bool,

@@ -1,6 +1,7 @@
 //! Where a recording learns what happens.
 
 use tickless_core::hierarchy::{GroupId, Hierarchy, Sites, Slot, State, Step};
+use tickless_core::time::Clock;
 use tickless_core::trace::{Event as Traced, TimerId};
 use tickless_core::wheel::Kind;
 
@@ -18,6 +19,15 @@ const fn flags(kind: Kind) -> &'static str {
     }
 }
 
+const fn clock_name(clock: Clock) -> &'static str {
+    match clock {
+        Clock::Monotonic => "monotonic",
+        Clock::Realtime => "realtime",
+        Clock::Boottime => "boottime",
+        Clock::Tai => "tai",
+    }
+}
+
 /// What an interrupt is called.
 pub(crate) const fn name(what: What) -> &'static str {
     match what {
@@ -29,6 +39,9 @@ pub(crate) const fn name(what: What) -> &'static str {
         What::Arrival => "arrival",
         What::Spurious => "spurious",
         What::Fault => "fault",
+        What::ClockSet => "clock-set",
+        What::Broadcast => "broadcast",
+        What::Called => "call",
         // The rest are no interrupts.
         _ => "none",
     }
@@ -179,10 +192,12 @@ impl Recorder {
                 soft,
                 was_armed,
                 in_place,
+                clock,
                 ..
             } => Recorded::HrtimerStart {
                 hrtimer: id(timer),
                 of_cpu: cpu.0,
+                clock: clock_name(clock),
                 expires: hard,
                 softexpires: soft,
                 was_armed,

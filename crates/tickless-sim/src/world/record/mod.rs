@@ -11,13 +11,14 @@ pub(crate) use hooks::name;
 
 pub use event::{End, GroupState, Header, Record, Recorded};
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
 use tickless_core::time::Instant;
 
+use super::clock::Clocks;
 use super::meter;
 use super::time::Picos;
 
@@ -49,6 +50,8 @@ pub(crate) struct Recorder {
     /// The timers by their addresses, which may become those of others: who goes has to be forgotten.
     known: RefCell<BTreeMap<usize, Known>>,
     timers: Cell<u64>,
+    /// What CPUs see of the time, which is what they write down.
+    clocks: OnceCell<Rc<Clocks>>,
     /// The machine is complete, and not over yet.
     is_open: Cell<bool>,
 }
@@ -59,8 +62,23 @@ impl Recorder {
             sink,
             known: RefCell::default(),
             timers: Cell::new(0),
+            clocks: OnceCell::new(),
             is_open: Cell::new(false),
         }
+    }
+
+    /// Times are those of `clocks`.
+    pub(crate) fn goes_by(&self, clocks: &Rc<Clocks>) {
+        let _first = self.clocks.set(Rc::clone(clocks));
+    }
+
+    /// What the monotonic clock of `cpu` shows at `at`, in nanoseconds.
+    fn shown(&self, cpu: Option<u32>, at: Picos) -> u64 {
+        let cpu = cpu.unwrap_or(meter::NOBODY);
+        let clocks = self.clocks.get();
+        clocks
+            .map_or(at, |clocks| clocks.shows_picos(cpu, at))
+            .as_nanos()
     }
 
     pub(crate) fn begin(&self, header: &Header) {
@@ -77,13 +95,13 @@ impl Recorder {
         if !self.is_open.get() {
             return;
         }
-        let time = at.as_nanos();
+        let time = self.shown(cpu, at);
         self.sink.borrow_mut().take(&Record { time, cpu, what });
     }
 
     /// The world is over; what its end does to its timers is nobody's business.
     pub(crate) fn end(&self, at: Picos, queued: u64) {
-        let time = at.as_nanos();
+        let time = self.shown(None, at);
         self.sink.borrow_mut().end(End { time, queued });
         self.is_open.set(false);
     }
