@@ -13,6 +13,8 @@
 //!
 //! A write that leaves the guest costs that besides. So does stopping a device that is not software.
 
+use std::ops::RangeInclusive;
+
 use serde::{Deserialize, Serialize};
 use tickless_core::clock::CounterId;
 use tickless_core::event::{DeviceConfig, DeviceWrite, InPast};
@@ -21,6 +23,7 @@ use tickless_core::time::{Instant, Span};
 use toml::Spanned;
 
 use super::costs::Charges;
+use super::frequency;
 use super::input::{InputError, Source};
 use super::meter;
 use super::profile::{Mark, quoted};
@@ -320,30 +323,12 @@ pub(crate) fn read(
 /// A device that needs longer is none for exact timers.
 const GROWN: Picos = Picos::from_millis(1);
 
-/// A frequency such as `14.318 MHz`.
+/// How often a device may count.
+const HERTZ: RangeInclusive<u32> = 1_000..=4_000_000_000;
+
 fn hertz(text: &str) -> Option<u32> {
-    const UNITS: [(&str, u64); 4] = [
-        ("kHz", 1_000),
-        ("MHz", 1_000_000),
-        ("GHz", 1_000_000_000),
-        ("Hz", 1),
-    ];
-    let text = text.trim();
-    let (name, size) = UNITS.into_iter().find(|(name, _)| text.ends_with(name))?;
-    let number = text[..text.len() - name.len()].trim_end();
-    let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
-    let is_number =
-        |digits: &str| !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
-    if !is_number(whole) || !is_number(part) || part.len() > 9 {
-        return None;
-    }
-    let places = 10_u64.pow(u32::try_from(part.len()).ok()?);
-    let part = part.parse::<u64>().ok()?.checked_mul(size)?;
-    let hertz = whole.parse::<u64>().ok()?.checked_mul(size)? + part / places;
-    let is_whole = part.is_multiple_of(places);
-    u32::try_from(hertz)
-        .ok()
-        .filter(|hertz| is_whole && (1_000..=4_000_000_000).contains(hertz))
+    let hertz = u32::try_from(frequency::parse(text)?).ok();
+    hertz.filter(|hertz| HERTZ.contains(hertz))
 }
 
 #[cfg(test)]

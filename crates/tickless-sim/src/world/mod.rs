@@ -33,6 +33,7 @@ mod deep;
 mod device;
 pub mod draw;
 pub mod fault;
+mod frequency;
 mod groups;
 pub mod headline;
 mod host;
