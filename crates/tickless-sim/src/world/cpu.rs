@@ -11,7 +11,6 @@ use tickless_core::wheel::{Kind, PassEnd};
 use super::baseline::{Rearm, Soft};
 use super::fault::FaultKind;
 use super::meter::{self, Fired};
-use super::promise::Promise;
 use super::queue::What;
 use super::record::{self, Recorded};
 use super::shell::{Life, Next, TaskId};
@@ -120,24 +119,7 @@ impl World {
         if is_early {
             self.count_fault(FaultKind::Early);
         }
-        let is_known = is_early
-            || is_unasked
-            || self.timers.platform().is_armed_for_old_clock(cpu)
-            || site.written.may_be_early.get()
-            || self
-                .timers
-                .platform()
-                .site(cpu)
-                .trouble
-                .is_left_armed
-                .replace(false);
-        let state = &self.cpus[cpu as usize];
-        let slop = self.timers.platform().slop(cpu, state.wakes_at);
-        if at + slop < state.wakes_at && !is_known {
-            let what = format!("its device wakes it at {at}, not at {}", state.wakes_at);
-            let mut watch = self.timers.platform().watch.borrow_mut();
-            watch.broken(Promise::IdleStaysIdle, cpu, what);
-        }
+        self.wakes_in_time(cpu, at, is_early || is_unasked);
         site.programmings.set(0);
         let _turn = self.timers.interrupt(CpuId(cpu));
         self.owe_rearm(cpu);
@@ -384,34 +366,6 @@ impl World {
         state.theft = Some((from, end));
         if let Some(theft) = before {
             self.note("theft", theft);
-        }
-    }
-
-    /// INV-1: the device of `cpu` fires when its first timer is due, or before.
-    fn armed_in_time(&self, cpu: u32) {
-        let host = self.timers.platform();
-        let first = meter::looking(|| self.timers.next_event(CpuId(cpu)));
-        if first.is_forever() {
-            return;
-        }
-        let due = self.moment(cpu, first);
-        let latest = due.max(meter::cursor()) + host.slop(cpu, due);
-        let site = host.site(cpu);
-        let fires = self.fires(cpu);
-        if fires <= latest + site.written.late.get() {
-            return;
-        }
-        // An interrupt that was lost was armed for all the same, who is being kicked is about to arm, and who does
-        // nothing but run timers is left alone for a moment (spec IRQ-3). Who came back late from where its device
-        // stops is being called.
-        let is_known = site.trouble.rescue.get() != Picos::FOREVER
-            || site.trouble.is_kicked.get()
-            || site.awaits_call.get()
-            || meter::looking(|| self.timers.is_backing_off(CpuId(cpu)));
-        if !is_known {
-            let what = format!("the first timer is due at {latest}, the device fires at {fires}");
-            let mut watch = host.watch.borrow_mut();
-            watch.broken(Promise::ArmedNotLaterThanFirst, cpu, what);
         }
     }
 

@@ -165,6 +165,11 @@ impl Host {
         self.site(cpu).written.at.get() < self.clocks.settled_at()
     }
 
+    /// Whether the machine breaks `promise` on purpose.
+    pub(crate) fn breaks(&self, promise: Promise) -> bool {
+        self.canary.is_some_and(|canary| canary.breaks(promise))
+    }
+
     /// Reads the clock: what it shows, and what that takes.
     pub(crate) fn read(&self) -> Instant {
         let charges = &self.ground.charges;
@@ -189,15 +194,7 @@ impl Host {
             self.record(|| Recorded::ClockRead { now });
             self.site(cpu).read_at.set(meter::cursor());
             let last = self.site(cpu).last_read.replace(shows.as_nanos());
-            if shows.as_nanos() < last {
-                let what = format!(
-                    "the clock went from {last} ns back to {} ns",
-                    shows.as_nanos()
-                );
-                self.watch
-                    .borrow_mut()
-                    .broken(Promise::Monotonic, cpu, what);
-            }
+            self.goes_on(cpu, last, now);
         }
         shows
     }
@@ -212,10 +209,7 @@ impl Host {
             at.began = Picos::from_nanos(at.period.as_nanos() * in_progress).instant();
             at.tick = Tick(in_progress);
         }
-        if self
-            .canary
-            .is_some_and(|canary| canary.breaks(Promise::NeverEarly))
-        {
+        if self.breaks(Promise::NeverEarly) {
             at.tick = Tick(at.tick.0 + TICKS_AHEAD);
         }
         at

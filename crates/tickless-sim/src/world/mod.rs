@@ -24,7 +24,6 @@
 
 pub mod baseline;
 mod canary;
-mod check;
 mod clock;
 mod costs;
 mod cpu;

@@ -37,7 +37,7 @@ use super::fault::{self, Fault, RawFault};
 use super::input::{InputError, Source};
 use super::outcome::{CpuOutcome, Outcome, Residency};
 use super::profile::{EMBEDDED, Profile};
-use super::promise::{Promise, Violation};
+use super::promise::Promise;
 use super::record::{Header, Recorder, SharedSink};
 use super::time::Picos;
 use super::workload::{self, Placed, RawWorkload};
@@ -407,16 +407,7 @@ pub fn run_twice_recorded(scenario: &Scenario, seed: u64, sink: SharedSink) -> O
 
 /// What came of the `first` run, and whether a second one is the same.
 fn compared(scenario: &Scenario, mut first: Outcome, seed: u64) -> Outcome {
-    let second = run(scenario, seed);
-    if first != second {
-        *first.broken.entry(Promise::Deterministic).or_default() += 1;
-        first.violations.push(Violation {
-            promise: Promise::Deterministic,
-            at: scenario.duration,
-            cpu: 0,
-            what: format!("digests {:016x} and {:016x}", first.digest, second.digest),
-        });
-    }
+    first.is_what_comes_again(&run(scenario, seed));
     first
 }
 

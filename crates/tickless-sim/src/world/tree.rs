@@ -16,7 +16,6 @@ use tickless_core::wheel::idle::wake_times;
 
 use super::host::{Host, WorldLock};
 use super::meter::{self, Line};
-use super::promise::Promise;
 use super::queue::What;
 use super::topology::Topology;
 use super::watch::Entry;
@@ -67,21 +66,11 @@ impl Table {
         let line = &place.expect("groups are placed before they are named").line;
         line.write(&host.ground, 1);
         meter::charge(host.ground.charges.exchange);
-        let mut watch = host.watch.borrow_mut();
         let value = u64::from(new.active().bits()) << 32 | u64::from(group.0);
+        let mut watch = host.watch.borrow_mut();
         watch.log(Entry::State, meter::cpu(), meter::cursor(), value);
-        let migrator = new
-            .migrator()
-            .filter(|_| !breaks(host, Promise::OneMigrator));
-        let is_right = match migrator {
-            None => !new.is_active(),
-            Some(slot) => new.active().contains(slot),
-        };
-        if !is_right {
-            let what = format!("group {} has {migrator:?} of {new:?}", group.0);
-            watch.broken(Promise::OneMigrator, meter::cpu(), what);
-        }
         drop(watch);
+        let migrator = host.has_one_migrator(group, new);
         if let Some(recorder) = &host.recorder {
             recorder.state_changed(group, (child, migrator), old, new);
         }
@@ -91,15 +80,10 @@ impl Table {
         let me = meter::cpu();
         let mut watch = self.host().watch.borrow_mut();
         watch.counts.served += u64::from(cpu.0 != me);
-        if cpu.0 != me && watch.isolated.get(me as usize) == Some(&true) {
-            let what = format!("it serves CPU {}", cpu.0);
-            watch.broken(Promise::IsolatedUndisturbed, me, what);
+        if cpu.0 != me {
+            watch.is_undisturbed(me, || format!("it serves CPU {}", cpu.0));
         }
     }
-}
-
-fn breaks(host: &Host, promise: Promise) -> bool {
-    host.canary.is_some_and(|canary| canary.breaks(promise))
 }
 
 impl Sites<WIDTH_DEFAULT> for Table {

@@ -212,16 +212,11 @@ impl<'w> Turn<'w> {
         F: FnMut(&Timeout) -> Rearm + Send + 'static,
     {
         let host = self.world.timers.platform();
-        let is_broken = host
-            .canary
-            .is_some_and(|canary| canary.breaks(Promise::CancelMeansNotRunning));
+        let is_broken = host.breaks(Promise::CancelMeansNotRunning);
         let was_queued = !is_broken && self.world.timers.delete_sync(timer.pinned());
         let pinned = timer.pinned();
         host.record_deleted(&*pinned);
-        if pinned.is_active() {
-            let what = "a timer that was cancelled is active";
-            let promise = Promise::CancelMeansNotRunning;
-            host.watch.borrow_mut().broken(promise, meter::cpu(), what);
+        if !host.is_cancelled(&pinned) {
             // One canary, not two.
             self.world.timers.delete_sync(pinned);
         }

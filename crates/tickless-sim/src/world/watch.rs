@@ -6,7 +6,7 @@ use serde::Serialize;
 use tickless_core::hrtimer::Flush;
 use tickless_core::time::Clock;
 use tickless_core::trace::{Event as Traced, TimerId};
-use tickless_core::wheel::{Kind, Tick, Timeout};
+use tickless_core::wheel::{Kind, Timeout};
 
 use super::clock::Clocks;
 use super::groups::{Tallies, Tally};
@@ -125,8 +125,8 @@ pub(crate) struct Watch {
     /// How late exact timers fired.
     pub(crate) late_exact: Distribution,
     /// How late a timer may be.
-    late_max: Picos,
-    tick: Picos,
+    pub(crate) late_max: Picos,
+    pub(crate) tick: Picos,
     /// CPUs that have to be left alone.
     pub(crate) isolated: Vec<bool>,
     /// The clocks of the timers that are queued on another one than the monotonic. Looked up, never listed.
@@ -293,28 +293,13 @@ impl Watch {
         }
     }
 
-    /// A slot is late by 8/63 of the time it was armed for at most, and by a tick (spec 1.3). The clock of the wheel
-    /// may be behind by what is due and has not fired yet.
-    fn is_filed_finely(&mut self, cpu: u32, now: Tick, expiry: Tick, due: Tick) {
-        let behind = self.late_max.0.div_ceil(self.tick.0);
-        let ahead = expiry.0.saturating_sub(now.0) + behind;
-        if due.0 > expiry.0.max(now.0) + ahead * 8 / 63 + 2 {
-            let what = format!("a timer for {expiry:?} is filed for {due:?} in {now:?}");
-            self.broken(Promise::BoundedLate, cpu, what);
-        }
-    }
-
     fn coarse_fires(&mut self, timeout: &Timeout, at: Picos, clocks: &Clocks) {
         self.counts.coarse_fires += 1;
         self.pending -= 1;
         let executing = meter::cpu();
         self.log(Entry::Fire, executing, at, timeout.expiry.0);
         let at = clocks.shows_picos(executing, at);
-        let began = |tick: u64| self.tick * tick;
-        if timeout.now <= timeout.expiry || at < began(timeout.now.0) {
-            let what = format!("a coarse timer for {:?} fires at {at}", timeout.expiry);
-            self.broken(Promise::NeverEarly, executing, what);
-        }
+        self.is_coarse_due(executing, timeout, at);
         let late = at - self.tick * timeout.due.0;
         let is_remote = timeout.cpu.0 != executing;
         self.tallies.coarse(executing, timeout.cpu.0, late);
@@ -324,13 +309,13 @@ impl Watch {
         } else {
             self.late_own.note(late);
         }
-        if late > self.late_max && timeout.kind != Kind::Deferrable {
-            let what = format!("a coarse timer of CPU {} is {late} late", timeout.cpu.0);
-            self.broken(Promise::BoundedLate, executing, what);
+        if timeout.kind != Kind::Deferrable {
+            let what = || format!("a coarse timer of CPU {}", timeout.cpu.0);
+            self.is_soon_enough(executing, late, what);
         }
-        if is_remote && self.isolated.get(executing as usize) == Some(&true) {
-            let what = format!("it runs a timer of CPU {}", timeout.cpu.0);
-            self.broken(Promise::IsolatedUndisturbed, executing, what);
+        if is_remote {
+            let what = || format!("it runs a timer of CPU {}", timeout.cpu.0);
+            self.is_undisturbed(executing, what);
         }
     }
 
@@ -343,20 +328,14 @@ impl Watch {
         self.log(Entry::ExactFire, cpu, meter::cursor(), hard.cast_unsigned());
         let at = clocks.shows_picos(meter::cpu(), meter::cursor());
         let moment = |nanos: i64| Picos::from_nanos(u64::try_from(nanos).unwrap_or(0));
-        if at < moment(soft) {
-            let what = format!("an exact timer for {} fires at {at}", moment(soft));
-            self.broken(Promise::NeverEarly, cpu, what);
-        }
+        self.is_exact_due(cpu, moment(soft), at);
         self.exact_is_late(cpu, at - moment(hard));
     }
 
     fn exact_is_late(&mut self, cpu: u32, late: Picos) {
         self.late_exact.note(late);
         self.tallies.exact(cpu, late);
-        if late > self.late_max {
-            let what = format!("an exact timer is {late} late");
-            self.broken(Promise::BoundedLate, cpu, what);
-        }
+        self.is_soon_enough(cpu, late, || "an exact timer".to_owned());
     }
 
     /// A timer of a clock fires that may be set. It is late from when it was due last, by what was truly so, and early
@@ -373,11 +352,7 @@ impl Watch {
         self.counts.wall_fires += 1;
         let now = clocks.shows(meter::cpu(), at);
         let read = clocks.shows(meter::cpu(), read_at);
-        let shown = clocks.truly_shows(clock, read);
-        if shown < soft {
-            let what = format!("a timer for {soft} of the {clock:?} clock fires at {shown}");
-            self.broken(Promise::NeverEarly, cpu, what);
-        }
+        self.is_wall_due(cpu, (clock, soft), clocks.truly_shows(clock, read));
         // One with slack that fires before its deadline is not late.
         let late = clocks.due_for(clock, hard, now);
         self.exact_is_late(cpu, Picos::from_nanos(late.unwrap_or(0)));

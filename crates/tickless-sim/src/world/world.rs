@@ -355,8 +355,7 @@ impl World {
     }
 
     pub(crate) fn breaks(&self, promise: Promise) -> bool {
-        let canary = self.timers.platform().canary;
-        canary.is_some_and(|canary| canary.breaks(promise))
+        self.timers.platform().breaks(promise)
     }
 
     /// Notes a value of a series.

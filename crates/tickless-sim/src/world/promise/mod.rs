@@ -1,4 +1,19 @@
 //! The promises of the library, by name, and what it looks like when one is not kept.
+//!
+//! Each has a file that says when it is looked at, and looks.
+
+mod armed_not_later_than_first;
+mod bounded_late;
+mod cancel_means_not_running;
+mod covered;
+mod deterministic;
+mod idle_stays_idle;
+mod isolated_undisturbed;
+mod monotonic;
+mod never_early;
+mod never_lost;
+mod one_device_write_per_interrupt;
+mod one_migrator;
 
 use serde::Serialize;
 
