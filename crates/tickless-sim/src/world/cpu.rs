@@ -343,7 +343,7 @@ impl World {
             state.is_put_off = false;
             return;
         }
-        let free = state.cursor.max(state.stalled_until);
+        let free = state.busy_until();
         if free > at {
             self.push(free, What::Continue, cpu, 0);
             return;

@@ -80,8 +80,6 @@ pub(crate) struct Site {
     pub(crate) told: Line,
     /// The last time that was read here.
     last_read: Cell<i64>,
-    /// When.
-    read_at: Cell<Picos>,
     /// What the device was told.
     pub(crate) written: Told,
     /// How often the device was programmed since its last interrupt began.
@@ -149,6 +147,17 @@ impl Host {
         self.clocks.shows(meter::cpu(), meter::cursor())
     }
 
+    /// The same, as finely as it is known.
+    #[inline]
+    pub(crate) fn shows_picos(&self) -> Picos {
+        self.clocks.shows_picos(meter::cpu(), meter::cursor())
+    }
+
+    /// The tick of `period` that has to be over so that `after` is over.
+    pub(crate) fn expiry(&self, after: Picos, period: Picos) -> Tick {
+        Tick((self.shows_picos() + after).0 / period.0)
+    }
+
     /// When the clock of the CPU that executes comes to show `when`.
     pub(crate) fn moment(&self, when: Instant) -> Picos {
         self.clocks.moment(meter::cpu(), when, meter::cursor())
@@ -183,6 +192,7 @@ impl Host {
             let mut watch = self.watch.borrow_mut();
             watch.counts.clock_reads += 1;
             watch.counts.clock_reading += meter::cursor() - before;
+            watch.read_at = meter::cursor();
         }
         let mut shows = self.shows();
         if let Some(canary) = self.canary {
@@ -192,7 +202,6 @@ impl Host {
         if cpu != meter::NOBODY {
             let now = shows.as_nanos();
             self.record(|| Recorded::ClockRead { now });
-            self.site(cpu).read_at.set(meter::cursor());
             let last = self.site(cpu).last_read.replace(shows.as_nanos());
             self.goes_on(cpu, last, now);
         }
@@ -203,7 +212,7 @@ impl Host {
     pub(crate) fn tick_time(&self) -> TickTime {
         let mut at = self.count.now();
         // Rounds down: the tick that the CPU is in.
-        let shown = self.clocks.shows_picos(meter::cpu(), meter::cursor());
+        let shown = self.shows_picos();
         let in_progress = shown.as_nanos() / at.period.as_nanos();
         if at.tick.0 > in_progress {
             at.began = Picos::from_nanos(at.period.as_nanos() * in_progress).instant();
@@ -436,11 +445,7 @@ impl Platform for Host {
 
     fn pick_target(&self, this: Option<CpuId>, _pinned: bool) -> CpuId {
         // Without anybody who asks for itself: the first one that keeps house.
-        let mut online = (0_u32..).zip(&self.bases).filter(|(_, base)| {
-            let base = base.get();
-            base.is_some_and(|base| base.is_online() && !base.local().is_isolated.get())
-        });
-        this.unwrap_or_else(|| CpuId(online.next().map_or(0, |(cpu, _)| cpu)))
+        this.unwrap_or_else(|| CpuId(self.housekeeper_but(meter::NOBODY)))
     }
 
     fn trace(&self, event: Traced) {
@@ -458,13 +463,7 @@ impl Platform for Host {
             let count = &self.site(cpu.0).programmings;
             count.set(count.get() + 1);
         }
-        let read_at = match meter::cpu() {
-            meter::NOBODY => meter::cursor(),
-            cpu => self.site(cpu).read_at.get(),
-        };
-        self.watch
-            .borrow_mut()
-            .follow(&event, &self.clocks, read_at);
+        self.watch.borrow_mut().follow(&event, &self.clocks);
         if let Some(recorder) = &self.recorder {
             recorder.traced(&event);
         }

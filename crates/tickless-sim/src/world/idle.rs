@@ -55,7 +55,10 @@ impl World {
             self.stopped_tick(cpu, stopped);
             // Or for its exact timers.
             let own = Span::from_nanos(u64::try_from(sleep.own.as_nanos()).unwrap_or(0));
-            wakes_at = self.moment(cpu, stopped.wake.min(now.saturating_add(own)));
+            wakes_at = self
+                .timers
+                .platform()
+                .moment(stopped.wake.min(now.saturating_add(own)));
         } else if !is_stopped {
             // It has its tick, and asked for nothing else.
             let armed = self.timers.platform().base_of(cpu).armed();

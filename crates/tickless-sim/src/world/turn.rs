@@ -49,8 +49,7 @@ impl<'w> Turn<'w> {
     /// What the monotonic clock shows, which costs nothing to know.
     #[must_use]
     pub(crate) fn shown(&self) -> Picos {
-        let clocks = &self.world.timers.platform().clocks;
-        clocks.shows_picos(meter::cpu(), meter::cursor())
+        self.world.timers.platform().shows_picos()
     }
 
     /// Reads the clock, which takes time.
@@ -249,7 +248,8 @@ impl<'w> Turn<'w> {
 
     /// The tick that has to be over so that `after` is over.
     fn expiry(&self, after: Picos) -> Tick {
-        Tick((self.shown() + after).0 / self.world.period.0)
+        let world = &self.world;
+        world.timers.platform().expiry(after, world.period)
     }
 
     /// Where the policy files what this CPU arms, if it does not stay.

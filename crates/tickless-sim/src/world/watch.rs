@@ -131,6 +131,8 @@ pub(crate) struct Watch {
     pub(crate) isolated: Vec<bool>,
     /// The clocks of the timers that are queued on another one than the monotonic. Looked up, never listed.
     clock_of: BTreeMap<TimerId, Clock>,
+    /// When the clock was read last. Whoever fires a timer read it before, in the same event.
+    pub(crate) read_at: Picos,
     /// Coarse and exact timers that are queued.
     pub(crate) pending: i64,
     digest: u64,
@@ -166,6 +168,7 @@ impl Watch {
             tick,
             isolated,
             clock_of: BTreeMap::new(),
+            read_at: Picos::ZERO,
             pending: 0,
             digest: 0xCBF2_9CE4_8422_2325,
             log: logs.then(Vec::new),
@@ -210,8 +213,8 @@ impl Watch {
         self.digest
     }
 
-    /// Takes what the core reports. The CPU that executes read the clock `read_at` last.
-    pub(crate) fn follow(&mut self, event: &Traced, clocks: &Clocks, read_at: Picos) {
+    /// Takes what the core reports.
+    pub(crate) fn follow(&mut self, event: &Traced, clocks: &Clocks) {
         let at = meter::cursor();
         self.tally_operation(event);
         match *event {
@@ -262,7 +265,7 @@ impl Watch {
                 self.counts.exact_fires += 1;
                 self.pending -= 1;
                 let clock = self.clock_of.remove(&timer).unwrap_or(Clock::Monotonic);
-                self.exact_fires(cpu.0, (clock, hard, soft), clocks, read_at);
+                self.exact_fires(cpu.0, (clock, hard, soft), clocks);
             }
             Traced::Cancel { cpu, timer } => {
                 self.clock_of.remove(&timer);
@@ -319,10 +322,10 @@ impl Watch {
         }
     }
 
-    fn exact_fires(&mut self, cpu: u32, due: (Clock, i64, i64), clocks: &Clocks, read_at: Picos) {
+    fn exact_fires(&mut self, cpu: u32, due: (Clock, i64, i64), clocks: &Clocks) {
         let (clock, hard, soft) = due;
         if clock != Clock::Monotonic {
-            self.wall_fires(cpu, due, clocks, read_at);
+            self.wall_fires(cpu, due, clocks);
             return;
         }
         self.log(Entry::ExactFire, cpu, meter::cursor(), hard.cast_unsigned());
@@ -340,18 +343,12 @@ impl Watch {
 
     /// A timer of a clock fires that may be set. It is late from when it was due last, by what was truly so, and early
     /// if it was not due when its CPU read the clock: somebody may set that back between the reading and the firing.
-    fn wall_fires(
-        &mut self,
-        cpu: u32,
-        (clock, hard, soft): (Clock, i64, i64),
-        clocks: &Clocks,
-        read_at: Picos,
-    ) {
+    fn wall_fires(&mut self, cpu: u32, (clock, hard, soft): (Clock, i64, i64), clocks: &Clocks) {
         let at = meter::cursor();
         self.log(Entry::ExactFire, cpu, at, hard.cast_unsigned());
         self.counts.wall_fires += 1;
         let now = clocks.shows(meter::cpu(), at);
-        let read = clocks.shows(meter::cpu(), read_at);
+        let read = clocks.shows(meter::cpu(), self.read_at);
         self.is_wall_due(cpu, (clock, soft), clocks.truly_shows(clock, read));
         // One with slack that fires before its deadline is not late.
         let late = clocks.due_for(clock, hard, now);

@@ -348,12 +348,6 @@ impl World {
         self.timers.platform().tick_time()
     }
 
-    /// When the monotonic clock of `cpu` comes to show `when`.
-    pub(crate) fn moment(&self, cpu: u32, when: Instant) -> Picos {
-        let clocks = &self.timers.platform().clocks;
-        clocks.moment(cpu, when, meter::cursor())
-    }
-
     pub(crate) fn breaks(&self, promise: Promise) -> bool {
         self.timers.platform().breaks(promise)
     }
@@ -438,7 +432,7 @@ impl World {
             self.comes_while_off(event);
             return;
         }
-        let cursor = state.cursor.max(state.stalled_until);
+        let cursor = state.busy_until();
         if cursor > at {
             // It is in the middle of something that cannot be interrupted.
             if what == What::Device {
@@ -473,6 +467,11 @@ impl World {
 }
 
 impl Cpu {
+    /// It executes nothing else before.
+    pub(crate) fn busy_until(&self) -> Picos {
+        self.cursor.max(self.stalled_until)
+    }
+
     /// It sleeps in the state `idle` and is woken at `at`: what that takes.
     pub(crate) fn wakes(&mut self, states: &[IdleState], idle: usize, at: Picos) -> Picos {
         let slept = at - self.idle_since;

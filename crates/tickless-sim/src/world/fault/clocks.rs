@@ -43,14 +43,13 @@ impl World {
             self.push(at + self.period, What::ClockFault, 0, index);
             return;
         }
-        let busy = |cpu: &Cpu| cpu.cursor.max(cpu.stalled_until);
-        let furthest = self.cpus.iter().map(busy).max();
+        let furthest = self.cpus.iter().map(Cpu::busy_until).max();
         let from = furthest.unwrap_or(at).max(at).max(meter::cursor());
         if let Change::Sleep(_) = change {
             // Whoever is not there yet executes nothing more before.
             for cpu in 0..self.cpus.len() {
                 let number = u32::try_from(cpu).unwrap_or(meter::NOBODY);
-                let busy_until = busy(&self.cpus[cpu]).max(at);
+                let busy_until = self.cpus[cpu].busy_until().max(at);
                 self.stall(number, busy_until, from - busy_until);
             }
         }

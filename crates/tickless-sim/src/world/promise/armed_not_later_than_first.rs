@@ -17,7 +17,7 @@ impl World {
         if first.is_forever() {
             return;
         }
-        let due = self.moment(cpu, first);
+        let due = host.moment(first);
         let latest = due.max(meter::cursor()) + host.slop(cpu, due);
         let site = host.site(cpu);
         let fires = self.fires(cpu);
