@@ -7,10 +7,10 @@ use std::cell::Cell;
 use std::rc::{Rc, Weak};
 
 use serde::{Deserialize, Serialize};
-use tickless_core::hrtimer::{Expired, Restart, Start, Timers};
+use tickless_core::hrtimer::{Restart, Start, Timers};
 use tickless_core::platform::CpuId;
 use tickless_core::tick::{Broadcast, Busy, Carrier, Delivery, Entered, Left};
-use tickless_core::time::{Instant, Monotonic};
+use tickless_core::time::Instant;
 use toml::Spanned;
 
 use super::host::{Host, WorldLock};
@@ -21,7 +21,6 @@ use super::profile::IdleState;
 use super::queue::What;
 use super::time::Picos;
 use super::world::World;
-use crate::timer::Call;
 
 /// Room for 4,096 CPUs.
 const WORDS: usize = super::CPUS_MAX as usize / 64;
@@ -48,8 +47,6 @@ impl StandIn {
         }
     }
 }
-
-type Script = Box<dyn FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart>;
 
 /// Lets the device of a CPU stop in the state that `field` names, and in deeper ones.
 pub(crate) fn stop_from(
@@ -225,7 +222,7 @@ impl Wakener {
 
 /// The exact timer that stands in for the devices of others.
 fn carrier_timer(timers: &Rc<Timers<Host>>, wakener: Weak<Wakener>) -> Exact {
-    let script: Script = Box::new(move |expired| {
+    Exact::scripted(timers, move |expired| {
         let Some(wakener) = wakener.upgrade() else {
             return Restart::No;
         };
@@ -236,11 +233,6 @@ fn carrier_timer(timers: &Rc<Timers<Host>>, wakener: Weak<Wakener>) -> Exact {
         }
         expired.set_deadline(next);
         Restart::Yes
-    });
-    let call = Call::new(script);
-    Exact::new(timers, move |expired| {
-        let run = |script: &mut Script| script(expired);
-        call.run(run).unwrap_or(Restart::No)
     })
 }
 

@@ -10,6 +10,7 @@ use tickless_core::wheel::{Kind, Rearm, Timeout, WheelTimer};
 
 use super::host::Host;
 use super::meter;
+use crate::timer::Call;
 
 /// What a coarse timer does, whatever that is.
 pub(crate) type CoarseCall = Box<dyn FnMut(&Timeout) -> Rearm + Send>;
@@ -32,6 +33,20 @@ impl Coarse {
         call: impl FnMut(&Timeout) -> Rearm + Send + 'static,
     ) -> Self {
         Self::with(timers, kind, Box::new(call))
+    }
+}
+
+impl Coarse {
+    /// As [`new`](Self::new), with a callback that knows what belongs to this thread.
+    pub(crate) fn scripted<S>(timers: &Rc<Timers<Host>>, kind: Kind, script: S) -> Self
+    where
+        S: FnMut(&Timeout) -> Rearm + 'static,
+    {
+        let call = Call::new(script);
+        Self::new(timers, kind, move |timeout| {
+            call.run(|script: &mut S| script(timeout))
+                .unwrap_or(Rearm::No)
+        })
     }
 }
 
@@ -80,6 +95,18 @@ impl<C: ClockId> Exact<C> {
         call: impl FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
     ) -> Self {
         Self::with_setup(timers, Setup::new().stage(Stage::Hard), call)
+    }
+
+    /// As [`new`](Self::new), with a callback that knows what belongs to this thread.
+    pub(crate) fn scripted<S>(timers: &Rc<Timers<Host>>, script: S) -> Self
+    where
+        S: FnMut(&mut Expired<'_, '_, C>) -> Restart + 'static,
+    {
+        let call = Call::new(script);
+        Self::new(timers, move |expired| {
+            call.run(|script: &mut S| script(expired))
+                .unwrap_or(Restart::No)
+        })
     }
 
     pub(crate) fn with_setup(

@@ -17,9 +17,6 @@ use super::host::{Host, WorldLock};
 use super::kept::Exact;
 use super::meter::{self, Fired};
 use super::tree::{Table, Tree};
-use crate::timer::Call;
-
-type Script = Box<dyn FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart>;
 
 /// What the CPUs of a world know of their ticks.
 pub(crate) struct Ticks {
@@ -89,14 +86,9 @@ impl Ticks {
     /// Makes the timer of the tick of `cpu`.
     pub(crate) fn timer(self: &Rc<Self>, cpu: u32) -> Exact {
         let ticks: Weak<Self> = Rc::downgrade(self);
-        let script: Script = Box::new(move |expired| match ticks.upgrade() {
+        Exact::scripted(&self.timers, move |expired| match ticks.upgrade() {
             Some(ticks) => ticks.fires(cpu, expired),
             None => Restart::No,
-        });
-        let call = Call::new(script);
-        Exact::new(&self.timers, move |expired| {
-            let run = |script: &mut Script| script(expired);
-            call.run(run).unwrap_or(Restart::No)
         })
     }
 

@@ -1,7 +1,4 @@
 //! Timers whose callbacks panic, and timers whose callbacks arm, move and cancel each other and themselves.
-//!
-//! A callback may be executed by any thread as far as types know, so it cannot own the timers of others; it finds them
-//! by a number, on the thread that executes the world.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::{Rc, Weak};
@@ -13,7 +10,6 @@ use tickless_core::wheel::{Kind, Rearm, Tick};
 use super::{FaultKind, Injector};
 use crate::world::host::Host;
 use crate::world::kept::{Coarse, Exact};
-use crate::world::meter;
 use crate::world::time::Picos;
 
 /// What is thrown on purpose.
@@ -39,21 +35,13 @@ const MEDDLES: u32 = 24;
 /// Timers of each sort that meddle with each other.
 const CIRCLE: usize = 3;
 
-thread_local! {
-    static CALLBACKS: RefCell<Vec<Weak<Callbacks>>> = const { RefCell::new(Vec::new()) };
-}
-
-fn find(number: usize) -> Option<Rc<Callbacks>> {
-    CALLBACKS.with_borrow(|all| all.get(number).and_then(Weak::upgrade))
-}
-
 /// The timers of one fault on one CPU.
 pub(crate) struct Callbacks {
     timers: Rc<Timers<Host>>,
     tick: Picos,
     amount: Picos,
-    coarse: OnceCell<[Coarse; CIRCLE]>,
-    exact: OnceCell<[Exact; CIRCLE]>,
+    coarse: [Coarse; CIRCLE],
+    exact: [Exact; CIRCLE],
     panicking: OnceCell<(Coarse, Exact)>,
     /// Meddling callbacks to come.
     left: Cell<u32>,
@@ -72,42 +60,37 @@ fn call_or_panic(calls: &mut u32) {
 
 impl Callbacks {
     pub(super) fn new(timers: &Rc<Timers<Host>>, tick: Picos, amount: Picos) -> Rc<Self> {
-        let callbacks = Rc::new(Self {
-            timers: Rc::clone(timers),
-            tick,
-            amount,
-            coarse: OnceCell::new(),
-            exact: OnceCell::new(),
-            panicking: OnceCell::new(),
-            left: Cell::new(0),
-            step: Cell::new(0),
-        });
-        let number = CALLBACKS.with_borrow_mut(|all| {
-            // Those of worlds that are over: nobody asks for their numbers any more.
-            if all.iter().all(|one| one.strong_count() == 0) {
-                all.clear();
+        Rc::new_cyclic(|callbacks: &Weak<Self>| {
+            let coarse = |index: usize| {
+                let callbacks = Weak::clone(callbacks);
+                Coarse::scripted(timers, Kind::Global, move |_| {
+                    let all = callbacks.upgrade();
+                    all.map_or(Rearm::No, |all| all.coarse_fires(index))
+                })
+            };
+            let exact = |index: usize| {
+                let callbacks = Weak::clone(callbacks);
+                Exact::scripted(timers, move |expired| {
+                    let now = expired.now();
+                    let all = callbacks.upgrade();
+                    let Some(period) = all.and_then(|all| all.exact_fires(index)) else {
+                        return Restart::No;
+                    };
+                    expired.forward(now, period);
+                    Restart::Yes
+                })
+            };
+            Self {
+                timers: Rc::clone(timers),
+                tick,
+                amount,
+                coarse: std::array::from_fn(coarse),
+                exact: std::array::from_fn(exact),
+                panicking: OnceCell::new(),
+                left: Cell::new(0),
+                step: Cell::new(0),
             }
-            all.push(Rc::downgrade(&callbacks));
-            all.len() - 1
-        });
-        let coarse = |index: usize| {
-            Coarse::new(timers, Kind::Global, move |_| {
-                find(number).map_or(Rearm::No, |all| all.coarse_fires(index))
-            })
-        };
-        let exact = |index: usize| {
-            Exact::new(timers, move |expired| {
-                let now = expired.now();
-                let Some(period) = find(number).and_then(|all| all.exact_fires(index)) else {
-                    return Restart::No;
-                };
-                expired.forward(now, period);
-                Restart::Yes
-            })
-        };
-        let _new = callbacks.coarse.set(std::array::from_fn(coarse));
-        let _new = callbacks.exact.set(std::array::from_fn(exact));
-        callbacks
+        })
     }
 
     fn now(&self) -> Tick {
@@ -115,9 +98,7 @@ impl Callbacks {
     }
 
     fn expiry(&self, after: Picos) -> Tick {
-        let clocks = &self.timers.platform().clocks;
-        let shown = clocks.shows_picos(meter::cpu(), meter::cursor());
-        Tick((shown + after).0 / self.tick.0)
+        self.timers.platform().expiry(after, self.tick)
     }
 
     fn start(&self, exact: &Exact, after: Picos) {
@@ -166,11 +147,8 @@ impl Callbacks {
     /// Starts the first of each circle.
     pub(super) fn begin_to_meddle(&self) {
         self.left.set(MEDDLES);
-        let (Some([coarse, ..]), Some([exact, ..])) = (self.coarse.get(), self.exact.get()) else {
-            return;
-        };
-        self.modify(coarse, self.amount);
-        self.start(exact, self.amount);
+        self.modify(&self.coarse[0], self.amount);
+        self.start(&self.exact[0], self.amount);
     }
 
     fn modify(&self, coarse: &Coarse, after: Picos) {
@@ -192,11 +170,10 @@ impl Callbacks {
     }
 
     fn coarse_fires(&self, index: usize) -> Rearm {
-        let (Some(step), Some(coarse), Some(exact)) =
-            (self.takes_turn(), self.coarse.get(), self.exact.get())
-        else {
+        let Some(step) = self.takes_turn() else {
             return Rearm::No;
         };
+        let (coarse, exact) = (&self.coarse, &self.exact);
         let (own, next, last) = (
             &coarse[index],
             &coarse[(index + 1) % CIRCLE],
@@ -233,7 +210,7 @@ impl Callbacks {
     /// The period after which the exact timer `index` goes on, if it does.
     fn exact_fires(&self, index: usize) -> Option<Span> {
         let step = self.takes_turn()?;
-        let (coarse, exact) = (self.coarse.get()?, self.exact.get()?);
+        let (coarse, exact) = (&self.coarse, &self.exact);
         let next = &exact[(index + 1) % CIRCLE];
         let last = &exact[(index + 2) % CIRCLE];
         match step % 5 {
