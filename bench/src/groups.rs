@@ -8,6 +8,7 @@ use tickless::hrtimer::{Expired, HrTimer, Instant as CoreInstant, Monotonic, Res
 
 use crate::harness::{Group, Options};
 
+mod enqueue;
 mod lateness;
 mod locks;
 mod poll;
@@ -35,6 +36,7 @@ pub(crate) const ALL: &[(&str, Measure)] = &[
     ("wheel-arm-and-delete", wheel::arm_and_delete),
     ("wheel-rearm-in-slot", wheel::rearm_in_slot),
     ("wheel-expire", wheel::expire),
+    ("enqueue", enqueue::measure),
     ("lateness", lateness::measure),
 ];
 

@@ -9,6 +9,7 @@ mod histogram;
 mod interrupt;
 mod latency;
 mod machine;
+mod manual;
 mod noise;
 mod output;
 mod page;
@@ -17,9 +18,11 @@ mod random;
 mod rt_tests;
 mod scheduling;
 mod sim;
+mod stream;
 mod table;
 mod timers;
 mod topology;
+mod tracing;
 mod units;
 mod verify;
 
@@ -60,6 +63,8 @@ enum Command {
     Timers(timers::Arguments),
     Topology(topology::Arguments),
     Verify(verify::Arguments),
+    Completions(manual::Completions),
+    Man(manual::Man),
 }
 
 impl Command {
@@ -72,6 +77,8 @@ impl Command {
             Self::Timers(arguments) => timers::run(arguments),
             Self::Topology(arguments) => topology::run(arguments),
             Self::Verify(arguments) => verify::run(arguments),
+            Self::Completions(arguments) => manual::completions(arguments),
+            Self::Man(arguments) => manual::man(arguments),
         }
     }
 }

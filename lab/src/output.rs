@@ -2,11 +2,14 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Permissions};
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
@@ -70,7 +73,7 @@ impl Screen {
 }
 
 /// Writes to standard output. A reader who left wants no more, which is no error.
-fn print(bytes: &[u8]) -> Result<(), Failure> {
+pub(crate) fn print(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::Machine(format!(
@@ -83,27 +86,32 @@ fn print(bytes: &[u8]) -> Result<(), Failure> {
 /// One line about what goes on, on a terminal's standard error; written over again and again, and gone at the end.
 #[derive(Debug)]
 pub(crate) struct Progress {
-    shown: bool,
+    bar: ProgressBar,
 }
 
 impl Progress {
     pub(crate) fn new(options: &Options) -> Self {
+        // Which is hidden where standard error is no terminal.
+        let target = if options.quiet {
+            ProgressDrawTarget::hidden()
+        } else {
+            ProgressDrawTarget::stderr()
+        };
+        let style = ProgressStyle::with_template("{wide_msg}");
+        let bar = ProgressBar::with_draw_target(None, target);
         Self {
-            shown: !options.quiet && io::stderr().is_terminal(),
+            bar: bar.with_style(style.expect("the template is right")),
         }
     }
 
     pub(crate) fn show(&self, line: &str) {
-        if self.shown {
-            // The terminal may have gone; there is nobody left to tell.
-            let _nobody = write!(io::stderr(), "\r\x1b[2K{line}");
-        }
+        self.bar.set_message(line.to_owned());
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        self.show("");
+        self.bar.finish_and_clear();
     }
 }
 
@@ -111,9 +119,9 @@ impl Drop for Progress {
 #[derive(Debug)]
 pub(crate) enum OutFile {
     StandardOutput,
-    /// Beside its target until it is whole.
+    /// On the file system of its target until it is whole.
     Temporary {
-        file: NamedTempFile,
+        file: Unfinished,
         target: PathBuf,
     },
     /// A device or a pipe, which cannot be replaced.
@@ -121,6 +129,69 @@ pub(crate) enum OutFile {
         file: File,
         target: PathBuf,
     },
+}
+
+/// A file that nothing is left of, unless it is put in its place.
+#[derive(Debug)]
+pub(crate) enum Unfinished {
+    /// It has no name, so that nothing is left of it however the process ends.
+    Nameless { file: File, directory: PathBuf },
+    /// Where the file system knows only files with names; a process that is killed leaves it behind.
+    Named(NamedTempFile),
+}
+
+/// What files are called that are not in their place yet.
+const PREFIX: &str = ".tickless-";
+
+impl Unfinished {
+    fn create_in(directory: &Path) -> io::Result<Self> {
+        // As for any new file; what the user masks is masked.
+        const MODE: u32 = 0o666;
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        let nameless = rustix::fs::open(directory, flags, Mode::from_raw_mode(MODE));
+        // Without /proc it could not be given its name.
+        if let Some(file) = nameless
+            .ok()
+            .filter(|_| Path::new("/proc/self/fd").exists())
+        {
+            return Ok(Self::Nameless {
+                file: file.into(),
+                directory: directory.to_owned(),
+            });
+        }
+        let mut named = tempfile::Builder::new();
+        named
+            .prefix(PREFIX)
+            .permissions(Permissions::from_mode(MODE));
+        named.tempfile_in(directory).map(Self::Named)
+    }
+
+    fn as_file(&mut self) -> &mut File {
+        match self {
+            Self::Nameless { file, .. } => file,
+            Self::Named(file) => file.as_file_mut(),
+        }
+    }
+
+    /// Puts it in its place, and what was there away, at once.
+    fn persist(self, target: &Path) -> io::Result<()> {
+        let (file, directory) = match self {
+            Self::Named(file) => {
+                return file.persist(target).map(drop).map_err(|error| error.error);
+            }
+            Self::Nameless { file, directory } => (file, directory),
+        };
+        // A name first: only what has one can take the place of another file.
+        let itself = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let link = |name: &Path| {
+            rustix::fs::linkat(CWD, &itself, CWD, name, AtFlags::SYMLINK_FOLLOW)
+                .map_err(io::Error::from)
+        };
+        let named = tempfile::Builder::new()
+            .prefix(PREFIX)
+            .make_in(directory, link)?;
+        named.persist(target).map_err(|error| error.error)
+    }
 }
 
 impl OutFile {
@@ -155,18 +226,13 @@ impl OutFile {
             Some(parent) if parent != Path::new("") => parent,
             _ => Path::new("."),
         };
-        let file = tempfile::Builder::new()
-            .prefix(".tickless-")
-            // As for any new file; what the user masks is masked.
-            .permissions(Permissions::from_mode(0o666))
-            .tempfile_in(directory)
-            .map_err(|error| match error.kind() {
-                io::ErrorKind::NotFound if !directory.is_dir() => {
-                    refuse(&format!("there is no directory {}", directory.display()))
-                }
-                // Without the name of the temporary file, which means nothing to anybody.
-                kind => refuse(&format!("{}: {kind}", directory.display())),
-            })?;
+        let file = Unfinished::create_in(directory).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound if !directory.is_dir() => {
+                refuse(&format!("there is no directory {}", directory.display()))
+            }
+            // Without the name of the temporary file, which means nothing to anybody.
+            kind => refuse(&format!("{}: {kind}", directory.display())),
+        })?;
         Ok(Self::Temporary { file, target })
     }
 
@@ -177,9 +243,9 @@ impl OutFile {
             Self::Special { mut file, target } => (target, file.write_all(content)),
             Self::Temporary { mut file, target } => {
                 let result = file
+                    .as_file()
                     .write_all(content)
-                    .and_then(|()| file.persist(&target).map_err(|error| error.error))
-                    .map(drop);
+                    .and_then(|()| file.persist(&target));
                 (target, result)
             }
         };
@@ -188,11 +254,11 @@ impl OutFile {
         })
     }
 
-    fn write_some(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn write_some(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
             Self::StandardOutput => io::stdout().lock().write_all(bytes),
             Self::Special { file, .. } => file.write_all(bytes),
-            Self::Temporary { file, .. } => file.write_all(bytes),
+            Self::Temporary { file, .. } => file.as_file().write_all(bytes),
         }
     }
 
@@ -202,69 +268,6 @@ impl OutFile {
             .map_err(|error| Failure::Machine(format!("cannot write JSON: {error}")))?;
         text.push(b'\n');
         self.write(&text)
-    }
-}
-
-/// A file that is too long to be kept until it is written.
-#[derive(Debug)]
-pub(crate) struct Stream {
-    file: OutFile,
-    buffer: Vec<u8>,
-    failed: Option<io::Error>,
-}
-
-impl Stream {
-    /// How much is written at once.
-    const PIECE: usize = 1 << 20;
-
-    pub(crate) fn new(file: OutFile) -> Self {
-        Self {
-            file,
-            buffer: Vec::with_capacity(Self::PIECE),
-            failed: None,
-        }
-    }
-
-    /// Where to put what comes next.
-    pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
-        if self.buffer.len() >= Self::PIECE {
-            self.flush();
-        }
-        &mut self.buffer
-    }
-
-    /// Whether what is still to come goes nowhere.
-    pub(crate) fn has_failed(&self) -> bool {
-        self.failed.is_some()
-    }
-
-    fn flush(&mut self) {
-        if self.failed.is_none() {
-            self.failed = self.file.write_some(&self.buffer).err();
-        }
-        self.buffer.clear();
-    }
-
-    /// The rest is written, and the file is there.
-    pub(crate) fn finish(mut self) -> Result<(), Failure> {
-        self.flush();
-        match (self.failed, &self.file) {
-            // A reader who left wants no more.
-            (Some(error), OutFile::StandardOutput) if error.kind() == io::ErrorKind::BrokenPipe => {
-                Ok(())
-            }
-            (Some(error), OutFile::StandardOutput) => Err(Failure::Machine(format!(
-                "cannot write to standard output: {error}"
-            ))),
-            (Some(error), OutFile::Temporary { target, .. } | OutFile::Special { target, .. }) => {
-                Err(Failure::Machine(format!(
-                    "cannot write {}: {error}",
-                    target.display()
-                )))
-            }
-            // Nothing more, but what a whole file does.
-            (None, _) => self.file.write(b""),
-        }
     }
 }
 

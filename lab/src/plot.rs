@@ -6,7 +6,10 @@ use plotters::coord::combinators::{BindKeyPoints, LogCoord};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+use maud::{Markup, html};
+
 use crate::failure::Failure;
+use crate::{page, units};
 
 /// Colours of the three subjects of a comparison. They stand for the style sheet's, which has a dark and a light set.
 pub(crate) const COLOURS: [RGBColor; 3] = [
@@ -19,13 +22,47 @@ const GRID: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
 /// One line of a plot.
 #[derive(Clone, Debug)]
 pub(crate) struct Curve {
+    /// What it is, for the table.
+    pub(crate) name: String,
     pub(crate) colour: RGBColor,
     /// With rising abscissas.
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-const WIDTH: u32 = 900;
-const HEIGHT: u32 = 400;
+/// A plot for wide pages, one for narrow ones where there is a difference, and its figures.
+#[derive(Clone, Debug)]
+pub(crate) struct Drawn {
+    pub(crate) wide: String,
+    pub(crate) narrow: Option<String>,
+    /// The same for readers without a pointer, and without eyes.
+    pub(crate) data: Markup,
+}
+
+/// How large a plot is drawn, so that its letters are as large as those around it.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    size: (u32, u32),
+    letters: u32,
+    /// Left of the axis, and right of it.
+    sides: (u32, u32),
+    /// Each so many decades have a label.
+    labels: i32,
+}
+
+const WIDE: Shape = Shape {
+    size: (900, 400),
+    letters: 16,
+    sides: (74, 30),
+    labels: 1,
+};
+
+const NARROW: Shape = Shape {
+    size: (380, 320),
+    letters: 17,
+    sides: (76, 26),
+    labels: 2,
+};
+
 /// Points nearer than this to the one before are not drawn: a hundredth is less than the width of the line.
 const NEAR: f64 = 0.01;
 
@@ -35,40 +72,82 @@ fn failed(error: impl std::fmt::Display) -> Failure {
 
 /// The whole decades that hold the times of all these curves, for plots that are to be compared.
 ///
-/// Nobody cares how much less than a microsecond late something was.
+/// How much less than a microsecond late something was matters only where all of it was.
 pub(crate) fn times(curves: &[Curve]) -> Range<f64> {
+    let latest = curves.iter().filter_map(|curve| curve.points.last());
+    let shortest = decades(latest.map(|point| point.0)).start.min(MICROSECOND);
     let points = curves.iter().flat_map(|curve| &curve.points);
-    decades(points.map(|point| point.0.max(MICROSECOND)))
+    decades(points.map(|point| point.0.max(shortest)))
 }
 
 const MICROSECOND: f64 = 1e3;
 
 /// How much of the total was at least so late, on logarithmic axes: time in nanoseconds across, share upwards.
-pub(crate) fn tails(curves: &[Curve], across: &Range<f64>) -> Result<String, Failure> {
+pub(crate) fn tails(curves: &[Curve], across: &Range<f64>) -> Result<Drawn, Failure> {
+    Ok(Drawn {
+        wide: tails_of(curves, across, WIDE)?,
+        narrow: Some(tails_of(curves, across, NARROW)?),
+        data: figures(curves),
+    })
+}
+
+/// What can be read off the curves.
+fn figures(curves: &[Curve]) -> Markup {
+    const SHARES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.1), ("p99", 0.01), ("p99.9", 0.001)];
+    let at = |curve: &Curve, share: f64| {
+        // The last time that so many were at least late by; too few have none.
+        let fewest = curve.points.last().map_or(1.0, |point| point.1);
+        let points = curve.points.iter().rev();
+        let point = { points }.find(|point| point.1 >= share);
+        let point = point.filter(|_| fewest <= share);
+        point.map_or_else(|| "-".to_owned(), |point| units::nanos(point.0))
+    };
+    let rows = curves.iter().map(|curve| {
+        let mut row = vec![curve.name.clone()];
+        row.extend(SHARES.iter().map(|(_, share)| at(curve, *share)));
+        let latest = curve.points.last();
+        row.push(latest.map_or_else(|| "-".to_owned(), |point| units::nanos(point.0)));
+        row
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    let mut head = vec![""];
+    head.extend(SHARES.iter().map(|(name, _)| *name));
+    head.push("max");
+    page::table(&head, 1, &rows)
+}
+
+fn tails_of(curves: &[Curve], across: &Range<f64>, shape: Shape) -> Result<String, Failure> {
     let points = curves.iter().flat_map(|curve| &curve.points);
     // At least a decade, even if a single event is all there is.
     let up = decades(points.map(|point| point.1)).start.min(0.1)..1.0;
     let mut svg = String::new();
     {
-        let area = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();
+        let area = SVGBackend::with_string(&mut svg, shape.size).into_drawing_area();
         let mut chart = ChartBuilder::on(&area)
             .margin(12)
             // Half of the last label stands beside the axis.
-            .margin_right(30)
+            .margin_right(shape.sides.1)
             .x_label_area_size(46)
-            .y_label_area_size(74)
+            .y_label_area_size(shape.sides.0)
             .build_cartesian_2d(axis(across), axis(&up))
             .map_err(failed)?;
+        let letters = ("sans-serif", shape.letters);
         chart
             .configure_mesh()
             .light_line_style(TRANSPARENT)
             .bold_line_style(GRID)
             .axis_style(BLACK)
-            .label_style(("sans-serif", 15))
-            .axis_desc_style(("sans-serif", 15))
+            .label_style(letters)
+            .axis_desc_style(letters)
             .x_desc("at least so late")
             .y_desc("share of all")
-            .x_label_formatter(&|nanos| tick(*nanos))
+            .x_label_formatter(&|nanos| {
+                if is_labelled(*nanos, across, shape.labels) {
+                    tick(*nanos)
+                } else {
+                    String::new()
+                }
+            })
             .y_label_formatter(&|share| percent(*share))
             .draw()
             .map_err(failed)?;
@@ -81,6 +160,16 @@ pub(crate) fn tails(curves: &[Curve], across: &Range<f64>) -> Result<String, Fai
         area.present().map_err(failed)?;
     }
     Ok(svg)
+}
+
+/// Whether this decade has a label, where each of `each` has one.
+fn is_labelled(at: f64, across: &Range<f64>, each: i32) -> bool {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "powers of ten of times in nanoseconds"
+    )]
+    let decade = (at / across.start).log10().round() as i32;
+    decade % each == 0
 }
 
 /// A logarithmic axis with a tick at each power of ten.
@@ -139,16 +228,16 @@ fn tick(nanos: f64) -> String {
     format!("{:.0} {unit}", nanos / scale)
 }
 
+/// A power of ten as a share, with as many digits as it takes.
 fn percent(share: f64) -> String {
     let percent = share * 100.0;
-    let decimals = if percent > 0.9 { 0 } else { 4 };
-    let text = format!("{percent:.decimals$}");
-    let text = if decimals > 0 {
-        text.trim_end_matches('0')
-    } else {
-        &text
-    };
-    format!("{text} %")
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "digits behind the point: between 0 and 20"
+    )]
+    let decimals = (-(percent * 1.001).log10().floor()).clamp(0.0, 20.0) as usize;
+    format!("{percent:.decimals$} %")
 }
 
 /// One bar, with its figure behind it.
@@ -167,7 +256,7 @@ const BAR_LEFT: i32 = 112;
 const BAR_RIGHT: i32 = 70;
 
 /// Bars below each other, from zero, on a scale of their own.
-pub(crate) fn bars(bars: &[Bar]) -> Result<String, Failure> {
+pub(crate) fn bars(bars: &[Bar]) -> Result<Drawn, Failure> {
     let longest = bars
         .iter()
         .map(|bar| bar.value)
@@ -211,7 +300,14 @@ pub(crate) fn bars(bars: &[Bar]) -> Result<String, Failure> {
         }
         area.present().map_err(failed)?;
     }
-    Ok(svg)
+    let data = html! {
+        ul { @for bar in bars { li { (bar.name) ": " (bar.text) } } }
+    };
+    Ok(Drawn {
+        wide: svg,
+        narrow: None,
+        data,
+    })
 }
 
 /// The points of a tail plot: for each value of a histogram, the share of all that was at least that.
@@ -256,13 +352,17 @@ mod tests {
     #[test]
     fn a_plot_shows_each_curve_between_its_axes() {
         let curve = |micros: [f64; 2]| Curve {
+            name: "curve".to_owned(),
             colour: COLOURS[0],
             points: vec![(micros[0] * 1e3, 1.0), (micros[1] * 1e3, 0.002)],
         };
         let curves = [curve([0.01, 30.0]), curve([900.0, 2_500.0])];
         let across = times(&curves);
         assert_eq!(across, 1e3..1e7, "from a microsecond on");
-        let svg = tails(&curves, &across).expect("it can be drawn");
+        let short = [curve([0.02, 0.09])];
+        assert_eq!(times(&short), 1e1..1e2, "or there would be no curve");
+        let drawn = tails(&curves, &across).expect("it can be drawn");
+        let svg = &drawn.wide;
         assert_eq!(
             svg.matches("<polyline fill=\"none\" opacity=\"1\" stroke=\"#CC0000\"")
                 .count(),
@@ -272,15 +372,25 @@ mod tests {
             assert!(svg.contains(label), "{label} is missing");
         }
         assert!(!svg.contains("NaN"));
+        let narrow = drawn.narrow.expect("there is one");
+        assert!(
+            narrow.contains("1 µs") && !narrow.contains(">\n10 µs"),
+            "{narrow}"
+        );
+        let data = drawn.data.into_string();
+        for figure in ["900 µs", "2.50 ms", "curve"] {
+            assert!(data.contains(figure), "{figure} is missing in {data}");
+        }
     }
 
     #[test]
     fn a_single_event_has_a_plot_too() {
         let curve = Curve {
+            name: "single".to_owned(),
             colour: COLOURS[0],
             points: vec![(5e3, 1.0)],
         };
-        let svg = tails(&[curve], &(1e3..1e4)).expect("it can be drawn");
+        let svg = tails(&[curve], &(1e3..1e4)).expect("it can be drawn").wide;
         assert!(svg.contains("100 %") && svg.contains("10 %"), "{svg}");
     }
 
@@ -293,7 +403,7 @@ mod tests {
             text: text.to_owned(),
         };
         let svg = bars(&[bar(1.0, "one"), bar(4.0, "four"), bar(0.0, "none")]);
-        let svg = svg.expect("it can be drawn");
+        let svg = svg.expect("it can be drawn").wide;
         let lengths: Vec<u32> = svg
             .split("<rect ")
             .skip(1)
@@ -316,7 +426,14 @@ mod tests {
         assert_eq!(tick(1e6), "1 ms");
         assert_eq!(percent(1.0), "100 %");
         assert_eq!(percent(0.001), "0.1 %");
-        assert_eq!(percent(0.000_01), "0.001 %");
+        for (share, text) in [
+            (1e-1, "10 %"),
+            (1e-5, "0.001 %"),
+            (1e-7, "0.00001 %"),
+            (1e-9, "0.0000001 %"),
+        ] {
+            assert_eq!(percent(share), text);
+        }
     }
 
     #[test]

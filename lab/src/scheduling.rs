@@ -5,9 +5,10 @@
 use clap::ValueEnum;
 use rustix::thread::sched_setaffinity;
 use thread_priority::{
-    RealtimeThreadSchedulePolicy, ThreadPriority, ThreadPriorityValue, ThreadSchedulePolicy,
-    set_thread_priority_and_policy, thread_native_id,
+    NormalThreadSchedulePolicy, RealtimeThreadSchedulePolicy, ThreadPriority, ThreadPriorityValue,
+    ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
 };
+use tickless::topology::CpuSet;
 
 use crate::failure::Failure;
 
@@ -17,6 +18,10 @@ pub(crate) enum Policy {
     /// Fairly: the default of all threads
     #[value(alias = "normal")]
     Other,
+    /// Fairly, as one that needs its time in long pieces
+    Batch,
+    /// When nothing else wants to run
+    Idle,
     /// By priority, until it waits
     Fifo,
     /// By priority, with time slices among equals
@@ -27,6 +32,8 @@ impl Policy {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Other => "other",
+            Self::Batch => "batch",
+            Self::Idle => "idle",
             Self::Fifo => "fifo",
             Self::Rr => "rr",
         }
@@ -38,7 +45,7 @@ impl Policy {
 
     fn real_time(self) -> Option<RealtimeThreadSchedulePolicy> {
         match self {
-            Self::Other => None,
+            Self::Other | Self::Batch | Self::Idle => None,
             Self::Fifo => Some(RealtimeThreadSchedulePolicy::Fifo),
             Self::Rr => Some(RealtimeThreadSchedulePolicy::RoundRobin),
         }
@@ -47,19 +54,51 @@ impl Policy {
 
 /// Lets the calling thread run on `cpu` only, as `option` asked for.
 pub(crate) fn pin(cpu: u32, option: &str) -> Result<(), Failure> {
+    pin_to(&[cpu].into_iter().collect(), option)
+}
+
+/// Lets the calling thread run on `cpus` only, as `option` asked for.
+pub(crate) fn pin_to(cpus: &CpuSet, option: &str) -> Result<(), Failure> {
     let mut set = rustix::thread::CpuSet::new();
-    let number = usize::try_from(cpu).unwrap_or(usize::MAX);
-    if number < rustix::thread::CpuSet::MAX_CPU {
-        set.set(number);
+    for cpu in cpus.iter() {
+        let number = usize::try_from(cpu).unwrap_or(usize::MAX);
+        if number < rustix::thread::CpuSet::MAX_CPU {
+            set.set(number);
+        }
     }
     sched_setaffinity(None, &set)
-        .map_err(|error| Failure::Machine(format!("cannot run on CPU {cpu} ({option}): {error}")))
+        .map_err(|error| Failure::Machine(format!("cannot run on CPU {cpus} ({option}): {error}")))
+}
+
+/// A policy without priorities, unless it is the one that threads have anyway.
+fn set_normal(policy: Policy) -> Result<(), Failure> {
+    let normal = match policy {
+        Policy::Batch => NormalThreadSchedulePolicy::Batch,
+        Policy::Idle => NormalThreadSchedulePolicy::Idle,
+        Policy::Other | Policy::Fifo | Policy::Rr => return Ok(()),
+    };
+    // In the middle of its range, which the crate makes a niceness of 0.
+    const NOT_NICE: u8 = 49;
+    let set = ThreadPriorityValue::try_from(NOT_NICE)
+        .map_err(|error| error.to_string())
+        .and_then(|value| {
+            set_thread_priority_and_policy(
+                thread_native_id(),
+                ThreadPriority::Crossplatform(value),
+                ThreadSchedulePolicy::Normal(normal),
+            )
+            .map_err(|error| error.to_string())
+        });
+    set.map_err(|error| {
+        let name = policy.name();
+        Failure::Machine(format!("cannot have the policy {name}: {error}"))
+    })
 }
 
 /// Gives the calling thread a real-time priority, if the policy has any, as `option` asked for.
 pub(crate) fn set_priority(policy: Policy, priority: u8, option: &str) -> Result<(), Failure> {
     let Some(real_time) = policy.real_time() else {
-        return Ok(());
+        return set_normal(policy);
     };
     let set = ThreadPriorityValue::try_from(priority)
         .map_err(|error| error.to_string())

@@ -2,6 +2,8 @@
 
 use maud::{Markup, html};
 
+use crate::page;
+
 /// A table whose first columns are names and whose others are figures.
 #[derive(Clone, Debug)]
 pub(crate) struct Grid {
@@ -12,9 +14,6 @@ pub(crate) struct Grid {
     /// A sentence below it; or nothing.
     pub(crate) note: &'static str,
 }
-
-/// Columns beyond which a page has room for small letters only.
-const MANY: usize = 8;
 
 impl Grid {
     /// Nothing, if it has no rows.
@@ -34,14 +33,7 @@ impl Grid {
     /// The same for pages.
     pub(crate) fn html(&self) -> Markup {
         html! {
-            div.wide { table style=[(self.head.len() > MANY).then_some("font-size:.85rem")] {
-                thead { tr { @for (place, cell) in self.head.iter().enumerate() {
-                    th scope="col" style=[(place < self.left).then_some("text-align:left")] { (cell) }
-                } } }
-                tbody { @for row in &self.rows { tr { @for (place, cell) in row.iter().enumerate() {
-                    @if place < self.left { th scope="row" { (cell) } } @else { td { (cell) } }
-                } } } }
-            } }
+            (page::table(&self.head, self.left, &self.rows))
             @if !self.note.is_empty() { p.note { (self.note) } }
         }
     }

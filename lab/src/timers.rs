@@ -3,15 +3,19 @@
 //! The library keeps no file that others could read: a program shows its own timers, with `tickless::dump` and
 //! `tickless::stats`. This command is such a program.
 
+mod data;
+
 use std::fmt::Write;
+use std::future::Future as _;
 use std::sync::mpsc;
+use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::{Value, json};
 use tickless::hrtimer::{Expired, HrTimer, Realtime, Restart, Setup, Span, Start, now};
-use tickless::{Stats, Worker};
+use tickless::wheel::{Kind, Rearm, WheelTimer};
+use tickless::{Stats, Worker, inspect};
 use tickless_sim::random::Random;
 
 use crate::failure::{Failure, Verdict};
@@ -23,7 +27,8 @@ use crate::units;
 ///
 /// It is what tickless::dump writes and tickless::stats counts; a program of yours can show its own in the same way.
 /// Shown here are the timers of this very process: workers with timeouts that were armed and mostly cancelled, and
-/// timers of a thread that is no worker.
+/// timers of a thread that is no worker: exact ones, a far one, and one on each wheel. Callbacks are named by their
+/// types.
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -39,6 +44,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
+    /// Show where timers and the code of their callbacks lie in memory
+    #[arg(long)]
+    addresses: bool,
+
     #[command(flatten)]
     output: output::Options,
 }
@@ -49,7 +58,8 @@ that are no workers. Clock 0 is the monotonic one, clock 1 the real time.
 
 Examples:
   tickless timers
-  tickless timers --workers 1 --timers 1000 --json - | jq .stats";
+  tickless timers --workers 1 --timers 1000 --json - | jq .stats
+  tickless timers --json - | jq '.threads[] | {name, role, pending: (.timers | length)}'";
 
 /// What is left of as many timers.
 const KEPT_OF: u32 = 10;
@@ -90,16 +100,29 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     on_no_worker
         .as_ref()
         .start(Start::after(Span::from_secs(30)));
+    let far = Box::pin(tickless::time::sleep(FARTHEST * 60));
+    let mut far = far;
+    let _pending = far.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    let coarse = Kind::ALL.map(|kind| Box::pin(WheelTimer::new(kind, |_| Rearm::No)));
+    for timer in &coarse {
+        let armed = timer.as_ref().arm(FARTHEST);
+        armed.map_err(|error| Failure::Machine(format!("cannot arm a timer: {error}")))?;
+    }
 
     let mut dump = String::new();
-    tickless::dump(&mut dump).map_err(|error| Failure::Machine(format!("cannot dump: {error}")))?;
-    let stats = tickless::stats();
+    let dumped = if arguments.addresses {
+        inspect::dump_with_addresses(&mut dump)
+    } else {
+        inspect::dump(&mut dump)
+    };
+    dumped.map_err(|error| Failure::Machine(format!("cannot dump: {error}")))?;
+    let (snapshot, stats) = (inspect::snapshot(), tickless::stats());
     for (thread, leave) in workers {
         drop(leave);
         let _panics_are_shown = thread.join();
     }
     if let Some(json) = json {
-        json.write_json(&document(&stats, &dump))?;
+        json.write_json(&data::document(&snapshot, &stats))?;
     }
     Screen::new(&arguments.output).print(&format!("{dump}\n{}", table(&stats)))?;
     Ok(Verdict::Held)
@@ -140,18 +163,21 @@ fn work(
     let _looked_at = stay.recv();
 }
 
-fn rows(stats: &Stats) -> [(&'static str, u64); 11] {
+fn rows(stats: &Stats) -> [(&'static str, u64); 14] {
     [
         ("threads", stats.threads),
         ("pending", stats.pending),
         ("starts", stats.starts),
         ("in_place", stats.in_place),
+        ("filed_early", stats.filed_early),
+        ("far_in_slot", stats.far_in_slot),
         ("expired", stats.expired),
         ("cancelled", stats.cancelled),
         ("moved", stats.moved),
         ("interrupts", stats.interrupts),
         ("spurious", stats.spurious),
         ("device_writes", stats.device_writes),
+        ("clamped", stats.clamped),
         ("panics", stats.panics),
     ]
 }
@@ -168,20 +194,4 @@ fn table(stats: &Stats) -> String {
         );
     }
     out
-}
-
-fn document(stats: &Stats, dump: &str) -> Value {
-    let stats: serde_json::Map<_, _> = rows(stats)
-        .into_iter()
-        .map(|(name, count)| (name.to_owned(), count.into()))
-        .collect();
-    let counter = tickless::clock::time_stamp_counter();
-    json!({
-        "stats": stats,
-        "clock": {
-            "time_stamp_counter_hz": counter.as_ref().ok(),
-            "why_not": counter.as_ref().err().map(ToString::to_string),
-        },
-        "dump": dump,
-    })
 }

@@ -4,13 +4,15 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use maud::html;
 use serde_json::{Value, json};
 use tickless::topology::{CPUS_MAX, Cache, CacheKind, Cpu, CpuSet, Topology};
 
 use self::hierarchy::{Drawing, Machine};
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, Screen};
-use crate::units;
+use crate::table::{self, Align};
+use crate::{page, units};
 
 mod hierarchy;
 
@@ -42,6 +44,10 @@ pub(crate) struct Arguments {
     /// Isolate these CPUs of --cpus, such as 2-3,6
     #[arg(long, value_name = "LIST", requires = "cpus")]
     isolated: Option<String>,
+
+    /// Write a page to this file
+    #[arg(long, value_name = "OUT.html")]
+    report: Option<PathBuf>,
 
     #[command(flatten)]
     output: output::Options,
@@ -77,8 +83,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         }
     };
     let json = output::prepare_json(&arguments.output)?;
+    let report = page::prepare(arguments.report.as_ref())?;
     if let Some(json) = json {
         json.write_json(&document)?;
+    }
+    if let Some(report) = report {
+        let body = html! {
+            p.lead { "CPUs, what they share, and how the library groups them." }
+            div.wide.many tabindex="0" role="region" aria-label="Drawing, which scrolls sideways" {
+                pre.drawing { (text) }
+            }
+        };
+        report.write(page::page("Topology", &body).as_bytes())?;
     }
     Screen::new(&arguments.output).print(&text)?;
     Ok(Verdict::Held)
@@ -249,24 +265,9 @@ fn row(machine: &Topology, cpu: &Cpu) -> Vec<String> {
     ]
 }
 
-/// Columns as wide as what stands in them, two apart.
+/// Columns of names.
 fn table(heads: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
-    let mut lines: Vec<Vec<String>> = vec![heads.iter().map(ToString::to_string).collect()];
-    lines.extend(rows);
-    let width = |column: usize| {
-        let cells = lines.iter().map(|line| line[column].chars().count());
-        cells.max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
-    let mut out = String::new();
-    for line in &lines {
-        let mut text = String::new();
-        for (cell, width) in line.iter().zip(&widths) {
-            let _infallible = write!(text, "{cell:width$}  ");
-        }
-        let _infallible = writeln!(out, "{}", text.trim_end());
-    }
-    out
+    table::table(heads, &vec![Align::Left; heads.len()], rows.collect())
 }
 
 /// Everything, with sets of CPUs as the kernel writes them.

@@ -27,6 +27,14 @@ pub(crate) fn duration_or_seconds(text: &str) -> Result<Duration, String> {
     parse(text, Some(1_000_000_000))
 }
 
+/// As [`duration_or_seconds`], with 0 for a run without an end.
+pub(crate) fn seconds_or_endless(text: &str) -> Result<Duration, String> {
+    if text.trim() == "0" {
+        return Ok(Duration::ZERO);
+    }
+    duration_or_seconds(text)
+}
+
 fn parse(text: &str, default: Option<u64>) -> Result<Duration, String> {
     let text = text.trim();
     let digits = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.');
@@ -58,6 +66,59 @@ fn parse(text: &str, default: Option<u64>) -> Result<Duration, String> {
         ));
     }
     Ok(time)
+}
+
+/// Bytes: `4096`, `4K`, `1M`, `2G`.
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let scale: u64 = match text[digits.len()..].to_ascii_uppercase().as_str() {
+        "" => 1,
+        "K" => 1 << 10,
+        "M" => 1 << 20,
+        "G" => 1 << 30,
+        unit => return Err(format!("{unit:?} is no unit of memory: K, M and G are")),
+    };
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(format!(
+            "{text:?} is no size: write a number, or one with K, M or G, such as 64K"
+        ));
+    }
+    // Only digits: what cannot be parsed is more than any machine has.
+    let bytes = digits.parse::<u64>().unwrap_or(u64::MAX);
+    Ok(bytes.saturating_mul(scale))
+}
+
+/// As [`size`], or `none` for all there are.
+pub(crate) fn size_or_none(text: &str) -> Result<u64, String> {
+    match text {
+        "none" => Ok(u64::MAX),
+        _ => size(text).map_err(|error| format!("{error}; or write none")),
+    }
+}
+
+/// A size as people read it: `531 bytes`, `38.2 KiB`, `7.11 GiB`.
+pub(crate) fn bytes(bytes: u64) -> String {
+    let scaled = [(1_u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let scaled = scaled.iter().find(|(scale, _)| bytes >= *scale);
+    match scaled {
+        Some((scale, unit)) => format!("{} {unit}", digits(bytes as f64 / *scale as f64)),
+        None => counted(bytes, "byte"),
+    }
+}
+
+/// How far a run is, which is never further than its end.
+pub(crate) fn progress(passed: Duration, whole: Duration) -> String {
+    let seconds = |time: Duration| {
+        // Whole seconds, unless there are only a few of them.
+        let decimals = usize::from(whole < Duration::from_secs(10));
+        format!("{:.decimals$} s", time.as_secs_f64())
+    };
+    let ending = if passed > whole { ", ending" } else { "" };
+    format!(
+        "{} of {}{ending}",
+        seconds(passed.min(whole)),
+        seconds(whole)
+    )
 }
 
 /// Nanoseconds with the unit that gives few digits: `531 µs`, `38.2 µs`, `6.21 µs`.
@@ -123,7 +184,9 @@ fn grouped(digits: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{count, counted, digits, duration, duration_or_seconds, nanos, time};
+    use super::{
+        bytes, count, counted, digits, duration, duration_or_seconds, nanos, progress, size, time,
+    };
     use std::time::Duration;
 
     #[test]
@@ -152,6 +215,28 @@ mod tests {
             let error = duration(text).expect_err(text);
             assert!(error.contains(says), "{error}");
         }
+    }
+
+    #[test]
+    fn progress_is_never_further_than_the_end() {
+        let seconds = Duration::from_secs;
+        assert_eq!(progress(seconds(2), seconds(4)), "2.0 s of 4.0 s");
+        assert_eq!(progress(seconds(5), seconds(4)), "4.0 s of 4.0 s, ending");
+        assert_eq!(progress(seconds(31), seconds(60)), "31 s of 60 s");
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(size("4096"), Ok(4096));
+        assert_eq!(size("4k"), Ok(4096));
+        assert_eq!(size("2G"), Ok(2 << 30));
+        assert_eq!(size("99999999999G"), Ok(u64::MAX));
+        for text in ["", "K", "1X", "-1"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+        assert_eq!(bytes(1), "1 byte");
+        assert_eq!(bytes(1_536), "1.50 KiB");
+        assert_eq!(bytes(7_634_000_000), "7.11 GiB");
     }
 
     #[test]

@@ -157,27 +157,59 @@ fn the_timers_that_are_shown_are_those_that_are_pending() {
     let output = place.run(&["timers", "--workers", "2", "--timers", "30", "--json", "-"]);
     assert_eq!(end(&output), (Some(0), String::new()));
     let result = json(&output.stdout);
-    let dump = result["dump"].as_str().expect("text");
-    assert!(dump.starts_with("Timer List Version: "), "{dump}");
-    let shown = dump
-        .lines()
-        .filter(|line| line.starts_with(" #") && line.contains("S:01"));
-    // Three of each worker, and two of the thread that is none.
-    assert_eq!(shown.count(), 8, "{dump}");
+    let threads = result["threads"].as_array().expect("a list");
+    let timers = |queue: &str| {
+        let timers = threads.iter().flat_map(|thread| {
+            let timers = thread["timers"].as_array().expect("a list");
+            timers.iter().filter(|timer| timer["queue"] == queue)
+        });
+        timers.count()
+    };
+    // Three of each worker, and two of the thread that is none; besides one that is far, and one on each wheel.
+    let shown = ["sorted", "far", "wheel"].map(timers);
+    assert_eq!(shown, [8, 1, 3], "{result}");
     let stats = &result["stats"];
     assert_eq!(
         (&stats["pending"], &stats["cancelled"]),
-        (&8.into(), &54.into()),
+        (&9.into(), &54.into()),
         "{stats}"
     );
     assert_eq!(stats["panics"], 0);
+    let names: Vec<_> = threads
+        .iter()
+        .filter_map(|one| one["name"].as_str())
+        .collect();
+    for name in ["worker-0", "worker-1", "tickless"] {
+        assert!(names.contains(&name), "{names:?}");
+    }
+    let workers = threads.iter().filter(|one| one["role"] == "worker");
+    assert_eq!(workers.count(), 2, "{result}");
+    assert_eq!(result["hierarchies"][1]["of"], "workers");
+    assert_eq!(result["hierarchies"][1]["available"], 2);
+    assert_eq!(result.get("dump"), None, "data, not text");
 
-    let output = place.run(&["timers", "--workers", "1", "--timers", "0"]);
+    let output = place.run(&["timers", "--workers", "2", "--timers", "30"]);
     let shown = text(&output.stdout);
-    assert!(
-        shown.contains("Per CPU device:") && shown.contains("Since the process began:"),
-        "{shown}"
-    );
+    let lines = shown.lines();
+    let timers = lines.filter(|line| line.starts_with(" #") && line.contains(", S:01"));
+    assert_eq!(timers.count(), 12, "{shown}");
+    for part in [
+        "Timer List Version: ",
+        "Broadcast device\n",
+        "Per CPU device:",
+        "Hierarchy: workers\n",
+        " (worker-0, thread ",
+        " mode:           3\n",
+        "  .isolated       : 0\n",
+        "wakes a task, S:01",
+        "timers::work::",
+        "Since the process began:",
+    ] {
+        assert!(shown.contains(part), "{part} is missing in\n{shown}");
+    }
+    assert!(!shown.contains("0x"), "where things lie in memory\n{shown}");
+    let output = place.run(&["timers", "--workers", "1", "--timers", "0", "--addresses"]);
+    assert!(text(&output.stdout).contains(" #0: <0x"));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::fs;
 use std::io::Write;
 use std::process::{Output, Stdio};
 
-use support::{Place, end, json, json_file, text};
+use support::{Place, end, interrupt, json, json_file, text};
 
 /// Two groups of CPUs that work now and then, and one that is isolated.
 const SMALL: &str = r#"name = "small"
@@ -138,6 +138,95 @@ fn what_is_no_whole_trace_is_refused() {
 }
 
 #[test]
+fn a_compressed_trace_is_the_same_trace() {
+    let place = place();
+    let run = place.run(&["sim", "run", "small.toml", "--trace", "small.jsonl.gz"]);
+    assert_eq!(end(&run), (Some(0), String::new()));
+    let lines = fs::read_to_string(place.path("small.jsonl")).expect("it is there");
+    let said = text(&run.stdout);
+    let said = said.lines().find(|line| line.starts_with("Trace: "));
+    let said = said.expect("how large it is");
+    assert!(
+        said.contains(" lines, ") && said.ends_with("KiB."),
+        "{said}"
+    );
+    let small = fs::read(place.path("small.jsonl.gz")).expect("it is there");
+    assert!(small.len() * 3 < lines.len(), "{}", small.len());
+    let document = |name: &str| {
+        let output = place.run(&["verify", name, "--json", "-"]);
+        assert_eq!(end(&output), (Some(0), String::new()));
+        json(&output.stdout)
+    };
+    assert_eq!(document("small.jsonl.gz"), document("small.jsonl"));
+    let output = fed(&place, &["verify", "-", "-q"], &small);
+    assert_eq!(end(&output), (Some(0), String::new()));
+    // Half of it is no whole trace.
+    fs::write(place.path("cut.gz"), &small[..small.len() / 2]).expect("it can be written");
+    let (code, error) = end(&place.run(&["verify", "cut.gz"]));
+    assert_eq!(code, Some(2), "{error}");
+    assert!(
+        error.starts_with("error: cannot read cut.gz further: "),
+        "{error}"
+    );
+    fs::write(place.path("other"), [0x28, 0xB5, 0x2F, 0xFD, 0]).expect("it can be written");
+    let (code, error) = end(&place.run(&["verify", "other"]));
+    assert_eq!(code, Some(2), "{error}");
+    assert!(error.contains("zstd -dc"), "{error}");
+}
+
+#[test]
+fn a_trace_that_is_too_large_is_not_written() {
+    let place = Place::new();
+    // More than is written at once.
+    let long = SMALL.replace("20 ms", "20 s");
+    fs::write(place.path("long.toml"), long).expect("it can be written");
+    let output = place.run(&[
+        "sim",
+        "run",
+        "long.toml",
+        "--trace",
+        "long.jsonl",
+        "--trace-limit",
+        "1M",
+    ]);
+    let (code, error) = end(&output);
+    assert_eq!(code, Some(2), "{error}");
+    for part in [
+        "error: the trace is larger than 1.00 MiB after ",
+        " of 20 s, and nothing was written; all of it would be about ",
+        "--trace-limit SIZE or none",
+    ] {
+        assert!(error.contains(part), "{error}");
+    }
+    assert!(output.stdout.is_empty());
+    assert_eq!(place.files(), ["long.toml"]);
+}
+
+#[test]
+fn an_interrupted_trace_leaves_nothing_behind() {
+    let place = Place::new();
+    let long = SMALL.replace("20 ms", "2000 s");
+    fs::write(place.path("long.toml"), long).expect("it can be written");
+    let mut command = place.command(&[
+        "sim",
+        "run",
+        "long.toml",
+        "--trace",
+        "long.jsonl",
+        "--trace-limit",
+        "none",
+    ]);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let child = command.spawn().expect("it starts");
+    // Long enough for some of it to be written, and for nothing else.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    interrupt(&child);
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), None, "the signal ends it");
+    assert_eq!(place.files(), ["long.toml"]);
+}
+
+#[test]
 fn a_page_shows_a_part_of_the_run() {
     let place = place();
     let part = ["--timeline-from", "5ms", "--timeline-for", "1 ms"];
@@ -195,6 +284,9 @@ fn nonsense_is_refused_with_what_would_be_right() {
                 "give one of them a file name",
             ),
             (&["--trace", "."], "it is a directory"),
+            (&["--trace", "t.zst"], ".gz is"),
+            (&["--trace", "t", "--trace-limit", "1X"], "K, M and G are"),
+            (&["--trace-limit", "1G"], "--trace"),
             (&["--timeline-from", "5ms"], "--report"),
             (
                 &with(&["--timeline-from", "5"]),

@@ -6,6 +6,9 @@
 //! A step passes, fails, or is skipped because the machine lacks what it needs (a toolchain, a target) and rustup
 //! cannot bring it. A skip never fails the check, and is never silent: the summary lists and counts every one.
 //!
+//! A hurried check runs the tests of what changed since they last passed (`changed`); the whole one runs all. At its
+//! end stands what took longest.
+//!
 //! Builds share the directory `target` unless their flags differ, where sharing would make each step throw away what
 //! the one before built.
 
@@ -15,8 +18,9 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 
 use self::run::Run;
-use self::summary::{Row, Verdict};
+use self::summary::{Outcome, Row, Verdict};
 
+mod changed;
 mod deny;
 mod features;
 mod licence;
@@ -28,7 +32,9 @@ mod plain;
 mod run;
 mod schedules;
 mod summary;
+mod testing;
 mod walls;
+mod worlds;
 
 /// Does everything that CI does: its result is CI's result.
 ///
@@ -37,7 +43,7 @@ mod walls;
 /// there, and does not fail the check. Exits with 0 when no step failed, with 1 otherwise.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Only the steps that take seconds: fmt, tidy, clippy and test.
+    /// Only what takes seconds once all is built: fmt, tidy, clippy, and the tests of what changed since they passed.
     #[arg(long, conflicts_with = "only")]
     quick: bool,
     /// Only this step; repeat it for more.
@@ -61,6 +67,7 @@ enum Step {
     Doc,
     Test,
     TestRelease,
+    Worlds,
     NoStd,
     Loom,
     Schedules,
@@ -98,6 +105,7 @@ impl Step {
             Self::Doc => "the documentation builds without broken links, private items included",
             Self::Test => "the tests pass, doctests included",
             Self::TestRelease => "the tests pass as users build: optimised, debug assertions off",
+            Self::Worlds => "a thousand drawn worlds keep every promise, and fresh ones are tried",
             Self::NoStd => "the crates that need no operating system build for a bare target",
             Self::Loom => "the models hold in every interleaving that loom explores",
             Self::Schedules => {
@@ -118,15 +126,17 @@ impl Step {
         }
     }
 
-    fn perform(self, run: &mut Run<'_>) -> Result<(), String> {
+    fn perform(self, run: &mut Run<'_>, quick: bool) -> Result<(), String> {
         match self {
             Self::Fmt => plain::fmt(run),
             Self::Tidy => crate::tidy::run(run.root()),
             Self::Clippy => plain::clippy(run),
             Self::Features => features::step(run),
             Self::Doc => plain::doc(run),
-            Self::Test => plain::test(run),
-            Self::TestRelease => plain::test_release(run),
+            Self::Test if quick => testing::test_changed(run),
+            Self::Test => testing::test(run),
+            Self::TestRelease => testing::test_release(run),
+            Self::Worlds => worlds::step(run),
             Self::NoStd => no_std::step(run),
             Self::Loom => loom::step(run),
             Self::Schedules => schedules::step(run),
@@ -146,9 +156,23 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     }
     let started = Instant::now();
     let steps = selected(&arguments.only, arguments.quick);
-    let rows = perform_all(&steps, arguments.keep_going, |step| perform(root, step));
+    let quick = arguments.quick;
+    let rows = perform_all(&steps, arguments.keep_going, |step| {
+        perform(root, step, quick)
+    });
+    let longest = summary::longest(&rows);
+    if !longest.is_empty() {
+        println!("\nwhere the time went:\n{longest}");
+    }
     println!("\n{}", summary::table(&rows, started.elapsed()));
-    if rows.iter().any(|row| row.verdict == Verdict::Failed) {
+    let finds = summary::finds(&rows);
+    if !finds.is_empty() {
+        println!("\n{finds}");
+    }
+    if rows
+        .iter()
+        .any(|row| row.outcome.verdict == Verdict::Failed)
+    {
         return Err("the check failed".into());
     }
     Ok(())
@@ -191,22 +215,21 @@ fn selected(only: &[Step], quick: bool) -> Vec<Step> {
 fn perform_all(
     steps: &[Step],
     keep_going: bool,
-    mut perform: impl FnMut(Step) -> (Verdict, Vec<String>, Duration),
+    mut perform: impl FnMut(Step) -> (Outcome, Duration),
 ) -> Vec<Row> {
     let mut stopped = false;
     steps
         .iter()
         .map(|&step| {
-            let (verdict, skips, duration) = if stopped {
-                (Verdict::NotRun, Vec::new(), Duration::ZERO)
+            let (outcome, duration) = if stopped {
+                (Outcome::not_run(), Duration::ZERO)
             } else {
                 perform(step)
             };
-            stopped |= verdict == Verdict::Failed && !keep_going;
+            stopped |= outcome.verdict == Verdict::Failed && !keep_going;
             Row {
                 step: step.name(),
-                verdict,
-                skips,
+                outcome,
                 duration,
             }
         })
@@ -214,28 +237,28 @@ fn perform_all(
 }
 
 /// Performs one step, with a heading before and the result after it.
-fn perform(root: &Path, step: Step) -> (Verdict, Vec<String>, Duration) {
+fn perform(root: &Path, step: Step, quick: bool) -> (Outcome, Duration) {
     println!("\n== {}: {}", step.name(), step.about());
     let started = Instant::now();
     let mut run = Run::new(root);
-    let result = step.perform(&mut run);
+    let result = step.perform(&mut run, quick);
     let duration = started.elapsed();
     if let Err(message) = &result {
         println!("   {message}");
     }
-    let (verdict, skips) = run.finish(&result);
+    let outcome = run.finish(&result);
     println!(
         "== {}: {} after {:.1} s",
         step.name(),
-        verdict.word(),
+        outcome.verdict.word(),
         duration.as_secs_f64()
     );
-    (verdict, skips, duration)
+    (outcome, duration)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Step, Verdict, listing, perform_all, selected};
+    use super::{Outcome, Step, Verdict, listing, perform_all, selected};
     use std::time::Duration;
 
     #[test]
@@ -245,7 +268,7 @@ mod tests {
             [Step::Fmt, Step::Tidy, Step::Clippy, Step::Test]
         );
         let full = selected(&[], false);
-        assert_eq!(full.len(), 13);
+        assert_eq!(full.len(), 14);
         assert!(!full.contains(&Step::Mutants));
         assert_eq!(
             selected(&[Step::Mutants, Step::Fmt], false),
@@ -261,9 +284,13 @@ mod tests {
             } else {
                 Verdict::Passed
             };
-            (verdict, Vec::new(), Duration::ZERO)
+            let outcome = Outcome {
+                verdict,
+                ..Outcome::not_run()
+            };
+            (outcome, Duration::ZERO)
         });
-        rows.iter().map(|row| row.verdict).collect()
+        rows.iter().map(|row| row.outcome.verdict).collect()
     }
 
     #[test]
@@ -277,7 +304,7 @@ mod tests {
     #[test]
     fn the_listing_names_every_step_on_a_line() {
         let listing = listing();
-        assert_eq!(listing.lines().count(), 14);
+        assert_eq!(listing.lines().count(), 15);
         assert!(listing.contains("\ntest-release "));
     }
 }

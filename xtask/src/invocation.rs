@@ -5,9 +5,9 @@
 
 use std::ffi::OsStr;
 use std::fmt;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 /// A program with its arguments and the variables that differ from ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ impl Invocation {
     pub(crate) fn run_watched(
         &self,
         directory: &Path,
-        mut watch: impl FnMut(&str),
+        watch: impl FnMut(&str),
     ) -> Result<(), String> {
         let mut child = self
             .command(directory)
@@ -96,11 +96,38 @@ impl Invocation {
             .spawn()
             .map_err(|error| self.not_started(&error))?;
         let stdout = child.stdout.take().ok_or("the output was not piped")?;
-        for line in BufReader::new(stdout).lines() {
+        self.pass_on(stdout, watch)?;
+        self.wait(child)
+    }
+
+    /// As [`run_watched`](Self::run_watched), both outputs in one and in their order.
+    pub(crate) fn run_watched_whole(
+        &self,
+        directory: &Path,
+        watch: impl FnMut(&str),
+    ) -> Result<(), String> {
+        let cannot = |error| format!("cannot watch `{self}`: {error}");
+        let (reader, writer) = std::io::pipe().map_err(cannot)?;
+        let mut command = self.command(directory);
+        command.stdout(writer.try_clone().map_err(cannot)?);
+        command.stderr(writer);
+        let child = command.spawn().map_err(|error| self.not_started(&error))?;
+        // It holds the ends for writing: with them open the reader would wait for ever.
+        drop(command);
+        self.pass_on(reader, watch)?;
+        self.wait(child)
+    }
+
+    fn pass_on(&self, output: impl Read, mut watch: impl FnMut(&str)) -> Result<(), String> {
+        for line in BufReader::new(output).lines() {
             let line = line.map_err(|error| format!("cannot read from `{self}`: {error}"))?;
             println!("{line}");
             watch(&line);
         }
+        Ok(())
+    }
+
+    fn wait(&self, mut child: Child) -> Result<(), String> {
         let status = child
             .wait()
             .map_err(|error| format!("cannot wait for `{self}`: {error}"))?;
@@ -224,6 +251,15 @@ mod tests {
         let result = line.run_watched(Path::new("."), |line| lines.push(line.to_owned()));
         assert_eq!(lines, ["one", "two"]);
         assert!(result.unwrap_err().ends_with("exit status: 3"));
+    }
+
+    #[test]
+    fn watching_the_whole_sees_both_outputs_in_their_order() {
+        let mut lines = Vec::new();
+        let line = Invocation::new("sh").args(&["-c", "echo one; echo two >&2; echo three"]);
+        let result = line.run_watched_whole(Path::new("."), |line| lines.push(line.to_owned()));
+        assert_eq!(lines, ["one", "two", "three"]);
+        assert_eq!(result, Ok(()));
     }
 
     #[test]

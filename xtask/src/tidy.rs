@@ -20,6 +20,7 @@ mod readme;
 mod rust;
 pub(crate) mod scan;
 mod shape;
+mod snippets;
 mod text;
 mod tree;
 mod unsafe_code;
@@ -130,6 +131,16 @@ const RULES: &[Rule] = &[
         id: "H5",
         about: "relative links in Markdown lead to a file",
         check: markdown::links,
+    },
+    Rule {
+        id: "H5",
+        about: "no code in documentation is exempt from being compiled (Rust, Markdown)",
+        check: snippets::ignored,
+    },
+    Rule {
+        id: "H5",
+        about: "a Markdown file with Rust in it is included by a crate, so that it is compiled",
+        check: snippets::included,
     },
     Rule {
         id: "H5",

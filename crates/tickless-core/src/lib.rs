@@ -39,6 +39,7 @@ pub mod clock;
 pub mod event;
 pub mod hierarchy;
 pub mod hrtimer;
+pub mod inspect;
 pub mod platform;
 pub mod tick;
 pub mod time;

@@ -78,6 +78,21 @@ pub enum Event {
         /// Whether by a flush point.
         deferred: bool,
     },
+    /// The next event was over before the monotonic clock began; it is armed for its beginning, and fires at once
+    /// (spec Q-22). Told each time that such an event is found.
+    Clamped {
+        /// Whose.
+        cpu: CpuId,
+        /// When it was due: negative.
+        event: Instant,
+    },
+    /// The device found its event over when it was written, and was told its shortest delay; follows its `Rearm`.
+    WrittenLate {
+        /// Whose device.
+        cpu: CpuId,
+        /// When the event was due.
+        event: Instant,
+    },
     /// A deferred rearm was carried out (spec TR-3).
     Flush {
         /// Whose.

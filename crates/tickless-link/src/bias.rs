@@ -23,7 +23,16 @@
 //! after [`REBIAS_AFTER`] acquisitions in a row in which no stranger came. Whatever strangers do, the total cost is at
 //! most about twice that of the better of the two modes. A new owner starts in ordinary mode and earns its bias.
 //!
-//! On a host that has no such barrier ([`LockHost::barrier_works`]) the lock is ordinary for ever.
+//! On a host that has no such barrier ([`LockHost::barrier_works`]) the lock is ordinary for ever; on one that loses
+//! it, from the next stranger on.
+//!
+//! # While barriers disturb
+//!
+//! The barrier interrupts every CPU on which a thread of the process runs, also one that must not be interrupted. While
+//! the host says that there is one ([`LockHost::barrier_disturbs`]) no lock becomes biased, so that no stranger needs a
+//! barrier; those that are biased already the host has made ordinary by locking each once as a stranger. The exception
+//! is a lock that its owner [reserved](BiasedLock::set_reserved) because strangers have no reason to take it. Should
+//! one take it after all it pays one barrier, and the lock is ordinary until the owner reserves it again.
 //!
 //! # Ground rules
 //!
@@ -44,7 +53,8 @@ use crate::LastThread;
 use crate::const_unless_loom;
 use crate::id;
 use crate::lock::RawLock;
-use crate::sync::{AtomicU32, AtomicUsize, Ordering, light_barrier, spin_loop};
+use crate::mutant;
+use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering, light_barrier, spin_loop};
 
 #[cfg(all(test, loom))]
 mod model;
@@ -70,15 +80,28 @@ const SPINS: u32 = if cfg!(loom) { 1 } else { 100 };
 ///
 /// # Safety
 ///
-/// When [`barrier_works`](LockHost::barrier_works) has answered `true` it MUST keep doing so, and every call of
+/// When [`barrier_works`](LockHost::barrier_works) has ever answered `true`, every call of
 /// [`heavy_barrier`](LockHost::heavy_barrier) MUST make all other running threads of the process execute a full memory
-/// barrier between the call and its return, and be one for the caller.
+/// barrier between the call and its return, or wait until each of them has done what amounts to it, and be one for the
+/// caller. It MUST keep doing so after `barrier_works` has answered `false` again: locks that are biased stay so until
+/// a stranger comes.
 pub unsafe trait LockHost {
-    /// Whether [`heavy_barrier`](LockHost::heavy_barrier) can be used.
+    /// Whether [`heavy_barrier`](LockHost::heavy_barrier) can be used, and costs no more than a system call. While it
+    /// cannot, no lock becomes biased.
     fn barrier_works() -> bool;
 
-    /// Executes a full memory barrier on behalf of all threads.
+    /// Executes a full memory barrier on behalf of all threads. MAY take long where
+    /// [`barrier_works`](LockHost::barrier_works) answers `false` by now: once for each lock that is still biased.
     fn heavy_barrier();
+
+    /// Whether a heavy barrier would interrupt a CPU that is not to be interrupted at present. MAY change at any time.
+    ///
+    /// Asked with the inner lock held. So a host that makes it true, and afterwards locks and
+    /// releases every lock that has an owner without a token, knows that no barrier is executed from there on, except
+    /// for [reserved](BiasedLock::set_reserved) locks.
+    fn barrier_disturbs() -> bool {
+        false
+    }
 
     /// Sleeps until `word` is woken, unless it no longer has the value `expected`. MAY return early.
     fn wait(word: &AtomicU32, expected: u32);
@@ -113,6 +136,8 @@ pub struct BiasedLock<H> {
     inner: AtomicU32,
     /// Acquisitions of the owner in ordinary mode since the last stranger; guarded by `inner`.
     quiet: AtomicU32,
+    /// The lock may become biased although barriers disturb; guarded by `inner`.
+    reserved: AtomicBool,
     host: PhantomData<fn() -> H>,
 }
 
@@ -149,6 +174,7 @@ impl<H: LockHost> BiasedLock<H> {
                 owner: AtomicUsize::new(0),
                 inner: AtomicU32::new(FREE),
                 quiet: AtomicU32::new(0),
+                reserved: AtomicBool::new(false),
                 host: PhantomData,
             }
         }
@@ -181,6 +207,26 @@ impl<H: LockHost> BiasedLock<H> {
             self.owner.store(0, Ordering::Relaxed);
             // Relaxed: the inner lock orders it for all who take that.
             self.gate.store(ORDINARY, Ordering::Relaxed);
+            // Relaxed: guarded by the inner lock.
+            self.reserved.store(false, Ordering::Relaxed);
+        }
+        self.unlock_inner();
+    }
+
+    /// Lets the lock be biased while barriers [disturb](LockHost::barrier_disturbs), or ends that.
+    ///
+    /// For an owner whose lock strangers have no reason to take. The first of them that does ends it. Called by the
+    /// owner while it does not hold the lock; does nothing with a token that means nothing any more.
+    pub fn set_reserved(&self, owner: Owner, reserved: bool) {
+        self.lock_inner();
+        // Relaxed: see `acquire`; only the owner's own thread could compare with success.
+        if self.owner.load(Ordering::Relaxed) == owner.id.get() {
+            // Relaxed: guarded by the inner lock.
+            self.reserved.store(reserved, Ordering::Relaxed);
+            if !reserved && H::barrier_disturbs() {
+                // As in `disown`: needs no barrier. Relaxed: the inner lock orders it for all who take that.
+                self.gate.store(ORDINARY, Ordering::Relaxed);
+            }
         }
         self.unlock_inner();
     }
@@ -193,6 +239,7 @@ impl<H: LockHost> BiasedLock<H> {
         self.inside.store(OUTSIDE, Ordering::Relaxed);
         self.inner.store(FREE, Ordering::Relaxed);
         self.quiet.store(0, Ordering::Relaxed);
+        self.reserved.store(false, Ordering::Relaxed);
     }
 
     /// Whether the owner can enter without the inner lock at present; for statistics.
@@ -208,9 +255,9 @@ impl<H: LockHost> BiasedLock<H> {
         // announcement, for the stranger that waits for it.
         self.inside.store(OUTSIDE, Ordering::Release);
         self.lock_inner();
-        // Relaxed: guarded by the inner lock.
-        let quiet = self.quiet.load(Ordering::Relaxed) + 1;
-        if quiet >= REBIAS_AFTER && H::barrier_works() {
+        // Relaxed: guarded by the inner lock. Saturating: where the lock stays ordinary it counts for ever.
+        let quiet = self.quiet.load(Ordering::Relaxed).saturating_add(1);
+        if quiet >= REBIAS_AFTER && self.may_be_biased() {
             self.quiet.store(0, Ordering::Relaxed);
             // Relaxed: strangers read the gate under the inner lock, and the owner reads its own write.
             self.gate.store(BIASED, Ordering::Relaxed);
@@ -220,10 +267,19 @@ impl<H: LockHost> BiasedLock<H> {
         Held::Inner
     }
 
+    /// Whether the price of a stranger's barrier is one that may be asked. Called with the inner lock held.
+    fn may_be_biased(&self) -> bool {
+        // Relaxed: guarded by the inner lock.
+        let is_reserved = self.reserved.load(Ordering::Relaxed);
+        (is_reserved || !H::barrier_disturbs() || mutant!("biased-while-barriers-disturb"))
+            && H::barrier_works()
+    }
+
     fn acquire_as_stranger(&self) -> Held {
         self.lock_inner();
-        // Relaxed: guarded by the inner lock.
+        // Relaxed, both: guarded by the inner lock.
         self.quiet.store(0, Ordering::Relaxed);
+        self.reserved.store(false, Ordering::Relaxed);
         // Relaxed: the gate is written only under the inner lock.
         if self.gate.load(Ordering::Relaxed) == BIASED {
             // Relaxed: the barrier below orders it against the owner's look.

@@ -100,6 +100,12 @@ pub trait Member<F: Family>: Sized {
     /// Data of this entry that is guarded by the queue, like [`Family::Head`].
     type Guarded: Send;
 
+    /// What the callback is called in dumps.
+    #[must_use]
+    fn name() -> &'static str {
+        core::any::type_name::<Self>()
+    }
+
     /// Decides what the expiry does.
     ///
     /// Runs under the lock of the queue, after the entry was unlinked. MUST be short, and MUST NOT call foreign code.
@@ -219,6 +225,8 @@ struct Actions<F: Family> {
     expire: unsafe fn(NonNull<Raw<F>>) -> Expiry<F::Token>,
     /// [`call`] of the member's type.
     call: for<'a> unsafe fn(NonNull<Raw<F>>, &mut F::Context<'a>) -> F::Verdict,
+    /// [`Member::name`].
+    name: fn() -> &'static str,
 }
 
 /// A node that is linked where it lies.
@@ -269,7 +277,9 @@ impl<F: Family, M: Member<F>> Entry<F, M> {
                     tag,
                     head: UnsafeCell::new(head),
                     shared,
-                    actions: const { &Actions { expire: expire::<F, M>, call: call::<F, M> } },
+                    actions: const {
+                        &Actions { expire: expire::<F, M>, call: call::<F, M>, name: M::name }
+                    },
                 },
                 guarded: UnsafeCell::new(guarded),
                 member: UnsafeCell::new(member),
@@ -304,6 +314,17 @@ impl<F: Family, M: Member<F>> Entry<F, M> {
         // SAFETY: Live Link Invariant: an idle entry has no running token, and while the exclusive borrow lasts nobody
         // else can name the entry to queue it.
         Some(unsafe { &mut *self.member.get() })
+    }
+
+    /// The guarded data of an idle entry; `None` while a queue knows the entry.
+    #[inline]
+    pub fn guarded_mut(self: Pin<&mut Self>) -> Option<&mut M::Guarded> {
+        if !self.raw.state().is_idle() {
+            return None;
+        }
+        // SAFETY: Live Link Invariant: no queue knows an idle entry, so none expires it, and its last expiry was over
+        // before it was seen idle; while the exclusive borrow lasts nobody else can name the entry to a queue.
+        Some(unsafe { &mut *self.guarded.get() })
     }
 
     /// Gives an entry that never had an owner to `queue`, without the cost of a race that cannot happen; `false` if it
@@ -499,6 +520,12 @@ impl<'a, F: Family> EntryRef<'a, F> {
     #[must_use]
     pub fn code_address(self) -> usize {
         self.actions.call as *const () as usize
+    }
+
+    /// What the callback is [called](Member::name) in dumps.
+    #[must_use]
+    pub fn callback_name(self) -> &'static str {
+        (self.actions.name)()
     }
 
     #[inline]

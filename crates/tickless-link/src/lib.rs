@@ -16,6 +16,7 @@
 //! | [`shelf`] | [`Shelf`](shelf::Shelf): rows of lists whose entries know where they are |
 //! | [`lock`] | [`Lock`](lock::Lock) over any [`RawLock`](lock::RawLock), and a spin lock for hosts without threads |
 //! | [`bias`] | [`BiasedLock`](bias::BiasedLock): nearly free for its owner, possible for strangers |
+//! | [`emplace`](mod@emplace) | making large values where they stay, not on the stack |
 //! | [`seqlock`] | [`SeqCell`](seqlock::SeqCell): a record that readers copy without ever blocking the writer |
 //! | [`sync`] | the atomics that all crates use, replaced by loom's in models |
 //!
@@ -48,10 +49,12 @@
 extern crate std;
 
 pub mod bias;
+pub mod emplace;
 pub mod entry;
 pub mod id;
 pub mod lock;
 pub mod mutants;
+
 pub mod seqlock;
 pub mod shelf;
 pub mod sync;

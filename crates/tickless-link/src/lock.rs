@@ -6,9 +6,12 @@
 use core::cell::Cell;
 use core::fmt;
 use core::marker::PhantomData;
+use core::mem::MaybeUninit;
 use core::ops::{Deref, DerefMut};
 
 use crate::const_unless_loom;
+use crate::emplace;
+use crate::emplace::Emplaced;
 use crate::sync::cell::UnsafeCell;
 use crate::sync::{AtomicBool, Ordering, spin_loop};
 
@@ -61,6 +64,21 @@ impl<R: RawLock, T> Lock<R, T> {
         pub const fn new(raw: R, data: T) -> Self {
             Self { raw, data: UnsafeCell::new(data) }
         }
+    }
+
+    /// Makes the data where they stay, and puts them behind `raw`.
+    pub fn emplace<'a>(
+        slot: &'a mut MaybeUninit<Self>,
+        raw: R,
+        data: impl for<'s> FnOnce(&'s mut MaybeUninit<T>) -> Emplaced<'s, T>,
+    ) -> Emplaced<'a, Self> {
+        #[cfg(not(loom))]
+        return emplace!(slot => Self {
+            raw: raw;
+            data <- |slot| UnsafeCell::emplace(slot, data),
+        });
+        #[cfg(loom)]
+        return emplace::value(slot, Self::new(raw, emplace::moved(data)));
     }
 
     /// The primitive, for what it can do besides locking.

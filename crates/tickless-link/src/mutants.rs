@@ -28,6 +28,7 @@ pub const NAMES: &[&str] = &[
     "armed-kept-in-handler",
     "deferred-survives-offline",
     "hang-survives-offline",
+    "hang-survives-deep-idle",
     "soft-pending-survives-offline",
     "kick-survives-offline",
     // Moving between bases.
@@ -44,6 +45,10 @@ pub const NAMES: &[&str] = &[
     "refile-missing-when-earlier",
     "lazy-compares-other-clock",
     "saturation-missing",
+    // The order of equal deadlines.
+    "shelf-last-in-first-out",
+    "far-cascaded-behind-newer",
+    "far-brought-near-behind-newer",
     // Far-exact timers.
     "far-not-cascaded",
     "far-not-brought-near",
@@ -56,7 +61,10 @@ pub const NAMES: &[&str] = &[
     "wheel-requeue-not-rechecked",
     "wheel-shut-while-running",
     "wheel-moved-while-running",
+    "wheel-fires-while-running",
     "wheel-idle-cpu-not-kicked",
+    // The base lock.
+    "biased-while-barriers-disturb",
     // Devices.
     "forced-kept-at-interrupt",
     "forced-kept-at-normal-programming",
@@ -79,6 +87,9 @@ pub const NAMES: &[&str] = &[
     "hierarchy-promise-not-withdrawn",
     "hierarchy-relies-on-former-root",
     "hierarchy-forecast-of-root",
+    "isolated-set-takes-the-last",
+    "isolated-set-leaves-first",
+    "isolated-set-not-waited-for",
     // The tick, and deep idle (section 7 of the same).
     "tick-counts-by-one",
     "tick-all-contend",
@@ -91,6 +102,7 @@ pub const NAMES: &[&str] = &[
     "tick-pending-pass-ignored",
     "tick-forecast-forgotten",
     "tick-idle-not-undone",
+    "tick-restart-cancels-first",
     "broadcast-marks-the-awake",
     "broadcast-not-forced",
 ];

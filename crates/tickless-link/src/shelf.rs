@@ -4,13 +4,14 @@
 //! which list they are on, and a way to hold on to a list while new entries already come to its number. A [`Shelf`] is
 //! an array of such lists: [`LISTS`] in each of its rows, and for each row one place for a list that was set aside.
 //!
-//! An entry is put in front of its list and leaves from anywhere. Its number says where it is, so that taking it out
-//! needs no search; it keeps the number when its list is set aside.
+//! An entry is put behind the others of its list, or in front of them, and leaves from anywhere. Its number says where
+//! it is, so that taking it out needs no search; it keeps the number when its list is set aside.
 //!
 //! # Order
 //!
-//! Last in, first out. The first of a list is the entry that was put there last, which is the one whose memory is
-//! likely at hand; an order of arrival would touch the oldest entry at each insertion.
+//! First in, first out. A list is known by its *last* entry, whose `next` is the first: so an insertion touches the
+//! entry that was put there before, which is the one whose memory is likely at hand, and never the oldest. The first
+//! has no `previous`, which tells the ends of the line apart: what has such an entry next is the last.
 //!
 //! # Cost
 //!
@@ -22,16 +23,20 @@
 //! As in [`tree`]: all links are followed by one private function under the Live Link Invariant of the
 //! crate, and the rest is safe code. The structural rules, which [`Shelf::assert_valid`] checks:
 //!
-//! - (a) the first entry of a list has no previous one, and `x.next.previous` is `x`;
+//! - (a) the first entry of a list has no previous one, the next of the last is the first, and for each other
+//!   `x.next.previous` is `x`;
 //! - (b) each entry carries the number of the list on which it is, or from which it was set aside;
 //! - (c) an entry that was taken out has no links.
 
 use core::fmt;
+use core::mem::MaybeUninit;
 
 use crate::LastThread;
+use crate::emplace;
+use crate::emplace::Emplaced;
 use crate::entry::{self, EntryRef, Family, Fired, Link, Queue, Running, State, Transit};
 use crate::id::{Key, QueueId};
-use crate::tree::{self, Branched, Tree};
+use crate::tree::{self, Branched, Tree, Turn};
 
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -39,17 +44,23 @@ mod tests;
 /// Lists in each row.
 pub const LISTS: usize = 64;
 
+/// Entries of one shelf whose callbacks may run at the same time: one for each [place](Shelved::expire).
+///
+/// Three are enough for a timer wheel: the CPU that owns it, a CPU that looks after it while that sleeps, and one that
+/// helps when both are held up.
+pub const RUNNERS: usize = 3;
+
 /// The queue.
 ///
 /// Dropping it takes out what is still on it, so that those entries can be dropped later.
 pub struct Shelf<F: Family, const ROWS: usize> {
     key: Key,
-    /// The first entry of each list.
+    /// The last entry of each list.
     rows: [[Link<F>; LISTS]; ROWS],
-    /// The first entry of the list of each row that was set aside.
+    /// The last entry of the list of each row that was set aside.
     aside: [Link<F>; ROWS],
-    /// The entry of this queue whose callback was begun last, while it runs.
-    running: Link<F>,
+    /// The entry of each place whose callback runs.
+    running: [Link<F>; RUNNERS],
     len: usize,
 }
 
@@ -68,17 +79,22 @@ pub enum Left {
 }
 
 impl<F: Family, const ROWS: usize> Shelf<F, ROWS> {
-    /// Makes an empty shelf with the identity of `key`.
-    #[must_use]
-    pub const fn new(key: Key) -> Self {
+    /// Makes an empty shelf with the identity of `key`, where it stays.
+    pub fn emplace(slot: &mut MaybeUninit<Self>, key: Key) -> Emplaced<'_, Self> {
         const { assert!(ROWS >= 1 && ROWS * LISTS <= u16::MAX as usize) };
-        Self {
-            key,
-            rows: [[None; LISTS]; ROWS],
-            aside: [None; ROWS],
-            running: None,
-            len: 0,
-        }
+        emplace!(slot => Self {
+            key: key,
+            running: [None; RUNNERS],
+            len: 0;
+            rows <- |slot| emplace::array(slot, |_, row| emplace::value(row, [None; LISTS])),
+            aside <- |slot| emplace::value(slot, [None; ROWS]),
+        })
+    }
+
+    /// As [`emplace`](Self::emplace), moved to the caller.
+    #[must_use]
+    pub fn new(key: Key) -> Self {
+        emplace::moved(|slot| Self::emplace(slot, key))
     }
 
     /// The identity that entries of this shelf name as their owner.
@@ -117,9 +133,24 @@ impl<F: Family, const ROWS: usize> Shelf<F, ROWS> {
     /// When there is no list of that number.
     #[inline]
     pub fn open_first(&mut self, list: usize) -> Option<Shelved<'_, '_, F, ROWS>> {
-        let first = self.rows[list / LISTS][list % LISTS];
-        // SAFETY: `first` is a link of this queue, which stays borrowed.
-        let entry = unsafe { EntryRef::follow(first) }?;
+        self.open_linked(self.first_of(self.rows[list / LISTS][list % LISTS]))
+    }
+
+    /// Opens the last entry of a list.
+    ///
+    /// # Panics
+    ///
+    /// When there is no list of that number.
+    #[inline]
+    pub fn open_last(&mut self, list: usize) -> Option<Shelved<'_, '_, F, ROWS>> {
+        self.open_linked(self.rows[list / LISTS][list % LISTS])
+    }
+
+    /// Opens what a link of this queue names.
+    #[inline]
+    fn open_linked(&mut self, link: Link<F>) -> Option<Shelved<'_, '_, F, ROWS>> {
+        // SAFETY: Live Link Invariant: callers pass links of this queue, which stays borrowed.
+        let entry = unsafe { EntryRef::follow(link) }?;
         Some(Shelved { shelf: self, entry })
     }
 
@@ -130,9 +161,23 @@ impl<F: Family, const ROWS: usize> Shelf<F, ROWS> {
     /// When there is no such row.
     #[inline]
     pub fn open_first_aside(&mut self, row: usize) -> Option<Shelved<'_, '_, F, ROWS>> {
-        // SAFETY: `aside` holds links of this queue, which stays borrowed.
-        let entry = unsafe { EntryRef::follow(self.aside[row]) }?;
-        Some(Shelved { shelf: self, entry })
+        self.open_linked(self.first_of(self.aside[row]))
+    }
+
+    /// The first entry of the list whose last one is named.
+    #[inline]
+    fn first_of(&self, last: Link<F>) -> Link<F> {
+        self.follow(last).and_then(|last| last.next.get())
+    }
+
+    /// The entries of the list whose last one is named, in order.
+    fn walk(&self, last: Link<F>) -> impl Iterator<Item = EntryRef<'_, F>> {
+        let mut following = self.first_of(last);
+        core::iter::from_fn(move || {
+            let entry = self.follow(following)?;
+            following = entry.next.get().filter(|_| entry.link() != last);
+            Some(entry)
+        })
     }
 
     /// Sets a list aside: its number is free for others at once, and its entries stay queued until they are
@@ -169,23 +214,19 @@ impl<F: Family, const ROWS: usize> Shelf<F, ROWS> {
         let entry = transit.arrive(self.id());
         // SAFETY: Owner Key Invariant: the entry names this queue, which is borrowed mutably.
         update(unsafe { entry.head_mut() });
-        self.link(entry, list);
+        self.link(entry, list, End::Back);
     }
 
     /// Shows every entry with the number of its list and its head, list by list, what was set aside first, while
     /// `visit` answers `true`.
     pub fn for_each(&self, mut visit: impl FnMut(EntryRef<'_, F>, usize, &F::Head) -> bool) {
         let lists = self.aside.iter().chain(self.rows.iter().flatten());
-        for first in lists {
-            let mut current = self.follow(*first);
-            while let Some(entry) = current {
-                // SAFETY: Owner Key Invariant: the entry is queued here, and nobody can hold the queue mutably while
-                // this borrow lasts.
-                let head = unsafe { entry.head() };
-                if !visit(entry, usize::from(entry.place.get()), head) {
-                    return;
-                }
-                current = self.follow(entry.next.get());
+        for entry in lists.flat_map(|last| self.walk(*last)) {
+            // SAFETY: Owner Key Invariant: the entry is queued here, and nobody can hold the queue mutably while this
+            // borrow lasts.
+            let head = unsafe { entry.head() };
+            if !visit(entry, usize::from(entry.place.get()), head) {
+                return;
             }
         }
     }
@@ -193,10 +234,7 @@ impl<F: Family, const ROWS: usize> Shelf<F, ROWS> {
     /// The number of entries on lists that were set aside, in O(of them).
     #[must_use]
     pub fn len_aside(&self) -> usize {
-        let chain = |first: &Link<F>| {
-            core::iter::successors(self.follow(*first), |entry| self.follow(entry.next.get()))
-        };
-        self.aside.iter().flat_map(chain).count()
+        self.aside.iter().flat_map(|last| self.walk(*last)).count()
     }
 
     /// Checks all structural rules of the module documentation, in O(n).
@@ -209,17 +247,16 @@ impl<F: Family, const ROWS: usize> Shelf<F, ROWS> {
         for (row, aside) in self.aside.iter().enumerate() {
             count += self.assert_list(*aside, |number| number / LISTS == row);
         }
-        for (number, first) in self.rows.iter().flatten().enumerate() {
-            count += self.assert_list(*first, |carried| carried == number);
+        for (number, last) in self.rows.iter().flatten().enumerate() {
+            count += self.assert_list(*last, |carried| carried == number);
         }
         assert_eq!(count, self.len, "the length counts the entries");
     }
 
-    fn assert_list(&self, first: Link<F>, numbered: impl Fn(usize) -> bool) -> usize {
+    fn assert_list(&self, last: Link<F>, numbered: impl Fn(usize) -> bool) -> usize {
         let mut count = 0;
         let mut previous = None;
-        let mut current = self.follow(first);
-        while let Some(entry) = current {
+        for entry in self.walk(last) {
             assert!(
                 entry.belongs_to(self.id()),
                 "a queued entry names this queue"
@@ -234,16 +271,32 @@ impl<F: Family, const ROWS: usize> Shelf<F, ROWS> {
                 "(b) an entry knows its list"
             );
             previous = Some(entry);
-            current = self.follow(entry.next.get());
             count += 1;
         }
+        assert!(
+            self.follow(last) == previous,
+            "(a) the line ends with the last"
+        );
         count
     }
 
-    /// Gives up the claim of a thread that is gone on an entry whose callback it executed: the entry counts as stopped.
-    pub fn abandon_running(&mut self, _others_are_gone: &LastThread) {
+    /// The place whose callback is that of `entry`, if it runs.
+    #[must_use]
+    pub fn place_of(&self, entry: EntryRef<'_, F>) -> Option<usize> {
+        self.running
+            .iter()
+            .position(|running| *running == entry.link())
+    }
+
+    /// Gives up the claim of a thread that is gone on the entry whose callback it executed at `place`: the entry counts
+    /// as stopped.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such place.
+    pub fn abandon_running(&mut self, place: usize, _others_are_gone: &LastThread) {
         // SAFETY: Live Link Invariant, as in `Tree::abandon_running`.
-        if let Some(entry) = unsafe { EntryRef::follow(self.running.take()) } {
+        if let Some(entry) = unsafe { EntryRef::follow(self.running[place].take()) } {
             entry.mark_not_running();
         }
     }
@@ -255,23 +308,40 @@ impl<F: Family, const ROWS: usize> Shelf<F, ROWS> {
         unsafe { EntryRef::follow(link) }
     }
 
-    /// Puts an entry that belongs here and is not linked in front of a list, and marks it queued (it may be marked
+    /// Puts an entry that belongs here and is not linked at an end of a list, and marks it queued (it may be marked
     /// already, after a journey).
     #[inline]
-    pub(crate) fn link(&mut self, entry: EntryRef<'_, F>, list: usize) {
+    pub(crate) fn link(&mut self, entry: EntryRef<'_, F>, list: usize, end: End) {
         debug_assert!(entry.belongs_to(self.id()));
         debug_assert!(entry.previous.get().is_none() && entry.next.get().is_none());
-        let first = self.rows[list / LISTS][list % LISTS];
+        let end = if crate::mutant!("shelf-last-in-first-out") {
+            End::Front
+        } else {
+            end
+        };
+        let last = self.rows[list / LISTS][list % LISTS];
         #[expect(
             clippy::cast_possible_truncation,
             reason = "the line above ends lists beyond the rows, whose number `new` limits"
         )]
         entry.place.set(list as u16);
-        entry.next.set(first);
-        if let Some(first) = self.follow(first) {
-            first.previous.set(entry.link());
+        if let Some(tail) = self.follow(last) {
+            let first = tail.next.replace(entry.link());
+            entry.next.set(first);
+            match end {
+                End::Back => entry.previous.set(last),
+                End::Front => {
+                    if let Some(first) = self.follow(first) {
+                        first.previous.set(entry.link());
+                    }
+                }
+            }
+        } else {
+            entry.next.set(entry.link());
         }
-        self.rows[list / LISTS][list % LISTS] = entry.link();
+        if end == End::Back || last.is_none() {
+            self.rows[list / LISTS][list % LISTS] = entry.link();
+        }
         entry.mark_queued();
         self.len += 1;
     }
@@ -281,34 +351,78 @@ impl<F: Family, const ROWS: usize> Shelf<F, ROWS> {
     fn unlink(&mut self, entry: EntryRef<'_, F>) -> Left {
         debug_assert!(entry.belongs_to(self.id()));
         debug_assert!(entry.state().is_queued());
-        let previous = entry.previous.take();
-        let next = entry.next.take();
+        let previous = entry.previous.get();
+        let next = entry.next.get();
+        // By (a): only what is last has a next one without a previous one.
+        let is_last = self
+            .follow(next)
+            .is_none_or(|next| next.previous.get().is_none());
+        let left = match self.follow(previous) {
+            Some(before) => {
+                before.next.set(next);
+                if is_last {
+                    *self.last_of(entry, |last| last == entry) = previous;
+                } else if let Some(next) = self.follow(next) {
+                    next.previous.set(previous);
+                }
+                Left::Others
+            }
+            None => self.unlink_first(entry, is_last),
+        };
+        entry.previous.set(None);
+        entry.next.set(None);
         self.len -= 1;
-        if let Some(next) = self.follow(next) {
-            next.previous.set(previous);
-        }
-        if let Some(previous) = self.follow(previous) {
-            previous.next.set(next);
+        left
+    }
+
+    /// Takes the first entry of a list out of the line of the others.
+    #[inline]
+    fn unlink_first(&mut self, entry: EntryRef<'_, F>, is_last: bool) -> Left {
+        let next = entry.next.get();
+        if !is_last {
+            let last = *self.last_of(entry, |last| last.next.get() == entry.link());
+            if let (Some(last), Some(second)) = (self.follow(last), self.follow(next)) {
+                last.next.set(next);
+                second.previous.set(None);
+            }
             return Left::Others;
         }
         let list = usize::from(entry.place.get());
-        let row = list / LISTS;
-        let first = &mut self.rows[row][list % LISTS];
-        if *first == entry.link() {
-            *first = next;
-            return if next.is_none() {
-                Left::Vacated(list)
-            } else {
-                Left::Others
-            };
+        let here = &mut self.rows[list / LISTS][list % LISTS];
+        if *here == entry.link() {
+            *here = None;
+            return Left::Vacated(list);
         }
-        if self.aside[row] != entry.link() {
-            // Cannot happen: by (a) and (b) an entry without a previous one is first here or there.
-            crate::abort("a timer is on no list of its queue");
-        }
-        self.aside[row] = next;
+        *self.last_of(entry, |last| last == entry) = None;
         Left::Others
     }
+
+    /// Where the last of the list of `entry` is noted, which `belongs` tells: the list of its number, or that of its
+    /// row which was set aside.
+    #[inline]
+    fn last_of(
+        &mut self,
+        entry: EntryRef<'_, F>,
+        belongs: impl Fn(EntryRef<'_, F>) -> bool,
+    ) -> &mut Link<F> {
+        let list = usize::from(entry.place.get());
+        let (row, index) = (list / LISTS, list % LISTS);
+        if self.follow(self.rows[row][index]).is_some_and(&belongs) {
+            return &mut self.rows[row][index];
+        }
+        if !self.follow(self.aside[row]).is_some_and(&belongs) {
+            // Cannot happen: by (a) and (b) an end of a line is an end here or there.
+            crate::abort("a timer is on no list of its queue");
+        }
+        &mut self.aside[row]
+    }
+}
+
+/// An end of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Front,
+    Back,
 }
 
 impl<F: Family, const ROWS: usize> Drop for Shelf<F, ROWS> {
@@ -345,8 +459,10 @@ impl<F: Family, const ROWS: usize> Queue<F> for Shelf<F, ROWS> {
 
 impl<F: Family, const ROWS: usize> entry::sealed::Owner<F> for Shelf<F, ROWS> {
     fn note_finished(&mut self, entry: EntryRef<'_, F>) {
-        if self.running == entry.link() {
-            self.running = None;
+        for running in &mut self.running {
+            if *running == entry.link() {
+                *running = None;
+            }
         }
     }
 }
@@ -363,8 +479,10 @@ impl<F: Family> Running<F> {
         list: usize,
         update: impl FnOnce(&mut F::Head),
     ) -> bool {
-        self.requeue(shelf, update, |shelf, entry| shelf.link(entry, list))
-            .is_some()
+        self.requeue(shelf, update, |shelf, entry| {
+            shelf.link(entry, list, End::Back);
+        })
+        .is_some()
     }
 }
 
@@ -415,7 +533,7 @@ impl<'s, 'e, F: Family, const ROWS: usize> Shelved<'s, 'e, F, ROWS> {
         self.list() == Some(list) && self.shelf.aside[list / LISTS].is_none()
     }
 
-    /// Puts the entry in front of a list.
+    /// Puts the entry behind the others of a list.
     ///
     /// # Panics
     ///
@@ -423,7 +541,7 @@ impl<'s, 'e, F: Family, const ROWS: usize> Shelved<'s, 'e, F, ROWS> {
     #[inline]
     pub fn insert(&mut self, list: usize) {
         assert!(!self.state().is_queued(), "an entry is queued once");
-        self.shelf.link(self.entry, list);
+        self.shelf.link(self.entry, list, End::Back);
     }
 
     /// Takes the entry out, if it is queued; `None` if it was not.
@@ -439,19 +557,34 @@ impl<'s, 'e, F: Family, const ROWS: usize> Shelved<'s, 'e, F, ROWS> {
         Some(left)
     }
 
-    /// Puts a queued entry on another list. It stays queued for every observer.
+    /// Puts a queued entry behind the others of another list. It stays queued for every observer.
     ///
     /// # Panics
     ///
     /// When the entry is not queued, or there is no list of that number.
     #[inline]
     pub fn move_to(&mut self, list: usize) -> Left {
+        self.move_to_end(list, End::Back)
+    }
+
+    /// As [`move_to`](Self::move_to), in front of the others: for what was put on this shelf before them.
+    ///
+    /// # Panics
+    ///
+    /// As [`move_to`](Self::move_to).
+    #[inline]
+    pub fn move_to_front(&mut self, list: usize) -> Left {
+        self.move_to_end(list, End::Front)
+    }
+
+    #[inline]
+    fn move_to_end(&mut self, list: usize, end: End) -> Left {
         assert!(
             self.state().is_queued(),
             "only a queued entry has a position"
         );
         let left = self.shelf.unlink(self.entry);
-        self.shelf.link(self.entry, list);
+        self.shelf.link(self.entry, list, end);
         left
     }
 
@@ -474,19 +607,20 @@ impl<'s, 'e, F: Family, const ROWS: usize> Shelved<'s, 'e, F, ROWS> {
         (Transit::depart(self.entry), left)
     }
 
-    /// Takes the entry, which must be queued, out of the shelf and [expires](crate::entry::Member::expire) it.
+    /// Takes the entry, which must be queued and not running, out of the shelf and
+    /// [expires](crate::entry::Member::expire) it at `place`, one of [`RUNNERS`].
     ///
     /// # Panics
     ///
-    /// When the entry is not queued.
+    /// When the entry is not queued, or there is no such place.
     #[inline]
-    pub fn expire(self) -> (Fired<F>, Left) {
+    pub fn expire(self, place: usize) -> (Fired<F>, Left) {
         assert!(self.state().is_queued(), "only a queued entry expires");
         let left = self.shelf.unlink(self.entry);
         // SAFETY: the queue is borrowed mutably and owns the entry, which was just unlinked.
         let fired = unsafe { self.entry.expire() };
         if let Fired::Call(_) = fired {
-            self.shelf.running = self.entry.link();
+            self.shelf.running[place] = self.entry.link();
         }
         (fired, left)
     }
@@ -506,21 +640,25 @@ impl<'s, 'e, F: Family, const ROWS: usize> Shelved<'s, 'e, F, ROWS> {
 }
 
 impl<F: Branched, const ROWS: usize> Shelved<'_, '_, F, ROWS> {
-    /// Gives a queued entry to `tree`, which queues it under `key`; answers what became of its place here, and whether
-    /// it is the first of the tree. It stays queued for every observer.
+    /// Gives a queued entry to `tree`, which queues it under `key` with that `turn` among its equals; answers what
+    /// became of its place here, and whether it is the first of the tree. It stays queued for every observer.
     ///
     /// # Panics
     ///
     /// When the entry is not queued, or its callback runs.
     #[inline]
-    pub fn file_in(self, tree: &mut Tree<F>, key: F::Key) -> (Left, bool) {
+    pub fn file_in(self, tree: &mut Tree<F>, key: F::Key, turn: Turn) -> (Left, bool) {
         assert!(
             self.state().is_only_queued(),
             "only a queued entry has a position"
         );
         let left = self.shelf.unlink(self.entry);
         self.entry.hand_over(tree.id());
-        (left, tree.link(self.entry, key))
+        let is_first = match turn {
+            Turn::New => tree.link(self.entry, key),
+            Turn::Old => tree.link_before_new(self.entry, key),
+        };
+        (left, is_first)
     }
 
     /// Takes a queued entry out and gives it to `tree`, idle.
@@ -552,7 +690,7 @@ impl<F: Branched> tree::Slot<'_, '_, F> {
     pub fn shelve<const ROWS: usize>(self, shelf: &mut Shelf<F, ROWS>, list: usize) -> bool {
         let (entry, was_first) = self.release();
         entry.hand_over(shelf.id());
-        shelf.link(entry, list);
+        shelf.link(entry, list, End::Back);
         was_first
     }
 }

@@ -62,6 +62,12 @@ impl<T> core::ops::Deref for CachePadded<T> {
 
 /// Interior mutability whose accesses loom can check for races.
 pub mod cell {
+    #[cfg(not(loom))]
+    use core::mem::MaybeUninit;
+
+    #[cfg(not(loom))]
+    use crate::emplace::{self, Emplaced};
+
     /// An `UnsafeCell` that hands out raw pointers to a closure, as loom's does.
     #[cfg(not(loom))]
     #[derive(Debug)]
@@ -74,6 +80,19 @@ pub mod cell {
         #[inline]
         pub const fn new(value: T) -> Self {
             Self(core::cell::UnsafeCell::new(value))
+        }
+
+        /// Has `make` fill the place of the value.
+        #[inline]
+        pub fn emplace(
+            slot: &mut MaybeUninit<Self>,
+            make: impl for<'s> FnOnce(&'s mut MaybeUninit<T>) -> Emplaced<'s, T>,
+        ) -> Emplaced<'_, Self> {
+            let value = slot.as_mut_ptr().cast::<MaybeUninit<T>>();
+            // SAFETY: the cell has the layout of its value, twice transparently, and `slot` stays borrowed meanwhile.
+            emplace::part(unsafe { &mut *value }, make);
+            // SAFETY: its value is filled, or `part` had panicked.
+            unsafe { Emplaced::filled(slot) }
         }
 
         /// Gives out a pointer, whose use is up to the caller.

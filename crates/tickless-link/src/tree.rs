@@ -10,9 +10,11 @@
 //!
 //! # Order
 //!
-//! By key; among equal keys, later insertion goes behind (spec Q-2). [`Slot::move_in_place`] keeps an entry where it is
-//! even when that puts it before an equal neighbour that was queued earlier (spec Q-11): the order is a function of the
-//! sequence of operations, nothing else.
+//! By key; among equal keys, first in, first out: later insertion goes behind (spec Q-2), and
+//! [`Slot::move_in_place`] does not put an entry before an equal one that was queued earlier (spec Q-11 would).
+//!
+//! What comes from a [shelf](crate::shelf) was queued there before, so it may be older than what was inserted here
+//! since. It is marked [`Turn::Old`], and among equal keys it comes behind those so marked and before all others.
 //!
 //! # Cost
 //!
@@ -26,7 +28,7 @@
 //! rest of the module is safe code on cells. The structural rules that the tests and [`Tree::assert_valid`] check:
 //!
 //! - (a) the in-order walk of the tree is the walk along `next` from the first entry;
-//! - (b) keys never decrease along `next`;
+//! - (b) keys never decrease along `next`, and among equal ones what is marked old comes first;
 //! - (c) `x.next.previous` is `x`;
 //! - (d) there is no first and no last entry exactly when the tree is empty;
 //! - (e) an entry that was removed has no links;
@@ -60,6 +62,15 @@ impl Side {
     }
 }
 
+/// The turn of an entry among those with an equal key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Behind all that were marked so, before all others: it was queued before those came here.
+    Old,
+    /// Behind all.
+    New,
+}
+
 /// The links of an entry that only trees need.
 pub struct Branches<F: Family> {
     /// Children by [`Side`].
@@ -89,6 +100,11 @@ pub trait Branched: Family<Branches = Branches<Self>> {}
 
 impl<F: Family<Branches = Branches<F>>> Branched for F {}
 
+/// The bit of the colour in the place of an entry that is in a tree.
+const RED: u16 = 1;
+/// The bit of [`Turn::Old`] in it.
+const OLD: u16 = 2;
+
 impl<F: Branched> Raw<F> {
     #[inline]
     fn child_link(&self, side: Side) -> &Cell<Link<F>> {
@@ -102,12 +118,23 @@ impl<F: Branched> Raw<F> {
 
     #[inline]
     fn is_red(&self) -> bool {
-        self.place.get() != 0
+        self.place.get() & RED != 0
     }
 
     #[inline]
     fn set_red(&self, red: bool) {
-        self.place.set(u16::from(red));
+        let others = self.place.get() & !RED;
+        self.place.set(others | if red { RED } else { 0 });
+    }
+
+    #[inline]
+    fn is_old(&self) -> bool {
+        self.place.get() & OLD != 0
+    }
+
+    #[inline]
+    fn set_new(&self) {
+        self.place.set(self.place.get() & !OLD);
     }
 }
 
@@ -272,6 +299,10 @@ impl<F: Branched> Tree<F> {
                     previous.key.get() <= entry.key.get(),
                     "(b) keys never decrease"
                 );
+                assert!(
+                    previous.key.get() < entry.key.get() || previous.is_old() || !entry.is_old(),
+                    "(b) what is marked old comes first among equals"
+                );
             }
             assert!(
                 self.in_order_successor(entry) == self.follow(entry.next.get()),
@@ -386,10 +417,32 @@ impl<F: Branched> Tree<F> {
     /// Links an entry that belongs here and is not linked, and marks it queued (it may be marked already, after a
     /// journey or during a change of position); returns whether it is the first now.
     pub(crate) fn link(&mut self, entry: EntryRef<'_, F>, key: F::Key) -> bool {
+        entry.place.set(0);
+        // Not before equal keys: first in, first out (spec Q-2).
+        let place = self.place_of(|other| key >= other.key.get());
+        self.attach(entry, key, place)
+    }
+
+    /// As [`link`](Self::link), before those of equal keys that are not marked [old](Turn::Old).
+    pub(crate) fn link_before_new(&mut self, entry: EntryRef<'_, F>, key: F::Key) -> bool {
+        entry.place.set(OLD);
+        let place = self
+            .place_of(|other| key > other.key.get() || (key == other.key.get() && other.is_old()));
+        self.attach(entry, key, place)
+    }
+
+    /// Attaches an entry at its place.
+    #[inline]
+    fn attach(
+        &mut self,
+        entry: EntryRef<'_, F>,
+        key: F::Key,
+        place: Option<(Link<F>, Side)>,
+    ) -> bool {
         debug_assert!(entry.belongs_to(self.id()));
         debug_assert!(self.first != entry.link() && entry.parent_link().get().is_none());
         entry.key.set(key);
-        let parent = self.place_of(key);
+        let parent = place.and_then(|(parent, side)| Some((self.follow(parent)?, side)));
         // The place decides the neighbours: rotations never change the order.
         let (previous, next) = match parent {
             None => (None, None),
@@ -428,30 +481,35 @@ impl<F: Branched> Tree<F> {
         is_first
     }
 
-    /// Where an entry with `key` has to be attached; `None` in an empty tree.
+    /// Where an entry has to be attached that comes behind those that `is_before` names; `None` in an empty tree.
     ///
     /// Timeouts of one length come in the order in which they expire. So the two places are tried first that a stream
     /// of them uses: behind the last entry, and beside the one inserted before.
     #[inline]
-    fn place_of(&self, key: F::Key) -> Option<Place<'_, F>> {
+    fn place_of(&self, is_before: impl Fn(EntryRef<'_, F>) -> bool) -> Option<(Link<F>, Side)> {
         let last = self.follow(self.last)?;
-        if key >= last.key.get() {
-            return Some((last, Side::Right));
-        }
-        self.place_near_finger(key)
-            .or_else(|| self.place_by_descent(key))
+        let (parent, side) = if is_before(last) {
+            (last, Side::Right)
+        } else {
+            self.place_near_finger(&is_before)
+                .or_else(|| self.place_by_descent(&is_before))?
+        };
+        Some((parent.link(), side))
     }
 
     /// The place beside the finger, if it is there.
     #[inline]
-    fn place_near_finger(&self, key: F::Key) -> Option<Place<'_, F>> {
+    fn place_near_finger(
+        &self,
+        is_before: &impl Fn(EntryRef<'_, F>) -> bool,
+    ) -> Option<Place<'_, F>> {
         let finger = self.follow(self.finger)?;
-        let (before, behind) = if key < finger.key.get() {
-            (self.follow(finger.previous.get())?, finger)
-        } else {
+        let (before, behind) = if is_before(finger) {
             (finger, self.follow(finger.next.get())?)
+        } else {
+            (self.follow(finger.previous.get())?, finger)
         };
-        if key < before.key.get() || key >= behind.key.get() {
+        if !is_before(before) || is_before(behind) {
             return None;
         }
         // Of two neighbours one has no child towards the other: if the first has a right child, the second is the
@@ -462,14 +520,16 @@ impl<F: Branched> Tree<F> {
         })
     }
 
-    fn place_by_descent(&self, key: F::Key) -> Option<Place<'_, F>> {
+    fn place_by_descent(
+        &self,
+        is_before: &impl Fn(EntryRef<'_, F>) -> bool,
+    ) -> Option<Place<'_, F>> {
         let mut at = self.follow(self.root.get())?;
         loop {
-            // Strictly less: equal keys go right, so that they keep the order of insertion (spec Q-2).
-            let side = if key < at.key.get() {
-                Side::Left
-            } else {
+            let side = if is_before(at) {
                 Side::Right
+            } else {
+                Side::Left
             };
             match self.child(at, side) {
                 Some(below) => at = below,
@@ -637,16 +697,21 @@ impl<'t, 'e, F: Branched> Slot<'t, 'e, F> {
 
     /// Gives a queued entry another key if it keeps its place under it (spec 3.3); answers whether it did.
     ///
+    /// A key that the next one has too is another place: behind that. The key that the entry has is no change.
+    ///
     /// Reads the keys of both neighbours and writes one, nothing else.
     #[inline]
     pub fn move_in_place(&mut self, key: F::Key) -> bool {
         if !self.state().is_queued() {
             return false;
         }
+        if key == self.key() {
+            return true;
+        }
         let tree = &*self.tree;
         if tree
             .follow(self.entry.next.get())
-            .is_some_and(|next| key > next.key.get())
+            .is_some_and(|next| key >= next.key.get())
         {
             return false;
         }
@@ -657,6 +722,7 @@ impl<'t, 'e, F: Branched> Slot<'t, 'e, F> {
             return false;
         }
         self.entry.key.set(key);
+        self.entry.set_new();
         true
     }
 

@@ -63,7 +63,7 @@ fn main() {
                 measured.unit,
                 shown(headline.measured_ratio),
                 shown_spread(headline.spread),
-                headline.holds,
+                headline.holds(),
                 headline.broken,
             );
         }

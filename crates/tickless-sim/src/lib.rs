@@ -1,10 +1,15 @@
-//! A deterministic virtual machine: the third host of the core, next to user space and bare metal.
+//! Deterministic virtual machines: a host of the core in which time is a number, next to user space.
 //!
-//! Nothing of the timer subsystem is imitated here: the machine runs the real `tickless-core` and only provides what a
-//! host provides, namely CPUs, a counter, clock event devices, interrupts with their return paths, and kicks. Time is a
-//! number that the machine moves; one thread executes everything; the same calls give the same result, to the byte.
+//! Nothing of the timer subsystem is imitated here: the machines run the real `tickless-core` and only provide what a
+//! host provides. One thread executes everything, and the same calls give the same result, to the byte. There are three
+//! instruments:
 //!
-//! [`Machine`] is driven like a debugger drives a computer: say what a CPU does, let time pass, look at what happened.
+//! - [`Machine`] is driven like a debugger drives a computer: say what a CPU does, let time pass, look at what
+//!   happened. Nothing costs anything. [`Ticking`] is one whose CPUs tick and idle. The conformance suite runs on
+//!   these.
+//! - [`world`] has machines of up to 4,096 CPUs in which everything costs, with workloads, faults, and promises that
+//!   are checked while they run.
+//! - [`world::Process`] is the user-space host in virtual time, to compare with a real one.
 //!
 //! ```
 //! use tickless_core::hrtimer::{Restart, Start};

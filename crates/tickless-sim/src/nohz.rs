@@ -43,6 +43,7 @@ use crate::machine::{Config, Host, Machine, TICK};
 use crate::timer::Call;
 
 mod deep;
+mod dump;
 mod seats;
 
 pub use deep::DeepCounts;
@@ -292,15 +293,21 @@ impl<C: Config> Ticking<C> {
     /// # Errors
     ///
     /// Why its tick runs.
+    ///
+    /// # Panics
+    ///
+    /// When letting the tick run again took more than a base lock and a device write.
     pub fn work(&self, cpu: u32) -> Result<Stopped, Keep> {
         self.leave_deep(cpu);
         let (state, now) = (self.cpu(cpu), self.clock());
+        let cost = RestartCost::begin(self, cpu);
         let stopped = self.on(cpu, || {
             let mut tick = state.tick.borrow_mut();
             let conditions = state.conditions.get();
             self.nohz()
                 .run_task(&mut tick, state.timer.as_ref(), conditions, now)
         });
+        cost.check(self, cpu);
         self.tell(cpu);
         stopped
     }
@@ -517,6 +524,35 @@ impl<C: Config> Ticking<C> {
                     "TI8: CPU {cpu} sleeps through its promise"
                 );
             }
+        }
+    }
+}
+
+/// What letting the tick of a CPU run again costs.
+struct RestartCost {
+    was_stopped: bool,
+    locks: u64,
+    writes: u64,
+}
+
+impl RestartCost {
+    fn begin<C: Config>(ticking: &Ticking<C>, cpu: u32) -> Self {
+        Self {
+            was_stopped: ticking.is_stopped(cpu),
+            locks: ticking.machine().lock_acquisitions(),
+            writes: ticking.machine().device_writes(cpu),
+        }
+    }
+
+    /// Row 12 of section 7 of the specification of the timers.
+    fn check<C: Config>(self, ticking: &Ticking<C>, cpu: u32) {
+        let locks = ticking.machine().lock_acquisitions() - self.locks;
+        let writes = ticking.machine().device_writes(cpu) - self.writes;
+        assert!(writes <= 1, "CPU {cpu} wrote its device {writes} times");
+        // Tickless tasks may go on without a tick, and what forbids that takes a look under the lock.
+        if ticking.cpu(cpu).tick.borrow().role() == Role::Housekeeping {
+            let expected = u64::from(self.was_stopped);
+            assert_eq!(locks, expected, "base locks of CPU {cpu}, whose tick runs");
         }
     }
 }

@@ -159,6 +159,19 @@ fn b12_going_offline_ends_a_forced_minimum<C: Config>() {
     assert_eq!(timer.fired_at().len(), 1);
 }
 
+/// B12, spec 7.6: a device that stops in a deep idle state has no minimum under way when it goes on.
+fn b12_stopping_in_deep_idle_ends_a_forced_minimum<C: Config>() {
+    let (machine, timer) = forced::<C>();
+    machine.stop_device(0);
+    // The CPU comes back for another reason, before the minimum would have ended.
+    machine.spend(300);
+    machine.restart_device(0);
+    machine.check();
+    machine.run_until(200_000);
+    assert_eq!(timer.fired_at(), [101_300]);
+    fires_again(&machine);
+}
+
 /// The contract of the driver: a write that is refused means that the device will not fire, for nothing.
 fn a_refused_write_ends_a_forced_minimum<C: Config>() {
     let (machine, timer) = forced::<C>();
@@ -228,7 +241,8 @@ fn a_device_that_fired_has_no_event<C: Config>() {
     let none = format!("next_event:     {} nsecs", i64::MAX);
     assert!(machine.dump().contains(&none));
     machine.leave_interrupt(0);
-    assert!(machine.dump().contains("mode:           OneshotStopped"));
+    let stopped = "mode:           4\n";
+    assert!(machine.dump().contains(stopped), "{}", machine.dump());
 }
 
 /// A driver that counts what it is told.
@@ -290,6 +304,7 @@ all_configs!(
     b12_a_normal_programming_ends_a_forced_minimum,
     b12_a_change_of_state_ends_a_forced_minimum,
     b12_going_offline_ends_a_forced_minimum,
+    b12_stopping_in_deep_idle_ends_a_forced_minimum,
     a_refused_write_ends_a_forced_minimum,
     b13_an_equality_comparator_that_is_at_its_target_has_missed_it,
     b27_a_device_that_refuses_everything_is_tried_again_later,

@@ -314,7 +314,21 @@ fn a_timer_with_slack_is_sorted<C: Config>() {
     assert_eq!(far.machine.timers().pending(CpuId(0)), 1);
 }
 
+/// What was pushed out and left in its slot is counted apart from what kept its place among the sorted ones.
+fn starts_that_leave_a_far_timer_in_its_slot_are_counted_by_themselves<C: Config>() {
+    let mut far = Sleepers::<C>::new(1, 1);
+    far.start(0, 0, at(20 * SECOND));
+    let before = far.machine.stats(0);
+    assert!(far.push_out(0, 0, at(21 * SECOND)));
+    let after = far.machine.stats(0);
+    assert_eq!(after.far_in_slot - before.far_in_slot, 1);
+    assert_eq!((after.in_place, after.filed_early, after.kept()), (0, 0, 1));
+    assert!(far.push_out(0, 0, at(5 * SECOND)));
+    assert_eq!(far.machine.stats(0).kept(), 1, "it went to another slot");
+}
+
 all_configs!(
+    starts_that_leave_a_far_timer_in_its_slot_are_counted_by_themselves,
     they_fire_when_sorted_timers_do_and_cost_no_interrupt_more,
     they_survive_moves_and_hotplug,
     the_tree_stays_small,

@@ -67,7 +67,7 @@ fn many_filed_early_are_filed_again_a_few_at_a_time<C: Config>() {
             timer.start(at(1_000_000 + step * 100));
         }
     });
-    assert_eq!(machine.stats(0).in_place, 1_000);
+    assert_eq!(machine.stats(0).filed_early, 1_000);
     machine.run_until(2_000_000);
     for (timer, step) in timers[1..].iter().zip(0..) {
         assert_eq!(timer.fired_at(), [1_000_000 + step * 100]);
@@ -86,9 +86,9 @@ fn a_timer_filed_early_comes_forward_again<C: Config>() {
         timers[1].start(at(20_000));
         timers[1].start(at(6_000));
     });
-    assert_eq!(machine.stats(0).in_place, 2);
+    assert_eq!(machine.stats(0).filed_early, 2);
     machine.on(0, || timers[1].start(at(500)));
-    assert_eq!(machine.stats(0).in_place, 2);
+    assert_eq!(machine.stats(0).kept(), 2);
     assert_eq!(machine.fires_at(0), Some(500));
     machine.run_until(20_000);
     assert_eq!(timers[1].fired_at(), [500]);

@@ -5,9 +5,9 @@ use std::rc::Rc;
 
 use tickless_core::hrtimer::{Flush, Restart, Setup, Stage, Turn};
 use tickless_core::platform::{CpuId, Waiting};
-use tickless_core::time::{Instant, Span};
+use tickless_core::time::{Instant, Realtime, Span};
 use tickless_core::trace::Event;
-use tickless_sim::suite::{at, rearms};
+use tickless_sim::suite::{at, at_on, rearms};
 use tickless_sim::{
     Config, Deferred, DeviceClass, Interrupted, Machine, Schedule, TestTimer, all_configs,
 };
@@ -100,6 +100,28 @@ fn the_backoff_is_limited<C: Config>() {
     interrupt(&machine, 0);
     assert_eq!(machine.stats(0).max_hang, Span::from_millis(2_100));
     assert_eq!(machine.fires_at(0), Some(machine.now() + 100 * MS));
+}
+
+/// IRQ-3, 7.6 of the wheel: the device stops in a deep idle state during the backoff, so nothing would end that any
+/// more.
+fn stopping_in_deep_idle_ends_the_backoff<C: Config>() {
+    let machine = Machine::<C>::new(1);
+    let (timer, later) = (slow(&machine, MS, 7 * MS), TestTimer::once(&machine));
+    machine.on(0, || {
+        timer.start(at(MS));
+        later.start(at(900 * MS));
+    });
+    machine.spend(MS);
+    interrupt(&machine, 0);
+    assert!(machine.timers().is_backing_off(CpuId(0)));
+    // What was due is gone, and the CPU sleeps until the other one is.
+    machine.on(0, || assert!(timer.cancel()));
+    machine.stop_device(0);
+    machine.spend(MS / 2);
+    machine.restart_device(0);
+    machine.check();
+    machine.run_until(1_000 * MS);
+    assert_eq!(later.fired_at(), [900 * MS]);
 }
 
 /// IRQ-4, 14.5, B23: during the backoff starts and cancels change the queues but not the device.
@@ -260,6 +282,56 @@ fn an_interrupt_that_finds_nothing_is_counted<C: Config>() {
     );
 }
 
+/// a next event from before the monotonic clock began fires at once; it is counted, and told by the trace.
+fn a_next_event_before_the_clock_began_is_counted_and_traced<C: Config>() {
+    let machine = Machine::<C>::new(1);
+    let timer = TestTimer::<_, Realtime>::once_on(&machine);
+    machine.set_wall(0, 5_000);
+    machine.run_until(500);
+    machine.take_trace();
+    let before = machine.stats(0).clamped;
+    machine.on(0, || timer.start(at_on(1_000)));
+    assert!(machine.stats(0).clamped > before);
+    let clamped = Event::Clamped {
+        cpu: CpuId(0),
+        event: Instant::from_nanos(-4_000),
+    };
+    assert!(machine.take_trace().contains(&clamped));
+    machine.run_until(2_000);
+    assert_eq!(timer.fired_at().len(), 1);
+
+    let counted = machine.stats(0).clamped;
+    let later = TestTimer::<_, Realtime>::once_on(&machine);
+    machine.on(0, || later.start(at_on(9_000)));
+    assert_eq!(
+        machine.stats(0).clamped,
+        counted,
+        "4 us after its beginning"
+    );
+}
+
+/// DEV-6: a device that counts from now finds its event over, and is told its shortest delay: counted, and traced.
+fn an_event_that_is_over_when_the_device_is_written_is_counted_and_traced<C: Config>() {
+    for class in DeviceClass::ALL {
+        let machine = Machine::<C>::with_devices(1, class);
+        let timer = TestTimer::once(&machine);
+        machine.run_until(5_000);
+        machine.take_trace();
+        machine.on(0, || timer.start(at(1_000)));
+        let trace = machine.take_trace();
+        let late = Event::WrittenLate {
+            cpu: CpuId(0),
+            event: Instant::from_nanos(1_000),
+        };
+        let told = trace.iter().filter(|event| **event == late).count();
+        assert_eq!(machine.stats(0).written_late, told as u64);
+        let looks = matches!(class, DeviceClass::Countdown | DeviceClass::Equality);
+        assert!(told > 0 || !looks, "{class:?}: {trace:?}");
+        machine.run_until(10_000);
+        assert_eq!(timer.fired_at().len(), 1);
+    }
+}
+
 /// IRQ-8, LOC-13: while its handler runs nobody pushes timers to a CPU.
 fn a_cpu_in_its_handler_takes_no_timers_from_others<C: Config>() {
     let machine = Machine::<C>::new(2);
@@ -374,12 +446,15 @@ fn interrupts_and_passes_are_counted<C: Config>() {
 all_configs!(
     an_interrupt_gives_up_after_three_passes,
     the_backoff_is_as_long_as_the_hang,
+    stopping_in_deep_idle_ends_the_backoff,
     the_backoff_is_limited,
     nobody_writes_the_device_during_the_backoff,
     an_event_that_is_due_exactly_now_is_programmed,
     a_late_periodic_timer_catches_up_in_one_pass,
     a_budget_spreads_the_work_over_interrupts,
     an_interrupt_that_finds_nothing_is_counted,
+    a_next_event_before_the_clock_began_is_counted_and_traced,
+    an_event_that_is_over_when_the_device_is_written_is_counted_and_traced,
     a_cpu_in_its_handler_takes_no_timers_from_others,
     an_interrupt_inside_an_interrupt_returns_at_once,
     an_interrupt_without_a_cpu_does_nothing,

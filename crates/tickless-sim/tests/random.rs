@@ -705,7 +705,7 @@ fn run<C: Config>(seed: u64) -> Seen {
         }
         seen.moves += stats.arrived;
         seen.kicks += stats.kicks;
-        seen.in_place += stats.in_place;
+        seen.in_place += stats.kept();
     }
     seen
 }

@@ -69,15 +69,15 @@ fn what_a_budget_left_is_fired_by_the_next_pass<C: Config>() {
     machine.check();
     assert!(machine.timers().wheel_is_due(CpuId(0), machine.tick()));
     assert_eq!(machine.next_local(0), Some(11));
-    // The last to come fires first.
-    assert!(timers[0].delete());
-    assert_eq!(machine.on(0, || timers[1].modify(40)), Ok(true));
+    // The first to come fires first.
+    assert!(timers[2].delete());
+    assert_eq!(machine.on(0, || timers[3].modify(40)), Ok(true));
     machine.check();
     let second = pass(2);
     assert_eq!((second.fired, second.end), (1, PassEnd::Done));
     machine.run_to_tick(Tick(100));
     let fired: Vec<_> = timers.iter().map(|timer| timer.fired_at()).collect();
-    assert_eq!(fired, [vec![], vec![41], vec![11], vec![11], vec![11]]);
+    assert_eq!(fired, [vec![11], vec![11], vec![], vec![41], vec![11]]);
 }
 
 /// Spec 2.4: the new first timer of a CPU that sleeps wakes it, if it is pinned there, and only then.
@@ -116,7 +116,7 @@ fn a_running_timer_keeps_its_wheel<C: Config>() {
                 assert_eq!(own.wheel(), Some((0, Kind::Global)));
                 machine.spend(5_000_000);
                 assert_eq!(machine.take_tick(1), 0);
-                assert_eq!(machine.run_remotely(1, 0), 0, "a pass is under way");
+                assert_eq!(machine.run_remotely(1, 0), 0, "it runs already");
             }
             Rearm::No
         })
@@ -124,6 +124,40 @@ fn a_running_timer_keeps_its_wheel<C: Config>() {
     machine.on(0, || timer.arm(10).unwrap());
     machine.run_to_tick(Tick(30));
     assert_eq!(timer.fired().len(), 2);
+}
+
+/// CPU 1 runs the wheel of CPU 0 and is held up in a callback: the others of the same tick do not wait for that.
+fn what_a_pass_has_not_begun_is_taken_over<C: Config>() {
+    let machine = Machine::<C>::new(3);
+    let others: Arc<Vec<_>> = (0..3)
+        .map(|_| CoarseTimer::once(&machine, Kind::Global))
+        .collect::<Vec<_>>()
+        .into();
+    let first = {
+        let (machine, others) = (machine.clone(), Arc::clone(&others));
+        CoarseTimer::new(&machine.clone(), Kind::Global, move |_| {
+            assert_eq!(machine.run_remotely(1, 0), 0, "below its own pass");
+            assert_eq!(machine.take_tick(0), 2);
+            assert_eq!(machine.take_tick(0), 0, "the pass is over");
+            machine.on(0, || others[0].arm(11).unwrap());
+            machine.spend(2_000_000);
+            assert_eq!(machine.run_remotely(2, 0), 1);
+            Rearm::No
+        })
+    };
+    machine.on(0, || {
+        // The first to come fires first.
+        first.arm(10).unwrap();
+        for timer in &others[1..] {
+            timer.arm(10).unwrap();
+        }
+    });
+    machine.spend(11_000_000);
+    assert_eq!(machine.run_remotely(1, 0), 1);
+    let fired: Vec<_> = others.iter().map(|timer| timer.fired_at()).collect();
+    assert_eq!(fired, [[13], [11], [11]]);
+    assert!(!machine.timers().wheel_is_due(CpuId(0), machine.tick()));
+    machine.check();
 }
 
 /// Spec 3.6: somebody else runs the global wheel of a CPU that sleeps, and nothing but that.
@@ -281,5 +315,6 @@ all_configs!(
     what_a_budget_left_is_fired_by_the_next_pass,
     a_sleeping_cpu_is_kicked_for_its_new_first_timer,
     a_running_timer_keeps_its_wheel,
+    what_a_pass_has_not_begun_is_taken_over,
     a_global_timer_is_fired_by_another_cpu,
 );

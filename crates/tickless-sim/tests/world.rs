@@ -354,7 +354,8 @@ fn outcomes_and_claims_are_written_as_data() {
         "measured",
         "source_ratio",
         "measured_ratio",
-        "holds",
+        "control_ratio",
+        "verdict",
         "seed",
         "scenario",
         "why",
@@ -477,6 +478,11 @@ const WRONG: &[(&str, &str, &str)] = &[
         "timeout_max = \"200 ms\"",
         "timeout_max = \"2 ms\"",
         "s.toml:32: timeout_max: timeout_max is less than timeout; 10 ms at least",
+    ),
+    (
+        "cancelled = 95",
+        "cancelled = 950",
+        "s.toml:33: cancelled: cancelled is more than all of them, 950 of 100; 0 to 100",
     ),
 ];
 

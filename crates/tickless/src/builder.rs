@@ -9,6 +9,8 @@ use rustix::thread::sched_setaffinity;
 pub use tickless_core::hierarchy::Handover;
 
 use crate::held::{IsolatedTimers, IsolationError, StartError};
+use crate::host::isolation::Tenancy;
+use crate::host::seat::SEATS_MAX;
 use crate::host::tree;
 use crate::topology::{CpuSet, Topology, TopologyError};
 use crate::worker::{Parking, Unparker, Worker};
@@ -63,6 +65,9 @@ pub struct Builder {
     handover: Option<Handover>,
 }
 
+/// Workers that there can be at a time: one place is the background driver's.
+const WORKERS_MAX: usize = SEATS_MAX - 1;
+
 /// Who is to be isolated.
 #[derive(Clone, Debug)]
 enum Isolated {
@@ -97,7 +102,7 @@ impl Builder {
         }
     }
 
-    /// How many workers. Default: one for each CPU of [`pin`](Self::pin), or else
+    /// How many workers, 65,535 at most. Default: one for each CPU of [`pin`](Self::pin), or else
     /// [`available_parallelism`](thread::available_parallelism).
     pub const fn workers(mut self, workers: usize) -> Self {
         self.workers = Some(workers);
@@ -186,7 +191,10 @@ impl Builder {
         for start in &starts {
             start.go_on();
         }
+        let tenancies = unparkers.iter().map(Unparker::tenancy);
+        let cpus = places.iter().map(|place| place.cpu);
         Ok(Workers {
+            places: tenancies.zip(cpus).collect(),
             threads: starts.into_iter().map(|start| start.thread).collect(),
             unparkers,
         })
@@ -254,6 +262,17 @@ impl Builder {
         if self.workers == Some(0) {
             return Err(BuildError::NoWorkers);
         }
+        if let Some(workers) = self.workers
+            && workers > WORKERS_MAX
+        {
+            return Err(BuildError::TooMany {
+                workers,
+                most: WORKERS_MAX,
+            });
+        }
+        if self.name.contains('\0') {
+            return Err(BuildError::NulInName);
+        }
         if let (None, Isolated::Cpus(cpus)) = (&self.pinned, &self.isolated)
             && cpus.is_empty()
         {
@@ -300,10 +319,7 @@ impl Builder {
                 }
                 cpus.clone()
             }
-            Isolated::AsTheSystemSays => {
-                let quiet = machine.isolated().iter().chain(machine.nohz_full().iter());
-                quiet.filter(|cpu| used.contains(*cpu)).collect()
-            }
+            Isolated::AsTheSystemSays => machine.quiet().intersection(&used),
         };
         if isolated.len() == used.len() {
             return Err(BuildError::AllIsolated { cpus: isolated });
@@ -354,9 +370,15 @@ fn pin(cpu: u32) -> Result<(), BuildError> {
 pub struct Workers<R> {
     threads: Vec<JoinHandle<Option<R>>>,
     unparkers: Vec<Unparker>,
+    /// Where each of them is, and on which CPU.
+    places: Vec<(Tenancy, Option<u32>)>,
 }
 
 impl<R> Workers<R> {
+    pub(crate) fn places(&self) -> impl Iterator<Item = (Tenancy, Option<u32>)> {
+        self.places.iter().copied()
+    }
+
     /// How many there are.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "there is always one")]
@@ -390,6 +412,15 @@ impl<R> Workers<R> {
 pub enum BuildError {
     /// None were asked for.
     NoWorkers,
+    /// More workers than there are places for.
+    TooMany {
+        /// How many were asked for.
+        workers: usize,
+        /// How many there can be.
+        most: usize,
+    },
+    /// The name of a thread cannot contain the character NUL.
+    NulInName,
     /// More workers than CPUs that they are pinned to.
     TooManyForCpus {
         /// How many were asked for.
@@ -447,6 +478,13 @@ impl fmt::Display for BuildError {
         match self {
             Self::NoWorkers => {
                 formatter.write_str("no workers were asked for; there has to be at least one")
+            }
+            Self::TooMany { workers, most } => write!(
+                formatter,
+                "{workers} workers were asked for, and there can be {most}"
+            ),
+            Self::NulInName => {
+                formatter.write_str("the name of the workers contains the character NUL")
             }
             Self::TooManyForCpus { workers, cpus } => write!(
                 formatter,

@@ -24,6 +24,9 @@
 //! A [`reset`](Sleep::reset) that keeps the timer's place keeps what it may be late by, too: that is an eighth of what
 //! was asked for when the timer came to its place, not of what is left of it.
 //!
+//! Sleeps of one thread that were armed for the same deadline at the same time wake their tasks in the order in which
+//! they were armed. One that is armed later, from nearer, may be less late and come first.
+//!
 //! Whoever polls a [`Sleep`] finds it ready as soon as its deadline is over; late is only the wake-up.
 //!
 //! # What is different from [`time`](crate::time)
@@ -148,8 +151,8 @@ impl Sleep {
 
     /// Makes the future ready at `deadline` instead, whether or not it was ready before.
     ///
-    /// While it waits, the task that polled it last is woken then, without polling again; once it was ready it has to
-    /// be polled anew.
+    /// The task that polled it last is woken then, without polling again, whether it was told to wait or that the time
+    /// had come.
     ///
     /// # Cost
     ///
@@ -200,6 +203,11 @@ impl Alarm for WheelSleeper {
     #[inline]
     fn will_wake(self: Pin<&Self>, waker: &Waker) -> Option<bool> {
         timers().wheel_sleeper_will_wake(self, waker)
+    }
+
+    #[inline]
+    fn kept(self: Pin<&mut Self>) -> Option<&mut Option<Waker>> {
+        self.idle_waker()
     }
 
     #[inline]

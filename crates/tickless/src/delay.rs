@@ -9,8 +9,9 @@ use std::time::Duration;
 use pin_project_lite::pin_project;
 use tickless_core::time::{Instant, Span};
 
+use crate::budget;
 use crate::host::seat::with_thread;
-use crate::host::timers;
+use crate::host::{background, blocked, timers};
 
 /// A timer that wakes a task. It MAY be late, and MUST NOT be early.
 pub(crate) trait Alarm {
@@ -32,6 +33,9 @@ pub(crate) trait Alarm {
     /// Whether it would wake the task of `waker`; `None` if it is not queued any more.
     fn will_wake(self: Pin<&Self>, waker: &Waker) -> Option<bool>;
 
+    /// Where an alarm that is not queued keeps a waker for the next time; `None` if it is queued.
+    fn kept(self: Pin<&mut Self>) -> Option<&mut Option<Waker>>;
+
     /// Has `waker` woken instead and returns the one before; hands `waker` back if it is not queued any more.
     fn set_waker(self: Pin<&Self>, waker: Waker) -> Result<Option<Waker>, Waker>;
 }
@@ -45,11 +49,11 @@ pub(crate) enum Phase {
     Over,
     /// Made with a deadline, never polled: not queued.
     Idle,
-    /// Reset since it was queued last, or before it ever was: not queued.
+    /// Given another deadline since it was queued last, or before it ever was: not queued.
     Reset,
     /// Queued, unless it fired meanwhile.
     Armed,
-    /// Its time has come.
+    /// Its time has come, and a task was told. The alarm keeps the waker of that task, for a reset.
     Elapsed,
 }
 
@@ -123,28 +127,60 @@ impl<A: Alarm> Delay<A> {
 
     #[inline]
     pub(crate) fn reset(self: Pin<&mut Self>, deadline: Instant) {
-        let this = self.project();
+        background::demand();
+        let mut this = self.project();
         *this.deadline = deadline;
-        if *this.phase != Phase::Armed || !this.alarm.as_ref().rearm(deadline) {
-            // Not queued, or it fired before: its waker is used up, so the task polls again anyway.
+        if *this.phase == Phase::Armed && this.alarm.as_ref().rearm(deadline) {
+            return;
+        }
+        let was_told = std::mem::replace(this.phase, Phase::Reset) == Phase::Elapsed;
+        let kept = this.alarm.as_mut().kept().filter(|_| was_told);
+        let Some(waker) = kept.and_then(Option::take) else {
+            // If it fired unseen its waker is used up, so the task polls again anyway.
+            return;
+        };
+        // The task was told that the time had come, and may wait for the next one without polling, as in tokio.
+        if is_over(deadline) {
+            waker.wake();
+        } else {
+            drop(this.alarm.arm(deadline, waker));
+            *this.phase = Phase::Armed;
+        }
+    }
+
+    /// As [`reset`](Self::reset), but a task that was told that the time had come is not woken before it asks again.
+    #[inline]
+    pub(crate) fn retime(mut self: Pin<&mut Self>, deadline: Instant) {
+        let this = self.as_mut().project();
+        if *this.phase == Phase::Elapsed {
+            *this.deadline = deadline;
             *this.phase = Phase::Reset;
+        } else {
+            self.reset(deadline);
         }
     }
 
     #[inline]
     pub(crate) fn poll(self: Pin<&mut Self>, context: &Context<'_>) -> Poll<()> {
-        let this = self.project();
+        let mut this = self.project();
+        let mut old = None;
         match *this.phase {
-            Phase::Elapsed => return Poll::Ready(()),
-            Phase::Over => {}
-            Phase::Fresh | Phase::Idle | Phase::Reset => {
-                if *this.phase == Phase::Fresh || !is_over(*this.deadline) {
-                    arm(this.alarm, *this.deadline, context);
-                    *this.phase = Phase::Armed;
+            Phase::Fresh | Phase::Idle | Phase::Reset
+                if *this.phase == Phase::Fresh || !is_over(*this.deadline) =>
+            {
+                arm(this.alarm, *this.deadline, context);
+                *this.phase = Phase::Armed;
+                return Poll::Pending;
+            }
+            // Ready without ever having waited.
+            Phase::Over | Phase::Fresh | Phase::Idle | Phase::Reset | Phase::Elapsed => {
+                if budget::is_spent(context.waker()) {
                     return Poll::Pending;
                 }
             }
             Phase::Armed => {
+                background::demand_again();
+                blocked::polled(context.waker());
                 // The clock decides, not only whether somebody came to fire it: a task that is polled all the time must
                 // not wait for a driver that gets no turn.
                 if this.alarm.is_queued()
@@ -158,10 +194,11 @@ impl<A: Alarm> Delay<A> {
                     arm(this.alarm, *this.deadline, context);
                     return Poll::Pending;
                 }
-                cancel(this.alarm.as_ref());
+                old = this.alarm.as_ref().cancel();
             }
         }
         *this.phase = Phase::Elapsed;
+        keep(this.alarm.as_mut(), old, context.waker());
         Poll::Ready(())
     }
 }
@@ -169,10 +206,28 @@ impl<A: Alarm> Delay<A> {
 // The two below are kept whole, out of the caller's code: they are the core's whole path in one piece.
 
 #[inline(never)]
-fn arm<A: Alarm>(alarm: Pin<&mut A>, deadline: Instant, context: &Context<'_>) {
-    let old = alarm.arm(deadline, context.waker().clone());
+fn arm<A: Alarm>(mut alarm: Pin<&mut A>, deadline: Instant, context: &Context<'_>) {
+    background::demand();
+    let kept = alarm.as_mut().kept().and_then(Option::take);
+    let waker = kept.filter(|kept| kept.will_wake(context.waker()));
+    let waker = waker.unwrap_or_else(|| context.waker().clone());
+    let old = alarm.arm(deadline, waker);
     // Dropped here, after every lock was released: it may run foreign code.
     drop(old);
+    blocked::polled(context.waker());
+}
+
+/// Has an alarm that is not queued keep a waker of the task of `waker`; `old` is the one it had, if it was queued
+/// still.
+#[inline]
+fn keep<A: Alarm>(alarm: Pin<&mut A>, old: Option<Waker>, waker: &Waker) {
+    if let Some(kept) = alarm.kept() {
+        let old = old.or_else(|| kept.take());
+        *kept = old.filter(|old| old.will_wake(waker));
+        if kept.is_none() {
+            *kept = Some(waker.clone());
+        }
+    }
 }
 
 #[inline(never)]

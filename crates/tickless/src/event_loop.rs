@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use crate::held::{Held, StartError, Turn};
-use crate::host::ask;
+use crate::host::device;
 use crate::host::seat::Kind;
 use crate::time::Instant;
 
@@ -11,8 +11,8 @@ use crate::time::Instant;
 /// readable.
 ///
 /// Making one turns the current thread's timers over to its event loop, until it is dropped. The descriptor is a
-/// `timerfd`, programmed to the nanosecond for the first timer of the thread; it works in epoll, poll, select, io_uring
-/// and every library on top of them.
+/// `timerfd`, programmed to the nanosecond for the first timer of the thread, exact or coarse; it works in epoll, poll,
+/// select, io_uring and every library on top of them.
 ///
 /// ```
 /// use std::os::fd::AsFd;
@@ -56,8 +56,10 @@ impl Driver {
     /// When called inside of a callback or a waker, which run in a turn themselves.
     #[track_caller]
     pub fn turn(&self) -> Turn {
-        // Makes the descriptor unreadable; nothing to read is no error.
-        let _expirations = rustix::io::read(self.fd, &mut [0; 8]);
+        // Makes the descriptor unreadable; nothing to read is no error, and it stays set for what it is.
+        if rustix::io::read(self.fd, &mut [0; 8]).is_ok() {
+            device::use_up(self.held.seat);
+        }
         self.held.turn()
     }
 
@@ -70,7 +72,7 @@ impl Driver {
 
     /// Makes the descriptor readable now. For tests of event loops.
     pub fn poke(&self) {
-        ask(self.held.seat);
+        device::kick(self.held.seat);
     }
 }
 

@@ -3,14 +3,12 @@
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
-use std::sync::atomic::Ordering;
 
 use tickless_core::hierarchy::Leaving;
 use tickless_core::time::Instant as CoreInstant;
 
-use crate::host::handover::Promise;
 use crate::host::seat::{Kind, Seat, Thread, with_thread};
-use crate::host::{coarse, stuck, timers, tree, turn};
+use crate::host::{coarse, device, isolation, stuck, timers, tree, turn};
 use crate::time::Instant;
 
 /// Why a thread cannot become a [`Worker`](crate::Worker) or [`Driver`](crate::Driver).
@@ -97,7 +95,7 @@ pub struct Turn {
     pub more: bool,
 }
 
-/// The seat of this thread, given to whoever runs its timers.
+/// The seat of this thread, given to what runs its timers, a `Worker` or a `Driver`. The thread keeps it as long.
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) seat: &'static Seat,
@@ -125,8 +123,9 @@ impl Held {
                 seat,
                 stays: PhantomData,
             };
-            // What was armed before is programmed for the new device.
-            turn::reprogram(seat);
+            // It stands for what was armed before, too.
+            device::renew(seat);
+            thread.hold(true);
             Ok(held)
         })
     }
@@ -135,20 +134,18 @@ impl Held {
         with_thread(|thread| thread.reading.renew(&timers().platform().clock))
     }
 
-    /// One load and one compare, and the clock. That somebody asked for a look is noticed when the clock is asked for
-    /// the exact time, which is every 50 µs at the latest.
+    /// A few loads and compares, and the clock. That others are to be looked after is noticed when the clock is asked
+    /// for the exact time, which is every 50 µs at the latest.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
-        // Relaxed: the thread's own word. Earlier than what the base wants, or equal, never later.
-        let deadline = self.seat.local().deadline.load(Ordering::Relaxed);
         let now = with_thread(|thread| thread.reading.at_earliest_or(|| self.look(thread)));
-        deadline <= now.as_nanos() || coarse::first_due(self.seat) <= now
+        device::due(self.seat) <= now
     }
 
     #[cold]
     fn look(&self, thread: &Thread) -> CoreInstant {
         let now = thread.reading.renew(&timers().platform().clock);
-        if turn::is_asked(self.seat) || coarse::is_needed(self.seat, now) {
+        if coarse::is_needed(self.seat, now) {
             // Later than any deadline, and than none.
             return CoreInstant::FOREVER;
         }
@@ -169,20 +166,14 @@ impl Held {
     /// Lets the worker go to sleep: until when it may. [`leave_idle`](Self::leave_idle) follows.
     pub(crate) fn enter_idle(&self) -> CoreInstant {
         timers().settle_armed(self.seat.cpu());
-        // Not what the base says: the device may be due for other reasons. Relaxed: the thread's own word.
-        let exact = self.seat.local().deadline.load(Ordering::Relaxed);
-        let exact = CoreInstant::from_nanos(exact);
-        exact.min(coarse::enter_idle(self.seat, exact))
+        // Not what the base says: the device may be due for other reasons.
+        let own = device::due_but_coarse(self.seat);
+        own.min(coarse::enter_idle(self.seat, own))
     }
 
     /// Takes the worker out of those that look after each other, or puts it back.
     pub(crate) fn set_isolated(&self, isolated: bool) -> Result<(), IsolationError> {
-        if !isolated {
-            tree::enlist(self.seat);
-            stuck::watch(self.seat);
-            return Ok(());
-        }
-        tree::retire(self.seat, Leaving::Isolation).map_err(|_| IsolationError::LastWorker)
+        isolation::apply(self.seat, isolated).map_err(|_| IsolationError::LastWorker)
     }
 
     pub(crate) fn set_isolated_timers(&self, policy: IsolatedTimers) {
@@ -199,18 +190,33 @@ impl Held {
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        let cpu = self.seat.cpu();
-        let armed = timers().settle_armed(cpu).min(coarse::first_due(self.seat));
-        (!armed.is_forever()).then(|| Instant::from_core(armed))
+        let mut next = timers().settle_armed(self.seat.cpu());
+        if !coarse::first_due(self.seat).is_forever() {
+            next = next.min(coarse::settle_first_due(self.seat));
+        }
+        // What has no time of its own, as what the last turn left, is due at once.
+        if device::due_but_coarse(self.seat) < next {
+            next = next.min(self.now());
+        }
+        (!next.is_forever()).then(|| Instant::from_core(next))
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
+        let has_ended = with_thread(|thread| {
+            thread.hold(false);
+            thread.seat().is_none()
+        });
+        if has_ended {
+            // Leaked into what is dropped behind the thread's end: the seat was given back.
+            return;
+        }
         let local = self.seat.local();
         let was_event_loop = local.kind() == Kind::EventLoop;
         if !was_event_loop {
             coarse::appoint(self.seat, false);
+            isolation::end(self.seat);
             let left = tree::retire(self.seat, Leaving::Offline);
             debug_assert!(left.is_ok(), "a worker was enlisted: {left:?}");
         }
@@ -219,15 +225,11 @@ impl Drop for Held {
         // what it published to nobody would not be published again.
         tree::welcome(self.seat);
         local.set_kind(Kind::Foreign);
-        // What the device was armed for was never told to the driver, and a later deadline would not be told to it
-        // either: forgotten, and programmed anew. Relaxed: `reprogram` locks the base, as whoever programs it does.
-        local.deadline.store(Promise::NEVER, Ordering::Relaxed);
-        turn::reprogram(self.seat);
-        coarse::retell(self.seat);
+        with_thread(|thread| thread.unattended.set(true));
         if was_event_loop {
-            // The descriptor stays open for the next event loop on this seat, and must not wake one that is gone.
-            turn::set_timerfd(self.seat, CoreInstant::FOREVER);
+            device::silence(self.seat);
         }
+        device::renew(self.seat);
     }
 }
 

@@ -12,7 +12,7 @@ pub use tickless_core::time::{
     Boottime, Clock, ClockId, Instant, Monotonic, Realtime, RelativeClock, Span, Tai,
 };
 
-use crate::host::timers;
+use crate::host::{background, timers};
 
 pin_project! {
     /// A timer that calls a closure, on the clock `C`.
@@ -149,6 +149,7 @@ where
     /// not be called.
     pub fn start_checked(self: Pin<&Self>, start: Start<C>) -> Result<(), AlreadyExpired> {
         Self::watch_clock();
+        background::demand();
         timers().start_checked(self.timer(), start)
     }
 
@@ -198,6 +199,7 @@ where
 /// One piece of code for all closures, and not part of the caller's.
 #[inline(never)]
 fn start_on_this_thread<C: ClockId>(timer: core::TimerRef<'_, C>, start: Start<C>) {
+    background::demand();
     timers().start_ref(timer, start);
 }
 

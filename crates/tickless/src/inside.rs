@@ -1,11 +1,10 @@
-//! Looking inside: counters, the live state, the clock.
+//! Looking inside: counters, and the clock.
 
-use std::fmt;
 use std::sync::atomic::Ordering;
 
 use crate::StartError;
 use crate::host::seat::{Kind, seats, with_thread};
-use crate::host::{background, timers};
+use crate::host::{background, os, timers};
 
 /// What the library counted since the process began, over all threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,8 +16,13 @@ pub struct Stats {
     pub pending: u64,
     /// Starts and restarts.
     pub starts: u64,
-    /// Those of them that kept their place in the queue.
+    /// Those of them that kept their place in the sorted queue, filed for their new deadline.
     pub in_place: u64,
+    /// Those that were left where they were in the sorted queue, before their new deadline: they are filed again when
+    /// they come to the front.
+    pub filed_early: u64,
+    /// Those that were left in the slot of far timers where they were.
+    pub far_in_slot: u64,
     /// Timers that fired.
     pub expired: u64,
     /// Timers that were cancelled while they were queued.
@@ -31,8 +35,14 @@ pub struct Stats {
     pub spurious: u64,
     /// Deadlines handed to the operating system or the background driver.
     pub device_writes: u64,
+    /// Next deadlines that were over before the monotonic clock began, as those of a wall clock can be, and were armed
+    /// for its beginning.
+    pub clamped: u64,
     /// Callbacks and wakers that panicked.
     pub panics: u64,
+    /// Times that one thread had all others execute a memory barrier, which interrupts every CPU that runs one of them:
+    /// because it locked the queue of a thread that had it to itself.
+    pub barriers: u64,
     /// Coarse timers that were armed or armed again.
     pub coarse_arms: u64,
     /// Those of them that kept their slot.
@@ -43,13 +53,24 @@ pub struct Stats {
     pub coarse_cancelled: u64,
 }
 
+impl Stats {
+    /// Starts of timers that were pending and took nothing out of its place: [`in_place`](Self::in_place),
+    /// [`filed_early`](Self::filed_early) and [`far_in_slot`](Self::far_in_slot) together.
+    #[must_use]
+    pub const fn kept(&self) -> u64 {
+        self.in_place + self.filed_early + self.far_in_slot
+    }
+}
+
 /// What the library counted since the process began, over all threads.
 ///
-/// Locks each thread's queue for a moment.
+/// Locks each thread's queue for a moment, which interrupts an [isolated worker](crate::Worker::set_isolated) once.
 #[must_use]
 pub fn stats() -> Stats {
     let mut sum = Stats {
         panics: timers().platform().panics.load(Ordering::Relaxed),
+        // Before the locks below, which may add some.
+        barriers: os::barriers(),
         ..Stats::default()
     };
     for seat in seats() {
@@ -61,28 +82,21 @@ pub fn stats() -> Stats {
         sum.pending += timers().pending(seat.cpu()) as u64;
         sum.starts += one.starts;
         sum.in_place += one.in_place;
+        sum.filed_early += one.filed_early;
+        sum.far_in_slot += one.far_in_slot;
         sum.expired += one.expired;
         sum.cancelled += one.cancelled;
         sum.moved += one.arrived;
         sum.interrupts += one.interrupts;
         sum.spurious += one.spurious;
         sum.device_writes += one.device_writes;
+        sum.clamped += one.clamped;
         sum.coarse_arms += one.coarse_arms;
         sum.coarse_in_slot += one.coarse_in_slot;
         sum.coarse_expired += one.coarse_expired;
         sum.coarse_cancelled += one.coarse_cancelled;
     }
     sum
-}
-
-/// Writes the live state of all queues in the layout of `/proc/timer_list`. Each thread counts as a CPU; number 0 is
-/// the background driver.
-///
-/// # Errors
-///
-/// Those of `out`.
-pub fn dump(out: &mut dyn fmt::Write) -> fmt::Result {
-    timers().dump(out)
 }
 
 /// What is known of the cheap clock.
@@ -118,7 +132,7 @@ pub mod clock {
 ///
 /// # Errors
 ///
-/// When there are too many threads with timers, or the driver thread cannot be started.
+/// When there are too many threads with timers, or the driver thread cannot be started. It can be called again.
 pub fn init() -> Result<(), StartError> {
     with_thread(crate::host::seat::Thread::enter).ok_or(StartError::NoPlace)?;
     background::ensure_running().map_err(StartError::Os)

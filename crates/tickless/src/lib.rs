@@ -13,19 +13,21 @@
 //! | callbacks instead of futures, other clocks than the monotonic one | [`hrtimer`], [`wheel`] |
 //! | hyper | [`hyper`], with the feature of that name |
 //! | which CPUs share what, and which are isolated | [`topology`] |
-//! | looking inside | [`dump`], [`stats`], [`clock`] |
+//! | looking inside | [`inspect`], [`dump`], [`stats`], [`clock`] |
 //!
 //! # Who runs the timers
 //!
 //! Every thread has its own queue and arms its timers there, without any lock that others use. A [`Worker`] or
 //! [`Driver`] runs its own. For all other threads (the workers of an async runtime, for example) one background thread
-//! does, started when it is first needed.
+//! does, started when it is first needed. If it cannot be started, the first use panics and leaves nothing behind;
+//! [`init`] returns that as an error.
 //!
 //! # What is promised
 //!
 //! - Never early, by [`std::time::Instant`]; as soon after the deadline as the operating system wakes a thread.
 //! - Never lost: not when an earlier timer is armed while a thread goes to sleep, not when threads end, not when a
 //!   callback panics. The child of a fork keeps the timers of the thread that forked.
+//! - A stack of 32 KiB is enough for a thread that uses timers.
 //! - No allocation for timers; 112 bytes for a [`Sleep`](time::Sleep).
 //! - Callbacks and wakers run without locks, and may use any timer.
 //!
@@ -39,6 +41,12 @@ compile_error!(
     "tickless needs Linux so far: futexes, timerfd and membarrier are what it stands on"
 );
 
+// Before all others: of several paths to a type the compiler shows the first in its messages.
+#[cfg(not(loom))]
+pub mod time;
+
+#[cfg(not(loom))]
+mod budget;
 #[cfg(not(loom))]
 mod builder;
 #[cfg(not(loom))]
@@ -56,7 +64,9 @@ mod host {
     //! In a model, the parts that have something to model.
     #![expect(dead_code, reason = "only the models use them")]
     pub(crate) mod handover;
+    pub(crate) mod kick;
     pub(crate) mod notice;
+    pub(crate) mod suspicion;
 }
 #[cfg(not(loom))]
 pub mod hrtimer;
@@ -65,7 +75,9 @@ pub mod hyper;
 #[cfg(not(loom))]
 mod inside;
 #[cfg(not(loom))]
-pub mod time;
+pub mod inspect;
+#[cfg(not(loom))]
+mod isolate;
 #[cfg(not(loom))]
 pub mod topology;
 #[cfg(not(loom))]
@@ -77,7 +89,7 @@ mod worker;
 #[cfg(not(loom))]
 #[doc(hidden)]
 pub mod bench {
-    pub use crate::host::os::Linux;
+    pub use crate::host::os::{Linux, barriers};
 }
 
 #[cfg(not(loom))]
@@ -87,13 +99,18 @@ pub use event_loop::Driver;
 #[cfg(not(loom))]
 pub use held::{IsolatedTimers, IsolationError, StartError, Turn};
 #[cfg(not(loom))]
-pub use inside::{Stats, clock, dump, init, stats};
+pub use inside::{Stats, clock, init, stats};
+#[cfg(not(loom))]
+pub use inspect::dump;
+#[cfg(not(loom))]
+pub use isolate::IsolateError;
 #[cfg(not(loom))]
 pub use worker::{Parking, Unparker, Worker};
 
-/// The examples of the guide and of the README, so that they are compiled and run.
+/// The examples of the guide and of the README, so that they are compiled and run. The guide speaks of hyper too.
 #[cfg(doctest)]
 mod written {
+    #[cfg(feature = "hyper")]
     #[doc = include_str!("../../../docs/guide.md")]
     mod guide {}
     #[doc = include_str!("../../../README.md")]

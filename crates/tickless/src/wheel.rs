@@ -27,7 +27,7 @@ pub use tickless_core::wheel::{ArmError, Kind, Rearm, ShutDown, Tick, Timeout};
 
 use crate::host::coarse::{self, tick_of};
 use crate::host::seat::{self, with_thread};
-use crate::host::{ask, timers};
+use crate::host::{background, device, timers};
 use crate::time::Instant;
 
 /// How long a tick is.
@@ -171,6 +171,7 @@ where
     /// The lock of the thread's own base, and O(1).
     pub fn arm(self: Pin<&Self>, when: impl Into<Expiry>) -> Result<(), ArmError> {
         let Expiry(expiry) = when.into();
+        background::demand();
         let now = coarse::recently();
         timers().arm(self.timer(), now, expiry)?;
         self.tell(now);
@@ -189,6 +190,7 @@ where
     /// may be late by, then. Else as [`arm`](Self::arm).
     pub fn modify(self: Pin<&Self>, when: impl Into<Expiry>) -> Result<bool, ShutDown> {
         let Expiry(expiry) = when.into();
+        background::demand();
         let now = coarse::recently();
         let was_queued = timers().modify(self.timer(), now, expiry)?;
         self.tell(now);
@@ -198,6 +200,7 @@ where
     /// As [`modify`](Self::modify), and leaves a timer alone that does not wait to fire; says whether it does.
     pub fn modify_if_active(self: Pin<&Self>, when: impl Into<Expiry>) -> bool {
         let Expiry(expiry) = when.into();
+        background::demand();
         let now = coarse::recently();
         let is_queued = timers().modify_if_active(self.timer(), now, expiry);
         if is_queued {
@@ -214,6 +217,7 @@ where
     /// [`ShutDown`].
     pub fn reduce(self: Pin<&Self>, when: impl Into<Expiry>) -> Result<bool, ShutDown> {
         let Expiry(expiry) = when.into();
+        background::demand();
         let now = coarse::recently();
         let was_queued = timers().reduce(self.timer(), now, expiry)?;
         self.tell(now);
@@ -282,7 +286,7 @@ where
             if own.is_none_or(|own| own.cpu() != cpu)
                 && let Some(seat) = seat::seat(cpu)
             {
-                ask(seat);
+                device::kick(seat);
             }
         }
     }

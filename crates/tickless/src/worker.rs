@@ -13,6 +13,7 @@ use tickless_core::time::Instant as CoreInstant;
 use crate::held::{
     Held, IsolatedTimers, IsolationError, StartError, Turn, assert_outside_of_callbacks,
 };
+use crate::host::isolation::Tenancy;
 use crate::host::os;
 use crate::host::seat::{Kind, Seat};
 use crate::time::Instant;
@@ -31,7 +32,8 @@ pub enum Parking {
 ///
 /// Making one turns the current thread into a worker, until it is dropped. Its timers then fire only in its
 /// [turns](Worker::turn) and while it is [parked](Worker::park); a worker that computes for long delays them. All of
-/// `tickless::time` and [`HrTimer`](crate::hrtimer::HrTimer) use the worker of the thread they are on by themselves.
+/// `tickless::time` and [`HrTimer`](crate::hrtimer::HrTimer) use the worker of the thread they are on by themselves. It
+/// may be held by a thread-local; if it is leaked the background thread takes over when its own thread has ended.
 ///
 /// ```
 /// use std::time::Duration;
@@ -96,6 +98,11 @@ impl Wake for Target {
 }
 
 impl Unparker {
+    /// The worker as it is now, which is alive.
+    pub(crate) fn tenancy(&self) -> Tenancy {
+        Tenancy::of(self.target.seat)
+    }
+
     /// Ends the worker's park, or lets its next one return at once. Callable from any thread.
     pub fn unpark(&self) {
         self.target.seat.local().parker.unpark();
@@ -136,7 +143,7 @@ impl Worker {
     ///
     /// # Cost
     ///
-    /// A reading of the clock, one load and one compare; no lock.
+    /// A reading of the clock, a few loads and compares; no lock.
     #[inline]
     #[must_use]
     pub fn is_due(&self) -> bool {
@@ -181,6 +188,12 @@ impl Worker {
     /// Workers look after each other's [coarse timers](crate::coarse): while one sleeps, one that is awake runs them,
     /// and while all sleep, one of them wakes up for all. An isolated worker neither does that nor has it done for it:
     /// nothing that others armed runs on it or wakes it, and it wakes up for its own timers, coarse ones included.
+    ///
+    /// Its CPU is not interrupted by the locks of other threads either: while a worker is isolated, a thread that takes
+    /// the timers of another one, to cancel there, executes no barrier on behalf of all. Other threads' own arming and
+    /// cancelling costs an atomic exchange more meanwhile. The exception is a thread that cancels or restarts a timer
+    /// *of the isolated worker*, asks for [`stats`](crate::stats()) or a [`dump`](crate::dump), or forks: the first
+    /// that does interrupts all CPUs of the process once, and the isolated worker pays the exchange from then on.
     ///
     /// # Errors
     ///

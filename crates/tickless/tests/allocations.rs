@@ -21,7 +21,7 @@ use tickless::hrtimer::{
     Boottime, Expired, HrTimer, Instant, Monotonic, Realtime, Restart, Setup, Span, Stage, Start,
     now,
 };
-use tickless::time::{self, Sleep, interval, sleep, timeout};
+use tickless::time::{self, Interval, Sleep, interval, sleep, timeout};
 use tickless::wheel::{Kind, Rearm, WheelTimer};
 use tickless::{Driver, Worker, clock, coarse};
 
@@ -145,7 +145,10 @@ async fn futures() {
             .await
             .is_err()
     );
-    let mut interval = interval(us(200));
+}
+
+/// Ticks of an interval that was polled before.
+async fn ticks(interval: &mut Interval) {
     for _ in 0..5 {
         interval.tick().await;
     }
@@ -249,6 +252,9 @@ fn on_a_thread_without_a_worker() {
     bare.block_on(futures());
     without_allocation("arm, reset and cancel", || queue(&bare.0));
     without_allocation("futures", || bare.block_on(futures()));
+    let mut interval = without_allocation("an interval", || interval(us(200)));
+    bare.block_on(interval.tick());
+    without_allocation("ticks", || bare.block_on(ticks(&mut interval)));
     fire(|| thread::sleep(us(50)));
     two_threads(&bare.0, || {});
 }
@@ -259,6 +265,11 @@ fn on_a_worker() {
     worker.block_on(futures());
     without_allocation("arm, reset and cancel on a worker", || queue(&waker));
     without_allocation("futures on a worker", || worker.block_on(futures()));
+    let mut interval = interval(us(200));
+    worker.block_on(interval.tick());
+    without_allocation("ticks on a worker", || {
+        worker.block_on(ticks(&mut interval));
+    });
     let park = || {
         let _any = worker.park();
     };

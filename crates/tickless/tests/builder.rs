@@ -53,6 +53,20 @@ fn there_are_as_many_as_cpus_unless_somebody_says() {
 }
 
 #[test]
+fn absurd_wishes_are_refused() {
+    let _patience = support::begin();
+    for absurd in [usize::MAX, 1 << 40, 200_000, 65_536] {
+        let refused = Builder::new().workers(absurd).spawn(|_, number| number);
+        assert!(
+            matches!(refused, Err(BuildError::TooMany { workers, most }) if workers == absurd && most < 65_536),
+            "{refused:?}"
+        );
+    }
+    let refused = Builder::new().name("a\0b").spawn(|_, number| number);
+    assert!(matches!(refused, Err(BuildError::NulInName)), "{refused:?}");
+}
+
+#[test]
 fn pinned_workers_stay_on_their_cpus() {
     let _patience = support::begin();
     let cpus = allowed();

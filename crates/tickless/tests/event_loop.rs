@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use futures::future::join;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
-use support::{Wakes, assert_passed, block_on, ms, on_thread, panic_of, poll_idly, poll_with};
+use support::{Wakes, assert_passed, block_on, ms, on_thread, panic_of, poll_idly, poll_with, us};
 use tickless::hrtimer::{Expired, HrTimer, Monotonic, Restart, Setup, Span, Stage, Start};
 use tickless::time::{self, sleep};
-use tickless::{Driver, StartError, Worker};
+use tickless::{Driver, StartError, Worker, coarse};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -167,11 +167,15 @@ fn an_earlier_timer_armed_by_a_callback_is_seen() {
     }));
     timer.as_ref().start(Start::after(Span::from_micros(200)));
     wait(&driver);
-    assert_eq!(driver.turn().fired, 1);
+    let mut fired = driver.turn().fired;
     let armed = ARMED.take().expect("the callback ran on this thread");
-    assert_eq!(driver.next_deadline(), Some(armed.deadline()));
-    wait(&driver);
-    assert_eq!((driver.turn().fired, wakes.count()), (1, 1));
+    // Where the system took the thread off for so long the same turn fired both.
+    if fired == 1 {
+        assert_eq!(driver.next_deadline(), Some(armed.deadline()));
+        wait(&driver);
+        fired += driver.turn().fired;
+    }
+    assert_eq!((fired, wakes.count()), (2, 1));
 }
 
 #[test]
@@ -291,6 +295,196 @@ fn timers_of_a_dropped_driver_fire_and_its_descriptor_is_silent() {
         readable, 0,
         "an event loop that still watches it would spin"
     );
+}
+
+/// Takes turns whenever the descriptor is readable, until `future` is ready.
+fn run_until<F: Future + ?Sized>(driver: &Driver, mut future: Pin<&mut F>) {
+    while poll_idly(future.as_mut()).is_pending() {
+        wait(driver);
+        let _turn = driver.turn();
+    }
+}
+
+/// The descriptor stands for the first timer of all, whatever kind it is: one that fires, or goes, is no reason to
+/// forget the other.
+#[test]
+fn an_exact_timer_behind_a_coarse_one_makes_the_descriptor_readable() {
+    let _patience = support::begin();
+    let driver = driver();
+    for dropped in [false, true] {
+        let mut near = Box::pin(coarse::sleep(ms(3)));
+        let mut exact = pin!(sleep(ms(20)));
+        assert!(poll_idly(near.as_mut()).is_pending());
+        assert!(poll_idly(exact.as_mut()).is_pending());
+        if dropped {
+            drop(near);
+        } else {
+            run_until(&driver, near.as_mut());
+        }
+        run_until(&driver, exact.as_mut());
+    }
+}
+
+#[test]
+fn a_coarse_timer_behind_an_exact_one_makes_the_descriptor_readable() {
+    let _patience = support::begin();
+    let driver = driver();
+    for dropped in [false, true] {
+        let mut exact = Box::pin(sleep(ms(3)));
+        let mut far = pin!(coarse::sleep(ms(20)));
+        assert!(poll_idly(far.as_mut()).is_pending());
+        assert!(poll_idly(exact.as_mut()).is_pending());
+        if dropped {
+            drop(exact);
+        } else {
+            run_until(&driver, exact.as_mut());
+        }
+        run_until(&driver, far.as_mut());
+    }
+}
+
+/// A thread that asks for a turn says so first, and makes the descriptor readable then. That may come after the turn
+/// that answered, and replaces the deadline that the turn had set.
+#[test]
+fn a_late_request_for_a_turn_does_not_stand_for_the_deadline() {
+    let _patience = support::begin();
+    let driver = driver();
+    let mut exact = pin!(sleep(ms(20)));
+    assert!(poll_idly(exact.as_mut()).is_pending());
+    let _turn = driver.turn();
+    let zero = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let at_once = rustix::time::Itimerspec {
+        it_interval: zero,
+        it_value: Timespec {
+            tv_sec: 0,
+            tv_nsec: 1,
+        },
+    };
+    let flags = rustix::time::TimerfdTimerFlags::ABSTIME;
+    rustix::time::timerfd_settime(driver.as_fd(), flags, &at_once).expect("it is a timer");
+    run_until(&driver, exact.as_mut());
+}
+
+#[test]
+fn coarse_timers_queued_before_become_the_drivers() {
+    let _patience = support::begin();
+    for later in [false, true] {
+        on_thread(move || {
+            let mut before = pin!(coarse::sleep(ms(10)));
+            assert!(poll_idly(before.as_mut()).is_pending());
+            let driver = driver();
+            let mut behind = pin!(coarse::sleep(ms(25)));
+            if later {
+                assert!(poll_idly(behind.as_mut()).is_pending());
+            }
+            run_until(&driver, before.as_mut());
+            if later {
+                run_until(&driver, behind.as_mut());
+            }
+            assert_eq!(driver.next_deadline(), None);
+        });
+    }
+}
+
+#[test]
+fn the_next_deadline_forgets_what_was_taken_back() {
+    let _patience = support::begin();
+    let driver = driver();
+    let mut near = Box::pin(coarse::sleep(ms(500)));
+    let mut far = pin!(coarse::sleep(HOUR));
+    for sleep in [near.as_mut(), far.as_mut()] {
+        assert!(poll_idly(sleep).is_pending());
+    }
+    let before = driver.next_deadline().expect("two are armed");
+    drop(near);
+    let after = driver.next_deadline().expect("one is armed");
+    assert!(after > before, "{before:?}, {after:?}");
+    far.set(coarse::sleep(HOUR));
+    assert_eq!(driver.next_deadline(), None);
+}
+
+/// What a thread can be.
+enum Role {
+    Foreign,
+    Worker(Worker),
+    Driver(Driver),
+}
+
+impl Role {
+    fn drawn(draw: u64) -> Self {
+        match draw % 3 {
+            0 => Self::Foreign,
+            1 => Self::Worker(Worker::new().expect("the thread is free")),
+            _ => Self::Driver(driver()),
+        }
+    }
+
+    /// Waits as what the thread is.
+    fn wait_for(&self, wait: Pin<&mut dyn Future<Output = ()>>) {
+        match self {
+            Self::Foreign => block_on(wait),
+            Self::Worker(worker) => worker.block_on(wait),
+            Self::Driver(driver) => run_until(driver, wait),
+        }
+    }
+}
+
+/// A thread becomes this and that with exact and coarse timers pending, some of which are taken back: what is left
+/// fires, and the device that the thread has by then tells it.
+#[test]
+fn threads_that_change_what_they_are_lose_no_timer() {
+    let _patience = support::begin();
+    let threads: Vec<_> = (1..=4_u64)
+        .map(|seed| {
+            thread::spawn(move || {
+                let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+                let mut draw = move |below: u64| {
+                    random ^= random << 13;
+                    random ^= random >> 7;
+                    random ^= random << 17;
+                    (random >> 11) % below
+                };
+                for _ in 0..60 {
+                    change_roles(&mut draw);
+                }
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().expect("nothing is lost");
+    }
+}
+
+fn change_roles(draw: &mut impl FnMut(u64) -> u64) {
+    let mut pending: Vec<Pin<Box<dyn Future<Output = ()>>>> = Vec::new();
+    let mut role = Role::Foreign;
+    for _ in 0..2 + draw(4) {
+        for _ in 0..draw(3) {
+            let after = us(500 + draw(9_000));
+            let mut timer: Pin<Box<dyn Future<Output = ()>>> = if draw(2) == 0 {
+                Box::pin(sleep(after))
+            } else {
+                Box::pin(coarse::sleep(after))
+            };
+            assert!(poll_idly(timer.as_mut()).is_pending());
+            pending.push(timer);
+        }
+        if !pending.is_empty() && draw(4) == 0 {
+            let index = usize::try_from(draw(pending.len() as u64)).expect("it is an index");
+            drop(pending.swap_remove(index));
+        }
+        if !pending.is_empty() && draw(3) == 0 {
+            role.wait_for(pending.swap_remove(0).as_mut());
+        }
+        drop(role);
+        role = Role::drawn(draw(3));
+    }
+    for mut timer in pending {
+        role.wait_for(timer.as_mut());
+    }
 }
 
 #[test]

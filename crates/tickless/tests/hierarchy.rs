@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::any::Any;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
@@ -215,6 +216,59 @@ fn a_migrator_that_computes_strands_nobody() {
         until(|| sleeper.parks() == 1);
         until(|| log.wakes.count() == 1);
         drop(stuck);
+        sleeper.end();
+    });
+}
+
+/// Two timers for the same tick, of which the one that fires first waits for the other. What they are dropped with ends
+/// when both have fired.
+struct WaitForEachOther(Vec<Pin<Box<dyn Any + Send>>>);
+
+impl WaitForEachOther {
+    fn arm(after: Duration, called: &Arc<AtomicU32>) -> Self {
+        let at = Instant::now() + after;
+        let timers = (0..2).map(|_| {
+            let called = Arc::clone(called);
+            let timer = Box::pin(WheelTimer::new(Kind::Global, move |_| {
+                called.fetch_add(1, Ordering::AcqRel);
+                until(|| called.load(Ordering::Acquire) == 2);
+                Rearm::No
+            }));
+            timer.as_ref().arm(at).expect("it is new");
+            timer as Pin<Box<dyn Any + Send>>
+        });
+        Self(timers.collect())
+    }
+}
+
+/// What a pass has not begun does not wait for a callback that does not come to its end.
+#[test]
+fn a_callback_that_waits_holds_up_no_other_timer() {
+    in_own_process("a_callback_that_waits_holds_up_no_other_timer", || {
+        let called = Arc::new(AtomicU32::new(0));
+        let worker = Worker::new().expect("the thread is free");
+        let timers = WaitForEachOther::arm(ms(5), &called);
+        while called.load(Ordering::Acquire) < 2 {
+            let _turn = worker.park();
+        }
+        drop(worker);
+        drop(timers.0);
+    });
+}
+
+/// As before, when the callback was called by a worker that looks after the one that sleeps.
+#[test]
+fn a_worker_that_is_held_up_in_anothers_timer_holds_up_no_other() {
+    let name = "a_worker_that_is_held_up_in_anothers_timer_holds_up_no_other";
+    in_own_process(name, || {
+        let called = Arc::new(AtomicU32::new(0));
+        let awake = Worker::new().expect("the thread is free");
+        let theirs = Arc::clone(&called);
+        let sleeper = Sleeper::start(move |_| WaitForEachOther::arm(ms(50), &theirs));
+        while called.load(Ordering::Acquire) < 2 {
+            let _turn = awake.turn();
+        }
+        drop(awake);
         sleeper.end();
     });
 }

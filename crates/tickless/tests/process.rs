@@ -7,8 +7,10 @@ mod support;
 
 use std::cell::RefCell;
 use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt as _;
 use std::os::unix::thread::JoinHandleExt as _;
 use std::pin::{Pin, pin};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -16,14 +18,14 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, WaitOptions, waitpid};
+use rustix::process::{Pid, Resource, Rlimit, WaitOptions, getrlimit, setrlimit, waitpid};
 use support::{
-    Wakes, assert_passed, block_on, in_own_process, ms, on_thread, panic_of, poll_idly, poll_with,
-    until, us,
+    Wakes, allow_threads, as_mortal, assert_passed, block_on, in_own_process, limit_threads, ms,
+    on_thread, panic_of, poll_idly, poll_with, until, us,
 };
 use tickless::hrtimer::{Boottime, Expired, HrTimer, Monotonic, Restart, Setup, Span, Start};
 use tickless::time::{self, Sleep, sleep};
-use tickless::{Driver, StartError, Worker};
+use tickless::{Driver, StartError, Worker, coarse};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -53,10 +55,17 @@ fn fork_here() -> Option<Child> {
 
 /// Runs `body` in the child of a fork of this thread. A panic there is a failure here, and so is a hang.
 fn fork(body: impl FnOnce()) -> Child {
+    fork_without_patience(|| {
+        let _patience = support::begin();
+        body();
+    })
+}
+
+/// As [`fork`], for children that can start no thread: the parent's patience has to do for a hang.
+fn fork_without_patience(body: impl FnOnce()) -> Child {
     if let Some(child) = fork_here() {
         return child;
     }
-    let _patience = support::begin();
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
     leave(i32::from(result.is_err()))
 }
@@ -147,6 +156,26 @@ fn timers_of_the_forking_thread_and_of_ended_ones_fire_in_both_processes() {
             };
             let child = fork(|| both(&mut sleeps));
             both(&mut sleeps);
+            child.join();
+        },
+    );
+}
+
+/// What a thread left is on wheels that the child's driver knows of only if it is told.
+#[test]
+fn coarse_timers_of_an_ended_thread_fire_in_both_processes() {
+    in_own_process(
+        "coarse_timers_of_an_ended_thread_fire_in_both_processes",
+        || {
+            let (wakes, waker) = Wakes::new();
+            let left = on_thread(move || {
+                let mut sleep = Box::pin(coarse::sleep(ms(100)));
+                assert!(poll_with(sleep.as_mut(), &waker).is_pending());
+                sleep
+            });
+            let child = fork(|| until(|| wakes.count() == 1));
+            until(|| wakes.count() == 1);
+            drop(left);
             child.join();
         },
     );
@@ -526,4 +555,213 @@ fn signal_handlers_that_interrupt_a_wait_change_nothing() {
     sleeper.join().expect("it does not panic");
     assert!(SIGNALS.load(Ordering::Relaxed) > 20);
     block_on(sleep(us(100)));
+}
+
+/// The child of an event loop has no descriptor to spare, and the number of the old one is beyond its limit.
+#[test]
+fn a_child_that_may_open_nothing_lives() {
+    in_own_process("a_child_that_may_open_nothing_lives", || {
+        on_thread(|| {
+            let driver = Driver::new().expect("the thread is free");
+            let worker_like = thread::spawn(|| {
+                let worker = worker();
+                let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).expect("an epoll instance");
+                let unparker = worker.unparker();
+                unparker.unpark();
+                // Makes the descriptor for wake-ups, which the seat keeps.
+                park_on(&worker, &epoll);
+            });
+            worker_like.join().expect("it does not panic");
+            let mut far = pin!(sleep(HOUR));
+            assert!(poll_idly(far.as_mut()).is_pending());
+            let limit = getrlimit(Resource::Nofile);
+            let current = Some(3);
+            setrlimit(Resource::Nofile, Rlimit { current, ..limit }).expect("it is below");
+            let child = fork(|| {
+                setrlimit(Resource::Nofile, limit).expect("it is the old one");
+                drop(driver);
+                drop(worker());
+                on_thread(use_timers);
+                use_timers();
+            });
+            setrlimit(Resource::Nofile, limit).expect("it is the old one");
+            child.join();
+            far.as_mut().reset(time::Instant::now());
+        });
+    });
+}
+
+/// A daemon that replaces itself by a child, again and again.
+#[test]
+fn a_generation_of_forks_costs_little_memory() {
+    const GENERATIONS: u32 = 20;
+    /// Memory of the process, in KiB.
+    fn resident() -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").expect("there is /proc");
+        let line = status.lines().find(|line| line.starts_with("RssAnon:"));
+        let words = line.expect("Linux tells").split_whitespace();
+        words.flat_map(str::parse).next().expect("a number")
+    }
+    fn live(generation: u32, first: u64) {
+        use_timers();
+        if generation < GENERATIONS {
+            fork(|| live(generation + 1, first)).join();
+            return;
+        }
+        let each = resident().saturating_sub(first) / u64::from(GENERATIONS);
+        assert!(each < 200, "{each} KiB for each generation");
+    }
+    in_own_process("a_generation_of_forks_costs_little_memory", || {
+        // What the first fork needs is needed once.
+        use_timers();
+        fork(|| {
+            use_timers();
+            live(0, resident());
+        })
+        .join();
+    });
+}
+
+/// A thread that forks in the destructor of a thread-local value, or in an exit handler, forked before.
+#[test]
+fn a_thread_forks_again_when_its_thread_local_values_are_gone() {
+    struct Forks;
+    impl Drop for Forks {
+        fn drop(&mut self) {
+            fork(|| ()).join();
+        }
+    }
+    thread_local! {
+        static FORKS: RefCell<Option<Forks>> = const { RefCell::new(None) };
+    }
+    extern "C" fn fork_at_exit() {
+        fork(|| ()).join();
+    }
+    let test = "a_thread_forks_again_when_its_thread_local_values_are_gone";
+    in_own_process(test, || {
+        on_thread(|| {
+            // Before the library has any: the destructor runs when all of the library's have.
+            FORKS.with_borrow_mut(|forks| *forks = Some(Forks));
+            use_timers();
+            fork(use_timers).join();
+        });
+        use_timers();
+        fork(use_timers).join();
+        // SAFETY: the function has the C calling convention, and does not unwind.
+        assert_eq!(unsafe { libc::atexit(fork_at_exit) }, 0);
+    });
+}
+
+/// The child that is to execute another program gets no thread, and needs none.
+#[test]
+fn a_child_that_may_start_no_thread_executes_another_program() {
+    let test = "a_child_that_may_start_no_thread_executes_another_program";
+    as_mortal(test, || {
+        let mut queued = pin!(sleep(ms(50)));
+        assert!(poll_idly(queued.as_mut()).is_pending());
+        let mut command = Command::new("true");
+        // SAFETY: the closure does nothing. It has the standard library fork, where it would otherwise spawn.
+        unsafe { command.pre_exec(|| Ok(())) };
+        // This thread, the driver, and a child: the other threads of this process are the superuser's.
+        limit_threads(3);
+        let status = command.status();
+        let child = fork_without_patience(|| {
+            let told = panic_of(|| assert!(poll_idly(queued.as_mut()).is_pending())).message;
+            assert!(
+                told.contains("cannot start its background thread"),
+                "{told}"
+            );
+            allow_threads();
+            block_on(queued.as_mut());
+            use_timers();
+        });
+        allow_threads();
+        assert!(status.expect("it forks").success());
+        child.join();
+        block_on(queued.as_mut());
+    });
+}
+
+/// Has the kernel refuse `membarrier` to all threads of this process from here on; `false` where it takes no filters.
+fn refuse_membarrier() -> bool {
+    const fn step(code: u32, jump_if_not: u8, operand: u32) -> libc::sock_filter {
+        #[expect(clippy::cast_possible_truncation, reason = "codes have 16 bits")]
+        libc::sock_filter {
+            code: code as u16,
+            jt: 0,
+            jf: jump_if_not,
+            k: operand,
+        }
+    }
+    let membarrier = u32::try_from(libc::SYS_membarrier).expect("it is small");
+    let errno = libc::EPERM.unsigned_abs();
+    let mut steps = [
+        // The number of the call is at offset 0.
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, membarrier),
+        step(
+            libc::BPF_RET | libc::BPF_K,
+            0,
+            libc::SECCOMP_RET_ERRNO | errno,
+        ),
+        step(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog {
+        len: 4,
+        filter: steps.as_mut_ptr(),
+    };
+    // SAFETY: it takes no pointers.
+    let harmless = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
+    let (mode, all) = (
+        libc::SECCOMP_SET_MODE_FILTER,
+        libc::SECCOMP_FILTER_FLAG_TSYNC,
+    );
+    // SAFETY: `program` and its steps live as long as the call, which copies them.
+    let filtered = unsafe { libc::syscall(libc::SYS_seccomp, mode, all, &raw const program) };
+    harmless == 0 && filtered == 0
+}
+
+/// A program locks itself in while the locks of its threads are biased.
+#[test]
+fn timers_outlive_the_barrier_of_the_base_locks() {
+    let test = "timers_outlive_the_barrier_of_the_base_locks";
+    in_own_process(test, || {
+        // Enough for the owner of a lock to enter it without an exchange.
+        let use_alone = || {
+            let mut sleep = pin!(sleep(HOUR));
+            for _ in 0..10_000 {
+                sleep.as_mut().reset(time::Instant::now() + HOUR);
+                assert!(poll_idly(sleep.as_mut()).is_pending());
+            }
+        };
+        let queued = || {
+            let mut sleep = Box::pin(sleep(HOUR));
+            assert!(poll_idly(sleep.as_mut()).is_pending());
+            sleep
+        };
+        let (give, taken) = mpsc::channel();
+        let (filter, filtered) = mpsc::channel::<()>();
+        let other = thread::spawn(move || {
+            use_alone();
+            give.send(queued()).expect("it is taken");
+            let _gone = filtered.recv();
+            use_alone();
+        });
+        let theirs = taken.recv().expect("it is given");
+        use_alone();
+        let mine = queued();
+        if !refuse_membarrier() {
+            support::skip(test, "the kernel takes no filter of system calls");
+            return;
+        }
+        drop(theirs);
+        on_thread(move || drop(mine));
+        drop(filter);
+        other.join().expect("it does not panic");
+        use_alone();
+        use_timers();
+        let both = fork(use_timers);
+        use_timers();
+        both.join();
+    });
 }

@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 use support::{Wakes, assert_passed, block_on, ms, on_thread, poll_idly, poll_with, until, us};
+use tickless::clock::Refusal;
 use tickless::hrtimer::{Expired, HrTimer, Monotonic, Restart, Span, Start};
 use tickless::time::{self, Sleep, sleep};
 use tickless::{Worker, stats};
@@ -282,6 +283,58 @@ fn a_waker_that_panics_when_a_sleep_is_dropped_leaves_the_timers_intact() {
     let panicked = support::panic_of(|| drop(dropped));
     assert_eq!(panicked.message, "a bomb");
     block_on(sleep(us(200)));
+}
+
+/// The thread that would fire the timer is the one that waits for it.
+#[test]
+fn a_callback_that_blocks_on_a_timer_panics_and_the_others_go_on() {
+    let _patience = support::begin();
+    let _alone = COUNTING.lock().expect("nobody panics with it");
+    for runs_its_own in [false, true] {
+        on_thread(move || {
+            let before = stats().panics;
+            let worker = runs_its_own.then(worker);
+            let blocking = pin!(HrTimer::new(|_| {
+                block_on(async {
+                    tickless::coarse::sleep(ms(1)).await;
+                    sleep(HOUR).await;
+                });
+                Restart::No
+            }));
+            let start = Instant::now();
+            blocking.as_ref().start(Start::after(Span::ZERO));
+            // Behind it.
+            match &worker {
+                Some(worker) => worker.block_on(sleep(ms(2))),
+                None => block_on(sleep(ms(2))),
+            }
+            assert_passed(start, ms(2));
+            until(|| stats().panics == before + 1);
+            assert!(!blocking.as_ref().is_active());
+        });
+    }
+}
+
+/// Executors that run tasks inside of a waker poll sleeps there. They do not wait for them.
+#[test]
+fn a_callback_may_poll_a_timer_and_take_its_time() {
+    let _patience = support::begin();
+    let _alone = COUNTING.lock().expect("nobody panics with it");
+    let before = stats().panics;
+    let (sender, receiver) = mpsc::channel();
+    let mut polled = Box::pin(sleep(HOUR));
+    let timer = pin!(HrTimer::new(move |_| {
+        assert!(poll_idly(polled.as_mut()).is_pending());
+        // Longer than it takes to notice one that sleeps.
+        let start = Instant::now();
+        while start.elapsed() < ms(300) {}
+        assert!(poll_idly(polled.as_mut()).is_pending());
+        sender.send(()).expect("the test listens");
+        Restart::No
+    }));
+    timer.as_ref().start(Start::after(Span::ZERO));
+    receiver.recv().expect("it does not panic");
+    assert_eq!(stats().panics, before);
 }
 
 /// Wakers run without any lock, and may do with timers what everybody may.
@@ -658,6 +711,34 @@ fn signals_that_interrupt_a_wait_change_nothing() {
         thread::sleep(us(300));
     };
     support::assert_well_done(status);
+}
+
+#[test]
+fn the_counter_is_refused_for_the_right_reason_where_no_file_can_be_opened() {
+    let test = "the_counter_is_refused_for_the_right_reason_where_no_file_can_be_opened";
+    support::in_own_process(test, || {
+        let limit = getrlimit(Resource::Nofile);
+        let current = Some(0);
+        setrlimit(Resource::Nofile, Rlimit { current, ..limit }).expect("it is below the maximum");
+        // The first reading of the clock asks for what there is to know.
+        block_on(sleep(us(100)));
+        let judged = tickless::clock::time_stamp_counter();
+        setrlimit(Resource::Nofile, limit).expect("it is the old one");
+        // The kernel shows what the processor promises under two names.
+        let described = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let flags = described.lines().find(|line| line.starts_with("flags"));
+        let is_promised = ["constant_tsc", "nonstop_tsc"]
+            .iter()
+            .all(|name| flags.is_some_and(|flags| flags.split(' ').any(|flag| flag == *name)));
+        if is_promised {
+            assert_eq!(judged, Err(Refusal::KernelDoesNotTell));
+        } else {
+            assert!(
+                matches!(judged, Err(Refusal::NoCounter | Refusal::NotInvariant)),
+                "{judged:?}"
+            );
+        }
+    });
 }
 
 fn sleep_in_all_ways() {

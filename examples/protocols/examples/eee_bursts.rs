@@ -86,7 +86,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!(
         "{} timers started, {} of them in place (the pace of the packets among them)",
         stats.starts - before.starts,
-        stats.in_place - before.in_place,
+        stats.kept() - before.kept(),
     );
     Ok(())
 }

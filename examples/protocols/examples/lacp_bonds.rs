@@ -125,7 +125,7 @@ impl Work {
             wakeups: stats.interrupts,
             fired: stats.expired,
             starts: stats.starts,
-            in_place: stats.in_place,
+            in_place: stats.kept(),
             writes: stats.device_writes,
             sent: ports().map(|port| port.counters().sent).sum(),
             received: ports().map(|port| port.counters().received).sum(),

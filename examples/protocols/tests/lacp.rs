@@ -451,7 +451,7 @@ fn lacpdus_push_current_while_out_without_touching_the_tree_or_the_device() {
     // Each second one periodic timer fires and is started again, and current_while is pushed out.
     assert_eq!(after.expired - before.expired, 100);
     assert_eq!(after.starts - before.starts, 200);
-    assert_eq!(after.in_place - before.in_place, 100);
+    assert_eq!(after.kept() - before.kept(), 100);
     assert!(after.device_writes - before.device_writes <= 200);
     assert_eq!(after.cancelled - before.cancelled, 0);
 }

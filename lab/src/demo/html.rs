@@ -8,14 +8,14 @@ use super::arguments::Settings;
 use super::result::Outcome;
 use super::subject::Arm;
 use super::table::{self, Group};
-use super::totals::{Late, Total, median};
+use super::totals::{Late, Round, Total, median};
 use crate::failure::Failure;
-use crate::page::STYLE;
+use crate::page::{self, STYLE};
 use crate::plot::{self, Bar, COLOURS, Curve};
 use crate::units;
 
 /// The whole page.
-pub(crate) fn page(outcome: &Outcome) -> Result<String, Failure> {
+pub(crate) fn whole(outcome: &Outcome) -> Result<String, Failure> {
     let settings = &outcome.settings;
     let groups = table::groups(settings, &outcome.totals);
     let kinds: [fn(&Total) -> &Late; 3] = [
@@ -36,7 +36,7 @@ pub(crate) fn page(outcome: &Outcome) -> Result<String, Failure> {
             }
             body {
                 h1 { "The same server, with tokio::time and with tickless::time" }
-                p.lead { (table::sentence(&outcome.totals)) }
+                p.lead { (table::sentence(&outcome.settings, &outcome.totals)) }
                 @if outcome.interrupted {
                     p.note { "The run was ended early, after " (format!("{:.1} s", outcome.took_s)) "." }
                 }
@@ -56,6 +56,7 @@ pub(crate) fn page(outcome: &Outcome) -> Result<String, Failure> {
                     those who fell silent.", units::time(settings.idle)))?)
                 (figure(&header, &across, &format!("Header timeouts of {}, through hyper's timer interface: fired \
                     for those who never finished a header.", units::time(settings.header)))?)
+                (rounds(&outcome.totals)?)
                 h2 { "What it costs" }
                 (costs(&outcome.totals)?)
                 h2 { "How to read it" }
@@ -73,7 +74,7 @@ pub(crate) fn page(outcome: &Outcome) -> Result<String, Failure> {
 
 fn figures(groups: &[Group]) -> Markup {
     html! {
-        div.wide { table {
+        div.wide.many tabindex="0" role="region" aria-label="Table, which scrolls sideways" { table {
             thead { tr {
                 th {}
                 @for arm in Arm::ALL {
@@ -102,7 +103,9 @@ fn tails(totals: &[Total; 3], of: impl Fn(&Total) -> &Late) -> Vec<Curve> {
     totals
         .iter()
         .zip(COLOURS)
-        .map(|(total, colour)| Curve {
+        .zip(Arm::ALL)
+        .map(|((total, colour), arm)| Curve {
+            name: arm.name().to_owned(),
             colour,
             points: plot::tail_points(&of(total).histogram),
         })
@@ -115,8 +118,63 @@ fn figure(curves: &[Curve], across: &Range<f64>, caption: &str) -> Result<Markup
     if curves.is_empty() {
         return Ok(html! {});
     }
-    let svg = plot::tails(curves, across)?;
-    Ok(html! { figure { (PreEscaped(svg)) figcaption { (caption) } } })
+    Ok(page::figure(
+        plot::tails(curves, across)?,
+        &html! { (caption) },
+    ))
+}
+
+/// How late paced ticks were as the run went on, and how much rounds differ.
+fn rounds(totals: &[Total; 3]) -> Result<Markup, Failure> {
+    type Of = fn(&Round) -> Option<u64>;
+    let kinds: [(&str, Of); 4] = [
+        ("Paced ticks, p50", |round| round.paced_p50_ns),
+        ("Paced ticks, p99", |round| round.paced_p99_ns),
+        ("Idle timeouts, p50", |round| round.idle_p50_ns),
+        ("Idle timeouts, p99", |round| round.idle_p99_ns),
+    ];
+    let mut panels = Vec::new();
+    let mut rows = Vec::new();
+    for (kind, of) in kinds {
+        let mut bars = Vec::new();
+        for ((total, arm), colour) in totals.iter().zip(Arm::ALL).zip(COLOURS) {
+            let values: Vec<u64> = total.rounds.iter().filter_map(of).collect();
+            let Some((low, high)) = values.iter().min().zip(values.iter().max()) else {
+                continue;
+            };
+            let shown = |nanos: u64| units::nanos(nanos as f64);
+            let ratio = *high as f64 / (*low).max(1) as f64;
+            rows.push(vec![
+                kind.to_owned(),
+                arm.name().to_owned(),
+                shown(*low),
+                shown(*high),
+                format!("{ratio:.2}"),
+            ]);
+            bars.extend(values.iter().zip(1..).map(|(value, round)| Bar {
+                colour,
+                name: format!("round {round}"),
+                value: *value as f64,
+                text: shown(*value),
+            }));
+        }
+        if !bars.is_empty() {
+            let caption = html! { (kind) ", round by round in the order of time" };
+            panels.push(page::figure(plot::bars(&bars)?, &caption));
+        }
+    }
+    if panels.is_empty() {
+        return Ok(html! {});
+    }
+    let head = ["", "", "lowest", "highest", "ratio"];
+    Ok(html! {
+        h2 { "Round by round" }
+        p.legend { span.first { "tokio::time" } span.second { "tickless::time" }
+            span.third { "tickless::time, paced sender on a Worker" } }
+        div.panels { @for panel in panels { (panel) } }
+        p { "How far rounds are apart: a difference between two libraries that is smaller is none." }
+        (page::table(&head, 2, &rows))
+    })
 }
 
 /// A panel of bars for each cost.
@@ -167,13 +225,11 @@ fn costs(totals: &[Total; 3]) -> Result<Markup, Failure> {
             })
             .collect();
         if !bars.is_empty() {
-            drawn.push((caption, plot::bars(&bars)?));
+            drawn.push(page::figure(plot::bars(&bars)?, &html! { (caption) }));
         }
     }
     Ok(html! {
-        div.panels { @for (caption, svg) in drawn {
-            figure { (PreEscaped(svg)) figcaption { (caption) } }
-        } }
+        div.panels { @for panel in drawn { (panel) } }
     })
 }
 

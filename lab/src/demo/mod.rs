@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
 
     // The report before the table: whoever closes standard output early has it nevertheless.
     if let Some(report) = report {
-        report.write(html::page(&outcome)?.as_bytes())?;
+        report.write(html::whole(&outcome)?.as_bytes())?;
     }
     if let Some(json) = json {
         json.write_json(&outcome)?;
@@ -116,7 +116,7 @@ fn summary(outcome: &Outcome) -> String {
     }
     text.push_str(&table::checks(outcome));
     text.push('\n');
-    text.push_str(&table::sentence(&outcome.totals));
+    text.push_str(&table::sentence(&outcome.settings, &outcome.totals));
     text.push('\n');
     if let Some(output::Place::File(path)) = &settings.report {
         text.push_str(&format!("Report: {}\n", path.display()));

@@ -21,6 +21,7 @@ use super::totals::Window;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output::Progress;
+use crate::units;
 
 /// The thread of the third arm's paced sender.
 const WORKER: &str = "tickless-worker";
@@ -233,12 +234,11 @@ impl<'r> Run<'r> {
                 break;
             }
             self.progress.show(&format!(
-                "round {} of {}: {}, {:.0} s of {:.0} s",
+                "round {} of {}: {}, {}",
                 round + 1,
                 self.settings.all_rounds(),
                 arm.name(),
-                self.status.elapsed().as_secs_f64(),
-                self.settings.duration.as_secs_f64(),
+                units::progress(self.status.elapsed(), self.settings.duration),
             ));
             thread::sleep(left.min(LOOK));
         }

@@ -18,6 +18,19 @@ pub(crate) struct Group {
 pub(crate) struct Row {
     pub(crate) label: &'static str,
     pub(crate) cells: [Cell; 3],
+    /// How the figures of the others compare with tokio's, by the rounds.
+    pub(crate) against: [Against; 3],
+}
+
+/// How a figure compares with tokio's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Against {
+    /// Better in every round than tokio's in any.
+    Better,
+    /// Worse in every round than tokio's in any.
+    Worse,
+    /// They differ by no more than their rounds do, or cannot be compared.
+    Open,
 }
 
 pub(crate) struct Cell {
@@ -33,7 +46,11 @@ enum Better {
     More,
 }
 
-type Values = [Option<f64>; 3];
+/// A figure of all arms, and between which it was in their rounds.
+struct Values {
+    figures: [Option<f64>; 3],
+    spreads: [Option<(f64, f64)>; 3],
+}
 
 fn row(
     label: &'static str,
@@ -41,9 +58,9 @@ fn row(
     better: Option<Better>,
     show: fn(f64) -> String,
 ) -> Row {
-    let tokio = values[Arm::Tokio.index()];
+    let tokio = values.figures[Arm::Tokio.index()];
     let cells = Arm::ALL.map(|arm| {
-        let value = values[arm.index()];
+        let value = values.figures[arm.index()];
         let ratio = match (tokio, value, better) {
             (Some(tokio), Some(value), Some(better)) if arm != Arm::Tokio => {
                 ratio(tokio, value, better)
@@ -55,7 +72,28 @@ fn row(
             ratio: ratio.map_or_else(String::new, |ratio| format!("{}×", units::digits(ratio))),
         }
     });
-    Row { label, cells }
+    let spread = |arm: Arm| values.spreads[arm.index()];
+    let against = Arm::ALL.map(|arm| match (spread(Arm::Tokio), spread(arm), better) {
+        (Some(tokio), Some(spread), Some(better)) if arm != Arm::Tokio => {
+            against(tokio, spread, better)
+        }
+        _ => Against::Open,
+    });
+    Row {
+        label,
+        cells,
+        against,
+    }
+}
+
+/// The one rule by which a figure counts as better or worse: the rounds of one do not reach those of the other.
+fn against(tokio: (f64, f64), other: (f64, f64), better: Better) -> Against {
+    let (is_less, is_more) = (other.1 < tokio.0, other.0 > tokio.1);
+    match (is_less, is_more, better) {
+        (true, _, Better::Less) | (_, true, Better::More) => Against::Better,
+        (true, _, Better::More) | (_, true, Better::Less) => Against::Worse,
+        (false, false, _) => Against::Open,
+    }
 }
 
 fn ratio(tokio: f64, value: f64, better: Better) -> Option<f64> {
@@ -67,7 +105,10 @@ fn ratio(tokio: f64, value: f64, better: Better) -> Option<f64> {
 }
 
 fn each(totals: &[Total; 3], of: impl Fn(&Total) -> Option<f64>) -> Values {
-    [of(&totals[0]), of(&totals[1]), of(&totals[2])]
+    Values {
+        figures: totals.each_ref().map(&of),
+        spreads: totals.each_ref().map(|total| total.spread(&of)),
+    }
 }
 
 /// The rows of a distribution of lateness.
@@ -205,7 +246,7 @@ fn cost(totals: &[Total; 3]) -> Vec<Row> {
         ),
     ];
     let syscalls = each(totals, |total| total.syscalls);
-    if syscalls.iter().any(Option::is_some) {
+    if syscalls.figures.iter().any(Option::is_some) {
         rows.push(row("system calls a second", syscalls, less, whole));
     }
     rows
@@ -249,8 +290,9 @@ pub(crate) fn checks(outcome: &Outcome) -> String {
     out
 }
 
-/// The result in plain words.
-pub(crate) fn sentence(totals: &[Total; 3]) -> String {
+/// The result in plain words: the two figures that the library is about, and by one rule how many of all are better,
+/// and which are worse.
+pub(crate) fn sentence(settings: &Settings, totals: &[Total; 3]) -> String {
     let [tokio, tickless, worker] = totals;
     let nanos = |late: &Late| late.quantile(0.5).map(|nanos| nanos as f64);
     let (Some(before), Some(after), Some(best)) = (
@@ -282,17 +324,41 @@ pub(crate) fn sentence(totals: &[Total; 3]) -> String {
         );
     }
     text.push('.');
-    let load = (tokio.load(), tickless.load(), worker.load());
-    if let (Some(before), Some(after), Some(best)) = load {
-        let _infallible = write!(
-            text,
-            " The server's threads took {}, {} and {} of a CPU.",
-            percent(before),
-            percent(after),
-            percent(best)
-        );
+    let groups = groups(settings, totals);
+    for (arm, name) in [(Arm::Tickless, "tickless::time"), (Arm::Worker, "a Worker")] {
+        text.push(' ');
+        text.push_str(&verdicts(&groups, arm, name));
     }
     text
+}
+
+/// How many figures of an arm are better than tokio's in every round, and each that is worse.
+fn verdicts(groups: &[Group], arm: Arm, name: &str) -> String {
+    let rows = || {
+        let rows = groups.iter().flat_map(|group| {
+            let rows = group.rows.iter();
+            rows.map(move |row| (group, row, row.against[arm.index()]))
+        });
+        rows.filter(|(_, row, _)| !row.cells[arm.index()].ratio.is_empty())
+    };
+    let better = rows().filter(|(_, _, against)| *against == Against::Better);
+    let worse: Vec<String> = rows()
+        .filter(|(_, _, against)| *against == Against::Worse)
+        .map(|(group, row, _)| {
+            let [figure, tokio] = [arm, Arm::Tokio].map(|arm| &row.cells[arm.index()].text);
+            let heading = group.heading.split(',').next().unwrap_or_default();
+            format!("{heading}: {} ({figure} instead of {tokio})", row.label)
+        })
+        .collect();
+    let counted = format!(
+        "With {name} {} of {} figures were better in every round than tokio's in any",
+        better.count(),
+        rows().count()
+    );
+    if worse.is_empty() {
+        return format!("{counted}, and none worse.");
+    }
+    format!("{counted}; worse were {}.", worse.join(", "))
 }
 
 /// "30 times closer to", or "1.2 times further from".
@@ -314,11 +380,19 @@ fn times(ratio: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Better, groups, nearness, row, sentence, whole};
+    use super::{Against, Better, Values, groups, nearness, row, sentence, whole};
     use crate::demo::arguments::Settings;
     use crate::demo::totals::Total;
     use crate::units;
     use std::time::Duration;
+
+    /// Figures that were the same in each round.
+    fn steady(figures: [Option<f64>; 3]) -> Values {
+        Values {
+            figures,
+            spreads: figures.map(|figure| figure.map(|figure| (figure, figure))),
+        }
+    }
 
     fn totals(lateness: [u64; 3]) -> [Total; 3] {
         lateness.map(|micros| {
@@ -333,9 +407,9 @@ mod tests {
 
     #[test]
     fn more_than_once_is_better_whichever_way_better_is() {
-        let values = [Some(1_000.0), Some(100.0), Some(2_000.0)];
+        let figures = [Some(1_000.0), Some(100.0), Some(2_000.0)];
         let ratios = |better| {
-            let row = row("late", values, better, units::nanos);
+            let row = row("late", steady(figures), better, units::nanos);
             row.cells.map(|cell| cell.ratio)
         };
         assert_eq!(ratios(Some(Better::Less)), ["", "10.0×", "0.50×"]);
@@ -347,7 +421,7 @@ mod tests {
     fn what_is_unknown_is_a_dash_and_compares_with_nothing() {
         let row = row(
             "rate",
-            [None, Some(5.0), Some(0.0)],
+            steady([None, Some(5.0), Some(0.0)]),
             Some(Better::Less),
             whole,
         );
@@ -381,7 +455,7 @@ mod tests {
 
     #[test]
     fn the_sentence_says_which_way_it_went() {
-        let text = sentence(&totals([1_000, 50, 2_000]));
+        let text = sentence(&Settings::sample(), &totals([1_000, 50, 2_000]));
         assert!(
             text.contains("20 times closer to their time with tickless::time"),
             "{text}"
@@ -391,8 +465,45 @@ mod tests {
             "{text}"
         );
         let [tokio, ..] = totals([1, 1, 1]);
-        let text = sentence(&[tokio, Total::new(), Total::new()]);
+        let text = sentence(&Settings::sample(), &[tokio, Total::new(), Total::new()]);
         assert!(text.contains("nothing to compare"), "{text}");
         assert_eq!(nearness(1.0), "1.0 times closer to");
+    }
+
+    #[test]
+    fn what_the_rounds_differ_by_decides_what_is_better_or_worse() {
+        let against = |tokio, other, better| {
+            let values = Values {
+                figures: [Some(10.0); 3],
+                spreads: [Some(tokio), Some(other), None],
+            };
+            row("late", values, better, units::nanos).against
+        };
+        let less = Some(Better::Less);
+        let [_, overlapping, unknown] = against((10.0, 14.0), (13.0, 20.0), less);
+        assert_eq!((overlapping, unknown), (Against::Open, Against::Open));
+        assert_eq!(against((10.0, 14.0), (15.0, 20.0), less)[1], Against::Worse);
+        assert_eq!(against((10.0, 14.0), (2.0, 9.0), less)[1], Against::Better);
+        let more = Some(Better::More);
+        assert_eq!(against((10.0, 14.0), (2.0, 9.0), more)[1], Against::Worse);
+        assert_eq!(against((10.0, 14.0), (2.0, 9.0), None)[1], Against::Open);
+    }
+
+    /// What is worse by more than the rounds differ is named, as well as what is better.
+    #[test]
+    fn the_sentence_names_every_figure_that_is_worse() {
+        let mut totals = totals([1_000, 50, 20]);
+        for (total, push) in totals.iter_mut().zip([11.0, 25.0, 10.0]) {
+            total.push = vec![push];
+        }
+        let text = sentence(&Settings::sample(), &totals);
+        for part in [
+            "20 times closer to their time with tickless::time",
+            "worse were cost: push a deadline out (25.0 ns instead of 11.0 ns).",
+            "With a Worker",
+            "than tokio's in any, and none worse.",
+        ] {
+            assert!(text.contains(part), "{part} is missing in {text}");
+        }
     }
 }

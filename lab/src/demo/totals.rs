@@ -30,6 +30,8 @@ pub(crate) struct Total {
     pub(crate) rounds: Vec<Round>,
     /// System calls of the server's threads for each second, where they could be counted.
     pub(crate) syscalls: Option<f64>,
+    /// Each round by itself, to see how every figure spreads.
+    pub(crate) parts: Vec<Self>,
 }
 
 /// How late things were, and how many were early.
@@ -121,11 +123,19 @@ impl Total {
             window: Window::default(),
             rounds: Vec::new(),
             syscalls: None,
+            parts: Vec::new(),
         }
     }
 
     /// Adds a round; `cut` if it was ended early.
     pub(crate) fn absorb(&mut self, tally: &Tally, window: Window, cut: bool) {
+        let mut part = Self::new();
+        part.add(tally, window, cut);
+        self.parts.push(part);
+        self.add(tally, window, cut);
+    }
+
+    fn add(&mut self, tally: &Tally, window: Window, cut: bool) {
         self.rounds.push(Round {
             paced_p50_ns: tally.paced.quantile(0.5),
             paced_p99_ns: tally.paced.quantile(0.99),
@@ -155,6 +165,17 @@ impl Total {
         self.window.length += window.length;
         self.window.requests += window.requests;
         self.window.usage += window.usage;
+    }
+
+    /// The least and the greatest value of a figure among the rounds; the figure itself where it is not taken of each.
+    pub(crate) fn spread(&self, of: impl Fn(&Self) -> Option<f64>) -> Option<(f64, f64)> {
+        let whole = of(self)?;
+        let values = self.parts.iter().filter_map(&of);
+        let spread = values.fold(None, |spread: Option<(f64, f64)>, value| {
+            let (least, greatest) = spread.unwrap_or((value, value));
+            Some((least.min(value), greatest.max(value)))
+        });
+        Some(spread.unwrap_or((whole, whole)))
     }
 
     /// A count of the window as a rate for each second.
@@ -222,6 +243,11 @@ mod tests {
         assert_eq!(total.rate(total.window.requests), Some(50.0));
         assert_eq!(total.load(), Some(50.0));
         assert_eq!((total.push.len(), total.rounds.len()), (2, 2));
+        assert_eq!(total.parts.len(), 2);
+        assert_eq!(
+            total.spread(|total| median(&total.push)),
+            Some((10.0, 10.0))
+        );
     }
 
     #[test]

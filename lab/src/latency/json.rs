@@ -1,5 +1,7 @@
 //! The result in the shape of cyclictest's JSON, for the scripts that read it.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value, json};
 
 use super::Finished;
@@ -8,13 +10,16 @@ use super::thread::{Figures, Measured};
 use crate::histogram::quantile;
 use crate::rt_tests;
 
-/// The whole document. What cyclictest has not, `library`, `percentiles_ns`, `early` and `against`, readers of its
-/// files leave alone.
+/// The whole document. What cyclictest has not, `library`, `timer`, `break`, `percentiles_ns`, `early` and `against`,
+/// readers of its files leave alone.
 pub(super) fn of(finished: &Finished<'_>) -> Value {
     let plan = finished.plan;
-    let broken = finished.broken.is_some() || finished.early() > 0;
-    let mut document = rt_tests::head(finished.began, broken, finished.threads.len());
+    let mut document = rt_tests::head(finished.began, finished.early() > 0, finished.threads.len());
     document["resolution_in_ns"] = i32::from(plan.in_nanos).into();
+    document["break"] = finished.broken.map_or(
+        Value::Null,
+        |broken| json!({"thread_id": broken.thread_id, "late_ns": nanos(broken.late)}),
+    );
     document["timer"] = plan.subjects[0].name().into();
     document["thread"] = threads(finished, 0);
     let against: Map<String, Value> = (1..plan.subjects.len())
@@ -29,6 +34,10 @@ pub(super) fn of(finished: &Finished<'_>) -> Value {
         document["against"] = against.into();
     }
     document
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn threads(finished: &Finished<'_>, place: usize) -> Value {

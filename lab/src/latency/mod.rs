@@ -8,11 +8,13 @@ mod arguments;
 mod counts;
 mod json;
 mod print;
+mod report;
 mod setting;
+mod spikes;
 mod subject;
 mod thread;
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -20,13 +22,16 @@ use rustix::mm::{MlockAllFlags, mlockall};
 
 pub(crate) use arguments::Arguments;
 use arguments::Plan;
-use print::Live;
+use print::{Live, Values};
 use setting::PowerManagement;
 use thread::{Crew, Measured};
 
 use crate::failure::{Failure, Verdict};
 use crate::interrupt::Interrupt;
 use crate::output::{self, OutFile, Screen};
+use crate::page;
+use crate::scheduling;
+use crate::tracing::Tracing;
 
 /// How often the run looks whether it is to end, and how often the figures on a terminal change.
 const LOOK: Duration = Duration::from_millis(50);
@@ -51,14 +56,26 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     let plan = arguments.settle()?;
     let options = arguments.output();
     let json = output::prepare_json(&options)?;
+    let report = page::prepare(arguments.report.as_ref())?;
     let histogram_file = plan.histogram_file.as_ref();
     let histogram_file = histogram_file.map(OutFile::prepare).transpose()?;
     let screen = Screen::new(&options);
     let interrupt = Interrupt::catch()?;
+    remarks(arguments);
+    if plan.verbose.is_some() {
+        screen.print(&print::cpus())?;
+    }
     let _as_long_as_it_runs = plan.power_management.map(|latency| {
         let setting = PowerManagement::limit(latency);
         (screen.print(&setting.line()), setting)
     });
+    let tracing = plan
+        .tracefs
+        .as_ref()
+        .map(|root| Arc::new(Tracing::open(root)));
+    if let Some(complaint) = tracing.as_ref().and_then(|tracing| tracing.complaint()) {
+        screen.print(&format!("# {complaint}\n"))?;
+    }
     if plan.lock_memory {
         mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE).map_err(|error| {
             Failure::Machine(format!(
@@ -68,7 +85,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     }
 
     let began = SystemTime::now();
-    let crew = Crew::start(&plan)?;
+    let crew = Crew::start(&plan, tracing.as_ref())?;
+    if let Some(cpus) = &plan.main_cpus {
+        // Not before: the threads would start there too.
+        scheduling::pin_to(cpus, "--mainaffinity")?;
+    }
     watch(&plan, &crew, &interrupt, &screen, arguments.quiet)?;
     let (threads, broken) = crew.finish()?;
     let finished = Finished {
@@ -80,15 +101,36 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     if let Some(json) = json {
         json.write_json(&json::of(&finished))?;
     }
+    if let Some(report) = report {
+        report.write(report::of(&finished)?.as_bytes())?;
+    }
+    // In the order of cyclictest: a script may take the last line, or all before the histogram.
+    screen.print(&print::comments(&finished))?;
+    if !(arguments.quiet && plan.buckets > 0) {
+        screen.print(&print::threads(&finished))?;
+    }
     match histogram_file {
         Some(file) => file.write(print::histogram(&finished).as_bytes())?,
         None if plan.buckets > 0 => screen.print(&print::histogram(&finished))?,
         None => {}
     }
-    screen.print(&print::summary(&finished))?;
-    Ok(Verdict::from_held(
-        finished.broken.is_none() && finished.early() == 0,
-    ))
+    screen.print(&print::spikes(&finished))?;
+    screen.print(&print::broken(&finished))?;
+    Ok(Verdict::from_held(finished.early() == 0))
+}
+
+/// What cyclictest says on standard error before it begins.
+fn remarks(arguments: &Arguments) {
+    let mut text = String::new();
+    if let Some(remark) = arguments.remark() {
+        text.push_str(&remark);
+        text.push('\n');
+    }
+    if arguments.resolution {
+        text.push_str(&setting::resolution());
+    }
+    // Standard error may be closed.
+    let _closed = std::io::stderr().write_all(text.as_bytes());
 }
 
 /// Waits for the end of the run, and shows where it stands to those who look.
@@ -100,8 +142,13 @@ fn watch(
     quiet: bool,
 ) -> Result<(), Failure> {
     let end = plan.duration.map(|duration| Instant::now() + duration);
-    let mut live = (!quiet && screen.is_shown() && std::io::stdout().is_terminal())
-        .then(|| Live::new(plan.refresh_on_max));
+    let is_live = !quiet && plan.verbose.is_none() && screen.is_shown();
+    let mut live =
+        (is_live && std::io::stdout().is_terminal()).then(|| Live::new(plan.refresh_on_max));
+    let mut values = plan.verbose.map(|each| Values::new(plan, each));
+    if let Some(values) = &values {
+        screen.print(&values.head())?;
+    }
     while !crew.is_over() {
         let left = end.map_or(LOOK, |end| end.saturating_duration_since(Instant::now()));
         if left.is_zero() || interrupt.is_requested() {
@@ -111,9 +158,15 @@ fn watch(
         if let Some(live) = &mut live {
             screen.print(&live.frame(plan, crew.counts()))?;
         }
+        if let Some(values) = &mut values {
+            screen.print(&values.lines(crew.samples()))?;
+        }
     }
     if let Some(live) = live {
         screen.print(&live.erase())?;
+    }
+    if let Some(values) = &mut values {
+        screen.print(&values.lines(crew.samples()))?;
     }
     Ok(())
 }

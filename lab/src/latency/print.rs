@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use super::arguments::{Plan, Seat};
 use super::counts::{Counts, Snapshot};
+use super::spikes::Spikes;
+use super::thread::Sample;
 use super::{Finished, Shared};
 use crate::histogram::quantile;
 use crate::machine::line;
@@ -95,41 +97,158 @@ impl Live {
     }
 }
 
-/// The lines at the end: those of cyclictest, and what it does not have behind a `#`.
-pub(super) fn summary(finished: &Finished<'_>) -> String {
-    let plan = finished.plan;
-    let mut text = String::new();
-    for (place, subject) in plan.subjects.iter().enumerate() {
-        let prefix = if place == 0 { "" } else { "# " };
-        if plan.subjects.len() > 1 {
-            let _infallible = writeln!(text, "# {}: {}", subject.name(), subject.explanation());
-        }
-        for (number, thread) in finished.threads.iter().enumerate() {
-            let snapshot = thread.figures[place].counts.snapshot();
-            let shown = thread_line(plan, number, thread.thread_id, &thread.seat, &snapshot);
-            let _infallible = writeln!(text, "{prefix}{shown}");
+/// What `-v` prints: `thread:cycle:latency`, in the columns of cyclictest.
+#[derive(Debug)]
+pub(super) struct Values {
+    in_nanos: bool,
+    /// The largest of so many.
+    each: u64,
+    /// Of each thread, how many were seen since the last line, and the largest of them.
+    waiting: Vec<(u64, Option<Sample>)>,
+    head: String,
+}
+
+/// What `-v` begins with.
+pub(super) fn cpus() -> String {
+    let online = std::thread::available_parallelism().map_or(1, usize::from);
+    format!("Max CPUs = {online}\nOnline CPUs = {online}\n")
+}
+
+impl Values {
+    pub(super) fn new(plan: &Plan, each: u64) -> Self {
+        let threads = plan.threads.iter().enumerate();
+        let head = threads.map(|(number, seat)| {
+            format!("Thread {number} Interval: {}\n", seat.interval.as_micros())
+        });
+        Self {
+            in_nanos: plan.in_nanos,
+            each,
+            waiting: vec![(0, None); plan.threads.len()],
+            head: head.collect(),
         }
     }
-    text.push_str(&percentiles(finished));
+
+    pub(super) fn head(&self) -> String {
+        self.head.clone()
+    }
+
+    pub(super) fn lines(&mut self, samples: impl Iterator<Item = Sample>) -> String {
+        let mut text = String::new();
+        for sample in samples {
+            let (seen, largest) = &mut self.waiting[sample.thread];
+            *seen += 1;
+            if largest.is_none_or(|largest| sample.late > largest.late) {
+                *largest = Some(sample);
+            }
+            if *seen < self.each {
+                continue;
+            }
+            *seen = 0;
+            let Sample {
+                thread,
+                cycle,
+                late,
+            } = largest.take().unwrap_or(sample);
+            let value = if self.in_nanos {
+                late.as_nanos()
+            } else {
+                late.as_micros()
+            };
+            let _infallible = writeln!(text, "{thread:8}:{cycle:8}:{value:8}");
+        }
+        text
+    }
+}
+
+/// The lines of the first subject, which are those of cyclictest.
+pub(super) fn threads(finished: &Finished<'_>) -> String {
+    lines_of(finished, 0, "")
+}
+
+fn lines_of(finished: &Finished<'_>, place: usize, prefix: &str) -> String {
+    let mut text = String::new();
+    for (number, thread) in finished.threads.iter().enumerate() {
+        let snapshot = thread.figures[place].counts.snapshot();
+        let shown = thread_line(
+            finished.plan,
+            number,
+            thread.thread_id,
+            &thread.seat,
+            &snapshot,
+        );
+        let _infallible = writeln!(text, "{prefix}{shown}");
+    }
+    text
+}
+
+/// What cyclictest does not have, all of it behind a `#`.
+pub(super) fn comments(finished: &Finished<'_>) -> String {
+    let subjects = &finished.plan.subjects;
+    let mut text = percentiles(finished);
     let early = finished.early();
     if early > 0 {
         let early = units::count(early);
         let _infallible = writeln!(text, "# FAILED: {early} timers fired before their time");
     }
-    if let Some(broken) = finished.broken {
-        let ids: Vec<_> = finished
-            .threads
-            .iter()
-            .map(|thread| thread.thread_id.to_string())
-            .collect();
-        let _infallible = writeln!(text, "# Thread Ids: {}", ids.join(" "));
-        let _infallible = writeln!(text, "# Break thread: {}", broken.thread_id);
-        let _infallible = writeln!(text, "# Break value: {}", broken.late.as_micros());
-    }
     if cfg!(debug_assertions) {
         text.push_str("# Built without optimisation: the figures are not the library's.\n");
     }
+    for (place, subject) in subjects.iter().enumerate().skip(1) {
+        let _infallible = writeln!(text, "# {}: {}", subject.name(), subject.explanation());
+        text.push_str(&lines_of(finished, place, "# "));
+    }
+    if subjects.len() > 1 {
+        let first = subjects[0];
+        let _infallible = writeln!(text, "# {}: {}", first.name(), first.explanation());
+    }
     text
+}
+
+/// The list of `--spike`.
+pub(super) fn spikes(finished: &Finished<'_>) -> String {
+    let plan = finished.plan;
+    let of_each = finished.threads.iter();
+    let of_each: Vec<&Spikes> = of_each
+        .filter_map(|thread| thread.figures[0].spikes.as_ref())
+        .collect();
+    let all: u64 = of_each.iter().map(|spikes| spikes.count()).sum();
+    if all == 0 {
+        return String::new();
+    }
+    let mut text = String::from("\n");
+    for (number, spikes) in of_each.iter().enumerate() {
+        for spike in spikes.first() {
+            let late = if plan.in_nanos {
+                spike.late.as_nanos()
+            } else {
+                spike.late.as_micros()
+            };
+            let _infallible = writeln!(text, "T:{number:2} Spike:{late:8}: TS: {:12}", spike.at);
+        }
+    }
+    let _infallible = writeln!(text, "spikes = {all}\n");
+    text
+}
+
+/// The latency above `-b`, if there was one.
+pub(super) fn broken(finished: &Finished<'_>) -> String {
+    let Some(broken) = finished.broken else {
+        return String::new();
+    };
+    let threads = finished.threads.iter();
+    let ids: Vec<_> = threads
+        .map(|thread| format!("{:05}", thread.thread_id))
+        .collect();
+    let value = if finished.plan.in_nanos {
+        broken.late.as_nanos()
+    } else {
+        broken.late.as_micros()
+    };
+    format!(
+        "# Thread Ids: {}\n# Break thread: {}\n# Break value: {value}\n",
+        ids.join(" "),
+        broken.thread_id
+    )
 }
 
 /// All threads of each subject together.
@@ -194,17 +313,18 @@ pub(super) fn histogram(finished: &Finished<'_>) -> String {
     }
     let inside = |counts: &Counts| (0..plan.buckets).map(|micros| counts.bucket(micros)).sum();
     line(&mut out, "# Total:", sums(&inside), 9);
+    let scale = if plan.in_nanos { 1 } else { 1_000 };
     let snapshots: Vec<_> = all.iter().map(|counts| counts.snapshot()).collect();
     let each = |of: &dyn Fn(&Snapshot) -> u64| snapshots.iter().map(of).collect::<Vec<_>>();
     line(
         &mut out,
         "# Min Latencies:",
-        each(&|of| of.min.unwrap_or(0) / 1_000),
+        each(&|of| of.min.unwrap_or(0) / scale),
         5,
     );
-    let average = |of: &Snapshot| of.sum.checked_div(of.cycles).unwrap_or(0) / 1_000;
+    let average = |of: &Snapshot| of.sum.checked_div(of.cycles).unwrap_or(0) / scale;
     line(&mut out, "# Avg Latencies:", each(&average), 5);
-    let maxima = each(&|of| of.max / 1_000);
+    let maxima = each(&|of| of.max / scale);
     let largest = maxima.iter().copied().max().unwrap_or(0);
     line(&mut out, "# Max Latencies:", with_sum(maxima, largest), 5);
     line(

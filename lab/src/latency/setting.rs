@@ -2,6 +2,9 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::time::Instant;
+
+use rustix::time::{ClockId, clock_getres};
 
 use super::arguments::Seat;
 use crate::failure::Failure;
@@ -13,6 +16,23 @@ pub(super) fn apply(policy: Policy, seat: &Seat) -> Result<(), Failure> {
         scheduling::pin(cpu, "-a")?;
     }
     scheduling::set_priority(policy, seat.priority, "-p")
+}
+
+/// How finely the clock can be read, in the words of cyclictest.
+pub(super) fn resolution() -> String {
+    /// More than any clock repeats itself.
+    const READINGS: u32 = 10_000_000;
+    let told = clock_getres(ClockId::Monotonic);
+    let told = i128::from(told.tv_sec) * 1_000_000_000 + i128::from(told.tv_nsec);
+    let steps = (0..1_000).filter_map(|_| {
+        let begin = Instant::now();
+        let mut later = (0..READINGS).map(|_| begin.elapsed());
+        later.find(|step| !step.is_zero())
+    });
+    let measured = steps.min().unwrap_or_default().as_nanos();
+    format!(
+        "WARN: reported clock resolution: {told} nsec\nWARN: measured clock resolution approximately: {measured} nsec\n"
+    )
 }
 
 /// A demand to leave idle states fast, which lasts as long as this lives.

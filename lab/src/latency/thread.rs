@@ -1,18 +1,22 @@
 //! The threads that measure.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Barrier, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Barrier, Mutex, OnceLock, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
-use super::arguments::{Plan, Seat};
+use rustix::time::{ClockId, clock_gettime};
+
+use super::arguments::{Align, Plan, Seat};
 use super::counts::Counts;
+use super::spikes::Spikes;
 use super::subject::{Subject, Wait};
 use super::{Break, Shared, setting};
 use crate::failure::Failure;
 use crate::histogram;
+use crate::tracing::Tracing;
 
 /// How long one subject has a thread before the next one's turn.
 const SLICE: Duration = Duration::from_millis(100);
@@ -23,6 +27,16 @@ pub(super) struct Figures {
     pub(super) subject: Subject,
     pub(super) counts: Shared<Counts>,
     pub(super) histogram: Histogram<u64>,
+    /// Those that are listed one by one, if any are.
+    pub(super) spikes: Option<Spikes>,
+}
+
+/// One latency, as `-v` prints it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sample {
+    pub(super) thread: usize,
+    pub(super) cycle: u64,
+    pub(super) late: Duration,
 }
 
 /// What a thread measured.
@@ -40,6 +54,8 @@ pub(super) struct Measured {
 struct Signals {
     over: AtomicBool,
     broken: Mutex<Option<Break>>,
+    /// When all threads began.
+    start: OnceLock<Instant>,
 }
 
 impl Signals {
@@ -59,13 +75,18 @@ pub(super) struct Crew {
     signals: Arc<Signals>,
     threads: Vec<JoinHandle<Result<Measured, Failure>>>,
     counts: Vec<(i32, Seat, Shared<Counts>)>,
+    samples: mpsc::Receiver<Sample>,
 }
+
+/// How many samples may wait to be printed; those beyond it are left out.
+const SAMPLES: usize = 1 << 16;
 
 impl Crew {
     /// Starts them, and lets them begin together when all are where they belong.
-    pub(super) fn start(plan: &Plan) -> Result<Self, Failure> {
+    pub(super) fn start(plan: &Plan, tracing: Option<&Arc<Tracing>>) -> Result<Self, Failure> {
         let signals = Arc::new(Signals::default());
         let (ready, answers) = mpsc::channel();
+        let (tell, samples) = mpsc::sync_channel(if plan.verbose.is_some() { SAMPLES } else { 0 });
         let start = Arc::new(Barrier::new(plan.threads.len() + 1));
         let mut threads = Vec::new();
         let mut counts = Vec::new();
@@ -74,11 +95,15 @@ impl Crew {
                 subject,
                 counts: Arc::new(Counts::new(plan.buckets)),
                 histogram: histogram::new(),
+                spikes: plan.spikes.map(Spikes::new),
             });
             let mut measuring = Measuring {
                 plan: plan.clone(),
                 seat,
+                number,
                 signals: Arc::clone(&signals),
+                tracing: tracing.cloned(),
+                tell: plan.verbose.is_some().then(|| tell.clone()),
                 figures: figures.collect(),
             };
             counts.push((0, seat, Arc::clone(&measuring.figures[0].counts)));
@@ -104,6 +129,8 @@ impl Crew {
         if placed.is_err() {
             signals.end();
         }
+        // The first and the only time.
+        let _set = signals.start.set(first_instant(plan.align));
         start.wait();
         for (number, id) in placed? {
             counts[number].0 = id;
@@ -112,12 +139,18 @@ impl Crew {
             signals,
             threads,
             counts,
+            samples,
         })
     }
 
     /// The figures of the first subject, thread by thread, with the number that the kernel knows the thread by.
     pub(super) fn counts(&self) -> &[(i32, Seat, Shared<Counts>)] {
         &self.counts
+    }
+
+    /// What was measured since the last call, for `-v`.
+    pub(super) fn samples(&self) -> impl Iterator<Item = Sample> {
+        self.samples.try_iter()
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -145,7 +178,10 @@ impl Crew {
 struct Measuring {
     plan: Plan,
     seat: Seat,
+    number: usize,
     signals: Arc<Signals>,
+    tracing: Option<Arc<Tracing>>,
+    tell: Option<mpsc::SyncSender<Sample>>,
     figures: Vec<Figures>,
 }
 
@@ -178,32 +214,74 @@ impl Measuring {
     /// One subject's turn.
     fn turn(&mut self, place: usize, length: Duration, wait: &mut Wait<'_>) {
         let interval = self.seat.interval;
-        let figures = &mut self.figures[place];
         let begun = Instant::now();
-        let mut due = begun + interval;
-        let mut left = self.plan.loops.map_or(u64::MAX, |loops| {
-            loops.saturating_sub(figures.counts.snapshot().cycles)
-        });
+        let mut due = self.first_deadline(begun);
+        let cycles = self.figures[place].counts.snapshot().cycles;
+        let mut left = self
+            .plan
+            .loops
+            .map_or(u64::MAX, |loops| loops.saturating_sub(cycles));
         while left > 0 && !self.signals.is_over() && begun.elapsed() < length {
             wait(due);
             let now = Instant::now();
             match now.checked_duration_since(due) {
-                Some(late) => {
-                    figures.counts.note(late);
-                    histogram::record(&mut figures.histogram, late);
-                    if self.plan.limit.is_some_and(|limit| late > limit) {
-                        self.signals.end();
-                        let broken = self.signals.broken.lock();
-                        let broken = &mut *broken.unwrap_or_else(PoisonError::into_inner);
-                        let thread_id = rustix::thread::gettid().as_raw_nonzero().get();
-                        broken.get_or_insert(Break { thread_id, late });
-                    }
-                }
-                None => figures.counts.note_early(),
+                Some(late) => self.note(place, late),
+                None => self.figures[place].counts.note_early(),
             }
             left -= 1;
             due = next(due, now, interval, self.plan.relative);
         }
+    }
+
+    /// The first deadline of a turn: an interval away, or the next one that the threads agreed on.
+    fn first_deadline(&self, begun: Instant) -> Instant {
+        let interval = self.seat.interval;
+        match (self.plan.align, self.signals.start.get()) {
+            (Some(align), Some(start)) => {
+                let offset = align.offset * u32::try_from(self.number).unwrap_or(u32::MAX);
+                next(*start + offset, begun, interval, false)
+            }
+            _ => begun + interval,
+        }
+    }
+
+    fn note(&mut self, place: usize, late: Duration) {
+        let figures = &mut self.figures[place];
+        if let Some(tell) = self.tell.as_ref().filter(|_| place == 0) {
+            // Never waits: a sample that there is no room for is left out.
+            let _full = tell.try_send(Sample {
+                thread: self.number,
+                cycle: figures.counts.snapshot().cycles,
+                late,
+            });
+        }
+        figures.counts.note(late);
+        histogram::record(&mut figures.histogram, late);
+        if let Some(spikes) = &mut figures.spikes {
+            spikes.note(late, || clock_gettime(ClockId::Monotonic));
+        }
+        if self.plan.limit.is_some_and(|limit| late > limit) {
+            self.stop(late);
+        }
+    }
+
+    /// Ends the run, because of this latency.
+    #[cold]
+    fn stop(&self, late: Duration) {
+        self.signals.end();
+        let broken = self.signals.broken.lock();
+        let broken = &mut *broken.unwrap_or_else(PoisonError::into_inner);
+        let thread_id = rustix::thread::gettid().as_raw_nonzero().get();
+        broken.get_or_insert_with(|| {
+            if let Some(tracing) = &self.tracing {
+                let micros = late.as_micros();
+                let limit = self.plan.limit.unwrap_or_default().as_micros();
+                let mark = format!("hit latency threshold ({micros} > {limit})\n");
+                // Whether there is a trace was said at the beginning.
+                let _done = tracing.stop(&mark);
+            }
+            Break { thread_id, late }
+        });
     }
 
     fn measured(self, thread_id: i32) -> Measured {
@@ -214,6 +292,18 @@ impl Measuring {
             figures: self.figures,
         }
     }
+}
+
+/// When the threads begin: now, or at the next full second of the clock.
+fn first_instant(align: Option<Align>) -> Instant {
+    // The clock first: a preemption in between makes the threads late by as much, and nothing wrong.
+    let clock = clock_gettime(ClockId::Monotonic);
+    let now = Instant::now();
+    if !align.is_some_and(|align| align.to_second) {
+        return now;
+    }
+    let nanos = u32::try_from(clock.tv_nsec).unwrap_or(0);
+    now + (Duration::from_secs(1) - Duration::from_nanos(nanos.into()))
 }
 
 /// The deadline after `due`, seen at `now`. Those that have passed already are left out, as cyclictest does.

@@ -50,6 +50,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PATH")]
     json: Option<Place>,
 
+    /// Write a page with plots to this file
+    #[arg(long, value_name = "OUT.html")]
+    pub(super) report: Option<PathBuf>,
+
     /// Real-time priority (SCHED_FIFO) of the threads
     #[arg(short = 'f', long, value_name = "PRIO", value_parser = clap::value_parser!(u8).range(1..=99))]
     rtprio: Option<u8>,
@@ -313,27 +317,13 @@ fn period(text: &str) -> Result<Duration, String> {
     Ok(period)
 }
 
-/// Bytes: `4096`, `4K`, `1M`.
+/// The size of a buffer.
 fn size(text: &str) -> Result<usize, String> {
-    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let scale = match text[digits.len()..].to_ascii_uppercase().as_str() {
-        "" => 1,
-        "K" => 1 << 10,
-        "M" => 1 << 20,
-        "G" => 1 << 30,
-        unit => return Err(format!("{unit:?} is no unit of memory: K, M and G are")),
-    };
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(format!(
-            "{text:?} is no size: write a number, or one with K, M or G, such as 64K"
-        ));
-    }
-    let bytes = digits.parse::<usize>().ok();
-    match bytes.and_then(|bytes| bytes.checked_mul(scale)) {
-        Some(0) => Err(format!(
+    match units::size(text).map(usize::try_from)? {
+        Ok(0) => Err(format!(
             "{text:?} is no memory at all: leave -w out for no workload"
         )),
-        Some(bytes) if bytes <= MEMORY_MAX => Ok(bytes),
+        Ok(bytes) if bytes <= MEMORY_MAX => Ok(bytes),
         _ => Err(format!("{text:?} is too much: 1G is the most")),
     }
 }

@@ -61,7 +61,8 @@ pub(super) struct Gaps {
     buckets: Box<[u64]>,
     min: u64,
     max: u64,
-    /// Sums of all of them: in counts, and without those in `short` in whole microseconds.
+    /// Sums of all of them: in counts, and without those in `short` in whole microseconds, no less than the first
+    /// bucket.
     total: u64,
     micros: u64,
     /// The sum of those that are not in the first bucket, in counts.
@@ -105,7 +106,7 @@ impl Gaps {
     fn note_long(&mut self, counts: u64) -> u64 {
         self.max = self.max.max(counts);
         let micros = self.rate.micros(counts);
-        self.micros = self.micros.saturating_add(micros);
+        self.micros = self.micros.saturating_add(micros.max(self.bias + 1));
         let place = micros.saturating_sub(self.bias + 1);
         if place > 0 {
             self.stolen += counts;
@@ -146,9 +147,10 @@ impl Gaps {
         self.total
     }
 
-    /// The average of whole microseconds, as oslat has it.
+    /// The average of whole microseconds, as oslat has it: what is shorter than the first bucket counts as that.
     pub(super) fn average_micros(&self) -> f64 {
-        let micros = self.short.saturating_add(self.micros);
+        let short = self.short.saturating_mul(self.bias + 1);
+        let micros = short.saturating_add(self.micros);
         micros as f64 / self.count().max(1) as f64
     }
 
@@ -203,14 +205,14 @@ mod tests {
     }
 
     #[test]
-    fn a_bias_moves_the_buckets_and_nothing_else() {
+    fn a_bias_moves_the_buckets_and_what_is_shorter_counts_as_the_first_of_them() {
         let mut gaps = Gaps::new(Rate { kilohertz: 1_000 }, 3, 10);
         for counts in [1, 8, 11, 12, 13, 99] {
             let _same_as_without = gaps.note(counts);
         }
         let buckets: Vec<_> = gaps.buckets().collect();
         assert_eq!(buckets, [(11, 3), (12, 1), (13, 2)]);
-        assert_eq!(gaps.average_micros(), 144.0 / 6.0);
+        assert_eq!(gaps.average_micros(), 157.0 / 6.0);
         assert_eq!(gaps.stolen_share(), 124.0 / 144.0);
     }
 }

@@ -10,10 +10,11 @@ mod counter;
 mod gaps;
 mod json;
 mod print;
+mod report;
 mod thread;
-mod tracing;
 
 use std::fs;
+use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -23,11 +24,12 @@ pub(crate) use arguments::Arguments;
 use arguments::Plan;
 use counter::Counter;
 use thread::{Break, Crew, Measured};
-use tracing::Tracing;
 
 use crate::failure::{Failure, Verdict};
 use crate::interrupt::Interrupt;
 use crate::output::{self, Progress, Screen};
+use crate::page;
+use crate::tracing::Tracing;
 use crate::{scheduling, units};
 
 /// How often the run looks whether it is to end.
@@ -52,6 +54,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     check_memory(&plan)?;
     let options = arguments.output();
     let json = output::prepare_json(&options)?;
+    let report = page::prepare(arguments.report.as_ref())?;
     let screen = Screen::new(&options);
     let progress = Progress::new(&options);
     let interrupt = Interrupt::catch()?;
@@ -62,6 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         true => Ok(()),
         false => screen.print(text),
     };
+    screen.print(&print::title())?;
     say(&print::head(&plan))?;
     if let Some(complaint) = tracing.complaint().filter(|_| plan.threshold.is_some()) {
         screen.print(&format!("# {complaint}\n"))?;
@@ -76,7 +80,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     });
     progress.show("");
     let bias = if plan.bias {
-        counter.rate().nanos(crew.shortest().unwrap_or(0)) / 1_000
+        counter.rate().micros(crew.shortest().unwrap_or(0))
     } else {
         0
     };
@@ -91,6 +95,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     });
     drop(progress);
     let (threads, broken) = crew.finish()?;
+    if let Some(broken) = &broken {
+        // Standard error may be closed; the exit code says it too.
+        let _closed = std::io::stderr().write_all(print::threshold(&plan, broken).as_bytes());
+    }
     say("Test completed.\n\n")?;
     let finished = Finished {
         plan: &plan,
@@ -103,6 +111,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     };
     if let Some(json) = json {
         json.write_json(&json::of(&finished))?;
+    }
+    if let Some(report) = report {
+        report.write(report::of(&finished)?.as_bytes())?;
     }
     screen.print(&print::summary(&finished))?;
     Ok(Verdict::from_held(finished.broken.is_none()))

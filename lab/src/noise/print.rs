@@ -7,8 +7,28 @@ use super::Finished;
 use super::arguments::{Plan, Workload};
 use super::counter::Counter;
 use super::gaps::Gaps;
-use super::thread::{Measured, Work};
+use super::thread::{Break, Measured, Work};
 use crate::units;
+
+/// The first line, which `-q` leaves there.
+pub(super) fn title() -> String {
+    format!("tickless noise V {}\n", env!("CARGO_PKG_VERSION"))
+}
+
+/// A length as oslat writes it: in seconds, whatever it is.
+fn seconds(time: Duration) -> String {
+    format!("{} seconds", time.as_secs_f64())
+}
+
+/// What oslat says, where it says it, when a turn took longer than `-T`.
+pub(super) fn threshold(plan: &Plan, broken: &Break) -> String {
+    format!(
+        "tickless noise: Trace threshold ({} us) triggered on cpu {} with {} us!\nStopping the test.\n",
+        plan.threshold.unwrap_or(0),
+        broken.cpu,
+        broken.micros
+    )
+}
 
 /// What is going to be done.
 pub(super) fn head(plan: &Plan) -> String {
@@ -25,12 +45,9 @@ pub(super) fn head(plan: &Plan) -> String {
     } else {
         plan.threads()
     };
-    let mut out = format!("tickless noise V {}\n", env!("CARGO_PKG_VERSION"));
+    let mut out = String::new();
     let rows = [
-        (
-            "Total runtime",
-            format!("\t\t{}", units::time(plan.duration)),
-        ),
+        ("Total runtime", format!("\t\t{}", seconds(plan.duration))),
         ("Thread priority", format!("\t{priority}")),
         ("CPU list", format!("\t\t{}", plan.cpus)),
         ("CPU for main thread", format!("\t{}", plan.main_cpu)),
@@ -64,7 +81,7 @@ pub(super) fn head(plan: &Plan) -> String {
             format!("; to change it boot with isolcpus={others} nohz_full={others}\n")
         });
     }
-    let _infallible = writeln!(out, "\nPre-heat for {}...", units::time(plan.preheat));
+    let _infallible = writeln!(out, "\nPre-heat for {}...", seconds(plan.preheat));
     out
 }
 
@@ -74,10 +91,9 @@ pub(super) fn bias(micros: u64) -> String {
 
 /// Where the run stands.
 pub(super) fn progress(plan: &Plan, passed: Duration, longest: u64) -> String {
-    let whole = units::time(plan.duration);
-    let passed = passed.min(plan.duration).as_secs_f64();
     format!(
-        "{passed:.1} s of {whole}, longest gap {} µs",
+        "{}, longest gap {} µs",
+        units::progress(passed, plan.duration),
         units::count(longest)
     )
 }
@@ -135,12 +151,6 @@ pub(super) fn summary(finished: &Finished<'_>) -> String {
         );
     }
     if let Some(broken) = finished.broken {
-        let limit = plan.threshold.unwrap_or(0);
-        let _infallible = writeln!(
-            out,
-            "# FAILED: Trace threshold ({limit} us) triggered on cpu {} with {} us!",
-            broken.cpu, broken.micros
-        );
         out.push_str(if broken.trace_stopped {
             "# The kernel's trace was marked and stopped.\n"
         } else {

@@ -13,9 +13,9 @@ use tickless::hrtimer::{HrTimer, Restart, Span, Start};
 use super::arguments::{Plan, Workload};
 use super::counter::{self, Counter};
 use super::gaps::{Gaps, Rate};
-use super::tracing::Tracing;
 use crate::failure::Failure;
 use crate::scheduling::{self, Policy};
+use crate::tracing::Tracing;
 
 /// How long the worker has a thread before the bare loop's turn.
 const SLICE: Duration = Duration::from_millis(100);

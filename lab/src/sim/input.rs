@@ -7,22 +7,24 @@ use std::path::{Path, PathBuf};
 use tickless_sim::world::{EMBEDDED, InputError, Profile, Scenario};
 use toml::Table;
 
+use super::scenarios::{self, Shipped};
 use crate::failure::Failure;
 
-/// A file, or standard input.
+/// A file, standard input, or a scenario that comes with the command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Input {
-    StandardInput,
+    Standard,
+    Shipped(Shipped),
     File(PathBuf),
 }
 
 impl From<std::ffi::OsString> for Input {
     fn from(argument: std::ffi::OsString) -> Self {
         if argument == "-" {
-            Self::StandardInput
-        } else {
-            Self::File(argument.into())
+            return Self::Standard;
         }
+        let shipped = argument.to_str().and_then(scenarios::find);
+        shipped.map_or_else(|| Self::File(argument.into()), Self::Shipped)
     }
 }
 
@@ -38,17 +40,38 @@ pub(super) struct Text {
 const LONGEST: u64 = 16 << 20;
 
 impl Input {
+    /// Its name, for messages.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::Shipped(one) => one.name.to_owned(),
+            Self::Standard => "<stdin>".to_owned(),
+            Self::File(path) => path.display().to_string(),
+        }
+    }
+
     pub(super) fn read(&self) -> Result<Text, Failure> {
-        let (name, bytes) = match self {
-            Self::StandardInput => {
+        let name = self.name();
+        let bytes = match self {
+            Self::Shipped(one) => {
+                let text = one.text.to_owned();
+                return Ok(Text { name, text });
+            }
+            Self::Standard => {
                 let mut bytes = Vec::new();
                 let read = std::io::stdin().lock().take(LONGEST + 1);
-                let read = { read }.read_to_end(&mut bytes).map(|_| bytes);
-                ("<stdin>".to_owned(), read)
+                { read }.read_to_end(&mut bytes).map(|_| bytes)
             }
-            Self::File(path) => (path.display().to_string(), read(path)),
+            Self::File(path) => read(path),
         };
-        let wrong = |why: String| Failure::Input(format!("cannot read {name}: {why}"));
+        let others = match self {
+            // Whatever looks like a name was meant as one.
+            Self::File(path) if path.extension().is_none() && !path.exists() => {
+                let names = scenarios::names();
+                format!("; nor is it the name of a scenario that comes with the command: {names}")
+            }
+            _ => String::new(),
+        };
+        let wrong = |why: String| Failure::Input(format!("cannot read {name}: {why}{others}"));
         let bytes = bytes.map_err(|error| wrong(error.to_string()))?;
         if bytes.len() as u64 > LONGEST {
             return Err(wrong("it is longer than any scenario, 16 MiB".to_owned()));

@@ -6,13 +6,14 @@ mod calibrate;
 mod fuzz;
 mod headline;
 mod input;
+mod limits;
 mod merge;
-mod page;
 mod parallel;
 mod parquet;
 mod predict;
 mod report;
 mod run;
+mod scenarios;
 mod summary;
 mod sweep;
 mod timeline;
@@ -36,7 +37,7 @@ pub(crate) struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  tickless sim run crates/tickless-sim/scenarios/network.toml
+  tickless sim run network
       One scenario
   tickless sim headline
       What the sources claim, and what comes of it here

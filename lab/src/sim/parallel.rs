@@ -1,5 +1,6 @@
 //! Simulations beside each other: each takes one thread, and the machine has several.
 
+use std::any::Any;
 use std::num::NonZero;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -57,11 +58,19 @@ pub(super) fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> Done<T> {
 }
 
 fn caught<T>(thread: thread::ScopedJoinHandle<'_, T>) -> Done<T> {
-    thread.join().map_err(|panicked| {
-        let text = panicked.downcast_ref::<&str>().map(ToString::to_string);
-        text.or_else(|| panicked.downcast_ref::<String>().cloned())
-            .unwrap_or_else(|| "it panicked".to_owned())
-    })
+    thread.join().map_err(|panicked| text_of(&*panicked))
+}
+
+/// What a thread panicked with that ended without a result.
+pub(super) fn story(thread: thread::JoinHandle<()>) -> String {
+    let ended = thread.join();
+    ended.map_or_else(|panicked| text_of(&*panicked), |()| "it ended".to_owned())
+}
+
+fn text_of(panicked: &(dyn Any + Send)) -> String {
+    let text = panicked.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| panicked.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "it panicked".to_owned())
 }
 
 /// Lets nobody print the story of a panic while `work` runs, because whoever called is going to tell it.

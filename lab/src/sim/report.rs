@@ -3,10 +3,10 @@
 use maud::{Markup, html};
 use tickless_sim::world::{Distribution, Group, Outcome, Picos, Promise, Scenario};
 
-use super::page::{figure, page};
 use super::timeline::Picture;
 use super::{summary, timeline};
 use crate::failure::Failure;
+use crate::page::{figure, page};
 use crate::plot::{self, Bar, COLOURS, Curve};
 use crate::units;
 
@@ -46,6 +46,7 @@ pub(super) fn of(
             p.legend { span.first { "housekeeping" } span.second { "isolated" } }
         }
         div.panels { (costs(outcome)?) }
+        p.note { "The same seed gives the same figures, to the byte." }
     };
     Ok(page(&format!("Simulated: {}", outcome.scenario), &body))
 }
@@ -89,19 +90,24 @@ fn tail(times: &Distribution) -> Vec<(f64, f64)> {
 
 /// The curves of what was late, and of what the workloads noted.
 fn late(outcome: &Outcome) -> Result<Markup, Failure> {
-    let curves = |all: &[&Distribution]| -> Vec<Curve> {
+    let curves = |all: &[(&str, &Distribution)]| -> Vec<Curve> {
         let all = all.iter().zip(COLOURS);
-        let all = all.map(|(times, colour)| Curve {
+        let all = all.map(|((name, times), colour)| Curve {
+            name: (*name).to_owned(),
             colour,
             points: tail(times),
         });
         all.filter(|curve| !curve.points.is_empty()).collect()
     };
-    let timers = curves(&[&outcome.late_exact, &outcome.late_own, &outcome.late_remote]);
+    let timers = curves(&[
+        ("exact", &outcome.late_exact),
+        ("coarse, run by their CPU", &outcome.late_own),
+        ("coarse, run by another", &outcome.late_remote),
+    ]);
     let noted = outcome
         .series
         .iter()
-        .map(|(name, times)| (*name, curves(&[times])));
+        .map(|(name, times)| (*name, curves(&[(*name, times)])));
     let noted: Vec<(&str, Vec<Curve>)> = noted.filter(|(_, curves)| !curves.is_empty()).collect();
     if timers.is_empty() && noted.is_empty() {
         return Ok(html! {});

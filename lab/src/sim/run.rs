@@ -3,6 +3,8 @@
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use clap::Args;
@@ -12,11 +14,12 @@ use tickless_sim::world::{self, Outcome, Picos, Scenario};
 
 use super::input::{self, Chosen, Input};
 use super::timeline::{Part, Picture, Window};
-use super::trace::Writer;
-use super::{page, parallel, report, summary};
+use super::trace::{Size, Tally, Writer};
+use super::{limits, parallel, report, scenarios, summary};
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, OutFile, Place, Progress, Screen};
-use crate::units;
+use crate::table::{Align, table};
+use crate::{page, stream, units};
 
 /// Runs a scenario: a machine, its policies, and what runs on it.
 ///
@@ -27,9 +30,13 @@ use crate::units;
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = examples())]
 pub(crate) struct Arguments {
-    /// Scenario; `-` is standard input
-    #[arg(value_name = "FILE.toml")]
-    file: Input,
+    /// Scenario: a file, or the name of one that comes with the command; `-` is standard input
+    #[arg(value_name = "FILE.toml", required_unless_present = "list")]
+    file: Option<Input>,
+
+    /// List the scenarios that come with the command
+    #[arg(long, exclusive = true)]
+    list: bool,
 
     /// Number that decides on everything that is drawn
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -44,8 +51,14 @@ pub(crate) struct Arguments {
     twice: bool,
 
     /// Write everything that happens to this file, for `tickless verify`; `-` is standard output
+    ///
+    /// It is compressed if the name ends in .gz. A second of a large machine may be several gigabytes.
     #[arg(long, value_name = "OUT.jsonl")]
     trace: Option<Place>,
+
+    /// Stop when the trace is larger than this, such as 8G, or none [default: 1G, and none for standard output]
+    #[arg(long, value_name = "SIZE", value_parser = units::size_or_none, requires = "trace")]
+    trace_limit: Option<u64>,
 
     /// Write a page with plots to this file
     #[arg(long, value_name = "OUT.html")]
@@ -60,16 +73,20 @@ pub(crate) struct Arguments {
     timeline_for: Duration,
 
     #[command(flatten)]
+    limits: limits::Bounds,
+
+    #[command(flatten)]
     output: output::Options,
 }
 
 fn examples() -> String {
     format!(
         "\
+Scenarios that come with the command, see --list: {}
 Profiles that come with the command: {}
 
 Examples:
-  tickless sim run crates/tickless-sim/scenarios/network.toml
+  tickless sim run network
   tickless sim run my.toml --seed 7 --twice
   tickless sim run my.toml --profile local
       On a machine like this one, after tickless sim calibrate
@@ -80,6 +97,7 @@ Examples:
   sed 's/cpus = 8/cpus = 64/' my.toml | tickless sim run -
 
 Exit codes: 0 every promise was kept, 1 one was broken, 2 bad arguments or a bad file.",
+        scenarios::names(),
         input::profiles()
     )
 }
@@ -94,7 +112,11 @@ struct Document<'r> {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     let profile = arguments.profile.as_ref().map(Chosen::read);
-    let scenario = input::scenario(&arguments.file, profile.transpose()?.as_ref())?;
+    let Some(file) = &arguments.file else {
+        return list();
+    };
+    let scenario = input::scenario(file, profile.transpose()?.as_ref())?;
+    arguments.limits.check(&scenario, &file.name())?;
     let traces_to_screen = arguments.trace == Some(Place::StandardOutput);
     if traces_to_screen && arguments.output.json == Some(Place::StandardOutput) {
         return Err(Failure::Input(
@@ -112,17 +134,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     }
     let report = page::prepare(arguments.report.as_ref())?;
     let json = output::prepare_json(&arguments.output)?;
+    if let Some(place) = &arguments.trace {
+        stream::check_name(place)?;
+    }
     let trace = arguments.trace.as_ref().map(OutFile::prepare).transpose()?;
-    let (outcome, picture) = {
-        let progress = Progress::new(&arguments.output);
-        progress.show(&format!(
-            "{} of {} on {} CPUs",
-            scenario.duration, scenario.name, scenario.cpus
-        ));
-        let work = || recorded(&scenario, arguments, trace);
-        parallel::apart(work)
-            .map_err(|story| Failure::Machine(format!("the simulator panicked: {story}")))??
-    };
+    let Done {
+        outcome,
+        picture,
+        size,
+    } = awaited(&scenario, arguments, trace)?;
     if let Some(report) = report {
         report.write(
             report::of(&scenario, &outcome, picture.as_ref(), arguments.twice)?.as_bytes(),
@@ -140,9 +160,131 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         if arguments.twice && outcome.holds() {
             text.push_str("Both runs were identical.\n");
         }
+        if let Some(size) = size {
+            text.push_str(&traced(size));
+        }
         Screen::new(&arguments.output).print(&text)?;
     }
     Ok(Verdict::from_held(outcome.holds()))
+}
+
+/// What came of a run.
+struct Done {
+    outcome: Outcome,
+    picture: Option<Picture>,
+    size: Option<Size>,
+}
+
+/// What the thread of the run tells the one that waits for it.
+enum Told {
+    Over(Box<Result<Done, Failure>>),
+    TooLarge,
+}
+
+/// How often the waiting thread looks whether it is to end, and says how large the trace is.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What a trace may become if no limit was given: larger ones are seldom meant.
+const TRACE: u64 = 1 << 30;
+
+/// Runs it on a thread of its own, and says meanwhile how far it is.
+fn awaited(
+    scenario: &Scenario,
+    arguments: &Arguments,
+    trace: Option<OutFile>,
+) -> Result<Done, Failure> {
+    let (tell, told) = mpsc::channel();
+    let tally = Arc::new(Tally::default());
+    let work = {
+        let (scenario, arguments) = (scenario.clone(), arguments.clone());
+        let tally = Arc::clone(&tally);
+        move || {
+            let done = recorded(&scenario, &arguments, trace, &tally, &tell);
+            // The one that waits may have gone, because the trace was stopped.
+            let _heard = tell.send(Told::Over(Box::new(done)));
+        }
+    };
+    let thread = thread::Builder::new().name("run".to_owned()).spawn(work);
+    let thread =
+        thread.map_err(|error| Failure::Machine(format!("cannot start a thread: {error}")))?;
+    let progress = Progress::new(&arguments.output);
+    loop {
+        progress.show(&doing(scenario, &tally));
+        match told.recv_timeout(LOOK) {
+            Ok(Told::Over(done)) => return *done,
+            // The thread is left to the end of the process, which is near.
+            Ok(Told::TooLarge) => return Err(too_large(scenario, arguments, &tally)),
+            Err(mpsc::RecvTimeoutError::Disconnected) => break,
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+        }
+    }
+    drop(progress);
+    let story = parallel::story(thread);
+    Err(Failure::Machine(format!("the simulator panicked: {story}")))
+}
+
+fn doing(scenario: &Scenario, tally: &Tally) -> String {
+    let (time, bytes) = tally.now();
+    let of = format!(
+        "{} of {} on {} CPUs",
+        scenario.duration, scenario.name, scenario.cpus
+    );
+    match bytes {
+        0 => of,
+        bytes => format!(
+            "{} of {of}, trace {}",
+            units::nanos(Picos::from_nanos(time).min(scenario.duration).as_nanos() as f64),
+            units::bytes(bytes)
+        ),
+    }
+}
+
+/// Nothing is left of the trace; how large it would be, and what can be done.
+fn too_large(scenario: &Scenario, arguments: &Arguments, tally: &Tally) -> Failure {
+    let (time, bytes) = tally.now();
+    let time = Picos::from_nanos(time).min(scenario.duration);
+    // As much for each nanosecond to come.
+    let whole = u128::from(bytes) * u128::from(scenario.duration.as_nanos());
+    let whole = whole / u128::from(time.as_nanos().max(1));
+    Failure::Input(format!(
+        "the trace is larger than {} after {} of {}, and nothing was written; all of it would be about {}: record \
+         a shorter run or fewer CPUs, compress it with a name that ends in .gz, or allow it with --trace-limit SIZE or \
+         none",
+        units::bytes(limit(arguments)),
+        units::nanos(time.as_nanos() as f64),
+        scenario.duration,
+        units::bytes(u64::try_from(whole).unwrap_or(u64::MAX)),
+    ))
+}
+
+fn limit(arguments: &Arguments) -> u64 {
+    let default = match arguments.trace {
+        Some(Place::StandardOutput) => u64::MAX,
+        _ => TRACE,
+    };
+    arguments.trace_limit.unwrap_or(default)
+}
+
+fn traced(size: Size) -> String {
+    format!(
+        "Trace: {}, {}.\n",
+        units::counted(size.lines, "line"),
+        units::bytes(size.bytes)
+    )
+}
+
+/// What `--list` prints.
+fn list() -> Result<Verdict, Failure> {
+    let rows = scenarios::SHIPPED
+        .iter()
+        .map(|one| vec![one.name.to_owned(), one.about()]);
+    let text = table(
+        &["scenario", ""],
+        &[Align::Left, Align::Left],
+        rows.collect(),
+    );
+    output::print(text.as_bytes())?;
+    Ok(Verdict::Held)
 }
 
 /// A moment of a run, from 0 on.
@@ -156,8 +298,18 @@ fn recorded(
     scenario: &Scenario,
     arguments: &Arguments,
     trace: Option<OutFile>,
-) -> Result<(Outcome, Option<Picture>), Failure> {
-    let writer = trace.map(|file| Rc::new(RefCell::new(Writer::new(file))));
+    tally: &Arc<Tally>,
+    tell: &mpsc::Sender<Told>,
+) -> Result<Done, Failure> {
+    let writer = trace.zip(arguments.trace.as_ref());
+    let writer = writer.map(|(file, place)| {
+        let tell = tell.clone();
+        let too_large = move || {
+            let _heard = tell.send(Told::TooLarge);
+        };
+        let writer = Writer::new(file, place, limit(arguments), Arc::clone(tally), too_large);
+        Rc::new(RefCell::new(writer))
+    });
     let window = |from: Option<Picos>| {
         let length = u64::try_from(arguments.timeline_for.as_nanos()).unwrap_or(u64::MAX);
         let from = from.map(Picos::as_nanos);
@@ -167,9 +319,9 @@ fn recorded(
     let sinks = writer.iter().map(|one| Rc::clone(one) as SharedSink);
     let sinks = sinks.chain(drawn.iter().map(|one| Rc::clone(one) as SharedSink));
     let outcome = run_with(scenario, arguments, sinks.collect());
-    if let Some(writer) = writer.and_then(Rc::into_inner) {
-        writer.into_inner().finish()?;
-    }
+    let writer = writer.and_then(Rc::into_inner);
+    let size = writer.map(|writer| writer.into_inner().finish());
+    let size = size.transpose()?;
     let is_asked = arguments.timeline_from.is_some();
     if let Some(first) = outcome
         .violations
@@ -184,10 +336,11 @@ fn recorded(
         drawn = Some(again);
     }
     let picture = drawn.and_then(Rc::into_inner);
-    Ok((
+    Ok(Done {
         outcome,
-        picture.and_then(|window| window.into_inner().picture()),
-    ))
+        picture: picture.and_then(|window| window.into_inner().picture()),
+        size,
+    })
 }
 
 fn run_with(scenario: &Scenario, arguments: &Arguments, mut sinks: Vec<SharedSink>) -> Outcome {

@@ -1,11 +1,15 @@
 //! `--trace`: a recording as a file, one JSON object a line. docs/trace.md describes it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use serde::Serialize;
 use tickless_sim::world::record::{End, Header, Record, Sink};
 
 use crate::failure::Failure;
 use crate::hash::Hash;
-use crate::output::{OutFile, Stream};
+use crate::output::{OutFile, Place};
+use crate::stream::Stream;
 use crate::verify::{FORMAT, VERSION};
 
 /// The first line.
@@ -31,31 +35,79 @@ struct Last {
     digest: String,
 }
 
+/// How far a trace is, for the thread that waits for it.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    /// Virtual time, in nanoseconds.
+    time: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Tally {
+    /// Virtual time in nanoseconds, and bytes.
+    pub(crate) fn now(&self) -> (u64, u64) {
+        // Relaxed, as wherever they are written: figures for people.
+        let time = self.time.load(Ordering::Relaxed);
+        (time, self.bytes.load(Ordering::Relaxed))
+    }
+}
+
+/// What a whole trace has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Size {
+    pub(crate) lines: u64,
+    pub(crate) bytes: u64,
+}
+
 /// Writes what happens.
-#[derive(Debug)]
 pub(crate) struct Writer {
-    stream: Stream,
+    /// `None` once it was too large, and the file is gone.
+    stream: Option<Stream>,
     lines: u64,
     hash: Hash,
     failed: Option<serde_json::Error>,
+    limit: u64,
+    tally: Arc<Tally>,
+    /// Called when it becomes larger than that.
+    too_large: Box<dyn Fn()>,
 }
 
 impl Writer {
-    pub(crate) fn new(file: OutFile) -> Self {
+    /// Writes to `file`, which is that of `place`, up to `limit` bytes. When there are more, nothing is left of the
+    /// file, and `too_large` is called.
+    pub(crate) fn new(
+        file: OutFile,
+        place: &Place,
+        limit: u64,
+        tally: Arc<Tally>,
+        too_large: impl Fn() + 'static,
+    ) -> Self {
         Self {
-            stream: Stream::new(file),
+            stream: Some(Stream::new(file, place)),
             lines: 0,
             hash: Hash::new(),
             failed: None,
+            limit,
+            tally,
+            too_large: Box::new(too_large),
         }
     }
 
     fn line(&mut self, value: &impl Serialize) {
         self.lines += 1;
-        if self.stream.has_failed() || self.failed.is_some() {
+        let Some(stream) = &mut self.stream else {
+            return;
+        };
+        if stream.written() > self.limit {
+            // Which deletes the file.
+            self.stream = None;
+            (self.too_large)();
             return;
         }
-        let buffer = self.stream.buffer();
+        if stream.has_failed() || self.failed.is_some() {
+            return;
+        }
+        let buffer = stream.buffer();
         let start = buffer.len();
         if let Err(error) = serde_json::to_writer(&mut *buffer, value) {
             self.failed = Some(error);
@@ -63,14 +115,20 @@ impl Writer {
         }
         self.hash.add(&buffer[start..]);
         buffer.push(b'\n');
+        // Relaxed: figures for people.
+        self.tally.bytes.store(stream.written(), Ordering::Relaxed);
     }
 
     /// The file is there, whole.
-    pub(crate) fn finish(self) -> Result<(), Failure> {
-        match self.failed {
-            Some(error) => Err(Failure::Machine(format!("cannot write JSON: {error}"))),
-            None => self.stream.finish(),
+    pub(crate) fn finish(self) -> Result<Size, Failure> {
+        if let Some(error) = self.failed {
+            return Err(Failure::Machine(format!("cannot write JSON: {error}")));
         }
+        let bytes = self.stream.map_or(Ok(0), Stream::finish)?;
+        Ok(Size {
+            lines: self.lines,
+            bytes,
+        })
     }
 }
 
@@ -85,6 +143,8 @@ impl Sink for Writer {
     }
 
     fn take(&mut self, record: &Record) {
+        // Relaxed: a figure for people.
+        self.tally.time.store(record.time, Ordering::Relaxed);
         self.line(record);
     }
 

@@ -10,9 +10,11 @@ use super::{COVERED, ISOLATED, LOST, MONOTONIC};
 use crate::failure::Failure;
 
 /// Events that tell of nothing that is checked.
-const UNCHECKED: [&str; 16] = [
+const UNCHECKED: [&str; 18] = [
     "timer_move",
     "hrtimer_rearm",
+    "hrtimer_clamped",
+    "hrtimer_written_late",
     "hrtimer_spurious",
     "hrtimer_hang",
     "tick_stop",
@@ -181,7 +183,11 @@ impl Checker {
 
     fn fires(&mut self, key: &str, line: &Line, at: i64, cpu: Option<u32>) -> Result<(), Failure> {
         let id = line.whole(key)?;
-        let owner = self.timers.fires(id, at, cpu, &mut self.findings);
+        // The tick for which a coarse one was armed is not over for the CPU that runs it.
+        let is_before = key == "timer" && line.whole("now")? <= line.whole("expires")?;
+        let owner = self
+            .timers
+            .fires(id, (at, is_before), cpu, &mut self.findings);
         if let Some(owner) = owner {
             self.disturbs(cpu, owner, "runs a timer of");
         }

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
+use flate2::bufread::MultiGzDecoder;
 use serde_json::{Map, Value};
 
 use super::{FORMAT, VERSION};
@@ -51,6 +52,7 @@ impl Reader {
                 .map_err(|error| Failure::Input(format!("cannot read {name}: {error}")))?;
             (name, Box::new(BufReader::with_capacity(1 << 18, file)))
         };
+        let input = uncompressed(&name, input)?;
         Ok(Self::new(name, input))
     }
 
@@ -179,6 +181,26 @@ impl Reader {
         )
     }
 }
+
+/// What a compressed trace is when it is not; told by its first bytes, as standard input has no name.
+fn uncompressed(name: &str, mut input: Box<dyn BufRead>) -> Result<Box<dyn BufRead>, Failure> {
+    let wrong =
+        |error: &dyn std::fmt::Display| Failure::Input(format!("cannot read {name}: {error}"));
+    let begin = input.fill_buf().map_err(|error| wrong(&error))?;
+    if begin.starts_with(&GZIP) {
+        let decoder = MultiGzDecoder::new(input);
+        return Ok(Box::new(BufReader::with_capacity(1 << 18, decoder)));
+    }
+    if begin.starts_with(&ZSTD) {
+        let why = "it is compressed with zstd, and gzip is what is known; try zstd -dc FILE | tickless verify -";
+        return Err(wrong(&why));
+    }
+    Ok(input)
+}
+
+/// What files of these formats begin with.
+const GZIP: [u8; 2] = [0x1F, 0x8B];
+const ZSTD: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 
 impl Line {
     /// What is wrong with a key, and what would be right.

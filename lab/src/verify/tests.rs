@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::io::Cursor;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use tickless_sim::world::draw::Draft;
 use tickless_sim::world::record::SharedSink;
@@ -72,8 +73,11 @@ fn short() -> Scenario {
 fn traced(scenario: &Scenario, seed: u64) -> (Outcome, String) {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("t.jsonl");
-    let file = OutFile::prepare(&Place::File(path.clone())).expect("it can be written");
-    let writer = Rc::new(RefCell::new(Writer::new(file)));
+    let place = Place::File(path.clone());
+    let file = OutFile::prepare(&place).expect("it can be written");
+    let never = || panic!("there is no limit, and it was too large");
+    let writer = Writer::new(file, &place, u64::MAX, Arc::default(), never);
+    let writer = Rc::new(RefCell::new(writer));
     let outcome = run_recorded(scenario, seed, Rc::clone(&writer) as SharedSink);
     let writer = Rc::into_inner(writer).expect("the world is over");
     writer.into_inner().finish().expect("it is written");
@@ -177,6 +181,41 @@ fn every_canary_is_caught_in_its_trace() {
             broken.contains(&promise.name()),
             "{} is broken, but what is noticed is {broken:?}",
             promise.name()
+        );
+    }
+}
+
+/// Promises that a run and its trace look at in the same moments.
+const SAME_MOMENTS: [Promise; 5] = [
+    Promise::NeverEarly,
+    Promise::NeverLost,
+    Promise::BoundedLate,
+    Promise::CancelMeansNotRunning,
+    Promise::Monotonic,
+];
+
+#[test]
+fn a_trace_shows_as_many_broken_promises_as_its_run_counts() {
+    for canary in SAME_MOMENTS {
+        let (outcome, text) = traced(&mixed(Some(canary)), 1);
+        let checker = verified(&text).expect("it is a trace");
+        for promise in SAME_MOMENTS {
+            let mut kept = checker.findings.kept().iter();
+            let shown = kept.find(|one| one.promise == promise.name());
+            let counted = outcome.broken.get(&promise).copied().unwrap_or(0);
+            let (name, canary) = (promise.name(), canary.name());
+            assert_eq!(
+                shown.map(|one| one.broken),
+                Some(counted),
+                "{name} with {canary}"
+            );
+        }
+        let alone = tickless_sim::world::run(&mixed(Some(canary)), 1);
+        assert_eq!(
+            alone,
+            outcome,
+            "{} counts the same unrecorded",
+            canary.name()
         );
     }
 }

@@ -230,11 +230,12 @@ impl Timers {
         }
     }
 
-    /// `timer_expire_entry` and `hrtimer_expire_entry`, `at` the moment. Returns whose it was.
+    /// `timer_expire_entry` and `hrtimer_expire_entry`, `at` the moment; `is_before` says that it is before its time by
+    /// what the CPU goes by. Returns whose it was.
     pub(super) fn fires(
         &mut self,
         id: u64,
-        at: i64,
+        (at, is_before): (i64, bool),
         cpu: Option<u32>,
         to: &mut Findings,
     ) -> Option<u32> {
@@ -251,7 +252,7 @@ impl Timers {
         }
         to.check(LOST);
         to.check(EARLY);
-        if at < armed.earliest {
+        if at < armed.earliest || is_before {
             let early = armed.earliest.saturating_sub(at);
             to.broken(
                 EARLY,

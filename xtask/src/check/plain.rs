@@ -40,28 +40,6 @@ pub(super) fn doc(run: &mut Run<'_>) -> Result<(), String> {
     run.invoke(&doc())
 }
 
-pub(super) fn test(run: &mut Run<'_>) -> Result<(), String> {
-    run.invoke(&Invocation::cargo(&[
-        "test",
-        "--workspace",
-        "--all-features",
-    ]))
-}
-
-/// The doctests are left out: each is a program to be linked, and debug assertions change nothing about whether an
-/// example is right. So are the tests of the tasks, which are never built that way.
-pub(super) fn test_release(run: &mut Run<'_>) -> Result<(), String> {
-    let line = Invocation::cargo(&[
-        "test",
-        "--workspace",
-        "--exclude",
-        "xtask",
-        "--all-features",
-    ])
-    .args(&["--profile", "testrelease", "--lib", "--bins", "--tests"]);
-    run.invoke(&line)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -2,8 +2,10 @@
 
 use std::cell::OnceCell;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
-use super::summary::Verdict;
+use super::summary::{Outcome, Verdict};
+use super::testing::Programs;
 use crate::invocation::Invocation;
 use crate::workspace::Workspace;
 
@@ -13,6 +15,8 @@ pub(super) struct Run<'r> {
     root: &'r Path,
     workspace: OnceCell<Workspace>,
     skips: Vec<String>,
+    spent: Vec<(String, Duration)>,
+    finds: Vec<String>,
     did_something: bool,
 }
 
@@ -22,6 +26,8 @@ impl<'r> Run<'r> {
             root,
             workspace: OnceCell::new(),
             skips: Vec::new(),
+            spent: Vec::new(),
+            finds: Vec::new(),
             did_something: false,
         }
     }
@@ -42,7 +48,7 @@ impl<'r> Run<'r> {
     /// Shows and runs a command line.
     pub(super) fn invoke(&mut self, line: &Invocation) -> Result<(), String> {
         self.announce(line);
-        line.run(self.root)
+        self.timed(line, |root| line.run(root))
     }
 
     /// Shows and runs a command line, and passes each line of its standard output to `watch`.
@@ -52,7 +58,25 @@ impl<'r> Run<'r> {
         watch: impl FnMut(&str),
     ) -> Result<(), String> {
         self.announce(line);
-        line.run_watched(self.root, watch)
+        self.timed(line, |root| line.run_watched(root, watch))
+    }
+
+    /// Shows and runs a command line of `cargo test`; what its tests skip is recorded, and what each program took.
+    pub(super) fn invoke_tests(&mut self, line: &Invocation) -> Result<(), String> {
+        self.announce(line);
+        let mut programs = Programs::new();
+        let result = line.run_watched_whole(self.root, |line| programs.watch(line));
+        let (spent, skips) = programs.finish();
+        self.spent.extend(spent);
+        self.skips.extend(skips);
+        result
+    }
+
+    fn timed<T>(&mut self, line: &Invocation, perform: impl FnOnce(&Path) -> T) -> T {
+        let started = Instant::now();
+        let result = perform(self.root);
+        self.spent.push((line.to_string(), started.elapsed()));
+        result
     }
 
     /// Records that `what` was left out, because of `reason`.
@@ -62,20 +86,30 @@ impl<'r> Run<'r> {
         self.skips.push(skip);
     }
 
+    /// Records something that fails nothing and is told at the end of the check, large.
+    pub(super) fn find(&mut self, text: &str) {
+        self.finds.push(text.to_owned());
+    }
+
     /// Says something that is neither a result nor a skip.
     pub(super) fn note(&self, text: &str) {
         println!("   {text}");
     }
 
     /// The verdict over the step, and what it skipped.
-    pub(super) fn finish(self, result: &Result<(), String>) -> (Verdict, Vec<String>) {
+    pub(super) fn finish(self, result: &Result<(), String>) -> Outcome {
         let verdict = match result {
             Err(_) => Verdict::Failed,
             Ok(()) if self.skips.is_empty() => Verdict::Passed,
             Ok(()) if self.did_something => Verdict::Partial,
             Ok(()) => Verdict::Skipped,
         };
-        (verdict, self.skips)
+        Outcome {
+            verdict,
+            skips: self.skips,
+            spent: self.spent,
+            finds: self.finds,
+        }
     }
 
     fn announce(&mut self, line: &Invocation) {
@@ -95,25 +129,25 @@ mod tests {
     #[test]
     fn a_skip_is_whole_or_partial_and_a_failure_outweighs_it() {
         let new = || Run::new(Path::new("."));
-        assert_eq!(new().finish(&Ok(())).0, Verdict::Passed);
+        assert_eq!(new().finish(&Ok(())).verdict, Verdict::Passed);
 
         let mut skipped = new();
         skipped.skip("miri", "there is none");
-        assert_eq!(
-            skipped.finish(&Ok(())),
-            (
-                Verdict::Skipped,
-                vec!["miri, because there is none".to_owned()]
-            )
-        );
+        let skipped = skipped.finish(&Ok(()));
+        assert_eq!(skipped.verdict, Verdict::Skipped);
+        assert_eq!(skipped.skips, ["miri, because there is none"]);
 
         let mut partial = new();
         partial.skip("the bare target", "there is none");
         partial.invoke(&Invocation::new("true")).unwrap();
-        assert_eq!(partial.finish(&Ok(())).0, Verdict::Partial);
+        assert_eq!(partial.spent[0].0, "true");
+        assert_eq!(partial.finish(&Ok(())).verdict, Verdict::Partial);
 
         let mut failed = new();
         failed.skip("miri", "there is none");
-        assert_eq!(failed.finish(&Err("broken".into())).0, Verdict::Failed);
+        assert_eq!(
+            failed.finish(&Err("broken".into())).verdict,
+            Verdict::Failed
+        );
     }
 }

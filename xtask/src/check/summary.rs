@@ -27,34 +27,113 @@ impl Verdict {
     }
 }
 
+/// What a step leaves behind.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) verdict: Verdict,
+    pub(super) skips: Vec<String>,
+    /// What was done, and how long that took.
+    pub(super) spent: Vec<(String, Duration)>,
+    /// What was found that fails nothing.
+    pub(super) finds: Vec<String>,
+}
+
+impl Outcome {
+    /// That of a step that was not begun.
+    pub(super) const fn not_run() -> Self {
+        Self {
+            verdict: Verdict::NotRun,
+            skips: Vec::new(),
+            spent: Vec::new(),
+            finds: Vec::new(),
+        }
+    }
+}
+
 /// One step with its result.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) step: String,
-    pub(super) verdict: Verdict,
-    pub(super) skips: Vec<String>,
+    pub(super) outcome: Outcome,
     pub(super) duration: Duration,
+}
+
+/// As wide as what is told between two of them.
+const RULE: &str =
+    "################################################################################";
+
+/// What was found that fails nothing, printed large; empty if nothing was.
+pub(super) fn finds(rows: &[Row]) -> String {
+    let mut text = String::new();
+    for row in rows {
+        for find in &row.outcome.finds {
+            put(
+                &mut text,
+                format_args!("{RULE}\n## FOUND by {}: {find}\n{RULE}\n", row.step),
+            );
+        }
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+/// How many of the longest command lines and test programs are listed.
+const LONGEST: usize = 15;
+
+/// What takes less is not worth a line.
+const SHORT: Duration = Duration::from_secs(5);
+
+/// Where the time went: what took longest, as text without a final line end; empty if nothing took long.
+pub(super) fn longest(rows: &[Row]) -> String {
+    let mut all: Vec<(&str, &str, Duration)> = rows
+        .iter()
+        .flat_map(|row| {
+            let spent = row.outcome.spent.iter();
+            spent.map(|(what, duration)| (&*row.step, &**what, *duration))
+        })
+        .filter(|(_, _, duration)| *duration >= SHORT)
+        .collect();
+    all.sort_by_key(|(_, _, duration)| std::cmp::Reverse(*duration));
+    all.truncate(LONGEST);
+    let mut text = String::new();
+    for (step, what, duration) in all {
+        let seconds = format!("{:.1}", duration.as_secs_f64());
+        put(
+            &mut text,
+            format_args!("{step:<14}{seconds:>7} s  {what}\n"),
+        );
+    }
+    text.truncate(text.trim_end().len());
+    text
 }
 
 /// The table, the skips and the count, as text without a final line end.
 pub(super) fn table(rows: &[Row], total: Duration) -> String {
     let mut text = format!("{:<14}{:<16}{:>7}\n", "step", "result", "seconds");
     for row in rows {
-        let seconds = match row.verdict {
+        let seconds = match row.outcome.verdict {
             Verdict::NotRun => "-".into(),
             _ => format!("{:.1}", row.duration.as_secs_f64()),
         };
         put(
             &mut text,
-            format_args!("{:<14}{:<16}{seconds:>7}\n", row.step, row.verdict.word()),
+            format_args!(
+                "{:<14}{:<16}{seconds:>7}\n",
+                row.step,
+                row.outcome.verdict.word()
+            ),
         );
     }
     for row in rows {
-        for skip in &row.skips {
+        for skip in &row.outcome.skips {
             put(&mut text, format_args!("skipped: {skip}\n"));
         }
     }
-    let count = |verdict| rows.iter().filter(|row| row.verdict == verdict).count();
+    let count = |verdict| {
+        rows.iter()
+            .filter(|row| row.outcome.verdict == verdict)
+            .count()
+    };
     put(
         &mut text,
         format_args!(
@@ -65,7 +144,9 @@ pub(super) fn table(rows: &[Row], total: Duration) -> String {
             count(Verdict::Failed),
             count(Verdict::NotRun),
             total.as_secs_f64(),
-            rows.iter().map(|row| row.skips.len()).sum::<usize>(),
+            rows.iter()
+                .map(|row| row.outcome.skips.len())
+                .sum::<usize>(),
         ),
     );
     text
@@ -77,15 +158,18 @@ fn put(text: &mut String, line: std::fmt::Arguments<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Row, Verdict, table};
+    use super::{Outcome, RULE, Row, Verdict, finds, longest, table};
     use std::time::Duration;
 
     #[test]
     fn the_table_lists_results_and_skips_and_counts_them() {
         let row = |step: &str, verdict, skips: &[&str]| Row {
             step: step.into(),
-            verdict,
-            skips: skips.iter().map(|&skip| skip.into()).collect(),
+            outcome: Outcome {
+                verdict,
+                skips: skips.iter().map(|&skip| skip.into()).collect(),
+                ..Outcome::not_run()
+            },
             duration: Duration::from_millis(1500),
         };
         let rows = [
@@ -112,5 +196,45 @@ skipped: the bare target, because of this
 skipped: miri, because of that
 1 passed, 1 passed in part, 1 skipped, 1 failed, 1 not run in 6.0 s; 2 skips"
         );
+    }
+
+    #[test]
+    fn what_was_found_stands_between_rules_with_its_step() {
+        let row = |finds| Row {
+            step: "worlds".into(),
+            outcome: Outcome {
+                finds,
+                ..Outcome::not_run()
+            },
+            duration: Duration::ZERO,
+        };
+        assert_eq!(finds(&[row(Vec::new())]), "");
+        let told = finds(&[row(vec!["one\ntwo".to_owned()])]);
+        assert_eq!(
+            told,
+            format!("{RULE}\n## FOUND by worlds: one\ntwo\n{RULE}")
+        );
+    }
+
+    #[test]
+    fn what_took_longest_comes_first_and_what_took_little_not_at_all() {
+        let spent = |what: &str, seconds| (what.to_owned(), Duration::from_secs(seconds));
+        let row = |step: &str, spent| Row {
+            step: step.into(),
+            outcome: Outcome {
+                spent,
+                ..Outcome::not_run()
+            },
+            duration: Duration::ZERO,
+        };
+        let rows = [
+            row("test", vec![spent("building", 9), spent("tests/one.rs", 1)]),
+            row("loom", vec![spent("cargo test", 70)]),
+        ];
+        assert_eq!(
+            longest(&rows),
+            "loom             70.0 s  cargo test\ntest              9.0 s  building"
+        );
+        assert_eq!(longest(&[]), "");
     }
 }

@@ -9,7 +9,7 @@ use crate::invocation::Invocation;
 use crate::workspace::Workspace;
 
 /// The packages whose tests must notice, those to come included; packages under `tests/` belong to them too.
-const PACKAGES: [&str; 2] = ["tickless-core", "tickless-sim"];
+const PACKAGES: [&str; 3] = ["tickless-link", "tickless-core", "tickless-sim"];
 const TESTS: &str = "tests/";
 /// A host has rules of its own, such as the flush at the end of a turn. One of its programs reaches them all; the
 /// others take seconds each, which the mutants of the core need not wait for.
@@ -148,7 +148,7 @@ mod tests {
     use crate::workspace::samples::{library, workspace};
 
     #[test]
-    fn the_suite_is_the_core_the_simulator_and_what_stands_under_tests() {
+    fn the_suite_is_link_core_simulator_and_what_stands_under_tests() {
         let mut regressions = library("tickless-regressions", json!([]));
         regressions["manifest_path"] = json!("/w/tests/regressions/Cargo.toml");
         let members = [
@@ -157,7 +157,8 @@ mod tests {
             regressions,
         ];
         let sample = workspace(&members, &[], &[]);
-        assert_eq!(packages(&sample), ["tickless-core", "tickless-regressions"]);
+        let suite = ["tickless-link", "tickless-core", "tickless-regressions"];
+        assert_eq!(packages(&sample), suite);
     }
 
     #[test]

@@ -186,6 +186,8 @@ pub struct EventDevice {
     next_event: Instant,
     /// Failed attempts to program the minimum.
     retries: u64,
+    /// Programmings whose event was over already.
+    late: u64,
 }
 
 /// No delay is taken to be shorter than this, whatever the device says (spec DEV-2).
@@ -231,6 +233,7 @@ impl EventDevice {
             programmed: Programmed::Idle,
             next_event: Instant::FOREVER,
             retries: 0,
+            late: 0,
         }
     }
 
@@ -280,6 +283,13 @@ impl EventDevice {
     #[must_use]
     pub const fn retries(&self) -> u64 {
         self.retries
+    }
+
+    /// Programmings whose event was over already, so that the shortest delay took its place, as far as that was looked
+    /// at: not by devices that are told an instant, or the value of a counter.
+    #[must_use]
+    pub const fn late(&self) -> u64 {
+        self.late
     }
 
     /// Notes that the device fired (spec DEV-5): nothing is programmed any more.

@@ -78,6 +78,7 @@ fn program_relative(
     if when <= now && force == Force::No {
         return Err(InPast);
     }
+    device.late += u64::from(when <= now);
     let delay = when.saturating_since(now);
     if delay > device.min_delay {
         let ticks = device.scale.wait(delay.min(device.max_delay), 0);

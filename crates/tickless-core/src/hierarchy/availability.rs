@@ -86,7 +86,7 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// begun ends by itself. If it was to wake up for others, another CPU of the tree is
     /// [activated](Sites::activate) and takes over (Example 9).
     ///
-    /// When several CPUs change, those that join go first, so that there are more migrators in between, not fewer.
+    /// For several CPUs at once there is [`isolate_set`](Hierarchy::isolate_set).
     ///
     /// # Errors
     ///

@@ -58,6 +58,7 @@ use crate::platform::CpuId;
 
 mod availability;
 mod describe;
+mod dump;
 #[cfg(all(test, shuttle))]
 mod fuzz;
 mod group;
@@ -65,6 +66,7 @@ mod grow;
 #[cfg(test)]
 mod host;
 mod idle;
+mod isolate;
 mod layout;
 #[cfg(all(test, loom))]
 mod model;
@@ -80,6 +82,7 @@ pub use availability::{Leaving, Presence, Refused};
 pub use describe::{Child, Misshapen};
 pub use group::{CpuNode, Group, GroupId};
 pub use grow::PrepareError;
+pub use isolate::{Change, IsolationHost};
 pub use layout::{LEVELS_MAX, Layout, NumaNode};
 pub use serve::Pull;
 pub use sites::{Refusal, Sites, Step};

@@ -8,6 +8,7 @@ use super::{GroupId, Step};
 
 mod examples;
 mod growth;
+mod isolation;
 mod membership;
 mod random;
 mod scenarios;

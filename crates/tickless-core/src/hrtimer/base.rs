@@ -1,22 +1,28 @@
 //! The per-CPU state: eight queues, what the device was told, and who owes it a write.
 
 use core::fmt;
+use core::mem::MaybeUninit;
 
 use tickless_link::LastThread;
+use tickless_link::emplace;
+use tickless_link::emplace::Emplaced;
 use tickless_link::entry::{EntryRef, Family};
-use tickless_link::id::{QueueId, Realm};
+use tickless_link::id::{Key, QueueId, Realm};
 use tickless_link::lock::{Guard, Lock, RawLock};
+use tickless_link::shelf::RUNNERS;
 use tickless_link::sync::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use tickless_link::tree::Tree;
 
+use super::Timers;
 use super::far::Far;
+use super::stats::Stats;
 use super::timer::Hr;
-use super::{Flush, Timers};
 use crate::clock::{Offsets, SetSequence};
 use crate::event::EventDevice;
 use crate::mutant;
 use crate::platform::{CpuId, Platform, ThisCpu};
 use crate::time::{Clock, Deadline, Instant, Offset, Span};
+use crate::trace::Event;
 use crate::wheel::{Kind, WheelBase};
 
 /// Queues of a base: four clocks, hard and soft (spec Q-15).
@@ -71,56 +77,6 @@ pub(crate) enum Change {
     SoftStage,
 }
 
-/// What a base counts. All counts start with the base and never go back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Stats {
-    /// Timer interrupts.
-    pub interrupts: u64,
-    /// Passes over the queues in interrupts; one more than interrupts for each retry.
-    pub passes: u64,
-    /// Interrupts that gave up after three passes (spec IRQ-2).
-    pub hangs: u64,
-    /// The longest of those.
-    pub max_hang: Span,
-    /// Interrupts that found nothing to do (spec IRQ-9).
-    pub spurious: u64,
-    /// Interrupts and soft stages that returned with timers still due, because their budget was spent.
-    pub budget_exhausted: u64,
-    /// Starts and restarts that ended on this base.
-    pub starts: u64,
-    /// Those of them that kept their place in the queue.
-    pub in_place: u64,
-    /// Timers that fired.
-    pub expired: u64,
-    /// Pending timers that were cancelled.
-    pub cancelled: u64,
-    /// Timers that came from another base.
-    pub arrived: u64,
-    /// Writes to the device.
-    pub device_writes: u64,
-    /// Searches for the next event.
-    pub evaluations: u64,
-    /// Kicks that asked this base to look at its queues.
-    pub kicks: u64,
-    /// Deferred rearms carried out, by place (spec 4.5).
-    pub flushes: [u64; Flush::COUNT],
-    /// Those of them that had to evaluate again.
-    pub stale_flushes: u64,
-    /// Interrupts that came while a rearm was still owed: a flush point is missing in the host.
-    pub missed_flushes: u64,
-    /// Coarse timers that were armed on this base, or modified there.
-    pub coarse_arms: u64,
-    /// Those of them that kept their slot.
-    pub coarse_in_slot: u64,
-    /// Coarse timers that fired.
-    pub coarse_expired: u64,
-    /// Coarse timers whose slot was due before they were: they were filed again.
-    pub coarse_refiled: u64,
-    /// Pending coarse timers that were taken out.
-    pub coarse_cancelled: u64,
-}
-
 /// What the lock of a base protects.
 pub(crate) struct BaseState {
     pub(crate) queues: [ClockBase; QUEUES],
@@ -157,6 +113,12 @@ pub(crate) trait Based: Family {
 
     /// Whether callbacks of the entry run in the soft stage.
     fn is_soft(entry: EntryRef<'_, Self>) -> bool;
+
+    /// What is held around the callback of an entry of the locked base; `None` if it does not run.
+    fn expirer<'a, P: Platform>(
+        held: &Held<'a, P>,
+        entry: EntryRef<'_, Self>,
+    ) -> Option<&'a Expirer<P>>;
 }
 
 impl Based for Hr {
@@ -169,9 +131,47 @@ impl Based for Hr {
     fn is_soft(entry: EntryRef<'_, Self>) -> bool {
         entry.tag().is_soft()
     }
+
+    fn expirer<'a, P: Platform>(
+        held: &Held<'a, P>,
+        entry: EntryRef<'_, Self>,
+    ) -> Option<&'a Expirer<P>> {
+        entry.state().is_running().then_some(&held.base.exact)
+    }
 }
 
 impl BaseState {
+    fn emplace(
+        slot: &mut MaybeUninit<Self>,
+        keys: [Key; IDENTITIES],
+        device: EventDevice,
+    ) -> Emplaced<'_, Self> {
+        let mut keys = keys.into_iter();
+        let mut next = || keys.next().expect("there is one for each of them");
+        emplace!(slot => Self {
+            // The first keys, as numbers of queues are places among the identities.
+            queues: core::array::from_fn(|_| ClockBase {
+                tree: Tree::new(next()),
+                first_deadline: Deadline::FOREVER,
+                offset: Offset::NONE,
+            }),
+            active: 0,
+            armed_early: false,
+            seen: SetSequence::START,
+            evaluated: SetSequence::START,
+            deferred: DeferredRearm::Clear,
+            hang: false,
+            soft_pending: false,
+            first_hint: 0,
+            soft_next: Instant::FOREVER,
+            soft_first_hint: 0,
+            device: device,
+            stats: Stats::default();
+            far <- |slot| Far::emplace(slot, next()),
+            wheels <- |slot| emplace::array(slot, |_, slot| WheelBase::emplace(slot, next())),
+        })
+    }
+
     /// Finds the first timer of a queue, and files it where it belongs if it is filed too early.
     #[inline]
     pub(crate) fn reload_first(&mut self, index: usize) {
@@ -287,8 +287,9 @@ pub struct CpuBase<P: Platform> {
     local: P::Local,
     /// Whoever runs the exact timers of this base.
     pub(crate) exact: Expirer<P>,
-    /// Whoever runs its wheels, by [`Kind`]: somebody else may run the global one, and must not delay the others.
-    pub(crate) coarse: [Expirer<P>; Kind::COUNT],
+    /// Whoever runs its wheels, by [`Kind`] and by the place of the pass: somebody else may run the global one, and
+    /// must not delay the others.
+    pub(crate) coarse: [[Expirer<P>; RUNNERS]; Kind::COUNT],
     /// When the wheels are due at the earliest, in ticks (spec 2.4).
     ///
     /// Written under the lock, read by anybody who wants to know whether a pass is worth while.
@@ -314,59 +315,46 @@ impl<P: Platform> Expirer<P> {
             waiters: AtomicU32::new(0),
         }
     }
+
+    /// Forgets a runner and those who waited for it, which are gone, and has `free` free the lock.
+    fn end(&self, free: &mut impl FnMut(&P::ExpiryLock)) {
+        // Relaxed: there is no other thread.
+        self.waiters.store(0, Ordering::Relaxed);
+        free(self.lock.raw());
+    }
 }
 
 impl<P: Platform> CpuBase<P> {
-    pub(crate) fn new(realm: &Realm, device: EventDevice, local: P::Local) -> Self {
+    /// Makes a base where it stays: it is too large to be moved over a small stack.
+    pub(crate) fn emplace<'a>(
+        slot: &'a mut MaybeUninit<Self>,
+        realm: &Realm,
+        device: EventDevice,
+        local: P::Local,
+    ) -> Emplaced<'a, Self> {
         let keys = realm.keys::<IDENTITIES>();
         let first_queue = keys[0].id();
-        let mut keys = keys.into_iter();
-        let mut next = || keys.next().expect("there is one for each of them");
-        let queues = core::array::from_fn(|_| ClockBase {
-            tree: Tree::new(next()),
-            first_deadline: Deadline::FOREVER,
-            offset: Offset::NONE,
-        });
-        let far = Far::new(next());
-        let wheels: [WheelBase; Kind::COUNT] = core::array::from_fn(|_| WheelBase::new(next()));
         #[expect(
             clippy::cast_possible_truncation,
             reason = "a realm has at most 2^24 queues"
         )]
         let cpu = CpuId((first_queue.index() / IDENTITIES) as u32);
-        Self {
-            cpu,
-            first_queue,
-            local,
+        emplace!(slot => Self {
+            cpu: cpu,
+            first_queue: first_queue,
+            local: local,
             armed: AtomicI64::new(Instant::<crate::time::Monotonic>::FOREVER.as_nanos()),
             online: AtomicBool::new(false),
             kicked: AtomicBool::new(false),
             executing: AtomicUsize::new(0),
             exact: Expirer::new(),
-            coarse: core::array::from_fn(|_| Expirer::new()),
-            wheel_due: core::array::from_fn(|kind| AtomicU64::new(wheels[kind].told())),
-            wheel_idle: AtomicBool::new(false),
-            state: Lock::new(
-                P::Lock::default(),
-                BaseState {
-                    queues,
-                    active: 0,
-                    far,
-                    armed_early: false,
-                    seen: SetSequence::START,
-                    evaluated: SetSequence::START,
-                    deferred: DeferredRearm::Clear,
-                    hang: false,
-                    soft_pending: false,
-                    first_hint: 0,
-                    soft_next: Instant::FOREVER,
-                    soft_first_hint: 0,
-                    device,
-                    stats: Stats::default(),
-                    wheels,
-                },
-            ),
-        }
+            coarse: core::array::from_fn(|_| core::array::from_fn(|_| Expirer::new())),
+            wheel_due: core::array::from_fn(|_| AtomicU64::new(WheelBase::NEVER)),
+            wheel_idle: AtomicBool::new(false);
+            state <- |slot| Lock::emplace(slot, P::Lock::default(), |slot| {
+                BaseState::emplace(slot, keys, device)
+            }),
+        })
     }
 
     /// The number of the CPU.
@@ -397,12 +385,6 @@ impl<P: Platform> CpuBase<P> {
         Kind::ALL.get(place).copied()
     }
 
-    /// Whoever runs the timers of the queue `id` of this base.
-    pub(crate) fn expirer(&self, id: QueueId) -> &Expirer<P> {
-        self.wheel(id)
-            .map_or(&self.exact, |kind| &self.coarse[kind as usize])
-    }
-
     /// The lock of the base, for what the host's primitive can do besides locking.
     #[inline]
     pub const fn lock(&self) -> &P::Lock {
@@ -429,13 +411,6 @@ impl<P: Platform> CpuBase<P> {
             base: self,
             state: self.state.lock(token),
         }
-    }
-
-    /// The locks around the callbacks of this base: one for its exact timers, and one for each wheel.
-    pub fn expiry_locks(&self) -> impl Iterator<Item = &P::ExpiryLock> {
-        core::iter::once(&self.exact)
-            .chain(&self.coarse)
-            .map(|expirer| expirer.lock.raw())
     }
 
     /// Whether the CPU takes part in timing.
@@ -496,22 +471,34 @@ impl<P: Platform> Frozen<'_, P> {
 
     /// Gives up what a thread that is gone was in the middle of here: a callback counts as finished with
     /// [`Restart::No`](super::Restart::No), an interrupt as ended. The device is not armed: [`Timers::retrigger`] does
-    /// that.
-    pub fn abandon(&mut self, others_are_gone: &LastThread) {
+    /// that. Has `free` free the locks around those callbacks.
+    pub fn abandon(&mut self, others_are_gone: &LastThread, mut free: impl FnMut(&P::ExpiryLock)) {
         for queue in &mut self.state.queues {
             queue.tree.abandon_running(others_are_gone);
         }
-        for wheel in &mut self.state.wheels {
-            wheel.abandon(others_are_gone);
-        }
+        self.base.exact.end(&mut free);
+        self.abandon_passes(others_are_gone, None, free);
         self.state.deferred = DeferredRearm::Clear;
         self.state.soft_pending = false;
-        self.base.exact.waiters.store(0, Ordering::Relaxed);
-        for expirer in &self.base.coarse {
-            expirer.waiters.store(0, Ordering::Relaxed);
-        }
         self.base.executing.store(0, Ordering::Relaxed);
         self.base.kicked.store(false, Ordering::Relaxed);
+    }
+
+    /// As [`abandon`](Self::abandon), for a base on which the thread that is left executes a callback itself, as CPU
+    /// `own`: that goes on, and of the others' only what they did on the wheels is given up. Nobody shares an
+    /// interrupt.
+    pub fn abandon_passes(
+        &mut self,
+        others_are_gone: &LastThread,
+        own: Option<CpuId>,
+        mut free: impl FnMut(&P::ExpiryLock),
+    ) {
+        let base = self.base;
+        for (wheel, expirers) in self.state.wheels.iter_mut().zip(&base.coarse) {
+            wheel.abandon(others_are_gone, own, |place| {
+                expirers[place].end(&mut free);
+            });
+        }
     }
 
     /// Takes every timer out of the queues, as if it had been cancelled; what it would wake stays in it. For timers
@@ -616,17 +603,18 @@ impl<'a, P: Platform> Held<'a, P> {
         let crowded = state.bring_near(0);
         let mut soft = Instant::FOREVER;
         let (hard, hard_hint) = state.minimum(HARD);
-        let hard = hard.not_negative();
-        if !state.soft_pending {
-            let (first, hint) = state.minimum(SOFT);
-            soft = first.not_negative();
+        let hard = self.clamped(hard);
+        if !self.state.soft_pending {
+            let (first, hint) = self.state.minimum(SOFT);
+            soft = self.clamped(first);
             // Also when a hard timer is first: left stale, the soft stage would be late or raised for ever (spec Q-21,
             // B45).
             if !mutant!("soft-next-not-refreshed") || soft < hard {
-                state.soft_next = soft;
+                self.state.soft_next = soft;
             }
-            state.soft_first_hint = hint;
+            self.state.soft_first_hint = hint;
         }
+        let state = &mut *self.state;
         let (first, hint) = if soft < hard {
             (soft, state.soft_first_hint)
         } else {
@@ -638,6 +626,27 @@ impl<'a, P: Platform> Held<'a, P> {
         }
         state.first_hint = hint;
         first
+    }
+
+    /// A next event as it can be armed: one that was over before the monotonic clock began counts as its beginning
+    /// (spec Q-22), which is noted, for nobody may want timers of then.
+    #[inline]
+    pub(crate) fn clamped(&mut self, event: Instant) -> Instant {
+        if event < Instant::ZERO {
+            self.note_clamped(event);
+        }
+        event.not_negative()
+    }
+
+    #[cold]
+    fn note_clamped(&mut self, event: Instant) {
+        self.state.stats.clamped += 1;
+        if P::TRACE {
+            self.platform().trace(Event::Clamped {
+                cpu: self.base.cpu(),
+                event,
+            });
+        }
     }
 
     /// Whether `deadline`, on the clock of queue `index`, is before what is armed.

@@ -84,7 +84,7 @@ impl<P: Platform> Timers<P> {
                         !self.is_executing(entry, me),
                         "a timer's callback cancels its own timer and would wait for itself; use try_cancel"
                     );
-                    self.wait_for_callback(entry, attempts);
+                    self.wait_for_callback(entry, me, attempts);
                     attempts += 1;
                 }
             }
@@ -169,19 +169,26 @@ impl<P: Platform> Timers<P> {
     }
 
     /// Waits until a callback that was seen running may have ended (spec CAN-5, CAN-6).
-    fn wait_for_callback<F: Based>(&self, entry: EntryRef<'_, F>, attempt: u32) {
-        if P::WAITING.sleeps(F::is_soft(entry))
-            && let Owner::Queue(id) = entry.owner()
-            && let Some(base) = self.owning_base(id)
-        {
-            // Relaxed: a hint for the runner; the lock is what is waited on.
-            let expirer = base.expirer(id);
-            expirer.waiters.fetch_add(1, Ordering::Relaxed);
-            drop(expirer.lock.lock(None));
-            expirer.waiters.fetch_sub(1, Ordering::Relaxed);
+    fn wait_for_callback<'a, F: Based>(
+        &'a self,
+        entry: EntryRef<'_, F>,
+        me: Option<ThisCpu<'a, P>>,
+        attempt: u32,
+    ) {
+        if !P::WAITING.sleeps(F::is_soft(entry)) {
+            self.platform.relax(attempt);
             return;
         }
-        self.platform.relax(attempt);
+        // Whose callback it is changes from one to the next, if it runs again.
+        let held = self.lock_base_of(entry, me);
+        let Some(expirer) = F::expirer(&held, entry) else {
+            return;
+        };
+        drop(held);
+        // Relaxed: a hint for the runner; the lock is what is waited on.
+        expirer.waiters.fetch_add(1, Ordering::Relaxed);
+        drop(expirer.lock.lock(None));
+        expirer.waiters.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

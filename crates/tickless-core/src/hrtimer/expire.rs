@@ -411,7 +411,7 @@ impl<P: Platform> Timers<P> {
         let (first, timer) = held.state.minimum(base::SOFT);
         if !first.is_forever() {
             // Sets the time of the soft stage too, even when the device needs no write (spec SOFT-2).
-            turn.next = first.not_negative();
+            turn.next = held.clamped(first);
             held.program_if_earlier(
                 First {
                     event: turn.next,

@@ -16,6 +16,23 @@
 //! - No interrupt for the sake of filing. Who looks for the next event ([`BaseState::bring_near`]) takes out a slot
 //!   that would be due before everything in the trees: then what comes first is known exactly.
 //!
+//! # Order of equal deadlines
+//!
+//! First in, first out. The clock never goes back, so of timers with one deadline those that were armed earlier are in
+//! the coarser slot, and what is armed into the tree at once comes after all that are on the shelf:
+//!
+//! - A slot that is due goes to those of the next finer level, each timer in front of what is there; the last goes
+//!   first. No level is left out, because it may hold what was armed later. From the finest slots they go to the tree,
+//!   the first goes first, behind what came there from the shelf and before what was armed there at once
+//!   ([`Turn::Old`]).
+//! - A slot that is taken out before it is due goes to the tree in the same way, all of it. Some of it would fit into
+//!   finer slots, but then it would have to be gone through from both ends.
+//! - Of two slots that are due at the same time the coarser is taken out first.
+//!
+//! A timer that was pushed out while it waited is in a slot that is not that of its deadline. It counts as armed when
+//! it is filed again; pushed out within the slot it keeps its turn there. What is beyond the range of the shelf stands
+//! in such a slot too: timers that were armed for one deadline of those together stay together.
+//!
 //! # Limits
 //!
 //! A slot with more than [`OPEN_MAX`] timers is not taken out before its time, because that would fill the tree: the
@@ -23,18 +40,24 @@
 //!
 //! Timers with slack are not far-exact: of those only the tree knows which may fire together.
 
+use core::mem::MaybeUninit;
+
+use tickless_link::emplace;
+use tickless_link::emplace::Emplaced;
 use tickless_link::entry::{EntryRef, Transit};
+use tickless_link::id::Key;
 use tickless_link::shelf::{Left, Shelf, Shelved};
-use tickless_link::tree::{self, Tree};
+use tickless_link::tree::{self, Tree, Turn};
 
 use super::base::{BaseState, HARD, SOFT};
 use super::query::minimum_without;
 use super::start::Times;
+use super::stats::Stood;
 use super::timer::{Head, Hr};
 use crate::mutant;
 use crate::time::{Deadline, Instant};
 use crate::wheel::calendar::Calendar;
-use crate::wheel::geometry::{Place, Slot, Tick, place_before};
+use crate::wheel::geometry::{Place, Slot, Tick, granularity, place_before};
 
 /// Levels of the shelf. Eight reach 38 hours; what is farther away is filed again then. Models have small stacks.
 const LEVELS: usize = if cfg!(loom) { 1 } else { 8 };
@@ -68,18 +91,19 @@ fn unit_of(when: i64) -> Tick {
 
 /// When a slot is due.
 #[inline]
-fn instant_of(due: Tick) -> Instant {
+pub(crate) fn instant_of(due: Tick) -> Instant {
     let nanos = due.0.saturating_mul(1 << UNIT);
     Instant::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
 }
 
 impl Far {
-    pub(crate) const fn new(key: tickless_link::id::Key) -> Self {
-        Self {
-            shelf: Shelf::new(key),
+    /// Makes an empty shelf where it stays.
+    pub(crate) fn emplace(slot: &mut MaybeUninit<Self>, key: Key) -> Emplaced<'_, Self> {
+        emplace!(slot => Self {
             calendar: Calendar::new(Tick(0)),
-            crowded: None,
-        }
+            crowded: None;
+            shelf <- |slot| Shelf::emplace(slot, key),
+        })
     }
 
     /// The timers on the shelf.
@@ -114,6 +138,11 @@ impl Far {
             }
             self.calendar.forward(now);
         }
+    }
+
+    /// When a slot that holds something is due.
+    pub(crate) fn due_of(&self, slot: Slot) -> Tick {
+        self.calendar.due_of(slot)
     }
 
     /// Where a timer stands whose time is `deadline`; `None` if it belongs into the tree.
@@ -180,18 +209,66 @@ impl Far {
 /// Why a timer can be opened.
 const OWNED: &str = "the base that owns the timer is locked";
 
-/// Takes a timer out of its slot, to `place` or into the tree; what became of the slot, and whether the timer is the
-/// first of the tree.
+/// Where a timer goes that leaves its slot.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// To another place on the shelf, behind the others there.
+    Behind(Place),
+    /// To another place on the shelf, before the others there.
+    Before(Place),
+    /// Into the tree.
+    Tree(Turn),
+}
+
+impl Way {
+    /// The way of a timer that is armed for what is at `place`.
+    #[inline]
+    fn armed(place: Option<Place>) -> Self {
+        place.map_or(Self::Tree(Turn::New), Self::Behind)
+    }
+}
+
+/// Where a timer whose time is `at` goes from a slot that is due at `due` and is taken out now.
+fn way_out(slot: Slot, due: Tick, clock: Tick, at: Tick) -> Way {
+    let is_early = due > clock;
+    let place = place_before::<LEVELS>(clock, at);
+    if at.0.saturating_sub(due.0) >= granularity(slot.level()) {
+        // Pushed out, or beyond the range.
+        return match place {
+            Some(place) if place.slot == slot => Way::Tree(Turn::Old),
+            // The last goes first, and what is beyond the range is to keep its order.
+            Some(place) if !is_early && slot.level() > 0 && slot.level() + 1 == LEVELS => {
+                Way::Before(place)
+            }
+            place => Way::armed(place),
+        };
+    }
+    if is_early || slot.level() == 0 {
+        return Way::Tree(if mutant!("far-brought-near-behind-newer") {
+            Turn::New
+        } else {
+            Turn::Old
+        });
+    }
+    let place = Place::before(slot.level() - 1, at);
+    if mutant!("far-cascaded-behind-newer") {
+        return Way::Behind(place);
+    }
+    Way::Before(place)
+}
+
+/// Takes a timer out of its slot; what became of the slot, and whether the timer is the first of the tree.
 #[inline]
 fn leave(
     mut shelved: Shelved<'_, '_, Hr, LEVELS>,
-    place: Option<Place>,
+    way: Way,
     near: &mut Tree<Hr>,
     deadline: Deadline,
 ) -> (Left, bool) {
-    match place {
-        Some(place) => (shelved.move_to(place.slot.number()), false),
-        None => shelved.file_in(near, deadline),
+    match way {
+        Way::Behind(place) => (shelved.move_to(place.slot.number()), false),
+        Way::Before(place) => (shelved.move_to_front(place.slot.number()), false),
+        Way::Tree(turn) => shelved.file_in(near, deadline, turn),
     }
 }
 
@@ -204,14 +281,14 @@ enum Emptied {
 }
 
 impl BaseState {
-    /// Files a timer under other times, on the shelf or in the tree, wherever it was before; says whether it kept its
+    /// Files a timer under other times, on the shelf or in the tree, wherever it was before; says what that did to its
     /// place. The armed value is the caller's business.
     pub(crate) fn file_far(
         &mut self,
         entry: EntryRef<'_, Hr>,
         (earliest, deadline): Times,
         recently: Instant,
-    ) -> bool {
+    ) -> Stood {
         self.far.forward(recently);
         let head = Head::new(earliest, deadline);
         let place = self.far.place_of(entry, head);
@@ -219,23 +296,28 @@ impl BaseState {
             let stays = head.is_exact() && deadline >= shelved.head().deadline();
             *shelved.head() = head;
             if !stays {
-                let left = leave(shelved, place, &mut self.queues[NEAR].tree, deadline);
-                self.after_leaving(left, place, deadline);
+                let way = Way::armed(place);
+                let left = leave(shelved, way, &mut self.queues[NEAR].tree, deadline);
+                self.after_leaving(left, way, deadline);
             }
-            return stays;
+            return if stays { Stood::FarSlot } else { Stood::Moved };
         }
         let mut slot = self.queues[NEAR].tree.open(entry).expect(OWNED);
         *slot.head() = head;
         let was_first = slot.is_first();
         if slot.state().is_queued() {
-            if !was_first && deadline >= slot.key() {
-                return true;
+            if deadline == slot.key() {
+                return Stood::InPlace;
+            }
+            // The first is not left filed early, because the device is armed for its key.
+            if !was_first && deadline > slot.key() {
+                return Stood::FiledEarly;
             }
             if place.is_none() && slot.move_in_place(deadline) {
                 if was_first {
                     self.queues[NEAR].first_deadline = deadline;
                 }
-                return true;
+                return Stood::InPlace;
             }
         }
         match place {
@@ -253,20 +335,15 @@ impl BaseState {
                 self.after_removal(NEAR, was_first && !is_first);
             }
         }
-        false
+        Stood::Moved
     }
 
     /// Updates what is cached after a timer [left](leave) its slot.
-    fn after_leaving(
-        &mut self,
-        (left, is_first): (Left, bool),
-        place: Option<Place>,
-        deadline: Deadline,
-    ) {
+    fn after_leaving(&mut self, (left, is_first): (Left, bool), way: Way, deadline: Deadline) {
         self.far.note_left(left);
-        match place {
-            Some(place) => self.far.note(place),
-            None => self.after_insertion(NEAR, is_first, deadline),
+        match way {
+            Way::Behind(place) | Way::Before(place) => self.far.note(place),
+            Way::Tree(_) => self.after_insertion(NEAR, is_first, deadline),
         }
     }
 
@@ -281,23 +358,30 @@ impl BaseState {
         true
     }
 
-    /// Takes the timers of `slot` out: each to the place that it belongs in by now, or into the tree if that is nearer
-    /// than two units, or the very same slot.
-    fn empty(&mut self, slot: Slot, budget: &mut u32) -> Emptied {
+    /// Takes the timers of a slot out, which is due at `due`: see the module documentation for where they go.
+    fn empty(&mut self, slot: Slot, due: Tick, budget: &mut u32) -> Emptied {
         let list = slot.number();
-        while let Some(mut shelved) = self.far.shelf.open_first(list) {
+        let clock = self.far.calendar.clock();
+        let first_goes_first = due > clock || slot.level() == 0;
+        loop {
+            let shelf = &mut self.far.shelf;
+            let shelved = if first_goes_first {
+                shelf.open_first(list)
+            } else {
+                shelf.open_last(list)
+            };
+            let Some(mut shelved) = shelved else {
+                return Emptied::Whole;
+            };
             if *budget == 0 {
                 return Emptied::Part;
             }
             *budget -= 1;
             let deadline = shelved.head().deadline();
-            let clock = self.far.calendar.clock();
-            let place = place_before::<LEVELS>(clock, unit_of(deadline.as_nanos()))
-                .filter(|place| place.slot != slot);
-            let left = leave(shelved, place, &mut self.queues[NEAR].tree, deadline);
-            self.after_leaving(left, place, deadline);
+            let way = way_out(slot, due, clock, unit_of(deadline.as_nanos()));
+            let left = leave(shelved, way, &mut self.queues[NEAR].tree, deadline);
+            self.after_leaving(left, way, deadline);
         }
-        Emptied::Whole
     }
 
     /// Takes out the slots that are due at `now`; `false` if more are due than an interrupt has time for.
@@ -316,7 +400,7 @@ impl BaseState {
             && due <= now
         {
             self.far.calendar.forward(now);
-            if matches!(self.empty(slot, &mut budget), Emptied::Part) {
+            if matches!(self.empty(slot, due, &mut budget), Emptied::Part) {
                 return false;
             }
         }
@@ -350,7 +434,7 @@ impl BaseState {
             if self.far.crowded == Some(due) {
                 return instant_of(due);
             }
-            if matches!(self.empty(slot, &mut budget), Emptied::Part) {
+            if matches!(self.empty(slot, due, &mut budget), Emptied::Part) {
                 self.far.crowded = Some(due);
             }
         }

@@ -115,14 +115,21 @@ impl<P: Platform> Timers<P> {
     /// Moves every timer of one locked base to another; says whether there was any.
     fn move_all(&self, from: &mut Held<'_, P>, to: &mut Held<'_, P>) -> bool {
         let mut moved = false;
+        to.state.far.forward(self.platform.recent_now());
         for index in 0..from.state.queues.len() {
             while let Some(mut slot) = from.state.queues[index].tree.open_first() {
                 let head = *slot.head();
                 let deadline = head.deadline();
                 let moving = Moving::of(slot.entry(), index, head);
+                // By its distance, like those on the shelf: so that equal deadlines stay together, in their order.
+                let place = to.state.far.place_of(slot.entry(), head);
                 let transit = slot.depart();
-                let first = to.state.queues[index].tree.admit(transit, deadline, |_| ());
-                to.state.after_insertion(index, first, deadline);
+                if let Some(place) = place {
+                    to.state.far.admit(transit, place, head);
+                } else {
+                    let first = to.state.queues[index].tree.admit(transit, deadline, |_| ());
+                    to.state.after_insertion(index, first, deadline);
+                }
                 self.note_moved(from, to, moving);
                 moved = true;
             }
@@ -164,7 +171,6 @@ impl<P: Platform> Timers<P> {
     /// As [`move_all`](Self::move_all), for the timers that are far away.
     fn move_all_far(&self, from: &mut Held<'_, P>, to: &mut Held<'_, P>) -> bool {
         let mut moved = false;
-        to.state.far.forward(self.platform.recent_now());
         while let Some(mut shelved) = from.state.far.open_any() {
             let head = *shelved.head();
             let moving = Moving::of(shelved.entry(), far::NEAR, head);
@@ -271,6 +277,43 @@ impl<P: Platform> Timers<P> {
         held.set_armed(Instant::FOREVER);
         held.refresh_offsets();
         held.reevaluate(false);
+    }
+
+    /// Notes that the device of `cpu` stops, in an idle state that `cpu` is about to enter (spec 7.6 of the wheel):
+    /// what was programmed is lost. The host is told to [shut it down](DeviceState::Shutdown).
+    ///
+    /// The armed value stays: something else wakes the CPU for it, as a [broadcast
+    /// device](crate::tick::Broadcast) does. Called on `cpu` with timer delivery masked, and with no rearm owed.
+    pub fn stop_device(&self, cpu: CpuId) {
+        let Some(base) = self.platform.base(cpu) else {
+            return;
+        };
+        let mut held = Held::lock(self, base, self.platform.this_cpu());
+        let driver = CpuDevice {
+            platform: &self.platform,
+            base,
+        };
+        held.state.device.set_state(&driver, DeviceState::Shutdown);
+    }
+
+    /// Switches the device of `cpu` on again, which [stopped](Timers::stop_device), with nothing programmed.
+    ///
+    /// The host calls [`retrigger`](Timers::retrigger) next, unless an interrupt for what `cpu` waits for is on its
+    /// way. Called on `cpu` with timer delivery masked, before anything else that concerns its timers.
+    pub fn switch_device_on(&self, cpu: CpuId) {
+        let Some(base) = self.platform.base(cpu) else {
+            return;
+        };
+        let mut held = Held::lock(self, base, self.platform.this_cpu());
+        let driver = CpuDevice {
+            platform: &self.platform,
+            base,
+        };
+        held.state.device.set_state(&driver, DeviceState::Oneshot);
+        // The interrupt that was to end the backoff was lost with the device.
+        if !mutant!("hang-survives-deep-idle") {
+            held.state.hang = false;
+        }
     }
 
     /// All bases the host has.

@@ -50,7 +50,10 @@
 //! of one clock on one CPU; restarting in place, asking for the next event, and firing the first are O(1).
 
 use core::fmt;
+use core::mem::MaybeUninit;
 
+use tickless_link::emplace;
+use tickless_link::emplace::Emplaced;
 use tickless_link::id::Realm;
 
 use crate::event::{DeviceConfig, EventDevice};
@@ -59,9 +62,8 @@ use crate::time::Span;
 
 pub(crate) mod base;
 mod cancel;
-mod dump;
 pub(crate) mod expire;
-mod far;
+pub(crate) mod far;
 pub(crate) mod forward;
 mod hotplug;
 #[cfg(all(test, loom))]
@@ -69,14 +71,16 @@ pub(crate) mod model;
 mod query;
 mod rearm;
 mod start;
+pub(crate) mod stats;
 #[cfg(all(test, not(loom)))]
 mod tests;
 pub(crate) mod timer;
 
-pub use base::{CpuBase, Frozen, Stats};
+pub use base::{CpuBase, Frozen};
 pub use cancel::TryCancel;
 pub use expire::Turn;
 pub use start::AlreadyExpired;
+pub use stats::Stats;
 pub use timer::{Expired, HrTimer, Restart, Setup, Sleeper, Stage, Start, StartMode, TimerRef};
 
 /// Passes over the queues before an interrupt gives up (spec IRQ-1).
@@ -174,7 +178,21 @@ impl<P: Platform> Timers<P> {
     /// When there would be more than 2^20 CPUs (2^12 on 32-bit targets), or the device makes no sense.
     #[must_use]
     pub fn new_base(&self, device: DeviceConfig, local: P::Local) -> CpuBase<P> {
-        CpuBase::new(&self.realm, EventDevice::new(device), local)
+        emplace::moved(|slot| self.emplace_base(slot, device, local))
+    }
+
+    /// As [`new_base`](Self::new_base), made in `slot`: on the stack it takes 18 KiB for each time that it is moved.
+    ///
+    /// # Panics
+    ///
+    /// As [`new_base`](Self::new_base).
+    pub fn emplace_base<'a>(
+        &self,
+        slot: &'a mut MaybeUninit<CpuBase<P>>,
+        device: DeviceConfig,
+        local: P::Local,
+    ) -> Emplaced<'a, CpuBase<P>> {
+        CpuBase::emplace(slot, &self.realm, EventDevice::new(device), local)
     }
 
     /// The host.

@@ -1,4 +1,5 @@
-//! Questions that change nothing.
+//! Questions about timers and CPUs. None changes when anything fires; those about the next event may file timers
+//! again that were filed too early, and sort far ones.
 
 use core::pin::Pin;
 

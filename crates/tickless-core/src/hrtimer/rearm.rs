@@ -80,11 +80,27 @@ impl<P: Platform> Held<'_, P> {
         };
         let state = &mut *self.state;
         state.stats.device_writes += 1;
+        let late_before = state.device.late();
         let programmed = event::program(&mut state.device, &driver, next, Force::Yes);
+        let is_late = state.device.late() != late_before;
+        if is_late {
+            self.note_written_late(next);
+        }
         if programmed.is_err() {
             // Forced, so the only failure is a device that refuses everything (B27), and there is nobody to tell.
             // Nothing counts as armed then, so that the next timer that becomes first of a queue, or goes, tries again.
             self.set_armed(Instant::FOREVER);
+        }
+    }
+
+    #[cold]
+    fn note_written_late(&mut self, event: Instant) {
+        self.state.stats.written_late += 1;
+        if P::TRACE {
+            self.platform().trace(Event::WrittenLate {
+                cpu: self.base.cpu(),
+                event,
+            });
         }
     }
 

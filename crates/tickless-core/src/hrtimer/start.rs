@@ -24,6 +24,7 @@ use tickless_link::tree::Slot;
 
 use super::base::{Based, Change, DeferredRearm, Held};
 use super::rearm::First;
+use super::stats::Stood;
 use super::timer::{
     Expired, Head, Hr, HrTimer, Request, Restart, Start, StartMode, TimerRef, When,
 };
@@ -141,12 +142,14 @@ impl<P: Platform> Timers<P> {
         }
         if held.state.deferred != DeferredRearm::Clear
             || !self.keeps_base(&held, entry, false, mode.pinned, Some(me))
-            || !stays_behind_another(&mut held, entry, times)
         {
             return Err(Some(held));
         }
-        held.state.stats.starts += 1;
-        held.state.stats.in_place += 1;
+        let stood = stays_behind_another(&mut held, entry, times);
+        if !stood.is_kept() {
+            return Err(Some(held));
+        }
+        held.state.stats.note_start(stood);
         self.trace_start(&held, entry, times, mode, (true, true));
         Ok(())
     }
@@ -304,12 +307,12 @@ impl<P: Platform> Timers<P> {
             let is_first = self.switch_base(held, entry, times, mode, me);
             Requeued {
                 is_first,
-                in_place: false,
+                stood: Stood::Moved,
             }
         };
-        held.state.stats.starts += 1;
-        held.state.stats.in_place += u64::from(requeued.in_place);
-        self.trace_start(held, entry, times, mode, (was_armed, requeued.in_place));
+        held.state.stats.note_start(requeued.stood);
+        let in_place = requeued.stood.is_kept();
+        self.trace_start(held, entry, times, mode, (was_armed, in_place));
         let local = me.is_some_and(|me| core::ptr::eq(me.base, held.base));
         let action = self.decide(
             held,
@@ -326,10 +329,8 @@ impl<P: Platform> Timers<P> {
         match action {
             Action::Nothing => {}
             Action::ProgramIfEarlier => {
-                let event = held.state.queues[index]
-                    .offset
-                    .to_monotonic(deadline)
-                    .not_negative();
+                let event = held.state.queues[index].offset.to_monotonic(deadline);
+                let event = held.clamped(event);
                 let first = First {
                     event,
                     timer,
@@ -553,7 +554,7 @@ impl<P: Platform> Timers<P> {
 #[derive(Clone, Copy, Debug)]
 struct Requeued {
     is_first: bool,
-    in_place: bool,
+    stood: Stood,
 }
 
 /// Opens an entry that is known to belong to the locked base.
@@ -569,40 +570,41 @@ pub(crate) fn opened<'h, 'e, P: Platform>(
         .expect("the base that owns the timer is locked")
 }
 
-/// Whether the timer waits behind another one and can stay where it is filed; then its times are written. Nothing else
-/// is to be done for it: it is not the next event, and was not.
+/// Leaves the timer where it is filed, if it waits behind another one and can stay there; then its times are written.
+/// Nothing else is to be done for it: it is not the next event, and was not.
 #[inline]
 fn stays_behind_another<P: Platform>(
     held: &mut Held<'_, P>,
     entry: EntryRef<'_, Hr>,
     (earliest, deadline): Times,
-) -> bool {
-    if entry.tag().is_far_exact()
-        && let Some(mut shelved) = held.state.far.open(entry)
-    {
+) -> Stood {
+    let far_exact = entry.tag().is_far_exact();
+    if far_exact && let Some(mut shelved) = held.state.far.open(entry) {
         let stays = earliest == deadline && deadline >= shelved.head().deadline();
         if stays {
             *shelved.head() = Head::new(earliest, deadline);
             // Whoever is about to sleep asks for what is first by then.
             held.state.armed_early |= held.state.first_hint == entry.address();
+            return Stood::FarSlot;
         }
-        return stays;
+        return Stood::Moved;
     }
     let mut slot = opened(held, entry);
     if !slot.is_waiting_behind_another() {
-        return false;
+        return Stood::Moved;
     }
     // Later than before, later than it is filed, or at least not earlier than the one before it: the cheapest question
-    // first.
-    if deadline >= slot.head().deadline()
-        || deadline >= slot.key()
-        || slot.move_in_place(deadline)
-        || mutant!("refile-missing-when-earlier")
+    // first. If its new time is a far one, it may belong on the shelf, behind those that have the same.
+    let stood = if deadline >= slot.head().deadline() || deadline >= slot.key() {
+        Stood::FiledEarly
+    } else if (!far_exact && slot.move_in_place(deadline)) || mutant!("refile-missing-when-earlier")
     {
-        *slot.head() = Head::new(earliest, deadline);
-        return true;
-    }
-    false
+        Stood::InPlace
+    } else {
+        return Stood::Moved;
+    };
+    *slot.head() = Head::new(earliest, deadline);
+    stood
 }
 
 /// Queues a timer on the base where it is, and leaves it filed where it is if that will do (spec 3.3, and the module
@@ -615,10 +617,10 @@ fn requeue<P: Platform>(held: &mut Held<'_, P>, entry: EntryRef<'_, Hr>, times: 
     let (earliest, deadline) = times;
     if entry.tag().is_far_exact() {
         let recently = held.platform().recent_now();
-        let in_place = held.state.file_far(entry, times, recently);
+        let stood = held.state.file_far(entry, times, recently);
         return Requeued {
             is_first: held.is_before_armed(index, deadline),
-            in_place,
+            stood,
         };
     }
     let mut slot = opened(held, entry);
@@ -628,18 +630,24 @@ fn requeue<P: Platform>(held: &mut Held<'_, P>, entry: EntryRef<'_, Hr>, times: 
         held.state.after_insertion(index, is_first, deadline);
         return Requeued {
             is_first,
-            in_place: false,
+            stood: Stood::Moved,
         };
     }
     let was_first = slot.is_first();
     // The first timer is filed exactly: the device is armed for its key.
-    if (!was_first && deadline >= slot.key()) || slot.move_in_place(deadline) {
+    if !was_first && deadline >= slot.key() {
+        return Requeued {
+            is_first: false,
+            stood: Stood::FiledEarly,
+        };
+    }
+    if slot.move_in_place(deadline) {
         if was_first {
             held.state.queues[index].first_deadline = deadline;
         }
         return Requeued {
             is_first: was_first,
-            in_place: true,
+            stood: Stood::InPlace,
         };
     }
     let is_first = slot.reposition(deadline);
@@ -650,7 +658,7 @@ fn requeue<P: Platform>(held: &mut Held<'_, P>, entry: EntryRef<'_, Hr>, times: 
     }
     Requeued {
         is_first,
-        in_place: false,
+        stood: Stood::Moved,
     }
 }
 

@@ -242,6 +242,10 @@ where
 {
     type Guarded = ();
 
+    fn name() -> &'static str {
+        core::any::type_name::<F>()
+    }
+
     #[inline]
     fn expire((): &mut ()) -> Expiry<Option<Waker>> {
         Expiry::Call
@@ -416,6 +420,10 @@ impl Member<Hr> for Wake {
     /// Whom to wake; `None` once the timer fired (spec SLP-1).
     type Guarded = Option<Waker>;
 
+    fn name() -> &'static str {
+        crate::inspect::WAKES
+    }
+
     #[inline]
     fn expire(waker: &mut Option<Waker>) -> Expiry<Option<Waker>> {
         // Taken under the lock: the timer is idle before anybody is woken, so nobody ever waits for a wake-up to end,
@@ -463,6 +471,14 @@ impl<C: ClockId> Sleeper<C> {
     #[inline]
     pub fn is_queued(&self) -> bool {
         self.entry.state().is_queued()
+    }
+
+    /// What an idle sleeper keeps of a task, for a start to come; `None` while it is queued.
+    ///
+    /// A start takes the waker that it is given in place of this one.
+    #[inline]
+    pub fn idle_waker(self: Pin<&mut Self>) -> Option<&mut Option<Waker>> {
+        self.entry_mut().guarded_mut()
     }
 
     #[inline]
@@ -582,3 +598,10 @@ impl<C: ClockId> Start<C> {
         self
     }
 }
+
+#[cfg(all(not(any(loom, shuttle)), target_pointer_width = "64"))]
+const _: () = {
+    type Function = fn(&mut Expired<'_, '_, Monotonic>) -> Restart;
+    assert!(size_of::<HrTimer<Function>>() == 80 + size_of::<Function>());
+    assert!(size_of::<Sleeper>() == 96);
+};

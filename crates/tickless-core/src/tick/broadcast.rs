@@ -33,7 +33,8 @@ pub enum Carrier {
     Software,
 }
 
-/// What a CPU has to do that may sleep deeply.
+/// What a CPU has to do that may sleep deeply. [`Timers::stop_device`](crate::hrtimer::Timers::stop_device) stops its
+/// own device, and has to be what does so: a record that goes on as if something were programmed there loses timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "devices have to be stopped and programmed"]
 pub enum Entered {
@@ -60,6 +61,7 @@ pub enum Busy {
 }
 
 /// What a CPU has to do that comes back.
+/// [`Timers::switch_device_on`](crate::hrtimer::Timers::switch_device_on) switches its own device on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the device has to be switched on and programmed"]
 pub enum Left {
@@ -84,6 +86,15 @@ pub struct Delivery<const WORDS: usize> {
     pub wake: CpuMask<WORDS>,
     /// Do so on the CPU that handles.
     pub own: bool,
+}
+
+/// A look at the state.
+pub(super) struct Look<const WORDS: usize> {
+    pub(super) carrier: Option<Carrier>,
+    pub(super) next: Instant,
+    pub(super) bound: Option<CpuId>,
+    pub(super) sleeping: CpuMask<WORDS>,
+    pub(super) pending: CpuMask<WORDS>,
 }
 
 struct State<const WORDS: usize> {
@@ -342,6 +353,18 @@ impl<L: RawLock, const WORDS: usize> Broadcast<L, WORDS> {
             program: state.reprogram(now),
             own: due.remove(cpu),
             wake: due,
+        }
+    }
+
+    /// Who sleeps, who has an interrupt under way, the carrier, and what it is programmed for.
+    pub(super) fn look(&self) -> Look<WORDS> {
+        let state = self.lock();
+        Look {
+            carrier: state.carrier,
+            next: state.next,
+            bound: state.bound,
+            sleeping: state.sleeping,
+            pending: state.pending.or(&state.forced),
         }
     }
 

@@ -82,6 +82,12 @@ impl<const WORDS: usize> CpuMask<WORDS> {
         Self(core::array::from_fn(|word| self.0[word] | other.0[word]))
     }
 
+    /// The words of the mask, the last CPUs first: 32 CPUs each, as masks are printed.
+    pub(super) fn halves(&self) -> impl Iterator<Item = u64> {
+        let halves = |word: &u64| [word >> 32, word & u64::from(u32::MAX)];
+        self.0.iter().rev().flat_map(halves)
+    }
+
     /// The CPUs in the order of their numbers.
     pub fn iter(&self) -> impl Iterator<Item = CpuId> + use<WORDS> {
         let firsts = (0_u32..).step_by(WORD);

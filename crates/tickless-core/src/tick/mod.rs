@@ -61,6 +61,7 @@ mod broadcast;
 mod count;
 mod cpu;
 mod dependency;
+mod dump;
 mod idle;
 mod mask;
 #[cfg(all(test, loom))]

@@ -1,9 +1,13 @@
 //! One wheel of a CPU: what is filed where, and what a pass has in hand.
 
+use core::mem::MaybeUninit;
+
 use tickless_link::LastThread;
+use tickless_link::emplace;
+use tickless_link::emplace::Emplaced;
 use tickless_link::entry::EntryRef;
 use tickless_link::id::Key;
-use tickless_link::shelf::{Left, Shelf, Shelved};
+use tickless_link::shelf::{Left, RUNNERS, Shelf, Shelved};
 use tickless_link::sync::Ordering;
 
 use super::LEVELS;
@@ -11,7 +15,8 @@ use super::calendar::{Calendar, FAR};
 use super::geometry::{Place, Slot, Tick};
 use super::timer::Coarse;
 use crate::hrtimer::base::Held;
-use crate::platform::Platform;
+use crate::inspect::WheelReport;
+use crate::platform::{CpuId, Platform};
 
 /// Which of the three wheels of a CPU a timer is on (spec 1.11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,13 +37,28 @@ impl Kind {
     pub const COUNT: usize = Self::ALL.len();
 }
 
+/// Which thread executes a pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PassBy {
+    /// None: the place is free.
+    Free,
+    /// That of a CPU.
+    Cpu(CpuId),
+    /// One that is no CPU (any more).
+    Stranger,
+}
+
+/// The place of the CPU that owns the wheel. All others take one of those behind it.
+const OWN: usize = 0;
+
 /// A wheel.
 #[derive(Debug)]
 pub(crate) struct WheelBase {
     pub(crate) shelf: Shelf<Coarse, LEVELS>,
     pub(crate) calendar: Calendar<LEVELS>,
-    /// Somebody executes a pass; the lock is free while it executes callbacks.
-    pub(crate) running: bool,
+    /// The passes that are under way; the lock is free while they execute callbacks. Several may be: what one has not
+    /// begun the next one takes over, so that a thread that is held up in a callback, or preempted, delays one timer.
+    passes: [PassBy; RUNNERS],
     /// One bit for each level of which a list was set aside, and may hold timers still.
     aside: u16,
     /// When the lists that were set aside were due.
@@ -55,14 +75,18 @@ pub(crate) struct Filed {
 }
 
 impl WheelBase {
-    pub(crate) fn new(key: Key) -> Self {
-        Self {
-            shelf: Shelf::new(key),
+    /// What an empty wheel [tells](Self::told).
+    pub(crate) const NEVER: u64 = u64::MAX;
+
+    /// Makes an empty wheel where it stays.
+    pub(crate) fn emplace(slot: &mut MaybeUninit<Self>, key: Key) -> Emplaced<'_, Self> {
+        emplace!(slot => Self {
             calendar: Calendar::new(Tick(0)),
-            running: false,
+            passes: [PassBy::Free; RUNNERS],
             aside: 0,
-            aside_due: Tick(0),
-        }
+            aside_due: Tick(0);
+            shelf <- |slot| Shelf::emplace(slot, key),
+        })
     }
 
     /// Nothing is due before this tick; FAR ahead when the wheel is empty.
@@ -81,7 +105,19 @@ impl WheelBase {
         if self.calendar.has_timers() || self.aside != 0 {
             self.first_due().0
         } else {
-            u64::MAX
+            Self::NEVER
+        }
+    }
+
+    /// What it knows of itself.
+    pub(crate) fn report(&self, kind: Kind) -> WheelReport {
+        let due = self.told();
+        WheelReport {
+            kind,
+            clock: self.calendar.clock(),
+            first_due: (due != u64::MAX).then_some(Tick(due)),
+            pending: self.shelf.len(),
+            is_running: self.is_passed_over(),
         }
     }
 
@@ -200,10 +236,48 @@ impl WheelBase {
         }
     }
 
-    /// Gives up what a thread that is gone was in the middle of. What it had set aside is there for the next pass.
-    pub(crate) fn abandon(&mut self, others_are_gone: &LastThread) {
-        self.shelf.abandon_running(others_are_gone);
-        self.running = false;
+    /// Begins a pass by the CPU `by` over this wheel of `owner`: the place for it. `None` if a pass by `by` is under
+    /// way already, below the caller, or all places are taken, which the owner's never is.
+    pub(crate) fn begin_pass(&mut self, owner: CpuId, by: Option<CpuId>) -> Option<usize> {
+        let pass = by.map_or(PassBy::Stranger, PassBy::Cpu);
+        if self.passes.contains(&pass) {
+            return None;
+        }
+        let place = if by == Some(owner) {
+            OWN
+        } else {
+            let others = &self.passes[OWN + 1..];
+            OWN + 1 + others.iter().position(|pass| *pass == PassBy::Free)?
+        };
+        self.passes[place] = pass;
+        Some(place)
+    }
+
+    /// Ends the pass at `place`.
+    pub(crate) fn end_pass(&mut self, place: usize) {
+        self.passes[place] = PassBy::Free;
+    }
+
+    /// Whether a pass is under way.
+    pub(crate) fn is_passed_over(&self) -> bool {
+        self.passes != [PassBy::Free; RUNNERS]
+    }
+
+    /// Gives up the passes of threads that are gone, all but that of `own`, and tells `ended` their places. What they
+    /// had set aside is there for the next pass.
+    pub(crate) fn abandon(
+        &mut self,
+        others_are_gone: &LastThread,
+        own: Option<CpuId>,
+        mut ended: impl FnMut(usize),
+    ) {
+        for place in 0..RUNNERS {
+            if own.is_none_or(|own| self.passes[place] != PassBy::Cpu(own)) {
+                self.shelf.abandon_running(place, others_are_gone);
+                self.passes[place] = PassBy::Free;
+                ended(place);
+            }
+        }
     }
 
     /// Takes out every timer.

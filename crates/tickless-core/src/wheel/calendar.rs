@@ -25,7 +25,8 @@ pub struct Calendar<const LEVELS: usize> {
     occupied: [u64; LEVELS],
     clock: Tick,
     first_due: Tick,
-    /// The slot that `first_due` stands for, unless that is too early or the wheel is empty.
+    /// The slot that `first_due` stands for, unless that is too early or the wheel is empty. The coarsest, if several
+    /// are due then.
     first_slot: Slot,
     /// `first_due` may be too early.
     unsettled: bool,
@@ -119,6 +120,8 @@ impl<const LEVELS: usize> Calendar<LEVELS> {
             self.first_due = place.due;
             self.first_slot = place.slot;
             self.unsettled = false;
+        } else if place.due == self.first_due && place.slot.level() > self.first_slot.level() {
+            self.first_slot = place.slot;
         }
         self.has_timers = true;
         is_first
@@ -132,6 +135,9 @@ impl<const LEVELS: usize> Calendar<LEVELS> {
     }
 
     /// The slot that is due first, and when; `None` if nothing is filed. Searches if need be.
+    ///
+    /// Of slots that are due at the same tick it is the coarsest: what is in there for a time was filed before what is
+    /// in a finer one for the same time.
     pub fn first_slot(&mut self, now: Tick) -> Option<(Slot, Tick)> {
         self.settle(now);
         self.has_timers.then_some((self.first_slot, self.first_due))
@@ -142,6 +148,16 @@ impl<const LEVELS: usize> Calendar<LEVELS> {
     #[must_use]
     pub const fn is_occupied(&self, slot: Slot) -> bool {
         self.occupied[slot.level()] & (1 << slot.index()) != 0
+    }
+
+    /// When `slot` is due, if it holds something: all that is in it was filed for this rotation of its level.
+    #[must_use]
+    pub fn due_of(&self, slot: Slot) -> Tick {
+        let position = self.clock.0.div_ceil(granularity(slot.level()));
+        let index = position % SLOTS;
+        let ahead = (slot.index() as u64 + SLOTS - index) % SLOTS;
+        let due = position.saturating_add(ahead);
+        Tick(due.saturating_mul(granularity(slot.level())))
     }
 
     /// Makes [`first_due`](Calendar::first_due) exact, for who is about to sleep until then. An empty wheel claims to
@@ -203,11 +219,11 @@ impl<const LEVELS: usize> Calendar<LEVELS> {
                 let due = position
                     .saturating_add(ahead)
                     .saturating_mul(granularity(level));
-                if first.is_none_or(|(first, _)| due < first) {
+                if first.is_none_or(|(first, _)| due <= first) {
                     first = Some((due, Slot::at(level, position.saturating_add(ahead))));
                 }
-                // Due before the clock of the next level moves: nothing coarser comes earlier.
-                if ahead <= position.wrapping_neg() & LOW_BITS {
+                // Due before the clock of the next level moves: nothing coarser comes earlier, or at the same time.
+                if ahead < position.wrapping_neg() & LOW_BITS {
                     break;
                 }
             }
@@ -312,6 +328,7 @@ mod tests {
             for (place, _) in &self.filed {
                 assert!(self.calendar.is_occupied(place.slot));
                 assert!(place.due >= self.calendar.clock());
+                assert_eq!(self.calendar.due_of(place.slot), place.due);
             }
         }
 
@@ -542,12 +559,15 @@ mod tests {
                     assert_eq!(wheel.calendar.first_due(), first, "settled means exact");
                     let slot = wheel.calendar.first_slot(Tick(now));
                     assert_eq!(slot.map(|slot| slot.1), wheel.first());
-                    assert!(slot.is_none_or(|slot| {
-                        wheel
-                            .filed
-                            .iter()
-                            .any(|(place, _)| (place.slot, place.due) == slot)
-                    }));
+                    let coarsest = wheel
+                        .filed
+                        .iter()
+                        .filter(|(place, _)| place.due == first)
+                        .max_by_key(|(place, _)| place.slot.level());
+                    assert_eq!(
+                        slot.map(|slot| slot.0),
+                        coarsest.map(|(place, _)| place.slot)
+                    );
                     assert_eq!(wheel.calendar.has_timers(), !wheel.filed.is_empty());
                 }
             }

@@ -40,7 +40,7 @@ pub enum PassEnd {
     Done,
     /// The budget is spent, and more is due: the next pass goes on from there.
     Budget,
-    /// Another pass of this wheel is under way, elsewhere or below the caller; that one sees to it.
+    /// Another pass of this wheel is under way, below the caller or on two other CPUs; those see to it.
     Elsewhere,
 }
 
@@ -51,7 +51,7 @@ impl<'a, P: Platform> Runner<'a, P> {
     fn run_wheel(
         &mut self,
         mut held: Held<'a, P>,
-        kind: Kind,
+        (kind, place): (Kind, usize),
         now: Tick,
         budget: u32,
     ) -> (Held<'a, P>, Ran) {
@@ -71,12 +71,18 @@ impl<'a, P: Platform> Runner<'a, P> {
                 return (held, Ran::SomeOfThem);
             }
             handled += 1;
-            held = self.handle(held, kind, row, now);
+            held = self.handle(held, (kind, place), row, now);
         }
     }
 
     /// Fires the first timer of a list that was set aside, or files it again if its time has not come.
-    fn handle(&mut self, mut held: Held<'a, P>, kind: Kind, row: usize, now: Tick) -> Held<'a, P> {
+    fn handle(
+        &mut self,
+        mut held: Held<'a, P>,
+        (kind, place): (Kind, usize),
+        row: usize,
+        now: Tick,
+    ) -> Held<'a, P> {
         let wheel = &mut held.state.wheels[kind as usize];
         let due = wheel.aside_due();
         let Some(shelved) = wheel.shelf.open_first_aside(row) else {
@@ -84,11 +90,13 @@ impl<'a, P: Platform> Runner<'a, P> {
         };
         let entry = shelved.entry();
         let expiry = entry.shared().get();
-        if expiry >= due && !mutant!("wheel-beyond-range-fires-early") {
-            // It was beyond the range. It stays queued for every observer.
+        let runs = shelved.state().is_running() && !mutant!("wheel-fires-while-running");
+        if runs || (expiry >= due && !mutant!("wheel-beyond-range-fires-early")) {
+            // It was beyond the range. Or it was armed while its callback runs, in another pass, and is due again: that
+            // is looked at once a tick. It stays queued for every observer.
             let mut shelved = shelved;
             wheel.calendar.forward(now);
-            let place = wheel.calendar.place(expiry);
+            let place = wheel.calendar.place(if runs { now } else { expiry });
             let left = shelved.move_to(place.slot.number());
             wheel.note_left(left);
             wheel.note_filed(place);
@@ -97,7 +105,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         }
         let timer = TimerId(entry.address());
         let code = entry.code_address();
-        let (fired, left) = shelved.expire();
+        let (fired, left) = shelved.expire(place);
         wheel.note_left(left);
         held.state.stats.coarse_expired += 1;
         self.fired += 1;
@@ -201,10 +209,15 @@ impl<P: Platform> Timers<P> {
     ///
     /// Afterwards nothing of this wheel is due at `now`, unless the budget was spent: then the next pass goes on, and
     /// until then [`wheel_is_due`](Self::wheel_is_due) says yes. The timers of a tick fire coarse slots first, and in
-    /// each of them the last to come first; ticks fire in order.
+    /// each of them the first to come first; ticks fire in order. So timers with one expiry that are due at one tick
+    /// fire in the order in which they were armed: the coarser slot is that of the earlier. One that is modified and
+    /// keeps its slot keeps its turn.
     ///
     /// Global wheels may be run by others than their CPU, while that sleeps; the other two by their CPU only. A CPU
     /// that is offline has nothing to run.
+    ///
+    /// A pass that finds another one under way, whose thread may be preempted or in a long callback, does not wait for
+    /// it: it takes over what that one has not begun.
     ///
     /// # Interrupt context
     ///
@@ -221,26 +234,27 @@ impl<P: Platform> Timers<P> {
         if !base.is_due(kind, now) {
             return Pass::NOTHING;
         }
-        let mut held = Held::lock(self, base, self.platform.this_cpu());
+        let me = self.platform.this_cpu();
+        let mut held = Held::lock(self, base, me);
         if !base.is_online() {
             return Pass::NOTHING;
         }
-        if held.state.wheels[kind as usize].running {
+        let by = me.map(|me| me.base.cpu());
+        let Some(place) = held.state.wheels[kind as usize].begin_pass(cpu, by) else {
             return Pass {
                 fired: 0,
                 end: PassEnd::Elsewhere,
             };
-        }
-        held.state.wheels[kind as usize].running = true;
-        // The expiry lock comes before the base lock, and is not waited for before it is clear that nobody runs.
+        };
+        // The expiry lock comes before the base lock, and is not waited for before it is clear that no CPU runs there.
         drop(held);
-        let mut runner = Runner::new(self, base, &base.coarse[kind as usize], true);
+        let mut runner = Runner::new(self, base, &base.coarse[kind as usize][place], true);
         if P::TRACE {
             self.platform.trace(Event::WheelPass { cpu, kind, now });
         }
         let held = runner.lock();
-        let (mut held, ran) = runner.run_wheel(held, kind, now, budget);
-        held.state.wheels[kind as usize].running = false;
+        let (mut held, ran) = runner.run_wheel(held, (kind, place), now, budget);
+        held.state.wheels[kind as usize].end_pass(place);
         drop(held);
         Pass {
             fired: runner.fired,

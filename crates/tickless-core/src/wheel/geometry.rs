@@ -106,6 +106,20 @@ pub struct Place {
     pub beyond: bool,
 }
 
+impl Place {
+    /// The slot of `level` that is due at `at`, or as shortly before as can be.
+    #[inline]
+    #[must_use]
+    pub const fn before(level: usize, at: Tick) -> Self {
+        let position = at.0 / granularity(level);
+        Self {
+            slot: Slot::at(level, position),
+            due: Tick(position * granularity(level)),
+            beyond: false,
+        }
+    }
+}
+
 /// Where a wheel of `LEVELS` levels, whose clock is `clock`, files a timeout that must not fire before `expiry` is
 /// over.
 ///
@@ -120,11 +134,7 @@ pub struct Place {
 pub const fn place<const LEVELS: usize>(clock: Tick, expiry: Tick) -> Place {
     const { assert!(LEVELS >= 1 && LEVELS <= LEVELS_MAX) };
     let Some(ahead) = expiry.0.checked_sub(clock.0) else {
-        return Place {
-            slot: Slot::at(0, clock.0),
-            due: clock,
-            beyond: false,
-        };
+        return Place::before(0, clock);
     };
     let beyond = ahead >= limit(LEVELS - 1);
     let (level, expiry) = if beyond {
@@ -164,11 +174,9 @@ pub const fn place_before<const LEVELS: usize>(clock: Tick, at: Tick) -> Option<
     } else {
         (level_for(ahead), at.0)
     };
-    let position = at / granularity(level);
     Some(Place {
-        slot: Slot::at(level, position),
-        due: Tick(position * granularity(level)),
         beyond,
+        ..Place::before(level, Tick(at))
     })
 }
 

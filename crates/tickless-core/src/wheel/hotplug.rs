@@ -2,7 +2,7 @@
 
 use tickless_link::sync::Ordering;
 
-use super::base::Kind;
+use super::base::{Kind, WheelBase};
 use super::geometry::Tick;
 use crate::hrtimer::Timers;
 use crate::hrtimer::base::Held;
@@ -64,7 +64,7 @@ impl<P: Platform> Timers<P> {
         );
         let mut from = Held::lock(self, base, me);
         let mut attempt = 0;
-        while from.state.wheels.iter().any(|wheel| wheel.running) {
+        while from.state.wheels.iter().any(WheelBase::is_passed_over) {
             drop(from);
             self.platform.relax(attempt);
             attempt += 1;

@@ -44,9 +44,11 @@
 //!   exception is a CPU that left, which the host serialises.
 //! - Callbacks run, and wakers are used, without any lock of a base. While a callback runs its timer keeps its wheel
 //!   (spec 1.9), and may be armed in addition.
-//! - One pass of a wheel at a time, whoever executes it. Each wheel has an expiry lock of its own, so that who executes
-//!   callbacks of somebody's global wheel delays neither his local timers nor his exact ones. Lock order: expiry lock,
-//!   then base lock.
+//! - Several passes of a wheel may be under way, one for each CPU that executes it. What one has not begun the next one
+//!   takes over, each timer under the lock of the base; so a thread that is preempted, or held up in a callback, delays
+//!   one timer. A timer whose callback runs is fired by no other pass, should it be due again. Each pass has an expiry
+//!   lock of its own, so that who executes callbacks of a global wheel delays neither the local timers of its CPU nor
+//!   the exact ones. Lock order: expiry lock, then base lock.
 //! - The expiry of a timer is written under the lock, but read by anybody: that is what the paths without a lock of
 //!   [`modify`](crate::hrtimer::Timers::modify) look at.
 //!
@@ -57,7 +59,7 @@
 //! re-arming for the same tick takes two loads.
 
 mod arm;
-mod base;
+pub(crate) mod base;
 pub mod calendar;
 mod cancel;
 mod expire;
@@ -69,7 +71,7 @@ mod model;
 mod query;
 pub mod rounding;
 mod sleeper;
-mod timer;
+pub(crate) mod timer;
 
 pub use arm::{ArmError, ShutDown};
 pub use base::Kind;

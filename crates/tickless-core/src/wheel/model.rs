@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use tickless_link::sync::{AtomicBool, Ordering};
 
-use super::{ArmError, Kind, Pass, Rearm, Tick, Timeout, WheelTimer};
+use super::{ArmError, Kind, Pass, PassEnd, Rearm, Tick, Timeout, WheelTimer};
 use crate::hrtimer::model::{Count, Host, Machine, TWO, Touched, be, explore, machine, on};
 use crate::hrtimer::{Timers, TryCancel};
 use crate::platform::CpuId;
@@ -186,6 +186,67 @@ fn an_arming_against_a_shutdown() {
         assert_eq!(pending(&machine, 2), 0, "WI6");
         assert!(timer.state().is_shut());
         (armed.is_ok(), was_queued)
+    });
+}
+
+/// CPU 1 runs the wheel of CPU 0, as a migrator does, while CPU 0 runs it too: what one has not begun the other takes
+/// over. All fire, each once, and nothing is due afterwards for the one that comes back last.
+#[test]
+fn a_pass_that_takes_over_what_another_has_not_begun() {
+    explore(TWO, [(2, 0), (1, 1), (0, 2)], || {
+        let machine = machine::<true>(2);
+        let runs = [Count::default(), Count::default()];
+        let timers = [firing(&runs[0], None), firing(&runs[1], None)];
+        be(Some(0));
+        for timer in &timers {
+            assert_eq!(machine.arm(timer.as_ref(), START, DUE), Ok(()));
+        }
+        let puller = on(&machine, Some(1), |timers| pass(timers, NOW));
+        let own = pass(&machine, NOW);
+        // Whatever the other one has in hand: this one need not look again.
+        assert!(!machine.wheel_is_due(CpuId(0), NOW));
+        assert_eq!(own.end, PassEnd::Done);
+        let pulled = puller.join().unwrap();
+        assert_eq!(runs.map(|runs| runs.get()), [1, 1]);
+        assert_eq!(pending(&machine, 2), 0);
+        (own.fired, pulled.fired)
+    });
+}
+
+/// The callback arms its own timer, which is due again while the callback runs, and another CPU comes by: it is not
+/// called by two at once, and fires again.
+#[test]
+fn a_timer_that_is_due_again_while_its_callback_runs() {
+    explore(TWO, [1, 2], || {
+        let machine = machine::<true>(2);
+        let runs = Count::default();
+        let own: Arc<OnceLock<Timer>> = Arc::default();
+        let timer: Timer = Arc::pin(WheelTimer::new(Kind::Global, {
+            let (machine, own) = (Arc::clone(&machine), Arc::clone(&own));
+            let (runs, touched) = (runs.clone(), Touched::default());
+            Box::new(move |_| {
+                touched.touch();
+                runs.add();
+                if runs.get() == 1 {
+                    let timer = own.get().expect("it was put there");
+                    assert_eq!(machine.modify(timer.as_ref(), NOW, NOW), Ok(false));
+                }
+                touched.touch();
+                Rearm::No
+            })
+        }));
+        assert!(own.set(timer.clone()).is_ok());
+        be(Some(0));
+        assert_eq!(machine.arm(timer.as_ref(), START, DUE), Ok(()));
+        let puller = on(&machine, Some(1), |timers| pass(timers, NOW));
+        let later = Tick(NOW.0 + 8);
+        let _own = pass(&machine, later);
+        let _pulled = puller.join().unwrap();
+        let before = runs.get();
+        let _rest = pass(&machine, Tick(later.0 + 1));
+        assert_eq!(runs.get(), 2, "it fires again, once");
+        assert_eq!(pending(&machine, 2), 0);
+        before
     });
 }
 

@@ -8,11 +8,13 @@ use tickless_link::const_unless_loom;
 use tickless_link::entry::{Entry, EntryRef, Expiry, Family, Member, Queue, State};
 use tickless_link::sync::{AtomicU64, Ordering};
 
+use super::arm::kind_of;
 use super::base::Kind;
 use super::geometry::Tick;
-use crate::hrtimer::base::{BaseState, Based};
+use crate::hrtimer::base::{BaseState, Based, Expirer, Held};
 use crate::hrtimer::timer::Wake;
 use crate::platform::CpuId;
+use crate::platform::Platform;
 
 /// All timers of wheels.
 #[derive(Debug)]
@@ -39,6 +41,15 @@ impl Based for Coarse {
     #[inline]
     fn is_soft(_entry: EntryRef<'_, Self>) -> bool {
         true
+    }
+
+    fn expirer<'a, P: Platform>(
+        held: &Held<'a, P>,
+        entry: EntryRef<'_, Self>,
+    ) -> Option<&'a Expirer<P>> {
+        let kind = kind_of(held, entry);
+        let place = held.state.wheels[kind as usize].shelf.place_of(entry)?;
+        Some(&held.base.coarse[kind as usize][place])
     }
 }
 
@@ -108,6 +119,10 @@ pub(crate) struct Callback<F>(F);
 
 impl<F: FnMut(&Timeout) -> Rearm> Member<Coarse> for Callback<F> {
     type Guarded = ();
+
+    fn name() -> &'static str {
+        core::any::type_name::<F>()
+    }
 
     #[inline]
     fn expire((): &mut ()) -> Expiry<Option<Waker>> {
@@ -193,6 +208,10 @@ impl Member<Coarse> for Wake {
     /// Whom to wake; `None` once the timer fired.
     type Guarded = Option<Waker>;
 
+    fn name() -> &'static str {
+        crate::inspect::WAKES
+    }
+
     #[inline]
     fn expire(waker: &mut Option<Waker>) -> Expiry<Option<Waker>> {
         // As for the exact ones: idle before anybody is woken, so the woken task may free the timer at once.
@@ -233,6 +252,14 @@ impl WheelSleeper {
     #[inline]
     pub(crate) fn erase(self: Pin<&Self>) -> EntryRef<'_, Coarse> {
         self.entry().erase()
+    }
+
+    /// What an idle sleeper keeps of a task, for an arming to come; `None` while it is queued.
+    ///
+    /// An arming takes the waker that it is given in place of this one.
+    #[inline]
+    pub fn idle_waker(self: Pin<&mut Self>) -> Option<&mut Option<Waker>> {
+        self.entry_mut().guarded_mut()
     }
 
     /// Gives a sleeper that was never armed to the wheel that `shelf` is of.

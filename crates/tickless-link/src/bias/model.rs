@@ -5,7 +5,7 @@ use loom::thread;
 
 use super::{BiasedLock, LockHost};
 use crate::lock::Lock;
-use crate::sync::{AtomicU32, Ordering, fence};
+use crate::sync::{AtomicBool, AtomicU32, Ordering, fence};
 
 loom::lazy_static! {
     /// What a futex does for one word. Waiting really waits: with polling, two waiters could keep each other busy for
@@ -71,6 +71,68 @@ unsafe impl LockHost for Plain {
     }
 }
 
+loom::lazy_static! {
+    static ref DISTURBS: AtomicBool = AtomicBool::new(false);
+    /// Every lock was taken since barriers disturb.
+    static ref IN_FORCE: AtomicBool = AtomicBool::new(false);
+}
+
+/// As [`Modelled`], with a CPU that is not to be interrupted from some moment on.
+struct Isolating;
+
+// SAFETY: as for `Modelled`.
+unsafe impl LockHost for Isolating {
+    fn barrier_works() -> bool {
+        true
+    }
+    fn heavy_barrier() {
+        // Relaxed: what the lock orders is what is under test.
+        assert!(!IN_FORCE.load(Ordering::Relaxed), "an interrupt");
+        fence(Ordering::SeqCst);
+    }
+    fn barrier_disturbs() -> bool {
+        // Relaxed: ordered by the inner lock.
+        DISTURBS.load(Ordering::Relaxed)
+    }
+    fn wait(word: &AtomicU32, expected: u32) {
+        sleep_on(word, expected);
+    }
+    fn wake_one(_word: &AtomicU32) {
+        wake_all();
+    }
+    fn relax() {
+        thread::yield_now();
+    }
+}
+
+loom::lazy_static! {
+    static ref LOST: AtomicU32 = AtomicU32::new(0);
+}
+
+/// A host that loses its barrier when it is asked for it first, and waits until stores have arrived from then on.
+struct Loses;
+
+// SAFETY: that wait amounts to the fence, as for `Modelled`.
+unsafe impl LockHost for Loses {
+    fn barrier_works() -> bool {
+        // Relaxed, both: the word stands alone.
+        LOST.load(Ordering::Relaxed) == 0
+    }
+    fn heavy_barrier() {
+        LOST.store(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+    fn wait(word: &AtomicU32, expected: u32) {
+        sleep_on(word, expected);
+    }
+    fn wake_one(_word: &AtomicU32) {
+        wake_all();
+    }
+    fn relax() {
+        thread::yield_now();
+    }
+}
+
 /// Explores every interleaving with so many preemptions at most: without a bound three threads take hours.
 fn explore(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -116,6 +178,11 @@ fn owner_against_two_strangers() {
 }
 
 #[test]
+fn owner_at_the_gate_against_a_stranger_for_whom_the_barrier_is_lost() {
+    owner_against_strangers::<Loses>(3, 1);
+}
+
+#[test]
 fn without_a_barrier_everybody_takes_the_inner_lock() {
     owner_against_strangers::<Plain>(2, 1);
 }
@@ -143,5 +210,34 @@ fn disown_and_claim_again_against_a_stranger() {
         stranger.join().unwrap();
         successor.join().unwrap();
         assert_eq!(*lock.lock(None), 4);
+    });
+}
+
+/// Barriers begin to disturb while the owner works, on its way to a bias or with one, and strangers come before and
+/// after: once each lock was taken none of them executes a barrier.
+#[test]
+fn no_barrier_once_every_lock_was_taken() {
+    explore(3, || {
+        let lock = Arc::new(Lock::new(BiasedLock::<Isolating>::new(), 0_usize));
+        let isolating = {
+            let lock = Arc::clone(&lock);
+            thread::spawn(move || {
+                // Relaxed: the locks below order it.
+                DISTURBS.store(true, Ordering::Relaxed);
+                *lock.lock(None) += 1;
+                // Relaxed: who takes the lock later sees it.
+                IN_FORCE.store(true, Ordering::Relaxed);
+                *lock.lock(None) += 1;
+            })
+        };
+        let owner = lock.raw().claim().expect("nobody else claims");
+        for _ in 0..3 {
+            *lock.lock(Some(owner)) += 1;
+        }
+        isolating.join().unwrap();
+        *lock.lock(Some(owner)) += 1;
+        assert!(!lock.raw().is_biased());
+        *lock.lock(None) += 1;
+        assert_eq!(*lock.lock(Some(owner)), 7);
     });
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::lock::Lock;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::thread;
 use std::vec::Vec;
@@ -89,6 +90,169 @@ fn without_a_barrier_the_lock_never_becomes_biased() {
         drop(lock.lock(Some(owner)));
     }
     assert!(!lock.raw().is_biased());
+}
+
+std::thread_local! {
+    static DISTURBS: Cell<bool> = const { Cell::new(false) };
+    static BARRIERS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// A host for tests of one thread, whose barriers can be unwelcome.
+struct Isolating;
+
+// SAFETY: with one thread every fence is a barrier for all of them.
+unsafe impl LockHost for Isolating {
+    fn barrier_works() -> bool {
+        true
+    }
+    fn heavy_barrier() {
+        BARRIERS.set(BARRIERS.get() + 1);
+    }
+    fn barrier_disturbs() -> bool {
+        DISTURBS.get()
+    }
+    fn wait(_word: &AtomicU32, _expected: u32) {}
+    fn wake_one(_word: &AtomicU32) {}
+    fn relax() {}
+}
+
+type Base = Lock<BiasedLock<Isolating>, ()>;
+
+/// A lock with its owner, and the switch armed that the environment names.
+fn owned() -> (Base, Owner) {
+    #[cfg(tickless_mutants)]
+    if let Some(name) = std::env::var_os("TICKLESS_MUTANT") {
+        let name = name.to_str().expect("names are ASCII");
+        crate::mutants::arm(name).expect("the name is in mutants::NAMES");
+    }
+    BARRIERS.set(0);
+    let lock = Base::new(BiasedLock::new(), ());
+    let owner = lock.raw().claim().expect("free");
+    (lock, owner)
+}
+
+fn work_quietly(lock: &Base, owner: Owner) {
+    for _ in 0..REBIAS_AFTER {
+        drop(lock.lock(Some(owner)));
+    }
+}
+
+#[test]
+fn while_barriers_disturb_strangers_need_none() {
+    let (lock, owner) = owned();
+    work_quietly(&lock, owner);
+    assert!(lock.raw().is_biased());
+    DISTURBS.set(true);
+    // What the host does once.
+    drop(lock.lock(None));
+    assert_eq!(BARRIERS.get(), 1);
+    for _ in 0..3 {
+        work_quietly(&lock, owner);
+        assert!(!lock.raw().is_biased());
+        drop(lock.lock(None));
+    }
+    assert_eq!(BARRIERS.get(), 1);
+    work_quietly(&lock, owner);
+    DISTURBS.set(false);
+    drop(lock.lock(Some(owner)));
+    assert!(lock.raw().is_biased(), "it has earned it meanwhile");
+}
+
+#[test]
+fn a_reserved_lock_is_biased_until_a_stranger_takes_it() {
+    let (lock, owner) = owned();
+    DISTURBS.set(true);
+    lock.raw().set_reserved(owner, true);
+    work_quietly(&lock, owner);
+    assert!(lock.raw().is_biased());
+    for _ in 0..3 {
+        drop(lock.lock(None));
+        work_quietly(&lock, owner);
+        assert!(!lock.raw().is_biased());
+    }
+    assert_eq!(BARRIERS.get(), 1, "one for the first of them");
+}
+
+#[test]
+fn a_stranger_that_comes_before_the_bias_ends_the_reservation() {
+    let (lock, owner) = owned();
+    DISTURBS.set(true);
+    lock.raw().set_reserved(owner, true);
+    drop(lock.lock(None));
+    work_quietly(&lock, owner);
+    drop(lock.lock(None));
+    assert_eq!(BARRIERS.get(), 0);
+}
+
+#[test]
+fn a_lock_that_is_no_longer_reserved_is_ordinary_while_barriers_disturb() {
+    let (lock, owner) = owned();
+    for disturbs in [true, false] {
+        DISTURBS.set(disturbs);
+        lock.raw().set_reserved(owner, true);
+        work_quietly(&lock, owner);
+        assert!(lock.raw().is_biased());
+        lock.raw().set_reserved(owner, false);
+        assert_eq!(lock.raw().is_biased(), !disturbs);
+    }
+    assert_eq!(BARRIERS.get(), 0, "the owner needs none");
+}
+
+#[test]
+fn a_reservation_ends_with_the_ownership() {
+    let (lock, owner) = owned();
+    DISTURBS.set(true);
+    lock.raw().set_reserved(owner, true);
+    lock.raw().disown(owner);
+    lock.raw().set_reserved(owner, true);
+    let next = lock.raw().claim().expect("free");
+    work_quietly(&lock, next);
+    assert!(!lock.raw().is_biased());
+}
+
+/// A host that loses its barrier when it is asked for it.
+struct Loses;
+
+static LOST: AtomicU32 = AtomicU32::new(0);
+
+// SAFETY: as for `Alone`, also when it is lost.
+unsafe impl LockHost for Loses {
+    fn barrier_works() -> bool {
+        LOST.load(Ordering::Relaxed) == 0
+    }
+    fn heavy_barrier() {
+        LOST.fetch_add(1, Ordering::Relaxed);
+    }
+    fn wait(_word: &AtomicU32, _expected: u32) {}
+    fn wake_one(_word: &AtomicU32) {}
+    fn relax() {}
+}
+
+#[test]
+fn a_lock_is_ordinary_from_the_stranger_on_that_found_the_barrier_lost() {
+    let locks = [(); 2].map(|()| Lock::new(BiasedLock::<Loses>::new(), ()));
+    let owners = locks.each_ref().map(|lock| lock.raw().claim());
+    let work = |quietly: u32| {
+        for (lock, owner) in locks.iter().zip(owners) {
+            for _ in 0..quietly {
+                drop(lock.lock(owner));
+            }
+        }
+    };
+    work(REBIAS_AFTER);
+    let biased = || locks.each_ref().map(|lock| lock.raw().is_biased());
+    assert_eq!(biased(), [true, true]);
+    drop(locks[0].lock(None));
+    work(2 * REBIAS_AFTER);
+    // The other stays as it is until a stranger comes, for whom the host does what amounts to the barrier.
+    assert_eq!((biased(), LOST.load(Ordering::Relaxed)), ([false, true], 1));
+    drop(locks[1].lock(None));
+    drop(locks[1].lock(None));
+    work(2 * REBIAS_AFTER);
+    assert_eq!(
+        (biased(), LOST.load(Ordering::Relaxed)),
+        ([false, false], 2)
+    );
 }
 
 #[test]

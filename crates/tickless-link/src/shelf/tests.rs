@@ -95,7 +95,7 @@ fn drain<const ROWS: usize>(shelf: &mut Shelf<Numbered, ROWS>, list: usize) -> V
 }
 
 #[test]
-fn the_last_that_came_is_the_first_of_its_list() {
+fn the_first_that_came_is_the_first_of_its_list() {
     let mut shelf = shelf::<2>();
     let entries: Vec<_> = (0..4).map(silent).collect();
     for entry in &entries {
@@ -103,7 +103,8 @@ fn the_last_that_came_is_the_first_of_its_list() {
     }
     shelf.assert_valid();
     assert_eq!(shelf.len(), 4);
-    assert_eq!(drain(&mut shelf, 70), [3, 2, 1, 0]);
+    assert_eq!(shelf.open_last(70).unwrap().entry().tag(), 3);
+    assert_eq!(drain(&mut shelf, 70), [0, 1, 2, 3]);
     assert!(shelf.is_empty() && entries.iter().all(|entry| entry.state().is_idle()));
 }
 
@@ -147,12 +148,12 @@ fn a_list_that_is_aside_shares_its_number_with_those_that_come() {
         shelf.assert_valid();
         left
     };
-    assert_eq!(remove(1), Some(Left::Others));
-    assert_eq!(remove(3), Some(Left::Others));
-    assert_eq!(remove(2), Some(Left::Vacated(64)));
+    assert_eq!(remove(0), Some(Left::Others));
+    assert_eq!(remove(2), Some(Left::Others));
+    assert_eq!(remove(3), Some(Left::Vacated(64)));
     let aside = shelf.open_first_aside(1).unwrap();
-    assert_eq!(aside.entry().tag(), 0);
-    assert_eq!(aside.expire().1, Left::Others);
+    assert_eq!(aside.entry().tag(), 1);
+    assert_eq!(aside.expire(0).1, Left::Others);
     assert!(shelf.open_first_aside(1).is_none() && shelf.is_empty());
 }
 
@@ -187,7 +188,7 @@ fn a_callback_may_be_queued_again_by_others_and_by_its_end() {
     for (others, list) in [(false, 2), (true, 7)] {
         let current = shelf.open(entry.as_ref().erase()).unwrap().list().unwrap();
         let (Fired::Call(mut running), Left::Vacated(_)) =
-            shelf.open_first(current).unwrap().expire()
+            shelf.open_first(current).unwrap().expire(0)
         else {
             panic!("it calls");
         };
@@ -216,7 +217,7 @@ fn what_is_shut_while_it_runs_is_not_queued_by_its_end() {
     let mut shelf = shelf::<1>();
     let entry = calling();
     put(&mut shelf, entry.as_ref().erase(), 1);
-    let (Fired::Call(running), _) = shelf.open_first(1).unwrap().expire() else {
+    let (Fired::Call(running), _) = shelf.open_first(1).unwrap().expire(0) else {
         panic!("it calls");
     };
     shelf.open(entry.as_ref().erase()).unwrap().shut();
@@ -246,7 +247,10 @@ fn entries_go_to_a_tree_and_back() {
     assert!(tree.is_empty());
     for (entry, key) in entries.iter().zip([30, 10]) {
         let shelved = shelf.open(entry.as_ref().erase()).unwrap();
-        assert_eq!(shelved.file_in(&mut tree, key), (Left::Others, true));
+        assert_eq!(
+            shelved.file_in(&mut tree, key, Turn::New),
+            (Left::Others, true)
+        );
     }
     let last = shelf.open(entries[2].as_ref().erase()).unwrap();
     assert_eq!(last.return_to(&mut tree), Left::Vacated(100));
@@ -278,6 +282,7 @@ enum Step {
     Put(usize, usize),
     Remove(usize),
     Move(usize, usize),
+    MoveToFront(usize, usize),
     SetAside(usize),
     TakeAside(usize),
 }
@@ -289,6 +294,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => (entry(), list()).prop_map(|(entry, list)| Step::Put(entry, list)),
         2 => entry().prop_map(Step::Remove),
         1 => (entry(), list()).prop_map(|(entry, list)| Step::Move(entry, list)),
+        1 => (entry(), list()).prop_map(|(entry, list)| Step::MoveToFront(entry, list)),
         1 => list().prop_map(Step::SetAside),
         2 => (0..2_usize).prop_map(Step::TakeAside),
     ];
@@ -332,7 +338,7 @@ fn play(steps: Vec<Step>) {
         match step {
             Step::Put(entry, list) if entries[entry].state().is_idle() => {
                 put(&mut shelf, entries[entry].as_ref().erase(), list);
-                oracle.lists.entry(list).or_default().push_front(entry);
+                oracle.lists.entry(list).or_default().push_back(entry);
             }
             Step::Remove(entry) => {
                 let opened = shelf.open(entries[entry].as_ref().erase());
@@ -342,6 +348,11 @@ fn play(steps: Vec<Step>) {
             Step::Move(entry, list) if !entries[entry].state().is_idle() => {
                 let mut opened = shelf.open(entries[entry].as_ref().erase()).unwrap();
                 assert_eq!(Some(opened.move_to(list)), oracle.remove(entry));
+                oracle.lists.entry(list).or_default().push_back(entry);
+            }
+            Step::MoveToFront(entry, list) if !entries[entry].state().is_idle() => {
+                let mut opened = shelf.open(entries[entry].as_ref().erase()).unwrap();
+                assert_eq!(Some(opened.move_to_front(list)), oracle.remove(entry));
                 oracle.lists.entry(list).or_default().push_front(entry);
             }
             Step::SetAside(list) if oracle.aside[list / LISTS].is_empty() => {
@@ -356,7 +367,7 @@ fn play(steps: Vec<Step>) {
                 });
                 assert_eq!(taken, oracle.aside[row].pop_front());
             }
-            Step::Put(..) | Step::Move(..) | Step::SetAside(_) => {}
+            Step::Put(..) | Step::Move(..) | Step::MoveToFront(..) | Step::SetAside(_) => {}
         }
         shelf.assert_valid();
     }

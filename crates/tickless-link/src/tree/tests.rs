@@ -136,7 +136,10 @@ fn moving_in_place_needs_room_between_the_neighbours() {
         start(&mut tree, erase(timer), key);
     }
     let mut middle = tree.open(erase(&timers[1])).expect("bound");
-    assert!(middle.move_in_place(30), "equal to the next is in place");
+    assert!(
+        !middle.move_in_place(30),
+        "equal to the next is behind that"
+    );
     assert!(
         middle.move_in_place(10),
         "equal to the previous is in place"
@@ -159,6 +162,48 @@ fn moving_in_place_needs_room_between_the_neighbours() {
     );
     tree.assert_valid();
     assert_eq!(tree.first_key(), Some(-5));
+}
+
+#[test]
+fn the_key_that_an_entry_has_is_its_place_even_among_equals() {
+    let timers = [entry(0), entry(1)];
+    let mut tree = tree();
+    for timer in &timers {
+        start(&mut tree, erase(timer), 7);
+    }
+    let mut first = tree.open(erase(&timers[0])).expect("bound");
+    assert!(first.move_in_place(7));
+    assert_eq!(order(&tree), [0, 1]);
+}
+
+#[test]
+fn what_was_queued_elsewhere_before_comes_before_what_was_inserted_since() {
+    let timers: Vec<_> = (0..6).map(entry).collect();
+    let mut tree = tree();
+    for timer in &timers {
+        tree.bind(erase(timer));
+    }
+    for (number, is_old) in [(0, false), (1, true), (2, false), (3, true), (4, false)] {
+        let entry = erase(&timers[number]);
+        if is_old {
+            tree.link_before_new(entry, 7);
+        } else {
+            tree.link(entry, 7);
+        }
+    }
+    tree.link_before_new(erase(&timers[5]), 6);
+    tree.assert_valid();
+    assert_eq!(order(&tree), [5, 1, 3, 0, 2, 4]);
+    // With another key it is an entry like all others.
+    assert!(
+        !tree
+            .open(erase(&timers[5]))
+            .expect("bound")
+            .move_in_place(7)
+    );
+    tree.open(erase(&timers[5])).expect("bound").reposition(7);
+    tree.assert_valid();
+    assert_eq!(order(&tree), [1, 3, 0, 2, 4, 5]);
 }
 
 #[test]
@@ -266,6 +311,20 @@ fn guarded_data_open_with_the_owning_queue_only() {
     assert_eq!(timer.as_ref().guarded(&mut here).copied(), Some(6));
 }
 
+#[test]
+fn guarded_data_open_without_a_queue_only_while_idle() {
+    let mut timer = entry(5);
+    let mut tree = tree();
+    *timer.as_mut().guarded_mut().expect("idle") += 1;
+    start(&mut tree, erase(&timer), 10);
+    assert!(timer.as_mut().guarded_mut().is_none());
+    let Some(Fired::Done(token)) = tree.open_first().map(|slot| slot.expire()) else {
+        panic!("no call")
+    };
+    assert_eq!(token, 6);
+    assert_eq!(timer.as_mut().guarded_mut().copied(), Some(6));
+}
+
 /// Ends in an abort, so each case runs as a process of its own.
 #[cfg(not(miri))]
 mod aborts {
@@ -346,7 +405,7 @@ mod aborts {
 
 #[derive(Clone, Debug)]
 enum Operation {
-    Insert(usize, i64),
+    Insert(usize, i64, Turn),
     Remove(usize),
     Move(usize, i64),
     Reposition(usize, i64),
@@ -357,7 +416,8 @@ fn operation(entries: usize) -> impl Strategy<Value = Operation> {
     // Few distinct keys, so that equal ones are frequent.
     let key = prop_oneof![-5_i64..5, -1000_i64..1000];
     prop_oneof![
-        4 => (0..entries, key.clone()).prop_map(|(entry, key)| Operation::Insert(entry, key)),
+        4 => (0..entries, key.clone()).prop_map(|(entry, key)| Operation::Insert(entry, key, Turn::New)),
+        2 => (0..entries, key.clone()).prop_map(|(entry, key)| Operation::Insert(entry, key, Turn::Old)),
         2 => (0..entries).prop_map(Operation::Remove),
         2 => (0..entries, key.clone()).prop_map(|(entry, key)| Operation::Move(entry, key)),
         2 => (0..entries, key).prop_map(|(entry, key)| Operation::Reposition(entry, key)),
@@ -373,11 +433,19 @@ struct Oracle {
     sequence: i64,
 }
 
+/// What an old entry is ahead of all others with its key.
+const AHEAD: i64 = 1 << 40;
+
 impl Oracle {
     fn insert(&mut self, entry: usize, key: i64) {
+        self.insert_as(entry, key, Turn::New);
+    }
+    fn insert_as(&mut self, entry: usize, key: i64, turn: Turn) {
         self.sequence += 1;
-        self.queued.insert((key, self.sequence), entry);
-        self.place.insert(entry, (key, self.sequence));
+        let ahead = if turn == Turn::Old { AHEAD } else { 0 };
+        let place = (key, self.sequence - ahead);
+        self.queued.insert(place, entry);
+        self.place.insert(entry, place);
     }
     fn remove(&mut self, entry: usize) -> bool {
         match self.place.remove(&entry) {
@@ -398,17 +466,15 @@ impl Oracle {
         };
         let previous = self.queued.range(..place).next_back();
         let next = self.queued.range(place..).nth(1);
-        previous.is_none_or(|(place, _)| key >= place.0)
-            && next.is_none_or(|(place, _)| key <= place.0)
+        key == place.0
+            || (previous.is_none_or(|(place, _)| key >= place.0)
+                && next.is_none_or(|(place, _)| key < place.0))
     }
-    /// Gives `entry` another key where it stands: before an equal next one, behind an equal previous one.
+    /// Gives `entry` another key where it stands: behind an equal previous one.
     fn move_in_place(&mut self, entry: usize, key: i64) {
-        let order = self.order();
-        let old = core::mem::take(&mut self.place);
-        self.queued.clear();
-        for other in order.into_iter().map(usize::from) {
-            let kept = old[&other].0;
-            self.insert(other, if other == entry { key } else { kept });
+        if self.place[&entry].0 != key {
+            self.remove(entry);
+            self.insert(entry, key);
         }
     }
 }
@@ -434,11 +500,14 @@ proptest! {
         }
         for operation in operations {
             match operation {
-                Operation::Insert(index, key) => {
-                    let mut slot = tree.open(erase(&timers[index])).expect("bound");
-                    if !slot.state().is_queued() {
-                        let first = slot.insert(key);
-                        oracle.insert(index, key);
+                Operation::Insert(index, key, turn) => {
+                    let entry = erase(&timers[index]);
+                    if !entry.state().is_queued() {
+                        oracle.insert_as(index, key, turn);
+                        let first = match turn {
+                            Turn::Old => tree.link_before_new(entry, key),
+                            Turn::New => tree.open(entry).expect("bound").insert(key),
+                        };
                         prop_assert_eq!(first, usize::from(oracle.order()[0]) == index);
                     }
                 }

@@ -12,6 +12,7 @@ use tickless_core::clock::{
 };
 use tickless_core::event::{DeviceState, DeviceWrite, InPast};
 use tickless_core::hrtimer::{CpuBase, Stats, Timers};
+use tickless_core::inspect::{DumpHost, Plain};
 use tickless_core::platform::{CpuId, Locality, Platform, ThisCpu, Waiting, keep_local_by_table};
 use tickless_core::time::convert::{Cycles, Kilohertz};
 use tickless_core::time::{Clock, Instant, Offset};
@@ -528,8 +529,20 @@ impl<C: Config> Machine<C> {
     /// The state of all CPUs as text (spec 6.3).
     #[must_use]
     pub fn dump(&self) -> String {
+        self.dump_with(&Plain)
+    }
+
+    /// As [`dump`](Self::dump), with what `host` adds.
+    ///
+    /// # Panics
+    ///
+    /// When `host` fails.
+    #[must_use]
+    pub fn dump_with(&self, host: &impl DumpHost) -> String {
         let mut text = String::new();
-        self.timers.dump(&mut text).expect("a string takes all");
+        self.timers
+            .dump(host, &mut text)
+            .expect("a string takes all");
         text
     }
 
@@ -667,6 +680,19 @@ impl<C: Config> Machine<C> {
             self.on(cpu, || self.timers.resume(CpuId(cpu)));
         }
         self.on(0, || self.timers.clock_was_set(ClockSet::SLEEP));
+    }
+
+    /// Stops the device of `cpu`, as deep idle states do: what was programmed is lost.
+    pub fn stop_device(&self, cpu: u32) {
+        self.on(cpu, || self.timers.stop_device(CpuId(cpu)));
+    }
+
+    /// Switches the device of `cpu` on again, and programs it for what the CPU has to wake up for.
+    pub fn restart_device(&self, cpu: u32) {
+        self.on(cpu, || {
+            self.timers.switch_device_on(CpuId(cpu));
+            self.timers.retrigger(CpuId(cpu));
+        });
     }
 
     /// Takes `cpu` online.

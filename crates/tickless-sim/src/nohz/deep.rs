@@ -145,7 +145,7 @@ impl<C: Config> Ticking<C> {
                     wakener.program(when);
                 }
                 self.depth(cpu).is_deep.set(true);
-                self.machine().cpu(cpu).device.fires_at.set(None);
+                self.machine().stop_device(cpu);
                 wakener.count(|counts| counts.entered += 1);
             }
             Err(Busy::TakesOver(_)) => panic!("the broadcast device is no timer"),
@@ -169,10 +169,11 @@ impl<C: Config> Ticking<C> {
         let event = self.machine().armed(cpu);
         match wakener.broadcast.exit(CpuId(cpu), self.clock()) {
             Left::Program => {
-                self.on(cpu, || self.machine().timers().retrigger(CpuId(cpu)));
+                self.machine().restart_device(cpu);
                 wakener.count(|counts| counts.woke_itself += 1);
             }
             Left::SwitchOn => {
+                self.on(cpu, || self.machine().timers().switch_device_on(CpuId(cpu)));
                 let is_late = !event.is_forever() && !depth.is_called.get();
                 depth.awaits_call.set(is_late);
                 wakener.count(|counts| counts.woke_late += u64::from(is_late));

@@ -94,6 +94,8 @@ struct Device {
     fires: Cell<Picos>,
     /// When the next event for it comes.
     asked: Cell<Picos>,
+    /// When the last write of it was done.
+    written: Cell<Picos>,
     /// Where its interrupt goes.
     cpu: Cell<u32>,
 }
@@ -107,6 +109,7 @@ impl Wakener {
                     let device = Device {
                         fires: Cell::new(Picos::FOREVER),
                         asked: Cell::new(Picos::FOREVER),
+                        written: Cell::new(Picos::ZERO),
                         cpu: Cell::new(0),
                     };
                     (Carrier::Oneshot, By::Device(device))
@@ -137,6 +140,7 @@ impl Wakener {
         };
         meter::charge(self.host().ground.charges.slow_counter);
         device.cpu.set(meter::cpu());
+        device.written.set(meter::cursor());
         device.fires.set(self.host().moment(when));
         self.ask(device, meter::cursor());
     }
@@ -187,6 +191,16 @@ impl Wakener {
                 let stands = self.timers.deadline(timer.pinned());
                 self.host().moment(stands.unwrap_or(Instant::FOREVER))
             }
+        }
+    }
+
+    /// When the last write of the device that stands in was done. That takes as long as reading the slow counter: what
+    /// it was told for an instant within this time fires when the write is done, and so it does for other CPUs, which
+    /// found it programmed early enough. A timer that stands in is a part of its CPU, which is looked at for itself.
+    fn written(&self) -> Option<Picos> {
+        match &self.by {
+            By::Device(device) => Some(device.written.get()),
+            By::Timer(_) => None,
         }
     }
 
@@ -243,7 +257,8 @@ impl World {
             return idle;
         }
         if self.hands_over(cpu) {
-            self.timers.platform().site(cpu).stop_device();
+            self.timers.platform().site(cpu).is_deep.set(true);
+            self.timers.stop_device(CpuId(cpu));
             return idle;
         }
         let goes_on = |state: &IdleState| !state.stops;
@@ -283,8 +298,12 @@ impl World {
         };
         let now = self.timers.platform().shows();
         match wakener.broadcast.exit(CpuId(cpu), now) {
-            Left::Program => self.timers.retrigger(CpuId(cpu)),
+            Left::Program => {
+                self.timers.switch_device_on(CpuId(cpu));
+                self.timers.retrigger(CpuId(cpu));
+            }
             Left::SwitchOn => {
+                self.timers.switch_device_on(CpuId(cpu));
                 let base = self.timers.platform().base_of(cpu);
                 site.awaits_call.set(!base.armed().is_forever());
             }
@@ -315,6 +334,15 @@ impl World {
         host.site(cpu).awaits_call.set(false);
         host.watch.borrow_mut().counts.broadcasts += 1;
         self.device_fires(cpu, at, true);
+    }
+
+    /// When the last write of what interrupts `cpu` was done: of its own device, or of the one that stands in, which
+    /// another CPU may have written.
+    pub(crate) fn written(&self, cpu: u32) -> Picos {
+        let site = self.timers.platform().site(cpu);
+        let stand_in = self.wakener.as_ref().filter(|_| site.is_deep.get());
+        let written = stand_in.and_then(|wakener| wakener.written());
+        written.unwrap_or(site.written.at.get())
     }
 
     /// When `cpu` is interrupted for what it waits for: by its own device, or by what stands in.

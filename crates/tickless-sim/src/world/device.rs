@@ -163,14 +163,14 @@ impl Device {
         }
     }
 
-    /// The CPU that executes writes it, by a clock that shows what it is asked `when`. Delays up to `shortest` are what
-    /// the device makes of anything that is over.
+    /// The CPU that executes writes it, by a clock that goes on each `step` and shows what it is asked `when`. Delays
+    /// up to `shortest` are what the device makes of anything that is over.
     pub(super) fn write(
         &self,
         charges: &Charges,
         write: DeviceWrite,
         shortest: Picos,
-        when: impl Fn(Picos) -> Picos,
+        (step, when): (Picos, impl Fn(Picos) -> Picos),
     ) -> Result<Written, InPast> {
         let begins = meter::cursor();
         let is_relative = matches!(write, DeviceWrite::Relative(_));
@@ -196,11 +196,11 @@ impl Device {
                 }
                 (counts_from + delay, late, delay)
             }
-            DeviceWrite::Coupled(cycles) => {
-                // A step of the counter, as long as it is by a clock that is wrong.
-                let late = tick + Picos(tick.0 >> 10) + CLOCK_STEP;
-                (when(self.time_of(cycles.0)), late, Picos::ZERO)
-            }
+            DeviceWrite::Coupled(cycles) => (
+                when(self.time_of(cycles.0)),
+                late_if_coupled(tick, step),
+                Picos::ZERO,
+            ),
             DeviceWrite::Absolute(instant) => {
                 (when(Picos::of_instant(instant)), Picos::ZERO, Picos::ZERO)
             }
@@ -216,6 +216,19 @@ impl Device {
             delay,
         })
     }
+}
+
+/// By how much a device that compares every `tick` may be later than what it was asked for, by a clock that goes on
+/// each `step`.
+///
+/// It compares with the first of its ticks at or behind the instant, so by what the clock shows it is late by less than
+/// a tick. The clock shows that at one of its steps: the number of steps that begin within less than a tick is the tick
+/// in steps, rounded up. So it is late by `tick + step` at most, and not by a tick alone, which would be true of a
+/// clock that goes on continuously. Both as long as they are by a clock that is wrong and steered, 500 ppm each; and
+/// the core reckons in whole nanoseconds.
+fn late_if_coupled(tick: Picos, step: Picos) -> Picos {
+    let late = tick + step;
+    late + Picos(late.0 >> 10) + CLOCK_STEP
 }
 
 /// What a CPU's device was told.
@@ -234,16 +247,16 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// The CPU that executes writes `device`, which is its own: when it fires.
+    /// The CPU that executes writes `device`, which is its own, by a `clock` as in [`Device::write`]: when it fires.
     pub(super) fn write(
         &self,
         device: &Device,
         charges: &Charges,
         write: DeviceWrite,
-        when: impl Fn(Picos) -> Picos,
+        clock: (Picos, impl Fn(Picos) -> Picos),
     ) -> Result<Picos, InPast> {
         let shortest = device.shortest.max(SHORTEST).max(self.grown.get());
-        let written = device.write(charges, write, shortest, when);
+        let written = device.write(charges, write, shortest, clock);
         let was_refused = self.is_refused.replace(written.is_err());
         let mut written = written?;
         if was_refused && written.delay > shortest {

@@ -14,7 +14,13 @@
 //! # Ok::<(), tickless_sim::world::InputError>(())
 //! ```
 
+mod classes;
+mod load;
+
 use std::fmt::Write;
+
+pub use classes::Class;
+use load::{late_max, least_period, readers_max};
 
 use super::deep::StandIn;
 use super::profile::{EMBEDDED, Profile};
@@ -27,8 +33,6 @@ const SIZES: [u32; 14] = [1, 2, 2, 3, 4, 4, 6, 8, 8, 12, 16, 24, 32, 64];
 const LENGTHS: [u64; 4] = [40, 80, 160, 320];
 /// Nothing is made shorter than two rounds of the checkers.
 const SHORTEST: Picos = Picos::from_millis(20);
-/// How late a timer may be. A callback takes a tenth of that at most.
-const LATE_MAX: &str = "8 ms";
 
 /// The CPUs of a workload, on a machine of any size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +77,8 @@ pub struct Draft {
     tickless: u64,
     /// The idle state from which on the device of a CPU stops, and what stands in.
     stops: Option<(String, StandIn)>,
+    /// The seed of the run draws what goes wrong.
+    has_faults: bool,
 }
 
 impl Draft {
@@ -91,29 +97,35 @@ impl Draft {
         };
         let parts = 1 + random.below(5);
         let parts: Vec<Part> = (0..parts).map(|_| part(&mut random)).collect();
+        let cpus = sizes[random.index(sizes.len())];
+        let duration = Picos::from_millis(LENGTHS[random.index(LENGTHS.len())]);
+        let tick = ["1 ms", "1 ms", "4 ms"][random.index(3)];
+        let may_be_slow = cpus <= readers_max(profile);
         Self {
             seed,
             profile,
-            cpus: sizes[random.index(sizes.len())],
-            duration: Picos::from_millis(LENGTHS[random.index(LENGTHS.len())]),
-            tick: ["1 ms", "1 ms", "4 ms"][random.index(3)],
+            cpus,
+            duration,
+            tick,
             slice: random.one_in(3).then(|| 20 + random.below(4_000)),
-            device: if random.one_in(3) {
+            // Half of them each, so that every kind of device meets everything that may stand in for it.
+            device: if random.one_in(2) {
                 device(&mut random)
             } else {
                 String::new()
             },
             real_time: random.one_in(4),
-            slow_counter: random.one_in(8),
+            slow_counter: random.one_in(8) && may_be_slow,
             isolated,
             parts,
-            counter: counter(&mut random),
+            counter: counter(may_be_slow, &mut random),
             tickless: match random.below(4) {
                 0 => isolated,
                 1 => random.bits() & random.bits(),
                 _ => 0,
             },
-            stops: random.one_in(3).then(|| stops(profile, &mut random)),
+            stops: random.one_in(2).then(|| stops(profile, &mut random)),
+            has_faults: random.one_in(4),
         }
     }
 
@@ -161,9 +173,10 @@ impl Draft {
             tick,
             ..
         } = self;
+        let late_max = late_max(tick);
         let mut text = format!(
             "# Drawn from the seed {seed}.\nname = \"draw-{seed}\"\nprofile = \"{profile}\"\ncpus = {cpus}\n\
-             duration = \"{duration}\"\ntick = \"{tick}\"\nlate_max = \"{LATE_MAX}\"\n"
+             duration = \"{duration}\"\ntick = \"{tick}\"\nlate_max = \"{late_max}\"\n"
         );
         for (name, bits) in [("isolated", self.isolated), ("tickless", self.tickless)] {
             let cpus = (0..*cpus).filter(|cpu| is_in(bits, *cpu));
@@ -184,6 +197,9 @@ impl Draft {
             if is_set {
                 let _infallible = writeln!(text, "{name} = true");
             }
+        }
+        if self.has_faults {
+            text += "faults = \"drawn\"\n";
         }
         if let Some(micros) = self.slice {
             let _infallible = writeln!(text, "slice = \"{micros} us\"");
@@ -233,6 +249,7 @@ impl Draft {
         push(&|less| less.duration = Picos(less.duration.0 / 2).max(SHORTEST).min(less.duration));
         push(&|less| less.isolated = 0);
         push(&|less| less.tickless = 0);
+        push(&|less| less.has_faults = false);
         push(&|less| less.stops = None);
         push(&|less| less.slice = None);
         push(&|less| less.device.clear());
@@ -263,8 +280,9 @@ fn sizes_of(profile: &str, sizes: impl Iterator<Item = u32>) -> Vec<u32> {
     sizes.filter(fits).collect()
 }
 
-/// The table of a counter that is not ideal, for one draft in three.
-fn counter(random: &mut Random) -> String {
+/// The table of a counter that is not ideal, for one draft in three. What takes the place of one that stops is the slow
+/// one, which may not be drawn for each machine.
+fn counter(may_be_slow: bool, random: &mut Random) -> String {
     if !random.one_in(3) {
         return String::new();
     }
@@ -281,7 +299,7 @@ fn counter(random: &mut Random) -> String {
         random.between(-500, 500),
         [0, 0, 200, 20_000][random.index(4)],
         random.below(100_000),
-        random.one_in(4),
+        random.one_in(4) && may_be_slow,
     )
 }
 
@@ -380,13 +398,13 @@ fn fields(random: &mut Random) -> String {
             number(50, 20_000),
         ),
         5 => {
-            let (period, work) = (number(3, 20), number(1, 10));
+            let (period, work, timers) = (number(3, 20), number(1, 10), number(1, 5));
+            let (period_max, work_max) = (number(period, 100), number(work, 100));
+            let period = period.max(least_period(timers, work + work_max));
             format!(
-                "kind = \"polls\"\ntimers = {}\nperiod = \"{period} ms\"\nperiod_max = \"{} ms\"\n\
-                 work = \"{work} us\"\nwork_max = \"{} us\"\n",
-                number(1, 5),
-                number(period, 100),
-                number(work, 100),
+                "kind = \"polls\"\ntimers = {timers}\nperiod = \"{period} ms\"\nperiod_max = \"{} ms\"\n\
+                 work = \"{work} us\"\nwork_max = \"{work_max} us\"\n",
+                period_max.max(period),
             )
         }
         6 => {

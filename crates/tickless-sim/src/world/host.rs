@@ -93,15 +93,6 @@ pub(crate) struct Site {
     queued: Cell<u64>,
 }
 
-impl Site {
-    /// The CPU sleeps in a state in which its device stops: what was programmed is lost.
-    pub(crate) fn stop_device(&self) {
-        self.is_deep.set(true);
-        self.fires.set(Picos::FOREVER);
-        self.trouble.written();
-    }
-}
-
 /// The host.
 #[derive(Debug)]
 pub(crate) struct Host {
@@ -298,6 +289,8 @@ impl Host {
         let site = Site {
             fires: Cell::new(Picos::FOREVER),
             asked: Cell::new(Picos::FOREVER),
+            // Nothing was read before.
+            last_read: Cell::new(i64::MIN),
             ..Site::default()
         };
         let device = timers.platform().device.config();
@@ -376,7 +369,8 @@ impl Platform for Host {
         let site = base.local();
         let when = |shown| self.clocks.moment_of(base.cpu().0, shown, meter::cursor());
         let charges = &self.ground.charges;
-        let written = site.written.write(&self.device, charges, write, when);
+        let clock = (self.clocks.step(), when);
+        let written = site.written.write(&self.device, charges, write, clock);
         if self
             .canary
             .is_some_and(|canary| canary.loses_write(base.cpu().0))
@@ -407,7 +401,9 @@ impl Platform for Host {
             self.device.stop(&self.ground.charges);
         }
         if state != DeviceState::Oneshot {
-            base.local().fires.set(Picos::FOREVER);
+            let site = base.local();
+            site.fires.set(Picos::FOREVER);
+            site.trouble.written();
         }
     }
 

@@ -130,8 +130,10 @@ impl<C: ClockId> Exact<C> {
 
     pub(crate) fn start(&self, start: Start<C>) {
         let rearm = self.timers.platform().rearm;
-        rearm.before_start(&self.timers, self.pinned());
-        self.timers.start(self.pinned(), start.pinned());
+        meter::start(|| {
+            rearm.before_start(&self.timers, self.pinned());
+            self.timers.start(self.pinned(), start.pinned());
+        });
     }
 
     /// Whoever takes a timer away from another CPU does not tell that: its device may fire for nothing, once (spec

@@ -63,6 +63,8 @@ struct Meter {
     has_fired: Cell<bool>,
     waits: Cell<u64>,
     waited: Cell<Picos>,
+    starts: Cell<u64>,
+    starting: Cell<Picos>,
 }
 
 thread_local! {
@@ -74,6 +76,8 @@ thread_local! {
             has_fired: Cell::new(false),
             waits: Cell::new(0),
             waited: Cell::new(Picos::ZERO),
+            starts: Cell::new(0),
+            starting: Cell::new(Picos::ZERO),
         }
     };
     static GROUND: RefCell<Option<Rc<Ground>>> = const { RefCell::new(None) };
@@ -89,6 +93,8 @@ pub(crate) fn install(ground: &Rc<Ground>) {
         meter.has_fired.set(false);
         meter.waits.set(0);
         meter.waited.set(Picos::ZERO);
+        meter.starts.set(0);
+        meter.starting.set(Picos::ZERO);
     });
     GROUND.set(Some(Rc::clone(ground)));
     FIRED.take();
@@ -160,6 +166,25 @@ pub(crate) fn take_fired(into: &mut Vec<Fired>) {
 /// How often somebody waited for a lock, and for how long altogether.
 pub(crate) fn waits() -> (u64, Picos) {
     METER.with(|meter| (meter.waits.get(), meter.waited.get()))
+}
+
+/// The CPU that executes starts an exact timer.
+#[inline]
+pub(crate) fn start(body: impl FnOnce()) {
+    let before = cursor();
+    body();
+    METER.with(|meter| {
+        if meter.cpu.get() != NOBODY {
+            let took = meter.cursor.get() - before;
+            meter.starts.set(meter.starts.get() + 1);
+            meter.starting.set(meter.starting.get() + took);
+        }
+    });
+}
+
+/// How many starts of exact timers were timed, and how long those took altogether.
+pub(crate) fn starts() -> (u64, Picos) {
+    METER.with(|meter| (meter.starts.get(), meter.starting.get()))
 }
 
 /// A lock in virtual time: who had it last, and from when to when it was busy without a pause.

@@ -269,9 +269,9 @@ impl Process {
         let mut counts = ProcessCounts::default();
         for (cpu, thread) in (0..).zip(&self.threads) {
             let one = self.timers.stats(CpuId(cpu));
-            counts.inserts += one.starts - one.in_place;
-            counts.in_place += one.in_place;
-            counts.erases += one.starts - one.in_place;
+            counts.inserts += one.starts - one.kept();
+            counts.in_place += one.kept();
+            counts.erases += one.starts - one.kept();
             counts.erases -= self.timers.pending(CpuId(cpu)) as u64;
             counts.device_writes += one.device_writes;
             counts.spurious += one.spurious;

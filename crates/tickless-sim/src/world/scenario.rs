@@ -235,6 +235,7 @@ impl Scenario {
             counter: self.counter,
             late_max: self.late_max + Picos(allowed),
             logs: self.logs,
+            keeps_ledger: false,
             group_of: groups::group_of(self),
             canary: self.canary,
             faults,
@@ -369,13 +370,29 @@ pub fn run_recorded(scenario: &Scenario, seed: u64, sink: SharedSink) -> Outcome
 }
 
 fn run_with(scenario: &Scenario, seed: u64, recorder: Option<Recorder>) -> Outcome {
+    let keeps_ledger = recorder.is_some();
+    let outcome = run_once(scenario, seed, recorder, keeps_ledger);
+    if keeps_ledger || !outcome.broken.contains_key(&Promise::NeverLost) {
+        return outcome;
+    }
+    // Once more, to count what was lost.
+    run_once(scenario, seed, None, true)
+}
+
+fn run_once(
+    scenario: &Scenario,
+    seed: u64,
+    recorder: Option<Recorder>,
+    keeps_ledger: bool,
+) -> Outcome {
     let mut random = Random::new(seed);
     if let Some(canary) = scenario.canary
         && canary.breaks(Promise::Deterministic)
     {
         random = Random::new(seed ^ super::canary::whim());
     }
-    let settings = scenario.settings(seed);
+    let mut settings = scenario.settings(seed);
+    settings.keeps_ledger = keeps_ledger;
     if let Some(recorder) = &recorder {
         recorder.begin(&header(scenario, seed, &settings));
     }
@@ -448,6 +465,7 @@ fn outcome(scenario: &Scenario, seed: u64, world: &mut World) -> Outcome {
     let (lock_waits, lock_waited) = meter::waits();
     watch.counts.lock_waits = lock_waits;
     watch.counts.lock_waited = lock_waited;
+    (watch.counts.timed_starts, watch.counts.starting) = meter::starts();
     let per_cpu: Vec<CpuOutcome> = (0..)
         .zip(&world.cpus)
         .map(|(cpu, state)| CpuOutcome {

@@ -255,7 +255,7 @@ impl<'w> Turn<'w> {
     /// Where the policy files what this CPU arms, if it does not stay.
     fn target(&mut self) -> Option<u32> {
         match self.world.policy.target {
-            Target::Local => None,
+            Target::Local | Target::Own => None,
             Target::Search => Some(find_busy(self.world)),
             Target::Single => Some(0),
         }

@@ -10,6 +10,7 @@ use tickless_core::wheel::{Kind, Timeout};
 
 use super::clock::Clocks;
 use super::groups::{Tallies, Tally};
+use super::ledger::Ledger;
 use super::meter;
 use super::promise::{Promise, Violation};
 use super::stats::Distribution;
@@ -42,6 +43,10 @@ pub struct Counts {
     pub exact_restarts: u64,
     /// Those of them that kept their place.
     pub exact_in_place: u64,
+    /// Starts that were timed: all but those of a tick that stops or goes on.
+    pub timed_starts: u64,
+    /// How long those took altogether.
+    pub starting: Picos,
     /// Exact timers cancelled.
     pub exact_cancels: u64,
     /// Exact timers that fired.
@@ -135,6 +140,8 @@ pub(crate) struct Watch {
     pub(crate) read_at: Picos,
     /// Coarse and exact timers that are queued.
     pub(crate) pending: i64,
+    /// Which timers these are, if that is kept.
+    pub(crate) ledger: Option<Ledger>,
     digest: u64,
     log: Option<Vec<u8>>,
 }
@@ -170,6 +177,7 @@ impl Watch {
             clock_of: BTreeMap::new(),
             read_at: Picos::ZERO,
             pending: 0,
+            ledger: None,
             digest: 0xCBF2_9CE4_8422_2325,
             log: logs.then(Vec::new),
         }
@@ -286,6 +294,9 @@ impl Watch {
     }
 
     fn tally_operation(&mut self, event: &Traced) {
+        if let Some(ledger) = &mut self.ledger {
+            ledger.follow(event);
+        }
         if let Traced::WheelArm { .. }
         | Traced::WheelCancel { .. }
         | Traced::Start { .. }

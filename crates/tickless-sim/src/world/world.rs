@@ -21,6 +21,7 @@ use super::fault::{Callbacks, Fault, FaultKind, Injector, When};
 use super::groups::Tallies;
 use super::host::Host;
 use super::kept::Exact;
+use super::ledger::Ledger;
 use super::meter::{self, Fired, Ground};
 use super::profile::{IdleState, Profile};
 use super::promise::Promise;
@@ -57,6 +58,8 @@ pub(crate) struct Settings {
     pub(crate) counter: CounterModel,
     pub(crate) late_max: Picos,
     pub(crate) logs: bool,
+    /// Each timer that is queued is kept, to count those that are lost.
+    pub(crate) keeps_ledger: bool,
     /// The group of each CPU, for the figures.
     pub(crate) group_of: Vec<u32>,
     pub(crate) canary: Option<Canary>,
@@ -181,6 +184,7 @@ fn host(settings: &Settings, ground: &Rc<Ground>, recorder: Option<Recorder>) ->
         settings.logs,
     );
     watch.tallies = Tallies::new(&settings.group_of);
+    watch.ledger = settings.keeps_ledger.then(Ledger::default);
     let injector = |_| {
         RefCell::new(Injector::new(
             Rc::clone(&settings.faults),

@@ -57,6 +57,65 @@ fn the_system_says_who_is_isolated() {
     assert!(matches!(refusal(&only), BuildError::AllIsolated { cpus } if cpus == quiet));
 }
 
+/// The kernel's files change at run time.
+#[test]
+fn workers_follow_what_the_system_isolates() {
+    use std::fs;
+    let machine = crate::topology::Topology::read().expect("it can be read");
+    let cpus: CpuSet = machine
+        .allowed()
+        .unwrap_or(machine.online())
+        .iter()
+        .take(2)
+        .collect();
+    let (gate, opened) = std::sync::mpsc::channel::<()>();
+    let opened = std::sync::Arc::new(std::sync::Mutex::new(opened));
+    let builder = Builder::new().pin(cpus.clone());
+    let workers = builder.spawn(move |worker, _| {
+        // Taken by one of them at a time; who has it goes on taking turns.
+        while opened.lock().expect("no panic").try_recv()
+            == Err(std::sync::mpsc::TryRecvError::Empty)
+        {
+            let _turn = worker.turn();
+            std::thread::yield_now();
+        }
+    });
+    let workers = workers.expect("these CPUs are ours");
+    let root = std::env::temp_dir().join(format!("tickless-{}-follow", std::process::id()));
+    let group = root.join("sys/fs/cgroup");
+    fs::create_dir_all(&group).expect("a directory");
+    // A CPU where no worker is stays out of it.
+    let more = |set: &CpuSet| set.union(&[60_000].into_iter().collect()).to_string();
+    let first: CpuSet = cpus.iter().take(1).collect();
+    let last = cpus.difference(&first);
+    for (told, follows) in [
+        (last.clone(), true),
+        (CpuSet::new(), true),
+        (first, last.len() == 1),
+        (last, true),
+        (cpus, false),
+    ] {
+        fs::write(group.join("cpuset.cpus.isolated"), more(&told)).expect("a file");
+        let followed = workers.isolate_like(&root);
+        match followed {
+            Ok(isolated) => assert!(follows && isolated == told, "{told}: {isolated}"),
+            // Workers of other tests may be left.
+            Err(error) => assert!(!follows, "{told}: {error}"),
+        }
+    }
+    fs::write(group.join("cpuset.cpus.isolated"), "x").expect("a file");
+    let wrong = workers.isolate_like(&root).expect_err("no list");
+    assert!(
+        wrong.to_string().contains("cpuset.cpus.isolated"),
+        "{wrong}"
+    );
+    drop(gate);
+    fs::remove_dir_all(&root).expect("it was made above");
+    for ended in workers.join() {
+        ended.expect("no panic");
+    }
+}
+
 #[test]
 fn what_does_not_fit_is_refused_with_its_reason() {
     let pinned = Builder::new().pin(set("0-1"));

@@ -2,16 +2,26 @@
 //!
 //! It is started when the first such thread arms a timer, sleeps until the earliest deadline of all of them, and runs
 //! the callbacks. What is due, and what is first, the [tree] of these threads tells it.
+//!
+//! # When it cannot be started
+//!
+//! The system may refuse the thread. A thread that arms a timer for which the driver is needed starts it *before* the
+//! timer is queued, so that it can be told by a panic that leaves nothing behind ([`demand`]). At other places the
+//! driver turns out to be needed with timers queued and locks held, and nobody can be told: a thread ends, a worker
+//! becomes an ordinary thread, a process forks. Then the driver is *missing*. Everything stays queued and published as
+//! it is, and whoever uses timers next tries again: a thread that arms one or polls one, a worker at the end of a turn.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use tickless_core::time::Instant;
+use tickless_link::sync::CachePadded;
 
 use super::handover::Promise;
-use super::seat::{self, Kind, Seat};
-use super::{TURN_BUDGET, ask, coarse, os, stuck, timers, tree, turn};
+use super::seat::{self, Kind, Seat, Thread, with_thread};
+use super::{TURN_BUDGET, device, os, stuck, timers, tree, turn};
 
 /// Until when the driver sleeps.
 pub(crate) static PROMISE: Promise = Promise::new();
@@ -19,25 +29,41 @@ pub(crate) static PROMISE: Promise = Promise::new();
 /// The driver runs, or is about to.
 static RUNNING: AtomicBool = AtomicBool::new(false);
 
+/// The driver is needed and does not run: the system refused it a thread, or it stayed behind at a fork. Changed with
+/// [`STARTING`] locked.
+///
+/// On cache lines of its own: every arm reads it, and nearly nobody writes it.
+static MISSING: CachePadded<AtomicBool> = CachePadded(AtomicBool::new(false));
+
+/// Held by the thread that tries to start the driver. Locked behind base locks.
+static STARTING: Mutex<()> = Mutex::new(());
+
+/// When a worker may try next to start a driver that is missing, in nanoseconds.
+static RETRY_AT: AtomicI64 = AtomicI64::new(0);
+
+/// How long workers leave a driver alone that could not be started, in nanoseconds: an attempt costs as much as many
+/// turns.
+const RETRY_AFTER: i64 = 10_000_000;
+
 /// Stack of the driver: it runs callbacks and wakers of others.
 const STACK: usize = 1 << 20;
 
 /// Wakes the driver, and starts it if it does not run.
 ///
-/// # Panics
-///
-/// When the thread cannot be started: timers would never fire.
+/// Called with locks held and timers queued, so that it must not panic: if there is no thread to be had the driver is
+/// missing from here on, and those who can be told are ([`demand`]).
 pub(crate) fn wake() {
-    if let Err(error) = ensure_running() {
-        panic!("tickless cannot start its driver thread, so no timer would fire: {error}");
+    // Relaxed, both: `start` looks again. Who finds it missing leaves the next attempt to those who can be told.
+    if !RUNNING.load(Ordering::Relaxed) && (is_missing() || start().is_err()) {
+        return;
     }
     seat::background().local().parker.unpark();
 }
 
 /// Starts the driver, if it does not run yet.
 pub(crate) fn ensure_running() -> io::Result<()> {
-    // Relaxed: the exchange below decides who starts it.
-    if RUNNING.load(Ordering::Relaxed) {
+    // Relaxed: `start` decides.
+    if RUNNING.load(Ordering::Relaxed) && !is_missing() {
         return Ok(());
     }
     start()
@@ -45,24 +71,107 @@ pub(crate) fn ensure_running() -> io::Result<()> {
 
 #[cold]
 fn start() -> io::Result<()> {
-    // AcqRel: one starter. The thread itself orders everything that follows.
-    if RUNNING.swap(true, Ordering::AcqRel) {
-        return Ok(());
+    // The driver takes the first seat, which is made with them.
+    let _made = timers();
+    let _one_at_a_time = starting();
+    // Relaxed, and so below: the lock orders it, and the thread itself everything that follows.
+    if !RUNNING.load(Ordering::Relaxed) {
+        let spawned = thread::Builder::new()
+            .name("tickless-driver".to_owned())
+            .stack_size(STACK)
+            .spawn(run);
+        if let Err(error) = spawned {
+            MISSING.store(true, Ordering::Relaxed);
+            return Err(error);
+        }
+        RUNNING.store(true, Ordering::Relaxed);
     }
-    let spawned = thread::Builder::new()
-        .name("tickless-driver".to_owned())
-        .stack_size(STACK)
-        .spawn(run);
-    if let Err(error) = spawned {
-        RUNNING.store(false, Ordering::Release);
-        return Err(error);
-    }
+    MISSING.store(false, Ordering::Relaxed);
     Ok(())
+}
+
+/// Whether the driver runs, or is about to: to be shown.
+pub(crate) fn is_running() -> bool {
+    // Relaxed: of some moment.
+    RUNNING.load(Ordering::Relaxed)
+}
+
+/// Keeps others from starting the driver, until the result is dropped.
+pub(super) fn starting() -> MutexGuard<'static, ()> {
+    STARTING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a driver is needed and does not run.
+#[inline]
+pub(crate) fn is_missing() -> bool {
+    // Relaxed: a thread that needs the driver for what it queued itself reads what it wrote, or finds it running.
+    MISSING.load(Ordering::Relaxed)
+}
+
+/// Sees to it that the driver runs before this thread arms a timer for which it is needed. Nothing is queued yet, so
+/// this is where a program is told.
+///
+/// # Panics
+///
+/// When it cannot be started.
+#[inline]
+pub(crate) fn demand() {
+    if is_missing() || with_thread(|thread| thread.unattended.get()) {
+        demand_slowly();
+    }
+}
+
+/// As [`demand`], for a timer that is queued: it stays queued if this panics.
+#[inline]
+pub(crate) fn demand_again() {
+    if is_missing() {
+        demand_slowly();
+    }
+}
+
+#[cold]
+fn demand_slowly() {
+    let kind = with_thread(Thread::seat).map(|seat| seat.local().kind());
+    // Others run their own timers, and look after a missing driver in their turns.
+    let needed = !matches!(kind, Some(Kind::Worker | Kind::EventLoop));
+    if needed && let Err(error) = ensure_running() {
+        if with_thread(Thread::is_at_its_end) || thread::panicking() {
+            // A panic would end the process. The timer stays queued for a later driver.
+            return;
+        }
+        panic!(
+            "tickless cannot start its background thread, so the timers of this thread would never fire: {error}; \
+             `tickless::init` returns this as an error"
+        );
+    }
+    with_thread(|thread| thread.unattended.set(false));
+}
+
+/// Tries to start a driver that is missing, for timers of threads that ended; at the end of a turn of a worker.
+#[inline]
+pub(super) fn replace_missing(now: Instant) {
+    if is_missing() {
+        replace_slowly(now);
+    }
+}
+
+#[cold]
+fn replace_slowly(now: Instant) {
+    // Relaxed: a pace.
+    if RETRY_AT.load(Ordering::Relaxed) <= now.as_nanos() {
+        RETRY_AT.store(
+            now.as_nanos().saturating_add(RETRY_AFTER),
+            Ordering::Relaxed,
+        );
+        let _tried = ensure_running();
+    }
 }
 
 /// Notes that the driver is gone with the other threads: the child of a fork.
 pub(super) fn forget() {
-    RUNNING.store(false, Ordering::Release);
+    // Relaxed, both: there is no other thread.
+    RUNNING.store(false, Ordering::Relaxed);
+    MISSING.store(false, Ordering::Relaxed);
     PROMISE.gone();
 }
 
@@ -86,7 +195,7 @@ fn run() {
         let tree = tree::guests();
         tree.leave_idle(background.cpu());
         let mut more = look_after_the_asked();
-        if turn::is_due(background, now()) {
+        if device::due(background) <= now() {
             more |= look_after(background).more;
         }
         let mut budget = TURN_BUDGET;
@@ -114,8 +223,9 @@ fn look_after_the_asked() -> bool {
     let mut more = false;
     for seat in seat::seats() {
         let kind = seat.local().kind();
-        if matches!(kind, Kind::Foreign | Kind::Background) && turn::is_asked(seat) {
+        if matches!(kind, Kind::Foreign | Kind::Background) && seat.local().kicked.is_raised() {
             more |= look_after(seat).more;
+            device::renew(seat);
         }
     }
     more
@@ -126,11 +236,10 @@ pub(super) fn look_after(seat: &'static Seat) -> turn::Done {
     // Relaxed: a wrong answer costs one look for nothing.
     let tenants = seat.local().tenants.load(Ordering::Relaxed);
     let done = turn::run(seat, now());
-    coarse::retell(seat);
     let runs_its_own = matches!(seat.local().kind(), Kind::Worker | Kind::EventLoop);
     if runs_its_own && tenants == seat.local().tenants.load(Ordering::Relaxed) {
         // It began to do so during that turn, and may wait by now for what the turn did or left undone.
-        ask(seat);
+        device::kick(seat);
     }
     done
 }
@@ -142,13 +251,8 @@ fn earliest() -> i64 {
 
 /// When the driver's own first timer is due.
 fn own_deadline() -> i64 {
-    let own = seat::background();
-    if turn::is_asked(own) {
-        return i64::MIN;
-    }
-    // Relaxed: ordered by the fences of the promise. Coarse timers come here from threads that end, and those ask.
-    let exact = own.local().deadline.load(Ordering::Relaxed);
-    exact.min(coarse::first_due(own).as_nanos())
+    // Ordered by the fences of the promise. Coarse timers come here from threads that end, and those ask.
+    device::due(seat::background()).as_nanos()
 }
 
 fn now() -> Instant {

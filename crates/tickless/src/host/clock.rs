@@ -9,11 +9,13 @@
 //!
 //! Asking the kernel's clock costs 20 to 30 ns through the vDSO, reading the time-stamp counter about half. A thread
 //! that arms many timers in a row therefore extrapolates from its last exact reading, by the counter, for at most
-//! [`WINDOW`]. That bounds every error: a counter that is wrong by 0.1 % is off by 50 ns. The result is not a time but
-//! a bound, and which one is needed is known at every place:
+//! [`WINDOW`]. That bounds every error: a counter that is wrong by 0.1 % is off by 50 ns. The counter is read before
+//! and behind the clock, and what lies between the two is an error too: a reading during which the thread lost its CPU
+//! is taken again ([`WIDTH`](reading::WIDTH)). The result is not a time but a bound, and which one is needed is known
+//! at every place:
 //!
-//! - [`at_latest`](Reading::at_latest): not behind the true time. What a relative timer counts from, so that it is
-//!   never early.
+//! - [`at_latest`](Reading::at_latest): not behind the true time, and not behind its last answer to this thread. What a
+//!   relative timer counts from, so that it is never early, and of two timers of one length the first ends first.
 //! - [`at_earliest`](Reading::at_earliest): not ahead of the true time. What "is anything due?" compares with.
 //! - [`exact`](Clock::exact): the kernel's clock, asked. What decides whether a timer fires.
 //!
@@ -23,13 +25,16 @@
 //! the counter either, when its rate over two periods differs, or when an extrapolation turns out wrong. Each has its
 //! [`Refusal`], and everything falls back to the kernel's clock.
 
-use std::cell::Cell;
 use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant as StdInstant;
 
 use tickless_core::time::Instant;
+
+mod reading;
+
+pub(crate) use reading::Reading;
 
 /// For how long a reading is extrapolated, in nanoseconds.
 pub const WINDOW: u64 = 50_000;
@@ -124,6 +129,9 @@ pub enum Refusal {
     NotInvariant,
     /// The kernel keeps its time by something else, named here: it does not trust the counter, or cannot use it.
     KernelUses(String),
+    /// What the kernel keeps its time by could not be read (`/sys`, with a file descriptor to spare): it may not trust
+    /// the counter.
+    KernelDoesNotTell,
     /// Two measurements of the rate differ by so many parts per million, however often they are made.
     Unsteady {
         /// The difference.
@@ -150,6 +158,9 @@ impl fmt::Display for Refusal {
                     "the kernel's clock source is {name:?}, so it does not trust the counter either"
                 )
             }
+            Self::KernelDoesNotTell => formatter.write_str(
+                "the kernel's clock source could not be read, so it may not trust the counter",
+            ),
             Self::Unsteady { ppm } => {
                 write!(
                     formatter,
@@ -334,27 +345,14 @@ fn usable() -> Result<(), Refusal> {
     match std::fs::read_to_string(path) {
         Ok(source) if source.trim() == "tsc" => Ok(()),
         Ok(source) => Err(Refusal::KernelUses(source.trim().to_owned())),
-        Err(_) => Err(Refusal::KernelUses("unknown".to_owned())),
+        Err(_) => Err(Refusal::KernelDoesNotTell),
     }
-}
-
-/// Whether the first processor in a text like `/proc/cpuinfo` has the flags of a counter that never changes its rate.
-/// Reads no further than needed: with hundreds of processors the whole text takes the kernel milliseconds.
-#[cfg(any(test, all(target_arch = "x86_64", not(miri))))]
-fn promises_a_constant_rate(described: impl std::io::BufRead) -> bool {
-    let flags = described.lines().map_while(Result::ok).find_map(|line| {
-        let (key, flags) = line.split_once(':')?;
-        (key.trim() == "flags").then(|| flags.to_owned())
-    });
-    flags.is_some_and(|flags| {
-        ["constant_tsc", "nonstop_tsc"]
-            .iter()
-            .all(|wanted| flags.split_whitespace().any(|flag| flag == *wanted))
-    })
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub(crate) mod counter {
+    use core::arch::x86_64::{__cpuid, CpuidResult};
+
     use super::Refusal;
 
     /// Reads the counter. Not ordered with neighbouring instructions: [`SKEW`](super::SKEW) allows for that.
@@ -365,16 +363,24 @@ pub(crate) mod counter {
         unsafe { core::arch::x86_64::_rdtsc() }
     }
 
-    /// Whether the processor promises a constant rate in all its states.
+    /// Whether the processor promises a constant rate in all its states: CPUID 8000_0007h, EDX bit 8.
     ///
-    /// It says so by one bit (CPUID 8000_0007h, EDX bit 8), which the kernel shows under two names.
+    /// Asked of the processor itself: the kernel says it in a file too, but there are processes without files.
     pub(super) fn invariant() -> Result<(), Refusal> {
-        let described = std::fs::File::open("/proc/cpuinfo").map(std::io::BufReader::new);
-        if described.is_ok_and(super::promises_a_constant_rate) {
-            Ok(())
-        } else {
-            Err(Refusal::NotInvariant)
-        }
+        const HIGHEST: u32 = 0x8000_0000;
+        const POWER: u32 = 0x8000_0007;
+        let promised = leaf(HIGHEST).eax >= POWER && leaf(POWER).edx & (1 << 8) != 0;
+        promised.then_some(()).ok_or(Refusal::NotInvariant)
+    }
+
+    #[allow(
+        unused_unsafe,
+        clippy::allow_attributes,
+        reason = "newer compilers know that the intrinsic is safe"
+    )]
+    fn leaf(number: u32) -> CpuidResult {
+        // SAFETY: the instruction exists on every x86-64 processor and touches no memory.
+        unsafe { __cpuid(number) }
     }
 }
 
@@ -389,121 +395,6 @@ pub(crate) mod counter {
 
     pub(super) fn invariant() -> Result<(), Refusal> {
         Err(Refusal::NoCounter)
-    }
-}
-
-/// A thread's last exact reading.
-#[derive(Debug)]
-pub(crate) struct Reading {
-    /// The counter just before the reading, for upper bounds.
-    before: Cell<u64>,
-    /// The counter just behind it, for lower bounds.
-    behind: Cell<u64>,
-    nanos: Cell<i64>,
-    /// Cycles for which it may be extrapolated; 0 if it may not.
-    window: Cell<u64>,
-    /// Nanoseconds for one cycle, times 2^32, widened upwards and downwards.
-    rate_up: Cell<u64>,
-    rate_down: Cell<u64>,
-}
-
-impl Reading {
-    pub(crate) const fn new() -> Self {
-        Self {
-            before: Cell::new(0),
-            behind: Cell::new(0),
-            nanos: Cell::new(0),
-            window: Cell::new(0),
-            rate_up: Cell::new(0),
-            rate_down: Cell::new(0),
-        }
-    }
-
-    /// The last exact reading; the beginning of time if there was none.
-    #[inline]
-    pub(crate) fn last(&self) -> Instant {
-        Instant::from_nanos(self.nanos.get())
-    }
-
-    /// A time that is not behind the true one.
-    #[inline]
-    pub(crate) fn at_latest(&self, clock: &Clock) -> Instant {
-        let elapsed = counter::read().wrapping_sub(self.before.get());
-        if elapsed < self.window.get() {
-            return self.after(elapsed, self.rate_up.get(), SKEW);
-        }
-        let exact = self.renew(clock);
-        Instant::from_nanos(exact.as_nanos() + SKEW)
-    }
-
-    /// A time that is not ahead of the true one.
-    #[inline]
-    pub(crate) fn at_earliest(&self, clock: &Clock) -> Instant {
-        self.at_earliest_or(|| self.renew(clock))
-    }
-
-    /// A time that is not ahead of the true one, or what `renew` answers when the last exact reading is too old.
-    #[inline]
-    pub(crate) fn at_earliest_or(&self, renew: impl FnOnce() -> Instant) -> Instant {
-        let elapsed = counter::read().wrapping_sub(self.behind.get());
-        if elapsed < self.window.get() {
-            return self.after(elapsed, self.rate_down.get(), 0);
-        }
-        renew()
-    }
-
-    #[inline]
-    fn after(&self, cycles: u64, rate: u64, margin: i64) -> Instant {
-        // The window is 50 µs, so the product is far below 2^64.
-        let nanos = (cycles * rate) >> 32;
-        Instant::from_nanos(self.nanos.get() + nanos.cast_signed() + margin)
-    }
-
-    /// The true time, asked for; extrapolations start from here.
-    pub(crate) fn renew(&self, clock: &Clock) -> Instant {
-        let before = counter::read();
-        let exact = clock.anchor.to_core(StdInstant::now());
-        let behind = counter::read();
-        // Relaxed: the word carries all there is.
-        let rate = clock.counter.rate.load(Ordering::Relaxed);
-        if rate == 0 {
-            self.window.set(0);
-            self.nanos.set(exact.as_nanos());
-            clock.counter.calibrate(Pair {
-                cycles: behind,
-                nanos: exact.as_nanos(),
-            });
-            return exact;
-        }
-        self.verify(clock, before, behind, exact);
-        self.before.set(before);
-        self.behind.set(behind);
-        self.nanos.set(exact.as_nanos());
-        self.rate_up.set(rate + rate / (1_000_000 / MARGIN_PPM));
-        self.rate_down.set(rate - rate / (1_000_000 / MARGIN_PPM));
-        self.window.set((WINDOW << 32) / rate.max(1));
-        exact
-    }
-
-    /// Compares what would have been extrapolated with what is true.
-    fn verify(&self, clock: &Clock, before: u64, behind: u64, exact: Instant) {
-        let elapsed = before.wrapping_sub(self.before.get());
-        if elapsed >= self.window.get() {
-            return;
-        }
-        let upper = self.after(
-            behind.wrapping_sub(self.before.get()),
-            self.rate_up.get(),
-            SKEW,
-        );
-        let lower = self.after(
-            before.saturating_sub(self.behind.get()),
-            self.rate_down.get(),
-            -SKEW,
-        );
-        if exact > upper || exact < lower {
-            clock.counter.strike();
-        }
     }
 }
 
@@ -534,20 +425,6 @@ mod tests {
 
     use super::*;
 
-    /// Reads until the counter is in use; `None` where it is refused.
-    fn calibrated() -> Option<(Clock, Reading)> {
-        let clock = Clock::new();
-        let reading = Reading::new();
-        loop {
-            reading.renew(&clock);
-            match clock.counter.judge() {
-                Ok(_) => return Some((clock, reading)),
-                Err(Refusal::Calibrating) => std::thread::sleep(Duration::from_millis(1)),
-                Err(_) => return None,
-            }
-        }
-    }
-
     #[test]
     fn the_two_timelines_are_inverse() {
         let anchor = Anchor::take();
@@ -557,60 +434,6 @@ mod tests {
             let earlier = anchor.instant - Duration::from_nanos(offset.min(1_000_000));
             assert_eq!(anchor.to_std(anchor.to_core(earlier)), Some(earlier));
         }
-    }
-
-    #[test]
-    fn the_bounds_hold_around_the_exact_time() {
-        let Some((clock, reading)) = calibrated() else {
-            return;
-        };
-        for round in 0..20_000_u32 {
-            if round % 7 == 0 {
-                reading.renew(&clock);
-            }
-            let before = clock.exact();
-            let latest = reading.at_latest(&clock);
-            assert!(
-                latest >= before,
-                "an upper bound of {latest:?} at {before:?} or later"
-            );
-            let earliest = reading.at_earliest(&clock);
-            let behind = clock.exact();
-            assert!(
-                earliest.as_nanos() <= behind.as_nanos() + SKEW,
-                "a lower bound of {earliest:?} before {behind:?}"
-            );
-        }
-        assert!(
-            clock.counter.judge().is_ok(),
-            "no strike may come from normal operation"
-        );
-    }
-
-    #[test]
-    fn a_counter_that_drifts_is_given_up() {
-        let Some((clock, reading)) = calibrated() else {
-            return;
-        };
-        // Twice as fast as it is: every verification fails.
-        let rate = clock.counter.rate.load(Ordering::Relaxed);
-        let mut attempts = 0;
-        while clock.counter.judge().is_ok() && attempts < 100_000 {
-            clock.counter.rate.store(rate * 2, Ordering::Relaxed);
-            reading.renew(&clock);
-            // Long enough for the error to be larger than what readings may seem reordered by.
-            let start = StdInstant::now();
-            while start.elapsed() < Duration::from_micros(5) {}
-            attempts += 1;
-        }
-        assert_eq!(clock.counter.judge(), Err(Refusal::Drifted));
-        let before = clock.exact();
-        assert!(reading.renew(&clock) >= before);
-        assert_eq!(
-            reading.window.get(),
-            0,
-            "the thread fell back to the kernel's clock"
-        );
     }
 
     #[test]
@@ -667,17 +490,5 @@ mod tests {
         ];
         assert!(texts[0].contains("hpet"));
         assert!(texts[1].contains("512 ppm"));
-    }
-
-    #[test]
-    fn a_counter_is_constant_if_the_first_processor_says_so() {
-        let says = |text: &str| promises_a_constant_rate(text.as_bytes());
-        let good = "processor\t: 0\nflags\t\t: fpu tsc constant_tsc nonstop_tsc\n\n";
-        let stops = "processor\t: 1\nflags\t\t: fpu tsc constant_tsc\nbugs\t: nonstop_tsc\n";
-        assert!(says(good));
-        assert!(says(&format!("{good}{stops}")));
-        assert!(!says(&format!("{stops}{good}")));
-        assert!(!says(&good.replace("constant_tsc", "constant_tsc_adjust")));
-        assert!(!says(""));
     }
 }

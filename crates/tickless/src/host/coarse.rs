@@ -13,7 +13,7 @@ use tickless_core::wheel::idle::{TickTime, wake_times};
 use tickless_core::wheel::{Kind as Wheel, PassEnd, Tick};
 
 use super::seat::{self, Kind, Local, Seat, with_thread};
-use super::{Host, TURN_BUDGET, background, stuck, timers, tree, turn};
+use super::{Host, TURN_BUDGET, background, device, stuck, timers, tree};
 
 /// How long a tick is, in nanoseconds.
 pub(crate) const TICK: u64 = 1_000_000;
@@ -58,6 +58,13 @@ pub(crate) fn tick_time(now: Instant) -> TickTime {
 #[inline]
 pub(crate) fn first_due(seat: &Seat) -> Instant {
     seat.wheel_first_due().map_or(Instant::FOREVER, instant_of)
+}
+
+/// As [`first_due`], for this thread's own seat, and exact: what was due and was taken back is forgotten.
+pub(crate) fn settle_first_due(seat: &Seat) -> Instant {
+    let next = timers().wheel_next(seat.cpu(), recently());
+    let due = |tick: Option<Tick>| tick.map_or(Instant::FOREVER, instant_of);
+    due(next.local).min(due(next.global))
 }
 
 /// Runs what is due at `now` on the global wheel of another thread: how many fired.
@@ -129,27 +136,6 @@ pub(super) fn run(seat: &Seat, now: Instant) -> (u32, bool) {
     (fired, more)
 }
 
-/// When whoever looks after `seat` for its thread has to come. Asked with the base locked, and noted as told.
-pub(super) fn published(seat: &Seat) -> Instant {
-    let (local, first) = (seat.local(), first_due(seat));
-    // Relaxed, both: written with the base locked.
-    local.coarse.store(first.as_nanos(), Ordering::Relaxed);
-    first.min(Instant::from_nanos(local.deadline.load(Ordering::Relaxed)))
-}
-
-/// Tells whoever looks after `seat` anew, whatever he was told before.
-pub(crate) fn retell(seat: &Seat) {
-    let kind = seat.local().kind();
-    if matches!(kind, Kind::EventLoop | Kind::Foreign) {
-        // Also if nothing is due: what was told may be over, and must not hide what is armed next. Relaxed: whoever
-        // comes looks at the wheels.
-        seat.local().coarse.store(i64::MAX, Ordering::Relaxed);
-        if !first_due(seat).is_forever() {
-            tell_earlier(seat);
-        }
-    }
-}
-
 /// To whom the global coarse timers go that the thread on `seat` arms; `None` if they stay there.
 #[inline]
 pub(super) fn housekeeper(seat: &Seat) -> Option<CpuId> {
@@ -197,17 +183,9 @@ pub(crate) fn armed(now: Tick) {
                 None => stuck::watch_armed(seat, now),
             }
         } else {
-            tell(seat);
+            device::changed_own(seat);
         }
     });
-}
-
-/// Sees to it that the driver comes in time for what was filed on its own wheels by somebody else.
-pub(super) fn handed_to_the_driver() {
-    let first = first_due(seat::background());
-    if background::PROMISE.outlasts(first.as_nanos()) {
-        background::wake();
-    }
 }
 
 /// Locks the base of `seat`.
@@ -217,25 +195,4 @@ pub(super) fn freeze(seat: &Seat) -> Frozen<'_, Host> {
         thread.token().filter(|_| is_own)
     });
     seat.freeze(token)
-}
-
-/// Tells whoever looks after `seat`, which is this thread's, if what is due first is due earlier than what he was told.
-#[inline]
-fn tell(seat: &Seat) {
-    let first = first_due(seat);
-    // Relaxed: written by this thread, or by the driver when it came, which looks at the wheels afterwards.
-    if first.as_nanos() < seat.local().coarse.load(Ordering::Relaxed) {
-        tell_earlier(seat);
-    }
-}
-
-#[cold]
-fn tell_earlier(seat: &Seat) {
-    // Who looks after the seat computes what it tells with the base locked, too.
-    let _held = freeze(seat);
-    match seat.local().kind() {
-        Kind::EventLoop => turn::set_timerfd(seat, published(seat)),
-        Kind::Foreign => super::publish(seat),
-        Kind::Background | Kind::Worker | Kind::Free => {}
-    }
 }

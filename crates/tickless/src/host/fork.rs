@@ -14,29 +14,37 @@
 //! timer lie on the stack of another thread, the child must not start it again nor start threads.
 //!
 //! Descriptors are copied by a fork, but not what they stand for: a timer or a count that both processes would change.
-//! The child gets new ones under the same numbers. An epoll instance that watches a [`Driver`](crate::Driver) is shared
-//! too; the child has to make its own.
+//! The child gets new ones under the same numbers. If the system refuses them it has none: an event loop that the
+//! thread had is never readable there, and new ones are refused. An epoll instance that watches a
+//! [`Driver`](crate::Driver) is shared too; the child has to make its own.
 //!
-//! `posix_spawn` and `std::process::Command` do not come here: their child executes another program at once.
+//! `posix_spawn` does not come here, because its child executes another program at once, nor does
+//! `std::process::Command` unless it has to fork (`pre_exec`, another user). That child gets its timers for nothing, so
+//! nothing here may end it: what the system refuses is gone without.
 //!
 //! The thread that watches for jumps of the time of day is started again by the child's next timer on such a clock.
+//!
+//! What it does not use of its parents it keeps: the hierarchies of each generation before it, which take memory as
+//! there were threads in them.
 //!
 //! Not covered: a fork while another thread uses the library for the first time in the life of the process.
 
 use std::cell::RefCell;
-use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
-use rustix::io::Errno;
 use tickless_core::hrtimer::Frozen;
-use tickless_core::platform::CpuId;
+use tickless_core::platform::{CpuId, Platform};
 use tickless_link::LastThread;
 
 use super::handover::Promise;
-use super::os::Parker;
+use super::os::{Descriptor, Parker};
 use super::seat::{self, Kind, Local, Seat, with_thread};
-use super::{Host, ask, background, coarse, timers, tree, turn};
+use super::{Host, background, blocked, coarse, device, isolation, timers, tree, turn};
+
+type ExpiryLock = <Host as Platform>::ExpiryLock;
 
 /// What the forking thread holds from just before the fork until just after it.
 struct Held {
@@ -44,10 +52,15 @@ struct Held {
     bases: Vec<Frozen<'static, Host>>,
     _clock: super::clock::Paused<'static>,
     _wall: super::wall::Paused<'static>,
+    _starting: MutexGuard<'static, ()>,
+    _watch: blocked::Paused,
 }
 
 thread_local! {
-    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
+    // Never dropped, so that there is no time at which it cannot be used any more: exit handlers and destructors of
+    // thread-local values may fork.
+    static HELD: RefCell<ManuallyDrop<Option<Held>>> =
+        const { RefCell::new(ManuallyDrop::new(None)) };
 }
 
 /// Has the handlers below called around every fork.
@@ -78,13 +91,20 @@ extern "C" fn prepare() {
         bases,
         _clock: host.clock.counter.pause(),
         _wall: host.wall.pause(),
+        _starting: background::starting(),
+        _watch: blocked::pause(),
     };
-    HELD.with_borrow_mut(|slot| *slot = Some(held));
+    HELD.with_borrow_mut(|slot| **slot = Some(held));
+}
+
+/// Takes back what [`prepare`] left.
+fn held() -> Option<Held> {
+    HELD.with_borrow_mut(|slot| slot.take())
 }
 
 /// After the fork, in the parent: everything goes on.
 extern "C" fn parent() {
-    drop(HELD.take());
+    drop(held());
 }
 
 /// After the fork, in the child.
@@ -94,12 +114,14 @@ extern "C" fn child() {
         bases,
         _clock: clock,
         _wall: wall,
-    }) = HELD.take()
+        _starting: starting,
+        _watch: watch,
+    }) = held()
     else {
         return;
     };
     // What follows may take them: the forking thread takes a seat if it has none.
-    drop((registry, clock, wall));
+    drop((registry, clock, wall, starting, watch));
     // SAFETY: this handler runs in the child of a fork, which has this thread only, before it has started any other.
     let last = unsafe { LastThread::new() };
     let own = with_thread(seat::Thread::seat).map(Seat::cpu);
@@ -110,9 +132,12 @@ extern "C" fn child() {
     for mut base in bases {
         let cpu = base.cpu();
         let (is_own, goes_on) = (Some(cpu) == own, Some(cpu) == executing);
-        if !goes_on {
-            // The driver may have been in the middle of a turn for this thread too.
-            base.abandon(&last);
+        // The driver, and others on its wheels, may have been in the middle of a turn for this thread too.
+        let free = |lock: &ExpiryLock| lock.free_after_fork(&last);
+        if goes_on {
+            base.abandon_passes(&last, own, free);
+        } else {
+            base.abandon(&last, free);
         }
         if !is_own && cpu != CpuId(0) {
             base.discard(&last);
@@ -122,11 +147,6 @@ extern "C" fn child() {
             continue;
         };
         separate_descriptors(seat);
-        if !goes_on {
-            for lock in seat.expiry_locks() {
-                lock.free_after_fork(&last);
-            }
-        }
         if goes_on && !is_own {
             // The driver forked in a callback. Nobody else will look after what that callback starts here.
             seat.local().set_kind(Kind::Foreign);
@@ -141,22 +161,33 @@ extern "C" fn child() {
             orphans.push(seat);
         }
     }
-    timers().platform().wall.forget_watcher();
+    isolation::forget(own.and_then(seat::seat));
+    forget_watchers();
     if !driver_survives {
         background::forget();
     }
-    for seat in strays {
-        tree::welcome(seat);
-    }
+    strays.into_iter().for_each(welcome);
     for seat in orphans {
         bury(seat, driver_survives);
     }
     if !driver_survives {
-        timers().retrigger(CpuId(0));
+        reprogram(seat::background());
     }
     if let Some(seat) = own.and_then(seat::seat) {
         rearm(seat);
     }
+}
+
+/// Has the driver look after a seat from here on.
+fn welcome(seat: &Seat) {
+    tree::welcome(seat);
+    device::renew(seat);
+}
+
+/// Those who need them start them anew.
+fn forget_watchers() {
+    timers().platform().wall.forget_watcher();
+    blocked::forget();
 }
 
 /// Gives the seat of a thread that does not exist here back.
@@ -174,67 +205,61 @@ fn bury(seat: &Seat, driver_survives: bool) {
 fn forget_thread(local: &Local) {
     // Relaxed: there is nobody to be ordered with.
     local.deadline.store(Promise::NEVER, Ordering::Relaxed);
-    local.coarse.store(Promise::NEVER, Ordering::Relaxed);
     local.soft_raised.store(false, Ordering::Relaxed);
-    local.kicked.store(false, Ordering::Relaxed);
+    local.kicked.reset();
     local.parker.reset();
 }
 
 /// Programs the device of the forking thread's own seat: what it is, or who sees to it, is new.
 fn rearm(seat: &Seat) {
+    with_thread(|thread| thread.unattended.set(true));
     match seat.local().kind() {
-        Kind::Foreign => {
-            tree::welcome(seat);
-            // Relaxed: there is nobody to be ordered with.
-            seat.local()
-                .deadline
-                .store(Promise::NEVER, Ordering::Relaxed);
-            turn::reprogram(seat);
-            coarse::retell(seat);
-        }
-        Kind::Worker => {
-            tree::enlist(seat);
-            turn::reprogram(seat);
-        }
-        Kind::EventLoop => ask(seat),
-        Kind::Free | Kind::Background => {}
+        Kind::Foreign => tree::welcome(seat),
+        Kind::Worker => tree::enlist(seat),
+        Kind::EventLoop => {}
+        Kind::Free | Kind::Background => return,
     }
+    reprogram(seat);
+}
+
+/// Sets the device of a seat for all that is queued there. A thread that is gone may have been in the middle of a turn
+/// for it, in which nothing is programmed.
+fn reprogram(seat: &Seat) {
+    timers().retrigger(seat.cpu());
+    device::renew(seat);
 }
 
 /// Gives the child descriptors of its own, under the numbers of those that it shares with its parent.
 fn separate_descriptors(seat: &Seat) {
     let local = seat.local();
-    if let Some(shared) = local.existing_timerfd() {
-        replace(shared, Local::make_timerfd);
-    }
-    if let Some(shared) = local.parker.existing_descriptor() {
-        replace(shared, Parker::make_descriptor);
+    separate(&local.device, Local::make_timerfd);
+    separate(&local.parker.descriptor, Parker::make_descriptor);
+}
+
+/// Gives the child a descriptor of its own in place of `shared`. If the system refuses it is lost, and whoever needs it
+/// is told; most children execute another program and never do.
+fn separate(shared: &Descriptor, make: fn() -> rustix::io::Result<OwnedFd>) {
+    let Some(number) = shared.existing().map(|fd| fd.as_raw_fd()) else {
+        return;
+    };
+    let made = make().or_else(|_| {
+        // The process may have as many descriptors as it may.
+        // SAFETY: the descriptor is the library's own, and the number means the same to it again or nothing from here
+        // on. There is no other thread that could take it.
+        unsafe { libc::close(number) };
+        make()
+    });
+    let made = made.map(IntoRawFd::into_raw_fd);
+    if made != Ok(number) && !made.is_ok_and(|own| is_moved(own, number)) {
+        shared.lose();
     }
 }
 
-/// In the child of a fork there is no other thread, so between the closing and the opening nobody takes the number.
-fn replace(shared: BorrowedFd<'_>, make: impl FnOnce() -> rustix::io::Result<OwnedFd>) {
-    let number = shared.as_raw_fd();
-    // Closed first: the process may have as many descriptors as it may.
-    // SAFETY: the descriptor is the library's own, and the number means the same to it again before it is used.
-    unsafe { libc::close(number) };
-    let made = make().map(IntoRawFd::into_raw_fd).and_then(|own| {
-        if own == number {
-            return Ok(());
-        }
-        // SAFETY: the number is free: it was closed above.
-        let moved = unsafe { libc::dup3(own, number, libc::O_CLOEXEC) };
-        // SAFETY: it is open, and nobody else knows it.
-        unsafe { libc::close(own) };
-        if moved == number {
-            Ok(())
-        } else {
-            Err(Errno::BADF)
-        }
-    });
-    if made.is_err() {
-        tickless_link::abort(
-            "the child of a fork cannot make the descriptors that its timers need",
-        );
-    }
+/// Puts the descriptor `own` under `number`, which is the library's, in place of what is there; says whether it could.
+fn is_moved(own: RawFd, number: RawFd) -> bool {
+    // SAFETY: what stands under the number, if anything, is the library's and not used by another thread.
+    let moved = unsafe { libc::dup3(own, number, libc::O_CLOEXEC) };
+    // SAFETY: it is open, and nothing else knows it.
+    unsafe { libc::close(own) };
+    moved == number
 }

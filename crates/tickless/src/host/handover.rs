@@ -62,6 +62,13 @@ impl Promise {
         true
     }
 
+    /// Until when the driver sleeps, to be shown; `None` while it is awake, and if it would sleep for ever.
+    pub(crate) fn sleeps_until(&self) -> Option<i64> {
+        // Relaxed: of some moment.
+        let wakes_at = self.wakes_at.load(Ordering::Relaxed);
+        (wakes_at != Self::AWAKE && wakes_at != Self::NEVER).then_some(wakes_at)
+    }
+
     /// Whether the driver wakes by itself at `deadline` or before.
     ///
     /// Asked by somebody who saw, under a lock that the driver held afterwards, that the driver's tree is idle: then

@@ -11,30 +11,35 @@
 //!
 //! # The device
 //!
-//! Programming it is storing a number ([`Local::deadline`]). The number may be earlier than what the core wants, never
-//! later: for foreign threads it is only ever lowered by the thread, so that a timeout that is armed and cancelled over
-//! and over costs the driver one wake-up for nothing in each period, not one for each.
+//! Programming it is storing a number ([`Local::deadline`]). What that number and the others of a thread make of its
+//! device, which one thread or another sleeps on, says [`device`].
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 
 use tickless_core::clock::{Offsets, SetSequence};
-use tickless_core::event::{DeviceConfig, DeviceState, DeviceWrite, InPast};
+use tickless_core::event::{DeviceState, DeviceWrite, InPast};
 use tickless_core::hrtimer::{CpuBase, Timers};
 use tickless_core::platform::{CpuId, Locality, Platform, ThisCpu, Waiting};
 use tickless_core::time::Instant;
 use tickless_link::bias::BiasedLock;
 
 pub(crate) mod background;
+pub(crate) mod blocked;
 pub(crate) mod clock;
 pub(crate) mod coarse;
+pub(crate) mod device;
 pub(crate) mod fork;
 pub(crate) mod handover;
+pub(crate) mod isolation;
+pub(crate) mod kick;
 pub(crate) mod notice;
+pub(crate) mod numa;
 pub(crate) mod os;
 pub(crate) mod seat;
 pub(crate) mod stuck;
+pub(crate) mod suspicion;
 pub(crate) mod tree;
 pub(crate) mod turn;
 pub(crate) mod wall;
@@ -75,10 +80,7 @@ fn first_timers(cell: &'static OnceLock<Timers<Host>>) -> &'static Timers<Host> 
             panics: AtomicU64::new(0),
         };
         let timers = Timers::new(host);
-        seat::make_background(timers.new_base(
-            DeviceConfig::software(seat::DEVICE_NAME),
-            Local::new(Kind::Background),
-        ));
+        seat::make_background(seat::make(&timers, Kind::Background));
         timers
     });
     if made {
@@ -161,19 +163,19 @@ impl Platform for Host {
     #[inline]
     fn write_device(&self, seat: &Seat, write: DeviceWrite) -> Result<(), InPast> {
         if let DeviceWrite::Absolute(when) = write {
-            arm(seat, when);
+            device::write(seat, when);
         }
         Ok(())
     }
 
     fn set_device_state(&self, seat: &Seat, state: DeviceState) {
-        if state == DeviceState::Shutdown {
-            arm(seat, Instant::FOREVER);
+        if matches!(state, DeviceState::Shutdown | DeviceState::OneshotStopped) {
+            device::write(seat, Instant::FOREVER);
         }
     }
 
     fn kick(&self, seat: &Seat) {
-        ask(seat);
+        device::kick(seat);
     }
 
     fn raise_soft(&self, seat: &Seat) {
@@ -208,73 +210,5 @@ impl Platform for Host {
 
     fn relax(&self, attempt: u32) {
         os::relax(attempt);
-    }
-}
-
-/// Programs the device of a seat. Called with its base locked.
-#[inline]
-fn arm(seat: &Seat, when: Instant) {
-    let local = seat.local();
-    // Soft timers that the last turn left have no event of their own: until they had their turn the device stays due.
-    // Relaxed: whoever takes turns for the seat sees to what it raised itself; see `turn`.
-    let when = if local.soft_raised.load(Ordering::Relaxed) {
-        Instant::ZERO
-    } else {
-        when
-    };
-    let deadline = when.as_nanos();
-    match local.kind() {
-        Kind::Worker | Kind::Free => {
-            // Relaxed: the thread itself reads it, before it sleeps.
-            local.deadline.store(deadline, Ordering::Relaxed);
-            if with_thread(|thread| thread.seat().is_none_or(|own| !std::ptr::eq(own, seat))) {
-                // The driver finishes what it began when the seat was another thread's, and the worker may be asleep.
-                local.parker.unpark();
-            }
-        }
-        Kind::EventLoop => {
-            local.deadline.store(deadline, Ordering::Relaxed);
-            turn::set_timerfd(seat, coarse::published(seat));
-        }
-        Kind::Foreign => {
-            // Only ever earlier: what is published stays. The driver makes it later itself, after it came for it, and
-            // taking it back would not keep the driver asleep. Relaxed: written with the base locked, but for the
-            // driver, which locks the base afterwards.
-            if deadline < local.deadline.load(Ordering::Relaxed) {
-                local.deadline.store(deadline, Ordering::Relaxed);
-                publish(seat);
-            }
-        }
-        Kind::Background => {
-            // As above.
-            if deadline < local.deadline.load(Ordering::Relaxed)
-                && background::PROMISE.publish(&local.deadline, deadline)
-            {
-                background::wake();
-            }
-        }
-    }
-}
-
-/// Tells the tree, and the driver if it sleeps for longer. Called with the base of `seat` locked.
-fn publish(seat: &Seat) {
-    let cover = tree::guests().rearm_from_idle(seat.cpu(), coarse::published(seat));
-    // Otherwise somebody in the tree is awake, and finds it before he sleeps.
-    if !cover.is_forever() && !background::PROMISE.covers(cover.as_nanos()) {
-        background::wake();
-    }
-}
-
-/// Has whoever looks after `seat` look at its queues soon, and program its device anew.
-pub(crate) fn ask(seat: &Seat) {
-    // Release: pairs with the Acquire in the turn that takes it.
-    seat.local().kicked.store(true, Ordering::Release);
-    match seat.local().kind() {
-        Kind::Free => {}
-        Kind::Worker => {
-            seat.local().parker.unpark();
-        }
-        Kind::EventLoop => turn::set_timerfd(seat, Instant::ZERO),
-        Kind::Foreign | Kind::Background => background::wake_for_the_asked(),
     }
 }

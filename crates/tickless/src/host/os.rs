@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 use rustix::event::epoll::{self, Event};
@@ -20,37 +20,126 @@ use super::notice::{Notice, Sleep};
 #[derive(Debug)]
 pub enum Linux {}
 
-/// Whether the kernel executes barriers for this process. Asked for once; a child of a fork asks again for itself.
-static BARRIER: OnceLock<bool> = OnceLock::new();
+/// Whether the kernel executes barriers for this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Barrier {
+    /// It was not asked yet.
+    Unknown = 0,
+    /// It does.
+    Works = 1,
+    /// It does not, or no longer.
+    Missing = 2,
+}
 
+/// Barriers that were executed on behalf of all threads.
+static BARRIERS: AtomicU64 = AtomicU64::new(0);
+
+/// Workers that barriers must not interrupt.
+static ISOLATED: AtomicU32 = AtomicU32::new(0);
+
+/// A worker more is not to be interrupted; whether it is the first.
+pub(super) fn one_more_isolated() -> bool {
+    // Relaxed: the base locks that the caller takes next order it before every later look; see `barrier_disturbs`.
+    ISOLATED.fetch_add(1, Ordering::Relaxed) == 0
+}
+
+/// A worker less is not to be interrupted.
+pub(super) fn one_less_isolated() {
+    // Relaxed: a lock whose owner has not seen it yet stays ordinary a little longer.
+    ISOLATED.fetch_sub(1, Ordering::Relaxed);
+}
+
+/// No worker is isolated any more.
+pub(super) fn none_isolated() {
+    // Relaxed: there is no other thread.
+    ISOLATED.store(0, Ordering::Relaxed);
+}
+
+/// How many barriers one thread had all others execute since the process began.
+pub fn barriers() -> u64 {
+    BARRIERS.load(Ordering::Relaxed)
+}
+
+/// The [`Barrier`]. `Missing` is final; in the child of a fork what held in the parent holds, or turns out not to.
+static BARRIER: AtomicU8 = AtomicU8::new(Barrier::Unknown as u8);
+
+/// Asks the kernel for the barrier; `false` if it was ever refused, by the kernel or by a filter of system calls.
+#[cold]
 fn register_barrier() -> bool {
-    if cfg!(miri) {
-        return false;
+    let works = !cfg!(miri)
+        && rustix::thread::membarrier_query().contains(MembarrierQuery::PRIVATE_EXPEDITED)
+        && rustix::thread::membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok();
+    let found = if works {
+        Barrier::Works
+    } else {
+        Barrier::Missing
+    };
+    // Relaxed, all of these: the word stands alone. The maximum, because another thread may have found it missing.
+    BARRIER.fetch_max(found as u8, Ordering::Relaxed);
+    works
+}
+
+/// Has the kernel execute the barrier; `false` if it refused.
+fn execute_barrier() -> bool {
+    let done = rustix::thread::membarrier(MembarrierCommand::PrivateExpedited).is_ok();
+    // Relaxed: a count.
+    BARRIERS.fetch_add(u64::from(done), Ordering::Relaxed);
+    done
+}
+
+/// For how long a stranger waits that cannot have a barrier executed.
+///
+/// What a processor holds back of its stores it holds back for less than a microsecond. Each interrupt makes it let go,
+/// and the tick of the slowest kernel interrupts each busy processor once in this time besides.
+const DRAINED_AFTER: Duration = Duration::from_millis(10);
+
+/// What a stranger does whose barrier the kernel refused: it waits until every store that was executed before has
+/// arrived. `docs/base-lock.md` has the argument.
+#[cold]
+fn wait_for_stores() {
+    // SeqCst: the caller's own half of the barrier: its store to the gate is out before the wait begins.
+    fence(Ordering::SeqCst);
+    let (word, start) = (AtomicU32::new(0), std::time::Instant::now());
+    let timeout = Timespec::try_from(DRAINED_AFTER).ok();
+    while start.elapsed() < DRAINED_AFTER {
+        // Nothing wakes this word. Should a filter refuse the wait too, the thread polls the clock.
+        let _over = futex::wait(&word, futex::Flags::PRIVATE, 0, timeout.as_ref());
     }
-    let has = rustix::thread::membarrier_query().contains(MembarrierQuery::PRIVATE_EXPEDITED);
-    has && rustix::thread::membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok()
+    // SeqCst: and what it reads from here on it reads after the wait.
+    fence(Ordering::SeqCst);
 }
 
 // SAFETY: `PRIVATE_EXPEDITED` is documented (membarrier(2)) to execute a full barrier on every thread of the process
-// that runs, between call and return, and threads that do not run have executed one when they were switched off. A
-// kernel that knows the command when it is registered keeps knowing it; if the call fails nevertheless, in the child of
-// a fork, it is registered again, and if that fails the process ends rather than go on without the barrier.
+// that runs, between call and return, and threads that do not run have executed one when they were switched off. If the
+// call fails although it once worked, in the child of a fork or under a new filter of system calls, it is registered
+// again; and if that fails no lock becomes biased any more, and the one that is taken from its owner is taken after a
+// wait that amounts to the barrier: see `wait_for_stores`.
 unsafe impl LockHost for Linux {
     fn barrier_works() -> bool {
-        *BARRIER.get_or_init(register_barrier)
+        // Relaxed: see `register_barrier`.
+        match BARRIER.load(Ordering::Relaxed) {
+            works if works == Barrier::Works as u8 => true,
+            missing if missing == Barrier::Missing as u8 => false,
+            _ => register_barrier(),
+        }
     }
 
     fn heavy_barrier() {
-        if rustix::thread::membarrier(MembarrierCommand::PrivateExpedited).is_ok() {
+        if execute_barrier() {
             return;
         }
-        let again = register_barrier()
-            && rustix::thread::membarrier(MembarrierCommand::PrivateExpedited).is_ok();
+        let again = register_barrier() && execute_barrier();
         if !again {
-            tickless_link::abort(
-                "the kernel no longer executes the memory barrier that it offered",
-            );
+            // Relaxed: see `register_barrier`.
+            BARRIER.store(Barrier::Missing as u8, Ordering::Relaxed);
+            wait_for_stores();
         }
+    }
+
+    fn barrier_disturbs() -> bool {
+        // Relaxed: ordered by the lock that is held, see `one_more_isolated`.
+        ISOLATED.load(Ordering::Relaxed) != 0
     }
 
     fn wait(word: &AtomicU32, expected: u32) {
@@ -66,6 +155,31 @@ unsafe impl LockHost for Linux {
         relax(YIELDS_FROM);
     }
 }
+
+/// Has `destructor` called when this thread ends, after the destructors of its thread-locals; `false` if the system has
+/// no room for that. To be asked again by the destructor, which is called up to [`ENDS`] times then.
+///
+/// The destructor of a thread-local would be called among those of others, which may hold what it takes away.
+///
+/// `destructor` is the same at each call, and must not unwind.
+pub(super) fn at_end_of_thread(destructor: unsafe extern "C" fn(*mut libc::c_void)) -> bool {
+    static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
+    let key = *KEY.get_or_init(|| {
+        let mut key = 0;
+        // SAFETY: `key` lives as long as the call, and the destructor for ever.
+        let refused = unsafe { libc::pthread_key_create(&raw mut key, Some(destructor)) };
+        (refused == 0).then_some(key)
+    });
+    key.is_some_and(|key| {
+        let any_but_null = std::ptr::NonNull::<libc::c_void>::dangling();
+        // SAFETY: the key was created, and is never deleted. The value is never followed.
+        unsafe { libc::pthread_setspecific(key, any_but_null.as_ptr()) == 0 }
+    })
+}
+
+/// How often the destructor of [`at_end_of_thread`] is called at least, if it asks for it each time
+/// (`_POSIX_THREAD_DESTRUCTOR_ITERATIONS`).
+pub(super) const ENDS: u32 = 4;
 
 /// Polls before the thread gives its time away.
 const YIELDS_FROM: u32 = 50;
@@ -83,20 +197,63 @@ pub(crate) fn relax(attempt: u32) {
     }
 }
 
+/// A descriptor that is made when it is needed first, and stays under its number.
+#[derive(Debug)]
+pub(crate) struct Descriptor {
+    fd: OnceLock<OwnedFd>,
+    /// This process is the child of a fork, and the system refused it one of its own: what stands under the number is
+    /// another process's, or nothing.
+    is_lost: AtomicBool,
+}
+
+impl Descriptor {
+    pub(crate) const fn new() -> Self {
+        Self {
+            fd: OnceLock::new(),
+            is_lost: AtomicBool::new(false),
+        }
+    }
+
+    /// The descriptor, if one was ever needed and there is one.
+    pub(crate) fn existing(&self) -> Option<BorrowedFd<'_>> {
+        // Relaxed: written while there was no other thread.
+        let is_lost = self.is_lost.load(Ordering::Relaxed);
+        self.fd.get().filter(|_| !is_lost).map(OwnedFd::as_fd)
+    }
+
+    /// The descriptor, made by `make` if there is none. Called by the thread that it belongs to.
+    pub(crate) fn get_or_make(
+        &self,
+        make: impl FnOnce() -> rustix::io::Result<OwnedFd>,
+    ) -> rustix::io::Result<BorrowedFd<'_>> {
+        if self.fd.get().is_some() {
+            return self.existing().ok_or(Errno::BADF);
+        }
+        let fd = make()?;
+        Ok(self.fd.get_or_init(|| fd).as_fd())
+    }
+
+    /// In the child of a fork: there is none that is its own, for good.
+    pub(super) fn lose(&self) {
+        // Relaxed: there is no other thread.
+        self.is_lost.store(true, Ordering::Relaxed);
+    }
+}
+
 /// A thread that sleeps until somebody wakes it or a deadline passes: one futex word, and a descriptor for those who
 /// wait for others too.
 #[derive(Debug)]
 pub(crate) struct Parker {
     notice: Notice,
     /// Readable when a thread that sleeps in [`park_on_epoll`](Self::park_on_epoll) was woken.
-    descriptor: OnceLock<OwnedFd>,
+    pub(super) descriptor: Descriptor,
 }
 
 impl Parker {
     pub(crate) fn new() -> Self {
         Self {
             notice: Notice::new(),
-            descriptor: OnceLock::new(),
+            descriptor: Descriptor::new(),
         }
     }
 
@@ -157,7 +314,7 @@ impl Parker {
             self.take_notification();
             return Ok(ready);
         }
-        let descriptor = self.descriptor()?;
+        let descriptor = self.descriptor.get_or_make(Self::make_descriptor)?;
         let mut sources = [
             PollFd::new(&epoll, PollFlags::IN),
             PollFd::from_borrowed_fd(descriptor, PollFlags::IN),
@@ -183,22 +340,8 @@ impl Parker {
         epoll::wait(epoll, &mut *events, Some(&at_once))
     }
 
-    /// The descriptor for wake-ups; made on first use, by the thread that sleeps here.
-    fn descriptor(&self) -> rustix::io::Result<BorrowedFd<'_>> {
-        if let Some(descriptor) = self.existing_descriptor() {
-            return Ok(descriptor);
-        }
-        let descriptor = Self::make_descriptor()?;
-        Ok(self.descriptor.get_or_init(|| descriptor).as_fd())
-    }
-
     pub(super) fn make_descriptor() -> rustix::io::Result<OwnedFd> {
         eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-    }
-
-    /// The descriptor for wake-ups, if one was ever needed.
-    pub(crate) fn existing_descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.descriptor.get().map(OwnedFd::as_fd)
     }
 
     /// Wakes the thread, or lets its next park return at once. Returns whether it was asleep.
@@ -211,7 +354,7 @@ impl Parker {
                 let _count = futex::wake(self.notice.word(), futex::Flags::PRIVATE, 1);
             }
             Sleep::OnEpoll => {
-                if let Some(descriptor) = self.existing_descriptor() {
+                if let Some(descriptor) = self.descriptor.existing() {
                     // It fails only when it is readable already, by 2^64 wake-ups.
                     let _count = rustix::io::write(descriptor, &1_u64.to_ne_bytes());
                 }

@@ -7,20 +7,21 @@
 //! to go.
 
 use std::cell::Cell;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tickless_core::event::DeviceConfig;
 use tickless_core::hierarchy::Leaving;
-use tickless_core::hrtimer::CpuBase;
+use tickless_core::hrtimer::{CpuBase, Timers};
 use tickless_core::platform::CpuId;
 use tickless_link::bias::Owner;
 
 use super::clock::Reading;
 use super::handover::Promise;
-use super::os::Parker;
-use super::{Host, coarse, timers, tree};
+use super::kick::Kick;
+use super::os::{self, Descriptor, Parker};
+use super::{Host, coarse, device, isolation, numa, timers, tree};
 
 /// Threads that can have a seat at the same time. One more uses the background driver's.
 pub(crate) const SEATS_MAX: usize = 1 << 16;
@@ -60,42 +61,72 @@ pub(crate) struct Local {
     kind: AtomicU8,
     /// Threads that sat here so far.
     pub(crate) tenants: AtomicU32,
-    /// What the base programmed, in nanoseconds: the deadline of the thread's next sleep, or what the background driver
-    /// watches.
+    /// What the system calls the thread that sits here, 0 if that is not known.
+    thread: AtomicU32,
+    /// What the base programmed for its exact timers, in nanoseconds.
     pub(crate) deadline: AtomicI64,
-    /// When the wheels are due first as whoever looks after the seat was told, in nanoseconds.
-    pub(crate) coarse: AtomicI64,
+    /// What the device is set for, as far as the thread remembers, in nanoseconds; see [`device`].
+    pub(super) set_for: AtomicI64,
     /// Until when the driver does not look whether the worker is stuck, in nanoseconds.
     pub(crate) stuck_until: AtomicI64,
     /// The first tick of the global wheel that the driver was to know of, 0 if none.
     pub(crate) watched: AtomicU64,
     /// The worker that gets the global coarse timers that this one arms; [`NOBODY`](Self::NOBODY) if they stay here.
     pub(crate) housekeeper: AtomicU32,
+    /// The worker is not to be disturbed; see `isolation`.
+    pub(crate) isolated: AtomicBool,
+    /// What another thread asked the worker for; see `isolation`.
+    pub(crate) isolation_request: AtomicU64,
     pub(crate) soft_raised: AtomicBool,
-    pub(crate) kicked: AtomicBool,
+    /// When the last turn that spent its budget left timers, in nanoseconds.
+    pub(super) left_over: AtomicI64,
+    pub(crate) kicked: Kick,
     pub(crate) parker: Parker,
+    /// The [NUMA node](numa) of the seat, where its places in the trees are; written before it has any.
+    pub(super) node: AtomicU32,
     /// The device of an [`EventLoop`](Kind::EventLoop).
-    timerfd: OnceLock<OwnedFd>,
+    pub(super) device: Descriptor,
 }
 
 impl Local {
     /// No seat.
     pub(crate) const NOBODY: u32 = u32::MAX;
+    /// A device that fired and is not set: neither a time nor [`Promise::NEVER`].
+    pub(super) const USED_UP: i64 = i64::MIN;
 
     pub(crate) fn new(kind: Kind) -> Self {
         Self {
             kind: AtomicU8::new(kind as u8),
             tenants: AtomicU32::new(0),
+            thread: AtomicU32::new(0),
             deadline: AtomicI64::new(Promise::NEVER),
-            coarse: AtomicI64::new(Promise::NEVER),
+            set_for: AtomicI64::new(Promise::NEVER),
             stuck_until: AtomicI64::new(0),
             watched: AtomicU64::new(0),
             housekeeper: AtomicU32::new(Self::NOBODY),
+            isolated: AtomicBool::new(false),
+            isolation_request: AtomicU64::new(0),
             soft_raised: AtomicBool::new(false),
-            kicked: AtomicBool::new(false),
+            left_over: AtomicI64::new(0),
+            kicked: Kick::new(),
             parker: Parker::new(),
-            timerfd: OnceLock::new(),
+            node: AtomicU32::new(0),
+            device: Descriptor::new(),
         }
+    }
+
+    /// Notes that the calling thread sits here.
+    pub(crate) fn note_thread(&self) {
+        let id = rustix::thread::gettid().as_raw_pid();
+        // Relaxed: for people who look.
+        self.thread.store(id.unsigned_abs(), Ordering::Relaxed);
+    }
+
+    /// What the system calls the thread that sits here; `None` if that is not known, or nobody does.
+    pub(crate) fn thread_id(&self) -> Option<u32> {
+        // Relaxed: see `note_thread`.
+        let id = self.thread.load(Ordering::Relaxed);
+        (id != 0 && self.kind() != Kind::Free).then_some(id)
     }
 
     pub(crate) fn kind(&self) -> Kind {
@@ -109,19 +140,9 @@ impl Local {
         self.kind.store(kind as u8, Ordering::Release);
     }
 
-    /// The file descriptor that becomes readable when something is due, if the seat ever needed one.
-    pub(crate) fn existing_timerfd(&self) -> Option<BorrowedFd<'_>> {
-        self.timerfd.get().map(OwnedFd::as_fd)
-    }
-
     /// The file descriptor that becomes readable when something is due; made on first use.
     pub(crate) fn timerfd(&self) -> std::io::Result<BorrowedFd<'_>> {
-        if let Some(fd) = self.timerfd.get() {
-            return Ok(fd.as_fd());
-        }
-        let fd = Self::make_timerfd()?;
-        // Only the thread on the seat makes one, so nobody can have been faster.
-        Ok(self.timerfd.get_or_init(|| fd).as_fd())
+        Ok(self.device.get_or_make(Self::make_timerfd)?)
     }
 
     pub(super) fn make_timerfd() -> rustix::io::Result<OwnedFd> {
@@ -131,7 +152,7 @@ impl Local {
     }
 }
 
-static SEATS: [OnceLock<Box<Seat>>; SEATS_MAX] = [const { OnceLock::new() }; SEATS_MAX];
+static SEATS: [OnceLock<&'static Seat>; SEATS_MAX] = [const { OnceLock::new() }; SEATS_MAX];
 /// Seats that exist: all numbers below are in the table.
 static SEATED: AtomicU32 = AtomicU32::new(0);
 /// Seats that nobody sits on.
@@ -140,7 +161,7 @@ static FREE: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 /// The seat with this number, if it exists.
 #[inline]
 pub(crate) fn seat(cpu: CpuId) -> Option<&'static Seat> {
-    SEATS.get(cpu.0 as usize)?.get().map(Box::as_ref)
+    SEATS.get(cpu.0 as usize)?.get().copied()
 }
 
 /// All seats that exist.
@@ -160,6 +181,7 @@ pub(super) fn sit_in_background() {
         let seat = background();
         thread.token.set(seat.lock().claim());
         thread.seat.set(Some(seat));
+        seat.local().note_thread();
     });
 }
 
@@ -168,35 +190,56 @@ pub(crate) fn registry() -> MutexGuard<'static, Vec<u32>> {
     FREE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Makes seat 0. Called once, before anybody else can come.
-pub(crate) fn make_background(seat: Seat) {
-    assert!(
-        SEATS[0].set(Box::new(seat)).is_ok(),
-        "the first seat is made once"
-    );
+/// Makes a seat for ever, where it stays: the thread that needs it may have a small stack.
+pub(crate) fn make(timers: &Timers<Host>, kind: Kind) -> &'static Seat {
+    let (device, local) = (DeviceConfig::software(DEVICE_NAME), Local::new(kind));
+    let slot = Box::leak(Box::new_uninit());
+    timers.emplace_base(slot, device, local).into_mut()
+}
+
+/// Takes seat 0 into use. Called once, before anybody else can come.
+pub(crate) fn make_background(seat: &'static Seat) {
+    assert!(SEATS[0].set(seat).is_ok(), "the first seat is made once");
     // Release: see `seats`.
     SEATED.store(1, Ordering::Release);
 }
 
-/// Finds or makes a seat; `None` when all are taken.
+/// Finds or makes a seat, on this thread's NUMA node if there is one to be had; `None` when all are taken.
 fn take() -> Option<&'static Seat> {
+    let node = numa::of_this_thread();
     let mut free = registry();
-    if let Some(cpu) = free.pop() {
+    // Relaxed: written with the registry locked, before the seat was free.
+    let node_of = |cpu: u32| seat(CpuId(cpu)).map(|seat| seat.local().node.load(Ordering::Relaxed));
+    if let Some(cpu) = take_of_node(&mut free, node, node_of) {
         return seat(CpuId(cpu));
     }
     // Relaxed: changed under the registry's lock only.
     let cpu = SEATED.load(Ordering::Relaxed);
-    let place = SEATS.get(cpu as usize)?;
-    let seat = timers().new_base(DeviceConfig::software(DEVICE_NAME), Local::new(Kind::Free));
+    let Some(place) = SEATS.get(cpu as usize) else {
+        return seat(CpuId(free.pop()?));
+    };
+    let seat = make(timers(), Kind::Free);
+    // Relaxed: published with the seat.
+    seat.local().node.store(node, Ordering::Relaxed);
     debug_assert_eq!(
         seat.cpu(),
         CpuId(cpu),
         "bases are numbered in the order of their making"
     );
-    let _new = place.set(Box::new(seat));
+    let _new = place.set(seat);
     // Release: see `seats`.
     SEATED.store(cpu + 1, Ordering::Release);
     self::seat(CpuId(cpu))
+}
+
+/// Takes out the last of the `free` seats that is on `node`.
+fn take_of_node(
+    free: &mut Vec<u32>,
+    node: u32,
+    node_of: impl Fn(u32) -> Option<u32>,
+) -> Option<u32> {
+    let place = free.iter().rposition(|cpu| node_of(*cpu) == Some(node))?;
+    Some(free.remove(place))
 }
 
 /// What devices are called in dumps.
@@ -206,8 +249,14 @@ pub(crate) const DEVICE_NAME: &str = "park-deadline";
 pub(crate) struct Thread {
     seat: Cell<Option<&'static Seat>>,
     token: Cell<Option<Owner>>,
+    /// A `Worker` or `Driver` holds the seat to run its timers.
+    held: Cell<bool>,
+    /// How often the thread was told that it ends.
+    ends: Cell<u32>,
     /// The thread is past the end of its life: it gets no seat any more.
     gone: Cell<bool>,
+    /// Nothing is known yet of who runs the timers that the thread arms next; see `background::demand`.
+    pub(crate) unattended: Cell<bool>,
     pub(crate) reading: Reading,
 }
 
@@ -217,12 +266,22 @@ thread_local! {
         Thread {
             seat: Cell::new(None),
             token: Cell::new(None),
+            held: Cell::new(false),
+            ends: Cell::new(0),
             gone: Cell::new(false),
+            unattended: Cell::new(true),
             reading: Reading::new(),
         }
     };
-    /// Gives the seat back when the thread ends.
-    static LEAVE: Leave = const { Leave };
+    /// Dropped with the other thread-locals of the thread, early or late among them.
+    static ALIVE: Alive = const { Alive };
+}
+
+/// Something whose destructor does nothing.
+struct Alive;
+
+impl Drop for Alive {
+    fn drop(&mut self) {}
 }
 
 /// Runs `body` with what the thread knows of itself.
@@ -236,6 +295,11 @@ impl Thread {
     #[inline]
     pub(crate) fn seat(&self) -> Option<&'static Seat> {
         self.seat.get()
+    }
+
+    /// Whether the thread is past the end of its life, or among the last of its destructors, where it must not panic.
+    pub(crate) fn is_at_its_end(&self) -> bool {
+        self.gone.get() || ALIVE.try_with(|_| ()).is_err()
     }
 
     /// What lets the base lock know its owner.
@@ -256,43 +320,56 @@ impl Thread {
 
     #[cold]
     fn enter_slowly(&self) -> Option<&'static Seat> {
-        if self.gone.get() || LEAVE.try_with(|_| ()).is_err() {
-            self.gone.set(true);
+        if self.gone.get() || !os::at_end_of_thread(end) {
             return None;
         }
         let timers = timers();
+        // The first use of all makes the timers, which asks who executes: then this thread has entered by now.
+        if let Some(seat) = self.seat.get() {
+            return Some(seat);
+        }
         let seat = take()?;
         let token = seat.lock().claim();
         self.token.set(token);
         self.seat.set(Some(seat));
         // Relaxed: nobody watches the seat before its kind says so.
         seat.local().tenants.fetch_add(1, Ordering::Relaxed);
+        seat.local().note_thread();
         seat.local()
             .deadline
             .store(Promise::NEVER, Ordering::Relaxed);
-        seat.local().kicked.store(false, Ordering::Relaxed);
+        seat.local().kicked.reset();
         seat.local().soft_raised.store(false, Ordering::Relaxed);
-        seat.local().coarse.store(Promise::NEVER, Ordering::Relaxed);
         timers.wheel_online(seat.cpu(), coarse::now());
         timers.cpu_online(seat.cpu());
         // Answers a kick that was sent while nobody sat here. As long as it counts as under way no other is sent.
         timers.retrigger(seat.cpu());
         tree::welcome(seat);
         seat.local().set_kind(Kind::Foreign);
+        device::renew(seat);
         Some(seat)
     }
 }
 
-/// What a thread-local destructor calls.
-struct Leave;
-
-impl Drop for Leave {
-    fn drop(&mut self) {
-        with_thread(Thread::leave);
-    }
+/// The end of a thread, after the destructors of its thread-locals.
+extern "C" fn end(_: *mut libc::c_void) {
+    with_thread(|thread| {
+        let times = thread.ends.get() + 1;
+        thread.ends.set(times);
+        // A destructor of C code may drop it still. At the last call it was leaked, and its timers must fire anyway.
+        let is_kept = thread.held.get() && times < os::ENDS && os::at_end_of_thread(end);
+        if !is_kept {
+            thread.leave();
+        }
+    });
 }
 
 impl Thread {
+    /// Notes that a `Worker` or `Driver` holds the seat, and has to let go before the thread gives it back.
+    pub(crate) fn hold(&self, held: bool) {
+        self.held.set(held);
+    }
+
     /// Gives the seat back; what is still queued goes to the background driver.
     fn leave(&self) {
         self.gone.set(true);
@@ -304,6 +381,7 @@ impl Thread {
         match was {
             Kind::Foreign => tree::farewell(seat),
             Kind::Worker => {
+                isolation::end(seat);
                 let left = tree::retire(seat, Leaving::Offline);
                 debug_assert!(left.is_ok(), "a worker was enlisted: {left:?}");
             }
@@ -312,7 +390,8 @@ impl Thread {
         // Locks two bases (spec LOC-9): this one, then the driver's. Who locks several takes the driver's last.
         timers().cpu_offline(seat.cpu());
         timers().wheel_offline(seat.cpu(), coarse::now());
-        coarse::handed_to_the_driver();
+        // The driver comes for what it got.
+        device::renew(background());
         self.seat.set(None);
         if let Some(token) = self.token.take() {
             seat.lock().disown(token);
@@ -335,6 +414,15 @@ mod tests {
     }
 
     #[test]
+    fn a_seat_is_given_to_a_thread_of_its_node() {
+        let mut free = vec![3, 4, 5, 6];
+        let node_of = |cpu| Some(cpu % 2);
+        let mut take = |node| take_of_node(&mut free, node, node_of);
+        assert_eq!([take(1), take(1), take(1)], [Some(5), Some(3), None]);
+        assert_eq!([take(2), take(0), take(0)], [None, Some(6), Some(4)]);
+    }
+
+    #[test]
     fn a_seat_is_used_again() {
         let first = visit(Seat::cpu);
         assert_ne!(first, CpuId(0), "that is the driver's");
@@ -353,7 +441,7 @@ mod tests {
                 // Nobody else takes turns for a worker.
                 seat.local().set_kind(Kind::Worker);
                 timers().request_retrigger(seat.cpu());
-                let kicked = seat.local().kicked.load(Ordering::Relaxed);
+                let kicked = seat.local().kicked.is_raised();
                 seat.local().set_kind(Kind::Foreign);
                 assert!(kicked || seat.cpu() != cpu, "the kick got lost");
                 seat.cpu() == cpu

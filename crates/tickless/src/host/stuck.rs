@@ -2,16 +2,16 @@
 //!
 //! A kernel has interrupts: whatever a program computes, timers fire. A worker has its turns, and while it computes for
 //! a second nobody comes for its coarse timers, nor for those of sleeping workers that it is to look after. So the
-//! background driver does, a tick later: as long as a worker is awake, the driver wakes a tick after the first coarse
-//! timer of any worker is due, and runs what is still there (DESIGN 7, point 7).
+//! background driver does, a tick later: it wakes a tick after the first coarse timer of any worker is due, and runs
+//! what is still there (DESIGN 7, point 7).
 //!
 //! A worker tells the driver at the end of a turn, and when it arms something, if the driver means to sleep for longer
 //! than that. What is told is only ever earlier, so that a worker which takes its turns costs the driver one wake-up
-//! for nothing in each period. While all workers sleep the driver is not needed: who promised to wake up wakes up.
+//! for nothing in each period. A worker that leaves its sleep tells nothing, so the driver means to come for those that
+//! sleep, too.
 
 use std::sync::atomic::Ordering;
 
-use tickless_core::hierarchy::Sites;
 use tickless_core::time::{Instant, Span};
 use tickless_core::wheel::{Kind as Wheel, Tick};
 
@@ -61,23 +61,19 @@ pub(super) fn members() -> impl Iterator<Item = &'static Seat> {
     seat::seats().filter(|seat| seat.local().kind() == Kind::Worker && tree::takes_part(seat))
 }
 
-fn is_awake(seat: &Seat) -> bool {
-    let node = tree::workers().sites().node(seat.cpu());
-    node.is_some_and(|node| !node.is_idle())
-}
-
 /// When the driver has to look, at the latest.
+///
+/// Also while all workers sleep: one that wakes up, or should have, may be held up before it tells anything.
 pub(super) fn first() -> Instant {
-    let (mut first, mut is_needed) = (Instant::FOREVER, false);
+    let mut first = Instant::FOREVER;
     for seat in members() {
-        is_needed |= is_awake(seat);
-        // What was found stuck in its own pass cannot be helped before that ends.
+        // What was looked at, and is due still, cannot be helped sooner.
         let not_before = Instant::from_nanos(seat.local().stuck_until.load(Ordering::Relaxed));
         if let Some(grace) = grace(seat) {
             first = first.min(grace.max(not_before));
         }
     }
-    if is_needed { first } else { Instant::FOREVER }
+    first
 }
 
 /// Runs what is stranded at `now`.

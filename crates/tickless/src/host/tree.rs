@@ -18,11 +18,12 @@
 //! locked, and come and go with the registry of seats locked, and the forking thread holds all of these. Workers' trees
 //! are always new in a child.
 
+use std::cell::Cell;
 use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
 
 use tickless_core::hierarchy::{
-    CpuNode, Group, GroupId, Handover, Hierarchy, Layout, Leaving, NumaNode, Presence, Refused,
-    Sites,
+    CpuNode, Group, GroupId, Handover, Hierarchy, Leaving, NumaNode, Presence, Refused, Sites,
 };
 use tickless_core::hrtimer::Frozen;
 use tickless_core::platform::CpuId;
@@ -32,14 +33,16 @@ use tickless_link::bias::BiasedLock;
 
 use super::os::Linux;
 use super::seat::{self, SEATS_MAX, Seat};
-use super::{Host, background, coarse, timers};
+use super::{Host, background, coarse, device, numa, timers};
 
 /// Children of a group.
-const WIDTH: usize = 8;
-/// Nodes and groups are made so many at a time.
-const CHUNK: usize = 64;
-/// Groups of a full tree: eight nodes in each of the lowest level, eight groups in each of the others, and as many
-/// again on the way up for what a tree that grows leaves half empty.
+pub(super) const WIDTH: usize = 8;
+/// Nodes are made so many at a time.
+const CHUNK: usize = 8;
+/// Entries of a [`Sparse`] table that are made at a time.
+const PAGE: usize = 128;
+/// Groups of a full tree: eight nodes in each of the lowest level, eight groups in each of the others, and nearly as
+/// many again for what a tree that grows leaves half empty, for each NUMA node and on the way up.
 const GROUPS_MAX: usize = SEATS_MAX / 4;
 
 type Lock = BiasedLock<Linux>;
@@ -61,16 +64,46 @@ type Chunk = Box<[CpuNode<Lock>]>;
 #[derive(Debug)]
 pub(crate) struct Table {
     purpose: Purpose,
-    nodes: Box<[OnceLock<Chunk>]>,
-    groups: Box<[OnceLock<Box<Group<Lock, WIDTH>>>]>,
+    nodes: Sparse<Chunk>,
+    groups: Sparse<Box<Group<Lock, WIDTH>>>,
+}
+
+/// A table of which as much exists as is used: a process that forks generation after generation has a tree of each.
+#[derive(Debug)]
+struct Sparse<T> {
+    pages: Box<[OnceLock<Page<T>>]>,
+}
+
+type Page<T> = Box<[OnceLock<T>]>;
+
+impl<T> Sparse<T> {
+    fn new(length: usize) -> Self {
+        Self {
+            pages: empty(length.div_ceil(PAGE)),
+        }
+    }
+
+    fn get(&self, index: usize) -> Option<&T> {
+        self.pages
+            .get(index / PAGE)?
+            .get()?
+            .get(index % PAGE)?
+            .get()
+    }
+
+    /// The place for an entry; `None` beyond the end.
+    fn place(&self, index: usize) -> Option<&OnceLock<T>> {
+        let page = self.pages.get(index / PAGE)?;
+        page.get_or_init(|| empty(PAGE)).get(index % PAGE)
+    }
 }
 
 impl Table {
     fn new(purpose: Purpose) -> Self {
         Self {
             purpose,
-            nodes: empty(SEATS_MAX / CHUNK),
-            groups: empty(GROUPS_MAX),
+            nodes: Sparse::new(SEATS_MAX / CHUNK),
+            groups: Sparse::new(GROUPS_MAX),
         }
     }
 }
@@ -85,7 +118,7 @@ impl Sites<WIDTH> for Table {
 
     fn node(&self, cpu: CpuId) -> Option<&CpuNode<Lock>> {
         let number = cpu.0 as usize;
-        let chunk = self.nodes.get(number / CHUNK)?.get_or_init(|| {
+        let chunk = self.nodes.place(number / CHUNK)?.get_or_init(|| {
             let first = number - number % CHUNK;
             (first..first + CHUNK)
                 .filter_map(|number| u32::try_from(number).ok())
@@ -100,8 +133,8 @@ impl Sites<WIDTH> for Table {
     }
 
     fn group(&self, id: GroupId) -> &Group<Lock, WIDTH> {
-        self.groups[id.0 as usize]
-            .get()
+        self.groups
+            .get(id.0 as usize)
             .expect("groups are placed before they are named")
     }
 
@@ -110,8 +143,9 @@ impl Sites<WIDTH> for Table {
     }
 
     fn place(&self, id: GroupId, group: Group<Lock, WIDTH>) {
-        let placed = self.groups[id.0 as usize].set(Box::new(group));
-        debug_assert!(placed.is_ok(), "a group is placed once");
+        let place = self.groups.place(id.0 as usize);
+        let placed = place.is_some_and(|place| place.set(Box::new(group)).is_ok());
+        debug_assert!(placed, "a group is placed once, where there is room");
     }
 
     fn expire_global(&self, cpu: CpuId, now: Instant, budget: &mut u32) {
@@ -131,7 +165,7 @@ impl Sites<WIDTH> for Table {
         }
         let held = coarse::freeze(seat);
         let global = match self.purpose {
-            Purpose::Guests => coarse::published(seat),
+            Purpose::Guests => device::note_set(seat),
             Purpose::Workers => wake_times(seat.wheel_next_due(), coarse::tick_time(now)).global,
         };
         (held, global)
@@ -153,8 +187,10 @@ impl Sites<WIDTH> for Table {
 /// The trees of a process, and those that took their place in the child of a fork.
 #[derive(Debug)]
 struct Generation {
-    guests: Tree,
-    workers: Tree,
+    guests: OnceLock<Tree>,
+    /// Made with the first worker.
+    workers: OnceLock<Tree>,
+    handover: Handover,
     /// The tree of guests of an earlier generation is the one in use: its driver forked.
     guests_of: Option<&'static Tree>,
     next: OnceLock<Box<Self>>,
@@ -162,39 +198,62 @@ struct Generation {
 
 impl Generation {
     fn new(guests_of: Option<&'static Tree>, handover: Handover) -> Self {
-        let threads = u32::try_from(SEATS_MAX).unwrap_or(u32::MAX);
-        // Where threads run is the scheduler's business, so all count as one node's.
-        let layout = Layout::new(threads, 1, WIDTH);
-        let tree = |purpose| Hierarchy::new(Table::new(purpose), layout, handover);
         Self {
-            guests: tree(Purpose::Guests),
-            workers: tree(Purpose::Workers),
+            guests: OnceLock::new(),
+            workers: OnceLock::new(),
+            handover,
             guests_of,
             next: OnceLock::new(),
         }
+    }
+
+    fn guests(&'static self) -> &'static Tree {
+        let own = || self.guests.get_or_init(|| self.tree(Purpose::Guests));
+        self.guests_of.unwrap_or_else(own)
+    }
+
+    fn workers(&self) -> &Tree {
+        self.workers.get_or_init(|| self.tree(Purpose::Workers))
+    }
+
+    fn tree(&self, purpose: Purpose) -> Tree {
+        Hierarchy::new(Table::new(purpose), numa::nodes().layout(), self.handover)
     }
 }
 
 /// The first generation.
 static FIRST: OnceLock<Generation> = OnceLock::new();
 
+thread_local! {
+    /// The generation of this process, as this thread found it.
+    static FOUND: Cell<Option<&'static Generation>> = const { Cell::new(None) };
+}
+
+#[inline]
 fn current() -> &'static Generation {
+    FOUND.get().unwrap_or_else(find)
+}
+
+#[cold]
+fn find() -> &'static Generation {
     let mut generation = FIRST.get_or_init(|| Generation::new(None, Handover::default()));
     while let Some(next) = generation.next.get() {
         generation = next;
     }
+    FOUND.set(Some(generation));
     generation
 }
 
 /// The tree of guests.
+#[inline]
 pub(crate) fn guests() -> &'static Tree {
-    let current = current();
-    current.guests_of.unwrap_or(&current.guests)
+    current().guests()
 }
 
 /// The tree of workers.
+#[inline]
 pub(crate) fn workers() -> &'static Tree {
-    &current().workers
+    current().workers()
 }
 
 /// Says who looks after sleeping workers when the one who did goes to sleep.
@@ -205,9 +264,12 @@ pub(crate) fn set_handover(handover: Handover) {
 /// Starts anew: in the child of a fork.
 pub(super) fn forget(driver_survives: bool) {
     if FIRST.get().is_some() {
+        let old = current();
         let guests_of = driver_survives.then(guests);
-        let new = Generation::new(guests_of, workers().handover());
-        let _new = current().next.set(Box::new(new));
+        // Not asked of a tree that another thread may have been making.
+        let handover = old.workers.get().map_or(old.handover, Tree::handover);
+        let _new = old.next.set(Box::new(Generation::new(guests_of, handover)));
+        FOUND.set(None);
     }
 }
 
@@ -229,8 +291,10 @@ pub(crate) fn enlist(seat: &Seat) {
 fn join(tree: &Tree, cpu: CpuId, presence: Presence) {
     // Nobody forks meanwhile.
     let _registry = seat::registry();
+    // Relaxed: written before the seat was given to the thread that joins.
+    let node = seat::seat(cpu).map_or(0, |seat| seat.local().node.load(Ordering::Relaxed));
     let joined = tree
-        .prepare(cpu, NumaNode(0))
+        .prepare(cpu, NumaNode(node))
         .map(|()| tree.set_available(cpu, presence));
     debug_assert!(
         matches!(joined, Ok(Ok(()))),
@@ -259,4 +323,74 @@ pub(crate) fn takes_part(seat: &Seat) -> bool {
 pub(crate) fn retire(seat: &Seat, why: Leaving) -> Result<(), Refused> {
     let _registry = seat::registry();
     workers().clear_available(seat.cpu(), why)
+}
+
+#[cfg(test)]
+mod tests {
+    use tickless_core::hierarchy::Child;
+
+    use super::*;
+    use crate::host::numa::tests::nodes_of;
+
+    /// A tree of threads on a machine with four nodes of four CPUs.
+    fn tree() -> Tree {
+        let layout = nodes_of("two-sockets").layout();
+        Hierarchy::new(Table::new(Purpose::Workers), layout, Handover::default())
+    }
+
+    #[test]
+    fn threads_of_different_nodes_share_no_group_below_the_cross_node_level() {
+        let tree = tree();
+        for cpu in 0..100 {
+            tree.prepare(CpuId(cpu), NumaNode(cpu % 4))
+                .expect("there is room");
+        }
+        for cpu in 0..100 {
+            let mut next = tree.sites().node(CpuId(cpu)).and_then(CpuNode::leaf);
+            while let Some(id) = next {
+                let group = tree.sites().group(id);
+                let crosses = group.level() >= tree.layout().cross_node_level();
+                assert!(crosses || group.node() == NumaNode(cpu % 4), "CPU {cpu}");
+                next = group.parent();
+            }
+        }
+        let root = tree.root().expect("there is one");
+        assert!(matches!(tree.children(root).next(), Some(Child::Group(_))));
+    }
+
+    #[test]
+    fn a_thread_joins_on_the_node_of_its_seat() {
+        let visitor = std::thread::spawn(|| {
+            let own = seat::with_thread(seat::Thread::enter).expect("there are seats enough");
+            let before = own.local().node.swap(3, Ordering::Relaxed);
+            let tree = tree();
+            join(&tree, own.cpu(), Presence::Awake);
+            own.local().node.store(before, Ordering::Relaxed);
+            let leaf = tree.sites().node(own.cpu()).and_then(CpuNode::leaf);
+            tree.sites().group(leaf.expect("it joined")).node()
+        });
+        assert_eq!(visitor.join().expect("no panic"), NumaNode(3));
+    }
+
+    /// One thread for each CPU: four groups and a root.
+    #[test]
+    fn with_a_thread_for_each_cpu_the_tree_is_the_one_that_is_drawn() {
+        let tree = tree();
+        for cpu in 0..16 {
+            tree.prepare(CpuId(cpu), NumaNode(cpu / 4))
+                .expect("there is room");
+        }
+        assert_eq!((tree.groups(), tree.height()), (5, 2));
+    }
+
+    /// A machine can have threads on one node only.
+    #[test]
+    fn threads_of_one_node_fill_as_many_groups_as_they_need() {
+        let tree = tree();
+        for cpu in 0..600 {
+            tree.prepare(CpuId(cpu), NumaNode(3))
+                .expect("there is room");
+        }
+        assert!(tree.groups() < 600 / 8 + 600 / 64 + 10, "{}", tree.groups());
+    }
 }

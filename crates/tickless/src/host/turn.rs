@@ -3,7 +3,6 @@
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
-use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
 use tickless_core::hrtimer::Flush;
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
@@ -11,7 +10,7 @@ use tickless_link::mutant;
 
 use super::handover::Promise;
 use super::seat::{Kind, Seat};
-use super::{ask, coarse, os, stuck, timers};
+use super::{background, blocked, coarse, device, isolation, stuck, timers};
 
 thread_local! {
     static TURN_OF: Cell<Option<CpuId>> = const { Cell::new(None) };
@@ -26,22 +25,6 @@ pub(crate) struct Done {
     pub(crate) more: bool,
 }
 
-/// Whether a turn at `now` would find something to do. Lock-free.
-#[inline]
-pub(crate) fn is_due(seat: &Seat, now: Instant) -> bool {
-    // Relaxed: a hint; for the thread that looks after the seat it is exact, see the fences of `handover`.
-    seat.local().deadline.load(Ordering::Relaxed) <= now.as_nanos()
-        || is_asked(seat)
-        || coarse::first_due(seat) <= now
-}
-
-/// Whether somebody asked for a look at the queues.
-#[inline]
-pub(crate) fn is_asked(seat: &Seat) -> bool {
-    // Relaxed: a hint; the turn takes it with Acquire.
-    seat.local().kicked.load(Ordering::Relaxed)
-}
-
 /// Runs what is due on `seat` at `now`. Called by the thread that looks after it.
 pub(crate) fn run(seat: &'static Seat, now: Instant) -> Done {
     as_turn_of(seat, || take(seat, now))
@@ -51,6 +34,7 @@ pub(crate) fn run(seat: &'static Seat, now: Instant) -> Done {
 pub(crate) fn run_own(seat: &'static Seat, now: Instant) -> Done {
     as_turn_of(seat, || {
         let mut done = take(seat, now);
+        background::replace_missing(now);
         if seat.local().kind() == Kind::Worker {
             if coarse::is_needed(seat, now) {
                 done.more |= coarse::look_after_others(seat, now);
@@ -63,11 +47,12 @@ pub(crate) fn run_own(seat: &'static Seat, now: Instant) -> Done {
 
 /// Has callbacks know whose turn it is.
 pub(super) fn as_turn_of<R>(seat: &Seat, turn: impl FnOnce() -> R) -> R {
-    /// Also when the turn panics, which it does if the background driver is needed and cannot be started.
+    /// Also when the turn panics.
     struct Restore(Option<CpuId>);
     impl Drop for Restore {
         fn drop(&mut self) {
             TURN_OF.set(self.0);
+            blocked::turn_ends();
         }
     }
     let _restore = Restore(TURN_OF.replace(Some(seat.cpu())));
@@ -82,9 +67,9 @@ pub(crate) fn taken_by_this_thread() -> Option<CpuId> {
 
 fn take(seat: &'static Seat, now: Instant) -> Done {
     let cpu = seat.cpu();
-    // Acquire: pairs with the Release in `Host::kick`.
-    if seat.local().kicked.swap(false, Ordering::Acquire) {
+    if seat.local().kicked.take() {
         timers().retrigger(cpu);
+        isolation::obey(seat);
     }
     let mut done = Done::default();
     let (fired, more) = coarse::run(seat, now);
@@ -92,8 +77,7 @@ fn take(seat: &'static Seat, now: Instant) -> Done {
     done.more |= more;
     take_exact(seat, now, &mut done);
     if seat.local().kind() == Kind::EventLoop {
-        // What was told is used up.
-        coarse::retell(seat);
+        device::end_turn(seat);
     }
     done
 }
@@ -132,23 +116,14 @@ fn take_exact(seat: &'static Seat, now: Instant, done: &mut Done) {
     flush(seat);
     done.more |= exact_more;
     if exact_more {
-        // Soft timers that are left have no event to be armed for. Until their turn `arm` keeps the device due.
+        // From now on, not from when it was due: others that are due since before go first. Soft timers have no event
+        // at all to be armed for. Relaxed: what follows sets the device, with the base locked.
+        seat.local()
+            .left_over
+            .store(now.as_nanos(), Ordering::Relaxed);
         seat.local()
             .deadline
             .store(now.as_nanos(), Ordering::Relaxed);
-        if seat.local().kind() == Kind::EventLoop {
-            set_timerfd(seat, now);
-        }
-    }
-}
-
-/// Programs the device of a seat anew, for whoever looks after it from here on.
-pub(crate) fn reprogram(seat: &Seat) {
-    timers().retrigger(seat.cpu());
-    // Relaxed: as in `take`.
-    if seat.local().soft_raised.load(Ordering::Relaxed) {
-        // No event stands for what is left of the soft stage.
-        ask(seat);
     }
 }
 
@@ -157,24 +132,4 @@ fn flush(seat: &'static Seat) {
     if !mutant!("flush-s10-turn-end") {
         timers().flush_deferred(seat.cpu(), Flush::TurnEnd);
     }
-}
-
-/// Programs the timer file descriptor of an event loop.
-pub(crate) fn set_timerfd(seat: &Seat, when: Instant) {
-    // Made before the seat became an event loop's.
-    let Some(fd) = seat.local().existing_timerfd() else {
-        return;
-    };
-    // A deadline of zero would disarm it (spec CPL-11).
-    let value = os::timespec(Instant::from_nanos(when.as_nanos().max(1)));
-    let zero = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    let new = Itimerspec {
-        it_interval: zero,
-        it_value: value.unwrap_or(zero),
-    };
-    // It fails only for a descriptor or a time that is none; both come from here.
-    let _cannot_fail = timerfd_settime(fd, TimerfdTimerFlags::ABSTIME, &new);
 }

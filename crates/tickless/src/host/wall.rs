@@ -59,10 +59,15 @@ impl Wall {
         let watcher = thread::Builder::new()
             .name("tickless-clocks".to_owned())
             .stack_size(1 << 17);
-        let _best_effort = watcher.spawn(move || self.watch_for_ever());
+        let watched =
+            cancelled_on_set().and_then(|fd| watcher.spawn(move || self.watch_for_ever(&fd)));
+        if watched.is_err_and(|error| is_passing(&error)) {
+            self.forget_watcher();
+        }
     }
 
-    /// The watcher is gone with the other threads; the next timer on such a clock starts another.
+    /// There is no watcher: it could not be started, or is gone with the other threads. The next timer on such a clock
+    /// starts another.
     pub(crate) fn forget_watcher(&self) {
         self.watched.store(false, Ordering::Release);
     }
@@ -82,11 +87,10 @@ impl Wall {
         }
     }
 
-    fn watch_for_ever(&self) {
-        let Ok(fd) = cancelled_on_set() else { return };
+    fn watch_for_ever(&self, fd: &OwnedFd) {
         loop {
             // Blocks until the clock is set: the timer itself is for a time that never comes.
-            match rustix::io::read(&fd, &mut [0; 8]) {
+            match rustix::io::read(fd, &mut [0; 8]) {
                 Err(Errno::CANCELED) => {}
                 Err(Errno::INTR) => continue,
                 _ => return,
@@ -95,6 +99,14 @@ impl Wall {
             timers().clock_was_set(ClockSet::SLEEP);
         }
     }
+}
+
+/// Whether what the system refused now it may grant later: a thread, a descriptor, memory. A kernel that cannot tell
+/// is not asked again by each timer.
+fn is_passing(error: &io::Error) -> bool {
+    let passing = [Errno::AGAIN, Errno::MFILE, Errno::NFILE, Errno::NOMEM];
+    let code = Errno::from_io_error(error);
+    code.is_some_and(|code| passing.contains(&code))
 }
 
 fn cancelled_on_set() -> io::Result<OwnedFd> {

@@ -33,6 +33,7 @@ impl From<Elapsed> for io::Error {
 /// The error that tokio's timers can report, for code that names it.
 ///
 /// Nothing here returns one: there is no driver that could be shut down, no capacity, and no duration that is too long.
+/// The texts are tokio's, because code may compare them.
 #[derive(Clone, Copy, Debug)]
 pub struct Error(Kind);
 
@@ -45,37 +46,31 @@ enum Kind {
 
 impl Error {
     /// The error of a timer whose driver was shut down.
-    #[must_use]
     pub fn shutdown() -> Self {
         Self(Kind::Shutdown)
     }
 
     /// Whether the timers were shut down.
-    #[must_use]
     pub fn is_shutdown(&self) -> bool {
         self.0 == Kind::Shutdown
     }
 
     /// The error of one timer too many.
-    #[must_use]
     pub fn at_capacity() -> Self {
         Self(Kind::AtCapacity)
     }
 
     /// Whether there are too many timers.
-    #[must_use]
     pub fn is_at_capacity(&self) -> bool {
         self.0 == Kind::AtCapacity
     }
 
     /// The error of a duration that is too long.
-    #[must_use]
     pub fn invalid() -> Self {
         Self(Kind::Invalid)
     }
 
     /// Whether a duration is too long.
-    #[must_use]
     pub fn is_invalid(&self) -> bool {
         self.0 == Kind::Invalid
     }
@@ -84,7 +79,9 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self.0 {
-            Kind::Shutdown => "the timer is shut down",
+            Kind::Shutdown => {
+                "the timer is shutdown, must be called from the context of Tokio runtime"
+            }
             Kind::AtCapacity => "timer is at capacity and cannot create a new entry",
             Kind::Invalid => "timer duration exceeds maximum duration",
         })

@@ -16,7 +16,6 @@ pub struct Instant {
 
 impl Instant {
     /// The time now, by the operating system's monotonic clock.
-    #[must_use]
     pub fn now() -> Self {
         Self {
             std: StdInstant::now(),
@@ -24,49 +23,41 @@ impl Instant {
     }
 
     /// The same point as one of the standard library's.
-    #[must_use]
     pub const fn from_std(std: StdInstant) -> Self {
         Self { std }
     }
 
     /// The same point as one of the standard library's.
-    #[must_use]
     pub const fn into_std(self) -> StdInstant {
         self.std
     }
 
     /// The time from `earlier` to this point; zero if `earlier` is later.
-    #[must_use]
     pub fn duration_since(&self, earlier: Self) -> Duration {
         self.std.saturating_duration_since(earlier.std)
     }
 
     /// The time from `earlier` to this point, or `None` if `earlier` is later.
-    #[must_use]
     pub fn checked_duration_since(&self, earlier: Self) -> Option<Duration> {
         self.std.checked_duration_since(earlier.std)
     }
 
     /// The time from `earlier` to this point; zero if `earlier` is later.
-    #[must_use]
     pub fn saturating_duration_since(&self, earlier: Self) -> Duration {
         self.std.saturating_duration_since(earlier.std)
     }
 
     /// The time from this point to now; zero if it is to come.
-    #[must_use]
     pub fn elapsed(&self) -> Duration {
         Self::now().duration_since(*self)
     }
 
     /// This point plus `duration`, or `None` if that cannot be told.
-    #[must_use]
     pub fn checked_add(&self, duration: Duration) -> Option<Self> {
         self.std.checked_add(duration).map(Self::from_std)
     }
 
     /// This point minus `duration`, or `None` if that cannot be told.
-    #[must_use]
     pub fn checked_sub(&self, duration: Duration) -> Option<Self> {
         self.std.checked_sub(duration).map(Self::from_std)
     }

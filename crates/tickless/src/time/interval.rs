@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -60,6 +60,9 @@ impl MissedTickBehavior {
     }
 }
 
+/// The longest period there is, as in tokio: thirty years.
+const LONGEST: Duration = Duration::from_secs(86_400 * 365 * 30);
+
 /// How late a tick is taken before it counts as missed.
 const MISSED: Duration = Duration::from_millis(5);
 
@@ -71,17 +74,18 @@ pub struct Interval {
     next: Instant,
     period: Duration,
     missed: MissedTickBehavior,
-    /// Made by [`poll_tick`](Interval::poll_tick), which has no pinned place of its own.
-    polled: Option<Pin<Box<Sleep>>>,
+    /// What waits for the next tick, made by the first poll. It outlives the futures of [`tick`](Interval::tick): a
+    /// task that dropped one is woken all the same. Boxed, because an interval may be moved.
+    delay: Option<Pin<Box<Sleep>>>,
 }
 
 impl Interval {
     fn new(start: Instant, period: Duration) -> Self {
         Self {
             next: start,
-            period,
+            period: period.min(LONGEST),
             missed: MissedTickBehavior::default(),
-            polled: None,
+            delay: None,
         }
     }
 
@@ -89,35 +93,32 @@ impl Interval {
     ///
     /// # Cancellation
     ///
-    /// Cancel safe: dropping the future before it is ready loses no tick.
+    /// Cancel safe: dropping the future before it is ready loses no tick. If it was polled, its task is woken when the
+    /// tick comes, as if it waited still.
     ///
     /// # Cost
     ///
-    /// As a [`Sleep`]. The timer is part of the future, so nothing is allocated.
+    /// As [`poll_tick`](Interval::poll_tick).
     pub async fn tick(&mut self) -> Instant {
-        let mut delay = pin!(sleep_until(self.next));
-        poll_fn(|context| delay.as_mut().poll(context)).await;
-        self.advance()
+        poll_fn(|context| self.poll_tick(context)).await
     }
 
     /// Asks for the next tick; the task of `context` is woken when it comes.
     ///
     /// # Cost
     ///
-    /// The first call that has to wait allocates a [`Sleep`]; later ones use it again.
+    /// As a [`Sleep`]. The first call allocates one; it is used again by all later ones.
     pub fn poll_tick(&mut self, context: &mut Context<'_>) -> Poll<Instant> {
         let next = self.next;
-        if self.polled.is_none() && next <= Instant::now() {
-            return Poll::Ready(self.advance());
-        }
         let delay = self
-            .polled
+            .delay
             .get_or_insert_with(|| Box::pin(sleep_until(next)));
-        if delay.deadline() != next {
-            delay.as_mut().reset(next);
-        }
         ready!(delay.as_mut().poll(context));
-        Poll::Ready(self.advance())
+        let due = self.advance();
+        if let Some(delay) = &mut self.delay {
+            delay.as_mut().retime(self.next);
+        }
+        Poll::Ready(due)
     }
 
     /// Takes the tick that is due.
@@ -151,17 +152,16 @@ impl Interval {
 
     /// Lets the next tick come at `deadline`.
     ///
-    /// A task that waits in [`poll_tick`](Interval::poll_tick) is woken then, without polling again; so it is with the
-    /// other ways to reset.
+    /// A task that waits for a tick, or polled one and dropped it, is woken then without polling again; so it is with
+    /// the other ways to reset.
     pub fn reset_at(&mut self, deadline: Instant) {
         self.next = deadline;
-        if let Some(delay) = &mut self.polled {
+        if let Some(delay) = &mut self.delay {
             delay.as_mut().reset(deadline);
         }
     }
 
     /// What is done about missed ticks.
-    #[must_use]
     pub fn missed_tick_behavior(&self) -> MissedTickBehavior {
         self.missed
     }
@@ -171,8 +171,7 @@ impl Interval {
         self.missed = behavior;
     }
 
-    /// The time between two ticks.
-    #[must_use]
+    /// The time between two ticks: what was asked for, but thirty years at most, as in tokio.
     pub fn period(&self) -> Duration {
         self.period
     }

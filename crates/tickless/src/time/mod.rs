@@ -16,18 +16,29 @@
 //!
 //! It works in tokio, smol, a bare `block_on`, or on a [`Worker`](crate::Worker), without any set-up.
 //!
+//! # Order
+//!
+//! Sleeps of one thread that end at the same [`Instant`] wake their tasks in the order in which they were armed (first
+//! polled, or [`reset`](Sleep::reset) to an earlier deadline), however far away they were then. A sleep that was pushed
+//! out by `reset` while it waited takes its turn at some time between the reset and its end. Sleeps that were armed at
+//! different times for an end more than 36 hours ahead keep no order.
+//!
 //! # What is different on purpose
 //!
 //! 1. **Deadlines are exact.** tokio rounds them up to the next millisecond; here a sleep of 50 µs ends after 50 µs and
 //!    what the operating system needs to wake a thread. Never early, not by a nanosecond, by the judgement of
-//!    [`std::time::Instant`]. Up to 100 ns are added to a relative deadline for reading the clock cheaply.
+//!    [`std::time::Instant`]. For reading the clock cheaply something is added to a relative deadline, usually less
+//!    than 100 ns and never more than 250. So [`Sleep::deadline`] can be that much behind `now() + duration` of a
+//!    moment later; of two sleeps of one length on one thread the second never ends before the first.
 //! 2. **No runtime is needed.** What panics in tokio outside of a runtime ("there is no reactor running") works here.
 //!
 //! And what follows from being another implementation:
 //!
-//! - Nothing is allocated, except a box by [`Interval::poll_tick`] (not by [`Interval::tick`]).
+//! - Nothing is allocated, except a box by the first poll of an [`Interval`].
 //! - A deadline can be 292 years ahead; tokio's `sleep` stops at 30 years.
-//! - There is no cooperative budget: a sleep that is ready says so.
+//! - There is no budget of the runtime, but a loop that never waits gives way all the same: a task that was told 128
+//!   times in a row, on one thread, that a time is over, without any waiting, is told to wait once and woken at once.
+//!   What asks with [`Waker::noop`](std::task::Waker::noop) is always told the truth.
 //! - [`Sleep`] is fused: polled again after it was ready, it is ready again.
 //! - `pause`, `resume` and `advance` of tokio's test utilities do not exist.
 //!

@@ -73,7 +73,6 @@ pin_project! {
 
 impl Sleep {
     /// The point at which the future is or was ready.
-    #[must_use]
     pub fn deadline(&self) -> Instant {
         Instant::from_core(self.delay.deadline())
     }
@@ -81,18 +80,22 @@ impl Sleep {
     /// Whether the time is over.
     ///
     /// As in tokio, a sleep that was neither polled nor reset since it was made says `false`, whatever the time.
-    #[must_use]
     pub fn is_elapsed(&self) -> bool {
         self.delay.is_elapsed()
     }
 
     /// Makes the future ready at `deadline` instead, whether or not it was ready before.
     ///
-    /// While it waits, the task that polled it last is woken then, without polling again; once it was ready it has to
-    /// be polled anew. Moving a deadline a little costs two loads and a store if it keeps its place among the thread's
-    /// other timers.
+    /// The task that polled it last is woken then, without polling again, whether it was told to wait or that the time
+    /// had come. Moving a deadline a little costs two loads and a store if it keeps its place among the thread's other
+    /// timers.
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         self.project().delay.reset(deadline.to_core());
+    }
+
+    /// As [`reset`](Self::reset), but a task that was told that the time had come is not woken before it polls again.
+    pub(super) fn retime(self: Pin<&mut Self>, deadline: Instant) {
+        self.project().delay.retime(deadline.to_core());
     }
 }
 
@@ -125,6 +128,11 @@ impl Alarm for Sleeper {
     #[inline]
     fn will_wake(self: Pin<&Self>, waker: &Waker) -> Option<bool> {
         timers().sleeper_will_wake(self, waker)
+    }
+
+    #[inline]
+    fn kept(self: Pin<&mut Self>) -> Option<&mut Option<Waker>> {
+        self.idle_waker()
     }
 
     #[inline]

@@ -92,6 +92,12 @@ impl CpuSet {
         self.iter().last()
     }
 
+    /// The CPUs that are in either set.
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        self.iter().chain(other.iter()).collect()
+    }
+
     /// The CPUs that are in both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {

@@ -13,6 +13,8 @@ const CPUS: &str = "sys/devices/system/cpu";
 const NODES: &str = "sys/devices/system/node";
 /// Where the performance counters of each kind of core are, and with them its CPUs.
 const KINDS: &str = "sys/devices";
+/// The control groups, version 2.
+const GROUPS: &str = "sys/fs/cgroup";
 /// What the kernel prints for a list that was never set up, as `nohz_full` without the boot parameter.
 const NO_LIST: &str = "(null)";
 
@@ -54,6 +56,58 @@ impl<'r> Files<'r> {
             .lines()
             .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
         list.map(|list| self.parse_list(path, list)).transpose()
+    }
+
+    /// CPUs that the scheduler leaves alone.
+    pub(super) fn isolated(&self) -> Result<CpuSet> {
+        let sets = [
+            self.cpu_list(&format!("{CPUS}/isolated"))?,
+            self.readable_list(&format!("{GROUPS}/cpuset.cpus.isolated"))?,
+            self.own_isolated_partition()?,
+        ];
+        let sets = sets.into_iter().flatten();
+        Ok(sets.fold(CpuSet::new(), |all, set| all.union(&set)))
+    }
+
+    /// CPUs without a tick while they run one task.
+    pub(super) fn nohz_full(&self) -> Result<CpuSet> {
+        let set = self.cpu_list(&format!("{CPUS}/nohz_full"))?;
+        Ok(set.unwrap_or_default())
+    }
+
+    /// The CPUs of the partition that this process's control group belongs to, if that is an isolated one.
+    fn own_isolated_partition(&self) -> Result<Option<CpuSet>> {
+        let groups = self.readable("proc/self/cgroup")?.unwrap_or_default();
+        let own = groups.lines().find_map(|line| line.strip_prefix("0::/"));
+        let Some(mut group) = own.filter(|own| !own.split('/').any(|part| part == "..")) else {
+            return Ok(None);
+        };
+        // The nearest group that is the root of a partition. One that is invalid has the CPUs of its parent.
+        while !group.is_empty() {
+            let file = |name| format!("{GROUPS}/{group}/{name}");
+            match self.readable(&file("cpuset.cpus.partition"))?.as_deref() {
+                Some("isolated") => return self.readable_list(&file("cpuset.cpus.effective")),
+                Some("root") => return Ok(None),
+                _ => group = group.rsplit_once('/').map_or("", |(parent, _)| parent),
+            }
+        }
+        Ok(None)
+    }
+
+    /// As [`text`](Self::text), of a file that a container may hide.
+    fn readable(&self, path: &str) -> Result<Option<String>> {
+        match self.text(path) {
+            Err(error) if error.is_denial() => Ok(None),
+            text => text,
+        }
+    }
+
+    /// As [`cpu_list`](Self::cpu_list), of a file that a container may hide.
+    fn readable_list(&self, path: &str) -> Result<Option<CpuSet>> {
+        match self.cpu_list(path) {
+            Err(error) if error.is_denial() => Ok(None),
+            list => list,
+        }
     }
 
     /// A CPU that is online.
@@ -143,6 +197,14 @@ impl<'r> Files<'r> {
                     distances: self.distances(&format!("{directory}/distance"))?,
                 })
             })
+            .collect()
+    }
+
+    /// The CPUs of each node, in the order of the nodes' numbers.
+    pub(super) fn cpus_of_nodes(&self) -> Result<Vec<CpuSet>> {
+        let nodes = self.numbered(NODES, "node")?.into_iter();
+        let cpus = nodes.map(|(_, directory)| self.cpu_list(&format!("{directory}/cpulist")));
+        cpus.map(|cpus| cpus.map(Option::unwrap_or_default))
             .collect()
     }
 

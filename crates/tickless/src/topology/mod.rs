@@ -152,8 +152,8 @@ impl Topology {
         Ok(Self {
             possible: set_or("possible", &present)?,
             present,
-            isolated: set_or("isolated", &CpuSet::new())?,
-            nohz_full: set_or("nohz_full", &CpuSet::new())?,
+            isolated: files.isolated()?,
+            nohz_full: files.nohz_full()?,
             allowed: files.allowed()?,
             caches: files.caches(&online)?,
             kinds: files.kinds(&online)?,
@@ -161,6 +161,22 @@ impl Topology {
             nodes,
             online,
         })
+    }
+
+    /// CPUs of a machine that are to be left alone, and no more: a few files.
+    pub(crate) fn read_quiet(root: &Path) -> Result<CpuSet, TopologyError> {
+        let files = Files::new(root);
+        Ok(files.isolated()?.union(&files.nohz_full()?))
+    }
+
+    /// The CPUs of each node, and no more: a few files.
+    pub(crate) fn read_nodes(root: &Path) -> Result<Vec<CpuSet>, TopologyError> {
+        Files::new(root).cpus_of_nodes()
+    }
+
+    /// CPUs that are to be left alone.
+    pub(crate) fn quiet(&self) -> CpuSet {
+        self.isolated.union(&self.nohz_full)
     }
 
     /// CPUs that could ever be plugged in.
@@ -181,7 +197,9 @@ impl Topology {
         &self.online
     }
 
-    /// CPUs that the scheduler leaves alone: `isolcpus=` or an isolated partition.
+    /// CPUs that the scheduler leaves alone: `isolcpus=`, and isolated partitions of control groups (version 2), as far
+    /// as they can be seen: all of them where the root of the groups is mounted (`cpuset.cpus.isolated`), or else that
+    /// of the process's own group.
     #[must_use]
     pub fn isolated(&self) -> &CpuSet {
         &self.isolated
@@ -310,6 +328,12 @@ enum Fault {
 }
 
 impl TopologyError {
+    /// Whether this process may not read the file.
+    fn is_denial(&self) -> bool {
+        let denied = io::ErrorKind::PermissionDenied;
+        matches!(&self.fault, Fault::Unreadable(error) if error.kind() == denied)
+    }
+
     /// The file that is missing or wrong.
     #[must_use]
     pub fn path(&self) -> &Path {

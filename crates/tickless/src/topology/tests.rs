@@ -14,6 +14,69 @@ pub(crate) fn fixture(name: &str) -> Topology {
     Topology::read_from(&path).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// A machine with CPUs 0 to 7 and these files more, each with its content.
+fn machine_with(name: &str, files: &[(&str, &str)]) -> Result<Topology, super::TopologyError> {
+    let directory = format!("tickless-{}-{name}", std::process::id());
+    let root = std::env::temp_dir().join(directory);
+    let online = ("sys/devices/system/cpu/online", "0-7\n");
+    for (path, content) in files.iter().chain([&online]) {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().expect("it is in a directory")).expect("a directory");
+        fs::write(path, content).expect("a file");
+    }
+    let machine = Topology::read_from(&root);
+    fs::remove_dir_all(&root).expect("it was made above");
+    machine
+}
+
+#[test]
+fn isolated_partitions_of_control_groups_are_isolated() {
+    const ROOT: &str = "sys/fs/cgroup/cpuset.cpus.isolated";
+    const OWN: &str = "proc/self/cgroup";
+    const PARTITION: &str = "sys/fs/cgroup/a/cpuset.cpus.partition";
+    const EFFECTIVE: &str = "sys/fs/cgroup/a/cpuset.cpus.effective";
+    let boot = ("sys/devices/system/cpu/isolated", "7\n");
+    let own = (OWN, "3:cpuset:/x\n0::/a/b\n");
+    let of_b = ("sys/fs/cgroup/a/b/cpuset.cpus.partition", "member\n");
+    let partition = |kind| (PARTITION, kind);
+    let effective = (EFFECTIVE, "4-5\n");
+    for (number, (files, isolated)) in [
+        (vec![boot], "7"),
+        (vec![boot, (ROOT, "2-3\n")], "2-3,7"),
+        (vec![(ROOT, "\n")], ""),
+        (vec![own, of_b, partition("isolated\n"), effective], "4-5"),
+        (
+            vec![own, partition("isolated\n"), effective, (ROOT, "1")],
+            "1,4-5",
+        ),
+        (vec![own, of_b, partition("root\n"), effective], ""),
+        (
+            vec![own, partition("isolated invalid (no CPU)\n"), effective],
+            "",
+        ),
+        (
+            vec![(OWN, "0::/\n"), partition("isolated\n"), effective],
+            "",
+        ),
+        (
+            vec![(OWN, "0::/../a\n"), partition("isolated\n"), effective],
+            "",
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let machine = machine_with(&format!("partition-{number}"), &files);
+        let machine = machine.unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(machine.isolated(), &set(isolated), "{files:?}");
+    }
+    let wrong = machine_with("partition-wrong", &[(ROOT, "x")]).expect_err("no list");
+    assert!(
+        wrong.to_string().contains("cpuset.cpus.isolated"),
+        "{wrong}"
+    );
+}
+
 #[test]
 fn lists_are_read_and_written() {
     for (list, written) in [

@@ -20,6 +20,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Resource, Rlimit, Uid, getpid, getrlimit, setrlimit};
+use rustix::thread::set_thread_res_uid;
+
 /// How long a test may take before it counts as hanging. Far more than any test needs; `TICKLESS_PATIENCE` gives
 /// another number of seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -202,6 +205,12 @@ pub(crate) fn process_of_its_own(test: &str) -> Option<Command> {
     Some(command)
 }
 
+/// Says that this machine does not let `test` be tried: past the capturing of the test harness, in the words that
+/// `cargo xtask check` counts at its end.
+pub(crate) fn skip(test: &str, why: &str) {
+    let _best_effort = writeln!(std::io::stderr(), "\nskipped: {test}, because {why}");
+}
+
 /// Ends a process that had a test for itself.
 pub(crate) fn well_done() -> ! {
     std::process::exit(WELL_DONE);
@@ -211,6 +220,43 @@ pub(crate) fn well_done() -> ! {
 #[track_caller]
 pub(crate) fn assert_well_done(status: ExitStatus) {
     assert_eq!(status.code(), Some(WELL_DONE), "{status}");
+}
+
+/// Runs `body` in a process of its own, as a user whose threads can be limited.
+pub(crate) fn as_mortal(test: &str, body: impl FnOnce()) {
+    in_own_process(test, || {
+        // A user with no other process: the system counts the threads of all of them.
+        let number = 1_000_000 + getpid().as_raw_nonzero().get().unsigned_abs();
+        let user = Uid::from_raw(number);
+        if set_thread_res_uid(user, user, user).is_err() {
+            return skip(test, "the process cannot become another user");
+        }
+        forbid_threads();
+        let refused = thread::Builder::new().spawn(|| ()).is_err();
+        allow_threads();
+        if !refused {
+            return skip(test, "the limit of threads does not bind");
+        }
+        body();
+    });
+}
+
+/// From here on the process starts no thread, nor forks, if it has so many threads.
+pub(crate) fn limit_threads(to: u64) {
+    let maximum = getrlimit(Resource::Nproc).maximum;
+    let limit = Rlimit {
+        current: Some(to),
+        maximum,
+    };
+    setrlimit(Resource::Nproc, limit).expect("it is below the maximum");
+}
+
+pub(crate) fn forbid_threads() {
+    limit_threads(0);
+}
+
+pub(crate) fn allow_threads() {
+    limit_threads(500);
 }
 
 /// What a panic said, and where.

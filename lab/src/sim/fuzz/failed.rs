@@ -6,10 +6,11 @@ use tickless_sim::world::{Outcome, Promise};
 
 use super::super::parallel::{self, Done};
 use super::super::summary;
+use super::found::Cause;
 use super::{Arguments, Trial};
 
 /// What went wrong.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wrong {
     /// The first promise that was broken.
     Broken(Promise),
@@ -28,10 +29,17 @@ impl Wrong {
         }
     }
 
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Broken(promise) => promise.name(),
+            Self::Panicked => "panicked",
+        }
+    }
+
     /// Whether the same went wrong in another run, alone or among other things.
-    fn is_in(&self, result: &Done<Outcome>) -> bool {
+    fn is_in(self, result: &Done<Outcome>) -> bool {
         match (self, result) {
-            (Self::Broken(promise), Ok(outcome)) => outcome.broken.contains_key(promise),
+            (Self::Broken(promise), Ok(outcome)) => outcome.broken.contains_key(&promise),
             (Self::Panicked, Err(_)) => true,
             _ => false,
         }
@@ -46,9 +54,18 @@ pub(super) struct Failed {
     wrong: &'static str,
     /// What happened.
     story: String,
+    /// The class of its machine.
+    machine: String,
     /// The scenario as it was drawn.
     scenario: String,
-    /// As little of it as shows the same.
+    /// As little of it as shows the same, if that was looked for: of the first with its cause.
+    #[serde(flatten)]
+    least: Option<Least>,
+}
+
+/// As little of a scenario as shows the same failure.
+#[derive(Clone, Debug, Serialize)]
+struct Least {
     smallest: String,
     /// What happens in that.
     smallest_story: String,
@@ -57,29 +74,67 @@ pub(super) struct Failed {
 }
 
 impl Failed {
-    /// Makes `draft`, which failed with `result`, as small as it gets.
-    pub(super) fn of(draft: &Draft, trial: Trial, result: &Done<Outcome>) -> Self {
+    /// That `draft` failed with `result`.
+    pub(super) fn of(draft: &Draft, result: &Done<Outcome>) -> Self {
+        Self {
+            seed: draft.seed,
+            wrong: Wrong::of(result).unwrap_or(Wrong::Panicked).name(),
+            story: story(result),
+            machine: draft.machine(),
+            scenario: draft.to_toml(),
+            least: None,
+        }
+    }
+
+    /// Makes the scenario, which failed with `result`, as small as it gets.
+    pub(super) fn shrink(&mut self, draft: &Draft, trial: Trial, result: &Done<Outcome>) {
         let wrong = Wrong::of(result).unwrap_or(Wrong::Panicked);
         let again = |draft: &Draft| parallel::apart(|| trial.outcome(draft));
         let smallest = draft.shrunk(|less| wrong.is_in(&again(less)));
-        Self {
-            seed: draft.seed,
-            wrong: match wrong {
-                Wrong::Broken(promise) => promise.name(),
-                Wrong::Panicked => "panicked",
-            },
-            story: story(result),
-            scenario: draft.to_toml(),
+        self.least = Some(Least {
             smallest: smallest.to_toml(),
             smallest_story: story(&again(&smallest)),
             workloads: smallest.workloads(),
             cpus: smallest.cpus(),
+        });
+    }
+
+    pub(super) const fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    pub(super) const fn wrong(&self) -> &'static str {
+        self.wrong
+    }
+
+    /// What it is likely to have in common with failures of the same cause.
+    pub(super) fn cause(&self) -> Cause {
+        Cause {
+            wrong: self.wrong,
+            machine: self.machine.clone(),
         }
     }
 
-    /// For people.
+    /// The scenarios as files: what their names end in, and their text.
+    pub(super) fn files(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let least = self
+            .least
+            .as_ref()
+            .map(|least| (".least", &*least.smallest));
+        [("", &*self.scenario)].into_iter().chain(least)
+    }
+
+    /// For people: with everything that there is to know, if it was made smaller, and else in a line.
     pub(super) fn text(&self, arguments: &Arguments) -> String {
-        let Self { seed, wrong, .. } = self;
+        let Self {
+            seed,
+            wrong,
+            machine,
+            ..
+        } = self;
+        let Some(least) = &self.least else {
+            return format!("Seed {seed}: {wrong} again ({machine})\n");
+        };
         let twice = if arguments.twice { " --twice" } else { "" };
         let (canary, file) = match arguments.canary {
             // What is broken on purpose is not in the file.
@@ -96,8 +151,8 @@ impl Failed {
              The same again:\n  tickless sim fuzz --seeds 1 --from {seed}{twice}{canary}\n{file}\n",
             indented(&self.story),
             indented(&self.scenario),
-            indented(&self.smallest),
-            indented(&self.smallest_story),
+            indented(&least.smallest),
+            indented(&least.smallest_story),
         )
     }
 }

@@ -1,6 +1,11 @@
 //! `tickless sim fuzz`: scenarios drawn from seeds, every promise checked.
 
+mod drawn;
 mod failed;
+mod found;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
 use serde::Serialize;
@@ -12,29 +17,44 @@ use crate::failure::{Failure, Verdict};
 use crate::interrupt::Interrupt;
 use crate::output::{self, Progress, Screen};
 use crate::units;
+use drawn::Drawn;
 use failed::Failed;
+use found::{Found, Group, Shelf};
 
 /// Draws scenarios, one from each seed, and runs them with every checker on.
 ///
-/// Drawn are the machine, its size, which CPUs are isolated, and up to five workloads with their figures; the policies
-/// are those of the library. A scenario that breaks a promise is printed as a file, and then made smaller for as long
-/// as it breaks the same promise: without workloads, on half the CPUs, for half as long.
+/// Drawn are the machine, its size, its devices and counter, what stands in for devices that stop in deep idle, which
+/// CPUs are isolated, up to five workloads with their figures, and for a quarter of them what goes wrong; the policies
+/// are those of the library. It goes on until the seeds or the time are over, whatever is found.
+///
+/// What fails is grouped by the promise that was broken and the class of machine. The first scenario of a group is
+/// printed as a file, and then made smaller for as long as it breaks the same promise: without workloads, on half the
+/// CPUs, for half as long. At the end stands what was drawn, and how often.
 ///
 /// Checked: every promise of the library, and that the simulator does not panic.
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
+#[group(id = "budget", required = true, multiple = true, args = ["seeds", "time"])]
 pub(crate) struct Arguments {
     /// How many seeds
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    seeds: u64,
+    seeds: Option<u64>,
 
-    /// The first of them
-    #[arg(long, value_name = "K", default_value_t = 0)]
-    from: u64,
+    /// For how long, such as 60s; with --seeds, whichever is over first
+    #[arg(long = "for", id = "time", value_name = "TIME", value_parser = units::duration)]
+    time: Option<Duration>,
+
+    /// The first of them, or `fresh` for one that has not been tried: the time in microseconds
+    #[arg(long, value_name = "K", default_value = "0", value_parser = From::parse)]
+    from: From,
 
     /// Run each twice, and check that both runs are identical to the byte
     #[arg(long)]
     twice: bool,
+
+    /// Keep the scenarios that fail in this directory, as PROMISE-SEED.toml, and the smallest beside it
+    #[arg(long, value_name = "DIR")]
+    save: Option<PathBuf>,
 
     /// Break this promise on purpose, to see that it is found
     #[arg(long, value_name = "NAME", hide = true, value_parser = canary)]
@@ -47,16 +67,44 @@ pub(crate) struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   tickless sim fuzz --seeds 1000
+  tickless sim fuzz --for 60s --from fresh --save found
+      Seeds that were never tried before
   tickless sim fuzz --seeds 200 --from 1000 --twice
   tickless sim fuzz --seeds 1000000 --json found.json
       Ctrl-C ends it early, with what was found by then.
 
 Exit codes: 0 every promise was kept, 1 one was broken, 2 bad arguments.";
 
-/// Seeds that are given out at a time; between two lots it can be interrupted.
+/// Seeds that are given out at a time; between two lots it can be interrupted, and the time can be over.
 const LOT: u64 = 64;
-/// Failures after which no more seeds are tried: one usually explains the others.
-const FAILURES_MAX: usize = 10;
+
+/// Where the seeds begin.
+#[derive(Clone, Copy, Debug)]
+enum From {
+    Seed(u64),
+    Fresh,
+}
+
+impl From {
+    fn parse(text: &str) -> Result<Self, String> {
+        if text == "fresh" {
+            return Ok(Self::Fresh);
+        }
+        let seed = text.parse().map(Self::Seed);
+        seed.map_err(|_| format!("{text:?} is no seed: write a number, or fresh"))
+    }
+
+    /// The first seed. Fresh ones of two runs are apart, for a seed takes longer than a microsecond.
+    fn first(self) -> u64 {
+        match self {
+            Self::Seed(seed) => seed,
+            Self::Fresh => {
+                let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+                now.map_or(0, |now| u64::try_from(now.as_micros()).unwrap_or(0))
+            }
+        }
+    }
+}
 
 fn canary(name: &str) -> Result<Canary, String> {
     let promise = Promise::ALL.into_iter().find(|one| one.name() == name);
@@ -75,7 +123,9 @@ struct Document<'f> {
     seeds: u64,
     twice: bool,
     holds: bool,
+    groups: Vec<Group>,
     failures: &'f [Failed],
+    drawn: Vec<drawn::Row>,
 }
 
 /// How each draft is run.
@@ -100,94 +150,178 @@ impl Trial {
     }
 }
 
+/// Which seeds are tried.
+#[derive(Clone, Copy, Debug)]
+struct Budget {
+    from: u64,
+    /// Behind the last one.
+    end: u64,
+    /// No lot begins later, but for the first one.
+    until: Option<Instant>,
+}
+
+impl Budget {
+    fn of(arguments: &Arguments) -> Result<Self, Failure> {
+        let from = arguments.from.first();
+        let end = match arguments.seeds {
+            None => u64::MAX,
+            Some(seeds) => from.checked_add(seeds).ok_or_else(|| {
+                Failure::Input(format!(
+                    "--from {from} and --seeds {seeds} go beyond the last seed, {}",
+                    u64::MAX
+                ))
+            })?,
+        };
+        // Longer than a clock goes is for ever.
+        let until = arguments.time;
+        let until = until.and_then(|time| Instant::now().checked_add(time));
+        Ok(Self { from, end, until })
+    }
+
+    fn is_over(&self, next: u64) -> bool {
+        next >= self.end || self.until.is_some_and(|until| Instant::now() >= until)
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
-    let end = arguments.from.checked_add(arguments.seeds).ok_or_else(|| {
-        Failure::Input(format!(
-            "--from {} and --seeds {} go beyond the last seed, {}",
-            arguments.from,
-            arguments.seeds,
-            u64::MAX
-        ))
-    })?;
+    let budget = Budget::of(arguments)?;
+    let shelf = arguments.save.as_deref().map(Shelf::prepare).transpose()?;
     let json = output::prepare_json(&arguments.output)?;
     let screen = Screen::new(&arguments.output);
     let interrupt = Interrupt::catch()?;
-    screen.print(&head(arguments))?;
-    let (failures, next) =
-        parallel::without_stories(|| tried(arguments, end, &interrupt, &screen))?;
-    let tried = next - arguments.from;
+    screen.print(&head(arguments, budget))?;
+    let mut hunt = Hunt {
+        arguments,
+        screen: &screen,
+        progress: Progress::new(&arguments.output),
+        shelf,
+        found: Found::default(),
+        drawn: Drawn::default(),
+        failures: Vec::new(),
+        next: budget.from,
+    };
+    parallel::without_stories(|| hunt.try_all(budget, &interrupt))?;
+    let tried = hunt.next - budget.from;
     if let Some(json) = json {
         json.write_json(&Document {
             tickless_version: env!("CARGO_PKG_VERSION"),
-            from: arguments.from,
+            from: budget.from,
             seeds: tried,
             twice: arguments.twice,
-            holds: failures.is_empty(),
-            failures: &failures,
+            holds: hunt.failures.is_empty(),
+            groups: hunt.found.groups(),
+            failures: &hunt.failures,
+            drawn: hunt.drawn.rows(),
         })?;
     }
-    let what = match failures.len() as u64 {
-        0 => "every promise was kept".to_owned(),
-        broken => format!("{} FAILED", units::count(broken)),
-    };
-    let early = if next < end { ", ended early" } else { "" };
-    screen.print(&format!(
-        "{} tried{early}: {what}\n",
-        units::counted(tried, "seed")
-    ))?;
-    Ok(Verdict::from_held(failures.is_empty()))
+    screen.print(&hunt.end(budget, interrupt.is_requested()))?;
+    Ok(Verdict::from_held(hunt.failures.is_empty()))
 }
 
-fn head(arguments: &Arguments) -> String {
+fn head(arguments: &Arguments, budget: Budget) -> String {
     let twice = if arguments.twice { ", each twice" } else { "" };
+    let to = match arguments.seeds {
+        None => "on".to_owned(),
+        Some(seeds) => format!("to {}", budget.from + (seeds - 1)),
+    };
+    let time = arguments.time.map_or_else(String::new, |time| {
+        format!(", for {} at most", units::time(time))
+    });
     format!(
-        "tickless {}, seeds {} to {}{twice}\n",
+        "tickless {}, seeds {} {to}{twice}{time}\n",
         env!("CARGO_PKG_VERSION"),
-        arguments.from,
-        arguments.from + (arguments.seeds - 1)
+        budget.from,
     )
 }
 
-/// Tries the seeds up to `end`: what failed, and the first seed that was not tried.
-fn tried(
-    arguments: &Arguments,
-    end: u64,
-    interrupt: &Interrupt,
-    screen: &Screen,
-) -> Result<(Vec<Failed>, u64), Failure> {
-    let trial = Trial {
-        twice: arguments.twice,
-        canary: arguments.canary,
-    };
-    let progress = Progress::new(&arguments.output);
-    let mut failures = Vec::new();
-    let mut next = arguments.from;
-    while next < end && failures.len() < FAILURES_MAX && !interrupt.is_requested() {
-        let lot = LOT.min(end - next);
-        let first = next;
-        let work = |number: usize| trial.outcome(&Draft::of(first + number as u64));
-        let lot_size = usize::try_from(lot).unwrap_or(1);
-        let mut results = parallel::each(lot_size, work, |done, _| {
-            let done = first - arguments.from + done as u64;
-            progress.show(&format!(
-                "{} of {}",
-                units::count(done),
-                units::counted(arguments.seeds, "seed")
-            ));
-        });
-        next += lot;
-        for (seed, result) in (first..).zip(results.drain(..)) {
-            if holds(&result) || failures.len() == FAILURES_MAX {
-                continue;
-            }
-            progress.show(&format!("making the scenario of seed {seed} smaller"));
-            let failed = Failed::of(&Draft::of(seed), trial, &result);
-            progress.show("");
-            screen.print(&failed.text(arguments))?;
-            failures.push(failed);
+/// What was tried so far, and what came of it.
+struct Hunt<'a> {
+    arguments: &'a Arguments,
+    screen: &'a Screen,
+    progress: Progress,
+    shelf: Option<Shelf>,
+    found: Found,
+    drawn: Drawn,
+    failures: Vec<Failed>,
+    /// The first seed that was not tried.
+    next: u64,
+}
+
+impl Hunt<'_> {
+    fn trial(&self) -> Trial {
+        Trial {
+            twice: self.arguments.twice,
+            canary: self.arguments.canary,
         }
     }
-    Ok((failures, next))
+
+    fn try_all(&mut self, budget: Budget, interrupt: &Interrupt) -> Result<(), Failure> {
+        while self.next == budget.from || !budget.is_over(self.next) {
+            if interrupt.is_requested() {
+                break;
+            }
+            let first = self.next;
+            let lot = LOT.min(budget.end - first);
+            let trial = self.trial();
+            let work = |number: usize| trial.outcome(&Draft::of(first + number as u64));
+            let results = parallel::each(usize::try_from(lot).unwrap_or(1), work, |done, _| {
+                let done = units::count(first - budget.from + done as u64);
+                let of = self.arguments.seeds.map_or_else(
+                    || "seeds".to_owned(),
+                    |seeds| format!("of {}", units::counted(seeds, "seed")),
+                );
+                let broken = units::count(self.found.len());
+                self.progress.show(&format!("{done} {of}, {broken} failed"));
+            });
+            self.next += lot;
+            for (seed, result) in (first..).zip(&results) {
+                self.judge(&Draft::of(seed), result)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what came of `draft`.
+    fn judge(&mut self, draft: &Draft, result: &Done<Outcome>) -> Result<(), Failure> {
+        self.drawn.count(draft, holds(result));
+        if holds(result) {
+            return Ok(());
+        }
+        let mut failed = Failed::of(draft, result);
+        if self.found.note(failed.cause(), draft.seed) {
+            let seed = draft.seed;
+            self.progress
+                .show(&format!("making the scenario of seed {seed} smaller"));
+            failed.shrink(draft, self.trial(), result);
+        }
+        self.progress.show("");
+        self.screen.print(&failed.text(self.arguments))?;
+        if let Some(shelf) = &self.shelf {
+            shelf.keep(&failed)?;
+        }
+        self.failures.push(failed);
+        Ok(())
+    }
+
+    /// What is said at the end.
+    fn end(&self, budget: Budget, is_interrupted: bool) -> String {
+        let broken = self.found.len();
+        let what = match broken {
+            0 => "every promise was kept".to_owned(),
+            broken => format!("{} FAILED", units::count(broken)),
+        };
+        let is_early = is_interrupted && !budget.is_over(self.next);
+        let early = if is_early { ", ended early" } else { "" };
+        let tried = units::counted(self.next - budget.from, "seed");
+        let mut text = format!("\n{}", self.drawn.table());
+        if broken > 0 {
+            text += &format!("\n{}", self.found.table());
+            if let Some(directory) = &self.arguments.save {
+                text += &format!("The scenarios are in {}.\n", directory.display());
+            }
+        }
+        text + &format!("\n{tried} tried from {}{early}: {what}\n", budget.from)
+    }
 }
 
 fn holds(result: &Done<Outcome>) -> bool {

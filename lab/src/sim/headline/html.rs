@@ -3,9 +3,9 @@
 use maud::{Markup, html};
 use tickless_sim::world::headline::{Headline, Sensitivity};
 
-use super::super::page::{figure, page};
 use super::{Outcome, table, why};
 use crate::failure::Failure;
+use crate::page::{figure, page};
 use crate::plot::{self, Bar, COLOURS};
 use crate::units;
 
@@ -15,15 +15,8 @@ pub(super) fn of(outcome: &Outcome) -> Result<String, Failure> {
     for headline in &outcome.headlines {
         panels.extend(panel(headline)?);
     }
-    let hold = outcome.headlines.iter().filter(|one| one.holds).count();
-    let tried = outcome
-        .headlines
-        .iter()
-        .filter(|one| one.measured.is_some())
-        .count();
     let body = html! {
-        p.lead { (hold) " of " (units::counted(tried as u64, "claim")) " hold on simulated machines; "
-            (outcome.headlines.len() - tried) " cannot be tried yet. Seed " (outcome.seed) "." }
+        p.lead { (table::count(outcome)) " Seed " (outcome.seed) "." }
         (table::grid(outcome).html())
         @if !panels.is_empty() {
             h2 { "Without and with" }
@@ -35,6 +28,7 @@ pub(super) fn of(outcome: &Outcome) -> Result<String, Failure> {
             tr { th scope="row" { (headline.id) } td { (why(headline)) } }
         } } }
         @for rows in outcome.sensitivity.iter().filter(|rows| !rows.is_empty()) { (sensitivity(rows)) }
+        p.note { "The same seed gives the same figures, to the byte." }
     };
     Ok(page("What the sources claim, and what comes of it", &body))
 }

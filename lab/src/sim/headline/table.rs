@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use tickless_sim::world::headline::{Figures, Headline, Sensitivity};
+use tickless_sim::world::headline::{Figures, Headline, Sensitivity, Tally, Verdict};
 
 use super::{Outcome, why};
 use crate::table::Grid;
@@ -48,13 +48,28 @@ pub(super) fn grid(outcome: &Outcome) -> Grid {
     }
 }
 
-/// Whether a claim holds, in a word.
+/// Whether a claim holds, in a word or two.
 pub(super) fn holds(headline: &Headline) -> &'static str {
-    match (headline.holds, &headline.measured) {
-        (true, _) => "yes",
-        (false, Some(measured)) if measured.with.is_some() => "no",
-        (false, _) => "not yet",
+    match headline.verdict {
+        Verdict::Holds => "yes",
+        Verdict::Fails => "no",
+        Verdict::SaysNothing => "says nothing",
+        Verdict::NotYet => "not yet",
     }
+}
+
+/// How many claims came to what, in a sentence: the same in the table and on the page.
+pub(super) fn count(outcome: &Outcome) -> String {
+    let tally = Tally::of(&outcome.headlines);
+    format!(
+        "Of {} on simulated machines {} hold, {} do not, {} would hold without the mechanism too and so say nothing, \
+         {} cannot be tried yet.",
+        units::counted(outcome.headlines.len() as u64, "claim"),
+        tally.hold,
+        tally.fail,
+        tally.say_nothing,
+        tally.not_yet,
+    )
 }
 
 /// The table, and below it what to make of each line.
@@ -65,6 +80,10 @@ pub(super) fn text(outcome: &Outcome) -> String {
         outcome.seed
     );
     out.push_str(&grid(outcome).text());
+    out.push('\n');
+    for line in wrapped(&count(outcome)) {
+        let _infallible = writeln!(out, "{line}");
+    }
     for headline in &outcome.headlines {
         let _infallible = writeln!(out, "\n{}", headline.id);
         for line in wrapped(&why(headline)) {

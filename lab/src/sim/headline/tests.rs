@@ -1,5 +1,5 @@
-use super::{Entry, chosen};
-use tickless_sim::world::headline::{CLAIMS, Effort, Headline, one};
+use super::{Entry, Outcome, chosen, html, table};
+use tickless_sim::world::headline::{CLAIMS, Effort, Headline, Verdict, one};
 
 fn unmeasured() -> Headline {
     let claim = CLAIMS.iter().find(|claim| claim.scenario.is_empty());
@@ -24,7 +24,7 @@ fn claims_come_in_the_order_of_the_design_and_once() {
 #[test]
 fn a_broken_promise_comes_before_everything_else() {
     let mut headline = unmeasured();
-    headline.holds = false;
+    headline.verdict = Verdict::Fails;
     headline.broken = vec!["never_lost", "covered"];
     let why = Entry::from(&headline).why.expect("it does not hold");
     assert!(
@@ -36,10 +36,45 @@ fn a_broken_promise_comes_before_everything_else() {
 #[test]
 fn only_what_does_not_hold_says_why() {
     let mut headline = unmeasured();
-    headline.holds = true;
+    headline.verdict = Verdict::Holds;
     let entry = serde_json::to_value(Entry::from(&headline)).expect("it is data");
     assert!(entry.get("why").is_none());
-    headline.holds = false;
+    headline.verdict = Verdict::Fails;
     let entry = serde_json::to_value(Entry::from(&headline)).expect("it is data");
     assert!(entry["why"].as_str().is_some_and(|why| !why.is_empty()));
+}
+
+/// The page and the table say the same number of each.
+#[test]
+fn the_page_and_the_table_have_one_count() {
+    let ids = [
+        "hpet-share",
+        "start-cost",
+        "idle-residency",
+        "softirq-latency",
+        "hackbench",
+    ];
+    let headlines = ids.map(|id| one(id, 1, Effort::Quick).expect("it is claimed"));
+    let outcome = Outcome {
+        seed: 1,
+        headlines: headlines.into(),
+        sensitivity: Vec::new(),
+    };
+    let count = "Of 5 claims on simulated machines 1 hold, 1 do not, 1 would hold without the mechanism too and so say \
+                 nothing, 2 cannot be tried yet.";
+    assert_eq!(table::count(&outcome), count);
+    let page = html::of(&outcome).expect("it can be drawn");
+    assert!(page.contains(count), "{page}");
+    let text = table::text(&outcome);
+    for word in count.split(' ') {
+        assert!(text.contains(word), "{word} is missing in {text}");
+    }
+    // One row each.
+    for (answer, times) in [("yes", 1), ("no", 1), ("says nothing", 1), ("not yet", 2)] {
+        let rows = outcome
+            .headlines
+            .iter()
+            .filter(|one| table::holds(one) == answer);
+        assert_eq!(rows.count(), times, "{answer}");
+    }
 }

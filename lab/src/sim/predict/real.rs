@@ -202,7 +202,7 @@ impl Subject for Real {
     fn counts(&self) -> ProcessCounts {
         let (now, before) = (tickless::stats(), &self.before);
         let starts = now.starts - before.starts;
-        let in_place = now.in_place - before.in_place;
+        let in_place = now.kept() - before.kept();
         let coarse = now.coarse_arms - before.coarse_arms;
         let coarse_in_slot = now.coarse_in_slot - before.coarse_in_slot;
         let inserts = starts - in_place;

@@ -118,6 +118,11 @@ impl Workload {
         self.timers > MANY
     }
 
+    /// Whether its worker sleeps, so that the kernel's scheduler decides on a part of its counts.
+    pub(super) const fn sleeps(self) -> bool {
+        matches!(self.kind, Kind::Sleeps | Kind::MixedSleeps)
+    }
+
     /// Whether it needs two CPUs.
     pub(super) const fn needs_stranger(self) -> bool {
         matches!(self.kind, Kind::Stranger)

@@ -8,12 +8,14 @@ mod row;
 use std::path::PathBuf;
 
 use clap::Args;
+use maud::html;
 use tickless_sim::world::{self, Profile};
 
 use super::input::{self, Input};
-use super::{parallel, parquet};
+use super::{limits, parallel, parquet};
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, OutFile, Place, Progress, Screen};
+use crate::page;
 use crate::table::{Align, table};
 use crate::units;
 use file::Sweep;
@@ -57,6 +59,13 @@ pub(crate) struct Arguments {
     /// Write the same as columns to this file, if the command was built with the feature parquet
     #[arg(long, value_name = "PATH")]
     parquet: Option<PathBuf>,
+
+    /// Write a page with plots to this file
+    #[arg(long, value_name = "OUT.html")]
+    report: Option<PathBuf>,
+
+    #[command(flatten)]
+    limits: limits::Bounds,
 
     /// Print nothing but errors
     #[arg(short, long)]
@@ -114,6 +123,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         quiet: arguments.quiet,
     };
     let json = output::prepare_json(&options)?;
+    let report = page::prepare(arguments.report.as_ref())?;
     let parquet = arguments.parquet.as_deref().map(parquet::prepare);
     let parquet = parquet.transpose()?;
     let points: Vec<&Point> = sweep
@@ -122,11 +132,27 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         .skip(shard.index)
         .step_by(shard.count)
         .collect();
+    for point in &points {
+        let scenario = sweep.scenario(point).map_err(input::refused)?;
+        let name = format!("{}, {}", arguments.file.name(), point.title());
+        arguments.limits.check(&scenario, &name)?;
+    }
     let rows = simulated(&sweep, &points, &Progress::new(&options))?;
     write(json, &rows)?;
     if let Some(file) = parquet {
         let fields: Vec<_> = rows.iter().map(Row::fields).collect();
         file.write(&parquet::encode(&fields)?)?;
+    }
+    if let Some(report) = report {
+        let (head, lines) = cells(&sweep, &points, &rows);
+        let body = html! {
+            p.lead { (title(&sweep, &points)) }
+            (page::table(&head, 1 + sweep.names.len(), &lines))
+            p.note { "Coarse timers are late by up to a tick and what their distance allows; exact ones by what the \
+                machine takes." }
+        };
+        let page = page::page(&format!("Swept: {}", sweep.name), &body);
+        report.write(page.as_bytes())?;
     }
     let screen = Screen::new(&options);
     if screen.is_shown() {
@@ -176,8 +202,12 @@ fn write(json: Option<OutFile>, rows: &[Row]) -> Result<(), Failure> {
     json.write(&lines)
 }
 
-/// A line for each point.
-fn text(sweep: &Sweep, points: &[&Point], rows: &[Row]) -> String {
+/// The head of the table, and a line for each point.
+fn cells<'s>(
+    sweep: &'s Sweep,
+    points: &[&Point],
+    rows: &[Row],
+) -> (Vec<&'s str>, Vec<Vec<String>>) {
     let mut head = vec!["point"];
     head.extend(sweep.names.iter().map(String::as_str));
     let figures = [
@@ -195,14 +225,23 @@ fn text(sweep: &Sweep, points: &[&Point], rows: &[Row]) -> String {
         line.extend(row.figures());
         line
     });
-    let mut out = format!(
-        "tickless {}: {}, {} of {}\n\n",
-        env!("CARGO_PKG_VERSION"),
+    (head, lines.collect())
+}
+
+fn title(sweep: &Sweep, points: &[&Point]) -> String {
+    format!(
+        "{}, {} of {}",
         sweep.name,
         units::count(points.len() as u64),
         units::counted(sweep.points.len() as u64, "point"),
-    );
-    out.push_str(&table(&head, &[Align::Right], lines.collect()));
+    )
+}
+
+fn text(sweep: &Sweep, points: &[&Point], rows: &[Row]) -> String {
+    let (head, lines) = cells(sweep, points, rows);
+    let version = env!("CARGO_PKG_VERSION");
+    let mut out = format!("tickless {version}: {}\n\n", title(sweep, points));
+    out.push_str(&table(&head, &[Align::Right], lines));
     out
 }
 

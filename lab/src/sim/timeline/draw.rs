@@ -5,7 +5,7 @@ use maud::{Markup, PreEscaped, html};
 use super::lanes::{Duty, Lanes, Mark, Promise, Span};
 use super::state::{Activity, State};
 use super::window::Picture;
-use crate::units;
+use crate::{page, units};
 
 const WIDTH: f64 = 992.0;
 /// Where the names of the lanes end.
@@ -400,17 +400,44 @@ pub(in crate::sim) fn section(picture: &Picture, deep: &[String]) -> Markup {
             span.t-own { "fires its own timer" } span.t-remote { "fires another one's" }
             span.t-ipi { "interrupts another" }
         }
-        figure { div.wide { (cpus(picture, &lanes, &axis, deep)) }
+        figure { div.wide.many tabindex="0" role="region" aria-label="Picture, which scrolls sideways" {
+                (cpus(picture, &lanes, &axis, deep)) }
             figcaption { "Each CPU. Point at something to read what it is, and from when to when. What is too short to \
-                be seen alone is drawn together, and shows what is most rare." } }
+                be seen alone is drawn together, and shows what is most rare." }
+            details { summary { "The same as a table" } (spans(&lanes, deep)) } }
         @if !lanes.groups.is_empty() {
             h3 { "Who looked after whom" }
-            figure { div.wide { (hierarchy(&state, &lanes, &axis)) }
+            figure { div.wide.many tabindex="0" role="region" aria-label="Picture, which scrolls sideways" {
+                    (hierarchy(&state, &lanes, &axis)) }
                 figcaption { "Each group of the hierarchy, the highest first, in the colour of its migrator: the child \
                     that looks after the timers of those who sleep. Grey: all of it sleeps. Below, the CPUs that \
                     promised to wake up for all: a bar for as long as the promise stood, a diamond where the promised \
                     time is on the picture." } }
         }
+    }
+}
+
+/// What pointing at the lanes shows, for those who have no pointer.
+fn spans(lanes: &Lanes, deep: &[String]) -> Markup {
+    /// More than any reader goes through.
+    const MOST: usize = 500;
+    let all = lanes.cpus.iter().flat_map(|(cpu, spans)| {
+        spans.iter().map(move |span| {
+            vec![
+                format!("CPU {cpu}"),
+                kind(&span.what, deep).1,
+                moment(span.from, 100),
+                moment(span.to, 100),
+                units::nanos((span.to - span.from) as f64),
+            ]
+        })
+    });
+    let mut rows: Vec<Vec<String>> = all.take(MOST + 1).collect();
+    let is_cut = rows.len() > MOST;
+    rows.truncate(MOST);
+    html! {
+        (page::table(&["CPU", "does", "from", "to", "for"], 2, &rows))
+        @if is_cut { p.note { "The first " (MOST) " only; a shorter part has fewer." } }
     }
 }
 

@@ -16,6 +16,8 @@ pub enum Target {
     /// With the CPU that arms it; whoever is awake pulls it while that sleeps. The library's way.
     #[default]
     Local,
+    /// With the CPU that arms it, which wakes for it: nobody takes part in the hierarchy.
+    Own,
     /// With a CPU that is busy at this moment, which [`search`] finds. Nobody takes part in the hierarchy: who sleeps
     /// wakes for its own.
     Search,

@@ -339,6 +339,15 @@ impl Clocks {
         high
     }
 
+    /// The longest time for which the clock shows the same, at the nominal rate of its counter.
+    pub(crate) fn step(&self) -> Picos {
+        if self.is_true {
+            return Picos::ZERO;
+        }
+        let step = |version: &Version| version.counter.borrow().model.period();
+        step(&self.now).max(step(&self.before))
+    }
+
     /// By how much a device may miss a time that was `ahead` when it was written, because the clock changed since.
     pub(crate) fn slop(&self, ahead: Picos) -> Picos {
         // The clock of a copy that is behind jumps to that of the others when the record is brought forward.
@@ -383,6 +392,12 @@ impl Clocks {
         let over = |leap: &Leap| self.before.shows(meter::NOBODY, at) >= leap.at;
         let leap = self.leaps.borrow().last().copied().filter(over)?;
         Some(Change::Leap(leap.nanos))
+    }
+
+    /// Whether a leap second that was to come before the true time `at` has not been made for all.
+    pub(crate) fn has_leap_before(&self, at: Picos) -> bool {
+        let leap = self.leaps.borrow().last().copied();
+        leap.is_some_and(|leap| leap.at <= at.instant())
     }
 
     /// Whether a change is under way: one at a time.

@@ -1,4 +1,4 @@
-use super::{COUNTER, Device, Told, hertz};
+use super::{COUNTER, Device, Told, hertz, late_if_coupled};
 use crate::DeviceClass;
 use crate::world::meter;
 use crate::world::profile::Profile;
@@ -24,7 +24,12 @@ fn written(device: &Device, told: &Told, write: DeviceWrite) -> (Option<u64>, u6
     meter::install(&Rc::default());
     let start = Picos::from_micros(10);
     meter::enter(0, start);
-    let fires = told.write(device, &costs.charges(), write, |shown| shown);
+    let fires = told.write(
+        device,
+        &costs.charges(),
+        write,
+        (Picos::ZERO, |shown| shown),
+    );
     let took = meter::leave() - start;
     let fires = fires.ok().map(|at| (at - start).as_nanos());
     (fires, told.late.get().as_nanos(), took.as_nanos())
@@ -108,6 +113,38 @@ fn ticks_are_rounded_so_that_nothing_is_early() {
         assert!(odd.time_of(cycles.0 - 1) <= Picos::of_instant(when));
     }
     assert_eq!(odd.cycles_at(CounterId(7), Instant::ZERO), None);
+}
+
+/// A clock that goes on each `step` and shows what it stands at: its first step at which it shows `when`.
+fn first_shown(when: Picos, step: u64) -> Picos {
+    Picos(when.0.div_ceil(step) * step)
+}
+
+#[test]
+fn a_coupled_device_is_late_by_a_tick_of_its_own_and_a_step_of_the_clock_at_most() {
+    let mut is_later_than_a_tick = false;
+    for (hertz, kilohertz) in [
+        (100_000_000, 3_579),
+        (100_000_000, 24_000),
+        (14_318_000, 24_000),
+        (1_193_182, 24_000),
+        (14_318_000, 3_579),
+        (2_100_000_000, 14_318),
+    ] {
+        let device = device(DeviceClass::Coupled, hertz, Picos::ZERO);
+        let step = 1_000_000_000_u64.div_ceil(kilohertz);
+        let (tick, bound) = (device.time_of(1), device.time_of(1) + Picos(step));
+        assert!(bound <= late_if_coupled(tick, Picos(step)));
+        for nanos in 0..20_000 {
+            let when = Instant::from_nanos(nanos);
+            let cycles = device.cycles_at(COUNTER, when).unwrap();
+            let fires = first_shown(device.time_of(cycles.0), step);
+            let late = fires - first_shown(Picos::of_instant(when), step);
+            assert!(late <= bound, "{hertz} {kilohertz} {nanos}: {late}");
+            is_later_than_a_tick |= late > tick + super::CLOCK_STEP;
+        }
+    }
+    assert!(is_later_than_a_tick, "a tick alone is no bound");
 }
 
 #[test]

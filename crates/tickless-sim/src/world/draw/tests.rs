@@ -44,6 +44,39 @@ fn every_seed_draws_a_scenario_and_always_the_same() {
 }
 
 #[test]
+fn every_class_is_drawn_often_enough() {
+    const SEEDS: u64 = 4_000;
+    let mut drawn = std::collections::BTreeMap::<_, u64>::new();
+    for class in (0..SEEDS).flat_map(|seed| Draft::of(seed).classes()) {
+        *drawn.entry(class).or_default() += 1;
+    }
+    for (class, count) in &drawn {
+        assert!(count * 50 >= SEEDS, "{class:?}: {count} of {SEEDS}");
+    }
+    let of = |what| drawn.keys().filter(|class| class.what == what).count();
+    assert_eq!(
+        [
+            of("device"),
+            of("device, what stands in"),
+            of("counter"),
+            of("workload")
+        ],
+        [6, 18, 6, 15]
+    );
+    // As a scenario, and not as it is told.
+    let mut devices = BTreeSet::new();
+    for seed in 0..200 {
+        let (draft, mut pair) = (Draft::of(seed), Vec::new());
+        let scenario = scenario(&draft);
+        pair.extend(scenario.device.map(|device| format!("{:?}", device.kind)));
+        pair.push(format!("{:?}", scenario.profile.broadcast));
+        pair.push(format!("{}", scenario.draws_faults));
+        devices.insert(pair);
+    }
+    assert!(devices.len() >= 30, "{devices:?}");
+}
+
+#[test]
 fn what_is_drawn_keeps_every_promise() {
     for seed in 0..25 {
         let draft = Draft::of(seed);

@@ -30,10 +30,19 @@ impl Fault {
 impl World {
     /// A moment of the fault `index` came, which is one of the clocks.
     pub(crate) fn clock_fault_comes(&mut self, at: Picos, index: u32) {
-        // Leap seconds are announced, and come with an interrupt behind their moment.
         let change = self.plan()[index as usize].change();
-        if let Some(change) = change {
-            self.begin_change(change, at, index);
+        match change {
+            Some(change) => self.begin_change(change, at, index),
+            None => self.leap_comes(at, index),
+        }
+    }
+
+    /// The moment of a leap second came, which was announced: the host looks, and looks again until it is over by the
+    /// clock too. All CPUs may sleep, so that no interrupt comes for long, and one that is deleted makes timers due.
+    fn leap_comes(&mut self, at: Picos, index: u32) {
+        self.update_clocks(at);
+        if self.timers.platform().clocks.has_leap_before(at) {
+            self.push(at + self.period, What::ClockFault, 0, index);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::random::Random;
-use crate::world::baseline::{Isolation, Policy, Soft, Target};
+use crate::world::baseline::{Policy, Target};
 use crate::world::outcome::Outcome;
 use crate::world::profile::Profile;
 use crate::world::scenario::{Scenario, run};
@@ -19,6 +19,34 @@ pub enum Effort {
     Quick,
 }
 
+/// Whether the mechanism that a claim is about takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mechanism {
+    /// It does, as in the library.
+    On,
+    /// It does not: the control, with which a claim must not hold.
+    Off,
+}
+
+impl Mechanism {
+    /// `on` with the mechanism, `off` without.
+    pub(super) fn choose<T>(self, on: T, off: T) -> T {
+        match self {
+            Self::On => on,
+            Self::Off => off,
+        }
+    }
+}
+
+/// What is to be tried.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trial<'a> {
+    pub(super) seed: u64,
+    pub(super) effort: Effort,
+    pub(super) mechanism: Mechanism,
+    pub(super) profile: &'a Profile,
+}
+
 /// What was measured.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Measurement {
@@ -27,6 +55,8 @@ pub(super) struct Measurement {
     pub(super) with: Option<f64>,
     pub(super) ratio: Option<f64>,
     pub(super) spread: Option<(f64, f64)>,
+    /// What is not as the source says, besides the ratio.
+    pub(super) misfit: Option<String>,
     pub(super) broken: Vec<&'static str>,
     pub(super) notes: String,
 }
@@ -37,7 +67,7 @@ impl Measurement {
     }
 }
 
-const FILES: [(&str, &str); 6] = [
+const FILES: [(&str, &str); 7] = [
     ("compute", include_str!("../../../scenarios/compute.toml")),
     ("enqueue", include_str!("../../../scenarios/enqueue.toml")),
     (
@@ -53,8 +83,12 @@ const FILES: [(&str, &str); 6] = [
         include_str!("../../../scenarios/isolation-noise.toml"),
     ),
     (
-        "start-cost",
-        include_str!("../../../scenarios/start-cost.toml"),
+        "hackbench",
+        include_str!("../../../scenarios/hackbench.toml"),
+    ),
+    (
+        "softirq-mail",
+        include_str!("../../../scenarios/softirq-mail.toml"),
     ),
 ];
 
@@ -70,36 +104,38 @@ pub(super) fn scenario(name: &str, profile: &Profile) -> Scenario {
     scenario
 }
 
-/// Runs a scenario with two policies and the same seed: the baseline and the library.
-fn both(scenario: &Scenario, baseline: Policy, seed: u64) -> (Outcome, Outcome) {
-    let mut other = scenario.clone();
-    other.policy = baseline;
-    (run(&other, seed), run(scenario, seed))
+/// Runs a scenario with two policies and the same seed.
+pub(super) fn both(scenario: &Scenario, baseline: Policy, with: Policy, seed: u64) -> [Outcome; 2] {
+    [baseline, with].map(|policy| {
+        let mut scenario = scenario.clone();
+        scenario.policy = policy;
+        run(&scenario, seed)
+    })
 }
 
 /// The only place where times become numbers without a unit, for reports.
-fn in_unit(time: Picos, unit: Picos) -> f64 {
+pub(super) fn in_unit(time: Picos, unit: Picos) -> f64 {
     time.0 as f64 / unit.0 as f64
 }
 
-fn nanos(time: Picos) -> f64 {
+pub(super) fn nanos(time: Picos) -> f64 {
     in_unit(time, Picos::from_nanos(1))
 }
 
-fn micros(time: Picos) -> f64 {
+pub(super) fn micros(time: Picos) -> f64 {
     in_unit(time, Picos::from_micros(1))
 }
 
 /// Collects runs.
 #[derive(Default)]
-struct Runs {
+pub(super) struct Runs {
     baseline: Vec<f64>,
     with: Vec<f64>,
     broken: BTreeSet<&'static str>,
 }
 
 impl Runs {
-    fn add(&mut self, baseline: f64, with: f64, outcome: &Outcome) {
+    pub(super) fn add(&mut self, baseline: f64, with: f64, outcome: &Outcome) {
         self.baseline.push(baseline);
         self.with.push(with);
         self.broken
@@ -122,13 +158,14 @@ impl Runs {
             with: Some(with),
             ratio: Some(baseline / with),
             spread: Some((least, greatest)),
+            misfit: None,
             broken: self.broken.into_iter().collect(),
             notes,
         }
     }
 
     /// The greatest of each.
-    fn maxima(self, notes: String) -> Measurement {
+    pub(super) fn maxima(self, notes: String) -> Measurement {
         let max = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
         let (baseline, with) = (max(&self.baseline), max(&self.with));
         Measurement {
@@ -136,6 +173,7 @@ impl Runs {
             with: Some(with),
             ratio: Some(baseline / with),
             spread: None,
+            misfit: None,
             broken: self.broken.into_iter().collect(),
             notes,
         }
@@ -147,13 +185,14 @@ const RESTLESS_RUNS: u32 = 10;
 
 /// Arm and cancel on an isolated CPU: where it is, or where a search finds a busy CPU. Which quarter of the others is
 /// busy is drawn anew in each run.
-pub(super) fn enqueue(seed: u64, effort: Effort, profile: &Profile) -> Measurement {
-    let mut scenario = scenario("enqueue", profile);
+pub(super) fn enqueue(trial: &Trial<'_>) -> Measurement {
+    let mut scenario = scenario("enqueue", trial.profile);
     let search = Policy {
         target: Target::Search,
         ..scenario.policy
     };
-    let runs_max = match effort {
+    let with = trial.mechanism.choose(scenario.policy, search);
+    let runs_max = match trial.effort {
         Effort::Full => 200,
         Effort::Quick => 30,
     };
@@ -163,15 +202,15 @@ pub(super) fn enqueue(seed: u64, effort: Effort, profile: &Profile) -> Measureme
             .series("pair")
             .map_or(Picos::ZERO, |pair| pair.mean())
     };
-    let mut random = Random::new(seed);
+    let mut random = Random::new(trial.seed);
     let mut runs = Runs::default();
     for _ in 0..runs_max {
-        let (baseline, with) = both(&scenario, search, random.bits());
+        let [baseline, with] = both(&scenario, search, with, random.bits());
         runs.add(nanos(pair(&baseline)), nanos(pair(&with)), &with);
     }
     // The same load, but never the same CPUs for long.
     let mut restless = scenario.clone();
-    let mut random = Random::new(seed);
+    let mut random = Random::new(trial.seed);
     let mut ratios = Vec::new();
     for placed in &mut restless.workloads {
         if placed.workload == Workload::Busy {
@@ -183,7 +222,7 @@ pub(super) fn enqueue(seed: u64, effort: Effort, profile: &Profile) -> Measureme
         }
     }
     for _ in 0..RESTLESS_RUNS {
-        let (baseline, with) = both(&restless, search, random.bits());
+        let [baseline, with] = both(&restless, search, with, random.bits());
         ratios.push(nanos(pair(&baseline)) / nanos(pair(&with)));
     }
     let restless = ratios.iter().sum::<f64>() / f64::from(RESTLESS_RUNS);
@@ -195,30 +234,35 @@ pub(super) fn enqueue(seed: u64, effort: Effort, profile: &Profile) -> Measureme
 }
 
 /// Deep idle: pull against push, the same daemons.
-pub(super) fn idle_residency(seed: u64, effort: Effort, profile: &Profile) -> Measurement {
-    let mut scenario = scenario("idle-residency", profile);
-    let runs_max = match effort {
+pub(super) fn idle_residency(trial: &Trial<'_>) -> Measurement {
+    let mut scenario = scenario("idle-residency", trial.profile);
+    let runs_max = match trial.effort {
         Effort::Full => 8,
         Effort::Quick => 2,
     };
-    if effort == Effort::Quick {
+    if trial.effort == Effort::Quick {
         scenario.duration = Picos::from_millis(1_000);
     }
     let push = Policy {
         target: Target::Search,
         ..scenario.policy
     };
+    let own = Policy {
+        target: Target::Own,
+        ..scenario.policy
+    };
+    let with = trial.mechanism.choose(scenario.policy, own);
     let share = |outcome: &Outcome| {
         let deep = outcome.residency.iter().filter(|one| one.deep);
         let deep = deep.map(|one| one.time.0).sum();
         let all = Picos(outcome.duration.0 * u64::from(outcome.cpus));
         100.0 * in_unit(Picos(deep), all)
     };
-    let mut random = Random::new(seed);
+    let mut random = Random::new(trial.seed);
     let mut runs = Runs::default();
     let (mut entries, mut fires, mut power) = ((0, 0), (0, 0, 0), (0, 0));
     for _ in 0..runs_max {
-        let (baseline, with) = both(&scenario, push, random.bits());
+        let [baseline, with] = both(&scenario, push, with, random.bits());
         entries = (
             entries.0 + baseline.counts.idle_entries,
             entries.1 + with.counts.idle_entries,
@@ -251,125 +295,5 @@ pub(super) fn idle_residency(seed: u64, effort: Effort, profile: &Profile) -> Me
         baseline: means.with,
         with: means.baseline,
         ..means
-    }
-}
-
-/// The worst latency of a sleeper on an isolated CPU: the soft stage at each tick, or when something is due. Each run
-/// starts at another moment of the tick.
-pub(super) fn softirq_latency(seed: u64, effort: Effort, profile: &Profile) -> Measurement {
-    let mut scenario = scenario("softirq-latency", profile);
-    let runs_max = match effort {
-        Effort::Full => 200,
-        Effort::Quick => 60,
-    };
-    scenario.duration = match effort {
-        Effort::Full => Picos::from_millis(200),
-        Effort::Quick => Picos::from_millis(20),
-    };
-    let with_soft = |soft| Policy {
-        soft,
-        ..scenario.policy
-    };
-    let latency = |outcome: &Outcome| {
-        outcome
-            .series("latency")
-            .map_or(Picos::ZERO, |latency| latency.max())
-    };
-    let mut random = Random::new(seed);
-    let mut runs = Runs::default();
-    let (mut stages, mut bitmap) = ((0, 0, 0), Picos::ZERO);
-    for _ in 0..runs_max {
-        let seed = random.bits();
-        let (baseline, with) = both(&scenario, with_soft(Soft::Unconditional), seed);
-        let mut middle = scenario.clone();
-        middle.policy = with_soft(Soft::Bitmap);
-        let middle = run(&middle, seed);
-        bitmap = bitmap.max(latency(&middle));
-        stages.0 += baseline.counts.soft_stages;
-        stages.1 += middle.counts.soft_stages;
-        stages.2 += with.counts.soft_stages;
-        runs.add(micros(latency(&baseline)), micros(latency(&with)), &with);
-    }
-    let notes = format!(
-        "Worst of {runs_max} runs, each with another phase to the tick. A bitmap with interrupts, which one far timer \
-         defeats: {:.1} us. Soft stages: {} at each tick, {} with the bitmap, {} when due.",
-        micros(bitmap),
-        stages.0,
-        stages.1,
-        stages.2,
-    );
-    runs.maxima(notes)
-}
-
-/// The longest theft from pollers on isolated CPUs: part of the hierarchy or not.
-pub(super) fn isolation_noise(seed: u64, effort: Effort, profile: &Profile) -> Measurement {
-    let mut scenario = scenario("isolation-noise", profile);
-    if effort == Effort::Quick {
-        scenario.duration = Picos::from_millis(1_000);
-    }
-    let take_part = Policy {
-        isolation: Isolation::TakePart,
-        ..scenario.policy
-    };
-    let (baseline, with) = both(&scenario, take_part, seed);
-    let worst = |outcome: &Outcome| {
-        let longest = outcome.per_cpu.iter().map(|cpu| cpu.longest_theft).max();
-        micros(longest.unwrap_or(Picos::ZERO))
-    };
-    let quiet = baseline
-        .per_cpu
-        .iter()
-        .filter(|cpu| cpu.longest_theft > Picos::ZERO);
-    let quiet = quiet
-        .map(|cpu| cpu.longest_theft)
-        .min()
-        .unwrap_or(Picos::ZERO);
-    let noisy: Vec<String> = baseline
-        .per_cpu
-        .iter()
-        .filter(|cpu| cpu.longest_theft > quiet * 2)
-        .map(|cpu| format!("{} ({:.0} us)", cpu.cpu, micros(cpu.longest_theft)))
-        .collect();
-    let notes = format!(
-        "Disturbed without isolation: CPUs {}; the others {:.1} us. The source has 1 and 65 worst, the others 3 to 5 \
-         us.",
-        noisy.join(", "),
-        micros(quiet),
-    );
-    Measurement {
-        baseline: Some(worst(&baseline)),
-        with: Some(worst(&with)),
-        ratio: Some(worst(&baseline) / worst(&with)),
-        spread: None,
-        broken: with.broken.keys().map(|promise| promise.name()).collect(),
-        notes,
-    }
-}
-
-/// The clock of the source, by that of the profile, in tenths of a gigahertz.
-const CLOCKS: (f64, f64) = (20.0, 28.0);
-
-/// What starting a queued timer takes.
-pub(super) fn start_cost(seed: u64, _effort: Effort, profile: &Profile) -> Measurement {
-    let outcome = run(&scenario("start-cost", profile), seed);
-    let cost = |name: &str| {
-        let mean = outcome
-            .series(name)
-            .map_or(Picos::ZERO, |starts| starts.mean());
-        nanos(mean) * CLOCKS.1 / CLOCKS.0
-    };
-    let with = cost("in-place");
-    Measurement {
-        baseline: Some(cost("fresh")),
-        with: Some(with),
-        // Of the figure of the source: there is no ratio to compare with.
-        ratio: Some(50.0 / with),
-        spread: None,
-        broken: outcome
-            .broken
-            .keys()
-            .map(|promise| promise.name())
-            .collect(),
-        notes: "The ratio is that of the source's 50 ns to the start in place.".to_owned(),
     }
 }

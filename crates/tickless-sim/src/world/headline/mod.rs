@@ -3,17 +3,27 @@
 //!
 //! No cost is chosen by what comes out here. Where a claim does not hold, [`Headline::why`] says why not; where it
 //! does, how much of that was put in.
+//!
+//! # When a claim holds
+//!
+//! When the measured ratio is not less than that of the source, what the source says besides is found too (which CPUs
+//! suffer, for example), every promise was kept, and all of this is not so without the mechanism that it is about: what
+//! comes out the same with the mechanism off is no evidence for it. That last run, the *control*, is in
+//! `Claim::control` (`claims`).
 
 mod claims;
+mod latency;
 mod measure;
+mod noise;
 mod slow_counter;
+mod starts;
 
 use serde::Serialize;
 
 use super::profile::Profile;
 pub use claims::{CLAIMS, Claim};
 pub use measure::Effort;
-use measure::Measurement;
+use measure::{Measurement, Mechanism, Trial};
 
 /// Two figures and their unit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -26,6 +36,51 @@ pub struct Figures {
     pub unit: &'static str,
 }
 
+/// What came of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It holds, and does not without the mechanism.
+    Holds,
+    /// It does not hold.
+    Fails,
+    /// It would hold without the mechanism too, so that it says nothing of that.
+    SaysNothing,
+    /// What it needs is not there yet.
+    NotYet,
+}
+
+/// How many claims came to which verdict: the one count of all tables and pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Tally {
+    /// Claims that hold.
+    pub hold: usize,
+    /// Claims that do not.
+    pub fail: usize,
+    /// Claims that would hold without the mechanism.
+    pub say_nothing: usize,
+    /// Claims that cannot be tried yet.
+    pub not_yet: usize,
+}
+
+impl Tally {
+    /// Counts what came of `headlines`.
+    #[must_use]
+    pub fn of(headlines: &[Headline]) -> Self {
+        let count = |verdict| {
+            let with = headlines.iter().filter(|one| one.verdict == verdict);
+            with.count()
+        };
+        Self {
+            hold: count(Verdict::Holds),
+            fail: count(Verdict::Fails),
+            say_nothing: count(Verdict::SaysNothing),
+            not_yet: count(Verdict::NotYet),
+        }
+    }
+}
+
 /// A claim, and what came of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
@@ -36,14 +91,16 @@ pub struct Headline {
     pub source: Figures,
     /// What was measured; `None` if it cannot be yet.
     pub measured: Option<Figures>,
-    /// Better by worse of the source, so that more is better.
+    /// Better by worse of the source, so that more is better; the ratio that the claim is held to.
     pub source_ratio: Option<f64>,
     /// The same of what was measured.
     pub measured_ratio: Option<f64>,
+    /// The ratio of the control, which was measured if the claim seemed to hold.
+    pub control_ratio: Option<f64>,
     /// The least and the greatest ratio among the runs, if it is taken of each.
     pub spread: Option<(f64, f64)>,
-    /// Whether the measured ratio is not less than that of the source.
-    pub holds: bool,
+    /// What came of it.
+    pub verdict: Verdict,
     /// The seed.
     pub seed: u64,
     /// The scenario.
@@ -54,6 +111,14 @@ pub struct Headline {
     pub broken: Vec<&'static str>,
     /// What to make of it.
     pub why: String,
+}
+
+impl Headline {
+    /// Whether it holds.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        self.verdict == Verdict::Holds
+    }
 }
 
 /// What becomes of the ratio of a claim when one cost is another.
@@ -88,6 +153,15 @@ pub fn one(id: &str, seed: u64, effort: Effort) -> Option<Headline> {
     Some(try_claim(claim, seed, effort))
 }
 
+/// Whether the claim that is called `id` seems to hold with its mechanism off. `None` if there is none, or it cannot be
+/// tried yet.
+#[must_use]
+pub fn holds_without_mechanism(id: &str, seed: u64, effort: Effort) -> Option<bool> {
+    let claim = CLAIMS.iter().find(|claim| claim.id == id)?;
+    let control = claim.control(seed, effort)?;
+    Some(claim.is_reached(&control))
+}
+
 /// How much the ratio of a claim depends on each cost of its profile. Empty if there is no such claim, or it cannot be
 /// measured yet.
 #[must_use]
@@ -105,9 +179,13 @@ pub fn sensitivity(id: &str, seed: u64) -> Vec<Sensitivity> {
         {
             cost.value = cost.value.scaled(multiplier, divisor);
         }
-        claim
-            .measure(seed, Effort::Quick, &profile)
-            .and_then(|measured| measured.ratio())
+        let trial = Trial {
+            seed,
+            effort: Effort::Quick,
+            mechanism: Mechanism::On,
+            profile: &profile,
+        };
+        claim.measure(&trial).and_then(|measured| measured.ratio())
     };
     let as_is = ratio(None);
     if as_is.is_none() {
@@ -126,18 +204,24 @@ pub fn sensitivity(id: &str, seed: u64) -> Vec<Sensitivity> {
 }
 
 fn try_claim(claim: &'static Claim, seed: u64, effort: Effort) -> Headline {
-    let profile = Profile::embedded(claim.profile);
-    let measured: Option<Measurement> =
-        profile.and_then(|profile| claim.measure(seed, effort, &profile));
-    let measured_ratio = measured.as_ref().and_then(Measurement::ratio);
-    let source_ratio = claim.ratio();
-    let holds = match (measured_ratio, source_ratio) {
-        (Some(measured), Some(source)) => measured >= source,
-        _ => false,
-    };
-    let why = measured
+    let measured = claim.try_with(seed, effort, Mechanism::On);
+    let seems_to_hold = measured
         .as_ref()
-        .map_or_else(String::new, |measured| measured.notes.clone());
+        .is_some_and(|measured| claim.is_reached(measured));
+    // Whether it makes a difference shows soon.
+    let control = seems_to_hold.then(|| claim.control(seed, Effort::Quick));
+    let control = control.flatten();
+    let tells = control
+        .as_ref()
+        .is_some_and(|control| !claim.is_reached(control));
+    let verdict = match &measured {
+        None => Verdict::NotYet,
+        Some(measured) if measured.with.is_none() => Verdict::NotYet,
+        Some(_) if !seems_to_hold => Verdict::Fails,
+        Some(_) if tells => Verdict::Holds,
+        Some(_) => Verdict::SaysNothing,
+    };
+    let measurement = measured.as_ref();
     Headline {
         id: claim.id,
         source: Figures {
@@ -145,26 +229,37 @@ fn try_claim(claim: &'static Claim, seed: u64, effort: Effort) -> Headline {
             with: claim.with,
             unit: claim.unit,
         },
-        source_ratio,
-        measured_ratio,
-        spread: measured.as_ref().and_then(|measured| measured.spread),
-        holds: holds
-            && measured
-                .as_ref()
-                .is_some_and(|measured| measured.broken.is_empty()),
+        source_ratio: claim.ratio(),
+        measured_ratio: measurement.and_then(Measurement::ratio),
+        control_ratio: control.as_ref().and_then(Measurement::ratio),
+        spread: measurement.and_then(|measured| measured.spread),
+        verdict,
         seed,
         scenario: claim.scenario,
         profile: claim.profile,
-        broken: measured
-            .as_ref()
-            .map_or_else(Vec::new, |measured| measured.broken.clone()),
-        why: format!("{}{why}", claim.why),
+        broken: measurement.map_or_else(Vec::new, |measured| measured.broken.clone()),
+        why: why(claim, measurement, control.as_ref()),
         measured: measured.map(|measured| Figures {
             baseline: measured.baseline,
             with: measured.with,
             unit: claim.unit,
         }),
     }
+}
+
+fn why(claim: &Claim, measured: Option<&Measurement>, control: Option<&Measurement>) -> String {
+    let mut why = claim.why.to_owned();
+    if let Some(measured) = measured {
+        why.push_str(&measured.notes);
+        if let Some(misfit) = &measured.misfit {
+            why.push_str(" Not as in the source: ");
+            why.push_str(misfit);
+        }
+    }
+    if let Some(ratio) = control.and_then(Measurement::ratio) {
+        why.push_str(&format!(" With {} the ratio is {ratio:.2}.", claim.off));
+    }
+    why
 }
 
 #[cfg(test)]

@@ -1,20 +1,19 @@
 //! The slow counter that all CPUs share, read directly: the half of two claims that needs nothing of the core.
 
-use super::measure::{Effort, Measurement, scenario};
+use super::measure::{Effort, Measurement, Trial, scenario};
 use crate::world::outcome::Outcome;
-use crate::world::profile::Profile;
 use crate::world::scenario::run;
 use crate::world::time::Picos;
 
 /// The same load where the clock is the slow counter, and where it costs nothing to speak of.
-fn slow_and_fast(seed: u64, effort: Effort, profile: &Profile) -> (Outcome, Outcome) {
-    let mut scenario = scenario("compute", profile);
-    if effort == Effort::Quick {
+fn slow_and_fast(trial: &Trial<'_>) -> (Outcome, Outcome) {
+    let mut scenario = scenario("compute", trial.profile);
+    if trial.effort == Effort::Quick {
         scenario.duration = Picos::from_millis(60);
     }
-    let slow = run(&scenario, seed);
+    let slow = run(&scenario, trial.seed);
     scenario.slow_counter = false;
-    (slow, run(&scenario, seed))
+    (slow, run(&scenario, trial.seed))
 }
 
 fn direct(baseline: f64, slow: &Outcome, notes: String) -> Measurement {
@@ -24,6 +23,7 @@ fn direct(baseline: f64, slow: &Outcome, notes: String) -> Measurement {
         with: None,
         ratio: None,
         spread: None,
+        misfit: None,
         broken: broken.collect(),
         notes,
     }
@@ -34,8 +34,8 @@ fn jobs(outcome: &Outcome) -> f64 {
 }
 
 /// Jobs per minute.
-pub(super) fn throughput(seed: u64, effort: Effort, profile: &Profile) -> Measurement {
-    let (slow, fast) = slow_and_fast(seed, effort, profile);
+pub(super) fn throughput(trial: &Trial<'_>) -> Measurement {
+    let (slow, fast) = slow_and_fast(trial);
     let lost = 100.0 - jobs(&slow) / jobs(&fast) * 100.0;
     let notes = format!(
         "With a fast counter it is {:.0} here, and 1042431 in the source. Direct reads cost {lost:.1} % of the jobs \
@@ -47,8 +47,8 @@ pub(super) fn throughput(seed: u64, effort: Effort, profile: &Profile) -> Measur
 }
 
 /// The share of CPU time in the read.
-pub(super) fn share(seed: u64, effort: Effort, profile: &Profile) -> Measurement {
-    let (slow, _) = slow_and_fast(seed, effort, profile);
+pub(super) fn share(trial: &Trial<'_>) -> Measurement {
+    let (slow, _) = slow_and_fast(trial);
     let reads = slow.counts.clock_reads.max(1);
     let mean = Picos(slow.counts.clock_reading.0 / reads);
     let ticks = slow.counts.ticks.max(1) as f64;

@@ -18,7 +18,9 @@ impl World {
             return;
         }
         let due = host.moment(first);
-        let latest = due.max(meter::cursor()) + host.slop(cpu, due);
+        // Nothing fires before its write is done, and a clock may be steered from then on.
+        let written = self.written(cpu);
+        let latest = due.max(meter::cursor()).max(written) + host.clocks.slop(due - written);
         let site = host.site(cpu);
         let fires = self.fires(cpu);
         if fires <= latest + site.written.late.get() {

@@ -12,8 +12,8 @@ use crate::world::watch::Watch;
 impl Watch {
     /// A coarse timer fires on `cpu`, where the clock shows `at`: the tick for which it was armed is over.
     pub(in crate::world) fn is_coarse_due(&mut self, cpu: u32, timeout: &Timeout, at: Picos) {
-        let began = self.tick * timeout.now.0;
-        if timeout.now <= timeout.expiry || at < began {
+        let over = self.tick * timeout.expiry.0.saturating_add(1);
+        if timeout.now <= timeout.expiry || at < over {
             let what = format!("a coarse timer for {:?} fires at {at}", timeout.expiry);
             self.broken(Promise::NeverEarly, cpu, what);
         }

@@ -112,6 +112,14 @@ pub enum Recorded {
         next: Option<i64>,
         deferred: bool,
     },
+    HrtimerClamped {
+        of_cpu: u32,
+        next: i64,
+    },
+    HrtimerWrittenLate {
+        of_cpu: u32,
+        next: i64,
+    },
     HrtimerSpurious {
         of_cpu: u32,
     },

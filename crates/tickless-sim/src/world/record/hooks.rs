@@ -128,6 +128,14 @@ impl Recorder {
                 next: nanos(next),
                 deferred,
             },
+            Traced::Clamped { cpu, event } => Recorded::HrtimerClamped {
+                of_cpu: cpu.0,
+                next: event.as_nanos(),
+            },
+            Traced::WrittenLate { cpu, event } => Recorded::HrtimerWrittenLate {
+                of_cpu: cpu.0,
+                next: event.as_nanos(),
+            },
             Traced::Spurious { cpu } => Recorded::HrtimerSpurious { of_cpu: cpu.0 },
             Traced::Hang { cpu, nanos } => Recorded::HrtimerHang {
                 of_cpu: cpu.0,

@@ -155,6 +155,22 @@ impl<'a> Fields<'a> {
         Ok(*field.get_ref())
     }
 
+    /// So many of a hundred.
+    pub(crate) fn percent(&mut self, name: &'static str) -> Result<u32, InputError> {
+        let field = self
+            .numbers
+            .remove(name)
+            .ok_or_else(|| self.missing(name))?;
+        if *field.get_ref() > 100 {
+            let wrong = format!(
+                "{name} is more than all of them, {} of 100",
+                field.get_ref()
+            );
+            return Err(self.source.error(field.span(), wrong, "0 to 100"));
+        }
+        Ok(*field.get_ref())
+    }
+
     /// A clock that may be set.
     pub(crate) fn clock(&mut self) -> Result<WallClock, InputError> {
         let field = self.clock.take().ok_or_else(|| self.missing("clock"))?;

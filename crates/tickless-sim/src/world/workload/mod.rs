@@ -180,6 +180,31 @@ pub enum Workload {
     },
 }
 
+impl Workload {
+    /// The name of its kind in files.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Cyclictest { .. } => "cyclictest",
+            Self::Oslat => "oslat",
+            Self::Enqueue { .. } => "enqueue",
+            Self::Busy => "busy",
+            Self::Duty { .. } => "duty",
+            Self::Polls { .. } => "polls",
+            Self::Network { .. } => "network",
+            Self::Daemons { .. } => "daemons",
+            Self::RemoteArms { .. } => "remote-arms",
+            Self::Starts { .. } => "starts",
+            Self::Far { .. } => "far",
+            Self::Dbench { .. } => "dbench",
+            Self::Desktop { .. } => "desktop",
+            Self::Alarms { .. } => "alarms",
+            Self::Compute { .. } => "compute",
+            Self::Hackbench { .. } => "hackbench",
+        }
+    }
+}
+
 /// A workload and where it runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Placed {
@@ -272,7 +297,7 @@ fn application(kind: &str, fields: &mut Fields<'_>) -> Result<Workload, InputErr
             gap: fields.time("gap")?,
             work: fields.time("work")?,
             timeout: fields.range("timeout", "timeout_max")?,
-            cancelled: fields.number("cancelled")?,
+            cancelled: fields.percent("cancelled")?,
         },
         "dbench" => Workload::Dbench {
             tasks: fields.number("tasks")?,

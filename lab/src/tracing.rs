@@ -1,4 +1,4 @@
-//! The kernel's tracing, which `-T` marks and stops, so that it shows what happened just before.
+//! The kernel's tracing, which an option marks and stops, so that it shows what happened just before.
 
 use std::fs::File;
 use std::io::Write;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// The kernel's tracing, ready to be stopped at once.
 #[derive(Debug)]
-pub(super) struct Tracing {
+pub(crate) struct Tracing {
     root: PathBuf,
     /// Opened before the run: there is no time for it afterwards.
     files: Result<Files, String>,
@@ -19,7 +19,7 @@ struct Files {
 }
 
 impl Tracing {
-    pub(super) fn open(root: &Path) -> Self {
+    pub(crate) fn open(root: &Path) -> Self {
         let open = |name: &str| {
             let path = root.join(name);
             let file = File::options().write(true).open(&path);
@@ -34,7 +34,7 @@ impl Tracing {
     }
 
     /// Leaves `mark` in the trace and stops it; whether that could be done.
-    pub(super) fn stop(&self, mark: &str) -> bool {
+    pub(crate) fn stop(&self, mark: &str) -> bool {
         let Ok(files) = &self.files else {
             return false;
         };
@@ -44,7 +44,7 @@ impl Tracing {
     }
 
     /// What is missing, for people.
-    pub(super) fn complaint(&self) -> Option<String> {
+    pub(crate) fn complaint(&self) -> Option<String> {
         let error = self.files.as_ref().err()?;
         Some(format!(
             "there is no kernel trace to mark and stop: {error}; mount tracefs on {} as root, or name its place with \

@@ -1,0 +1,239 @@
+//! Arming a coarse timer where its user runs, against searching a CPU for it at enqueue: what the headline `enqueue` is
+//! about, natively.
+//!
+//! Both sides drive the same core, the CPU that arms being isolated. *Locally* the timer goes to the own wheel. *With a
+//! search* the CPU walks over the states of the others, the nearest first, until it finds one that is busy, and files
+//! the timer on that one's wheel, under that one's lock; deleting it takes that lock again. If all are idle the CPU has
+//! looked at every other one for nothing, and files the timer on the first, which is the housekeeper.
+//!
+//! # What the search looks at
+//!
+//! For each CPU a cache line with three words: its current task, how many tasks wait, whether one is about to be woken.
+//! The search stops at the first CPU of which one is not zero. A second thread gives one CPU after the other a new
+//! state, about one each microsecond, busy with the probability that the title says: so lines change hands now and
+//! then, as they do where CPUs go idle and come back.
+//!
+//! # What this leaves out
+//!
+//! A lower bound for the search. There is one other thread, so the lines of all simulated CPUs are in two caches, and
+//! in the nearest ones at that; on a machine with so many CPUs each line, and the base that is locked, would come from
+//! another core or socket. No other CPU uses its own base meanwhile, so its lock is never contended. And the kick of a
+//! CPU that sleeps is not sent. To tell apart what the biased lock contributes, the local side is measured with an
+//! ordinary lock as well, which is the one that the remote bases have.
+
+use std::cell::Cell;
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::Waker;
+use std::thread;
+
+use tickless::bench::Linux;
+use tickless_core::clock::{Offsets, SetSequence};
+use tickless_core::event::{DeviceConfig, DeviceState, DeviceWrite, InPast};
+use tickless_core::hrtimer::{CpuBase, Timers};
+use tickless_core::platform::{CpuId, Locality, Platform, ThisCpu, Waiting};
+use tickless_core::time::Instant;
+use tickless_core::wheel::{Kind, Rearm, Tick, Timeout, WheelTimer};
+use tickless_link::bias::{BiasedLock, Owner, REBIAS_AFTER};
+use tickless_link::sync::CachePadded;
+use tickless_sim::random::Random;
+
+use super::Sink;
+use crate::harness::{Group, Options, Subject, time};
+
+/// What another CPU can see of one.
+#[derive(Debug, Default)]
+struct State {
+    task: AtomicU32,
+    waiting: AtomicU32,
+    about_to_wake: AtomicU32,
+}
+
+impl State {
+    // Relaxed, both: an answer that is out of date sends a timer to a CPU that is idle by now.
+    fn is_busy(&self) -> bool {
+        [&self.task, &self.waiting, &self.about_to_wake]
+            .iter()
+            .any(|word| word.load(Ordering::Relaxed) != 0)
+    }
+
+    fn set(&self, busy: bool) {
+        self.task.store(u32::from(busy), Ordering::Relaxed);
+    }
+}
+
+/// The CPUs of a machine: the first one executes, and is isolated.
+struct Host {
+    bases: Vec<OnceLock<CpuBase<Self>>>,
+    states: Arc<[CachePadded<State>]>,
+    token: OnceLock<Owner>,
+    searches: Cell<bool>,
+}
+
+impl Platform for Host {
+    type Lock = BiasedLock<Linux>;
+    type ExpiryLock = BiasedLock<Linux>;
+    type Local = ();
+    const DEFERRED_REARM: bool = false;
+    const WAITING: Waiting = Waiting::Sleep;
+
+    fn this_cpu(&self) -> Option<ThisCpu<'_, Self>> {
+        let (base, token) = (self.bases[0].get()?, self.token.get().copied());
+        Some(ThisCpu { base, token })
+    }
+    fn base(&self, cpu: CpuId) -> Option<&CpuBase<Self>> {
+        self.bases.get(cpu.0 as usize)?.get()
+    }
+    fn now(&self) -> Instant {
+        Instant::ZERO
+    }
+    fn now_and_offsets(&self, _seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {
+        (Instant::ZERO, None)
+    }
+    fn write_device(&self, _base: &CpuBase<Self>, _write: DeviceWrite) -> Result<(), InPast> {
+        Ok(())
+    }
+    fn set_device_state(&self, _base: &CpuBase<Self>, _state: DeviceState) {}
+    fn kick(&self, _base: &CpuBase<Self>) {}
+    fn raise_soft(&self, _base: &CpuBase<Self>) {}
+    fn call(&self, callback: &mut dyn FnMut()) {
+        callback();
+    }
+    fn wake(&self, waker: Waker) {
+        waker.wake();
+    }
+    fn keep_local(&self, _question: Locality) -> bool {
+        true
+    }
+    fn pick_target(&self, _this: Option<CpuId>, _pinned: bool) -> CpuId {
+        CpuId(0)
+    }
+    #[inline]
+    fn housekeeper(&self, _this: &CpuBase<Self>) -> Option<CpuId> {
+        if !self.searches.get() {
+            return None;
+        }
+        let others = (1_u32..).zip(&self.states[1..]);
+        let mut busy = others.filter(|(_, state)| state.is_busy());
+        Some(busy.next().map_or(CpuId(1), |(cpu, _)| CpuId(cpu)))
+    }
+}
+
+/// How many of the other CPUs are busy.
+#[derive(Clone, Copy, Debug)]
+enum Busy {
+    AQuarter,
+    None,
+}
+
+impl Busy {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::AQuarter => "a quarter of the others busy",
+            Self::None => "all others idle",
+        }
+    }
+
+    fn draw(self, random: &mut Random) -> bool {
+        matches!(self, Self::AQuarter) && random.one_in(4)
+    }
+}
+
+/// Timers of a machine; with `owned` the first CPU has its lock to itself, as a worker does.
+fn machine(states: &Arc<[CachePadded<State>]>, owned: bool) -> Timers<Host> {
+    let timers = Timers::new(Host {
+        bases: states.iter().map(|_| OnceLock::new()).collect(),
+        states: Arc::clone(states),
+        token: OnceLock::new(),
+        searches: Cell::new(false),
+    });
+    for (cpu, place) in (0..).zip(&timers.platform().bases) {
+        place.get_or_init(|| timers.new_base(DeviceConfig::software("none"), ()));
+        timers.cpu_online(CpuId(cpu));
+    }
+    if owned {
+        let base = timers.platform().base(CpuId(0)).expect("made above");
+        let token = base.lock().claim().expect("nobody else");
+        timers.platform().token.get_or_init(|| token);
+        for _ in 0..=REBIAS_AFTER {
+            black_box(timers.wheel_pending(CpuId(0)));
+        }
+    }
+    timers
+}
+
+type Plain = WheelTimer<fn(&Timeout) -> Rearm>;
+
+const NOW: Tick = Tick(1);
+
+/// Arms a timer and deletes it, again and again: nanoseconds for a pair.
+fn pairs(timers: &Timers<Host>, operations: u64) -> f64 {
+    let plain: fn(&Timeout) -> Rearm = |_| Rearm::No;
+    let timer = Box::pin(WheelTimer::new(Kind::Global, plain));
+    let timer: std::pin::Pin<&Plain> = timer.as_ref();
+    time(operations, || {
+        for operation in 0..operations {
+            let armed = timers.arm(timer, NOW, Tick(100 + operation % 1_000));
+            debug_assert!(armed.is_ok());
+            timers.delete(timer);
+        }
+    })
+}
+
+/// Runs `body` while another thread gives CPUs new states, all the time.
+fn beside_others(states: &[CachePadded<State>], busy: Busy, body: impl FnOnce()) {
+    let mut random = Random::new(17);
+    for state in states {
+        state.set(busy.draw(&mut random));
+    }
+    let (runs, stop) = (AtomicBool::new(false), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                runs.store(true, Ordering::Relaxed);
+                states[random.index(states.len())].set(busy.draw(&mut random));
+                for _ in 0..SPINS {
+                    std::hint::spin_loop();
+                }
+            }
+        });
+        while !runs.load(Ordering::Relaxed) {
+            thread::yield_now();
+        }
+        body();
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+/// About a microsecond.
+const SPINS: u32 = 30;
+
+pub(super) fn measure(options: &Options, sink: Sink<'_>) {
+    for cpus in [8, 32, 128, 512] {
+        for busy in [Busy::AQuarter, Busy::None] {
+            let states: Arc<[_]> = (0..cpus).map(|_| CachePadded::default()).collect();
+            // Each side has bases of its own, so that none warms up what another one uses.
+            let machine = |owned| machine(&states, owned);
+            let (biased, ordinary, searching) = (machine(true), machine(false), machine(false));
+            searching.platform().searches.set(true);
+            // A millisecond at most: most of them are over before the scheduler interferes.
+            let operations = options.operations(20_000);
+            let title = format!(
+                "arm a coarse timer and delete it on an isolated CPU of {cpus}, {}",
+                busy.name()
+            );
+            let subjects: Vec<Subject<'_>> = vec![
+                ("tickless", Box::new(|| pairs(&biased, operations))),
+                (ORDINARY, Box::new(|| pairs(&ordinary, operations))),
+                (SEARCH, Box::new(|| pairs(&searching, operations))),
+            ];
+            beside_others(&states[1..], busy, || {
+                sink(Group::measure(title, 0, options, subjects).threads(2));
+            });
+        }
+    }
+}
+
+const ORDINARY: &str = "locally, with an ordinary lock";
+const SEARCH: &str = "with a search, and the lock of the target";

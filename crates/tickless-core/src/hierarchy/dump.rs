@@ -1,0 +1,67 @@
+//! The hierarchy as text.
+
+use core::fmt::{self, Write};
+
+use super::{Child, GroupId, Hierarchy, Sites};
+use crate::inspect::At;
+use crate::platform::CpuId;
+
+impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
+    /// Writes each group with its state, who of its children looks after the others, and its first event; and each CPU
+    /// with what it has promised. `name` is what the hierarchy is called.
+    ///
+    /// Each line is as of some moment during the call.
+    ///
+    /// # Errors
+    ///
+    /// Those of `out`.
+    ///
+    /// # Cost
+    ///
+    /// Time in the number of all groups, times that of all CPUs and groups.
+    pub fn dump(&self, name: &str, out: &mut dyn Write) -> fmt::Result {
+        writeln!(out, "Hierarchy: {name}")?;
+        writeln!(out, " available:      {}", self.available_cpus())?;
+        writeln!(out, " levels:         {}", self.height())?;
+        for group in (0..self.groups()).map(GroupId) {
+            self.dump_group(group, out)?;
+        }
+        writeln!(out)
+    }
+
+    fn dump_group(&self, id: GroupId, out: &mut dyn Write) -> fmt::Result {
+        let group = self.group(id);
+        let state = group.state();
+        write!(out, " group {}: level {}, ", id.0, group.level())?;
+        match group.parent() {
+            Some(parent) => write!(out, "in group {} as {}", parent.0, group.slot().number())?,
+            None => write!(out, "root")?,
+        }
+        write!(out, ", active {:#06b}", state.active().bits())?;
+        match state.migrator() {
+            Some(slot) => write!(out, ", migrator {}", slot.number())?,
+            None => write!(out, ", no migrator")?,
+        }
+        writeln!(out, ", first event {}", At(group.first()))?;
+        for child in self.children(id) {
+            if let Child::Cpu(cpu) = child {
+                self.dump_cpu(cpu, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn dump_cpu(&self, cpu: CpuId, out: &mut dyn Write) -> fmt::Result {
+        let Some(node) = self.sites().node(cpu) else {
+            return Ok(());
+        };
+        let state = match (node.is_available(), node.is_guest(), node.is_idle()) {
+            (false, _, _) => "takes no part",
+            (true, true, _) => "guest",
+            (true, false, true) => "idle",
+            (true, false, false) => "active",
+        };
+        let (slot, wakeup) = (node.slot().number(), At(node.wakeup()));
+        writeln!(out, "  cpu {} as {slot}: {state}, wakeup {wakeup}", cpu.0)
+    }
+}

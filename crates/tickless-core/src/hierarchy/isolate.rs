@@ -1,0 +1,112 @@
+//! Which CPUs are isolated, as a set (spec 5.4).
+//!
+//! A CPU joins and leaves the tree by itself, so a change of the set is work for several CPUs. All that are to join are
+//! asked and waited for before the first is asked to leave: in between there are more CPUs that look after the idle,
+//! not fewer.
+
+use super::{Hierarchy, Refused, Sites};
+use crate::mutant;
+use crate::platform::CpuId;
+
+/// How the part of a CPU in the tree changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Its isolation ends.
+    Join,
+    /// It becomes isolated.
+    Leave,
+}
+
+/// How a change of the isolated set reaches the CPUs: by work items in a kernel, by requests to threads in user space.
+///
+/// No CPU goes on- or offline, and no other change of the set is made, from the first call until the last.
+pub trait IsolationHost {
+    /// Whether `cpu` is online. Those that are not stay as they are, and when one of them comes back, the host consults
+    /// the set before it lets the CPU join.
+    fn is_online(&self, cpu: CpuId) -> bool;
+
+    /// Whether `cpu` is to be isolated.
+    ///
+    /// A host in which tasks without a tick go by the count of one CPU MUST say `false` for that (spec 5.4).
+    fn is_to_be_isolated(&self, cpu: CpuId) -> bool;
+
+    /// Asks `cpu` to change its part.
+    ///
+    /// There it is done by [`set_available`](Hierarchy::set_available), or by
+    /// [`clear_available`](Hierarchy::clear_available) for [isolation](super::Leaving::Isolation). MAY return before it
+    /// is done.
+    fn ask(&mut self, cpu: CpuId, change: Change);
+
+    /// Waits until `cpu` has changed its part. Also called for a CPU that was not asked, because it had no need to.
+    ///
+    /// # Errors
+    ///
+    /// What the CPU was told when it tried.
+    fn wait(&mut self, cpu: CpuId, change: Change) -> Result<(), Refused>;
+}
+
+impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
+    /// Isolates those CPUs that `host` names, and no others.
+    ///
+    /// Returns how many changed. Guests, and CPUs that were never prepared, are not asked.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused::LastAvailable`] if no CPU that is online would be left to look after the others: nothing has changed
+    /// then. Any other error is the first that a CPU returned, and those that were asked before it have changed.
+    pub fn isolate_set(&self, host: &mut impl IsolationHost) -> Result<u32, Refused> {
+        let stays = |cpu| self.concerns(host, cpu) && !host.is_to_be_isolated(cpu);
+        if !self.all_cpus().any(stays) && !mutant!("isolated-set-takes-the-last") {
+            return Err(Refused::LastAvailable);
+        }
+        let order = if mutant!("isolated-set-leaves-first") {
+            [Change::Leave, Change::Join]
+        } else {
+            [Change::Join, Change::Leave]
+        };
+        let mut changed = 0;
+        for change in order {
+            changed += self.change_all(host, change)?;
+        }
+        Ok(changed)
+    }
+
+    fn change_all(&self, host: &mut impl IsolationHost, change: Change) -> Result<u32, Refused> {
+        let mut asked = 0;
+        for cpu in self.all_cpus() {
+            if self.has_to(host, cpu, change) {
+                host.ask(cpu, change);
+                asked += 1;
+            }
+        }
+        if mutant!("isolated-set-not-waited-for") {
+            return Ok(asked);
+        }
+        let mut result = Ok(asked);
+        for cpu in self.all_cpus() {
+            // Not by what is: a CPU that was asked may have changed by now, and finished nothing else.
+            if self.concerns(host, cpu) && host.is_to_be_isolated(cpu) == (change == Change::Leave)
+            {
+                result = result.and(host.wait(cpu, change).map(|()| asked));
+            }
+        }
+        result
+    }
+
+    /// Whether the set decides on `cpu`.
+    fn concerns(&self, host: &impl IsolationHost, cpu: CpuId) -> bool {
+        let node = self.sites.node(cpu);
+        node.is_some_and(|node| node.leaf().is_some() && !node.is_guest()) && host.is_online(cpu)
+    }
+
+    fn has_to(&self, host: &impl IsolationHost, cpu: CpuId, change: Change) -> bool {
+        let takes_part = self.available_node(cpu).is_some();
+        self.concerns(host, cpu)
+            && host.is_to_be_isolated(cpu) == (change == Change::Leave)
+            && takes_part == (change == Change::Leave)
+    }
+
+    fn all_cpus(&self) -> impl Iterator<Item = CpuId> + use<S, WIDTH> {
+        (0..self.sites.cpus()).map(CpuId)
+    }
+}

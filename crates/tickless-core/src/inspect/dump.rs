@@ -1,0 +1,324 @@
+//! The live state as text, in the layout of `/proc/timer_list` (spec 6.3).
+//!
+//! What that file has is here under its names, and in its order: the CPUs with their queues, then the broadcast device,
+//! then the devices. What it has not is marked by being behind that: far timers and wheels behind the sorted queues of
+//! a CPU, the hierarchy at the end. A callback is shown by name; addresses, which say where things lie in memory, are
+//! shown to who asks for them.
+
+use core::fmt::{self, Write};
+
+use super::{CpuReport, DeviceReport, Part, PendingTimer, Queued, WheelReport};
+use crate::event::{DeviceState, Kind as DeviceKind, Programmed};
+use crate::hrtimer::base::{DeferredRearm, QUEUES};
+use crate::hrtimer::{Flush, Timers};
+use crate::platform::{CpuId, Platform};
+use crate::time::{Clock, Instant};
+use crate::wheel::{Kind, Tick};
+
+/// What a host adds to a dump, and how it wants it. Everything has a default: nothing.
+///
+/// Each method writes whole lines. None is called with a lock held.
+pub trait DumpHost {
+    /// Whether addresses are shown, of timers and of the code of their callbacks.
+    fn addresses(&self) -> bool {
+        false
+    }
+
+    /// Who `cpu` is, behind its number in the same line: a name, a role.
+    ///
+    /// # Errors
+    ///
+    /// Those of `out`.
+    fn name(&self, cpu: CpuId, out: &mut dyn Write) -> fmt::Result {
+        let _ = (cpu, out);
+        Ok(())
+    }
+
+    /// The tick of `cpu`, behind what its base counts: see [`CpuTick::dump`](crate::tick::CpuTick::dump).
+    ///
+    /// # Errors
+    ///
+    /// Those of `out`.
+    fn tick(&self, cpu: CpuId, out: &mut dyn Write) -> fmt::Result {
+        let _ = (cpu, out);
+        Ok(())
+    }
+
+    /// The device that fires in place of those that have stopped, before all others: see
+    /// [`Broadcast::dump`](crate::tick::Broadcast::dump).
+    ///
+    /// # Errors
+    ///
+    /// Those of `out`.
+    fn broadcast(&self, out: &mut dyn Write) -> fmt::Result {
+        let _ = out;
+        Ok(())
+    }
+
+    /// The hierarchy, at the end: see [`Hierarchy::dump`](crate::hierarchy::Hierarchy::dump).
+    ///
+    /// # Errors
+    ///
+    /// Those of `out`.
+    fn hierarchy(&self, out: &mut dyn Write) -> fmt::Result {
+        let _ = out;
+        Ok(())
+    }
+}
+
+/// Nothing is added.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Plain;
+
+impl DumpHost for Plain {}
+
+impl<P: Platform> Timers<P> {
+    /// Writes the state of all CPUs in the layout of `/proc/timer_list`, with what this library has in addition, and
+    /// what `host` adds.
+    ///
+    /// What is said of records in [`inspect`](crate::inspect) is true of it.
+    ///
+    /// # Errors
+    ///
+    /// Those of `out` and of `host`.
+    pub fn dump(&self, host: &impl DumpHost, out: &mut dyn Write) -> fmt::Result {
+        writeln!(out, "Timer List Version: v0.10")?;
+        writeln!(out, "HRTIMER_MAX_CLOCK_BASES: {QUEUES}")?;
+        writeln!(out, "now at {} nsecs", self.platform().now().as_nanos())?;
+        writeln!(out)?;
+        for report in self.reports() {
+            self.dump_base(&report, host, out)?;
+        }
+        host.broadcast(out)?;
+        for report in self.reports() {
+            writeln!(out, "Tick Device: mode:     {}", TICK_DEVICE_ONESHOT)?;
+            writeln!(out, "Per CPU device: {}", report.cpu.0)?;
+            report.device.dump(out)?;
+        }
+        host.hierarchy(out)
+    }
+
+    fn reports(&self) -> impl Iterator<Item = CpuReport> {
+        (0..).map_while(|cpu| self.report(CpuId(cpu)))
+    }
+
+    fn dump_base(
+        &self,
+        report: &CpuReport,
+        host: &impl DumpHost,
+        out: &mut dyn Write,
+    ) -> fmt::Result {
+        write!(out, "cpu: {}", report.cpu.0)?;
+        host.name(report.cpu, out)?;
+        writeln!(out)?;
+        for part in Part::all() {
+            match part {
+                Part::Sorted(index) => dump_clock(report, index, out)?,
+                Part::Far => {
+                    writeln!(out, " far timers:")?;
+                    writeln!(out, "  .clock:      {}", Clock::Monotonic.name())?;
+                }
+                Part::Wheel(kind) => report.wheels[kind as usize].dump(out)?,
+            }
+            writeln!(out, "active timers:")?;
+            self.dump_pending(report, part, host, out)?;
+        }
+        dump_state(report, out)?;
+        host.tick(report.cpu, out)?;
+        writeln!(out)
+    }
+
+    fn dump_pending(
+        &self,
+        report: &CpuReport,
+        part: Part,
+        host: &impl DumpHost,
+        out: &mut dyn Write,
+    ) -> fmt::Result {
+        let offset = match part {
+            Part::Sorted(index) => report.offsets[index % 4],
+            Part::Far | Part::Wheel(_) => crate::time::Offset::NONE,
+        };
+        let mut number = 0;
+        self.for_each_pending(report.cpu, part, |timer| {
+            let now = offset.shown_at(self.platform().now()).as_nanos();
+            write!(out, " #{number}: ")?;
+            number += 1;
+            dump_timer(timer, now, host.addresses(), out)
+        })
+    }
+}
+
+/// What the kernel calls a tick device that is in one-shot mode. There is no other here.
+const TICK_DEVICE_ONESHOT: u8 = 1;
+
+fn dump_clock(report: &CpuReport, index: usize, out: &mut dyn Write) -> fmt::Result {
+    writeln!(out, " clock {index}:")?;
+    writeln!(out, "  .index:      {index}")?;
+    writeln!(out, "  .clock:      {}", Clock::ALL[index % 4].name())?;
+    let stage = if index < 4 { "hard" } else { "soft" };
+    writeln!(out, "  .stage:      {stage}")?;
+    writeln!(out, "  .resolution: 1 nsecs")?;
+    // Signed: offsets can be negative (spec DMP-3).
+    let offset = report.offsets[index % 4].as_nanos();
+    writeln!(out, "  .offset:     {offset} nsecs")
+}
+
+/// The rest of a line that begins with the number of the timer, and the line with its times; `now` is what its clock
+/// shows.
+fn dump_timer(timer: &PendingTimer, now: i64, addresses: bool, out: &mut dyn Write) -> fmt::Result {
+    if addresses {
+        write!(out, "<{:#x}>, {:#x}, ", timer.id.0, timer.code)?;
+    }
+    let state = if timer.is_running { "03" } else { "01" };
+    write!(out, "{}, S:{state}", timer.callback)?;
+    let (soft, hard) = match timer.queued {
+        Queued::Sorted {
+            soft, hard, lazy, ..
+        } => {
+            writeln!(out, "{}", if lazy { ", lazy" } else { "" })?;
+            (soft, hard)
+        }
+        Queued::Far { hard, filed } => {
+            writeln!(out, ", filed for {filed} nsecs")?;
+            (hard, hard)
+        }
+        Queued::Wheel { expiry, due, .. } => {
+            writeln!(out)?;
+            return writeln!(
+                out,
+                " # expires after tick {}, due at tick {}",
+                expiry.0, due.0
+            );
+        }
+    };
+    let [from, to] = [soft, hard].map(|time| time.saturating_sub(now));
+    writeln!(
+        out,
+        " # expires at {soft}-{hard} nsecs [in {from} to {to} nsecs]"
+    )
+}
+
+fn dump_state(report: &CpuReport, out: &mut dyn Write) -> fmt::Result {
+    let stats = &report.stats;
+    let retries = stats.passes.saturating_sub(stats.interrupts);
+    writeln!(out, "  .expires_next   : {}", At(report.armed))?;
+    writeln!(out, "  .online         : {}", u8::from(report.is_online))?;
+    writeln!(out, "  .hres_active    : {}", u8::from(report.is_online))?;
+    writeln!(out, "  .nr_events      : {}", stats.interrupts)?;
+    writeln!(out, "  .nr_retries     : {retries}")?;
+    writeln!(out, "  .nr_hangs       : {}", stats.hangs)?;
+    let max_hang = stats.max_hang.as_nanos();
+    writeln!(out, "  .max_hang_time  : {max_hang} nsecs")?;
+    writeln!(
+        out,
+        "  .hang           : {}",
+        u8::from(report.is_backing_off)
+    )?;
+    writeln!(out, "  .deferred_rearm : {}", Deferred(report.deferred))?;
+    writeln!(out, "  .soft_next      : {}", At(report.soft_next))?;
+    writeln!(out, "  .soft_pending   : {}", u8::from(report.soft_pending))?;
+    writeln!(out, "  .starts         : {}", stats.starts)?;
+    writeln!(out, "  .in_place       : {}", stats.in_place)?;
+    writeln!(out, "  .filed_early    : {}", stats.filed_early)?;
+    writeln!(out, "  .far_in_slot    : {}", stats.far_in_slot)?;
+    writeln!(out, "  .expired        : {}", stats.expired)?;
+    writeln!(out, "  .cancelled      : {}", stats.cancelled)?;
+    writeln!(out, "  .spurious       : {}", stats.spurious)?;
+    writeln!(out, "  .device_writes  : {}", stats.device_writes)?;
+    writeln!(out, "  .clamped        : {}", stats.clamped)?;
+    writeln!(out, "  .written_late   : {}", stats.written_late)?;
+    for (count, flush) in stats.flushes.iter().zip(Flush::ALL) {
+        if *count > 0 {
+            writeln!(out, "  .flush_{:<9}: {count}", flush.name())?;
+        }
+    }
+    writeln!(out, "  .coarse_arms    : {}", stats.coarse_arms)?;
+    writeln!(out, "  .coarse_in_slot : {}", stats.coarse_in_slot)?;
+    writeln!(out, "  .coarse_expired : {}", stats.coarse_expired)?;
+    writeln!(out, "  .coarse_refiled : {}", stats.coarse_refiled)?;
+    writeln!(out, "  .coarse_cancels : {}", stats.coarse_cancelled)?;
+    writeln!(out, "  .wheels_sleep   : {}", u8::from(report.wheels_sleep))
+}
+
+impl WheelReport {
+    fn dump(&self, out: &mut dyn Write) -> fmt::Result {
+        let name = match self.kind {
+            Kind::Local => "local",
+            Kind::Global => "global",
+            Kind::Deferrable => "deferrable",
+        };
+        writeln!(out, " wheel {}:", self.kind as u8)?;
+        writeln!(out, "  .kind:       {name}")?;
+        writeln!(out, "  .clk:        {}", self.clock.0)?;
+        match self.first_due {
+            Some(Tick(tick)) => writeln!(out, "  .next_due:   {tick}")?,
+            None => writeln!(out, "  .next_due:   never")?,
+        }
+        writeln!(out, "  .running:    {}", u8::from(self.is_running))
+    }
+}
+
+impl DeviceReport {
+    /// Writes what the kernel prints of a clock event device.
+    ///
+    /// # Errors
+    ///
+    /// Those of `out`.
+    pub fn dump(&self, out: &mut dyn Write) -> fmt::Result {
+        writeln!(out, "Clock Event Device: {}", self.name)?;
+        writeln!(out, " max_delta_ns:   {}", self.max_delay.as_nanos())?;
+        writeln!(out, " min_delta_ns:   {}", self.min_delay.as_nanos())?;
+        writeln!(out, " mult:           {}", self.scale.mult())?;
+        writeln!(out, " shift:          {}", self.scale.shift())?;
+        writeln!(out, " mode:           {}", mode(self.state))?;
+        writeln!(out, " next_event:     {}", At(self.next_event))?;
+        let kind = match self.kind {
+            DeviceKind::Relative => "relative",
+            DeviceKind::Coupled(_) => "coupled",
+            DeviceKind::Software => "software",
+        };
+        writeln!(out, " kind:           {kind}")?;
+        let programmed = match self.programmed {
+            Programmed::Idle => "idle",
+            Programmed::Normal(_) => "normal",
+            Programmed::ForcedMinimum(_) => "forced minimum",
+        };
+        writeln!(out, " programmed:     {programmed}")?;
+        writeln!(out, " retries:        {}", self.retries)?;
+        writeln!(out)
+    }
+}
+
+/// The number that the kernel has for the state of a device, and prints.
+const fn mode(state: DeviceState) -> u8 {
+    match state {
+        DeviceState::Detached => 0,
+        DeviceState::Shutdown => 1,
+        DeviceState::Periodic => 2,
+        DeviceState::Oneshot => 3,
+        DeviceState::OneshotStopped => 4,
+    }
+}
+
+/// An instant as the dump prints it.
+pub(crate) struct At(pub(crate) Instant);
+
+impl fmt::Display for At {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} nsecs", self.0.as_nanos())
+    }
+}
+
+struct Deferred(DeferredRearm);
+
+impl fmt::Display for Deferred {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            DeferredRearm::Clear => formatter.write_str("clear"),
+            DeferredRearm::Running => formatter.write_str("running"),
+            DeferredRearm::OwedFresh(next) => write!(formatter, "owed, fresh, {}", At(next)),
+            DeferredRearm::OwedStale => formatter.write_str("owed, stale"),
+        }
+    }
+}

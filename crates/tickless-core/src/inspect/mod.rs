@@ -1,0 +1,381 @@
+//! The live state: what is pending where, and what each CPU and its device are doing.
+//!
+//! [`Timers::report`] and [`Timers::for_each_pending`] hand out records, for programs; [`Timers::dump`] prints them, in
+//! the layout of `/proc/timer_list` (spec 6.3). Nothing is allocated, and nothing is changed.
+//!
+//! # Limits
+//!
+//! Each record was true when it was copied. Timers are copied [`BATCH`] at a time with the base of their CPU locked,
+//! and each lot walks past those before it: a queue that changes meanwhile may show a timer twice, or not at all, and
+//! one with very many timers keeps its CPU waiting for as long as a walk through it takes.
+
+use core::fmt;
+
+use tickless_link::entry::EntryRef;
+use tickless_link::sync::Ordering;
+
+use crate::event::{DeviceState, EventDevice, Kind as DeviceKind, Programmed};
+use crate::hrtimer::base::{BaseState, DeferredRearm, Held, QUEUES};
+use crate::hrtimer::far;
+use crate::hrtimer::timer::{Head, Hr, Tag};
+use crate::hrtimer::{CpuBase, Stage, Stats, Timers};
+use crate::platform::{CpuId, Platform};
+use crate::time::convert::Scale;
+use crate::time::{Clock, Deadline, Instant, Offset, Span};
+use crate::trace::TimerId;
+use crate::wheel::base::WheelBase;
+use crate::wheel::geometry::Slot;
+use crate::wheel::timer::Coarse;
+use crate::wheel::{Kind, Tick};
+
+mod dump;
+
+pub(crate) use dump::At;
+pub use dump::{DumpHost, Plain};
+
+/// Timers copied for each time the lock is held (spec DMP-2).
+pub const BATCH: usize = 32;
+
+/// A timer that is pending.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct PendingTimer {
+    /// Its identity in traces: its address, never followed. It says where things lie, so it is not for strangers.
+    pub id: TimerId,
+    /// The address of its callback's code, of which the same is true.
+    pub code: usize,
+    /// What is called: the type of its callback, [`WAKES`] for a timer that wakes a task.
+    pub callback: &'static str,
+    /// Its callback executes at this moment, and the timer was started again meanwhile.
+    pub is_running: bool,
+    /// Where it is, and for when.
+    pub queued: Queued,
+}
+
+/// What stands for the callback of a timer that wakes a task.
+pub const WAKES: &str = "wakes a task";
+
+/// Where a timer is queued, and for when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Queued {
+    /// In the sorted queue of a clock and a stage.
+    Sorted {
+        /// The clock of the times.
+        clock: Clock,
+        /// Hard or soft.
+        stage: Stage,
+        /// The earliest time at which it may fire, in nanoseconds of its clock.
+        soft: i64,
+        /// The latest at which it should.
+        hard: i64,
+        /// The time that it is sorted by: not after `hard`.
+        filed: i64,
+        /// It is lazy: the device is not written for it when it moves later or goes.
+        lazy: bool,
+    },
+    /// Far away: in a slot that is due before it, unsorted. On the monotonic clock, hard, without slack.
+    Far {
+        /// When it fires, in nanoseconds.
+        hard: i64,
+        /// When its slot is due, from which on it is filed finer, or sorted.
+        filed: i64,
+    },
+    /// On a wheel.
+    Wheel {
+        /// Which.
+        kind: Kind,
+        /// The tick that has to be over.
+        expiry: Tick,
+        /// When its slot is due.
+        due: Tick,
+    },
+}
+
+/// A part of the queues of a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The sorted queue of that number: the number of its clock, and four more for the soft stage.
+    Sorted(usize),
+    /// The far timers.
+    Far,
+    /// A wheel.
+    Wheel(Kind),
+}
+
+impl Part {
+    /// All parts, in the order in which a dump shows them.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let sorted = (0..QUEUES).map(Self::Sorted);
+        sorted.chain([Self::Far]).chain(Kind::ALL.map(Self::Wheel))
+    }
+}
+
+/// What a wheel knows of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WheelReport {
+    /// Which.
+    pub kind: Kind,
+    /// The first tick that was not processed yet.
+    pub clock: Tick,
+    /// Nothing is due before; `None` if it is empty.
+    pub first_due: Option<Tick>,
+    /// How many timers it has.
+    pub pending: usize,
+    /// A CPU executes a pass.
+    pub is_running: bool,
+}
+
+/// What a device can do and was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeviceReport {
+    /// Its name.
+    pub name: &'static str,
+    /// How it is told when to fire.
+    pub kind: DeviceKind,
+    /// What it is doing.
+    pub state: DeviceState,
+    /// The shortest delay.
+    pub min_delay: Span,
+    /// The longest delay.
+    pub max_delay: Span,
+    /// The scale from nanoseconds to its ticks.
+    pub scale: Scale,
+    /// What was programmed last.
+    pub programmed: Programmed,
+    /// The instant requested last.
+    pub next_event: Instant,
+    /// Failed attempts to program the minimum.
+    pub retries: u64,
+}
+
+impl DeviceReport {
+    /// What `device` can do and was told.
+    #[must_use]
+    pub const fn of(device: &EventDevice) -> Self {
+        Self {
+            name: device.config().name,
+            kind: device.config().kind,
+            state: device.state(),
+            min_delay: device.min_delay(),
+            max_delay: device.max_delay(),
+            scale: device.scale(),
+            programmed: device.programmed(),
+            next_event: device.next_event(),
+            retries: device.retries(),
+        }
+    }
+}
+
+/// What a CPU is doing, all of it as of one moment.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct CpuReport {
+    /// Its number.
+    pub cpu: CpuId,
+    /// It takes part in timing.
+    pub is_online: bool,
+    /// When its device is to fire; [`Instant::FOREVER`] if not at all, while the handler runs, or while a rearm is
+    /// owed.
+    pub armed: Instant,
+    /// The last interrupt gave up, so that the device fires later than the first timer.
+    pub is_backing_off: bool,
+    /// The soft stage was raised and has not finished.
+    pub soft_pending: bool,
+    /// When the soft stage has to be raised.
+    pub soft_next: Instant,
+    /// It is noted as sleeping until the first of its wheels.
+    pub wheels_sleep: bool,
+    /// Timers in sorted queues.
+    pub sorted: usize,
+    /// Timers that are far away.
+    pub far: usize,
+    /// What its clocks are ahead of the monotonic one, in the order of [`Clock::ALL`].
+    pub offsets: [Offset; 4],
+    /// Its wheels, by [`Kind`].
+    pub wheels: [WheelReport; Kind::COUNT],
+    /// Its device.
+    pub device: DeviceReport,
+    /// What it counted.
+    pub stats: Stats,
+    deferred: DeferredRearm,
+}
+
+impl CpuReport {
+    /// Whether the device is owed a write, or an interrupt runs that will see to it.
+    #[must_use]
+    pub fn owes_rearm(&self) -> bool {
+        self.deferred != DeferredRearm::Clear
+    }
+}
+
+impl<P: Platform> Timers<P> {
+    /// What `cpu` is doing; `None` if there never was such a CPU.
+    ///
+    /// # Cost
+    ///
+    /// One lock.
+    pub fn report(&self, cpu: CpuId) -> Option<CpuReport> {
+        let base = self.platform().base(cpu)?;
+        let held = Held::lock(self, base, self.platform().this_cpu());
+        Some(report(base, &held.state))
+    }
+
+    /// Shows every pending timer of one part of the queues of `cpu` to `visit`, which is called without any lock: the
+    /// sorted ones in the order in which they are filed, the others by their slots.
+    pub fn for_each_pending(
+        &self,
+        cpu: CpuId,
+        part: Part,
+        mut visit: impl FnMut(&PendingTimer) -> fmt::Result,
+    ) -> fmt::Result {
+        let Some(base) = self.platform().base(cpu) else {
+            return Ok(());
+        };
+        let mut shown = 0;
+        loop {
+            let mut batch = Batch::new(shown);
+            let held = Held::lock(self, base, self.platform().this_cpu());
+            batch.copy(&held.state, part);
+            drop(held);
+            for timer in &batch.timers[..batch.count] {
+                visit(timer)?;
+            }
+            if batch.count < BATCH {
+                return Ok(());
+            }
+            shown += BATCH;
+        }
+    }
+}
+
+fn report<P: Platform>(base: &CpuBase<P>, state: &BaseState) -> CpuReport {
+    CpuReport {
+        cpu: base.cpu(),
+        is_online: base.is_online(),
+        armed: base.armed(),
+        is_backing_off: state.hang,
+        soft_pending: state.soft_pending,
+        soft_next: state.soft_next,
+        // Relaxed: written with the base locked, or by the CPU when it wakes, which is not waited for.
+        wheels_sleep: base.wheel_idle.load(Ordering::Relaxed),
+        sorted: state.queues.iter().map(|queue| queue.tree.len()).sum(),
+        far: state.far.shelf().len(),
+        offsets: core::array::from_fn(|clock| state.queues[clock].offset),
+        wheels: Kind::ALL.map(|kind| state.wheels[kind as usize].report(kind)),
+        device: DeviceReport::of(&state.device),
+        stats: state.stats,
+        deferred: state.deferred,
+    }
+}
+
+/// Timers that are copied with the lock held.
+struct Batch {
+    timers: [PendingTimer; BATCH],
+    count: usize,
+    /// So many were shown before.
+    skip: usize,
+}
+
+impl Batch {
+    fn new(skip: usize) -> Self {
+        let none = PendingTimer {
+            id: TimerId(0),
+            code: 0,
+            callback: "",
+            is_running: false,
+            queued: Queued::Far { hard: 0, filed: 0 },
+        };
+        Self {
+            timers: [none; BATCH],
+            count: 0,
+            skip,
+        }
+    }
+
+    fn copy(&mut self, state: &BaseState, part: Part) {
+        match part {
+            Part::Sorted(index) => {
+                let skip = core::mem::take(&mut self.skip);
+                let tree = &state.queues[index].tree;
+                tree.for_each(skip, |entry, filed, head| {
+                    self.take_exact(entry, |tag| sorted(tag, filed, *head))
+                });
+            }
+            Part::Far => state.far.shelf().for_each(|entry, list, head| {
+                let due = far::instant_of(state.far.due_of(Slot::numbered(list)));
+                self.take_exact(entry, |_| Queued::Far {
+                    hard: head.deadline().as_nanos(),
+                    filed: due.as_nanos(),
+                })
+            }),
+            Part::Wheel(kind) => self.copy_wheel(kind, &state.wheels[kind as usize]),
+        }
+    }
+
+    fn copy_wheel(&mut self, kind: Kind, wheel: &WheelBase) {
+        // Those that were set aside for the pass come first, and carry the numbers of lists that may be in use again.
+        let mut aside = wheel.shelf.len_aside();
+        wheel.shelf.for_each(|entry, list, ()| {
+            let due = if aside > 0 {
+                aside -= 1;
+                wheel.aside_due()
+            } else {
+                wheel.calendar.due_of(Slot::numbered(list))
+            };
+            self.take_coarse(entry, kind, due)
+        });
+    }
+
+    fn take_exact(&mut self, entry: EntryRef<'_, Hr>, queued: impl FnOnce(Tag) -> Queued) -> bool {
+        self.take(|| PendingTimer {
+            id: TimerId(entry.address()),
+            code: entry.code_address(),
+            callback: entry.callback_name(),
+            is_running: entry.state().is_running(),
+            queued: queued(entry.tag()),
+        })
+    }
+
+    fn take_coarse(&mut self, entry: EntryRef<'_, Coarse>, kind: Kind, due: Tick) -> bool {
+        self.take(|| PendingTimer {
+            id: TimerId(entry.address()),
+            code: entry.code_address(),
+            callback: entry.callback_name(),
+            is_running: entry.state().is_running(),
+            queued: Queued::Wheel {
+                kind,
+                expiry: entry.shared().get(),
+                due,
+            },
+        })
+    }
+
+    /// Takes another one; whether there is room for more.
+    fn take(&mut self, timer: impl FnOnce() -> PendingTimer) -> bool {
+        if self.skip > 0 {
+            self.skip -= 1;
+            return true;
+        }
+        self.timers[self.count] = timer();
+        self.count += 1;
+        self.count < BATCH
+    }
+}
+
+fn sorted(tag: Tag, filed: Deadline, head: Head) -> Queued {
+    Queued::Sorted {
+        clock: tag.clock(),
+        stage: if tag.is_soft() {
+            Stage::Soft
+        } else {
+            Stage::Hard
+        },
+        soft: head.earliest().as_nanos(),
+        hard: head.deadline().as_nanos(),
+        filed: filed.as_nanos(),
+        lazy: tag.is_lazy(),
+    }
+}

@@ -1,0 +1,103 @@
+//! Scenarios that drawing found and that broke a promise once, by what was wrong: `found/CLASS-SEED.toml`, as they were
+//! drawn or made smaller. `tickless sim fuzz --save DIR` writes such files.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use tickless_sim::world::{Scenario, run_twice};
+
+fn directory() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/found")
+}
+
+/// The names of all files without their ending.
+fn names() -> BTreeSet<String> {
+    let files = fs::read_dir(directory()).expect("the directory is there");
+    let name = |path: &Path| path.file_stem()?.to_str().map(str::to_owned);
+    files
+        .map(|file| name(&file.expect("it can be read").path()).expect("names are text"))
+        .collect()
+}
+
+/// Runs every scenario of `class`, twice, with the seed it was drawn from; returns how many there are.
+fn holds(class: &str) -> usize {
+    let of_class = |name: &&String| name.rsplit_once('-').is_some_and(|(head, _)| head == class);
+    let names = names();
+    let of_class = names.iter().filter(of_class);
+    of_class
+        .map(|name| {
+            let file = format!("{name}.toml");
+            let text = fs::read_to_string(directory().join(&file)).expect("it can be read");
+            let scenario = Scenario::from_toml(&text, &file);
+            let scenario = scenario.unwrap_or_else(|error| panic!("{error}"));
+            let (_, seed) = name.rsplit_once('-').expect("the seed is behind the class");
+            let seed = seed.parse().expect("a seed is a number");
+            let outcome = run_twice(&scenario, seed);
+            let stories = &outcome.violations;
+            assert!(outcome.holds(), "{name}: {:?} {stories:#?}", outcome.broken);
+        })
+        .count()
+}
+
+/// A device was told its shortest delay, 10 us, for a timer that was over. In a deep idle state it stopped and lost
+/// that. Its record did not learn of it, took the delay for still under way when the CPU came back, and never wrote it
+/// again.
+#[test]
+fn deep_minimum_a_device_that_stopped_is_programmed_again() {
+    assert_eq!(holds("deep-minimum"), 3);
+}
+
+/// A coupled device fires at the first of its ticks behind what it was asked for, and the clock shows that at the first
+/// of its steps behind that. The checker allowed for the tick, and not for the step.
+#[test]
+fn coupled_step_a_device_is_late_by_a_tick_and_a_step_of_the_clock() {
+    assert_eq!(holds("coupled-step"), 16);
+}
+
+/// The device that stands in for those that stop was being written by a CPU, which takes a microsecond or more, when
+/// another one handed over an event that came before the write was done.
+#[test]
+fn broadcast_write_nothing_fires_before_its_write_is_done() {
+    assert_eq!(holds("broadcast-write"), 2);
+}
+
+/// As before, and the clock was steered after that write. The checker allowed for what it was steered since the CPU's
+/// own device was written, which was later.
+#[test]
+fn broadcast_steered_a_device_goes_by_the_clock_at_its_own_write() {
+    assert_eq!(holds("broadcast-steered"), 1);
+}
+
+/// Who looks after a timer of a CPU that sleeps counts a tick behind, and at the next one its owner takes it back, and
+/// looks a tick later. The bound was two ticks to the nanosecond.
+#[test]
+fn two_ticks_a_timer_that_others_look_after_may_change_hands() {
+    assert_eq!(holds("two-ticks"), 2);
+}
+
+/// A second was deleted while all CPUs slept, and the host learnt of that with the next interrupt. So alarms of the
+/// time of day, which that made due, waited for it.
+#[test]
+fn leap_deleted_the_host_does_not_wait_for_an_interrupt() {
+    assert_eq!(holds("leap-deleted"), 2);
+}
+
+#[test]
+fn every_file_belongs_to_a_class_that_is_tried() {
+    let classes = [
+        "deep-minimum",
+        "coupled-step",
+        "broadcast-write",
+        "broadcast-steered",
+        "two-ticks",
+        "leap-deleted",
+    ];
+    for name in names() {
+        let class = name.rsplit_once('-').map(|(class, _)| class);
+        assert!(
+            class.is_some_and(|class| classes.contains(&class)),
+            "{name}"
+        );
+    }
+}

@@ -1,0 +1,193 @@
+//! The NUMA node of a thread.
+//!
+//! Groups of the hierarchies are separated by node, so that threads which look after each other share a memory. A
+//! thread belongs to the node of the CPUs that it may run on, if that is one: that is how pinned workers know theirs.
+//! Any other thread belongs to where it runs when it takes its seat, and stays there: the scheduler keeps threads near
+//! their memory, and a place in a tree is for ever. A seat that becomes free is given to a thread of its node.
+//!
+//! # Limits
+//!
+//! The nodes are read once. A thread that is pinned to another node after its first timer keeps the place that it had.
+//! Where the kernel does not tell of nodes, and on CPUs that it says nothing of, everything is on node 0.
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+use rustix::thread::{sched_getaffinity, sched_getcpu};
+use tickless_core::hierarchy::Layout;
+
+use super::seat::SEATS_MAX;
+use super::tree::WIDTH;
+use crate::topology::{CpuSet, Topology};
+
+/// The nodes of the machine that have CPUs, numbered without gaps.
+#[derive(Debug, Default)]
+pub(crate) struct Nodes {
+    cpus: Vec<CpuSet>,
+}
+
+impl Nodes {
+    fn read(root: &Path) -> Self {
+        // Without nodes everything goes on as on a machine with one.
+        let mut cpus = Topology::read_nodes(root).unwrap_or_default();
+        cpus.retain(|cpus| !cpus.is_empty());
+        Self { cpus }
+    }
+
+    /// Whether all threads are on the same.
+    fn is_one(&self) -> bool {
+        self.cpus.len() <= 1
+    }
+
+    fn of_cpu(&self, cpu: u32) -> u32 {
+        let place = self.cpus.iter().position(|cpus| cpus.contains(cpu));
+        place.map_or(0, number)
+    }
+
+    /// The node of a thread that may run on the CPUs that `allowed` says, if that is known, and runs on `cpu`.
+    fn of_thread(&self, allowed: Option<impl Fn(u32) -> bool>, cpu: u32) -> u32 {
+        let Some(allowed) = allowed else {
+            return self.of_cpu(cpu);
+        };
+        let may_use = |cpus: &CpuSet| cpus.iter().any(&allowed);
+        let mut usable = (0..).zip(&self.cpus).filter(|(_, cpus)| may_use(cpus));
+        match (usable.next(), usable.next()) {
+            (Some((only, _)), None) => only,
+            _ => self.of_cpu(cpu),
+        }
+    }
+
+    /// How high a tree of threads may grow: below its cross-node level a group reaches over as many threads as the
+    /// fullest node has CPUs, as the drawing of `tickless topology` does. There may be many more threads than that,
+    /// which are in more groups of their node.
+    pub(super) fn layout(&self) -> Layout {
+        let seats = number(SEATS_MAX);
+        if self.is_one() {
+            return Layout::new(seats, 1, WIDTH);
+        }
+        let fullest = self.cpus.iter().map(CpuSet::len).max().unwrap_or(1);
+        let fullest = number(fullest).min(seats);
+        // Of parts of that size there are as many as it takes, and one that is not full for each node.
+        let parts = seats
+            .div_ceil(fullest)
+            .saturating_add(number(self.cpus.len()));
+        Layout::new(fullest.saturating_mul(parts), parts, WIDTH)
+    }
+}
+
+fn number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// Those of this machine.
+pub(super) fn nodes() -> &'static Nodes {
+    static NODES: OnceLock<Nodes> = OnceLock::new();
+    NODES.get_or_init(|| {
+        if cfg!(miri) {
+            Nodes::default()
+        } else {
+            Nodes::read(Path::new("/"))
+        }
+    })
+}
+
+/// The node of this thread.
+///
+/// # Cost
+///
+/// None on a machine with one node; else a system call.
+pub(super) fn of_this_thread() -> u32 {
+    let nodes = nodes();
+    if nodes.is_one() {
+        return 0;
+    }
+    let allowed = sched_getaffinity(None).ok();
+    let may_use = allowed.map(|allowed| {
+        move |cpu: u32| {
+            let cpu = cpu as usize;
+            cpu < rustix::thread::CpuSet::MAX_CPU && allowed.is_set(cpu)
+        }
+    });
+    nodes.of_thread(may_use, number(sched_getcpu()))
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::path::Path;
+
+    use tickless_core::hierarchy::{LEVELS_MAX, Layout};
+
+    use super::{Nodes, SEATS_MAX, WIDTH};
+    use crate::topology::CpuSet;
+    use crate::topology::tests::{fixture, set};
+
+    pub(crate) fn nodes_of(name: &str) -> Nodes {
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/topology");
+        Nodes::read(&fixtures.join(name))
+    }
+
+    fn of_thread(nodes: &Nodes, allowed: &str, cpu: u32) -> u32 {
+        let allowed: CpuSet = set(allowed);
+        nodes.of_thread(Some(|cpu| allowed.contains(cpu)), cpu)
+    }
+
+    #[test]
+    fn a_pinned_thread_belongs_to_the_node_of_its_cpus_and_others_to_where_they_run() {
+        let nodes = nodes_of("two-sockets");
+        // CPUs 0-1,8-9; 2-3,10-11; 4-5,12-13; 6-7,14-15.
+        assert_eq!(nodes.cpus.len(), 4);
+        // It runs on node 0 still.
+        assert_eq!(of_thread(&nodes, "5", 0), 2);
+        assert_eq!(of_thread(&nodes, "2-3,10-11", 0), 1);
+        assert_eq!(of_thread(&nodes, "0-15", 11), 1);
+        assert_eq!(of_thread(&nodes, "1-2", 2), 1);
+        let unknown = None::<fn(u32) -> bool>;
+        assert_eq!(nodes.of_thread(unknown, 14), 3);
+        assert_eq!(nodes.of_thread(unknown, 4_000), 0);
+        // Only CPUs that the kernel says nothing of.
+        assert_eq!(of_thread(&nodes, "4000", 6), 3);
+    }
+
+    #[test]
+    fn nodes_without_cpus_and_machines_without_nodes_are_no_trouble() {
+        for name in ["one-cpu", "no-such-machine"] {
+            let nodes = nodes_of(name);
+            assert!(nodes.is_one(), "{name}");
+            assert_eq!(of_thread(&nodes, "0", 0), 0);
+            let threads = u32::try_from(SEATS_MAX).unwrap();
+            assert_eq!(nodes.layout(), Layout::new(threads, 1, WIDTH));
+        }
+    }
+
+    /// Groups mix nodes from the same level on as in the drawing.
+    #[test]
+    fn trees_of_threads_are_separated_as_the_drawing_says() {
+        let machine = fixture("two-sockets");
+        let fullest = machine.nodes().iter().map(|node| node.cpus.len()).max();
+        let fullest = u32::try_from(fullest.unwrap()).unwrap();
+        let count = u32::try_from(machine.nodes().len()).unwrap();
+        let drawn = Layout::new(fullest * count, count, WIDTH);
+        let layout = nodes_of("two-sockets").layout();
+        assert_eq!(layout.cross_node_level(), drawn.cross_node_level());
+    }
+
+    #[test]
+    fn there_is_room_for_every_thread_however_unevenly_they_are_spread() {
+        for nodes in [2, 3, 8, 64, 1_024_u32] {
+            for fullest in [1, 7, 8, 9, 64, 100, 512, 4_096] {
+                let all: Vec<CpuSet> = (0..nodes).map(|_| (0..fullest).collect()).collect();
+                let layout = Nodes { cpus: all }.layout();
+                assert!(layout.levels() <= LEVELS_MAX);
+                let reach = |levels: usize| (WIDTH as u64).pow(u32::try_from(levels).unwrap());
+                let part = reach(layout.cross_node_level());
+                // Each node may leave a part that is not full.
+                let parts = (SEATS_MAX as u64).div_ceil(part) + u64::from(nodes);
+                let room = reach(layout.levels() - layout.cross_node_level());
+                assert!(
+                    parts <= room,
+                    "{nodes} nodes of {fullest}: {parts} > {room}"
+                );
+            }
+        }
+    }
+}

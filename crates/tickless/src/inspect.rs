@@ -1,0 +1,386 @@
+//! The live state of all timers of the process: as text, and as data.
+//!
+//! [`dump`] writes it in the layout of `/proc/timer_list`, [`snapshot`] has the same as values. Each thread counts as a
+//! CPU; number 0 is the background thread, which is what that file calls the broadcast device: it fires for threads
+//! that do not run their own timers.
+//!
+//! ```
+//! use std::pin::pin;
+//! use tickless::hrtimer::{HrTimer, Restart, Span, Start};
+//! use tickless::inspect::{Queued, snapshot};
+//!
+//! let timer = pin!(HrTimer::new(|_| Restart::No));
+//! timer.as_ref().start(Start::after(Span::from_secs(3600)));
+//! let timers = snapshot().threads.into_iter().flat_map(|thread| thread.timers);
+//! let sorted = timers.filter(|timer| matches!(timer.queued, Queued::Sorted { .. }));
+//! assert!(sorted.count() >= 1);
+//! ```
+//!
+//! # Limits
+//!
+//! Threads go on meanwhile: what is said of one is as of one moment, what is said of two is not. Timers are copied 32
+//! at a time with their thread's queue locked, so that one that moves meanwhile may be missing or there twice.
+
+use std::fmt;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tickless_core::hierarchy::{Child, GroupId, Sites};
+use tickless_core::inspect::{DumpHost, Part};
+use tickless_core::platform::CpuId;
+use tickless_core::time::Instant;
+
+use crate::host::seat::{self, Kind as SeatKind, Seat, seats, with_thread};
+use crate::host::{background, coarse, timers, tree};
+
+pub use tickless_core::inspect::{CpuReport, DeviceReport, Queued, WAKES, WheelReport};
+pub use tickless_core::wheel::{Kind, Tick};
+
+/// Everything, as of about now.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Snapshot {
+    /// The monotonic clock of the timers, in nanoseconds: what all times here count from.
+    pub now: i64,
+    /// The tick of coarse timers in progress.
+    pub tick: Tick,
+    /// How long a tick is.
+    pub tick_period: Duration,
+    /// The threads that have timers, or had some; number 0 is the background thread.
+    pub threads: Vec<Thread>,
+    /// What the background thread is about to do.
+    pub background: Background,
+    /// Who looks after whom: the tree of threads that do not run their own timers, and that of workers.
+    pub hierarchies: [Hierarchy; 2],
+}
+
+/// A thread and its timers.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Thread {
+    /// Its number, as that of a CPU.
+    pub number: u32,
+    /// Who runs its timers.
+    pub role: Role,
+    /// What the system calls it.
+    pub id: Option<u32>,
+    /// Its name, as far as the system keeps it: 15 bytes. `None` where that cannot be read, and for threads that ended.
+    pub name: Option<String>,
+    /// It is a worker that is left alone.
+    pub is_isolated: bool,
+    /// Its queues, its device and what it counted.
+    pub state: CpuReport,
+    /// Its timers.
+    pub timers: Vec<Timer>,
+}
+
+/// Who runs the timers of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Role {
+    /// The background thread.
+    Foreign,
+    /// The thread itself, a [`Worker`](crate::Worker).
+    Worker,
+    /// The thread itself, with a [`Driver`](crate::Driver).
+    Driver,
+    /// It is the background thread.
+    Background,
+    /// The thread ended; another may take its number.
+    Ended,
+}
+
+impl Role {
+    /// Its name in dumps.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Foreign => "foreign",
+            Self::Worker => "worker",
+            Self::Driver => "driver",
+            Self::Background => "background",
+            Self::Ended => "ended",
+        }
+    }
+
+    fn of(seat: &Seat) -> Self {
+        match seat.local().kind() {
+            SeatKind::Free => Self::Ended,
+            SeatKind::Foreign => Self::Foreign,
+            SeatKind::Worker => Self::Worker,
+            SeatKind::EventLoop => Self::Driver,
+            SeatKind::Background => Self::Background,
+        }
+    }
+}
+
+/// A pending timer.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Timer {
+    /// The type of its callback; [`WAKES`] for a timer that wakes a task.
+    pub callback: &'static str,
+    /// Its callback is being called at this moment, and the timer was started again.
+    pub is_running: bool,
+    /// Where it is queued, and for when.
+    pub queued: Queued,
+}
+
+/// The background thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Background {
+    /// It runs.
+    pub is_running: bool,
+    /// It sleeps until then, in nanoseconds; `None` while it is awake, or sleeps without an end.
+    pub sleeps_until: Option<i64>,
+}
+
+/// A tree through which timers are found when they are due.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Hierarchy {
+    /// Whose.
+    pub name: &'static str,
+    /// How many threads take part that can look after others.
+    pub available: u32,
+    /// Its groups.
+    pub groups: Vec<Group>,
+}
+
+/// A group of threads, or of groups.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Group {
+    /// Its number.
+    pub number: u32,
+    /// How far it is from the groups of threads, which are on level 0.
+    pub level: usize,
+    /// The group that it is in, and its place there; `None` for the root.
+    pub parent: Option<(u32, u8)>,
+    /// The places of its children that are awake.
+    pub active: Vec<u8>,
+    /// The one of them that looks after the others.
+    pub migrator: Option<u8>,
+    /// When its first event is, in nanoseconds, or later.
+    pub first_event: Option<i64>,
+    /// The threads in it.
+    pub members: Vec<Member>,
+}
+
+/// A thread in a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Member {
+    /// Its number.
+    pub thread: u32,
+    /// Its place.
+    pub place: u8,
+    /// It takes part.
+    pub is_available: bool,
+    /// It counts as idle: others look after it.
+    pub is_idle: bool,
+    /// When it has promised to wake up for all, in nanoseconds.
+    pub wakeup: Option<i64>,
+}
+
+/// Everything, as data.
+///
+/// Locks each thread's queue for moments.
+#[must_use]
+pub fn snapshot() -> Snapshot {
+    note_own_thread();
+    let now = timers().platform().clock.exact();
+    let threads = seats().filter_map(thread);
+    Snapshot {
+        now: now.as_nanos(),
+        tick: coarse::tick_of(now),
+        tick_period: Duration::from_nanos(coarse::TICK),
+        threads: threads.collect(),
+        background: Background {
+            is_running: background::is_running(),
+            sleeps_until: background::PROMISE.sleeps_until(),
+        },
+        hierarchies: trees().map(|(name, tree)| hierarchy(name, tree)),
+    }
+}
+
+/// Writes the live state of all queues in the layout of `/proc/timer_list`. Each thread counts as a CPU; number 0 is
+/// the background thread.
+///
+/// Callbacks are shown by the names of their types. Nothing shows where anything lies in memory.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn dump(out: &mut dyn fmt::Write) -> fmt::Result {
+    note_own_thread();
+    timers().dump(&Text { addresses: false }, out)
+}
+
+/// As [`dump`], with the addresses of timers and of their callbacks' code: for who debugs this very process, not for a
+/// log that others read.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn dump_with_addresses(out: &mut dyn fmt::Write) -> fmt::Result {
+    note_own_thread();
+    timers().dump(&Text { addresses: true }, out)
+}
+
+/// The trees, and whose they are.
+fn trees() -> [(&'static str, &'static tree::Tree); 2] {
+    [
+        ("foreign threads", tree::guests()),
+        ("workers", tree::workers()),
+    ]
+}
+
+/// The thread that asks is the one that knows its number in the system for sure: a fork changes it.
+fn note_own_thread() {
+    if let Some(own) = with_thread(seat::Thread::seat) {
+        own.local().note_thread();
+    }
+}
+
+fn finite(when: Instant) -> Option<i64> {
+    (!when.is_forever()).then(|| when.as_nanos())
+}
+
+fn thread(seat: &Seat) -> Option<Thread> {
+    let state = timers().report(seat.cpu())?;
+    let mut pending = Vec::new();
+    for part in Part::all() {
+        let seen = timers().for_each_pending(seat.cpu(), part, |timer| {
+            pending.push(Timer {
+                callback: timer.callback,
+                is_running: timer.is_running,
+                queued: timer.queued,
+            });
+            Ok(())
+        });
+        debug_assert!(seen.is_ok(), "nothing fails");
+    }
+    let role = Role::of(seat);
+    if role == Role::Ended && pending.is_empty() {
+        return None;
+    }
+    let id = seat.local().thread_id();
+    Some(Thread {
+        number: seat.cpu().0,
+        role,
+        id,
+        name: id.and_then(name),
+        is_isolated: is_isolated(seat),
+        state,
+        timers: pending,
+    })
+}
+
+fn is_isolated(seat: &Seat) -> bool {
+    seat.local().kind() == SeatKind::Worker && !tree::takes_part(seat)
+}
+
+/// The name that the system keeps for a thread of this process.
+fn name(id: u32) -> Option<String> {
+    let name = std::fs::read(format!("/proc/self/task/{id}/comm")).ok()?;
+    let name = String::from_utf8_lossy(&name);
+    Some(name.trim_end_matches('\n').to_owned())
+}
+
+fn hierarchy(name: &'static str, tree: &tree::Tree) -> Hierarchy {
+    let group = |id: GroupId| {
+        let group = tree.sites().group(id);
+        let state = group.state();
+        let members = tree.children(id).filter_map(|child| match child {
+            Child::Cpu(cpu) => tree.sites().node(cpu),
+            Child::Group(_) => None,
+        });
+        Group {
+            number: id.0,
+            level: group.level(),
+            parent: group
+                .parent()
+                .map(|parent| (parent.0, group.slot().number())),
+            active: state.active().map(|slot| slot.number()).collect(),
+            migrator: state.migrator().map(|slot| slot.number()),
+            first_event: finite(group.first()),
+            members: members
+                .map(|node| Member {
+                    thread: node.cpu().0,
+                    place: node.slot().number(),
+                    is_available: node.is_available(),
+                    is_idle: node.is_idle(),
+                    wakeup: finite(node.wakeup()),
+                })
+                .collect(),
+        }
+    };
+    Hierarchy {
+        name,
+        available: tree.available_cpus(),
+        groups: (0..tree.groups()).map(GroupId).map(group).collect(),
+    }
+}
+
+/// What the host adds to the core's dump.
+struct Text {
+    addresses: bool,
+}
+
+impl DumpHost for Text {
+    fn addresses(&self) -> bool {
+        self.addresses
+    }
+
+    fn name(&self, cpu: CpuId, out: &mut dyn fmt::Write) -> fmt::Result {
+        let Some(seat) = seat::seat(cpu) else {
+            return Ok(());
+        };
+        let id = seat.local().thread_id();
+        match id.and_then(name) {
+            Some(name) => write!(out, " ({name}, ")?,
+            None => write!(out, " (")?,
+        }
+        if let Some(id) = id {
+            write!(out, "thread {id}, ")?;
+        }
+        write!(out, "{})", Role::of(seat).name())
+    }
+
+    fn tick(&self, cpu: CpuId, out: &mut dyn fmt::Write) -> fmt::Result {
+        let Some(seat) = seat::seat(cpu) else {
+            return Ok(());
+        };
+        // Relaxed: of some moment.
+        let deadline = seat.local().deadline.load(Ordering::Relaxed);
+        writeln!(out, "  .isolated       : {}", u8::from(is_isolated(seat)))?;
+        writeln!(out, "  .deadline       : {deadline} nsecs")?;
+        writeln!(out, "  .tick_period    : {} nsecs", coarse::TICK)?;
+        writeln!(out, "jiffies: {}", coarse::now().0)
+    }
+
+    fn broadcast(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        let until = background::PROMISE.sleeps_until().unwrap_or(i64::MAX);
+        writeln!(out, "Tick Device: mode:     1")?;
+        writeln!(out, "Broadcast device")?;
+        writeln!(out, "Clock Event Device: background-thread")?;
+        // The kernel's numbers: 0 is detached, 3 one-shot.
+        let mode = if background::is_running() { 3 } else { 0 };
+        writeln!(out, " mode:           {mode}")?;
+        writeln!(out, " next_event:     {until} nsecs")?;
+        let covered: Vec<String> = seats()
+            .filter(|seat| Role::of(seat) == Role::Foreign)
+            .map(|seat| seat.cpu().0.to_string())
+            .collect();
+        writeln!(out, "tick_broadcast_list: {}", covered.join(","))?;
+        writeln!(out)
+    }
+
+    fn hierarchy(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        trees()
+            .iter()
+            .try_for_each(|(name, tree)| tree.dump(name, out))
+    }
+}

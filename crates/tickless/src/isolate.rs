@@ -1,0 +1,119 @@
+//! Which of several workers are isolated, as a set that changes while they run.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+use crate::builder::Workers;
+use crate::host::isolation;
+use crate::topology::{CpuSet, Topology, TopologyError};
+
+/// Why the set of isolated workers does not change.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum IsolateError {
+    /// Isolation goes by CPU, and the workers are pinned to none.
+    NotPinned,
+    /// CPUs on which none of these workers is.
+    NobodyThere {
+        /// Those.
+        cpus: CpuSet,
+        /// Where workers are.
+        used: CpuSet,
+    },
+    /// No worker would be left to look after those that sleep.
+    LastWorker,
+    /// The kernel did not tell what is isolated.
+    Topology(TopologyError),
+}
+
+impl fmt::Display for IsolateError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotPinned => formatter
+                .write_str("isolation goes by CPU, and the workers are pinned to none"),
+            Self::NobodyThere { cpus, used } => write!(
+                formatter,
+                "CPUs {cpus} are to be isolated, but workers are on {used} only"
+            ),
+            Self::LastWorker => formatter.write_str(
+                "no worker would be left that is not isolated; one has to look after those that sleep",
+            ),
+            Self::Topology(error) => error.fmt(formatter),
+        }
+    }
+}
+
+impl std::error::Error for IsolateError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Topology(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl<R> Workers<R> {
+    /// [Isolates](crate::Worker::set_isolated) the workers on these CPUs, and ends the isolation of the others.
+    ///
+    /// Workers whose isolation ends go first, and are waited for, so that there are more of them in between that look
+    /// after those that sleep, not fewer. Workers that have ended, and those that other code started, stay as they are.
+    ///
+    /// # Blocking
+    ///
+    /// Each worker that is to change does so in its next turn; this waits for it. Callable from any thread, also from
+    /// one of the workers, which changes its own part meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// When the workers are not [pinned](crate::Builder::pin) or none is on one of the CPUs; when no worker of the
+    /// process would be left that is not isolated. Nothing has changed then, unless another worker ended or was
+    /// isolated at the same moment.
+    pub fn isolate(&self, cpus: &CpuSet) -> Result<(), IsolateError> {
+        let used = self.used().ok_or(IsolateError::NotPinned)?;
+        let without = cpus.difference(&used);
+        if !without.is_empty() {
+            return Err(IsolateError::NobodyThere {
+                cpus: without,
+                used,
+            });
+        }
+        let wanted: BTreeMap<_, _> = self
+            .places()
+            .filter_map(|(tenancy, cpu)| Some((tenancy.seat().cpu(), (tenancy, cpu?))))
+            .map(|(seat, (tenancy, cpu))| (seat, (tenancy, cpus.contains(cpu))))
+            .collect();
+        isolation::change_set(&wanted).map_err(|_| IsolateError::LastWorker)
+    }
+
+    /// Reads again which CPUs the kernel leaves alone, and [isolates](Self::isolate) the workers on these. Returns
+    /// those.
+    ///
+    /// What [`Builder::isolate_like_the_system`](crate::Builder::isolate_like_the_system) does at the start, for what
+    /// changes at run time: isolated partitions of control groups ([`Topology::isolated`]). To follow them, call it now
+    /// and then; the kernel tells nobody that the list has changed.
+    ///
+    /// Not followed: partitions of which neither the root of the control groups nor the process's own group can be read
+    /// here, as in many containers; load balancing that was switched off in version 1 of the control groups; CPUs that
+    /// go offline, on which the kernel takes the pinning from a worker; interrupts and kernel threads.
+    ///
+    /// # Errors
+    ///
+    /// As [`isolate`](Self::isolate), and when a file of the kernel cannot be understood. What was isolated stays so.
+    pub fn isolate_like_the_system(&self) -> Result<CpuSet, IsolateError> {
+        self.isolate_like(Path::new("/"))
+    }
+
+    pub(crate) fn isolate_like(&self, root: &Path) -> Result<CpuSet, IsolateError> {
+        let used = self.used().ok_or(IsolateError::NotPinned)?;
+        let quiet = Topology::read_quiet(root).map_err(IsolateError::Topology)?;
+        let isolated = quiet.intersection(&used);
+        self.isolate(&isolated)?;
+        Ok(isolated)
+    }
+
+    /// The CPUs that the workers are pinned to.
+    fn used(&self) -> Option<CpuSet> {
+        self.places().map(|(_, cpu)| cpu).collect()
+    }
+}

@@ -1,0 +1,163 @@
+//! The end of a thread that runs its own timers: with its worker or driver in a thread-local, or leaked.
+//!
+//! The destructors of thread-locals run in an order that depends on which was touched first, so what the library keeps
+//! for a thread has to outlast them all.
+
+mod support;
+
+use std::cell::{Cell, RefCell};
+use std::os::fd::AsFd;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use support::{Wakes, block_on, ms, on_thread, poll_idly, poll_with};
+use tickless::time::sleep;
+use tickless::{Driver, Worker, coarse};
+
+/// What a thread keeps to run its timers.
+enum Own {
+    Nothing,
+    Worker(Worker),
+    Driver(Driver),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Foreign,
+    Worker,
+    Driver,
+}
+
+const KINDS: [Kind; 3] = [Kind::Foreign, Kind::Worker, Kind::Driver];
+
+impl Own {
+    fn make(kind: Kind) -> Self {
+        match kind {
+            Kind::Foreign => Self::Nothing,
+            Kind::Worker => Self::Worker(Worker::new().expect("the thread is free")),
+            Kind::Driver => Self::Driver(Driver::new().expect("the thread is free")),
+        }
+    }
+
+    /// Waits for an exact and a coarse timer.
+    fn use_it(&self) {
+        let both = async {
+            sleep(ms(2)).await;
+            coarse::sleep(ms(2)).await;
+        };
+        match self {
+            Self::Nothing => block_on(both),
+            Self::Worker(worker) => {
+                assert!(!worker.is_isolated());
+                worker.block_on(both);
+            }
+            Self::Driver(driver) => {
+                let mut both = Box::pin(both);
+                while poll_idly(both.as_mut()).is_pending() {
+                    let fd = driver.as_fd();
+                    poll(&mut [PollFd::new(&fd, PollFlags::IN)], None).expect("poll works");
+                    let _turn = driver.turn();
+                }
+            }
+        }
+    }
+}
+
+/// Says that its thread's destructors have come here, and waits until they may go on.
+struct Pause(Sender<()>, Receiver<()>);
+
+impl Drop for Pause {
+    fn drop(&mut self) {
+        self.0.send(()).expect("the test listens");
+        self.1.recv().expect("the test answers");
+    }
+}
+
+thread_local! {
+    static OWN: RefCell<Own> = const { RefCell::new(Own::Nothing) };
+    static PAUSE: RefCell<Option<Pause>> = const { RefCell::new(None) };
+}
+
+/// A thread that ends with its worker or driver in a thread-local, which is dropped last.
+fn ending(kind: Kind) -> (thread::JoinHandle<()>, Receiver<()>, Sender<()>) {
+    let (said, paused) = mpsc::channel();
+    let (go_on, told) = mpsc::channel();
+    let thread = thread::spawn(move || {
+        // The last to be touched is dropped first.
+        OWN.with(|_| ());
+        PAUSE.set(Some(Pause(said, told)));
+        OWN.set(Own::make(kind));
+        OWN.with_borrow(Own::use_it);
+    });
+    (thread, paused, go_on)
+}
+
+#[test]
+fn a_worker_in_a_thread_local_leaves_the_timers_of_other_threads_alone() {
+    let _patience = support::begin();
+    for first in [Kind::Worker, Kind::Driver] {
+        for second in KINDS {
+            let (ends, paused, go_on) = ending(first);
+            paused.recv().expect("it ends");
+            let (stay, told) = mpsc::channel::<()>();
+            let (said, began) = mpsc::channel();
+            let other = thread::spawn(move || {
+                let own = Own::make(second);
+                own.use_it();
+                said.send(()).expect("the test listens");
+                told.recv().expect("the test answers");
+                own.use_it();
+            });
+            began.recv().expect("the other thread's timers fire");
+            go_on.send(()).expect("it waits");
+            ends.join().expect("it ends without a panic");
+            stay.send(()).expect("it waits");
+            other.join().expect("its timers fire still");
+        }
+    }
+}
+
+/// Uses what a thread-local holds when the destructors of others have run.
+struct UsedAtTheEnd(Own, Sender<()>);
+
+impl Drop for UsedAtTheEnd {
+    fn drop(&mut self) {
+        self.0.use_it();
+        self.1.send(()).expect("the test listens");
+    }
+}
+
+#[test]
+fn a_worker_in_a_thread_local_works_until_it_is_dropped() {
+    thread_local!(static USED: RefCell<Option<UsedAtTheEnd>> = const { RefCell::new(None) });
+    let _patience = support::begin();
+    for kind in KINDS {
+        let (said, used) = mpsc::channel();
+        on_thread(move || {
+            USED.with(|_| ());
+            let own = Own::make(kind);
+            own.use_it();
+            USED.set(Some(UsedAtTheEnd(own, said)));
+        });
+        used.recv().expect("the destructor came to its end");
+    }
+}
+
+#[test]
+fn timers_of_a_thread_that_leaked_what_runs_them_fire() {
+    thread_local!(static LEAKED: Cell<Option<&'static Own>> = const { Cell::new(None) });
+    let _patience = support::begin();
+    for kind in KINDS {
+        let (wakes, waker) = Wakes::new();
+        let timers = on_thread(move || {
+            LEAKED.set(Some(Box::leak(Box::new(Own::make(kind)))));
+            let mut timers = (Box::pin(sleep(ms(3))), Box::pin(coarse::sleep(ms(3))));
+            assert!(poll_with(timers.0.as_mut(), &waker).is_pending());
+            assert!(poll_with(timers.1.as_mut(), &waker).is_pending());
+            timers
+        });
+        support::until(|| wakes.count() == 2);
+        drop(timers);
+    }
+}

@@ -1,0 +1,103 @@
+//! All scenarios that failed: by what was broken and on which class of machine, and where they are kept.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::failed::Failed;
+use crate::failure::Failure;
+use crate::output::{OutFile, Place};
+use crate::table::table;
+use crate::units;
+
+/// Seeds of a group that are told; the others are in the files.
+const TOLD: usize = 8;
+
+/// What failures of one cause are likely to have in common.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Cause {
+    /// The promise that was broken, or `panicked`.
+    pub(super) wrong: &'static str,
+    /// The class of the machine.
+    pub(super) machine: String,
+}
+
+/// Failures with the same cause.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Group {
+    wrong: &'static str,
+    machine: String,
+    seeds: Vec<u64>,
+}
+
+/// All of them so far.
+#[derive(Debug, Default)]
+pub(super) struct Found(BTreeMap<Cause, Vec<u64>>);
+
+impl Found {
+    /// Notes that `seed` failed; whether it is the first one with this cause.
+    pub(super) fn note(&mut self, cause: Cause, seed: u64) -> bool {
+        let seeds = self.0.entry(cause).or_default();
+        seeds.push(seed);
+        seeds.len() == 1
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> u64 {
+        self.0.values().map(|seeds| seeds.len() as u64).sum()
+    }
+
+    pub(super) fn groups(&self) -> Vec<Group> {
+        let group = |(cause, seeds): (&Cause, &Vec<u64>)| Group {
+            wrong: cause.wrong,
+            machine: cause.machine.clone(),
+            seeds: seeds.clone(),
+        };
+        self.0.iter().map(group).collect()
+    }
+
+    /// For people.
+    pub(super) fn table(&self) -> String {
+        let rows = self.groups().into_iter().map(|group| {
+            let told: Vec<String> = group.seeds.iter().take(TOLD).map(u64::to_string).collect();
+            let more = if group.seeds.len() > TOLD { " ..." } else { "" };
+            vec![
+                group.wrong.to_owned(),
+                group.machine,
+                units::count(group.seeds.len() as u64),
+                format!("{}{more}", told.join(" ")),
+            ]
+        });
+        let head = ["broken", "machine", "seeds", "which"];
+        let left = crate::table::Align::Left;
+        let right = crate::table::Align::Right;
+        table(&head, &[left, left, right, left], rows.collect())
+    }
+}
+
+/// Where scenarios are kept.
+#[derive(Debug)]
+pub(super) struct Shelf(PathBuf);
+
+impl Shelf {
+    /// Sees to it that the directory is there.
+    pub(super) fn prepare(directory: &Path) -> Result<Self, Failure> {
+        fs::create_dir_all(directory).map_err(|error| {
+            let directory = directory.display();
+            Failure::Input(format!("cannot make the directory {directory}: {error}"))
+        })?;
+        Ok(Self(directory.to_owned()))
+    }
+
+    /// Keeps a scenario as it was drawn, and as little of it as is left, if it was made smaller.
+    pub(super) fn keep(&self, failed: &Failed) -> Result<(), Failure> {
+        for (ending, text) in failed.files() {
+            let name = format!("{}-{}{ending}.toml", failed.wrong(), failed.seed());
+            let file = OutFile::prepare(&Place::File(self.0.join(name)))?;
+            file.write(text.as_bytes())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,54 @@
+//! What a scenario may need of the machine that simulates it, and how to say otherwise.
+
+use clap::Args;
+use clap::builder::RangedU64ValueParser;
+use tickless_sim::world::{Limits, Scenario};
+
+use crate::failure::Failure;
+
+/// The options about it.
+#[derive(Clone, Copy, Debug, Args)]
+pub(super) struct Bounds {
+    /// The most memory that a scenario may need, as it is estimated before it runs
+    #[arg(long, value_name = "GIB", default_value_t = Limits::default().memory >> 30, value_parser = gibibytes())]
+    max_memory: u64,
+
+    /// The most events that a scenario may have, as they are estimated before it runs
+    #[arg(long, value_name = "N", default_value_t = Limits::default().events)]
+    max_events: u64,
+
+    /// Run whatever is asked for
+    #[arg(long, conflicts_with_all = ["max_memory", "max_events"])]
+    no_limits: bool,
+}
+
+/// From one to more than any machine has, and not so many that bytes could not be counted.
+fn gibibytes() -> RangedU64ValueParser {
+    clap::value_parser!(u64).range(1..=1 << 20)
+}
+
+impl Bounds {
+    fn limits(&self) -> Limits {
+        if self.no_limits {
+            return Limits::NONE;
+        }
+        Limits {
+            memory: self.max_memory << 30,
+            events: self.max_events,
+        }
+    }
+
+    /// Refuses a `scenario` from the file `name` that needs more than it may.
+    pub(super) fn check(&self, scenario: &Scenario, name: &str) -> Result<(), Failure> {
+        scenario.fits(&self.limits()).map_err(|too_much| {
+            let option = if too_much.is_memory {
+                "--max-memory"
+            } else {
+                "--max-events"
+            };
+            Failure::Input(format!(
+                "{name}: {too_much}; ask for less, raise the limit with {option}, or lift both with --no-limits"
+            ))
+        })
+    }
+}

@@ -1,0 +1,97 @@
+//! The pages of `--report`, as browsers and readers take them.
+
+#[expect(dead_code, reason = "these commands end by themselves")]
+mod support;
+
+use std::fs;
+
+use support::{Place, end};
+
+/// Runs it, and returns the page.
+fn page(line: &str) -> String {
+    let place = Place::new();
+    let sweep = "name = \"s\"\nprofile = \"skl-112\"\ncpus = 2\nduration = \"5 ms\"\n[[workload]]\n\
+                 kind = \"cyclictest\"\ncpus = \"all\"\nperiod = \"1 ms\"\n[sweep]\ncpus = [2, 4]\n";
+    fs::write(place.path("sweep.toml"), sweep).expect("it can be written");
+    let line = format!("{line} --report out.html");
+    let output = place.run(&line.split_whitespace().collect::<Vec<_>>());
+    let (code, error) = end(&output);
+    assert!(matches!(code, Some(0 | 1)), "{line}: {error}");
+    fs::read_to_string(place.path("out.html")).expect("the page")
+}
+
+/// Holds for every page.
+fn check(page: &str, line: &str) {
+    assert!(page.starts_with("<!DOCTYPE html>"), "{line}");
+    for foreign in ["http-equiv", "<script", "<link", "src=", "NaN", "0. %"] {
+        assert!(!page.contains(foreign), "{foreign} in the page of {line}");
+    }
+    let roots = page.split("<svg ").skip(1);
+    for root in roots {
+        let (root, rest) = root.split_once('>').expect("an element");
+        assert!(root.contains("role=\"img\""), "{line}: {root}");
+        let has_title = rest.trim_start().starts_with("<title id=\"");
+        assert!(
+            has_title || root.contains("aria-label=\""),
+            "{line}: a picture has no name"
+        );
+    }
+    for table in page.split("<div class=\"wide").skip(1) {
+        let (root, _) = table.split_once('>').expect("an element");
+        let can_be_reached = root.contains("tabindex=\"0\"") && root.contains("aria-label=\"");
+        assert!(can_be_reached, "{line}: {root}");
+    }
+}
+
+#[test]
+fn every_command_that_measures_has_a_page_that_all_can_read() {
+    for (line, parts) in [
+        (
+            "latency -l 50 -i 500 -q --against timerfd",
+            &[
+                "timerfd",
+                "How late",
+                "<summary>The figures</summary>",
+                "for-narrow",
+            ][..],
+        ),
+        (
+            "noise --quick -D 100ms -c 0 -q --against bare",
+            &["Longest turns", "bare", "their share"],
+        ),
+        ("sim sweep sweep.toml -q", &["Swept: s", "deep idle"]),
+        (
+            "topology --cpus 16 --nodes 2",
+            &["pre class=\"drawing\"", "Drawing, which scrolls sideways"],
+        ),
+        (
+            "sim run start-cost -q",
+            &[
+                "The same as a table",
+                "for-narrow",
+                "<summary>The figures</summary>",
+            ],
+        ),
+    ] {
+        let page = page(line);
+        check(&page, line);
+        for part in parts {
+            assert!(page.contains(part), "{part} is missing in that of {line}");
+        }
+    }
+}
+
+#[test]
+fn a_page_cannot_go_where_the_table_goes() {
+    let place = Place::new();
+    let says = "would mix the page with the table";
+    for line in [
+        "latency -l 1",
+        "noise --quick",
+        "topology --cpus 2",
+        "sim predict --quick",
+    ] {
+        let first: Vec<&str> = line.split(' ').collect();
+        place.refuses(&first, &[(&["--report", "-"], says)]);
+    }
+}

@@ -1,0 +1,213 @@
+//! `tickless latency` and `tickless noise` beside the programs whose names their options and their output have.
+//!
+//! Both run, and what they print is compared line by line with every number taken out. Without those programs there is
+//! nothing to compare with, which is said.
+
+mod skip;
+#[expect(dead_code, reason = "these commands end by themselves")]
+mod support;
+
+use std::collections::BTreeSet;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use skip::skipped;
+use support::{Place, end, json_file, text};
+
+/// What the program prints; `None`, and a word about it, where it is not installed.
+fn printed(place: &Place, program: &str, options: &str) -> Option<String> {
+    let mut command = Command::new(program);
+    command.current_dir(place.path("."));
+    command.args(options.split_whitespace());
+    let output = command.stdin(Stdio::null()).stderr(Stdio::piped()).output();
+    match output {
+        Ok(output) if output.status.success() => Some(text(&output.stdout)),
+        Ok(output) => panic!("{program} {options}: {}", text(&output.stderr)),
+        Err(error) => {
+            skipped(
+                &format!("comparing with {program}"),
+                &format!("of: {error}"),
+            );
+            None
+        }
+    }
+}
+
+fn ours(place: &Place, command: &str, options: &str) -> String {
+    let line = format!("{command} {options}");
+    let output = place.run(&line.split_whitespace().collect::<Vec<_>>());
+    assert_eq!(end(&output), (Some(0), String::new()), "{line}");
+    text(&output.stdout)
+}
+
+/// A line with its numbers, and the blanks that fill their columns, taken out; and the cycles in which a thread was
+/// later than the histogram reaches, which are as many as the scheduler likes.
+fn shape(line: &str) -> String {
+    let line = match line
+        .strip_prefix("# Thread")
+        .and_then(|rest| rest.split_once(':'))
+    {
+        Some((thread, _cycles)) => &line[.."# Thread:".len() + thread.len()],
+        None => line,
+    };
+    let mut out = String::new();
+    for letter in line.chars() {
+        match letter {
+            '0'..='9' | '.' | '-' if out.ends_with('9') => {}
+            '0'..='9' => {
+                let head = out.trim_end_matches(' ').len();
+                out.truncate(head);
+                out.push('9');
+            }
+            _ => out.push(letter),
+        }
+    }
+    out
+}
+
+/// Comments that only this library's commands make.
+fn is_own(line: &str) -> bool {
+    let known = [
+        "# /dev/", "# Hist", "# Total", "# Min L", "# Avg L", "# Max L", "# Thread", "# Break",
+    ];
+    line.starts_with('#') && !known.iter().any(|head| line.starts_with(head))
+}
+
+fn shapes(out: &str) -> Vec<String> {
+    let lines = out.lines().filter(|line| !is_own(line));
+    // Frames that are written over each other, and the power management, which depends on who runs this.
+    let lines = lines.filter(|line| !line.contains("loadavg") && !line.starts_with("# /dev/"));
+    lines.map(shape).collect()
+}
+
+/// The names in an object, and in those inside it; numbered ones as one.
+fn names(value: &Value, prefix: &str, into: &mut BTreeSet<String>) {
+    for (name, value) in value.as_object().into_iter().flatten() {
+        let name = format!("{prefix}.{}", shape(name));
+        names(value, &name, into);
+        into.insert(name);
+    }
+}
+
+fn names_in(place: &Place, file: &str) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    names(&json_file(&place.path(file)), "", &mut all);
+    all
+}
+
+#[test]
+fn latency_prints_what_cyclictest_prints() {
+    let place = Place::new();
+    for options in [
+        "-q -l 20",
+        "-q -t2 -d 0 -l 20",
+        "-q -l 20 -h 4",
+        "-q -t2 -l 20 -H 4",
+        "-q -l 20 -N",
+        "-q -l 20 -p 0",
+        "-q -D 0 -l 20",
+        "-q -b 0 -l 20",
+        "-q -v -l 20",
+        "-q -l 20 -A 10",
+        "-q -l 20 --policy batch",
+        "-q -l 20 -u -M -r -m",
+    ] {
+        let Some(theirs) = printed(&place, "cyclictest", options) else {
+            return;
+        };
+        let options = options.replace("-p 0", "-p 0 --default-system");
+        let output = place.run(
+            &format!("latency {options}")
+                .split_whitespace()
+                .collect::<Vec<_>>(),
+        );
+        if let Some(3) = output.status.code() {
+            continue;
+        }
+        assert_eq!(output.status.code(), Some(0), "{options}");
+        let mut expected = shapes(&theirs);
+        let mut found = shapes(&text(&output.stdout));
+        if options.contains("-v") {
+            // How many threads' values get printed before the end is a matter of scheduling there.
+            expected.dedup();
+            found.dedup();
+        }
+        assert_eq!(found, expected, "{options}");
+    }
+}
+
+#[test]
+fn latency_prints_threads_before_the_histogram_as_cyclictest_does() {
+    let place = Place::new();
+    let options = "-l 20 -h 4";
+    let Some(theirs) = printed(&place, "cyclictest", options) else {
+        return;
+    };
+    let last = |out: &str| {
+        let shapes = shapes(out);
+        let histogram = shapes.iter().position(|line| line == "# Histogram");
+        let histogram = histogram.expect("there is one");
+        shapes[histogram - 1..].to_vec()
+    };
+    let ours = ours(&place, "latency", options);
+    assert_eq!(last(&ours), last(&theirs));
+    assert!(last(&ours)[0].starts_with("T:"), "{ours}");
+}
+
+#[test]
+fn latency_ends_as_cyclictest_does_when_one_is_too_late() {
+    let place = Place::new();
+    for options in ["-q -b 1", "-q -b 1 -h 4"] {
+        let Some(theirs) = printed(&place, "cyclictest", options) else {
+            return;
+        };
+        // Steps of a millisecond are late enough on any machine.
+        let ours = ours(&place, "latency", &format!("{options} --timer tokio"));
+        assert_eq!(shapes(&ours), shapes(&theirs), "{options}");
+    }
+}
+
+#[test]
+fn noise_prints_what_oslat_prints() {
+    let place = Place::new();
+    for options in ["-c 0 -D 1 -b 6", "-c 0 -D 1 -b 6 -B -q", "-c 0 -D 1 -b 5"] {
+        let Some(theirs) = printed(&place, "oslat", options) else {
+            return;
+        };
+        let ours = ours(&place, "noise", options);
+        let named = |out: &str, name: &str| out.replacen(name, "program", 1);
+        let shape = |out: &str| {
+            shapes(out).into_iter().map(|line| {
+                // Each figure of ours is a whole line's end; a trailing blank is none.
+                line.trim_end().to_owned()
+            })
+        };
+        let ours: Vec<String> = shape(&named(&ours, "tickless noise")).collect();
+        let theirs: Vec<String> = shape(&named(&theirs, "oslat")).collect();
+        let end = |lines: &[String]| lines.iter().rposition(|line| line.contains("Duration"));
+        assert_eq!(
+            ours[..=end(&ours).expect("a table")],
+            theirs[..=end(&theirs).expect("a table")],
+            "{options}"
+        );
+    }
+}
+
+#[test]
+fn json_has_every_name_that_rt_tests_has() {
+    let place = Place::new();
+    for (program, command, options) in [
+        ("cyclictest", "latency", "-q -l 20 -h 2000 --json=FILE"),
+        ("oslat", "noise", "-q -c 0 -D 1 -z --json=FILE"),
+    ] {
+        let into = |file: &str| options.replace("FILE", file);
+        if printed(&place, program, &into("theirs.json")).is_none() {
+            continue;
+        }
+        let _printed = ours(&place, command, &into("ours.json"));
+        let ours = names_in(&place, "ours.json");
+        for name in names_in(&place, "theirs.json") {
+            assert!(ours.contains(&name), "{command}: no {name} in {ours:?}");
+        }
+    }
+}

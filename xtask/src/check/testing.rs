@@ -1,0 +1,218 @@
+//! The steps that run the tests, and what is read from their output on its way: skips, and where the time goes.
+
+use std::time::{Duration, Instant};
+
+use super::changed::{Sources, Wanted};
+use super::run::Run;
+use crate::invocation::Invocation;
+use crate::{files, workspace::Workspace};
+
+/// All tests, doctests included.
+pub(super) fn test(run: &mut Run<'_>) -> Result<(), String> {
+    let sources = Sources::read(run.root(), &files::list(run.root())?)?;
+    let line = Invocation::cargo(&["test", "--workspace", "--all-features"]);
+    run.invoke_tests(&line)?;
+    sources.save(run.root())
+}
+
+/// The tests of what changed since they last passed.
+pub(super) fn test_changed(run: &mut Run<'_>) -> Result<(), String> {
+    let sources = Sources::read(run.root(), &files::list(run.root())?)?;
+    let wanted = sources.changed_since(&Sources::load(run.root()), run.workspace()?);
+    if wanted.is_empty() {
+        run.note("nothing changed since the tests last passed");
+        return sources.save(run.root());
+    }
+    for wanted in &wanted {
+        run.invoke_tests(&line(wanted))?;
+    }
+    let relying = relying(run.workspace()?, &wanted);
+    if !relying.is_empty() {
+        run.note(&format!(
+            "not tested: {}, which build on that; cargo xtask check tests everything",
+            relying.join(", ")
+        ));
+    }
+    sources.save(run.root())
+}
+
+fn line(wanted: &Wanted) -> Invocation {
+    let line = Invocation::cargo(&["test", "--all-features"]).packages(&[&wanted.package]);
+    let tests = wanted.tests.iter().flatten();
+    tests.fold(line, |line, test| line.arg("--test").arg(test))
+}
+
+/// The members that build on what is `wanted` and are not wanted themselves.
+fn relying<'w>(workspace: &'w Workspace, wanted: &[Wanted]) -> Vec<&'w str> {
+    let is_wanted = |name: &str| wanted.iter().any(|wanted| wanted.package == name);
+    let whole = wanted.iter().filter(|wanted| wanted.tests.is_none());
+    let changed: Vec<_> = whole
+        .filter_map(|wanted| workspace.member(&wanted.package))
+        .map(|package| &*package.id)
+        .collect();
+    let members = workspace.members();
+    members
+        .filter(|package| !is_wanted(&package.name))
+        .filter(|package| {
+            let needed = workspace.needed_by([*package]);
+            changed.iter().any(|changed| needed.contains(changed))
+        })
+        .map(|package| &*package.name)
+        .collect()
+}
+
+/// The tests as users build: optimised, debug assertions off.
+///
+/// The doctests are left out: each is a program to be linked, and debug assertions change nothing about whether an
+/// example is right. So are the tests of the tasks, which are never built that way.
+pub(super) fn test_release(run: &mut Run<'_>) -> Result<(), String> {
+    let line = Invocation::cargo(&[
+        "test",
+        "--workspace",
+        "--exclude",
+        "xtask",
+        "--all-features",
+    ])
+    .args(&["--profile", "testrelease", "--lib", "--bins", "--tests"]);
+    run.invoke_tests(&line)
+}
+
+/// What the output of `cargo test` tells, line by line.
+#[derive(Debug)]
+pub(super) struct Programs {
+    current: String,
+    since: Instant,
+    /// Building, and each test program, with what it took.
+    pub(super) spent: Vec<(String, Duration)>,
+    /// What tests said that they skipped: `skipped: WHAT, because WHY`.
+    pub(super) skips: Vec<String>,
+}
+
+impl Programs {
+    pub(super) fn new() -> Self {
+        Self {
+            current: "building tests".into(),
+            since: Instant::now(),
+            spent: Vec::new(),
+            skips: Vec::new(),
+        }
+    }
+
+    pub(super) fn watch(&mut self, line: &str) {
+        if let Some(program) = program(line) {
+            self.end(program);
+        }
+        if let Some((_, skip)) = line.split_once("skipped: ")
+            && skip.contains(", because ")
+        {
+            self.skips.push(skip.to_owned());
+        }
+    }
+
+    pub(super) fn finish(mut self) -> (Vec<(String, Duration)>, Vec<String>) {
+        self.end(String::new());
+        (self.spent, self.skips)
+    }
+
+    fn end(&mut self, next: String) {
+        let now = Instant::now();
+        let current = std::mem::replace(&mut self.current, next);
+        self.spent.push((current, now - self.since));
+        self.since = now;
+    }
+}
+
+/// The test program that cargo starts, if that is what `line` says.
+fn program(line: &str) -> Option<String> {
+    let line = line.trim_start();
+    if let Some(package) = line.strip_prefix("Doc-tests ") {
+        return Some(format!("doctests of {package}"));
+    }
+    let (source, file) = line.strip_prefix("Running ")?.split_once(" (")?;
+    let stem = file.rsplit('/').next()?.strip_suffix(')')?;
+    let (name, _hash) = stem.rsplit_once('-')?;
+    Some(match source.strip_prefix("unittests ") {
+        Some(_) => format!("unit tests of {name}"),
+        None => source.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Programs, Wanted, line, program, relying};
+    use crate::workspace::samples::{library, workspace};
+
+    #[test]
+    fn test_programs_are_read_from_the_lines_of_cargo() {
+        let lines = [
+            "     Running unittests src/lib.rs (target/debug/deps/tickless_link-1f2e)",
+            "     Running tests/coarse.rs (target/debug/deps/coarse-1f2e)",
+            "   Doc-tests tickless_core",
+            "running 5 tests",
+            "test Running ... ok",
+        ];
+        assert_eq!(
+            lines.map(program),
+            [
+                Some("unit tests of tickless_link".into()),
+                Some("tests/coarse.rs".into()),
+                Some("doctests of tickless_core".into()),
+                None,
+                None
+            ]
+        );
+    }
+
+    #[test]
+    fn skips_of_tests_are_collected_also_behind_the_name_of_a_test() {
+        let mut programs = Programs::new();
+        programs.watch("skipped: this, because of that");
+        programs.watch("test one ... skipped: the other, because there is none");
+        programs.watch("test skipped: nothing ... ok");
+        let (spent, skips) = programs.finish();
+        assert_eq!(
+            skips,
+            ["this, because of that", "the other, because there is none"]
+        );
+        assert_eq!(spent.len(), 1, "it never came beyond building");
+    }
+
+    #[test]
+    fn single_test_files_are_chosen_by_name() {
+        let whole = Wanted {
+            package: "tickless".into(),
+            tests: None,
+        };
+        assert_eq!(
+            line(&whole).to_string(),
+            "cargo test --all-features -p tickless"
+        );
+        let some = Wanted {
+            tests: Some(vec!["coarse".into(), "worker".into()]),
+            ..whole
+        };
+        assert_eq!(
+            line(&some).to_string(),
+            "cargo test --all-features -p tickless --test coarse --test worker"
+        );
+    }
+
+    #[test]
+    fn what_builds_on_a_changed_package_is_named_unless_only_its_tests_changed() {
+        let sample = workspace(
+            &[library("link", json!([])), library("core", json!([]))],
+            &[],
+            &[("core", "link", None)],
+        );
+        let link = |tests| {
+            vec![Wanted {
+                package: "link".into(),
+                tests,
+            }]
+        };
+        assert_eq!(relying(&sample, &link(None)), ["core"]);
+        assert!(relying(&sample, &link(Some(vec!["one".into()]))).is_empty());
+    }
+}
