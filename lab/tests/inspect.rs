@@ -78,7 +78,7 @@ fn the_hierarchy_of_another_machine_is_drawn() {
     );
 }
 
-/// Figures of the specification, section 4.1.
+/// Figures of spec C-4.1.
 #[test]
 fn the_hierarchy_of_a_machine_that_nobody_owns_is_drawn() {
     let place = Place::new();
