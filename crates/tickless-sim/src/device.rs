@@ -24,10 +24,13 @@ pub enum DeviceClass {
 
 /// How far a device counts, and how fast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Range {
-    pub(crate) hertz: u32,
-    pub(crate) shortest: Ticks,
-    pub(crate) longest: Ticks,
+pub struct Range {
+    /// Ticks in a second.
+    pub hertz: u32,
+    /// The shortest delay.
+    pub shortest: Ticks,
+    /// The longest delay.
+    pub longest: Ticks,
 }
 
 impl DeviceClass {
@@ -42,7 +45,7 @@ impl DeviceClass {
 
     /// What the core is told of such a device. A coupled one compares with `counter`; the shortest delay grows up to
     /// `limit` if the device refuses it.
-    pub(crate) fn config(self, range: Range, counter: CounterId, limit: Span) -> DeviceConfig {
+    pub fn config(self, range: Range, counter: CounterId, limit: Span) -> DeviceConfig {
         if self == Self::Software {
             return DeviceConfig::software("virtual-software");
         }
@@ -72,7 +75,7 @@ impl DeviceClass {
     ///
     /// An equality comparator whose counter stands at the target or behind it when it is read again will not be equal
     /// before it wraps (B13).
-    pub(crate) fn fires<T: Ord>(self, write: DeviceWrite, target: T, done: T) -> Result<T, InPast> {
+    pub fn fires<T: Ord>(self, write: DeviceWrite, target: T, done: T) -> Result<T, InPast> {
         let is_missed = if tickless_link::mutant!("equality-comparator-late-test") {
             done > target
         } else {

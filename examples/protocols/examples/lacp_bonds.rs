@@ -20,7 +20,7 @@ use tickless_core::time::{Instant, Span};
 use tickless_protocols::lacp::{
     Activity, BondConfig, End, FAST_PERIODIC_TIME, Network, Rate, SLOW_PERIODIC_TIME, SystemId,
 };
-use tickless_sim::Deferred;
+use tickless_rig::Deferred;
 use tickless_sim::random::Random;
 
 const PORTS: u16 = 4;

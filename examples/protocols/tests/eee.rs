@@ -6,7 +6,7 @@ use tickless_protocols::eee::{
     Direction, Duplex, Link, Mac, Port, RawCounters, Settings, Speed, Transition, VirtualMac,
 };
 use tickless_protocols::host::Simulated;
-use tickless_sim::{Deferred, Machine};
+use tickless_rig::{Deferred, Machine};
 
 const CPU: CpuId = CpuId(0);
 const MICRO: i64 = 1_000;

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tickless_core::time::Span;
 use tickless_protocols::eee::{Duplex, Link, Port, Settings, Speed, VirtualMac, WAKE_TIME};
 use tickless_protocols::host::Simulated;
-use tickless_sim::{Deferred, Machine};
+use tickless_rig::{Deferred, Machine};
 
 const QUEUES: usize = 3;
 const DEFERRAL: i64 = 1_000_000_000;

@@ -9,7 +9,7 @@ use tickless_protocols::lacp::{
     Action, Activity, BondConfig, ChurnState, DecodeError, End, Lacpdu, MuxState, PeriodicState,
     PortState, Rate, ReceiveState, Selected, Station, TimerKind,
 };
-use tickless_sim::{Deferred, Machine};
+use tickless_rig::{Deferred, Machine};
 
 const MILLI: u64 = 1_000_000;
 

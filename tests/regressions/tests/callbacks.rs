@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use tickless_core::hrtimer::{Restart, Setup, TryCancel};
 use tickless_core::time::{Realtime, Span};
-use tickless_sim::suite::{at, at_on, moves};
-use tickless_sim::{Config, Machine, TestTimer, all_configs};
+use tickless_rig::suite::{at, at_on, moves};
+use tickless_rig::{Config, Machine, TestTimer, all_configs};
 
 /// B30: another CPU starts the timer twice while its callback takes long. Neither start makes anybody forget that it
 /// runs: it stays where it is, and is never run by two.

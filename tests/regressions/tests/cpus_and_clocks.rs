@@ -4,8 +4,8 @@ use tickless_core::clock::ClockSet;
 use tickless_core::hrtimer::{Flush, Restart};
 use tickless_core::platform::CpuId;
 use tickless_core::time::{Realtime, Span};
-use tickless_sim::suite::{at, at_on, panic_of};
-use tickless_sim::{Config, Interrupted, Machine, Schedule, TestTimer, all_configs};
+use tickless_rig::suite::{at, at_on, panic_of};
+use tickless_rig::{Config, Interrupted, Machine, Schedule, TestTimer, all_configs};
 
 const WALL: i64 = 1_700_000_000_000_000_000;
 const HOUR: i64 = 3_600_000_000_000;

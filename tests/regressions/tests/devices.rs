@@ -3,8 +3,8 @@
 use tickless_core::hrtimer::Restart;
 use tickless_core::platform::CpuId;
 use tickless_core::time::Span;
-use tickless_sim::suite::at;
-use tickless_sim::{
+use tickless_rig::suite::at;
+use tickless_rig::{
     Config, DeviceClass, Interrupted, Machine, Schedule, Source, TestTimer, all_configs,
 };
 

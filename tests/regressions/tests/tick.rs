@@ -11,9 +11,9 @@ use tickless_core::tick::{
 use tickless_core::time::{Instant, Span};
 use tickless_core::trace::Event;
 use tickless_core::wheel::Kind;
+use tickless_rig::suite::at;
+use tickless_rig::{CoarseTimer, Config, TestTimer, Ticking, all_configs};
 use tickless_sim::hierarchy::PlainLock;
-use tickless_sim::suite::at;
-use tickless_sim::{CoarseTimer, Config, TestTimer, Ticking, all_configs};
 
 const MS: i64 = 1_000_000;
 

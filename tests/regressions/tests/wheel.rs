@@ -8,8 +8,8 @@ use std::rc::Rc;
 use tickless_core::hrtimer::TryCancel;
 use tickless_core::platform::CpuId;
 use tickless_core::wheel::{ArmError, Kind, Rearm, ShutDown, Tick};
-use tickless_sim::suite::{moves, panic_of};
-use tickless_sim::{CoarseTimer, Config, Machine, all_configs};
+use tickless_rig::suite::{moves, panic_of};
+use tickless_rig::{CoarseTimer, Config, Machine, all_configs};
 
 /// R01: the tick lost its upper bits on the way into the wheel.
 fn r01_expiries_beyond_32_bits_keep_their_upper_bits<C: Config>() {

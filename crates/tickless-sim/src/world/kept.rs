@@ -10,7 +10,7 @@ use tickless_core::wheel::{Kind, Rearm, Timeout, WheelTimer};
 
 use super::host::Host;
 use super::meter;
-use crate::timer::Call;
+use crate::call::Call;
 
 /// What a coarse timer does, whatever that is.
 pub(crate) type CoarseCall = Box<dyn FnMut(&Timeout) -> Rearm + Send>;

@@ -241,7 +241,7 @@ fn new_cpu(tick: Exact, settings: &Settings) -> Cpu {
 impl World {
     /// Makes a machine whose CPUs are all awake and do nothing yet. Whoever wants to know what happens is told.
     pub(crate) fn new(settings: &Settings, recorder: Option<Recorder>) -> Self {
-        crate::machine::arm_mutant();
+        crate::call::arm_mutant();
         let topology = &settings.topology;
         let ground = Rc::new(Ground {
             charges: settings.profile.costs.charges(),

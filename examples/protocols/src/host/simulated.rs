@@ -2,7 +2,7 @@
 
 use tickless_core::hrtimer::{Restart, Setup, Start};
 use tickless_core::time::{Instant, Span};
-use tickless_sim::{Config, Machine, TestTimer};
+use tickless_rig::{Config, Machine, TestTimer};
 
 use super::{Host, Timer};
 

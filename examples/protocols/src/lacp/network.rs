@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use tickless_core::time::{Instant, Span};
-use tickless_sim::{Config, Machine};
+use tickless_rig::{Config, Machine};
 
 use super::bond::{Bond, BondConfig};
 use super::port::Port;

@@ -10,7 +10,7 @@ use tickless_protocols::lacp::{
     Action, Activity, Bond, BondConfig, End, Lacpdu, Network, Party, Port, PortId, PortState, Rate,
     SystemId, TimerKind,
 };
-use tickless_sim::Deferred;
+use tickless_rig::Deferred;
 
 pub(crate) type Net = Network<Deferred>;
 

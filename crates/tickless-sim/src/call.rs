@@ -1,0 +1,63 @@
+//! What the closure of an owned timer calls: a script that need not be `Send`.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// A script whose kind is forgotten.
+type SharedScript = Rc<RefCell<dyn Any>>;
+
+thread_local! {
+    /// The scripts of all timers of this thread. A timer's own closure has to be `Send`; scripts want to hold machines
+    /// and other timers, which are not, so the closure knows only where its script is.
+    static SCRIPTS: RefCell<Vec<Option<SharedScript>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What the timer itself holds.
+#[derive(Debug)]
+pub struct Call {
+    script: usize,
+}
+
+impl Call {
+    /// What runs `script`.
+    pub fn new<S: 'static>(script: S) -> Self {
+        SCRIPTS.with_borrow_mut(|scripts| {
+            scripts.push(Some(Rc::new(RefCell::new(script))));
+            Self {
+                script: scripts.len() - 1,
+            }
+        })
+    }
+
+    /// Gives the script to `run`, if it is there still.
+    pub fn run<S: 'static, R>(&self, run: impl FnOnce(&mut S) -> R) -> Option<R> {
+        let script = SCRIPTS.with_borrow(|scripts| scripts[self.script].clone())?;
+        let mut script = script.borrow_mut();
+        let script = script
+            .downcast_mut::<S>()
+            .expect("the script that was put there");
+        Some(run(script))
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        // Taken out first: dropping a script may drop timers, which come here again.
+        let script = SCRIPTS.with_borrow_mut(|scripts| scripts[self.script].take());
+        drop(script);
+    }
+}
+
+/// Breaks the rule that the environment names, in builds that can.
+///
+/// # Panics
+///
+/// When there is no such rule.
+pub fn arm_mutant() {
+    #[cfg(tickless_mutants)]
+    if let Some(name) = std::env::var_os("TICKLESS_MUTANT") {
+        let name = name.into_string().expect("names are ASCII");
+        tickless_link::mutants::arm(&name).expect("the name is in mutants::NAMES");
+    }
+}

@@ -1,0 +1,89 @@
+//! What the test-suites share: the core's conformance tests, and the regressions.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tickless_core::hrtimer::Start;
+use tickless_core::time::{ClockId, Instant, Monotonic};
+use tickless_core::trace::Event;
+
+/// Makes tests out of functions that are generic over a [`Config`](crate::Config): one for each configuration, so that
+/// every rule is tried under both rearm policies (spec REARM-13).
+///
+/// ```
+/// use tickless_rig::{Config, Machine, all_configs};
+///
+/// fn a_new_machine_has_nothing_armed<C: Config>() {
+///     assert!(Machine::<C>::new(1).armed(0).is_forever());
+/// }
+///
+/// all_configs!(a_new_machine_has_nothing_armed);
+/// ```
+#[macro_export]
+macro_rules! all_configs {
+    ($($test:ident),+ $(,)?) => {$(
+        mod $test {
+            #[test]
+            fn deferred() {
+                super::$test::<$crate::Deferred>();
+            }
+            #[test]
+            fn immediate() {
+                super::$test::<$crate::Immediate>();
+            }
+            #[test]
+            fn preemptible() {
+                super::$test::<$crate::Preemptible>();
+            }
+        }
+    )+};
+}
+
+/// A start at `nanos` on the monotonic clock.
+pub const fn at(nanos: i64) -> Start {
+    Start::at(Instant::<Monotonic>::from_nanos(nanos))
+}
+
+/// A start at `nanos` on the clock `T`.
+pub const fn at_on<T: ClockId>(nanos: i64) -> Start<T> {
+    Start::at(Instant::from_nanos(nanos))
+}
+
+/// What `body` panics with; `None` if it returns.
+pub fn panic_of(body: impl FnOnce()) -> Option<String> {
+    let payload = catch_unwind(AssertUnwindSafe(body)).err()?;
+    let text = payload
+        .downcast_ref::<String>()
+        .cloned()
+        .or_else(|| payload.downcast_ref::<&str>().map(ToString::to_string));
+    Some(text.unwrap_or_else(|| "no text".to_owned()))
+}
+
+/// The writes to devices in a trace: whose, and for when.
+#[must_use]
+pub fn rearms(trace: &[Event]) -> Vec<(u32, i64)> {
+    let rearm = |event: &Event| match *event {
+        Event::Rearm { cpu, next, .. } => Some((cpu.0, next.as_nanos())),
+        _ => None,
+    };
+    trace.iter().filter_map(rearm).collect()
+}
+
+/// The CPUs that were kicked in a trace.
+#[must_use]
+pub fn kicks(trace: &[Event]) -> Vec<u32> {
+    let kick = |event: &Event| match *event {
+        Event::Kick { cpu } => Some(cpu.0),
+        _ => None,
+    };
+    trace.iter().filter_map(kick).collect()
+}
+
+/// The moves in a trace: from where, to where.
+#[must_use]
+pub fn moves(trace: &[Event]) -> Vec<(u32, u32)> {
+    let moved = |event: &Event| match *event {
+        Event::Move { from, to, .. } => Some((from.0, to.0)),
+        _ => None,
+    };
+    trace.iter().filter_map(moved).collect()
+}
