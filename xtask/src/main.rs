@@ -8,6 +8,7 @@
 //! | `check` | everything that CI does, step by step; its result is CI's result |
 //! | `tidy` | the rules of the house style that no lint knows |
 //! | `mutants` | breaks each rule of the library on purpose and demands that the suite notices |
+//! | `structure` | which file of a crate imports which, circles, lines |
 //! | `soak` | runs random schedules of the protocols, a million unless told otherwise |
 //!
 //! Exit codes: 0 when all held, 1 when something did not, 2 for bad arguments.
@@ -28,6 +29,7 @@ mod files;
 mod invocation;
 mod mutants;
 mod soak;
+mod structure;
 mod tidy;
 mod toolchain;
 mod workspace;
@@ -45,6 +47,7 @@ enum Task {
     Check(check::Arguments),
     Tidy(tidy::Arguments),
     Mutants(mutants::Arguments),
+    Structure(structure::Arguments),
     Soak(soak::Arguments),
 }
 
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Task::Check(arguments) => check::main(&root, &arguments),
         Task::Tidy(arguments) => tidy::main(&root, &arguments),
         Task::Mutants(arguments) => mutants::main(&root, &arguments),
+        Task::Structure(arguments) => structure::main(&root, &arguments),
         Task::Soak(arguments) => soak::main(&root, &arguments),
     });
     match result {

@@ -240,6 +240,12 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
     }
 }
 
+/// How many lines of a Rust file at `path` are no tests.
+pub(crate) fn lines_of_users(path: &str, text: &str) -> usize {
+    let from = tree::tests_of(path, text);
+    text[..from].lines().count()
+}
+
 /// Everything that all rules find, sorted by place.
 fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();

@@ -88,6 +88,11 @@ impl Tree {
     }
 }
 
+/// The offset in the Rust file at `path` from which on everything is tests.
+pub(super) fn tests_of(path: &str, text: &str) -> usize {
+    File::new(path, text.into()).tests_from()
+}
+
 impl File {
     fn new(path: &str, text: String) -> Self {
         let mut file = Self {

@@ -1,0 +1,329 @@
+//! How the files of a crate hang together: what imports what, what imports in a circle, and how many lines there are.
+//!
+//! A crate is a wall that the compiler keeps; a module is a room without a door. What keeps the rooms apart is this
+//! task: it reads the imports of each crate under `crates` and `tests` and compares them with two rules.
+//!
+//! - *No circles.* Files that import each other in a circle can only be understood together. A parent and a child of
+//!   one module may: they are one subject. How many files a circle may have stands in [`CRATES`].
+//! - *No arrows up.* What is below does not know what is above ([`STOREYS`]).
+//!
+//! An arrow goes from a file to each file that defines something which the first names, through all re-exports; what
+//! is only passed on is no arrow of the file that passes it on. What tests and models see is left out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use clap::Args;
+
+use self::modules::Modules;
+use crate::files;
+use crate::tidy::lines_of_users;
+
+mod graph;
+mod modules;
+
+/// Shows the files of each crate, the arrows between them, the circles and the lines.
+///
+/// Exits with 1 when an arrow breaks a rule.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Only the crates whose names contain this.
+    #[arg(value_name = "CRATE")]
+    only: Option<String>,
+    /// Shows each arrow, too.
+    #[arg(long)]
+    arrows: bool,
+}
+
+/// A crate whose circles are limited.
+struct Limit {
+    /// The directory of the package.
+    of: &'static str,
+    /// The most files that may stand in one circle; 1 for none, but parent and child.
+    circle: usize,
+}
+
+/// The crates that are checked. The others are shown.
+const CRATES: &[Limit] = &[
+    Limit {
+        of: "crates/tickless-link",
+        circle: 1,
+    },
+    Limit {
+        of: "crates/tickless-core",
+        circle: 1,
+    },
+    Limit {
+        of: "crates/tickless",
+        circle: 1,
+    },
+    Limit {
+        of: "crates/tickless-sim",
+        circle: 4,
+    },
+];
+
+/// Files that must not name what stands above them.
+struct Storey {
+    of: &'static str,
+    below: &'static [&'static str],
+    above: &'static [&'static str],
+}
+
+/// Beginnings of paths below `src/`.
+const STOREYS: &[Storey] = &[
+    Storey {
+        of: "crates/tickless-core",
+        below: &["exact/", "wheel/", "slots/"],
+        above: &["base/", "hrtimer/", "coarse/", "hierarchy/", "tick/"],
+    },
+    Storey {
+        of: "crates/tickless",
+        below: &["host/"],
+        above: &["worker", "driver", "builder", "time", "coarse", "callback"],
+    },
+];
+
+/// One crate as it is.
+#[derive(Debug)]
+pub(crate) struct Crate {
+    directory: String,
+    modules: Modules,
+    arrows: BTreeSet<(usize, usize)>,
+    lines: Lines,
+}
+
+/// How long the files of a crate are.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lines {
+    /// What users build.
+    product: usize,
+    /// Unit tests, models, and the files under `tests`, `benches` and `examples`.
+    tests: usize,
+}
+
+/// Something that breaks a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Breach {
+    /// The file to change.
+    pub(crate) path: String,
+    pub(crate) message: String,
+}
+
+/// The task.
+pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
+    let mut texts = BTreeMap::new();
+    for path in files::list(root)? {
+        if path.ends_with(".rs") || path.ends_with("Cargo.toml") {
+            let text = files::read(root, &path)?;
+            texts.insert(path, text);
+        }
+    }
+    let mut crates = read(&texts)?;
+    if let Some(only) = &arguments.only {
+        crates.retain(|each| each.directory.contains(only.as_str()));
+    }
+    for each in &crates {
+        each.show(arguments.arrows);
+    }
+    let breaches = breaches(&crates);
+    for breach in &breaches {
+        println!("{}: {}", breach.path, breach.message);
+    }
+    if breaches.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("{} arrows or circles too many", breaches.len()))
+    }
+}
+
+/// Reads every crate under `crates` and `tests` that has a library.
+pub(crate) fn read(texts: &BTreeMap<String, String>) -> Result<Vec<Crate>, String> {
+    texts
+        .keys()
+        .filter_map(|path| path.strip_suffix("/Cargo.toml"))
+        .filter(|directory| directory.starts_with("crates/") || directory.starts_with("tests/"))
+        .filter(|directory| texts.contains_key(&format!("{directory}/src/lib.rs")))
+        .map(|directory| Crate::read(directory, texts))
+        .collect()
+}
+
+/// Whatever breaks a rule in any of `crates`.
+pub(crate) fn breaches(crates: &[Crate]) -> Vec<Breach> {
+    crates.iter().flat_map(Crate::breaches).collect()
+}
+
+impl Crate {
+    fn read(directory: &str, texts: &BTreeMap<String, String>) -> Result<Self, String> {
+        let text_of = |path: &str| texts.get(path).map(String::as_str);
+        let modules = Modules::read(&format!("{directory}/src/lib.rs"), &text_of)?;
+        let arrows = modules.arrows();
+        let mut lines = Lines::default();
+        let inside = format!("{directory}/");
+        for (path, text) in texts.range(inside.clone()..) {
+            if !path.starts_with(&inside) {
+                break;
+            }
+            if path.ends_with(".rs") {
+                let all = text.lines().count();
+                let is_product = modules.files().contains(path);
+                let product = if is_product {
+                    lines_of_users(path, text)
+                } else {
+                    0
+                };
+                lines.product += product;
+                lines.tests += all - product;
+            }
+        }
+        Ok(Self {
+            directory: directory.into(),
+            modules,
+            arrows,
+            lines,
+        })
+    }
+
+    /// The name of a file, as below `src/`.
+    fn name(&self, file: usize) -> &str {
+        let path = &self.modules.files()[file];
+        path[self.directory.len()..].trim_start_matches("/src/")
+    }
+
+    fn circles(&self) -> Vec<Vec<usize>> {
+        // A parent and a child that import each other count as one that imports the other.
+        let one_way = self
+            .arrows
+            .iter()
+            .copied()
+            .filter(|&(from, to)| {
+                self.modules.parent_of(to) != Some(from) || !self.arrows.contains(&(to, from))
+            })
+            .collect();
+        graph::circles(self.modules.files().len(), &one_way)
+    }
+
+    fn breaches(&self) -> Vec<Breach> {
+        let limit = CRATES.iter().find(|limit| limit.of == self.directory);
+        let mut breaches: Vec<Breach> = self
+            .circles()
+            .into_iter()
+            .filter(|circle| limit.is_some_and(|limit| circle.len() > limit.circle))
+            .map(|circle| {
+                let names: Vec<&str> = circle.iter().map(|file| self.name(*file)).collect();
+                Breach {
+                    path: self.modules.files()[circle[0]].clone(),
+                    message: format!("imports in a circle: {}", names.join(", ")),
+                }
+            })
+            .collect();
+        breaches.extend(self.arrows_up().map(|(from, to)| Breach {
+            path: self.modules.files()[from].clone(),
+            message: format!("imports what stands above it: {}", self.name(to)),
+        }));
+        breaches
+    }
+
+    fn arrows_up(&self) -> impl Iterator<Item = (usize, usize)> {
+        let is_in = |file: usize, rooms: &[&str]| {
+            rooms.iter().any(|room| self.name(file).starts_with(room))
+        };
+        self.arrows.iter().copied().filter(move |&(from, to)| {
+            STOREYS
+                .iter()
+                .filter(|storey| storey.of == self.directory)
+                .any(|storey| is_in(from, storey.below) && is_in(to, storey.above))
+        })
+    }
+
+    fn show(&self, with_arrows: bool) {
+        println!(
+            "{}: {} files, {} arrows, {} lines and {} of tests",
+            self.directory,
+            self.modules.files().len(),
+            self.arrows.len(),
+            self.lines.product,
+            self.lines.tests,
+        );
+        if with_arrows {
+            for &(from, to) in &self.arrows {
+                println!("   {} -> {}", self.name(from), self.name(to));
+            }
+        }
+        for circle in self.circles() {
+            let names: Vec<&str> = circle.iter().map(|file| self.name(*file)).collect();
+            println!("   a circle of {}: {}", circle.len(), names.join(", "));
+        }
+        for (from, to) in self.arrows_up() {
+            println!("   up: {} -> {}", self.name(from), self.name(to));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::{breaches, read};
+
+    fn breaches_of(package: &str, files: &[(&str, &str)]) -> Vec<String> {
+        let mut texts: BTreeMap<String, String> = files
+            .iter()
+            .map(|(path, text)| (format!("{package}/src/{path}"), (*text).to_owned()))
+            .collect();
+        texts.insert(format!("{package}/Cargo.toml"), "[package]".into());
+        breaches(&read(&texts).unwrap())
+            .into_iter()
+            .map(|breach| format!("{}: {}", breach.path, breach.message))
+            .collect()
+    }
+
+    #[test]
+    fn a_circle_is_found_unless_it_is_parent_and_child() {
+        let circle = [
+            ("lib.rs", "mod a; mod b;"),
+            ("a.rs", "pub struct A(crate::b::B);"),
+            ("b.rs", "pub struct B(Box<crate::a::A>);"),
+        ];
+        assert_eq!(
+            breaches_of("crates/tickless-core", &circle),
+            ["crates/tickless-core/src/a.rs: imports in a circle: a.rs, b.rs"]
+        );
+        assert_eq!(breaches_of("crates/tickless-sim", &circle), [""; 0]);
+        assert_eq!(breaches_of("crates/other", &circle), [""; 0]);
+        let family = [
+            ("lib.rs", "mod a;"),
+            ("a.rs", "mod b; pub struct A(b::B);"),
+            ("a/b.rs", "pub struct B(Box<super::A>);"),
+        ];
+        assert_eq!(breaches_of("crates/tickless-core", &family), [""; 0]);
+    }
+
+    #[test]
+    fn a_circle_through_a_parent_is_one() {
+        let files = [
+            ("lib.rs", "mod a;"),
+            ("a.rs", "mod b; mod c; pub struct A(b::B);"),
+            ("a/b.rs", "pub struct B(Box<super::c::C>);"),
+            ("a/c.rs", "pub struct C(Box<super::A>);"),
+        ];
+        assert_eq!(
+            breaches_of("crates/tickless-link", &files),
+            ["crates/tickless-link/src/a.rs: imports in a circle: a.rs, a/b.rs, a/c.rs"]
+        );
+    }
+
+    #[test]
+    fn an_arrow_up_is_found() {
+        let files = [
+            ("lib.rs", "mod base; mod wheel;"),
+            ("base/mod.rs", "mod cpu; pub use cpu::Base;"),
+            ("base/cpu.rs", "pub struct Base;"),
+            ("wheel/mod.rs", "use crate::base::Base; fn f(_: Base) {}"),
+        ];
+        assert_eq!(
+            breaches_of("crates/tickless-core", &files),
+            ["crates/tickless-core/src/wheel/mod.rs: imports what stands above it: base/cpu.rs"]
+        );
+    }
+}
