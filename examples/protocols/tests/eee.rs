@@ -77,6 +77,7 @@ impl Bench {
     }
 }
 
+/// EEE-3.
 #[test]
 fn the_first_entry_comes_a_second_after_enabling() {
     let bench = Bench::with_link();
@@ -112,6 +113,7 @@ fn a_drain_at_the_end_of_the_first_second_counts_from_itself() {
     assert_eq!(bench.transitions(), [(last + IDLE, true)]);
 }
 
+/// EEE-5.
 #[test]
 fn low_power_begins_exactly_the_idle_time_after_the_last_drain() {
     let bench = Bench::asleep();
@@ -154,6 +156,7 @@ fn a_drain_while_inactive_does_not_arm_the_timer() {
     assert_eq!(bench.transitions(), []);
 }
 
+/// EEE-2.
 #[test]
 fn the_timer_does_nothing_while_a_queue_holds_something() {
     let bench = Bench::with_link();
@@ -170,6 +173,7 @@ fn the_timer_does_nothing_while_a_queue_holds_something() {
     assert_eq!(bench.transitions(), [(5 * SECOND + IDLE, true)]);
 }
 
+/// EEE-1.
 #[test]
 fn a_packet_wakes_the_transmitter_and_waits_for_it_once() {
     let bench = Bench::asleep();
@@ -211,6 +215,7 @@ fn a_packet_that_wakes_nobody_leaves_the_device_alone() {
     assert_eq!(bench.port.mac().writes(), 0);
 }
 
+/// EEE-4.
 #[test]
 fn the_timer_never_fires_under_continuous_load_and_is_only_pushed_out() {
     const DRAINS: u64 = 4_000;

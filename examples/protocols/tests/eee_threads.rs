@@ -45,6 +45,7 @@ impl Host for Slow {
     }
 }
 
+/// EEE-6.
 #[test]
 fn disabling_returns_when_no_callback_runs() {
     let (entered, has_entered) = mpsc::channel();

@@ -62,6 +62,7 @@ fn assert_roles(net: &Net, active: [usize; 2], backup: [usize; 2]) {
     }
 }
 
+/// LACP-5.
 #[test]
 fn active_ports_distribute_and_backup_ports_churn_sixty_seconds_later() {
     let mut net = four_ports();
@@ -89,6 +90,7 @@ fn failed_over() -> Net {
     net
 }
 
+/// LACP-5.
 #[test]
 fn after_a_failover_the_roles_are_swapped_within_sixty_seconds_and_a_period() {
     let mut net = failed_over();
@@ -115,7 +117,7 @@ fn the_failover_itself_takes_no_time() {
     assert!(!net.bond(1, 0).ports().iter().any(Port::is_distributing));
 }
 
-/// The open question: a former aggregator whose failed port returns must not go on with one port.
+/// LACP-6, the open question: a former aggregator whose failed port returns must not go on with one port.
 #[test]
 fn a_former_aggregator_never_carries_frames_beside_the_active_one() {
     let mut net = failed_over();
@@ -189,6 +191,7 @@ fn hear_until(one: &mut ByHand, ports: &[usize], until: Instant) {
     }
 }
 
+/// LACP-4.
 #[test]
 fn a_switch_puts_the_receive_machines_of_the_former_ones_through_port_disabled() {
     let mut one = by_hand();
@@ -208,7 +211,7 @@ fn a_switch_puts_the_receive_machines_of_the_former_ones_through_port_disabled()
     assert_eq!(one.port(1).receive(), ReceiveState::Current);
 }
 
-/// Regression (c): what restarts the machine is that sync is lost, not that the port is current again.
+/// LACP-3: what restarts the machine is that sync is lost, not that the port is current again.
 #[test]
 fn regression_c_a_port_that_returns_to_current_restarts_churn_detection_by_its_transitions() {
     let mut one = by_hand();
@@ -237,7 +240,7 @@ fn regression_c_a_port_that_returns_to_current_restarts_churn_detection_by_its_t
     assert_eq!(one.port(1).actor_churn().count(), 1);
 }
 
-/// Regression (a), in the whole: backup ports that churn leave it when they come into sync, at once.
+/// LACP-1, in the whole: backup ports that churn leave it when they come into sync, at once.
 #[test]
 fn regression_a_ports_that_become_active_leave_churn_at_once() {
     let mut net = four_ports();
@@ -247,7 +250,7 @@ fn regression_a_ports_that_become_active_leave_churn_at_once() {
     assert_eq!(churn(&net)[2..], [ChurnState::NoChurn; 2]);
 }
 
-/// Regression (b), in the whole: sync is lost and reached again many times around the end of a detection time.
+/// LACP-2, in the whole: sync is lost and reached again many times around the end of a detection time.
 #[test]
 fn regression_b_detection_goes_on_after_any_number_of_failovers() {
     let mut net = four_ports();
