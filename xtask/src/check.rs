@@ -9,6 +9,8 @@
 //! A hurried check runs the tests of what changed since they last passed (`changed`); the whole one runs all. At its
 //! end stands what took longest.
 //!
+//! A whole check asks for room on the disk before it begins ([`disk`]).
+//!
 //! Builds share the directory `target` unless their flags differ, where sharing would make each step throw away what
 //! the one before built.
 
@@ -17,11 +19,13 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 
+use self::disk::Plan;
 use self::run::Run;
 use self::summary::{Outcome, Row, Verdict};
 
 mod changed;
 mod deny;
+mod disk;
 mod features;
 mod licence;
 mod loom;
@@ -157,8 +161,14 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     let started = Instant::now();
     let steps = selected(&arguments.only, arguments.quick);
     let quick = arguments.quick;
+    let is_whole = !quick && arguments.only.is_empty();
+    let plan = if is_whole {
+        disk::plan(root)?
+    } else {
+        Plan::Roomy
+    };
     let rows = perform_all(&steps, arguments.keep_going, |step| {
-        perform(root, step, quick)
+        perform(root, step, quick, plan)
     });
     let longest = summary::longest(&rows);
     if !longest.is_empty() {
@@ -168,6 +178,9 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     let finds = summary::finds(&rows);
     if !finds.is_empty() {
         println!("\n{finds}");
+    }
+    if is_whole {
+        println!("{}", disk::account(root)?);
     }
     if rows
         .iter()
@@ -237,11 +250,14 @@ fn perform_all(
 }
 
 /// Performs one step, with a heading before and the result after it.
-fn perform(root: &Path, step: Step, quick: bool) -> (Outcome, Duration) {
+fn perform(root: &Path, step: Step, quick: bool, plan: Plan) -> (Outcome, Duration) {
     println!("\n== {}: {}", step.name(), step.about());
     let started = Instant::now();
-    let mut run = Run::new(root);
-    let result = step.perform(&mut run, quick);
+    let mut run = Run::new(root, plan);
+    let mut result = step.perform(&mut run, quick);
+    if plan == Plan::Lean && result.is_ok() {
+        result = disk::clear_after(root, step);
+    }
     let duration = started.elapsed();
     if let Err(message) = &result {
         println!("   {message}");

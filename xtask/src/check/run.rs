@@ -4,6 +4,7 @@ use std::cell::OnceCell;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use super::disk::Plan;
 use super::summary::{Outcome, Verdict};
 use super::testing::Programs;
 use crate::invocation::Invocation;
@@ -13,6 +14,7 @@ use crate::workspace::Workspace;
 #[derive(Debug)]
 pub(super) struct Run<'r> {
     root: &'r Path,
+    plan: Plan,
     workspace: OnceCell<Workspace>,
     skips: Vec<String>,
     spent: Vec<(String, Duration)>,
@@ -21,9 +23,10 @@ pub(super) struct Run<'r> {
 }
 
 impl<'r> Run<'r> {
-    pub(super) const fn new(root: &'r Path) -> Self {
+    pub(super) const fn new(root: &'r Path, plan: Plan) -> Self {
         Self {
             root,
+            plan,
             workspace: OnceCell::new(),
             skips: Vec::new(),
             spent: Vec::new(),
@@ -47,7 +50,7 @@ impl<'r> Run<'r> {
 
     /// Shows and runs a command line.
     pub(super) fn invoke(&mut self, line: &Invocation) -> Result<(), String> {
-        self.announce(line);
+        let line = &self.announce(line);
         self.timed(line, |root| line.run(root))
     }
 
@@ -57,13 +60,13 @@ impl<'r> Run<'r> {
         line: &Invocation,
         watch: impl FnMut(&str),
     ) -> Result<(), String> {
-        self.announce(line);
+        let line = &self.announce(line);
         self.timed(line, |root| line.run_watched(root, watch))
     }
 
     /// Shows and runs a command line of `cargo test`; what its tests skip is recorded, and what each program took.
     pub(super) fn invoke_tests(&mut self, line: &Invocation) -> Result<(), String> {
-        self.announce(line);
+        let line = self.announce(line);
         let mut programs = Programs::new();
         let result = line.run_watched_whole(self.root, |line| programs.watch(line));
         let (spent, skips) = programs.finish();
@@ -112,9 +115,15 @@ impl<'r> Run<'r> {
         }
     }
 
-    fn announce(&mut self, line: &Invocation) {
+    /// Shows the command line as it will run.
+    fn announce(&mut self, line: &Invocation) -> Invocation {
         self.did_something = true;
+        let line = match self.plan {
+            Plan::Roomy => line.clone(),
+            Plan::Lean => line.clone().variable("CARGO_INCREMENTAL", "0"),
+        };
         println!("   $ {line}");
+        line
     }
 }
 
@@ -122,13 +131,13 @@ impl<'r> Run<'r> {
 mod tests {
     use std::path::Path;
 
-    use super::Run;
+    use super::{Plan, Run};
     use crate::check::summary::Verdict;
     use crate::invocation::Invocation;
 
     #[test]
     fn a_skip_is_whole_or_partial_and_a_failure_outweighs_it() {
-        let new = || Run::new(Path::new("."));
+        let new = || Run::new(Path::new("."), Plan::Roomy);
         assert_eq!(new().finish(&Ok(())).verdict, Verdict::Passed);
 
         let mut skipped = new();
@@ -142,6 +151,10 @@ mod tests {
         partial.invoke(&Invocation::new("true")).unwrap();
         assert_eq!(partial.spent[0].0, "true");
         assert_eq!(partial.finish(&Ok(())).verdict, Verdict::Partial);
+
+        let mut lean = Run::new(Path::new("."), Plan::Lean);
+        lean.invoke(&Invocation::new("true")).unwrap();
+        assert_eq!(lean.spent[0].0, "CARGO_INCREMENTAL=0 true");
 
         let mut failed = new();
         failed.skip("miri", "there is none");

@@ -1,0 +1,137 @@
+//! Room on the disk: asked for before the first step, so that none dies in its middle for want of it.
+//!
+//! A whole check leaves [`WHOLE`] behind, about half of it what the compiler keeps for the next change of a crate
+//! (`incremental`). Where that does not fit, the check runs *lean*: it keeps nothing for the next change, and throws
+//! away what only a finished step needed. Where that does not fit either, it does not begin.
+
+use std::path::{Path, PathBuf};
+
+use super::Step;
+use crate::invocation::Invocation;
+
+/// What a whole check that begins with nothing leaves behind, in MiB, with a tenth more than was measured.
+const WHOLE: u64 = 8_000;
+/// The most that a lean one takes at a time, likewise.
+const LEAN: u64 = 4_200;
+
+/// How the steps may use the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Plan {
+    Roomy,
+    /// See the module documentation.
+    Lean,
+}
+
+/// Chooses a plan for a whole check of the checkout at `root`, and says why.
+pub(super) fn plan(root: &Path) -> Result<Plan, String> {
+    let target = target(root);
+    let used = used(&target)?;
+    let free = free(root)?;
+    let (plan, text) = choose(used, free)?;
+    println!("disk: {text}");
+    Ok(plan)
+}
+
+/// What the checkout at `root` uses and has left, for the end of a check.
+pub(super) fn account(root: &Path) -> Result<String, String> {
+    let (used, free) = (used(&target(root))?, free(root)?);
+    Ok(format!("disk: target has {used} MiB, {free} MiB are free"))
+}
+
+/// Throws away what only `step` needed.
+pub(super) fn clear_after(root: &Path, step: Step) -> Result<(), String> {
+    let directory = match step {
+        Step::TestRelease => target(root).join("testrelease"),
+        Step::Loom => root.join("target/loom"),
+        Step::Miri => root.join("target/miri"),
+        Step::Msrv => root.join("target/msrv"),
+        _ => return Ok(()),
+    };
+    match std::fs::remove_dir_all(&directory) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(format!("cannot remove {}: {error}", directory.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The plan for a target directory that has `used` MiB where `free` are left, and a text that says so.
+fn choose(used: u64, free: u64) -> Result<(Plan, String), String> {
+    let missing = |need: u64| need.saturating_sub(used);
+    let have = format!("target has {used} MiB, {free} MiB are free");
+    if missing(WHOLE) <= free {
+        Ok((
+            Plan::Roomy,
+            format!("a whole check takes {WHOLE} MiB; {have}"),
+        ))
+    } else if missing(LEAN) <= free {
+        Ok((
+            Plan::Lean,
+            format!(
+                "a whole check takes {WHOLE} MiB; {have}: so nothing is kept for the next change, and what a step \
+                 alone needed goes with it, which takes {LEAN} MiB"
+            ),
+        ))
+    } else {
+        Err(format!(
+            "a whole check takes {LEAN} MiB at least, {have}: free {} MiB more, or take steps one by one (--only)",
+            missing(LEAN) - free
+        ))
+    }
+}
+
+fn target(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
+}
+
+/// How many MiB a directory takes; none if it is not there.
+fn used(directory: &Path) -> Result<u64, String> {
+    if !directory.exists() {
+        return Ok(0);
+    }
+    // Files come and go while it looks, which it complains about; the sum stands all the same.
+    let line = Invocation::new("du").args(&["-sk", &directory.display().to_string()]);
+    let captured = line.capture(Path::new("."))?;
+    first_number(&captured.stdout).ok_or_else(|| format!("`{line}` says no size"))
+}
+
+/// How many MiB are left where `directory` is.
+fn free(directory: &Path) -> Result<u64, String> {
+    let line = Invocation::new("df").args(&["-Pk", &directory.display().to_string()]);
+    let captured = line.capture(Path::new("."))?;
+    // The second line: file system, blocks, used, available.
+    let row = captured.stdout.lines().nth(1).unwrap_or_default();
+    let available = row.split_whitespace().nth(3).unwrap_or_default();
+    first_number(available).ok_or_else(|| format!("`{line}` says no size"))
+}
+
+/// KiB at the beginning of `text`, as MiB, rounded down.
+fn first_number(text: &str) -> Option<u64> {
+    let kibibytes: u64 = text.split_whitespace().next()?.parse().ok()?;
+    Some(kibibytes / 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{LEAN, Plan, WHOLE, choose, free, used};
+
+    #[test]
+    fn a_check_is_roomy_lean_or_refused() {
+        let plan = |used, free| choose(used, free).map(|(plan, _)| plan);
+        assert_eq!(plan(0, WHOLE), Ok(Plan::Roomy));
+        assert_eq!(plan(WHOLE, 0), Ok(Plan::Roomy));
+        assert_eq!(plan(0, WHOLE - 1), Ok(Plan::Lean));
+        assert_eq!(plan(1, LEAN - 1), Ok(Plan::Lean));
+        let refused = plan(1_000, LEAN - 1_001).unwrap_err();
+        assert!(refused.contains("free 1 MiB more"), "{refused}");
+    }
+
+    #[test]
+    fn the_disk_is_asked() {
+        assert_eq!(used(Path::new("no-such-directory")), Ok(0));
+        assert!(used(Path::new("src")).is_ok());
+        assert!(free(Path::new(".")).unwrap() > 0);
+    }
+}
