@@ -43,9 +43,9 @@ use pin_project_lite::pin_project;
 use tickless_core::time::Instant as CoreInstant;
 use tickless_core::wheel::{Kind, WheelSleeper};
 
-use crate::delay::{Alarm, Delay};
 use crate::host::coarse::{armed, recently, tick_of};
 use crate::host::timers;
+use crate::time::sleep_timer::{Alarm, Delay};
 pub use crate::time::{Duration, Instant, error};
 
 /// Waits for `duration`, counted from this call, and [about an eighth longer](self#how-late) at most.

@@ -30,8 +30,9 @@ use tickless_core::inspect::{DumpHost, Part};
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
 
-use crate::host::seat::{self, Kind as SeatKind, Seat, seats, with_thread};
-use crate::host::{background, coarse, timers, tree};
+use crate::host::remote::{expiry_thread as background, trees as tree};
+use crate::host::thread::{self as seat, Kind as SeatKind, Seat, seats, with_thread};
+use crate::host::{coarse, timers};
 
 pub use tickless_core::inspect::{CpuReport, DeviceReport, Queued, WAKES, WheelReport};
 pub use tickless_core::wheel::{Kind, Tick};

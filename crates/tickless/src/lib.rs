@@ -46,42 +46,28 @@ compile_error!(
 pub mod time;
 
 #[cfg(not(loom))]
-mod budget;
-#[cfg(not(loom))]
-mod builder;
+mod callback;
 #[cfg(not(loom))]
 pub mod coarse;
-#[cfg(not(loom))]
-mod delay;
-#[cfg(not(loom))]
-mod event_loop;
-#[cfg(not(loom))]
-mod held;
 #[cfg(not(loom))]
 mod host;
 #[cfg(loom)]
 mod host {
     //! In a model, the parts that have something to model.
     #![expect(dead_code, reason = "only the models use them")]
-    pub(crate) mod handover;
     pub(crate) mod kick;
-    pub(crate) mod notice;
+    pub(crate) mod park_state;
+    pub(crate) mod sleep_protocol;
     pub(crate) mod suspicion;
 }
-#[cfg(not(loom))]
-pub mod hrtimer;
 #[cfg(all(feature = "hyper", not(loom)))]
 pub mod hyper;
 #[cfg(not(loom))]
-mod inside;
-#[cfg(not(loom))]
 pub mod inspect;
 #[cfg(not(loom))]
-mod isolate;
+mod stats;
 #[cfg(not(loom))]
 pub mod topology;
-#[cfg(not(loom))]
-pub mod wheel;
 #[cfg(not(loom))]
 mod worker;
 
@@ -93,19 +79,16 @@ pub mod bench {
 }
 
 #[cfg(not(loom))]
-pub use builder::{BuildError, Builder, Handover, Workers};
-#[cfg(not(loom))]
-pub use event_loop::Driver;
-#[cfg(not(loom))]
-pub use held::{IsolatedTimers, IsolationError, StartError, Turn};
-#[cfg(not(loom))]
-pub use inside::{Stats, clock, init, stats};
+pub use callback::{hrtimer, wheel};
 #[cfg(not(loom))]
 pub use inspect::dump;
 #[cfg(not(loom))]
-pub use isolate::IsolateError;
+pub use stats::{Stats, clock, init, stats};
 #[cfg(not(loom))]
-pub use worker::{Parking, Unparker, Worker};
+pub use worker::{
+    BuildError, Builder, Driver, Handover, IsolateError, IsolatedTimers, IsolationError, Parking,
+    StartError, Turn, Unparker, Worker, Workers,
+};
 
 /// The examples of the guide and of the README, so that they are compiled and run. The guide speaks of hyper too.
 #[cfg(doctest)]

@@ -27,7 +27,7 @@ const EXCEPTIONS: &[Exception] = &[
         note: HOST_NOTE,
     },
     Exception {
-        path: "crates/tickless/src/host/fork.rs",
+        path: "crates/tickless/src/host/lifecycle/fork.rs",
         note: HOST_NOTE,
     },
     Exception {

@@ -12,8 +12,9 @@ use tickless_core::time::{Instant, Span};
 use tickless_core::wheel::idle::{TickTime, wake_times};
 use tickless_core::wheel::{Kind as Wheel, PassEnd, Tick};
 
-use super::seat::{self, Kind, Local, Seat, with_thread};
-use super::{Host, TURN_BUDGET, background, device, stuck, timers, tree};
+use super::remote::{expiry_thread as background, stuck, trees as tree};
+use super::thread::{self as seat, Kind, Local, Seat, with_thread};
+use super::{Host, TURN_BUDGET, device, timers};
 
 /// How long a tick is, in nanoseconds.
 pub(crate) const TICK: u64 = 1_000_000;

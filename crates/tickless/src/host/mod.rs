@@ -25,28 +25,27 @@ use tickless_core::platform::{CpuId, Locality, Platform, ThisCpu, Waiting};
 use tickless_core::time::Instant;
 use tickless_link::bias::BiasedLock;
 
-pub(crate) mod background;
 pub(crate) mod blocked;
 pub(crate) mod clock;
 pub(crate) mod coarse;
 pub(crate) mod device;
-pub(crate) mod fork;
-pub(crate) mod handover;
 pub(crate) mod isolation;
 pub(crate) mod kick;
-pub(crate) mod notice;
+pub(crate) mod lifecycle;
 pub(crate) mod numa;
 pub(crate) mod os;
-pub(crate) mod seat;
-pub(crate) mod stuck;
+pub(crate) mod park_state;
+pub(crate) mod remote;
+pub(crate) mod sleep_protocol;
 pub(crate) mod suspicion;
-pub(crate) mod tree;
+pub(crate) mod thread;
 pub(crate) mod turn;
 pub(crate) mod wall;
 
 use clock::Clock;
+use lifecycle::fork;
 use os::Linux;
-use seat::{Kind, Local, Seat, with_thread};
+use thread::{self as seat, Kind, Local, Seat, with_thread};
 
 /// The host, as the core sees it.
 #[derive(Debug)]

@@ -16,8 +16,8 @@ use std::sync::OnceLock;
 use rustix::thread::{sched_getaffinity, sched_getcpu};
 use tickless_core::hierarchy::Layout;
 
-use super::seat::SEATS_MAX;
-use super::tree::WIDTH;
+use super::remote::trees::WIDTH;
+use super::thread::SEATS_MAX;
 use crate::topology::{CpuSet, Topology};
 
 /// The nodes of the machine that have CPUs, numbered without gaps.

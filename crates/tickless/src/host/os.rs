@@ -14,7 +14,7 @@ use rustix::time::Timespec;
 use tickless_core::time::Instant;
 use tickless_link::bias::LockHost;
 
-use super::notice::{Notice, Sleep};
+use super::park_state::{Notice, Sleep};
 
 /// Linux, as the biased lock sees it.
 #[derive(Debug)]

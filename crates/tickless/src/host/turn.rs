@@ -8,9 +8,10 @@ use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
 use tickless_link::mutant;
 
-use super::handover::Promise;
-use super::seat::{Kind, Seat};
-use super::{background, blocked, coarse, device, isolation, stuck, timers};
+use super::remote::{expiry_thread as background, stuck};
+use super::sleep_protocol::Promise;
+use super::thread::{Kind, Seat};
+use super::{blocked, coarse, device, isolation, timers};
 
 thread_local! {
     static TURN_OF: Cell<Option<CpuId>> = const { Cell::new(None) };

@@ -11,7 +11,7 @@ use tickless_core::hrtimer::{Sleeper, Start};
 use tickless_core::time::Instant as CoreInstant;
 
 use super::Instant;
-use crate::delay::{Alarm, Delay};
+use super::sleep_timer::{Alarm, Delay};
 use crate::host::timers;
 
 /// Waits until `deadline`.

@@ -31,12 +31,13 @@ use tickless_core::time::Instant;
 use tickless_core::wheel::idle::wake_times;
 use tickless_link::bias::BiasedLock;
 
-use super::os::Linux;
-use super::seat::{self, SEATS_MAX, Seat};
-use super::{Host, background, coarse, device, numa, timers};
+use super::expiry_thread as background;
+use crate::host::os::Linux;
+use crate::host::thread::{self as seat, SEATS_MAX, Seat};
+use crate::host::{Host, coarse, device, numa, timers};
 
 /// Children of a group.
-pub(super) const WIDTH: usize = 8;
+pub(crate) const WIDTH: usize = 8;
 /// Nodes are made so many at a time.
 const CHUNK: usize = 8;
 /// Entries of a [`Sparse`] table that are made at a time.
@@ -262,7 +263,7 @@ pub(crate) fn set_handover(handover: Handover) {
 }
 
 /// Starts anew: in the child of a fork.
-pub(super) fn forget(driver_survives: bool) {
+pub(crate) fn forget(driver_survives: bool) {
     if FIRST.get().is_some() {
         let old = current();
         let guests_of = driver_survives.then(guests);
@@ -279,7 +280,7 @@ pub(crate) fn welcome(seat: &Seat) {
 }
 
 /// Makes the background driver a member, which sleeps.
-pub(super) fn seat_the_driver() {
+pub(crate) fn seat_the_driver() {
     join(guests(), CpuId(0), Presence::Idle);
 }
 

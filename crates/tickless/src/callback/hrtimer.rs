@@ -12,7 +12,8 @@ pub use tickless_core::time::{
     Boottime, Clock, ClockId, Instant, Monotonic, Realtime, RelativeClock, Span, Tai,
 };
 
-use crate::host::{background, timers};
+use crate::host::remote::expiry_thread as background;
+use crate::host::timers;
 
 pin_project! {
     /// A timer that calls a closure, on the clock `C`.

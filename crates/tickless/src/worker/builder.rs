@@ -8,12 +8,12 @@ use std::thread::{self, JoinHandle};
 use rustix::thread::sched_setaffinity;
 pub use tickless_core::hierarchy::Handover;
 
-use crate::held::{IsolatedTimers, IsolationError, StartError};
+use super::local::{IsolatedTimers, IsolationError, StartError};
+use super::worker::{Parking, Unparker, Worker};
 use crate::host::isolation::Tenancy;
-use crate::host::seat::SEATS_MAX;
-use crate::host::tree;
+use crate::host::remote::trees as tree;
+use crate::host::thread::SEATS_MAX;
 use crate::topology::{CpuSet, Topology, TopologyError};
-use crate::worker::{Parking, Unparker, Worker};
 
 /// Starts threads that are [workers](Worker).
 ///

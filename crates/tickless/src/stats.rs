@@ -3,8 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use crate::StartError;
-use crate::host::seat::{Kind, seats, with_thread};
-use crate::host::{background, os, timers};
+use crate::host::remote::expiry_thread as background;
+use crate::host::thread::{Kind, seats, with_thread};
+use crate::host::{os, timers};
 
 /// What the library counted since the process began, over all threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -134,6 +135,6 @@ pub mod clock {
 ///
 /// When there are too many threads with timers, or the driver thread cannot be started. It can be called again.
 pub fn init() -> Result<(), StartError> {
-    with_thread(crate::host::seat::Thread::enter).ok_or(StartError::NoPlace)?;
+    with_thread(crate::host::thread::Thread::enter).ok_or(StartError::NoPlace)?;
     background::ensure_running().map_err(StartError::Os)
 }

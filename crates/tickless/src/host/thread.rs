@@ -18,10 +18,11 @@ use tickless_core::platform::CpuId;
 use tickless_link::bias::Owner;
 
 use super::clock::Reading;
-use super::handover::Promise;
 use super::kick::Kick;
 use super::os::{self, Descriptor, Parker};
-use super::{Host, coarse, device, isolation, numa, timers, tree};
+use super::remote::trees as tree;
+use super::sleep_protocol::Promise;
+use super::{Host, coarse, device, isolation, numa, timers};
 
 /// Threads that can have a seat at the same time. One more uses the background driver's.
 pub(crate) const SEATS_MAX: usize = 1 << 16;

@@ -10,12 +10,12 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use tickless_core::time::Instant as CoreInstant;
 
-use crate::held::{
+use super::local::{
     Held, IsolatedTimers, IsolationError, StartError, Turn, assert_outside_of_callbacks,
 };
 use crate::host::isolation::Tenancy;
 use crate::host::os;
-use crate::host::seat::{Kind, Seat};
+use crate::host::thread::{Kind, Seat};
 use crate::time::Instant;
 
 /// How a [`Worker`] waits.

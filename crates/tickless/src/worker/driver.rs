@@ -2,9 +2,9 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
-use crate::held::{Held, StartError, Turn};
+use super::local::{Held, StartError, Turn};
 use crate::host::device;
-use crate::host::seat::Kind;
+use crate::host::thread::Kind;
 use crate::time::Instant;
 
 /// The timers of a thread that has an event loop of its own: a file descriptor to watch, and a turn to take when it is

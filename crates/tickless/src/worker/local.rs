@@ -7,8 +7,9 @@ use std::marker::PhantomData;
 use tickless_core::hierarchy::Leaving;
 use tickless_core::time::Instant as CoreInstant;
 
-use crate::host::seat::{Kind, Seat, Thread, with_thread};
-use crate::host::{coarse, device, isolation, stuck, timers, tree, turn};
+use crate::host::remote::{stuck, trees as tree};
+use crate::host::thread::{Kind, Seat, Thread, with_thread};
+use crate::host::{coarse, device, isolation, timers, turn};
 use crate::time::Instant;
 
 /// Why a thread cannot become a [`Worker`](crate::Worker) or [`Driver`](crate::Driver).

@@ -35,8 +35,9 @@ use std::sync::atomic::Ordering;
 use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
 use tickless_core::time::Instant;
 
-use super::seat::{Kind, Local, Seat, with_thread};
-use super::{background, coarse, os, tree};
+use super::remote::{expiry_thread as background, trees as tree};
+use super::thread::{Kind, Local, Seat, with_thread};
+use super::{coarse, os};
 
 /// When something on `seat` is due: its device fires then, or before. Lock-free; exact with the base locked, and for
 /// the thread that looks after the seat and is ordered behind the last change.

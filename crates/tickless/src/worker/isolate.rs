@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-use crate::builder::Workers;
+use super::builder::Workers;
 use crate::host::isolation;
 use crate::topology::{CpuSet, Topology, TopologyError};
 

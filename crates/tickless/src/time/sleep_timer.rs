@@ -9,9 +9,10 @@ use std::time::Duration;
 use pin_project_lite::pin_project;
 use tickless_core::time::{Instant, Span};
 
-use crate::budget;
-use crate::host::seat::with_thread;
-use crate::host::{background, blocked, timers};
+use super::budget;
+use crate::host::remote::expiry_thread as background;
+use crate::host::thread::with_thread;
+use crate::host::{blocked, timers};
 
 /// A timer that wakes a task. It MAY be late, and MUST NOT be early.
 pub(crate) trait Alarm {

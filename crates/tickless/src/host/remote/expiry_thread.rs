@@ -19,9 +19,10 @@ use std::thread;
 use tickless_core::time::Instant;
 use tickless_link::sync::CachePadded;
 
-use super::handover::Promise;
-use super::seat::{self, Kind, Seat, Thread, with_thread};
-use super::{TURN_BUDGET, device, os, stuck, timers, tree, turn};
+use super::{stuck, trees as tree};
+use crate::host::sleep_protocol::Promise;
+use crate::host::thread::{self as seat, Kind, Seat, Thread, with_thread};
+use crate::host::{TURN_BUDGET, device, os, timers, turn};
 
 /// Until when the driver sleeps.
 pub(crate) static PROMISE: Promise = Promise::new();
@@ -97,7 +98,7 @@ pub(crate) fn is_running() -> bool {
 }
 
 /// Keeps others from starting the driver, until the result is dropped.
-pub(super) fn starting() -> MutexGuard<'static, ()> {
+pub(crate) fn starting() -> MutexGuard<'static, ()> {
     STARTING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -149,7 +150,7 @@ fn demand_slowly() {
 
 /// Tries to start a driver that is missing, for timers of threads that ended; at the end of a turn of a worker.
 #[inline]
-pub(super) fn replace_missing(now: Instant) {
+pub(crate) fn replace_missing(now: Instant) {
     if is_missing() {
         replace_slowly(now);
     }
@@ -168,7 +169,7 @@ fn replace_slowly(now: Instant) {
 }
 
 /// Notes that the driver is gone with the other threads: the child of a fork.
-pub(super) fn forget() {
+pub(crate) fn forget() {
     // Relaxed, both: there is no other thread.
     RUNNING.store(false, Ordering::Relaxed);
     MISSING.store(false, Ordering::Relaxed);
@@ -179,7 +180,7 @@ pub(super) fn forget() {
 static ASKED: AtomicBool = AtomicBool::new(false);
 
 /// Has the driver look at all seats that were asked for.
-pub(super) fn wake_for_the_asked() {
+pub(crate) fn wake_for_the_asked() {
     // Release: pairs with the exchange in `run`: who sees it sees which seat is meant.
     ASKED.store(true, Ordering::Release);
     wake();
@@ -232,7 +233,7 @@ fn look_after_the_asked() -> bool {
 }
 
 /// Takes a turn for the thread on `seat`.
-pub(super) fn look_after(seat: &'static Seat) -> turn::Done {
+pub(crate) fn look_after(seat: &'static Seat) -> turn::Done {
     // Relaxed: a wrong answer costs one look for nothing.
     let tenants = seat.local().tenants.load(Ordering::Relaxed);
     let done = turn::run(seat, now());

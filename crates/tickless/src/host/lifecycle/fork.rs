@@ -39,10 +39,11 @@ use tickless_core::hrtimer::Frozen;
 use tickless_core::platform::{CpuId, Platform};
 use tickless_link::LastThread;
 
-use super::handover::Promise;
-use super::os::{Descriptor, Parker};
-use super::seat::{self, Kind, Local, Seat, with_thread};
-use super::{Host, background, blocked, coarse, device, isolation, timers, tree, turn};
+use crate::host::os::{Descriptor, Parker};
+use crate::host::remote::{expiry_thread as background, trees as tree};
+use crate::host::sleep_protocol::Promise;
+use crate::host::thread::{self as seat, Kind, Local, Seat, with_thread};
+use crate::host::{Host, blocked, coarse, device, isolation, timers, turn};
 
 type ExpiryLock = <Host as Platform>::ExpiryLock;
 
@@ -50,8 +51,8 @@ type ExpiryLock = <Host as Platform>::ExpiryLock;
 struct Held {
     registry: MutexGuard<'static, Vec<u32>>,
     bases: Vec<Frozen<'static, Host>>,
-    _clock: super::clock::Paused<'static>,
-    _wall: super::wall::Paused<'static>,
+    _clock: crate::host::clock::Paused<'static>,
+    _wall: crate::host::wall::Paused<'static>,
     _starting: MutexGuard<'static, ()>,
     _watch: blocked::Paused,
 }
@@ -64,7 +65,7 @@ thread_local! {
 }
 
 /// Has the handlers below called around every fork.
-pub(super) fn install() {
+pub(crate) fn install() {
     // SAFETY: the three functions have the C calling convention, do not unwind, and live for ever.
     let refused = unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
     // It fails only for lack of memory. Without the handlers a fork is as dangerous as with any other library.

@@ -15,9 +15,10 @@ use std::sync::atomic::Ordering;
 use tickless_core::time::{Instant, Span};
 use tickless_core::wheel::{Kind as Wheel, Tick};
 
-use super::coarse::{TICK, instant_of, pull};
-use super::seat::{self, Kind, Seat};
-use super::{TURN_BUDGET, background, tree, turn};
+use super::{expiry_thread as background, trees as tree};
+use crate::host::coarse::{TICK, instant_of, pull};
+use crate::host::thread::{self as seat, Kind, Seat};
+use crate::host::{TURN_BUDGET, turn};
 
 /// When a timer that is not fired by then counts as stranded.
 fn grace(seat: &Seat) -> Option<Instant> {
@@ -57,14 +58,14 @@ pub(crate) fn watch(seat: &Seat) {
 }
 
 /// The workers that others look after.
-pub(super) fn members() -> impl Iterator<Item = &'static Seat> {
+pub(crate) fn members() -> impl Iterator<Item = &'static Seat> {
     seat::seats().filter(|seat| seat.local().kind() == Kind::Worker && tree::takes_part(seat))
 }
 
 /// When the driver has to look, at the latest.
 ///
 /// Also while all workers sleep: one that wakes up, or should have, may be held up before it tells anything.
-pub(super) fn first() -> Instant {
+pub(crate) fn first() -> Instant {
     let mut first = Instant::FOREVER;
     for seat in members() {
         // What was looked at, and is due still, cannot be helped sooner.
@@ -77,7 +78,7 @@ pub(super) fn first() -> Instant {
 }
 
 /// Runs what is stranded at `now`.
-pub(super) fn rescue(now: Instant) {
+pub(crate) fn rescue(now: Instant) {
     if first() > now {
         return;
     }

@@ -30,9 +30,10 @@ use tickless_core::hierarchy::{Change, IsolationHost, Leaving, Refused};
 use tickless_core::platform::CpuId;
 use tickless_link::bias::{LockHost, Owner};
 
+use super::device;
 use super::os::{self, Linux};
-use super::seat::{self, Kind, Seat, with_thread};
-use super::{device, stuck, tree};
+use super::remote::{stuck, trees as tree};
+use super::thread::{self as seat, Kind, Seat, with_thread};
 
 /// Isolates the worker on `seat`, this thread's, or ends that.
 ///

@@ -26,8 +26,9 @@ use tickless_core::wheel as core;
 pub use tickless_core::wheel::{ArmError, Kind, Rearm, ShutDown, Tick, Timeout};
 
 use crate::host::coarse::{self, tick_of};
-use crate::host::seat::{self, with_thread};
-use crate::host::{background, device, timers};
+use crate::host::remote::expiry_thread as background;
+use crate::host::thread::{self as seat, with_thread};
+use crate::host::{device, timers};
 use crate::time::Instant;
 
 /// How long a tick is.

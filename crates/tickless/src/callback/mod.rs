@@ -1,0 +1,4 @@
+//! Raw timers with callbacks.
+
+pub mod hrtimer;
+pub mod wheel;

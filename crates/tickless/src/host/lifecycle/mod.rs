@@ -1,0 +1,3 @@
+//! How threads and processes come and go.
+
+pub(crate) mod fork;
