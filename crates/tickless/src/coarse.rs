@@ -43,8 +43,9 @@ use pin_project_lite::pin_project;
 use tickless_core::time::Instant as CoreInstant;
 use tickless_core::wheel::{Kind, WheelSleeper};
 
-use crate::host::coarse::{armed, recently, tick_of};
-use crate::host::timers;
+use crate::host::registry::timers;
+use crate::host::remote::publish::publish_earlier;
+use crate::host::tick::{recently, tick_of};
 use crate::time::sleep_timer::{Alarm, Delay};
 pub use crate::time::{Duration, Instant, error};
 
@@ -181,7 +182,7 @@ impl Alarm for WheelSleeper {
     fn arm(self: Pin<&mut Self>, deadline: CoreInstant, waker: Waker) -> Option<Waker> {
         let now = recently();
         let old = timers().arm_sleeper(self, now, tick_of(deadline), waker);
-        armed(now);
+        publish_earlier(now);
         old
     }
 
@@ -190,7 +191,7 @@ impl Alarm for WheelSleeper {
         let now = recently();
         let is_queued = timers().modify_sleeper(self, now, tick_of(deadline));
         if is_queued {
-            armed(now);
+            publish_earlier(now);
         }
         is_queued
     }

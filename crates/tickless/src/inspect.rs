@@ -22,7 +22,6 @@
 //! at a time with their thread's queue locked, so that one that moves meanwhile may be missing or there twice.
 
 use std::fmt;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tickless_core::hierarchy::{Child, GroupId, Sites};
@@ -30,9 +29,10 @@ use tickless_core::inspect::{DumpHost, Part};
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
 
-use crate::host::remote::{expiry_thread as background, trees as tree};
-use crate::host::thread::{self as seat, Kind as SeatKind, Seat, seats, with_thread};
-use crate::host::{coarse, timers};
+use crate::host::registry::{base, bases, timers};
+use crate::host::remote::trees;
+use crate::host::thread::{self as host_thread, Kind as ThreadKind, ThreadBase, with_thread};
+use crate::host::{tick, wake};
 
 pub use tickless_core::inspect::{CpuReport, DeviceReport, Queued, WAKES, WheelReport};
 pub use tickless_core::wheel::{Kind, Tick};
@@ -104,13 +104,13 @@ impl Role {
         }
     }
 
-    fn of(seat: &Seat) -> Self {
-        match seat.local().kind() {
-            SeatKind::Free => Self::Ended,
-            SeatKind::Foreign => Self::Foreign,
-            SeatKind::Worker => Self::Worker,
-            SeatKind::EventLoop => Self::Driver,
-            SeatKind::Background => Self::Background,
+    fn of(base: &ThreadBase) -> Self {
+        match base.local().kind() {
+            ThreadKind::Free => Self::Ended,
+            ThreadKind::Foreign => Self::Foreign,
+            ThreadKind::Worker => Self::Worker,
+            ThreadKind::EventLoop => Self::Driver,
+            ThreadKind::ExpiryThread => Self::Background,
         }
     }
 }
@@ -192,17 +192,17 @@ pub struct Member {
 pub fn snapshot() -> Snapshot {
     note_own_thread();
     let now = timers().platform().clock.exact();
-    let threads = seats().filter_map(thread);
+    let threads = bases().filter_map(thread);
     Snapshot {
         now: now.as_nanos(),
-        tick: coarse::tick_of(now),
-        tick_period: Duration::from_nanos(coarse::TICK),
+        tick: tick::tick_of(now),
+        tick_period: Duration::from_nanos(tick::TICK),
         threads: threads.collect(),
         background: Background {
-            is_running: background::is_running(),
-            sleeps_until: background::PROMISE.sleeps_until(),
+            is_running: wake::is_running(),
+            sleeps_until: wake::SLEEPS_UNTIL.sleeps_until(),
         },
-        hierarchies: trees().map(|(name, tree)| hierarchy(name, tree)),
+        hierarchies: all_trees().map(|(name, tree)| hierarchy(name, tree)),
     }
 }
 
@@ -231,16 +231,16 @@ pub fn dump_with_addresses(out: &mut dyn fmt::Write) -> fmt::Result {
 }
 
 /// The trees, and whose they are.
-fn trees() -> [(&'static str, &'static tree::Tree); 2] {
+fn all_trees() -> [(&'static str, &'static trees::Tree); 2] {
     [
-        ("foreign threads", tree::guests()),
-        ("workers", tree::workers()),
+        ("foreign threads", trees::foreign()),
+        ("workers", trees::workers()),
     ]
 }
 
 /// The thread that asks is the one that knows its number in the system for sure: a fork changes it.
 fn note_own_thread() {
-    if let Some(own) = with_thread(seat::Thread::seat) {
+    if let Some(own) = with_thread(host_thread::Thread::base) {
         own.local().note_thread();
     }
 }
@@ -249,11 +249,11 @@ fn finite(when: Instant) -> Option<i64> {
     (!when.is_forever()).then(|| when.as_nanos())
 }
 
-fn thread(seat: &Seat) -> Option<Thread> {
-    let state = timers().report(seat.cpu())?;
+fn thread(base: &ThreadBase) -> Option<Thread> {
+    let state = timers().report(base.cpu())?;
     let mut pending = Vec::new();
     for part in Part::all() {
-        let seen = timers().for_each_pending(seat.cpu(), part, |timer| {
+        let seen = timers().for_each_pending(base.cpu(), part, |timer| {
             pending.push(Timer {
                 callback: timer.callback,
                 is_running: timer.is_running,
@@ -263,24 +263,24 @@ fn thread(seat: &Seat) -> Option<Thread> {
         });
         debug_assert!(seen.is_ok(), "nothing fails");
     }
-    let role = Role::of(seat);
+    let role = Role::of(base);
     if role == Role::Ended && pending.is_empty() {
         return None;
     }
-    let id = seat.local().thread_id();
+    let id = base.local().thread_id();
     Some(Thread {
-        number: seat.cpu().0,
+        number: base.cpu().0,
         role,
         id,
         name: id.and_then(name),
-        is_isolated: is_isolated(seat),
+        is_isolated: is_isolated(base),
         state,
         timers: pending,
     })
 }
 
-fn is_isolated(seat: &Seat) -> bool {
-    seat.local().kind() == SeatKind::Worker && !tree::takes_part(seat)
+fn is_isolated(base: &ThreadBase) -> bool {
+    base.local().kind() == ThreadKind::Worker && !trees::takes_part(base)
 }
 
 /// The name that the system keeps for a thread of this process.
@@ -290,7 +290,7 @@ fn name(id: u32) -> Option<String> {
     Some(name.trim_end_matches('\n').to_owned())
 }
 
-fn hierarchy(name: &'static str, tree: &tree::Tree) -> Hierarchy {
+fn hierarchy(name: &'static str, tree: &trees::Tree) -> Hierarchy {
     let group = |id: GroupId| {
         let group = tree.sites().group(id);
         let state = group.state();
@@ -336,10 +336,10 @@ impl DumpHost for Text {
     }
 
     fn name(&self, cpu: CpuId, out: &mut dyn fmt::Write) -> fmt::Result {
-        let Some(seat) = seat::seat(cpu) else {
+        let Some(base) = base(cpu) else {
             return Ok(());
         };
-        let id = seat.local().thread_id();
+        let id = base.local().thread_id();
         match id.and_then(name) {
             Some(name) => write!(out, " ({name}, ")?,
             None => write!(out, " (")?,
@@ -347,40 +347,39 @@ impl DumpHost for Text {
         if let Some(id) = id {
             write!(out, "thread {id}, ")?;
         }
-        write!(out, "{})", Role::of(seat).name())
+        write!(out, "{})", Role::of(base).name())
     }
 
     fn tick(&self, cpu: CpuId, out: &mut dyn fmt::Write) -> fmt::Result {
-        let Some(seat) = seat::seat(cpu) else {
+        let Some(base) = base(cpu) else {
             return Ok(());
         };
-        // Relaxed: of some moment.
-        let deadline = seat.local().deadline.load(Ordering::Relaxed);
-        writeln!(out, "  .isolated       : {}", u8::from(is_isolated(seat)))?;
+        let deadline = base.local().device.programmed().as_nanos();
+        writeln!(out, "  .isolated       : {}", u8::from(is_isolated(base)))?;
         writeln!(out, "  .deadline       : {deadline} nsecs")?;
-        writeln!(out, "  .tick_period    : {} nsecs", coarse::TICK)?;
-        writeln!(out, "jiffies: {}", coarse::now().0)
+        writeln!(out, "  .tick_period    : {} nsecs", tick::TICK)?;
+        writeln!(out, "jiffies: {}", tick::now().0)
     }
 
     fn broadcast(&self, out: &mut dyn fmt::Write) -> fmt::Result {
-        let until = background::PROMISE.sleeps_until().unwrap_or(i64::MAX);
+        let until = wake::SLEEPS_UNTIL.sleeps_until().unwrap_or(i64::MAX);
         writeln!(out, "Tick Device: mode:     1")?;
         writeln!(out, "Broadcast device")?;
         writeln!(out, "Clock Event Device: background-thread")?;
         // The kernel's numbers: 0 is detached, 3 one-shot.
-        let mode = if background::is_running() { 3 } else { 0 };
+        let mode = if wake::is_running() { 3 } else { 0 };
         writeln!(out, " mode:           {mode}")?;
         writeln!(out, " next_event:     {until} nsecs")?;
-        let covered: Vec<String> = seats()
-            .filter(|seat| Role::of(seat) == Role::Foreign)
-            .map(|seat| seat.cpu().0.to_string())
+        let covered: Vec<String> = bases()
+            .filter(|base| Role::of(base) == Role::Foreign)
+            .map(|base| base.cpu().0.to_string())
             .collect();
         writeln!(out, "tick_broadcast_list: {}", covered.join(","))?;
         writeln!(out)
     }
 
     fn hierarchy(&self, out: &mut dyn fmt::Write) -> fmt::Result {
-        trees()
+        all_trees()
             .iter()
             .try_for_each(|(name, tree)| tree.dump(name, out))
     }

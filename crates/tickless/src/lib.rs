@@ -75,7 +75,7 @@ mod worker;
 #[cfg(not(loom))]
 #[doc(hidden)]
 pub mod bench {
-    pub use crate::host::os::{Linux, barriers};
+    pub use crate::host::barrier::{Linux, barriers};
 }
 
 #[cfg(not(loom))]

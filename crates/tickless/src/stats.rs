@@ -1,11 +1,9 @@
 //! Looking inside: counters, and the clock.
 
-use std::sync::atomic::Ordering;
-
-use crate::StartError;
-use crate::host::remote::expiry_thread as background;
-use crate::host::thread::{Kind, seats, with_thread};
-use crate::host::{os, timers};
+use crate::host::registry::{bases, timers};
+use crate::host::thread::{Kind, with_thread};
+use crate::host::{barrier, lifecycle, wake};
+use crate::worker::StartError;
 
 /// What the library counted since the process began, over all threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,18 +67,18 @@ impl Stats {
 #[must_use]
 pub fn stats() -> Stats {
     let mut sum = Stats {
-        panics: timers().platform().panics.load(Ordering::Relaxed),
+        panics: timers().platform().panics(),
         // Before the locks below, which may add some.
-        barriers: os::barriers(),
+        barriers: barrier::barriers(),
         ..Stats::default()
     };
-    for seat in seats() {
-        let one = timers().stats(seat.cpu());
+    for base in bases() {
+        let one = timers().stats(base.cpu());
         sum.threads += u64::from(!matches!(
-            seat.local().kind(),
-            Kind::Free | Kind::Background
+            base.local().kind(),
+            Kind::Free | Kind::ExpiryThread
         ));
-        sum.pending += timers().pending(seat.cpu()) as u64;
+        sum.pending += timers().pending(base.cpu()) as u64;
         sum.starts += one.starts;
         sum.in_place += one.in_place;
         sum.filed_early += one.filed_early;
@@ -102,8 +100,9 @@ pub fn stats() -> Stats {
 
 /// What is known of the cheap clock.
 pub mod clock {
+    use crate::host::clock;
     pub use crate::host::clock::{Refusal, WINDOW};
-    use crate::host::{clock, timers};
+    use crate::host::registry::timers;
 
     /// The time-stamp counter of the CPU that this thread is on, whether or not timers use it; 0 where none is known.
     ///
@@ -135,6 +134,6 @@ pub mod clock {
 ///
 /// When there are too many threads with timers, or the driver thread cannot be started. It can be called again.
 pub fn init() -> Result<(), StartError> {
-    with_thread(crate::host::thread::Thread::enter).ok_or(StartError::NoPlace)?;
-    background::ensure_running().map_err(StartError::Os)
+    with_thread(lifecycle::enter).ok_or(StartError::NoPlace)?;
+    wake::ensure_running().map_err(StartError::Os)
 }

@@ -12,8 +12,8 @@ pub use tickless_core::time::{
     Boottime, Clock, ClockId, Instant, Monotonic, Realtime, RelativeClock, Span, Tai,
 };
 
-use crate::host::remote::expiry_thread as background;
-use crate::host::timers;
+use crate::host::registry::{self, timers};
+use crate::host::wake;
 
 pin_project! {
     /// A timer that calls a closure, on the clock `C`.
@@ -150,7 +150,7 @@ where
     /// not be called.
     pub fn start_checked(self: Pin<&Self>, start: Start<C>) -> Result<(), AlreadyExpired> {
         Self::watch_clock();
-        background::demand();
+        wake::demand();
         timers().start_checked(self.timer(), start)
     }
 
@@ -182,7 +182,7 @@ where
 
     fn watch_clock() {
         if C::CLOCK != Clock::Monotonic {
-            timers().platform().wall.watch();
+            registry::watch_clocks();
         }
     }
 }
@@ -200,7 +200,7 @@ where
 /// One piece of code for all closures, and not part of the caller's.
 #[inline(never)]
 fn start_on_this_thread<C: ClockId>(timer: core::TimerRef<'_, C>, start: Start<C>) {
-    background::demand();
+    wake::demand();
     timers().start_ref(timer, start);
 }
 

@@ -25,19 +25,20 @@ use tickless_core::time::Span;
 use tickless_core::wheel as core;
 pub use tickless_core::wheel::{ArmError, Kind, Rearm, ShutDown, Tick, Timeout};
 
-use crate::host::coarse::{self, tick_of};
-use crate::host::remote::expiry_thread as background;
-use crate::host::thread::{self as seat, with_thread};
-use crate::host::{device, timers};
+use crate::host::registry::{base, timers};
+use crate::host::remote::publish::publish_earlier;
+use crate::host::thread::{Thread, with_thread};
+use crate::host::tick::{self, tick_of};
+use crate::host::{device, wake};
 use crate::time::Instant;
 
 /// How long a tick is.
-pub const TICK: Duration = Duration::from_nanos(coarse::TICK);
+pub const TICK: Duration = Duration::from_nanos(tick::TICK);
 
 /// The tick in progress.
 #[must_use]
 pub fn now() -> Tick {
-    coarse::now()
+    tick::now()
 }
 
 /// How many ticks `duration` is, rounded up: for [`Rearm::After`].
@@ -172,8 +173,8 @@ where
     /// The lock of the thread's own base, and O(1).
     pub fn arm(self: Pin<&Self>, when: impl Into<Expiry>) -> Result<(), ArmError> {
         let Expiry(expiry) = when.into();
-        background::demand();
-        let now = coarse::recently();
+        wake::demand();
+        let now = tick::recently();
         timers().arm(self.timer(), now, expiry)?;
         self.tell(now);
         Ok(())
@@ -191,8 +192,8 @@ where
     /// may be late by, then. Else as [`arm`](Self::arm).
     pub fn modify(self: Pin<&Self>, when: impl Into<Expiry>) -> Result<bool, ShutDown> {
         let Expiry(expiry) = when.into();
-        background::demand();
-        let now = coarse::recently();
+        wake::demand();
+        let now = tick::recently();
         let was_queued = timers().modify(self.timer(), now, expiry)?;
         self.tell(now);
         Ok(was_queued)
@@ -201,8 +202,8 @@ where
     /// As [`modify`](Self::modify), and leaves a timer alone that does not wait to fire; says whether it does.
     pub fn modify_if_active(self: Pin<&Self>, when: impl Into<Expiry>) -> bool {
         let Expiry(expiry) = when.into();
-        background::demand();
-        let now = coarse::recently();
+        wake::demand();
+        let now = tick::recently();
         let is_queued = timers().modify_if_active(self.timer(), now, expiry);
         if is_queued {
             self.tell(now);
@@ -218,8 +219,8 @@ where
     /// [`ShutDown`].
     pub fn reduce(self: Pin<&Self>, when: impl Into<Expiry>) -> Result<bool, ShutDown> {
         let Expiry(expiry) = when.into();
-        background::demand();
-        let now = coarse::recently();
+        wake::demand();
+        let now = tick::recently();
         let was_queued = timers().reduce(self.timer(), now, expiry)?;
         self.tell(now);
         Ok(was_queued)
@@ -280,14 +281,14 @@ where
 
     /// Sees to it that somebody comes in time.
     fn tell(self: Pin<&Self>, now: Tick) {
-        coarse::armed(now);
+        publish_earlier(now);
         // A pinned one stays where it is, and whoever looks after that may sleep for longer.
         if let Some((cpu, Kind::Local)) = timers().wheel_of(self.timer()) {
-            let own = with_thread(seat::Thread::seat);
+            let own = with_thread(Thread::base);
             if own.is_none_or(|own| own.cpu() != cpu)
-                && let Some(seat) = seat::seat(cpu)
+                && let Some(base) = base(cpu)
             {
-                device::kick(seat);
+                device::kick(base);
             }
         }
     }

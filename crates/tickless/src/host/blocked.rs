@@ -34,8 +34,9 @@ use std::time::Duration;
 use rustix::process::Pid;
 use rustix::thread::gettid;
 
+use super::registry::timers;
 use super::suspicion::Suspicion;
-use super::{timers, turn};
+use super::thread::turn_taken_by_this_thread;
 
 /// How often the watcher looks at suspects.
 const EVERY: Duration = Duration::from_millis(50);
@@ -86,7 +87,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// When the thread was found to block in a callback since.
 #[inline]
 pub(crate) fn polled(waker: &Waker) {
-    if turn::taken_by_this_thread().is_some() {
+    if turn_taken_by_this_thread().is_some() {
         polled_in_a_turn(waker);
     }
 }

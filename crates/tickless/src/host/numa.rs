@@ -2,8 +2,8 @@
 //!
 //! Groups of the hierarchies are separated by node, so that threads which look after each other share a memory. A
 //! thread belongs to the node of the CPUs that it may run on, if that is one: that is how pinned workers know theirs.
-//! Any other thread belongs to where it runs when it takes its seat, and stays there: the scheduler keeps threads near
-//! their memory, and a place in a tree is for ever. A seat that becomes free is given to a thread of its node.
+//! Any other thread belongs to where it runs when it takes its base, and stays there: the scheduler keeps threads near
+//! their memory, and a place in a tree is for ever. A base that becomes free is given to a thread of its node.
 //!
 //! # Limits
 //!
@@ -16,8 +16,6 @@ use std::sync::OnceLock;
 use rustix::thread::{sched_getaffinity, sched_getcpu};
 use tickless_core::hierarchy::Layout;
 
-use super::remote::trees::WIDTH;
-use super::thread::SEATS_MAX;
 use crate::topology::{CpuSet, Topology};
 
 /// The nodes of the machine that have CPUs, numbered without gaps.
@@ -57,21 +55,21 @@ impl Nodes {
         }
     }
 
-    /// How high a tree of threads may grow: below its cross-node level a group reaches over as many threads as the
-    /// fullest node has CPUs, as the drawing of `tickless topology` does. There may be many more threads than that,
-    /// which are in more groups of their node.
-    pub(super) fn layout(&self) -> Layout {
-        let seats = number(SEATS_MAX);
+    /// How high a tree of up to `threads` threads may grow, of which each group has `width` children: below its
+    /// cross-node level a group reaches over as many threads as the fullest node has CPUs, as the drawing of `tickless
+    /// topology` does. There may be many more threads than that, which are in more groups of their node.
+    pub(super) fn layout(&self, threads: usize, width: usize) -> Layout {
+        let threads = number(threads);
         if self.is_one() {
-            return Layout::new(seats, 1, WIDTH);
+            return Layout::new(threads, 1, width);
         }
         let fullest = self.cpus.iter().map(CpuSet::len).max().unwrap_or(1);
-        let fullest = number(fullest).min(seats);
+        let fullest = number(fullest).min(threads);
         // Of parts of that size there are as many as it takes, and one that is not full for each node.
-        let parts = seats
+        let parts = threads
             .div_ceil(fullest)
             .saturating_add(number(self.cpus.len()));
-        Layout::new(fullest.saturating_mul(parts), parts, WIDTH)
+        Layout::new(fullest.saturating_mul(parts), parts, width)
     }
 }
 
@@ -117,9 +115,12 @@ pub(super) mod tests {
 
     use tickless_core::hierarchy::{LEVELS_MAX, Layout};
 
-    use super::{Nodes, SEATS_MAX, WIDTH};
+    use super::Nodes;
     use crate::topology::CpuSet;
     use crate::topology::tests::{fixture, set};
+
+    const THREADS_MAX: usize = 1 << 16;
+    const WIDTH: usize = 8;
 
     pub(crate) fn nodes_of(name: &str) -> Nodes {
         let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/topology");
@@ -154,8 +155,11 @@ pub(super) mod tests {
             let nodes = nodes_of(name);
             assert!(nodes.is_one(), "{name}");
             assert_eq!(of_thread(&nodes, "0", 0), 0);
-            let threads = u32::try_from(SEATS_MAX).unwrap();
-            assert_eq!(nodes.layout(), Layout::new(threads, 1, WIDTH));
+            let threads = u32::try_from(THREADS_MAX).unwrap();
+            assert_eq!(
+                nodes.layout(THREADS_MAX, WIDTH),
+                Layout::new(threads, 1, WIDTH)
+            );
         }
     }
 
@@ -167,7 +171,7 @@ pub(super) mod tests {
         let fullest = u32::try_from(fullest.unwrap()).unwrap();
         let count = u32::try_from(machine.nodes().len()).unwrap();
         let drawn = Layout::new(fullest * count, count, WIDTH);
-        let layout = nodes_of("two-sockets").layout();
+        let layout = nodes_of("two-sockets").layout(THREADS_MAX, WIDTH);
         assert_eq!(layout.cross_node_level(), drawn.cross_node_level());
     }
 
@@ -176,12 +180,12 @@ pub(super) mod tests {
         for nodes in [2, 3, 8, 64, 1_024_u32] {
             for fullest in [1, 7, 8, 9, 64, 100, 512, 4_096] {
                 let all: Vec<CpuSet> = (0..nodes).map(|_| (0..fullest).collect()).collect();
-                let layout = Nodes { cpus: all }.layout();
+                let layout = Nodes { cpus: all }.layout(THREADS_MAX, WIDTH);
                 assert!(layout.levels() <= LEVELS_MAX);
                 let reach = |levels: usize| (WIDTH as u64).pow(u32::try_from(levels).unwrap());
                 let part = reach(layout.cross_node_level());
                 // Each node may leave a part that is not full.
-                let parts = (SEATS_MAX as u64).div_ceil(part) + u64::from(nodes);
+                let parts = (THREADS_MAX as u64).div_ceil(part) + u64::from(nodes);
                 let room = reach(layout.levels() - layout.cross_node_level());
                 assert!(
                     parts <= room,

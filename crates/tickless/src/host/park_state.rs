@@ -27,11 +27,11 @@ const NOTED: u32 = 2;
 
 /// The word.
 #[derive(Debug)]
-pub(crate) struct Notice {
+pub(crate) struct ParkState {
     state: AtomicU32,
 }
 
-impl Notice {
+impl ParkState {
     pub(crate) fn new() -> Self {
         Self {
             state: AtomicU32::new(EMPTY),

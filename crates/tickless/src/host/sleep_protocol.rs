@@ -1,11 +1,12 @@
-//! How a thread tells the background driver of an earlier deadline while the driver goes to sleep.
+//! How a thread tells the expiry thread of an earlier deadline while the expiry thread goes to sleep.
 //!
-//! Timer libraries lose wake-ups here: the driver has looked at all deadlines and is about to sleep, a thread writes an
-//! earlier one and finds that the driver is "awake, it will see it". Each side writes its own word and then reads the
-//! other's (Dekker's pattern), with a full fence in between on both sides:
+//! Timer libraries lose wake-ups here: the expiry thread has looked at all deadlines and is about to sleep, a thread
+//! writes an earlier one and finds that the expiry thread is "awake, it will see it". Each side writes its own word and
+//! then reads the other's (Dekker's pattern), with a full fence in between on both sides:
 //!
-//! - the thread writes its deadline, then reads until when the driver sleeps, and wakes it if that is too late;
-//! - the driver writes until when it will sleep, then reads all deadlines again, and does not sleep if one is earlier.
+//! - the thread writes its deadline, then reads until when the expiry thread sleeps, and wakes it if that is too late;
+//! - the expiry thread writes until when it will sleep, then reads all deadlines again, and does not sleep if one is
+//!   earlier.
 //!
 //! Whatever the order, at least one of them sees the other. Cost for the thread: one store, one fence, one load, and
 //! only when a deadline becomes earlier than the one it published before.
@@ -17,39 +18,39 @@ use tickless_link::sync::{AtomicI64, Ordering, fence};
 #[cfg(all(test, loom))]
 mod model;
 
-/// Until when the driver sleeps.
+/// Until when the expiry thread sleeps.
 #[derive(Debug)]
-pub(crate) struct Promise {
-    /// [`AWAKE`](Self::AWAKE) or the time at which the driver will wake by itself, in nanoseconds.
+pub(crate) struct SleepDeadline {
+    /// [`AWAKE`](Self::AWAKE) or the time at which the expiry thread will wake by itself, in nanoseconds.
     wakes_at: AtomicI64,
 }
 
-impl Promise {
-    /// The driver is awake and will look at all deadlines before it sleeps.
+impl SleepDeadline {
+    /// The expiry thread is awake and will look at all deadlines before it sleeps.
     const AWAKE: i64 = i64::MIN;
-    /// "Never", for deadlines and promises.
+    /// "Never", for deadlines and sleeps.
     pub(crate) const NEVER: i64 = i64::MAX;
 
     tickless_link::const_unless_loom! {
-        /// A driver that does not run yet: it would sleep for ever, so the first deadline wakes (that is, starts) it.
+        /// An expiry thread that does not run yet: it would sleep for ever, so the first deadline wakes (that is, starts) it.
         pub(crate) const fn new() -> Self {
             Self { wakes_at: AtomicI64::new(Self::NEVER) }
         }
     }
 
-    /// The driver is awake from here on.
+    /// The expiry thread is awake from here on.
     pub(crate) fn awake(&self) {
-        // Relaxed: a deadline that is written after somebody saw this is seen by `sleep`, through its fence.
+        // Relaxed: a deadline that a thread writes after it saw this is seen by `sleep`, through its fence.
         self.wakes_at.store(Self::AWAKE, Ordering::Relaxed);
     }
 
-    /// The driver is gone: the next deadline starts another.
+    /// The expiry thread is gone: the next deadline starts another.
     pub(crate) fn gone(&self) {
         // Relaxed: called when there is no other thread.
         self.wakes_at.store(Self::NEVER, Ordering::Relaxed);
     }
 
-    /// The driver wants to sleep until `until`; `earliest` reads all deadlines again and returns the first. `true` if
+    /// The expiry thread wants to sleep until `until`; `earliest` reads all deadlines again and returns the first. `true` if
     /// it may.
     pub(crate) fn sleep(&self, until: i64, earliest: impl FnOnce() -> i64) -> bool {
         // Relaxed on both accesses; the order between them is the fence's work, which pairs with the one in `publish`.
@@ -62,37 +63,37 @@ impl Promise {
         true
     }
 
-    /// Until when the driver sleeps, to be shown; `None` while it is awake, and if it would sleep for ever.
+    /// Until when the expiry thread sleeps, to be shown; `None` while it is awake, and if it would sleep for ever.
     pub(crate) fn sleeps_until(&self) -> Option<i64> {
         // Relaxed: of some moment.
         let wakes_at = self.wakes_at.load(Ordering::Relaxed);
         (wakes_at != Self::AWAKE && wakes_at != Self::NEVER).then_some(wakes_at)
     }
 
-    /// Whether the driver wakes by itself at `deadline` or before.
+    /// Whether the expiry thread wakes by itself at `deadline` or before.
     ///
-    /// Asked by somebody who saw, under a lock that the driver held afterwards, that the driver's tree is idle: then
-    /// what is read here is the driver's word since that moment or a later one.
-    pub(crate) fn covers(&self, deadline: i64) -> bool {
-        // Relaxed: see above. A driver that is awake may be on its way to sleep with what it read before.
+    /// Asked by a thread that saw, under a lock that the expiry thread held afterwards, that the expiry thread's tree is
+    /// idle: then what is read here is its word since that moment or a later one.
+    pub(crate) fn wakes_by(&self, deadline: i64) -> bool {
+        // Relaxed: see above. An expiry thread that is awake may be on its way to sleep with what it read before.
         let wakes_at = self.wakes_at.load(Ordering::Relaxed);
         wakes_at != Self::AWAKE && wakes_at <= deadline
     }
 
-    /// Whether the driver sleeps for longer than until `deadline`, so that it has to be woken for something that the
-    /// caller has just written and that the driver reads again before it sleeps.
-    pub(crate) fn outlasts(&self, deadline: i64) -> bool {
+    /// Whether the expiry thread sleeps for longer than until `deadline`, so that it has to be woken for something that the
+    /// caller has just written and that the expiry thread reads again before it sleeps.
+    pub(crate) fn is_after(&self, deadline: i64) -> bool {
         // Relaxed; the fence pairs with the one in `sleep`.
         fence(Ordering::SeqCst);
         deadline < self.wakes_at.load(Ordering::Relaxed)
     }
 
-    /// Publishes `deadline` in `slot`; `true` if the driver has to be woken for it.
+    /// Publishes `deadline` in `slot`; `true` if the expiry thread has to be woken for it.
     ///
     /// The caller holds the base that the slot belongs to, so that there is one writer of earlier deadlines.
     pub(crate) fn publish(&self, slot: &AtomicI64, deadline: i64) -> bool {
-        // Relaxed: ordered by the fence of `outlasts`.
+        // Relaxed: ordered by the fence of `is_after`.
         slot.store(deadline, Ordering::Relaxed);
-        self.outlasts(deadline)
+        self.is_after(deadline)
     }
 }

@@ -1,21 +1,17 @@
 //! A turn: everything that a timer interrupt, its soft stage and its way back are on other hosts.
 
-use std::cell::Cell;
-use std::sync::atomic::Ordering;
-
 use tickless_core::hrtimer::Flush;
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
+use tickless_core::wheel::{Kind as Wheel, PassEnd};
 use tickless_link::mutant;
 
-use super::remote::{expiry_thread as background, stuck};
-use super::sleep_protocol::Promise;
-use super::thread::{Kind, Seat};
-use super::{blocked, coarse, device, isolation, timers};
-
-thread_local! {
-    static TURN_OF: Cell<Option<CpuId>> = const { Cell::new(None) };
-}
+use super::process::TURN_BUDGET;
+use super::registry::timers;
+use super::remote::{publish, trees};
+use super::thread::{Kind, ThreadBase, with_thread};
+use super::tick::tick_of;
+use super::{blocked, device, isolation, wake};
 
 /// What a turn did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,86 +22,82 @@ pub(crate) struct Done {
     pub(crate) more: bool,
 }
 
-/// Runs what is due on `seat` at `now`. Called by the thread that looks after it.
-pub(crate) fn run(seat: &'static Seat, now: Instant) -> Done {
-    as_turn_of(seat, || take(seat, now))
+/// Runs what is due on `base` at `now`. Called by the thread that looks after it.
+pub(super) fn run(base: &'static ThreadBase, now: Instant) -> Done {
+    as_turn_of(base, || take(base, now))
 }
 
-/// As [`run`], for the worker on `seat`, which looks after others too.
-pub(crate) fn run_own(seat: &'static Seat, now: Instant) -> Done {
-    as_turn_of(seat, || {
-        let mut done = take(seat, now);
-        background::replace_missing(now);
-        if seat.local().kind() == Kind::Worker {
-            if coarse::is_needed(seat, now) {
-                done.more |= coarse::look_after_others(seat, now);
+/// As [`run`], for the thread of `base`: a worker looks after others too.
+pub(crate) fn run_own(base: &'static ThreadBase, now: Instant) -> Done {
+    as_turn_of(base, || {
+        let mut done = take(base, now);
+        wake::replace_missing(now);
+        if base.local().kind() == Kind::Worker {
+            if is_needed(base, now) {
+                done.more |= expire_remote(base, now);
             }
-            stuck::watch(seat);
+            publish::republish_next_expiry(base);
         }
         done
     })
 }
 
 /// Has callbacks know whose turn it is.
-pub(super) fn as_turn_of<R>(seat: &Seat, turn: impl FnOnce() -> R) -> R {
+pub(super) fn as_turn_of<R>(base: &ThreadBase, turn: impl FnOnce() -> R) -> R {
     /// Also when the turn panics.
     struct Restore(Option<CpuId>);
     impl Drop for Restore {
         fn drop(&mut self) {
-            TURN_OF.set(self.0);
+            with_thread(|thread| thread.replace_turn(self.0));
             blocked::turn_ends();
         }
     }
-    let _restore = Restore(TURN_OF.replace(Some(seat.cpu())));
+    let _restore = Restore(with_thread(|thread| thread.replace_turn(Some(base.cpu()))));
     turn()
 }
 
-/// Whose turn this thread is taking, if any: it is inside of a callback or a waker then.
-#[inline]
-pub(crate) fn taken_by_this_thread() -> Option<CpuId> {
-    TURN_OF.get()
+fn take(base: &'static ThreadBase, now: Instant) -> Done {
+    let cpu = base.cpu();
+    if base.local().device.kick.take() {
+        timers().retrigger(cpu);
+        isolation::obey(base);
+    }
+    let mut done = take_coarse(cpu, now);
+    take_exact(base, now, &mut done);
+    if base.local().kind() == Kind::EventLoop {
+        device::end_turn(base);
+    }
+    done
 }
 
-fn take(seat: &'static Seat, now: Instant) -> Done {
-    let cpu = seat.cpu();
-    if seat.local().kicked.take() {
-        timers().retrigger(cpu);
-        isolation::obey(seat);
-    }
-    let mut done = Done::default();
-    let (fired, more) = coarse::run(seat, now);
-    done.fired += fired;
-    done.more |= more;
-    take_exact(seat, now, &mut done);
-    if seat.local().kind() == Kind::EventLoop {
-        device::end_turn(seat);
+/// The part of a turn that is about the wheels of `cpu`.
+fn take_coarse(cpu: CpuId, now: Instant) -> Done {
+    let (mut done, now) = (Done::default(), tick_of(now));
+    if timers().wheel_is_due(cpu, now) {
+        for wheel in Wheel::ALL {
+            let pass = timers().run_wheel(cpu, wheel, now, TURN_BUDGET);
+            done.fired += pass.fired;
+            done.more |= pass.end == PassEnd::Budget;
+        }
     }
     done
 }
 
 /// The part of a turn that is about exact timers.
-fn take_exact(seat: &'static Seat, now: Instant, done: &mut Done) {
-    let cpu = seat.cpu();
-    let is_due = seat.local().deadline.load(Ordering::Relaxed) <= now.as_nanos();
-    // Relaxed: the last turn left it, and whoever takes turns is ordered behind it by what gave it the seat.
-    if !is_due && !seat.local().soft_raised.load(Ordering::Relaxed) {
+fn take_exact(base: &'static ThreadBase, now: Instant, done: &mut Done) {
+    let (cpu, device) = (base.cpu(), &base.local().device);
+    if !device.has_exact_work(now) {
         return;
     }
     let mut exact_more = false;
-    if is_due {
-        // The device fired: nothing is programmed until the rearm. Should the thread on the seat program an earlier
-        // deadline at this moment, it is overwritten, but the interrupt below finds its timer.
-        seat.local()
-            .deadline
-            .store(Promise::NEVER, Ordering::Relaxed);
-        let turn = timers().interrupt(cpu);
-        done.fired += turn.fired;
-        exact_more |= turn.more;
+    if device.take_programmed(now) {
+        let report = timers().interrupt(cpu);
+        done.fired += report.fired;
+        exact_more |= report.more;
     }
-    // Relaxed: raised by this very interrupt, or by the soft stage below.
-    while seat.local().soft_raised.swap(false, Ordering::Relaxed) {
+    while device.take_soft() {
         // S10: before soft callbacks, which may take long.
-        flush(seat);
+        flush(base);
         let soft = timers().soft_interrupt(cpu);
         done.fired += soft.fired;
         if soft.more {
@@ -114,23 +106,29 @@ fn take_exact(seat: &'static Seat, now: Instant, done: &mut Done) {
             break;
         }
     }
-    flush(seat);
+    flush(base);
     done.more |= exact_more;
     if exact_more {
-        // From now on, not from when it was due: others that are due since before go first. Soft timers have no event
-        // at all to be armed for. Relaxed: what follows sets the device, with the base locked.
-        seat.local()
-            .left_over
-            .store(now.as_nanos(), Ordering::Relaxed);
-        seat.local()
-            .deadline
-            .store(now.as_nanos(), Ordering::Relaxed);
+        device.leave_over(now);
     }
 }
 
 /// S10: the end of a turn.
-fn flush(seat: &'static Seat) {
+fn flush(base: &'static ThreadBase) {
     if !mutant!("flush-s10-turn-end") {
-        timers().flush_deferred(seat.cpu(), Flush::TurnEnd);
+        timers().flush_deferred(base.cpu(), Flush::TurnEnd);
     }
+}
+
+/// Whether the worker on `base` has to look after others at `now`. Lock-free.
+pub(crate) fn is_needed(base: &ThreadBase, now: Instant) -> bool {
+    trees::workers().remote_work_due(base.cpu(), now)
+}
+
+/// Runs the coarse timers of sleeping workers that are due at `now` and that the worker on `base`, this thread, is to
+/// look after; whether more is due.
+fn expire_remote(base: &ThreadBase, now: Instant) -> bool {
+    let mut budget = TURN_BUDGET;
+    let pull = trees::workers().serve_remote(base.cpu(), now, &mut budget);
+    pull.has_more
 }

@@ -1,6 +1,6 @@
 //! The offsets of the clocks that can be set, and noticing when they are.
 //!
-//! The kernel tells who asks: a timer file descriptor on the time of day, armed for the far future with
+//! The kernel tells a thread that asks: a timer file descriptor on the time of day, armed for the far future with
 //! `TFD_TIMER_CANCEL_ON_SET`, returns `ECANCELED` from a read when the clock is set, and when the machine wakes from a
 //! suspend. One thread waits for that. It is started when the first timer on such a clock is made, so most programs
 //! never have it.
@@ -16,10 +16,8 @@ use rustix::time::{
     ClockId, DynamicClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec,
     clock_gettime_dynamic, timerfd_create, timerfd_settime,
 };
-use tickless_core::clock::{ClockSet, Offsets, SetSequence};
+use tickless_core::clock::{Offsets, SetSequence};
 use tickless_core::time::Offset;
-
-use super::timers;
 
 /// The offsets, as last asked of the kernel.
 #[derive(Debug)]
@@ -29,7 +27,7 @@ pub(crate) struct Wall {
     watched: AtomicBool,
 }
 
-/// Offsets that nobody changes.
+/// Offsets that no thread changes.
 pub(crate) struct Paused<'a> {
     _known: MutexGuard<'a, (SetSequence, Offsets)>,
 }
@@ -49,8 +47,8 @@ impl Wall {
     }
 
     /// Sees to it that jumps of the clocks are noticed. Where the kernel does not tell, they are not, and timers on
-    /// these clocks keep the offset that they were started with.
-    pub(crate) fn watch(&'static self) {
+    /// these clocks keep the offset that they were started with. `was_set` is called after each jump.
+    pub(super) fn watch(&'static self, was_set: fn()) {
         // Relaxed: the exchange decides who starts the thread.
         if self.watched.load(Ordering::Relaxed) || self.watched.swap(true, Ordering::AcqRel) {
             return;
@@ -59,8 +57,8 @@ impl Wall {
         let watcher = thread::Builder::new()
             .name("tickless-clocks".to_owned())
             .stack_size(1 << 17);
-        let watched =
-            cancelled_on_set().and_then(|fd| watcher.spawn(move || self.watch_for_ever(&fd)));
+        let watched = cancelled_on_set()
+            .and_then(|fd| watcher.spawn(move || self.watch_for_ever(&fd, was_set)));
         if watched.is_err_and(|error| is_passing(&error)) {
             self.forget_watcher();
         }
@@ -72,7 +70,7 @@ impl Wall {
         self.watched.store(false, Ordering::Release);
     }
 
-    /// Lets nobody change the offsets until the result is dropped.
+    /// Keeps other threads from changing the offsets until the result is dropped.
     pub(crate) fn pause(&self) -> Paused<'_> {
         Paused {
             _known: self.known.lock().unwrap_or_else(PoisonError::into_inner),
@@ -87,7 +85,7 @@ impl Wall {
         }
     }
 
-    fn watch_for_ever(&self, fd: &OwnedFd) {
+    fn watch_for_ever(&self, fd: &OwnedFd, was_set: fn()) {
         loop {
             // Blocks until the clock is set: the timer itself is for a time that never comes.
             match rustix::io::read(fd, &mut [0; 8]) {
@@ -96,7 +94,7 @@ impl Wall {
                 _ => return,
             }
             self.renew();
-            timers().clock_was_set(ClockSet::SLEEP);
+            was_set();
         }
     }
 }

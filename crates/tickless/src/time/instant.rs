@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::time::{Duration, Instant as StdInstant};
 
-use crate::host::timers;
+use crate::host::registry::timers;
 
 /// A point on the monotonic clock: [`std::time::Instant`] with the methods of `tokio::time::Instant`.
 ///

@@ -12,7 +12,7 @@ use tickless_core::time::Instant as CoreInstant;
 
 use super::Instant;
 use super::sleep_timer::{Alarm, Delay};
-use crate::host::timers;
+use crate::host::registry::timers;
 
 /// Waits until `deadline`.
 ///

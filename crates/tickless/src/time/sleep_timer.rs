@@ -10,9 +10,9 @@ use pin_project_lite::pin_project;
 use tickless_core::time::{Instant, Span};
 
 use super::budget;
-use crate::host::remote::expiry_thread as background;
+use crate::host::registry::timers;
 use crate::host::thread::with_thread;
-use crate::host::{blocked, timers};
+use crate::host::{blocked, wake};
 
 /// A timer that wakes a task. It MAY be late, and MUST NOT be early.
 pub(crate) trait Alarm {
@@ -128,7 +128,7 @@ impl<A: Alarm> Delay<A> {
 
     #[inline]
     pub(crate) fn reset(self: Pin<&mut Self>, deadline: Instant) {
-        background::demand();
+        wake::demand();
         let mut this = self.project();
         *this.deadline = deadline;
         if *this.phase == Phase::Armed && this.alarm.as_ref().rearm(deadline) {
@@ -180,7 +180,7 @@ impl<A: Alarm> Delay<A> {
                 }
             }
             Phase::Armed => {
-                background::demand_again();
+                wake::demand_again();
                 blocked::polled(context.waker());
                 // The clock decides, not only whether somebody came to fire it: a task that is polled all the time must
                 // not wait for a driver that gets no turn.
@@ -208,7 +208,7 @@ impl<A: Alarm> Delay<A> {
 
 #[inline(never)]
 fn arm<A: Alarm>(mut alarm: Pin<&mut A>, deadline: Instant, context: &Context<'_>) {
-    background::demand();
+    wake::demand();
     let kept = alarm.as_mut().kept().and_then(Option::take);
     let waker = kept.filter(|kept| kept.will_wake(context.waker()));
     let waker = waker.unwrap_or_else(|| context.waker().clone());

@@ -10,9 +10,9 @@ pub use tickless_core::hierarchy::Handover;
 
 use super::local::{IsolatedTimers, IsolationError, StartError};
 use super::worker::{Parking, Unparker, Worker};
-use crate::host::isolation::Tenancy;
-use crate::host::remote::trees as tree;
-use crate::host::thread::SEATS_MAX;
+use crate::host::isolation::Occupancy;
+use crate::host::registry::THREADS_MAX;
+use crate::host::remote::trees;
 use crate::topology::{CpuSet, Topology, TopologyError};
 
 /// Starts threads that are [workers](Worker).
@@ -65,8 +65,8 @@ pub struct Builder {
     handover: Option<Handover>,
 }
 
-/// Workers that there can be at a time: one place is the background driver's.
-const WORKERS_MAX: usize = SEATS_MAX - 1;
+/// Workers that there can be at a time: one base is the expiry thread's.
+const WORKERS_MAX: usize = THREADS_MAX - 1;
 
 /// Who is to be isolated.
 #[derive(Clone, Debug)]
@@ -170,7 +170,7 @@ impl Builder {
     {
         let places = self.places()?;
         if let Some(handover) = self.handover {
-            tree::set_handover(handover);
+            trees::set_handover(handover);
         }
         let mut starts = Vec::with_capacity(places.len());
         // In case of an error what is started so far ends: nobody tells it to go on.
@@ -191,10 +191,10 @@ impl Builder {
         for start in &starts {
             start.go_on();
         }
-        let tenancies = unparkers.iter().map(Unparker::tenancy);
+        let occupancies = unparkers.iter().map(Unparker::occupancy);
         let cpus = places.iter().map(|place| place.cpu);
         Ok(Workers {
-            places: tenancies.zip(cpus).collect(),
+            places: occupancies.zip(cpus).collect(),
             threads: starts.into_iter().map(|start| start.thread).collect(),
             unparkers,
         })
@@ -371,11 +371,11 @@ pub struct Workers<R> {
     threads: Vec<JoinHandle<Option<R>>>,
     unparkers: Vec<Unparker>,
     /// Where each of them is, and on which CPU.
-    places: Vec<(Tenancy, Option<u32>)>,
+    places: Vec<(Occupancy, Option<u32>)>,
 }
 
 impl<R> Workers<R> {
-    pub(crate) fn places(&self) -> impl Iterator<Item = (Tenancy, Option<u32>)> {
+    pub(crate) fn places(&self) -> impl Iterator<Item = (Occupancy, Option<u32>)> {
         self.places.iter().copied()
     }
 

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
-use super::local::{Held, StartError, Turn};
+use super::local::{LocalTimers, StartError, Turn};
 use crate::host::device;
 use crate::host::thread::Kind;
 use crate::time::Instant;
@@ -31,7 +31,7 @@ use crate::time::Instant;
 /// ```
 #[derive(Debug)]
 pub struct Driver {
-    held: Held,
+    timers: LocalTimers,
     fd: BorrowedFd<'static>,
 }
 
@@ -43,9 +43,14 @@ impl Driver {
     /// When the thread runs its own timers already, there are too many threads with timers, or the descriptor is
     /// refused.
     pub fn new() -> Result<Self, StartError> {
-        let held = Held::take(Kind::EventLoop)?;
-        let fd = held.seat.local().timerfd().map_err(StartError::Os)?;
-        Ok(Self { held, fd })
+        let timers = LocalTimers::take(Kind::EventLoop)?;
+        let fd = timers
+            .base
+            .local()
+            .device
+            .timerfd()
+            .map_err(StartError::Os)?;
+        Ok(Self { timers, fd })
     }
 
     /// Runs what is due, and programs the descriptor for the next timer. Call it when the descriptor is readable;
@@ -58,21 +63,21 @@ impl Driver {
     pub fn turn(&self) -> Turn {
         // Makes the descriptor unreadable; nothing to read is no error, and it stays set for what it is.
         if rustix::io::read(self.fd, &mut [0; 8]).is_ok() {
-            device::use_up(self.held.seat);
+            device::use_up(self.timers.base);
         }
-        self.held.turn()
+        self.timers.turn()
     }
 
     /// When the first timer of this thread fires, if there is one: for event loops that would rather compute their
     /// timeout than watch a descriptor.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.held.next_deadline()
+        self.timers.next_deadline()
     }
 
     /// Makes the descriptor readable now. For tests of event loops.
     pub fn poke(&self) {
-        device::kick(self.held.seat);
+        device::kick(self.timers.base);
     }
 }
 

@@ -80,8 +80,8 @@ impl<R> Workers<R> {
         }
         let wanted: BTreeMap<_, _> = self
             .places()
-            .filter_map(|(tenancy, cpu)| Some((tenancy.seat().cpu(), (tenancy, cpu?))))
-            .map(|(seat, (tenancy, cpu))| (seat, (tenancy, cpus.contains(cpu))))
+            .filter_map(|(occupancy, cpu)| Some((occupancy.base().cpu(), (occupancy, cpu?))))
+            .map(|(base, (occupancy, cpu))| (base, (occupancy, cpus.contains(cpu))))
             .collect();
         isolation::change_set(&wanted).map_err(|_| IsolateError::LastWorker)
     }

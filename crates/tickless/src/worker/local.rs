@@ -1,4 +1,4 @@
-//! A thread's seat in the hands of whoever runs its timers: what workers and event loops have in common.
+//! A thread that runs its own timers: what workers and event loops have in common.
 
 use std::fmt;
 use std::io;
@@ -7,9 +7,10 @@ use std::marker::PhantomData;
 use tickless_core::hierarchy::Leaving;
 use tickless_core::time::Instant as CoreInstant;
 
-use crate::host::remote::{stuck, trees as tree};
-use crate::host::thread::{Kind, Seat, Thread, with_thread};
-use crate::host::{coarse, device, isolation, timers, turn};
+use crate::host::registry::timers;
+use crate::host::remote::{housekeeping, publish, trees};
+use crate::host::thread::{Kind, Thread, ThreadBase, turn_taken_by_this_thread, with_thread};
+use crate::host::{device, idle, isolation, lifecycle, tick, turn};
 use crate::time::Instant;
 
 /// Why a thread cannot become a [`Worker`](crate::Worker) or [`Driver`](crate::Driver).
@@ -96,38 +97,38 @@ pub struct Turn {
     pub more: bool,
 }
 
-/// The seat of this thread, given to what runs its timers, a `Worker` or a `Driver`. The thread keeps it as long.
+/// The timers of this thread, which a `Worker` or a `Driver` runs as long as it has this.
 #[derive(Debug)]
-pub(crate) struct Held {
-    pub(crate) seat: &'static Seat,
-    /// What is held belongs to the thread.
+pub(crate) struct LocalTimers {
+    pub(crate) base: &'static ThreadBase,
+    /// They belong to the thread.
     stays: PhantomData<*mut ()>,
 }
 
-impl Held {
+impl LocalTimers {
     pub(crate) fn take(kind: Kind) -> Result<Self, StartError> {
         with_thread(|thread| {
-            let seat = thread.enter().ok_or(StartError::NoPlace)?;
-            if seat.local().kind() != Kind::Foreign {
+            let base = lifecycle::enter(thread).ok_or(StartError::NoPlace)?;
+            if base.local().kind() != Kind::Foreign {
                 return Err(StartError::AlreadyTaken);
             }
             if kind == Kind::EventLoop {
-                seat.local().timerfd().map_err(StartError::Os)?;
+                base.local().device.timerfd().map_err(StartError::Os)?;
             }
-            seat.local().set_kind(kind);
-            tree::farewell(seat);
+            base.local().set_kind(kind);
+            trees::leave_foreign(base);
             if kind == Kind::Worker {
-                tree::enlist(seat);
-                stuck::watch(seat);
+                trees::join(base);
+                publish::republish_next_expiry(base);
             }
-            let held = Self {
-                seat,
+            let timers = Self {
+                base,
                 stays: PhantomData,
             };
-            // It stands for what was armed before, too.
-            device::renew(seat);
-            thread.hold(true);
-            Ok(held)
+            // It stands for what was started before, too.
+            device::renew(base);
+            thread.set_has_turns(true);
+            Ok(timers)
         })
     }
 
@@ -140,13 +141,13 @@ impl Held {
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
         let now = with_thread(|thread| thread.reading.at_earliest_or(|| self.look(thread)));
-        device::due(self.seat) <= now
+        device::due(self.base) <= now
     }
 
     #[cold]
     fn look(&self, thread: &Thread) -> CoreInstant {
         let now = thread.reading.renew(&timers().platform().clock);
-        if coarse::is_needed(self.seat, now) {
+        if turn::is_needed(self.base, now) {
             // Later than any deadline, and than none.
             return CoreInstant::FOREVER;
         }
@@ -156,7 +157,7 @@ impl Held {
     #[track_caller]
     pub(crate) fn turn(&self) -> Turn {
         assert_outside_of_callbacks();
-        let done = turn::run_own(self.seat, self.now());
+        let done = turn::run_own(self.base, self.now());
         Turn {
             fired: done.fired,
             next: self.next_deadline(),
@@ -166,71 +167,71 @@ impl Held {
 
     /// Lets the worker go to sleep: until when it may. [`leave_idle`](Self::leave_idle) follows.
     pub(crate) fn enter_idle(&self) -> CoreInstant {
-        timers().settle_armed(self.seat.cpu());
+        timers().settle_armed(self.base.cpu());
         // Not what the base says: the device may be due for other reasons.
-        let own = device::due_but_coarse(self.seat);
-        own.min(coarse::enter_idle(self.seat, own))
+        let own = device::due_but_coarse(self.base);
+        own.min(idle::enter(self.base, own))
     }
 
     /// Takes the worker out of those that look after each other, or puts it back.
     pub(crate) fn set_isolated(&self, isolated: bool) -> Result<(), IsolationError> {
-        isolation::apply(self.seat, isolated).map_err(|_| IsolationError::LastWorker)
+        isolation::apply(self.base, isolated).map_err(|_| IsolationError::LastWorker)
     }
 
     pub(crate) fn set_isolated_timers(&self, policy: IsolatedTimers) {
-        coarse::appoint(self.seat, policy == IsolatedTimers::GoToHousekeeping);
+        housekeeping::set_housekeeping_cpu(self.base, policy == IsolatedTimers::GoToHousekeeping);
     }
 
     pub(crate) fn is_isolated(&self) -> bool {
-        !tree::takes_part(self.seat)
+        !trees::takes_part(self.base)
     }
 
     /// The worker is awake.
     pub(crate) fn leave_idle(&self) {
-        coarse::leave_idle(self.seat);
+        idle::leave(self.base);
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        let mut next = timers().settle_armed(self.seat.cpu());
-        if !coarse::first_due(self.seat).is_forever() {
-            next = next.min(coarse::settle_first_due(self.seat));
+        let mut next = timers().settle_armed(self.base.cpu());
+        if !tick::first_due(self.base).is_forever() {
+            next = next.min(tick::settle_first_due(self.base));
         }
         // What has no time of its own, as what the last turn left, is due at once.
-        if device::due_but_coarse(self.seat) < next {
+        if device::due_but_coarse(self.base) < next {
             next = next.min(self.now());
         }
         (!next.is_forever()).then(|| Instant::from_core(next))
     }
 }
 
-impl Drop for Held {
+impl Drop for LocalTimers {
     fn drop(&mut self) {
         let has_ended = with_thread(|thread| {
-            thread.hold(false);
-            thread.seat().is_none()
+            thread.set_has_turns(false);
+            thread.base().is_none()
         });
         if has_ended {
-            // Leaked into what is dropped behind the thread's end: the seat was given back.
+            // Leaked into what is dropped behind the thread's end: the base was given back.
             return;
         }
-        let local = self.seat.local();
+        let local = self.base.local();
         let was_event_loop = local.kind() == Kind::EventLoop;
         if !was_event_loop {
-            coarse::appoint(self.seat, false);
-            isolation::end(self.seat);
-            let left = tree::retire(self.seat, Leaving::Offline);
-            debug_assert!(left.is_ok(), "a worker was enlisted: {left:?}");
+            housekeeping::set_housekeeping_cpu(self.base, false);
+            isolation::end(self.base);
+            let left = trees::leave(self.base, Leaving::Offline);
+            debug_assert!(left.is_ok(), "a worker has joined: {left:?}");
         }
-        // The thread lives on, so its timers stay; from here on the background driver comes for them.
-        // Before the kind says so: the driver, which may be finishing a turn for this seat, publishes from then on, and
-        // what it published to nobody would not be published again.
-        tree::welcome(self.seat);
+        // The thread lives on, so its timers stay; from here on the expiry thread comes for them.
+        // Before the kind says so: the expiry thread, which may be finishing a turn for this base, publishes from then
+        // on, and what it published outside of the tree would not be published again.
+        trees::join_foreign(self.base);
         local.set_kind(Kind::Foreign);
-        with_thread(|thread| thread.unattended.set(true));
+        with_thread(|thread| thread.set_unattended(true));
         if was_event_loop {
-            device::silence(self.seat);
+            device::silence(self.base);
         }
-        device::renew(self.seat);
+        device::renew(self.base);
     }
 }
 
@@ -239,7 +240,7 @@ impl Drop for Held {
 #[track_caller]
 pub(crate) fn assert_outside_of_callbacks() {
     assert!(
-        turn::taken_by_this_thread().is_none(),
+        turn_taken_by_this_thread().is_none(),
         "a thread cannot take a turn, park or block inside of a callback or waker: those run in its turn"
     );
 }

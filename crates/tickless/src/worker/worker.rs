@@ -11,11 +11,11 @@ use std::task::{Context, Poll, Wake, Waker};
 use tickless_core::time::Instant as CoreInstant;
 
 use super::local::{
-    Held, IsolatedTimers, IsolationError, StartError, Turn, assert_outside_of_callbacks,
+    IsolatedTimers, IsolationError, LocalTimers, StartError, Turn, assert_outside_of_callbacks,
 };
-use crate::host::isolation::Tenancy;
+use crate::host::isolation::Occupancy;
 use crate::host::os;
-use crate::host::thread::{Kind, Seat};
+use crate::host::thread::{Kind, ThreadBase};
 use crate::time::Instant;
 
 /// How a [`Worker`] waits.
@@ -66,7 +66,7 @@ pub enum Parking {
 /// ```
 #[derive(Debug)]
 pub struct Worker {
-    held: Held,
+    timers: LocalTimers,
     parking: Parking,
     waker: Waker,
     /// A [`block_on`](Worker::block_on) runs.
@@ -83,7 +83,7 @@ pub struct Unparker {
 
 #[derive(Debug)]
 struct Target {
-    seat: &'static Seat,
+    base: &'static ThreadBase,
 }
 
 impl Wake for Target {
@@ -93,19 +93,19 @@ impl Wake for Target {
 
     fn wake_by_ref(self: &Arc<Self>) {
         // Should the worker be gone, whoever sits there now looks once for nothing.
-        self.seat.local().parker.unpark();
+        self.base.local().parker.unpark();
     }
 }
 
 impl Unparker {
     /// The worker as it is now, which is alive.
-    pub(crate) fn tenancy(&self) -> Tenancy {
-        Tenancy::of(self.target.seat)
+    pub(crate) fn occupancy(&self) -> Occupancy {
+        Occupancy::of(self.target.base)
     }
 
     /// Ends the worker's park, or lets its next one return at once. Callable from any thread.
     pub fn unpark(&self) {
-        self.target.seat.local().parker.unpark();
+        self.target.base.local().parker.unpark();
     }
 }
 
@@ -127,11 +127,11 @@ impl Worker {
     ///
     /// As [`new`](Worker::new).
     pub fn with_parking(parking: Parking) -> Result<Self, StartError> {
-        let held = Held::take(Kind::Worker)?;
+        let timers = LocalTimers::take(Kind::Worker)?;
         os::remove_timer_slack();
-        let waker = Waker::from(Arc::new(Target { seat: held.seat }));
+        let waker = Waker::from(Arc::new(Target { base: timers.base }));
         Ok(Self {
-            held,
+            timers,
             parking,
             waker,
             blocking: Cell::new(false),
@@ -147,7 +147,7 @@ impl Worker {
     #[inline]
     #[must_use]
     pub fn is_due(&self) -> bool {
-        self.held.is_due()
+        self.timers.is_due()
     }
 
     /// Runs what is due.
@@ -157,7 +157,7 @@ impl Worker {
     /// When called inside of a callback or a waker, which run in a turn themselves.
     #[track_caller]
     pub fn turn(&self) -> Turn {
-        self.held.turn()
+        self.timers.turn()
     }
 
     /// Whether somebody [unparked](Unparker::unpark) this worker since its last park, or since this was last asked: the
@@ -172,7 +172,7 @@ impl Worker {
     #[inline]
     #[must_use = "the answer is given once"]
     pub fn was_unparked(&self) -> bool {
-        let parker = &self.held.seat.local().parker;
+        let parker = &self.timers.base.local().parker;
         if !parker.is_notified() {
             return false;
         }
@@ -200,25 +200,25 @@ impl Worker {
     /// [`IsolationError::LastWorker`] when all others are isolated; nothing changes. Of several workers that change,
     /// those that end their isolation go first.
     pub fn set_isolated(&self, isolated: bool) -> Result<(), IsolationError> {
-        self.held.set_isolated(isolated)
+        self.timers.set_isolated(isolated)
     }
 
     /// Says what becomes of [coarse timers](crate::coarse) that this worker arms while it is isolated. Those that are
     /// armed already stay where they are until they are armed or moved again; local ones always stay.
     pub fn set_isolated_timers(&self, policy: IsolatedTimers) {
-        self.held.set_isolated_timers(policy);
+        self.timers.set_isolated_timers(policy);
     }
 
     /// Whether this worker is [isolated](Worker::set_isolated).
     #[must_use]
     pub fn is_isolated(&self) -> bool {
-        self.held.is_isolated()
+        self.timers.is_isolated()
     }
 
     /// When the first timer of this thread fires, if there is one.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.held.next_deadline()
+        self.timers.next_deadline()
     }
 
     /// Waits until a timer is due or somebody [unparks](Unparker::unpark) this worker, and runs what is due.
@@ -239,25 +239,25 @@ impl Worker {
             // The notification that ends this park may be the one that the future outside waits for.
             self.owed.set(true);
         }
-        if !self.held.is_due() && !self.held.seat.local().parker.take_notification() {
+        if !self.timers.is_due() && !self.timers.base.local().parker.take_notification() {
             self.wait();
         }
-        self.held.turn()
+        self.timers.turn()
     }
 
     /// Waits until something is due or the worker is notified; takes the notification.
     fn wait(&self) {
-        let seat = self.held.seat;
+        let base = self.timers.base;
         match self.parking {
             Parking::Sleep => {
-                seat.local().parker.park(self.held.enter_idle());
-                self.held.leave_idle();
+                base.local().parker.park(self.timers.enter_idle());
+                self.timers.leave_idle();
             }
             Parking::Spin => {
-                while !seat.local().parker.is_notified() && !self.held.is_due() {
+                while !base.local().parker.is_notified() && !self.timers.is_due() {
                     std::hint::spin_loop();
                 }
-                seat.local().parker.take_notification();
+                base.local().parker.take_notification();
             }
         }
     }
@@ -288,18 +288,18 @@ impl Worker {
         events: &mut [rustix::event::epoll::Event],
     ) -> io::Result<(usize, Turn)> {
         assert_outside_of_callbacks();
-        let local = self.held.seat.local();
+        let local = self.timers.base.local();
         if self.blocking.get() {
             // As in `park`.
             self.owed.set(true);
         }
         let mut sleeps = false;
-        let left = if self.held.is_due() || self.parking == Parking::Spin {
+        let left = if self.timers.is_due() || self.parking == Parking::Spin {
             CoreInstant::ZERO
         } else {
             sleeps = true;
-            let deadline = self.held.enter_idle();
-            let left = deadline.saturating_since(self.held.now());
+            let deadline = self.timers.enter_idle();
+            let left = deadline.saturating_since(self.timers.now());
             match i64::try_from(left.as_nanos()) {
                 Ok(nanos) if !deadline.is_forever() => CoreInstant::from_nanos(nanos),
                 _ => CoreInstant::FOREVER,
@@ -310,10 +310,10 @@ impl Worker {
             .parker
             .park_on_epoll(epoll.as_fd(), events, timeout.as_ref());
         if sleeps {
-            self.held.leave_idle();
+            self.timers.leave_idle();
         }
         let ready = ready?;
-        Ok((ready, self.held.turn()))
+        Ok((ready, self.timers.turn()))
     }
 
     /// What wakes this worker from other threads.
@@ -321,7 +321,7 @@ impl Worker {
     pub fn unparker(&self) -> Unparker {
         Unparker {
             target: Arc::new(Target {
-                seat: self.held.seat,
+                base: self.timers.base,
             }),
         }
     }
@@ -347,17 +347,18 @@ impl Worker {
             // Timers of this thread fire in here, and notify. Somebody who notified since the poll ends the loop at
             // once.
             loop {
-                let notified = self.held.seat.local().parker.take_notification() | self.owed.take();
-                if self.held.is_due() {
-                    let _more_is_seen_next_time = self.held.turn();
+                let notified =
+                    self.timers.base.local().parker.take_notification() | self.owed.take();
+                if self.timers.is_due() {
+                    let _more_is_seen_next_time = self.timers.turn();
                 }
                 if notified {
                     break;
                 }
-                if !self.held.seat.local().parker.is_notified() && !self.held.is_due() {
+                if !self.timers.base.local().parker.is_notified() && !self.timers.is_due() {
                     self.wait();
-                    if self.held.is_due() {
-                        let _more_is_seen_next_time = self.held.turn();
+                    if self.timers.is_due() {
+                        let _more_is_seen_next_time = self.timers.turn();
                     }
                     break;
                 }

@@ -1,22 +1,22 @@
 //! What the device of a thread stands for.
 //!
-//! The device of a thread is what brings whichever thread looks after its timers in time: a worker's own sleep, the
-//! timer file descriptor of an event loop, the time that a foreign thread publishes in its [tree], the
-//! sleep of the background driver. Whatever it is, it stands for all that can be due:
+//! The device of a thread is what brings the thread that expires its timers in time: a worker's own sleep, the timer
+//! file descriptor of an event loop, the time that a foreign thread publishes in its [tree](super::remote::trees), the
+//! sleep of the expiry thread. Whatever it is, it stands for all that can be due ([`DeviceState`](state::DeviceState)):
 //!
 //! | | kept in |
 //! |---|---|
-//! | the first exact timer | `deadline`, as the base wrote it |
+//! | the first exact timer | `programmed`, as the base wrote it |
 //! | the first coarse timer | what the wheels publish |
-//! | a kick | `kicked` |
+//! | a kick | `kick` |
 //! | soft timers that the last turn left | `soft_raised`, since `left_over` |
 //!
 //! A device that is set from one of them alone forgets the others, which is how timers get lost.
 //!
 //! # Ground rules
 //!
-//! - [`due`] alone says what a device stands for, and nothing outside this module sets one.
-//! - A change of what [`due`] looks at, and of what the thread is, is followed by [`changed`] or [`set`], with the base
+//! - [`due`] alone says what a device stands for, and no other module sets one.
+//! - A change of what [`due`] looks at, and of the kind of a thread, is followed by [`changed`] or [`set`], with the base
 //!   of the thread locked. So of two changes the later one sees the earlier one, and the device is set for both.
 //! - A thread that becomes another kind says so first, and [sets](renew) its new device then. A change before that is
 //!   seen by the setting, one after it sees the new kind.
@@ -26,181 +26,161 @@
 //!
 //! # Cost
 //!
-//! A foreign thread's device is only ever made earlier by a change. The driver makes it later when it came for it;
-//! taking it back would not keep the driver asleep. So a timeout that is armed and cancelled over and over costs the
-//! driver one wake-up for nothing in each period, not one for each.
+//! A foreign thread's device is only ever made earlier by a change. The expiry thread makes it later when it came for
+//! it; taking it back would not keep the expiry thread asleep. So a timeout that is started and cancelled over and over
+//! costs the expiry thread one wake-up for nothing in each period, not one for each.
 
-use std::sync::atomic::Ordering;
+pub(super) mod state;
 
 use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
 use tickless_core::time::Instant;
 
-use super::remote::{expiry_thread as background, trees as tree};
-use super::thread::{Kind, Local, Seat, with_thread};
-use super::{coarse, os};
+use super::remote::trees;
+use super::thread::{Kind, ThreadBase, lock, with_thread};
+use super::{os, tick, wake};
 
-/// When something on `seat` is due: its device fires then, or before. Lock-free; exact with the base locked, and for
-/// the thread that looks after the seat and is ordered behind the last change.
+/// When something on `base` is due: its device fires then, or before. Lock-free; exact with the base locked, and for
+/// the thread that looks after the base and is ordered behind the last change.
 #[inline]
-pub(crate) fn due(seat: &Seat) -> Instant {
-    due_but_coarse(seat).min(coarse::first_due(seat))
+pub(crate) fn due(base: &ThreadBase) -> Instant {
+    due_but_coarse(base).min(tick::first_due(base))
 }
 
 /// As [`due`], without the coarse timers, which others may look after.
 #[inline]
-pub(crate) fn due_but_coarse(seat: &Seat) -> Instant {
-    let local = seat.local();
-    if local.kicked.is_raised() {
-        return Instant::ZERO;
-    }
-    // Relaxed, all: see `due`.
-    let exact = local.deadline.load(Ordering::Relaxed);
-    let first = if local.soft_raised.load(Ordering::Relaxed) {
-        exact.min(local.left_over.load(Ordering::Relaxed))
-    } else {
-        exact
-    };
-    Instant::from_nanos(first)
+pub(crate) fn due_but_coarse(base: &ThreadBase) -> Instant {
+    base.local().device.due()
 }
 
 /// The base programmed `when` for its exact timers. Called with it locked.
 #[inline]
-pub(super) fn write(seat: &Seat, when: Instant) {
-    // Relaxed: see `due`.
-    seat.local()
-        .deadline
-        .store(when.as_nanos(), Ordering::Relaxed);
-    changed(seat);
+pub(super) fn write(base: &ThreadBase, when: Instant) {
+    base.local().device.program(when);
+    changed(base);
 }
 
-/// Sets the device, if it does not stand for what is due by now. Called with the base of `seat` locked.
+/// Sets the device, if it does not stand for what is due by now. Called with `base` locked.
 #[inline]
-pub(super) fn changed(seat: &Seat) {
-    let local = seat.local();
-    // Relaxed: written with the base locked, or by the thread itself, which sets the device afterwards.
-    let set_for = || Instant::from_nanos(local.set_for.load(Ordering::Relaxed));
-    let stands = match local.kind() {
-        Kind::EventLoop => due(seat) == set_for(),
-        Kind::Foreign => due(seat) >= set_for(),
-        Kind::Worker | Kind::Background | Kind::Free => false,
+fn changed(base: &ThreadBase) {
+    let set_for = || base.local().device.set_for();
+    let stands = match base.local().kind() {
+        Kind::EventLoop => due(base) == set_for(),
+        Kind::Foreign => due(base) >= set_for(),
+        Kind::Worker | Kind::ExpiryThread | Kind::Free => false,
     };
     if !stands {
-        set(seat);
+        set(base);
     }
 }
 
-/// As [`changed`], for the seat of this thread, with no lock held.
+/// As [`changed`], for the base of this thread, with no lock held.
 #[inline]
-pub(super) fn changed_own(seat: &Seat) {
-    // Relaxed: a thread that sets the device meanwhile locked the base after this thread's change, and saw it, or
-    // before it, which this thread saw when it locked the base.
-    let set_for = seat.local().set_for.load(Ordering::Relaxed);
-    if due(seat).as_nanos() < set_for {
-        changed_slowly(seat);
+pub(super) fn changed_own(base: &ThreadBase) {
+    // A thread that sets the device meanwhile locked the base after this thread's change, and saw it, or before it,
+    // which this thread saw when it locked the base.
+    if due(base) < base.local().device.set_for() {
+        changed_slowly(base);
     }
 }
 
 #[cold]
-fn changed_slowly(seat: &Seat) {
-    let _held = coarse::freeze(seat);
-    changed(seat);
+fn changed_slowly(base: &ThreadBase) {
+    let _locked = lock(base);
+    changed(base);
 }
 
 /// Sets the device of an event loop at the end of a turn, which [used it up](use_up).
-pub(super) fn end_turn(seat: &Seat) {
-    let _held = coarse::freeze(seat);
-    changed(seat);
+pub(super) fn end_turn(base: &ThreadBase) {
+    changed_slowly(base);
 }
 
-/// Sets the device of `seat`, whatever it is set for: when the thread became another kind, or was looked after.
-pub(crate) fn renew(seat: &Seat) {
-    let _held = coarse::freeze(seat);
+/// Sets the device of `base`, whatever it is set for: when the thread became another kind, or was looked after.
+pub(crate) fn renew(base: &ThreadBase) {
+    let _locked = lock(base);
     // A kick that met the thread as what it was before made another device due. What is asked for is due here too.
-    let _seen_by_due = seat.local().kicked.was_raised_meanwhile();
-    set(seat);
+    let _seen_by_due = base.local().device.kick.was_raised_meanwhile();
+    set(base);
 }
 
-/// Sets the device of `seat` for what is due. Called with its base locked.
+/// Sets the device of `base` for what is due. Called with it locked.
 #[inline]
-fn set(seat: &Seat) {
-    match seat.local().kind() {
+fn set(base: &ThreadBase) {
+    match base.local().kind() {
         Kind::Free => {}
         Kind::Worker => {
-            // The thread computes until when it sleeps before it does. The driver finishes what it began when the seat
-            // was a foreign thread's, and the worker may be asleep.
-            if with_thread(|thread| thread.seat().is_none_or(|own| !std::ptr::eq(own, seat))) {
-                seat.local().parker.unpark();
+            // The thread computes until when it sleeps before it does. The expiry thread finishes what it began when
+            // the base was a foreign thread's, and the worker may be asleep.
+            if with_thread(|thread| !thread.is_own(base)) {
+                base.local().parker.unpark();
             }
         }
-        Kind::EventLoop => set_timerfd(seat),
-        Kind::Foreign => publish(seat),
-        Kind::Background => {
-            if background::PROMISE.publish(&seat.local().set_for, due(seat).as_nanos()) {
-                background::wake();
+        Kind::EventLoop => set_timerfd(base),
+        Kind::Foreign => publish(base),
+        Kind::ExpiryThread => {
+            if base
+                .local()
+                .device
+                .publish_to(&wake::SLEEPS_UNTIL, due(base))
+            {
+                wake::wake();
             }
         }
     }
 }
 
-/// Notes that the device is set for what is due now, which the caller sees to. Called with the base of `seat` locked.
-pub(super) fn note_set(seat: &Seat) -> Instant {
-    let due = due(seat);
-    // Relaxed: see `changed`.
-    seat.local()
-        .set_for
-        .store(due.as_nanos(), Ordering::Relaxed);
+/// Notes that the device is set for what is due now, which the caller sees to. Called with `base` locked.
+pub(super) fn note_set(base: &ThreadBase) -> Instant {
+    let due = due(base);
+    base.local().device.note_set(due);
     due
 }
 
-/// The event loop on `seat`, this thread, took what its descriptor was set for: the turn that follows sets it anew.
-pub(crate) fn use_up(seat: &Seat) {
-    // Relaxed: see `changed`.
-    seat.local()
-        .set_for
-        .store(Local::USED_UP, Ordering::Relaxed);
+/// The event loop on `base`, this thread, took what its descriptor was set for: the turn that follows sets it anew.
+pub(crate) fn use_up(base: &ThreadBase) {
+    base.local().device.use_up();
 }
 
-/// Tells the tree, and the driver if it sleeps for longer. Called with the base of `seat` locked.
-fn publish(seat: &Seat) {
-    let cover = tree::guests().rearm_from_idle(seat.cpu(), note_set(seat));
+/// Tells the tree, and the expiry thread if it sleeps for longer. Called with `base` locked.
+fn publish(base: &ThreadBase) {
+    let first = trees::foreign().rearm_from_idle(base.cpu(), note_set(base));
     // Otherwise a thread in the tree is awake, and finds it before it sleeps.
-    if !cover.is_forever() && !background::PROMISE.covers(cover.as_nanos()) {
-        background::wake();
+    if !first.is_forever() && !wake::SLEEPS_UNTIL.wakes_by(first.as_nanos()) {
+        wake::wake();
     }
 }
 
-/// Asks whichever thread looks after `seat` for a turn, in which it looks at the queues.
-pub(crate) fn kick(seat: &Seat) {
-    let local = seat.local();
-    local.kicked.raise();
+/// Asks the thread that looks after `base` for a turn, in which it looks at the queues.
+pub(crate) fn kick(base: &ThreadBase) {
+    let local = base.local();
+    local.device.kick.raise();
     match local.kind() {
         Kind::Free => {}
         Kind::Worker => {
             local.parker.unpark();
         }
-        Kind::EventLoop => write_timerfd(seat, Instant::ZERO),
-        Kind::Foreign | Kind::Background => background::wake_for_the_asked(),
+        Kind::EventLoop => write_timerfd(base, Instant::ZERO),
+        Kind::Foreign | Kind::ExpiryThread => wake::wake_for_kicks(),
     }
 }
 
-fn set_timerfd(seat: &Seat) {
-    write_timerfd(seat, note_set(seat));
-    if seat.local().kicked.was_raised_meanwhile() {
-        write_timerfd(seat, Instant::ZERO);
+fn set_timerfd(base: &ThreadBase) {
+    write_timerfd(base, note_set(base));
+    if base.local().device.kick.was_raised_meanwhile() {
+        write_timerfd(base, Instant::ZERO);
     }
 }
 
-/// The event loop on `seat` is one no longer. Its descriptor stays open for the next one, and must not wake it.
-pub(crate) fn silence(seat: &Seat) {
+/// The event loop on `base` is one no longer. Its descriptor stays open for the next one, and must not wake it.
+pub(crate) fn silence(base: &ThreadBase) {
     // A thread that sets the device from here on finds the new kind.
-    let _held = coarse::freeze(seat);
-    write_timerfd(seat, Instant::FOREVER);
+    let _locked = lock(base);
+    write_timerfd(base, Instant::FOREVER);
 }
 
 /// Programs the timer file descriptor of an event loop.
-fn write_timerfd(seat: &Seat, when: Instant) {
-    // Made before the seat became an event loop's.
-    let Some(fd) = seat.local().device.existing() else {
+fn write_timerfd(base: &ThreadBase, when: Instant) {
+    // Made before the thread became an event loop's.
+    let Some(fd) = base.local().device.timerfd.existing() else {
         return;
     };
     // A deadline of zero would disarm it (spec CPL-11).

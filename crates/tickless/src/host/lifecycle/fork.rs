@@ -1,10 +1,10 @@
 //! The child of a fork has one thread, and a copy of everything that the others were in the middle of.
 //!
-//! Around the fork the forking thread holds the registry of seats and every base lock, so that the copy is consistent
-//! and no lock in it belongs to a thread that does not exist there. In the child:
+//! Around the fork the forking thread holds the registry and every base lock, so that the copy is consistent and no lock
+//! in it belongs to a thread that does not exist there. In the child:
 //!
-//! - The timers that the forking thread queued stay queued, and so do those left by threads that had ended. The
-//!   background driver is started anew if they need it.
+//! - The timers that the forking thread queued stay queued, and so do those left by threads that had ended. The expiry
+//!   thread is started anew if they need it.
 //! - Those that other threads had queued are taken out of the queues, without a call or a wake-up. Most of them lie on
 //!   the stacks of those threads, which the child gives to its own threads. One that lies elsewhere can be started, and
 //!   a sleep that is polled again is queued again; none fires early.
@@ -33,26 +33,30 @@ use std::cell::RefCell;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::MutexGuard;
-use std::sync::atomic::Ordering;
 
 use tickless_core::hrtimer::Frozen;
-use tickless_core::platform::{CpuId, Platform};
+use tickless_core::platform::Platform;
 use tickless_link::LastThread;
 
-use crate::host::os::{Descriptor, Parker};
-use crate::host::remote::{expiry_thread as background, trees as tree};
-use crate::host::sleep_protocol::Promise;
-use crate::host::thread::{self as seat, Kind, Local, Seat, with_thread};
-use crate::host::{Host, blocked, coarse, device, isolation, timers, turn};
+use crate::host::device::state::DeviceState;
+use crate::host::os::Descriptor;
+use crate::host::parker::Parker;
+use crate::host::process::Host;
+use crate::host::registry::{self, EXPIRY_THREAD, base, bases, timers};
+use crate::host::remote::trees;
+use crate::host::thread::{
+    Kind, Local, Thread, ThreadBase, lock, turn_taken_by_this_thread, with_thread,
+};
+use crate::host::{blocked, clock, device, isolation, tick, wake, wall};
 
 type ExpiryLock = <Host as Platform>::ExpiryLock;
 
 /// What the forking thread holds from just before the fork until just after it.
-struct Held {
+struct Paused {
     registry: MutexGuard<'static, Vec<u32>>,
     bases: Vec<Frozen<'static, Host>>,
-    _clock: crate::host::clock::Paused<'static>,
-    _wall: crate::host::wall::Paused<'static>,
+    _clock: clock::Paused<'static>,
+    _wall: wall::Paused<'static>,
     _starting: MutexGuard<'static, ()>,
     _watch: blocked::Paused,
 }
@@ -60,12 +64,12 @@ struct Held {
 thread_local! {
     // Never dropped, so that there is no time at which it cannot be used any more: exit handlers and destructors of
     // thread-local values may fork.
-    static HELD: RefCell<ManuallyDrop<Option<Held>>> =
+    static PAUSED: RefCell<ManuallyDrop<Option<Paused>>> =
         const { RefCell::new(ManuallyDrop::new(None)) };
 }
 
 /// Has the handlers below called around every fork.
-pub(crate) fn install() {
+pub(super) fn install() {
     // SAFETY: the three functions have the C calling convention, do not unwind, and live for ever.
     let refused = unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
     // It fails only for lack of memory. Without the handlers a fork is as dangerous as with any other library.
@@ -74,171 +78,160 @@ pub(crate) fn install() {
 
 /// Before the fork, in the forking thread.
 extern "C" fn prepare() {
-    let registry = seat::registry();
-    let (own, token) = with_thread(|thread| (thread.seat(), thread.token()));
-    let seats: Vec<_> = seat::seats().collect();
-    // The driver's last: a thread that ends has its own locked when it locks that.
-    let bases = seats
-        .into_iter()
-        .rev()
-        .map(|seat| {
-            let is_own = own.is_some_and(|own| std::ptr::eq(own, seat));
-            seat.freeze(token.filter(|_| is_own))
-        })
-        .collect();
+    let registry = registry::lock();
+    let all: Vec<_> = bases().collect();
+    // The expiry thread's last: a thread that ends has its own locked when it locks that.
+    let bases = all.into_iter().rev().map(lock).collect();
     let host = timers().platform();
-    let held = Held {
+    let paused = Paused {
         registry,
         bases,
         _clock: host.clock.counter.pause(),
         _wall: host.wall.pause(),
-        _starting: background::starting(),
+        _starting: wake::starting(),
         _watch: blocked::pause(),
     };
-    HELD.with_borrow_mut(|slot| **slot = Some(held));
+    PAUSED.with_borrow_mut(|slot| **slot = Some(paused));
 }
 
 /// Takes back what [`prepare`] left.
-fn held() -> Option<Held> {
-    HELD.with_borrow_mut(|slot| slot.take())
+fn paused() -> Option<Paused> {
+    PAUSED.with_borrow_mut(|slot| slot.take())
 }
 
 /// After the fork, in the parent: everything goes on.
 extern "C" fn parent() {
-    drop(held());
+    drop(paused());
 }
 
 /// After the fork, in the child.
 extern "C" fn child() {
-    let Some(Held {
+    let Some(Paused {
         registry,
         bases,
         _clock: clock,
         _wall: wall,
         _starting: starting,
         _watch: watch,
-    }) = held()
+    }) = paused()
     else {
         return;
     };
-    // What follows may take them: the forking thread takes a seat if it has none.
+    // What follows may take them: the forking thread occupies a base if it has none.
     drop((registry, clock, wall, starting, watch));
     // SAFETY: this handler runs in the child of a fork, which has this thread only, before it has started any other.
     let last = unsafe { LastThread::new() };
-    let own = with_thread(seat::Thread::seat).map(Seat::cpu);
-    let executing = turn::taken_by_this_thread();
-    let driver_survives = own == Some(CpuId(0));
+    let own = with_thread(Thread::base).map(ThreadBase::cpu);
+    let executing = turn_taken_by_this_thread();
+    let expiry_thread_survives = own == Some(EXPIRY_THREAD);
     let (mut orphans, mut strays) = (Vec::new(), Vec::new());
-    tree::forget(driver_survives);
-    for mut base in bases {
-        let cpu = base.cpu();
+    trees::forget(expiry_thread_survives);
+    for mut frozen in bases {
+        let cpu = frozen.cpu();
         let (is_own, goes_on) = (Some(cpu) == own, Some(cpu) == executing);
-        // The driver, and others on its wheels, may have been in the middle of a turn for this thread too.
+        // The expiry thread, and others on its wheels, may have been in the middle of a turn for this thread too.
         let free = |lock: &ExpiryLock| lock.free_after_fork(&last);
         if goes_on {
-            base.abandon_passes(&last, own, free);
+            frozen.abandon_passes(&last, own, free);
         } else {
-            base.abandon(&last, free);
+            frozen.abandon(&last, free);
         }
-        if !is_own && cpu != CpuId(0) {
-            base.discard(&last);
+        if !is_own && cpu != EXPIRY_THREAD {
+            frozen.discard(&last);
         }
-        drop(base);
-        let Some(seat) = seat::seat(cpu) else {
+        drop(frozen);
+        let Some(base) = base(cpu) else {
             continue;
         };
-        separate_descriptors(seat);
+        separate_descriptors(base);
         if goes_on && !is_own {
-            // The driver forked in a callback. Nobody else will look after what that callback starts here.
-            seat.local().set_kind(Kind::Foreign);
-            strays.push(seat);
+            // The expiry thread forked in a callback. No other thread will look after what that callback starts here.
+            base.local().set_kind(Kind::Foreign);
+            strays.push(base);
         }
         if is_own || goes_on {
             continue;
         }
-        seat.lock().free_after_fork(&last);
-        forget_thread(seat.local());
-        if cpu != CpuId(0) && seat.local().kind() != Kind::Free {
-            orphans.push(seat);
+        base.lock().free_after_fork(&last);
+        forget_thread(base.local());
+        if cpu != EXPIRY_THREAD && base.local().kind() != Kind::Free {
+            orphans.push(base);
         }
     }
-    isolation::forget(own.and_then(seat::seat));
+    isolation::forget(own.and_then(base));
     forget_watchers();
-    if !driver_survives {
-        background::forget();
+    if !expiry_thread_survives {
+        wake::forget();
     }
-    strays.into_iter().for_each(welcome);
-    for seat in orphans {
-        bury(seat, driver_survives);
+    strays.into_iter().for_each(adopt);
+    for base in orphans {
+        bury(base, expiry_thread_survives);
     }
-    if !driver_survives {
-        reprogram(seat::background());
+    if !expiry_thread_survives {
+        reprogram(registry::of_expiry_thread());
     }
-    if let Some(seat) = own.and_then(seat::seat) {
-        rearm(seat);
+    if let Some(base) = own.and_then(base) {
+        rearm(base);
     }
 }
 
-/// Has the driver look after a seat from here on.
-fn welcome(seat: &Seat) {
-    tree::welcome(seat);
-    device::renew(seat);
+/// Has the expiry thread look after a base from here on.
+fn adopt(base: &ThreadBase) {
+    trees::join_foreign(base);
+    device::renew(base);
 }
 
-/// Those who need them start them anew.
+/// The threads that need them start them anew.
 fn forget_watchers() {
     timers().platform().wall.forget_watcher();
     blocked::forget();
 }
 
-/// Gives the seat of a thread that does not exist here back.
-fn bury(seat: &Seat, driver_survives: bool) {
-    if driver_survives && seat.local().kind() == Kind::Foreign {
-        tree::farewell(seat);
+/// Gives the base of a thread that does not exist here back.
+fn bury(base: &ThreadBase, expiry_thread_survives: bool) {
+    if expiry_thread_survives && base.local().kind() == Kind::Foreign {
+        trees::leave_foreign(base);
     }
-    seat.local().set_kind(Kind::Free);
-    timers().cpu_offline(seat.cpu());
-    timers().wheel_offline(seat.cpu(), coarse::now());
-    seat::registry().push(seat.cpu().0);
+    base.local().set_kind(Kind::Free);
+    timers().cpu_offline(base.cpu());
+    timers().wheel_offline(base.cpu(), tick::now());
+    registry::give_back(base);
 }
 
-/// Nothing is armed or asked for where nobody sits.
+/// Nothing is programmed or asked for where no thread is.
 fn forget_thread(local: &Local) {
-    // Relaxed: there is nobody to be ordered with.
-    local.deadline.store(Promise::NEVER, Ordering::Relaxed);
-    local.soft_raised.store(false, Ordering::Relaxed);
-    local.kicked.reset();
+    local.device.forget();
     local.parker.reset();
 }
 
-/// Programs the device of the forking thread's own seat: what it is, or who sees to it, is new.
-fn rearm(seat: &Seat) {
-    with_thread(|thread| thread.unattended.set(true));
-    match seat.local().kind() {
-        Kind::Foreign => tree::welcome(seat),
-        Kind::Worker => tree::enlist(seat),
+/// Programs the device of the forking thread's own base: what it is, or which thread sees to it, is new.
+fn rearm(base: &ThreadBase) {
+    with_thread(|thread| thread.set_unattended(true));
+    match base.local().kind() {
+        Kind::Foreign => trees::join_foreign(base),
+        Kind::Worker => trees::join(base),
         Kind::EventLoop => {}
-        Kind::Free | Kind::Background => return,
+        Kind::Free | Kind::ExpiryThread => return,
     }
-    reprogram(seat);
+    reprogram(base);
 }
 
-/// Sets the device of a seat for all that is queued there. A thread that is gone may have been in the middle of a turn
+/// Sets the device of a base for all that is queued there. A thread that is gone may have been in the middle of a turn
 /// for it, in which nothing is programmed.
-fn reprogram(seat: &Seat) {
-    timers().retrigger(seat.cpu());
-    device::renew(seat);
+fn reprogram(base: &ThreadBase) {
+    timers().retrigger(base.cpu());
+    device::renew(base);
 }
 
 /// Gives the child descriptors of its own, under the numbers of those that it shares with its parent.
-fn separate_descriptors(seat: &Seat) {
-    let local = seat.local();
-    separate(&local.device, Local::make_timerfd);
+fn separate_descriptors(base: &ThreadBase) {
+    let local = base.local();
+    separate(&local.device.timerfd, DeviceState::make_timerfd);
     separate(&local.parker.descriptor, Parker::make_descriptor);
 }
 
-/// Gives the child a descriptor of its own in place of `shared`. If the system refuses it is lost, and whoever needs it
-/// is told; most children execute another program and never do.
+/// Gives the child a descriptor of its own in place of `shared`. If the system refuses it is lost, and a caller that needs
+/// it is told; most children execute another program and never do.
 fn separate(shared: &Descriptor, make: fn() -> rustix::io::Result<OwnedFd>) {
     let Some(number) = shared.existing().map(|fd| fd.as_raw_fd()) else {
         return;

@@ -1,3 +1,142 @@
-//! How threads and processes come and go.
+//! How threads come and go: a thread enters at its first timer and leaves at its end, a process begins with the first
+//! use and goes on in the child of a [`fork`].
+//!
+//! # Ground rules
+//!
+//! - A thread joins the tree before its kind says that it is there, and leaves the tree after its kind says that it is
+//!   gone.
+//! - Nothing of a thread that ends is locked while it waits for callbacks of its timers that other threads execute.
 
-pub(crate) mod fork;
+mod fork;
+
+use tickless_core::hierarchy::Leaving;
+use tickless_core::hrtimer::Timers;
+
+use super::process::Host;
+use super::registry::{self, EXPIRY_THREAD, FirstUse, timers};
+use super::remote::trees;
+use super::thread::{Kind, Thread, ThreadBase, with_thread};
+use super::{device, isolation, os, tick};
+
+impl FirstUse for Host {
+    fn begin(timers: &'static Timers<Self>) {
+        timers.wheel_online(EXPIRY_THREAD, tick::now());
+        timers.cpu_online(EXPIRY_THREAD);
+        fork::install();
+    }
+}
+
+/// The base of this thread, occupied now if it has none. `None` at the end of the thread's life, or when all are taken.
+#[inline]
+pub(crate) fn enter(thread: &Thread) -> Option<&'static ThreadBase> {
+    match thread.base() {
+        Some(base) => Some(base),
+        None => enter_slowly(thread),
+    }
+}
+
+#[cold]
+fn enter_slowly(thread: &Thread) -> Option<&'static ThreadBase> {
+    if thread.is_gone() || !os::at_end_of_thread(end) {
+        return None;
+    }
+    let timers = timers();
+    // The first use of all makes the timers, which asks which CPU executes: then this thread has entered by now.
+    if let Some(base) = thread.base() {
+        return Some(base);
+    }
+    let base = registry::take()?;
+    thread.occupy(base);
+    let local = base.local();
+    local.count_occupant();
+    local.device.forget();
+    timers.wheel_online(base.cpu(), tick::now());
+    timers.cpu_online(base.cpu());
+    // Answers a kick that was sent while no thread was here. As long as it counts as under way no other is sent.
+    timers.retrigger(base.cpu());
+    trees::join_foreign(base);
+    local.set_kind(Kind::Foreign);
+    device::renew(base);
+    Some(base)
+}
+
+/// The end of a thread, after the destructors of its thread-locals.
+extern "C" fn end(_: *mut libc::c_void) {
+    with_thread(|thread| {
+        // A destructor of C code may drop its worker still. At the last call that was leaked, and its timers must fire
+        // anyway.
+        if !thread.outlives_its_end(|| os::at_end_of_thread(end)) {
+            leave(thread);
+        }
+    });
+}
+
+/// Gives the base of this thread back; what is still queued goes to the expiry thread.
+fn leave(thread: &Thread) {
+    thread.set_gone();
+    let Some(base) = thread.base() else { return };
+    // From here on the expiry thread does not look here any more; what it is doing here it finishes. That may be a
+    // callback that takes its time, so no lock is held meanwhile that others need.
+    let was = base.local().kind();
+    base.local().set_kind(Kind::Free);
+    match was {
+        Kind::Foreign => trees::leave_foreign(base),
+        Kind::Worker => {
+            isolation::end(base);
+            let left = trees::leave(base, Leaving::Offline);
+            debug_assert!(left.is_ok(), "a worker has joined: {left:?}");
+        }
+        Kind::Free | Kind::EventLoop | Kind::ExpiryThread => {}
+    }
+    // Locks two bases (spec LOC-9): this one, then the expiry thread's. A thread that locks several takes that last.
+    timers().cpu_offline(base.cpu());
+    timers().wheel_offline(base.cpu(), tick::now());
+    // The expiry thread comes for what it got.
+    device::renew(registry::of_expiry_thread());
+    thread.vacate();
+    registry::give_back(base);
+}
+
+#[cfg(test)]
+mod tests {
+    use tickless_core::platform::CpuId;
+
+    use super::*;
+
+    /// Enters on a thread of its own, does something on the base there, and leaves.
+    fn visit<R: Send + 'static>(body: impl FnOnce(&'static ThreadBase) -> R + Send + 'static) -> R {
+        let visitor = std::thread::spawn(|| {
+            let base = with_thread(enter).expect("there are bases enough");
+            body(base)
+        });
+        visitor.join().expect("the visitor does not panic")
+    }
+
+    #[test]
+    fn a_base_is_used_again() {
+        let first = visit(ThreadBase::cpu);
+        assert_ne!(first, CpuId(0), "that is the expiry thread's");
+        // The thread of another test may occupy it meanwhile.
+        let again = (0..20_000).any(|_| visit(ThreadBase::cpu) == first);
+        assert!(again);
+    }
+
+    /// A clock is set while a thread leaves: the kick reaches no thread, and must not pass for one that is under way.
+    #[test]
+    fn a_base_that_was_kicked_while_it_was_free_can_be_kicked_again() {
+        let cpu = visit(ThreadBase::cpu);
+        timers().request_retrigger(cpu);
+        let kicked = (0..20_000).any(|_| {
+            visit(move |base| {
+                // No other thread takes turns for a worker.
+                base.local().set_kind(Kind::Worker);
+                timers().request_retrigger(base.cpu());
+                let kicked = base.local().device.kick.is_raised();
+                base.local().set_kind(Kind::Foreign);
+                assert!(kicked || base.cpu() != cpu, "the kick got lost");
+                base.cpu() == cpu
+            })
+        });
+        assert!(kicked, "another thread keeps the base");
+    }
+}

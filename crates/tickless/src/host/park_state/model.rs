@@ -4,11 +4,11 @@ use loom::cell::UnsafeCell;
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
-use super::{Notice, Sleep};
+use super::{ParkState, Sleep};
 
 /// A thread, as those see it who wake it.
 struct Sleeper {
-    notice: Notice,
+    state: ParkState,
     woken: Mutex<bool>,
     wake: Condvar,
     /// What is told. Not atomic: the note has to order it.
@@ -18,7 +18,7 @@ struct Sleeper {
 impl Sleeper {
     fn new() -> Arc<Self> {
         Arc::new(Self {
-            notice: Notice::new(),
+            state: ParkState::new(),
             woken: Mutex::new(false),
             wake: Condvar::new(),
             told: UnsafeCell::new(0),
@@ -26,18 +26,18 @@ impl Sleeper {
     }
 
     fn park(&self, sleep: Sleep) -> bool {
-        if self.notice.enter(sleep) {
+        if self.state.enter(sleep) {
             let mut woken = self.woken.lock().unwrap();
-            while !*woken && self.notice.is_asleep(sleep) {
+            while !*woken && self.state.is_asleep(sleep) {
                 woken = self.wake.wait(woken).unwrap();
             }
             *woken = false;
         }
-        self.notice.take()
+        self.state.take()
     }
 
     fn unpark(&self) {
-        if self.notice.leave().is_some() {
+        if self.state.leave().is_some() {
             *self.woken.lock().unwrap() = true;
             self.wake.notify_one();
         }
@@ -89,10 +89,10 @@ fn note_is_taken_once() {
             let sleeper = Arc::clone(&sleeper);
             thread::spawn(move || sleeper.unpark())
         };
-        let early = sleeper.notice.take();
+        let early = sleeper.state.take();
         let late = !early && sleeper.park(Sleep::OnEpoll);
         assert!(early != late);
         other.join().unwrap();
-        assert!(!sleeper.notice.is_there());
+        assert!(!sleeper.state.is_there());
     });
 }

@@ -3,58 +3,56 @@
 //!
 //! There are two trees, because they promise different things:
 //!
-//! - *Guests* are the threads that do not run their own timers: always idle, they publish the time of their first timer
-//!   and are served. The background driver is the one member that sleeps until the first of all these times, exactly.
-//!   So who arms a timer touches his own node and its group, and only the first timer of the group touches what is
-//!   above; and the driver finds what is due without looking at every thread.
-//! - *Workers* look after each other's coarse timers. One that sleeps hands over when its first one is due; one that is
-//!   awake looks once a tick; the last one to go to sleep promises to wake up for all. An isolated worker is not in the
-//!   tree: it neither pulls nor is pulled. Exact timers stay with their worker.
+//! - The tree of *foreign threads*, which do not run their own timers: always idle, they publish the time of their first
+//!   timer and are served. The expiry thread is the one member that sleeps until the first of all these times, exactly.
+//!   So a thread that starts a timer touches its own node and its group, and only the first timer of the group touches
+//!   what is above; and the expiry thread finds what is due without looking at every thread.
+//! - The tree of *workers*, which look after each other's coarse timers. One that sleeps hands over when its first one
+//!   is due; one that is awake looks once a tick; the last one to go to sleep promises to wake up for all. An isolated
+//!   worker is not in the tree: it neither pulls nor is pulled. Exact timers stay with their worker.
+//!
+//! What the trees ask of the host when they find something due stands above, in `expire`: it takes turns.
 //!
 //! # Fork
 //!
-//! The child of a fork has one thread. If that is not the driver, the driver may have been in the middle of anything in
-//! the tree of guests, so the child starts with a new one. If it is, nobody else was: guests publish with their base
-//! locked, and come and go with the registry of seats locked, and the forking thread holds all of these. Workers' trees
-//! are always new in a child.
+//! The child of a fork has one thread. If that is not the expiry thread, the expiry thread may have been in the middle
+//! of anything in the tree of foreign threads, so the child starts with a new one. If it is, no other thread was: foreign
+//! threads publish with their base locked, and come and go with the registry locked, and the forking thread holds all of
+//! these. Workers' trees are always new in a child.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering;
 
 use tickless_core::hierarchy::{
-    CpuNode, Group, GroupId, Handover, Hierarchy, Leaving, NumaNode, Presence, Refused, Sites,
+    CpuNode, Group, Handover, Hierarchy, Leaving, NumaNode, Presence, Refused, Sites,
 };
-use tickless_core::hrtimer::Frozen;
 use tickless_core::platform::CpuId;
-use tickless_core::time::Instant;
-use tickless_core::wheel::idle::wake_times;
 use tickless_link::bias::BiasedLock;
 
-use super::expiry_thread as background;
-use crate::host::os::Linux;
-use crate::host::thread::{self as seat, SEATS_MAX, Seat};
-use crate::host::{Host, coarse, device, numa, timers};
+use crate::host::barrier::Linux;
+use crate::host::numa;
+use crate::host::registry::{self, EXPIRY_THREAD, THREADS_MAX, base, bases};
+use crate::host::thread::{Kind, ThreadBase};
 
 /// Children of a group.
-pub(crate) const WIDTH: usize = 8;
+pub(super) const WIDTH: usize = 8;
 /// Nodes are made so many at a time.
-const CHUNK: usize = 8;
+pub(super) const CHUNK: usize = 8;
 /// Entries of a [`Sparse`] table that are made at a time.
 const PAGE: usize = 128;
 /// Groups of a full tree: eight nodes in each of the lowest level, eight groups in each of the others, and nearly as
 /// many again for what a tree that grows leaves half empty, for each NUMA node and on the way up.
-const GROUPS_MAX: usize = SEATS_MAX / 4;
+pub(super) const GROUPS_MAX: usize = THREADS_MAX / 4;
 
-type Lock = BiasedLock<Linux>;
+pub(super) type Lock = BiasedLock<Linux>;
 
 /// A tree.
 pub(crate) type Tree = Hierarchy<Table, WIDTH>;
 
 /// What a tree is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Purpose {
-    Guests,
+pub(super) enum Purpose {
+    Foreign,
     Workers,
 }
 
@@ -64,14 +62,14 @@ type Chunk = Box<[CpuNode<Lock>]>;
 /// Where the nodes and groups lie.
 #[derive(Debug)]
 pub(crate) struct Table {
-    purpose: Purpose,
-    nodes: Sparse<Chunk>,
-    groups: Sparse<Box<Group<Lock, WIDTH>>>,
+    pub(super) purpose: Purpose,
+    pub(super) nodes: Sparse<Chunk>,
+    pub(super) groups: Sparse<Box<Group<Lock, WIDTH>>>,
 }
 
 /// A table of which as much exists as is used: a process that forks generation after generation has a tree of each.
 #[derive(Debug)]
-struct Sparse<T> {
+pub(super) struct Sparse<T> {
     pages: Box<[OnceLock<Page<T>>]>,
 }
 
@@ -84,7 +82,7 @@ impl<T> Sparse<T> {
         }
     }
 
-    fn get(&self, index: usize) -> Option<&T> {
+    pub(super) fn get(&self, index: usize) -> Option<&T> {
         self.pages
             .get(index / PAGE)?
             .get()?
@@ -93,7 +91,7 @@ impl<T> Sparse<T> {
     }
 
     /// The place for an entry; `None` beyond the end.
-    fn place(&self, index: usize) -> Option<&OnceLock<T>> {
+    pub(super) fn place(&self, index: usize) -> Option<&OnceLock<T>> {
         let page = self.pages.get(index / PAGE)?;
         page.get_or_init(|| empty(PAGE)).get(index % PAGE)
     }
@@ -103,7 +101,7 @@ impl Table {
     fn new(purpose: Purpose) -> Self {
         Self {
             purpose,
-            nodes: Sparse::new(SEATS_MAX / CHUNK),
+            nodes: Sparse::new(THREADS_MAX / CHUNK),
             groups: Sparse::new(GROUPS_MAX),
         }
     }
@@ -113,104 +111,32 @@ fn empty<T>(length: usize) -> Box<[OnceLock<T>]> {
     (0..length).map(|_| OnceLock::new()).collect()
 }
 
-impl Sites<WIDTH> for Table {
-    type Lock = Lock;
-    type Held<'a> = Frozen<'a, Host>;
-
-    fn node(&self, cpu: CpuId) -> Option<&CpuNode<Lock>> {
-        let number = cpu.0 as usize;
-        let chunk = self.nodes.place(number / CHUNK)?.get_or_init(|| {
-            let first = number - number % CHUNK;
-            (first..first + CHUNK)
-                .filter_map(|number| u32::try_from(number).ok())
-                .map(|number| CpuNode::new(CpuId(number)))
-                .collect()
-        });
-        chunk.get(number % CHUNK)
-    }
-
-    fn cpus(&self) -> u32 {
-        u32::try_from(seat::seats().count()).unwrap_or(u32::MAX)
-    }
-
-    fn group(&self, id: GroupId) -> &Group<Lock, WIDTH> {
-        self.groups
-            .get(id.0 as usize)
-            .expect("groups are placed before they are named")
-    }
-
-    fn reserve(&self, groups: u32) -> bool {
-        groups as usize <= GROUPS_MAX
-    }
-
-    fn place(&self, id: GroupId, group: Group<Lock, WIDTH>) {
-        let place = self.groups.place(id.0 as usize);
-        let placed = place.is_some_and(|place| place.set(Box::new(group)).is_ok());
-        debug_assert!(placed, "a group is placed once, where there is room");
-    }
-
-    fn expire_global(&self, cpu: CpuId, now: Instant, budget: &mut u32) {
-        let fired = match self.purpose {
-            Purpose::Guests => seat::seat(cpu).map_or(0, |seat| background::look_after(seat).fired),
-            Purpose::Workers => coarse::pull(cpu, now, *budget),
-        };
-        *budget = budget.saturating_sub(fired);
-    }
-
-    fn lock_bases(&self, cpu: CpuId) -> (Frozen<'_, Host>, Instant) {
-        let seat = seat::seat(cpu).expect("who has a node has a seat");
-        let now = timers().platform().clock.exact();
-        if !coarse::first_due(seat).is_forever() {
-            // What is known of the first coarse timer may be out of date: that would cost a look for nothing.
-            let _settled = timers().wheel_next(cpu, coarse::tick_of(now));
-        }
-        let held = coarse::freeze(seat);
-        let global = match self.purpose {
-            Purpose::Guests => device::note_set(seat),
-            Purpose::Workers => wake_times(seat.wheel_next_due(), coarse::tick_time(now)).global,
-        };
-        (held, global)
-    }
-
-    fn activate(&self, cpu: CpuId) {
-        match self.purpose {
-            // The driver is the only one.
-            Purpose::Guests => background::wake(),
-            Purpose::Workers => {
-                if let Some(seat) = seat::seat(cpu) {
-                    seat.local().parker.unpark();
-                }
-            }
-        }
-    }
-}
-
 /// The trees of a process, and those that took their place in the child of a fork.
 #[derive(Debug)]
 struct Generation {
-    guests: OnceLock<Tree>,
+    foreign: OnceLock<Tree>,
     /// Made with the first worker.
     workers: OnceLock<Tree>,
     handover: Handover,
-    /// The tree of guests of an earlier generation is the one in use: its driver forked.
-    guests_of: Option<&'static Tree>,
+    /// The tree of foreign threads of an earlier generation is the one in use: its expiry thread forked.
+    foreign_of: Option<&'static Tree>,
     next: OnceLock<Box<Self>>,
 }
 
 impl Generation {
-    fn new(guests_of: Option<&'static Tree>, handover: Handover) -> Self {
+    fn new(foreign_of: Option<&'static Tree>, handover: Handover) -> Self {
         Self {
-            guests: OnceLock::new(),
+            foreign: OnceLock::new(),
             workers: OnceLock::new(),
             handover,
-            guests_of,
+            foreign_of,
             next: OnceLock::new(),
         }
     }
 
-    fn guests(&'static self) -> &'static Tree {
-        let own = || self.guests.get_or_init(|| self.tree(Purpose::Guests));
-        self.guests_of.unwrap_or_else(own)
+    fn foreign(&'static self) -> &'static Tree {
+        let own = || self.foreign.get_or_init(|| self.tree(Purpose::Foreign));
+        self.foreign_of.unwrap_or_else(own)
     }
 
     fn workers(&self) -> &Tree {
@@ -218,7 +144,8 @@ impl Generation {
     }
 
     fn tree(&self, purpose: Purpose) -> Tree {
-        Hierarchy::new(Table::new(purpose), numa::nodes().layout(), self.handover)
+        let layout = numa::nodes().layout(THREADS_MAX, WIDTH);
+        Hierarchy::new(Table::new(purpose), layout, self.handover)
     }
 }
 
@@ -245,10 +172,10 @@ fn find() -> &'static Generation {
     generation
 }
 
-/// The tree of guests.
+/// The tree of foreign threads.
 #[inline]
-pub(crate) fn guests() -> &'static Tree {
-    current().guests()
+pub(crate) fn foreign() -> &'static Tree {
+    current().foreign()
 }
 
 /// The tree of workers.
@@ -257,85 +184,93 @@ pub(crate) fn workers() -> &'static Tree {
     current().workers()
 }
 
-/// Says who looks after sleeping workers when the one who did goes to sleep.
+/// Says which worker looks after sleeping workers when the one that did goes to sleep.
 pub(crate) fn set_handover(handover: Handover) {
     workers().set_handover(handover);
 }
 
 /// Starts anew: in the child of a fork.
-pub(crate) fn forget(driver_survives: bool) {
+pub(crate) fn forget(expiry_thread_survives: bool) {
     if FIRST.get().is_some() {
         let old = current();
-        let guests_of = driver_survives.then(guests);
+        let foreign_of = expiry_thread_survives.then(foreign);
         // Not asked of a tree that another thread may have been making.
         let handover = old.workers.get().map_or(old.handover, Tree::handover);
-        let _new = old.next.set(Box::new(Generation::new(guests_of, handover)));
+        let _new = old
+            .next
+            .set(Box::new(Generation::new(foreign_of, handover)));
         FOUND.set(None);
     }
 }
 
-/// Makes the thread on `seat` a guest.
-pub(crate) fn welcome(seat: &Seat) {
-    join(guests(), seat.cpu(), Presence::Guest);
+/// Puts the thread on `base` into the tree of foreign threads.
+pub(crate) fn join_foreign(base: &ThreadBase) {
+    join_tree(foreign(), base.cpu(), Presence::Guest);
 }
 
-/// Makes the background driver a member, which sleeps.
-pub(crate) fn seat_the_driver() {
-    join(guests(), CpuId(0), Presence::Idle);
+/// Puts the expiry thread, asleep, into the tree of foreign threads.
+pub(super) fn join_expiry_thread() {
+    join_tree(foreign(), EXPIRY_THREAD, Presence::Idle);
 }
 
-/// Makes the worker on `seat` one that looks after others, and whom others look after.
-pub(crate) fn enlist(seat: &Seat) {
-    join(workers(), seat.cpu(), Presence::Awake);
+/// Puts the worker on `base` among those that look after each other.
+pub(crate) fn join(base: &ThreadBase) {
+    join_tree(workers(), base.cpu(), Presence::Awake);
 }
 
-fn join(tree: &Tree, cpu: CpuId, presence: Presence) {
-    // Nobody forks meanwhile.
-    let _registry = seat::registry();
-    // Relaxed: written before the seat was given to the thread that joins.
-    let node = seat::seat(cpu).map_or(0, |seat| seat.local().node.load(Ordering::Relaxed));
+fn join_tree(tree: &Tree, cpu: CpuId, presence: Presence) {
+    // No thread forks meanwhile.
+    let _registry = registry::lock();
+    let node = base(cpu).map_or(0, |base| base.local().numa_node());
     let joined = tree
         .prepare(cpu, NumaNode(node))
         .map(|()| tree.set_available(cpu, presence));
     debug_assert!(
         matches!(joined, Ok(Ok(()))),
-        "the tables have room for as many threads as there are seats: {joined:?}"
+        "the tables have room for as many threads as there are bases: {joined:?}"
     );
 }
 
-/// The thread on `seat` is no guest from here on.
-pub(crate) fn farewell(seat: &Seat) {
-    let _registry = seat::registry();
-    let left = guests().clear_available(seat.cpu(), Leaving::Offline);
-    debug_assert!(left.is_ok(), "who leaves has come: {left:?}");
+/// The thread on `base` is in the tree of foreign threads no more.
+pub(crate) fn leave_foreign(base: &ThreadBase) {
+    let _registry = registry::lock();
+    let left = foreign().clear_available(base.cpu(), Leaving::Offline);
+    debug_assert!(left.is_ok(), "a thread that leaves has joined: {left:?}");
 }
 
-/// Whether the worker on `seat` looks after others, and others after it.
-pub(crate) fn takes_part(seat: &Seat) -> bool {
-    let node = workers().sites().node(seat.cpu());
-    node.is_some_and(CpuNode::is_available)
-}
-
-/// The worker on `seat` looks after nobody else from here on, and nobody after it.
+/// The worker on `base` looks after no other from here on, and no other after it.
 ///
 /// # Errors
 ///
 /// [`Refused::LastAvailable`] if it leaves for isolation and is the last one.
-pub(crate) fn retire(seat: &Seat, why: Leaving) -> Result<(), Refused> {
-    let _registry = seat::registry();
-    workers().clear_available(seat.cpu(), why)
+pub(crate) fn leave(base: &ThreadBase, why: Leaving) -> Result<(), Refused> {
+    let _registry = registry::lock();
+    workers().clear_available(base.cpu(), why)
+}
+
+/// Whether the worker on `base` looks after others, and others after it.
+pub(crate) fn takes_part(base: &ThreadBase) -> bool {
+    let node = workers().sites().node(base.cpu());
+    node.is_some_and(CpuNode::is_available)
+}
+
+/// The workers that look after each other.
+pub(super) fn members() -> impl Iterator<Item = &'static ThreadBase> {
+    bases().filter(|base| base.local().kind() == Kind::Worker && takes_part(base))
 }
 
 #[cfg(test)]
 mod tests {
-    use tickless_core::hierarchy::Child;
+    use tickless_core::hierarchy::{Child, Sites};
 
     use super::*;
+    use crate::host::lifecycle;
     use crate::host::numa::tests::nodes_of;
+    use crate::host::thread::with_thread;
 
     /// A tree of threads on a machine with four nodes of four CPUs.
     fn tree() -> Tree {
-        let layout = nodes_of("two-sockets").layout();
+        let layout = nodes_of("two-sockets").layout(THREADS_MAX, WIDTH);
         Hierarchy::new(Table::new(Purpose::Workers), layout, Handover::default())
     }
 
@@ -360,13 +295,14 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_joins_on_the_node_of_its_seat() {
+    fn a_thread_joins_on_the_node_of_its_base() {
         let visitor = std::thread::spawn(|| {
-            let own = seat::with_thread(seat::Thread::enter).expect("there are seats enough");
-            let before = own.local().node.swap(3, Ordering::Relaxed);
+            let own = with_thread(lifecycle::enter).expect("there are bases enough");
+            let before = own.local().numa_node();
+            own.local().set_numa_node(3);
             let tree = tree();
-            join(&tree, own.cpu(), Presence::Awake);
-            own.local().node.store(before, Ordering::Relaxed);
+            join_tree(&tree, own.cpu(), Presence::Awake);
+            own.local().set_numa_node(before);
             let leaf = tree.sites().node(own.cpu()).and_then(CpuNode::leaf);
             tree.sites().group(leaf.expect("it joined")).node()
         });

@@ -1,27 +1,27 @@
-//! Loom cases for the handing over of deadlines.
+//! Loom cases for the deadlines that meet a thread going to sleep.
 
 use loom::sync::Arc;
 use loom::thread;
 
-use super::Promise;
+use super::SleepDeadline;
 use tickless_link::sync::{AtomicI64, Ordering};
 
-/// An earlier deadline arrives while the driver goes to sleep: it is woken, or does not sleep.
+/// An earlier deadline arrives while the expiry thread goes to sleep: it is woken, or does not sleep.
 #[test]
 fn earlier_deadline_arrives_while_parking() {
     loom::model(|| {
-        let promise = Arc::new(Promise::new());
-        let slot = Arc::new(AtomicI64::new(Promise::NEVER));
-        promise.awake();
+        let sleeper = Arc::new(SleepDeadline::new());
+        let slot = Arc::new(AtomicI64::new(SleepDeadline::NEVER));
+        sleeper.awake();
         let thread = {
-            let (promise, slot) = (Arc::clone(&promise), Arc::clone(&slot));
-            thread::spawn(move || promise.publish(&slot, 5))
+            let (sleeper, slot) = (Arc::clone(&sleeper), Arc::clone(&slot));
+            thread::spawn(move || sleeper.publish(&slot, 5))
         };
-        let sleeps = promise.sleep(100, || slot.load(Ordering::Relaxed));
+        let sleeps = sleeper.sleep(100, || slot.load(Ordering::Relaxed));
         let wakes = thread.join().unwrap();
         assert!(
             !sleeps || wakes,
-            "the driver sleeps until 100 and nobody wakes it for 5"
+            "the expiry thread sleeps until 100 and is not woken for 5"
         );
     });
 }
@@ -33,17 +33,17 @@ fn two_deadlines_arrive_while_parking() {
     // Three threads without a bound take hours.
     builder.preemption_bound = Some(3);
     builder.check(|| {
-        let promise = Arc::new(Promise::new());
+        let sleeper = Arc::new(SleepDeadline::new());
         let slots = Arc::new([
-            AtomicI64::new(Promise::NEVER),
-            AtomicI64::new(Promise::NEVER),
+            AtomicI64::new(SleepDeadline::NEVER),
+            AtomicI64::new(SleepDeadline::NEVER),
         ]);
-        promise.awake();
+        sleeper.awake();
         let threads = [(0, 5), (1, 7)].map(|(slot, deadline)| {
-            let (promise, slots) = (Arc::clone(&promise), Arc::clone(&slots));
-            thread::spawn(move || promise.publish(&slots[slot], deadline))
+            let (sleeper, slots) = (Arc::clone(&sleeper), Arc::clone(&slots));
+            thread::spawn(move || sleeper.publish(&slots[slot], deadline))
         });
-        let sleeps = promise.sleep(100, || {
+        let sleeps = sleeper.sleep(100, || {
             slots
                 .iter()
                 .map(|slot| slot.load(Ordering::Relaxed))
@@ -53,17 +53,17 @@ fn two_deadlines_arrive_while_parking() {
         let [first, second] = threads.map(|thread| thread.join().unwrap());
         assert!(
             !sleeps || (first && second),
-            "the driver sleeps until 100 with {first} and {second}"
+            "the expiry thread sleeps until 100 with {first} and {second}"
         );
     });
 }
 
-/// A driver that does not run yet is woken, that is started, by the first deadline.
+/// An expiry thread that does not run yet is woken, that is started, by the first deadline.
 #[test]
-fn first_deadline_starts_the_driver() {
+fn first_deadline_starts_the_expiry_thread() {
     loom::model(|| {
-        let promise = Promise::new();
-        let slot = AtomicI64::new(Promise::NEVER);
-        assert!(promise.publish(&slot, 5));
+        let sleeper = SleepDeadline::new();
+        let slot = AtomicI64::new(SleepDeadline::NEVER);
+        assert!(sleeper.publish(&slot, 5));
     });
 }

@@ -1,0 +1,151 @@
+//! Linux as the biased lock sees it: the barrier that one thread has all others execute.
+
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+use std::time::Duration;
+
+use rustix::thread::futex;
+use rustix::thread::{MembarrierCommand, MembarrierQuery};
+use rustix::time::Timespec;
+use tickless_link::bias::LockHost;
+
+use super::os::relax_by_yielding;
+
+/// Linux, as the biased lock sees it.
+#[derive(Debug)]
+pub enum Linux {}
+
+/// Whether the kernel executes barriers for this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Barrier {
+    /// It was not asked yet.
+    Unknown = 0,
+    /// It does.
+    Works = 1,
+    /// It does not, or no longer.
+    Missing = 2,
+}
+
+/// Barriers that were executed on behalf of all threads.
+static BARRIERS: AtomicU64 = AtomicU64::new(0);
+
+/// Workers that barriers must not interrupt.
+static ISOLATED: AtomicU32 = AtomicU32::new(0);
+
+/// A worker more is not to be interrupted; whether it is the first.
+pub(super) fn one_more_isolated() -> bool {
+    // Relaxed: the base locks that the caller takes next order it before every later look; see `barrier_disturbs`.
+    ISOLATED.fetch_add(1, Ordering::Relaxed) == 0
+}
+
+/// A worker less is not to be interrupted.
+pub(super) fn one_less_isolated() {
+    // Relaxed: a lock whose owner has not seen it yet stays ordinary a little longer.
+    ISOLATED.fetch_sub(1, Ordering::Relaxed);
+}
+
+/// No worker is isolated any more.
+pub(super) fn none_isolated() {
+    // Relaxed: there is no other thread.
+    ISOLATED.store(0, Ordering::Relaxed);
+}
+
+/// How many barriers one thread had all others execute since the process began.
+pub fn barriers() -> u64 {
+    BARRIERS.load(Ordering::Relaxed)
+}
+
+/// The [`Barrier`]. `Missing` is final; in the child of a fork what held in the parent holds, or turns out not to.
+static BARRIER: AtomicU8 = AtomicU8::new(Barrier::Unknown as u8);
+
+/// Asks the kernel for the barrier; `false` if it was ever refused, by the kernel or by a filter of system calls.
+#[cold]
+fn register_barrier() -> bool {
+    let works = !cfg!(miri)
+        && rustix::thread::membarrier_query().contains(MembarrierQuery::PRIVATE_EXPEDITED)
+        && rustix::thread::membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok();
+    let found = if works {
+        Barrier::Works
+    } else {
+        Barrier::Missing
+    };
+    // Relaxed, all of these: the word stands alone. The maximum, because another thread may have found it missing.
+    BARRIER.fetch_max(found as u8, Ordering::Relaxed);
+    works
+}
+
+/// Has the kernel execute the barrier; `false` if it refused.
+fn execute_barrier() -> bool {
+    let done = rustix::thread::membarrier(MembarrierCommand::PrivateExpedited).is_ok();
+    // Relaxed: a count.
+    BARRIERS.fetch_add(u64::from(done), Ordering::Relaxed);
+    done
+}
+
+/// For how long a stranger waits that cannot have a barrier executed.
+///
+/// What a processor holds back of its stores it holds back for less than a microsecond. Each interrupt makes it let go,
+/// and the tick of the slowest kernel interrupts each busy processor once in this time besides.
+const DRAINED_AFTER: Duration = Duration::from_millis(10);
+
+/// What a stranger does whose barrier the kernel refused: it waits until every store that was executed before has
+/// arrived. `docs/base-lock.md` has the argument.
+#[cold]
+fn wait_for_stores() {
+    // SeqCst: the caller's own half of the barrier: its store to the gate is out before the wait begins.
+    fence(Ordering::SeqCst);
+    let (word, start) = (AtomicU32::new(0), std::time::Instant::now());
+    let timeout = Timespec::try_from(DRAINED_AFTER).ok();
+    while start.elapsed() < DRAINED_AFTER {
+        // Nothing wakes this word. Should a filter refuse the wait too, the thread polls the clock.
+        let _over = futex::wait(&word, futex::Flags::PRIVATE, 0, timeout.as_ref());
+    }
+    // SeqCst: and what it reads from here on it reads after the wait.
+    fence(Ordering::SeqCst);
+}
+
+// SAFETY: `PRIVATE_EXPEDITED` is documented (membarrier(2)) to execute a full barrier on every thread of the process
+// that runs, between call and return, and threads that do not run have executed one when they were switched off. If the
+// call fails although it once worked, in the child of a fork or under a new filter of system calls, it is registered
+// again; and if that fails no lock becomes biased any more, and the one that is taken from its owner is taken after a
+// wait that amounts to the barrier: see `wait_for_stores`.
+unsafe impl LockHost for Linux {
+    fn barrier_works() -> bool {
+        // Relaxed: see `register_barrier`.
+        match BARRIER.load(Ordering::Relaxed) {
+            works if works == Barrier::Works as u8 => true,
+            missing if missing == Barrier::Missing as u8 => false,
+            _ => register_barrier(),
+        }
+    }
+
+    fn heavy_barrier() {
+        if execute_barrier() {
+            return;
+        }
+        let again = register_barrier() && execute_barrier();
+        if !again {
+            // Relaxed: see `register_barrier`.
+            BARRIER.store(Barrier::Missing as u8, Ordering::Relaxed);
+            wait_for_stores();
+        }
+    }
+
+    fn barrier_disturbs() -> bool {
+        // Relaxed: ordered by the lock that is held, see `one_more_isolated`.
+        ISOLATED.load(Ordering::Relaxed) != 0
+    }
+
+    fn wait(word: &AtomicU32, expected: u32) {
+        // Woken, changed, interrupted: the caller looks again in any case.
+        let _any = futex::wait(word, futex::Flags::PRIVATE, expected, None);
+    }
+
+    fn wake_one(word: &AtomicU32) {
+        let _count = futex::wake(word, futex::Flags::PRIVATE, 1);
+    }
+
+    fn relax() {
+        relax_by_yielding();
+    }
+}

@@ -1,0 +1,162 @@
+//! The words of a thread's [device](super): what is due for it, and what the device is set for.
+//!
+//! # Ground rules
+//!
+//! | word | written by | read by |
+//! |---|---|---|
+//! | `programmed` | the core with the base locked; the turn of the base | the turn, and threads that set the device, with the base locked; others as a hint |
+//! | `set_for` | threads that set the device, with the base locked; the event loop's thread | the same, and the thread itself |
+//! | `soft_raised`, `left_over` | the turn of the base | the turn; threads that set the device |
+//! | [`kick`](DeviceState::kick) | any thread, without a lock | see [`Kick`] |
+//!
+//! All accesses but the kick's are Relaxed: the base lock orders those under it, and a thread that takes turns for a
+//! base is ordered behind the last turn by what gave it the base (the kind, the thread's own program order).
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
+use tickless_core::time::Instant;
+
+use crate::host::kick::Kick;
+use crate::host::os::Descriptor;
+use crate::host::sleep_protocol::SleepDeadline;
+
+/// What is due for a thread, and what its device is set for.
+#[derive(Debug)]
+pub(crate) struct DeviceState {
+    /// What the base programmed for its exact timers, in nanoseconds.
+    programmed: AtomicI64,
+    /// What the device is set for, as far as the thread remembers, in nanoseconds.
+    set_for: AtomicI64,
+    /// Soft timers are due, or were left by the last turn.
+    soft_raised: AtomicBool,
+    /// When the last turn that spent its budget left timers, in nanoseconds.
+    left_over: AtomicI64,
+    /// A request for a look at the queues.
+    pub(crate) kick: Kick,
+    /// The timer file descriptor of an event loop.
+    pub(crate) timerfd: Descriptor,
+}
+
+impl DeviceState {
+    const NEVER: i64 = SleepDeadline::NEVER;
+    /// A device that fired and is not set: neither a time nor [`NEVER`](Self::NEVER).
+    const USED_UP: i64 = i64::MIN;
+
+    pub(crate) fn new() -> Self {
+        Self {
+            programmed: AtomicI64::new(Self::NEVER),
+            set_for: AtomicI64::new(Self::NEVER),
+            soft_raised: AtomicBool::new(false),
+            left_over: AtomicI64::new(0),
+            kick: Kick::new(),
+            timerfd: Descriptor::new(),
+        }
+    }
+
+    /// Forgets what was due for a thread that is not there any more. What the device is set for stays: it says what
+    /// the descriptor and the trees know.
+    pub(crate) fn forget(&self) {
+        // Relaxed, both: the base has no thread, or the process has no other.
+        self.programmed.store(Self::NEVER, Ordering::Relaxed);
+        self.soft_raised.store(false, Ordering::Relaxed);
+        self.kick.reset();
+    }
+
+    /// When something is due, coarse timers aside: a kick, exact timers, what the last turn left.
+    #[inline]
+    pub(crate) fn due(&self) -> Instant {
+        if self.kick.is_raised() {
+            return Instant::ZERO;
+        }
+        // Relaxed, all: see the ground rules.
+        let exact = self.programmed.load(Ordering::Relaxed);
+        let first = if self.soft_raised.load(Ordering::Relaxed) {
+            exact.min(self.left_over.load(Ordering::Relaxed))
+        } else {
+            exact
+        };
+        Instant::from_nanos(first)
+    }
+
+    /// What the base programmed for its exact timers.
+    pub(crate) fn programmed(&self) -> Instant {
+        Instant::from_nanos(self.programmed.load(Ordering::Relaxed))
+    }
+
+    /// The base programs `when` for its exact timers. Called with it locked.
+    #[inline]
+    pub(super) fn program(&self, when: Instant) {
+        self.programmed.store(when.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Whether a turn at `now` has to look for exact timers.
+    #[inline]
+    pub(crate) fn has_exact_work(&self, now: Instant) -> bool {
+        self.programmed() <= now || self.soft_raised.load(Ordering::Relaxed)
+    }
+
+    /// The device fired if it was programmed for `now` or before: nothing is programmed from here on. Says whether it
+    /// fired.
+    ///
+    /// Should the thread of the base program an earlier deadline at this moment, it is overwritten, but the interrupt
+    /// that the caller executes next finds its timer.
+    pub(crate) fn take_programmed(&self, now: Instant) -> bool {
+        let is_due = self.programmed() <= now;
+        if is_due {
+            self.programmed.store(Self::NEVER, Ordering::Relaxed);
+        }
+        is_due
+    }
+
+    /// Soft timers are due: the turn that executes this comes to them.
+    pub(crate) fn raise_soft(&self) {
+        self.soft_raised.store(true, Ordering::Relaxed);
+    }
+
+    /// Takes the request for the soft stage, if there is one.
+    pub(crate) fn take_soft(&self) -> bool {
+        self.soft_raised.swap(false, Ordering::Relaxed)
+    }
+
+    /// A turn at `now` spent its budget. What it left is due from now on, not from when it was due: others that are due
+    /// since before go first. Soft timers have no event at all to be armed for.
+    pub(crate) fn leave_over(&self, now: Instant) {
+        // Relaxed, both: what follows sets the device, with the base locked.
+        self.left_over.store(now.as_nanos(), Ordering::Relaxed);
+        self.programmed.store(now.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// What the device is set for.
+    #[inline]
+    pub(super) fn set_for(&self) -> Instant {
+        Instant::from_nanos(self.set_for.load(Ordering::Relaxed))
+    }
+
+    /// Notes that the device is set for `due`. Called with the base locked.
+    #[inline]
+    pub(super) fn note_set(&self, due: Instant) {
+        self.set_for.store(due.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// The thread took what the device was set for.
+    pub(super) fn use_up(&self) {
+        self.set_for.store(Self::USED_UP, Ordering::Relaxed);
+    }
+
+    /// Sets the device for `due`, which a thread that sleeps until `sleeper` has to know; whether it has to be woken.
+    pub(super) fn publish_to(&self, sleeper: &SleepDeadline, due: Instant) -> bool {
+        sleeper.publish(&self.set_for, due.as_nanos())
+    }
+
+    /// The file descriptor that becomes readable when something is due; made on first use.
+    pub(crate) fn timerfd(&self) -> std::io::Result<BorrowedFd<'_>> {
+        Ok(self.timerfd.get_or_make(Self::make_timerfd)?)
+    }
+
+    pub(crate) fn make_timerfd() -> rustix::io::Result<OwnedFd> {
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        timerfd_create(TimerfdClockId::Monotonic, flags)
+    }
+}

@@ -1,0 +1,44 @@
+//! A worker goes to sleep and wakes up, as far as coarse timers are concerned.
+
+use tickless_core::time::Instant;
+use tickless_core::wheel::idle::wake_times;
+
+use super::registry::timers;
+use super::remote::trees;
+use super::thread::ThreadBase;
+use super::tick::{first_due, tick_time};
+
+/// Lets the worker on `base` go to sleep: until when it may, for its wheels and for those of others.
+///
+/// Others look after its global wheel from here on, if it takes part, unless it wakes by itself at `wakes_at` within a
+/// tick.
+pub(crate) fn enter(base: &ThreadBase, wakes_at: Instant) -> Instant {
+    let (cpu, now) = (base.cpu(), timers().platform().clock.exact());
+    let at = tick_time(now);
+    if wakes_at <= now.saturating_add(at.period) {
+        // It wakes within a tick, so it counts as awake.
+        return first_due(base);
+    }
+    let mut until = Instant::FOREVER;
+    timers().wheel_enter_idle(cpu, at.tick, |next| {
+        let times = wake_times(next, at);
+        until = times.local;
+        if !times.may_idle {
+            return false;
+        }
+        until = until.min(trees::workers().enter_idle(cpu, times.global));
+        if until > now.saturating_add(at.period) {
+            return true;
+        }
+        // Awake, as far as others are concerned (R60).
+        trees::workers().leave_idle(cpu);
+        false
+    });
+    until
+}
+
+/// The worker on `base` is awake.
+pub(crate) fn leave(base: &ThreadBase) {
+    timers().wheel_leave_idle(base.cpu());
+    trees::workers().leave_idle(base.cpu());
+}

@@ -1,0 +1,69 @@
+//! The words of a worker's [isolation](super): whether it is isolated, and what another thread asked it for.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// What a thread that changes the set of isolated workers asked a worker for, or the worker's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Request {
+    Nothing = 0,
+    Join = 1,
+    Leave = 2,
+    Done = 3,
+    Refused = 4,
+}
+
+impl Request {
+    const ALL: [Self; 5] = [
+        Self::Nothing,
+        Self::Join,
+        Self::Leave,
+        Self::Done,
+        Self::Refused,
+    ];
+
+    /// The word that `request` is for the thread that occupies the base as the `occupant`-th.
+    fn word(self, occupant: u32) -> u64 {
+        (self as u64) << u32::BITS | u64::from(occupant)
+    }
+}
+
+/// Whether a worker is isolated, and what it is asked for.
+#[derive(Debug)]
+pub(crate) struct IsolationState {
+    /// Changed with the registry locked.
+    is_isolated: AtomicBool,
+    /// A [`Request`] above the number of the occupant that it is meant for.
+    request: AtomicU64,
+}
+
+impl IsolationState {
+    pub(crate) fn new() -> Self {
+        Self {
+            is_isolated: AtomicBool::new(false),
+            request: AtomicU64::new(0),
+        }
+    }
+
+    /// Notes whether the worker is isolated from here on; says whether it was.
+    pub(super) fn replace(&self, is_isolated: bool) -> bool {
+        // Relaxed: written with the registry locked, or where there is no other thread.
+        self.is_isolated.swap(is_isolated, Ordering::Relaxed)
+    }
+
+    /// What the `occupant`-th thread of the base was asked for, or answered.
+    pub(super) fn request(&self, occupant: u32) -> Request {
+        // Acquire: pairs with the Release in `put`, so that an answer comes with all that was done for it.
+        let word = self.request.load(Ordering::Acquire);
+        let found = Request::ALL
+            .into_iter()
+            .find(|request| request.word(occupant) == word);
+        found.unwrap_or(Request::Nothing)
+    }
+
+    pub(super) fn put(&self, request: Request, occupant: u32) {
+        // Release: pairs with the Acquire in `request`.
+        self.request
+            .store(request.word(occupant), Ordering::Release);
+    }
+}

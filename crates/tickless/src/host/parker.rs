@@ -1,0 +1,228 @@
+//! The place where a thread sleeps until another thread wakes it or a deadline passes.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use rustix::event::epoll::{self, Event};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::io::Errno;
+use rustix::thread::futex;
+use rustix::time::Timespec;
+use tickless_core::time::Instant;
+
+use super::os::{Descriptor, timespec};
+use super::park_state::{ParkState, Sleep};
+
+/// A thread that sleeps until somebody wakes it or a deadline passes: one futex word, and a descriptor for those who
+/// wait for others too.
+#[derive(Debug)]
+pub(crate) struct Parker {
+    state: ParkState,
+    /// Readable when a thread that sleeps in [`park_on_epoll`](Self::park_on_epoll) was woken.
+    pub(crate) descriptor: Descriptor,
+}
+
+impl Parker {
+    pub(crate) fn new() -> Self {
+        Self {
+            state: ParkState::new(),
+            descriptor: Descriptor::new(),
+        }
+    }
+
+    /// Nobody sleeps here any more.
+    pub(crate) fn reset(&self) {
+        self.state.reset();
+    }
+
+    /// Takes a notification, if there is one.
+    pub(crate) fn take_notification(&self) -> bool {
+        self.state.take()
+    }
+
+    /// Whether there is a notification to take.
+    #[inline]
+    pub(crate) fn is_notified(&self) -> bool {
+        self.state.is_there()
+    }
+
+    /// Sleeps until there is a notification, or until the kernel's monotonic clock reaches `deadline`; takes the
+    /// notification. Returns whether there was one.
+    pub(crate) fn park(&self, deadline: Instant) -> bool {
+        if self.state.enter(Sleep::Parked) {
+            let timeout = timespec(deadline);
+            loop {
+                let result = futex::wait_bitset(
+                    self.state.word(),
+                    futex::Flags::PRIVATE,
+                    Sleep::Parked as u32,
+                    timeout.as_ref(),
+                    std::num::NonZeroU32::MAX,
+                );
+                if !self.state.is_asleep(Sleep::Parked) || result == Err(Errno::TIMEDOUT) {
+                    break;
+                }
+            }
+        }
+        self.take_notification()
+    }
+
+    /// Sleeps until there is a notification, events are ready, `timeout` passed, or for no reason; takes the
+    /// notification. Returns the number of events.
+    ///
+    /// An epoll instance can be polled itself, to the nanosecond and together with the descriptor of wake-ups, which
+    /// therefore need not be in it.
+    pub(crate) fn park_on_epoll(
+        &self,
+        epoll: BorrowedFd<'_>,
+        events: &mut [Event],
+        timeout: Option<&Timespec>,
+    ) -> rustix::io::Result<usize> {
+        let at_once = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let ready = epoll::wait(epoll, &mut *events, Some(&at_once))?;
+        if ready > 0 || timeout == Some(&at_once) {
+            self.take_notification();
+            return Ok(ready);
+        }
+        let descriptor = self.descriptor.get_or_make(Self::make_descriptor)?;
+        let mut sources = [
+            PollFd::new(&epoll, PollFlags::IN),
+            PollFd::from_borrowed_fd(descriptor, PollFlags::IN),
+        ];
+        let polled = if self.state.enter(Sleep::OnEpoll) {
+            poll(&mut sources, timeout)
+        } else {
+            Ok(0)
+        };
+        self.take_notification();
+        if !sources[1].revents().is_empty() {
+            // Should the one who wakes be about to write, the next sleep ends for no reason.
+            let _count = rustix::io::read(descriptor, &mut [0; 8]);
+        }
+        match polled {
+            // A signal came: as good a reason to look as any.
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+        if sources[0].revents().is_empty() {
+            return Ok(0);
+        }
+        epoll::wait(epoll, &mut *events, Some(&at_once))
+    }
+
+    pub(crate) fn make_descriptor() -> rustix::io::Result<OwnedFd> {
+        eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+    }
+
+    /// Wakes the thread, or lets its next park return at once. Returns whether it was asleep.
+    pub(crate) fn unpark(&self) -> bool {
+        let Some(sleep) = self.state.leave() else {
+            return false;
+        };
+        match sleep {
+            Sleep::Parked => {
+                let _count = futex::wake(self.state.word(), futex::Flags::PRIVATE, 1);
+            }
+            Sleep::OnEpoll => {
+                if let Some(descriptor) = self.descriptor.existing() {
+                    // It fails only when it is readable already, by 2^64 wake-ups.
+                    let _count = rustix::io::write(descriptor, &1_u64.to_ne_bytes());
+                }
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+    use std::time::{Duration, Instant as StdInstant};
+
+    use rustix::event::epoll::{CreateFlags, EventData, EventFlags, add, create};
+
+    use super::*;
+
+    const NOTHING: Event = Event {
+        flags: EventFlags::empty(),
+        data: EventData::new_u64(0),
+    };
+    const SHORT: Timespec = Timespec {
+        tv_sec: 0,
+        tv_nsec: 300_000,
+    };
+
+    fn instance() -> (OwnedFd, OwnedFd) {
+        let epoll = create(CreateFlags::CLOEXEC).expect("an epoll instance");
+        let source = eventfd(0, EventfdFlags::CLOEXEC).expect("an eventfd");
+        add(&epoll, &source, EventData::new_u64(7), EventFlags::IN).expect("it is new there");
+        (epoll, source)
+    }
+
+    #[test]
+    fn a_wait_on_epoll_ends_when_its_time_is_over_to_the_nanosecond() {
+        let (epoll, _source) = instance();
+        let parker = Parker::new();
+        // A time rounded up to milliseconds is never as short as that, one to the nanosecond is now and then.
+        let mut longer = 0;
+        loop {
+            let start = StdInstant::now();
+            let ready = parker.park_on_epoll(epoll.as_fd(), &mut [NOTHING; 3], Some(&SHORT));
+            assert_eq!(ready, Ok(0));
+            let elapsed = start.elapsed();
+            assert!(elapsed >= Duration::from_micros(300));
+            if elapsed < Duration::from_micros(900) {
+                break;
+            }
+            longer += 1;
+            assert!(longer < 10_000, "it always takes a millisecond");
+        }
+    }
+
+    #[test]
+    fn a_wait_on_epoll_ends_with_events() {
+        let (epoll, source) = instance();
+        let parker = Parker::new();
+        rustix::io::write(&source, &1_u64.to_ne_bytes()).expect("an eventfd takes eight bytes");
+        for time in [None, Some(&SHORT)] {
+            let mut events = [NOTHING; 3];
+            assert_eq!(
+                parker.park_on_epoll(epoll.as_fd(), &mut events, time),
+                Ok(1)
+            );
+            let Event { flags, data } = events[0];
+            assert_eq!((flags, data.u64()), (EventFlags::IN, 7));
+        }
+        for refused in [
+            parker.park_on_epoll(epoll.as_fd(), &mut [], None),
+            parker.park_on_epoll(source.as_fd(), &mut [NOTHING], None),
+        ] {
+            assert_eq!(refused, Err(Errno::INVAL));
+        }
+    }
+
+    #[test]
+    fn a_wait_on_epoll_ends_with_each_notification() {
+        let (epoll, _source) = instance();
+        let parker = Parker::new();
+        for _ in 0..3 {
+            parker.unpark();
+            let ready = parker.park_on_epoll(epoll.as_fd(), &mut [NOTHING], None);
+            assert_eq!(ready, Ok(0));
+        }
+        std::thread::scope(|scope| {
+            let taken = scope.spawn(|| {
+                for _ in 0..100 {
+                    let ready = parker.park_on_epoll(epoll.as_fd(), &mut [NOTHING], None);
+                    assert_eq!(ready, Ok(0));
+                }
+            });
+            while !taken.is_finished() {
+                parker.unpark();
+                std::thread::yield_now();
+            }
+        });
+    }
+}

@@ -1,0 +1,162 @@
+//! The table of all bases, and the one system of timers of the process.
+//!
+//! Base 0 belongs to the expiry thread. It exists from the beginning, so that there is always a base for timers to go
+//! to.
+//!
+//! # Ground rules
+//!
+//! - The lock of the registry serialises every change of which thread occupies which base. Base locks are taken behind
+//!   it, never before it.
+//! - Bases below [`MADE`] are in the table, and stay there.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use tickless_core::clock::ClockSet;
+use tickless_core::event::DeviceConfig;
+use tickless_core::hrtimer::Timers;
+use tickless_core::platform::CpuId;
+
+use super::numa;
+use super::process::Host;
+use super::thread::{Kind, Local, ThreadBase};
+
+/// Threads that can have a base at the same time. One more uses the expiry thread's.
+pub(crate) const THREADS_MAX: usize = 1 << 16;
+
+/// The number of the expiry thread's base.
+pub(crate) const EXPIRY_THREAD: CpuId = CpuId(0);
+
+/// What devices are called in dumps.
+const DEVICE_NAME: &str = "park-deadline";
+
+static BASES: [OnceLock<&'static ThreadBase>; THREADS_MAX] =
+    [const { OnceLock::new() }; THREADS_MAX];
+/// How many bases exist.
+static MADE: AtomicU32 = AtomicU32::new(0);
+/// Bases that no thread occupies.
+static FREE: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+
+/// What the first use of timers in a process sets up in the rooms above, which implement it.
+pub(super) trait FirstUse {
+    /// Called once, by the thread that made `timers`, before it goes on with them.
+    fn begin(timers: &'static Timers<Host>);
+}
+
+/// The one system of timers of the process.
+#[inline]
+pub(crate) fn timers() -> &'static Timers<Host> {
+    static TIMERS: OnceLock<Timers<Host>> = OnceLock::new();
+    match TIMERS.get() {
+        Some(timers) => timers,
+        None => first_timers(&TIMERS),
+    }
+}
+
+#[cold]
+fn first_timers(cell: &'static OnceLock<Timers<Host>>) -> &'static Timers<Host> {
+    let mut made = false;
+    let timers = cell.get_or_init(|| {
+        made = true;
+        let timers = Timers::new(Host::new());
+        let first = make(&timers, Kind::ExpiryThread);
+        assert!(BASES[0].set(first).is_ok(), "the first base is made once");
+        // Release: see `bases`.
+        MADE.store(1, Ordering::Release);
+        timers
+    });
+    if made {
+        Host::begin(timers);
+    }
+    timers
+}
+
+/// Sees to it that jumps of the clocks that can be set are noticed.
+pub(crate) fn watch_clocks() {
+    let wall = &timers().platform().wall;
+    wall.watch(|| timers().clock_was_set(ClockSet::SLEEP));
+}
+
+/// The base with this number, if it exists.
+#[inline]
+pub(crate) fn base(cpu: CpuId) -> Option<&'static ThreadBase> {
+    BASES.get(cpu.0 as usize)?.get().copied()
+}
+
+/// All bases that exist.
+pub(crate) fn bases() -> impl Iterator<Item = &'static ThreadBase> {
+    // Acquire: pairs with the Release in `take` and `first_timers`: every base below the number is in the table.
+    (0..MADE.load(Ordering::Acquire)).filter_map(|cpu| base(CpuId(cpu)))
+}
+
+/// The expiry thread's base.
+pub(crate) fn of_expiry_thread() -> &'static ThreadBase {
+    base(EXPIRY_THREAD).expect("made together with the timers")
+}
+
+/// The bases that no thread occupies. While it is held no thread comes or goes.
+pub(crate) fn lock() -> MutexGuard<'static, Vec<u32>> {
+    FREE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Makes a base for ever, where it stays: the thread that needs it may have a small stack.
+fn make(timers: &Timers<Host>, kind: Kind) -> &'static ThreadBase {
+    let (device, local) = (DeviceConfig::software(DEVICE_NAME), Local::new(kind));
+    let slot = Box::leak(Box::new_uninit());
+    timers.emplace_base(slot, device, local).into_mut()
+}
+
+/// Finds or makes a base, on this thread's NUMA node if there is one to be had; `None` when all are taken.
+pub(super) fn take() -> Option<&'static ThreadBase> {
+    let node = numa::of_this_thread();
+    let mut free = lock();
+    let node_of = |cpu: u32| base(CpuId(cpu)).map(|base| base.local().numa_node());
+    if let Some(cpu) = take_of_node(&mut free, node, node_of) {
+        return base(CpuId(cpu));
+    }
+    // Relaxed: changed with the registry locked only.
+    let cpu = MADE.load(Ordering::Relaxed);
+    let Some(place) = BASES.get(cpu as usize) else {
+        return base(CpuId(free.pop()?));
+    };
+    let new = make(timers(), Kind::Free);
+    new.local().set_numa_node(node);
+    debug_assert_eq!(
+        new.cpu(),
+        CpuId(cpu),
+        "bases are numbered in the order of their making"
+    );
+    let _new = place.set(new);
+    // Release: see `bases`.
+    MADE.store(cpu + 1, Ordering::Release);
+    base(CpuId(cpu))
+}
+
+/// Takes out the last of the `free` bases that is on `node`.
+fn take_of_node(
+    free: &mut Vec<u32>,
+    node: u32,
+    node_of: impl Fn(u32) -> Option<u32>,
+) -> Option<u32> {
+    let place = free.iter().rposition(|cpu| node_of(*cpu) == Some(node))?;
+    Some(free.remove(place))
+}
+
+/// Gives `base` back, which no thread occupies any more.
+pub(super) fn give_back(base: &ThreadBase) {
+    lock().push(base.cpu().0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_base_is_given_to_a_thread_of_its_node() {
+        let mut free = vec![3, 4, 5, 6];
+        let node_of = |cpu| Some(cpu % 2);
+        let mut take = |node| take_of_node(&mut free, node, node_of);
+        assert_eq!([take(1), take(1), take(1)], [Some(5), Some(3), None]);
+        assert_eq!([take(2), take(0), take(0)], [None, Some(6), Some(4)]);
+    }
+}

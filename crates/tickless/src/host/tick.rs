@@ -1,0 +1,61 @@
+//! The tick of coarse timers: a millisecond of the monotonic clock, counted from its beginning, so that no thread has
+//! to count it.
+
+use tickless_core::time::{Instant, Span};
+use tickless_core::wheel::Tick;
+use tickless_core::wheel::idle::TickTime;
+
+use super::registry::timers;
+use super::thread::{ThreadBase, with_thread};
+
+/// How long a tick is, in nanoseconds.
+pub(crate) const TICK: u64 = 1_000_000;
+
+/// The tick in progress at `when`.
+#[inline]
+pub(crate) fn tick_of(when: Instant) -> Tick {
+    Tick(when.as_nanos().max(0).cast_unsigned() / TICK)
+}
+
+/// The tick in progress.
+pub(crate) fn now() -> Tick {
+    tick_of(timers().platform().clock.exact())
+}
+
+/// The tick in progress, or the one before if that ended less than 100 µs ago: nothing fires early for it, and it costs
+/// a reading of the counter.
+#[inline]
+pub(crate) fn recently() -> Tick {
+    let clock = &timers().platform().clock;
+    tick_of(with_thread(|thread| thread.reading.at_earliest(clock)))
+}
+
+/// When `tick` begins.
+#[inline]
+pub(crate) fn instant_of(tick: Tick) -> Instant {
+    let nanos = tick.0.saturating_mul(TICK);
+    Instant::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
+}
+
+/// `now` as idle code wants it.
+pub(crate) fn tick_time(now: Instant) -> TickTime {
+    let tick = tick_of(now);
+    TickTime {
+        tick,
+        began: instant_of(tick),
+        period: Span::from_nanos(TICK),
+    }
+}
+
+/// When something is due on the wheels of `base`, or before; [`Instant::FOREVER`] if there is nothing. Lock-free.
+#[inline]
+pub(crate) fn first_due(base: &ThreadBase) -> Instant {
+    base.wheel_first_due().map_or(Instant::FOREVER, instant_of)
+}
+
+/// As [`first_due`], for this thread's own base, and exact: what was due and was taken back is forgotten.
+pub(crate) fn settle_first_due(base: &ThreadBase) -> Instant {
+    let next = timers().wheel_next(base.cpu(), recently());
+    let due = |tick: Option<Tick>| tick.map_or(Instant::FOREVER, instant_of);
+    due(next.local).min(due(next.global))
+}

@@ -1,0 +1,204 @@
+//! The handle of the expiry thread: what starts it, what wakes it, and until when it sleeps.
+//!
+//! The [expiry thread](super::remote::expiry_thread) expires for threads that do not do it themselves. It is started
+//! when the first such thread needs it. What it does stands above this room, as the [`Body`] of the host.
+//!
+//! # When it cannot be started
+//!
+//! The system may refuse the thread. A thread that starts a timer for which the expiry thread is needed has it run
+//! *before* the timer is queued, so that a panic can tell the program and leaves nothing behind ([`demand`]). At other
+//! places the expiry thread turns out to be needed with timers queued and locks held, where no caller can be told: a
+//! thread ends, a worker becomes an ordinary thread, a process forks. Then the expiry thread is *missing*. Everything
+//! stays queued and published as it is, and the next thread that uses timers tries again: one that starts or polls one,
+//! or a worker at the end of a turn.
+//!
+//! # Ground rules
+//!
+//! - `STARTING` is locked behind base locks, and held while the thread is started; `RUNNING` and `MISSING` change under
+//!   it.
+//! - [`wake`] and [`wake_for_kicks`] may be called with any lock of the host held but `STARTING`. They do not panic.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tickless_core::time::Instant;
+use tickless_link::sync::CachePadded;
+
+use super::process::Host;
+use super::registry::{self, timers};
+use super::sleep_protocol::SleepDeadline;
+use super::thread::{Thread, with_thread};
+
+/// Until when the expiry thread sleeps.
+pub(crate) static SLEEPS_UNTIL: SleepDeadline = SleepDeadline::new();
+
+/// The expiry thread runs, or is about to.
+static RUNNING: AtomicBool = AtomicBool::new(false);
+
+/// The expiry thread is needed and does not run: the system refused it a thread, or it stayed behind at a fork.
+///
+/// On cache lines of its own: every start of a timer reads it, and hardly any thread writes it.
+static MISSING: CachePadded<AtomicBool> = CachePadded(AtomicBool::new(false));
+
+/// Held by the thread that tries to start the expiry thread.
+static STARTING: Mutex<()> = Mutex::new(());
+
+/// When a worker may try next to start an expiry thread that is missing, in nanoseconds.
+static RETRY_AT: AtomicI64 = AtomicI64::new(0);
+
+/// A thread was kicked whose queues the expiry thread is to look at.
+static KICKED: AtomicBool = AtomicBool::new(false);
+
+/// How long workers leave an expiry thread alone that could not be started, in nanoseconds: an attempt costs as much as
+/// many turns.
+const RETRY_AFTER: i64 = 10_000_000;
+
+/// Stack of the expiry thread: it runs callbacks and wakers of others.
+const STACK: usize = 1 << 20;
+
+/// What the expiry thread executes. The room that knows implements it for the host.
+pub(super) trait Body {
+    /// Never returns.
+    fn run();
+}
+
+/// Wakes the expiry thread, and starts it if it does not run.
+///
+/// Called with locks held and timers queued, so that it must not panic: if there is no thread to be had the expiry
+/// thread is missing from here on, and callers that can be told are ([`demand`]).
+pub(crate) fn wake() {
+    // Relaxed, both: `start` looks again. A caller that finds it missing leaves the next attempt to `demand`.
+    if !RUNNING.load(Ordering::Relaxed) && (is_missing() || start().is_err()) {
+        return;
+    }
+    registry::of_expiry_thread().local().parker.unpark();
+}
+
+/// Starts the expiry thread, if it does not run yet.
+pub(crate) fn ensure_running() -> io::Result<()> {
+    // Relaxed: `start` decides.
+    if RUNNING.load(Ordering::Relaxed) && !is_missing() {
+        return Ok(());
+    }
+    start()
+}
+
+#[cold]
+fn start() -> io::Result<()> {
+    // The expiry thread occupies the first base, which is made with the timers.
+    let _made = timers();
+    let _one_at_a_time = starting();
+    // Relaxed, and so below: the lock orders it, and the thread itself everything that follows.
+    if !RUNNING.load(Ordering::Relaxed) {
+        let spawned = std::thread::Builder::new()
+            .name("tickless-expiry".to_owned())
+            .stack_size(STACK)
+            .spawn(Host::run);
+        if let Err(error) = spawned {
+            MISSING.store(true, Ordering::Relaxed);
+            return Err(error);
+        }
+        RUNNING.store(true, Ordering::Relaxed);
+    }
+    MISSING.store(false, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Whether the expiry thread runs, or is about to: to be shown.
+pub(crate) fn is_running() -> bool {
+    // Relaxed: of some moment.
+    RUNNING.load(Ordering::Relaxed)
+}
+
+/// Keeps other threads from starting the expiry thread, until the result is dropped.
+pub(super) fn starting() -> MutexGuard<'static, ()> {
+    STARTING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether an expiry thread is needed and does not run.
+#[inline]
+fn is_missing() -> bool {
+    // Relaxed: a thread that needs it for what it queued itself reads what it wrote, or finds the expiry thread running.
+    MISSING.load(Ordering::Relaxed)
+}
+
+/// Sees to it that the expiry thread runs before this thread starts a timer for which it is needed. Nothing is queued
+/// yet, so this is where a program is told.
+///
+/// # Panics
+///
+/// When it cannot be started.
+#[inline]
+pub(crate) fn demand() {
+    if is_missing() || with_thread(Thread::is_unattended) {
+        demand_slowly();
+    }
+}
+
+/// As [`demand`], for a timer that is queued: it stays queued if this panics.
+#[inline]
+pub(crate) fn demand_again() {
+    if is_missing() {
+        demand_slowly();
+    }
+}
+
+#[cold]
+fn demand_slowly() {
+    let kind = with_thread(Thread::base).map(|base| base.local().kind());
+    // Threads that run their own timers look after a missing expiry thread in their turns.
+    let needed = kind.is_none_or(|kind| !kind.runs_its_own());
+    if needed && let Err(error) = ensure_running() {
+        if with_thread(Thread::is_at_its_end) || std::thread::panicking() {
+            // A panic would end the process. The timer stays queued for a later expiry thread.
+            return;
+        }
+        panic!(
+            "tickless cannot start its background thread, so the timers of this thread would never fire: {error}; \
+             `tickless::init` returns this as an error"
+        );
+    }
+    with_thread(|thread| thread.set_unattended(false));
+}
+
+/// Tries to start an expiry thread that is missing, for timers of threads that ended; at the end of a worker's turn.
+#[inline]
+pub(super) fn replace_missing(now: Instant) {
+    if is_missing() {
+        replace_slowly(now);
+    }
+}
+
+#[cold]
+fn replace_slowly(now: Instant) {
+    // Relaxed: a pace.
+    if RETRY_AT.load(Ordering::Relaxed) <= now.as_nanos() {
+        RETRY_AT.store(
+            now.as_nanos().saturating_add(RETRY_AFTER),
+            Ordering::Relaxed,
+        );
+        let _tried = ensure_running();
+    }
+}
+
+/// Notes that the expiry thread is gone with the other threads: the child of a fork.
+pub(super) fn forget() {
+    // Relaxed, both: there is no other thread.
+    RUNNING.store(false, Ordering::Relaxed);
+    MISSING.store(false, Ordering::Relaxed);
+    SLEEPS_UNTIL.gone();
+}
+
+/// Has the expiry thread take a turn for each base with a kick that it looks after.
+pub(super) fn wake_for_kicks() {
+    // Release: pairs with the exchange in `take_kicks`: the expiry thread that sees it sees which base is meant.
+    KICKED.store(true, Ordering::Release);
+    wake();
+}
+
+/// Whether a base was kicked since the expiry thread, which calls this, last asked.
+pub(super) fn take_kicks() -> bool {
+    // AcqRel: see `wake_for_kicks`.
+    KICKED.swap(false, Ordering::AcqRel)
+}
