@@ -96,7 +96,7 @@ fn take_exact(base: &'static ThreadBase, now: Instant, done: &mut Done) {
         exact_more |= report.more;
     }
     while device.take_soft() {
-        // S10: before soft callbacks, which may take long.
+        // FLUSH-10: before soft callbacks, which may take long.
         flush(base);
         let soft = timers().soft_interrupt(cpu);
         done.fired += soft.fired;
@@ -113,7 +113,7 @@ fn take_exact(base: &'static ThreadBase, now: Instant, done: &mut Done) {
     }
 }
 
-/// S10: the end of a turn.
+/// FLUSH-10: the end of a turn.
 fn flush(base: &'static ThreadBase) {
     if !mutant!("flush-s10-turn-end") {
         timers().flush_deferred(base.cpu(), Flush::TurnEnd);
