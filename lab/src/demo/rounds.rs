@@ -26,7 +26,7 @@ use crate::units;
 /// The thread of the third arm's paced sender.
 const WORKER: &str = "tickless-worker";
 /// The thread that the library runs the timers of tokio's workers on.
-const DRIVER: &str = "tickless-driver";
+const DRIVER: &str = "tickless-expiry";
 /// How often the run looks whether it is to end, and shows how far it is.
 const LOOK: Duration = Duration::from_millis(20);
 /// Between two arms: connections that are being closed are gone.

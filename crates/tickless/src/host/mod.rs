@@ -7,8 +7,8 @@
 //!
 //! - a *worker* runs them itself, between other work or when its sleep ends at the first deadline;
 //! - a thread with an *event loop* runs them when its timer file descriptor becomes readable;
-//! - for all other threads, the *foreign* ones, the *expiry thread* runs them: one thread, started when the first of them
-//!   needs it, that sleeps until the earliest deadline of all.
+//! - for all other threads, the *foreign* ones, the *expiry thread* runs them: one thread, started when the first of
+//!   them needs it, that sleeps until the earliest deadline of all.
 //!
 //! # Rooms
 //!
@@ -31,8 +31,8 @@
 //!
 //! # Ground rules
 //!
-//! - **Base lock** of a thread: its queues and wheels, and the setting of its device. Threads other than its own take it
-//!   to cancel, to look and to fork.
+//! - **Base lock** of a thread: its queues and wheels, and the setting of its device. Threads other than its own take
+//!   it to cancel, to look and to fork.
 //! - **Lock order**: expiry lock of a base, registry, base locks (the expiry thread's last), locks of the tree's groups
 //!   from the bottom up, then `wake`'s lock for starting, the clock's, the wall's and the suspects'.
 //! - **Words without a lock** belong to the room that declares them, and nothing outside it touches them but by its

@@ -32,7 +32,8 @@ impl SleepDeadline {
     pub(crate) const NEVER: i64 = i64::MAX;
 
     tickless_link::const_unless_loom! {
-        /// An expiry thread that does not run yet: it would sleep for ever, so the first deadline wakes (that is, starts) it.
+        /// An expiry thread that does not run yet: it would sleep for ever, so the first deadline wakes (that is,
+        /// starts) it.
         pub(crate) const fn new() -> Self {
             Self { wakes_at: AtomicI64::new(Self::NEVER) }
         }
@@ -50,8 +51,8 @@ impl SleepDeadline {
         self.wakes_at.store(Self::NEVER, Ordering::Relaxed);
     }
 
-    /// The expiry thread wants to sleep until `until`; `earliest` reads all deadlines again and returns the first. `true` if
-    /// it may.
+    /// The expiry thread wants to sleep until `until`; `earliest` reads all deadlines again and returns the first.
+    /// `true` if it may.
     pub(crate) fn sleep(&self, until: i64, earliest: impl FnOnce() -> i64) -> bool {
         // Relaxed on both accesses; the order between them is the fence's work, which pairs with the one in `publish`.
         self.wakes_at.store(until, Ordering::Relaxed);
@@ -72,16 +73,16 @@ impl SleepDeadline {
 
     /// Whether the expiry thread wakes by itself at `deadline` or before.
     ///
-    /// Asked by a thread that saw, under a lock that the expiry thread held afterwards, that the expiry thread's tree is
-    /// idle: then what is read here is its word since that moment or a later one.
+    /// Asked by a thread that saw, under a lock that the expiry thread held afterwards, that the expiry thread's tree
+    /// is idle: then what is read here is its word since that moment or a later one.
     pub(crate) fn wakes_by(&self, deadline: i64) -> bool {
         // Relaxed: see above. An expiry thread that is awake may be on its way to sleep with what it read before.
         let wakes_at = self.wakes_at.load(Ordering::Relaxed);
         wakes_at != Self::AWAKE && wakes_at <= deadline
     }
 
-    /// Whether the expiry thread sleeps for longer than until `deadline`, so that it has to be woken for something that the
-    /// caller has just written and that the expiry thread reads again before it sleeps.
+    /// Whether the expiry thread sleeps for longer than until `deadline`, so that it has to be woken for something that
+    /// the caller has just written and that the expiry thread reads again before it sleeps.
     pub(crate) fn is_after(&self, deadline: i64) -> bool {
         // Relaxed; the fence pairs with the one in `sleep`.
         fence(Ordering::SeqCst);

@@ -1,8 +1,8 @@
 //! A thread as the host sees it: its base, and what the thread knows of itself.
 //!
-//! Each thread that uses a timer occupies a [base](ThreadBase): the queues, the device and the place to sleep that a CPU
-//! has on other hosts. Bases live for ever, so that a timer may name one by number; a thread that ends gives its base
-//! back, and the next thread that comes occupies it (`registry`, `lifecycle`).
+//! Each thread that uses a timer occupies a [base](ThreadBase): the queues, the device and the place to sleep that a
+//! CPU has on other hosts. Bases live for ever, so that a timer may name one by number; a thread that ends gives its
+//! base back, and the next thread that comes occupies it (`registry`, `lifecycle`).
 //!
 //! # Ground rules
 //!
@@ -109,8 +109,8 @@ impl Local {
 
     /// The number of the thread that occupies the base, among those that ever did.
     pub(super) fn occupant(&self) -> u32 {
-        // Relaxed: asked by threads that know of the occupant by the kind, which `kind` loads with Acquire, or for which
-        // a wrong answer costs one look for nothing.
+        // Relaxed: asked by threads that know of the occupant by the kind, which `kind` loads with Acquire, or for
+        // which a wrong answer costs one look for nothing.
         self.occupants.load(Ordering::Relaxed)
     }
 

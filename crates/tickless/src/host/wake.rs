@@ -119,7 +119,8 @@ pub(super) fn starting() -> MutexGuard<'static, ()> {
 /// Whether an expiry thread is needed and does not run.
 #[inline]
 fn is_missing() -> bool {
-    // Relaxed: a thread that needs it for what it queued itself reads what it wrote, or finds the expiry thread running.
+    // Relaxed: a thread that needs it for what it queued itself reads what it wrote, or finds the expiry thread
+    // running.
     MISSING.load(Ordering::Relaxed)
 }
 

@@ -17,8 +17,8 @@
 //!
 //! # Ground rules
 //!
-//! - The isolated flag of a base changes with the registry locked, and so does the count of isolated workers. Base locks
-//!   are taken behind it, as a fork does.
+//! - The isolated flag of a base changes with the registry locked, and so does the count of isolated workers. Base
+//!   locks are taken behind it, as a fork does.
 //! - One thread at a time changes the set, and only that thread leaves requests. While it waits for its turn, and for
 //!   answers, it answers what it is asked itself: two workers may each change the set.
 

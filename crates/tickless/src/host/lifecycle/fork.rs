@@ -1,7 +1,7 @@
 //! The child of a fork has one thread, and a copy of everything that the others were in the middle of.
 //!
-//! Around the fork the forking thread holds the registry and every base lock, so that the copy is consistent and no lock
-//! in it belongs to a thread that does not exist there. In the child:
+//! Around the fork the forking thread holds the registry and every base lock, so that the copy is consistent and no
+//! lock in it belongs to a thread that does not exist there. In the child:
 //!
 //! - The timers that the forking thread queued stay queued, and so do those left by threads that had ended. The expiry
 //!   thread is started anew if they need it.
@@ -230,8 +230,8 @@ fn separate_descriptors(base: &ThreadBase) {
     separate(&local.parker.descriptor, Parker::make_descriptor);
 }
 
-/// Gives the child a descriptor of its own in place of `shared`. If the system refuses it is lost, and a caller that needs
-/// it is told; most children execute another program and never do.
+/// Gives the child a descriptor of its own in place of `shared`. If the system refuses it is lost, and a caller that
+/// needs it is told; most children execute another program and never do.
 fn separate(shared: &Descriptor, make: fn() -> rustix::io::Result<OwnedFd>) {
     let Some(number) = shared.existing().map(|fd| fd.as_raw_fd()) else {
         return;

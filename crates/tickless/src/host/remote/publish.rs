@@ -44,8 +44,8 @@ pub(crate) fn publish_earlier(now: Tick) {
 /// As [`republish_next_expiry`], for the worker on `base`, this thread, which started something in the tick `now`.
 ///
 /// Usually there is nothing to do: something else is due earlier, that too was published, and its time has not come.
-/// Until then nothing but the worker's own turn, which ends by [`republish_next_expiry`], makes the wheel forget that it
-/// is due; so whenever the expiry thread went to sleep since, it meant to wake up for that.
+/// Until then nothing but the worker's own turn, which ends by [`republish_next_expiry`], makes the wheel forget that
+/// it is due; so whenever the expiry thread went to sleep since, it meant to wake up for that.
 #[inline]
 fn publish_started(base: &ThreadBase, now: Tick) {
     let published = base.local().remote.published();

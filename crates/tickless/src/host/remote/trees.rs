@@ -3,10 +3,10 @@
 //!
 //! There are two trees, because they promise different things:
 //!
-//! - The tree of *foreign threads*, which do not run their own timers: always idle, they publish the time of their first
-//!   timer and are served. The expiry thread is the one member that sleeps until the first of all these times, exactly.
-//!   So a thread that starts a timer touches its own node and its group, and only the first timer of the group touches
-//!   what is above; and the expiry thread finds what is due without looking at every thread.
+//! - The tree of *foreign threads*, which do not run their own timers: always idle, they publish the time of their
+//!   first timer and are served. The expiry thread is the one member that sleeps until the first of all these times,
+//!   exactly. So a thread that starts a timer touches its own node and its group, and only the first timer of the group
+//!   touches what is above; and the expiry thread finds what is due without looking at every thread.
 //! - The tree of *workers*, which look after each other's coarse timers. One that sleeps hands over when its first one
 //!   is due; one that is awake looks once a tick; the last one to go to sleep promises to wake up for all. An isolated
 //!   worker is not in the tree: it neither pulls nor is pulled. Exact timers stay with their worker.
@@ -16,9 +16,9 @@
 //! # Fork
 //!
 //! The child of a fork has one thread. If that is not the expiry thread, the expiry thread may have been in the middle
-//! of anything in the tree of foreign threads, so the child starts with a new one. If it is, no other thread was: foreign
-//! threads publish with their base locked, and come and go with the registry locked, and the forking thread holds all of
-//! these. Workers' trees are always new in a child.
+//! of anything in the tree of foreign threads, so the child starts with a new one. If it is, no other thread was:
+//! foreign threads publish with their base locked, and come and go with the registry locked, and the forking thread
+//! holds all of these. Workers' trees are always new in a child.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
