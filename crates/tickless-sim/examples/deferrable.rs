@@ -32,8 +32,8 @@ use tickless_core::hierarchy::{
 };
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
-use tickless_sim::hierarchy::PlainLock;
 use tickless_sim::random::Random;
+use tickless_sim::tables::PlainLock;
 
 const SIZES: [u32; 2] = [8, 64];
 /// Ten minutes.

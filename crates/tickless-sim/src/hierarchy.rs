@@ -1,8 +1,7 @@
 //! A host of the migration hierarchy and of nothing else: CPUs whose timers are moments.
 //!
-//! [`Machine`](crate::Machine) is a whole computer. To draw a hierarchy, or to count what one does under a load, its
-//! tables are enough: [`Cpus`] keeps the real [`CpuNode`]s and [`Group`]s, answers for timers that have no callbacks,
-//! and counts the [`Step`]s.
+//! To draw a hierarchy, or to count what one does under a load, its [tables](crate::tables) are enough: [`Cpus`] keeps
+//! the real nodes and groups, answers for timers that have no callbacks, and counts the [`Step`]s.
 //!
 //! ```
 //! use tickless_core::hierarchy::{Handover, Hierarchy, Layout, NumaNode, Presence};
@@ -28,25 +27,14 @@
 //!
 //! One thread. Each group takes a place that is reserved beforehand, of a few bytes.
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::fmt;
 
-use tickless_core::hierarchy::{
-    CpuNode, Group, GroupId, Layout, Sites, State, Step, WIDTH_DEFAULT,
-};
+use tickless_core::hierarchy::{Layout, State, Step, WIDTH_DEFAULT};
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
-use tickless_link::lock::{SoloLock, Watcher};
 
-/// Nobody watches the locks; taken twice, they panic.
-#[derive(Debug, Default)]
-pub struct Unwatched;
-
-impl Watcher for Unwatched {}
-
-/// The lock of nodes and groups.
-pub type PlainLock = SoloLock<Unwatched>;
+use crate::tables::{CpuTimers, PlainLock, Tables};
 
 /// What the CPUs of one hierarchy did so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,36 +49,35 @@ pub struct Counts {
     pub fired: u64,
 }
 
-/// The tables of a hierarchy, and its CPUs' global timers.
-pub struct Cpus<const WIDTH: usize = WIDTH_DEFAULT> {
-    nodes: Vec<CpuNode<PlainLock>>,
+/// CPUs whose global timers are moments.
+#[derive(Debug)]
+pub struct Moments {
     /// How many timers each CPU has, by when they are due.
     timers: Vec<RefCell<BTreeMap<Instant, u32>>>,
-    groups: Vec<OnceCell<Box<Group<PlainLock, WIDTH>>>>,
     counts: Cell<Counts>,
 }
+
+/// The tables of a hierarchy, and its CPUs' global timers.
+pub type Cpus<const WIDTH: usize = WIDTH_DEFAULT> = Tables<Moments, WIDTH>;
 
 impl<const WIDTH: usize> Cpus<WIDTH> {
     /// CPUs 0 to `cpus - 1`, with room for all the groups that `layout` can ask for.
     #[must_use]
     pub fn new(cpus: u32, layout: Layout) -> Self {
-        // A new CPU brings a group for each level at most, and as many may join an old root to the new one.
-        let groups = (cpus as usize).saturating_mul(2 * layout.levels());
-        Self {
-            nodes: (0..cpus).map(|cpu| CpuNode::new(CpuId(cpu))).collect(),
+        let moments = Moments {
             timers: (0..cpus).map(|_| RefCell::default()).collect(),
-            groups: (0..groups).map(|_| OnceCell::new()).collect(),
             counts: Cell::default(),
-        }
+        };
+        Self::with_timers(moments, cpus, layout)
     }
 
-    /// Gives `cpu` one more global timer. The hierarchy is told by whoever calls.
+    /// Gives `cpu` one more global timer. The caller tells the hierarchy.
     ///
     /// # Panics
     ///
     /// When there is no such CPU.
     pub fn arm(&self, cpu: CpuId, due: Instant) {
-        let mut timers = self.timers(cpu).borrow_mut();
+        let mut timers = self.timers().of(cpu).borrow_mut();
         *timers.entry(due).or_default() += 1;
     }
 
@@ -101,20 +88,26 @@ impl<const WIDTH: usize> Cpus<WIDTH> {
     /// When there is no such CPU.
     #[must_use]
     pub fn first(&self, cpu: CpuId) -> Instant {
-        let timers = self.timers(cpu).borrow();
-        timers
-            .first_key_value()
-            .map_or(Instant::FOREVER, |(due, _)| *due)
+        self.timers().first(cpu)
     }
 
     /// What was done so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        self.counts.get()
+        self.timers().counts.get()
+    }
+}
+
+impl Moments {
+    fn of(&self, cpu: CpuId) -> &RefCell<BTreeMap<Instant, u32>> {
+        &self.timers[cpu.0 as usize]
     }
 
-    fn timers(&self, cpu: CpuId) -> &RefCell<BTreeMap<Instant, u32>> {
-        &self.timers[cpu.0 as usize]
+    fn first(&self, cpu: CpuId) -> Instant {
+        let timers = self.of(cpu).borrow();
+        timers
+            .first_key_value()
+            .map_or(Instant::FOREVER, |(due, _)| *due)
     }
 
     fn count(&self, change: impl FnOnce(&mut Counts)) {
@@ -132,36 +125,13 @@ fn is_handover(old: State, new: State) -> bool {
     }
 }
 
-impl<const WIDTH: usize> Sites<WIDTH> for Cpus<WIDTH> {
+impl CpuTimers for Moments {
     type Lock = PlainLock;
     /// One thread: nothing can come, go or change meanwhile.
     type Held<'a> = ();
 
-    fn node(&self, cpu: CpuId) -> Option<&CpuNode<PlainLock>> {
-        self.nodes.get(cpu.0 as usize)
-    }
-
-    fn cpus(&self) -> u32 {
-        u32::try_from(self.nodes.len()).unwrap_or(u32::MAX)
-    }
-
-    fn group(&self, id: GroupId) -> &Group<PlainLock, WIDTH> {
-        self.groups[id.0 as usize]
-            .get()
-            .expect("the hierarchy asks only for groups that it placed")
-    }
-
-    fn reserve(&self, groups: u32) -> bool {
-        groups as usize <= self.groups.len()
-    }
-
-    fn place(&self, id: GroupId, group: Group<PlainLock, WIDTH>) {
-        let placed = self.groups[id.0 as usize].set(Box::new(group));
-        assert!(placed.is_ok(), "a number is given out once");
-    }
-
     fn expire_global(&self, cpu: CpuId, now: Instant, budget: &mut u32) {
-        let mut timers = self.timers(cpu).borrow_mut();
+        let mut timers = self.of(cpu).borrow_mut();
         while *budget > 0 {
             let Some(mut first) = timers.first_entry().filter(|first| *first.key() <= now) else {
                 return;
@@ -179,7 +149,7 @@ impl<const WIDTH: usize> Sites<WIDTH> for Cpus<WIDTH> {
         ((), self.first(cpu))
     }
 
-    /// Left to whoever drives the CPUs: there is nobody in here who could run.
+    /// Left to the caller, who drives the CPUs.
     fn activate(&self, _cpu: CpuId) {}
 
     fn step(&self, step: Step) {
@@ -191,16 +161,6 @@ impl<const WIDTH: usize> Sites<WIDTH> for Cpus<WIDTH> {
             Step::Published { .. } => self.count(|counts| counts.publications += 1),
             _ => {}
         }
-    }
-}
-
-impl<const WIDTH: usize> fmt::Debug for Cpus<WIDTH> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Cpus")
-            .field("cpus", &self.nodes.len())
-            .field("counts", &self.counts())
-            .finish_non_exhaustive()
     }
 }
 

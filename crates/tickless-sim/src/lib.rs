@@ -10,9 +10,12 @@
 #![deny(rustdoc::broken_intra_doc_links)]
 
 pub mod call;
-pub mod device;
 pub mod hierarchy;
+pub mod model;
+pub mod owned;
 pub mod random;
+pub mod tables;
+pub mod wakener;
 pub mod world;
 
-pub use device::DeviceClass;
+pub use model::DeviceClass;

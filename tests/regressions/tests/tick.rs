@@ -13,7 +13,7 @@ use tickless_core::trace::Event;
 use tickless_core::wheel::Kind;
 use tickless_rig::suite::at;
 use tickless_rig::{CoarseTimer, Config, TestTimer, Ticking, all_configs};
-use tickless_sim::hierarchy::PlainLock;
+use tickless_sim::tables::PlainLock;
 
 const MS: i64 = 1_000_000;
 

@@ -38,7 +38,7 @@ use tickless_core::tick::{
 use tickless_core::time::{Instant, Monotonic, Span};
 use tickless_core::wheel::{Kind, PassEnd};
 use tickless_sim::call::Call;
-use tickless_sim::hierarchy::PlainLock;
+use tickless_sim::tables::PlainLock;
 
 use crate::machine::{Config, Host, Machine, TICK};
 

@@ -28,7 +28,7 @@ use super::input::{InputError, Source};
 use super::meter;
 use super::profile::{Mark, quoted};
 use super::time::Picos;
-use crate::device::{DeviceClass, Range};
+use crate::model::device_class::{DeviceClass, Range};
 
 /// The counter that the clock goes by and coupled devices compare with.
 const COUNTER: CounterId = CounterId(1);

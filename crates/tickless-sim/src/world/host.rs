@@ -27,6 +27,7 @@ use super::queue::{Queue, What};
 use super::record::{self, Recorded, Recorder};
 use super::time::Picos;
 use super::watch::Watch;
+use crate::tables::PlainLock;
 
 /// The lock of a base, a node or a group: contended in virtual time.
 pub(crate) type WorldLock = SoloLock<Contention>;
@@ -45,12 +46,6 @@ impl Watcher for Contention {
         self.0.give();
     }
 }
-
-/// The lock around callbacks: nobody waits for it here.
-#[derive(Debug, Default)]
-pub(crate) struct Unwatched;
-
-impl Watcher for Unwatched {}
 
 /// Lines of a base, besides that of its lock, that a stranger touches who arms or cancels there: what says which slots
 /// are occupied, and the head of the slot.
@@ -339,7 +334,8 @@ impl Host {
 
 impl Platform for Host {
     type Lock = WorldLock;
-    type ExpiryLock = SoloLock<Unwatched>;
+    /// No CPU waits for a callback of another: each executes what it does at once.
+    type ExpiryLock = PlainLock;
     type Local = Site;
     const DEFERRED_REARM: bool = true;
     const WAITING: Waiting = Waiting::Spin;

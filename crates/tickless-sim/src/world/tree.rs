@@ -1,12 +1,10 @@
 //! Where the nodes and groups of the hierarchy lie, and what touching them costs.
 
-use std::cell::OnceCell;
 use std::fmt;
 use std::rc::Rc;
 
 use tickless_core::hierarchy::{
-    CpuNode, Group, GroupId, Handover, Hierarchy, Layout, NumaNode, Sites, Slot, State, Step,
-    WIDTH_DEFAULT,
+    GroupId, Handover, Hierarchy, Layout, NumaNode, Slot, State, Step, WIDTH_DEFAULT,
 };
 use tickless_core::hrtimer::{Frozen, Timers};
 use tickless_core::platform::CpuId;
@@ -19,52 +17,51 @@ use super::meter::{self, Line};
 use super::queue::What;
 use super::topology::Topology;
 use super::watch::Entry;
+use crate::tables::{CpuTimers, Tables, groups_max};
 
 /// The hierarchy of a world.
 pub(crate) type Tree = Hierarchy<Table>;
 
-struct Place {
-    group: Group<WorldLock, WIDTH_DEFAULT>,
-    line: Line,
-}
+/// The tables of its nodes and groups.
+pub(crate) type Table = Tables<GlobalTimers>;
 
-/// The tables.
-pub(crate) struct Table {
+/// The global timers of the CPUs, and the lines of the groups' states.
+pub(crate) struct GlobalTimers {
     timers: Rc<Timers<Host>>,
-    nodes: Vec<CpuNode<WorldLock>>,
-    groups: Vec<OnceCell<Box<Place>>>,
+    lines: Vec<Line>,
 }
 
-impl Table {
-    /// Makes the hierarchy of all CPUs. Nobody takes part yet.
-    pub(crate) fn tree(timers: &Rc<Timers<Host>>, topology: &Topology, handover: Handover) -> Tree {
-        let cpus = topology.cpus();
-        let layout = Layout::new(cpus, topology.numa_nodes(), WIDTH_DEFAULT);
-        // A new CPU brings a group for each level at most, and as many may join an old root to the new one.
-        let groups = cpus as usize * 2 * layout.levels();
-        let table = Self {
-            timers: Rc::clone(timers),
-            nodes: (0..cpus).map(|cpu| CpuNode::new(CpuId(cpu))).collect(),
-            groups: (0..groups).map(|_| OnceCell::new()).collect(),
-        };
-        let tree = Hierarchy::new(table, layout, handover);
-        for cpu in 0..cpus {
-            let node = NumaNode(topology.place(cpu).node);
-            tree.prepare(CpuId(cpu), node)
-                .expect("there is room for every group");
-        }
-        tree
+/// Makes the hierarchy of all CPUs, of which none takes part yet.
+pub(crate) fn hierarchy(
+    timers: &Rc<Timers<Host>>,
+    topology: &Topology,
+    handover: Handover,
+) -> Tree {
+    let cpus = topology.cpus();
+    let layout = Layout::new(cpus, topology.numa_nodes(), WIDTH_DEFAULT);
+    let global = GlobalTimers {
+        timers: Rc::clone(timers),
+        lines: (0..groups_max(cpus, layout))
+            .map(|_| Line::default())
+            .collect(),
+    };
+    let tree = Hierarchy::new(Table::with_timers(global, cpus, layout), layout, handover);
+    for cpu in 0..cpus {
+        let node = NumaNode(topology.place(cpu).node);
+        tree.prepare(CpuId(cpu), node)
+            .expect("there is room for every group");
     }
+    tree
+}
 
+impl GlobalTimers {
     fn host(&self) -> &Host {
         self.timers.platform()
     }
 
     fn state_changed(&self, group: GroupId, child: Slot, old: State, new: State) {
         let host = self.host();
-        let place = self.groups[group.0 as usize].get();
-        let line = &place.expect("groups are placed before they are named").line;
-        line.write(&host.ground, 1);
+        self.lines[group.0 as usize].write(&host.ground, 1);
         meter::charge(host.ground.charges.exchange);
         let value = u64::from(new.active().bits()) << 32 | u64::from(group.0);
         let mut watch = host.watch.borrow_mut();
@@ -86,36 +83,9 @@ impl Table {
     }
 }
 
-impl Sites<WIDTH_DEFAULT> for Table {
+impl CpuTimers for GlobalTimers {
     type Lock = WorldLock;
     type Held<'a> = Frozen<'a, Host>;
-
-    #[inline]
-    fn node(&self, cpu: CpuId) -> Option<&CpuNode<WorldLock>> {
-        self.nodes.get(cpu.0 as usize)
-    }
-
-    fn cpus(&self) -> u32 {
-        u32::try_from(self.nodes.len()).unwrap_or(u32::MAX)
-    }
-
-    #[inline]
-    fn group(&self, id: GroupId) -> &Group<WorldLock, WIDTH_DEFAULT> {
-        let place = self.groups[id.0 as usize].get();
-        &place
-            .expect("groups are placed before they are named")
-            .group
-    }
-
-    fn reserve(&self, groups: u32) -> bool {
-        groups as usize <= self.groups.len()
-    }
-
-    fn place(&self, id: GroupId, group: Group<WorldLock, WIDTH_DEFAULT>) {
-        let line = Line::default();
-        let placed = self.groups[id.0 as usize].set(Box::new(Place { group, line }));
-        assert!(placed.is_ok(), "a number is given out once");
-    }
 
     fn expire_global(&self, cpu: CpuId, _now: Instant, budget: &mut u32) {
         let tick = self.host().tick_time().tick;
@@ -155,11 +125,10 @@ impl Sites<WIDTH_DEFAULT> for Table {
     }
 }
 
-impl fmt::Debug for Table {
+impl fmt::Debug for GlobalTimers {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
-            .debug_struct("Table")
-            .field("cpus", &self.nodes.len())
+            .debug_struct("GlobalTimers")
             .finish_non_exhaustive()
     }
 }

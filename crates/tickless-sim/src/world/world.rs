@@ -33,7 +33,7 @@ use super::stats::Distribution;
 use super::tick::Ticks;
 use super::time::Picos;
 use super::topology::Topology;
-use super::tree::{Table, Tree};
+use super::tree::{Tree, hierarchy};
 use super::watch::{Entry, Watch};
 
 /// How often the checkers look at the whole machine.
@@ -256,7 +256,7 @@ impl World {
             assert!(placed.is_ok(), "one base for each CPU");
         }
         let handover = settings.policy.handover.into();
-        let tree = Rc::new(Table::tree(&timers, topology, handover));
+        let tree = Rc::new(hierarchy(&timers, topology, handover));
         let ticks = Ticks::new(&timers, &tree, &settings.tickless);
         let cpus = (0..topology.cpus()).map(|cpu| new_cpu(ticks.timer(cpu), settings));
         let stand_in = settings.profile.broadcast;

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use tickless_core::event::{DeviceConfig, DeviceState, DeviceWrite, InPast};
 use tickless_core::time::Span;
 use tickless_core::time::convert::Ticks;
-use tickless_sim::device::{DeviceClass, Range};
+use tickless_sim::model::device_class::{DeviceClass, Range};
 
 use super::COUNTER;
 

@@ -9,7 +9,7 @@ use std::fmt;
 use tickless_core::platform::CpuId;
 use tickless_core::tick::{Broadcast, Busy, Carrier, Entered, Left};
 use tickless_core::time::Instant;
-use tickless_sim::hierarchy::PlainLock;
+use tickless_sim::tables::PlainLock;
 
 use super::Ticking;
 use crate::machine::Config;

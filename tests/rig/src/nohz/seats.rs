@@ -11,7 +11,7 @@ use tickless_core::tick::TickCount;
 use tickless_core::time::Instant;
 use tickless_core::wheel::Kind;
 use tickless_core::wheel::idle::wake_times;
-use tickless_sim::hierarchy::PlainLock;
+use tickless_sim::tables::PlainLock;
 
 use crate::machine::{Config, Host, Machine};
 

@@ -10,11 +10,11 @@ use tickless_core::hrtimer::{CpuBase, Timers};
 use tickless_core::platform::{CpuId, Locality, Platform, ThisCpu, Waiting};
 use tickless_core::time::Instant;
 use tickless_core::trace::Event;
-use tickless_link::lock::SoloLock;
 
 use super::TURN_BUDGET;
+use crate::tables::PlainLock;
 use crate::world::costs::Charges;
-use crate::world::host::{Unwatched, WorldLock};
+use crate::world::host::WorldLock;
 use crate::world::meter::{self, Ground, Line};
 
 /// Lines of a base, besides that of its lock, that whoever files or cancels there writes.
@@ -90,7 +90,7 @@ impl ProcessHost {
 
 impl Platform for ProcessHost {
     type Lock = WorldLock;
-    type ExpiryLock = SoloLock<Unwatched>;
+    type ExpiryLock = PlainLock;
     type Local = Site;
     const DEFERRED_REARM: bool = true;
     const WAITING: Waiting = Waiting::Sleep;

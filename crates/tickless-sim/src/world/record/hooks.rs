@@ -72,13 +72,6 @@ impl Host {
             recorder.take(Recorded::TimerDeleteSync { timer });
         }
     }
-
-    /// `timer` goes.
-    pub(crate) fn forget<T>(&self, timer: &T) {
-        if let Some(recorder) = &self.recorder {
-            recorder.forget(timer);
-        }
-    }
 }
 
 impl Recorder {

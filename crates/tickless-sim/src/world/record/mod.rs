@@ -130,7 +130,7 @@ impl Recorder {
     }
 
     /// A timer goes; what comes to lie in its place is another one.
-    fn forget<T>(&self, timer: &T) {
+    pub(crate) fn forget<T>(&self, timer: &T) {
         let mut known = self.known.borrow_mut();
         let inside = known
             .range(place(timer))

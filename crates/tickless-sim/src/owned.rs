@@ -1,0 +1,200 @@
+//! Timers on the heap that belong to a host, and end before it does.
+//!
+//! An [`Exact`] and a [`Coarse`] hold the timers of a [`Keeper`], a platform that one thread drives. Dropped, they take
+//! themselves out of their queue. Callbacks that hold what belongs to one thread are given as *scripts*, which a [`Call`]
+//! finds again.
+
+use std::fmt;
+use std::pin::Pin;
+use std::rc::Rc;
+
+use tickless_core::Platform;
+use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Stage, Timers};
+use tickless_core::time::{ClockId, Monotonic};
+use tickless_core::wheel::{Kind, Rearm, Timeout, WheelTimer};
+
+use crate::call::Call;
+
+/// A platform to which timers belong.
+pub trait Keeper: Platform {
+    /// Executes `end`, which takes out a timer that is dropped, as the host wants that to be done.
+    fn end_timer(&self, end: impl FnOnce()) {
+        end();
+    }
+
+    /// `timer` was taken out and is about to be freed: another one may come to lie at its address.
+    fn forget<T>(&self, timer: &T) {
+        let _ = timer;
+    }
+}
+
+/// The callback of a [`Coarse`] whose kind is forgotten.
+pub type CoarseCall = Box<dyn FnMut(&Timeout) -> Rearm + Send>;
+/// The callback of an [`Exact`] whose kind is forgotten.
+pub type ExactCall<C> = Box<dyn FnMut(&mut Expired<'_, '_, C>) -> Restart + Send>;
+
+/// A coarse timer of the host `P`.
+pub struct Coarse<P, F = CoarseCall>
+where
+    P: Keeper,
+    F: FnMut(&Timeout) -> Rearm + Send + 'static,
+{
+    timers: Rc<Timers<P>>,
+    timer: Pin<Box<WheelTimer<F>>>,
+}
+
+impl<P: Keeper> Coarse<P> {
+    /// A timer with a callback of its own.
+    pub fn new(
+        timers: &Rc<Timers<P>>,
+        kind: Kind,
+        call: impl FnMut(&Timeout) -> Rearm + Send + 'static,
+    ) -> Self {
+        Self::with(timers, kind, Box::new(call))
+    }
+
+    /// As [`new`](Self::new), with a callback that may hold what belongs to this thread.
+    pub fn scripted<S>(timers: &Rc<Timers<P>>, kind: Kind, script: S) -> Self
+    where
+        S: FnMut(&Timeout) -> Rearm + 'static,
+    {
+        let call = Call::new(script);
+        Self::new(timers, kind, move |timeout| {
+            call.run(|script: &mut S| script(timeout))
+                .unwrap_or(Rearm::No)
+        })
+    }
+}
+
+impl<P, F> Coarse<P, F>
+where
+    P: Keeper,
+    F: FnMut(&Timeout) -> Rearm + Send + 'static,
+{
+    /// One of many timers with the same callback, which lies in the timer.
+    pub fn with(timers: &Rc<Timers<P>>, kind: Kind, call: F) -> Self {
+        Self {
+            timers: Rc::clone(timers),
+            timer: Box::pin(WheelTimer::new(kind, call)),
+        }
+    }
+
+    /// The timers of its host.
+    #[must_use]
+    pub fn timers(&self) -> &Timers<P> {
+        &self.timers
+    }
+
+    /// The timer, for the operations of [`Timers`].
+    #[must_use]
+    pub fn pinned(&self) -> Pin<&WheelTimer<F>> {
+        self.timer.as_ref()
+    }
+
+    /// Whether it is queued.
+    #[must_use]
+    pub fn is_queued(&self) -> bool {
+        self.timer.is_queued()
+    }
+}
+
+impl<P, F> Drop for Coarse<P, F>
+where
+    P: Keeper,
+    F: FnMut(&Timeout) -> Rearm + Send + 'static,
+{
+    fn drop(&mut self) {
+        let host = self.timers.platform();
+        host.end_timer(|| {
+            self.timers.shutdown_sync(self.timer.as_ref());
+        });
+        host.forget(&*self.timer);
+    }
+}
+
+impl<P, F> fmt::Debug for Coarse<P, F>
+where
+    P: Keeper,
+    F: FnMut(&Timeout) -> Rearm + Send + 'static,
+{
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.timer.fmt(formatter)
+    }
+}
+
+/// An exact timer of the host `P`, on the clock `C`.
+pub struct Exact<P: Keeper, C: ClockId = Monotonic> {
+    timers: Rc<Timers<P>>,
+    timer: Pin<Box<HrTimer<ExactCall<C>, C>>>,
+}
+
+impl<P: Keeper, C: ClockId> Exact<P, C> {
+    /// A timer of the hard stage.
+    pub fn new(
+        timers: &Rc<Timers<P>>,
+        call: impl FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
+    ) -> Self {
+        Self::with_setup(timers, Setup::new().stage(Stage::Hard), call)
+    }
+
+    /// A timer of the hard stage with a callback that may hold what belongs to this thread.
+    pub fn scripted<S>(timers: &Rc<Timers<P>>, script: S) -> Self
+    where
+        S: FnMut(&mut Expired<'_, '_, C>) -> Restart + 'static,
+    {
+        Self::scripted_with_setup(timers, Setup::new().stage(Stage::Hard), script)
+    }
+
+    /// As [`scripted`](Self::scripted), made with `setup`.
+    pub fn scripted_with_setup<S>(timers: &Rc<Timers<P>>, setup: Setup, script: S) -> Self
+    where
+        S: FnMut(&mut Expired<'_, '_, C>) -> Restart + 'static,
+    {
+        let call = Call::new(script);
+        Self::with_setup(timers, setup, move |expired| {
+            call.run(|script: &mut S| script(expired))
+                .unwrap_or(Restart::No)
+        })
+    }
+
+    /// A timer made with `setup`.
+    pub fn with_setup(
+        timers: &Rc<Timers<P>>,
+        setup: Setup,
+        call: impl FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
+    ) -> Self {
+        let call: ExactCall<C> = Box::new(call);
+        Self {
+            timers: Rc::clone(timers),
+            timer: Box::pin(HrTimer::with_setup(setup, false, call)),
+        }
+    }
+
+    /// The timers of its host.
+    #[must_use]
+    pub fn timers(&self) -> &Timers<P> {
+        &self.timers
+    }
+
+    /// The timer, for the operations of [`Timers`].
+    #[must_use]
+    pub fn pinned(&self) -> Pin<&HrTimer<ExactCall<C>, C>> {
+        self.timer.as_ref()
+    }
+}
+
+impl<P: Keeper, C: ClockId> Drop for Exact<P, C> {
+    fn drop(&mut self) {
+        let host = self.timers.platform();
+        host.end_timer(|| {
+            self.timers.cancel(self.timer.as_ref());
+        });
+        host.forget(&*self.timer);
+    }
+}
+
+impl<P: Keeper, C: ClockId> fmt::Debug for Exact<P, C> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.timer.fmt(formatter)
+    }
+}

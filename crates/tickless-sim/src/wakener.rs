@@ -1,0 +1,152 @@
+//! The device that wakes CPUs whose own event device has stopped, for the hosts of this crate.
+//!
+//! The core's [`Broadcast`] keeps which CPU sleeps until when. A [`Wakener`] adds the one device that never stops: when it
+//! fires, by times of the kind `T`, and which CPU it interrupts. That is the CPU that programmed it last.
+
+use std::cell::Cell;
+use std::fmt;
+
+use tickless_core::platform::CpuId;
+use tickless_core::tick::{Broadcast, Busy, Carrier, Delivery, Entered, Left};
+use tickless_core::time::Instant;
+use tickless_link::lock::RawLock;
+
+/// Room for 4,096 CPUs.
+const WORDS: usize = 64;
+
+/// Which CPUs sleep deeply, and the device that wakes them.
+pub struct Wakener<L: RawLock + Default, T: Copy + Ord> {
+    broadcast: Broadcast<L, WORDS>,
+    fires: Cell<Option<T>>,
+    cpu: Cell<u32>,
+}
+
+impl<L: RawLock + Default, T: Copy + Ord> Wakener<L, T> {
+    /// A wakener for CPUs that come online later. It does not fire before [`set_carrier`](Self::set_carrier).
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            broadcast: Broadcast::new(),
+            fires: Cell::new(None),
+            cpu: Cell::new(0),
+        }
+    }
+
+    /// When the device fires; `None` if it is not programmed.
+    #[must_use]
+    pub fn fires(&self) -> Option<T> {
+        self.fires.get()
+    }
+
+    /// Which CPU the device interrupts.
+    #[must_use]
+    pub fn cpu(&self) -> u32 {
+        self.cpu.get()
+    }
+
+    /// Whether the device interrupts `cpu` at `now`.
+    #[must_use]
+    pub fn is_due(&self, cpu: u32, now: T) -> bool {
+        self.cpu.get() == cpu && self.fires.get().is_some_and(|fires| fires <= now)
+    }
+
+    /// The device has fired.
+    pub fn stop(&self) {
+        self.fires.set(None);
+    }
+
+    /// Puts another device, or a timer, in the place of the one before, which `cpu` programs. `convert` says when a
+    /// device fires that is programmed for an instant.
+    pub fn set_carrier(
+        &self,
+        cpu: u32,
+        carrier: Carrier,
+        now: Instant,
+        convert: impl FnOnce(Instant) -> T,
+    ) {
+        let first = self.broadcast.set_carrier(CpuId(cpu), carrier, now);
+        self.program(cpu, first, convert);
+    }
+
+    fn program(&self, cpu: u32, when: Instant, convert: impl FnOnce(Instant) -> T) {
+        self.cpu.set(cpu);
+        let fires = (!when.is_forever()).then(|| convert(when));
+        self.fires.set(fires);
+    }
+
+    /// `cpu` takes part.
+    pub fn online(&self, cpu: u32) {
+        self.broadcast.online(CpuId(cpu), false);
+    }
+
+    /// `cpu` leaves, and its part in waking others goes to `heir`: the time for which it was programmed, if a timer of
+    /// its wakes the others.
+    pub fn offline(&self, cpu: u32, heir: u32) -> Option<Instant> {
+        let carried = self.broadcast.offline(CpuId(cpu), CpuId(heir));
+        if self.cpu.get() == cpu {
+            self.cpu.set(heir);
+        }
+        carried
+    }
+
+    /// `cpu` is about to stop its device, whose next event is `event`.
+    ///
+    /// # Errors
+    ///
+    /// Why its device has to go on.
+    pub fn enter(
+        &self,
+        cpu: u32,
+        event: Instant,
+        convert: impl FnOnce(Instant) -> T,
+    ) -> Result<Entered, Busy> {
+        let entered = self.broadcast.enter(CpuId(cpu), event)?;
+        if let Entered::Program(when) = entered {
+            self.program(cpu, when, convert);
+        }
+        Ok(entered)
+    }
+
+    /// `cpu` woke: what it does with its device.
+    pub fn exit(&self, cpu: u32, now: Instant) -> Left {
+        self.broadcast.exit(CpuId(cpu), now)
+    }
+
+    /// Whether the core has `cpu` down for a CPU whose device is stopped, and notes that it was interrupted.
+    pub fn interrupt(&self, cpu: u32) -> bool {
+        self.broadcast.interrupt(CpuId(cpu))
+    }
+
+    /// The device, or the timer in its place, fired on `cpu`: which CPUs to wake, and when it has to fire next.
+    pub fn handle(&self, cpu: u32, now: Instant) -> Delivery<WORDS> {
+        self.broadcast.handle(CpuId(cpu), now)
+    }
+
+    /// As [`handle`](Self::handle), and programs the device for what comes next.
+    pub fn handle_device(
+        &self,
+        cpu: u32,
+        now: Instant,
+        convert: impl FnOnce(Instant) -> T,
+    ) -> Delivery<WORDS> {
+        let delivery = self.handle(cpu, now);
+        self.program(cpu, delivery.program, convert);
+        delivery
+    }
+}
+
+impl<L: RawLock + Default, T: Copy + Ord> Default for Wakener<L, T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<L: RawLock + Default, T: Copy + Ord + fmt::Debug> fmt::Debug for Wakener<L, T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Wakener")
+            .field("fires", &self.fires)
+            .field("cpu", &self.cpu)
+            .finish_non_exhaustive()
+    }
+}
