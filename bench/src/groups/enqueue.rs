@@ -29,12 +29,12 @@ use std::task::Waker;
 use std::thread;
 
 use tickless::bench::Linux;
+use tickless_core::base::{CpuBase, Timers};
 use tickless_core::clock::{Offsets, SetSequence};
+use tickless_core::coarse::{Kind, Rearm, Tick, Timeout, WheelTimer};
 use tickless_core::event::{DeviceConfig, DeviceState, DeviceWrite, InPast};
-use tickless_core::hrtimer::{CpuBase, Timers};
 use tickless_core::platform::{CpuId, Locality, Platform, ThisCpu, Waiting};
 use tickless_core::time::Instant;
-use tickless_core::wheel::{Kind, Rearm, Tick, Timeout, WheelTimer};
 use tickless_link::bias::{BiasedLock, Owner, REBIAS_AFTER};
 use tickless_link::sync::CachePadded;
 use tickless_sim::random::Random;

@@ -5,7 +5,7 @@
 //! ([`hrtimer`]), coarse ones for timeouts ([`wheel`]), the tree through which awake CPUs run the timers of idle ones
 //! ([`hierarchy`]), and the tick that drives the wheels and stops where nothing happens ([`tick`]). A host (worker
 //! threads in user space, a kernel, a simulator) implements one trait, [`Platform`], and calls the entry points of
-//! [`Timers`](hrtimer::Timers) when something happened: an interrupt, a clock that was set, a CPU that goes away.
+//! [`Timers`](base::Timers) when something happened: an interrupt, a clock that was set, a CPU that goes away.
 //!
 //! ```text
 //!   host:   interrupt   soft stage   return paths   clock set   CPU on/offline
@@ -35,12 +35,17 @@
 #[cfg(any(test, loom, shuttle))]
 extern crate std;
 
+pub mod base;
 pub mod clock;
+pub mod coarse;
+pub(crate) mod cpu;
 pub mod event;
+pub(crate) mod exact;
 pub mod hierarchy;
 pub mod hrtimer;
 pub mod inspect;
 pub mod platform;
+pub mod slots;
 pub mod tick;
 pub mod time;
 pub mod trace;

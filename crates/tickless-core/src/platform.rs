@@ -9,16 +9,15 @@ use core::task::Waker;
 
 use tickless_link::lock::{RawLock, SpinLock};
 
-use crate::clock::{CounterId, Offsets, SetSequence};
+use crate::base::cpu_base::CpuBase;
+use crate::clock::CounterId;
+use crate::clock::{Offsets, SetSequence};
 use crate::event::{DeviceState, DeviceWrite, EventDriver, InPast};
-use crate::hrtimer::CpuBase;
 use crate::time::Instant;
 use crate::time::convert::Cycles;
 use crate::trace::Event;
 
-/// The number of a CPU: its place in the host's table of bases.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CpuId(pub u32);
+pub use crate::cpu::CpuId;
 
 /// The CPU that executes, as [`Platform::this_cpu`] answers.
 pub struct ThisCpu<'a, P: Platform> {
@@ -96,7 +95,7 @@ pub trait Platform: Sized {
 
     /// Whether the rearm of the device at the end of an interrupt is left to a flush point (spec 4.4).
     ///
-    /// With `true` the host MUST call [`flush_deferred`](crate::hrtimer::Timers::flush_deferred) at every point of spec
+    /// With `true` the host MUST call [`flush_deferred`](crate::base::Timers::flush_deferred) at every point of spec
     /// 4.5 that it has. With `false` the interrupt writes the device itself.
     const DEFERRED_REARM: bool;
 
@@ -170,13 +169,13 @@ pub trait Platform: Sized {
     /// Puts the event device of the CPU of `base` into a state, see [`EventDriver::set_state`].
     fn set_device_state(&self, base: &CpuBase<Self>, state: DeviceState);
 
-    /// Makes the CPU of `base` call [`retrigger`](crate::hrtimer::Timers::retrigger) soon, wherever it is.
+    /// Makes the CPU of `base` call [`retrigger`](crate::base::Timers::retrigger) soon, wherever it is.
     ///
     /// Called at most once until that call has begun (spec LOC-17), so a lost kick is a lost timer. MUST be harmless
     /// when the CPU is the caller's own.
     fn kick(&self, base: &CpuBase<Self>);
 
-    /// Makes the CPU of `base` call [`soft_interrupt`](crate::hrtimer::Timers::soft_interrupt) soon. Called by that
+    /// Makes the CPU of `base` call [`soft_interrupt`](crate::base::Timers::soft_interrupt) soon. Called by that
     /// CPU, or by somebody who executes its entry points, with `base` locked.
     fn raise_soft(&self, base: &CpuBase<Self>);
 

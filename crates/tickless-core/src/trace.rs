@@ -3,14 +3,26 @@
 //! Names and meaning are those of the kernel's `timer:hrtimer_*` events (spec 6.1), so that existing tools and habits
 //! fit. A host that sets [`Platform::TRACE`](crate::platform::Platform::TRACE) to `false` pays nothing.
 
-use crate::hrtimer::{Flush, StartMode};
-use crate::platform::CpuId;
+use crate::cpu::CpuId;
+use crate::event::flush::Flush;
+use crate::slots::geometry::Tick;
 use crate::time::{Clock, Instant};
-use crate::wheel::{Kind, Tick, Timeout};
+use crate::wheel::family::{Kind, Timeout};
 
 /// The identity of a timer in a trace: its address, never followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TimerId(pub usize);
+
+/// What a start asked for, for traces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StartMode {
+    /// The time was given relative to the start.
+    pub relative: bool,
+    /// The timer must be on the CPU that executes the start.
+    pub pinned: bool,
+    /// A time in the past is refused.
+    pub checked: bool,
+}
 
 /// Something that happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,9 +9,10 @@ use std::pin::Pin;
 use std::rc::Rc;
 
 use tickless_core::Platform;
-use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Stage, Timers};
+use tickless_core::base::Timers;
+use tickless_core::coarse::{Kind, Rearm, Timeout, WheelTimer};
+use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Stage};
 use tickless_core::time::{ClockId, Monotonic};
-use tickless_core::wheel::{Kind, Rearm, Timeout, WheelTimer};
 
 use crate::call::Call;
 

@@ -40,8 +40,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use pin_project_lite::pin_project;
+use tickless_core::coarse::{Kind, WheelSleeper};
 use tickless_core::time::Instant as CoreInstant;
-use tickless_core::wheel::{Kind, WheelSleeper};
 
 use crate::host::registry::timers;
 use crate::host::remote::publish::publish_earlier;

@@ -34,8 +34,8 @@ use crate::host::remote::trees;
 use crate::host::thread::{self as host_thread, Kind as ThreadKind, ThreadBase, with_thread};
 use crate::host::{tick, wake};
 
+pub use tickless_core::coarse::{Kind, Tick};
 pub use tickless_core::inspect::{CpuReport, DeviceReport, Queued, WAKES, WheelReport};
-pub use tickless_core::wheel::{Kind, Tick};
 
 /// Everything, as of about now.
 #[derive(Clone, Debug)]

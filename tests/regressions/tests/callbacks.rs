@@ -3,7 +3,8 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use tickless_core::hrtimer::{Restart, Setup, TryCancel};
+use tickless_core::base::TryCancel;
+use tickless_core::hrtimer::{Restart, Setup};
 use tickless_core::time::{Realtime, Span};
 use tickless_rig::suite::{at, at_on, moves};
 use tickless_rig::{Config, Machine, TestTimer, all_configs};

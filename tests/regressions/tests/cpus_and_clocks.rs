@@ -1,7 +1,8 @@
 //! Clocks that are set (spec 8.4) and CPUs that come, go and sleep (spec 8.5).
 
 use tickless_core::clock::ClockSet;
-use tickless_core::hrtimer::{Flush, Restart};
+use tickless_core::event::Flush;
+use tickless_core::hrtimer::Restart;
 use tickless_core::platform::CpuId;
 use tickless_core::time::{Realtime, Span};
 use tickless_rig::suite::{at, at_on, panic_of};

@@ -3,6 +3,7 @@
 //! Ticks are milliseconds of the machine. A timer that is armed for a tick on the finest level fires one later.
 
 use tickless_core::clock::ClockSet;
+use tickless_core::coarse::Kind;
 use tickless_core::hierarchy::Sites;
 use tickless_core::platform::CpuId;
 use tickless_core::tick::{
@@ -10,7 +11,6 @@ use tickless_core::tick::{
 };
 use tickless_core::time::{Instant, Span};
 use tickless_core::trace::Event;
-use tickless_core::wheel::Kind;
 use tickless_rig::suite::at;
 use tickless_rig::{CoarseTimer, Config, TestTimer, Ticking, all_configs};
 use tickless_sim::tables::PlainLock;

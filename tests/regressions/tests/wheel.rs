@@ -5,9 +5,9 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use tickless_core::hrtimer::TryCancel;
+use tickless_core::base::TryCancel;
+use tickless_core::coarse::{ArmError, Kind, Rearm, ShutDown, Tick};
 use tickless_core::platform::CpuId;
-use tickless_core::wheel::{ArmError, Kind, Rearm, ShutDown, Tick};
 use tickless_rig::suite::{moves, panic_of};
 use tickless_rig::{CoarseTimer, Config, Machine, all_configs};
 

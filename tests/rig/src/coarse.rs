@@ -4,10 +4,10 @@ use std::cell::RefCell;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
 
-use tickless_core::hrtimer::TryCancel;
+use tickless_core::base::TryCancel;
+use tickless_core::coarse::{ArmError, Kind, Rearm, ShutDown, Tick, Timeout, WheelTimer};
 use tickless_core::link::entry::State;
 use tickless_core::platform::CpuId;
-use tickless_core::wheel::{ArmError, Kind, Rearm, ShutDown, Tick, Timeout, WheelTimer};
 use tickless_sim::call::Call;
 
 use crate::machine::{Config, Machine};
@@ -73,7 +73,7 @@ impl<C: Config> CoarseTimer<C> {
     ///
     /// # Errors
     ///
-    /// See [`Timers::arm`](tickless_core::hrtimer::Timers::arm); the same for the others.
+    /// See [`Timers::arm`](tickless_core::base::Timers::arm); the same for the others.
     pub fn arm(&self, expiry: u64) -> Result<(), ArmError> {
         let (timers, now) = (self.machine.timers(), self.machine.tick());
         timers.arm(self.timer.as_ref(), now, Tick(expiry))

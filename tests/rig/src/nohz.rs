@@ -5,7 +5,7 @@
 //! the core says, and a script says only who has work, and lets time pass.
 //!
 //! ```
-//! use tickless_core::wheel::Kind;
+//! use tickless_core::coarse::Kind;
 //! use tickless_rig::{CoarseTimer, Deferred, Ticking};
 //!
 //! let ticking = Ticking::<Deferred>::new(2);
@@ -27,6 +27,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
 
+use tickless_core::coarse::{Kind, PassEnd};
 use tickless_core::hierarchy::{
     Handover, Hierarchy, Layout, Leaving, NumaNode, Presence, Sites, WIDTH_DEFAULT,
 };
@@ -36,7 +37,6 @@ use tickless_core::tick::{
     Conditions, Context, CpuTick, Forecast, Keep, Nohz, Role, SleepLength, Stopped, TickCount, skew,
 };
 use tickless_core::time::{Instant, Monotonic, Span};
-use tickless_core::wheel::{Kind, PassEnd};
 use tickless_sim::call::Call;
 use tickless_sim::tables::PlainLock;
 

@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
 
-use tickless_core::hrtimer::{AlreadyExpired, Expired, HrTimer, Restart, Setup, Start, TryCancel};
+use tickless_core::base::TryCancel;
+use tickless_core::hrtimer::{AlreadyExpired, Expired, HrTimer, Restart, Setup, Start};
 use tickless_core::link::entry::State;
 use tickless_core::platform::CpuId;
 use tickless_core::time::{ClockId, Instant, Monotonic};
@@ -171,7 +172,7 @@ impl<C: Config, T: ClockId> TestTimer<C, T> {
     ///
     /// # Errors
     ///
-    /// See [`Timers::start_checked`](tickless_core::hrtimer::Timers::start_checked).
+    /// See [`Timers::start_checked`](tickless_core::base::Timers::start_checked).
     pub fn start_checked(&self, start: Start<T>) -> Result<(), AlreadyExpired> {
         self.timer.as_ref().start_checked(&self.machine, start)
     }

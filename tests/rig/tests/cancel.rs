@@ -6,7 +6,8 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 
-use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Stage, TryCancel};
+use tickless_core::base::TryCancel;
+use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Stage};
 use tickless_core::platform::Waiting;
 use tickless_core::time::{Instant, Monotonic, Span};
 use tickless_core::trace::Event;

@@ -2,11 +2,11 @@
 
 use std::task::Waker;
 
+use tickless_core::coarse::Kind;
 use tickless_core::hrtimer::{Restart, Setup, Sleeper, Stage};
 use tickless_core::inspect::{DumpHost, Part, Queued};
 use tickless_core::platform::CpuId;
 use tickless_core::time::{Boottime, Realtime, Span};
-use tickless_core::wheel::Kind;
 use tickless_rig::suite::{at, at_on};
 use tickless_rig::{
     CoarseTimer, Config, Deferred, DeviceClass, Machine, TestTimer, Ticking, all_configs,

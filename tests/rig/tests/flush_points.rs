@@ -6,7 +6,8 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use tickless_core::hrtimer::{Flush, Restart, Setup, Stage};
+use tickless_core::event::Flush;
+use tickless_core::hrtimer::{Restart, Setup, Stage};
 use tickless_core::platform::Waiting;
 use tickless_rig::suite::{at, panic_of};
 use tickless_rig::{Config, Interrupted, Machine, Schedule, TestTimer, all_configs};

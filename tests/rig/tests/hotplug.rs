@@ -1,6 +1,7 @@
 //! CPUs that leave and come back (spec 2.12).
 
-use tickless_core::hrtimer::{Flush, Restart, Setup, Stage};
+use tickless_core::event::Flush;
+use tickless_core::hrtimer::{Restart, Setup, Stage};
 use tickless_core::platform::CpuId;
 use tickless_core::time::{Realtime, Span};
 use tickless_core::trace::Event;

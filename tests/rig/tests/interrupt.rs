@@ -3,7 +3,8 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use tickless_core::hrtimer::{Flush, Restart, Setup, Stage, Turn};
+use tickless_core::event::Flush;
+use tickless_core::hrtimer::{Restart, Setup, Stage, Turn};
 use tickless_core::platform::{CpuId, Waiting};
 use tickless_core::time::{Instant, Realtime, Span};
 use tickless_core::trace::Event;

@@ -3,7 +3,8 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use tickless_core::hrtimer::{Restart, Setup, Stage, TryCancel};
+use tickless_core::base::TryCancel;
+use tickless_core::hrtimer::{Restart, Setup, Stage};
 use tickless_core::platform::CpuId;
 use tickless_core::time::{Instant, Realtime, Span};
 use tickless_rig::suite::{at, at_on, kicks, moves, panic_of};

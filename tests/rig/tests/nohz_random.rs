@@ -7,8 +7,8 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use tickless_core::coarse::Kind;
 use tickless_core::tick::{Conditions, Keep, Role};
-use tickless_core::wheel::Kind;
 use tickless_rig::machine::TICK;
 use tickless_rig::nohz::DeepCounts;
 use tickless_rig::suite::at;

@@ -1,9 +1,9 @@
 //! What it costs to let the tick run again: one base lock, and one device write at most (row 12 of section 7 of the
 //! specification of the timers).
 
+use tickless_core::coarse::Kind;
 use tickless_core::tick::{Keep, Role};
 use tickless_core::time::Instant;
-use tickless_core::wheel::Kind;
 use tickless_rig::machine::TICK;
 use tickless_rig::suite::at;
 use tickless_rig::{CoarseTimer, Config, Deferred, Immediate, Preemptible, TestTimer, Ticking};

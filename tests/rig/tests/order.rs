@@ -9,9 +9,9 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 
+use tickless_core::coarse::{Kind, Rearm, Tick};
 use tickless_core::hrtimer::Sleeper;
 use tickless_core::platform::CpuId;
-use tickless_core::wheel::{Kind, Rearm, Tick};
 use tickless_rig::suite::at;
 use tickless_rig::{CoarseTimer, Config, DeviceClass, Machine, all_configs};
 use tickless_sim::random::Random;

@@ -12,7 +12,9 @@
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
-use tickless_core::hrtimer::{Expired, Flush, Restart, Setup, Stage, Start, TryCancel};
+use tickless_core::base::TryCancel;
+use tickless_core::event::Flush;
+use tickless_core::hrtimer::{Expired, Restart, Setup, Stage, Start};
 use tickless_core::platform::Waiting;
 use tickless_core::time::{Boottime, ClockId, Instant, Monotonic, Realtime, Span, Tai};
 use tickless_core::trace::Event;

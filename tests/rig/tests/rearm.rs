@@ -3,7 +3,8 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use tickless_core::hrtimer::{Flush, Restart};
+use tickless_core::event::Flush;
+use tickless_core::hrtimer::Restart;
 use tickless_core::platform::CpuId;
 use tickless_core::time::{Instant, Realtime, Span};
 use tickless_core::trace::Event;

@@ -3,7 +3,8 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use tickless_core::hrtimer::{Flush, HrTimer, Restart, Setup, Stage, Start};
+use tickless_core::event::Flush;
+use tickless_core::hrtimer::{HrTimer, Restart, Setup, Stage, Start};
 use tickless_core::platform::{CpuId, Waiting};
 use tickless_core::time::{Instant, Monotonic, Realtime, Span};
 use tickless_rig::suite::{at, at_on, rearms};

@@ -1,8 +1,10 @@
 //! What the trace says (spec 6.1, oracle O6).
 
-use tickless_core::hrtimer::{Flush, Restart, Setup, StartMode};
+use tickless_core::event::Flush;
+use tickless_core::hrtimer::{Restart, Setup};
 use tickless_core::platform::CpuId;
 use tickless_core::time::{Clock, Instant, Realtime, Span};
+use tickless_core::trace::StartMode;
 use tickless_core::trace::{Event, TimerId};
 use tickless_rig::check::Grammar;
 use tickless_rig::suite::{at_on, panic_of};

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Wake, Waker};
 
+use tickless_core::coarse::{Kind, PassEnd, Rearm, Tick, WheelSleeper};
 use tickless_core::platform::CpuId;
-use tickless_core::wheel::{Kind, PassEnd, Rearm, Tick, WheelSleeper};
 use tickless_rig::suite::kicks;
 use tickless_rig::{CoarseTimer, Config, Machine, all_configs};
 

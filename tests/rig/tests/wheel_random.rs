@@ -8,8 +8,8 @@
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
+use tickless_core::coarse::{Kind, Rearm, ShutDown, Tick, Timeout};
 use tickless_core::platform::CpuId;
-use tickless_core::wheel::{Kind, Rearm, ShutDown, Tick, Timeout};
 use tickless_rig::{CoarseTimer, Config, Deferred, Immediate, Machine, Preemptible};
 use tickless_sim::random::Random;
 

@@ -329,7 +329,7 @@ impl Keeper {
 
     /// Sets the offsets of the other clocks: somebody set the time of day, or the machine slept (spec TIM-29).
     ///
-    /// The caller then tells the timers, through [`Timers::clock_was_set`](crate::hrtimer::Timers::clock_was_set).
+    /// The caller then tells the timers, through [`Timers::clock_was_set`](crate::base::Timers::clock_was_set).
     pub fn set_offsets(&mut self, timekeeper: &Timekeeper, offsets: Offsets) {
         self.offsets = offsets;
         self.sequence = self.sequence.next();

@@ -27,8 +27,10 @@ use crate::clock::CounterId;
 use crate::time::convert::{Cycles, Rounding, Scale, Ticks};
 use crate::time::{Instant, Span};
 
+pub(crate) mod flush;
 mod program;
 
+pub use flush::Flush;
 pub use program::{Force, program};
 
 /// What a device is doing (spec 1.9).

@@ -1,7 +1,7 @@
 //! CPUs that join and leave: online and offline, isolated and not (spec 5.1 to 5.4).
 
 use super::{Hierarchy, Sites, Step};
-use crate::platform::CpuId;
+use crate::cpu::CpuId;
 use crate::time::Instant;
 
 /// How a CPU joins.

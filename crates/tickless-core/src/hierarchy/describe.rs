@@ -1,7 +1,7 @@
 //! A look at the tree, for drawing and for checks. Everything is as of some moment during the call.
 
 use super::{GroupId, Hierarchy, LEVELS_MAX, Sites, Slots};
-use crate::platform::CpuId;
+use crate::cpu::CpuId;
 
 /// A child of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

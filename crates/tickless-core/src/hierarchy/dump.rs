@@ -3,8 +3,8 @@
 use core::fmt::{self, Write};
 
 use super::{Child, GroupId, Hierarchy, Sites};
+use crate::cpu::CpuId;
 use crate::inspect::At;
-use crate::platform::CpuId;
 
 impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// Writes each group with its state, who of its children looks after the others, and its first event; and each CPU

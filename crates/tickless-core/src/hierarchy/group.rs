@@ -8,7 +8,7 @@ use tickless_link::sync::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64,
 
 use super::layout::NumaNode;
 use super::state::{Slot, State, WIDTH_MAX};
-use crate::platform::CpuId;
+use crate::cpu::CpuId;
 use crate::time::Instant;
 
 /// The number of a group: its place in the host's table.

@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::group::NO_GROUP;
 use super::{Group, GroupId, Hierarchy, LEVELS_MAX, NumaNode, Sites, Slot, Step};
-use crate::platform::CpuId;
+use crate::cpu::CpuId;
 
 /// What the construction lock protects.
 #[derive(Debug, Default)]

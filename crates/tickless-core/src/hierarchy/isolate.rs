@@ -5,8 +5,8 @@
 //! not fewer.
 
 use super::{Hierarchy, Refused, Sites};
+use crate::cpu::CpuId;
 use crate::mutant;
-use crate::platform::CpuId;
 
 /// How the part of a CPU in the tree changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -54,27 +54,21 @@ use core::fmt;
 use tickless_link::lock::{Lock, RawLock};
 use tickless_link::sync::{AtomicU8, AtomicU32, Ordering};
 
-use crate::platform::CpuId;
+use crate::cpu::CpuId;
 
 mod availability;
 mod describe;
 mod dump;
-#[cfg(all(test, shuttle))]
-mod fuzz;
 mod group;
 mod grow;
-#[cfg(test)]
-mod host;
 mod idle;
 mod isolate;
 mod layout;
-#[cfg(all(test, loom))]
-mod model;
 mod promise;
 mod serve;
 mod sites;
 mod state;
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(test)]
 mod tests;
 mod walk;
 

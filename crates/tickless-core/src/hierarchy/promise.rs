@@ -29,8 +29,8 @@ use tickless_link::sync::Ordering;
 
 use super::walk::Cover;
 use super::{CpuNode, Hierarchy, Sites, Step};
+use crate::cpu::CpuId;
 use crate::mutant;
-use crate::platform::CpuId;
 use crate::time::Instant;
 
 impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {

@@ -2,8 +2,8 @@
 
 use super::walk::Cover;
 use super::{CpuNode, Hierarchy, Refusal, Sites, Step};
+use crate::cpu::CpuId;
 use crate::mutant;
-use crate::platform::CpuId;
 use crate::time::Instant;
 
 /// What came of [`Hierarchy::serve_remote`].

@@ -4,7 +4,7 @@ use tickless_link::lock::RawLock;
 
 use super::state::{Slot, State};
 use super::{CpuNode, Group, GroupId};
-use crate::platform::CpuId;
+use crate::cpu::CpuId;
 use crate::time::Instant;
 
 /// The host of one hierarchy: it keeps the nodes and groups in tables, and runs timers when told.

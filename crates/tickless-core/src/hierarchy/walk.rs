@@ -376,7 +376,7 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
             group: group.id(),
             child: slot,
             time: event.map_or(Instant::FOREVER, |event| event.time),
-            cpu: event.map_or(crate::platform::CpuId(u32::MAX), |event| event.cpu),
+            cpu: event.map_or(crate::cpu::CpuId(u32::MAX), |event| event.cpu),
             first: group.first.get(),
             is_stranded: published.is_stranded,
         });

@@ -3,18 +3,23 @@
 use core::task::Waker;
 
 use tickless_link::entry::{Fired, Running};
-use tickless_link::lock::Guard;
-use tickless_link::sync::Ordering;
 
-use super::base::{self, DeferredRearm, Expirer, Held};
-use super::rearm::First;
-use super::timer::{Firing, Head, Hr, Restart};
-use super::{CpuBase, HANG_BACKOFF_MAX, PASSES_MAX, StartMode, Timers};
+use crate::base::guard::{HANG_BACKOFF_MAX, Held};
+use crate::base::runner::{Ran, Runner};
+use crate::base::state::DeferredRearm;
+use crate::base::timers::Timers;
 use crate::clock::SetSequence;
+use crate::cpu::CpuId;
+use crate::exact::family::{Firing, Head, Hr, Restart};
+use crate::exact::queues::{HARD, SOFT, bits};
+use crate::hrtimer::rearm::First;
 use crate::mutant;
-use crate::platform::{CpuId, Platform, ThisCpu};
+use crate::platform::Platform;
 use crate::time::{Clock, Deadline, Instant, Offset, Span};
-use crate::trace::{Event, TimerId};
+use crate::trace::{Event, StartMode, TimerId};
+
+/// Passes over the queues before an interrupt gives up (spec IRQ-1).
+const PASSES_MAX: u32 = 3;
 
 /// What an interrupt or a soft stage did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,55 +44,14 @@ impl Turn {
     };
 }
 
-/// Whoever runs the expired timers of a base. Its lock is free while a callback runs.
-pub(crate) struct Runner<'a, P: Platform> {
-    pub(crate) timers: &'a Timers<P>,
-    pub(crate) base: &'a CpuBase<P>,
-    pub(crate) me: Option<ThisCpu<'a, P>>,
-    expirer: &'a Expirer<P>,
-    expiry: Option<Guard<'a, P::ExpiryLock, ()>>,
-    pub(crate) fired: u32,
-}
-
-/// What a pass over the queues of a base left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ran {
-    /// Nothing is due any more.
-    All,
-    /// The budget is spent.
-    SomeOfThem,
-}
-
 impl<'a, P: Platform> Runner<'a, P> {
-    pub(crate) fn new(
-        timers: &'a Timers<P>,
-        base: &'a CpuBase<P>,
-        expirer: &'a Expirer<P>,
-        soft: bool,
-    ) -> Self {
-        // The expiry lock comes before the base lock.
-        let expiry = P::WAITING.sleeps(soft).then(|| expirer.lock.lock(None));
-        Self {
-            timers,
-            base,
-            me: timers.platform.this_cpu(),
-            expirer,
-            expiry,
-            fired: 0,
-        }
-    }
-
-    pub(crate) fn lock(&self) -> Held<'a, P> {
-        Held::lock(self.timers, self.base, self.me)
-    }
-
     /// Runs what is due at `now` in the queues of `mask` (spec 3.8).
     ///
     /// `now` is read once for a pass: what becomes due meanwhile belongs to the next.
     fn run(&mut self, mut held: Held<'a, P>, now: Instant, mask: u8) -> (Held<'a, P>, Ran) {
-        let all_near = mask != base::HARD || held.state.cascade(now);
+        let all_near = mask != HARD || held.state.cascade(now);
         let snapshot = held.state.active & mask;
-        for index in base::bits(snapshot) {
+        for index in bits(snapshot) {
             let base_now = held.state.queues[index].offset.shown_at(now);
             loop {
                 let queue = &mut held.state.queues[index];
@@ -173,37 +137,6 @@ impl<'a, P: Platform> Runner<'a, P> {
         self.after_callback(held, wakes)
     }
 
-    /// What is to be done between two callbacks without the lock of the base.
-    #[inline]
-    pub(crate) fn after_callback(
-        &mut self,
-        held: Held<'a, P>,
-        wakes: Option<Waker>,
-    ) -> Held<'a, P> {
-        if wakes.is_none() && self.expirer.waiters.load(Ordering::Relaxed) == 0 {
-            return held;
-        }
-        drop(held);
-        self.let_waiters_in();
-        self.wake(wakes);
-        self.lock()
-    }
-
-    /// Executes a callback of `timer`, without any lock.
-    pub(crate) fn execute(&self, timer: TimerId, callback: &mut dyn FnMut()) {
-        // Relaxed: read by this thread only, when a callback cancels its own timer.
-        let outer = self
-            .me
-            .map(|me| me.base.executing.swap(timer.0, Ordering::Relaxed));
-        self.timers.platform.call(callback);
-        if let (Some(me), Some(outer)) = (self.me, outer) {
-            me.base.executing.store(outer, Ordering::Relaxed);
-        }
-        if P::TRACE {
-            self.timers.platform.trace(Event::ExpireExit { timer });
-        }
-    }
-
     /// Executes a callback, and queues its timer again if it says so.
     fn call(
         &self,
@@ -271,20 +204,6 @@ impl<'a, P: Platform> Runner<'a, P> {
         let offset = offsets.map_or(Offset::NONE, |(_, offsets)| offsets.of(clock));
         offset.shown_at(now)
     }
-
-    /// Lets those who wait for a callback of this base go on before the next one (spec CAN-6).
-    fn let_waiters_in(&mut self) {
-        if self.expiry.is_some() && self.expirer.waiters.load(Ordering::Relaxed) != 0 {
-            self.expiry = None;
-            self.expiry = Some(self.expirer.lock.lock(None));
-        }
-    }
-
-    fn wake(&self, waker: Option<Waker>) {
-        if let Some(waker) = waker {
-            self.timers.platform.wake(waker);
-        }
-    }
 }
 
 impl<P: Platform> Timers<P> {
@@ -337,7 +256,7 @@ impl<P: Platform> Timers<P> {
                 self.platform.raise_soft(base);
             }
             let ran;
-            (held, ran) = runner.run(held, now, base::HARD);
+            (held, ran) = runner.run(held, now, HARD);
             now = held.refresh_offsets();
             turn.next = held.evaluate();
             held.state.hang = false;
@@ -397,7 +316,7 @@ impl<P: Platform> Timers<P> {
         }
         let now = held.refresh_offsets();
         let ran;
-        (held, ran) = runner.run(held, now, base::SOFT);
+        (held, ran) = runner.run(held, now, SOFT);
         let mut turn = Turn {
             fired: runner.fired,
             ..Turn::NOTHING
@@ -408,7 +327,7 @@ impl<P: Platform> Timers<P> {
             return turn;
         }
         held.state.soft_pending = false;
-        let (first, timer) = held.state.minimum(base::SOFT);
+        let (first, timer) = held.state.minimum(SOFT);
         if !first.is_forever() {
             // Sets the time of the soft stage too, even when the device needs no write (spec SOFT-2).
             turn.next = held.clamped(first);

@@ -2,16 +2,18 @@
 
 use tickless_link::entry::EntryRef;
 
-use super::base::{DeferredRearm, Held};
-use super::far;
-use super::timer::{Head, Hr};
-use super::{CpuBase, Flush, Timers};
+use crate::base::guard::Held;
+use crate::base::state::{Change, DeferredRearm};
+use crate::base::timers::Timers;
 use crate::clock::ClockSet;
+use crate::cpu::CpuId;
 use crate::event::DeviceState;
+use crate::event::flush::Flush;
+use crate::exact::family::{Head, Hr, NEAR};
 use crate::mutant;
-use crate::platform::{CpuDevice, CpuId, Platform, Waiting};
+use crate::platform::{CpuDevice, Platform, Waiting};
 use crate::time::{Clock, Instant};
-use crate::trace::{Event, TimerId};
+use crate::trace::{Event, StartMode, TimerId};
 
 /// What traces say of a timer that goes from one base to another.
 struct Moving {
@@ -161,7 +163,7 @@ impl<P: Platform> Timers<P> {
                 clock: Clock::ALL[index % 4],
                 hard: head.deadline().as_nanos(),
                 soft: head.earliest().as_nanos(),
-                mode: super::StartMode::default(),
+                mode: StartMode::default(),
                 was_armed: true,
                 in_place: false,
             });
@@ -173,16 +175,16 @@ impl<P: Platform> Timers<P> {
         let mut moved = false;
         while let Some(mut shelved) = from.state.far.open_any() {
             let head = *shelved.head();
-            let moving = Moving::of(shelved.entry(), far::NEAR, head);
+            let moving = Moving::of(shelved.entry(), NEAR, head);
             let (transit, left) = shelved.depart();
             let state = &mut *to.state;
             if let Some(place) = state.far.place(head.deadline()) {
                 state.far.admit(transit, place, head);
             } else {
                 let deadline = head.deadline();
-                let tree = &mut state.queues[far::NEAR].tree;
+                let tree = &mut state.queues[NEAR].tree;
                 let first = tree.admit(transit, deadline, |_| ());
-                state.after_insertion(far::NEAR, first, deadline);
+                state.after_insertion(NEAR, first, deadline);
             }
             if let Some(left) = left {
                 from.state.far.note_left(left);
@@ -219,7 +221,7 @@ impl<P: Platform> Timers<P> {
             // refreshes them too, but evaluates the soft queues alone.
             return false;
         }
-        if held.leave_to_rearm(super::base::Change::ClockSet) {
+        if held.leave_to_rearm(Change::ClockSet) {
             return false;
         }
         let armed = held.base.armed();
@@ -314,10 +316,5 @@ impl<P: Platform> Timers<P> {
         if !mutant!("hang-survives-deep-idle") {
             held.state.hang = false;
         }
-    }
-
-    /// All bases the host has.
-    pub(crate) fn bases(&self) -> impl Iterator<Item = &CpuBase<P>> {
-        (0..).map_while(|cpu| self.platform.base(CpuId(cpu)))
     }
 }

@@ -3,15 +3,17 @@
 
 use core::pin::Pin;
 
-use tickless_link::entry::EntryRef;
-use tickless_link::id::QueueId;
-
-use super::base::{self, BaseState, Held};
-use super::start::opened;
-use super::timer::{Expired, Hr, HrTimer, Restart};
-use super::{CpuBase, Stats, Timers};
+use crate::base::cpu_base::CpuBase;
+use crate::base::guard::Held;
+use crate::base::owner::opened;
+use crate::base::stats::Stats;
+use crate::base::timers::Timers;
 use crate::clock::SetSequence;
-use crate::platform::{CpuId, Platform};
+use crate::cpu::CpuId;
+use crate::exact::family::{NEAR, Restart};
+use crate::exact::queues::{HARD, SOFT, minimum_without};
+use crate::hrtimer::timer::{Expired, HrTimer};
+use crate::platform::Platform;
 use crate::time::{ClockId, Instant, Offset};
 
 impl<P: Platform> Timers<P> {
@@ -41,13 +43,13 @@ impl<P: Platform> Timers<P> {
         let mut held = Held::lock(self, base, self.platform.this_cpu());
         let crowded = held.state.bring_near(excluded);
         let mask = if held.state.soft_pending {
-            base::HARD
+            HARD
         } else {
-            base::HARD | base::SOFT
+            HARD | SOFT
         };
         let mut first = minimum_without(&held.state, mask, excluded);
         if crowded < first {
-            let offset = held.state.queues[super::far::NEAR].offset;
+            let offset = held.state.queues[NEAR].offset;
             held.state.far.shelf().for_each(|_, _, head| {
                 first = first.min(offset.to_monotonic(head.deadline()));
                 true
@@ -135,109 +137,4 @@ impl<P: Platform> Timers<P> {
         let near: usize = held.state.queues.iter().map(|queue| queue.tree.len()).sum();
         near + held.state.far.shelf().len()
     }
-
-    /// The base that a queue's identity names, if it is one of this system.
-    pub(crate) fn owning_base(&self, id: QueueId) -> Option<&CpuBase<P>> {
-        if id.realm() != self.realm.id() {
-            return None;
-        }
-        u32::try_from(id.index() / base::IDENTITIES)
-            .ok()
-            .and_then(|cpu| self.platform.base(CpuId(cpu)))
-    }
-
-    /// Checks every rule that must hold for `cpu` while its lock is free (spec 4.7), walking all its queues.
-    ///
-    /// # Panics
-    ///
-    /// When a rule is broken, which is a bug in this crate.
-    pub fn assert_valid(&self, cpu: CpuId) {
-        let Some(base) = self.platform.base(cpu) else {
-            return;
-        };
-        let held = Held::lock(self, base, self.platform.this_cpu());
-        for (index, queue) in held.state.queues.iter().enumerate() {
-            queue.tree.assert_valid();
-            let first = queue.tree.first_key();
-            assert!(
-                Some(queue.first_deadline) == first
-                    || (first.is_none() && queue.first_deadline == crate::time::Deadline::FOREVER),
-                "INV-6: the cached first deadline of queue {index} is the first key"
-            );
-            assert!(
-                (held.state.active & (1 << index) != 0) == first.is_some(),
-                "INV-6: bit {index} of the active mask says whether the queue is empty"
-            );
-        }
-        held.state.far.shelf().assert_valid();
-        // Relaxed: written under the lock, which is held.
-        crate::wheel::assert_valid(&held.state, |kind| {
-            base.wheel_due[kind as usize].load(tickless_link::sync::Ordering::Relaxed)
-        });
-        match held.state.deferred {
-            base::DeferredRearm::Clear => {}
-            _ => assert!(
-                base.armed().is_forever(),
-                "INV-4: nothing counts as armed while a rearm is owed"
-            ),
-        }
-        // After a jump of the clocks the CPU evaluates when it carries out the kick.
-        let armed_counts = held.state.deferred == base::DeferredRearm::Clear
-            && base.is_online()
-            && !held.state.hang
-            && !base.is_kicked();
-        if armed_counts {
-            let mask = if held.state.soft_pending {
-                base::HARD
-            } else {
-                base::HARD | base::SOFT
-            };
-            let (first, _) = held.state.minimum(mask);
-            held.state.far.shelf().for_each(|_, _, head| {
-                assert!(
-                    base.armed().as_nanos() <= head.deadline().as_nanos(),
-                    "INV-1: never armed later than a far timer"
-                );
-                true
-            });
-            assert!(
-                base.armed() <= first.not_negative(),
-                "INV-1: never armed later than the first timer"
-            );
-            if !held.state.soft_pending {
-                let (soft, _) = held.state.minimum(base::SOFT);
-                assert!(
-                    held.state.soft_next <= soft.not_negative(),
-                    "the soft stage of {cpu:?} is raised at {:?}, too late for {soft:?}",
-                    held.state.soft_next
-                );
-            }
-        }
-    }
-}
-
-/// As [`BaseState::minimum`], with one timer left out.
-pub(super) fn minimum_without(state: &BaseState, mask: u8, excluded: usize) -> Instant {
-    let mut best = Instant::FOREVER;
-    for index in base::bits(state.active & mask) {
-        let queue = &state.queues[index];
-        // The cached first is not later than what is behind it, so it rejects the whole queue (spec Q-24).
-        let event = queue.offset.to_monotonic(queue.first_deadline);
-        if event >= best {
-            continue;
-        }
-        if queue.tree.first().map(EntryRef::<'_, Hr>::address) != Some(excluded) {
-            best = event;
-        } else {
-            // Those behind it may be filed earlier than they are due, so all count that are filed before the best.
-            queue.tree.for_each(1, |_, filed, head| {
-                if queue.offset.to_monotonic(filed) >= best {
-                    return false;
-                }
-                best = best.min(queue.offset.to_monotonic(head.deadline()));
-                true
-            });
-        }
-    }
-    best
 }

@@ -1,10 +1,13 @@
 //! When the device is written, and when not (spec 4).
 
-use super::base::{Change, DeferredRearm, Held};
-use super::{Flush, Timers};
+use crate::base::guard::Held;
+use crate::base::state::{Change, DeferredRearm};
+use crate::base::timers::Timers;
+use crate::cpu::CpuId;
+use crate::event::flush::Flush;
 use crate::event::{self, Force};
 use crate::mutant;
-use crate::platform::{CpuDevice, CpuId, Platform, ThisCpu};
+use crate::platform::{CpuDevice, Platform};
 use crate::time::Instant;
 use crate::trace::Event;
 
@@ -191,9 +194,9 @@ impl<P: Platform> Timers<P> {
     /// Arms `cpu` for its first timer, if the armed value may be earlier: for whoever is about to sleep until then. The
     /// armed value, exact.
     ///
-    /// A [`Sleeper`](super::Sleeper) that is pushed out or taken back leaves the device as it is, because that is what
-    /// becomes of nearly all of them, and so does a [lazy](super::Setup::lazy) timer. Without this call the device
-    /// fires once for nothing (spec LAZY-7).
+    /// A [`Sleeper`](crate::hrtimer::Sleeper) that is pushed out or taken back leaves the device as it is, because that
+    /// is what becomes of nearly all of them, and so does a [lazy](crate::hrtimer::Setup::lazy) timer. Without this
+    /// call the device fires once for nothing (spec LAZY-7).
     ///
     /// While a rearm is owed nothing is armed, and the flush point finds the exact value instead.
     ///
@@ -216,32 +219,5 @@ impl<P: Platform> Timers<P> {
             _ => {}
         }
         base.armed()
-    }
-
-    /// Asks `cpu` to look at its queues, wherever it is: a [kick](Platform::kick), unless one is under way.
-    pub fn request_retrigger(&self, cpu: CpuId) {
-        if let Some(base) = self.platform.base(cpu)
-            && base.note_kick()
-        {
-            self.platform.kick(base);
-        }
-    }
-
-    /// Asks `base` to look at its queues, unless it was asked already and has not begun.
-    pub(crate) fn kick(&self, base: &super::CpuBase<P>, me: Option<ThisCpu<'_, P>>) {
-        if !base.note_kick() {
-            return;
-        }
-        if P::TRACE {
-            self.platform.trace(Event::Kick { cpu: base.cpu() });
-        }
-        if me.is_some_and(|me| core::ptr::eq(me.base, base)) {
-            // Spec TIM-30 step 4, B66: the caller's own device too.
-            if !mutant!("caller-not-kicked") {
-                self.retrigger(base.cpu());
-            }
-        } else {
-            self.platform.kick(base);
-        }
     }
 }

@@ -11,8 +11,8 @@
 //! - A timer is never filed later than its deadline, so nothing is found too late.
 //! - The first timer of a queue is filed under its deadline, because that is what the device is armed for. Whoever
 //!   makes another timer the first files it, and the one behind it, and so on, up to
-//!   [`REFILES_MAX`](super::base::REFILES_MAX) at a time; if there are more, the device fires early and goes on with
-//!   them.
+//!   [`REFILES_MAX`](crate::exact::queues::REFILES_MAX) at a time; if there are more, the device fires early and goes
+//!   on with them.
 //! - A timer that is started for earlier than it is filed moves.
 //!
 //! `docs/decisions/0006-filed-is-not-due.md` has the figures.
@@ -20,20 +20,19 @@
 use core::pin::Pin;
 
 use tickless_link::entry::{EntryRef, Owner, Transit};
-use tickless_link::tree::Slot;
 
-use super::base::{Based, Change, DeferredRearm, Held};
-use super::rearm::First;
-use super::stats::Stood;
-use super::timer::{
-    Expired, Head, Hr, HrTimer, Request, Restart, Start, StartMode, TimerRef, When,
-};
-use super::{CpuBase, Timers};
+use crate::base::guard::Held;
+use crate::base::owner::opened;
+use crate::base::state::{Change, DeferredRearm};
+use crate::base::timers::Timers;
 use crate::clock::SetSequence;
+use crate::exact::family::{Head, Hr, Restart, Stood, Times};
+use crate::hrtimer::rearm::First;
+use crate::hrtimer::timer::{Expired, HrTimer, Request, Start, TimerRef, When};
 use crate::mutant;
-use crate::platform::{CpuId, Locality, Platform, ThisCpu};
+use crate::platform::{Locality, Platform, ThisCpu};
 use crate::time::{Clock, ClockId, Deadline, Offset, Span};
-use crate::trace::{Event, TimerId};
+use crate::trace::{Event, StartMode, TimerId};
 
 /// A checked start found its time in the past; the timer is idle, and its callback will not run (spec USR-1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,9 +45,6 @@ impl core::fmt::Display for AlreadyExpired {
 }
 
 impl core::error::Error for AlreadyExpired {}
-
-/// The soft and the hard expiry of a timer.
-pub(crate) type Times = (Deadline, Deadline);
 
 /// What a start asks to be done with the device (spec 2.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,85 +187,6 @@ impl<P: Platform> Timers<P> {
         let times = self.resolve(timer.erase(), &start.request);
         let mut held = self.lock_base_of(timer.erase(), me);
         self.start_held(&mut held, timer.erase(), times, mode, me)
-    }
-
-    /// The base that owns `entry`, locked (spec LOC-2).
-    ///
-    /// An entry without an owner is given to the executing CPU's base.
-    #[inline]
-    pub(crate) fn lock_base_of<'a, F: Based>(
-        &'a self,
-        entry: EntryRef<'_, F>,
-        me: Option<ThisCpu<'a, P>>,
-    ) -> Held<'a, P> {
-        // Usually the timer is this CPU's, which needs no look-up.
-        if let Some(me) = me
-            && let Owner::Queue(id) = entry.owner()
-            && me.base.owns(id)
-        {
-            let held = Held::lock(self, me.base, Some(me));
-            if mutant!("owner-not-rechecked") || entry.owner() == Owner::Queue(id) {
-                return held;
-            }
-        }
-        self.lock_base_of_slowly(entry, me)
-    }
-
-    #[cold]
-    fn lock_base_of_slowly<'a, F: Based>(
-        &'a self,
-        entry: EntryRef<'_, F>,
-        me: Option<ThisCpu<'a, P>>,
-    ) -> Held<'a, P> {
-        let mut attempt = 0;
-        loop {
-            match entry.owner() {
-                Owner::Queue(id) => {
-                    let held = Held::lock(self, self.base_of(id), me);
-                    // It may have moved before the lock was ours.
-                    if mutant!("owner-not-rechecked") || entry.owner() == Owner::Queue(id) {
-                        return held;
-                    }
-                }
-                Owner::Transit => {
-                    self.platform.relax(attempt);
-                    attempt += 1;
-                }
-                Owner::Unbound => {
-                    let base = match me {
-                        Some(me) => me.base,
-                        None => self.target(self.platform.pick_target(None, false)),
-                    };
-                    let mut held = Held::lock(self, base, me);
-                    if F::bind(&mut held.state, entry) {
-                        return held;
-                    }
-                }
-            }
-        }
-    }
-
-    /// The base that a queue's identity names.
-    #[inline]
-    fn base_of(&self, id: tickless_link::id::QueueId) -> &CpuBase<P> {
-        assert!(
-            id.realm() == self.realm.id(),
-            "a timer stays with the system that it was first started on"
-        );
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "a realm has at most 2^24 queues"
-        )]
-        let cpu = CpuId((id.index() / super::base::IDENTITIES) as u32);
-        self.target(cpu)
-    }
-
-    /// A base that the host says exists.
-    #[inline]
-    pub(crate) fn target(&self, cpu: CpuId) -> &CpuBase<P> {
-        self.platform
-            .base(cpu)
-            .expect("the host has a base for each CPU it names")
     }
 
     /// The two expiries that a request means for `entry`. Needs no lock: nothing of it depends on where the timer is.
@@ -555,19 +472,6 @@ impl<P: Platform> Timers<P> {
 struct Requeued {
     is_first: bool,
     stood: Stood,
-}
-
-/// Opens an entry that is known to belong to the locked base.
-#[inline]
-pub(crate) fn opened<'h, 'e, P: Platform>(
-    held: &'h mut Held<'_, P>,
-    entry: EntryRef<'e, Hr>,
-) -> Slot<'h, 'e, Hr> {
-    let index = entry.tag().queue();
-    held.state.queues[index]
-        .tree
-        .open(entry)
-        .expect("the base that owns the timer is locked")
 }
 
 /// Leaves the timer where it is filed, if it waits behind another one and can stay there; then its times are written.

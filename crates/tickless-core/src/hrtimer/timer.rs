@@ -6,139 +6,12 @@ use core::pin::Pin;
 use core::task::Waker;
 
 use tickless_link::const_unless_loom;
-use tickless_link::entry::{Entry, EntryRef, Expiry, Family, Member, State};
-use tickless_link::tree::{Branches, Tree};
+use tickless_link::entry::{Entry, EntryRef, Expiry, Member, State};
 
-use crate::mutant;
-use crate::time::{Clock, ClockId, Deadline, Instant, Monotonic, RelativeClock, Span};
-
-/// All queues of high-resolution timers.
-#[derive(Debug)]
-pub(crate) enum Hr {}
-
-impl Family for Hr {
-    type Key = Deadline;
-    type Tag = Tag;
-    type Head = Head;
-    type Shared = ();
-    type Branches = Branches<Self>;
-    type Token = Option<Waker>;
-    type Context<'a> = Firing<'a>;
-    type Verdict = Restart;
-}
-
-/// What is fixed when a timer is made, in one byte: which of the eight queues of a base (the number of the clock, plus
-/// 4 for soft), and whether lazy rearm was asked for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Tag(u8);
-
-impl Tag {
-    const QUEUE: u8 = 0x07;
-    const LAZY: u8 = 0x08;
-    const FAR: u8 = 0x10;
-
-    const fn new(clock: Clock, soft: bool, lazy: bool) -> Self {
-        let stage = if soft { 4 } else { 0 };
-        Self(clock as u8 | stage | if lazy { Self::LAZY } else { 0 })
-    }
-
-    #[inline]
-    pub(crate) const fn queue(self) -> usize {
-        (self.0 & Self::QUEUE) as usize
-    }
-
-    #[inline]
-    pub(crate) const fn clock(self) -> Clock {
-        Clock::ALL[self.queue() % 4]
-    }
-
-    #[inline]
-    pub(crate) const fn is_soft(self) -> bool {
-        self.queue() >= 4
-    }
-
-    /// The timer may stand on the shelf of the far ones, if it is of the queue that those end in.
-    const fn far_exact(self) -> Self {
-        if self.queue() == super::far::NEAR {
-            Self(self.0 | Self::FAR)
-        } else {
-            self
-        }
-    }
-
-    /// Whether the timer may stand on the shelf of the far ones.
-    #[inline]
-    pub(crate) const fn is_far_exact(self) -> bool {
-        self.0 & Self::FAR != 0
-    }
-
-    /// Whether lazy rearm was asked for and is possible.
-    #[inline]
-    pub(crate) fn is_lazy(self) -> bool {
-        self.0 & Self::LAZY != 0
-            && !self.is_soft()
-            && (self.clock() as u8 == Clock::Monotonic as u8
-                || mutant!("lazy-compares-other-clock"))
-    }
-}
-
-/// When a timer fires.
-///
-/// The deadline is here and not in the key of the entry, because a timer may be *filed* under an earlier key than its
-/// deadline: see [`start`](super::start). Packed into twelve bytes, of which four fill a gap in the entry: a timer with
-/// a plain function stays within 88.
-#[derive(Clone, Copy, Debug)]
-#[repr(C, packed(4))]
-pub(crate) struct Head {
-    /// From so many nanoseconds before the deadline on the timer may fire (spec OBJ-8).
-    slack: u32,
-    /// The hard expiry: the timer fires then at the latest.
-    deadline: Deadline,
-}
-
-impl Head {
-    const IDLE: Self = Self {
-        slack: 0,
-        deadline: Deadline::FOREVER,
-    };
-
-    /// A timer that may fire from `earliest` on and must at `deadline`. Slack beyond 4.29 s counts as that: it is a
-    /// permission to be late, and what is left of it is the part nearest to the deadline.
-    #[inline]
-    pub(crate) fn new(earliest: Deadline, deadline: Deadline) -> Self {
-        let slack = u32::try_from(deadline.saturating_sub(earliest)).unwrap_or(u32::MAX);
-        Self { slack, deadline }
-    }
-
-    #[inline]
-    pub(crate) const fn deadline(self) -> Deadline {
-        self.deadline
-    }
-
-    /// There is no slack.
-    #[inline]
-    pub(crate) const fn is_exact(self) -> bool {
-        self.slack == 0
-    }
-
-    #[inline]
-    pub(crate) fn earliest(self) -> Deadline {
-        self.deadline.before(self.slack)
-    }
-}
-
-/// What a callback answers.
-#[derive(Debug)]
-pub enum Restart {
-    /// The timer is done, unless somebody started it meanwhile.
-    No,
-    /// The timer is queued again for the deadline that the callback left in its [`Expired`], unless somebody started it
-    /// meanwhile: then that start counts (spec OBJ-13).
-    Yes,
-    /// As [`No`](Restart::No); and then the waker is used, after the library has let go of the timer. What it wakes may
-    /// free the timer.
-    NoThenWake(Waker),
-}
+use crate::exact::family::{Firing, Head, Hr, Restart, Tag};
+use crate::time::forward::forward;
+use crate::time::{ClockId, Deadline, Instant, Monotonic, RelativeClock, Span};
+use crate::trace::StartMode;
 
 /// Where a callback runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -150,26 +23,6 @@ pub enum Stage {
     Hard,
     /// In the soft stage behind it, where it delays no hard timer.
     Soft,
-}
-
-/// A firing as the core hands it to a callback.
-pub(crate) struct Firing<'a> {
-    /// The time of the pass that found the timer due.
-    pub(crate) now: Deadline,
-    pub(crate) deadline: Deadline,
-    pub(crate) earliest: Deadline,
-    /// Reads the timer's clock.
-    pub(crate) read: &'a dyn Fn() -> Deadline,
-}
-
-impl fmt::Debug for Firing<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Firing")
-            .field("now", &self.now)
-            .field("deadline", &self.deadline)
-            .finish_non_exhaustive()
-    }
 }
 
 /// What a callback is told, and where it leaves the next deadline.
@@ -215,7 +68,7 @@ impl<C: ClockId> Expired<'_, '_, C> {
     /// that fired within its slack, before its deadline, goes on by one interval. 0 means that its time has not come at
     /// `now`. An interval of zero counts as 1 ns. Constant time (B41).
     pub fn forward(&mut self, now: Instant<C>, interval: Span) -> u64 {
-        super::forward::forward(
+        forward(
             &mut self.firing.deadline,
             &mut self.firing.earliest,
             Deadline::new(now),
@@ -292,7 +145,7 @@ impl Setup {
         Self { lazy: true, ..self }
     }
 
-    const fn tag<C: ClockId>(self, soft_by_default: bool) -> Tag {
+    pub(super) const fn tag<C: ClockId>(self, soft_by_default: bool) -> Tag {
         let soft = match self.stage {
             Stage::Default => soft_by_default,
             Stage::Hard => false,
@@ -413,103 +266,6 @@ pub struct TimerRef<'a, C = Monotonic> {
     clock: PhantomData<fn() -> C>,
 }
 
-/// The member that wakes a task.
-pub(crate) struct Wake;
-
-impl Member<Hr> for Wake {
-    /// Whom to wake; `None` once the timer fired (spec SLP-1).
-    type Guarded = Option<Waker>;
-
-    fn name() -> &'static str {
-        crate::inspect::WAKES
-    }
-
-    #[inline]
-    fn expire(waker: &mut Option<Waker>) -> Expiry<Option<Waker>> {
-        // Taken under the lock: the timer is idle before anybody is woken, so nobody ever waits for a wake-up to end,
-        // and the woken task may free the timer at once.
-        Expiry::Done(waker.take())
-    }
-
-    fn call(&mut self, _firing: &mut Firing<'_>) -> Restart {
-        Restart::No
-    }
-}
-
-/// A timer that wakes a task: what futures are made of (spec 2.9, "sleepers").
-///
-/// It never runs a callback, so cancelling it never waits.
-///
-/// Cost: 96 bytes on 64-bit targets.
-pub struct Sleeper<C = Monotonic> {
-    entry: Entry<Hr, Wake>,
-    clock: PhantomData<fn() -> C>,
-}
-
-tickless_link::project_entry!([C] Sleeper<C> [C: 'static] entry: Entry<Hr, Wake>);
-
-impl<C: ClockId> Sleeper<C> {
-    const_unless_loom! {
-        /// Makes an idle timer that fires in the hard stage.
-        #[must_use]
-        pub const fn new() -> Self {
-            Self {
-                entry: Entry::new(
-                    Deadline::FOREVER,
-                    Setup::new().tag::<C>(false).far_exact(),
-                    Head::IDLE,
-                    (),
-                    None,
-                    Wake,
-                ),
-                clock: PhantomData,
-            }
-        }
-    }
-
-    /// Whether the timer is queued: it was started, and has neither fired nor been cancelled. Lock-free.
-    #[inline]
-    pub fn is_queued(&self) -> bool {
-        self.entry.state().is_queued()
-    }
-
-    /// What an idle sleeper keeps of a task, for a start to come; `None` while it is queued.
-    ///
-    /// A start takes the waker that it is given in place of this one.
-    #[inline]
-    pub fn idle_waker(self: Pin<&mut Self>) -> Option<&mut Option<Waker>> {
-        self.entry_mut().guarded_mut()
-    }
-
-    #[inline]
-    pub(crate) fn erase(self: Pin<&Self>) -> EntryRef<'_, Hr> {
-        self.entry().erase()
-    }
-
-    /// Gives a sleeper that was never started to the base that `queue` is of.
-    #[inline]
-    pub(crate) fn bind(self: Pin<&mut Self>, queue: &Tree<Hr>) -> bool {
-        self.entry_mut().bind(queue)
-    }
-
-    #[inline]
-    pub(crate) fn pinned_entry(self: Pin<&Self>) -> Pin<&Entry<Hr, Wake>> {
-        self.entry()
-    }
-}
-
-impl<C: ClockId> Default for Sleeper<C> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<C> fmt::Debug for Sleeper<C> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("Sleeper").field(&self.entry).finish()
-    }
-}
-
 /// When and how to start a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a start does nothing by itself"]
@@ -530,17 +286,6 @@ pub(crate) struct Request {
 pub(crate) enum When {
     At(Deadline),
     After(Span),
-}
-
-/// What a start asked for, for traces.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StartMode {
-    /// The time was given relative to the start.
-    pub relative: bool,
-    /// The timer must be on the CPU that executes the start.
-    pub pinned: bool,
-    /// A time in the past is refused.
-    pub checked: bool,
 }
 
 impl<C: ClockId> Start<C> {
@@ -603,5 +348,4 @@ impl<C: ClockId> Start<C> {
 const _: () = {
     type Function = fn(&mut Expired<'_, '_, Monotonic>) -> Restart;
     assert!(size_of::<HrTimer<Function>>() == 80 + size_of::<Function>());
-    assert!(size_of::<Sleeper>() == 96);
 };

@@ -8,12 +8,16 @@
 use core::fmt::{self, Write};
 
 use super::{CpuReport, DeviceReport, Part, PendingTimer, Queued, WheelReport};
+use crate::base::state::DeferredRearm;
+use crate::base::timers::Timers;
+use crate::cpu::CpuId;
+use crate::event::flush::Flush;
 use crate::event::{DeviceState, Kind as DeviceKind, Programmed};
-use crate::hrtimer::base::{DeferredRearm, QUEUES};
-use crate::hrtimer::{Flush, Timers};
-use crate::platform::{CpuId, Platform};
+use crate::exact::queues::QUEUES;
+use crate::platform::Platform;
+use crate::slots::geometry::Tick;
 use crate::time::{Clock, Instant};
-use crate::wheel::{Kind, Tick};
+use crate::wheel::family::Kind;
 
 /// What a host adds to a dump, and how it wants it. Everything has a default: nothing.
 ///

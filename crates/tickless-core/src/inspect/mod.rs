@@ -14,22 +14,28 @@ use core::fmt;
 use tickless_link::entry::EntryRef;
 use tickless_link::sync::Ordering;
 
+use crate::base::cpu_base::CpuBase;
+use crate::base::guard::Held;
+use crate::base::state::{BaseState, DeferredRearm};
+use crate::base::stats::Stats;
+use crate::base::timers::Timers;
+use crate::cpu::CpuId;
 use crate::event::{DeviceState, EventDevice, Kind as DeviceKind, Programmed};
-use crate::hrtimer::base::{BaseState, DeferredRearm, Held, QUEUES};
-use crate::hrtimer::far;
-use crate::hrtimer::timer::{Head, Hr, Tag};
-use crate::hrtimer::{CpuBase, Stage, Stats, Timers};
-use crate::platform::{CpuId, Platform};
+use crate::exact::family::{Head, Hr, Tag};
+use crate::exact::far_wheel;
+use crate::exact::queues::QUEUES;
+use crate::hrtimer::timer::Stage;
+use crate::platform::Platform;
+use crate::slots::geometry::{Slot, Tick};
 use crate::time::convert::Scale;
 use crate::time::{Clock, Deadline, Instant, Offset, Span};
 use crate::trace::TimerId;
-use crate::wheel::base::WheelBase;
-use crate::wheel::geometry::Slot;
-use crate::wheel::timer::Coarse;
-use crate::wheel::{Kind, Tick};
+use crate::wheel::cpu_wheel::WheelBase;
+use crate::wheel::family::{Coarse, Kind};
 
 mod dump;
 
+pub use crate::base::sleeper::WAKES;
 pub(crate) use dump::At;
 pub use dump::{DumpHost, Plain};
 
@@ -51,9 +57,6 @@ pub struct PendingTimer {
     /// Where it is, and for when.
     pub queued: Queued,
 }
-
-/// What stands for the callback of a timer that wakes a task.
-pub const WAKES: &str = "wakes a task";
 
 /// Where a timer is queued, and for when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -264,10 +267,22 @@ fn report<P: Platform>(base: &CpuBase<P>, state: &BaseState) -> CpuReport {
         sorted: state.queues.iter().map(|queue| queue.tree.len()).sum(),
         far: state.far.shelf().len(),
         offsets: core::array::from_fn(|clock| state.queues[clock].offset),
-        wheels: Kind::ALL.map(|kind| state.wheels[kind as usize].report(kind)),
+        wheels: Kind::ALL.map(|kind| report_wheel(&state.wheels[kind as usize], kind)),
         device: DeviceReport::of(&state.device),
         stats: state.stats,
         deferred: state.deferred,
+    }
+}
+
+/// What `wheel` knows of itself.
+fn report_wheel(wheel: &WheelBase, kind: Kind) -> WheelReport {
+    let due = wheel.told();
+    WheelReport {
+        kind,
+        clock: wheel.calendar.clock(),
+        first_due: (due != u64::MAX).then_some(Tick(due)),
+        pending: wheel.shelf.len(),
+        is_running: wheel.is_passed_over(),
     }
 }
 
@@ -305,7 +320,7 @@ impl Batch {
                 });
             }
             Part::Far => state.far.shelf().for_each(|entry, list, head| {
-                let due = far::instant_of(state.far.due_of(Slot::numbered(list)));
+                let due = far_wheel::instant_of(state.far.due_of(Slot::numbered(list)));
                 self.take_exact(entry, |_| Queued::Far {
                     hard: head.deadline().as_nanos(),
                     filed: due.as_nanos(),

@@ -18,8 +18,8 @@ use core::fmt;
 use tickless_link::lock::{Guard, Lock, RawLock};
 
 use super::mask::{CpuMask, WORD};
+use crate::cpu::CpuId;
 use crate::mutant;
-use crate::platform::CpuId;
 use crate::time::{Instant, Span};
 
 /// What wakes CPUs whose own device is stopped.
@@ -33,7 +33,7 @@ pub enum Carrier {
     Software,
 }
 
-/// What a CPU has to do that may sleep deeply. [`Timers::stop_device`](crate::hrtimer::Timers::stop_device) stops its
+/// What a CPU has to do that may sleep deeply. [`Timers::stop_device`](crate::base::Timers::stop_device) stops its
 /// own device, and has to be what does so: a record that goes on as if something were programmed there loses timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "devices have to be stopped and programmed"]
@@ -61,7 +61,7 @@ pub enum Busy {
 }
 
 /// What a CPU has to do that comes back.
-/// [`Timers::switch_device_on`](crate::hrtimer::Timers::switch_device_on) switches its own device on.
+/// [`Timers::switch_device_on`](crate::base::Timers::switch_device_on) switches its own device on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the device has to be switched on and programmed"]
 pub enum Left {
@@ -71,7 +71,7 @@ pub enum Left {
     /// its way, and programming one that is over would only come in between.
     SwitchOn,
     /// Switch the own device on, and program it for what the CPU has to wake up for by now, as
-    /// [`Timers::retrigger`](crate::hrtimer::Timers::retrigger) does.
+    /// [`Timers::retrigger`](crate::base::Timers::retrigger) does.
     Program,
 }
 

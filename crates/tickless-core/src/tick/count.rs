@@ -6,10 +6,10 @@ use tickless_link::lock::{Lock, RawLock};
 use tickless_link::seqlock::{SeqCell, Writer};
 use tickless_link::sync::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
+use crate::cpu::CpuId;
 use crate::mutant;
-use crate::platform::CpuId;
+use crate::slots::geometry::Tick;
 use crate::time::{Instant, Span};
-use crate::wheel::Tick;
 use crate::wheel::idle::TickTime;
 
 /// So many times in a row a CPU sees the same count at its own tick before it counts itself (spec 7.2, R34).

@@ -1,9 +1,9 @@
 //! The tick of one CPU: whether it runs, and where it goes on (spec 7.3 to 7.5).
 
 use super::count::Watch;
-use crate::hrtimer::forward::forward;
+use crate::cpu::CpuId;
 use crate::mutant;
-use crate::platform::CpuId;
+use crate::time::forward::forward;
 use crate::time::{Deadline, Instant, Monotonic, Span};
 
 /// What a CPU is for.

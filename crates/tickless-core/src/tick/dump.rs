@@ -8,8 +8,8 @@ use super::broadcast::{Broadcast, Carrier};
 use super::count::{Duty, TickCount};
 use super::cpu::{Context, CpuTick, Role};
 use super::mask::CpuMask;
+use crate::cpu::CpuId;
 use crate::inspect::At;
-use crate::platform::CpuId;
 
 impl CpuTick {
     /// Writes what the kernel prints of the tick of a CPU, and whose turn it is to count. Called by its CPU, or while

@@ -7,10 +7,12 @@ use tickless_link::lock::RawLock;
 use super::count::Duty;
 use super::cpu::{Context, CpuTick, Role};
 use super::nohz::{Conditions, Forecast, Keep, Nohz, SleepLength, Stopped};
+use crate::cpu::CpuId;
+use crate::exact::family::Restart;
 use crate::hierarchy::Sites;
-use crate::hrtimer::{Expired, HrTimer, Restart};
+use crate::hrtimer::timer::{Expired, HrTimer};
 use crate::mutant;
-use crate::platform::{CpuId, Platform};
+use crate::platform::Platform;
 use crate::time::{Instant, Monotonic, Offset};
 use crate::trace::Event;
 use crate::wheel::idle::{NextDue, TickTime, wake_times};
@@ -54,7 +56,7 @@ impl<P: Platform, S: Sites<WIDTH>, L: RawLock, const WIDTH: usize> Nohz<'_, P, S
     ///
     /// # Cost
     ///
-    /// One lock, as [`next_event_without`](crate::hrtimer::Timers::next_event_without).
+    /// One lock, as [`next_event_without`](crate::base::Timers::next_event_without).
     #[must_use]
     pub fn sleep_length<F>(
         &self,

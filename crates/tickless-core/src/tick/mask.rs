@@ -1,6 +1,6 @@
 //! Sets of CPUs whose size the host chooses.
 
-use crate::platform::CpuId;
+use crate::cpu::CpuId;
 
 /// CPUs in one word.
 pub(super) const WORD: usize = u64::BITS as usize;

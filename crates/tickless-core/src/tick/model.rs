@@ -16,8 +16,8 @@ use tickless_link::sync::{AtomicBool, Ordering};
 
 use super::count::{Duty, Watch};
 use super::{Dependencies, Dependency, IdleTime, TickCount};
-use crate::hrtimer::model::explore;
-use crate::platform::CpuId;
+use crate::base::model::explore;
+use crate::cpu::CpuId;
 use crate::time::{Instant, Span};
 
 /// How often threads may be interrupted. Without a bound a case takes hours.

@@ -6,10 +6,13 @@ use tickless_link::lock::RawLock;
 
 use super::count::{Duty, TickCount};
 use super::cpu::{Context, CpuTick, Mode, Role};
+use crate::base::timers::Timers;
+use crate::cpu::CpuId;
+use crate::exact::family::Restart;
 use crate::hierarchy::{Hierarchy, Sites, WIDTH_DEFAULT};
-use crate::hrtimer::{Expired, HrTimer, Restart, Start, Timers};
+use crate::hrtimer::timer::{Expired, HrTimer, Start};
 use crate::mutant;
-use crate::platform::{CpuId, Platform};
+use crate::platform::Platform;
 use crate::time::{Instant, Monotonic, Offset, Span};
 use crate::trace::Event;
 

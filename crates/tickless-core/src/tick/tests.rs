@@ -15,9 +15,9 @@ use super::{
     Broadcast, Busy, Carrier, CpuMask, Dependencies, Dependency, Duty, Entered, IdleTime, Left,
     STALL_TICKS, Scope, TickCount, first_dependency,
 };
-use crate::platform::CpuId;
+use crate::cpu::CpuId;
+use crate::slots::geometry::Tick;
 use crate::time::{Instant, Span};
-use crate::wheel::Tick;
 
 const PERIOD: Span = Span::from_millis(1);
 const MS: i64 = 1_000_000;

@@ -14,6 +14,7 @@ use core::marker::PhantomData;
 use core::time::Duration;
 
 pub mod convert;
+pub(crate) mod forward;
 
 /// A clock that timers can be on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,7 +1,7 @@
 //! When a CPU that goes to sleep has to wake, and what it hands over (spec 3.2).
 
-use super::calendar::FAR;
-use super::geometry::Tick;
+use crate::slots::geometry::Tick;
+use crate::slots::pending_map::FAR;
 use crate::time::{Instant, Span};
 
 /// When the wheels of a CPU are due first; `None` for one that is empty.
@@ -14,7 +14,7 @@ pub struct NextDue {
 }
 
 impl NextDue {
-    pub(super) const NOTHING: Self = Self {
+    pub(crate) const NOTHING: Self = Self {
         local: None,
         global: None,
     };

@@ -1,7 +1,7 @@
 //! Rounding timeouts to whole seconds, so that those that need no precision share a wake-up (spec 7.8).
 
-use super::geometry::Tick;
-use crate::platform::CpuId;
+use crate::cpu::CpuId;
+use crate::slots::geometry::Tick;
 
 /// Which way a timeout may be rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,10 +3,11 @@
 //! What an event makes a CPU do is executed as a whole, when the event comes, and moves the CPU's cursor as far as it
 //! costs. What comes for that CPU meanwhile waits for the cursor.
 
-use tickless_core::hrtimer::{Flush, Start};
+use tickless_core::coarse::{Kind, PassEnd};
+use tickless_core::event::Flush;
+use tickless_core::hrtimer::Start;
 use tickless_core::platform::CpuId;
 use tickless_core::tick::Conditions;
-use tickless_core::wheel::{Kind, PassEnd};
 
 use super::baseline::{Rearm, Soft};
 use super::fault::FaultKind;

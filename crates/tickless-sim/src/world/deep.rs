@@ -7,7 +7,8 @@ use std::cell::Cell;
 use std::rc::{Rc, Weak};
 
 use serde::{Deserialize, Serialize};
-use tickless_core::hrtimer::{Restart, Start, Timers};
+use tickless_core::base::Timers;
+use tickless_core::hrtimer::{Restart, Start};
 use tickless_core::platform::CpuId;
 use tickless_core::tick::{Broadcast, Busy, Carrier, Delivery, Entered, Left};
 use tickless_core::time::Instant;

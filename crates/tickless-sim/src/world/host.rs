@@ -4,15 +4,15 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::task::Waker;
 
+use tickless_core::base::{CpuBase, Timers};
 use tickless_core::clock::{CounterId, Offsets, SetSequence};
+use tickless_core::coarse::Tick;
 use tickless_core::event::{DeviceState, DeviceWrite, InPast};
-use tickless_core::hrtimer::{CpuBase, Timers};
 use tickless_core::platform::{CpuId, Locality, Platform, ThisCpu, Waiting};
 use tickless_core::tick::TickCount;
 use tickless_core::time::Instant;
 use tickless_core::time::convert::Cycles;
 use tickless_core::trace::Event as Traced;
-use tickless_core::wheel::Tick;
 use tickless_core::wheel::idle::TickTime;
 use tickless_link::lock::{SoloLock, Watcher};
 

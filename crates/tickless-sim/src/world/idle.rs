@@ -2,7 +2,8 @@
 
 use std::rc::Rc;
 
-use tickless_core::hrtimer::{Flush, Start};
+use tickless_core::event::Flush;
+use tickless_core::hrtimer::Start;
 use tickless_core::platform::CpuId;
 use tickless_core::tick::{Conditions, Dependencies, Dependency, Stopped, first_dependency};
 use tickless_core::time::{Instant, Offset, Span};

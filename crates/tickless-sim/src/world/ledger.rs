@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
+use tickless_core::coarse::{Kind, Tick};
 use tickless_core::time::Clock;
 use tickless_core::trace::{Event as Traced, TimerId};
-use tickless_core::wheel::{Kind, Tick};
 
 /// A timer that is queued.
 #[derive(Clone, Copy, Debug)]

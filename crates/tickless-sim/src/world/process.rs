@@ -18,11 +18,11 @@ mod timers;
 use std::rc::Rc;
 
 use serde::Serialize;
-use tickless_core::hrtimer::Timers;
+use tickless_core::base::Timers;
+use tickless_core::coarse::{Kind, Tick};
 use tickless_core::platform::CpuId;
 use tickless_core::time::{Instant, Span};
 use tickless_core::wheel::idle::{TickTime, wake_times};
-use tickless_core::wheel::{Kind, Tick};
 
 use super::idle::choose;
 use super::meter::{self, Ground};
@@ -335,7 +335,7 @@ fn turn(timers: &Timers<ProcessHost>, cpu: CpuId) -> u32 {
         fires.set(Instant::FOREVER);
         let turn = timers.interrupt(cpu);
         fired += turn.fired;
-        timers.flush_deferred(cpu, tickless_core::hrtimer::Flush::TurnEnd);
+        timers.flush_deferred(cpu, tickless_core::event::Flush::TurnEnd);
         if turn.more {
             fires.set(now);
         }

@@ -10,7 +10,7 @@
 //! Interrupts of a world do not nest, nobody runs a handler by hand, and no slice is extended, so that the others do
 //! not occur. System calls (S2) owe nothing.
 
-use tickless_core::hrtimer::Flush;
+use tickless_core::event::Flush;
 use tickless_core::platform::CpuId;
 
 use super::world::World;

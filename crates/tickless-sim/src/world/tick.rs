@@ -8,7 +8,8 @@ use std::cell::{RefCell, RefMut};
 use std::fmt;
 use std::rc::{Rc, Weak};
 
-use tickless_core::hrtimer::{Expired, Restart, Timers};
+use tickless_core::base::Timers;
+use tickless_core::hrtimer::{Expired, Restart};
 use tickless_core::platform::CpuId;
 use tickless_core::tick::{Context, CpuTick, Duty, Nohz, Role};
 use tickless_core::time::Monotonic;

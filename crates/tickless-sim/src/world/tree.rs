@@ -3,13 +3,13 @@
 use std::fmt;
 use std::rc::Rc;
 
+use tickless_core::base::{Frozen, Timers};
+use tickless_core::coarse::Kind;
 use tickless_core::hierarchy::{
     GroupId, Handover, Hierarchy, Layout, NumaNode, Slot, State, Step, WIDTH_DEFAULT,
 };
-use tickless_core::hrtimer::{Frozen, Timers};
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
-use tickless_core::wheel::Kind;
 use tickless_core::wheel::idle::wake_times;
 
 use super::host::{Host, WorldLock};

@@ -1,10 +1,10 @@
 //! What a program can do when it executes.
 
 use tickless_core::Platform;
+use tickless_core::coarse::{ArmError, Kind, Rearm, Tick, Timeout};
 use tickless_core::hrtimer::{Expired, Restart};
 use tickless_core::platform::CpuId;
 use tickless_core::time::{ClockId, Instant};
-use tickless_core::wheel::{ArmError, Kind, Rearm, Tick, Timeout};
 
 use super::baseline::Target;
 use super::baseline::search::find_busy;

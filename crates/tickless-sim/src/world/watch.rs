@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use tickless_core::hrtimer::Flush;
+use tickless_core::coarse::{Kind, Timeout};
+use tickless_core::event::Flush;
 use tickless_core::time::Clock;
 use tickless_core::trace::{Event as Traced, TimerId};
-use tickless_core::wheel::{Kind, Timeout};
 
 use super::clock::Clocks;
 use super::groups::{Tallies, Tally};

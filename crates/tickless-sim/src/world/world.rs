@@ -4,8 +4,9 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use tickless_core::base::Timers;
 use tickless_core::hierarchy::{Leaving, Presence};
-use tickless_core::hrtimer::{Restart, Timers};
+use tickless_core::hrtimer::Restart;
 use tickless_core::platform::CpuId;
 use tickless_core::tick::{Dependencies, TickCount};
 use tickless_core::time::{Instant, Span};

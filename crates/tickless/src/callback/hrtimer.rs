@@ -4,10 +4,9 @@ use std::fmt;
 use std::pin::Pin;
 
 use pin_project_lite::pin_project;
+pub use tickless_core::base::TryCancel;
 use tickless_core::hrtimer as core;
-pub use tickless_core::hrtimer::{
-    AlreadyExpired, Expired, Restart, Setup, Stage, Start, TryCancel,
-};
+pub use tickless_core::hrtimer::{AlreadyExpired, Expired, Restart, Setup, Stage, Start};
 pub use tickless_core::time::{
     Boottime, Clock, ClockId, Instant, Monotonic, Realtime, RelativeClock, Span, Tai,
 };

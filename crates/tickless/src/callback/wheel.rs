@@ -19,11 +19,11 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use pin_project_lite::pin_project;
-pub use tickless_core::hrtimer::TryCancel;
+pub use tickless_core::base::TryCancel;
+use tickless_core::coarse as core;
+pub use tickless_core::coarse::{ArmError, Kind, Rearm, ShutDown, Tick, Timeout};
 pub use tickless_core::platform::CpuId;
 use tickless_core::time::Span;
-use tickless_core::wheel as core;
-pub use tickless_core::wheel::{ArmError, Kind, Rearm, ShutDown, Tick, Timeout};
 
 use crate::host::registry::{base, timers};
 use crate::host::remote::publish::publish_earlier;

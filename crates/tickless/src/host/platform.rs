@@ -2,9 +2,9 @@
 
 use std::task::Waker;
 
+use tickless_core::base::CpuBase;
 use tickless_core::clock::{Offsets, SetSequence};
 use tickless_core::event::{DeviceState, DeviceWrite, InPast};
-use tickless_core::hrtimer::CpuBase;
 use tickless_core::platform::{CpuId, Locality, Platform, ThisCpu, Waiting};
 use tickless_core::time::Instant;
 use tickless_link::bias::BiasedLock;

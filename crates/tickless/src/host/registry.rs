@@ -12,9 +12,9 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use tickless_core::base::Timers;
 use tickless_core::clock::ClockSet;
 use tickless_core::event::DeviceConfig;
-use tickless_core::hrtimer::Timers;
 use tickless_core::platform::CpuId;
 
 use super::numa;

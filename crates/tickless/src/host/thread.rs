@@ -13,7 +13,7 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
-use tickless_core::hrtimer::{CpuBase, Frozen};
+use tickless_core::base::{CpuBase, Frozen};
 use tickless_core::platform::CpuId;
 use tickless_link::bias::Owner;
 

@@ -1,8 +1,8 @@
 //! The tick of coarse timers: a millisecond of the monotonic clock, counted from its beginning, so that no thread has
 //! to count it.
 
+use tickless_core::coarse::Tick;
 use tickless_core::time::{Instant, Span};
-use tickless_core::wheel::Tick;
 use tickless_core::wheel::idle::TickTime;
 
 use super::registry::timers;

@@ -1,9 +1,9 @@
 //! A turn: everything that a timer interrupt, its soft stage and its way back are on other hosts.
 
-use tickless_core::hrtimer::Flush;
+use tickless_core::coarse::{Kind as Wheel, PassEnd};
+use tickless_core::event::Flush;
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
-use tickless_core::wheel::{Kind as Wheel, PassEnd};
 use tickless_link::mutant;
 
 use super::process::TURN_BUDGET;

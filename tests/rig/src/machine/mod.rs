@@ -7,11 +7,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::task::Waker;
 
+use tickless_core::base::{CpuBase, Stats, Timers};
 use tickless_core::clock::{
     ClockSet, Counter, CounterId, Keeper, Offsets, SetSequence, Timekeeper,
 };
 use tickless_core::event::{DeviceState, DeviceWrite, InPast};
-use tickless_core::hrtimer::{CpuBase, Stats, Timers};
 use tickless_core::inspect::{DumpHost, Plain};
 use tickless_core::platform::{CpuId, Locality, Platform, ThisCpu, Waiting, keep_local_by_table};
 use tickless_core::time::convert::{Cycles, Kilohertz};

@@ -3,7 +3,8 @@
 //! What a kernel spreads over its entry code, its soft stage and its scheduler is here in one place, as a script. Each
 //! flush point has the number of the specification and a switch that removes it, to prove that the suite notices.
 
-use tickless_core::hrtimer::{Flush, Turn};
+use tickless_core::event::Flush;
+use tickless_core::hrtimer::Turn;
 use tickless_core::platform::CpuId;
 use tickless_link::mutant;
 

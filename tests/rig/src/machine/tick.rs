@@ -1,7 +1,7 @@
 //! The tick of the machine, which drives the wheels.
 
+use tickless_core::coarse::{Kind, PassEnd, Tick};
 use tickless_core::platform::CpuId;
-use tickless_core::wheel::{Kind, PassEnd, Tick};
 
 use super::{Config, Machine, lock};
 

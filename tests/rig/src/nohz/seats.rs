@@ -4,12 +4,12 @@ use std::cell::{Cell, OnceCell};
 use std::fmt;
 use std::rc::Rc;
 
+use tickless_core::base::Frozen;
+use tickless_core::coarse::Kind;
 use tickless_core::hierarchy::{CpuNode, Group, GroupId, Layout, Sites, WIDTH_DEFAULT};
-use tickless_core::hrtimer::Frozen;
 use tickless_core::platform::CpuId;
 use tickless_core::tick::TickCount;
 use tickless_core::time::Instant;
-use tickless_core::wheel::Kind;
 use tickless_core::wheel::idle::wake_times;
 use tickless_sim::tables::PlainLock;
 

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use tickless_link::sync::{AtomicBool, Ordering};
 
-use super::{Count, TWO, Touched, at, be, explore, machine, on, once, pending};
-use crate::hrtimer::{Expired, HrTimer, Restart, TryCancel};
-use crate::platform::CpuId;
+use crate::base::TryCancel;
+use crate::base::model::{Count, TWO, Touched, at, be, explore, machine, on, once, pending};
+use crate::cpu::CpuId;
+use crate::hrtimer::{Expired, HrTimer, Restart};
 use crate::time::{Instant, Monotonic};
 
 /// Spec 14.2. CPU 0 runs the callback, which answers that the timer goes on, while CPU 1 cancels. Whoever comes first,

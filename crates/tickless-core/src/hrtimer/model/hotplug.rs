@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use tickless_link::sync::Ordering;
 
-use super::{
+use crate::base::Timers;
+use crate::base::model::{
     Count, Host, JUMP, THREE, TWO, armed_after_kick, at, be, explore, going_on, machine, on, once,
     pending,
 };
 use crate::clock::ClockSet;
-use crate::hrtimer::{Expired, HrTimer, Restart, Setup, Start, Timers};
-use crate::platform::CpuId;
+use crate::cpu::CpuId;
+use crate::hrtimer::{Expired, HrTimer, Restart, Setup, Start};
 use crate::time::{Instant, Realtime};
 
 /// Spec 14.6, HP-5. CPU 1 leaves while somebody else runs the callback of one of its timers, which goes on. Nothing

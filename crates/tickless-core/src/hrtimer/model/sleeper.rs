@@ -6,9 +6,11 @@ use std::boxed::Box;
 use std::sync::Arc;
 use std::task::Wake;
 
-use super::{Count, LATE, Machine, NOW, TWO, at, be, explore, machine_at, on, pending};
+use crate::base::model::{
+    Count, LATE, Machine, NOW, TWO, at, be, explore, machine_at, on, pending,
+};
+use crate::cpu::CpuId;
 use crate::hrtimer::Sleeper;
-use crate::platform::CpuId;
 
 /// Counts how often it is woken.
 struct Task(Count);

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use tickless_link::sync::{AtomicBool, Ordering};
 
-use super::{
+use crate::base::model::{
     Count, Machine, THREE, TWO, Touched, armed_after_kick, at, be, explore, going_on, machine, on,
     once, pending, take_kick,
 };
+use crate::cpu::CpuId;
 use crate::hrtimer::{Expired, HrTimer, Restart};
-use crate::platform::CpuId;
 use crate::time::{Instant, Monotonic};
 
 /// Spec 14.1. CPU 1 starts the timer while CPU 0 runs its callback, which wants another time. The start counts, and the

@@ -7,7 +7,8 @@
 use std::pin::Pin;
 
 use serde::{Deserialize, Serialize};
-use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Stage, Timers};
+use tickless_core::base::Timers;
+use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Stage};
 use tickless_core::time::ClockId;
 
 use crate::world::host::Host;

@@ -3,9 +3,10 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::{Rc, Weak};
 
-use tickless_core::hrtimer::{Restart, Start, Timers};
+use tickless_core::base::Timers;
+use tickless_core::coarse::{Kind, Rearm, Tick};
+use tickless_core::hrtimer::{Restart, Start};
 use tickless_core::time::Span;
-use tickless_core::wheel::{Kind, Rearm, Tick};
 
 use super::{FaultKind, Injector};
 use crate::world::host::Host;

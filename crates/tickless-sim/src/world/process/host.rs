@@ -4,9 +4,9 @@ use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 use std::task::Waker;
 
+use tickless_core::base::{CpuBase, Timers};
 use tickless_core::clock::{Offsets, SetSequence};
 use tickless_core::event::{DeviceConfig, DeviceState, DeviceWrite, InPast};
-use tickless_core::hrtimer::{CpuBase, Timers};
 use tickless_core::platform::{CpuId, Locality, Platform, ThisCpu, Waiting};
 use tickless_core::time::Instant;
 use tickless_core::trace::Event;

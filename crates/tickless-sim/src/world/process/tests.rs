@@ -1,7 +1,7 @@
 //! What a process counts and what it is charged.
 
+use tickless_core::coarse::Tick;
 use tickless_core::time::{Instant, Span};
-use tickless_core::wheel::Tick;
 
 use super::{Process, ProcessCounts};
 use crate::world::profile::Profile;

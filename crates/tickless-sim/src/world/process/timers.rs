@@ -5,9 +5,10 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Waker;
 
-use tickless_core::hrtimer::{Expired, HrTimer, Restart, Sleeper, Start, Timers};
+use tickless_core::base::Timers;
+use tickless_core::coarse::{Kind, Rearm, Tick, Timeout, WheelTimer};
+use tickless_core::hrtimer::{Expired, HrTimer, Restart, Sleeper, Start};
 use tickless_core::time::{Instant, Monotonic};
-use tickless_core::wheel::{Kind, Rearm, Tick, Timeout, WheelTimer};
 
 use super::host::ProcessHost;
 use crate::world::meter::{self, Line};

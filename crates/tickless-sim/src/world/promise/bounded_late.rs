@@ -2,7 +2,7 @@
 //!
 //! Looked at when a timer fires that is not deferrable, and when a coarse one is filed.
 
-use tickless_core::wheel::Tick;
+use tickless_core::coarse::Tick;
 
 use super::Promise;
 use crate::world::time::Picos;

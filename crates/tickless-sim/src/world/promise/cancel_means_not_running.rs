@@ -2,7 +2,7 @@
 //!
 //! Looked at after each cancel that waits.
 
-use tickless_core::wheel::{Rearm, Timeout, WheelTimer};
+use tickless_core::coarse::{Rearm, Timeout, WheelTimer};
 
 use super::Promise;
 use crate::world::host::Host;

@@ -2,8 +2,8 @@
 //!
 //! Looked at when a timer fires.
 
+use tickless_core::coarse::Timeout;
 use tickless_core::time::Clock;
-use tickless_core::wheel::Timeout;
 
 use super::Promise;
 use crate::world::time::Picos;

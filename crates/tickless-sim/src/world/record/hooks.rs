@@ -1,9 +1,9 @@
 //! Where a recording learns what happens.
 
+use tickless_core::coarse::Kind;
 use tickless_core::hierarchy::{GroupId, Hierarchy, Sites, Slot, State, Step};
 use tickless_core::time::Clock;
 use tickless_core::trace::{Event as Traced, TimerId};
-use tickless_core::wheel::Kind;
 
 use super::{GroupState, Recorded, Recorder, nanos};
 use crate::world::host::Host;

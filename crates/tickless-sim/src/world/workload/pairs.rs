@@ -3,9 +3,9 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use tickless_core::coarse::{Kind, Rearm};
 use tickless_core::hrtimer::{Restart, Start};
 use tickless_core::time::Span;
-use tickless_core::wheel::{Kind, Rearm};
 
 use super::{Range, around, log_uniform};
 use crate::random::Random;

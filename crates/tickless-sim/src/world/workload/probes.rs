@@ -1,7 +1,7 @@
 //! Workloads that measure, and those that disturb them.
 
+use tickless_core::coarse::Kind;
 use tickless_core::hrtimer::Start;
-use tickless_core::wheel::Kind;
 
 use super::around;
 use crate::random::Random;

@@ -1,6 +1,6 @@
 //! Workloads that have work to do.
 
-use tickless_core::wheel::{Kind, Rearm, Timeout};
+use tickless_core::coarse::{Kind, Rearm, Timeout};
 
 use super::{Range, around, log_uniform};
 use crate::random::Random;

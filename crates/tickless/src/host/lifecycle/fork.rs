@@ -34,7 +34,7 @@ use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::MutexGuard;
 
-use tickless_core::hrtimer::Frozen;
+use tickless_core::base::Frozen;
 use tickless_core::platform::Platform;
 use tickless_link::LastThread;
 

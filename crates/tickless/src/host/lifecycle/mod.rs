@@ -9,8 +9,8 @@
 
 mod fork;
 
+use tickless_core::base::Timers;
 use tickless_core::hierarchy::Leaving;
-use tickless_core::hrtimer::Timers;
 
 use super::process::Host;
 use super::registry::{self, EXPIRY_THREAD, FirstUse, timers};

@@ -1,10 +1,10 @@
 //! Turns for other threads: what the [trees](super::trees) ask of the host when a thread finds something due there.
 
+use tickless_core::base::Frozen;
+use tickless_core::coarse::Kind as Wheel;
 use tickless_core::hierarchy::{CpuNode, Group, GroupId, Sites};
-use tickless_core::hrtimer::Frozen;
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
-use tickless_core::wheel::Kind as Wheel;
 use tickless_core::wheel::idle::wake_times;
 
 use super::trees::{CHUNK, GROUPS_MAX, Lock, Purpose, Table, WIDTH};

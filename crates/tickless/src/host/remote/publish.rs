@@ -6,8 +6,8 @@
 //! leaves its sleep tells nothing, so the expiry thread means to come for those that sleep, too. Any other thread sets
 //! its [device](crate::host::device).
 
+use tickless_core::coarse::{Kind as Wheel, Tick};
 use tickless_core::time::{Instant, Span};
-use tickless_core::wheel::{Kind as Wheel, Tick};
 
 use super::{housekeeping, trees};
 use crate::host::registry::base;

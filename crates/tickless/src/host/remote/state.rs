@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
+use tickless_core::coarse::Tick;
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
-use tickless_core::wheel::Tick;
 
 /// What a thread published of its wheels, and to which worker its global timers go.
 #[derive(Debug)]

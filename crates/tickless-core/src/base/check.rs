@@ -1,0 +1,95 @@
+//! The rules that hold for a base while its lock is free, checked.
+
+use tickless_link::sync::Ordering;
+
+use crate::base::guard::Held;
+use crate::base::state::{BaseState, DeferredRearm};
+use crate::base::timers::Timers;
+use crate::cpu::CpuId;
+use crate::exact::queues::{HARD, SOFT};
+use crate::platform::Platform;
+use crate::time::Deadline;
+use crate::wheel::family::Kind;
+
+impl<P: Platform> Timers<P> {
+    /// Checks every rule that must hold for `cpu` while its lock is free (spec 4.7), walking all its queues.
+    ///
+    /// # Panics
+    ///
+    /// When a rule is broken, which is a bug in this crate.
+    pub fn assert_valid(&self, cpu: CpuId) {
+        let Some(base) = self.platform.base(cpu) else {
+            return;
+        };
+        let held = Held::lock(self, base, self.platform.this_cpu());
+        for (index, queue) in held.state.queues.iter().enumerate() {
+            queue.tree.assert_valid();
+            let first = queue.tree.first_key();
+            assert!(
+                Some(queue.first_deadline) == first
+                    || (first.is_none() && queue.first_deadline == Deadline::FOREVER),
+                "INV-6: the cached first deadline of queue {index} is the first key"
+            );
+            assert!(
+                (held.state.active & (1 << index) != 0) == first.is_some(),
+                "INV-6: bit {index} of the active mask says whether the queue is empty"
+            );
+        }
+        held.state.far.shelf().assert_valid();
+        // Relaxed: written under the lock, which is held.
+        assert_wheels_valid(&held.state, |kind| {
+            base.wheel_due[kind as usize].load(Ordering::Relaxed)
+        });
+        match held.state.deferred {
+            DeferredRearm::Clear => {}
+            _ => assert!(
+                base.armed().is_forever(),
+                "INV-4: nothing counts as armed while a rearm is owed"
+            ),
+        }
+        // After a jump of the clocks the CPU evaluates when it carries out the kick.
+        let armed_counts = held.state.deferred == DeferredRearm::Clear
+            && base.is_online()
+            && !held.state.hang
+            && !base.is_kicked();
+        if armed_counts {
+            let mask = if held.state.soft_pending {
+                HARD
+            } else {
+                HARD | SOFT
+            };
+            let (first, _) = held.state.minimum(mask);
+            held.state.far.shelf().for_each(|_, _, head| {
+                assert!(
+                    base.armed().as_nanos() <= head.deadline().as_nanos(),
+                    "INV-1: never armed later than a far timer"
+                );
+                true
+            });
+            assert!(
+                base.armed() <= first.not_negative(),
+                "INV-1: never armed later than the first timer"
+            );
+            if !held.state.soft_pending {
+                let (soft, _) = held.state.minimum(SOFT);
+                assert!(
+                    held.state.soft_next <= soft.not_negative(),
+                    "the soft stage of {cpu:?} is raised at {:?}, too late for {soft:?}",
+                    held.state.soft_next
+                );
+            }
+        }
+    }
+}
+
+/// Checks every rule of the wheels of a base that must hold while its lock is free.
+fn assert_wheels_valid(state: &BaseState, published: impl Fn(Kind) -> u64) {
+    for kind in Kind::ALL {
+        let wheel = &state.wheels[kind as usize];
+        wheel.assert_valid();
+        assert!(
+            published(kind) == wheel.told(),
+            "WI2: what is published of {kind:?} is what is known"
+        );
+    }
+}

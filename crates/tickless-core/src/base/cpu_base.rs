@@ -1,0 +1,224 @@
+//! The per-CPU state: eight queues, what the device was told, and who owes it a write.
+
+use core::fmt;
+use core::mem::MaybeUninit;
+
+use tickless_link::emplace;
+use tickless_link::emplace::Emplaced;
+use tickless_link::id::{QueueId, Realm};
+use tickless_link::lock::Lock;
+use tickless_link::shelf::RUNNERS;
+use tickless_link::sync::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+
+use crate::base::expirer::Expirer;
+use crate::base::state::BaseState;
+use crate::cpu::CpuId;
+use crate::event::EventDevice;
+use crate::exact::queues::QUEUES;
+use crate::platform::Platform;
+use crate::slots::geometry::Tick;
+use crate::time::Instant;
+use crate::wheel::cpu_wheel::WheelBase;
+use crate::wheel::family::Kind;
+use crate::wheel::idle::NextDue;
+
+/// The place of the first wheel among the identities of a base: behind the queues and the shelf of far timers.
+pub(crate) const FIRST_WHEEL: usize = QUEUES + 1;
+/// Identities of a base: one for each queue, for the shelf, and for each wheel.
+pub(crate) const IDENTITIES: usize = FIRST_WHEEL + Kind::COUNT;
+
+/// The timers of one CPU.
+///
+/// The host keeps one for each CPU in its table, at a place that never moves, and hands it out by [`Platform::base`].
+pub struct CpuBase<P: Platform> {
+    cpu: CpuId,
+    first_queue: QueueId,
+    /// The armed value: when the device is to fire, `FOREVER` while the handler runs or a rearm is owed (INV-4).
+    ///
+    /// Written under the lock, read by anybody who wants to know whether something is due.
+    pub(super) armed: AtomicI64,
+    /// Takes part in timing; written by the CPU itself, under the lock.
+    online: AtomicBool,
+    /// Somebody asked for a retrigger that has not begun (spec LOC-17).
+    pub(super) kicked: AtomicBool,
+    /// Address of the timer whose callback *this CPU* executes, on whatever base the timer is; only ever compared.
+    pub(crate) executing: AtomicUsize,
+    local: P::Local,
+    /// Whoever runs the exact timers of this base.
+    pub(crate) exact: Expirer<P>,
+    /// Whoever runs its wheels, by [`Kind`] and by the place of the pass: somebody else may run the global one, and
+    /// must not delay the others.
+    pub(crate) coarse: [[Expirer<P>; RUNNERS]; Kind::COUNT],
+    /// When the wheels are due at the earliest, in ticks (spec 2.4).
+    ///
+    /// Written under the lock, read by anybody who wants to know whether a pass is worth while.
+    pub(crate) wheel_due: [AtomicU64; Kind::COUNT],
+    /// The CPU sleeps until the first timer of its wheels. Set under the lock, together with the time that it sleeps
+    /// until (II1); cleared by the CPU without the lock.
+    pub(crate) wheel_idle: AtomicBool,
+    pub(crate) state: Lock<P::Lock, BaseState>,
+}
+
+impl<P: Platform> CpuBase<P> {
+    /// Makes a base where it stays: it is too large to be moved over a small stack.
+    pub(crate) fn emplace<'a>(
+        slot: &'a mut MaybeUninit<Self>,
+        realm: &Realm,
+        device: EventDevice,
+        local: P::Local,
+    ) -> Emplaced<'a, Self> {
+        let keys = realm.keys::<IDENTITIES>();
+        let first_queue = keys[0].id();
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a realm has at most 2^24 queues"
+        )]
+        let cpu = CpuId((first_queue.index() / IDENTITIES) as u32);
+        emplace!(slot => Self {
+            cpu: cpu,
+            first_queue: first_queue,
+            local: local,
+            armed: AtomicI64::new(Instant::<crate::time::Monotonic>::FOREVER.as_nanos()),
+            online: AtomicBool::new(false),
+            kicked: AtomicBool::new(false),
+            executing: AtomicUsize::new(0),
+            exact: Expirer::new(),
+            coarse: core::array::from_fn(|_| core::array::from_fn(|_| Expirer::new())),
+            wheel_due: core::array::from_fn(|_| AtomicU64::new(WheelBase::NEVER)),
+            wheel_idle: AtomicBool::new(false);
+            state <- |slot| Lock::emplace(slot, P::Lock::default(), |slot| {
+                BaseState::emplace(slot, keys, device)
+            }),
+        })
+    }
+
+    /// The number of the CPU.
+    #[inline]
+    #[must_use]
+    pub const fn cpu(&self) -> CpuId {
+        self.cpu
+    }
+
+    /// What the host keeps for this CPU.
+    #[inline]
+    pub const fn local(&self) -> &P::Local {
+        &self.local
+    }
+
+    /// Whether `id` is one of the queues of this base.
+    #[inline]
+    pub(crate) const fn owns(&self, id: QueueId) -> bool {
+        id.is_within(self.first_queue, IDENTITIES)
+    }
+
+    /// Which of this base's wheels `id` is; `None` if it is another queue.
+    #[inline]
+    pub(crate) fn wheel(&self, id: QueueId) -> Option<Kind> {
+        let place = id
+            .index()
+            .wrapping_sub(self.first_queue.index() + FIRST_WHEEL);
+        Kind::ALL.get(place).copied()
+    }
+
+    /// The lock of the base, for what the host's primitive can do besides locking.
+    #[inline]
+    pub const fn lock(&self) -> &P::Lock {
+        self.state.raw()
+    }
+
+    /// When the device is to fire, [`Instant::FOREVER`] if not at all, while the interrupt handler runs, or while a
+    /// rearm is owed.
+    ///
+    /// Lock-free: one load. A poller that finds this later than now has nothing to do.
+    #[inline]
+    pub fn armed(&self) -> Instant {
+        // Relaxed: for the owner, who is the only one to make it earlier, it is exact; for others a hint. Whoever acts
+        // on it takes the lock, which orders everything.
+        Instant::from_nanos(self.armed.load(Ordering::Relaxed))
+    }
+
+    /// Whether the CPU takes part in timing.
+    #[inline]
+    pub fn is_online(&self) -> bool {
+        // Acquire: pairs with the Release in `set_online`: who sees it online sees the base reset. Who must be sure
+        // asks again under the lock (spec LOC-16).
+        self.online.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_online(&self, online: bool) {
+        // Release: see `is_online`.
+        self.online.store(online, Ordering::Release);
+    }
+
+    /// Notes a kick; `true` if none was under way.
+    pub(crate) fn note_kick(&self) -> bool {
+        // AcqRel: pairs with `begin_kick`. A sender that finds a kick under way relies on the handler, which clears the
+        // note before it looks, to see what the sender did under the lock before.
+        !self.kicked.swap(true, Ordering::AcqRel)
+    }
+
+    /// Whether somebody asked for a retrigger that has not begun.
+    pub(crate) fn is_kicked(&self) -> bool {
+        // Relaxed: asked under the lock, for checks only.
+        self.kicked.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn begin_kick(&self) {
+        // AcqRel: see `note_kick`.
+        self.kicked.swap(false, Ordering::AcqRel);
+    }
+
+    /// As [`Timers::wheel_first_due`].
+    #[inline]
+    pub fn wheel_first_due(&self) -> Option<Tick> {
+        let first = self.told(Kind::Local).min(self.told(Kind::Global));
+        (first != u64::MAX).then_some(Tick(first))
+    }
+
+    /// As [`wheel_first_due`](Self::wheel_first_due), for one wheel.
+    #[inline]
+    pub fn wheel_due(&self, kind: Kind) -> Option<Tick> {
+        let due = self.told(kind);
+        (due != u64::MAX).then_some(Tick(due))
+    }
+
+    /// As [`wheel_first_due`](Self::wheel_first_due), for each of the two wheels that wake somebody.
+    #[inline]
+    pub fn wheel_next_due(&self) -> NextDue {
+        NextDue {
+            local: self.wheel_due(Kind::Local),
+            global: self.wheel_due(Kind::Global),
+        }
+    }
+
+    #[inline]
+    fn told(&self, kind: Kind) -> u64 {
+        // Relaxed: pairs with the store of `publish_wheel`, see there.
+        self.wheel_due[kind as usize].load(Ordering::Relaxed)
+    }
+
+    /// Whether a wheel may have something due.
+    #[inline]
+    pub(crate) fn is_due(&self, kind: Kind, now: Tick) -> bool {
+        now.0 >= self.told(kind)
+    }
+
+    /// Whether the CPU sleeps until the first timer of its wheels. Exact under the lock where it says no.
+    #[inline]
+    pub(crate) fn is_wheel_idle(&self) -> bool {
+        // Relaxed: set under the lock, which the caller holds. That it may have been cleared without it costs a kick
+        // for nothing (spec 2.4).
+        self.wheel_idle.load(Ordering::Relaxed)
+    }
+}
+
+impl<P: Platform> fmt::Debug for CpuBase<P> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("CpuBase")
+            .field("cpu", &self.cpu)
+            .field("online", &self.is_online())
+            .field("armed", &self.armed())
+            .finish_non_exhaustive()
+    }
+}

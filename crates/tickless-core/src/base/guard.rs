@@ -1,0 +1,195 @@
+//! A base in the hands of the thread that locked it.
+
+use tickless_link::lock::{Guard, RawLock};
+use tickless_link::sync::Ordering;
+
+use crate::base::cpu_base::CpuBase;
+use crate::base::state::{BaseState, Change, DeferredRearm};
+use crate::base::timers::Timers;
+use crate::exact::queues::{HARD, SOFT};
+use crate::mutant;
+use crate::platform::{Platform, ThisCpu};
+use crate::time::{Deadline, Instant, Span};
+use crate::trace::Event;
+use crate::wheel::family::Kind;
+
+/// The longest backoff after an interrupt that gave up (spec IRQ-3).
+pub(crate) const HANG_BACKOFF_MAX: Span = Span::from_millis(100);
+
+/// A base in the hands of whoever holds its lock.
+pub(crate) struct Held<'a, P: Platform> {
+    pub(crate) timers: &'a Timers<P>,
+    pub(crate) base: &'a CpuBase<P>,
+    pub(crate) state: Guard<'a, P::Lock, BaseState>,
+}
+
+impl<'a, P: Platform> Held<'a, P> {
+    /// Locks `base`; `me` is the executing CPU, which a lock may treat in a special way.
+    #[inline]
+    pub(crate) fn lock(
+        timers: &'a Timers<P>,
+        base: &'a CpuBase<P>,
+        me: Option<ThisCpu<'_, P>>,
+    ) -> Self {
+        Self {
+            timers,
+            base,
+            state: base.state.lock(Self::token(base, me)),
+        }
+    }
+
+    /// As [`lock`](Self::lock) of the executing CPU's own base, if that needs neither waiting nor a call.
+    #[inline]
+    pub(crate) fn try_lock(timers: &'a Timers<P>, me: ThisCpu<'a, P>) -> Option<Self> {
+        Some(Self {
+            timers,
+            base: me.base,
+            state: me.base.state.try_lock(me.token)?,
+        })
+    }
+
+    /// Gives up this base and locks `target` instead: never both at once (spec LOC-3).
+    pub(crate) fn move_to(&mut self, target: &'a CpuBase<P>, me: Option<ThisCpu<'_, P>>) {
+        let token = Self::token(target, me);
+        self.state.move_to(&target.state, token);
+        self.base = target;
+    }
+
+    /// What lets the lock of `base` know its owner.
+    #[inline]
+    fn token(base: &CpuBase<P>, me: Option<ThisCpu<'_, P>>) -> Option<<P::Lock as RawLock>::Token> {
+        me.filter(|me| core::ptr::eq(me.base, base))
+            .and_then(|me| me.token)
+    }
+
+    #[inline]
+    pub(crate) fn platform(&self) -> &'a P {
+        &self.timers.platform
+    }
+
+    #[inline]
+    pub(crate) fn set_armed(&self, armed: Instant) {
+        // Relaxed: see `CpuBase::armed`.
+        self.base.armed.store(armed.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Reads the clock, and copies the offsets if a clock was set since the last time.
+    pub(crate) fn refresh_offsets(&mut self) -> Instant {
+        let (now, changed) = self.platform().now_and_offsets(self.state.seen);
+        if let Some((sequence, offsets)) = changed {
+            self.state.adopt(sequence, &offsets);
+        }
+        now
+    }
+
+    /// Finds the next event of the device, and brings the hints and the time of the soft stage up to date (spec 3.6).
+    ///
+    /// Does not touch the armed value.
+    #[inline]
+    pub(crate) fn evaluate(&mut self) -> Instant {
+        let state = &mut *self.state;
+        state.stats.evaluations += 1;
+        state.evaluated = state.seen;
+        state.armed_early = false;
+        let crowded = state.bring_near(0);
+        let mut soft = Instant::FOREVER;
+        let (hard, hard_hint) = state.minimum(HARD);
+        let hard = self.clamped(hard);
+        if !self.state.soft_pending {
+            let (first, hint) = self.state.minimum(SOFT);
+            soft = self.clamped(first);
+            // Also when a hard timer is first: left stale, the soft stage would be late or raised for ever (spec Q-21,
+            // B45).
+            if !mutant!("soft-next-not-refreshed") || soft < hard {
+                self.state.soft_next = soft;
+            }
+            self.state.soft_first_hint = hint;
+        }
+        let state = &mut *self.state;
+        let (first, hint) = if soft < hard {
+            (soft, state.soft_first_hint)
+        } else {
+            (hard, hard_hint)
+        };
+        if crowded < first {
+            state.first_hint = 0;
+            return crowded;
+        }
+        state.first_hint = hint;
+        first
+    }
+
+    /// A next event as it can be armed: one that was over before the monotonic clock began counts as its beginning
+    /// (spec Q-22), which is noted, for nobody may want timers of then.
+    #[inline]
+    pub(crate) fn clamped(&mut self, event: Instant) -> Instant {
+        if event < Instant::ZERO {
+            self.note_clamped(event);
+        }
+        event.not_negative()
+    }
+
+    #[cold]
+    fn note_clamped(&mut self, event: Instant) {
+        self.state.stats.clamped += 1;
+        if P::TRACE {
+            self.platform().trace(Event::Clamped {
+                cpu: self.base.cpu(),
+                event,
+            });
+        }
+    }
+
+    /// Whether `deadline`, on the clock of queue `index`, is before what is armed.
+    #[inline]
+    pub(crate) fn is_before_armed(&self, index: usize, deadline: Deadline) -> bool {
+        let event = self.state.queues[index].offset.to_monotonic(deadline);
+        event < self.base.armed() && !mutant!("far-start-not-armed")
+    }
+
+    /// Notes a change of the queues while a rearm is owed (spec REARM-7); `true` if one is owed or the handler runs, so
+    /// that the device must not be touched.
+    #[inline]
+    pub(crate) fn leave_to_rearm(&mut self, change: Change) -> bool {
+        self.state.deferred != DeferredRearm::Clear && self.note_change(change)
+    }
+
+    #[cold]
+    fn note_change(&mut self, change: Change) -> bool {
+        match self.state.deferred {
+            DeferredRearm::Clear => false,
+            // The handler evaluates at its end anyway (spec REARM-8).
+            DeferredRearm::Running | DeferredRearm::OwedStale => true,
+            DeferredRearm::OwedFresh(_) => {
+                let unnoticed = match change {
+                    Change::Start => mutant!("stale-not-set-by-start"),
+                    Change::Removal => mutant!("stale-not-set-by-cancel"),
+                    Change::ClockSet => mutant!("stale-not-set-by-clock-set"),
+                    Change::SoftStage => mutant!("stale-not-set-by-soft-stage"),
+                };
+                if !unnoticed {
+                    self.state.deferred = DeferredRearm::OwedStale;
+                }
+                true
+            }
+        }
+    }
+
+    /// The longest hang so far, or the limit of the backoff (spec IRQ-3).
+    pub(crate) fn backoff(&self) -> Span {
+        self.state.stats.max_hang.min(HANG_BACKOFF_MAX)
+    }
+
+    /// Tells those who ask without the lock when a wheel is due first.
+    #[inline]
+    pub(crate) fn publish_wheel(&self, kind: Kind) {
+        let due = self.state.wheels[kind as usize].told();
+        let published = &self.base.wheel_due[kind as usize];
+        // Relaxed, both: the value stands alone. Who reads an old one that is too early looks for nothing; who reads
+        // one that is too late is awake and reads again a tick later, or was idle and is kicked (spec 2.4). The load
+        // is the writer's own last store, for all writers hold the lock: it saves writing a shared line.
+        if published.load(Ordering::Relaxed) != due {
+            published.store(due, Ordering::Relaxed);
+        }
+    }
+}

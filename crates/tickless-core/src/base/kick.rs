@@ -1,0 +1,37 @@
+//! Asking another CPU to look at its queues.
+
+use crate::base::cpu_base::CpuBase;
+use crate::base::timers::Timers;
+use crate::cpu::CpuId;
+use crate::mutant;
+use crate::platform::{Platform, ThisCpu};
+use crate::trace::Event;
+
+impl<P: Platform> Timers<P> {
+    /// Asks `cpu` to look at its queues, wherever it is: a [kick](Platform::kick), unless one is under way.
+    pub fn request_retrigger(&self, cpu: CpuId) {
+        if let Some(base) = self.platform.base(cpu)
+            && base.note_kick()
+        {
+            self.platform.kick(base);
+        }
+    }
+
+    /// Asks `base` to look at its queues, unless it was asked already and has not begun.
+    pub(crate) fn kick(&self, base: &CpuBase<P>, me: Option<ThisCpu<'_, P>>) {
+        if !base.note_kick() {
+            return;
+        }
+        if P::TRACE {
+            self.platform.trace(Event::Kick { cpu: base.cpu() });
+        }
+        if me.is_some_and(|me| core::ptr::eq(me.base, base)) {
+            // Spec TIM-30 step 4, B66: the caller's own device too.
+            if !mutant!("caller-not-kicked") {
+                self.retrigger(base.cpu());
+            }
+        } else {
+            self.platform.kick(base);
+        }
+    }
+}

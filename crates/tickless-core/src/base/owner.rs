@@ -1,0 +1,178 @@
+//! From a timer to the locked base that owns it.
+
+use tickless_link::entry::{EntryRef, Family, Owner};
+use tickless_link::id::QueueId;
+use tickless_link::tree::Slot;
+
+use crate::base::cpu_base::{CpuBase, IDENTITIES};
+use crate::base::expirer::Expirer;
+use crate::base::guard::Held;
+use crate::base::state::BaseState;
+use crate::base::timers::Timers;
+use crate::cpu::CpuId;
+use crate::exact::family::Hr;
+use crate::mutant;
+use crate::platform::{Platform, ThisCpu};
+use crate::wheel::family::{Coarse, Kind};
+
+/// A family of entries that the bases of CPUs own.
+pub(crate) trait Based: Family {
+    /// Gives an entry that never had an owner to its queue in `state`; `false` when somebody else was faster.
+    fn bind(state: &mut BaseState, entry: EntryRef<'_, Self>) -> bool;
+
+    /// Whether callbacks of the entry run in the soft stage.
+    fn is_soft(entry: EntryRef<'_, Self>) -> bool;
+
+    /// What is held around the callback of an entry of the locked base; `None` if it does not run.
+    fn expirer<'a, P: Platform>(
+        held: &Held<'a, P>,
+        entry: EntryRef<'_, Self>,
+    ) -> Option<&'a Expirer<P>>;
+}
+
+impl Based for Hr {
+    #[inline]
+    fn bind(state: &mut BaseState, entry: EntryRef<'_, Self>) -> bool {
+        state.queues[entry.tag().queue()].tree.bind(entry)
+    }
+
+    #[inline]
+    fn is_soft(entry: EntryRef<'_, Self>) -> bool {
+        entry.tag().is_soft()
+    }
+
+    fn expirer<'a, P: Platform>(
+        held: &Held<'a, P>,
+        entry: EntryRef<'_, Self>,
+    ) -> Option<&'a Expirer<P>> {
+        entry.state().is_running().then_some(&held.base.exact)
+    }
+}
+
+impl Based for Coarse {
+    #[inline]
+    fn bind(state: &mut BaseState, entry: EntryRef<'_, Self>) -> bool {
+        state.wheels[entry.tag() as usize].shelf.bind(entry)
+    }
+
+    #[inline]
+    fn is_soft(_entry: EntryRef<'_, Self>) -> bool {
+        true
+    }
+
+    fn expirer<'a, P: Platform>(
+        held: &Held<'a, P>,
+        entry: EntryRef<'_, Self>,
+    ) -> Option<&'a Expirer<P>> {
+        let kind = kind_of(held, entry);
+        let place = held.state.wheels[kind as usize].shelf.place_of(entry)?;
+        Some(&held.base.coarse[kind as usize][place])
+    }
+}
+
+impl<P: Platform> Timers<P> {
+    /// The base that owns `entry`, locked (spec LOC-2).
+    ///
+    /// An entry without an owner is given to the executing CPU's base.
+    #[inline]
+    pub(crate) fn lock_base_of<'a, F: Based>(
+        &'a self,
+        entry: EntryRef<'_, F>,
+        me: Option<ThisCpu<'a, P>>,
+    ) -> Held<'a, P> {
+        // Usually the timer is this CPU's, which needs no look-up.
+        if let Some(me) = me
+            && let Owner::Queue(id) = entry.owner()
+            && me.base.owns(id)
+        {
+            let held = Held::lock(self, me.base, Some(me));
+            if mutant!("owner-not-rechecked") || entry.owner() == Owner::Queue(id) {
+                return held;
+            }
+        }
+        self.lock_base_of_slowly(entry, me)
+    }
+
+    #[cold]
+    fn lock_base_of_slowly<'a, F: Based>(
+        &'a self,
+        entry: EntryRef<'_, F>,
+        me: Option<ThisCpu<'a, P>>,
+    ) -> Held<'a, P> {
+        let mut attempt = 0;
+        loop {
+            match entry.owner() {
+                Owner::Queue(id) => {
+                    let held = Held::lock(self, self.base_of(id), me);
+                    // It may have moved before the lock was ours.
+                    if mutant!("owner-not-rechecked") || entry.owner() == Owner::Queue(id) {
+                        return held;
+                    }
+                }
+                Owner::Transit => {
+                    self.platform.relax(attempt);
+                    attempt += 1;
+                }
+                Owner::Unbound => {
+                    let base = match me {
+                        Some(me) => me.base,
+                        None => self.target(self.platform.pick_target(None, false)),
+                    };
+                    let mut held = Held::lock(self, base, me);
+                    if F::bind(&mut held.state, entry) {
+                        return held;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The base that a queue's identity names.
+    #[inline]
+    fn base_of(&self, id: QueueId) -> &CpuBase<P> {
+        assert!(
+            id.realm() == self.realm.id(),
+            "a timer stays with the system that it was first started on"
+        );
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a realm has at most 2^24 queues"
+        )]
+        let cpu = CpuId((id.index() / IDENTITIES) as u32);
+        self.target(cpu)
+    }
+
+    /// The base that a queue's identity names, if it is one of this system.
+    pub(crate) fn owning_base(&self, id: QueueId) -> Option<&CpuBase<P>> {
+        if id.realm() != self.realm.id() {
+            return None;
+        }
+        u32::try_from(id.index() / IDENTITIES)
+            .ok()
+            .and_then(|cpu| self.platform.base(CpuId(cpu)))
+    }
+}
+
+/// Opens an entry that is known to belong to the locked base.
+#[inline]
+pub(crate) fn opened<'h, 'e, P: Platform>(
+    held: &'h mut Held<'_, P>,
+    entry: EntryRef<'e, Hr>,
+) -> Slot<'h, 'e, Hr> {
+    let index = entry.tag().queue();
+    held.state.queues[index]
+        .tree
+        .open(entry)
+        .expect("the base that owns the timer is locked")
+}
+
+/// The wheel of the locked base that an entry is on.
+#[inline]
+pub(crate) fn kind_of<P: Platform>(held: &Held<'_, P>, entry: EntryRef<'_, Coarse>) -> Kind {
+    let Owner::Queue(id) = entry.owner() else {
+        unreachable!("nobody but the holder of its base sends a timer away");
+    };
+    held.base
+        .wheel(id)
+        .expect("the base that owns the timer is locked")
+}

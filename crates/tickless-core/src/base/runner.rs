@@ -1,0 +1,101 @@
+//! A thread that runs the expired timers of a base.
+
+use core::task::Waker;
+
+use tickless_link::lock::Guard;
+use tickless_link::sync::Ordering;
+
+use crate::base::cpu_base::CpuBase;
+use crate::base::expirer::Expirer;
+use crate::base::guard::Held;
+use crate::base::timers::Timers;
+use crate::platform::{Platform, ThisCpu};
+use crate::trace::{Event, TimerId};
+
+/// Whoever runs the expired timers of a base. Its lock is free while a callback runs.
+pub(crate) struct Runner<'a, P: Platform> {
+    pub(crate) timers: &'a Timers<P>,
+    pub(crate) base: &'a CpuBase<P>,
+    pub(crate) me: Option<ThisCpu<'a, P>>,
+    expirer: &'a Expirer<P>,
+    expiry: Option<Guard<'a, P::ExpiryLock, ()>>,
+    pub(crate) fired: u32,
+}
+
+/// What a pass over the queues of a base left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ran {
+    /// Nothing is due any more.
+    All,
+    /// The budget is spent.
+    SomeOfThem,
+}
+
+impl<'a, P: Platform> Runner<'a, P> {
+    pub(crate) fn new(
+        timers: &'a Timers<P>,
+        base: &'a CpuBase<P>,
+        expirer: &'a Expirer<P>,
+        soft: bool,
+    ) -> Self {
+        // The expiry lock comes before the base lock.
+        let expiry = P::WAITING.sleeps(soft).then(|| expirer.lock.lock(None));
+        Self {
+            timers,
+            base,
+            me: timers.platform.this_cpu(),
+            expirer,
+            expiry,
+            fired: 0,
+        }
+    }
+
+    pub(crate) fn lock(&self) -> Held<'a, P> {
+        Held::lock(self.timers, self.base, self.me)
+    }
+
+    /// What is to be done between two callbacks without the lock of the base.
+    #[inline]
+    pub(crate) fn after_callback(
+        &mut self,
+        held: Held<'a, P>,
+        wakes: Option<Waker>,
+    ) -> Held<'a, P> {
+        if wakes.is_none() && self.expirer.waiters.load(Ordering::Relaxed) == 0 {
+            return held;
+        }
+        drop(held);
+        self.let_waiters_in();
+        self.wake(wakes);
+        self.lock()
+    }
+
+    /// Executes a callback of `timer`, without any lock.
+    pub(crate) fn execute(&self, timer: TimerId, callback: &mut dyn FnMut()) {
+        // Relaxed: read by this thread only, when a callback cancels its own timer.
+        let outer = self
+            .me
+            .map(|me| me.base.executing.swap(timer.0, Ordering::Relaxed));
+        self.timers.platform.call(callback);
+        if let (Some(me), Some(outer)) = (self.me, outer) {
+            me.base.executing.store(outer, Ordering::Relaxed);
+        }
+        if P::TRACE {
+            self.timers.platform.trace(Event::ExpireExit { timer });
+        }
+    }
+
+    /// Lets those who wait for a callback of this base go on before the next one (spec CAN-6).
+    fn let_waiters_in(&mut self) {
+        if self.expiry.is_some() && self.expirer.waiters.load(Ordering::Relaxed) != 0 {
+            self.expiry = None;
+            self.expiry = Some(self.expirer.lock.lock(None));
+        }
+    }
+
+    fn wake(&self, waker: Option<Waker>) {
+        if let Some(waker) = waker {
+            self.timers.platform.wake(waker);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! What a base counts.
+
+use crate::event::flush::Flush;
+use crate::exact::family::Stood;
+use crate::time::Span;
+
+/// What a base counts. All counts start with the base and never go back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Timer interrupts.
+    pub interrupts: u64,
+    /// Passes over the queues in interrupts; one more than interrupts for each retry.
+    pub passes: u64,
+    /// Interrupts that gave up after three passes (spec IRQ-2).
+    pub hangs: u64,
+    /// The longest of those.
+    pub max_hang: Span,
+    /// Interrupts that found nothing to do (spec IRQ-9).
+    pub spurious: u64,
+    /// Interrupts and soft stages that returned with timers still due, because their budget was spent.
+    pub budget_exhausted: u64,
+    /// Starts and restarts that ended on this base.
+    pub starts: u64,
+    /// Those of them that kept their place in the tree, filed for their new deadline.
+    pub in_place: u64,
+    /// Those that were left in the tree where they were filed, before their new deadline: they are filed again when
+    /// they come to the front.
+    pub filed_early: u64,
+    /// Those that were left in the slot of far timers where they were.
+    pub far_in_slot: u64,
+    /// Timers that fired.
+    pub expired: u64,
+    /// Pending timers that were cancelled.
+    pub cancelled: u64,
+    /// Timers that came from another base.
+    pub arrived: u64,
+    /// Writes to the device.
+    pub device_writes: u64,
+    /// Next events that were over before the monotonic clock began, and were armed for its beginning (spec Q-22): each
+    /// time that one was found.
+    pub clamped: u64,
+    /// Writes that found their event over already, so that the device was told its shortest delay. Devices that are
+    /// told an instant or the value of a counter find that out by themselves, and are not counted.
+    pub written_late: u64,
+    /// Searches for the next event.
+    pub evaluations: u64,
+    /// Kicks that asked this base to look at its queues.
+    pub kicks: u64,
+    /// Deferred rearms carried out, by place (spec 4.5).
+    pub flushes: [u64; Flush::COUNT],
+    /// Those of them that had to evaluate again.
+    pub stale_flushes: u64,
+    /// Interrupts that came while a rearm was still owed: a flush point is missing in the host.
+    pub missed_flushes: u64,
+    /// Coarse timers that were armed on this base, or modified there.
+    pub coarse_arms: u64,
+    /// Those of them that kept their slot.
+    pub coarse_in_slot: u64,
+    /// Coarse timers that fired.
+    pub coarse_expired: u64,
+    /// Coarse timers whose slot was due before they were: they were filed again.
+    pub coarse_refiled: u64,
+    /// Pending coarse timers that were taken out.
+    pub coarse_cancelled: u64,
+}
+
+impl Stats {
+    /// Starts of queued timers that took nothing out of its place: in the tree, filed for the new deadline or an
+    /// earlier one, or in a slot of far timers.
+    #[must_use]
+    pub const fn kept(&self) -> u64 {
+        self.in_place + self.filed_early + self.far_in_slot
+    }
+
+    /// Counts a start that left its timer at `place`.
+    #[inline]
+    pub(crate) fn note_start(&mut self, place: Stood) {
+        self.starts += 1;
+        match place {
+            Stood::Moved => {}
+            Stood::InPlace => self.in_place += 1,
+            Stood::FiledEarly => self.filed_early += 1,
+            Stood::FarSlot => self.far_in_slot += 1,
+        }
+    }
+}

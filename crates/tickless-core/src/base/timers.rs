@@ -1,0 +1,95 @@
+//! The timers of a system of CPUs.
+
+use core::fmt;
+use core::mem::MaybeUninit;
+
+use tickless_link::emplace;
+use tickless_link::emplace::Emplaced;
+use tickless_link::id::Realm;
+
+use crate::base::cpu_base::CpuBase;
+use crate::cpu::CpuId;
+use crate::event::{DeviceConfig, EventDevice};
+use crate::platform::{Platform, ThisCpu};
+
+/// The timers of a system of CPUs.
+///
+/// A host makes one and keeps it as long as any timer of it is used. All methods take `&self` and may be called by any
+/// CPU.
+pub struct Timers<P: Platform> {
+    pub(crate) platform: P,
+    pub(super) realm: Realm,
+}
+
+impl<P: Platform> Timers<P> {
+    /// Makes a system without CPUs.
+    #[must_use]
+    pub fn new(platform: P) -> Self {
+        Self {
+            platform,
+            realm: Realm::new(),
+        }
+    }
+
+    /// Makes the base of the next CPU: their numbers count from 0 in the order of these calls. The CPU is offline.
+    ///
+    /// The host puts it into its table, at a place that never moves, before it calls anything else for that CPU.
+    ///
+    /// # Panics
+    ///
+    /// When there would be more than 2^20 CPUs (2^12 on 32-bit targets), or the device makes no sense.
+    #[must_use]
+    pub fn new_base(&self, device: DeviceConfig, local: P::Local) -> CpuBase<P> {
+        emplace::moved(|slot| self.emplace_base(slot, device, local))
+    }
+
+    /// As [`new_base`](Self::new_base), made in `slot`: on the stack it takes 18 KiB for each time that it is moved.
+    ///
+    /// # Panics
+    ///
+    /// As [`new_base`](Self::new_base).
+    pub fn emplace_base<'a>(
+        &self,
+        slot: &'a mut MaybeUninit<CpuBase<P>>,
+        device: DeviceConfig,
+        local: P::Local,
+    ) -> Emplaced<'a, CpuBase<P>> {
+        CpuBase::emplace(slot, &self.realm, EventDevice::new(device), local)
+    }
+
+    /// The host.
+    #[inline]
+    pub const fn platform(&self) -> &P {
+        &self.platform
+    }
+
+    /// A base that the host says exists.
+    #[inline]
+    pub(crate) fn target(&self, cpu: CpuId) -> &CpuBase<P> {
+        self.platform
+            .base(cpu)
+            .expect("the host has a base for each CPU it names")
+    }
+
+    /// All bases the host has.
+    pub(crate) fn bases(&self) -> impl Iterator<Item = &CpuBase<P>> {
+        (0..).map_while(|cpu| self.platform.base(CpuId(cpu)))
+    }
+
+    /// Who executes.
+    #[inline]
+    pub(crate) fn executing_cpu(&self) -> Option<ThisCpu<'_, P>> {
+        self.platform
+            .this_cpu_if_known()
+            .or_else(|| self.platform.this_cpu())
+    }
+}
+
+impl<P: Platform> fmt::Debug for Timers<P> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Timers")
+            .field("realm", &self.realm)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,509 @@
+//! Arming and modifying (spec 1.8), and moving from one wheel to another (spec 1.9).
+//!
+//! # Where a timer goes
+//!
+//! To the CPU that executes the operation: there is no search for a better one. Four exceptions: a timer whose callback
+//! runs stays on its wheel, because whoever waits for the callback looks there; a timer on a local wheel stays there
+//! when it is modified, because it is pinned; whoever names a CPU gets it; and an isolated CPU may have a
+//! [housekeeper](Platform::housekeeper) for its global ones.
+//!
+//! # Without the lock
+//!
+//! Two questions are answered by loads alone: is it queued for this very tick already, and (for
+//! [`reduce`](Timers::reduce)) for an earlier one? The state is read before the expiry. So either the timer was
+//! active for that expiry when its state was read, or somebody armed it for that expiry since: in both cases there was
+//! a moment during the operation at which it had nothing to do, and that moment is when it counts as done. What "was
+//! active" says is true of that moment (R56).
+
+use core::fmt;
+use core::pin::Pin;
+
+use tickless_link::entry::EntryRef;
+
+use crate::base::cpu_base::CpuBase;
+use crate::base::guard::Held;
+use crate::base::owner::kind_of;
+use crate::base::timers::Timers;
+use crate::coarse::timer::WheelTimer;
+use crate::cpu::CpuId;
+use crate::mutant;
+use crate::platform::{Platform, ThisCpu};
+use crate::slots::geometry::Tick;
+use crate::trace::{Event, TimerId};
+use crate::wheel::cpu_wheel::Filed;
+use crate::wheel::family::{Coarse, Kind, Rearm, Timeout};
+
+/// Why a timer was not armed. It is as it was before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ArmError {
+    /// It is queued: [`modify`](Timers::modify) is meant for that.
+    Active,
+    /// It was shut down. Final.
+    ShutDown,
+    /// The CPU that was named takes no part in timing.
+    Offline(CpuId),
+}
+
+impl fmt::Display for ArmError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Active => formatter.write_str("the timer is armed already"),
+            Self::ShutDown => ShutDown.fmt(formatter),
+            Self::Offline(CpuId(cpu)) => write!(formatter, "CPU {cpu} takes no part in timing"),
+        }
+    }
+}
+
+impl core::error::Error for ArmError {}
+
+/// The timer was shut down, and is not armed again. Final.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShutDown;
+
+impl fmt::Display for ShutDown {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("the timer was shut down")
+    }
+}
+
+impl core::error::Error for ShutDown {}
+
+/// Which wheel an operation asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    /// That of the kind the timer was made for.
+    AsMade,
+    Local,
+    Global,
+    /// The local one of a CPU.
+    On(CpuId),
+}
+
+/// What a modification does with a timer that is, or is not, queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Modify {
+    Always,
+    IfActive,
+    /// Only to earlier.
+    Reduce,
+}
+
+impl<P: Platform> Timers<P> {
+    /// Arms an inactive timer, on the executing CPU, to fire when the tick `expiry` is over.
+    ///
+    /// It fires between one tick and one slot of its level later (spec 1.3), in the pass that finds it then. `now` is
+    /// the tick in progress; one that is behind the time makes nothing early.
+    ///
+    /// A timer that was [armed on a CPU](Self::arm_on), and so pinned, is of the kind again that it was made for (R32).
+    ///
+    /// # Errors
+    ///
+    /// [`ArmError::Active`] for a queued timer, which stays as it is. [`ArmError::ShutDown`].
+    ///
+    /// # Panics
+    ///
+    /// When the timer belongs to another system of timers.
+    ///
+    /// # Interrupt context
+    ///
+    /// Callable anywhere, from the timer's own callback too: then it stays on its wheel.
+    ///
+    /// # Cost
+    ///
+    /// One lock, the timer and the one that was first in its slot. O(1).
+    pub fn arm<F>(
+        &self,
+        timer: Pin<&WheelTimer<F>>,
+        now: Tick,
+        expiry: Tick,
+    ) -> Result<(), ArmError>
+    where
+        F: FnMut(&Timeout) -> Rearm + Send + 'static,
+    {
+        self.arm_entry(timer.erase(), Target::AsMade, now, expiry)
+    }
+
+    /// As [`arm`](Self::arm), pinned to the executing CPU whatever the timer was made for, unless it is deferrable.
+    ///
+    /// # Errors
+    ///
+    /// As [`arm`](Self::arm).
+    pub fn arm_local<F>(
+        &self,
+        timer: Pin<&WheelTimer<F>>,
+        now: Tick,
+        expiry: Tick,
+    ) -> Result<(), ArmError>
+    where
+        F: FnMut(&Timeout) -> Rearm + Send + 'static,
+    {
+        self.arm_entry(timer.erase(), Target::Local, now, expiry)
+    }
+
+    /// As [`arm`](Self::arm), not pinned whatever the timer was made for, unless it is deferrable.
+    ///
+    /// # Errors
+    ///
+    /// As [`arm`](Self::arm).
+    pub fn arm_global<F>(
+        &self,
+        timer: Pin<&WheelTimer<F>>,
+        now: Tick,
+        expiry: Tick,
+    ) -> Result<(), ArmError>
+    where
+        F: FnMut(&Timeout) -> Rearm + Send + 'static,
+    {
+        self.arm_entry(timer.erase(), Target::Global, now, expiry)
+    }
+
+    /// As [`arm`](Self::arm), pinned to `cpu` (or deferrable there).
+    ///
+    /// A movable timer is always on the CPU that armed it, so this never ends on a global wheel (R32). If `cpu` sleeps
+    /// and the timer is its first, it is kicked, so that it looks again when to wake; a deferrable timer kicks nobody.
+    ///
+    /// # Errors
+    ///
+    /// As [`arm`](Self::arm), and [`ArmError::Offline`].
+    pub fn arm_on<F>(
+        &self,
+        timer: Pin<&WheelTimer<F>>,
+        cpu: CpuId,
+        now: Tick,
+        expiry: Tick,
+    ) -> Result<(), ArmError>
+    where
+        F: FnMut(&Timeout) -> Rearm + Send + 'static,
+    {
+        self.arm_entry(timer.erase(), Target::On(cpu), now, expiry)
+    }
+
+    /// Makes the timer fire when the tick `expiry` is over, whether it is queued or not; says whether it was.
+    ///
+    /// A timer on a local wheel stays there; any other is on the executing CPU afterwards, unless it keeps its slot.
+    ///
+    /// The answer is true of the moment of the modification: who counts references by it counts right (R56).
+    ///
+    /// # Errors
+    ///
+    /// [`ShutDown`].
+    ///
+    /// # Interrupt context
+    ///
+    /// As [`arm`](Self::arm).
+    ///
+    /// # Cost
+    ///
+    /// For the expiry that it has: two loads and no lock. Into the slot where it is: one lock and one store. Such a
+    /// timer keeps the granularity of the slot, which may be coarser than a new one would be. Else O(1), see
+    /// [`arm`](Self::arm).
+    #[inline]
+    pub fn modify<F>(
+        &self,
+        timer: Pin<&WheelTimer<F>>,
+        now: Tick,
+        expiry: Tick,
+    ) -> Result<bool, ShutDown>
+    where
+        F: FnMut(&Timeout) -> Rearm + Send + 'static,
+    {
+        self.modify_entry(timer.erase(), Modify::Always, now, expiry)
+    }
+
+    /// As [`modify`](Self::modify), and leaves a timer alone that is not queued; says whether it was.
+    #[inline]
+    pub fn modify_if_active<F>(&self, timer: Pin<&WheelTimer<F>>, now: Tick, expiry: Tick) -> bool
+    where
+        F: FnMut(&Timeout) -> Rearm + Send + 'static,
+    {
+        self.modify_entry(timer.erase(), Modify::IfActive, now, expiry) == Ok(true)
+    }
+
+    /// As [`modify`](Self::modify), and leaves a queued timer alone that has this expiry or an earlier one.
+    ///
+    /// # Errors
+    ///
+    /// [`ShutDown`].
+    #[inline]
+    pub fn reduce<F>(
+        &self,
+        timer: Pin<&WheelTimer<F>>,
+        now: Tick,
+        expiry: Tick,
+    ) -> Result<bool, ShutDown>
+    where
+        F: FnMut(&Timeout) -> Rearm + Send + 'static,
+    {
+        self.modify_entry(timer.erase(), Modify::Reduce, now, expiry)
+    }
+
+    fn arm_entry(
+        &self,
+        entry: EntryRef<'_, Coarse>,
+        target: Target,
+        now: Tick,
+        expiry: Tick,
+    ) -> Result<(), ArmError> {
+        let me = self.executing_cpu();
+        let mut held = self.lock_base_of(entry, me);
+        let state = entry.state();
+        if state.is_shut() {
+            return Err(ArmError::ShutDown);
+        }
+        if state.is_queued() {
+            return Err(ArmError::Active);
+        }
+        let (kind, base) = match target {
+            Target::AsMade => (entry.tag(), self.home(entry.tag(), me)),
+            Target::Local => (Kind::Local, self.here(me)),
+            Target::Global => (Kind::Global, self.home(Kind::Global, me)),
+            Target::On(cpu) => (
+                Kind::Local,
+                self.platform
+                    .base(cpu)
+                    .filter(|base| base.is_online())
+                    .ok_or(ArmError::Offline(cpu))?,
+            ),
+        };
+        // Whoever made it deferrable did not want anybody to be woken (spec 1.11).
+        let kind = match entry.tag() {
+            Kind::Deferrable => Kind::Deferrable,
+            Kind::Local | Kind::Global => kind,
+        };
+        let leaves = kind_of(&held, entry);
+        self.file_on(&mut held, entry, leaves, (base, kind), (now, expiry), me);
+        Ok(())
+    }
+
+    /// The base of the executing CPU, or another that is online.
+    #[inline]
+    fn here<'a>(&'a self, me: Option<ThisCpu<'a, P>>) -> &'a CpuBase<P> {
+        match me {
+            Some(me) if me.base.is_online() => me.base,
+            _ => self.target(self.platform.pick_target(None, false)),
+        }
+    }
+
+    /// The base that a timer of `kind` belongs to if the executing CPU arms it.
+    #[inline]
+    fn home<'a>(&'a self, kind: Kind, me: Option<ThisCpu<'a, P>>) -> &'a CpuBase<P> {
+        let here = self.here(me);
+        if kind != Kind::Global {
+            return here;
+        }
+        let housekeeper = self.platform.housekeeper(here);
+        housekeeper
+            .and_then(|cpu| self.platform.base(cpu))
+            .filter(|base| base.is_online())
+            .unwrap_or(here)
+    }
+
+    #[inline]
+    pub(crate) fn modify_entry(
+        &self,
+        entry: EntryRef<'_, Coarse>,
+        modify: Modify,
+        now: Tick,
+        expiry: Tick,
+    ) -> Result<bool, ShutDown> {
+        let before = entry.state();
+        if before.is_queued() {
+            if has_nothing_to_do(modify, entry.shared().get(), expiry) {
+                return Ok(true);
+            }
+        } else if modify == Modify::IfActive {
+            return Ok(false);
+        }
+        let me = self.executing_cpu();
+        let mut held = self.lock_base_of(entry, me);
+        let state = if mutant!("wheel-requeue-not-rechecked") {
+            before
+        } else {
+            // It may have fired, or been taken out, or shut down, before the lock was ours (R05).
+            entry.state()
+        };
+        if state.is_shut() {
+            return Err(ShutDown);
+        }
+        let was_active = state.is_queued();
+        let kind = kind_of(&held, entry);
+        if was_active {
+            if has_nothing_to_do(modify, entry.shared().get(), expiry)
+                || self.keep_slot(&mut held, entry, kind, (now, expiry))
+            {
+                return Ok(true);
+            }
+        } else if modify == Modify::IfActive {
+            return Ok(false);
+        }
+        self.modify_held(&mut held, entry, kind, (now, expiry), me);
+        Ok(was_active)
+    }
+
+    /// Writes the expiry of a queued timer of the locked base, if it belongs into the slot where it is.
+    ///
+    /// The same slot is the same due tick: nothing else has to be told.
+    #[inline]
+    fn keep_slot(
+        &self,
+        held: &mut Held<'_, P>,
+        entry: EntryRef<'_, Coarse>,
+        kind: Kind,
+        (now, expiry): (Tick, Tick),
+    ) -> bool {
+        let wheel = &mut held.state.wheels[kind as usize];
+        wheel.calendar.forward(now);
+        let place = wheel.calendar.place(expiry);
+        if !wheel.opened(entry).is_on(place.slot.number()) {
+            return false;
+        }
+        entry.shared().set(expiry);
+        held.state.stats.coarse_arms += 1;
+        held.state.stats.coarse_in_slot += 1;
+        self.trace_arm(held, entry, kind, (now, expiry, place.due), true);
+        true
+    }
+
+    /// Files a timer, which is on the wheel of `kind` of the locked base, where a modification takes it.
+    #[inline]
+    pub(crate) fn modify_held<'a>(
+        &'a self,
+        held: &mut Held<'a, P>,
+        entry: EntryRef<'_, Coarse>,
+        kind: Kind,
+        (now, expiry): (Tick, Tick),
+        me: Option<ThisCpu<'a, P>>,
+    ) {
+        let base = if kind == Kind::Local && held.base.is_online() {
+            held.base
+        } else {
+            self.home(kind, me)
+        };
+        self.file_on(held, entry, kind, (base, kind), (now, expiry), me);
+    }
+
+    /// Files a timer, which is on the wheel `leaves` of the locked base, on another, unless its callback runs: then it
+    /// stays where it is. Afterwards `held` is the base that it is on.
+    #[inline]
+    fn file_on<'a>(
+        &'a self,
+        held: &mut Held<'a, P>,
+        entry: EntryRef<'_, Coarse>,
+        leaves: Kind,
+        (base, kind): (&'a CpuBase<P>, Kind),
+        (now, expiry): (Tick, Tick),
+        me: Option<ThisCpu<'a, P>>,
+    ) {
+        let was_armed = entry.state().is_queued();
+        let runs = entry.state().is_running() && !mutant!("wheel-moved-while-running");
+        let is_there = core::ptr::eq(base, held.base) && leaves == kind;
+        let (kind, filed) = if runs || (is_there && held.base.is_online()) {
+            let wheel = &mut held.state.wheels[leaves as usize];
+            wheel.calendar.forward(now);
+            let place = wheel.calendar.place(expiry);
+            entry.shared().set(expiry);
+            (leaves, wheel.file(entry, place))
+        } else {
+            (
+                kind,
+                self.travel(held, entry, leaves, (base, kind), (now, expiry), me),
+            )
+        };
+        held.publish_wheel(kind);
+        held.state.stats.coarse_arms += 1;
+        self.trace_arm(held, entry, kind, (now, expiry, filed.due), was_armed);
+        // Under the same lock as the computation of when to wake (spec 2.4): either the sleeper sees the timer, or we
+        // see the sleeper. What is armed by a callback of this wheel is seen by whoever executes that.
+        let sleeps_through = filed.is_first && is_for_sleeper(kind, runs);
+        if sleeps_through
+            && !me.is_some_and(|me| core::ptr::eq(me.base, held.base))
+            && held.base.is_wheel_idle()
+            && !mutant!("wheel-idle-cpu-not-kicked")
+        {
+            self.kick(held.base, me);
+        }
+    }
+
+    /// Moves a timer to another wheel (spec 1.9). At most one base is locked at any time: on its way the timer names no
+    /// owner, and whoever looks for it waits.
+    #[cold]
+    fn travel<'a>(
+        &'a self,
+        held: &mut Held<'a, P>,
+        entry: EntryRef<'_, Coarse>,
+        leaves: Kind,
+        (mut base, kind): (&'a CpuBase<P>, Kind),
+        (now, expiry): (Tick, Tick),
+        me: Option<ThisCpu<'a, P>>,
+    ) -> Filed {
+        let from = held.base.cpu();
+        let wheel = &mut held.state.wheels[leaves as usize];
+        let (transit, left) = wheel.opened(entry).depart();
+        if let Some(left) = left {
+            wheel.note_left(left);
+        }
+        while !core::ptr::eq(held.base, base) || !base.is_online() {
+            held.move_to(base, me);
+            if base.is_online() {
+                break;
+            }
+            // It left since it was looked at.
+            base = self.target(self.platform.pick_target(None, false));
+        }
+        let to = held.base.cpu();
+        if from != to {
+            held.state.stats.arrived += 1;
+            if P::TRACE {
+                let timer = TimerId(entry.address());
+                self.platform.trace(Event::Move { timer, from, to });
+            }
+        }
+        let wheel = &mut held.state.wheels[kind as usize];
+        wheel.calendar.forward(now);
+        let place = wheel.calendar.place(expiry);
+        entry.shared().set(expiry);
+        wheel.shelf.admit(transit, place.slot.number(), |()| ());
+        wheel.note_filed(place)
+    }
+
+    #[inline]
+    fn trace_arm(
+        &self,
+        held: &Held<'_, P>,
+        entry: EntryRef<'_, Coarse>,
+        kind: Kind,
+        (now, expiry, due): (Tick, Tick, Tick),
+        was_armed: bool,
+    ) {
+        if P::TRACE {
+            self.platform.trace(Event::WheelArm {
+                cpu: held.base.cpu(),
+                kind,
+                timer: TimerId(entry.address()),
+                code: entry.code_address(),
+                now,
+                expiry,
+                due,
+                was_armed,
+            });
+        }
+    }
+}
+
+/// Whether a CPU that sleeps has to know of a new first timer of that kind.
+const fn is_for_sleeper(kind: Kind, callback_runs: bool) -> bool {
+    match kind {
+        Kind::Local => true,
+        // A movable timer comes to another CPU only if its callback runs, and is seen by who executes that, or if a
+        // thread without a CPU armed it, or one that keeps none.
+        Kind::Global => !callback_runs,
+        Kind::Deferrable => false,
+    }
+}
+
+/// Whether a modification leaves a queued timer as it is.
+#[inline]
+fn has_nothing_to_do(modify: Modify, current: Tick, expiry: Tick) -> bool {
+    current == expiry || (modify == Modify::Reduce && current < expiry)
+}

@@ -1,0 +1,181 @@
+//! Deleting and shutting down (spec 1.10).
+
+use core::pin::Pin;
+
+use tickless_link::entry::EntryRef;
+
+use crate::base::callback::TryCancel;
+use crate::base::guard::Held;
+use crate::base::owner::kind_of;
+use crate::base::timers::Timers;
+use crate::coarse::timer::WheelTimer;
+use crate::mutant;
+use crate::platform::{Platform, ThisCpu};
+use crate::trace::{Event, TimerId};
+use crate::wheel::family::{Coarse, Kind, Rearm, Timeout};
+
+impl<P: Platform> Timers<P> {
+    /// Takes the timer off its wheel; says whether it was on one. Says nothing about a callback that runs.
+    ///
+    /// # Interrupt context
+    ///
+    /// Callable anywhere, from the timer's own callback too. Never waits.
+    ///
+    /// # Cost
+    ///
+    /// A timer that is not queued: one load. Else one lock and O(1). When the wheel is due first may be too early
+    /// afterwards, which costs a look for nothing.
+    pub fn delete<F>(&self, timer: Pin<&WheelTimer<F>>) -> bool
+    where
+        F: FnMut(&Timeout) -> Rearm + Send + 'static,
+    {
+        self.delete_entry(timer.erase())
+    }
+
+    /// Takes the timer off its wheel, unless its callback runs.
+    ///
+    /// # Interrupt context
+    ///
+    /// As [`delete`](Self::delete).
+    pub fn try_delete_sync<F>(&self, timer: Pin<&WheelTimer<F>>) -> TryCancel
+    where
+        F: FnMut(&Timeout) -> Rearm + Send + 'static,
+    {
+        self.try_delete_entry(timer.erase(), self.executing_cpu())
+    }
+
+    /// Takes the timer off its wheel and waits until its callback does not run; says whether it was queued.
+    ///
+    /// On return the timer is idle, unless somebody armed it meanwhile: the caller stops those first, or
+    /// [shuts the timer down](Self::shutdown_sync).
+    ///
+    /// # Panics
+    ///
+    /// When called from the timer's own callback, where it would wait for itself.
+    ///
+    /// # Interrupt context
+    ///
+    /// Not while holding a lock that the callback takes, and not on top of the callback's CPU.
+    pub fn delete_sync<F>(&self, timer: Pin<&WheelTimer<F>>) -> bool
+    where
+        F: FnMut(&Timeout) -> Rearm + Send + 'static,
+    {
+        let entry = timer.erase();
+        let me = self.executing_cpu();
+        self.until_not_running(entry, me, || self.try_delete_entry(entry, me))
+    }
+
+    /// Takes the timer off its wheel for good: it is not armed again, by its running callback neither. Says whether it
+    /// was queued. Does not wait for a callback that runs.
+    ///
+    /// # Interrupt context
+    ///
+    /// Callable anywhere, from the timer's own callback too.
+    ///
+    /// # Cost
+    ///
+    /// One lock, also for a timer that looks inactive: an arming between a look and the shutting would slip through.
+    pub fn shutdown<F>(&self, timer: Pin<&WheelTimer<F>>) -> bool
+    where
+        F: FnMut(&Timeout) -> Rearm + Send + 'static,
+    {
+        let entry = timer.erase();
+        let mut held = self.lock_base_of(entry, self.executing_cpu());
+        self.shut(&mut held, entry)
+    }
+
+    /// As [`shutdown`](Self::shutdown), and waits until the callback does not run: on return the timer is idle, and
+    /// stays so. Says whether it was queued.
+    ///
+    /// # Panics
+    ///
+    /// As [`delete_sync`](Self::delete_sync).
+    ///
+    /// # Interrupt context
+    ///
+    /// As [`delete_sync`](Self::delete_sync).
+    pub fn shutdown_sync<F>(&self, timer: Pin<&WheelTimer<F>>) -> bool
+    where
+        F: FnMut(&Timeout) -> Rearm + Send + 'static,
+    {
+        let entry = timer.erase();
+        let me = self.executing_cpu();
+        self.until_not_running(entry, me, || {
+            let mut held = self.lock_base_of(entry, me);
+            // Only the attempt that finds the callback not running shuts: one that ran may have armed the timer again,
+            // which is then taken out by the same attempt (R14).
+            if entry.state().is_running() {
+                if mutant!("wheel-shut-while-running") {
+                    let kind = kind_of(&held, entry);
+                    held.state.wheels[kind as usize].opened(entry).shut();
+                }
+                return TryCancel::Running;
+            }
+            if self.shut(&mut held, entry) {
+                TryCancel::Removed
+            } else {
+                TryCancel::NotActive
+            }
+        })
+    }
+
+    pub(crate) fn delete_entry(&self, entry: EntryRef<'_, Coarse>) -> bool {
+        if !entry.state().is_queued() {
+            return false;
+        }
+        let mut held = self.lock_base_of(entry, self.executing_cpu());
+        let kind = kind_of(&held, entry);
+        self.unfile(&mut held, entry, kind)
+    }
+
+    fn try_delete_entry<'a>(
+        &'a self,
+        entry: EntryRef<'_, Coarse>,
+        me: Option<ThisCpu<'a, P>>,
+    ) -> TryCancel {
+        if entry.state().is_idle() {
+            return TryCancel::NotActive;
+        }
+        let mut held = self.lock_base_of(entry, me);
+        if entry.state().is_running() {
+            return TryCancel::Running;
+        }
+        let kind = kind_of(&held, entry);
+        if self.unfile(&mut held, entry, kind) {
+            TryCancel::Removed
+        } else {
+            TryCancel::NotActive
+        }
+    }
+
+    /// Takes a timer of the locked base out of use; says whether it was queued.
+    fn shut(&self, held: &mut Held<'_, P>, entry: EntryRef<'_, Coarse>) -> bool {
+        let kind = kind_of(held, entry);
+        let was_queued = self.unfile(held, entry, kind);
+        // Not freed meanwhile: the caller of the operation has it borrowed.
+        held.state.wheels[kind as usize].opened(entry).shut();
+        was_queued
+    }
+
+    /// Takes a timer off its wheel, that of `kind` of the locked base; `false` if it is not queued.
+    #[inline]
+    pub(crate) fn unfile(
+        &self,
+        held: &mut Held<'_, P>,
+        entry: EntryRef<'_, Coarse>,
+        kind: Kind,
+    ) -> bool {
+        let timer = TimerId(entry.address());
+        let wheel = &mut held.state.wheels[kind as usize];
+        let Some(left) = wheel.opened(entry).remove() else {
+            return false;
+        };
+        wheel.note_left(left);
+        held.state.stats.coarse_cancelled += 1;
+        if P::TRACE {
+            let cpu = held.base.cpu();
+            self.platform.trace(Event::WheelCancel { cpu, kind, timer });
+        }
+        true
+    }
+}

@@ -1,0 +1,265 @@
+//! The pass that fires what is due (spec 1.7).
+
+use core::task::Waker;
+
+use tickless_link::entry::{Fired, Running};
+
+use crate::base::guard::Held;
+use crate::base::runner::{Ran, Runner};
+use crate::base::timers::Timers;
+use crate::cpu::CpuId;
+use crate::mutant;
+use crate::platform::Platform;
+use crate::slots::geometry::Tick;
+use crate::trace::{Event, TimerId};
+use crate::wheel::family::{Coarse, Kind, Rearm, Timeout};
+
+/// What a pass did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "the host has to know whether more is due"]
+pub struct Pass {
+    /// Timers that fired.
+    pub fired: u32,
+    /// How it ended.
+    pub end: PassEnd,
+}
+
+impl Pass {
+    const NOTHING: Self = Self {
+        fired: 0,
+        end: PassEnd::Done,
+    };
+}
+
+/// How a pass ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PassEnd {
+    /// Nothing is due any more.
+    Done,
+    /// The budget is spent, and more is due: the next pass goes on from there.
+    Budget,
+    /// Another pass of this wheel is under way, below the caller or on two other CPUs; those see to it.
+    Elsewhere,
+}
+
+impl<'a, P: Platform> Runner<'a, P> {
+    /// Fires what is due on a wheel at `now`.
+    ///
+    /// What a callback files from here on is due later, so this ends.
+    fn run_wheel(
+        &mut self,
+        mut held: Held<'a, P>,
+        (kind, place): (Kind, usize),
+        now: Tick,
+        budget: u32,
+    ) -> (Held<'a, P>, Ran) {
+        let mut handled = 0;
+        loop {
+            let wheel = &mut held.state.wheels[kind as usize];
+            let Some(row) = wheel.row_aside() else {
+                let is_due = wheel.take_due(now);
+                held.publish_wheel(kind);
+                if !is_due {
+                    return (held, Ran::All);
+                }
+                continue;
+            };
+            if handled >= budget {
+                held.state.stats.budget_exhausted += 1;
+                return (held, Ran::SomeOfThem);
+            }
+            handled += 1;
+            held = self.handle(held, (kind, place), row, now);
+        }
+    }
+
+    /// Fires the first timer of a list that was set aside, or files it again if its time has not come.
+    fn handle(
+        &mut self,
+        mut held: Held<'a, P>,
+        (kind, place): (Kind, usize),
+        row: usize,
+        now: Tick,
+    ) -> Held<'a, P> {
+        let wheel = &mut held.state.wheels[kind as usize];
+        let due = wheel.aside_due();
+        let Some(shelved) = wheel.shelf.open_first_aside(row) else {
+            return held;
+        };
+        let entry = shelved.entry();
+        let expiry = entry.shared().get();
+        let runs = shelved.state().is_running() && !mutant!("wheel-fires-while-running");
+        if runs || (expiry >= due && !mutant!("wheel-beyond-range-fires-early")) {
+            // It was beyond the range. Or it was armed while its callback runs, in another pass, and is due again: that
+            // is looked at once a tick. It stays queued for every observer.
+            let mut shelved = shelved;
+            wheel.calendar.forward(now);
+            let place = wheel.calendar.place(if runs { now } else { expiry });
+            let left = shelved.move_to(place.slot.number());
+            wheel.note_left(left);
+            wheel.note_filed(place);
+            held.state.stats.coarse_refiled += 1;
+            return held;
+        }
+        let timer = TimerId(entry.address());
+        let code = entry.code_address();
+        let (fired, left) = shelved.expire(place);
+        wheel.note_left(left);
+        held.state.stats.coarse_expired += 1;
+        self.fired += 1;
+        drop(held);
+        let timeout = Timeout {
+            now,
+            due,
+            expiry,
+            kind,
+            cpu: self.base.cpu(),
+            executed_by: self.me.map(|me| me.base.cpu()),
+        };
+        if P::TRACE {
+            let timers = self.timers;
+            timers.platform.trace(Event::WheelExpire {
+                timer,
+                code,
+                timeout,
+            });
+        }
+        let (held, wakes) = match fired {
+            Fired::Done(waker) => {
+                if P::TRACE {
+                    self.timers.platform.trace(Event::ExpireExit { timer });
+                }
+                (self.lock(), waker)
+            }
+            Fired::Call(running) => self.call_coarse(running, timeout),
+        };
+        self.after_callback(held, wakes)
+    }
+
+    /// Executes a callback, and files its timer again if it says so.
+    fn call_coarse(
+        &self,
+        mut running: Running<Coarse>,
+        mut timeout: Timeout,
+    ) -> (Held<'a, P>, Option<Waker>) {
+        let (kind, now) = (timeout.kind, timeout.now);
+        let timer = TimerId(running.address());
+        let mut verdict = Rearm::No;
+        self.execute(timer, &mut || verdict = running.call(&mut timeout));
+        let mut held = self.lock();
+        let wheel = &mut held.state.wheels[kind as usize];
+        let (expiry, wakes) = match verdict {
+            Rearm::No => (None, None),
+            Rearm::NoThenWake(waker) => (None, Some(waker)),
+            Rearm::At(expiry) => (Some(expiry), None),
+            Rearm::After(ticks) => (Some(Tick(now.0.saturating_add(ticks))), None),
+        };
+        let state = running.state();
+        // Whoever armed it, or shut it down, meanwhile has the last word.
+        match expiry.filter(|_| !state.is_queued() && !state.is_shut()) {
+            None => running.stop(&mut wheel.shelf),
+            Some(expiry) => {
+                wheel.calendar.forward(now);
+                let place = wheel.calendar.place(expiry);
+                running.shared().set(expiry);
+                running.refile(&mut wheel.shelf, place.slot.number(), |()| ());
+                wheel.note_filed(place);
+                held.publish_wheel(kind);
+                held.state.stats.coarse_arms += 1;
+                if P::TRACE {
+                    self.timers.platform.trace(Event::WheelArm {
+                        cpu: self.base.cpu(),
+                        kind,
+                        timer,
+                        code: 0,
+                        now,
+                        expiry,
+                        due: place.due,
+                        was_armed: false,
+                    });
+                }
+            }
+        }
+        (held, wakes)
+    }
+}
+
+impl<P: Platform> Timers<P> {
+    /// Whether a wheel of `cpu` may have something due at `now`: a pass is worth while.
+    ///
+    /// Wrong now and then, both ways: see spec 2.4. What it misses it sees a tick later.
+    ///
+    /// # Interrupt context
+    ///
+    /// Callable anywhere. For the tick, and for loops that poll.
+    ///
+    /// # Cost
+    ///
+    /// Three loads, no lock.
+    #[inline]
+    pub fn wheel_is_due(&self, cpu: CpuId, now: Tick) -> bool {
+        self.platform
+            .base(cpu)
+            .is_some_and(|base| Kind::ALL.into_iter().any(|kind| base.is_due(kind, now)))
+    }
+
+    /// Fires what is due at `now` on a wheel of `cpu`, up to `budget` timers.
+    ///
+    /// Afterwards nothing of this wheel is due at `now`, unless the budget was spent: then the next pass goes on, and
+    /// until then [`wheel_is_due`](Self::wheel_is_due) says yes. The timers of a tick fire coarse slots first, and in
+    /// each of them the first to come first; ticks fire in order. So timers with one expiry that are due at one tick
+    /// fire in the order in which they were armed: the coarser slot is that of the earlier. One that is modified and
+    /// keeps its slot keeps its turn.
+    ///
+    /// Global wheels may be run by others than their CPU, while that sleeps; the other two by their CPU only. A CPU
+    /// that is offline has nothing to run.
+    ///
+    /// A pass that finds another one under way, whose thread may be preempted or in a long callback, does not wait for
+    /// it: it takes over what that one has not begun.
+    ///
+    /// # Interrupt context
+    ///
+    /// In the soft stage, or any place where callbacks may run; without any lock. A callback that calls it for its own
+    /// wheel finds it [running](PassEnd::Elsewhere).
+    ///
+    /// # Cost
+    ///
+    /// Nothing due: one load. Else two locks, and one for each callback.
+    pub fn run_wheel(&self, cpu: CpuId, kind: Kind, now: Tick, budget: u32) -> Pass {
+        let Some(base) = self.platform.base(cpu) else {
+            return Pass::NOTHING;
+        };
+        if !base.is_due(kind, now) {
+            return Pass::NOTHING;
+        }
+        let me = self.platform.this_cpu();
+        let mut held = Held::lock(self, base, me);
+        if !base.is_online() {
+            return Pass::NOTHING;
+        }
+        let by = me.map(|me| me.base.cpu());
+        let Some(place) = held.state.wheels[kind as usize].begin_pass(cpu, by) else {
+            return Pass {
+                fired: 0,
+                end: PassEnd::Elsewhere,
+            };
+        };
+        // The expiry lock comes before the base lock, and is not waited for before it is clear that no CPU runs there.
+        drop(held);
+        let mut runner = Runner::new(self, base, &base.coarse[kind as usize][place], true);
+        if P::TRACE {
+            self.platform.trace(Event::WheelPass { cpu, kind, now });
+        }
+        let held = runner.lock();
+        let (mut held, ran) = runner.run_wheel(held, (kind, place), now, budget);
+        held.state.wheels[kind as usize].end_pass(place);
+        drop(held);
+        Pass {
+            fired: runner.fired,
+            end: match ran {
+                Ran::All => PassEnd::Done,
+                Ran::SomeOfThem => PassEnd::Budget,
+            },
+        }
+    }
+}

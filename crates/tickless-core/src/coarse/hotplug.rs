@@ -1,0 +1,138 @@
+//! Wheels of CPUs that come and go (spec 5.2 step 1, 5.3 step 3).
+
+use tickless_link::sync::Ordering;
+
+use crate::base::guard::Held;
+use crate::base::timers::Timers;
+use crate::cpu::CpuId;
+use crate::platform::Platform;
+use crate::slots::geometry::Tick;
+use crate::trace::{Event, TimerId};
+use crate::wheel::cpu_wheel::WheelBase;
+use crate::wheel::family::Kind;
+
+impl<P: Platform> Timers<P> {
+    /// Prepares the wheels of `cpu`, which is about to go [online](Self::cpu_online): their clocks are at `now`, and
+    /// nothing of an earlier life is left (R09).
+    ///
+    /// A wheel that nobody prepared works too, and is prepared by what is filed first.
+    ///
+    /// # Interrupt context
+    ///
+    /// On any CPU, before `cpu` takes part.
+    pub fn wheel_online(&self, cpu: CpuId, now: Tick) {
+        let Some(base) = self.platform.base(cpu) else {
+            return;
+        };
+        let mut held = Held::lock(self, base, self.platform.this_cpu());
+        for kind in Kind::ALL {
+            held.state.wheels[kind as usize].restart(now);
+            held.publish_wheel(kind);
+        }
+        // Relaxed: under the lock, as everybody who asks.
+        base.wheel_idle.store(false, Ordering::Relaxed);
+    }
+
+    /// Takes over the coarse timers of `cpu`, which went [offline](Self::cpu_offline), pinned ones included: onto the
+    /// wheels of the executing CPU, or of another that is online (R08). If that one sleeps it is kicked.
+    ///
+    /// Until then they stay where they are and do not fire. Waits until no pass of `cpu` runs any more. The host
+    /// serialises these calls; only here, and when a CPU goes offline, two bases are locked at once, the dead one
+    /// first.
+    ///
+    /// # Panics
+    ///
+    /// When `cpu` is online, or the host names it as the one that takes over.
+    ///
+    /// # Interrupt context
+    ///
+    /// Not from a callback of a coarse timer of `cpu`, for whose end it would wait.
+    pub fn wheel_offline(&self, cpu: CpuId, now: Tick) {
+        let Some(base) = self.platform.base(cpu) else {
+            return;
+        };
+        let me = self.platform.this_cpu();
+        assert!(
+            !base.is_online(),
+            "a CPU that takes part keeps its coarse timers"
+        );
+        let target = match me {
+            Some(me) if me.base.is_online() => me.base,
+            _ => self.target(self.platform.pick_target(None, false)),
+        };
+        assert!(
+            target.cpu() != cpu,
+            "a CPU that left cannot take over its own timers"
+        );
+        let mut from = Held::lock(self, base, me);
+        let mut attempt = 0;
+        while from.state.wheels.iter().any(WheelBase::is_passed_over) {
+            drop(from);
+            self.platform.relax(attempt);
+            attempt += 1;
+            from = Held::lock(self, base, me);
+        }
+        let mut to = Held::lock(self, target, me);
+        let mut is_first = false;
+        for kind in Kind::ALL {
+            is_first |= self.take_over(&mut from, &mut to, kind, now) && kind != Kind::Deferrable;
+            from.publish_wheel(kind);
+            to.publish_wheel(kind);
+        }
+        // Relaxed: under the lock, as everybody who asks.
+        base.wheel_idle.store(false, Ordering::Relaxed);
+        let sleeps = target.is_wheel_idle();
+        drop(to);
+        drop(from);
+        let is_own = me.is_some_and(|me| core::ptr::eq(me.base, target));
+        if is_first && sleeps && !is_own {
+            self.kick(target, me);
+        }
+    }
+
+    /// Moves all timers of a wheel; says whether one of them is the first where it is now.
+    fn take_over(
+        &self,
+        from: &mut Held<'_, P>,
+        to: &mut Held<'_, P>,
+        kind: Kind,
+        now: Tick,
+    ) -> bool {
+        let (from_cpu, to_cpu) = (from.base.cpu(), to.base.cpu());
+        let left = &mut from.state.wheels[kind as usize];
+        let state = &mut *to.state;
+        let wheel = &mut state.wheels[kind as usize];
+        // Or short timeouts would go into coarse slots (R08).
+        wheel.calendar.forward(now);
+        let mut is_first = false;
+        while left.take_any(|shelved| {
+            let entry = shelved.entry();
+            let (timer, code) = (TimerId(entry.address()), entry.code_address());
+            let expiry = entry.shared().get();
+            let (transit, _left) = shelved.depart();
+            let place = wheel.calendar.place(expiry);
+            wheel.shelf.admit(transit, place.slot.number(), |()| ());
+            is_first |= wheel.note_filed(place).is_first;
+            state.stats.arrived += 1;
+            if P::TRACE {
+                self.platform.trace(Event::Move {
+                    timer,
+                    from: from_cpu,
+                    to: to_cpu,
+                });
+                self.platform.trace(Event::WheelArm {
+                    cpu: to_cpu,
+                    kind,
+                    timer,
+                    code,
+                    now,
+                    expiry,
+                    due: place.due,
+                    was_armed: true,
+                });
+            }
+        }) {}
+        left.restart(now);
+        is_first
+    }
+}

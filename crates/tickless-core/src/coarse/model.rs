@@ -1,0 +1,328 @@
+//! Loom cases of the wheel, on the tiny host of the [exact timers'](crate::base::model), and with its limits.
+//!
+//! The tick is an argument, so a case says itself what is due: [`NOW`] is when everything armed for [`DUE`] is.
+
+use core::pin::Pin;
+use std::boxed::Box;
+use std::sync::{Arc, OnceLock};
+
+use tickless_link::sync::{AtomicBool, Ordering};
+
+use super::{ArmError, Kind, Pass, PassEnd, Rearm, Tick, Timeout, WheelTimer};
+use crate::base::model::{Count, Host, Machine, TWO, Touched, be, explore, machine, on};
+use crate::base::{Timers, TryCancel};
+use crate::cpu::CpuId;
+
+/// When the timers are armed.
+const START: Tick = Tick(0);
+/// For when, unless a case says otherwise: in level 1, whose slots are 8 ticks.
+const DUE: Tick = Tick(100);
+/// When a pass comes.
+const NOW: Tick = Tick(104);
+
+type Function = Box<dyn FnMut(&Timeout) -> Rearm + Send>;
+type Timer = Pin<Arc<WheelTimer<Function>>>;
+
+/// A timer that fires, counts it, and answers `again`.
+fn firing(count: &Count, again: Option<Tick>) -> Timer {
+    let (count, touched) = (count.clone(), Touched::default());
+    Arc::pin(WheelTimer::new(
+        Kind::Global,
+        Box::new(move |_| {
+            touched.touch();
+            count.add();
+            again.map_or(Rearm::No, Rearm::At)
+        }),
+    ))
+}
+
+fn pass<const SLEEPS: bool>(timers: &Timers<Host<SLEEPS>>, now: Tick) -> Pass {
+    timers.run_wheel(CpuId(0), Kind::Global, now, u32::MAX)
+}
+
+/// The coarse timers of all CPUs up to `cpus`, which are in order.
+fn pending<const SLEEPS: bool>(machine: &Machine<SLEEPS>, cpus: u32) -> usize {
+    for cpu in 0..cpus {
+        machine.assert_valid(CpuId(cpu));
+    }
+    (0..cpus).map(|cpu| machine.wheel_pending(CpuId(cpu))).sum()
+}
+
+/// R05, R56. CPU 1 pushes a timer out within its slot, while CPU 0 expires that slot. Either it still was active, and
+/// fires once, or it fired before, and is armed anew.
+#[test]
+fn a_modification_within_a_slot_against_its_expiry() {
+    explore(TWO, [(true, 1, 0), (false, 1, 1)], || {
+        let machine = machine::<false>(2);
+        let runs = Count::default();
+        let timer = firing(&runs, None);
+        be(Some(0));
+        assert_eq!(machine.arm(timer.as_ref(), START, DUE), Ok(()));
+        let modifier = {
+            let timer = timer.clone();
+            on(&machine, Some(1), move |timers| {
+                // With an old idea of now, for which the slot is the same.
+                timers.modify(timer.as_ref(), START, Tick(DUE.0 + 2))
+            })
+        };
+        let _pass = pass(&machine, NOW);
+        let was_active = modifier.join().unwrap().unwrap();
+        let left = pending(&machine, 2);
+        machine.delete_sync(timer.as_ref());
+        (was_active, runs.get(), left)
+    });
+}
+
+/// R13. The callback answers that its timer goes on, while CPU 1 deletes it and waits. When that returns nothing is
+/// queued and nothing runs.
+fn deletion_against_a_callback<const SLEEPS: bool>() {
+    explore(TWO, [0, 1], || {
+        let machine = machine::<SLEEPS>(2);
+        let inside = Arc::new(AtomicBool::new(false));
+        let runs = Count::default();
+        let timer: Timer = Arc::pin(WheelTimer::new(Kind::Global, {
+            let (inside, runs, touched) = (Arc::clone(&inside), runs.clone(), Touched::default());
+            Box::new(move |_| {
+                // Relaxed: whoever deletes has to be ordered by the core.
+                inside.store(true, Ordering::Relaxed);
+                touched.touch();
+                runs.add();
+                inside.store(false, Ordering::Relaxed);
+                Rearm::At(Tick(5_000))
+            })
+        }));
+        be(Some(0));
+        assert_eq!(machine.arm(timer.as_ref(), START, DUE), Ok(()));
+        let deleter = {
+            let (timer, inside) = (timer.clone(), Arc::clone(&inside));
+            on(&machine, Some(1), move |timers| {
+                assert!(
+                    timers.delete_sync(timer.as_ref()),
+                    "it was queued all the time"
+                );
+                assert!(timer.state().is_idle());
+                // Relaxed: as above.
+                assert!(!inside.load(Ordering::Relaxed));
+            })
+        };
+        let _pass = pass(&machine, NOW);
+        deleter.join().unwrap();
+        assert!(timer.state().is_idle());
+        assert_eq!(pending(&machine, 2), 0);
+        runs.get()
+    });
+}
+
+#[test]
+fn a_deletion_against_a_callback_that_arms_itself() {
+    deletion_against_a_callback::<false>();
+}
+
+#[test]
+fn a_sleeping_deletion_against_a_callback_that_arms_itself() {
+    deletion_against_a_callback::<true>();
+}
+
+/// R14. The callback arms its own timer by an operation, and goes on, while CPU 1 shuts it down and waits. Nothing is
+/// queued afterwards, and nothing can be.
+#[test]
+fn a_shutdown_against_a_callback_that_arms_itself() {
+    explore(TWO, [0, 1], || {
+        let machine = machine::<true>(2);
+        let runs = Count::default();
+        let own: Arc<OnceLock<Timer>> = Arc::default();
+        let timer: Timer = Arc::pin(WheelTimer::new(Kind::Global, {
+            let (machine, own) = (Arc::clone(&machine), Arc::clone(&own));
+            let (runs, touched) = (runs.clone(), Touched::default());
+            Box::new(move |_| {
+                touched.touch();
+                runs.add();
+                let timer = own.get().expect("it was put there");
+                // It is not shut while it runs, so it can always be armed.
+                assert_eq!(machine.modify(timer.as_ref(), NOW, Tick(5_000)), Ok(false));
+                Rearm::At(Tick(6_000))
+            })
+        }));
+        assert!(own.set(timer.clone()).is_ok());
+        be(Some(0));
+        assert_eq!(machine.arm(timer.as_ref(), START, DUE), Ok(()));
+        let shutter = {
+            let timer = timer.clone();
+            on(&machine, Some(1), move |timers| {
+                assert!(
+                    timers.shutdown_sync(timer.as_ref()),
+                    "it was queued all the time"
+                );
+                let state = timer.state();
+                assert!(state.is_idle() && state.is_shut());
+            })
+        };
+        let _pass = pass(&machine, NOW);
+        shutter.join().unwrap();
+        assert_eq!(pending(&machine, 2), 0);
+        let refused = machine.arm(timer.as_ref(), NOW, DUE);
+        assert_eq!(refused, Err(ArmError::ShutDown));
+        runs.get()
+    });
+}
+
+/// Spec 1.10. CPU 0 arms an inactive timer while CPU 1 shuts it down: armed before, and taken out, or refused. It does
+/// not slip in between the look and the shutting.
+#[test]
+fn an_arming_against_a_shutdown() {
+    explore(TWO, [(true, true), (false, false)], || {
+        let machine = machine::<false>(2);
+        let timer = firing(&Count::default(), None);
+        let shutter = {
+            let timer = timer.clone();
+            on(&machine, Some(1), move |timers| {
+                timers.shutdown(timer.as_ref())
+            })
+        };
+        be(Some(0));
+        let armed = machine.arm(timer.as_ref(), START, DUE);
+        assert!(matches!(armed, Ok(()) | Err(ArmError::ShutDown)));
+        let was_queued = shutter.join().unwrap();
+        assert_eq!(pending(&machine, 2), 0, "WI6");
+        assert!(timer.state().is_shut());
+        (armed.is_ok(), was_queued)
+    });
+}
+
+/// CPU 1 runs the wheel of CPU 0, as a migrator does, while CPU 0 runs it too: what one has not begun the other takes
+/// over. All fire, each once, and nothing is due afterwards for the one that comes back last.
+#[test]
+fn a_pass_that_takes_over_what_another_has_not_begun() {
+    explore(TWO, [(2, 0), (1, 1), (0, 2)], || {
+        let machine = machine::<true>(2);
+        let runs = [Count::default(), Count::default()];
+        let timers = [firing(&runs[0], None), firing(&runs[1], None)];
+        be(Some(0));
+        for timer in &timers {
+            assert_eq!(machine.arm(timer.as_ref(), START, DUE), Ok(()));
+        }
+        let puller = on(&machine, Some(1), |timers| pass(timers, NOW));
+        let own = pass(&machine, NOW);
+        // Whatever the other one has in hand: this one need not look again.
+        assert!(!machine.wheel_is_due(CpuId(0), NOW));
+        assert_eq!(own.end, PassEnd::Done);
+        let pulled = puller.join().unwrap();
+        assert_eq!(runs.map(|runs| runs.get()), [1, 1]);
+        assert_eq!(pending(&machine, 2), 0);
+        (own.fired, pulled.fired)
+    });
+}
+
+/// The callback arms its own timer, which is due again while the callback runs, and another CPU comes by: it is not
+/// called by two at once, and fires again.
+#[test]
+fn a_timer_that_is_due_again_while_its_callback_runs() {
+    explore(TWO, [1, 2], || {
+        let machine = machine::<true>(2);
+        let runs = Count::default();
+        let own: Arc<OnceLock<Timer>> = Arc::default();
+        let timer: Timer = Arc::pin(WheelTimer::new(Kind::Global, {
+            let (machine, own) = (Arc::clone(&machine), Arc::clone(&own));
+            let (runs, touched) = (runs.clone(), Touched::default());
+            Box::new(move |_| {
+                touched.touch();
+                runs.add();
+                if runs.get() == 1 {
+                    let timer = own.get().expect("it was put there");
+                    assert_eq!(machine.modify(timer.as_ref(), NOW, NOW), Ok(false));
+                }
+                touched.touch();
+                Rearm::No
+            })
+        }));
+        assert!(own.set(timer.clone()).is_ok());
+        be(Some(0));
+        assert_eq!(machine.arm(timer.as_ref(), START, DUE), Ok(()));
+        let puller = on(&machine, Some(1), |timers| pass(timers, NOW));
+        let later = Tick(NOW.0 + 8);
+        let _own = pass(&machine, later);
+        let _pulled = puller.join().unwrap();
+        let before = runs.get();
+        let _rest = pass(&machine, Tick(later.0 + 1));
+        assert_eq!(runs.get(), 2, "it fires again, once");
+        assert_eq!(pending(&machine, 2), 0);
+        before
+    });
+}
+
+/// R10. CPU 1 modifies a timer of CPU 0, which moves it, while CPU 2 deletes it: on whichever wheel it is, the right
+/// lock is taken, and it is gone or armed anew.
+#[test]
+fn a_timer_that_moves_between_cpus_against_its_deletion() {
+    // Deleted on its way or at its end; or before it moved, and then armed anew.
+    explore(TWO, [(true, 0), (false, 1)], || {
+        let machine = machine::<false>(3);
+        let timer = firing(&Count::default(), None);
+        be(Some(0));
+        assert_eq!(machine.arm(timer.as_ref(), START, DUE), Ok(()));
+        let modifier = {
+            let timer = timer.clone();
+            on(&machine, Some(1), move |timers| {
+                timers.modify(timer.as_ref(), START, Tick(5_000)).unwrap()
+            })
+        };
+        be(Some(2));
+        assert!(machine.delete(timer.as_ref()), "it was queued all the time");
+        let was_active = modifier.join().unwrap();
+        let left = pending(&machine, 3);
+        machine.delete(timer.as_ref());
+        (was_active, left)
+    });
+}
+
+/// R10, the other way round: nobody who tries to take a timer out of the hands of who moves it is told that it was not
+/// there.
+#[test]
+fn two_modifications_from_two_cpus() {
+    explore(TWO, [(1, 200), (2, 400)], || {
+        let machine = machine::<false>(3);
+        let timer = firing(&Count::default(), None);
+        be(Some(0));
+        assert_eq!(machine.arm(timer.as_ref(), START, DUE), Ok(()));
+        let other = {
+            let timer = timer.clone();
+            on(&machine, Some(1), move |timers| {
+                timers.modify(timer.as_ref(), START, Tick(200))
+            })
+        };
+        be(Some(2));
+        assert_eq!(machine.modify(timer.as_ref(), START, Tick(400)), Ok(true));
+        assert_eq!(other.join().unwrap(), Ok(true));
+        assert_eq!(pending(&machine, 3), 1);
+        let (cpu, _) = machine.wheel_of(timer.as_ref()).expect("it is queued");
+        let expiry = timer.expiry().0;
+        assert_eq!(machine.try_delete_sync(timer.as_ref()), TryCancel::Removed);
+        (cpu.0, expiry)
+    });
+}
+
+/// Spec 2.4, II1. CPU 0 goes to sleep while CPU 1 arms a timer on its local wheel: either CPU 0 knows of the timer, or
+/// it is kicked.
+#[test]
+fn an_idle_entry_against_a_timer_from_elsewhere() {
+    explore(TWO, [(true, false), (false, true)], || {
+        let machine = machine::<false>(2);
+        let timer = firing(&Count::default(), None);
+        let armer = {
+            let timer = timer.clone();
+            on(&machine, Some(1), move |timers| {
+                timers.arm_on(timer.as_ref(), CpuId(0), START, DUE)
+            })
+        };
+        be(Some(0));
+        let mut knows = false;
+        machine.wheel_enter_idle(CpuId(0), START, |next| {
+            knows = next.local.is_some();
+            true
+        });
+        assert_eq!(armer.join().unwrap(), Ok(()));
+        let kicked = machine.platform().was_kicked();
+        machine.delete(timer.as_ref());
+        (knows, kicked)
+    });
+}

@@ -1,0 +1,141 @@
+//! Questions, and what idle code asks and sets (spec 3.2, 3.3).
+
+use core::pin::Pin;
+
+use tickless_link::entry::Owner;
+use tickless_link::sync::Ordering;
+
+use crate::base::guard::Held;
+use crate::base::timers::Timers;
+use crate::coarse::timer::WheelTimer;
+use crate::cpu::CpuId;
+use crate::platform::Platform;
+use crate::slots::geometry::Tick;
+use crate::wheel::family::{Kind, Rearm, Timeout};
+use crate::wheel::idle::NextDue;
+
+impl<P: Platform> Timers<P> {
+    /// When the wheels of `cpu` are due first, exactly: for a forecast. Sleeps on nothing and wakes nobody.
+    ///
+    /// # Cost
+    ///
+    /// One lock, and a search of up to nine words for each wheel whose first timer was taken out since the last one.
+    pub fn wheel_next(&self, cpu: CpuId, now: Tick) -> NextDue {
+        let Some(base) = self.platform.base(cpu) else {
+            return NextDue::NOTHING;
+        };
+        let mut held = Held::lock(self, base, self.platform.this_cpu());
+        self.settle(&mut held, now)
+    }
+
+    /// Lets `cpu` go to sleep until the first of its wheels, if `decide` says so: then whoever arms an earlier local
+    /// timer there from another CPU kicks it. Returns what `decide` said.
+    ///
+    /// `decide` is told when the wheels are due first, and is called with the base locked: between its computation of
+    /// when to wake and the note that `cpu` sleeps nobody can slip in (II1). It MUST NOT call back into the core for
+    /// this CPU, and MUST NOT call foreign code. The clocks of both wheels are at `now` afterwards, so that what is
+    /// armed later is filed finely (spec 1.4).
+    ///
+    /// # Interrupt context
+    ///
+    /// Called on `cpu`, with timer delivery masked, each time before it sleeps.
+    pub fn wheel_enter_idle(
+        &self,
+        cpu: CpuId,
+        now: Tick,
+        decide: impl FnOnce(NextDue) -> bool,
+    ) -> bool {
+        let Some(base) = self.platform.base(cpu) else {
+            return false;
+        };
+        let mut held = Held::lock(self, base, self.platform.this_cpu());
+        let next = self.settle(&mut held, now);
+        let sleeps = decide(next);
+        for kind in [Kind::Local, Kind::Global] {
+            held.state.wheels[kind as usize].calendar.forward(now);
+            held.publish_wheel(kind);
+        }
+        if sleeps {
+            // Relaxed: read under the lock, which is held.
+            base.wheel_idle.store(true, Ordering::Relaxed);
+        }
+        sleeps
+    }
+
+    /// Notes that `cpu` is awake. Called on `cpu`.
+    ///
+    /// # Cost
+    ///
+    /// One store, no lock.
+    #[inline]
+    pub fn wheel_leave_idle(&self, cpu: CpuId) {
+        if let Some(base) = self.platform.base(cpu) {
+            // Relaxed, and without the lock: who reads the old value kicks a CPU that is awake already (spec 2.4).
+            base.wheel_idle.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether `cpu` is noted as sleeping until the first of its wheels.
+    pub fn wheel_sleeps(&self, cpu: CpuId) -> bool {
+        self.platform
+            .base(cpu)
+            .is_some_and(|base| base.is_wheel_idle())
+    }
+
+    /// Whether the caller is inside the callback of `timer`, where [`delete_sync`](Self::delete_sync) and
+    /// [`shutdown_sync`](Self::shutdown_sync) must not be called.
+    pub fn is_own_wheel_callback<F>(&self, timer: Pin<&WheelTimer<F>>) -> bool
+    where
+        F: FnMut(&Timeout) -> Rearm + Send + 'static,
+    {
+        self.is_executing(timer.erase(), self.platform.this_cpu())
+    }
+
+    fn settle(&self, held: &mut Held<'_, P>, now: Tick) -> NextDue {
+        let mut next = NextDue {
+            local: held.state.wheels[Kind::Local as usize].settled(now),
+            global: None,
+        };
+        next.global = held.state.wheels[Kind::Global as usize].settled(now);
+        for kind in [Kind::Local, Kind::Global] {
+            held.publish_wheel(kind);
+        }
+        next
+    }
+
+    /// When something is due on the local or global wheel of `cpu` first, or before: `None` if there is nothing.
+    ///
+    /// Wrong now and then, as [`wheel_is_due`](Self::wheel_is_due); exact for whoever holds the base of `cpu`.
+    ///
+    /// # Cost
+    ///
+    /// Two loads, no lock.
+    #[inline]
+    pub fn wheel_first_due(&self, cpu: CpuId) -> Option<Tick> {
+        self.platform.base(cpu)?.wheel_first_due()
+    }
+
+    /// The number of coarse timers queued on `cpu`.
+    pub fn wheel_pending(&self, cpu: CpuId) -> usize {
+        self.platform.base(cpu).map_or(0, |base| {
+            let held = Held::lock(self, base, self.platform.this_cpu());
+            held.state
+                .wheels
+                .iter()
+                .map(|wheel| wheel.shelf.len())
+                .sum()
+        })
+    }
+
+    /// The CPU and the wheel that `timer` is on, if it ever was on one; out of date when it arrives.
+    pub fn wheel_of<F>(&self, timer: Pin<&WheelTimer<F>>) -> Option<(CpuId, Kind)>
+    where
+        F: FnMut(&Timeout) -> Rearm + Send + 'static,
+    {
+        let Owner::Queue(id) = timer.erase().owner() else {
+            return None;
+        };
+        let base = self.owning_base(id)?;
+        Some((base.cpu(), base.wheel(id)?))
+    }
+}

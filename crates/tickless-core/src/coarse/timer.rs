@@ -1,0 +1,106 @@
+//! The timers of the wheel.
+
+use core::fmt;
+use core::pin::Pin;
+use core::task::Waker;
+
+use tickless_link::const_unless_loom;
+use tickless_link::entry::{Entry, EntryRef, Expiry, Member, State};
+
+use crate::slots::geometry::Tick;
+use crate::wheel::family::{Coarse, ExpiryTick, Kind, Rearm, Timeout};
+
+/// The member that calls a closure.
+pub(crate) struct Callback<F>(F);
+
+impl<F: FnMut(&Timeout) -> Rearm> Member<Coarse> for Callback<F> {
+    type Guarded = ();
+
+    fn name() -> &'static str {
+        core::any::type_name::<F>()
+    }
+
+    #[inline]
+    fn expire((): &mut ()) -> Expiry<Option<Waker>> {
+        Expiry::Call
+    }
+
+    fn call(&mut self, timeout: &mut Timeout) -> Rearm {
+        (self.0)(timeout)
+    }
+}
+
+/// A coarse timer with a callback.
+///
+/// It lies pinned wherever its user puts it. The callback is called without any lock, never twice at the same time. A
+/// callback must not free its own timer, except through [`Rearm::NoThenWake`].
+///
+/// A timer that is dropped while it is queued or running ends the process:
+/// [shut it down](crate::base::Timers::shutdown_sync) first.
+///
+/// What was never initialised cannot be armed, and what was shut down says so (R55).
+///
+/// Cost: 48 bytes on 64-bit targets, and the closure.
+pub struct WheelTimer<F: FnMut(&Timeout) -> Rearm> {
+    entry: Entry<Coarse, Callback<F>>,
+}
+
+tickless_link::project_entry!(
+    [F] WheelTimer<F> [F: FnMut(&Timeout) -> Rearm]
+    entry: Entry<Coarse, Callback<F>>
+);
+
+impl<F: FnMut(&Timeout) -> Rearm> WheelTimer<F> {
+    const_unless_loom! {
+        /// Makes an idle timer. `kind` says on which wheel [`arm`](crate::base::Timers::arm) files it.
+        pub const fn new(kind: Kind, function: F) -> Self {
+            Self { entry: Entry::new((), kind, (), ExpiryTick::new(), (), Callback(function)) }
+        }
+    }
+
+    /// Whether the timer is queued. Lock-free; out of date when it arrives: what depends on it belongs into one
+    /// [`modify_if_active`](crate::base::Timers::modify_if_active) (R56).
+    #[inline]
+    pub fn is_queued(&self) -> bool {
+        self.entry.state().is_queued()
+    }
+
+    /// Whether the timer is queued, or its callback executes. Lock-free; never wrongly "no".
+    #[inline]
+    pub fn is_active(&self) -> bool {
+        !self.entry.state().is_idle()
+    }
+
+    /// The life cycle of the timer.
+    #[inline]
+    pub fn state(&self) -> State {
+        self.entry.state()
+    }
+
+    /// What the timer was armed for last. Lock-free; out of date when it arrives.
+    #[inline]
+    pub fn expiry(&self) -> Tick {
+        self.entry.shared().get()
+    }
+}
+
+impl<F: FnMut(&Timeout) -> Rearm + Send + 'static> WheelTimer<F> {
+    #[inline]
+    pub(crate) fn erase(self: Pin<&Self>) -> EntryRef<'_, Coarse> {
+        self.entry().erase()
+    }
+}
+
+impl<F: FnMut(&Timeout) -> Rearm> fmt::Debug for WheelTimer<F> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_tuple("WheelTimer")
+            .field(&self.entry)
+            .finish()
+    }
+}
+
+#[cfg(all(not(any(loom, shuttle)), target_pointer_width = "64"))]
+const _: () = {
+    assert!(size_of::<WheelTimer<fn(&Timeout) -> Rearm>>() == 48 + size_of::<usize>());
+};

@@ -1,0 +1,63 @@
+//! The places of a host at which a deferred write of the device is carried out.
+
+/// A place where a deferred rearm is carried out (spec 4.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(usize)]
+pub enum Flush {
+    /// S1: return from an interrupt to user mode, if no reschedule is pending.
+    UserExit = 0,
+    /// S3: return from an interrupt to kernel mode, after a preemption.
+    KernelExit,
+    /// S4: before soft work.
+    SoftWork,
+    /// S5: end of the scheduler, another task was picked.
+    Switched,
+    /// S5: end of the scheduler, the same task was picked.
+    SameTask,
+    /// S6: entry of a nested interrupt.
+    NestedInterrupt,
+    /// S7: a time-slice extension was granted in place of a reschedule.
+    SliceExtension,
+    /// S8: a handler was run synchronously and returns to a masked context.
+    MaskedReturn,
+    /// S9: the CPU goes offline; the rearm is forgiven.
+    Offline,
+    /// S10: end of a turn in user space, before a park, before soft callbacks, after a task was picked.
+    TurnEnd,
+}
+
+impl Flush {
+    /// All places, in the order of their numbers.
+    pub const ALL: [Self; 10] = [
+        Self::UserExit,
+        Self::KernelExit,
+        Self::SoftWork,
+        Self::Switched,
+        Self::SameTask,
+        Self::NestedInterrupt,
+        Self::SliceExtension,
+        Self::MaskedReturn,
+        Self::Offline,
+        Self::TurnEnd,
+    ];
+
+    /// How many places there are.
+    pub const COUNT: usize = Self::ALL.len();
+
+    /// The name used in dumps and metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::UserExit => "user_exit",
+            Self::KernelExit => "kernel_exit",
+            Self::SoftWork => "soft_work",
+            Self::Switched => "switched",
+            Self::SameTask => "same_task",
+            Self::NestedInterrupt => "nested_interrupt",
+            Self::SliceExtension => "slice_extension",
+            Self::MaskedReturn => "masked_return",
+            Self::Offline => "offline",
+            Self::TurnEnd => "turn_end",
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The entries of the exact queues: what each keeps, what its callback is told and answers.
+
+use core::fmt;
+use core::task::Waker;
+
+use tickless_link::entry::Family;
+use tickless_link::tree::Branches;
+
+use crate::mutant;
+use crate::time::{Clock, Deadline};
+
+/// All queues of high-resolution timers.
+#[derive(Debug)]
+pub(crate) enum Hr {}
+
+impl Family for Hr {
+    type Key = Deadline;
+    type Tag = Tag;
+    type Head = Head;
+    type Shared = ();
+    type Branches = Branches<Self>;
+    type Token = Option<Waker>;
+    type Context<'a> = Firing<'a>;
+    type Verdict = Restart;
+}
+
+/// The queue that far timers end in, and the only one they are compared in: hard, on the monotonic clock.
+pub(crate) const NEAR: usize = 0;
+
+/// What is fixed when a timer is made, in one byte: which of the eight queues of a base (the number of the clock, plus
+/// 4 for soft), and whether lazy rearm was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tag(u8);
+
+impl Tag {
+    const QUEUE: u8 = 0x07;
+    const LAZY: u8 = 0x08;
+    const FAR: u8 = 0x10;
+
+    pub(crate) const fn new(clock: Clock, soft: bool, lazy: bool) -> Self {
+        let stage = if soft { 4 } else { 0 };
+        Self(clock as u8 | stage | if lazy { Self::LAZY } else { 0 })
+    }
+
+    #[inline]
+    pub(crate) const fn queue(self) -> usize {
+        (self.0 & Self::QUEUE) as usize
+    }
+
+    #[inline]
+    pub(crate) const fn clock(self) -> Clock {
+        Clock::ALL[self.queue() % 4]
+    }
+
+    #[inline]
+    pub(crate) const fn is_soft(self) -> bool {
+        self.queue() >= 4
+    }
+
+    /// The timer may stand on the shelf of the far ones, if it is of the queue that those end in.
+    pub(crate) const fn far_exact(self) -> Self {
+        if self.queue() == NEAR {
+            Self(self.0 | Self::FAR)
+        } else {
+            self
+        }
+    }
+
+    /// Whether the timer may stand on the shelf of the far ones.
+    #[inline]
+    pub(crate) const fn is_far_exact(self) -> bool {
+        self.0 & Self::FAR != 0
+    }
+
+    /// Whether lazy rearm was asked for and is possible.
+    #[inline]
+    pub(crate) fn is_lazy(self) -> bool {
+        self.0 & Self::LAZY != 0
+            && !self.is_soft()
+            && (self.clock() as u8 == Clock::Monotonic as u8
+                || mutant!("lazy-compares-other-clock"))
+    }
+}
+
+/// When a timer fires.
+///
+/// The deadline is here and not in the key of the entry, because a timer may be *filed* under an earlier key than its
+/// deadline: see [`start`](crate::hrtimer::start). Packed into twelve bytes, of which four fill a gap in the entry: a
+/// timer with a plain function stays within 88.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, packed(4))]
+pub(crate) struct Head {
+    /// From so many nanoseconds before the deadline on the timer may fire (spec OBJ-8).
+    slack: u32,
+    /// The hard expiry: the timer fires then at the latest.
+    deadline: Deadline,
+}
+
+impl Head {
+    pub(crate) const IDLE: Self = Self {
+        slack: 0,
+        deadline: Deadline::FOREVER,
+    };
+
+    /// A timer that may fire from `earliest` on and must at `deadline`. Slack beyond 4.29 s counts as that: it is a
+    /// permission to be late, and what is left of it is the part nearest to the deadline.
+    #[inline]
+    pub(crate) fn new(earliest: Deadline, deadline: Deadline) -> Self {
+        let slack = u32::try_from(deadline.saturating_sub(earliest)).unwrap_or(u32::MAX);
+        Self { slack, deadline }
+    }
+
+    #[inline]
+    pub(crate) const fn deadline(self) -> Deadline {
+        self.deadline
+    }
+
+    /// There is no slack.
+    #[inline]
+    pub(crate) const fn is_exact(self) -> bool {
+        self.slack == 0
+    }
+
+    #[inline]
+    pub(crate) fn earliest(self) -> Deadline {
+        self.deadline.before(self.slack)
+    }
+}
+
+/// The soft and the hard expiry of a timer.
+pub(crate) type Times = (Deadline, Deadline);
+
+/// What a callback answers.
+#[derive(Debug)]
+pub enum Restart {
+    /// The timer is done, unless somebody started it meanwhile.
+    No,
+    /// The timer is queued again for the deadline that the callback left in its [`Expired`], unless somebody started it
+    /// meanwhile: then that start counts (spec OBJ-13).
+    Yes,
+    /// As [`No`](Restart::No); and then the waker is used, after the library has let go of the timer. What it wakes may
+    /// free the timer.
+    NoThenWake(Waker),
+}
+
+/// A firing as the core hands it to a callback.
+pub(crate) struct Firing<'a> {
+    /// The time of the pass that found the timer due.
+    pub(crate) now: Deadline,
+    pub(crate) deadline: Deadline,
+    pub(crate) earliest: Deadline,
+    /// Reads the timer's clock.
+    pub(crate) read: &'a dyn Fn() -> Deadline,
+}
+
+impl fmt::Debug for Firing<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Firing")
+            .field("now", &self.now)
+            .field("deadline", &self.deadline)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a start did to the place of its timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stood {
+    /// It has another place, or had none.
+    Moved,
+    /// It is filed for its new deadline, between the same neighbours.
+    InPlace,
+    /// It is filed for an earlier deadline still.
+    FiledEarly,
+    /// It is far away, in the slot where it was.
+    FarSlot,
+}
+
+impl Stood {
+    /// Whether the timer was left where it was.
+    #[inline]
+    pub(crate) const fn is_kept(self) -> bool {
+        !matches!(self, Self::Moved)
+    }
+}

@@ -1,0 +1,437 @@
+//! Far-exact timers: exact, and O(1) while they are far away.
+//!
+//! Nearly all timeouts are cancelled or pushed out long before their time. A tree sorts each of them for nothing, and
+//! with many of them that is what a timer costs. So a timer whose deadline is far away stands on a *shelf*, unsorted,
+//! in a slot that is due *before* the deadline ([`place_before`]). Few are left when the slot is due; they go to a
+//! finer slot, and at last into the tree, when two units or less (2.1 ms) are left. There they are sorted, and fire
+//! exactly.
+//!
+//! # Ground rules
+//!
+//! - The shelf belongs to the base like its trees: one lock, one owner. A timer on the shelf names the shelf as its
+//!   owner, and is queued; whatever else happens to it (firing, being idle) happens in the hands of the tree.
+//! - A slot is due at or before every deadline in it: when a timer is pushed out only its deadline is written.
+//! - The device is armed for exact deadlines. A start compares its own deadline with the armed value, on the shelf as
+//!   in the tree, so that nothing there is armed too late.
+//! - No interrupt for the sake of filing. Who looks for the next event ([`BaseState::bring_near`]) takes out a slot
+//!   that would be due before everything in the trees: then what comes first is known exactly.
+//!
+//! # Order of equal deadlines
+//!
+//! First in, first out. The clock never goes back, so of timers with one deadline those that were armed earlier are in
+//! the coarser slot, and what is armed into the tree at once comes after all that are on the shelf:
+//!
+//! - A slot that is due goes to those of the next finer level, each timer in front of what is there; the last goes
+//!   first. No level is left out, because it may hold what was armed later. From the finest slots they go to the tree,
+//!   the first goes first, behind what came there from the shelf and before what was armed there at once
+//!   ([`Turn::Old`]).
+//! - A slot that is taken out before it is due goes to the tree in the same way, all of it. Some of it would fit into
+//!   finer slots, but then it would have to be gone through from both ends.
+//! - Of two slots that are due at the same time the coarser is taken out first.
+//!
+//! A timer that was pushed out while it waited is in a slot that is not that of its deadline. It counts as armed when
+//! it is filed again; pushed out within the slot it keeps its turn there. What is beyond the range of the shelf stands
+//! in such a slot too: timers that were armed for one deadline of those together stay together.
+//!
+//! # Limits
+//!
+//! A slot with more than [`OPEN_MAX`] timers is not taken out before its time, because that would fill the tree: the
+//! device fires when it is due, once for nothing. It takes 4 KiB for each CPU.
+//!
+//! Timers with slack are not far-exact: of those only the tree knows which may fire together.
+
+use core::mem::MaybeUninit;
+
+use tickless_link::emplace;
+use tickless_link::emplace::Emplaced;
+use tickless_link::entry::{EntryRef, Transit};
+use tickless_link::id::Key;
+use tickless_link::shelf::{Left, Shelf, Shelved};
+use tickless_link::tree::{self, Tree, Turn};
+
+use crate::base::state::BaseState;
+use crate::exact::family::{Head, Hr, NEAR, Stood, Times};
+use crate::exact::queues::{HARD, SOFT, minimum_without};
+use crate::mutant;
+use crate::slots::geometry::{Place, Slot, Tick, granularity, place_before};
+use crate::slots::pending_map::Calendar;
+use crate::time::{Deadline, Instant};
+
+/// Levels of the shelf. Eight reach 38 hours; what is farther away is filed again then. Models have small stacks.
+const LEVELS: usize = if cfg!(loom) { 1 } else { 8 };
+
+/// The unit of the shelf is 2^20 ns, 1.05 ms: no division.
+const UNIT: u32 = 20;
+
+/// Timers that a search for the next event takes out of slots that are not due.
+pub(crate) const OPEN_MAX: u32 = 256;
+
+/// Timers that an interrupt files finer in one go: bounds the time for which the lock is held.
+pub(crate) const CASCADE_MAX: u32 = 1024;
+
+/// The far timers of a base.
+#[derive(Debug)]
+pub(crate) struct Far {
+    shelf: Shelf<Hr, LEVELS>,
+    calendar: Calendar<LEVELS>,
+    /// When the slot is due that turned out to hold too many to be taken out before.
+    crowded: Option<Tick>,
+}
+
+/// The unit in which `when` lies; what is before the beginning of time counts as its beginning.
+#[inline]
+fn unit_of(when: i64) -> Tick {
+    Tick(when.max(0).cast_unsigned() >> UNIT)
+}
+
+/// When a slot is due.
+#[inline]
+pub(crate) fn instant_of(due: Tick) -> Instant {
+    let nanos = due.0.saturating_mul(1 << UNIT);
+    Instant::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
+}
+
+impl Far {
+    /// Makes an empty shelf where it stays.
+    pub(crate) fn emplace(slot: &mut MaybeUninit<Self>, key: Key) -> Emplaced<'_, Self> {
+        emplace!(slot => Self {
+            calendar: Calendar::new(Tick(0)),
+            crowded: None;
+            shelf <- |slot| Shelf::emplace(slot, key),
+        })
+    }
+
+    /// The timers on the shelf.
+    #[inline]
+    pub(crate) const fn shelf(&self) -> &Shelf<Hr, LEVELS> {
+        &self.shelf
+    }
+
+    /// As [`shelf`](Self::shelf), to open one of them.
+    #[inline]
+    pub(crate) fn shelf_mut(&mut self) -> &mut Shelf<Hr, LEVELS> {
+        &mut self.shelf
+    }
+
+    /// Opens a timer that is on the shelf; `None` if it is in the hands of another queue.
+    #[inline]
+    pub(crate) fn open<'s, 'e>(
+        &'s mut self,
+        entry: EntryRef<'e, Hr>,
+    ) -> Option<Shelved<'s, 'e, Hr, LEVELS>> {
+        self.shelf.open(entry)
+    }
+
+    /// Brings the calendar up to date with the time: it is not behind `now`.
+    #[inline]
+    pub(crate) fn forward(&mut self, now: Instant) {
+        let now = unit_of(now.as_nanos());
+        if now > self.calendar.clock() {
+            if now >= self.calendar.first_due() {
+                // It may stand for a slot that is empty by now.
+                self.calendar.settle(now);
+            }
+            self.calendar.forward(now);
+        }
+    }
+
+    /// When a slot that holds something is due.
+    pub(crate) fn due_of(&self, slot: Slot) -> Tick {
+        self.calendar.due_of(slot)
+    }
+
+    /// Where a timer stands whose time is `deadline`; `None` if it belongs into the tree.
+    #[inline]
+    pub(crate) fn place(&self, deadline: Deadline) -> Option<Place> {
+        place_before::<LEVELS>(self.calendar.clock(), unit_of(deadline.as_nanos()))
+    }
+
+    /// Where `entry` stands with the times in `head`; `None` if it belongs into the tree.
+    #[inline]
+    pub(crate) fn place_of(&self, entry: EntryRef<'_, Hr>, head: Head) -> Option<Place> {
+        if entry.tag().is_far_exact() && head.is_exact() {
+            self.place(head.deadline())
+        } else {
+            None
+        }
+    }
+
+    /// Notes that a timer was put at `place`.
+    #[inline]
+    fn note(&mut self, place: Place) {
+        self.calendar.file(place);
+    }
+
+    /// Notes what became of the place that a timer left.
+    #[inline]
+    pub(crate) fn note_left(&mut self, left: Left) {
+        if let Left::Vacated(list) = left {
+            self.calendar.vacate(Slot::numbered(list));
+            self.crowded = None;
+        }
+    }
+
+    /// Takes a timer over from its tree; says whether it was the first there.
+    #[inline]
+    pub(crate) fn take_over(&mut self, slot: tree::Slot<'_, '_, Hr>, place: Place) -> bool {
+        let was_first = slot.shelve(&mut self.shelf, place.slot.number());
+        self.note(place);
+        was_first
+    }
+
+    /// Receives a timer that comes from another base.
+    pub(crate) fn admit(&mut self, transit: Transit<'_, Hr>, place: Place, head: Head) {
+        let list = place.slot.number();
+        self.shelf.admit(transit, list, |old| *old = head);
+        self.note(place);
+    }
+
+    /// Takes all timers off the shelf and leaves them idle with `tree`.
+    pub(crate) fn clear(&mut self, tree: &mut Tree<Hr>) {
+        while let Some(shelved) = self.open_any() {
+            let left = shelved.return_to(tree);
+            self.note_left(left);
+        }
+    }
+
+    /// One of the timers of the slot that is due first, opened.
+    pub(crate) fn open_any(&mut self) -> Option<Shelved<'_, '_, Hr, LEVELS>> {
+        let (slot, _) = self.calendar.first_slot(self.calendar.clock())?;
+        self.shelf.open_first(slot.number())
+    }
+}
+
+/// Why a timer can be opened.
+const OWNED: &str = "the base that owns the timer is locked";
+
+/// Where a timer goes that leaves its slot.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// To another place on the shelf, behind the others there.
+    Behind(Place),
+    /// To another place on the shelf, before the others there.
+    Before(Place),
+    /// Into the tree.
+    Tree(Turn),
+}
+
+impl Way {
+    /// The way of a timer that is armed for what is at `place`.
+    #[inline]
+    fn armed(place: Option<Place>) -> Self {
+        place.map_or(Self::Tree(Turn::New), Self::Behind)
+    }
+}
+
+/// Where a timer whose time is `at` goes from a slot that is due at `due` and is taken out now.
+fn way_out(slot: Slot, due: Tick, clock: Tick, at: Tick) -> Way {
+    let is_early = due > clock;
+    let place = place_before::<LEVELS>(clock, at);
+    if at.0.saturating_sub(due.0) >= granularity(slot.level()) {
+        // Pushed out, or beyond the range.
+        return match place {
+            Some(place) if place.slot == slot => Way::Tree(Turn::Old),
+            // The last goes first, and what is beyond the range is to keep its order.
+            Some(place) if !is_early && slot.level() > 0 && slot.level() + 1 == LEVELS => {
+                Way::Before(place)
+            }
+            place => Way::armed(place),
+        };
+    }
+    if is_early || slot.level() == 0 {
+        return Way::Tree(if mutant!("far-brought-near-behind-newer") {
+            Turn::New
+        } else {
+            Turn::Old
+        });
+    }
+    let place = Place::before(slot.level() - 1, at);
+    if mutant!("far-cascaded-behind-newer") {
+        return Way::Behind(place);
+    }
+    Way::Before(place)
+}
+
+/// Takes a timer out of its slot; what became of the slot, and whether the timer is the first of the tree.
+#[inline]
+fn leave(
+    mut shelved: Shelved<'_, '_, Hr, LEVELS>,
+    way: Way,
+    near: &mut Tree<Hr>,
+    deadline: Deadline,
+) -> (Left, bool) {
+    match way {
+        Way::Behind(place) => (shelved.move_to(place.slot.number()), false),
+        Way::Before(place) => (shelved.move_to_front(place.slot.number()), false),
+        Way::Tree(turn) => shelved.file_in(near, deadline, turn),
+    }
+}
+
+/// What came of taking a slot out.
+enum Emptied {
+    /// Nothing is left in it.
+    Whole,
+    /// The budget is spent.
+    Part,
+}
+
+impl BaseState {
+    /// Files a timer under other times, on the shelf or in the tree, wherever it was before; says what that did to its
+    /// place. The armed value is the caller's business.
+    pub(crate) fn file_far(
+        &mut self,
+        entry: EntryRef<'_, Hr>,
+        (earliest, deadline): Times,
+        recently: Instant,
+    ) -> Stood {
+        self.far.forward(recently);
+        let head = Head::new(earliest, deadline);
+        let place = self.far.place_of(entry, head);
+        if let Some(mut shelved) = self.far.shelf.open(entry) {
+            let stays = head.is_exact() && deadline >= shelved.head().deadline();
+            *shelved.head() = head;
+            if !stays {
+                let way = Way::armed(place);
+                let left = leave(shelved, way, &mut self.queues[NEAR].tree, deadline);
+                self.after_leaving(left, way, deadline);
+            }
+            return if stays { Stood::FarSlot } else { Stood::Moved };
+        }
+        let mut slot = self.queues[NEAR].tree.open(entry).expect(OWNED);
+        *slot.head() = head;
+        let was_first = slot.is_first();
+        if slot.state().is_queued() {
+            if deadline == slot.key() {
+                return Stood::InPlace;
+            }
+            // The first is not left filed early, because the device is armed for its key.
+            if !was_first && deadline > slot.key() {
+                return Stood::FiledEarly;
+            }
+            if place.is_none() && slot.move_in_place(deadline) {
+                if was_first {
+                    self.queues[NEAR].first_deadline = deadline;
+                }
+                return Stood::InPlace;
+            }
+        }
+        match place {
+            Some(place) => {
+                self.far.take_over(slot, place);
+                self.after_removal(NEAR, was_first);
+            }
+            None => {
+                let is_first = if slot.state().is_queued() {
+                    slot.reposition(deadline)
+                } else {
+                    slot.insert(deadline)
+                };
+                self.after_insertion(NEAR, is_first, deadline);
+                self.after_removal(NEAR, was_first && !is_first);
+            }
+        }
+        Stood::Moved
+    }
+
+    /// Updates what is cached after a timer [left](leave) its slot.
+    fn after_leaving(&mut self, (left, is_first): (Left, bool), way: Way, deadline: Deadline) {
+        self.far.note_left(left);
+        match way {
+            Way::Behind(place) | Way::Before(place) => self.far.note(place),
+            Way::Tree(_) => self.after_insertion(NEAR, is_first, deadline),
+        }
+    }
+
+    /// Takes a timer off the shelf and leaves it idle with the tree; `false` if it is not there.
+    #[inline]
+    pub(crate) fn remove_far(&mut self, entry: EntryRef<'_, Hr>) -> bool {
+        let Some(shelved) = self.far.shelf.open(entry) else {
+            return false;
+        };
+        let left = shelved.return_to(&mut self.queues[NEAR].tree);
+        self.far.note_left(left);
+        true
+    }
+
+    /// Takes the timers of a slot out, which is due at `due`: see the module documentation for where they go.
+    fn empty(&mut self, slot: Slot, due: Tick, budget: &mut u32) -> Emptied {
+        let list = slot.number();
+        let clock = self.far.calendar.clock();
+        let first_goes_first = due > clock || slot.level() == 0;
+        loop {
+            let shelf = &mut self.far.shelf;
+            let shelved = if first_goes_first {
+                shelf.open_first(list)
+            } else {
+                shelf.open_last(list)
+            };
+            let Some(mut shelved) = shelved else {
+                return Emptied::Whole;
+            };
+            if *budget == 0 {
+                return Emptied::Part;
+            }
+            *budget -= 1;
+            let deadline = shelved.head().deadline();
+            let way = way_out(slot, due, clock, unit_of(deadline.as_nanos()));
+            let left = leave(shelved, way, &mut self.queues[NEAR].tree, deadline);
+            self.after_leaving(left, way, deadline);
+        }
+    }
+
+    /// Takes out the slots that are due at `now`; `false` if more are due than an interrupt has time for.
+    ///
+    /// What may fire at `now` is in the trees afterwards.
+    #[inline]
+    pub(crate) fn cascade(&mut self, now: Instant) -> bool {
+        self.far.shelf.is_empty()
+            || mutant!("far-not-cascaded")
+            || self.cascade_some(unit_of(now.as_nanos()))
+    }
+
+    fn cascade_some(&mut self, now: Tick) -> bool {
+        let mut budget = CASCADE_MAX;
+        while let Some((slot, due)) = self.far.calendar.first_slot(now)
+            && due <= now
+        {
+            self.far.calendar.forward(now);
+            if matches!(self.empty(slot, due, &mut budget), Emptied::Part) {
+                return false;
+            }
+        }
+        self.far.calendar.forward(now);
+        true
+    }
+
+    /// Takes out slots that are due before everything in the trees but `excluded`, so that the first deadline of all
+    /// can be found there. Answers [`Instant::FOREVER`], or when a slot is due that holds too many for that: then the
+    /// first deadline is not before it.
+    #[inline]
+    pub(crate) fn bring_near(&mut self, excluded: usize) -> Instant {
+        if self.far.shelf.is_empty() || mutant!("far-not-brought-near") {
+            return Instant::FOREVER;
+        }
+        self.bring_some_near(excluded)
+    }
+
+    fn bring_some_near(&mut self, excluded: usize) -> Instant {
+        let mut budget = OPEN_MAX;
+        loop {
+            let mask = if self.soft_pending { HARD } else { HARD | SOFT };
+            let first = minimum_without(self, mask, excluded);
+            let clock = self.far.calendar.clock();
+            let Some((slot, due)) = self.far.calendar.first_slot(clock) else {
+                return Instant::FOREVER;
+            };
+            if instant_of(due) >= first {
+                return Instant::FOREVER;
+            }
+            if self.far.crowded == Some(due) {
+                return instant_of(due);
+            }
+            if matches!(self.empty(slot, due, &mut budget), Emptied::Part) {
+                self.far.crowded = Some(due);
+            }
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Loom cases: two CPUs of a small tree against each other, on weak memory.
+//!
+//! Each is named after the race that it tells, and lists what can come out of it. After each schedule S1 to S4 and the
+//! coverage P2 hold (see `host`).
+//!
+//! # Limits
+//!
+//! - Two threads, two levels and one operation each; random programs of more are drawn by `fuzz`.
+//! - The locks are of a kind that blocks; those of the hosts have models of their own (`tickless_link::bias`).
+//! - The number of preemptions is bounded ([`PREEMPTIONS`]).
+
+use std::sync::Arc;
+
+use loom::thread;
+
+use super::host::{NEVER, Tree, empty_tree, join};
+use crate::base::model::explore;
+use crate::cpu::CpuId;
+use crate::hierarchy::{GroupId, Handover, NumaNode, Presence};
+
+/// How often threads may be interrupted, and in the one case with several operations. Without a bound a case takes
+/// hours.
+const PREEMPTIONS: usize = 3;
+const FEWER: usize = 2;
+
+type Machine = Arc<Tree<2>>;
+
+/// CPUs 0 and 1 in one leaf, CPU 2 in another, and the root; those in `awake` are.
+fn machine(awake: &[u32]) -> Machine {
+    let tree = empty_tree::<2>(4, 1, Handover::LowestBit);
+    for cpu in 0..3 {
+        let presence = if awake.contains(&cpu) {
+            Presence::Awake
+        } else {
+            Presence::Idle
+        };
+        join(&tree, cpu, presence);
+    }
+    Arc::new(tree)
+}
+
+/// Runs `other` on a thread of its own against `this`, and checks what is left.
+fn against<A, B: Send + 'static>(
+    machine: &Machine,
+    this: impl FnOnce(&Tree<2>) -> A,
+    other: impl FnOnce(&Tree<2>) -> B + Send + 'static,
+) -> (A, B) {
+    let other = {
+        let machine = Arc::clone(machine);
+        thread::spawn(move || other(&machine))
+    };
+    let this = this(machine);
+    let other = other.join().unwrap();
+    machine.check_states();
+    machine.check_covered();
+    (this, other)
+}
+
+/// What a CPU has to wake up for.
+fn nanos(cover: crate::time::Instant) -> Option<i64> {
+    (cover != NEVER).then_some(cover.as_nanos())
+}
+
+/// Example 1, O2, O3: CPU 0 idles while CPU 1 of its leaf wakes. The root knows the leaf as it is.
+#[test]
+fn example_1_a_cpu_idles_against_its_sibling_that_wakes() {
+    explore(PREEMPTIONS, [true], || {
+        let machine = machine(&[0, 2]);
+        let (cover, ()) = against(&machine, |tree| tree.idles(0), |tree| tree.wakes(1));
+        assert_eq!(cover, NEVER);
+        machine.sites().group_state(GroupId(0)).is_active()
+    });
+}
+
+/// Example 2, O4: idle CPU 0 arms a timer while CPU 2, the last one awake, idles. One of them promises, or both.
+#[test]
+fn example_2_a_new_timer_against_the_last_cpu_that_idles() {
+    let outcomes = [(Some(10), None), (None, Some(10)), (Some(10), Some(10))];
+    explore(PREEMPTIONS, outcomes, || {
+        let machine = machine(&[2]);
+        let (armed, last) = against(&machine, |tree| tree.arms(0, 10), |tree| tree.idles(2));
+        (nanos(armed), nanos(last))
+    });
+}
+
+/// R52, H1: both CPUs of a leaf idle, the one with a timer may be overtaken. Nobody else is awake.
+#[test]
+fn r52_two_siblings_idle_and_one_has_a_timer() {
+    let outcomes = [(Some(10), None), (None, Some(10)), (Some(10), Some(10))];
+    explore(PREEMPTIONS, outcomes, || {
+        let machine = machine(&[0, 1]);
+        machine.arms(0, 10);
+        let (first, second) = against(&machine, |tree| tree.idles(0), |tree| tree.idles(1));
+        (nanos(first), nanos(second))
+    });
+}
+
+/// CPU 0, which had promised, wakes, loses its timer, and idles; CPU 2 idles with a later one. If it relies on the
+/// promise, the one who withdraws it finds the timer.
+#[test]
+fn a_promise_that_is_withdrawn_while_another_relies_on_it() {
+    explore(
+        FEWER,
+        [
+            (None, Some(10)),
+            (None, Some(20)),
+            (Some(20), None),
+            (Some(20), Some(10)),
+            (Some(20), Some(20)),
+        ],
+        || {
+            let machine = machine(&[]);
+            assert_eq!(nanos(machine.arms(0, 10)), Some(10));
+            machine.wakes(2);
+            machine.arms(2, 20);
+            let (withdrawn, other) = against(
+                &machine,
+                |tree| {
+                    tree.wakes(0);
+                    tree.sites().bases(0).timers.clear();
+                    tree.idles(0)
+                },
+                |tree| tree.idles(2),
+            );
+            (nanos(withdrawn), nanos(other))
+        },
+    );
+}
+
+/// CPUs 0 and 2 promised the same time, and serve when it comes. What comes next is promised by one of them, or by both
+/// if neither sees that the other does.
+#[test]
+fn two_idle_cpus_serve_at_one_moment() {
+    explore(FEWER, [(true, false), (false, true), (true, true)], || {
+        let machine = machine(&[]);
+        machine.arms(0, 10);
+        machine.arms(1, 20);
+        machine.arms(2, 5);
+        machine.ticks(2, 5);
+        against(&machine, |tree| tree.ticks(0, 10), |tree| tree.ticks(2, 10));
+        let promises = |cpu| machine.node(cpu).wakeup() != NEVER;
+        (promises(0), promises(2))
+    });
+}
+
+/// R53, H2, R59: CPU 2 serves CPU 0, which wakes, idles, and arms another timer.
+#[test]
+fn r53_a_served_cpu_wakes_and_idles_and_arms() {
+    explore(FEWER, [0, 1], || {
+        let machine = machine(&[2]);
+        let _listed = machine.arms(0, 10);
+        against(
+            &machine,
+            |tree| {
+                tree.wakes(0);
+                let _idle = tree.idles(0);
+                let _armed = tree.arms(0, 20);
+            },
+            |tree| tree.ticks(2, 10),
+        );
+        let fired = machine.fired().len();
+        machine.ticks(2, 10);
+        machine.ticks(2, 20);
+        assert_eq!(fired + machine.fired().len(), 2);
+        fired
+    });
+}
+
+/// Examples 7 and 8, O5, O6, R22, R26: the tree grows while the first CPU of the old root wakes. The new root knows.
+#[test]
+fn r26_a_root_grows_against_a_cpu_that_wakes() {
+    explore(PREEMPTIONS, [true], || {
+        let tree = empty_tree::<2>(4, 1, Handover::LowestBit);
+        join(&tree, 0, Presence::Idle);
+        let machine: Machine = Arc::new(tree);
+        against(&machine, |tree| tree.wakes(0), grows);
+        let root = machine.root().unwrap();
+        machine.sites().group_state(root).is_active()
+    });
+}
+
+/// Example 7 (A): the tree grows while the last CPU of the old root idles, with a timer. The new root does not believe
+/// that anybody is awake, and the timer is promised.
+#[test]
+fn example_7_a_root_grows_against_a_cpu_that_idles() {
+    explore(PREEMPTIONS, [(Some(10), false)], || {
+        let tree = empty_tree::<2>(4, 1, Handover::LowestBit);
+        join(&tree, 0, Presence::Awake);
+        tree.arms(0, 10);
+        let machine: Machine = Arc::new(tree);
+        let (cover, ()) = against(&machine, |tree| tree.idles(0), grows);
+        let root = machine.root().unwrap();
+        let is_active = machine.sites().group_state(root).is_active();
+        (nanos(cover), is_active)
+    });
+}
+
+/// R27: an idle CPU arms while the tree grows.
+#[test]
+fn r27_a_root_grows_against_a_new_timer() {
+    explore(PREEMPTIONS, [Some(10)], || {
+        let tree = empty_tree::<2>(4, 1, Handover::LowestBit);
+        join(&tree, 0, Presence::Idle);
+        let machine: Machine = Arc::new(tree);
+        let (cover, ()) = against(&machine, |tree| tree.arms(0, 10), grows);
+        nanos(cover)
+    });
+}
+
+/// The second leaf and its root.
+fn grows(tree: &Tree<2>) {
+    for cpu in 1..3 {
+        tree.prepare(CpuId(cpu), NumaNode(0)).unwrap();
+    }
+    assert_eq!(tree.groups(), 3);
+}

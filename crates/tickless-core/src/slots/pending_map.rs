@@ -1,0 +1,599 @@
+//! Which slots of a wheel hold something, and when the first of them is due (spec 1.4 to 1.7).
+//!
+//! # First due
+//!
+//! [`first_due`](Calendar::first_due) is a *lower bound*. It is exact after each pass. A slot that becomes empty leaves
+//! it as it is, because looking for the next one would make cancelling dear: the worst that can happen is a look for
+//! nothing. Whoever is about to sleep until then asks for it to be [settled](Calendar::settle).
+//!
+//! # The clock
+//!
+//! It is not moved at every tick but when something is filed, and never past a slot that is due and was not processed.
+//! A clock that is left behind makes timeouts look farther ahead than they are, and files them too coarsely (R07, R08):
+//! so whoever files calls [`forward`](Calendar::forward) first.
+
+use crate::mutant;
+use crate::slots::geometry::{LEVELS_MAX, Place, SHIFT, SLOTS, Slot, Tick, granularity, place};
+
+/// How far ahead an empty wheel claims to be due, in ticks: the idle time of a CPU must have some end to compare with.
+pub const FAR: u64 = (1 << 30) - 1;
+
+/// The record of a wheel with `LEVELS` levels: what its owner's lock protects, besides the timers themselves.
+#[derive(Clone, Debug)]
+pub struct Calendar<const LEVELS: usize> {
+    /// One bit for each slot that holds something.
+    occupied: [u64; LEVELS],
+    clock: Tick,
+    first_due: Tick,
+    /// The slot that `first_due` stands for, unless that is too early or the wheel is empty. The coarsest, if several
+    /// are due then.
+    first_slot: Slot,
+    /// `first_due` may be too early.
+    unsettled: bool,
+    /// `first_due` stands for something, not for an empty wheel.
+    has_timers: bool,
+}
+
+/// The slots that are due at one tick, the coarsest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "the timers in these slots fire now or never"]
+pub struct DueSlots {
+    slots: [Slot; LEVELS_MAX],
+    count: usize,
+    /// The tick at which they are due.
+    pub tick: Tick,
+}
+
+impl DueSlots {
+    /// The slots.
+    pub fn iter(&self) -> impl Iterator<Item = Slot> + '_ {
+        self.slots[..self.count].iter().rev().copied()
+    }
+}
+
+impl<const LEVELS: usize> Calendar<LEVELS> {
+    /// An empty calendar.
+    #[must_use]
+    pub const fn new(now: Tick) -> Self {
+        Self {
+            occupied: [0; LEVELS],
+            clock: now,
+            first_due: Tick(now.0.saturating_add(FAR)),
+            first_slot: Slot::at(0, 0),
+            unsettled: false,
+            has_timers: false,
+        }
+    }
+
+    /// The first tick that was not processed yet.
+    #[inline]
+    #[must_use]
+    pub const fn clock(&self) -> Tick {
+        self.clock
+    }
+
+    /// Nothing is due before this tick.
+    #[inline]
+    #[must_use]
+    pub const fn first_due(&self) -> Tick {
+        self.first_due
+    }
+
+    /// Whether anything is filed, as far as is known without a search: see [`settle`](Calendar::settle).
+    #[inline]
+    #[must_use]
+    pub const fn has_timers(&self) -> bool {
+        self.has_timers
+    }
+
+    /// Moves the clock to `now`, but not past what is due (spec 1.4).
+    ///
+    /// Nothing is due in an empty wheel, whatever it claims: the clock of one that was left alone for longer than the
+    /// claim reaches catches up all the way.
+    #[inline]
+    pub fn forward(&mut self, now: Tick) {
+        if now <= self.clock || mutant!("wheel-not-forwarded-before-placing") {
+            return;
+        }
+        if self.has_timers {
+            self.clock = now.min(self.first_due).max(self.clock);
+        } else {
+            self.clock = now;
+            self.first_due = self.first_due.max(now);
+        }
+    }
+
+    /// Where a timeout belongs that must not fire before `expiry` is over; files nothing.
+    #[inline]
+    #[must_use]
+    pub const fn place(&self, expiry: Tick) -> Place {
+        place::<LEVELS>(self.clock, expiry)
+    }
+
+    /// Notes that something was filed at `place`, which this calendar chose at its present clock. Returns whether it is
+    /// due before everything else: then whoever waits for the first has to be told.
+    #[inline]
+    pub fn file(&mut self, place: Place) -> bool {
+        self.occupied[place.slot.level()] |= 1 << place.slot.index();
+        let is_first = place.due < self.first_due || !self.has_timers;
+        if is_first {
+            self.first_due = place.due;
+            self.first_slot = place.slot;
+            self.unsettled = false;
+        } else if place.due == self.first_due && place.slot.level() > self.first_slot.level() {
+            self.first_slot = place.slot;
+        }
+        self.has_timers = true;
+        is_first
+    }
+
+    /// Notes that the last timer of `slot` was taken out.
+    #[inline]
+    pub fn vacate(&mut self, slot: Slot) {
+        self.occupied[slot.level()] &= !(1 << slot.index());
+        self.unsettled = true;
+    }
+
+    /// The slot that is due first, and when; `None` if nothing is filed. Searches if need be.
+    ///
+    /// Of slots that are due at the same tick it is the coarsest: what is in there for a time was filed before what is
+    /// in a finer one for the same time.
+    pub fn first_slot(&mut self, now: Tick) -> Option<(Slot, Tick)> {
+        self.settle(now);
+        self.has_timers.then_some((self.first_slot, self.first_due))
+    }
+
+    /// Whether `slot` holds something.
+    #[inline]
+    #[must_use]
+    pub const fn is_occupied(&self, slot: Slot) -> bool {
+        self.occupied[slot.level()] & (1 << slot.index()) != 0
+    }
+
+    /// When `slot` is due, if it holds something: all that is in it was filed for this rotation of its level.
+    #[must_use]
+    pub fn due_of(&self, slot: Slot) -> Tick {
+        let position = self.clock.0.div_ceil(granularity(slot.level()));
+        let index = position % SLOTS;
+        let ahead = (slot.index() as u64 + SLOTS - index) % SLOTS;
+        let due = position.saturating_add(ahead);
+        Tick(due.saturating_mul(granularity(slot.level())))
+    }
+
+    /// Makes [`first_due`](Calendar::first_due) exact, for who is about to sleep until then. An empty wheel claims to
+    /// be due far ahead of `now`, whenever it is asked, so that the claim neither comes true nor grows old (spec 1.5).
+    pub fn settle(&mut self, now: Tick) {
+        if self.unsettled {
+            self.search(now);
+        }
+        if !self.has_timers {
+            self.first_due = Tick(now.0.saturating_add(FAR));
+        }
+    }
+
+    /// Takes the slots that are due first, if that is not after `now`, and marks them empty. To be called until it
+    /// returns `None`.
+    ///
+    /// The clock is past them when this returns: what a callback files for "now" is due a tick later, or the caller's
+    /// loop would never end (spec 1.7).
+    ///
+    /// There may be no slot among them: when the last timer of the first slot was cancelled.
+    pub fn take_due(&mut self, now: Tick) -> Option<DueSlots> {
+        if now < self.clock || now < self.first_due {
+            return None;
+        }
+        self.clock = self.first_due.max(self.clock);
+        let mut due = DueSlots {
+            slots: [Slot::at(0, 0); LEVELS_MAX],
+            count: 0,
+            tick: self.clock,
+        };
+        let mut position = self.clock.0;
+        for level in 0..LEVELS {
+            let slot = Slot::at(level, position);
+            if self.is_occupied(slot) {
+                self.occupied[level] &= !(1 << slot.index());
+                due.slots[due.count] = slot;
+                due.count += 1;
+            }
+            if position & LOW_BITS != 0 {
+                break;
+            }
+            position >>= SHIFT;
+        }
+        if !mutant!("wheel-clock-stepped-after-callbacks") {
+            self.clock = Tick(self.clock.0.saturating_add(1));
+        }
+        self.search(now);
+        Some(due)
+    }
+
+    /// Finds the first slot that is due, level by level (spec 1.6).
+    fn search(&mut self, now: Tick) {
+        self.unsettled = false;
+        let mut first: Option<(u64, Slot)> = None;
+        let mut position = self.clock.0;
+        for (level, &occupied) in self.occupied.iter().enumerate() {
+            if occupied != 0 {
+                let ahead = distance(occupied, position);
+                let due = position
+                    .saturating_add(ahead)
+                    .saturating_mul(granularity(level));
+                if first.is_none_or(|(first, _)| due <= first) {
+                    first = Some((due, Slot::at(level, position.saturating_add(ahead))));
+                }
+                // Due before the clock of the next level moves: nothing coarser comes earlier, or at the same time.
+                if ahead < position.wrapping_neg() & LOW_BITS {
+                    break;
+                }
+            }
+            position = position.div_ceil(1 << SHIFT);
+        }
+        self.has_timers = first.is_some();
+        (self.first_due, self.first_slot) = match first {
+            Some((due, slot)) => (Tick(due), slot),
+            None => (Tick(now.0.saturating_add(FAR)), self.first_slot),
+        };
+    }
+}
+
+/// How many slots after `position` the first occupied one of a level comes.
+#[inline]
+fn distance(occupied: u64, position: u64) -> u64 {
+    let index = (position % SLOTS) as u32;
+    u64::from(occupied.rotate_right(index).trailing_zeros())
+}
+
+/// What a level's position loses on the way to the next.
+const LOW_BITS: u64 = (1 << SHIFT) - 1;
+
+#[cfg(test)]
+mod tests {
+    use std::vec;
+    use std::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A wheel of numbers: a calendar, and beside it the obvious list.
+    struct Wheel<const LEVELS: usize> {
+        calendar: Calendar<LEVELS>,
+        filed: Vec<(Place, Tick)>,
+    }
+
+    impl<const LEVELS: usize> Wheel<LEVELS> {
+        fn new(now: u64) -> Self {
+            Self {
+                calendar: Calendar::new(Tick(now)),
+                filed: Vec::new(),
+            }
+        }
+
+        fn arm(&mut self, now: u64, expiry: u64) {
+            self.calendar.forward(Tick(now));
+            let place = self.calendar.place(Tick(expiry));
+            let first = self.filed.iter().map(|(place, _)| place.due).min();
+            let is_first = self.calendar.file(place);
+            if first.is_none_or(|first| place.due < first) {
+                // The calendar may know something earlier that is gone.
+                assert!(is_first || self.calendar.first_due() <= place.due);
+            }
+            self.filed.push((place, Tick(expiry)));
+        }
+
+        fn cancel(&mut self, which: usize) {
+            let (place, _) = self.filed.swap_remove(which);
+            if self.filed.iter().all(|(other, _)| other.slot != place.slot) {
+                self.calendar.vacate(place.slot);
+            }
+        }
+
+        /// All that fires up to `now`: at which tick, and what.
+        fn run(&mut self, now: u64) -> Vec<(u64, Vec<u64>)> {
+            let mut fired = Vec::new();
+            while let Some(due) = self.calendar.take_due(Tick(now)) {
+                let mut batch = Vec::new();
+                let mut again = Vec::new();
+                for slot in due.iter() {
+                    self.filed.retain(|(place, expiry)| {
+                        let stays = place.slot != slot;
+                        if !stays {
+                            assert_eq!(place.due, due.tick, "a slot is one rotation's");
+                            if place.beyond { &mut again } else { &mut batch }.push(expiry.0);
+                        }
+                        stays
+                    });
+                }
+                for expiry in again {
+                    self.arm(now, expiry);
+                }
+                batch.sort_unstable();
+                if !batch.is_empty() {
+                    fired.push((due.tick.0, batch));
+                }
+                self.check();
+            }
+            fired
+        }
+
+        fn first(&self) -> Option<Tick> {
+            self.filed.iter().map(|(place, _)| place.due).min()
+        }
+
+        fn check(&self) {
+            let first = self.first();
+            assert!(first.is_none_or(|first| self.calendar.first_due() <= first));
+            assert!(self.calendar.has_timers() || first.is_none());
+            for (place, _) in &self.filed {
+                assert!(self.calendar.is_occupied(place.slot));
+                assert!(place.due >= self.calendar.clock());
+                assert_eq!(self.calendar.due_of(place.slot), place.due);
+            }
+        }
+
+        /// Jumps from one due tick to the next until nothing is left.
+        fn drain(&mut self) -> Vec<(u64, Vec<u64>)> {
+            let mut fired = Vec::new();
+            while let Some(first) = self.first() {
+                fired.extend(self.run(first.0));
+            }
+            fired
+        }
+    }
+
+    fn drained<const LEVELS: usize>(clock: u64, expiries: &[u64]) -> (u64, Vec<(u64, Vec<u64>)>) {
+        let mut wheel = Wheel::<LEVELS>::new(clock);
+        for &expiry in expiries {
+            wheel.arm(clock, expiry);
+        }
+        (wheel.calendar.first_due().0, wheel.drain())
+    }
+
+    #[test]
+    fn timeouts_fire_in_the_order_of_appendix_a2() {
+        let one = |tick: u64, expiry: u64| (tick, vec![expiry]);
+        assert_eq!(
+            drained::<9>(4_096, &[4_101, 4_159, 4_196, 4_608, 8_191]),
+            (
+                4_102,
+                vec![
+                    one(4_102, 4_101),
+                    one(4_160, 4_159),
+                    one(4_200, 4_196),
+                    one(4_672, 4_608),
+                    one(8_192, 8_191)
+                ]
+            )
+        );
+        assert_eq!(
+            drained::<9>(4_099, &[4_099, 4_100, 4_163, 4_170, 4_700]),
+            (
+                4_100,
+                vec![
+                    one(4_100, 4_099),
+                    one(4_101, 4_100),
+                    one(4_168, 4_163),
+                    one(4_176, 4_170),
+                    one(4_736, 4_700)
+                ]
+            )
+        );
+        // Across 2^32, which is nothing special for a count of 64 bits.
+        let (clock, [near, middle, far]) =
+            (4_294_967_286, [4_294_967_291, 4_294_967_298, 4_294_967_396]);
+        assert_eq!(
+            drained::<9>(clock, &[near, middle, far]),
+            (
+                4_294_967_292,
+                vec![
+                    one(4_294_967_292, near),
+                    one(4_294_967_299, middle),
+                    one(4_294_967_400, far)
+                ]
+            )
+        );
+        assert_eq!(
+            drained::<8>(63, &[64, 126, 127, 567]),
+            (65, vec![one(65, 64), (128, vec![126, 127]), one(576, 567)])
+        );
+    }
+
+    #[test]
+    fn an_empty_wheel_claims_to_be_due_far_ahead_of_whoever_asks() {
+        let mut calendar = Calendar::<9>::new(Tick(100));
+        assert_eq!(calendar.first_due(), Tick(100 + FAR));
+        calendar.settle(Tick(5_000));
+        assert_eq!(calendar.first_due(), Tick(5_000 + FAR));
+        assert!(!calendar.has_timers());
+    }
+
+    /// Whoever waits knows of no timer, so he has to be told of the first, even if the old claim ends before it.
+    #[test]
+    fn the_first_timer_of_an_empty_wheel_is_the_first_whatever_the_wheel_claimed() {
+        let mut calendar = Calendar::<9>::new(Tick(0));
+        calendar.forward(Tick(FAR - 100));
+        let place = calendar.place(Tick(FAR + 1_000));
+        assert!(place.due > calendar.first_due());
+        assert!(calendar.file(place));
+        assert_eq!(calendar.first_due(), place.due);
+        assert!(!calendar.file(calendar.place(Tick(FAR + 2_000))));
+    }
+
+    /// Spec 1.7: or a callback that files for "now" would keep its caller busy for ever.
+    #[test]
+    fn what_is_filed_while_slots_fire_is_due_later() {
+        let mut wheel = Wheel::<9>::new(0);
+        wheel.arm(0, 10);
+        let due = wheel.calendar.take_due(Tick(11)).expect("it is due");
+        assert_eq!(due.tick, Tick(11));
+        for expiry in [0, 10, 11] {
+            assert_eq!(wheel.calendar.place(Tick(expiry)).due, Tick(12));
+        }
+    }
+
+    /// Spec 1.6: a coarse slot that is due at the next step of its level, and a fine one soon after it.
+    #[test]
+    fn the_search_does_not_stop_before_a_coarse_slot_that_is_due_earlier() {
+        for start in 0..64 {
+            let mut wheel = Wheel::<9>::new(start);
+            // Due at 128, in level 1.
+            wheel.arm(start, 127);
+            wheel.calendar.forward(Tick(125));
+            for expiry in [129, 131, 133] {
+                wheel.arm(125, expiry);
+                wheel.calendar.unsettled = true;
+                wheel.calendar.settle(Tick(125));
+                assert_eq!(wheel.calendar.first_due(), Tick(128));
+            }
+        }
+    }
+
+    #[test]
+    fn a_slot_that_was_vacated_costs_a_look_for_nothing_unless_settled() {
+        for settles in [false, true] {
+            let mut wheel = Wheel::<9>::new(1_000);
+            wheel.arm(1_000, 1_010);
+            wheel.arm(1_000, 1_030);
+            wheel.cancel(0);
+            assert_eq!(wheel.calendar.first_due(), Tick(1_011));
+            if settles {
+                wheel.calendar.settle(Tick(1_000));
+            }
+            assert_eq!(
+                wheel.calendar.take_due(Tick(1_011)).is_some(),
+                !settles,
+                "an empty look is all that it costs"
+            );
+            assert_eq!(wheel.drain(), vec![(1_031, vec![1_030])]);
+        }
+    }
+
+    /// R07, R08: an old clock would file this in level 1 or above.
+    #[test]
+    fn a_clock_that_was_left_behind_is_moved_before_filing() {
+        let mut wheel = Wheel::<9>::new(0);
+        wheel.arm(100_000, 100_005);
+        assert_eq!(wheel.drain(), vec![(100_006, vec![100_005])]);
+    }
+
+    /// R06: an empty wheel that nobody looked at for longer than its claim reaches is no wheel with something due.
+    #[test]
+    fn the_clock_of_an_empty_wheel_passes_what_it_claimed() {
+        let mut wheel = Wheel::<9>::new(0);
+        let now = 3 * FAR;
+        wheel.arm(now, now + 5);
+        assert_eq!(wheel.calendar.clock(), Tick(now));
+        assert_eq!(wheel.drain(), vec![(now + 6, vec![now + 5])]);
+    }
+
+    #[test]
+    fn the_clock_does_not_pass_what_is_due() {
+        let mut wheel = Wheel::<9>::new(0);
+        wheel.arm(0, 10);
+        wheel.calendar.forward(Tick(500));
+        assert_eq!(wheel.calendar.clock(), Tick(11));
+        wheel.calendar.forward(Tick(3));
+        assert_eq!(wheel.calendar.clock(), Tick(11));
+        assert_eq!(wheel.run(500), vec![(11, vec![10])]);
+    }
+
+    #[test]
+    fn what_is_beyond_the_range_fires_at_its_time() {
+        let expiry = 3_000_000_000;
+        let mut wheel = Wheel::<9>::new(1_000_000);
+        wheel.arm(1_000_000, expiry);
+        let fired = wheel.drain();
+        let [(tick, expiries)] = fired.as_slice() else {
+            panic!("{fired:?}");
+        };
+        assert_eq!(expiries, &[expiry]);
+        assert!(*tick > expiry);
+        assert!((*tick - expiry) * 7 <= expiry);
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Arm(u64),
+        Cancel(usize),
+        Pass(u64),
+        Settle,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let ahead =
+            || (0..34_u32, any::<u64>()).prop_map(|(bits, random)| random & ((1 << bits) - 1));
+        let step = prop_oneof![
+            4 => ahead().prop_map(Step::Arm),
+            2 => any::<usize>().prop_map(Step::Cancel),
+            2 => ahead().prop_map(|ticks| Step::Pass(ticks / 16)),
+            1 => Just(Step::Settle),
+        ];
+        proptest::collection::vec(step, 1..200)
+    }
+
+    fn play<const LEVELS: usize>(start: u64, steps: Vec<Step>) {
+        let mut now = start;
+        let mut wheel = Wheel::<LEVELS>::new(now);
+        for step in steps {
+            match step {
+                Step::Arm(ahead) => wheel.arm(now, now + ahead),
+                Step::Cancel(which) if !wheel.filed.is_empty() => {
+                    wheel.cancel(which % wheel.filed.len());
+                }
+                Step::Cancel(_) => {}
+                Step::Pass(ticks) => {
+                    now += ticks;
+                    for (tick, expiries) in wheel.run(now) {
+                        assert!(expiries.iter().all(|expiry| *expiry < tick), "never early");
+                        assert!(tick <= now);
+                    }
+                    assert!(
+                        wheel.first().is_none_or(|first| first.0 > now),
+                        "never lost"
+                    );
+                }
+                Step::Settle => {
+                    wheel.calendar.settle(Tick(now));
+                    let first = wheel.first().unwrap_or(Tick(now + FAR));
+                    assert_eq!(wheel.calendar.first_due(), first, "settled means exact");
+                    let slot = wheel.calendar.first_slot(Tick(now));
+                    assert_eq!(slot.map(|slot| slot.1), wheel.first());
+                    let coarsest = wheel
+                        .filed
+                        .iter()
+                        .filter(|(place, _)| place.due == first)
+                        .max_by_key(|(place, _)| place.slot.level());
+                    assert_eq!(
+                        slot.map(|slot| slot.0),
+                        coarsest.map(|(place, _)| place.slot)
+                    );
+                    assert_eq!(wheel.calendar.has_timers(), !wheel.filed.is_empty());
+                }
+            }
+            wheel.check();
+        }
+        wheel.drain();
+        assert!(wheel.filed.is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn nine_levels_behave_like_a_list(start in 0..u64::MAX / 4, steps in steps()) {
+            play::<9>(start, steps);
+        }
+
+        #[test]
+        fn two_levels_behave_like_a_list(start in 0..1_u64 << 40, steps in steps()) {
+            // Few levels: nearly everything is beyond the range, and is filed again and again.
+            let steps = steps
+                .into_iter()
+                .map(|step| match step {
+                    Step::Arm(ahead) => Step::Arm(ahead % 5_000),
+                    other => other,
+                })
+                .collect();
+            play::<2>(start, steps);
+        }
+    }
+}

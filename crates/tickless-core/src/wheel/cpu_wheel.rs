@@ -1,0 +1,306 @@
+//! One wheel of a CPU: what is filed where, and what a pass has in hand.
+
+use core::mem::MaybeUninit;
+
+use tickless_link::emplace::Emplaced;
+use tickless_link::entry::EntryRef;
+use tickless_link::id::Key;
+use tickless_link::shelf::{Left, RUNNERS, Shelf, Shelved};
+use tickless_link::{LastThread, emplace};
+
+use crate::cpu::CpuId;
+use crate::slots::geometry::{LEVELS_MAX, Place, Slot, Tick};
+use crate::slots::pending_map::{Calendar, FAR};
+use crate::wheel::family::Coarse;
+
+/// Levels of the wheels of a CPU: 12 days of milliseconds. Models have two, for the sake of loom's small stacks.
+pub(crate) const LEVELS: usize = if cfg!(loom) { 2 } else { LEVELS_MAX };
+
+/// Which thread executes a pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PassBy {
+    /// None: the place is free.
+    Free,
+    /// That of a CPU.
+    Cpu(CpuId),
+    /// One that is no CPU (any more).
+    Stranger,
+}
+
+/// The place of the CPU that owns the wheel. All others take one of those behind it.
+const OWN: usize = 0;
+
+/// A wheel.
+#[derive(Debug)]
+pub(crate) struct WheelBase {
+    pub(crate) shelf: Shelf<Coarse, LEVELS>,
+    pub(crate) calendar: Calendar<LEVELS>,
+    /// The passes that are under way; the lock is free while they execute callbacks. Several may be: what one has not
+    /// begun the next one takes over, so that a thread that is held up in a callback, or preempted, delays one timer.
+    passes: [PassBy; RUNNERS],
+    /// One bit for each level of which a list was set aside, and may hold timers still.
+    aside: u16,
+    /// When the lists that were set aside were due.
+    aside_due: Tick,
+}
+
+/// What filing a timer found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Filed {
+    /// When the slot of the timer is due.
+    pub(crate) due: Tick,
+    /// Before everything else: whoever sleeps until the first has to be told.
+    pub(crate) is_first: bool,
+}
+
+impl WheelBase {
+    /// What an empty wheel [tells](Self::told).
+    pub(crate) const NEVER: u64 = u64::MAX;
+
+    /// Makes an empty wheel where it stays.
+    pub(crate) fn emplace(slot: &mut MaybeUninit<Self>, key: Key) -> Emplaced<'_, Self> {
+        emplace!(slot => Self {
+            calendar: Calendar::new(Tick(0)),
+            passes: [PassBy::Free; RUNNERS],
+            aside: 0,
+            aside_due: Tick(0);
+            shelf <- |slot| Shelf::emplace(slot, key),
+        })
+    }
+
+    /// Nothing is due before this tick; FAR ahead when the wheel is empty.
+    #[inline]
+    pub(crate) fn first_due(&self) -> Tick {
+        if self.aside == 0 {
+            self.calendar.first_due()
+        } else {
+            self.aside_due
+        }
+    }
+
+    /// What is told to those who ask without the lock: an empty wheel is never due.
+    #[inline]
+    pub(crate) fn told(&self) -> u64 {
+        if self.calendar.has_timers() || self.aside != 0 {
+            self.first_due().0
+        } else {
+            Self::NEVER
+        }
+    }
+
+    /// When something is due first, if anything is filed, for who is about to sleep until then.
+    pub(crate) fn settled(&mut self, now: Tick) -> Option<Tick> {
+        if self.row_aside().is_some() {
+            return Some(self.aside_due);
+        }
+        self.calendar.settle(now);
+        self.calendar
+            .has_timers()
+            .then_some(self.calendar.first_due())
+    }
+
+    /// The level of the next list that was set aside: the coarsest first.
+    #[inline]
+    pub(crate) fn row_aside(&mut self) -> Option<usize> {
+        while self.aside != 0 {
+            let row = self.aside.ilog2() as usize;
+            if self.shelf.open_first_aside(row).is_some() {
+                return Some(row);
+            }
+            self.aside &= !(1 << row);
+        }
+        None
+    }
+
+    /// When the lists that were set aside were due.
+    #[inline]
+    pub(crate) const fn aside_due(&self) -> Tick {
+        self.aside_due
+    }
+
+    /// Sets aside all that is due first, if that is not after `now`; `false` if nothing is. Nothing may be aside still.
+    ///
+    /// All slots of the tick at once: what callbacks file from here on is due later.
+    pub(crate) fn take_due(&mut self, now: Tick) -> bool {
+        let Some(due) = self.calendar.take_due(now) else {
+            return false;
+        };
+        for slot in due.iter() {
+            self.shelf.set_aside(slot.number());
+            self.aside |= 1 << slot.level();
+        }
+        self.aside_due = due.tick;
+        true
+    }
+
+    /// Opens an entry of this wheel, whose base is locked.
+    #[inline]
+    pub(crate) fn opened<'s, 'e>(
+        &'s mut self,
+        entry: EntryRef<'e, Coarse>,
+    ) -> Shelved<'s, 'e, Coarse, LEVELS> {
+        self.shelf
+            .open(entry)
+            .expect("the wheel that owns the timer is locked")
+    }
+
+    /// Notes what became of a slot that a timer left.
+    #[inline]
+    pub(crate) fn note_left(&mut self, left: Left) {
+        if let Left::Vacated(number) = left {
+            self.calendar.vacate(Slot::numbered(number));
+        }
+    }
+
+    /// Files a timer of this wheel, queued or not, where `place` says, which the calendar chose just now.
+    #[inline]
+    pub(crate) fn file(&mut self, entry: EntryRef<'_, Coarse>, place: Place) -> Filed {
+        let number = place.slot.number();
+        let mut shelved = self.opened(entry);
+        if shelved.state().is_queued() {
+            let left = shelved.move_to(number);
+            self.note_left(left);
+        } else {
+            shelved.insert(number);
+        }
+        self.note_filed(place)
+    }
+
+    /// Notes that a timer came to `place`.
+    #[inline]
+    pub(crate) fn note_filed(&mut self, place: Place) -> Filed {
+        Filed {
+            due: place.due,
+            is_first: self.calendar.file(place),
+        }
+    }
+
+    /// Takes the first timer that there is out and hands it to `take`; `false` if there is none.
+    pub(crate) fn take_any(&mut self, take: impl FnOnce(Shelved<'_, '_, Coarse, LEVELS>)) -> bool {
+        for row in 0..LEVELS {
+            if let Some(shelved) = self.shelf.open_first_aside(row) {
+                take(shelved);
+                return true;
+            }
+            for list in row * tickless_link::shelf::LISTS..(row + 1) * tickless_link::shelf::LISTS {
+                if let Some(shelved) = self.shelf.open_first(list) {
+                    take(shelved);
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Begins a new life at `now`, as an empty wheel, if it is one (R09).
+    pub(crate) fn restart(&mut self, now: Tick) {
+        if self.shelf.is_empty() {
+            self.calendar = Calendar::new(now);
+            self.aside = 0;
+        } else {
+            // The CPU turned round on its way down: its timers are here still (B55).
+            self.calendar.forward(now);
+        }
+    }
+
+    /// Begins a pass by the CPU `by` over this wheel of `owner`: the place for it. `None` if a pass by `by` is under
+    /// way already, below the caller, or all places are taken, which the owner's never is.
+    pub(crate) fn begin_pass(&mut self, owner: CpuId, by: Option<CpuId>) -> Option<usize> {
+        let pass = by.map_or(PassBy::Stranger, PassBy::Cpu);
+        if self.passes.contains(&pass) {
+            return None;
+        }
+        let place = if by == Some(owner) {
+            OWN
+        } else {
+            let others = &self.passes[OWN + 1..];
+            OWN + 1 + others.iter().position(|pass| *pass == PassBy::Free)?
+        };
+        self.passes[place] = pass;
+        Some(place)
+    }
+
+    /// Ends the pass at `place`.
+    pub(crate) fn end_pass(&mut self, place: usize) {
+        self.passes[place] = PassBy::Free;
+    }
+
+    /// Whether a pass is under way.
+    pub(crate) fn is_passed_over(&self) -> bool {
+        self.passes != [PassBy::Free; RUNNERS]
+    }
+
+    /// Gives up the passes of threads that are gone, all but that of `own`, and tells `ended` their places. What they
+    /// had set aside is there for the next pass.
+    pub(crate) fn abandon(
+        &mut self,
+        others_are_gone: &LastThread,
+        own: Option<CpuId>,
+        mut ended: impl FnMut(usize),
+    ) {
+        for place in 0..RUNNERS {
+            if own.is_none_or(|own| self.passes[place] != PassBy::Cpu(own)) {
+                self.shelf.abandon_running(place, others_are_gone);
+                self.passes[place] = PassBy::Free;
+                ended(place);
+            }
+        }
+    }
+
+    /// Takes out every timer.
+    pub(crate) fn discard(&mut self) {
+        while self.take_any(|mut shelved| {
+            let _left = shelved.remove();
+        }) {}
+        let clock = self.calendar.clock();
+        self.restart(clock);
+    }
+
+    /// Checks every rule that must hold while the lock is free, walking the whole wheel.
+    pub(crate) fn assert_valid(&self) {
+        self.shelf.assert_valid();
+        let mut occupied = [0_u64; LEVELS];
+        let mut rows_aside = 0_u16;
+        // Those aside come first; a list that was set aside has the number of one that may be in use again, so they
+        // are told apart by their count.
+        let mut remaining_aside = self.count_aside();
+        self.shelf.for_each(|_, number, ()| {
+            let slot = Slot::numbered(number);
+            if remaining_aside > 0 {
+                remaining_aside -= 1;
+                rows_aside |= 1 << slot.level();
+            } else {
+                occupied[slot.level()] |= 1 << slot.index();
+            }
+            true
+        });
+        assert!(
+            rows_aside & !self.aside == 0,
+            "what was set aside is known to the next pass"
+        );
+        for (level, bits) in occupied.into_iter().enumerate() {
+            for index in 0..64 {
+                let slot = Slot::numbered(level * 64 + index);
+                assert!(
+                    self.calendar.is_occupied(slot) == (bits & (1 << index) != 0),
+                    "WI1: a bit is set exactly while its slot holds something ({slot:?})"
+                );
+            }
+        }
+        assert!(
+            self.calendar.has_timers() || occupied == [0; LEVELS],
+            "a wheel that holds something knows it"
+        );
+        assert!(
+            !self.calendar.has_timers() || self.calendar.clock() <= self.calendar.first_due(),
+            "WI3: the clock is not past what is due"
+        );
+    }
+
+    /// How many timers are on lists that were set aside.
+    fn count_aside(&self) -> usize {
+        self.shelf.len_aside()
+    }
+}
+
+const _: () = assert!(FAR > 0, "an empty wheel is due later than now");

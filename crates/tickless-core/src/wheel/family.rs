@@ -1,0 +1,106 @@
+//! The entries of the wheels: what each keeps, what its callback is told and answers.
+
+use core::task::Waker;
+
+use tickless_link::const_unless_loom;
+use tickless_link::entry::Family;
+use tickless_link::sync::{AtomicU64, Ordering};
+
+use crate::cpu::CpuId;
+use crate::slots::geometry::Tick;
+
+/// Which of the three wheels of a CPU a timer is on (spec 1.11).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// Pinned: fires on the CPU it is on, and wakes that for it.
+    Local,
+    /// Fires on the CPU it is on, or on another that looks after it while that sleeps.
+    Global,
+    /// Fires on the CPU it is on, and wakes nobody: when that is awake for something else.
+    Deferrable,
+}
+
+impl Kind {
+    /// All kinds, in the order of their numbers.
+    pub const ALL: [Self; 3] = [Self::Local, Self::Global, Self::Deferrable];
+    /// How many there are.
+    pub const COUNT: usize = Self::ALL.len();
+}
+
+/// All timers of wheels.
+#[derive(Debug)]
+pub(crate) enum Coarse {}
+
+impl Family for Coarse {
+    type Key = ();
+    /// How the timer was made. Where it is now says its owner word.
+    type Tag = Kind;
+    type Head = ();
+    type Shared = ExpiryTick;
+    type Branches = ();
+    type Token = Option<Waker>;
+    type Context<'a> = Timeout;
+    type Verdict = Rearm;
+}
+
+/// The tick that must be over before the timer fires.
+#[derive(Debug)]
+pub(crate) struct ExpiryTick(AtomicU64);
+
+impl ExpiryTick {
+    const_unless_loom! {
+        pub(crate) const fn new() -> Self {
+            Self(AtomicU64::new(0))
+        }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self) -> Tick {
+        // Relaxed: under the lock, which orders it, it is exact. Without, it is read behind the state of the timer (an
+        // Acquire), which orders it behind the arming that queued it; a later one may not be seen yet, and then counts
+        // as later. Nothing else is reached through it.
+        Tick(self.0.load(Ordering::Relaxed))
+    }
+
+    /// Only under the lock of the base that the timer is on, or is travelling to.
+    #[inline]
+    pub(crate) fn set(&self, expiry: Tick) {
+        // Relaxed: see `get`.
+        self.0.store(expiry.0, Ordering::Relaxed);
+    }
+}
+
+/// What a callback answers.
+#[derive(Debug)]
+pub enum Rearm {
+    /// The timer is done, unless somebody armed it meanwhile.
+    No,
+    /// The timer is armed again, to fire when this tick is over, unless somebody armed it or shut it down meanwhile.
+    At(Tick),
+    /// As [`At`](Rearm::At), so many ticks behind the one for which the pass was called. A pass may be behind the time,
+    /// and the timer that late; it counts from there, not from the end of the callback.
+    After(u64),
+    /// As [`No`](Rearm::No); and then the waker is used, after the library has let go of the timer. What it wakes may
+    /// free the timer.
+    NoThenWake(Waker),
+}
+
+/// A timeout that is over, as a callback is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Timeout {
+    /// The tick in progress, as the pass was told.
+    pub now: Tick,
+    /// When the slot of the timer was due; `now - due` is how late the pass was.
+    pub due: Tick,
+    /// What the timer was armed for.
+    pub expiry: Tick,
+    /// The wheel that it was on.
+    pub kind: Kind,
+    /// The CPU that it was on.
+    pub cpu: CpuId,
+    /// The CPU that executes the callback; `None` for a thread that is none. Another one for a global timer of a CPU
+    /// that sleeps.
+    pub executed_by: Option<CpuId>,
+}
