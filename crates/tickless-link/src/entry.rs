@@ -39,7 +39,6 @@ use core::ptr::NonNull;
 use crate::const_unless_loom;
 use crate::id::{self, OwnerWord, QueueId};
 use crate::sync::{AtomicU8, Ordering};
-use crate::tree::Branches;
 
 /// What all entries of one kind of queue have in common.
 pub trait Family: Sized + 'static {
@@ -74,6 +73,30 @@ impl Branching for () {
 
 impl<F: Family> Branching for Branches<F> {
     const NONE: Self = Self::NONE;
+}
+
+/// The links of an entry that only trees need.
+pub struct Branches<F: Family> {
+    /// The children: left, right.
+    pub(crate) children: [Cell<Link<F>>; 2],
+    pub(crate) parent: Cell<Link<F>>,
+}
+
+impl<F: Family> Branches<F> {
+    #[expect(
+        clippy::declare_interior_mutable_const,
+        reason = "each use is to be a copy of its own"
+    )]
+    pub(crate) const NONE: Self = Self {
+        children: [Cell::new(None), Cell::new(None)],
+        parent: Cell::new(None),
+    };
+}
+
+impl<F: Family> fmt::Debug for Branches<F> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Branches").finish_non_exhaustive()
+    }
 }
 
 /// What owns entries: a tree or a shelf.

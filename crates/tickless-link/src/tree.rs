@@ -38,7 +38,9 @@ use core::cell::Cell;
 use core::fmt;
 
 use crate::LastThread;
-use crate::entry::{self, EntryRef, Family, Fired, Link, Queue, Raw, Running, State, Transit};
+use crate::entry::{
+    self, Branches, EntryRef, Family, Fired, Link, Queue, Raw, Running, State, Transit,
+};
 use crate::id::{Key, QueueId};
 
 mod balance;
@@ -69,30 +71,6 @@ pub enum Turn {
     Old,
     /// Behind all.
     New,
-}
-
-/// The links of an entry that only trees need.
-pub struct Branches<F: Family> {
-    /// Children by [`Side`].
-    children: [Cell<Link<F>>; 2],
-    parent: Cell<Link<F>>,
-}
-
-impl<F: Family> Branches<F> {
-    #[expect(
-        clippy::declare_interior_mutable_const,
-        reason = "each use is to be a copy of its own"
-    )]
-    pub(crate) const NONE: Self = Self {
-        children: [Cell::new(None), Cell::new(None)],
-        parent: Cell::new(None),
-    };
-}
-
-impl<F: Family> fmt::Debug for Branches<F> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Branches").finish_non_exhaustive()
-    }
 }
 
 /// A [`Family`] whose entries can be in trees.

@@ -3,8 +3,7 @@
 use core::fmt;
 use core::task::Waker;
 
-use tickless_link::entry::Family;
-use tickless_link::tree::Branches;
+use tickless_link::entry::{Branches, Family};
 
 use crate::mutant;
 use crate::time::{Clock, Deadline};

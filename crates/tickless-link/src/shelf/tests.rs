@@ -7,10 +7,9 @@ use std::vec::Vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::entry::{Entry, Expiry, Member, Owner};
+use crate::entry::{Branches, Entry, Expiry, Member, Owner};
 use crate::id::Realm;
 use crate::sync::{AtomicU32, Ordering};
-use crate::tree::Branches;
 
 /// Entries that carry a number.
 #[derive(Debug)]
