@@ -6,7 +6,7 @@ use crate::base::guard::Held;
 use crate::base::state::{BaseState, DeferredRearm};
 use crate::base::timers::Timers;
 use crate::cpu::CpuId;
-use crate::exact::queues::{HARD, SOFT};
+use crate::exact::queues::SOFT;
 use crate::platform::Platform;
 use crate::time::Deadline;
 use crate::wheel::family::Kind;
@@ -31,7 +31,7 @@ impl<P: Platform> Timers<P> {
                 "INV-6: the cached first deadline of queue {index} is the first key"
             );
             assert!(
-                (held.state.active & (1 << index) != 0) == first.is_some(),
+                (held.state.queues.active & (1 << index) != 0) == first.is_some(),
                 "INV-6: bit {index} of the active mask says whether the queue is empty"
             );
         }
@@ -53,12 +53,7 @@ impl<P: Platform> Timers<P> {
             && !held.state.hang
             && !base.is_kicked();
         if armed_counts {
-            let mask = if held.state.soft_pending {
-                HARD
-            } else {
-                HARD | SOFT
-            };
-            let (first, _) = held.state.minimum(mask);
+            let (first, _) = held.state.queues.minimum(held.state.counted());
             held.state.far.shelf().for_each(|_, _, head| {
                 assert!(
                     base.armed().as_nanos() <= head.deadline().as_nanos(),
@@ -71,7 +66,7 @@ impl<P: Platform> Timers<P> {
                 "INV-1: never armed later than the first timer"
             );
             if !held.state.soft_pending {
-                let (soft, _) = held.state.minimum(SOFT);
+                let (soft, _) = held.state.queues.minimum(SOFT);
                 assert!(
                     held.state.soft_next <= soft.not_negative(),
                     "the soft stage of {cpu:?} is raised at {:?}, too late for {soft:?}",

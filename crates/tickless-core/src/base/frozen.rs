@@ -43,7 +43,7 @@ impl<P: Platform> Frozen<'_, P> {
     /// [`Restart::No`](crate::hrtimer::Restart::No), an interrupt as ended. The device is not armed:
     /// [`Timers::retrigger`] does that. Has `free` free the locks around those callbacks.
     pub fn abandon(&mut self, others_are_gone: &LastThread, mut free: impl FnMut(&P::ExpiryLock)) {
-        for queue in &mut self.state.queues {
+        for queue in self.state.queues.iter_mut() {
             queue.tree.abandon_running(others_are_gone);
         }
         self.base.exact.end(&mut free);
@@ -75,14 +75,14 @@ impl<P: Platform> Frozen<'_, P> {
     /// whose memory, stacks of threads that are gone, will serve other purposes.
     pub fn discard(&mut self, _others_are_gone: &LastThread) {
         let state = &mut *self.state;
-        for queue in &mut state.queues {
+        for queue in state.queues.iter_mut() {
             while let Some(mut slot) = queue.tree.open_first() {
                 slot.remove();
             }
             queue.first_deadline = Deadline::FOREVER;
         }
         state.far.clear(&mut state.queues[NEAR].tree);
-        state.active = 0;
+        state.queues.active = 0;
         for wheel in &mut state.wheels {
             wheel.discard();
         }

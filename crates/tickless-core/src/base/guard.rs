@@ -91,12 +91,13 @@ impl<'a, P: Platform> Held<'a, P> {
         state.stats.evaluations += 1;
         state.evaluated = state.seen;
         state.armed_early = false;
-        let crowded = state.bring_near(0);
+        let counted = state.counted();
+        let crowded = state.far.bring_near(&mut state.queues, counted, 0);
         let mut soft = Instant::FOREVER;
-        let (hard, hard_hint) = state.minimum(HARD);
+        let (hard, hard_hint) = state.queues.minimum(HARD);
         let hard = self.clamped(hard);
         if !self.state.soft_pending {
-            let (first, hint) = self.state.minimum(SOFT);
+            let (first, hint) = self.state.queues.minimum(SOFT);
             soft = self.clamped(first);
             // Also when a hard timer is first: left stale, the soft stage would be late or raised for ever (spec Q-21,
             // B45).

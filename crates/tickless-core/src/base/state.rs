@@ -4,18 +4,16 @@ use core::mem::MaybeUninit;
 
 use tickless_link::emplace;
 use tickless_link::emplace::Emplaced;
-use tickless_link::entry::EntryRef;
 use tickless_link::id::Key;
-use tickless_link::tree::Tree;
 
 use crate::base::cpu_base::IDENTITIES;
 use crate::base::stats::Stats;
 use crate::clock::{Offsets, SetSequence};
 use crate::event::EventDevice;
 use crate::exact::far_wheel::Far;
-use crate::exact::queues::{ClockBase, QUEUES, REFILES_MAX, bits};
+use crate::exact::queues::{ExactQueues, HARD, SOFT};
 use crate::mutant;
-use crate::time::{Clock, Deadline, Instant, Offset};
+use crate::time::Instant;
 use crate::wheel::cpu_wheel::WheelBase;
 use crate::wheel::family::Kind;
 
@@ -47,9 +45,7 @@ pub(crate) enum Change {
 
 /// What the lock of a base protects.
 pub(crate) struct BaseState {
-    pub(crate) queues: [ClockBase; QUEUES],
-    /// Bit i is set exactly while queue i is not empty (spec Q-9).
-    pub(crate) active: u8,
+    pub(crate) queues: ExactQueues,
     /// Timers of the first queue that are far away.
     pub(crate) far: Far,
     /// What is armed may be earlier than the first timer, which was taken back or pushed out.
@@ -84,12 +80,7 @@ impl BaseState {
         let mut next = || keys.next().expect("there is one for each of them");
         emplace!(slot => Self {
             // The first keys, as numbers of queues are places among the identities.
-            queues: core::array::from_fn(|_| ClockBase {
-                tree: Tree::new(next()),
-                first_deadline: Deadline::FOREVER,
-                offset: Offset::NONE,
-            }),
-            active: 0,
+            queues: ExactQueues::new(&mut next),
             armed_early: false,
             seen: SetSequence::START,
             evaluated: SetSequence::START,
@@ -106,71 +97,28 @@ impl BaseState {
         })
     }
 
+    /// The queues whose timers count for the next event: while the soft stage is pending its timers do not (spec Q-20).
+    #[inline]
+    pub(crate) const fn counted(&self) -> u8 {
+        if self.soft_pending { HARD } else { HARD | SOFT }
+    }
+
     /// Finds the first timer of a queue, and files it where it belongs if it is filed too early.
     #[inline]
     pub(crate) fn reload_first(&mut self, index: usize) {
-        let queue = &mut self.queues[index];
-        for _ in 0..REFILES_MAX {
-            let Some(mut slot) = queue.tree.open_first() else {
-                break;
-            };
-            let deadline = slot.head().deadline();
-            if slot.key() == deadline {
-                queue.first_deadline = deadline;
-                return;
-            }
-            if let Some(place) = self.far.place_of(slot.entry(), *slot.head()) {
-                self.far.take_over(slot, place);
-            } else if !slot.move_in_place(deadline) {
-                slot.reposition(deadline);
-            }
-        }
-        // If there are more of them than belong into one operation, the device fires early, and goes on from there.
-        queue.first_deadline = queue.tree.first_key().unwrap_or(Deadline::FOREVER);
-        if queue.tree.is_empty() {
-            self.active &= !(1 << index);
-        }
+        self.far.reload_first(&mut self.queues, index);
     }
 
     /// Updates what is cached about a queue after a timer left it.
     #[inline]
     pub(crate) fn after_removal(&mut self, index: usize, was_first: bool) {
-        if was_first {
-            self.reload_first(index);
-        }
+        self.far.after_removal(&mut self.queues, index, was_first);
     }
 
-    /// Updates what is cached about a queue after a timer came to it.
-    #[inline]
-    pub(crate) fn after_insertion(&mut self, index: usize, is_first: bool, deadline: Deadline) {
-        self.active |= 1 << index;
-        if is_first {
-            self.queues[index].first_deadline = deadline;
-        }
-    }
-
-    /// The next event among the queues of `mask`, and the address of its timer. May be negative (spec 3.6).
-    #[inline]
-    pub(crate) fn minimum(&self, mask: u8) -> (Instant, usize) {
-        let mut best = Instant::FOREVER;
-        let mut who = 0;
-        for index in bits(self.active & mask) {
-            let queue = &self.queues[index];
-            let event = queue.offset.to_monotonic(queue.first_deadline);
-            if event < best {
-                best = event;
-                who = queue.tree.first().map_or(0, EntryRef::address);
-            }
-        }
-        (best, who)
-    }
-
-    /// Copies new offsets into all queues of their clocks, hard and soft alike (spec TIM-8).
+    /// Copies new offsets into all queues of their clocks.
     pub(crate) fn adopt(&mut self, sequence: SetSequence, offsets: &Offsets) {
         self.seen = sequence;
-        for (index, queue) in self.queues.iter_mut().enumerate() {
-            queue.offset = offsets.of(Clock::ALL[index % 4]);
-        }
+        self.queues.adopt(offsets);
     }
 
     pub(crate) fn reset(&mut self) {

@@ -13,7 +13,7 @@
 //! - A slot is due at or before every deadline in it: when a timer is pushed out only its deadline is written.
 //! - The device is armed for exact deadlines. A start compares its own deadline with the armed value, on the shelf as
 //!   in the tree, so that nothing there is armed too late.
-//! - No interrupt for the sake of filing. Who looks for the next event ([`BaseState::bring_near`]) takes out a slot
+//! - No interrupt for the sake of filing. Who looks for the next event ([`Far::bring_near`]) takes out a slot
 //!   that would be due before everything in the trees: then what comes first is known exactly.
 //!
 //! # Order of equal deadlines
@@ -49,9 +49,8 @@ use tickless_link::id::Key;
 use tickless_link::shelf::{Left, Shelf, Shelved};
 use tickless_link::tree::{self, Tree, Turn};
 
-use crate::base::state::BaseState;
 use crate::exact::family::{Head, Hr, NEAR, Stood, Times};
-use crate::exact::queues::{HARD, SOFT, minimum_without};
+use crate::exact::queues::{ExactQueues, REFILES_MAX};
 use crate::mutant;
 use crate::slots::geometry::{Place, Slot, Tick, granularity, place_before};
 use crate::slots::pending_map::Calendar;
@@ -275,29 +274,70 @@ enum Emptied {
     Part,
 }
 
-impl BaseState {
+impl Far {
+    /// Finds the first timer of one of `queues`, and files it where it belongs if it is filed too early: that may be
+    /// on this wheel.
+    #[inline]
+    pub(crate) fn reload_first(&mut self, queues: &mut ExactQueues, index: usize) {
+        let queue = &mut queues[index];
+        for _ in 0..REFILES_MAX {
+            let Some(mut slot) = queue.tree.open_first() else {
+                break;
+            };
+            let deadline = slot.head().deadline();
+            if slot.key() == deadline {
+                queue.first_deadline = deadline;
+                return;
+            }
+            if let Some(place) = self.place_of(slot.entry(), *slot.head()) {
+                self.take_over(slot, place);
+            } else if !slot.move_in_place(deadline) {
+                slot.reposition(deadline);
+            }
+        }
+        // If there are more of them than belong into one operation, the device fires early, and goes on from there.
+        queue.first_deadline = queue.tree.first_key().unwrap_or(Deadline::FOREVER);
+        if queue.tree.is_empty() {
+            queues.active &= !(1 << index);
+        }
+    }
+
+    /// Updates what is cached about one of `queues` after a timer left it.
+    #[inline]
+    pub(crate) fn after_removal(
+        &mut self,
+        queues: &mut ExactQueues,
+        index: usize,
+        was_first: bool,
+    ) {
+        if was_first {
+            self.reload_first(queues, index);
+        }
+    }
+
     /// Files a timer under other times, on the shelf or in the tree, wherever it was before; says what that did to its
     /// place. The armed value is the caller's business.
-    pub(crate) fn file_far(
+    pub(crate) fn file(
         &mut self,
+        queues: &mut ExactQueues,
         entry: EntryRef<'_, Hr>,
         (earliest, deadline): Times,
         recently: Instant,
     ) -> Stood {
-        self.far.forward(recently);
+        self.forward(recently);
         let head = Head::new(earliest, deadline);
-        let place = self.far.place_of(entry, head);
-        if let Some(mut shelved) = self.far.shelf.open(entry) {
+        let place = self.place_of(entry, head);
+        if let Some(mut shelved) = self.shelf.open(entry) {
             let stays = head.is_exact() && deadline >= shelved.head().deadline();
             *shelved.head() = head;
             if !stays {
                 let way = Way::armed(place);
-                let left = leave(shelved, way, &mut self.queues[NEAR].tree, deadline);
-                self.after_leaving(left, way, deadline);
+                let left = leave(shelved, way, &mut queues[NEAR].tree, deadline);
+                self.after_leaving(queues, left, way, deadline);
             }
             return if stays { Stood::FarSlot } else { Stood::Moved };
         }
-        let mut slot = self.queues[NEAR].tree.open(entry).expect(OWNED);
+        let mut slot = queues[NEAR].tree.open(entry).expect(OWNED);
         *slot.head() = head;
         let was_first = slot.is_first();
         if slot.state().is_queued() {
@@ -310,15 +350,15 @@ impl BaseState {
             }
             if place.is_none() && slot.move_in_place(deadline) {
                 if was_first {
-                    self.queues[NEAR].first_deadline = deadline;
+                    queues[NEAR].first_deadline = deadline;
                 }
                 return Stood::InPlace;
             }
         }
         match place {
             Some(place) => {
-                self.far.take_over(slot, place);
-                self.after_removal(NEAR, was_first);
+                self.take_over(slot, place);
+                self.after_removal(queues, NEAR, was_first);
             }
             None => {
                 let is_first = if slot.state().is_queued() {
@@ -326,40 +366,52 @@ impl BaseState {
                 } else {
                     slot.insert(deadline)
                 };
-                self.after_insertion(NEAR, is_first, deadline);
-                self.after_removal(NEAR, was_first && !is_first);
+                queues.after_insertion(NEAR, is_first, deadline);
+                self.after_removal(queues, NEAR, was_first && !is_first);
             }
         }
         Stood::Moved
     }
 
     /// Updates what is cached after a timer [left](leave) its slot.
-    fn after_leaving(&mut self, (left, is_first): (Left, bool), way: Way, deadline: Deadline) {
-        self.far.note_left(left);
+    fn after_leaving(
+        &mut self,
+        queues: &mut ExactQueues,
+        (left, is_first): (Left, bool),
+        way: Way,
+        deadline: Deadline,
+    ) {
+        self.note_left(left);
         match way {
-            Way::Behind(place) | Way::Before(place) => self.far.note(place),
-            Way::Tree(_) => self.after_insertion(NEAR, is_first, deadline),
+            Way::Behind(place) | Way::Before(place) => self.note(place),
+            Way::Tree(_) => queues.after_insertion(NEAR, is_first, deadline),
         }
     }
 
     /// Takes a timer off the shelf and leaves it idle with the tree; `false` if it is not there.
     #[inline]
-    pub(crate) fn remove_far(&mut self, entry: EntryRef<'_, Hr>) -> bool {
-        let Some(shelved) = self.far.shelf.open(entry) else {
+    pub(crate) fn remove(&mut self, queues: &mut ExactQueues, entry: EntryRef<'_, Hr>) -> bool {
+        let Some(shelved) = self.shelf.open(entry) else {
             return false;
         };
-        let left = shelved.return_to(&mut self.queues[NEAR].tree);
-        self.far.note_left(left);
+        let left = shelved.return_to(&mut queues[NEAR].tree);
+        self.note_left(left);
         true
     }
 
     /// Takes the timers of a slot out, which is due at `due`: see the module documentation for where they go.
-    fn empty(&mut self, slot: Slot, due: Tick, budget: &mut u32) -> Emptied {
+    fn empty(
+        &mut self,
+        queues: &mut ExactQueues,
+        slot: Slot,
+        due: Tick,
+        budget: &mut u32,
+    ) -> Emptied {
         let list = slot.number();
-        let clock = self.far.calendar.clock();
+        let clock = self.calendar.clock();
         let first_goes_first = due > clock || slot.level() == 0;
         loop {
-            let shelf = &mut self.far.shelf;
+            let shelf = &mut self.shelf;
             let shelved = if first_goes_first {
                 shelf.open_first(list)
             } else {
@@ -374,8 +426,8 @@ impl BaseState {
             *budget -= 1;
             let deadline = shelved.head().deadline();
             let way = way_out(slot, due, clock, unit_of(deadline.as_nanos()));
-            let left = leave(shelved, way, &mut self.queues[NEAR].tree, deadline);
-            self.after_leaving(left, way, deadline);
+            let left = leave(shelved, way, &mut queues[NEAR].tree, deadline);
+            self.after_leaving(queues, left, way, deadline);
         }
     }
 
@@ -383,23 +435,23 @@ impl BaseState {
     ///
     /// What may fire at `now` is in the trees afterwards.
     #[inline]
-    pub(crate) fn cascade(&mut self, now: Instant) -> bool {
-        self.far.shelf.is_empty()
+    pub(crate) fn cascade(&mut self, queues: &mut ExactQueues, now: Instant) -> bool {
+        self.shelf.is_empty()
             || mutant!("far-not-cascaded")
-            || self.cascade_some(unit_of(now.as_nanos()))
+            || self.cascade_some(queues, unit_of(now.as_nanos()))
     }
 
-    fn cascade_some(&mut self, now: Tick) -> bool {
+    fn cascade_some(&mut self, queues: &mut ExactQueues, now: Tick) -> bool {
         let mut budget = CASCADE_MAX;
-        while let Some((slot, due)) = self.far.calendar.first_slot(now)
+        while let Some((slot, due)) = self.calendar.first_slot(now)
             && due <= now
         {
-            self.far.calendar.forward(now);
-            if matches!(self.empty(slot, due, &mut budget), Emptied::Part) {
+            self.calendar.forward(now);
+            if matches!(self.empty(queues, slot, due, &mut budget), Emptied::Part) {
                 return false;
             }
         }
-        self.far.calendar.forward(now);
+        self.calendar.forward(now);
         true
     }
 
@@ -407,30 +459,39 @@ impl BaseState {
     /// can be found there. Answers [`Instant::FOREVER`], or when a slot is due that holds too many for that: then the
     /// first deadline is not before it.
     #[inline]
-    pub(crate) fn bring_near(&mut self, excluded: usize) -> Instant {
-        if self.far.shelf.is_empty() || mutant!("far-not-brought-near") {
+    pub(crate) fn bring_near(
+        &mut self,
+        queues: &mut ExactQueues,
+        counted: u8,
+        excluded: usize,
+    ) -> Instant {
+        if self.shelf.is_empty() || mutant!("far-not-brought-near") {
             return Instant::FOREVER;
         }
-        self.bring_some_near(excluded)
+        self.bring_some_near(queues, counted, excluded)
     }
 
-    fn bring_some_near(&mut self, excluded: usize) -> Instant {
+    fn bring_some_near(
+        &mut self,
+        queues: &mut ExactQueues,
+        counted: u8,
+        excluded: usize,
+    ) -> Instant {
         let mut budget = OPEN_MAX;
         loop {
-            let mask = if self.soft_pending { HARD } else { HARD | SOFT };
-            let first = minimum_without(self, mask, excluded);
-            let clock = self.far.calendar.clock();
-            let Some((slot, due)) = self.far.calendar.first_slot(clock) else {
+            let first = queues.minimum_without(counted, excluded);
+            let clock = self.calendar.clock();
+            let Some((slot, due)) = self.calendar.first_slot(clock) else {
                 return Instant::FOREVER;
             };
             if instant_of(due) >= first {
                 return Instant::FOREVER;
             }
-            if self.far.crowded == Some(due) {
+            if self.crowded == Some(due) {
                 return instant_of(due);
             }
-            if matches!(self.empty(slot, due, &mut budget), Emptied::Part) {
-                self.far.crowded = Some(due);
+            if matches!(self.empty(queues, slot, due, &mut budget), Emptied::Part) {
+                self.crowded = Some(due);
             }
         }
     }

@@ -1,11 +1,14 @@
 //! The sorted queues of a CPU, one for each clock and stage.
 
+use core::ops::{Index, IndexMut};
+
 use tickless_link::entry::EntryRef;
+use tickless_link::id::Key;
 use tickless_link::tree::Tree;
 
-use crate::base::state::BaseState;
+use crate::clock::Offsets;
 use crate::exact::family::Hr;
-use crate::time::{Deadline, Instant, Offset};
+use crate::time::{Clock, Deadline, Instant, Offset};
 
 /// Queues of a base: four clocks, hard and soft (spec Q-15).
 pub(crate) const QUEUES: usize = 8;
@@ -43,28 +46,112 @@ pub(crate) fn bits(mut mask: u8) -> impl Iterator<Item = usize> {
     })
 }
 
-/// As [`BaseState::minimum`], with one timer left out.
-pub(crate) fn minimum_without(state: &BaseState, mask: u8, excluded: usize) -> Instant {
-    let mut best = Instant::FOREVER;
-    for index in bits(state.active & mask) {
-        let queue = &state.queues[index];
-        // The cached first is not later than what is behind it, so it rejects the whole queue (spec Q-24).
-        let event = queue.offset.to_monotonic(queue.first_deadline);
-        if event >= best {
-            continue;
-        }
-        if queue.tree.first().map(EntryRef::<'_, Hr>::address) != Some(excluded) {
-            best = event;
-        } else {
-            // Those behind it may be filed earlier than they are due, so all count that are filed before the best.
-            queue.tree.for_each(1, |_, filed, head| {
-                if queue.offset.to_monotonic(filed) >= best {
-                    return false;
-                }
-                best = best.min(queue.offset.to_monotonic(head.deadline()));
-                true
-            });
+/// The sorted queues of a CPU: four clocks, hard and soft.
+#[derive(Debug)]
+pub(crate) struct ExactQueues {
+    queues: [ClockBase; QUEUES],
+    /// Bit i is set exactly while queue i is not empty (spec Q-9).
+    pub(crate) active: u8,
+}
+
+impl ExactQueues {
+    /// Makes empty queues, whose identities `key` hands out in the order of their numbers.
+    pub(crate) fn new(mut key: impl FnMut() -> Key) -> Self {
+        Self {
+            queues: core::array::from_fn(|_| ClockBase {
+                tree: Tree::new(key()),
+                first_deadline: Deadline::FOREVER,
+                offset: Offset::NONE,
+            }),
+            active: 0,
         }
     }
-    best
+
+    /// The queues, in the order of their numbers.
+    pub(crate) fn iter(&self) -> core::slice::Iter<'_, ClockBase> {
+        self.queues.iter()
+    }
+
+    /// As [`iter`](Self::iter), to change them.
+    pub(crate) fn iter_mut(&mut self) -> core::slice::IterMut<'_, ClockBase> {
+        self.queues.iter_mut()
+    }
+
+    /// The timers in all of them.
+    pub(crate) fn pending(&self) -> usize {
+        self.iter().map(|queue| queue.tree.len()).sum()
+    }
+
+    /// Updates what is cached about a queue after a timer came to it.
+    #[inline]
+    pub(crate) fn after_insertion(&mut self, index: usize, is_first: bool, deadline: Deadline) {
+        self.active |= 1 << index;
+        if is_first {
+            self.queues[index].first_deadline = deadline;
+        }
+    }
+
+    /// The next event among the queues of `mask`, and the address of its timer. May be negative (spec 3.6).
+    #[inline]
+    pub(crate) fn minimum(&self, mask: u8) -> (Instant, usize) {
+        let mut best = Instant::FOREVER;
+        let mut who = 0;
+        for index in bits(self.active & mask) {
+            let queue = &self.queues[index];
+            let event = queue.offset.to_monotonic(queue.first_deadline);
+            if event < best {
+                best = event;
+                who = queue.tree.first().map_or(0, EntryRef::address);
+            }
+        }
+        (best, who)
+    }
+
+    /// As [`minimum`](Self::minimum), with one timer left out.
+    pub(crate) fn minimum_without(&self, mask: u8, excluded: usize) -> Instant {
+        let mut best = Instant::FOREVER;
+        for index in bits(self.active & mask) {
+            let queue = &self.queues[index];
+            // The cached first is not later than what is behind it, so it rejects the whole queue (spec Q-24).
+            let event = queue.offset.to_monotonic(queue.first_deadline);
+            if event >= best {
+                continue;
+            }
+            if queue.tree.first().map(EntryRef::<'_, Hr>::address) != Some(excluded) {
+                best = event;
+            } else {
+                // Those behind it may be filed earlier than they are due, so all count that are filed before the best.
+                queue.tree.for_each(1, |_, filed, head| {
+                    if queue.offset.to_monotonic(filed) >= best {
+                        return false;
+                    }
+                    best = best.min(queue.offset.to_monotonic(head.deadline()));
+                    true
+                });
+            }
+        }
+        best
+    }
+
+    /// Copies new offsets into all queues of their clocks, hard and soft alike (spec TIM-8).
+    pub(crate) fn adopt(&mut self, offsets: &Offsets) {
+        for (index, queue) in self.queues.iter_mut().enumerate() {
+            queue.offset = offsets.of(Clock::ALL[index % 4]);
+        }
+    }
+}
+
+impl Index<usize> for ExactQueues {
+    type Output = ClockBase;
+    #[inline]
+    fn index(&self, index: usize) -> &ClockBase {
+        &self.queues[index]
+    }
+}
+
+impl IndexMut<usize> for ExactQueues {
+    #[inline]
+    fn index_mut(&mut self, index: usize) -> &mut ClockBase {
+        &mut self.queues[index]
+    }
 }

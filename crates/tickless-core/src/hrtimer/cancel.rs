@@ -96,7 +96,8 @@ impl<P: Platform> Timers<P> {
         let timer = entry.address();
         let (index, lazy) = (entry.tag().queue(), entry.tag().is_lazy());
         let far_exact = entry.tag().is_far_exact();
-        if far_exact && held.state.remove_far(entry) {
+        let state = &mut *held.state;
+        if far_exact && state.far.remove(&mut state.queues, entry) {
             // It was on the shelf.
         } else if let Some(was_first) = opened(held, entry).remove() {
             held.state.after_removal(index, was_first);

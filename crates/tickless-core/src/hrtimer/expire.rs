@@ -49,8 +49,9 @@ impl<'a, P: Platform> Runner<'a, P> {
     ///
     /// `now` is read once for a pass: what becomes due meanwhile belongs to the next.
     fn run(&mut self, mut held: Held<'a, P>, now: Instant, mask: u8) -> (Held<'a, P>, Ran) {
-        let all_near = mask != HARD || held.state.cascade(now);
-        let snapshot = held.state.active & mask;
+        let state = &mut *held.state;
+        let all_near = mask != HARD || state.far.cascade(&mut state.queues, now);
+        let snapshot = state.queues.active & mask;
         for index in bits(snapshot) {
             let base_now = held.state.queues[index].offset.shown_at(now);
             loop {
@@ -172,7 +173,7 @@ impl<'a, P: Platform> Runner<'a, P> {
                 // Never touches the device: the end of the interrupt or of the soft stage does (spec 2.5).
                 let again = Head::new(earliest, deadline);
                 if let Some(is_first) = running.restart(tree, deadline, |head| *head = again) {
-                    held.state.after_insertion(index, is_first, deadline);
+                    held.state.queues.after_insertion(index, is_first, deadline);
                     held.state.stats.starts += 1;
                     if P::TRACE {
                         self.timers.platform.trace(Event::Start {
@@ -327,7 +328,7 @@ impl<P: Platform> Timers<P> {
             return turn;
         }
         held.state.soft_pending = false;
-        let (first, timer) = held.state.minimum(SOFT);
+        let (first, timer) = held.state.queues.minimum(SOFT);
         if !first.is_forever() {
             // Sets the time of the soft stage too, even when the device needs no write (spec SOFT-2).
             turn.next = held.clamped(first);

@@ -10,6 +10,7 @@ use crate::cpu::CpuId;
 use crate::event::DeviceState;
 use crate::event::flush::Flush;
 use crate::exact::family::{Head, Hr, NEAR};
+use crate::exact::queues::QUEUES;
 use crate::mutant;
 use crate::platform::{CpuDevice, Platform, Waiting};
 use crate::time::{Clock, Instant};
@@ -118,7 +119,7 @@ impl<P: Platform> Timers<P> {
     fn move_all(&self, from: &mut Held<'_, P>, to: &mut Held<'_, P>) -> bool {
         let mut moved = false;
         to.state.far.forward(self.platform.recent_now());
-        for index in 0..from.state.queues.len() {
+        for index in 0..QUEUES {
             while let Some(mut slot) = from.state.queues[index].tree.open_first() {
                 let head = *slot.head();
                 let deadline = head.deadline();
@@ -130,7 +131,7 @@ impl<P: Platform> Timers<P> {
                     to.state.far.admit(transit, place, head);
                 } else {
                     let first = to.state.queues[index].tree.admit(transit, deadline, |_| ());
-                    to.state.after_insertion(index, first, deadline);
+                    to.state.queues.after_insertion(index, first, deadline);
                 }
                 self.note_moved(from, to, moving);
                 moved = true;
@@ -184,7 +185,7 @@ impl<P: Platform> Timers<P> {
                 let deadline = head.deadline();
                 let tree = &mut state.queues[NEAR].tree;
                 let first = tree.admit(transit, deadline, |_| ());
-                state.after_insertion(NEAR, first, deadline);
+                state.queues.after_insertion(NEAR, first, deadline);
             }
             if let Some(left) = left {
                 from.state.far.note_left(left);
@@ -226,11 +227,11 @@ impl<P: Platform> Timers<P> {
         }
         let armed = held.base.armed();
         let state = &*held.state;
-        (0..state.queues.len()).any(|index| {
+        (0..QUEUES).any(|index| {
             let soft = index >= 4;
             let queue = &state.queues[index];
             if !clocks.contains(Clock::ALL[index % 4])
-                || state.active & (1 << index) == 0
+                || state.queues.active & (1 << index) == 0
                 || (soft && state.soft_pending)
             {
                 return false;

@@ -11,7 +11,6 @@ use crate::base::timers::Timers;
 use crate::clock::SetSequence;
 use crate::cpu::CpuId;
 use crate::exact::family::{NEAR, Restart};
-use crate::exact::queues::{HARD, SOFT, minimum_without};
 use crate::hrtimer::timer::{Expired, HrTimer};
 use crate::platform::Platform;
 use crate::time::{ClockId, Instant, Offset};
@@ -41,16 +40,13 @@ impl<P: Platform> Timers<P> {
             return Instant::FOREVER;
         };
         let mut held = Held::lock(self, base, self.platform.this_cpu());
-        let crowded = held.state.bring_near(excluded);
-        let mask = if held.state.soft_pending {
-            HARD
-        } else {
-            HARD | SOFT
-        };
-        let mut first = minimum_without(&held.state, mask, excluded);
+        let state = &mut *held.state;
+        let counted = state.counted();
+        let crowded = state.far.bring_near(&mut state.queues, counted, excluded);
+        let mut first = state.queues.minimum_without(counted, excluded);
         if crowded < first {
-            let offset = held.state.queues[NEAR].offset;
-            held.state.far.shelf().for_each(|_, _, head| {
+            let offset = state.queues[NEAR].offset;
+            state.far.shelf().for_each(|_, _, head| {
                 first = first.min(offset.to_monotonic(head.deadline()));
                 true
             });
@@ -125,7 +121,7 @@ impl<P: Platform> Timers<P> {
             return 0;
         };
         let held = Held::lock(self, base, self.platform.this_cpu());
-        held.state.queues.iter().map(|queue| queue.tree.len()).sum()
+        held.state.queues.pending()
     }
 
     /// The number of timers queued on `cpu`.
@@ -134,7 +130,6 @@ impl<P: Platform> Timers<P> {
             return 0;
         };
         let held = Held::lock(self, base, self.platform.this_cpu());
-        let near: usize = held.state.queues.iter().map(|queue| queue.tree.len()).sum();
-        near + held.state.far.shelf().len()
+        held.state.queues.pending() + held.state.far.shelf().len()
     }
 }

@@ -373,7 +373,7 @@ impl<P: Platform> Timers<P> {
         } else {
             let tree = &mut state.queues[index].tree;
             let is_first = tree.admit(transit, deadline, |old| *old = head);
-            state.after_insertion(index, is_first, deadline);
+            state.queues.after_insertion(index, is_first, deadline);
             is_first
         };
         let to = held.base.cpu();
@@ -521,7 +521,8 @@ fn requeue<P: Platform>(held: &mut Held<'_, P>, entry: EntryRef<'_, Hr>, times: 
     let (earliest, deadline) = times;
     if entry.tag().is_far_exact() {
         let recently = held.platform().recent_now();
-        let stood = held.state.file_far(entry, times, recently);
+        let state = &mut *held.state;
+        let stood = state.far.file(&mut state.queues, entry, times, recently);
         return Requeued {
             is_first: held.is_before_armed(index, deadline),
             stood,
@@ -531,7 +532,7 @@ fn requeue<P: Platform>(held: &mut Held<'_, P>, entry: EntryRef<'_, Hr>, times: 
     *slot.head() = Head::new(earliest, deadline);
     if !slot.state().is_queued() {
         let is_first = slot.insert(deadline);
-        held.state.after_insertion(index, is_first, deadline);
+        held.state.queues.after_insertion(index, is_first, deadline);
         return Requeued {
             is_first,
             stood: Stood::Moved,

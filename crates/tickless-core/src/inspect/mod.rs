@@ -264,7 +264,7 @@ fn report<P: Platform>(base: &CpuBase<P>, state: &BaseState) -> CpuReport {
         soft_next: state.soft_next,
         // Relaxed: written with the base locked, or by the CPU when it wakes, which is not waited for.
         wheels_sleep: base.wheel_idle.load(Ordering::Relaxed),
-        sorted: state.queues.iter().map(|queue| queue.tree.len()).sum(),
+        sorted: state.queues.pending(),
         far: state.far.shelf().len(),
         offsets: core::array::from_fn(|clock| state.queues[clock].offset),
         wheels: Kind::ALL.map(|kind| report_wheel(&state.wheels[kind as usize], kind)),
