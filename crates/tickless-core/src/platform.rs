@@ -10,6 +10,7 @@ use core::task::Waker;
 use tickless_link::lock::{RawLock, SpinLock};
 
 use crate::base::cpu_base::CpuBase;
+use crate::base::expirer::BaseTypes;
 use crate::clock::CounterId;
 use crate::clock::{Offsets, SetSequence};
 use crate::event::{DeviceState, DeviceWrite, EventDriver, InPast};
@@ -219,6 +220,12 @@ pub trait Platform: Sized {
     fn trace(&self, event: Event) {
         let _ = event;
     }
+}
+
+impl<P: Platform> BaseTypes for P {
+    type Lock = <P as Platform>::Lock;
+    type ExpiryLock = <P as Platform>::ExpiryLock;
+    type Local = <P as Platform>::Local;
 }
 
 /// The device of one CPU, as the event module drives it.

@@ -10,12 +10,11 @@ use tickless_link::lock::Lock;
 use tickless_link::shelf::RUNNERS;
 use tickless_link::sync::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
-use crate::base::expirer::Expirer;
+use crate::base::expirer::{BaseTypes, Expirer};
 use crate::base::state::BaseState;
 use crate::cpu::CpuId;
 use crate::event::EventDevice;
 use crate::exact::queues::QUEUES;
-use crate::platform::Platform;
 use crate::slots::geometry::Tick;
 use crate::time::Instant;
 use crate::wheel::cpu_wheel::WheelBase;
@@ -30,7 +29,7 @@ pub(crate) const IDENTITIES: usize = FIRST_WHEEL + Kind::COUNT;
 /// The timers of one CPU.
 ///
 /// The host keeps one for each CPU in its table, at a place that never moves, and hands it out by [`Platform::base`].
-pub struct CpuBase<P: Platform> {
+pub struct CpuBase<P: BaseTypes> {
     cpu: CpuId,
     first_queue: QueueId,
     /// The armed value: when the device is to fire, `FOREVER` while the handler runs or a rearm is owed (INV-4).
@@ -59,7 +58,7 @@ pub struct CpuBase<P: Platform> {
     pub(crate) state: Lock<P::Lock, BaseState>,
 }
 
-impl<P: Platform> CpuBase<P> {
+impl<P: BaseTypes> CpuBase<P> {
     /// Makes a base where it stays: it is too large to be moved over a small stack.
     pub(crate) fn emplace<'a>(
         slot: &'a mut MaybeUninit<Self>,
@@ -212,7 +211,7 @@ impl<P: Platform> CpuBase<P> {
     }
 }
 
-impl<P: Platform> fmt::Debug for CpuBase<P> {
+impl<P: BaseTypes> fmt::Debug for CpuBase<P> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("CpuBase")

@@ -1,19 +1,30 @@
 //! The side of a base on which callbacks run.
 
-use tickless_link::lock::Lock;
+use tickless_link::lock::{Lock, RawLock};
 use tickless_link::sync::{AtomicU32, Ordering};
 
-use crate::platform::Platform;
+/// The types of a host that the base of a CPU is made of. Each [`Platform`](crate::platform::Platform) has them.
+///
+/// They are apart from the rest so that the base knows nothing of what a platform does, and a platform can name the
+/// base.
+pub trait BaseTypes {
+    /// The lock of a base.
+    type Lock: RawLock + Default;
+    /// The lock that is held around callbacks.
+    type ExpiryLock: RawLock + Default;
+    /// What the host keeps for each CPU.
+    type Local;
+}
 
 /// The side of a base on which callbacks run: one runner at a time, and those who wait for it.
-pub(crate) struct Expirer<P: Platform> {
+pub(crate) struct Expirer<P: BaseTypes> {
     /// Held around the callbacks; the data is the right to run them.
     pub(crate) lock: Lock<P::ExpiryLock, ()>,
     /// Cancellers that wait for a callback (spec CAN-6).
     pub(crate) waiters: AtomicU32,
 }
 
-impl<P: Platform> Expirer<P> {
+impl<P: BaseTypes> Expirer<P> {
     pub(super) fn new() -> Self {
         Self {
             lock: Lock::new(P::ExpiryLock::default(), ()),

@@ -7,13 +7,13 @@ use tickless_link::lock::{Guard, RawLock};
 use tickless_link::sync::Ordering;
 
 use crate::base::cpu_base::CpuBase;
+use crate::base::expirer::BaseTypes;
 use crate::base::state::{BaseState, DeferredRearm};
 use crate::cpu::CpuId;
 use crate::exact::family::NEAR;
-use crate::platform::Platform;
 use crate::time::Deadline;
 
-impl<P: Platform> CpuBase<P> {
+impl<P: BaseTypes> CpuBase<P> {
     /// Locks the base until the result is dropped, and lets nobody change anything meanwhile.
     ///
     /// For a host that copies itself, as a fork does: with every base frozen the copy is consistent. Bases are frozen
@@ -27,12 +27,12 @@ impl<P: Platform> CpuBase<P> {
 }
 
 /// A base that nobody can change.
-pub struct Frozen<'a, P: Platform> {
+pub struct Frozen<'a, P: BaseTypes> {
     base: &'a CpuBase<P>,
     state: Guard<'a, P::Lock, BaseState>,
 }
 
-impl<P: Platform> Frozen<'_, P> {
+impl<P: BaseTypes> Frozen<'_, P> {
     /// Which one.
     #[must_use]
     pub const fn cpu(&self) -> CpuId {
@@ -89,7 +89,7 @@ impl<P: Platform> Frozen<'_, P> {
     }
 }
 
-impl<P: Platform> fmt::Debug for Frozen<'_, P> {
+impl<P: BaseTypes> fmt::Debug for Frozen<'_, P> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_tuple("Frozen").field(&self.base).finish()
     }

@@ -18,6 +18,7 @@ pub(crate) mod timers;
 
 pub use self::callback::TryCancel;
 pub use self::cpu_base::CpuBase;
+pub use self::expirer::BaseTypes;
 pub use self::frozen::Frozen;
 pub use self::stats::Stats;
 pub use self::timers::Timers;
