@@ -8,7 +8,7 @@ use std::fs;
 
 use skip::skipped;
 use support::{Place, end, json, text};
-use tickless_sim::world::{Costs, Profile};
+use tickless_sim::{Costs, Profile};
 
 const SMALL: &str = r#"name = "small"
 profile = "local"

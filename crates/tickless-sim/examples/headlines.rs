@@ -3,7 +3,7 @@
 //! With `-- SEED` for another seed than 1, with `-- sensitivity ID` how much one of them depends on each cost.
 #![expect(clippy::print_stdout, reason = "printing is what it is for")]
 
-use tickless_sim::world::headline::{all, sensitivity};
+use tickless_sim::headline::{all, sensitivity};
 
 fn shown(value: Option<f64>) -> String {
     let precise = |value: f64| format!("{value:.5}");

@@ -9,7 +9,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use tickless_sim::world::{Outcome, Scenario, run};
+use tickless_sim::{Outcome, Scenario, run};
 
 const NETWORK: &str = include_str!("../scenarios/network.toml");
 const ENQUEUE: &str = include_str!("../scenarios/enqueue.toml");

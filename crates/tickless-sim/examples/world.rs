@@ -8,7 +8,7 @@
 
 use std::process::ExitCode;
 
-use tickless_sim::world::{Scenario, run};
+use tickless_sim::{Scenario, run};
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);

@@ -4,18 +4,42 @@
 //! host provides. One thread executes everything, and the same calls give the same result, to the byte. There are two
 //! instruments:
 //!
-//! - [`world`] has machines of up to 4,096 CPUs in which everything costs, with workloads, faults, and promises that
-//!   are checked while they run.
-//! - [`world::Process`] is the user-space host in virtual time, to compare with a real one.
+//! - [`run()`] lets a [`Scenario`] happen on a machine of up to 4,096 CPUs on which everything costs, with workloads,
+//!   faults, and promises that are checked while they run.
+//! - [`Process`] is the user-space host in virtual time, to compare with a real one.
 #![deny(rustdoc::broken_intra_doc_links)]
 
+pub mod baseline;
 pub mod call;
+mod clock;
+pub mod fault;
+pub mod headline;
 pub mod hierarchy;
 pub mod model;
 pub mod owned;
+pub mod process;
+pub mod promise;
 pub mod random;
+pub mod record;
+pub mod run;
 pub mod tables;
 pub mod wakener;
-pub mod world;
+pub mod workload;
+mod world;
 
-pub use model::DeviceClass;
+pub use baseline::Policy;
+pub use clock::{CounterModel, STAND_IN};
+pub use fault::{Fault, FaultKind, When};
+pub use model::{
+    CPUS_MAX, Cost, Costs, Device, DeviceClass, Distance, EMBEDDED, IdleState, InputError, Mark,
+    Numbering, Picos, Place, Profile, Topology,
+};
+pub use process::{Process, ProcessCounts};
+pub use promise::{Canary, Counts, Promise, Violation};
+pub use record::Distribution;
+pub use run::{
+    CpuOutcome, Group, Limits, Needs, Outcome, Residency, Scenario, Tally, TooMuch, draw, run,
+    run_recorded, run_twice, run_twice_recorded,
+};
+pub use workload::{Placed, Range, WallClock, Workload};
+pub use world::StandIn;

@@ -1,8 +1,8 @@
 //! Timers on the heap that belong to a host, and end before it does.
 //!
 //! An [`Exact`] and a [`Coarse`] hold the timers of a [`Keeper`], a platform that one thread drives. Dropped, they take
-//! themselves out of their queue. Callbacks that hold what belongs to one thread are given as *scripts*, which a [`Call`]
-//! finds again.
+//! themselves out of their queue. Callbacks that hold what belongs to one thread are given as *scripts*, which a
+//! [`Call`] finds again.
 
 use std::fmt;
 use std::pin::Pin;

@@ -1,7 +1,7 @@
 //! The tables of a migration hierarchy: where its nodes and groups lie, for every host of this crate.
 //!
-//! A host of a [`Hierarchy`](tickless_core::hierarchy::Hierarchy) keeps nodes and groups, and runs timers when told. The
-//! first half is the same for all of them and is here: [`Tables`] reserve their places when they are made, for one
+//! A host of a [`Hierarchy`](tickless_core::hierarchy::Hierarchy) keeps nodes and groups, and runs timers when told.
+//! The first half is the same for all of them and is here: [`Tables`] reserve their places when they are made, for one
 //! thread. The second half is what a host implements: [`CpuTimers`].
 
 use std::cell::OnceCell;

@@ -1,7 +1,7 @@
 //! The device that wakes CPUs whose own event device has stopped, for the hosts of this crate.
 //!
-//! The core's [`Broadcast`] keeps which CPU sleeps until when. A [`Wakener`] adds the one device that never stops: when it
-//! fires, by times of the kind `T`, and which CPU it interrupts. That is the CPU that programmed it last.
+//! The core's [`Broadcast`] keeps which CPU sleeps until when. A [`Wakener`] adds the one device that never stops: when
+//! it fires, by times of the kind `T`, and which CPU it interrupts. That is the CPU that programmed it last.
 
 use std::cell::Cell;
 use std::fmt;

@@ -1,6 +1,6 @@
 //! Worlds: promises that are kept, canaries that are caught, files that are refused.
 
-use tickless_sim::world::{Canary, Picos, Promise, Scenario, run, run_twice};
+use tickless_sim::{Canary, Picos, Promise, Scenario, run, run_twice};
 
 /// Two quiet nodes and one that works: pinned timers, movable ones, sleepers, isolation.
 const MIXED: &str = r#"
@@ -75,7 +75,7 @@ fn mixed() -> Scenario {
 
 #[test]
 fn every_promise_is_kept_under_every_policy() {
-    use tickless_sim::world::baseline::{HandoverRule, SleepLength, Soft, Target};
+    use tickless_sim::baseline::{HandoverRule, SleepLength, Soft, Target};
     let library = mixed();
     let mut variants = vec![library.clone(); 8];
     variants[1].policy.target = Target::Search;
@@ -145,7 +145,7 @@ fn two_runs_of_a_seed_are_identical_to_the_byte() {
 
 #[test]
 fn isolation_is_a_promise_only_to_those_who_are_excluded() {
-    use tickless_sim::world::baseline::Isolation;
+    use tickless_sim::baseline::Isolation;
     let mut scenario = mixed();
     scenario.policy.isolation = Isolation::TakePart;
     let outcome = run(&scenario, 1);
@@ -189,12 +189,12 @@ fn a_slow_counter_is_waited_for() {
 
 #[test]
 fn a_search_arms_elsewhere_and_those_who_sleep_wake_for_their_own() {
-    use tickless_sim::world::baseline::Target;
+    use tickless_sim::baseline::Target;
     let mut scenario = mixed();
     scenario.policy.target = Target::Search;
     let pushed = run(&scenario, 1);
     let pulled = run(&mixed(), 1);
-    let pair = |outcome: &tickless_sim::world::Outcome| outcome.series("pair").unwrap().mean();
+    let pair = |outcome: &tickless_sim::Outcome| outcome.series("pair").unwrap().mean();
     assert!(pair(&pushed) > pair(&pulled));
     assert_eq!(pushed.counts.served, 0);
 }
@@ -279,7 +279,7 @@ fn groups_are_the_machine_taken_apart() {
         .collect();
     cpus.sort_unstable();
     assert_eq!(cpus, (0..16).collect::<Vec<_>>());
-    let sum = |of: fn(&tickless_sim::world::Tally) -> u64| -> u64 {
+    let sum = |of: fn(&tickless_sim::Tally) -> u64| -> u64 {
         outcome.groups.iter().map(|group| of(&group.tally)).sum()
     };
     let counts = outcome.counts;
@@ -320,7 +320,7 @@ fn groups_are_the_machine_taken_apart() {
 
 #[test]
 fn a_profile_of_ones_own_is_used() {
-    use tickless_sim::world::Profile;
+    use tickless_sim::Profile;
     let mut own = Profile::embedded("epyc-128").unwrap();
     own.name = "own".to_owned();
     own.costs.wheel_arm.value = Picos::from_nanos(1_000);
@@ -346,7 +346,7 @@ fn outcomes_and_claims_are_written_as_data() {
     let scenario = serde_json::to_value(mixed()).unwrap();
     assert_eq!(scenario["workloads"][0]["kind"], "oslat");
     assert_eq!(scenario["profile"]["costs"]["lock"]["mark"], "C");
-    use tickless_sim::world::headline::{Effort, one};
+    use tickless_sim::headline::{Effort, one};
     let claim = serde_json::to_value(one("start-cost", 1, Effort::Quick)).unwrap();
     for key in [
         "id",
@@ -367,7 +367,7 @@ fn outcomes_and_claims_are_written_as_data() {
 
 #[test]
 fn one_wheel_for_all_is_waited_for() {
-    use tickless_sim::world::baseline::Target;
+    use tickless_sim::baseline::Target;
     let text = r#"
 name = "one wheel"
 profile = "epyc-128"

@@ -1,7 +1,7 @@
 //! Worlds whose counters are not what they should be, and whose clocks somebody sets: every promise holds, and what
 //! happens happens when it should.
 
-use tickless_sim::world::{FaultKind, Outcome, Picos, Promise, Scenario, run, run_twice};
+use tickless_sim::{FaultKind, Outcome, Picos, Promise, Scenario, run, run_twice};
 
 /// Alarms on all clocks that may be set, and sleepers and timeouts besides; CPU 7 has nothing to do but alarms.
 const BASE: &str = r#"
@@ -394,7 +394,7 @@ fn the_checkers_see_alarms_that_go_wrong() {
         Promise::BoundedLate,
     ] {
         let mut scenario = scenario("[counter]\nfrequency = \"24 MHz\"\nbits = 32\n");
-        scenario.canary = Some(tickless_sim::world::Canary(promise));
+        scenario.canary = Some(tickless_sim::Canary(promise));
         let outcome = run(&scenario, 1);
         assert!(
             outcome.broken.contains_key(&promise),

@@ -1,7 +1,6 @@
 //! Worlds with every kind of clock event device.
 
-use tickless_sim::DeviceClass;
-use tickless_sim::world::{Outcome, Picos, Scenario, run, run_twice};
+use tickless_sim::{DeviceClass, Outcome, Picos, Scenario, run, run_twice};
 
 const WORKLOADS: &str = "
 [[workload]]

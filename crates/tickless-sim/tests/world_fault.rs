@@ -1,7 +1,7 @@
 //! Worlds in which something goes wrong: it happened, every promise holds, and it happens again in the same way.
 
-use tickless_sim::world::baseline::{Isolation, Soft, Target};
-use tickless_sim::world::{FaultKind, Outcome, Picos, Policy, Scenario, When, run, run_twice};
+use tickless_sim::baseline::{Isolation, Soft, Target};
+use tickless_sim::{FaultKind, Outcome, Picos, Policy, Scenario, When, run, run_twice};
 
 /// Pinned timers, movable ones, sleepers, isolation; somebody sleeps, somebody does not.
 const BASE: &str = r#"

@@ -1,6 +1,6 @@
 //! Worlds of clients and servers, and of desktops.
 
-use tickless_sim::world::{Outcome, Picos, Scenario, run, run_twice};
+use tickless_sim::{Outcome, Picos, Scenario, run, run_twice};
 
 fn scenario(fields: &str) -> Scenario {
     let text = format!(
@@ -105,7 +105,7 @@ fn fields_that_are_missing_are_asked_for() {
 
 #[test]
 fn a_tree_without_links_takes_longer_to_start_what_keeps_its_place() {
-    use tickless_sim::world::baseline::Tree;
+    use tickless_sim::baseline::Tree;
     let mut scenario =
         scenario("kind = \"starts\"\ncpus = \"1\"\ntimers = 16\nrepetitions = 100\ngap = \"1 ms\"");
     let linked = run(&scenario, 1);

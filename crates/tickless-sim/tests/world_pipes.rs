@@ -1,7 +1,7 @@
 //! Worlds of tasks that send each other messages, and of slices.
 
-use tickless_sim::world::baseline::Rearm;
-use tickless_sim::world::{Outcome, Picos, Scenario, run, run_twice};
+use tickless_sim::baseline::Rearm;
+use tickless_sim::{Outcome, Picos, Scenario, run, run_twice};
 
 fn scenario(head: &str, workloads: &str) -> Scenario {
     let text = format!(

@@ -5,11 +5,11 @@
 
 use std::fmt::Write;
 
-use tickless_sim::random::Random;
-use tickless_sim::world::baseline::{
+use tickless_sim::baseline::{
     HandoverRule, Isolation, Reads, Rearm, SleepLength, Soft, Target, Tree,
 };
-use tickless_sim::world::{FaultKind, Picos, Policy, Scenario, run_twice};
+use tickless_sim::random::Random;
+use tickless_sim::{FaultKind, Picos, Policy, Scenario, run_twice};
 
 /// Seeds of an ordinary run.
 const SEEDS: u64 = 60;

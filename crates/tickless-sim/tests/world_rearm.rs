@@ -1,7 +1,7 @@
 //! When devices are written: what each policy costs.
 
-use tickless_sim::world::baseline::Rearm;
-use tickless_sim::world::{Outcome, Scenario, run};
+use tickless_sim::baseline::Rearm;
+use tickless_sim::{Outcome, Scenario, run};
 
 fn scenario(fields: &str, rearm: Rearm) -> Scenario {
     let text = format!(

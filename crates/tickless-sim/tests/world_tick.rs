@@ -1,6 +1,6 @@
 //! Worlds whose ticks stop: in idle states in which the CPU's own device stops too, and while a task runs.
 
-use tickless_sim::world::{Outcome, Picos, Scenario, run, run_twice};
+use tickless_sim::{Outcome, Picos, Scenario, run, run_twice};
 
 /// Some sleep for long, some are woken often, and timers move.
 const SLEEPY: &str = r#"

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use tickless_sim::world::{EMBEDDED, InputError, Profile, Scenario};
+use tickless_sim::{EMBEDDED, InputError, Profile, Scenario};
 use toml::Table;
 
 use super::scenarios::{self, Shipped};

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use tickless_sim::world::{Limits, Scenario};
+use tickless_sim::{Limits, Scenario};
 
 use crate::failure::Failure;
 

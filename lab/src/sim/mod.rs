@@ -1,6 +1,6 @@
 //! `tickless sim`: machines in virtual time, for questions about machines that nobody here owns.
 //!
-//! Everything that happens is the simulator's, `tickless_sim::world`; here are files, threads and figures.
+//! Everything that happens is the simulator's, `tickless_sim`; here are files, threads and figures.
 
 mod calibrate;
 mod fuzz;

@@ -1,7 +1,7 @@
 //! What came of a run, as a page.
 
 use maud::{Markup, html};
-use tickless_sim::world::{Distribution, Group, Outcome, Picos, Promise, Scenario};
+use tickless_sim::{Distribution, Group, Outcome, Picos, Promise, Scenario};
 
 use super::timeline::Picture;
 use super::{summary, timeline};
@@ -205,7 +205,7 @@ fn costs(outcome: &Outcome) -> Result<Markup, Failure> {
 #[cfg(test)]
 mod tests {
     use super::tail;
-    use tickless_sim::world::{Distribution, Picos};
+    use tickless_sim::{Distribution, Picos};
 
     #[test]
     fn a_tail_begins_with_all_and_ends_with_the_latest() {

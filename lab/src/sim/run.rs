@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
-use tickless_sim::world::record::{End, Header, Record, SharedSink, Sink};
-use tickless_sim::world::{self, Outcome, Picos, Scenario};
+use tickless_sim::record::{End, Header, Record, SharedSink, Sink};
+use tickless_sim::{Outcome, Picos, Scenario};
 
 use super::input::{self, Chosen, Input};
 use super::timeline::{Part, Picture, Window};
@@ -332,7 +332,8 @@ fn recorded(
         let before = arguments.timeline_for * 3 / 4;
         let before = Picos::from_nanos(u64::try_from(before.as_nanos()).unwrap_or(u64::MAX));
         let again = window(Some(first.at.saturating_sub(before)));
-        let _same = world::run_recorded(scenario, arguments.seed, Rc::clone(&again) as SharedSink);
+        let _same =
+            tickless_sim::run_recorded(scenario, arguments.seed, Rc::clone(&again) as SharedSink);
         drawn = Some(again);
     }
     let picture = drawn.and_then(Rc::into_inner);
@@ -346,15 +347,15 @@ fn recorded(
 fn run_with(scenario: &Scenario, arguments: &Arguments, mut sinks: Vec<SharedSink>) -> Outcome {
     let seed = arguments.seed;
     let sink = match sinks.len() {
-        0 if arguments.twice => return world::run_twice(scenario, seed),
-        0 => return world::run(scenario, seed),
+        0 if arguments.twice => return tickless_sim::run_twice(scenario, seed),
+        0 => return tickless_sim::run(scenario, seed),
         1 => sinks.remove(0),
         _ => Rc::new(RefCell::new(Several(sinks))) as SharedSink,
     };
     if arguments.twice {
-        world::run_twice_recorded(scenario, seed, sink)
+        tickless_sim::run_twice_recorded(scenario, seed, sink)
     } else {
-        world::run_recorded(scenario, seed, sink)
+        tickless_sim::run_recorded(scenario, seed, sink)
     }
 }
 

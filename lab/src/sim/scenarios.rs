@@ -61,7 +61,7 @@ mod tests {
     use super::{SHIPPED, find};
     use std::fs;
     use std::path::Path;
-    use tickless_sim::world::Scenario;
+    use tickless_sim::Scenario;
 
     #[test]
     fn every_scenario_of_the_library_ships_under_its_name() {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use tickless_sim::world::{
+use tickless_sim::{
     Distribution, Group, Outcome, Picos, Placed, Promise, Scenario, When, Workload,
 };
 
@@ -376,7 +376,7 @@ const STORIES: usize = 3;
 #[cfg(test)]
 mod tests {
     use super::{percent, ranges, short_ranges, time};
-    use tickless_sim::world::Picos;
+    use tickless_sim::Picos;
 
     #[test]
     fn cpus_are_written_as_files_write_them() {

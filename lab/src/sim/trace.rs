@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
-use tickless_sim::world::record::{End, Header, Record, Sink};
+use tickless_sim::record::{End, Header, Record, Sink};
 
 use crate::failure::Failure;
 use crate::hash::Hash;

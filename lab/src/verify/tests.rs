@@ -5,9 +5,9 @@ use std::io::Cursor;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tickless_sim::world::draw::Draft;
-use tickless_sim::world::record::SharedSink;
-use tickless_sim::world::{Canary, Outcome, Picos, Promise, Scenario, run_recorded};
+use tickless_sim::draw::Draft;
+use tickless_sim::record::SharedSink;
+use tickless_sim::{Canary, Outcome, Picos, Promise, Scenario, run_recorded};
 
 use super::PROMISES;
 use super::check::{Checker, check};
@@ -165,7 +165,7 @@ fn a_trace_is_the_same_each_time_and_recording_changes_nothing() {
     let (second, again) = traced(&scenario, 3);
     assert!(text == again, "the traces differ");
     assert_eq!(first, second);
-    assert_eq!(first, tickless_sim::world::run(&scenario, 3));
+    assert_eq!(first, tickless_sim::run(&scenario, 3));
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn a_trace_shows_as_many_broken_promises_as_its_run_counts() {
                 "{name} with {canary}"
             );
         }
-        let alone = tickless_sim::world::run(&mixed(Some(canary)), 1);
+        let alone = tickless_sim::run(&mixed(Some(canary)), 1);
         assert_eq!(
             alone,
             outcome,

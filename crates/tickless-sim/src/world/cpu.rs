@@ -9,16 +9,16 @@ use tickless_core::hrtimer::Start;
 use tickless_core::platform::CpuId;
 use tickless_core::tick::Conditions;
 
-use super::baseline::{Rearm, Soft};
-use super::fault::FaultKind;
-use super::meter::{self, Fired};
-use super::queue::What;
-use super::record::{self, Recorded};
-use super::shell::{Life, Next, TaskId};
-use super::time::Picos;
-use super::turn::Turn;
-use super::watch::Entry;
-use super::world::World;
+use crate::baseline::{Rearm, Soft};
+use crate::fault::FaultKind;
+use crate::model::meter::{self, Fired};
+use crate::model::time::Picos;
+use crate::promise::trace_checker::Entry;
+use crate::record::{self, Recorded};
+use crate::world::queue::What;
+use crate::world::shell::{Life, Next, TaskId};
+use crate::world::turn::Turn;
+use crate::world::world::World;
 
 impl World {
     /// An interrupt of `cpu` at `at`.

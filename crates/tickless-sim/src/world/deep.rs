@@ -1,6 +1,6 @@
 //! Idle states in which a CPU's own device stops, and what wakes it there (spec 7.6).
 //!
-//! A profile says of which [states](super::IdleState::stops) that is true, and what [stands in](StandIn). What was
+//! A profile says of which [states](crate::model::profile::IdleState::stops) that is true, and what [stands in](StandIn). What was
 //! programmed in a device that stops is lost. The core's [`Broadcast`] keeps who sleeps until when.
 
 use std::cell::Cell;
@@ -14,17 +14,17 @@ use tickless_core::tick::{Broadcast, Busy, Carrier, Delivery, Entered, Left};
 use tickless_core::time::Instant;
 use toml::Spanned;
 
-use super::host::{Host, WorldLock};
-use super::input::{InputError, Source};
-use super::kept::Exact;
-use super::meter;
-use super::profile::IdleState;
-use super::queue::What;
-use super::time::Picos;
-use super::world::World;
+use crate::model::input::{InputError, Source};
+use crate::model::meter;
+use crate::model::profile::IdleState;
+use crate::model::time::Picos;
+use crate::world::host::{Host, WorldLock};
+use crate::world::kept::Exact;
+use crate::world::queue::What;
+use crate::world::world::World;
 
 /// Room for 4,096 CPUs.
-const WORDS: usize = super::CPUS_MAX as usize / 64;
+const WORDS: usize = crate::model::CPUS_MAX as usize / 64;
 
 /// What wakes CPUs whose own device has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

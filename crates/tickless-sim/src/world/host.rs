@@ -16,18 +16,18 @@ use tickless_core::trace::Event as Traced;
 use tickless_core::wheel::idle::TickTime;
 use tickless_link::lock::{SoloLock, Watcher};
 
-use super::baseline::{Rearm, Tree, direct_reads, plain_tree};
-use super::canary::Canary;
-use super::clock::Clocks;
-use super::device::{Device, Told};
-use super::fault::{Injector, Trouble, call_and_catch};
-use super::meter::{self, Ground, Hold, Line};
-use super::promise::Promise;
-use super::queue::{Queue, What};
-use super::record::{self, Recorded, Recorder};
-use super::time::Picos;
-use super::watch::Watch;
+use crate::baseline::{Rearm, Tree, direct_reads, plain_tree};
+use crate::clock::Clocks;
+use crate::fault::{Injector, Trouble, call_and_catch};
+use crate::model::device::{Device, Told};
+use crate::model::meter::{self, Ground, Hold, Line};
+use crate::model::time::Picos;
+use crate::promise::Promise;
+use crate::promise::canary::Canary;
+use crate::promise::trace_checker::Watch;
+use crate::record::{self, Recorded, Recorder};
 use crate::tables::PlainLock;
+use crate::world::queue::{Queue, What};
 
 /// The lock of a base, a node or a group: contended in virtual time.
 pub(crate) type WorldLock = SoloLock<Contention>;

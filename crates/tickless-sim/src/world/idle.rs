@@ -8,13 +8,13 @@ use tickless_core::platform::CpuId;
 use tickless_core::tick::{Conditions, Dependencies, Dependency, Stopped, first_dependency};
 use tickless_core::time::{Instant, Offset, Span};
 
-use super::baseline::SleepLength;
-use super::meter;
-use super::profile::IdleState;
-use super::promise::Promise;
-use super::record::Recorded;
-use super::time::Picos;
-use super::world::World;
+use crate::baseline::SleepLength;
+use crate::model::meter;
+use crate::model::profile::IdleState;
+use crate::model::time::Picos;
+use crate::promise::Promise;
+use crate::record::Recorded;
+use crate::world::world::World;
 
 /// The deepest state that pays for a sleep of `length`, as far as the governor knows.
 pub(crate) fn choose(states: &[IdleState], length: Picos) -> usize {
@@ -155,8 +155,8 @@ fn picos(length: Offset) -> Picos {
 #[cfg(test)]
 mod tests {
     use super::choose;
-    use crate::world::profile::Profile;
-    use crate::world::time::Picos;
+    use crate::model::profile::Profile;
+    use crate::model::time::Picos;
 
     #[test]
     fn the_governor_takes_the_deepest_state_that_pays() {

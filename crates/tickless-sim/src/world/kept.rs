@@ -3,9 +3,9 @@
 use tickless_core::hrtimer::Start;
 use tickless_core::time::{ClockId, Monotonic};
 
-use super::host::Host;
-use super::meter;
+use crate::model::meter;
 use crate::owned::{self, CoarseCall, Keeper};
+use crate::world::host::Host;
 
 /// A coarse timer.
 pub(crate) type Coarse<F = CoarseCall> = owned::Coarse<Host, F>;

@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::time::Picos;
+use crate::model::time::Picos;
 
 /// What happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -201,8 +201,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::{Queue, What};
+    use crate::model::time::Picos;
     use crate::random::Random;
-    use crate::world::time::Picos;
 
     #[test]
     fn equal_times_come_in_the_order_of_asking() {

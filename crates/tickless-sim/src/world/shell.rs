@@ -6,9 +6,9 @@ use std::fmt;
 
 use tickless_core::tick::Dependencies;
 
-use super::kept::Exact;
-use super::time::Picos;
-use super::turn::Turn;
+use crate::model::time::Picos;
+use crate::world::kept::Exact;
+use crate::world::turn::Turn;
 
 /// The number of a task.
 pub(crate) type TaskId = u32;
@@ -154,7 +154,7 @@ impl RunQueue for Fifo {
 #[cfg(test)]
 mod tests {
     use super::{Fifo, RunQueue};
-    use crate::world::time::Picos;
+    use crate::model::time::Picos;
 
     #[test]
     fn the_highest_priority_comes_first_and_then_who_waits_longest() {

@@ -12,12 +12,12 @@ use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
 use tickless_core::wheel::idle::wake_times;
 
-use super::host::{Host, WorldLock};
-use super::meter::{self, Line};
-use super::queue::What;
-use super::topology::Topology;
-use super::watch::Entry;
+use crate::model::meter::{self, Line};
+use crate::model::topology::Topology;
+use crate::promise::trace_checker::Entry;
 use crate::tables::{CpuTimers, Tables, groups_max};
+use crate::world::host::{Host, WorldLock};
+use crate::world::queue::What;
 
 /// The hierarchy of a world.
 pub(crate) type Tree = Hierarchy<Table>;

@@ -6,15 +6,15 @@ use tickless_core::hrtimer::{Expired, Restart};
 use tickless_core::platform::CpuId;
 use tickless_core::time::{ClockId, Instant};
 
-use super::baseline::Target;
-use super::baseline::search::find_busy;
-use super::kept::{Coarse, Exact};
-use super::meter::{self, Fired, Line};
-use super::promise::Promise;
-use super::queue::What;
-use super::shell::TaskId;
-use super::time::Picos;
-use super::world::World;
+use crate::baseline::Target;
+use crate::baseline::search::find_busy;
+use crate::model::meter::{self, Fired, Line};
+use crate::model::time::Picos;
+use crate::promise::Promise;
+use crate::world::kept::{Coarse, Exact};
+use crate::world::queue::What;
+use crate::world::shell::TaskId;
+use crate::world::world::World;
 
 /// The turn of a task, or of the callback of one of its timers.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl<'w> Turn<'w> {
         self.world.period
     }
 
-    /// Makes a coarse timer that calls [`expired`](super::shell::Program::expired) with `index`.
+    /// Makes a coarse timer that calls [`expired`](crate::world::shell::Program::expired) with `index`.
     #[must_use]
     pub(crate) fn coarse(&self, kind: Kind, index: u32) -> Coarse {
         Coarse::new(&self.world.timers, kind, notes(self.task, index))

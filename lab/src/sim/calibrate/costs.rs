@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tickless_sim::world::{Cost, Costs, Distance, IdleState, Mark, Picos, Profile, Topology};
+use tickless_sim::{Cost, Costs, Distance, IdleState, Mark, Picos, Profile, Topology};
 
 use super::alone::Round;
 use super::figure::Figure;

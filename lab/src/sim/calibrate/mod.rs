@@ -15,7 +15,7 @@ use clap::Args;
 use serde::Serialize;
 use tickless::Worker;
 use tickless::topology::{CpuSet, Topology};
-use tickless_sim::world::{Costs, Distance, Picos, Profile};
+use tickless_sim::{Costs, Distance, Picos, Profile};
 
 pub(super) use alone::{cpu_time, warm_up};
 pub(super) use figure::Figure;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use tickless::topology::{CpuSet, Topology as Machine};
-use tickless_sim::world::{Distance, IdleState, Mark, Numbering, Picos, Profile, Topology};
+use tickless_sim::{Distance, IdleState, Mark, Numbering, Picos, Profile, Topology};
 
 /// The shape, and what is not as it says.
 #[derive(Debug)]

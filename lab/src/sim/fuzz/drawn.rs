@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use tickless_sim::world::draw::{Class, Draft};
+use tickless_sim::draw::{Class, Draft};
 
 use crate::table::{Align, table};
 use crate::units;

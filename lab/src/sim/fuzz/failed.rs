@@ -1,8 +1,8 @@
 //! A scenario that broke a promise, as it was drawn and as little as is left of it.
 
 use serde::Serialize;
-use tickless_sim::world::draw::Draft;
-use tickless_sim::world::{Outcome, Promise};
+use tickless_sim::draw::Draft;
+use tickless_sim::{Outcome, Promise};
 
 use super::super::parallel::{self, Done};
 use super::super::summary;

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
 use serde::Serialize;
-use tickless_sim::world::draw::Draft;
-use tickless_sim::world::{self, Canary, Outcome, Promise, Scenario};
+use tickless_sim::draw::Draft;
+use tickless_sim::{Canary, Outcome, Promise, Scenario};
 
 use super::parallel::{self, Done};
 use crate::failure::{Failure, Verdict};
@@ -143,9 +143,9 @@ impl Trial {
             scenario.unwrap_or_else(|error| panic!("a wrong file was drawn: {error}"));
         scenario.canary = self.canary;
         if self.twice {
-            world::run_twice(&scenario, draft.seed)
+            tickless_sim::run_twice(&scenario, draft.seed)
         } else {
-            world::run(&scenario, draft.seed)
+            tickless_sim::run(&scenario, draft.seed)
         }
     }
 }

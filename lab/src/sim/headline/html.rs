@@ -1,7 +1,7 @@
 //! The claims, as a page.
 
 use maud::{Markup, html};
-use tickless_sim::world::headline::{Headline, Sensitivity};
+use tickless_sim::headline::{Headline, Sensitivity};
 
 use super::{Outcome, table, why};
 use crate::failure::Failure;

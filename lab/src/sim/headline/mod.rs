@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
-use tickless_sim::world::headline::{self, CLAIMS, Claim, Effort, Figures, Headline, Sensitivity};
+use tickless_sim::headline::{self, CLAIMS, Claim, Effort, Figures, Headline, Sensitivity};
 
 use super::parallel;
 use crate::failure::{Failure, Verdict};

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use tickless_sim::world::headline::{Figures, Headline, Sensitivity, Tally, Verdict};
+use tickless_sim::headline::{Figures, Headline, Sensitivity, Tally, Verdict};
 
 use super::{Outcome, why};
 use crate::table::Grid;

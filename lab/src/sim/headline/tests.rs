@@ -1,5 +1,5 @@
 use super::{Entry, Outcome, chosen, html, table};
-use tickless_sim::world::headline::{CLAIMS, Effort, Headline, Verdict, one};
+use tickless_sim::headline::{CLAIMS, Effort, Headline, Verdict, one};
 
 fn unmeasured() -> Headline {
     let claim = CLAIMS.iter().find(|claim| claim.scenario.is_empty());

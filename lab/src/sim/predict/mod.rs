@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 use tickless::topology::Topology;
-use tickless_sim::world::{Process, ProcessCounts, Profile};
+use tickless_sim::{Process, ProcessCounts, Profile};
 
 use super::calibrate::{self, Effort, Figure};
 use super::input;
@@ -411,7 +411,7 @@ fn figures(counts: &ProcessCounts) -> [u64; 9] {
 #[cfg(test)]
 mod tests {
     use super::{ATTEMPTS, Foretold, Runs, workloads};
-    use tickless_sim::world::ProcessCounts;
+    use tickless_sim::ProcessCounts;
 
     fn runs(name: &str) -> Runs {
         let workload = workloads::ALL

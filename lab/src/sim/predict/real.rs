@@ -11,7 +11,7 @@ use tickless::hrtimer::{Expired, HrTimer, Instant, Monotonic, Restart, Start};
 use tickless::time::Sleep;
 use tickless::wheel::{Kind, Rearm, Tick, Timeout, WheelTimer};
 use tickless::{Stats, Worker};
-use tickless_sim::world::ProcessCounts;
+use tickless_sim::ProcessCounts;
 
 use super::subject::Subject;
 use crate::failure::Failure;

@@ -1,7 +1,7 @@
 //! What was foretold and what was measured, as a page.
 
 use maud::html;
-use tickless_sim::world::Profile;
+use tickless_sim::Profile;
 
 use super::{HEAD, Row, cells};
 use crate::failure::Failure;

@@ -2,7 +2,7 @@
 
 use tickless::hrtimer::{Instant, Span};
 use tickless::wheel::Tick;
-use tickless_sim::world::{CoarseTimer, ExactTimer, Process, ProcessCounts, SleepTimer};
+use tickless_sim::process::{CoarseTimer, ExactTimer, Process, ProcessCounts, SleepTimer};
 
 /// A worker, and another thread that is a stranger to its timers. Times are nanoseconds since it was made.
 pub(super) trait Subject {

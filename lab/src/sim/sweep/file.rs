@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde::Deserialize;
-use tickless_sim::world::{InputError, Profile, Scenario};
+use tickless_sim::{InputError, Profile, Scenario};
 use toml::{Spanned, Table, Value};
 
 use super::super::input::{Text, refused};

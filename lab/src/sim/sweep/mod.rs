@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use maud::html;
-use tickless_sim::world::{self, Profile};
+use tickless_sim::Profile;
 
 use super::input::{self, Input};
 use super::{limits, parallel, parquet};
@@ -169,7 +169,11 @@ fn simulated(sweep: &Sweep, points: &[&Point], progress: &Progress) -> Result<Ve
         let point = points[number];
         let scenario = sweep.scenario(point);
         let scenario = scenario.unwrap_or_else(|error| panic!("it was right before: {error}"));
-        Row::new(sweep, point, &world::run(&scenario, sweep.seed(point)))
+        Row::new(
+            sweep,
+            point,
+            &tickless_sim::run(&scenario, sweep.seed(point)),
+        )
     };
     let results = parallel::each(count, work, |done, _| {
         let done = units::count(done as u64);

@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
-use tickless_sim::world::{Distribution, Outcome, Picos};
+use tickless_sim::{Distribution, Outcome, Picos};
 
 use super::super::summary;
 use super::file::Sweep;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tickless_sim::world::record::{Record, Recorded};
+use tickless_sim::record::{Record, Recorded};
 
 use super::state::{Activity, State};
 use super::window::Picture;

@@ -1,6 +1,6 @@
 //! What every CPU and every group is doing, as a recording tells it.
 
-use tickless_sim::world::record::{GroupState, Record, Recorded};
+use tickless_sim::record::{GroupState, Record, Recorded};
 
 /// What a CPU does.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use tickless_sim::world::record::{End, Header, Record, Recorded, SharedSink, Sink};
-use tickless_sim::world::{Outcome, Picos, Scenario, run_recorded};
+use tickless_sim::record::{End, Header, Record, Recorded, SharedSink, Sink};
+use tickless_sim::{Outcome, Picos, Scenario, run_recorded};
 
 use super::lanes::{Lanes, Mark};
 use super::state::Activity;

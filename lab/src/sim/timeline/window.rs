@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use tickless_sim::world::record::{End, Header, Record, Recorded, Sink};
+use tickless_sim::record::{End, Header, Record, Recorded, Sink};
 
 use super::state::State;
 

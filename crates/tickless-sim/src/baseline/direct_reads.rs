@@ -1,0 +1,22 @@
+//! Each CPU reads the slow counter for itself (spec, wheel and migration, 6.1).
+//!
+//! The counter serves one read at a time. So who reads while others do waits for all of them, with interrupts off and
+//! whatever it holds, and reading becomes slower for everybody the more there are who read: ticks that come at the same
+//! moment on all CPUs are enough. A part of a read overlaps with those of others, the way there and back.
+//!
+//! What the core is to do instead, one read for all who wait, is not there yet.
+
+use std::cell::Cell;
+
+use crate::model::costs::Charges;
+use crate::model::meter;
+use crate::model::time::Picos;
+
+/// The CPU that executes reads the counter, which serves others up to `busy_until`.
+pub(crate) fn charge(charges: &Charges, busy_until: &Cell<Picos>) {
+    let now = meter::cursor();
+    let served = now.max(busy_until.get()) + charges.slow_counter_serial;
+    busy_until.set(served);
+    let fixed = charges.slow_counter - charges.slow_counter_serial;
+    meter::charge(served + fixed - now);
+}

@@ -1,0 +1,256 @@
+//! The counter that drives the time of a world: as data, and what it reads.
+
+use serde::{Deserialize, Serialize};
+use tickless_core::clock::{Counter, CounterId};
+use tickless_core::time::convert::{Cycles, Kilohertz};
+use toml::Spanned;
+
+use crate::model::frequency;
+use crate::model::input::{InputError, Source};
+use crate::model::time::Picos;
+use crate::random::Random;
+
+/// What steering may do, as in kernels (spec TIM-27).
+pub(crate) const PPM_MAX: u32 = 500;
+/// Frequencies that counters have.
+const KILOHERTZ: std::ops::RangeInclusive<u32> = 1_000..=10_000_000;
+/// A narrower one would wrap faster than CPUs sleep.
+const BITS: std::ops::RangeInclusive<u32> = 24..=64;
+/// Copies that differ by more than this are no clock.
+const SKEW_MAX: Picos = Picos::from_micros(100);
+/// So that copies differ in another way than what else the same seed draws.
+const SALT: u64 = 0xC0C0_0A1D_5EED_0C10;
+
+/// A counter as data: what it should do, and what it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct CounterModel {
+    /// How often it counts, nominally.
+    pub kilohertz: u32,
+    /// After so many bits it wraps.
+    pub bits: u32,
+    /// By so many parts in a million it is faster than that; nobody knows.
+    pub error_ppm: i32,
+    /// By how much the copy of a CPU may be behind; how much it is, is drawn for each.
+    pub skew: Picos,
+    /// It begins so that it wraps at this moment.
+    pub wraps_at: Option<Picos>,
+    /// It stops in deep idle states: before the first CPU goes into one, the host takes [`STAND_IN`] for good.
+    pub stops_in_deep_idle: bool,
+}
+
+impl CounterModel {
+    /// A counter of a nanosecond that does nothing wrong: the clock shows the true time.
+    pub const IDEAL: Self = Self {
+        kilohertz: 1_000_000,
+        bits: 64,
+        error_ppm: 0,
+        skew: Picos::ZERO,
+        wraps_at: None,
+        stops_in_deep_idle: false,
+    };
+
+    /// What the core is told of it. A counter that takes the place of another one is another one.
+    pub(super) const fn nominal(&self, id: u32) -> Counter {
+        Counter {
+            id: CounterId(id),
+            frequency: Kilohertz(self.kilohertz),
+            bits: self.bits,
+        }
+    }
+
+    /// The longest time between two of its values.
+    pub(crate) const fn period(&self) -> Picos {
+        // Rounds up.
+        Picos(1_000_000_000_u64.div_ceil(self.kilohertz as u64))
+    }
+}
+
+/// What takes the place of a counter that stops: the slow one that all CPUs share, with 32 bits at 14.318 MHz.
+pub const STAND_IN: CounterModel = CounterModel {
+    kilohertz: 14_318,
+    bits: 32,
+    ..CounterModel::IDEAL
+};
+
+/// A counter that runs.
+#[derive(Clone, Debug)]
+pub(super) struct Running {
+    pub(super) model: CounterModel,
+    /// Counts per picosecond, in `2^-64`.
+    rate: u64,
+    mask: u64,
+    /// What it would have read when the world began.
+    start: u64,
+    /// By how much the copy of each CPU is behind.
+    lags: Vec<u64>,
+}
+
+impl Running {
+    pub(super) fn new(model: CounterModel, cpus: usize, seed: u64) -> Self {
+        // Rounds up, so that whole periods are whole: what is too much is less than a count in five hours.
+        let per_second = u128::from(model.kilohertz)
+            * u128::from(1_000_000_u32.saturating_add_signed(model.error_ppm));
+        let rate = (per_second << 64).div_ceil(1_000_000_000_000_000);
+        let mask = u64::MAX >> (64 - model.bits);
+        let mut running = Self {
+            model,
+            rate: u64::try_from(rate).unwrap_or(u64::MAX),
+            mask,
+            start: 0,
+            lags: Vec::new(),
+        };
+        if let Some(at) = model.wraps_at {
+            running.start = 0_u64.wrapping_sub(running.counts(at)) & mask;
+        }
+        if model.skew > Picos::ZERO {
+            let mut random = Random::new(seed ^ SALT);
+            let most = running.counts(model.skew);
+            let lag = |_| random.below(most + 1);
+            running.lags = (0..cpus).map(lag).collect();
+        }
+        running
+    }
+
+    /// How often it counts in `time`.
+    fn counts(&self, time: Picos) -> u64 {
+        let counts = (u128::from(time.0) * u128::from(self.rate)) >> 64;
+        u64::try_from(counts).unwrap_or(u64::MAX)
+    }
+
+    /// What `cpu` reads at `at`; nobody reads the copy that is not behind.
+    #[inline]
+    pub(super) fn read(&self, cpu: u32, at: Picos) -> Cycles {
+        let lag = self.lags.get(cpu as usize).copied().unwrap_or(0);
+        let counted = self.start.wrapping_add(self.counts(at)).wrapping_sub(lag);
+        Cycles(counted & self.mask)
+    }
+
+    /// It went on for `time` while nobody looked.
+    pub(super) fn goes_on(&mut self, time: Picos) {
+        self.start = self.start.wrapping_add(self.counts(time)) & self.mask;
+    }
+}
+
+/// A counter as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawCounter {
+    frequency: Option<Spanned<String>>,
+    bits: Option<Spanned<u32>>,
+    error_ppm: Option<Spanned<i32>>,
+    skew: Option<Spanned<String>>,
+    wraps_at: Option<Spanned<String>>,
+    #[serde(default)]
+    stops_in_deep_idle: bool,
+}
+
+/// Reads a counter.
+pub(crate) fn read(source: &Source<'_>, raw: &RawCounter) -> Result<CounterModel, InputError> {
+    let ideal = CounterModel::IDEAL;
+    let bits = match &raw.bits {
+        Some(field) if !BITS.contains(field.get_ref()) => {
+            let wrong = format!("no counter has {} bits", field.get_ref());
+            let right = format!("{} to {}", BITS.start(), BITS.end());
+            return Err(source.error(field.span(), wrong, right));
+        }
+        field => field.as_ref().map_or(ideal.bits, |field| *field.get_ref()),
+    };
+    let error_ppm = raw.error_ppm.as_ref();
+    let error_ppm = error_ppm.map_or(Ok(0), |field| ppm(source, field))?;
+    let skew = match &raw.skew {
+        None => Picos::ZERO,
+        Some(field) => match source.time(field)? {
+            skew if skew > SKEW_MAX => {
+                let wrong = "copies that far apart are no clock";
+                return Err(source.error(field.span(), wrong, format!("{SKEW_MAX} at most")));
+            }
+            skew => skew,
+        },
+    };
+    let wraps_at = raw.wraps_at.as_ref().map(|field| source.time(field));
+    Ok(CounterModel {
+        kilohertz: match &raw.frequency {
+            None => ideal.kilohertz,
+            Some(field) => kilohertz(source, field)?,
+        },
+        bits,
+        error_ppm,
+        skew,
+        wraps_at: wraps_at.transpose()?,
+        stops_in_deep_idle: raw.stops_in_deep_idle,
+    })
+}
+
+/// Parts in a million by which a rate is another one.
+pub(crate) fn ppm(source: &Source<'_>, field: &Spanned<i32>) -> Result<i32, InputError> {
+    let ppm = *field.get_ref();
+    if ppm.unsigned_abs() <= PPM_MAX {
+        return Ok(ppm);
+    }
+    let wrong = format!("{ppm} ppm is more than a clock is steered");
+    let right = format!("-{PPM_MAX} to {PPM_MAX}");
+    Err(source.error(field.span(), wrong, right))
+}
+
+/// A frequency such as `14.318 MHz`, in whole kilohertz.
+fn kilohertz(source: &Source<'_>, field: &Spanned<String>) -> Result<u32, InputError> {
+    let text = field.get_ref();
+    let hertz = frequency::parse(text).filter(|hertz| hertz.is_multiple_of(1_000));
+    let kilohertz = hertz.and_then(|hertz| u32::try_from(hertz / 1_000).ok());
+    let kilohertz = kilohertz.ok_or_else(|| {
+        let wrong = format!("\"{text}\" is not a frequency in whole kilohertz");
+        let right = "write a number and a unit, kHz, MHz or GHz, such as \"14.318 MHz\"";
+        source.error(field.span(), wrong, right)
+    })?;
+    if KILOHERTZ.contains(&kilohertz) {
+        return Ok(kilohertz);
+    }
+    let wrong = format!("no counter counts at {text}");
+    Err(source.error(field.span(), wrong, "1 MHz to 10 GHz"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CounterModel, Running, STAND_IN};
+    use crate::model::time::Picos;
+
+    #[test]
+    fn the_ideal_counter_counts_whole_nanoseconds() {
+        let counter = Running::new(CounterModel::IDEAL, 1, 1);
+        for nanos in [0, 1, 999_999, 1_000_000_000, 15_000_000_000_000] {
+            let read = |picos| counter.read(0, Picos(picos)).0;
+            assert_eq!(read(nanos * 1_000), nanos);
+            assert_eq!(read(nanos * 1_000 + 999), nanos);
+        }
+    }
+
+    #[test]
+    fn a_counter_wraps_when_it_is_told() {
+        let wraps_at = Some(Picos::from_millis(3));
+        let counter = Running::new(
+            CounterModel {
+                wraps_at,
+                ..STAND_IN
+            },
+            1,
+            1,
+        );
+        let read = |micros| counter.read(0, Picos::from_micros(micros)).0;
+        assert!(read(2_999) > u64::from(u32::MAX) - 20 && read(3_001) < 20);
+    }
+
+    #[test]
+    fn a_counter_that_is_fast_counts_more_and_copies_are_behind() {
+        let model = CounterModel {
+            error_ppm: 100,
+            skew: Picos::from_micros(1),
+            ..CounterModel::IDEAL
+        };
+        let counter = Running::new(model, 64, 7);
+        let second = Picos::from_millis(1_000);
+        assert_eq!(counter.read(u32::MAX, second).0, 1_000_100_000);
+        let behind = |cpu| 1_000_100_000 - counter.read(cpu, second).0;
+        assert!((0..64).all(|cpu| behind(cpu) <= 1_001));
+        assert!((0..64).any(|cpu| behind(cpu) > 500));
+    }
+}

@@ -1,0 +1,458 @@
+//! The clocks of a world: a [counter](CounterModel) that counts as well as it can, and the core's `Timekeeper`, which
+//! makes time of it.
+//!
+//! # True time and clocks
+//!
+//! Events and cursors are in true time. What the core is told, and timers are due by, is what the monotonic clock
+//! shows, on the CPU that asks. So no timer fires before *its clock* shows its time; if the counter is fast, that is
+//! before the true time, and nobody in the machine can know.
+//!
+//! # Changes
+//!
+//! A CPU executes ahead of the events to come, up to its cursor. A change of the clocks therefore counts from the
+//! furthest cursor on, as if it had been made then: who executed up to there went by the old record, who executes past
+//! it goes by the new one, and so do all once the event of that moment has come. Until then there are two records.
+
+mod counter;
+mod truth;
+
+use std::cell::{Cell, RefCell};
+
+use tickless_core::clock::{Keeper, Offsets, SetSequence, Timekeeper};
+use tickless_core::time::{Clock, Instant, NANOS_PER_SEC, Offset};
+
+use counter::Running;
+pub use counter::{CounterModel, STAND_IN};
+pub(crate) use counter::{PPM_MAX, RawCounter, ppm, read};
+use truth::Truth;
+
+use crate::model::meter;
+use crate::model::time::Picos;
+
+/// The time of day when a world begins: 14 November 2023, 22:13:20 UTC.
+pub(crate) const WALL_START: i64 = 1_700_000_000 * NANOS_PER_SEC;
+/// By how much international atomic time was ahead of it.
+const TAI_AHEAD: i64 = 37 * NANOS_PER_SEC;
+/// Longer than a conversion of a device's time takes to find its neighbourhood.
+const STEPS_MAX: u32 = 8;
+
+/// Something that changes the clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// Somebody sets the time of day, by so many nanoseconds.
+    Step(i64),
+    /// A leap second: the time of day is set, and atomic time is not.
+    Leap(i64),
+    /// The rate is another one by so many parts in a million.
+    Steer(i32),
+    /// The machine sleeps for so long.
+    Sleep(Picos),
+    /// The counter is about to stop: the stand-in takes its place.
+    Replace,
+}
+
+/// A record of the time, and the counter that it belongs to.
+#[derive(Debug)]
+struct Version {
+    counter: RefCell<Running>,
+    timekeeper: Timekeeper,
+    keeper: RefCell<Keeper>,
+    steered: Cell<i32>,
+}
+
+impl Version {
+    fn new(counter: Running) -> Self {
+        let nominal = counter.model.nominal(0);
+        let now = counter.read(meter::NOBODY, Picos::ZERO);
+        let (timekeeper, mut keeper) = Timekeeper::new(nominal, now);
+        let offsets = Offsets {
+            realtime: Offset::from_nanos(WALL_START),
+            tai: Offset::from_nanos(WALL_START + TAI_AHEAD),
+            ..Offsets::default()
+        };
+        keeper.set_offsets(&timekeeper, offsets);
+        Self {
+            counter: RefCell::new(counter),
+            timekeeper,
+            keeper: RefCell::new(keeper),
+            steered: Cell::new(0),
+        }
+    }
+
+    #[inline]
+    fn shows(&self, cpu: u32, at: Picos) -> Instant {
+        self.timekeeper.now(|| self.counter.borrow().read(cpu, at))
+    }
+
+    /// How far ahead of an update the record may be read.
+    fn reach(&self) -> Picos {
+        Picos::from_nanos(self.keeper.borrow().max_idle().as_nanos())
+    }
+
+    fn advance(&self, at: Picos) {
+        let now = self.counter.borrow().read(meter::NOBODY, at);
+        self.keeper.borrow_mut().advance(&self.timekeeper, now);
+    }
+
+    fn announce(&self, leap: Option<Instant>) {
+        let mut keeper = self.keeper.borrow_mut();
+        keeper.set_next_leap(&self.timekeeper, leap);
+    }
+
+    fn set(&self, realtime: i64, boottime: i64, tai: i64) {
+        let mut keeper = self.keeper.borrow_mut();
+        let before = keeper.offsets();
+        let later = |offset: Offset, by: i64| Offset::from_nanos(offset.as_nanos() + by);
+        let offsets = Offsets {
+            realtime: later(before.realtime, realtime),
+            boottime: later(before.boottime, boottime),
+            tai: later(before.tai, tai),
+        };
+        keeper.set_offsets(&self.timekeeper, offsets);
+    }
+
+    fn steer(&self, at: Picos, ppm: i32) {
+        let now = self.counter.borrow().read(meter::NOBODY, at);
+        let mut keeper = self.keeper.borrow_mut();
+        keeper.steer(&self.timekeeper, now, ppm * 1_000);
+        self.steered.set(ppm);
+    }
+
+    /// Another counter, or the same one that went on, drives the time from `at` on.
+    fn switch(&self, at: Picos, change: impl FnOnce(&mut Running) -> u32) {
+        let mut counter = self.counter.borrow_mut();
+        let old = counter.read(meter::NOBODY, at);
+        let id = change(&mut counter);
+        let new = counter.read(meter::NOBODY, at);
+        let nominal = counter.model.nominal(id);
+        drop(counter);
+        let mut keeper = self.keeper.borrow_mut();
+        keeper.switch_counter(&self.timekeeper, old, nominal, new);
+        drop(keeper);
+        // A new counter begins at its nominal rate.
+        self.steer(at, self.steered.get());
+    }
+
+    fn make(&self, change: Change, at: Picos) {
+        match change {
+            Change::Step(nanos) => self.set(nanos, 0, nanos),
+            Change::Leap(nanos) => {
+                self.announce(None);
+                self.set(nanos, 0, 0);
+            }
+            Change::Steer(ppm) => self.steer(at, ppm),
+            Change::Sleep(length) => {
+                self.switch(at, |counter| {
+                    counter.goes_on(length);
+                    0
+                });
+                let nanos = nanos(length);
+                self.set(nanos, nanos, nanos);
+            }
+            Change::Replace => self.switch(at, |counter| {
+                *counter = Running::new(STAND_IN, 0, 0);
+                1
+            }),
+        }
+    }
+}
+
+fn nanos(time: Picos) -> i64 {
+    i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// A leap second to come: when, and by how much the time of day is set then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Leap {
+    pub(crate) at: Instant,
+    pub(crate) nanos: i64,
+}
+
+/// The clocks.
+#[derive(Debug)]
+pub(crate) struct Clocks {
+    /// Nothing is wrong with the counter, and nobody touches its rate: the clock shows the true time. Only what asking
+    /// for it costs the machine that simulates is saved.
+    is_true: bool,
+    now: Version,
+    /// What counts for who is not as far as `since`.
+    before: Version,
+    since: Cell<Picos>,
+    /// When the clocks were set last.
+    set_at: Cell<Picos>,
+    /// The change that `before` has not made yet.
+    pending: Cell<Option<Change>>,
+    /// When the records have to be looked at next, and how often.
+    next_update: Cell<Picos>,
+    every: Picos,
+    /// The next leap second, and those after it.
+    leaps: RefCell<Vec<Leap>>,
+    truth: RefCell<Truth>,
+    skew: Picos,
+    /// Rates changed after devices were written, or devices count at a rate of their own.
+    is_loose: Cell<bool>,
+}
+
+impl Clocks {
+    /// `leaps` in the order of their times. The records are brought forward `every` so often.
+    pub(crate) fn new(
+        model: CounterModel,
+        is_steered: bool,
+        (cpus, seed): (usize, u64),
+        mut leaps: Vec<Leap>,
+        every: Picos,
+    ) -> Self {
+        let counter = Running::new(model, cpus, seed);
+        let is_true = model == CounterModel::IDEAL && !is_steered;
+        let has_news = !is_true || !leaps.is_empty();
+        leaps.reverse();
+        let clocks = Self {
+            is_true,
+            now: Version::new(counter.clone()),
+            before: Version::new(counter),
+            since: Cell::new(Picos::ZERO),
+            set_at: Cell::new(Picos::ZERO),
+            pending: Cell::new(None),
+            next_update: Cell::new(if has_news { every } else { Picos::FOREVER }),
+            every,
+            truth: RefCell::new(Truth::new(WALL_START, WALL_START + TAI_AHEAD)),
+            skew: model.skew,
+            is_loose: Cell::new(false),
+            leaps: RefCell::new(leaps),
+        };
+        for leap in clocks.leaps.borrow().iter().rev() {
+            let from = leap.at.as_nanos();
+            clocks.truth.borrow_mut().changes(from, leap.nanos, 0, 0);
+        }
+        clocks.announce_next();
+        clocks
+    }
+
+    /// Devices count at a rate of their own, whatever that of the clock is.
+    pub(crate) fn have_devices_of_their_own(&self) {
+        self.is_loose.set(!self.is_true);
+    }
+
+    /// The core is told of leap seconds that are inserted: the others make nothing early (spec TIM-20).
+    fn announce_next(&self) {
+        let next = self.leaps.borrow().last().copied();
+        let leap = next.filter(|leap| leap.nanos < 0).map(|leap| leap.at);
+        self.now.announce(leap);
+        self.before.announce(leap);
+    }
+
+    #[inline]
+    fn version(&self, at: Picos) -> &Version {
+        if at < self.since.get() {
+            &self.before
+        } else {
+            &self.now
+        }
+    }
+
+    /// What the monotonic clock of `cpu` shows at `at`.
+    #[inline]
+    pub(crate) fn shows(&self, cpu: u32, at: Picos) -> Instant {
+        if self.is_true {
+            return at.instant();
+        }
+        self.version(at).shows(cpu, at)
+    }
+
+    /// The same, as finely as it is known.
+    #[inline]
+    pub(crate) fn shows_picos(&self, cpu: u32, at: Picos) -> Picos {
+        if self.is_true {
+            return at;
+        }
+        Picos::of_instant(self.version(at).shows(cpu, at))
+    }
+
+    /// The offsets of the other clocks as `cpu` reads them at `at`, if they are others than `seen`.
+    pub(crate) fn news(
+        &self,
+        cpu: u32,
+        at: Picos,
+        seen: SetSequence,
+    ) -> Option<(SetSequence, Offsets)> {
+        let version = self.version(at);
+        let read = || version.counter.borrow().read(cpu, at);
+        version.timekeeper.now_and_offsets(seen, read).1
+    }
+
+    /// As [`moment`](Self::moment), as finely as `shown` says it where the clock is the true time.
+    pub(crate) fn moment_of(&self, cpu: u32, shown: Picos, now: Picos) -> Picos {
+        if self.is_true || shown == Picos::FOREVER {
+            return shown;
+        }
+        self.moment(cpu, shown.instant(), now)
+    }
+
+    /// The first moment at which the monotonic clock of `cpu` shows `when`, as far as is known at `now`; `now` at the
+    /// earliest, where the clock is not the true time.
+    pub(crate) fn moment(&self, cpu: u32, when: Instant, now: Picos) -> Picos {
+        if self.is_true || when.is_forever() {
+            return Picos::of_instant(when);
+        }
+        let version = self.version(now);
+        let shows = |at: Picos| version.shows(cpu, at).as_nanos();
+        let when = when.as_nanos();
+        if shows(now) >= when {
+            return now;
+        }
+        let reach = version.reach();
+        let ahead = when - shows(now);
+        if Picos::from_nanos(ahead.unsigned_abs()) > reach {
+            // The record does not go so far. At the same rate on average, which is right to a few nanoseconds.
+            let shown = shows(now + reach) - shows(now);
+            return now + reach.scaled(ahead.unsigned_abs(), shown.unsigned_abs());
+        }
+        // The clock is a staircase that is straight on the whole: somewhere near, and then the edge of the step.
+        let mut guess = now;
+        for _ in 0..STEPS_MAX {
+            let missing = when - shows(guess);
+            let by = Picos::from_nanos(missing.unsigned_abs());
+            guess = if missing < 0 { guess - by } else { guess + by };
+            if missing.unsigned_abs() <= 1 {
+                break;
+            }
+        }
+        let step = version.counter.borrow().model.period() + Picos(2_000);
+        let (mut low, mut high) = ((guess - step).max(now), guess + step);
+        while shows(high) < when {
+            low = high;
+            high += step;
+        }
+        while shows(low) >= when {
+            high = low;
+            low = (low - step).max(now);
+        }
+        // `low` is too soon, and `high` is not.
+        while high.0 - low.0 > 1 {
+            let middle = Picos(low.0.midpoint(high.0));
+            if shows(middle) < when {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        high
+    }
+
+    /// The longest time for which the clock shows the same, at the nominal rate of its counter.
+    pub(crate) fn step(&self) -> Picos {
+        if self.is_true {
+            return Picos::ZERO;
+        }
+        let step = |version: &Version| version.counter.borrow().model.period();
+        step(&self.now).max(step(&self.before))
+    }
+
+    /// By how much a device may miss a time that was `ahead` when it was written, because the clock changed since.
+    pub(crate) fn slop(&self, ahead: Picos) -> Picos {
+        // The clock of a copy that is behind jumps to that of the others when the record is brought forward.
+        let skew = self.skew;
+        // Where the record does not reach, or hardly, one conversion is right to the nanosecond and another is not.
+        let far = ahead * 2 > self.now.reach();
+        if !self.is_loose.get() && !far {
+            return skew;
+        }
+        // From one end of what steering may do to the other, and what the stand-in shows in steps.
+        skew + Picos::from_micros(1) + ahead.scaled(u64::from(PPM_MAX) * 4, 1_000_000)
+    }
+
+    /// By when everybody knew that the clocks were set, the last time; zero if they never were.
+    pub(crate) fn settled_at(&self) -> Picos {
+        match self.set_at.get() {
+            Picos::ZERO => Picos::ZERO,
+            at => at + self.every,
+        }
+    }
+
+    /// For how long nobody need look at the clock (spec TIM-21).
+    pub(crate) fn max_idle(&self) -> tickless_core::time::Span {
+        self.now.keeper.borrow().max_idle()
+    }
+
+    /// Whether the counter stops in deep idle states.
+    pub(crate) fn stops_when_deep(&self) -> bool {
+        self.now.counter.borrow().model.stops_in_deep_idle
+            || self.before.counter.borrow().model.stops_in_deep_idle
+    }
+
+    /// An interrupt came at `at`: brings the records forward if it is time, and says if a leap second is over that they
+    /// do not know of.
+    pub(crate) fn update(&self, at: Picos) -> Option<Change> {
+        if at < self.next_update.get() {
+            return None;
+        }
+        self.next_update.set(at + self.every);
+        self.before.advance(at);
+        self.now.advance(at);
+        let over = |leap: &Leap| self.before.shows(meter::NOBODY, at) >= leap.at;
+        let leap = self.leaps.borrow().last().copied().filter(over)?;
+        Some(Change::Leap(leap.nanos))
+    }
+
+    /// Whether a leap second that was to come before the true time `at` has not been made for all.
+    pub(crate) fn has_leap_before(&self, at: Picos) -> bool {
+        let leap = self.leaps.borrow().last().copied();
+        leap.is_some_and(|leap| leap.at <= at.instant())
+    }
+
+    /// Whether a change is under way: one at a time.
+    pub(crate) fn is_changing(&self) -> bool {
+        self.pending.get().is_some()
+    }
+
+    /// Makes `change` for all who are past `from`, the furthest cursor.
+    pub(crate) fn begin(&self, change: Change, from: Picos) {
+        debug_assert!(!self.is_changing(), "one at a time");
+        let shown = self.before.shows(meter::NOBODY, from).as_nanos();
+        let mut truth = self.truth.borrow_mut();
+        match change {
+            Change::Step(nanos) => truth.changes(shown, nanos, 0, nanos),
+            Change::Sleep(length) => {
+                let nanos = nanos(length);
+                truth.changes(shown, nanos, nanos, nanos);
+            }
+            // That was true from its moment on, whoever knew of it.
+            Change::Leap(_) => {}
+            Change::Steer(_) | Change::Replace => self.is_loose.set(true),
+        }
+        if !matches!(change, Change::Steer(_)) {
+            self.set_at.set(from);
+        }
+        self.now.make(change, from);
+        self.since.set(from);
+        self.pending.set(Some(change));
+    }
+
+    /// The moment came from which a change counts.
+    pub(crate) fn finish(&self) -> Option<Change> {
+        let change = self.pending.take()?;
+        self.before.make(change, self.since.get());
+        if let Change::Leap(_) = change {
+            self.leaps.borrow_mut().pop();
+            self.announce_next();
+        }
+        Some(change)
+    }
+
+    /// See [`Truth::due_for`].
+    pub(crate) fn due_for(&self, clock: Clock, deadline: i64, now: Instant) -> Option<u64> {
+        self.truth.borrow().due_for(clock, deadline, now.as_nanos())
+    }
+
+    /// What `clock` should show at the latest where the monotonic clock of a CPU shows `now`: a copy that is behind by
+    /// the skew knows already of a change that the others date later.
+    pub(crate) fn truly_shows(&self, clock: Clock, now: Instant) -> i64 {
+        let truth = self.truth.borrow();
+        let (now, skew) = (now.as_nanos(), nanos(self.skew));
+        let shows = truth.shows(clock, now);
+        shows.max(truth.shows(clock, now + skew) - skew)
+    }
+}
+
+#[cfg(test)]
+mod tests;

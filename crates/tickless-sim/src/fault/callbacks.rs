@@ -1,0 +1,248 @@
+//! Timers whose callbacks panic, and timers whose callbacks arm, move and cancel each other and themselves.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::rc::{Rc, Weak};
+
+use tickless_core::base::Timers;
+use tickless_core::coarse::{Kind, Rearm, Tick};
+use tickless_core::hrtimer::{Restart, Start};
+use tickless_core::time::Span;
+
+use super::{FaultKind, Injector};
+use crate::model::time::Picos;
+use crate::world::host::Host;
+use crate::world::kept::{Coarse, Exact};
+
+/// What is thrown on purpose.
+#[derive(Debug)]
+struct Injected;
+
+/// Executes a callback for the core, and catches what was thrown on purpose. Everything else is a mistake, and goes on.
+pub(crate) fn call_and_catch(faults: &RefCell<Injector>, callback: &mut dyn FnMut()) {
+    let Err(thrown) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(callback)) else {
+        return;
+    };
+    if thrown.is::<Injected>() {
+        faults.borrow_mut().count(FaultKind::Panic);
+    } else {
+        std::panic::resume_unwind(thrown);
+    }
+}
+
+/// Which call of a callback panics.
+const PANICS_AT: u32 = 3;
+/// How many callbacks meddle each time that a fault hits.
+const MEDDLES: u32 = 24;
+/// Timers of each sort that meddle with each other.
+const CIRCLE: usize = 3;
+
+/// The timers of one fault on one CPU.
+pub(crate) struct Callbacks {
+    timers: Rc<Timers<Host>>,
+    tick: Picos,
+    amount: Picos,
+    coarse: [Coarse; CIRCLE],
+    exact: [Exact; CIRCLE],
+    panicking: OnceCell<(Coarse, Exact)>,
+    /// Meddling callbacks to come.
+    left: Cell<u32>,
+    /// Those so far: what the next one does.
+    step: Cell<usize>,
+}
+
+/// A callback that panics now and then, with so many calls before.
+fn call_or_panic(calls: &mut u32) {
+    *calls += 1;
+    if (*calls).is_multiple_of(PANICS_AT) {
+        // Without the hook, which would print it.
+        std::panic::resume_unwind(Box::new(Injected));
+    }
+}
+
+impl Callbacks {
+    pub(super) fn new(timers: &Rc<Timers<Host>>, tick: Picos, amount: Picos) -> Rc<Self> {
+        Rc::new_cyclic(|callbacks: &Weak<Self>| {
+            let coarse = |index: usize| {
+                let callbacks = Weak::clone(callbacks);
+                Coarse::scripted(timers, Kind::Global, move |_| {
+                    let all = callbacks.upgrade();
+                    all.map_or(Rearm::No, |all| all.coarse_fires(index))
+                })
+            };
+            let exact = |index: usize| {
+                let callbacks = Weak::clone(callbacks);
+                Exact::scripted(timers, move |expired| {
+                    let now = expired.now();
+                    let all = callbacks.upgrade();
+                    let Some(period) = all.and_then(|all| all.exact_fires(index)) else {
+                        return Restart::No;
+                    };
+                    expired.forward(now, period);
+                    Restart::Yes
+                })
+            };
+            Self {
+                timers: Rc::clone(timers),
+                tick,
+                amount,
+                coarse: std::array::from_fn(coarse),
+                exact: std::array::from_fn(exact),
+                panicking: OnceCell::new(),
+                left: Cell::new(0),
+                step: Cell::new(0),
+            }
+        })
+    }
+
+    fn now(&self) -> Tick {
+        self.timers.platform().tick_time().tick
+    }
+
+    fn expiry(&self, after: Picos) -> Tick {
+        self.timers.platform().expiry(after, self.tick)
+    }
+
+    fn start(&self, exact: &Exact, after: Picos) {
+        exact.may_leave_armed();
+        let now = self.timers.platform().shows();
+        let after = Span::from_nanos(after.as_nanos());
+        exact.start(Start::at(now.saturating_add(after)));
+    }
+
+    fn cancel(&self, exact: &Exact) {
+        exact.may_leave_armed();
+        exact.cancel();
+    }
+
+    /// Starts a coarse timer and an exact one that go on until they panic, unless they go on still.
+    pub(super) fn begin_to_panic(&self) {
+        let (coarse, exact) = self.panicking.get_or_init(|| {
+            let ticks = self.amount.0.div_ceil(self.tick.0).max(1) - 1;
+            let period = self.amount;
+            let period = Span::from_nanos(period.as_nanos().max(1_000));
+            let mut calls = 0;
+            let coarse = Coarse::new(&self.timers, Kind::Global, move |_| {
+                call_or_panic(&mut calls);
+                Rearm::After(ticks)
+            });
+            let mut calls = 0;
+            let exact = Exact::new(&self.timers, move |expired| {
+                call_or_panic(&mut calls);
+                let now = expired.now();
+                expired.forward(now, period);
+                Restart::Yes
+            });
+            (coarse, exact)
+        });
+        if !coarse.is_queued() {
+            let armed = self
+                .timers
+                .arm(coarse.pinned(), self.now(), self.expiry(self.amount));
+            assert_eq!(armed, Ok(()), "it was stopped");
+        }
+        if !exact.pinned().is_queued() {
+            self.start(exact, self.amount);
+        }
+    }
+
+    /// Starts the first of each circle.
+    pub(super) fn begin_to_meddle(&self) {
+        self.left.set(MEDDLES);
+        self.modify(&self.coarse[0], self.amount);
+        self.start(&self.exact[0], self.amount);
+    }
+
+    fn modify(&self, coarse: &Coarse, after: Picos) {
+        let expiry = self.expiry(after);
+        let modified = self.timers.modify(coarse.pinned(), self.now(), expiry);
+        assert!(modified.is_ok(), "no timer of a world is shut down");
+    }
+
+    /// Whether another callback may meddle; which step it is.
+    fn takes_turn(&self) -> Option<usize> {
+        let left = self.left.get().checked_sub(1)?;
+        self.left.set(left);
+        let step = self.step.get();
+        self.step.set(step + 1);
+        if let Some(faults) = &self.timers.platform().faults {
+            faults.borrow_mut().count(FaultKind::Meddle);
+        }
+        Some(step)
+    }
+
+    fn coarse_fires(&self, index: usize) -> Rearm {
+        let Some(step) = self.takes_turn() else {
+            return Rearm::No;
+        };
+        let (coarse, exact) = (&self.coarse, &self.exact);
+        let (own, next, last) = (
+            &coarse[index],
+            &coarse[(index + 1) % CIRCLE],
+            &coarse[(index + 2) % CIRCLE],
+        );
+        match step % 6 {
+            0 => {
+                self.modify(next, self.amount);
+                self.modify(last, self.amount * 3);
+            }
+            1 => {
+                let _was = self.timers.delete_sync(next.pinned());
+                self.modify(last, self.amount * 2);
+            }
+            2 => self.start(&exact[index], self.amount),
+            3 => {
+                // Whoever arms it meanwhile has the last word.
+                self.modify(own, self.amount * 5);
+                return Rearm::After(0);
+            }
+            4 => {
+                self.cancel(&exact[(index + 1) % CIRCLE]);
+                self.modify(next, Picos::ZERO);
+            }
+            _ => {
+                self.modify(own, self.amount);
+                let _was = self.timers.delete(own.pinned());
+                self.modify(next, self.amount);
+            }
+        }
+        Rearm::No
+    }
+
+    /// The period after which the exact timer `index` goes on, if it does.
+    fn exact_fires(&self, index: usize) -> Option<Span> {
+        let step = self.takes_turn()?;
+        let (coarse, exact) = (&self.coarse, &self.exact);
+        let next = &exact[(index + 1) % CIRCLE];
+        let last = &exact[(index + 2) % CIRCLE];
+        match step % 5 {
+            0 => {
+                self.start(next, self.amount);
+                self.start(last, self.amount * 2);
+            }
+            1 => {
+                self.cancel(last);
+                self.start(next, Picos::from_micros(1));
+            }
+            2 => self.modify(&coarse[index], self.amount),
+            3 => {
+                let _was = self.timers.delete_sync(coarse[index].pinned());
+                self.start(&exact[index], self.amount * 3);
+            }
+            _ => {
+                self.start(next, self.amount);
+                let period = self.amount.as_nanos().max(1_000);
+                return Some(Span::from_nanos(period));
+            }
+        }
+        None
+    }
+}
+
+impl std::fmt::Debug for Callbacks {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Callbacks")
+            .field("left", &self.left)
+            .finish_non_exhaustive()
+    }
+}

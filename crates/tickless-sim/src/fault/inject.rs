@@ -1,0 +1,200 @@
+//! What the host does to the interrupts of its devices, and what is counted.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use super::{Fault, FaultKind, When};
+use crate::model::meter;
+use crate::model::time::Picos;
+use crate::random::Random;
+use crate::world::host::Host;
+use crate::world::queue::What;
+
+/// What goes wrong with the device of one CPU.
+#[derive(Debug)]
+pub(crate) struct Trouble {
+    /// A fault was drawn, or not, for what the device was last written for.
+    pub(crate) is_drawn: Cell<bool>,
+    /// It does not fire before, whatever was written.
+    pub(crate) held_until: Cell<Picos>,
+    /// An interrupt was lost; the next one comes then.
+    pub(crate) rescue: Cell<Picos>,
+    /// Somebody asked the CPU to look at its timers, and it has not.
+    pub(crate) is_kicked: Cell<bool>,
+    /// Another CPU took the timer away for which it is armed, and leaves it alone: it fires for nothing, once (spec
+    /// CAN-2).
+    pub(crate) is_left_armed: Cell<bool>,
+    /// It fires before the time for which it was written.
+    pub(crate) is_early: Cell<bool>,
+}
+
+impl Default for Trouble {
+    fn default() -> Self {
+        Self {
+            is_drawn: Cell::new(false),
+            held_until: Cell::new(Picos::ZERO),
+            rescue: Cell::new(Picos::FOREVER),
+            is_kicked: Cell::new(false),
+            is_left_armed: Cell::new(false),
+            is_early: Cell::new(false),
+        }
+    }
+}
+
+impl Trouble {
+    /// The device was written: what was to come of the last time does not come.
+    pub(crate) fn written(&self) {
+        self.is_drawn.set(false);
+        self.held_until.set(Picos::ZERO);
+        self.is_left_armed.set(false);
+        self.is_early.set(false);
+    }
+}
+
+/// What becomes of an interrupt that is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Spoilt {
+    /// It comes so much later.
+    Late(Picos),
+    /// It does not come, but another one so much later.
+    Lost(Picos),
+}
+
+/// The plan, and what came of it.
+#[derive(Debug)]
+pub(crate) struct Injector {
+    pub(crate) plan: Rc<[Fault]>,
+    pub(crate) random: Random,
+    counts: [u64; FaultKind::ALL.len()],
+    /// Which fault spoils the next interrupt of which CPU.
+    ready: Vec<(u32, usize)>,
+}
+
+impl Injector {
+    pub(crate) fn new(plan: Rc<[Fault]>, seed: u64) -> Self {
+        Self {
+            plan,
+            random: Random::new(seed),
+            counts: [0; FaultKind::ALL.len()],
+            ready: Vec::new(),
+        }
+    }
+
+    pub(crate) const fn count(&mut self, kind: FaultKind) {
+        self.counts[kind as usize] += 1;
+    }
+
+    /// How often each kind happened that is in the plan.
+    pub(crate) fn counted(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let planned = |kind: &FaultKind| self.plan.iter().any(|fault| fault.kind == *kind);
+        FaultKind::ALL
+            .into_iter()
+            .filter(planned)
+            .map(|kind| (kind.name(), self.counts[kind as usize]))
+    }
+
+    /// The fault `index` spoils the next interrupt of `cpu`.
+    pub(crate) fn prepare(&mut self, cpu: u32, index: usize) {
+        if !self.ready.contains(&(cpu, index)) {
+            self.ready.push((cpu, index));
+        }
+    }
+
+    /// The fault that spoils an interrupt of `cpu`, if any: of those of which `is_asked`.
+    fn spoils(
+        &mut self,
+        cpu: u32,
+        is_asked: impl Fn(FaultKind) -> bool,
+    ) -> Option<(FaultKind, Picos)> {
+        for index in 0..self.plan.len() {
+            let fault = &self.plan[index];
+            if !is_asked(fault.kind) {
+                continue;
+            }
+            let hits = match fault.when {
+                When::OneIn(times) => {
+                    fault.cpus.binary_search(&cpu).is_ok() && self.random.one_in(times.into())
+                }
+                When::At(_) | When::Every(_) => {
+                    let place = self.ready.iter().position(|one| *one == (cpu, index));
+                    place.map(|place| self.ready.swap_remove(place)).is_some()
+                }
+            };
+            if hits {
+                return Some((self.plan[index].kind, self.plan[index].amount));
+            }
+        }
+        None
+    }
+
+    /// How much before its time an interrupt comes that `cpu` asks for.
+    fn early(&mut self, cpu: u32) -> Option<Picos> {
+        let early = self.spoils(cpu, |kind| kind == FaultKind::Early);
+        early.map(|(_, amount)| amount)
+    }
+
+    /// How much later an interrupt comes by which another CPU asks `cpu` for something.
+    pub(crate) fn sent(&mut self, cpu: u32) -> Picos {
+        let Some((kind, amount)) = self.spoils(cpu, |kind| kind == FaultKind::LostWakeup) else {
+            return Picos::ZERO;
+        };
+        self.count(kind);
+        amount
+    }
+
+    /// What becomes of an interrupt of `cpu` that is due.
+    fn due(&mut self, cpu: u32) -> Option<Spoilt> {
+        let is_asked = |kind| matches!(kind, FaultKind::Late | FaultKind::Lost);
+        let (kind, amount) = self.spoils(cpu, is_asked)?;
+        self.count(kind);
+        Some(match kind {
+            FaultKind::Late => Spoilt::Late(amount),
+            _ => Spoilt::Lost(amount),
+        })
+    }
+}
+
+impl Host {
+    /// The interrupt of `cpu` is due at `at`; whether it comes now.
+    pub(crate) fn comes_through(&self, faults: &RefCell<Injector>, cpu: u32, at: Picos) -> bool {
+        let site = self.site(cpu);
+        let trouble = &site.trouble;
+        if !trouble.is_drawn.replace(true) {
+            match faults.borrow_mut().due(cpu) {
+                None => {}
+                Some(Spoilt::Late(amount)) => trouble.held_until.set(at + amount),
+                Some(Spoilt::Lost(amount)) => {
+                    site.fires.set(Picos::FOREVER);
+                    let comes = at + amount;
+                    trouble.rescue.set(comes);
+                    self.queue.borrow_mut().push(comes, What::Spurious, cpu, 1);
+                    return false;
+                }
+            }
+        }
+        let held_until = trouble.held_until.get();
+        if held_until > at {
+            self.ask_for_device(cpu, held_until);
+            return false;
+        }
+        true
+    }
+
+    /// The device of `cpu` was written to fire at `fires`: it may fire before.
+    pub(crate) fn may_be_early(&self, faults: &RefCell<Injector>, cpu: u32, fires: Picos) {
+        if fires == Picos::FOREVER {
+            return;
+        }
+        let mut faults = faults.borrow_mut();
+        let Some(amount) = faults.early(cpu) else {
+            return;
+        };
+        let early = fires - amount;
+        // Or an interrupt would follow upon the other until it is time.
+        if early > meter::cursor() {
+            let site = self.site(cpu);
+            site.fires.set(early);
+            site.trouble.is_early.set(true);
+        }
+    }
+}

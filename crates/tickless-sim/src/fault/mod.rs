@@ -1,0 +1,201 @@
+//! Faults: what goes wrong in a world besides the timers, as data, and what may become late by it.
+//!
+//! A scenario lists them as `[[fault]]` with a `kind`, the `cpus` they hit, and when: `at` a moment, on all of them;
+//! `every` so often, on one of them that is drawn; or, of the kinds that spoil interrupts, `one_in` so many. With
+//! `faults = "drawn"` the seed of the run draws a plan besides, which the outcome tells.
+//!
+//! No promise is given up for a fault. [`BoundedLate`](crate::promise::Promise::BoundedLate) allows what each table costs by
+//! itself, once: see [`Fault::allows`].
+
+mod callbacks;
+mod clocks;
+mod draw;
+mod fields;
+mod happen;
+mod hotplug;
+mod inject;
+
+use serde::Serialize;
+
+pub(crate) use callbacks::{Callbacks, call_and_catch};
+pub(crate) use draw::draw;
+pub(crate) use fields::{RawFault, read};
+pub(crate) use inject::{Injector, Trouble};
+
+use crate::model::time::Picos;
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum FaultKind {
+    /// `late`: a timer interrupt comes `amount` after its time, unless the device is written meanwhile.
+    Late,
+    /// `early`: a timer interrupt comes `amount` before its time.
+    Early,
+    /// `lost`: a timer interrupt does not come. `amount` later another one does, for which nobody asked.
+    ///
+    /// The library promises that any timer interrupt makes good for those that were lost, and so does a kick. It does
+    /// not promise anything to a CPU that never gets another: starting a timer writes no device that is armed earlier.
+    Lost,
+    /// `lost-wakeup`: an interrupt by which another CPU wakes this one, or asks it for something, does not come.
+    /// `amount` later the sender tries again.
+    ///
+    /// The library takes a kick for delivered, so the rescue is the host's.
+    LostWakeup,
+    /// `spurious`: a timer interrupt comes for which nobody asked.
+    Spurious,
+    /// `stall`: the CPU executes nothing for `amount`, as if a hypervisor had given it to somebody else. It is not
+    /// stopped in the middle of kernel work, but before or after.
+    Stall,
+    /// `isolate`: the CPU becomes isolated, or ceases to be.
+    Isolate,
+    /// `offline`: the CPU is taken off, and brought back `amount` later. Its timers go to another; its tasks wait for
+    /// it; what comes from outside for them is taken by another CPU. The last housekeeping CPU stays.
+    Offline,
+    /// `panic`: a periodic coarse timer and a periodic exact one of the CPU, with the period `amount`, whose callbacks
+    /// panic the third time. The host catches that, and the timers are stopped.
+    Panic,
+    /// `meddle`: timers of the CPU, first due after `amount`, whose callbacks arm, move and cancel each other and
+    /// themselves.
+    Meddle,
+    /// `clock-step`: somebody sets the time of day, `amount` forward, or back if that is negative. One of the CPUs
+    /// tells the timers.
+    ClockStep,
+    /// `leap-second`: one is inserted into the time of day or, if it says so, deleted. It is announced before.
+    LeapSecond,
+    /// `frequency`: the clock is steered to be `ppm` parts in a million faster than its counter says.
+    Frequency,
+    /// `suspend`: the machine sleeps for `amount`. The monotonic clock stands still, and so does the time of the world;
+    /// the others go on. Devices forget what they were written.
+    Suspend,
+}
+
+impl FaultKind {
+    /// All of them, in the order of their declaration.
+    pub const ALL: [Self; 14] = [
+        Self::Late,
+        Self::Early,
+        Self::Lost,
+        Self::LostWakeup,
+        Self::Spurious,
+        Self::Stall,
+        Self::Isolate,
+        Self::Offline,
+        Self::Panic,
+        Self::Meddle,
+        Self::ClockStep,
+        Self::LeapSecond,
+        Self::Frequency,
+        Self::Suspend,
+    ];
+
+    /// The name of the kind.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Late => "late",
+            Self::Early => "early",
+            Self::Lost => "lost",
+            Self::LostWakeup => "lost-wakeup",
+            Self::Spurious => "spurious",
+            Self::Stall => "stall",
+            Self::Isolate => "isolate",
+            Self::Offline => "offline",
+            Self::Panic => "panic",
+            Self::Meddle => "meddle",
+            Self::ClockStep => "clock-step",
+            Self::LeapSecond => "leap-second",
+            Self::Frequency => "frequency",
+            Self::Suspend => "suspend",
+        }
+    }
+
+    /// Whether it spoils interrupts that come anyway.
+    #[must_use]
+    pub const fn spoils(self) -> bool {
+        matches!(
+            self,
+            Self::Late | Self::Early | Self::Lost | Self::LostWakeup
+        )
+    }
+
+    /// Whether it is one of the clocks, and so of the whole machine.
+    #[must_use]
+    pub const fn is_of_clocks(self) -> bool {
+        matches!(
+            self,
+            Self::ClockStep | Self::LeapSecond | Self::Frequency | Self::Suspend
+        )
+    }
+
+    /// Whether it has an amount.
+    #[must_use]
+    pub const fn has_amount(self) -> bool {
+        !matches!(
+            self,
+            Self::Spurious | Self::Isolate | Self::LeapSecond | Self::Frequency
+        )
+    }
+
+    /// Whether timers become late by it.
+    #[must_use]
+    pub const fn delays(self) -> bool {
+        matches!(
+            self,
+            Self::Late | Self::Lost | Self::LostWakeup | Self::Stall
+        )
+    }
+}
+
+/// When a fault happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum When {
+    /// Once, at this moment, to all its CPUs. If it spoils interrupts: to the first one of each after that.
+    At(Picos),
+    /// So often on average, from half to three halves of it, to one of its CPUs.
+    Every(Picos),
+    /// To one of so many interrupts of its CPUs of the kind that it spoils.
+    OneIn(u32),
+}
+
+/// A fault: what, when, where, and how much.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Fault {
+    /// What goes wrong.
+    pub kind: FaultKind,
+    /// When.
+    pub when: When,
+    /// Where, in rising order.
+    pub cpus: Vec<u32>,
+    /// By how much; nothing for those without.
+    pub amount: Picos,
+    /// The time of day goes back by it.
+    pub back: bool,
+    /// The rate, for those that change it.
+    pub ppm: i32,
+}
+
+impl Fault {
+    /// The signed amount of what sets the time of day, in nanoseconds.
+    #[must_use]
+    pub const fn nanos(&self) -> i64 {
+        #[expect(clippy::cast_possible_wrap, reason = "a fifth of the range at most")]
+        let nanos = self.amount.as_nanos() as i64;
+        if self.back { -nanos } else { nanos }
+    }
+
+    /// By how much later a timer may fire because of it, in a world that is `duration` long.
+    ///
+    /// Two hits of one table do not add up: whatever is due runs between them.
+    #[must_use]
+    pub fn allows(&self, duration: Picos) -> Picos {
+        match self.kind {
+            // A device that was written before goes by the old rate: as long as a CPU may sleep.
+            FaultKind::Frequency => duration.scaled(self.ppm.unsigned_abs().into(), 1_000_000),
+            kind if kind.delays() => self.amount,
+            _ => Picos::ZERO,
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! What the sources claim.
+
+use super::measure::{self, Effort, Measurement, Mechanism, Trial};
+use super::{latency, noise, slow_counter, starts};
+use crate::model::profile::Profile;
+
+type Measure = fn(&Trial<'_>) -> Measurement;
+
+/// A claim of a source.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Claim {
+    /// Its name.
+    pub id: &'static str,
+    /// What the source has without it.
+    pub baseline: Option<f64>,
+    /// What the source has with it.
+    pub with: Option<f64>,
+    /// The unit of both.
+    pub unit: &'static str,
+    /// Less is better.
+    pub less_is_better: bool,
+    /// The ratio that it is held to, where the source has no figures for it.
+    pub held_to: Option<f64>,
+    /// The scenario that tries it.
+    pub scenario: &'static str,
+    /// The profile closest to the machine of the source.
+    pub profile: &'static str,
+    /// What to make of it.
+    pub why: &'static str,
+    /// What the control is, which has the mechanism off.
+    pub off: &'static str,
+    measure: Option<Measure>,
+}
+
+impl Claim {
+    /// Better by worse; what it is held to.
+    #[must_use]
+    pub fn ratio(&self) -> Option<f64> {
+        if self.held_to.is_some() {
+            return self.held_to;
+        }
+        let Some(baseline) = self.baseline else {
+            // "Not worse", or a figure that is to be reached.
+            return Some(1.0);
+        };
+        let with = self.with?;
+        Some(if self.less_is_better {
+            baseline / with
+        } else {
+            with / baseline
+        })
+    }
+
+    pub(super) fn measure(&self, trial: &Trial<'_>) -> Option<Measurement> {
+        self.measure.map(|measure| measure(trial))
+    }
+
+    /// Measures it on its profile; `None` if it cannot be yet.
+    pub(super) fn try_with(
+        &self,
+        seed: u64,
+        effort: Effort,
+        mechanism: Mechanism,
+    ) -> Option<Measurement> {
+        let profile = Profile::embedded(self.profile)?;
+        self.measure(&Trial {
+            seed,
+            effort,
+            mechanism,
+            profile: &profile,
+        })
+    }
+
+    /// The same with the mechanism off.
+    pub(super) fn control(&self, seed: u64, effort: Effort) -> Option<Measurement> {
+        self.try_with(seed, effort, Mechanism::Off)
+    }
+
+    /// Whether `measured` is what the source says, or better.
+    pub(super) fn is_reached(&self, measured: &Measurement) -> bool {
+        let is_enough = match (measured.ratio(), self.ratio()) {
+            (Some(measured), Some(source)) => measured >= source,
+            _ => false,
+        };
+        is_enough && measured.misfit.is_none() && measured.broken.is_empty()
+    }
+
+    const fn needs(
+        id: &'static str,
+        (baseline, with): (Option<f64>, Option<f64>),
+        unit: &'static str,
+        less_is_better: bool,
+        profile: &'static str,
+        why: &'static str,
+    ) -> Self {
+        Self {
+            id,
+            baseline,
+            with,
+            unit,
+            less_is_better,
+            held_to: None,
+            scenario: "",
+            profile,
+            why,
+            off: "",
+            measure: None,
+        }
+    }
+}
+
+/// All claims of the design.
+pub const CLAIMS: &[Claim] = &[
+    Claim {
+        id: "enqueue",
+        baseline: Some(145.0),
+        with: Some(109.0),
+        unit: "ns",
+        less_is_better: true,
+        held_to: None,
+        scenario: "enqueue",
+        profile: "skl-112",
+        why: "The figure with the library is put in: the profile takes the 109 ns of the source for arm and cancel, so \
+              only the ratio says something. What the search costs is made of steps, loads and lines, not of the 36 ns \
+              of the source. ",
+        off: "a search at enqueue on both sides",
+        measure: Some(measure::enqueue),
+    },
+    Claim {
+        id: "idle-residency",
+        baseline: None,
+        with: None,
+        unit: "% of CPU time",
+        less_is_better: false,
+        held_to: None,
+        scenario: "idle-residency",
+        profile: "skl-112",
+        why: "The source says \"not worse\", without figures. ",
+        off: "every CPU waking for its own timers",
+        measure: Some(measure::idle_residency),
+    },
+    Claim {
+        id: "softirq-latency",
+        baseline: Some(25.0),
+        with: Some(14.0),
+        unit: "us",
+        less_is_better: true,
+        held_to: None,
+        scenario: "softirq-mail",
+        profile: "vm-64",
+        why: "The mechanism of 2019, a look at the bitmap of pending timers and an interrupt from who arms one, under \
+              the conditions of its mail: no far timer, nobody arms for the CPU. What a round through the thread of \
+              the soft stage takes is in the profile, 10 us, from the same source; the rest of the latency is made of \
+              interrupt, wake-up, switch and tick. ",
+        off: "the soft stage at each tick on both sides",
+        measure: Some(latency::of_the_mail),
+    },
+    Claim {
+        id: "softirq-first-due",
+        baseline: None,
+        with: None,
+        unit: "us",
+        less_is_better: true,
+        held_to: Some(25.0 / 14.0),
+        scenario: "softirq-latency",
+        profile: "vm-64",
+        why: "The successor of 2020, a comparison with when the wheels are due first, under a harder load: one far \
+              timer, which defeats the bitmap, and others that arm timers for the CPU. No source has a latency for \
+              it, so it is held to the ratio of the mail. ",
+        off: "the bitmap of 2019 instead",
+        measure: Some(latency::of_the_successor),
+    },
+    Claim {
+        id: "isolation-noise",
+        baseline: Some(1_203.0),
+        with: Some(10.0),
+        unit: "us",
+        less_is_better: true,
+        held_to: None,
+        scenario: "isolation-noise",
+        profile: "epyc-128",
+        why: "The maximum without isolation is made of callbacks of drivers, which are put in, 5 to 1,000 us each; a \
+              pass runs several in a row: any callback above 257 us gives the ratio. So it is judged as well which \
+              CPUs suffer more than 10 us, which is not put in: with driver timers on CPUs 0 and 64 alone it has to \
+              be 1 and 65, as in the source, and nobody with isolation. ",
+        off: "the isolated CPUs taking part on both sides",
+        measure: Some(noise::isolation_noise),
+    },
+    Claim {
+        id: "hpet-throughput",
+        baseline: Some(798_068.0),
+        with: Some(1_029_445.0),
+        unit: "jobs/min",
+        less_is_better: false,
+        held_to: None,
+        scenario: "compute",
+        profile: "hsw-144",
+        why: "needs combined reads of the slow counter in the core, and a load that holds locks while it reads. Direct \
+              reads are measured. ",
+        off: "",
+        measure: Some(slow_counter::throughput),
+    },
+    Claim {
+        id: "hpet-share",
+        baseline: Some(11.19),
+        with: Some(1.24),
+        unit: "% of CPU time",
+        less_is_better: true,
+        held_to: None,
+        scenario: "compute",
+        profile: "hsw-144",
+        why: "needs combined reads of the slow counter in the core. Direct reads are measured. ",
+        off: "",
+        measure: Some(slow_counter::share),
+    },
+    Claim::needs(
+        "rearm-rate",
+        (Some(2_500.0), Some(100.0)),
+        "1/s",
+        true,
+        "skl-112",
+        "needs the run queue with a precise tick, and hackbench on it. The slices of the shell show the shape: in the \
+         scenario hackbench their timer moves at most switches, and [policy] rearm = \"eager\" or \"immediate\" \
+         writes the device each time",
+    ),
+    Claim::needs(
+        "spurious",
+        (None, Some(25.0)),
+        "% of timer interrupts",
+        true,
+        "skl-112",
+        "needs the run queue with a precise tick, and hackbench on it. In the scenario hackbench the lazy timer of \
+         slices makes interrupts that find nothing, and with [policy] rearm = \"eager\" there are none",
+    ),
+    Claim::needs(
+        "in-place",
+        (None, Some(35.0)),
+        "% of updates",
+        false,
+        "skl-112",
+        "needs the run queue with a precise tick, and hackbench on it. In the scenario hackbench nearly each timer \
+         that moves keeps its place, because a CPU has few: a slice and a tick",
+    ),
+    Claim {
+        id: "start-cost",
+        baseline: None,
+        with: Some(50.0),
+        unit: "ns",
+        less_is_better: true,
+        held_to: None,
+        scenario: "hackbench",
+        profile: "skl-112",
+        why: "The mean over the starts of a hackbench run, those of slices and sleeps: a sum of costs that are \
+              estimates (mark C), scaled to the 2 GHz of the source. The source gives no baseline: ours is a tree \
+              without links to the neighbours, and a write of the device at each change of the first timer. ",
+        off: "a plain tree and a write at each change on both sides",
+        measure: Some(starts::start_cost),
+    },
+    Claim::needs(
+        "hackbench",
+        (Some(0.840), Some(0.481)),
+        "s",
+        true,
+        "skl-112",
+        "needs the run queue with a precise tick, and hackbench on it",
+    ),
+];

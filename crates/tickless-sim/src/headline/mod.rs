@@ -1,0 +1,266 @@
+//! The claims of the sources, tried: each with the baseline and with the library, on the profile that comes closest to
+//! the machine of the source.
+//!
+//! No cost is chosen by what comes out here. Where a claim does not hold, [`Headline::why`] says why not; where it
+//! does, how much of that was put in.
+//!
+//! # When a claim holds
+//!
+//! When the measured ratio is not less than that of the source, what the source says besides is found too (which CPUs
+//! suffer, for example), every promise was kept, and all of this is not so without the mechanism that it is about: what
+//! comes out the same with the mechanism off is no evidence for it. That last run, the *control*, is in
+//! `Claim::control` (`claims`).
+
+mod claims;
+mod latency;
+mod measure;
+mod noise;
+mod slow_counter;
+mod starts;
+
+use serde::Serialize;
+
+use crate::model::profile::Profile;
+pub use claims::{CLAIMS, Claim};
+pub use measure::Effort;
+use measure::{Measurement, Mechanism, Trial};
+
+/// Two figures and their unit.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figures {
+    /// Without what is claimed for; `None` if the source does not say.
+    pub baseline: Option<f64>,
+    /// With it.
+    pub with: Option<f64>,
+    /// The unit of both.
+    pub unit: &'static str,
+}
+
+/// What came of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It holds, and does not without the mechanism.
+    Holds,
+    /// It does not hold.
+    Fails,
+    /// It would hold without the mechanism too, so that it says nothing of that.
+    SaysNothing,
+    /// What it needs is not there yet.
+    NotYet,
+}
+
+/// How many claims came to which verdict: the one count of all tables and pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Tally {
+    /// Claims that hold.
+    pub hold: usize,
+    /// Claims that do not.
+    pub fail: usize,
+    /// Claims that would hold without the mechanism.
+    pub say_nothing: usize,
+    /// Claims that cannot be tried yet.
+    pub not_yet: usize,
+}
+
+impl Tally {
+    /// Counts what came of `headlines`.
+    #[must_use]
+    pub fn of(headlines: &[Headline]) -> Self {
+        let count = |verdict| {
+            let with = headlines.iter().filter(|one| one.verdict == verdict);
+            with.count()
+        };
+        Self {
+            hold: count(Verdict::Holds),
+            fail: count(Verdict::Fails),
+            say_nothing: count(Verdict::SaysNothing),
+            not_yet: count(Verdict::NotYet),
+        }
+    }
+}
+
+/// A claim, and what came of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Headline {
+    /// Its name.
+    pub id: &'static str,
+    /// What the source says.
+    pub source: Figures,
+    /// What was measured; `None` if it cannot be yet.
+    pub measured: Option<Figures>,
+    /// Better by worse of the source, so that more is better; the ratio that the claim is held to.
+    pub source_ratio: Option<f64>,
+    /// The same of what was measured.
+    pub measured_ratio: Option<f64>,
+    /// The ratio of the control, which was measured if the claim seemed to hold.
+    pub control_ratio: Option<f64>,
+    /// The least and the greatest ratio among the runs, if it is taken of each.
+    pub spread: Option<(f64, f64)>,
+    /// What came of it.
+    pub verdict: Verdict,
+    /// The seed.
+    pub seed: u64,
+    /// The scenario.
+    pub scenario: &'static str,
+    /// The profile.
+    pub profile: &'static str,
+    /// Promises that the library broke while it was measured: empty, or nothing else counts.
+    pub broken: Vec<&'static str>,
+    /// What to make of it.
+    pub why: String,
+}
+
+impl Headline {
+    /// Whether it holds.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        self.verdict == Verdict::Holds
+    }
+}
+
+/// What becomes of the ratio of a claim when one cost is another.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Sensitivity {
+    /// The claim.
+    pub id: &'static str,
+    /// The cost.
+    pub cost: &'static str,
+    /// The ratio when it is half as much.
+    pub half: Option<f64>,
+    /// The ratio as it is.
+    pub as_is: Option<f64>,
+    /// The ratio when it is twice as much.
+    pub twice: Option<f64>,
+}
+
+/// All claims, in the order of the design.
+#[must_use]
+pub fn all(seed: u64) -> Vec<Headline> {
+    CLAIMS
+        .iter()
+        .map(|claim| try_claim(claim, seed, Effort::Full))
+        .collect()
+}
+
+/// The claim that is called `id`; `None` if there is none.
+#[must_use]
+pub fn one(id: &str, seed: u64, effort: Effort) -> Option<Headline> {
+    let claim = CLAIMS.iter().find(|claim| claim.id == id)?;
+    Some(try_claim(claim, seed, effort))
+}
+
+/// Whether the claim that is called `id` seems to hold with its mechanism off. `None` if there is none, or it cannot be
+/// tried yet.
+#[must_use]
+pub fn holds_without_mechanism(id: &str, seed: u64, effort: Effort) -> Option<bool> {
+    let claim = CLAIMS.iter().find(|claim| claim.id == id)?;
+    let control = claim.control(seed, effort)?;
+    Some(claim.is_reached(&control))
+}
+
+/// How much the ratio of a claim depends on each cost of its profile. Empty if there is no such claim, or it cannot be
+/// measured yet.
+#[must_use]
+pub fn sensitivity(id: &str, seed: u64) -> Vec<Sensitivity> {
+    let Some(claim) = CLAIMS.iter().find(|claim| claim.id == id) else {
+        return Vec::new();
+    };
+    let Some(profile) = Profile::embedded(claim.profile) else {
+        return Vec::new();
+    };
+    let ratio = |change: Option<(&str, u64, u64)>| {
+        let mut profile = profile.clone();
+        if let Some((name, multiplier, divisor)) = change
+            && let Some(cost) = profile.costs.get_mut(name)
+        {
+            cost.value = cost.value.scaled(multiplier, divisor);
+        }
+        let trial = Trial {
+            seed,
+            effort: Effort::Quick,
+            mechanism: Mechanism::On,
+            profile: &profile,
+        };
+        claim.measure(&trial).and_then(|measured| measured.ratio())
+    };
+    let as_is = ratio(None);
+    if as_is.is_none() {
+        return Vec::new();
+    }
+    super::Costs::NAMES
+        .iter()
+        .map(|cost| Sensitivity {
+            id: claim.id,
+            cost,
+            half: ratio(Some((cost, 1, 2))),
+            as_is,
+            twice: ratio(Some((cost, 2, 1))),
+        })
+        .collect()
+}
+
+fn try_claim(claim: &'static Claim, seed: u64, effort: Effort) -> Headline {
+    let measured = claim.try_with(seed, effort, Mechanism::On);
+    let seems_to_hold = measured
+        .as_ref()
+        .is_some_and(|measured| claim.is_reached(measured));
+    // Whether it makes a difference shows soon.
+    let control = seems_to_hold.then(|| claim.control(seed, Effort::Quick));
+    let control = control.flatten();
+    let tells = control
+        .as_ref()
+        .is_some_and(|control| !claim.is_reached(control));
+    let verdict = match &measured {
+        None => Verdict::NotYet,
+        Some(measured) if measured.with.is_none() => Verdict::NotYet,
+        Some(_) if !seems_to_hold => Verdict::Fails,
+        Some(_) if tells => Verdict::Holds,
+        Some(_) => Verdict::SaysNothing,
+    };
+    let measurement = measured.as_ref();
+    Headline {
+        id: claim.id,
+        source: Figures {
+            baseline: claim.baseline,
+            with: claim.with,
+            unit: claim.unit,
+        },
+        source_ratio: claim.ratio(),
+        measured_ratio: measurement.and_then(Measurement::ratio),
+        control_ratio: control.as_ref().and_then(Measurement::ratio),
+        spread: measurement.and_then(|measured| measured.spread),
+        verdict,
+        seed,
+        scenario: claim.scenario,
+        profile: claim.profile,
+        broken: measurement.map_or_else(Vec::new, |measured| measured.broken.clone()),
+        why: why(claim, measurement, control.as_ref()),
+        measured: measured.map(|measured| Figures {
+            baseline: measured.baseline,
+            with: measured.with,
+            unit: claim.unit,
+        }),
+    }
+}
+
+fn why(claim: &Claim, measured: Option<&Measurement>, control: Option<&Measurement>) -> String {
+    let mut why = claim.why.to_owned();
+    if let Some(measured) = measured {
+        why.push_str(&measured.notes);
+        if let Some(misfit) = &measured.misfit {
+            why.push_str(" Not as in the source: ");
+            why.push_str(misfit);
+        }
+    }
+    if let Some(ratio) = control.and_then(Measurement::ratio) {
+        why.push_str(&format!(" With {} the ratio is {ratio:.2}.", claim.off));
+    }
+    why
+}
+
+#[cfg(test)]
+mod tests;

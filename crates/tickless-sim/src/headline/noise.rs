@@ -1,0 +1,76 @@
+//! What pollers on isolated CPUs lose to the timers of others, and which of them.
+
+use super::measure::{Effort, Measurement, Trial, both, micros, scenario};
+use crate::baseline::{Isolation, Policy};
+use crate::model::time::Picos;
+use crate::run::outcome::Outcome;
+use crate::run::scenario::Scenario;
+
+/// The CPUs that suffer in the source, where those of the drivers are 0 and 64.
+const SUFFER: [u32; 2] = [1, 65];
+/// What none exceeds in the source but those.
+const FLOOR: Picos = Picos::from_micros(10);
+
+/// The longest theft from pollers on isolated CPUs: part of the hierarchy or not.
+pub(super) fn isolation_noise(trial: &Trial<'_>) -> Measurement {
+    let mut scenario = scenario("isolation-noise", trial.profile);
+    if trial.effort == Effort::Quick {
+        scenario.duration = Picos::from_millis(1_000);
+    }
+    of(trial, &scenario)
+}
+
+/// The same of a scenario that may be another.
+pub(super) fn of(trial: &Trial<'_>, scenario: &Scenario) -> Measurement {
+    let take_part = Policy {
+        isolation: Isolation::TakePart,
+        ..scenario.policy
+    };
+    let with = trial.mechanism.choose(scenario.policy, take_part);
+    let [baseline, with] = both(scenario, take_part, with, trial.seed);
+    let disturbed: Vec<String> = suffering(&baseline)
+        .map(|(cpu, theft)| format!("{cpu} ({theft:.0} us)"))
+        .collect();
+    let others = baseline.per_cpu.iter().map(|cpu| cpu.longest_theft);
+    let others = others.filter(|theft| *theft <= FLOOR).max();
+    let notes = format!(
+        "Disturbed without isolation: CPUs {}; the others {:.1} us at most. The source has 1 and 65 worst, the others \
+         3 to 10 us.",
+        disturbed.join(", "),
+        micros(others.unwrap_or(Picos::ZERO)),
+    );
+    Measurement {
+        baseline: Some(worst(&baseline)),
+        with: Some(worst(&with)),
+        ratio: Some(worst(&baseline) / worst(&with)),
+        spread: None,
+        misfit: misfit(&baseline, &with),
+        broken: with.broken.keys().map(|promise| promise.name()).collect(),
+        notes,
+    }
+}
+
+fn worst(outcome: &Outcome) -> f64 {
+    let longest = outcome.per_cpu.iter().map(|cpu| cpu.longest_theft).max();
+    micros(longest.unwrap_or(Picos::ZERO))
+}
+
+/// The CPUs from which more was stolen than from any other in the source.
+fn suffering(outcome: &Outcome) -> impl Iterator<Item = (u32, f64)> {
+    let suffering = outcome.per_cpu.iter();
+    let suffering = suffering.filter(|cpu| cpu.longest_theft > FLOOR);
+    suffering.map(|cpu| (cpu.cpu, micros(cpu.longest_theft)))
+}
+
+/// Whether others suffer than in the source.
+fn misfit(baseline: &Outcome, with: &Outcome) -> Option<String> {
+    let of = |outcome: &Outcome| suffering(outcome).map(|(cpu, _)| cpu).collect::<Vec<_>>();
+    let (without_isolation, with_isolation) = (of(baseline), of(with));
+    if without_isolation != SUFFER {
+        return Some(format!(
+            "CPUs {without_isolation:?} suffer, not {SUFFER:?}."
+        ));
+    }
+    let nobody = with_isolation.is_empty();
+    (!nobody).then(|| format!("CPUs {with_isolation:?} suffer with isolation."))
+}

@@ -1,0 +1,195 @@
+use super::{CLAIMS, Effort, Tally, Verdict, holds_without_mechanism, one, sensitivity};
+use crate::model::profile::Profile;
+use crate::model::time::Picos;
+use crate::workload::Workload;
+
+fn quick(id: &str) -> super::Headline {
+    one(id, 1, Effort::Quick).expect("it is claimed")
+}
+
+#[test]
+fn every_claim_of_the_design_is_listed_once() {
+    let ids: Vec<_> = CLAIMS.iter().map(|claim| claim.id).collect();
+    let design = [
+        "enqueue",
+        "idle-residency",
+        "softirq-latency",
+        "softirq-first-due",
+        "isolation-noise",
+        "hpet-throughput",
+        "hpet-share",
+        "rearm-rate",
+        "spurious",
+        "in-place",
+        "start-cost",
+        "hackbench",
+    ];
+    assert_eq!(ids, design);
+    assert_eq!(one("no-such", 1, Effort::Quick), None);
+}
+
+#[test]
+fn what_cannot_be_measured_does_not_hold_and_says_what_it_needs() {
+    let headline = quick("hackbench");
+    assert!(headline.verdict == Verdict::NotYet && headline.measured.is_none());
+    assert!(headline.why.starts_with("needs "), "{}", headline.why);
+}
+
+#[test]
+fn searching_costs_more_than_staying() {
+    let headline = quick("enqueue");
+    assert_eq!(headline.broken, [""; 0]);
+    let measured = headline.measured.expect("it is measured");
+    // Lock, path, lock, path: what the profile says.
+    assert_eq!(measured.with, Some(109.0));
+    assert!(headline.measured_ratio > Some(1.0));
+    assert!(
+        headline
+            .spread
+            .is_some_and(|(least, greatest)| least < greatest)
+    );
+}
+
+/// A claim that comes out the same with the mechanism off says nothing of that.
+#[test]
+fn what_holds_does_not_hold_without_its_mechanism() {
+    let mut held = Vec::new();
+    for claim in CLAIMS {
+        let headline = quick(claim.id);
+        let without = holds_without_mechanism(claim.id, 1, Effort::Quick);
+        match headline.verdict {
+            Verdict::Holds => {
+                assert_eq!(without, Some(false), "{}", claim.id);
+                assert!(
+                    headline.control_ratio < headline.source_ratio,
+                    "{headline:?}"
+                );
+                held.push(claim.id);
+            }
+            Verdict::SaysNothing => assert_eq!(without, Some(true), "{}", claim.id),
+            Verdict::Fails | Verdict::NotYet => {}
+        }
+    }
+    assert_eq!(
+        held,
+        ["softirq-latency", "softirq-first-due", "isolation-noise"]
+    );
+}
+
+/// "Not worse" is so of the baseline itself.
+#[test]
+fn a_claim_that_the_baseline_fulfils_says_nothing() {
+    let headline = quick("idle-residency");
+    assert!(headline.measured_ratio >= headline.source_ratio);
+    assert_eq!(headline.verdict, Verdict::SaysNothing, "{}", headline.why);
+}
+
+#[test]
+fn each_claim_counts_once_in_the_tally() {
+    let headlines = CLAIMS.iter().map(|claim| quick(claim.id));
+    let headlines: Vec<_> = headlines.collect();
+    let tally = Tally::of(&headlines);
+    let sum = tally.hold + tally.fail + tally.say_nothing + tally.not_yet;
+    assert_eq!(sum, CLAIMS.len());
+    let unmeasured = headlines.iter().filter(|one| {
+        let measured = one.measured.as_ref();
+        measured.is_none_or(|measured| measured.with.is_none())
+    });
+    assert_eq!(tally.not_yet, unmeasured.count());
+}
+
+#[test]
+fn exactly_the_cpus_of_the_source_suffer_if_they_take_part() {
+    let headline = quick("isolation-noise");
+    assert_eq!(headline.broken, [""; 0]);
+    let measured = headline.measured.as_ref().expect("it is measured");
+    assert!(measured.baseline > Some(100.0), "{measured:?}");
+    assert!(measured.with < Some(10.0), "{measured:?}");
+    assert!(
+        headline.holds() && headline.why.contains("CPUs 1 ("),
+        "{}",
+        headline.why
+    );
+}
+
+/// Long callbacks alone are not what the source saw: if other CPUs suffer the claim does not hold, however much.
+#[test]
+fn long_callbacks_on_other_cpus_than_those_of_the_source_do_not_count() {
+    let profile = Profile::embedded("epyc-128").expect("it is there");
+    let trial = super::Trial {
+        seed: 1,
+        effort: Effort::Quick,
+        mechanism: super::Mechanism::On,
+        profile: &profile,
+    };
+    let mut scenario = super::measure::scenario("isolation-noise", &profile);
+    scenario.duration = Picos::from_millis(1_000);
+    for placed in &mut scenario.workloads {
+        if matches!(placed.workload, Workload::Polls { .. }) {
+            placed.cpus = vec![0, 32, 64, 96];
+        }
+    }
+    let measured = super::noise::of(&trial, &scenario);
+    let claim = CLAIMS.iter().find(|claim| claim.id == "isolation-noise");
+    let claim = claim.expect("it is claimed");
+    assert!(
+        measured.ratio() > claim.ratio(),
+        "the callbacks are long enough"
+    );
+    assert!(
+        measured.misfit.is_some() && !claim.is_reached(&measured),
+        "{measured:?}"
+    );
+}
+
+#[test]
+fn the_soft_stage_at_each_tick_shows_in_the_worst_latency() {
+    for id in ["softirq-latency", "softirq-first-due"] {
+        let headline = quick(id);
+        assert_eq!(headline.broken, [""; 0]);
+        assert!(headline.measured_ratio > Some(1.0), "{headline:?}");
+    }
+}
+
+/// All that a hackbench run starts counts, not the case that stays in place alone.
+#[test]
+fn the_cost_of_a_start_is_the_mean_of_a_run() {
+    let headline = quick("start-cost");
+    assert_eq!((headline.scenario, headline.broken.len()), ("hackbench", 0));
+    let measured = headline.measured.expect("it is measured");
+    // In place it is 77.0 ns, at the clock of the source.
+    assert!(measured.with > Some(77.0), "{measured:?}");
+    assert!(measured.baseline > measured.with, "{measured:?}");
+}
+
+#[test]
+fn the_ratio_depends_on_the_costs_that_it_is_made_of() {
+    let table = sensitivity("start-cost", 1);
+    let of = |name: &str| {
+        table
+            .iter()
+            .find(|row| row.cost == name)
+            .expect("it is a cost")
+    };
+    let lock = of("lock");
+    assert!(
+        lock.half > lock.as_is && lock.as_is > lock.twice,
+        "{lock:?}"
+    );
+    let hpet = of("slow_counter");
+    assert_eq!((hpet.half, hpet.twice), (hpet.as_is, hpet.as_is));
+    assert!(sensitivity("hackbench", 1).is_empty());
+}
+
+#[test]
+fn direct_reads_of_the_slow_counter_are_half_of_a_claim() {
+    let headline = quick("hpet-share");
+    let measured = headline.measured.expect("a half is");
+    assert!(
+        measured.baseline > Some(1.0) && measured.with.is_none(),
+        "{measured:?}"
+    );
+    assert!(headline.verdict == Verdict::NotYet && headline.measured_ratio.is_none());
+    assert!(headline.why.starts_with("needs "), "{}", headline.why);
+    assert_eq!(sensitivity("hpet-share", 1), []);
+}

@@ -1,0 +1,220 @@
+//! The costs of a profile, one by one.
+
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+
+use crate::model::input::{InputError, Source};
+use crate::model::profile::Mark;
+use crate::model::time::Picos;
+use crate::model::topology::Distance;
+
+/// One cost: what it is taken for, how far off it may be, and who says so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Cost {
+    /// What the simulator charges.
+    #[serde(rename = "use")]
+    pub value: Picos,
+    /// The lowest value that its sources leave room for.
+    pub low: Picos,
+    /// The highest.
+    pub high: Picos,
+    /// How sure it is.
+    pub mark: Mark,
+    /// Where it comes from, and how it was derived.
+    pub source: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawCost {
+    #[serde(rename = "use")]
+    value: Spanned<String>,
+    low: Spanned<String>,
+    high: Spanned<String>,
+    mark: Mark,
+    source: String,
+}
+
+impl RawCost {
+    fn read(&self, source: &Source<'_>) -> Result<Cost, InputError> {
+        let [value, low, high] = [&self.value, &self.low, &self.high];
+        let (at, value) = (value.span(), source.time(value)?);
+        let (low, high) = (source.time(low)?, source.time(high)?);
+        if value < low || value > high {
+            let wrong = format!("{value} is not between {low} and {high}");
+            return Err(source.error(at, wrong, "low <= use <= high"));
+        }
+        Ok(Cost {
+            value,
+            low,
+            high,
+            mark: self.mark,
+            source: self.source.clone(),
+        })
+    }
+}
+
+/// Makes the costs, their names, and their reader out of one list.
+macro_rules! costs {
+    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
+        /// What things cost.
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+        pub struct Costs {
+            $($(#[doc = $doc])+ pub $name: Cost,)+
+        }
+
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub(crate) struct RawCosts {
+            $($name: RawCost,)+
+        }
+
+        impl RawCosts {
+            pub(crate) fn read(&self, source: &Source<'_>) -> Result<Costs, InputError> {
+                Ok(Costs { $($name: self.$name.read(source)?,)+ })
+            }
+        }
+
+        impl Costs {
+            /// The names of all costs, in the order of the profile.
+            pub const NAMES: &'static [&'static str] = &[$(stringify!($name),)+];
+
+            /// The cost with this name.
+            #[must_use]
+            pub fn get(&self, name: &str) -> Option<&Cost> {
+                match name {
+                    $(stringify!($name) => Some(&self.$name),)+
+                    _ => None,
+                }
+            }
+
+            /// The cost with this name, to be changed: for sweeps.
+            pub fn get_mut(&mut self, name: &str) -> Option<&mut Cost> {
+                match name {
+                    $(stringify!($name) => Some(&mut self.$name),)+
+                    _ => None,
+                }
+            }
+
+            /// What is charged.
+            pub(crate) fn charges(&self) -> Charges {
+                Charges { $($name: self.$name.value,)+ }
+            }
+        }
+
+        /// What is charged: the values alone, close together.
+        #[derive(Clone, Copy, Debug, Default)]
+        pub(crate) struct Charges {
+            $(pub(crate) $name: Picos,)+
+        }
+    };
+}
+
+costs! {
+    /// Reading the time where the counter is fast.
+    counter,
+    /// Reading a slow shared counter while nobody else does.
+    slow_counter,
+    /// The part of that during which no other CPU can read.
+    slow_counter_serial,
+    /// A load that hits the nearest cache.
+    load,
+    /// An atomic exchange on a line that the CPU owns.
+    exchange,
+    /// A line that comes from another thread of the core.
+    line_core,
+    /// A line that comes from another core of the last-level cache.
+    line_cache,
+    /// A line that comes from another last-level cache of the socket.
+    line_socket,
+    /// A line that comes from another socket.
+    line_remote,
+    /// Taking and releasing a lock that is free and near.
+    lock,
+    /// A contended lock that goes to a waiter of the same last-level cache.
+    hand_cache,
+    /// A contended lock that goes to a waiter of the same socket.
+    hand_socket,
+    /// A contended lock that goes to a waiter of another socket.
+    hand_remote,
+    /// What sending an inter-processor interrupt takes of the sender.
+    ipi_send,
+    /// From sending one to its handler, on the same socket, when the target is awake.
+    ipi,
+    /// The same to another socket.
+    ipi_remote,
+    /// From sending one to its handler, when the target sleeps; its exit latency comes on top.
+    ipi_idle,
+    /// Writing the event device.
+    device_write,
+    /// From the moment for which the device was written to the handler, when the CPU is awake.
+    device_fire,
+    /// Into an interrupt and out of it, from the kernel or from idle.
+    irq_kernel,
+    /// Into an interrupt and out of it, from a user's program.
+    irq_user,
+    /// The body of a tick: accounting and the scheduler's share, without interrupt, clock, timers and device.
+    tick,
+    /// Asking for the soft stage.
+    soft_raise,
+    /// The soft stage at the end of an interrupt, without what it runs.
+    soft_run,
+    /// Looking whether a wheel has something due.
+    soft_check,
+    /// The soft stage in a thread: waking it, switching there and back.
+    soft_thread,
+    /// Waking a task.
+    wake,
+    /// Switching to another task.
+    switch,
+    /// What a thread of user space spends on a sleep that the kernel's timer ends: the call, two switches, the timer.
+    park,
+    /// Arming a coarse timer, without the lock.
+    wheel_arm,
+    /// Taking a coarse timer out, without the lock.
+    wheel_cancel,
+    /// Firing a coarse timer, without lock and callback.
+    wheel_expire,
+    /// Starting an exact timer, without lock, clock and queue.
+    hr_start,
+    /// Filing into the sorted queue.
+    tree_insert,
+    /// Taking out of the sorted queue.
+    tree_erase,
+    /// Looking at one CPU in a search for a target, without the loads.
+    search_step,
+}
+
+impl Charges {
+    /// A cache line that was last written that far away.
+    pub(crate) const fn line(&self, distance: Distance) -> Picos {
+        match distance {
+            Distance::None => Picos::ZERO,
+            Distance::Core => self.line_core,
+            Distance::Cache => self.line_cache,
+            Distance::Socket => self.line_socket,
+            Distance::Remote => self.line_remote,
+        }
+    }
+
+    /// A contended lock that comes from that far away.
+    pub(crate) const fn hand(&self, distance: Distance) -> Picos {
+        match distance {
+            Distance::None => Picos::ZERO,
+            Distance::Core | Distance::Cache => self.hand_cache,
+            Distance::Socket => self.hand_socket,
+            Distance::Remote => self.hand_remote,
+        }
+    }
+
+    /// From sending an inter-processor interrupt to its handler.
+    pub(crate) const fn ipi_latency(&self, distance: Distance, is_idle: bool) -> Picos {
+        if is_idle {
+            self.ipi_idle
+        } else if matches!(distance, Distance::Remote) {
+            self.ipi_remote
+        } else {
+            self.ipi
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! The clock event device of a world's CPUs: what it is, what writing it costs, and when it fires.
+//!
+//! What a [class](DeviceClass) does with what is written is what it does in a [`Machine`](crate::Machine). Here it
+//! takes time besides:
+//!
+//! | class | a write is |
+//! |---|---|
+//! | countdown | the write; it counts from when that is done |
+//! | less-or-equal | a reading of the counter, and the write |
+//! | equality | both, and another reading, to see whether it was too late |
+//! | coupled | the write, as long as the clock is the counter that it compares with; else as less-or-equal |
+//! | software | the write; what it is told is exact |
+//!
+//! A write that leaves the guest costs that besides. So does stopping a device that is not software.
+
+use std::ops::RangeInclusive;
+
+use serde::{Deserialize, Serialize};
+use tickless_core::clock::CounterId;
+use tickless_core::event::{DeviceConfig, DeviceWrite, InPast};
+use tickless_core::time::convert::{Cycles, Ticks};
+use tickless_core::time::{Instant, Span};
+use toml::Spanned;
+
+use crate::model::costs::Charges;
+use crate::model::device_class::{DeviceClass, Range};
+use crate::model::input::{InputError, Source};
+use crate::model::profile::{Mark, quoted};
+use crate::model::time::Picos;
+use crate::model::{frequency, meter};
+
+/// The counter that the clock goes by and coupled devices compare with.
+const COUNTER: CounterId = CounterId(1);
+/// Up to here the core lets a shortest delay grow that a device refuses.
+const GROWS_TO: Span = Span::from_millis(4);
+/// The core asks for nothing shorter (spec DEV-2).
+const SHORTEST: Picos = Picos::from_micros(1);
+/// A device that counts no further would do nothing but fire.
+const LEAST_RANGE: Picos = Picos::from_micros(100);
+/// The clock shows whole nanoseconds.
+const CLOCK_STEP: Picos = Picos::from_nanos(1);
+/// Picoseconds of a second.
+const SECOND: u128 = 1_000_000_000_000;
+
+/// A clock event device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Device {
+    /// What kind it is.
+    pub kind: DeviceClass,
+    /// How often it counts in a second.
+    pub hertz: u32,
+    /// The shortest delay it can be told.
+    pub shortest: Picos,
+    /// The longest.
+    pub longest: Picos,
+    /// What leaving the guest for a write takes.
+    pub exit: Picos,
+    /// How sure that is.
+    pub mark: Mark,
+    /// Where it comes from.
+    pub source: String,
+}
+
+impl Default for Device {
+    /// A device that is told the instant: what a process has.
+    fn default() -> Self {
+        Self {
+            kind: DeviceClass::Software,
+            hertz: 1_000_000_000,
+            shortest: SHORTEST,
+            longest: Picos::from_millis(600_000),
+            exit: Picos::ZERO,
+            mark: Mark::C,
+            source: "the deadline of a call that sleeps".to_owned(),
+        }
+    }
+}
+
+/// What came of a write.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Written {
+    /// When the device fires.
+    pub(crate) fires: Picos,
+    /// By how much that may be later than what was asked for.
+    pub(crate) late: Picos,
+    /// It may fire before what was asked for, which is further than it counts, or nearer than the core goes.
+    pub(crate) may_be_early: bool,
+    /// The delay that it was told, if it was told one.
+    pub(crate) delay: Picos,
+}
+
+impl Device {
+    /// As the profile has it.
+    pub(crate) fn to_toml(&self) -> String {
+        let kind = match self.kind {
+            DeviceClass::Countdown => "countdown",
+            DeviceClass::Equality => "equality",
+            DeviceClass::LessOrEqual => "less-or-equal",
+            DeviceClass::Coupled => "coupled",
+            DeviceClass::Software => "software",
+        };
+        let Self {
+            hertz,
+            shortest,
+            longest,
+            exit,
+            mark,
+            source,
+            ..
+        } = self;
+        format!(
+            "kind = \"{kind}\"\nfrequency = \"{hertz} Hz\"\nshortest = \"{shortest}\"\nlongest = \"{longest}\"\n\
+             exit = \"{exit}\"\nmark = \"{mark:?}\"\nsource = {}\n",
+            quoted(source),
+        )
+    }
+
+    pub(crate) fn config(&self) -> DeviceConfig {
+        self.kind.config(self.range(), COUNTER, GROWS_TO)
+    }
+
+    fn range(&self) -> Range {
+        let ticks = |time: Picos| u128::from(time.0) * u128::from(self.hertz) / SECOND;
+        let ticks = |time| Ticks(u64::try_from(ticks(time)).unwrap_or(u64::MAX));
+        Range {
+            hertz: self.hertz,
+            shortest: ticks(self.shortest).max(Ticks(1)),
+            longest: ticks(self.longest).max(Ticks(1)),
+        }
+    }
+
+    /// How long so many ticks take: not less.
+    fn time_of(&self, ticks: u64) -> Picos {
+        let picos = (u128::from(ticks) * SECOND).div_ceil(u128::from(self.hertz.max(1)));
+        Picos(u64::try_from(picos).unwrap_or(u64::MAX))
+    }
+
+    /// Whether it is told a delay, which passes at its own rate whatever becomes of the clock.
+    pub(crate) const fn is_told_delays(&self, slow_counter: bool) -> bool {
+        match self.kind {
+            DeviceClass::Software => false,
+            DeviceClass::Coupled => slow_counter,
+            DeviceClass::Countdown | DeviceClass::LessOrEqual | DeviceClass::Equality => true,
+        }
+    }
+
+    /// What `counter` reads when the clock shows `when`, if the clock goes by it.
+    pub(crate) fn cycles_at(&self, counter: CounterId, when: Instant) -> Option<Cycles> {
+        if counter != COUNTER {
+            return None;
+        }
+        let nanos = u128::try_from(when.as_nanos()).unwrap_or(0);
+        // Rounded up: not early (spec CPL-9).
+        let cycles = (nanos * u128::from(self.hertz)).div_ceil(1_000_000_000);
+        Some(Cycles(u64::try_from(cycles).unwrap_or(u64::MAX)))
+    }
+
+    /// The CPU that executes stops it.
+    pub(crate) fn stop(&self, charges: &Charges) {
+        if self.kind != DeviceClass::Software {
+            meter::charge(charges.device_write + self.exit);
+        }
+    }
+
+    /// The CPU that executes writes it, by a clock that goes on each `step` and shows what it is asked `when`. Delays
+    /// up to `shortest` are what the device makes of anything that is over.
+    pub(crate) fn write(
+        &self,
+        charges: &Charges,
+        write: DeviceWrite,
+        shortest: Picos,
+        (step, when): (Picos, impl Fn(Picos) -> Picos),
+    ) -> Result<Written, InPast> {
+        let begins = meter::cursor();
+        let is_relative = matches!(write, DeviceWrite::Relative(_));
+        let compares = is_relative && self.kind != DeviceClass::Countdown;
+        if compares {
+            meter::charge(charges.counter);
+        }
+        let read = meter::cursor();
+        meter::charge(charges.device_write + self.exit);
+        if self.kind == DeviceClass::Equality {
+            meter::charge(charges.counter);
+        }
+        let done = meter::cursor();
+        let tick = self.time_of(1);
+        let (target, late, delay) = match write {
+            DeviceWrite::Relative(ticks) => {
+                let delay = self.time_of(ticks.0);
+                let counts_from = if compares { read } else { done };
+                // The clock was read before, in whole nanoseconds, and the scale from time to ticks is not exact.
+                let mut late = (counts_from - begins) + CLOCK_STEP + tick + Picos(delay.0 >> 20);
+                if delay <= shortest {
+                    late += delay;
+                }
+                (counts_from + delay, late, delay)
+            }
+            DeviceWrite::Coupled(cycles) => (
+                when(self.time_of(cycles.0)),
+                late_if_coupled(tick, step),
+                Picos::ZERO,
+            ),
+            DeviceWrite::Absolute(instant) => {
+                (when(Picos::of_instant(instant)), Picos::ZERO, Picos::ZERO)
+            }
+        };
+        let fires = self.kind.fires(write, target, done)?;
+        // The core reckons in whole nanoseconds, too.
+        let furthest = self.longest - Picos(self.longest.0 >> 20) - tick - CLOCK_STEP;
+        Ok(Written {
+            fires,
+            late,
+            // Within a microsecond the core writes the shortest delay, even if that is over before (spec 1.10).
+            may_be_early: is_relative && (delay >= furthest || delay < SHORTEST),
+            delay,
+        })
+    }
+}
+
+/// By how much a device that compares every `tick` may be later than what it was asked for, by a clock that goes on
+/// each `step`.
+///
+/// It compares with the first of its ticks at or behind the instant, so by what the clock shows it is late by less than
+/// a tick. The clock shows that at one of its steps: the number of steps that begin within less than a tick is the tick
+/// in steps, rounded up. So it is late by `tick + step` at most, and not by a tick alone, which would be true of a
+/// clock that goes on continuously. Both as long as they are by a clock that is wrong and steered, 500 ppm each; and
+/// the core reckons in whole nanoseconds.
+fn late_if_coupled(tick: Picos, step: Picos) -> Picos {
+    let late = tick + step;
+    late + Picos(late.0 >> 10) + CLOCK_STEP
+}
+
+/// What a CPU's device was told.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    /// When.
+    pub(crate) at: std::cell::Cell<Picos>,
+    /// By how much it may be late for that.
+    pub(crate) late: std::cell::Cell<Picos>,
+    /// It may fire before that, which is further than it counts, or nearer than the core goes.
+    pub(crate) may_be_early: std::cell::Cell<bool>,
+    /// The shortest delay that it has accepted after it refused one.
+    grown: std::cell::Cell<Picos>,
+    /// It refused the last one.
+    is_refused: std::cell::Cell<bool>,
+}
+
+impl Told {
+    /// The CPU that executes writes `device`, which is its own, by a `clock` as in [`Device::write`]: when it fires.
+    pub(crate) fn write(
+        &self,
+        device: &Device,
+        charges: &Charges,
+        write: DeviceWrite,
+        clock: (Picos, impl Fn(Picos) -> Picos),
+    ) -> Result<Picos, InPast> {
+        let shortest = device.shortest.max(SHORTEST).max(self.grown.get());
+        let written = device.write(charges, write, shortest, clock);
+        let was_refused = self.is_refused.replace(written.is_err());
+        let mut written = written?;
+        if was_refused && written.delay > shortest {
+            self.grown.set(written.delay);
+            written.late += written.delay;
+        }
+        self.at.set(meter::cursor());
+        self.late.set(written.late);
+        self.may_be_early.set(written.may_be_early);
+        Ok(written.fires)
+    }
+}
+
+/// A device as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawDevice {
+    kind: Option<Spanned<DeviceClass>>,
+    frequency: Option<Spanned<String>>,
+    shortest: Option<Spanned<String>>,
+    longest: Option<Spanned<String>>,
+    exit: Option<Spanned<String>>,
+    mark: Option<Mark>,
+    source: Option<String>,
+}
+
+/// Reads a device. What is not given is as `known` has it.
+pub(crate) fn read(
+    source: &Source<'_>,
+    raw: &Spanned<RawDevice>,
+    known: &Device,
+) -> Result<Device, InputError> {
+    let fields = raw.get_ref();
+    let time = |field: &Option<Spanned<String>>, known| {
+        field.as_ref().map_or(Ok(known), |field| source.time(field))
+    };
+    let hertz = match &fields.frequency {
+        None => known.hertz,
+        Some(field) => hertz(field.get_ref()).ok_or_else(|| {
+            let wrong = format!("\"{}\" is not a frequency of a device", field.get_ref());
+            let right = "1 kHz to 4 GHz, as a number and a unit, such as \"25 MHz\"";
+            source.error(field.span(), wrong, right)
+        })?,
+    };
+    let device = Device {
+        kind: fields
+            .kind
+            .as_ref()
+            .map_or(known.kind, |kind| *kind.get_ref()),
+        hertz,
+        shortest: time(&fields.shortest, known.shortest)?,
+        longest: time(&fields.longest, known.longest)?,
+        exit: time(&fields.exit, known.exit)?,
+        mark: fields.mark.unwrap_or(known.mark),
+        source: fields
+            .source
+            .clone()
+            .unwrap_or_else(|| known.source.clone()),
+    };
+    let at = |field: &Option<Spanned<String>>| field.as_ref().map_or(raw.span(), Spanned::span);
+    if device.longest < LEAST_RANGE.max(device.shortest * 2) {
+        let wrong = format!("a device that counts {} at most", device.longest);
+        let right = format!("{LEAST_RANGE}, and twice the shortest delay, at least");
+        return Err(source.error(at(&fields.longest), wrong, right));
+    }
+    if device.shortest > GROWN {
+        let wrong = format!("nothing sooner than {}", device.shortest);
+        return Err(source.error(at(&fields.shortest), wrong, format!("{GROWN} at most")));
+    }
+    if device.exit > GROWN {
+        let wrong = format!("{} to leave the guest", device.exit);
+        return Err(source.error(at(&fields.exit), wrong, format!("{GROWN} at most")));
+    }
+    Ok(device)
+}
+
+/// A device that needs longer is none for exact timers.
+const GROWN: Picos = Picos::from_millis(1);
+
+/// How often a device may count.
+const HERTZ: RangeInclusive<u32> = 1_000..=4_000_000_000;
+
+fn hertz(text: &str) -> Option<u32> {
+    let hertz = u32::try_from(frequency::parse(text)?).ok();
+    hertz.filter(|hertz| HERTZ.contains(hertz))
+}
+
+#[cfg(test)]
+mod tests;

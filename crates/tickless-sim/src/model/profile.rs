@@ -1,0 +1,428 @@
+//! What things cost on a machine: read from a file in which every number says where it comes from.
+//!
+//! A profile is TOML:
+//!
+//! ```toml
+//! name = "skl-112"
+//! about = "two sockets of 28 cores"
+//!
+//! [topology]
+//! sockets = 2
+//! # caches (of a socket), cores (of a cache), threads (of a core), nodes (of a socket), numbering
+//!
+//! [costs]
+//! counter = { use = "25 ns", low = "20 ns", high = "33 ns", mark = "B", source = "ktime" }
+//! # one line for each cost
+//!
+//! [device]
+//! kind = "coupled"
+//! frequency = "2.1 GHz"
+//! # shortest and longest delay, and what leaving the guest for a write takes
+//!
+//! [[idle]]
+//! name = "C1"
+//! # believed exit and residency, actual exit, power
+//! ```
+//!
+//! Marks: **A** was measured on that class of machine, **B** on a close relative, **C** is an estimate. A calibration
+//! command writes the same format for the machine at hand, with mark A and itself as source.
+
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+
+use crate::model::costs::{Costs, RawCosts};
+use crate::model::device::{self, Device, RawDevice};
+use crate::model::input::{InputError, Source};
+use crate::model::time::Picos;
+use crate::model::topology::{Numbering, Topology};
+use crate::world::deep::StandIn;
+
+/// Profiles that come with the library: name and text.
+pub const EMBEDDED: [(&str, &str); 4] = [
+    ("skl-112", include_str!("../../profiles/skl-112.toml")),
+    ("hsw-144", include_str!("../../profiles/hsw-144.toml")),
+    ("epyc-128", include_str!("../../profiles/epyc-128.toml")),
+    ("vm-64", include_str!("../../profiles/vm-64.toml")),
+];
+
+/// How sure a number is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Mark {
+    /// Measured on that class of machine.
+    A,
+    /// Measured on a close relative, or on a machine that its source does not name.
+    B,
+    /// Estimated.
+    C,
+}
+
+/// A state that an idle CPU can sleep in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct IdleState {
+    /// Its name.
+    pub name: String,
+    /// How long the governor believes that it takes to leave it.
+    pub believed_exit: Picos,
+    /// How long the governor believes that one has to stay for it to pay.
+    pub believed_residency: Picos,
+    /// The CPU polls for so long, in the shallowest state, before it goes there: what guests do.
+    pub polls_first: Picos,
+    /// How long it really takes to leave it.
+    pub exit: Picos,
+    /// What a core draws in it, in milliwatts.
+    pub milliwatts: u32,
+    /// Whether time in it counts as deep idle.
+    pub deep: bool,
+    /// The CPU's own device stops in it, and something else has to wake it.
+    pub stops: bool,
+    /// How sure the actual exit latency is.
+    pub mark: Mark,
+    /// Where the numbers come from.
+    pub source: String,
+}
+
+/// A machine, and what things cost on it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Profile {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub about: String,
+    /// Its shape.
+    pub topology: Topology,
+    /// What things cost.
+    pub costs: Costs,
+    /// Its clock event devices.
+    pub device: Device,
+    /// How it idles, the shallowest state first.
+    pub idle: Vec<IdleState>,
+    /// What wakes CPUs from the states in which their device stops. Without it they never go there.
+    pub broadcast: Option<StandIn>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawProfile {
+    name: String,
+    about: String,
+    broadcast: Option<StandIn>,
+    topology: Spanned<RawTopology>,
+    costs: RawCosts,
+    device: Option<Spanned<RawDevice>>,
+    idle: Vec<Spanned<RawIdle>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawTopology {
+    sockets: u32,
+    caches: u32,
+    cores: u32,
+    threads: u32,
+    nodes: u32,
+    numbering: RawNumbering,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum RawNumbering {
+    Neighbours,
+    ThreadsLast,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawIdle {
+    name: String,
+    believed_exit: Spanned<String>,
+    believed_residency: Spanned<String>,
+    polls_first: Option<Spanned<String>>,
+    exit: Spanned<String>,
+    milliwatts: u32,
+    #[serde(default)]
+    deep: bool,
+    #[serde(default)]
+    stops: bool,
+    mark: Mark,
+    source: String,
+}
+
+impl Profile {
+    /// Reads a profile. `file` is its name, for messages.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that is wrong with it.
+    pub fn from_toml(text: &str, file: &str) -> Result<Self, InputError> {
+        let source = Source { file, text };
+        let raw: RawProfile = source.read()?;
+        let topology = topology(&source, &raw.topology)?;
+        let costs = raw.costs.read(&source)?;
+        let mut device = Device::default();
+        if let Some(raw) = &raw.device {
+            device = device::read(&source, raw, &device)?;
+        }
+        let mut idle: Vec<IdleState> = Vec::new();
+        for state in &raw.idle {
+            let span = state.span();
+            let state = idle_state(&source, state.get_ref())?;
+            if let Some(before) = idle.last()
+                && before.believed_residency > state.believed_residency
+            {
+                let wrong = format!("{} pays sooner than {}", state.name, before.name);
+                return Err(source.error(span, wrong, "put the shallowest state first"));
+            }
+            require_stops(&source, span, idle.last(), &state)?;
+            idle.push(state);
+        }
+        if idle.is_empty() {
+            let wrong = "there is no idle state";
+            return Err(source.error(0..0, wrong, "add [[idle]], polling at least"));
+        }
+        Ok(Self {
+            name: raw.name,
+            about: raw.about,
+            topology,
+            costs,
+            device,
+            idle,
+            broadcast: raw.broadcast,
+        })
+    }
+
+    /// A profile that comes with the library; `None` if it has no such one.
+    ///
+    /// # Panics
+    ///
+    /// When the embedded file is wrong, which a test excludes.
+    #[must_use]
+    pub fn embedded(name: &str) -> Option<Self> {
+        let (name, text) = EMBEDDED.into_iter().find(|(known, _)| *known == name)?;
+        let profile = Self::from_toml(text, name);
+        Some(profile.expect("embedded profiles are tried by a test"))
+    }
+}
+
+impl Profile {
+    /// Writes it in the format that [`from_toml`](Self::from_toml) reads: for a command that measures a machine.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        let shape = &self.topology;
+        let numbering = match shape.numbering {
+            Numbering::Neighbours => "neighbours",
+            Numbering::ThreadsLast => "threads-last",
+        };
+        let broadcast = self.broadcast.map_or_else(String::new, |stand_in| {
+            format!("broadcast = \"{}\"\n", stand_in.name())
+        });
+        let mut text = format!(
+            "name = {}\nabout = {}\n{broadcast}\n[topology]\nsockets = {}\ncaches = {}\ncores = {}\nthreads = {}\n\
+             nodes = {}\nnumbering = \"{numbering}\"\n\n[costs]\n",
+            quoted(&self.name),
+            quoted(&self.about),
+            shape.sockets,
+            shape.caches,
+            shape.cores,
+            shape.threads,
+            shape.nodes,
+        );
+        for name in Costs::NAMES {
+            let Some(cost) = self.costs.get(name) else {
+                continue;
+            };
+            text += &format!(
+                "{name} = {{ use = \"{}\", low = \"{}\", high = \"{}\", mark = \"{:?}\", source = {} }}\n",
+                cost.value,
+                cost.low,
+                cost.high,
+                cost.mark,
+                quoted(&cost.source),
+            );
+        }
+        text += &format!("\n[device]\n{}", self.device.to_toml());
+        for state in &self.idle {
+            text += &format!(
+                "\n[[idle]]\nname = {}\nbelieved_exit = \"{}\"\nbelieved_residency = \"{}\"\npolls_first = \"{}\"\n\
+                 exit = \"{}\"\nmilliwatts = {}\ndeep = {}\nstops = {}\nmark = \"{:?}\"\nsource = {}\n",
+                quoted(&state.name),
+                state.believed_exit,
+                state.believed_residency,
+                state.polls_first,
+                state.exit,
+                state.milliwatts,
+                state.deep,
+                state.stops,
+                state.mark,
+                quoted(&state.source),
+            );
+        }
+        text
+    }
+}
+
+/// `text` as a TOML string.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => quoted.extend(['\\', letter]),
+            letter if letter.is_control() => quoted += &format!("\\u{:04X}", u32::from(letter)),
+            letter => quoted.push(letter),
+        }
+    }
+    quoted + "\""
+}
+
+fn topology(source: &Source<'_>, raw: &Spanned<RawTopology>) -> Result<Topology, InputError> {
+    let shape = raw.get_ref();
+    let counts = [shape.sockets, shape.caches, shape.cores, shape.threads];
+    let wrong = |wrong: &str, right: &str| Err(source.error(raw.span(), wrong, right));
+    if counts.contains(&0) || shape.nodes == 0 {
+        return wrong("a machine without CPUs", "all counts are 1 at least");
+    }
+    let cpus = counts.into_iter().try_fold(1_u32, u32::checked_mul);
+    if cpus.is_none_or(|cpus| cpus > crate::model::CPUS_MAX) {
+        return wrong("too many CPUs", "4096 at most");
+    }
+    if !shape.caches.is_multiple_of(shape.nodes) {
+        return wrong(
+            "the caches of a socket cannot be divided among its nodes",
+            "nodes must divide caches",
+        );
+    }
+    Ok(Topology {
+        sockets: shape.sockets,
+        caches: shape.caches,
+        cores: shape.cores,
+        threads: shape.threads,
+        nodes: shape.nodes,
+        numbering: match shape.numbering {
+            RawNumbering::Neighbours => Numbering::Neighbours,
+            RawNumbering::ThreadsLast => Numbering::ThreadsLast,
+        },
+    })
+}
+
+/// The device stops in deep states, if it does.
+fn require_stops(
+    source: &Source<'_>,
+    span: std::ops::Range<usize>,
+    before: Option<&IdleState>,
+    state: &IdleState,
+) -> Result<(), InputError> {
+    let (wrong, right) = match before {
+        None if state.stops => (
+            format!("the device stops in {}, the shallowest state", state.name),
+            "leave a state in which it goes on",
+        ),
+        Some(before) if before.stops && !state.stops => (
+            format!(
+                "the device stops in {}, and not in {}, which is deeper",
+                before.name, state.name
+            ),
+            "write stops = true here, too",
+        ),
+        _ => return Ok(()),
+    };
+    Err(source.error(span, wrong, right))
+}
+
+fn idle_state(source: &Source<'_>, raw: &RawIdle) -> Result<IdleState, InputError> {
+    let polls = raw.polls_first.as_ref();
+    Ok(IdleState {
+        name: raw.name.clone(),
+        believed_exit: source.time(&raw.believed_exit)?,
+        believed_residency: source.time(&raw.believed_residency)?,
+        polls_first: polls.map_or(Ok(Picos::ZERO), |polls| source.time(polls))?,
+        exit: source.time(&raw.exit)?,
+        milliwatts: raw.milliwatts,
+        deep: raw.deep,
+        stops: raw.stops,
+        mark: raw.mark,
+        source: raw.source.clone(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EMBEDDED, Profile};
+
+    const TEXT: &str = EMBEDDED[0].1;
+
+    /// What is said when `from` is replaced by `to` in a good profile.
+    fn error_with(from: &str, to: &str) -> String {
+        assert!(TEXT.contains(from), "{from}");
+        let text = TEXT.replacen(from, to, 1);
+        Profile::from_toml(&text, "p.toml")
+            .expect_err("it is wrong")
+            .to_string()
+    }
+
+    #[test]
+    fn embedded_profiles_are_right() {
+        for (name, text) in EMBEDDED {
+            let profile = Profile::from_toml(text, name).unwrap();
+            assert_eq!(profile.name, name);
+            let cpus: u32 = name[name.len() - 3..]
+                .trim_start_matches('-')
+                .parse()
+                .unwrap();
+            assert_eq!(profile.topology.cpus(), cpus);
+            assert!(profile.idle.iter().any(|state| state.deep));
+        }
+        assert_eq!(Profile::embedded("no-such"), None);
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        for (name, text) in EMBEDDED {
+            let mut profile = Profile::from_toml(text, name).unwrap();
+            profile.about = "a \"new\" \\ machine\n".to_owned();
+            let again = Profile::from_toml(&profile.to_toml(), "again.toml").unwrap();
+            assert_eq!(again, profile);
+        }
+    }
+
+    #[test]
+    fn a_wrong_unit_is_shown_with_its_place() {
+        let line = 1 + TEXT[..TEXT.find("counter =").unwrap()]
+            .matches('\n')
+            .count();
+        assert_eq!(
+            error_with("use = \"25 ns\"", "use = \"25 MHz\""),
+            format!(
+                "p.toml:{line}: counter: \"25 MHz\" is not a time; write a number and a unit, ps, ns, us, ms or s, \
+                 such as \"1.5 us\""
+            )
+        );
+    }
+
+    #[test]
+    fn unknown_and_missing_costs_are_named() {
+        let error = error_with("counter =", "conter =");
+        assert!(
+            error.contains("conter: unknown field `conter`; expected"),
+            "{error}"
+        );
+        let line = TEXT
+            .lines()
+            .find(|line| line.starts_with("counter "))
+            .unwrap();
+        let error = error_with(line, "");
+        assert!(error.contains("missing field `counter`"), "{error}");
+    }
+
+    #[test]
+    fn impossible_machines_are_refused() {
+        assert!(error_with("sockets = 2", "sockets = 0").contains("without CPUs"));
+        assert!(error_with("sockets = 2", "sockets = 2000").contains("4096 at most"));
+        assert!(error_with("nodes = 1", "nodes = 2").contains("nodes must divide caches"));
+        assert!(error_with("threads-last", "threads-list").contains("threads-list"));
+    }
+
+    #[test]
+    fn a_value_out_of_its_own_range_is_refused() {
+        let error = error_with("use = \"25 ns\"", "use = \"90 ns\"");
+        assert!(error.contains("90 ns is not between"), "{error}");
+    }
+}

@@ -1,0 +1,348 @@
+//! A process of the user-space host in virtual time: its worker threads are the CPUs of a profile, and the event device
+//! of each is the deadline of its sleep.
+//!
+//! [`run`](crate::run::scenario::run) is a kernel on a machine: it has a tick, interrupts and tasks. This is a program that uses the
+//! library on it, and so what can be compared with a real run on the machine that a profile was measured on. The core
+//! is the same; what it asks its host for costs what the profile says. What the host of user space adds in a turn and
+//! around a sleep is charged where that does it: readings of the clock, locks, what the kernel takes for a sleep.
+//!
+//! # Limits
+//!
+//! Threads are named by the caller, one executes at a time, and each begins where its own time stands. Nobody looks
+//! after the coarse timers of others: a worker wakes for its own. A process and a [`run`](crate::run::scenario::run) do not go
+//! together on one thread of the machine that simulates.
+
+mod host;
+mod timers;
+
+use std::rc::Rc;
+
+use serde::Serialize;
+use tickless_core::base::Timers;
+use tickless_core::coarse::{Kind, Tick};
+use tickless_core::platform::CpuId;
+use tickless_core::time::{Instant, Span};
+use tickless_core::wheel::idle::{TickTime, wake_times};
+
+use crate::model::meter::{self, Ground};
+use crate::model::profile::{IdleState, Profile};
+use crate::model::time::Picos;
+use crate::world::idle::choose;
+use host::ProcessHost;
+pub use timers::{CoarseTimer, ExactTimer, SleepTimer};
+
+/// The tick of coarse timers in user space.
+const TICK: Span = Span::from_nanos(1_000_000);
+
+/// Timers that a turn fires at most, as in user space.
+const TURN_BUDGET: u32 = 4_096;
+
+/// What happened in a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ProcessCounts {
+    /// Exact timers put into their queue: the sorted one, or the shelf of those that are far away.
+    pub inserts: u64,
+    /// Exact timers taken out of it again: cancelled, fired, or moved.
+    pub erases: u64,
+    /// Exact timers that kept their place when they were started again.
+    pub in_place: u64,
+    /// Deadlines handed to the device.
+    pub device_writes: u64,
+    /// Sleeps that ended.
+    pub wakes: u64,
+    /// Turns that came for an exact timer and found none.
+    pub spurious: u64,
+    /// Coarse timers put into a slot.
+    pub coarse_files: u64,
+    /// Coarse timers that were armed again within their slot.
+    pub coarse_in_slot: u64,
+    /// Coarse timers taken out: cancelled or fired.
+    pub coarse_takes: u64,
+}
+
+/// A worker thread.
+#[derive(Clone, Copy, Debug, Default)]
+struct Thread {
+    /// How far it got.
+    cursor: Picos,
+    /// For how long of that it slept.
+    slept: Picos,
+    wakes: u64,
+}
+
+/// A process whose threads are workers.
+#[derive(Debug)]
+pub struct Process {
+    timers: Rc<Timers<ProcessHost>>,
+    states: Vec<IdleState>,
+    threads: Vec<Thread>,
+    /// Who executes.
+    me: u32,
+    /// Writes of devices before anything happened: those of coming online.
+    writes_before: u64,
+}
+
+impl Process {
+    /// A process with a worker on each CPU of `profile`, of which the first one executes.
+    #[must_use]
+    pub fn new(profile: &Profile) -> Self {
+        let topology = &profile.topology;
+        let ground = Rc::new(Ground {
+            charges: profile.costs.charges(),
+            places: (0..topology.cpus())
+                .map(|cpu| topology.place(cpu))
+                .collect(),
+        });
+        meter::install(&ground);
+        let timers = Rc::new(Timers::new(ProcessHost::new(&ground, topology.cpus())));
+        timers.platform().make_bases(&timers);
+        let mut process = Self {
+            timers,
+            states: profile.idle.clone(),
+            threads: vec![Thread::default(); topology.cpus() as usize],
+            me: 0,
+            writes_before: 0,
+        };
+        for cpu in 0..topology.cpus() {
+            process.timers.wheel_online(CpuId(cpu), Tick(0));
+            process.timers.cpu_online(CpuId(cpu));
+        }
+        process.writes_before = process.counts().device_writes;
+        process
+    }
+
+    /// From here on the worker `thread` executes, where its time stands, but not before now.
+    ///
+    /// # Panics
+    ///
+    /// When the machine has not so many CPUs.
+    pub fn switch_to(&mut self, thread: u32) {
+        let now = self.threads[self.me as usize].cursor;
+        let next = &mut self.threads[thread as usize];
+        next.slept += now - next.cursor;
+        next.cursor = next.cursor.max(now);
+        self.me = thread;
+    }
+
+    /// Makes an exact timer.
+    #[must_use]
+    pub fn exact(&self) -> ExactTimer {
+        ExactTimer::new(&self.timers)
+    }
+
+    /// Makes an exact timer of the kind that futures sleep by, which is not sorted while it is far away.
+    #[must_use]
+    pub fn sleep(&self) -> SleepTimer {
+        SleepTimer::new(&self.timers)
+    }
+
+    /// Makes a coarse timer.
+    #[must_use]
+    pub fn coarse(&self) -> CoarseTimer {
+        CoarseTimer::new(&self.timers)
+    }
+
+    /// Executes `body` on the worker that executes.
+    fn execute<R>(&mut self, body: impl FnOnce(&Timers<ProcessHost>) -> R) -> R {
+        let thread = &mut self.threads[self.me as usize];
+        meter::enter(self.me, thread.cursor);
+        let result = body(&self.timers);
+        thread.cursor = meter::leave();
+        result
+    }
+
+    /// Starts `timer` for `at`, counted from when the process began.
+    pub fn start(&mut self, timer: &ExactTimer, at: Instant) {
+        self.execute(|_| timer.start(at));
+    }
+
+    /// Cancels `timer`; whether it was waiting to fire.
+    pub fn cancel(&mut self, timer: &ExactTimer) -> bool {
+        self.execute(|_| timer.cancel())
+    }
+
+    /// Begins a sleep, which takes a reading of the clock.
+    pub fn begin(&mut self, timer: &mut SleepTimer, after: Span) {
+        self.execute(|timers| {
+            let now = timers.platform().glance();
+            timer.start(now.saturating_add(after));
+        });
+    }
+
+    /// Gives a sleep another deadline.
+    pub fn reset(&mut self, timer: &mut SleepTimer, at: Instant) {
+        self.execute(|_| timer.restart(at));
+    }
+
+    /// Gives a sleep up.
+    pub fn drop_sleep(&mut self, timer: &mut SleepTimer) {
+        self.execute(|_| timer.cancel());
+    }
+
+    /// Arms `timer`, which is not armed, to fire when the tick `expiry` is over. Takes a reading of the clock.
+    ///
+    /// # Panics
+    ///
+    /// When it is armed.
+    pub fn arm(&mut self, timer: &CoarseTimer, expiry: Tick) {
+        self.execute(|timers| {
+            let now = tick_time(timers.platform().glance());
+            timer.arm(now.tick, expiry);
+        });
+    }
+
+    /// Arms `timer`, whether it is armed or not, for the tick `expiry`. Takes a reading of the clock.
+    pub fn modify(&mut self, timer: &CoarseTimer, expiry: Tick) {
+        self.execute(|timers| {
+            let now = tick_time(timers.platform().glance());
+            timer.modify(now.tick, expiry);
+        });
+    }
+
+    /// Takes `timer` out; whether it was armed.
+    pub fn delete(&mut self, timer: &CoarseTimer) -> bool {
+        self.execute(|_| timer.delete())
+    }
+
+    /// The worker does nothing until `at`, and does not sleep either.
+    pub fn spin_until(&mut self, at: Instant) {
+        let thread = &mut self.threads[self.me as usize];
+        let at = Picos::of_instant(at);
+        thread.slept += at - thread.cursor;
+        thread.cursor = thread.cursor.max(at);
+    }
+
+    /// Takes a turn: runs what is due; how many fired.
+    pub fn turn(&mut self) -> u32 {
+        let me = self.me;
+        self.execute(|timers| turn(timers, CpuId(me)))
+    }
+
+    /// Sleeps until something is due, if nothing is, and takes a turn; how many fired.
+    pub fn park(&mut self) -> u32 {
+        let cpu = CpuId(self.me);
+        let until = self.execute(|timers| {
+            let host = timers.platform();
+            if is_due(timers, cpu, host.glance()) {
+                return None;
+            }
+            let until = enter_idle(timers, cpu);
+            meter::charge(half_a_sleep(timers));
+            Some(until)
+        });
+        if let Some(until) = until.filter(|until| !until.is_forever()) {
+            self.sleep_until(Picos::of_instant(until));
+            self.execute(|timers| {
+                meter::charge(half_a_sleep(timers));
+                timers.wheel_leave_idle(cpu);
+            });
+        }
+        self.turn()
+    }
+
+    fn sleep_until(&mut self, until: Picos) {
+        let charges = *self.timers.platform().charges();
+        let thread = &mut self.threads[self.me as usize];
+        let state = choose(&self.states, until - thread.cursor);
+        let wakes = until.max(thread.cursor) + charges.device_fire + self.states[state].exit;
+        thread.slept += wakes - thread.cursor;
+        thread.cursor = wakes;
+        thread.wakes += 1;
+    }
+
+    /// The time of the worker that executes, which costs nothing to know.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.threads[self.me as usize].cursor.instant()
+    }
+
+    /// What the worker that executes spent so far without sleeping.
+    #[must_use]
+    pub fn spent(&self) -> Picos {
+        let thread = &self.threads[self.me as usize];
+        thread.cursor - thread.slept
+    }
+
+    /// What happened so far, on all threads.
+    #[must_use]
+    pub fn counts(&self) -> ProcessCounts {
+        let mut counts = ProcessCounts::default();
+        for (cpu, thread) in (0..).zip(&self.threads) {
+            let one = self.timers.stats(CpuId(cpu));
+            counts.inserts += one.starts - one.kept();
+            counts.in_place += one.kept();
+            counts.erases += one.starts - one.kept();
+            counts.erases -= self.timers.pending(CpuId(cpu)) as u64;
+            counts.device_writes += one.device_writes;
+            counts.spurious += one.spurious;
+            counts.coarse_files += one.coarse_arms - one.coarse_in_slot;
+            counts.coarse_in_slot += one.coarse_in_slot;
+            counts.coarse_takes += one.coarse_cancelled + one.coarse_expired;
+            counts.wakes += thread.wakes;
+        }
+        counts.device_writes -= self.writes_before;
+        counts
+    }
+}
+
+/// What falling asleep takes, or coming back.
+fn half_a_sleep(timers: &Timers<ProcessHost>) -> Picos {
+    timers.platform().charges().park.scaled(1, 2)
+}
+
+/// The tick in progress at `now`.
+fn tick_time(now: Instant) -> TickTime {
+    // Rounds down: the tick that `now` is in.
+    let tick = now.as_nanos().unsigned_abs() / TICK.as_nanos();
+    TickTime {
+        tick: Tick(tick),
+        began: Instant::ZERO.saturating_add(Span::from_nanos(tick * TICK.as_nanos())),
+        period: TICK,
+    }
+}
+
+/// Whether something is due on `cpu` at `now`.
+fn is_due(timers: &Timers<ProcessHost>, cpu: CpuId, now: Instant) -> bool {
+    timers.platform().site(cpu).fires.get() <= now || timers.wheel_is_due(cpu, tick_time(now).tick)
+}
+
+/// Lets the worker on `cpu` go to sleep: until when it may.
+fn enter_idle(timers: &Timers<ProcessHost>, cpu: CpuId) -> Instant {
+    timers.settle_armed(cpu);
+    let exact = timers.platform().site(cpu).fires.get();
+    let at = tick_time(timers.platform().glance());
+    let mut coarse = Instant::FOREVER;
+    timers.wheel_enter_idle(cpu, at.tick, |next| {
+        let times = wake_times(next, at);
+        coarse = times.local.min(times.global);
+        times.may_idle
+    });
+    exact.min(coarse)
+}
+
+fn turn(timers: &Timers<ProcessHost>, cpu: CpuId) -> u32 {
+    let host = timers.platform();
+    let now = host.glance();
+    let tick = tick_time(now).tick;
+    let mut fired = 0;
+    if timers.wheel_is_due(cpu, tick) {
+        for kind in Kind::ALL {
+            fired += timers.run_wheel(cpu, kind, tick, TURN_BUDGET).fired;
+        }
+    }
+    let fires = &host.site(cpu).fires;
+    if fires.get() <= now {
+        fires.set(Instant::FOREVER);
+        let turn = timers.interrupt(cpu);
+        fired += turn.fired;
+        timers.flush_deferred(cpu, tickless_core::event::Flush::TurnEnd);
+        if turn.more {
+            fires.set(now);
+        }
+    }
+    timers.settle_armed(cpu);
+    fired
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,210 @@
+//! The host of user space in virtual time.
+
+use std::cell::{Cell, OnceCell};
+use std::rc::Rc;
+use std::task::Waker;
+
+use tickless_core::base::{CpuBase, Timers};
+use tickless_core::clock::{Offsets, SetSequence};
+use tickless_core::event::{DeviceConfig, DeviceState, DeviceWrite, InPast};
+use tickless_core::platform::{CpuId, Locality, Platform, ThisCpu, Waiting};
+use tickless_core::time::Instant;
+use tickless_core::trace::Event;
+
+use super::TURN_BUDGET;
+use crate::model::costs::Charges;
+use crate::model::meter::{self, Ground, Line};
+use crate::tables::PlainLock;
+use crate::world::host::WorldLock;
+
+/// Lines of a base, besides that of its lock, that whoever files or cancels there writes.
+const LINES_OF_BASE: u64 = 2;
+
+/// The unit of the shelf, as a power of two of nanoseconds, and how many of them are near.
+const UNIT: u32 = 20;
+const NEAR_UNITS: i64 = 2;
+
+/// What the host keeps for a thread.
+#[derive(Debug)]
+pub(crate) struct Site {
+    /// What the device was written with: the deadline of the next sleep.
+    pub(crate) fires: Cell<Instant>,
+    /// The lines of the base.
+    lines: Line,
+}
+
+/// The host: everything it is asked for costs the thread that executes.
+#[derive(Debug)]
+pub(crate) struct ProcessHost {
+    pub(crate) ground: Rc<Ground>,
+    bases: Vec<OnceCell<CpuBase<Self>>>,
+    /// What is operated on is a sleeper, and so on the shelf while it is far away.
+    pub(crate) is_sleeper: Cell<bool>,
+}
+
+impl ProcessHost {
+    pub(crate) fn new(ground: &Rc<Ground>, threads: u32) -> Self {
+        Self {
+            ground: Rc::clone(ground),
+            bases: (0..threads).map(|_| OnceCell::new()).collect(),
+            is_sleeper: Cell::new(false),
+        }
+    }
+
+    pub(crate) fn make_bases(&self, timers: &Timers<Self>) {
+        for cell in &self.bases {
+            let site = Site {
+                fires: Cell::new(Instant::FOREVER),
+                lines: Line::default(),
+            };
+            let placed = cell.set(timers.new_base(DeviceConfig::software("park-deadline"), site));
+            assert!(placed.is_ok(), "one base for each thread");
+        }
+    }
+
+    pub(crate) fn charges(&self) -> &Charges {
+        &self.ground.charges
+    }
+
+    pub(crate) fn site(&self, cpu: CpuId) -> &Site {
+        let base = self.bases[cpu.0 as usize].get();
+        base.expect("every thread has a base").local()
+    }
+
+    /// Reads the clock.
+    pub(crate) fn glance(&self) -> Instant {
+        meter::charge(self.charges().counter);
+        meter::cursor().instant()
+    }
+
+    /// Whether a sleeper for `deadline` stands on the shelf, whose slots are those of a wheel.
+    fn is_shelved(&self, deadline: i64) -> bool {
+        let now = meter::cursor().instant().as_nanos();
+        self.is_sleeper.get() && (deadline >> UNIT) - (now >> UNIT) > NEAR_UNITS
+    }
+
+    fn touches(&self, cpu: CpuId) {
+        self.site(cpu).lines.write(&self.ground, LINES_OF_BASE);
+    }
+}
+
+impl Platform for ProcessHost {
+    type Lock = WorldLock;
+    type ExpiryLock = PlainLock;
+    type Local = Site;
+    const DEFERRED_REARM: bool = true;
+    const WAITING: Waiting = Waiting::Sleep;
+    const EXPIRY_BUDGET: u32 = TURN_BUDGET;
+    const TRACE: bool = true;
+
+    fn this_cpu(&self) -> Option<ThisCpu<'_, Self>> {
+        let base = self.bases.get(meter::cpu() as usize)?.get()?;
+        Some(ThisCpu { base, token: None })
+    }
+
+    fn base(&self, cpu: CpuId) -> Option<&CpuBase<Self>> {
+        self.bases.get(cpu.0 as usize)?.get()
+    }
+
+    fn now(&self) -> Instant {
+        self.glance()
+    }
+
+    /// What the thread read last, which costs nothing.
+    fn recent_now(&self) -> Instant {
+        meter::cursor().instant()
+    }
+
+    fn now_and_offsets(&self, seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {
+        let start = SetSequence::START;
+        let news = (seen != start).then(|| (start, Offsets::default()));
+        (self.glance(), news)
+    }
+
+    fn write_device(&self, base: &CpuBase<Self>, write: DeviceWrite) -> Result<(), InPast> {
+        meter::charge(self.charges().device_write);
+        if let DeviceWrite::Absolute(when) = write {
+            base.local().fires.set(when);
+        }
+        Ok(())
+    }
+
+    fn set_device_state(&self, base: &CpuBase<Self>, state: DeviceState) {
+        if state == DeviceState::Shutdown {
+            base.local().fires.set(Instant::FOREVER);
+        }
+    }
+
+    /// The worker looks when it wakes: nobody who operates on the timers of another brings one forward.
+    fn kick(&self, _base: &CpuBase<Self>) {
+        meter::charge(self.charges().ipi_send);
+    }
+
+    fn raise_soft(&self, _base: &CpuBase<Self>) {}
+
+    fn call(&self, callback: &mut dyn FnMut()) {
+        callback();
+    }
+
+    fn wake(&self, waker: Waker) {
+        waker.wake();
+    }
+
+    fn keep_local(&self, _question: Locality) -> bool {
+        true
+    }
+
+    fn pick_target(&self, this: Option<CpuId>, _pinned: bool) -> CpuId {
+        this.unwrap_or(CpuId(0))
+    }
+
+    fn trace(&self, event: Event) {
+        if meter::cpu() == meter::NOBODY {
+            return;
+        }
+        let charges = self.charges();
+        match event {
+            Event::WheelArm { cpu, .. } => {
+                self.touches(cpu);
+                meter::charge(charges.wheel_arm);
+            }
+            Event::WheelCancel { cpu, .. } => {
+                self.touches(cpu);
+                meter::charge(charges.wheel_cancel);
+            }
+            Event::WheelExpire { .. } => meter::charge(charges.wheel_expire),
+            Event::Start {
+                cpu,
+                hard,
+                was_armed,
+                in_place,
+                ..
+            } => {
+                self.touches(cpu);
+                meter::charge(charges.hr_start);
+                if !in_place && self.is_shelved(hard) {
+                    meter::charge(charges.wheel_arm);
+                } else if !in_place {
+                    meter::charge(charges.tree_insert);
+                    if was_armed {
+                        meter::charge(charges.tree_erase);
+                    }
+                }
+            }
+            Event::Cancel { cpu, .. } if self.is_sleeper.get() => {
+                self.touches(cpu);
+                meter::charge(charges.wheel_cancel);
+            }
+            Event::Cancel { cpu, .. } => {
+                self.touches(cpu);
+                meter::charge(charges.tree_erase);
+            }
+            // Firing is one path for both kinds of timers.
+            Event::ExpireEntry { cpu, .. } => {
+                self.touches(cpu);
+                meter::charge(charges.tree_erase + charges.wheel_expire);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Canaries: machines that break one promise on purpose, to prove that its checker notices.
+
+use tickless_core::time::{Instant, Span};
+
+use crate::model::time::Picos;
+use crate::promise::Promise;
+
+/// A machine that breaks this promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Canary(pub Promise);
+
+/// How far a clock is ahead that makes timers early.
+const AHEAD: Span = Span::from_millis(3);
+/// How far one goes back.
+const BACK: i64 = 5_000;
+/// The CPU whose device is dead.
+const DEAD: u32 = 1;
+
+impl Canary {
+    pub(crate) fn breaks(self, promise: Promise) -> bool {
+        self.0 == promise
+    }
+
+    /// What the clock shows when it should show `right`.
+    pub(crate) fn clock(self, right: Instant) -> Instant {
+        match self.0 {
+            Promise::NeverEarly => right.saturating_add(AHEAD),
+            Promise::Monotonic if right.as_nanos() / 1_000 % 7 == 0 => {
+                Instant::from_nanos(right.as_nanos().saturating_sub(BACK))
+            }
+            _ => right,
+        }
+    }
+
+    /// When a device fires that was written for `right`.
+    pub(crate) fn device(self, right: Picos) -> Picos {
+        match self.0 {
+            Promise::BoundedLate => right + Picos::from_millis(20),
+            Promise::ArmedNotLaterThanFirst => right + Picos::from_millis(3),
+            _ => right,
+        }
+    }
+
+    /// Whether the device of `cpu` drops what it is told.
+    pub(crate) fn loses_write(self, cpu: u32) -> bool {
+        self.0 == Promise::NeverLost && cpu == DEAD
+    }
+}
+
+/// Another number each time: what a run must not depend on.
+pub(crate) fn whim() -> u64 {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static WHIMS: AtomicU64 = AtomicU64::new(0);
+    // Relaxed: any number will do that was not there before.
+    WHIMS.fetch_add(1, Ordering::Relaxed)
+}

@@ -1,0 +1,105 @@
+//! The promises of the library, by name, and what it looks like when one is not kept.
+//!
+//! Each has a file that says when it is looked at, and looks.
+
+mod armed_not_later_than_first;
+mod bounded_late;
+pub(crate) mod canary;
+mod cancel_means_not_running;
+mod covered;
+mod deterministic;
+mod idle_stays_idle;
+mod isolated_undisturbed;
+pub(crate) mod ledger;
+mod monotonic;
+mod never_early;
+mod never_lost;
+mod one_device_write_per_interrupt;
+mod one_migrator;
+pub(crate) mod trace_checker;
+
+pub use canary::Canary;
+use serde::Serialize;
+pub use trace_checker::Counts;
+
+use crate::model::time::Picos;
+
+/// What is promised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Promise {
+    /// No timer fires before its time.
+    NeverEarly,
+    /// Every timer that was armed fires, is cancelled, or waits for a time that has not come.
+    NeverLost,
+    /// A timer fires within the bound of the scenario after it is due.
+    BoundedLate,
+    /// The device of a CPU fires when its first timer is due, or before (INV-1).
+    ArmedNotLaterThanFirst,
+    /// A timer interrupt writes its device once at most (INV-12).
+    OneDeviceWritePerInterrupt,
+    /// A group with active children has exactly one migrator, and that is one of them.
+    OneMigrator,
+    /// Every global time of a CPU that sleeps is looked after by somebody.
+    Covered,
+    /// A CPU that is isolated runs no timer of another.
+    IsolatedUndisturbed,
+    /// A CPU that sleeps is not woken by its own device before it asked to be.
+    IdleStaysIdle,
+    /// After a timer was cancelled it neither waits nor runs.
+    CancelMeansNotRunning,
+    /// What a CPU reads of the clock does not go back.
+    Monotonic,
+    /// The same seed gives the same run, to the byte.
+    Deterministic,
+}
+
+impl Promise {
+    /// All of them, in the order of their declaration.
+    pub const ALL: [Self; 12] = [
+        Self::NeverEarly,
+        Self::NeverLost,
+        Self::BoundedLate,
+        Self::ArmedNotLaterThanFirst,
+        Self::OneDeviceWritePerInterrupt,
+        Self::OneMigrator,
+        Self::Covered,
+        Self::IsolatedUndisturbed,
+        Self::IdleStaysIdle,
+        Self::CancelMeansNotRunning,
+        Self::Monotonic,
+        Self::Deterministic,
+    ];
+
+    /// The name of the promise.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NeverEarly => "never_early",
+            Self::NeverLost => "never_lost",
+            Self::BoundedLate => "bounded_late",
+            Self::ArmedNotLaterThanFirst => "armed_not_later_than_first",
+            Self::OneDeviceWritePerInterrupt => "one_device_write_per_interrupt",
+            Self::OneMigrator => "one_migrator",
+            Self::Covered => "covered",
+            Self::IsolatedUndisturbed => "isolated_undisturbed",
+            Self::IdleStaysIdle => "idle_stays_idle",
+            Self::CancelMeansNotRunning => "cancel_means_not_running",
+            Self::Monotonic => "monotonic",
+            Self::Deterministic => "deterministic",
+        }
+    }
+}
+
+/// A promise that was not kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Violation {
+    /// Which one.
+    pub promise: Promise,
+    /// When.
+    pub at: Picos,
+    /// Where.
+    pub cpu: u32,
+    /// What happened.
+    pub what: String,
+}

@@ -1,0 +1,349 @@
+//! Where a recording learns what happens.
+
+use tickless_core::coarse::Kind;
+use tickless_core::hierarchy::{GroupId, Hierarchy, Sites, Slot, State, Step};
+use tickless_core::time::Clock;
+use tickless_core::trace::{Event as Traced, TimerId};
+
+use super::{GroupState, Recorded, Recorder, nanos};
+use crate::model::time::Picos;
+use crate::world::host::Host;
+use crate::world::queue::What;
+use crate::world::tree::Tree;
+
+const fn flags(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Local => "pinned",
+        Kind::Global => "global",
+        Kind::Deferrable => "deferrable",
+    }
+}
+
+const fn clock_name(clock: Clock) -> &'static str {
+    match clock {
+        Clock::Monotonic => "monotonic",
+        Clock::Realtime => "realtime",
+        Clock::Boottime => "boottime",
+        Clock::Tai => "tai",
+    }
+}
+
+/// What an interrupt is called.
+pub(crate) const fn name(what: What) -> &'static str {
+    match what {
+        What::Device => "timer",
+        What::Kick => "kick",
+        What::Reschedule => "reschedule",
+        What::Activate => "activate",
+        What::Poke => "poke",
+        What::Arrival => "arrival",
+        What::Spurious => "spurious",
+        What::Fault => "fault",
+        What::ClockSet => "clock-set",
+        What::Broadcast => "broadcast",
+        What::Called => "call",
+        // The rest are no interrupts.
+        _ => "none",
+    }
+}
+
+impl Host {
+    /// Records what whoever executes does, if anybody wants to know.
+    #[inline]
+    pub(crate) fn record(&self, what: impl FnOnce() -> Recorded) {
+        if let Some(recorder) = &self.recorder {
+            recorder.take_from(what);
+        }
+    }
+
+    /// The same of `cpu`, at another time than where it executes.
+    #[inline]
+    pub(crate) fn record_at(&self, cpu: u32, at: Picos, what: impl FnOnce() -> Recorded) {
+        if let Some(recorder) = &self.recorder {
+            recorder.take_from_at(cpu, at, what);
+        }
+    }
+
+    /// A program is told that `timer` is cancelled.
+    pub(crate) fn record_deleted<T>(&self, timer: &T) {
+        if let Some(recorder) = &self.recorder
+            && let Some(timer) = recorder.number_of(timer)
+        {
+            recorder.take(Recorded::TimerDeleteSync { timer });
+        }
+    }
+}
+
+impl Recorder {
+    #[cold]
+    #[inline(never)]
+    fn take_from(&self, what: impl FnOnce() -> Recorded) {
+        self.take(what());
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_from_at(&self, cpu: u32, at: Picos, what: impl FnOnce() -> Recorded) {
+        self.take_at(Some(cpu), at, what());
+    }
+
+    /// Takes what the core reports of timers and devices.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn traced(&self, event: &Traced) {
+        let what = match *event {
+            Traced::ExpireExit { timer } => match self.known(timer.0) {
+                Some(known) if known.is_exact => Recorded::HrtimerExpireExit { hrtimer: known.id },
+                Some(known) => Recorded::TimerExpireExit { timer: known.id },
+                // It went in its own callback.
+                None => return,
+            },
+            Traced::Move { timer, from, to } => match self.known(timer.0) {
+                Some(known) => Recorded::TimerMove {
+                    timer: known.id,
+                    from_cpu: from.0,
+                    of_cpu: to.0,
+                },
+                None => return,
+            },
+            Traced::WheelArm { .. } | Traced::WheelCancel { .. } | Traced::WheelExpire { .. } => {
+                self.coarse(event)
+            }
+            Traced::Start { .. } | Traced::Cancel { .. } | Traced::ExpireEntry { .. } => {
+                self.exact(event)
+            }
+            Traced::Rearm {
+                cpu,
+                next,
+                deferred,
+            } => Recorded::HrtimerRearm {
+                of_cpu: cpu.0,
+                next: nanos(next),
+                deferred,
+            },
+            Traced::Clamped { cpu, event } => Recorded::HrtimerClamped {
+                of_cpu: cpu.0,
+                next: event.as_nanos(),
+            },
+            Traced::WrittenLate { cpu, event } => Recorded::HrtimerWrittenLate {
+                of_cpu: cpu.0,
+                next: event.as_nanos(),
+            },
+            Traced::Spurious { cpu } => Recorded::HrtimerSpurious { of_cpu: cpu.0 },
+            Traced::Hang { cpu, nanos } => Recorded::HrtimerHang {
+                of_cpu: cpu.0,
+                nanos,
+            },
+            Traced::TickStop { cpu, wake } => Recorded::TickStop {
+                of_cpu: cpu.0,
+                wake: nanos(wake),
+            },
+            Traced::TickStart { cpu, due } => Recorded::TickStart {
+                of_cpu: cpu.0,
+                due: nanos(due),
+            },
+            _ => return,
+        };
+        self.take(what);
+    }
+
+    fn coarse(&self, event: &Traced) -> Recorded {
+        let id = |timer: TimerId| self.number(timer.0, false);
+        match *event {
+            Traced::WheelArm {
+                cpu,
+                kind,
+                timer,
+                now,
+                expiry,
+                due,
+                was_armed,
+                ..
+            } => Recorded::TimerStart {
+                timer: id(timer),
+                of_cpu: cpu.0,
+                flags: flags(kind),
+                now: now.0,
+                expires: expiry.0,
+                bucket_expiry: due.0,
+                was_armed,
+            },
+            Traced::WheelCancel { cpu, timer, .. } => Recorded::TimerCancel {
+                timer: id(timer),
+                of_cpu: cpu.0,
+            },
+            Traced::WheelExpire { timer, timeout, .. } => Recorded::TimerExpireEntry {
+                timer: id(timer),
+                of_cpu: timeout.cpu.0,
+                now: timeout.now.0,
+                expires: timeout.expiry.0,
+                bucket_expiry: timeout.due.0,
+            },
+            _ => unreachable!("the caller looked"),
+        }
+    }
+
+    fn exact(&self, event: &Traced) -> Recorded {
+        let id = |timer: TimerId| self.number(timer.0, true);
+        match *event {
+            Traced::Start {
+                cpu,
+                timer,
+                hard,
+                soft,
+                was_armed,
+                in_place,
+                clock,
+                ..
+            } => Recorded::HrtimerStart {
+                hrtimer: id(timer),
+                of_cpu: cpu.0,
+                clock: clock_name(clock),
+                expires: hard,
+                softexpires: soft,
+                was_armed,
+                in_place,
+            },
+            Traced::Cancel { cpu, timer } => Recorded::HrtimerCancel {
+                hrtimer: id(timer),
+                of_cpu: cpu.0,
+            },
+            Traced::ExpireEntry {
+                cpu,
+                timer,
+                now,
+                hard,
+                soft,
+                ..
+            } => Recorded::HrtimerExpireEntry {
+                hrtimer: id(timer),
+                of_cpu: cpu.0,
+                now,
+                expires: hard,
+                softexpires: soft,
+            },
+            _ => unreachable!("the caller looked"),
+        }
+    }
+
+    /// Takes what the hierarchy reports, but for changes of states.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn stepped(&self, step: Step) {
+        let what = match step {
+            Step::First { group, first } => Recorded::TmigrGroupExpiry {
+                group: group.0,
+                next_expiry: nanos(first),
+            },
+            Step::Wakeup { cpu, time } => Recorded::TmigrCpuWakeup {
+                of_cpu: cpu.0,
+                wakeup: nanos(time),
+            },
+            Step::Idle { cpu, time } => Recorded::TmigrCpuIdle {
+                of_cpu: cpu.0,
+                nextevt: nanos(time),
+            },
+            Step::NewTimer { cpu, time } => Recorded::TmigrCpuNewTimerIdle {
+                of_cpu: cpu.0,
+                nextevt: nanos(time),
+            },
+            Step::Active { cpu } => Recorded::TmigrCpuActive { of_cpu: cpu.0 },
+            Step::Available { cpu, is_available } => {
+                let of_cpu = cpu.0;
+                if is_available {
+                    Recorded::TmigrCpuAvailable { of_cpu }
+                } else {
+                    Recorded::TmigrCpuUnavailable { of_cpu }
+                }
+            }
+            Step::Published {
+                group,
+                child,
+                time,
+                cpu,
+                first,
+                ..
+            } => Recorded::TmigrUpdateEvents {
+                group: group.0,
+                child: 1 << child.number(),
+                evtcpu: (!time.is_forever()).then_some(cpu.0),
+                nextevt: nanos(time),
+                next_expiry: nanos(first),
+            },
+            Step::Serving { cpu, refused: None } => {
+                Recorded::TmigrHandleRemoteCpu { of_cpu: cpu.0 }
+            }
+            Step::Served { cpu, next } => Recorded::TmigrHandleRemoteCpuDone {
+                of_cpu: cpu.0,
+                nextevt: next.and_then(nanos),
+            },
+            _ => return,
+        };
+        self.take(what);
+    }
+
+    /// A child of `group` changed its state from `old` to `new`, which has this migrator.
+    #[cold]
+    pub(crate) fn state_changed(
+        &self,
+        group: GroupId,
+        (child, migrator): (Slot, Option<Slot>),
+        old: State,
+        new: State,
+    ) {
+        let state = GroupState {
+            group: group.0,
+            childmask: 1 << child.number(),
+            active: new.active().bits(),
+            migrator: migrator.map(|slot| 1 << slot.number()),
+            seq: new.sequence(),
+        };
+        let is_more = new.active().len() > old.active().len();
+        self.take(if is_more {
+            Recorded::TmigrGroupSetCpuActive(state)
+        } else {
+            Recorded::TmigrGroupSetCpuInactive(state)
+        });
+    }
+
+    /// The machine is complete; tells of its tree. How that grew is not told: it is as if it had always been there.
+    pub(crate) fn open(&self, tree: &Tree) {
+        self.is_open.set(true);
+        for id in (0..tree.groups()).map(GroupId) {
+            let group = tree.sites().group(id);
+            self.take(Recorded::TmigrGroupSet {
+                group: id.0,
+                lvl: group.level(),
+                numa: group.node().0,
+            });
+        }
+        connect(tree, |what| self.take(what));
+    }
+}
+
+/// Who is below whom.
+fn connect<S: Sites<WIDTH>, const WIDTH: usize>(
+    tree: &Hierarchy<S, WIDTH>,
+    mut take: impl FnMut(Recorded),
+) {
+    for id in (0..tree.groups()).map(GroupId) {
+        let group = tree.sites().group(id);
+        if let Some(parent) = group.parent() {
+            take(Recorded::TmigrConnectChildParent {
+                group: id.0,
+                parent: parent.0,
+                groupmask: 1 << group.slot().number(),
+            });
+        }
+    }
+    for cpu in 0..tree.sites().cpus() {
+        let node = tree.sites().node(tickless_core::platform::CpuId(cpu));
+        if let Some((node, leaf)) = node.and_then(|node| Some((node, node.leaf()?))) {
+            take(Recorded::TmigrConnectCpuParent {
+                of_cpu: cpu,
+                parent: leaf.0,
+                groupmask: 1 << node.slot().number(),
+            });
+        }
+    }
+}

@@ -1,0 +1,468 @@
+//! Scenarios drawn from a seed, to find what nobody thought of; and made smaller, to see what it was.
+//!
+//! A [`Draft`] says in a few words what a scenario file says in many: a profile, a size, and workloads whose CPUs are
+//! described rather than numbered, so that half of the machine is a machine still. Everything that is drawn keeps every
+//! promise on a right library: no workload keeps a CPU from its timers for as long as a timer may be late.
+//!
+//! ```
+//! use tickless_sim::draw::Draft;
+//! use tickless_sim::{Scenario, run};
+//!
+//! let draft = Draft::of(42);
+//! let scenario = Scenario::from_toml(&draft.to_toml(), "drawn.toml")?;
+//! assert!(run(&scenario, draft.seed).holds());
+//! # Ok::<(), tickless_sim::InputError>(())
+//! ```
+
+mod classes;
+mod load;
+
+use std::fmt::Write;
+
+pub use classes::Class;
+use load::{late_max, least_period, readers_max};
+
+use crate::model::profile::{EMBEDDED, Profile};
+use crate::model::time::Picos;
+use crate::random::Random;
+use crate::world::deep::StandIn;
+
+/// The sizes that are drawn; small ones more often, because most mistakes need few CPUs and are quicker to see there.
+const SIZES: [u32; 14] = [1, 2, 2, 3, 4, 4, 6, 8, 8, 12, 16, 24, 32, 64];
+/// Lengths in milliseconds.
+const LENGTHS: [u64; 4] = [40, 80, 160, 320];
+/// Nothing is made shorter than two rounds of the checkers.
+const SHORTEST: Picos = Picos::from_millis(20);
+
+/// The CPUs of a workload, on a machine of any size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Where {
+    All,
+    Housekeeping,
+    Isolated,
+    /// One, counted from the first and round.
+    One(u32),
+    /// The first half.
+    Half,
+}
+
+/// A workload: the text of its fields, and where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Part {
+    place: Where,
+    fields: String,
+}
+
+/// A scenario that was drawn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Draft {
+    /// The seed: of the drawing, and of the run.
+    pub seed: u64,
+    profile: &'static str,
+    cpus: u32,
+    duration: Picos,
+    tick: &'static str,
+    /// The slice of tasks, in microseconds, if they have one.
+    slice: Option<u64>,
+    /// The fields of its devices, if they are others than those of the profile.
+    device: String,
+    real_time: bool,
+    slow_counter: bool,
+    /// The table of its counter, if that is not ideal.
+    counter: String,
+    /// Bits of CPUs that are isolated, the same in each 64.
+    isolated: u64,
+    parts: Vec<Part>,
+    /// The same for CPUs whose tasks run without a tick.
+    tickless: u64,
+    /// The idle state from which on the device of a CPU stops, and what stands in.
+    stops: Option<(String, StandIn)>,
+    /// The seed of the run draws what goes wrong.
+    has_faults: bool,
+}
+
+impl Draft {
+    /// The scenario of `seed`.
+    #[must_use]
+    pub fn of(seed: u64) -> Self {
+        // The run draws from the seed too, and should not draw the same numbers.
+        let mut random = Random::new(seed ^ 0x5CE7_A410_D4A7_0001);
+        let (profile, _) = EMBEDDED[random.index(EMBEDDED.len())];
+        let sizes: Vec<u32> = sizes_of(profile, SIZES.into_iter());
+        let isolated = match random.below(3) {
+            0 => 0,
+            1 => random.bits() & random.bits(),
+            // All but the first of eight.
+            _ => 0xFEFE_FEFE_FEFE_FEFE,
+        };
+        let parts = 1 + random.below(5);
+        let parts: Vec<Part> = (0..parts).map(|_| part(&mut random)).collect();
+        let cpus = sizes[random.index(sizes.len())];
+        let duration = Picos::from_millis(LENGTHS[random.index(LENGTHS.len())]);
+        let tick = ["1 ms", "1 ms", "4 ms"][random.index(3)];
+        let may_be_slow = cpus <= readers_max(profile);
+        Self {
+            seed,
+            profile,
+            cpus,
+            duration,
+            tick,
+            slice: random.one_in(3).then(|| 20 + random.below(4_000)),
+            // Half of them each, so that every kind of device meets everything that may stand in for it.
+            device: if random.one_in(2) {
+                device(&mut random)
+            } else {
+                String::new()
+            },
+            real_time: random.one_in(4),
+            slow_counter: random.one_in(8) && may_be_slow,
+            isolated,
+            parts,
+            counter: counter(may_be_slow, &mut random),
+            tickless: match random.below(4) {
+                0 => isolated,
+                1 => random.bits() & random.bits(),
+                _ => 0,
+            },
+            stops: random.one_in(2).then(|| stops(profile, &mut random)),
+            has_faults: random.one_in(4),
+        }
+    }
+
+    /// The number of CPUs.
+    #[must_use]
+    pub const fn cpus(&self) -> u32 {
+        self.cpus
+    }
+
+    /// How long it is.
+    #[must_use]
+    pub const fn duration(&self) -> Picos {
+        self.duration
+    }
+
+    /// How many workloads it has.
+    #[must_use]
+    pub fn workloads(&self) -> usize {
+        self.parts().count()
+    }
+
+    /// The workloads that have CPUs, and these as a file names them.
+    fn parts(&self) -> impl Iterator<Item = (&Part, String)> {
+        let has_isolated = (0..self.cpus).any(|cpu| is_in(self.isolated, cpu));
+        self.parts.iter().filter_map(move |part| {
+            let cpus = match part.place {
+                Where::All => "all".to_owned(),
+                Where::Housekeeping => "housekeeping".to_owned(),
+                Where::Isolated => has_isolated.then(|| "isolated".to_owned())?,
+                Where::One(cpu) => (cpu % self.cpus).to_string(),
+                Where::Half => format!("0-{}", (self.cpus - 1) / 2),
+            };
+            Some((part, cpus))
+        })
+    }
+
+    /// The scenario as a file.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        let Self {
+            seed,
+            profile,
+            cpus,
+            duration,
+            tick,
+            ..
+        } = self;
+        let late_max = late_max(tick);
+        let mut text = format!(
+            "# Drawn from the seed {seed}.\nname = \"draw-{seed}\"\nprofile = \"{profile}\"\ncpus = {cpus}\n\
+             duration = \"{duration}\"\ntick = \"{tick}\"\nlate_max = \"{late_max}\"\n"
+        );
+        for (name, bits) in [("isolated", self.isolated), ("tickless", self.tickless)] {
+            let cpus = (0..*cpus).filter(|cpu| is_in(bits, *cpu));
+            let cpus: Vec<String> = cpus.map(|cpu| cpu.to_string()).collect();
+            if !cpus.is_empty() {
+                // Writing to a string cannot fail.
+                let _infallible = writeln!(text, "{name} = \"{}\"", cpus.join(","));
+            }
+        }
+        if let Some((state, stand_in)) = &self.stops {
+            let stand_in = stand_in.name();
+            let _infallible = writeln!(text, "stops_in = \"{state}\"\nbroadcast = \"{stand_in}\"");
+        }
+        for (name, is_set) in [
+            ("real_time", self.real_time),
+            ("slow_counter", self.slow_counter),
+        ] {
+            if is_set {
+                let _infallible = writeln!(text, "{name} = true");
+            }
+        }
+        if self.has_faults {
+            text += "faults = \"drawn\"\n";
+        }
+        if let Some(micros) = self.slice {
+            let _infallible = writeln!(text, "slice = \"{micros} us\"");
+        }
+        if !self.device.is_empty() {
+            let _infallible = write!(text, "\n[device]\n{}", self.device);
+        }
+        text += &self.counter;
+        for (part, cpus) in self.parts() {
+            let fields = &part.fields;
+            let _infallible = write!(text, "\n[[workload]]\n{fields}cpus = \"{cpus}\"\n");
+        }
+        text
+    }
+
+    /// The least of what is left of this draft and still `fails`: without workloads that do not matter, on half as many
+    /// CPUs, for half as long, and without what is set besides, again and again until nothing more can go.
+    ///
+    /// `fails` says whether a draft shows the failure, and should mean the same failure each time.
+    #[must_use]
+    pub fn shrunk(&self, mut fails: impl FnMut(&Self) -> bool) -> Self {
+        let mut least = self.clone();
+        // Each turn takes something away, and there is only so much.
+        while let Some(less) = least.smaller().into_iter().find(&mut fails) {
+            least = less;
+        }
+        least
+    }
+
+    /// What is a step smaller, the largest steps first.
+    fn smaller(&self) -> Vec<Self> {
+        let mut all = Vec::new();
+        let mut push = |change: &dyn Fn(&mut Self)| {
+            let mut less = self.clone();
+            change(&mut less);
+            if less != *self {
+                all.push(less);
+            }
+        };
+        for index in 0..self.parts.len() {
+            push(&|less| drop(less.parts.remove(index)));
+        }
+        let half = sizes_of(self.profile, (1..=self.cpus / 2).rev());
+        if let Some(&cpus) = half.first() {
+            push(&|less| less.cpus = cpus);
+        }
+        push(&|less| less.duration = Picos(less.duration.0 / 2).max(SHORTEST).min(less.duration));
+        push(&|less| less.isolated = 0);
+        push(&|less| less.tickless = 0);
+        push(&|less| less.has_faults = false);
+        push(&|less| less.stops = None);
+        push(&|less| less.slice = None);
+        push(&|less| less.device.clear());
+        push(&|less| less.real_time = false);
+        push(&|less| less.slow_counter = false);
+        push(&|less| less.counter.clear());
+        all
+    }
+}
+
+/// Whether `cpu` is one of those with these bits. The first one never is: somebody has to keep house.
+const fn is_in(bits: u64, cpu: u32) -> bool {
+    cpu > 0 && bits >> (cpu % 64) & 1 == 1
+}
+
+/// One of the deeper idle states of a profile, and what stands in for devices that stop there.
+fn stops(profile: &str, random: &mut Random) -> (String, StandIn) {
+    let states = Profile::embedded(profile).map_or_else(Vec::new, |profile| profile.idle);
+    let state = &states[1 + random.index(states.len() - 1)];
+    let stand_in = [StandIn::Device, StandIn::Timer][random.index(2)];
+    (state.name.clone(), stand_in)
+}
+
+/// Those of `sizes` that the machine of a profile can have.
+fn sizes_of(profile: &str, sizes: impl Iterator<Item = u32>) -> Vec<u32> {
+    let topology = Profile::embedded(profile).map(|profile| profile.topology);
+    let fits = |cpus: &u32| topology.is_some_and(|topology| topology.resized(*cpus).is_some());
+    sizes.filter(fits).collect()
+}
+
+/// The table of a counter that is not ideal, for one draft in three. What takes the place of one that stops is the slow
+/// one, which may not be drawn for each machine.
+fn counter(may_be_slow: bool, random: &mut Random) -> String {
+    if !random.one_in(3) {
+        return String::new();
+    }
+    let (frequency, bits) = [
+        ("2.5 GHz", 64),
+        ("1 GHz", 56),
+        ("24 MHz", 56),
+        ("14.318 MHz", 32),
+        ("3579 kHz", 24),
+    ][random.index(5)];
+    format!(
+        "\n[counter]\nfrequency = \"{frequency}\"\nbits = {bits}\nerror_ppm = {}\nskew = \"{} ns\"\n\
+         wraps_at = \"{} us\"\nstops_in_deep_idle = {}\n",
+        random.between(-500, 500),
+        [0, 0, 200, 20_000][random.index(4)],
+        random.below(100_000),
+        random.one_in(4) && may_be_slow,
+    )
+}
+
+/// A device of some kind. None needs so long for a write that timers a few microseconds apart become late.
+fn device(random: &mut Random) -> String {
+    let mut one_of = |from: &[&str]| from[random.index(from.len())].to_owned();
+    let kind = one_of(&[
+        "countdown",
+        "equality",
+        "less-or-equal",
+        "coupled",
+        "software",
+    ]);
+    let frequency = one_of(&["1.193182 MHz", "14.318 MHz", "100 MHz", "1 GHz", "2.1 GHz"]);
+    let shortest = one_of(&["1 ns", "1 us", "1 us", "10 us"]);
+    let longest = one_of(&["1 ms", "54 ms", "42 s", "600 s"]);
+    let exit = one_of(&["0 ns", "0 ns", "510 ns", "2 us"]);
+    format!(
+        "kind = \"{kind}\"\nfrequency = \"{frequency}\"\nshortest = \"{shortest}\"\nlongest = \"{longest}\"\n\
+         exit = \"{exit}\"\n"
+    )
+}
+
+fn part(random: &mut Random) -> Part {
+    let place = match random.below(6) {
+        0 | 1 => Where::All,
+        2 => Where::Housekeeping,
+        3 => Where::Isolated,
+        4 => Where::One(u32::try_from(random.below(64)).unwrap_or(0)),
+        _ => Where::Half,
+    };
+    let mut fields = fields(random);
+    if random.one_in(8) {
+        fields += "needs_tick = true\n";
+    }
+    Part { place, fields }
+}
+
+/// A workload of programs that people run.
+fn messages(random: &mut Random) -> String {
+    let mut number = |low: u64, high: u64| low + random.below(high - low + 1);
+    match number(0, 2) {
+        0 => {
+            let (work, timeout) = (number(1, 20), number(20, 20_000));
+            format!(
+                "kind = \"dbench\"\ntasks = {}\nwork = \"{work} us\"\nwork_max = \"{} us\"\n\
+                 timeout = \"{timeout} us\"\n",
+                number(1, 3),
+                number(work, 500),
+            )
+        }
+        1 => {
+            let (period, work) = (number(3, 20), number(1, 5));
+            format!(
+                "kind = \"desktop\"\ntimers = {}\nperiod = \"{period} ms\"\nperiod_max = \"{} ms\"\n\
+                 work = \"{work} us\"\nwork_max = \"{} us\"\nslack = \"{} us\"\ngap = \"{} ms\"\n",
+                number(1, 6),
+                number(period, 150),
+                number(work, 20),
+                number(1, 3_000),
+                number(20, 100),
+            )
+        }
+        _ => format!(
+            "kind = \"hackbench\"\ngroups = {}\ntasks = {}\nmessages = {}\nsize = {}\nroom = {}\n\
+             work = \"{} ns\"\n",
+            number(1, 3),
+            number(1, 6),
+            number(1, 60),
+            number(1, 300),
+            number(1, 4_096),
+            number(100, 3_000),
+        ),
+    }
+}
+
+/// A workload of some kind. None keeps a CPU busy in one piece, with interrupts off, for longer than 800 us.
+fn fields(random: &mut Random) -> String {
+    let mut number = |low: u64, high: u64| low + random.below(high - low + 1);
+    match number(0, 14) {
+        0 => format!(
+            "kind = \"cyclictest\"\nperiod = \"{} us\"\n",
+            number(100, 5_000)
+        ),
+        1 => "kind = \"oslat\"\n".to_owned(),
+        2 => format!(
+            "kind = \"enqueue\"\nrepetitions = {}\ntimeout = \"{} ms\"\ngap = \"{} us\"\n",
+            number(1, 200),
+            number(1, 2_000),
+            number(500, 20_000),
+        ),
+        3 => "kind = \"busy\"\none_in = 4\n".to_owned(),
+        4 => format!(
+            "kind = \"duty\"\nwork = \"{} us\"\ngap = \"{} us\"\n",
+            number(10, 2_000),
+            number(50, 20_000),
+        ),
+        5 => {
+            let (period, work, timers) = (number(3, 20), number(1, 10), number(1, 5));
+            let (period_max, work_max) = (number(period, 100), number(work, 100));
+            let period = period.max(least_period(timers, work + work_max));
+            format!(
+                "kind = \"polls\"\ntimers = {timers}\nperiod = \"{period} ms\"\nperiod_max = \"{} ms\"\n\
+                 work = \"{work} us\"\nwork_max = \"{work_max} us\"\n",
+                period_max.max(period),
+            )
+        }
+        6 => {
+            let timeout = number(1, 50);
+            format!(
+                "kind = \"network\"\nconnections = {}\ngap = \"{} us\"\nwork = \"{} us\"\ntimeout = \"{timeout} ms\"\n\
+                 timeout_max = \"{} ms\"\ncancelled = {}\n",
+                number(1, 64),
+                number(200, 3_000),
+                number(1, 20),
+                number(timeout, 400),
+                number(1, 100),
+            )
+        }
+        7 => {
+            let (period, work) = (number(2, 20), number(5, 100));
+            format!(
+                "kind = \"daemons\"\ntasks = {}\nperiod = \"{period} ms\"\nperiod_max = \"{} ms\"\n\
+                 work = \"{work} us\"\nwork_max = \"{} us\"\n",
+                number(1, 4),
+                number(period, 200),
+                number(work, 2_000),
+            )
+        }
+        8 => format!(
+            "kind = \"remote-arms\"\ngap = \"{} us\"\ntimeout = \"{} ms\"\n",
+            number(300, 5_000),
+            number(1, 30),
+        ),
+        9..=11 => messages(random),
+        12 | 13 => clocked(random),
+        _ => format!(
+            "kind = \"starts\"\ntimers = {}\nrepetitions = {}\ngap = \"{} ms\"\n",
+            number(2, 32),
+            number(1, 40),
+            number(2, 20),
+        ),
+    }
+}
+
+/// A workload about clocks.
+fn clocked(random: &mut Random) -> String {
+    let mut number = |low: u64, high: u64| low + random.below(high - low + 1);
+    if number(0, 1) == 0 {
+        return format!(
+            "kind = \"compute\"\nwork = \"{} us\"\nrepetitions = {}\n",
+            number(20, 1_000),
+            number(1, 8),
+        );
+    }
+    let clock = ["realtime", "boottime", "tai"][usize::try_from(number(0, 2)).unwrap_or(0)];
+    let period = number(1, 20);
+    format!(
+        "kind = \"alarms\"\nclock = \"{clock}\"\ntimers = {}\nperiod = \"{period} ms\"\nperiod_max = \"{} ms\"\n",
+        number(1, 4),
+        number(period, 100),
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! Workloads about clocks: alarms at times of day, and jobs that read the clock all the time.
+
+use serde::Serialize;
+use tickless_core::hrtimer::{Restart, Start};
+use tickless_core::time::{ClockId, Instant, Span};
+
+use super::{Range, log_uniform};
+use crate::model::meter::{self, Fired};
+use crate::model::time::Picos;
+use crate::random::Random;
+use crate::world::kept::Exact;
+use crate::world::shell::{Next, Program};
+use crate::world::turn::Turn;
+
+/// A clock that somebody may set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WallClock {
+    /// The time of day.
+    Realtime,
+    /// The monotonic time and that of sleep.
+    Boottime,
+    /// International atomic time.
+    Tai,
+}
+
+impl WallClock {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Realtime, Self::Boottime, Self::Tai];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Realtime => "realtime",
+            Self::Boottime => "boottime",
+            Self::Tai => "tai",
+        }
+    }
+}
+
+/// Timers at whole multiples of their periods.
+#[derive(Debug)]
+pub(super) struct Alarms<C: ClockId> {
+    count: u32,
+    period: Range,
+    random: Random,
+    timers: Vec<Exact<C>>,
+    shortest: Span,
+}
+
+impl<C: ClockId> Alarms<C> {
+    pub(super) const fn new(count: u32, period: Range, random: Random) -> Self {
+        Self {
+            count,
+            period,
+            random,
+            timers: Vec::new(),
+            shortest: Span::MAX,
+        }
+    }
+
+    fn begin(&mut self, turn: &Turn<'_>) {
+        let task = turn.task();
+        for _ in 0..self.count {
+            // Whole microseconds, as calendars have whole seconds.
+            let drawn = log_uniform(&mut self.random, self.period).as_nanos();
+            let period = Span::from_micros((drawn / 1_000).max(1));
+            self.shortest = self.shortest.min(period);
+            let timer = turn.exact_with(move |expired| {
+                meter::note(Fired::Task(task));
+                let now = expired.now();
+                expired.forward(now, period);
+                Restart::Yes
+            });
+            let now = turn.read_clock_of::<C>();
+            timer.start(Start::at(Instant::from_nanos(
+                now.as_nanos() + ahead(now, period),
+            )));
+            self.timers.push(timer);
+        }
+    }
+}
+
+/// From `now` to the next multiple of `period`, in nanoseconds.
+fn ahead<C: ClockId>(now: Instant<C>, period: Span) -> i64 {
+    let period = i64::try_from(period.as_nanos()).unwrap_or(i64::MAX);
+    period - now.as_nanos().rem_euclid(period)
+}
+
+impl<C: ClockId> Program for Alarms<C> {
+    fn step(&mut self, turn: &mut Turn<'_>) -> Next {
+        if self.timers.is_empty() {
+            self.begin(turn);
+            return Next::Wait;
+        }
+        let period = self.shortest.as_nanos();
+        let now = turn.read_clock_of::<C>();
+        let behind = period - ahead(now, self.shortest).unsigned_abs();
+        turn.note("alarm", Picos::from_nanos(behind));
+        Next::Wait
+    }
+}
+
+/// Computes, and looks at the clock.
+#[derive(Debug)]
+pub(super) struct Compute {
+    work: Picos,
+    repetitions: u32,
+    done: u32,
+    /// It has computed a piece, and is to read the clock.
+    has_begun: bool,
+    since: Picos,
+    random: Random,
+}
+
+impl Compute {
+    pub(super) const fn new(work: Picos, repetitions: u32, random: Random) -> Self {
+        Self {
+            work,
+            repetitions,
+            done: 0,
+            has_begun: false,
+            since: Picos::ZERO,
+            random,
+        }
+    }
+}
+
+impl Program for Compute {
+    fn step(&mut self, turn: &mut Turn<'_>) -> Next {
+        if std::mem::replace(&mut self.has_begun, true) {
+            let _read = turn.read_clock();
+            self.done += 1;
+            if self.done == self.repetitions {
+                turn.note("job", turn.now() - self.since);
+                self.since = turn.now();
+                self.done = 0;
+            }
+        } else {
+            self.since = turn.now();
+        }
+        let half = self.work.0 / 2;
+        Next::Run(Picos(half + self.random.below(self.work.0).max(1)))
+    }
+}

@@ -1,0 +1,215 @@
+//! Workloads of programs that people run: clients that wait for servers, and a desktop that waits for its user.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use tickless_core::coarse::{Kind, Rearm};
+use tickless_core::hrtimer::{Restart, Start};
+use tickless_core::time::Span;
+
+use super::{Range, around, log_uniform};
+use crate::model::time::Picos;
+use crate::random::Random;
+use crate::world::kept::{Coarse, Exact};
+use crate::world::shell::{Next, Program, TaskId};
+use crate::world::turn::{Turn, charge};
+
+/// What a client and its server share.
+#[derive(Debug, Default)]
+pub(super) struct Channel {
+    client: Option<TaskId>,
+    server: Option<TaskId>,
+    /// A request that the server has not taken.
+    is_asked: bool,
+    /// An answer that the client has not taken.
+    is_answered: bool,
+}
+
+/// One half of a pair: it waits for the other with a timeout, which each message pushes out, computes, and sends.
+#[derive(Debug)]
+pub(super) struct Half {
+    channel: Rc<RefCell<Channel>>,
+    is_client: bool,
+    work: Range,
+    timeout: Picos,
+    random: Random,
+    timer: Option<Coarse>,
+    /// When it spoke last.
+    asked: Option<Picos>,
+    /// It computed what it has to send.
+    is_ready: bool,
+    has_begun: bool,
+}
+
+impl Half {
+    pub(super) const fn new(
+        channel: Rc<RefCell<Channel>>,
+        is_client: bool,
+        work: Range,
+        timeout: Picos,
+        random: Random,
+    ) -> Self {
+        Self {
+            channel,
+            is_client,
+            work,
+            timeout,
+            random,
+            timer: None,
+            asked: None,
+            is_ready: false,
+            has_begun: false,
+        }
+    }
+
+    fn begin(&mut self, turn: &Turn<'_>) {
+        let mut channel = self.channel.borrow_mut();
+        if self.is_client {
+            channel.client = Some(turn.task());
+        } else {
+            channel.server = Some(turn.task());
+        }
+        drop(channel);
+        self.timer = Some(turn.coarse(Kind::Global, 0));
+        // The client has the first word.
+        self.is_ready = self.is_client;
+    }
+
+    /// Takes a message, if there is one.
+    fn receives(&self) -> bool {
+        let mut channel = self.channel.borrow_mut();
+        std::mem::take(if self.is_client {
+            &mut channel.is_answered
+        } else {
+            &mut channel.is_asked
+        })
+    }
+
+    fn send(&mut self, turn: &mut Turn<'_>) {
+        let mut channel = self.channel.borrow_mut();
+        let other = if self.is_client {
+            channel.is_asked = true;
+            channel.server
+        } else {
+            channel.is_answered = true;
+            channel.client
+        };
+        drop(channel);
+        self.asked = Some(turn.now());
+        if let Some(other) = other {
+            turn.wake(other);
+        }
+    }
+}
+
+impl Program for Half {
+    fn step(&mut self, turn: &mut Turn<'_>) -> Next {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            self.begin(turn);
+        }
+        if std::mem::take(&mut self.is_ready) {
+            self.send(turn);
+        }
+        if self.receives() {
+            if let (true, Some(asked)) = (self.is_client, self.asked) {
+                turn.note("round-trip", turn.now() - asked);
+            }
+            if let Some(timer) = &self.timer {
+                turn.modify(timer, self.timeout);
+            }
+            self.is_ready = true;
+            return Next::Run(log_uniform(&mut self.random, self.work));
+        }
+        Next::Wait
+    }
+
+    fn expired(&mut self, _index: u32, turn: &mut Turn<'_>) {
+        // The other one took too long: noted, and waited for again.
+        let asked = self.asked.unwrap_or_default();
+        turn.note("no-answer", turn.now() - asked);
+        if let Some(timer) = self.timer.as_ref().filter(|timer| !timer.is_queued()) {
+            turn.modify(timer, self.timeout);
+        }
+    }
+}
+
+/// How many timers a burst starts for each that goes on by itself.
+const BURST: u32 = 4;
+
+/// What a desktop does that nobody uses: periodic exact timers with slack, and now and then a burst of short timers.
+#[derive(Debug)]
+pub(super) struct Desktop {
+    count: u32,
+    period: Range,
+    work: Range,
+    slack: Picos,
+    gap: Picos,
+    random: Random,
+    periodic: Vec<Exact>,
+    burst: Vec<Coarse>,
+    has_begun: bool,
+}
+
+impl Desktop {
+    pub(super) const fn new(
+        count: u32,
+        period: Range,
+        work: Range,
+        (slack, gap): (Picos, Picos),
+        random: Random,
+    ) -> Self {
+        Self {
+            count,
+            period,
+            work,
+            slack,
+            gap,
+            random,
+            periodic: Vec::new(),
+            burst: Vec::new(),
+            has_begun: false,
+        }
+    }
+
+    fn begin(&mut self, turn: &Turn<'_>) {
+        for _ in 0..self.count {
+            let mut random = Random::new(self.random.bits());
+            let period = log_uniform(&mut random, self.period);
+            let first = turn.shown() + around(&mut random, period);
+            let (work, interval) = (self.work, Span::from_nanos(period.as_nanos().max(1)));
+            let timer = turn.exact_with(move |expired| {
+                charge(log_uniform(&mut random, work));
+                let now = expired.now();
+                expired.forward(now, interval);
+                Restart::Yes
+            });
+            let slack = Span::from_nanos(self.slack.as_nanos());
+            timer.start(Start::at(first.instant()).slack(slack));
+            self.periodic.push(timer);
+        }
+        for _ in 0..self.count * BURST {
+            let (mut random, work) = (Random::new(self.random.bits()), self.work);
+            self.burst.push(turn.coarse_with(Kind::Global, move |_| {
+                charge(log_uniform(&mut random, work));
+                Rearm::No
+            }));
+        }
+    }
+}
+
+impl Program for Desktop {
+    fn step(&mut self, turn: &mut Turn<'_>) -> Next {
+        if std::mem::replace(&mut self.has_begun, true) {
+            // The user came by: everything is drawn again, for a while.
+            for timer in &self.burst {
+                let after = around(&mut self.random, Picos(self.period.low.0 / 2));
+                turn.modify(timer, after);
+            }
+            let work = log_uniform(&mut self.random, self.work);
+            let gap = around(&mut self.random, self.gap);
+            return Next::SleepUntil(turn.shown() + work + gap);
+        }
+        self.begin(turn);
+        Next::SleepUntil(turn.shown() + around(&mut self.random, self.gap))
+    }
+}

@@ -1,0 +1,179 @@
+//! `hackbench`: groups of tasks that send each other small messages through pipes, as fast as they can.
+//!
+//! Each receiver of a group has a pipe, and each sender writes so many messages into each pipe of its group, one pipe
+//! after the other. A pipe has room for so many bytes: who finds it full sleeps until there is room again, and who
+//! finds it empty until there is something. Nothing sleeps by a timer: what timers there are belong to ticks and to
+//! slices, which is what this workload is for.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use crate::model::meter::Line;
+use crate::model::time::Picos;
+use crate::world::shell::{Next, Program, TaskId};
+use crate::world::turn::Turn;
+use crate::world::world::World;
+
+/// Bytes that move between caches at a time.
+const LINE_BYTES: u32 = 64;
+
+/// What the pipes of a workload have in common.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Messages {
+    /// From each sender to each receiver of its group.
+    pub(super) count: u32,
+    /// Bytes of one.
+    pub(super) size: u32,
+    /// Bytes that a pipe holds.
+    pub(super) room: u32,
+    /// What sending or receiving one takes, besides the lines that move.
+    pub(super) work: Picos,
+}
+
+impl Messages {
+    /// How many a pipe holds.
+    fn capacity(self) -> usize {
+        (self.room / self.size.max(1)).max(1) as usize
+    }
+}
+
+/// A pipe.
+#[derive(Debug, Default)]
+struct Pipe {
+    /// When each message that is in it was put there.
+    filled: VecDeque<Picos>,
+    receiver: Option<TaskId>,
+    /// The receiver found nothing and sleeps.
+    is_awaited: bool,
+    /// Senders that found no room and sleep.
+    blocked: VecDeque<TaskId>,
+    /// Who wrote to it last.
+    lines: Line,
+}
+
+impl Pipe {
+    /// The pipe itself, and `size` bytes of it, come to the CPU that executes.
+    fn touch(&self, turn: &Turn<'_>, size: u32) {
+        turn.touch(&self.lines, 1 + u64::from(size.div_ceil(LINE_BYTES)));
+    }
+}
+
+/// A group: its pipes, and how many receivers have not got everything.
+#[derive(Debug)]
+struct Group {
+    pipes: Vec<Pipe>,
+    unfinished: usize,
+}
+
+/// A task that sends.
+#[derive(Debug)]
+struct Sender {
+    group: Rc<RefCell<Group>>,
+    messages: Messages,
+    /// Messages that were sent.
+    sent: u32,
+    /// The next one is ready to be put into its pipe.
+    is_ready: bool,
+}
+
+impl Program for Sender {
+    fn step(&mut self, turn: &mut Turn<'_>) -> Next {
+        let mut group = self.group.borrow_mut();
+        let count = u32::try_from(group.pipes.len()).unwrap_or(u32::MAX);
+        if std::mem::take(&mut self.is_ready) {
+            let pipe = &mut group.pipes[(self.sent % count) as usize];
+            pipe.touch(turn, self.messages.size);
+            if pipe.filled.len() >= self.messages.capacity() {
+                pipe.blocked.push_back(turn.task());
+                self.is_ready = true;
+                return Next::Wait;
+            }
+            pipe.filled.push_back(turn.now());
+            self.sent += 1;
+            if std::mem::take(&mut pipe.is_awaited)
+                && let Some(receiver) = pipe.receiver
+            {
+                turn.wake(receiver);
+            }
+        }
+        if self.sent == self.messages.count * count {
+            return Next::Exit;
+        }
+        self.is_ready = true;
+        Next::Run(self.messages.work)
+    }
+}
+
+/// A task that receives.
+#[derive(Debug)]
+struct Receiver {
+    group: Rc<RefCell<Group>>,
+    pipe: usize,
+    messages: Messages,
+    /// Messages that are still to come.
+    left: u32,
+}
+
+impl Program for Receiver {
+    fn step(&mut self, turn: &mut Turn<'_>) -> Next {
+        let mut group = self.group.borrow_mut();
+        if self.left == 0 {
+            group.unfinished -= 1;
+            if group.unfinished == 0 {
+                turn.note("finish", turn.now());
+            }
+            return Next::Exit;
+        }
+        let pipe = &mut group.pipes[self.pipe];
+        pipe.receiver = Some(turn.task());
+        pipe.touch(turn, self.messages.size);
+        let Some(put) = pipe.filled.pop_front() else {
+            pipe.is_awaited = true;
+            return Next::Wait;
+        };
+        // Executed later and put later may be seen the other way round by CPUs that are ahead of each other.
+        turn.note("message", turn.now() - put);
+        self.left -= 1;
+        if let Some(sender) = pipe.blocked.pop_front() {
+            turn.wake(sender);
+        }
+        Next::Run(self.messages.work)
+    }
+}
+
+/// Adds `groups` groups of so many senders, and as many receivers, to `world`, spread over `cpus` by turns.
+pub(super) fn add_groups(
+    world: &mut World,
+    cpus: &[u32],
+    priority: u8,
+    groups: u32,
+    tasks: u32,
+    messages: Messages,
+) {
+    let mut cpus = cpus.iter().cycle();
+    for _ in 0..groups {
+        let group = Rc::new(RefCell::new(Group {
+            pipes: (0..tasks).map(|_| Pipe::default()).collect(),
+            unfinished: tasks as usize,
+        }));
+        for pipe in 0..tasks as usize {
+            let receiver = Receiver {
+                group: Rc::clone(&group),
+                pipe,
+                messages,
+                left: messages.count * tasks,
+            };
+            let sender = Sender {
+                group: Rc::clone(&group),
+                messages,
+                sent: 0,
+                is_ready: false,
+            };
+            let programs: [Box<dyn Program>; 2] = [Box::new(receiver), Box::new(sender)];
+            for (program, cpu) in programs.into_iter().zip(&mut cpus) {
+                world.add_task(program, *cpu, priority);
+            }
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Workloads that measure, and those that disturb them.
+
+use tickless_core::coarse::Kind;
+use tickless_core::hrtimer::Start;
+
+use super::around;
+use crate::model::time::Picos;
+use crate::random::Random;
+use crate::world::kept::{Coarse, Exact};
+use crate::world::shell::{Next, Program};
+use crate::world::turn::Turn;
+
+/// Sleeps, and looks how late it is.
+#[derive(Debug)]
+pub(super) struct Cyclictest {
+    period: Picos,
+    due: Option<Picos>,
+    has_begun: bool,
+    random: Random,
+}
+
+impl Cyclictest {
+    pub(super) const fn new(period: Picos, random: Random) -> Self {
+        Self {
+            period,
+            due: None,
+            has_begun: false,
+            random,
+        }
+    }
+
+    fn sleep_until(&mut self, due: Picos) -> Next {
+        self.due = Some(due);
+        Next::SleepUntil(due)
+    }
+}
+
+impl Program for Cyclictest {
+    fn step(&mut self, turn: &mut Turn<'_>) -> Next {
+        let now = Picos::of_instant(turn.read_clock());
+        let Some(before) = self.due else {
+            // It starts at any moment of a tick.
+            let start = now + Picos(self.random.below(turn.tick_period().0));
+            return self.sleep_until(start);
+        };
+        if std::mem::replace(&mut self.has_begun, true) {
+            turn.note("latency", now - before);
+        }
+        // The next one that is not over: a period that was missed shows as the latency of the one before.
+        let due = before + self.period;
+        let missed = (now - due).0.div_ceil(self.period.0);
+        self.sleep_until(due + self.period * missed)
+    }
+}
+
+/// Computes for ever.
+#[derive(Debug)]
+pub(super) struct Oslat;
+
+impl Program for Oslat {
+    fn step(&mut self, _turn: &mut Turn<'_>) -> Next {
+        Next::RunOn
+    }
+}
+
+/// Pairs that are executed at once; between two lots others may do something.
+const LOT: u32 = 10;
+
+/// Arms and cancels.
+#[derive(Debug)]
+pub(super) struct Enqueue {
+    repetitions: u32,
+    timeout: Picos,
+    gap: Picos,
+    timer: Option<Coarse>,
+    done: u32,
+    took: Picos,
+}
+
+impl Enqueue {
+    pub(super) const fn new(repetitions: u32, timeout: Picos, gap: Picos) -> Self {
+        Self {
+            repetitions,
+            timeout,
+            gap,
+            timer: None,
+            done: 0,
+            took: Picos::ZERO,
+        }
+    }
+}
+
+impl Program for Enqueue {
+    fn step(&mut self, turn: &mut Turn<'_>) -> Next {
+        let timer = self
+            .timer
+            .get_or_insert_with(|| turn.coarse(Kind::Global, 0));
+        let lot = LOT.min(self.repetitions - self.done);
+        let start = turn.now();
+        for _ in 0..lot {
+            turn.arm(timer, self.timeout);
+            turn.cancel(timer);
+        }
+        self.took += turn.now() - start;
+        self.done += lot;
+        if self.done < self.repetitions {
+            return Next::Run(Picos(1));
+        }
+        turn.note("pair", Picos(self.took.0 / u64::from(self.done)));
+        self.done = 0;
+        self.took = Picos::ZERO;
+        Next::Run(self.gap)
+    }
+}
+
+/// Starts exact timers again.
+#[derive(Debug)]
+pub(super) struct Starts {
+    count: u32,
+    repetitions: u32,
+    gap: Picos,
+    timers: Vec<Exact>,
+}
+
+/// From one timer to the next, and so how far one can be moved and keep its place.
+const APART: Picos = Picos::from_micros(3);
+
+impl Starts {
+    pub(super) const fn new(count: u32, repetitions: u32, gap: Picos) -> Self {
+        Self {
+            count,
+            repetitions,
+            gap,
+            timers: Vec::new(),
+        }
+    }
+
+    /// What a start takes of a timer that `prepare` prepared.
+    fn measure(&self, turn: &Turn<'_>, due: [Picos; 2], prepare: impl Fn(&Exact)) -> Picos {
+        let timer = &self.timers[self.timers.len() / 2];
+        let mut took = Picos::ZERO;
+        for (_, due) in (0..self.repetitions).zip(due.into_iter().cycle()) {
+            prepare(timer);
+            let start = turn.now();
+            timer.start(Start::at(due.instant()));
+            took += turn.now() - start;
+        }
+        Picos(took.0 / u64::from(self.repetitions))
+    }
+}
+
+impl Program for Starts {
+    fn step(&mut self, turn: &mut Turn<'_>) -> Next {
+        // So near that they are sorted and not filed, and not over before the loop is.
+        let first = turn.shown() + Picos::from_micros(600);
+        let place = |index: u32| first + APART * u64::from(index);
+        self.timers
+            .resize_with(self.count as usize, || turn.exact());
+        for (index, timer) in (0..).zip(&self.timers) {
+            timer.start(Start::at(place(index).instant()));
+        }
+        let middle = place(self.count / 2);
+        let near = [middle + Picos::from_micros(1), middle];
+        let in_place = self.measure(turn, near, |_| {});
+        let fresh = self.measure(turn, near, Exact::cancel);
+        turn.note("in-place", in_place);
+        turn.note("fresh", fresh);
+        Next::Run(self.gap)
+    }
+}
+
+/// Timers that can be under way to the isolated CPUs at a time.
+const UNDER_WAY: u32 = 64;
+
+/// Arms timers on others.
+#[derive(Debug)]
+pub(super) struct RemoteArms {
+    gap: Picos,
+    timeout: Picos,
+    targets: Vec<u32>,
+    timers: Vec<Coarse>,
+    next: usize,
+    random: Random,
+}
+
+impl RemoteArms {
+    pub(super) const fn new(gap: Picos, timeout: Picos, targets: Vec<u32>, random: Random) -> Self {
+        Self {
+            gap,
+            timeout,
+            targets,
+            timers: Vec::new(),
+            next: 0,
+            random,
+        }
+    }
+}
+
+impl Program for RemoteArms {
+    fn step(&mut self, turn: &mut Turn<'_>) -> Next {
+        if self.targets.is_empty() {
+            return Next::Exit;
+        }
+        if self.timers.is_empty() {
+            self.timers = (0..UNDER_WAY)
+                .map(|index| turn.coarse(Kind::Local, index))
+                .collect();
+        } else {
+            let target = self.targets[self.random.index(self.targets.len())];
+            let timer = &self.timers[self.next];
+            self.next = (self.next + 1) % self.timers.len();
+            if !timer.is_queued() {
+                turn.arm_on(timer, target, self.timeout);
+            }
+        }
+        Next::SleepUntil(turn.shown() + around(&mut self.random, self.gap))
+    }
+
+    fn expired(&mut self, _index: u32, _turn: &mut Turn<'_>) {}
+}
+
+/// Has something queued.
+#[derive(Debug)]
+pub(super) struct Far {
+    timeout: Picos,
+    timer: Option<Coarse>,
+}
+
+impl Far {
+    pub(super) const fn new(timeout: Picos) -> Self {
+        Self {
+            timeout,
+            timer: None,
+        }
+    }
+}
+
+impl Program for Far {
+    fn step(&mut self, turn: &mut Turn<'_>) -> Next {
+        let timer = self
+            .timer
+            .get_or_insert_with(|| turn.coarse(Kind::Local, 0));
+        let cpu = turn.cpu();
+        turn.arm_on(timer, cpu, self.timeout);
+        Next::Exit
+    }
+
+    fn expired(&mut self, _index: u32, _turn: &mut Turn<'_>) {}
+}

@@ -1,0 +1,229 @@
+//! Workloads that have work to do.
+
+use tickless_core::coarse::{Kind, Rearm, Timeout};
+
+use super::{Range, around, log_uniform};
+use crate::model::time::Picos;
+use crate::random::Random;
+use crate::world::kept::Coarse;
+use crate::world::shell::{Next, Program, TaskId};
+use crate::world::turn::{Turn, charge};
+
+/// Computes and sleeps by turns.
+#[derive(Debug)]
+pub(super) struct Duty {
+    work: Picos,
+    gap: Picos,
+    is_done: bool,
+    random: Random,
+}
+
+impl Duty {
+    pub(super) const fn new(work: Picos, gap: Picos, random: Random) -> Self {
+        Self {
+            work,
+            gap,
+            is_done: true,
+            random,
+        }
+    }
+
+    /// From half of `mean` to three halves.
+    fn about(&mut self, mean: Picos) -> Picos {
+        Picos(mean.0 / 2) + Picos(self.random.below(mean.0.max(1)))
+    }
+}
+
+impl Program for Duty {
+    fn step(&mut self, turn: &mut Turn<'_>) -> Next {
+        self.is_done = !self.is_done;
+        if self.is_done {
+            let gap = self.about(self.gap);
+            Next::SleepUntil(turn.shown() + gap)
+        } else {
+            Next::Run(self.about(self.work).max(Picos(1)))
+        }
+    }
+}
+
+/// Periodic timers whose callbacks do the work.
+#[derive(Debug)]
+pub(super) struct Polls {
+    count: u32,
+    period: Range,
+    work: Range,
+    random: Random,
+    timers: Vec<Coarse>,
+}
+
+impl Polls {
+    pub(super) const fn new(count: u32, period: Range, work: Range, random: Random) -> Self {
+        Self {
+            count,
+            period,
+            work,
+            random,
+            timers: Vec::new(),
+        }
+    }
+}
+
+impl Program for Polls {
+    fn step(&mut self, turn: &mut Turn<'_>) -> Next {
+        for _ in 0..self.count {
+            let mut random = Random::new(self.random.bits());
+            let period = log_uniform(&mut random, self.period);
+            let ticks = period.0.div_ceil(turn.tick_period().0).max(1) - 1;
+            let work = self.work;
+            let first = around(&mut random, period);
+            let timer = turn.coarse_with(Kind::Global, move |_| {
+                charge(log_uniform(&mut random, work));
+                Rearm::After(ticks)
+            });
+            turn.arm(&timer, first);
+            self.timers.push(timer);
+        }
+        Next::Exit
+    }
+}
+
+/// What packets are like.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Packets {
+    pub(super) gap: Picos,
+    pub(super) work: Picos,
+    pub(super) timeout: Range,
+    /// Percent.
+    pub(super) cancelled: u32,
+}
+
+/// A server. `F` is what the timers of its connections do.
+#[derive(Debug)]
+pub(super) struct Network<F>
+where
+    F: FnMut(&Timeout) -> Rearm + Send + 'static,
+{
+    count: u32,
+    make: fn(TaskId, u32) -> F,
+    packets: Packets,
+    random: Random,
+    connections: Vec<Coarse<F>>,
+    /// Those whose client went away: nothing comes until their timeout is over.
+    silent: Vec<bool>,
+    backlog: u32,
+    has_begun: bool,
+}
+
+impl<F: FnMut(&Timeout) -> Rearm + Send + 'static> Network<F> {
+    /// `make` is [`notes`](crate::world::turn::notes).
+    pub(super) const fn new(
+        count: u32,
+        packets: Packets,
+        random: Random,
+        make: fn(TaskId, u32) -> F,
+    ) -> Self {
+        Self {
+            count,
+            make,
+            packets,
+            random,
+            connections: Vec::new(),
+            silent: Vec::new(),
+            backlog: 0,
+            has_begun: false,
+        }
+    }
+
+    fn await_next(&mut self, turn: &mut Turn<'_>) {
+        let gap = around(&mut self.random, self.packets.gap);
+        turn.arrive(gap);
+    }
+}
+
+impl<F: FnMut(&Timeout) -> Rearm + Send + 'static> Program for Network<F> {
+    fn step(&mut self, turn: &mut Turn<'_>) -> Next {
+        if !self.has_begun {
+            self.has_begun = true;
+            self.connections = (0..self.count)
+                .map(|index| turn.coarse_of_many(Kind::Global, index, self.make))
+                .collect();
+            self.silent = vec![false; self.connections.len()];
+            self.await_next(turn);
+        }
+        if self.backlog == 0 {
+            return Next::Wait;
+        }
+        self.backlog -= 1;
+        let from = self.random.index(self.connections.len());
+        let goes_silent = self.random.below(100) >= u64::from(self.packets.cancelled);
+        let timeout = log_uniform(&mut self.random, self.packets.timeout);
+        let mut candidates = (from..self.connections.len()).chain(0..from);
+        if let Some(connection) = candidates.find(|index| !self.silent[*index]) {
+            let timer = &self.connections[connection];
+            // A request is answered and the next one comes; or the connection was not idle.
+            if self.random.one_in(2) {
+                turn.cancel(timer);
+                turn.arm(timer, timeout);
+            } else {
+                turn.modify(timer, timeout);
+            }
+            self.silent[connection] = goes_silent;
+        }
+        Next::Run(self.packets.work)
+    }
+
+    fn arrived(&mut self, turn: &mut Turn<'_>) {
+        self.backlog += 1;
+        self.await_next(turn);
+        let task = turn.task();
+        turn.wake(task);
+    }
+
+    fn expired(&mut self, index: u32, _turn: &mut Turn<'_>) {
+        // The connection is given up, and another client takes its place.
+        self.silent[index as usize] = false;
+    }
+}
+
+/// Sleeps by a coarse timer and computes.
+#[derive(Debug)]
+pub(super) struct Daemon {
+    period: Picos,
+    work: Range,
+    random: Random,
+    timer: Option<Coarse>,
+    has_slept: bool,
+}
+
+impl Daemon {
+    pub(super) const fn new(period: Picos, work: Range, random: Random) -> Self {
+        Self {
+            period,
+            work,
+            random,
+            timer: None,
+            has_slept: false,
+        }
+    }
+}
+
+impl Program for Daemon {
+    fn step(&mut self, turn: &mut Turn<'_>) -> Next {
+        if std::mem::take(&mut self.has_slept) {
+            return Next::Run(log_uniform(&mut self.random, self.work));
+        }
+        self.has_slept = true;
+        let is_new = self.timer.is_none();
+        let timer = self
+            .timer
+            .get_or_insert_with(|| turn.coarse(Kind::Global, 0));
+        let sleep = if is_new {
+            // Not all at once.
+            around(&mut self.random, self.period)
+        } else {
+            self.period
+        };
+        turn.arm(timer, sleep);
+        Next::Wait
+    }
+}
