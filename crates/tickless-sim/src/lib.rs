@@ -31,8 +31,8 @@ pub use baseline::Policy;
 pub use clock::{CounterModel, STAND_IN};
 pub use fault::{Fault, FaultKind, When};
 pub use model::{
-    CPUS_MAX, Cost, Costs, Device, DeviceClass, Distance, EMBEDDED, IdleState, InputError, Mark,
-    Numbering, Picos, Place, Profile, Topology,
+    BroadcastDevice, CPUS_MAX, Cost, Costs, Device, DeviceClass, Distance, EMBEDDED, IdleState,
+    InputError, Mark, Numbering, Picos, Place, Profile, Topology,
 };
 pub use process::{Process, ProcessCounts};
 pub use promise::{Canary, Counts, Promise, Violation};
@@ -42,4 +42,3 @@ pub use run::{
     run_recorded, run_twice, run_twice_recorded,
 };
 pub use workload::{Placed, Range, WallClock, Workload};
-pub use world::StandIn;

@@ -1,16 +1,17 @@
 //! A process of the user-space host in virtual time: its worker threads are the CPUs of a profile, and the event device
 //! of each is the deadline of its sleep.
 //!
-//! [`run`](crate::run::scenario::run) is a kernel on a machine: it has a tick, interrupts and tasks. This is a program that uses the
-//! library on it, and so what can be compared with a real run on the machine that a profile was measured on. The core
-//! is the same; what it asks its host for costs what the profile says. What the host of user space adds in a turn and
-//! around a sleep is charged where that does it: readings of the clock, locks, what the kernel takes for a sleep.
+//! [`run`](crate::run::scenario::run) is a kernel on a machine: it has a tick, interrupts and tasks. This is a program
+//! that uses the library on it, and so what can be compared with a real run on the machine that a profile was measured
+//! on. The core is the same; what it asks its host for costs what the profile says. What the host of user space adds in
+//! a turn and around a sleep is charged where that does it: readings of the clock, locks, what the kernel takes for a
+//! sleep.
 //!
 //! # Limits
 //!
 //! Threads are named by the caller, one executes at a time, and each begins where its own time stands. Nobody looks
-//! after the coarse timers of others: a worker wakes for its own. A process and a [`run`](crate::run::scenario::run) do not go
-//! together on one thread of the machine that simulates.
+//! after the coarse timers of others: a worker wakes for its own. A process and a [`run`](crate::run::scenario::run) do
+//! not go together on one thread of the machine that simulates.
 
 mod host;
 mod timers;
@@ -24,10 +25,11 @@ use tickless_core::platform::CpuId;
 use tickless_core::time::{Instant, Span};
 use tickless_core::wheel::idle::{TickTime, wake_times};
 
-use crate::model::meter::{self, Ground};
+use crate::model::cost_model::{self, CostModel};
+use crate::model::current_cpu;
+use crate::model::governor::choose;
 use crate::model::profile::{IdleState, Profile};
 use crate::model::time::Picos;
-use crate::world::idle::choose;
 use host::ProcessHost;
 pub use timers::{CoarseTimer, ExactTimer, SleepTimer};
 
@@ -87,14 +89,9 @@ impl Process {
     #[must_use]
     pub fn new(profile: &Profile) -> Self {
         let topology = &profile.topology;
-        let ground = Rc::new(Ground {
-            charges: profile.costs.charges(),
-            places: (0..topology.cpus())
-                .map(|cpu| topology.place(cpu))
-                .collect(),
-        });
-        meter::install(&ground);
-        let timers = Rc::new(Timers::new(ProcessHost::new(&ground, topology.cpus())));
+        let model = Rc::new(CostModel::new(&profile.costs, topology));
+        cost_model::install(&model);
+        let timers = Rc::new(Timers::new(ProcessHost::new(&model, topology.cpus())));
         timers.platform().make_bases(&timers);
         let mut process = Self {
             timers,
@@ -145,9 +142,9 @@ impl Process {
     /// Executes `body` on the worker that executes.
     fn execute<R>(&mut self, body: impl FnOnce(&Timers<ProcessHost>) -> R) -> R {
         let thread = &mut self.threads[self.me as usize];
-        meter::enter(self.me, thread.cursor);
+        current_cpu::enter(self.me, thread.cursor);
         let result = body(&self.timers);
-        thread.cursor = meter::leave();
+        thread.cursor = current_cpu::leave();
         result
     }
 
@@ -227,13 +224,13 @@ impl Process {
                 return None;
             }
             let until = enter_idle(timers, cpu);
-            meter::charge(half_a_sleep(timers));
+            current_cpu::charge(half_a_sleep(timers));
             Some(until)
         });
         if let Some(until) = until.filter(|until| !until.is_forever()) {
             self.sleep_until(Picos::of_instant(until));
             self.execute(|timers| {
-                meter::charge(half_a_sleep(timers));
+                current_cpu::charge(half_a_sleep(timers));
                 timers.wheel_leave_idle(cpu);
             });
         }

@@ -9,14 +9,14 @@
 use std::cell::Cell;
 
 use crate::model::costs::Charges;
-use crate::model::meter;
+use crate::model::current_cpu;
 use crate::model::time::Picos;
 
 /// The CPU that executes reads the counter, which serves others up to `busy_until`.
 pub(crate) fn charge(charges: &Charges, busy_until: &Cell<Picos>) {
-    let now = meter::cursor();
+    let now = current_cpu::cursor();
     let served = now.max(busy_until.get()) + charges.slow_counter_serial;
     busy_until.set(served);
     let fixed = charges.slow_counter - charges.slow_counter_serial;
-    meter::charge(served + fixed - now);
+    current_cpu::charge(served + fixed - now);
 }

@@ -10,7 +10,7 @@ use std::cell::Cell;
 use tickless_core::trace::Event as Traced;
 
 use crate::model::costs::Charges;
-use crate::model::meter;
+use crate::model::current_cpu;
 
 /// Loads from the top of a balanced tree of so many to the leftmost.
 const fn levels(queued: u64) -> u64 {
@@ -27,13 +27,13 @@ pub(crate) fn charge(charges: &Charges, queued: &Cell<u64>, event: &Traced) {
         } => {
             queued.set(queued.get() + u64::from(!was_armed));
             if was_armed && in_place {
-                meter::charge(charges.tree_erase + charges.tree_insert);
+                current_cpu::charge(charges.tree_erase + charges.tree_insert);
             }
         }
         Traced::ExpireEntry { .. } => {
             // Timers that another CPU took away were counted there.
             queued.set(queued.get().saturating_sub(1));
-            meter::charge(charges.load * levels(queued.get()));
+            current_cpu::charge(charges.load * levels(queued.get()));
         }
         Traced::Cancel { .. } => queued.set(queued.get().saturating_sub(1)),
         _ => {}

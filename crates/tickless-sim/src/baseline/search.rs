@@ -7,7 +7,7 @@
 //! What a look at a CPU costs: a step of the loop, three loads (its current task, how many wait, who is about to be
 //! woken there), and the way of the line if that CPU went idle or came back since this one looked last.
 
-use crate::model::meter;
+use crate::model::current_cpu;
 use crate::model::topology::Distance;
 use crate::world::world::World;
 
@@ -29,16 +29,16 @@ impl Searcher {
             .map(|cpu| (cpu, u64::MAX))
             .collect();
         // Stable: by number within each distance.
-        order.sort_by_key(|(cpu, _)| world.ground.distance(me, *cpu) as u8);
+        order.sort_by_key(|(cpu, _)| world.model.distance(me, *cpu) as u8);
         Self { order }
     }
 }
 
 /// The CPU that takes what the executing one arms.
 pub(crate) fn find_busy(world: &mut World) -> u32 {
-    let me = meter::cpu();
-    let charges = world.ground.charges;
-    meter::charge(charges.search_step + charges.load * LOADS);
+    let me = current_cpu::cpu();
+    let charges = world.model.charges;
+    current_cpu::charge(charges.search_step + charges.load * LOADS);
     let is_busy = |world: &World, cpu: u32| world.cpus[cpu as usize].current.is_some();
     if is_busy(world, me) && !world.isolated[me as usize] {
         return me;
@@ -51,13 +51,13 @@ pub(crate) fn find_busy(world: &mut World) -> u32 {
     for (cpu, seen) in &mut searcher.order {
         let changes = world.cpus[*cpu as usize].changes;
         if *seen == changes {
-            meter::charge(charges.load * LOADS);
+            current_cpu::charge(charges.load * LOADS);
         } else {
-            let distance = world.ground.distance(me, *cpu).max(Distance::Core);
-            meter::charge(charges.line(distance) + charges.load * (LOADS - 1));
+            let distance = world.model.distance(me, *cpu).max(Distance::Core);
+            current_cpu::charge(charges.line(distance) + charges.load * (LOADS - 1));
             *seen = changes;
         }
-        meter::charge(charges.search_step);
+        current_cpu::charge(charges.search_step);
         if is_busy(world, *cpu) {
             found = Some(*cpu);
             break;

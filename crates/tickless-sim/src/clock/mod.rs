@@ -26,7 +26,7 @@ pub use counter::{CounterModel, STAND_IN};
 pub(crate) use counter::{PPM_MAX, RawCounter, ppm, read};
 use truth::Truth;
 
-use crate::model::meter;
+use crate::model::current_cpu;
 use crate::model::time::Picos;
 
 /// The time of day when a world begins: 14 November 2023, 22:13:20 UTC.
@@ -63,7 +63,7 @@ struct Version {
 impl Version {
     fn new(counter: Running) -> Self {
         let nominal = counter.model.nominal(0);
-        let now = counter.read(meter::NOBODY, Picos::ZERO);
+        let now = counter.read(current_cpu::NO_CPU, Picos::ZERO);
         let (timekeeper, mut keeper) = Timekeeper::new(nominal, now);
         let offsets = Offsets {
             realtime: Offset::from_nanos(WALL_START),
@@ -90,7 +90,7 @@ impl Version {
     }
 
     fn advance(&self, at: Picos) {
-        let now = self.counter.borrow().read(meter::NOBODY, at);
+        let now = self.counter.borrow().read(current_cpu::NO_CPU, at);
         self.keeper.borrow_mut().advance(&self.timekeeper, now);
     }
 
@@ -112,7 +112,7 @@ impl Version {
     }
 
     fn steer(&self, at: Picos, ppm: i32) {
-        let now = self.counter.borrow().read(meter::NOBODY, at);
+        let now = self.counter.borrow().read(current_cpu::NO_CPU, at);
         let mut keeper = self.keeper.borrow_mut();
         keeper.steer(&self.timekeeper, now, ppm * 1_000);
         self.steered.set(ppm);
@@ -121,9 +121,9 @@ impl Version {
     /// Another counter, or the same one that went on, drives the time from `at` on.
     fn switch(&self, at: Picos, change: impl FnOnce(&mut Running) -> u32) {
         let mut counter = self.counter.borrow_mut();
-        let old = counter.read(meter::NOBODY, at);
+        let old = counter.read(current_cpu::NO_CPU, at);
         let id = change(&mut counter);
-        let new = counter.read(meter::NOBODY, at);
+        let new = counter.read(current_cpu::NO_CPU, at);
         let nominal = counter.model.nominal(id);
         drop(counter);
         let mut keeper = self.keeper.borrow_mut();
@@ -389,7 +389,7 @@ impl Clocks {
         self.next_update.set(at + self.every);
         self.before.advance(at);
         self.now.advance(at);
-        let over = |leap: &Leap| self.before.shows(meter::NOBODY, at) >= leap.at;
+        let over = |leap: &Leap| self.before.shows(current_cpu::NO_CPU, at) >= leap.at;
         let leap = self.leaps.borrow().last().copied().filter(over)?;
         Some(Change::Leap(leap.nanos))
     }
@@ -408,7 +408,7 @@ impl Clocks {
     /// Makes `change` for all who are past `from`, the furthest cursor.
     pub(crate) fn begin(&self, change: Change, from: Picos) {
         debug_assert!(!self.is_changing(), "one at a time");
-        let shown = self.before.shows(meter::NOBODY, from).as_nanos();
+        let shown = self.before.shows(current_cpu::NO_CPU, from).as_nanos();
         let mut truth = self.truth.borrow_mut();
         match change {
             Change::Step(nanos) => truth.changes(shown, nanos, 0, nanos),

@@ -4,7 +4,7 @@ use tickless_core::clock::SetSequence;
 use tickless_core::time::{Clock, Instant};
 
 use super::{Change, Clocks, CounterModel, Leap, STAND_IN, WALL_START};
-use crate::model::meter::NOBODY;
+use crate::model::current_cpu::NO_CPU;
 use crate::model::time::Picos;
 use crate::random::Random;
 
@@ -135,7 +135,7 @@ fn nobody_sees_the_clock_go_back_whatever_is_done_to_it() {
     let end = cursors.into_iter().max().unwrap();
     // Never off by more than was steered, and by the copies.
     let off = clocks
-        .shows(NOBODY, end)
+        .shows(NO_CPU, end)
         .as_nanos()
         .abs_diff(end.instant().as_nanos());
     assert!(off < end.as_nanos() / 2_000 + 3_000, "{off}");

@@ -8,7 +8,7 @@ use tickless_core::platform::CpuId;
 
 use super::{Fault, FaultKind};
 use crate::clock::Change;
-use crate::model::meter;
+use crate::model::current_cpu;
 use crate::model::time::Picos;
 use crate::world::queue::What;
 use crate::world::world::{Cpu, World};
@@ -53,11 +53,11 @@ impl World {
             return;
         }
         let furthest = self.cpus.iter().map(Cpu::busy_until).max();
-        let from = furthest.unwrap_or(at).max(at).max(meter::cursor());
+        let from = furthest.unwrap_or(at).max(at).max(current_cpu::cursor());
         if let Change::Sleep(_) = change {
             // Whoever is not there yet executes nothing more before.
             for cpu in 0..self.cpus.len() {
-                let number = u32::try_from(cpu).unwrap_or(meter::NOBODY);
+                let number = u32::try_from(cpu).unwrap_or(current_cpu::NO_CPU);
                 let busy_until = self.cpus[cpu].busy_until().max(at);
                 self.stall(number, busy_until, from - busy_until);
             }
@@ -117,13 +117,13 @@ impl World {
                 if state.is_off {
                     continue;
                 }
-                let number = u32::try_from(cpu).unwrap_or(meter::NOBODY);
-                meter::enter(number, state.cursor.max(at));
+                let number = u32::try_from(cpu).unwrap_or(current_cpu::NO_CPU);
+                current_cpu::enter(number, state.cursor.max(at));
                 match phase {
                     Phase::Sleep => self.timers.suspend(CpuId(number)),
                     Phase::Resume => self.timers.resume(CpuId(number)),
                 }
-                self.cpus[cpu].cursor = meter::leave();
+                self.cpus[cpu].cursor = current_cpu::leave();
                 if phase == Phase::Resume {
                     // Looks what to do, and sleeps on, or longer or shorter than before.
                     self.push(self.cpus[cpu].cursor, What::Reschedule, number, 0);
@@ -149,7 +149,7 @@ impl World {
             return chosen;
         }
         if !host.clocks.is_changing() {
-            self.begin_change(Change::Replace, meter::cursor(), BY_ITSELF);
+            self.begin_change(Change::Replace, current_cpu::cursor(), BY_ITSELF);
         }
         let goes_on = |state: &crate::model::profile::IdleState| !state.deep;
         self.states[..chosen].iter().rposition(goes_on).unwrap_or(0)

@@ -8,7 +8,7 @@ use tickless_core::platform::CpuId;
 use super::{Callbacks, Fault, FaultKind, When};
 use crate::baseline::search::Searcher;
 use crate::baseline::{Isolation, Target};
-use crate::model::meter;
+use crate::model::current_cpu;
 use crate::model::time::Picos;
 use crate::record::Recorded;
 use crate::world::queue::What;
@@ -117,9 +117,9 @@ impl World {
             state.segment_ends += amount;
         }
         if self.tasks[task as usize].is_watched {
-            meter::enter(cpu, at + amount);
+            current_cpu::enter(cpu, at + amount);
             self.note_theft(cpu, at);
-            let _cursor = meter::leave();
+            let _cursor = current_cpu::leave();
         }
     }
 

@@ -8,7 +8,7 @@ use tickless_core::platform::CpuId;
 
 use super::FaultKind;
 use crate::baseline::Target;
-use crate::model::meter;
+use crate::model::current_cpu;
 use crate::model::time::Picos;
 use crate::record::Recorded;
 use crate::world::queue::{Event, What};
@@ -48,7 +48,7 @@ impl World {
         let trouble = &site.trouble;
         trouble.rescue.set(Picos::FOREVER);
         trouble.is_kicked.set(false);
-        self.push(meter::cursor() + amount, What::Return, cpu, 0);
+        self.push(current_cpu::cursor() + amount, What::Return, cpu, 0);
         self.record_online(cpu, false);
         self.count_fault(FaultKind::Offline);
     }
@@ -112,7 +112,7 @@ impl World {
         state.cursor = state.cursor.max(at);
         let from = state.cursor;
         self.bring_up(cpu, from);
-        meter::enter(cpu, self.cpus[cpu as usize].cursor);
+        current_cpu::enter(cpu, self.cpus[cpu as usize].cursor);
         self.record_online(cpu, true);
         self.dispatch(cpu);
         self.handle_fired();

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use super::{Fault, FaultKind, When};
-use crate::model::meter;
+use crate::model::current_cpu;
 use crate::model::time::Picos;
 use crate::random::Random;
 use crate::world::host::Host;
@@ -191,7 +191,7 @@ impl Host {
         };
         let early = fires - amount;
         // Or an interrupt would follow upon the other until it is time.
-        if early > meter::cursor() {
+        if early > current_cpu::cursor() {
             let site = self.site(cpu);
             site.fires.set(early);
             site.trouble.is_early.set(true);

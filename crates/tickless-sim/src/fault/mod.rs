@@ -4,8 +4,8 @@
 //! `every` so often, on one of them that is drawn; or, of the kinds that spoil interrupts, `one_in` so many. With
 //! `faults = "drawn"` the seed of the run draws a plan besides, which the outcome tells.
 //!
-//! No promise is given up for a fault. [`BoundedLate`](crate::promise::Promise::BoundedLate) allows what each table costs by
-//! itself, once: see [`Fault::allows`].
+//! No promise is given up for a fault. [`BoundedLate`](crate::promise::Promise::BoundedLate) allows what each table
+//! costs by itself, once: see [`Fault::allows`].
 
 mod callbacks;
 mod clocks;

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use crate::model::input::{InputError, Source};
-use crate::model::profile::Mark;
+use crate::model::mark::Mark;
 use crate::model::time::Picos;
 use crate::model::topology::Distance;
 

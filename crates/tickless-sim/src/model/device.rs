@@ -24,10 +24,10 @@ use toml::Spanned;
 
 use crate::model::costs::Charges;
 use crate::model::device_class::{DeviceClass, Range};
-use crate::model::input::{InputError, Source};
-use crate::model::profile::{Mark, quoted};
+use crate::model::input::{InputError, Source, quoted};
+use crate::model::mark::Mark;
 use crate::model::time::Picos;
-use crate::model::{frequency, meter};
+use crate::model::{current_cpu, frequency};
 
 /// The counter that the clock goes by and coupled devices compare with.
 const COUNTER: CounterId = CounterId(1);
@@ -158,7 +158,7 @@ impl Device {
     /// The CPU that executes stops it.
     pub(crate) fn stop(&self, charges: &Charges) {
         if self.kind != DeviceClass::Software {
-            meter::charge(charges.device_write + self.exit);
+            current_cpu::charge(charges.device_write + self.exit);
         }
     }
 
@@ -171,18 +171,18 @@ impl Device {
         shortest: Picos,
         (step, when): (Picos, impl Fn(Picos) -> Picos),
     ) -> Result<Written, InPast> {
-        let begins = meter::cursor();
+        let begins = current_cpu::cursor();
         let is_relative = matches!(write, DeviceWrite::Relative(_));
         let compares = is_relative && self.kind != DeviceClass::Countdown;
         if compares {
-            meter::charge(charges.counter);
+            current_cpu::charge(charges.counter);
         }
-        let read = meter::cursor();
-        meter::charge(charges.device_write + self.exit);
+        let read = current_cpu::cursor();
+        current_cpu::charge(charges.device_write + self.exit);
         if self.kind == DeviceClass::Equality {
-            meter::charge(charges.counter);
+            current_cpu::charge(charges.counter);
         }
-        let done = meter::cursor();
+        let done = current_cpu::cursor();
         let tick = self.time_of(1);
         let (target, late, delay) = match write {
             DeviceWrite::Relative(ticks) => {
@@ -262,7 +262,7 @@ impl Told {
             self.grown.set(written.delay);
             written.late += written.delay;
         }
-        self.at.set(meter::cursor());
+        self.at.set(current_cpu::cursor());
         self.late.set(written.late);
         self.may_be_early.set(written.may_be_early);
         Ok(written.fires)

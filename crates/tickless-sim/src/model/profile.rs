@@ -30,12 +30,13 @@
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
+use crate::model::broadcast::BroadcastDevice;
 use crate::model::costs::{Costs, RawCosts};
 use crate::model::device::{self, Device, RawDevice};
-use crate::model::input::{InputError, Source};
+use crate::model::input::{InputError, Source, quoted};
+use crate::model::mark::Mark;
 use crate::model::time::Picos;
-use crate::model::topology::{Numbering, Topology};
-use crate::world::deep::StandIn;
+use crate::model::topology::{CPUS_MAX, Numbering, Topology};
 
 /// Profiles that come with the library: name and text.
 pub const EMBEDDED: [(&str, &str); 4] = [
@@ -44,17 +45,6 @@ pub const EMBEDDED: [(&str, &str); 4] = [
     ("epyc-128", include_str!("../../profiles/epyc-128.toml")),
     ("vm-64", include_str!("../../profiles/vm-64.toml")),
 ];
-
-/// How sure a number is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Mark {
-    /// Measured on that class of machine.
-    A,
-    /// Measured on a close relative, or on a machine that its source does not name.
-    B,
-    /// Estimated.
-    C,
-}
 
 /// A state that an idle CPU can sleep in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -97,7 +87,7 @@ pub struct Profile {
     /// How it idles, the shallowest state first.
     pub idle: Vec<IdleState>,
     /// What wakes CPUs from the states in which their device stops. Without it they never go there.
-    pub broadcast: Option<StandIn>,
+    pub broadcast: Option<BroadcastDevice>,
 }
 
 #[derive(Deserialize)]
@@ -105,7 +95,7 @@ pub struct Profile {
 struct RawProfile {
     name: String,
     about: String,
-    broadcast: Option<StandIn>,
+    broadcast: Option<BroadcastDevice>,
     topology: Spanned<RawTopology>,
     costs: RawCosts,
     device: Option<Spanned<RawDevice>>,
@@ -260,17 +250,33 @@ impl Profile {
     }
 }
 
-/// `text` as a TOML string.
-pub(crate) fn quoted(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for letter in text.chars() {
-        match letter {
-            '"' | '\\' => quoted.extend(['\\', letter]),
-            letter if letter.is_control() => quoted += &format!("\\u{:04X}", u32::from(letter)),
-            letter => quoted.push(letter),
+/// Lets the device of a CPU stop in the state that `field` names, and in deeper ones.
+pub(crate) fn stop_from(
+    source: &Source<'_>,
+    field: &Spanned<String>,
+    states: &mut [IdleState],
+) -> Result<(), InputError> {
+    let name = field.get_ref().as_str();
+    let place = states.iter().position(|state| state.name == name);
+    let names: Vec<&str> = states
+        .iter()
+        .skip(1)
+        .map(|state| state.name.as_str())
+        .collect();
+    let wrong = match place {
+        None => format!("there is no idle state \"{name}\""),
+        Some(0) => format!(
+            "no state would be left in which the device goes on, as {name} is the shallowest"
+        ),
+        Some(place) => {
+            for (index, state) in states.iter_mut().enumerate() {
+                state.stops = index >= place;
+            }
+            return Ok(());
         }
-    }
-    quoted + "\""
+    };
+    let right = format!("one of {}", names.join(", "));
+    Err(source.error(field.span(), wrong, right))
 }
 
 fn topology(source: &Source<'_>, raw: &Spanned<RawTopology>) -> Result<Topology, InputError> {
@@ -281,7 +287,7 @@ fn topology(source: &Source<'_>, raw: &Spanned<RawTopology>) -> Result<Topology,
         return wrong("a machine without CPUs", "all counts are 1 at least");
     }
     let cpus = counts.into_iter().try_fold(1_u32, u32::checked_mul);
-    if cpus.is_none_or(|cpus| cpus > crate::model::CPUS_MAX) {
+    if cpus.is_none_or(|cpus| cpus > CPUS_MAX) {
         return wrong("too many CPUs", "4096 at most");
     }
     if !shape.caches.is_multiple_of(shape.nodes) {

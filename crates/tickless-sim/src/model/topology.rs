@@ -2,6 +2,9 @@
 
 use serde::Serialize;
 
+/// The most CPUs of a machine.
+pub const CPUS_MAX: u32 = 4_096;
+
 /// How CPUs are numbered when cores have several threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]

@@ -12,10 +12,10 @@ use tickless_core::time::Instant;
 use tickless_core::trace::Event;
 
 use super::TURN_BUDGET;
+use crate::model::cost_model::{CacheLine, CostModel, CostedLock};
 use crate::model::costs::Charges;
-use crate::model::meter::{self, Ground, Line};
+use crate::model::current_cpu;
 use crate::tables::PlainLock;
-use crate::world::host::WorldLock;
 
 /// Lines of a base, besides that of its lock, that whoever files or cancels there writes.
 const LINES_OF_BASE: u64 = 2;
@@ -30,22 +30,22 @@ pub(crate) struct Site {
     /// What the device was written with: the deadline of the next sleep.
     pub(crate) fires: Cell<Instant>,
     /// The lines of the base.
-    lines: Line,
+    lines: CacheLine,
 }
 
 /// The host: everything it is asked for costs the thread that executes.
 #[derive(Debug)]
 pub(crate) struct ProcessHost {
-    pub(crate) ground: Rc<Ground>,
+    pub(crate) model: Rc<CostModel>,
     bases: Vec<OnceCell<CpuBase<Self>>>,
     /// What is operated on is a sleeper, and so on the shelf while it is far away.
     pub(crate) is_sleeper: Cell<bool>,
 }
 
 impl ProcessHost {
-    pub(crate) fn new(ground: &Rc<Ground>, threads: u32) -> Self {
+    pub(crate) fn new(model: &Rc<CostModel>, threads: u32) -> Self {
         Self {
-            ground: Rc::clone(ground),
+            model: Rc::clone(model),
             bases: (0..threads).map(|_| OnceCell::new()).collect(),
             is_sleeper: Cell::new(false),
         }
@@ -55,7 +55,7 @@ impl ProcessHost {
         for cell in &self.bases {
             let site = Site {
                 fires: Cell::new(Instant::FOREVER),
-                lines: Line::default(),
+                lines: CacheLine::default(),
             };
             let placed = cell.set(timers.new_base(DeviceConfig::software("park-deadline"), site));
             assert!(placed.is_ok(), "one base for each thread");
@@ -63,7 +63,7 @@ impl ProcessHost {
     }
 
     pub(crate) fn charges(&self) -> &Charges {
-        &self.ground.charges
+        &self.model.charges
     }
 
     pub(crate) fn site(&self, cpu: CpuId) -> &Site {
@@ -73,23 +73,23 @@ impl ProcessHost {
 
     /// Reads the clock.
     pub(crate) fn glance(&self) -> Instant {
-        meter::charge(self.charges().counter);
-        meter::cursor().instant()
+        current_cpu::charge(self.charges().counter);
+        current_cpu::cursor().instant()
     }
 
     /// Whether a sleeper for `deadline` stands on the shelf, whose slots are those of a wheel.
     fn is_shelved(&self, deadline: i64) -> bool {
-        let now = meter::cursor().instant().as_nanos();
+        let now = current_cpu::cursor().instant().as_nanos();
         self.is_sleeper.get() && (deadline >> UNIT) - (now >> UNIT) > NEAR_UNITS
     }
 
     fn touches(&self, cpu: CpuId) {
-        self.site(cpu).lines.write(&self.ground, LINES_OF_BASE);
+        self.site(cpu).lines.write(&self.model, LINES_OF_BASE);
     }
 }
 
 impl Platform for ProcessHost {
-    type Lock = WorldLock;
+    type Lock = CostedLock;
     type ExpiryLock = PlainLock;
     type Local = Site;
     const DEFERRED_REARM: bool = true;
@@ -98,7 +98,7 @@ impl Platform for ProcessHost {
     const TRACE: bool = true;
 
     fn this_cpu(&self) -> Option<ThisCpu<'_, Self>> {
-        let base = self.bases.get(meter::cpu() as usize)?.get()?;
+        let base = self.bases.get(current_cpu::cpu() as usize)?.get()?;
         Some(ThisCpu { base, token: None })
     }
 
@@ -112,7 +112,7 @@ impl Platform for ProcessHost {
 
     /// What the thread read last, which costs nothing.
     fn recent_now(&self) -> Instant {
-        meter::cursor().instant()
+        current_cpu::cursor().instant()
     }
 
     fn now_and_offsets(&self, seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {
@@ -122,7 +122,7 @@ impl Platform for ProcessHost {
     }
 
     fn write_device(&self, base: &CpuBase<Self>, write: DeviceWrite) -> Result<(), InPast> {
-        meter::charge(self.charges().device_write);
+        current_cpu::charge(self.charges().device_write);
         if let DeviceWrite::Absolute(when) = write {
             base.local().fires.set(when);
         }
@@ -137,7 +137,7 @@ impl Platform for ProcessHost {
 
     /// The worker looks when it wakes: nobody who operates on the timers of another brings one forward.
     fn kick(&self, _base: &CpuBase<Self>) {
-        meter::charge(self.charges().ipi_send);
+        current_cpu::charge(self.charges().ipi_send);
     }
 
     fn raise_soft(&self, _base: &CpuBase<Self>) {}
@@ -159,20 +159,20 @@ impl Platform for ProcessHost {
     }
 
     fn trace(&self, event: Event) {
-        if meter::cpu() == meter::NOBODY {
+        if current_cpu::cpu() == current_cpu::NO_CPU {
             return;
         }
         let charges = self.charges();
         match event {
             Event::WheelArm { cpu, .. } => {
                 self.touches(cpu);
-                meter::charge(charges.wheel_arm);
+                current_cpu::charge(charges.wheel_arm);
             }
             Event::WheelCancel { cpu, .. } => {
                 self.touches(cpu);
-                meter::charge(charges.wheel_cancel);
+                current_cpu::charge(charges.wheel_cancel);
             }
-            Event::WheelExpire { .. } => meter::charge(charges.wheel_expire),
+            Event::WheelExpire { .. } => current_cpu::charge(charges.wheel_expire),
             Event::Start {
                 cpu,
                 hard,
@@ -181,28 +181,28 @@ impl Platform for ProcessHost {
                 ..
             } => {
                 self.touches(cpu);
-                meter::charge(charges.hr_start);
+                current_cpu::charge(charges.hr_start);
                 if !in_place && self.is_shelved(hard) {
-                    meter::charge(charges.wheel_arm);
+                    current_cpu::charge(charges.wheel_arm);
                 } else if !in_place {
-                    meter::charge(charges.tree_insert);
+                    current_cpu::charge(charges.tree_insert);
                     if was_armed {
-                        meter::charge(charges.tree_erase);
+                        current_cpu::charge(charges.tree_erase);
                     }
                 }
             }
             Event::Cancel { cpu, .. } if self.is_sleeper.get() => {
                 self.touches(cpu);
-                meter::charge(charges.wheel_cancel);
+                current_cpu::charge(charges.wheel_cancel);
             }
             Event::Cancel { cpu, .. } => {
                 self.touches(cpu);
-                meter::charge(charges.tree_erase);
+                current_cpu::charge(charges.tree_erase);
             }
             // Firing is one path for both kinds of timers.
             Event::ExpireEntry { cpu, .. } => {
                 self.touches(cpu);
-                meter::charge(charges.tree_erase + charges.wheel_expire);
+                current_cpu::charge(charges.tree_erase + charges.wheel_expire);
             }
             _ => {}
         }

@@ -11,7 +11,8 @@ use tickless_core::hrtimer::{Expired, HrTimer, Restart, Sleeper, Start};
 use tickless_core::time::{Instant, Monotonic};
 
 use super::host::ProcessHost;
-use crate::model::meter::{self, Line};
+use crate::model::cost_model::CacheLine;
+use crate::model::current_cpu;
 use crate::model::time::Picos;
 
 type ExactCall = fn(&mut Expired<'_, '_, Monotonic>) -> Restart;
@@ -20,20 +21,20 @@ type CoarseCall = fn(&Timeout) -> Rearm;
 /// What a timer is in: the system that it belongs to, and who wrote its line last.
 struct Home {
     timers: Rc<Timers<ProcessHost>>,
-    line: Line,
+    line: CacheLine,
 }
 
 impl Home {
     fn new(timers: &Rc<Timers<ProcessHost>>) -> Self {
         Self {
             timers: Rc::clone(timers),
-            line: Line::default(),
+            line: CacheLine::default(),
         }
     }
 
     /// Its timer is changed: the line comes from whoever changed it last.
     fn touched(&self) -> &Timers<ProcessHost> {
-        self.line.write(&self.timers.platform().ground, 1);
+        self.line.write(&self.timers.platform().model, 1);
         &self.timers
     }
 }
@@ -46,9 +47,9 @@ impl fmt::Debug for Home {
 
 /// Timers end on the first thread, which operates on them as their owner does; nobody is charged for it.
 fn as_first_thread<R>(body: impl FnOnce() -> R) -> R {
-    meter::enter(0, Picos::ZERO);
+    current_cpu::enter(0, Picos::ZERO);
     let result = body();
-    meter::leave();
+    current_cpu::leave();
     result
 }
 

@@ -5,7 +5,7 @@
 use tickless_core::platform::CpuId;
 
 use super::Promise;
-use crate::model::meter;
+use crate::model::current_cpu;
 use crate::model::time::Picos;
 use crate::world::world::World;
 
@@ -13,14 +13,14 @@ impl World {
     /// INV-1: the device of `cpu` fires when its first timer is due, or before.
     pub(crate) fn armed_in_time(&self, cpu: u32) {
         let host = self.timers.platform();
-        let first = meter::looking(|| self.timers.next_event(CpuId(cpu)));
+        let first = current_cpu::looking(|| self.timers.next_event(CpuId(cpu)));
         if first.is_forever() {
             return;
         }
         let due = host.moment(first);
         // Nothing fires before its write is done, and a clock may be steered from then on.
         let written = self.written(cpu);
-        let latest = due.max(meter::cursor()).max(written) + host.clocks.slop(due - written);
+        let latest = due.max(current_cpu::cursor()).max(written) + host.clocks.slop(due - written);
         let site = host.site(cpu);
         let fires = self.fires(cpu);
         if fires <= latest + site.written.late.get() {
@@ -32,7 +32,7 @@ impl World {
         let is_known = site.trouble.rescue.get() != Picos::FOREVER
             || site.trouble.is_kicked.get()
             || site.awaits_call.get()
-            || meter::looking(|| self.timers.is_backing_off(CpuId(cpu)));
+            || current_cpu::looking(|| self.timers.is_backing_off(CpuId(cpu)));
         if !is_known {
             let what = format!("the first timer is due at {latest}, the device fires at {fires}");
             let mut watch = host.watch.borrow_mut();

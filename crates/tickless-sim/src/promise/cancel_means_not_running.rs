@@ -5,7 +5,7 @@
 use tickless_core::coarse::{Rearm, Timeout, WheelTimer};
 
 use super::Promise;
-use crate::model::meter;
+use crate::model::current_cpu;
 use crate::world::host::Host;
 
 impl Host {
@@ -18,7 +18,9 @@ impl Host {
         if !is_cancelled {
             let what = "a timer that was cancelled is active";
             let promise = Promise::CancelMeansNotRunning;
-            self.watch.borrow_mut().broken(promise, meter::cpu(), what);
+            self.watch
+                .borrow_mut()
+                .broken(promise, current_cpu::cpu(), what);
         }
         is_cancelled
     }

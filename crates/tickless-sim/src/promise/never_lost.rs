@@ -6,7 +6,7 @@ use tickless_core::platform::CpuId;
 use tickless_core::time::{Clock, Instant};
 
 use super::Promise;
-use crate::model::meter;
+use crate::model::current_cpu;
 use crate::model::time::Picos;
 use crate::promise::ledger::{Due, Queued};
 use crate::world::world::World;
@@ -15,7 +15,7 @@ impl World {
     /// Looks at what is left when the world ends at `end`: nothing may be overdue, and what was armed and neither fired
     /// nor was cancelled must be there.
     pub(crate) fn check_end(&mut self, end: Picos) {
-        meter::enter(meter::NOBODY, end);
+        current_cpu::enter(current_cpu::NO_CPU, end);
         let host = self.timers.platform();
         // A clock that was set forward makes due what was not: give it the same time.
         let is_new = end - host.clocks.settled_at() < self.late_max;
@@ -45,7 +45,7 @@ impl World {
     /// What is due before that is overdue at `end`.
     fn oldest(&self, end: Picos) -> Picos {
         let clocks = &self.timers.platform().clocks;
-        clocks.shows_picos(meter::NOBODY, end) - self.late_max
+        clocks.shows_picos(current_cpu::NO_CPU, end) - self.late_max
     }
 
     /// When the first timer of `cpu` is due, by its queues.
@@ -90,7 +90,7 @@ impl World {
             Due::At(Clock::Monotonic, nanos) => Some(Picos::of_instant(Instant::from_nanos(nanos))),
             Due::At(clock, nanos) => {
                 let clocks = &self.timers.platform().clocks;
-                let shown = clocks.shows(meter::NOBODY, end);
+                let shown = clocks.shows(current_cpu::NO_CPU, end);
                 let since = clocks.due_for(clock, nanos, shown)?;
                 Some(Picos::of_instant(shown) - Picos::from_nanos(since))
             }

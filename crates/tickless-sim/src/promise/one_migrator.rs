@@ -5,7 +5,7 @@
 use tickless_core::hierarchy::{GroupId, Slot, State};
 
 use super::Promise;
-use crate::model::meter;
+use crate::model::current_cpu;
 use crate::world::host::Host;
 
 impl Host {
@@ -21,7 +21,7 @@ impl Host {
         if !is_right {
             let what = format!("group {} has {migrator:?} of {new:?}", group.0);
             let mut watch = self.watch.borrow_mut();
-            watch.broken(Promise::OneMigrator, meter::cpu(), what);
+            watch.broken(Promise::OneMigrator, current_cpu::cpu(), what);
         }
         migrator
     }

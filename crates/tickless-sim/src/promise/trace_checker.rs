@@ -9,7 +9,7 @@ use tickless_core::time::Clock;
 use tickless_core::trace::{Event as Traced, TimerId};
 
 use crate::clock::Clocks;
-use crate::model::meter;
+use crate::model::current_cpu;
 use crate::model::time::Picos;
 use crate::promise::ledger::Ledger;
 use crate::promise::{Promise, Violation};
@@ -189,7 +189,7 @@ impl Watch {
         if self.violations.len() < STORIES_MAX {
             self.violations.push(Violation {
                 promise,
-                at: meter::cursor(),
+                at: current_cpu::cursor(),
                 cpu,
                 what: what.into(),
             });
@@ -223,7 +223,7 @@ impl Watch {
 
     /// Takes what the core reports.
     pub(crate) fn follow(&mut self, event: &Traced, clocks: &Clocks) {
-        let at = meter::cursor();
+        let at = current_cpu::cursor();
         self.tally_operation(event);
         match *event {
             Traced::WheelArm {
@@ -303,14 +303,14 @@ impl Watch {
         | Traced::Cancel { .. } = event
         {
             let operates = |tally: &mut Tally| tally.operations += 1;
-            self.tallies.count(meter::cpu(), operates);
+            self.tallies.count(current_cpu::cpu(), operates);
         }
     }
 
     fn coarse_fires(&mut self, timeout: &Timeout, at: Picos, clocks: &Clocks) {
         self.counts.coarse_fires += 1;
         self.pending -= 1;
-        let executing = meter::cpu();
+        let executing = current_cpu::cpu();
         self.log(Entry::Fire, executing, at, timeout.expiry.0);
         let at = clocks.shows_picos(executing, at);
         self.is_coarse_due(executing, timeout, at);
@@ -339,8 +339,13 @@ impl Watch {
             self.wall_fires(cpu, due, clocks);
             return;
         }
-        self.log(Entry::ExactFire, cpu, meter::cursor(), hard.cast_unsigned());
-        let at = clocks.shows_picos(meter::cpu(), meter::cursor());
+        self.log(
+            Entry::ExactFire,
+            cpu,
+            current_cpu::cursor(),
+            hard.cast_unsigned(),
+        );
+        let at = clocks.shows_picos(current_cpu::cpu(), current_cpu::cursor());
         let moment = |nanos: i64| Picos::from_nanos(u64::try_from(nanos).unwrap_or(0));
         self.is_exact_due(cpu, moment(soft), at);
         self.exact_is_late(cpu, at - moment(hard));
@@ -355,11 +360,11 @@ impl Watch {
     /// A timer of a clock fires that may be set. It is late from when it was due last, by what was truly so, and early
     /// if it was not due when its CPU read the clock: somebody may set that back between the reading and the firing.
     fn wall_fires(&mut self, cpu: u32, (clock, hard, soft): (Clock, i64, i64), clocks: &Clocks) {
-        let at = meter::cursor();
+        let at = current_cpu::cursor();
         self.log(Entry::ExactFire, cpu, at, hard.cast_unsigned());
         self.counts.wall_fires += 1;
-        let now = clocks.shows(meter::cpu(), at);
-        let read = clocks.shows(meter::cpu(), self.read_at);
+        let now = clocks.shows(current_cpu::cpu(), at);
+        let read = clocks.shows(current_cpu::cpu(), self.read_at);
         self.is_wall_due(cpu, (clock, soft), clocks.truly_shows(clock, read));
         // One with slack that fires before its deadline is not late.
         let late = clocks.due_for(clock, hard, now);

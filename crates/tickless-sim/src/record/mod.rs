@@ -21,7 +21,7 @@ use std::rc::Rc;
 use tickless_core::time::Instant;
 
 use crate::clock::Clocks;
-use crate::model::meter;
+use crate::model::current_cpu;
 use crate::model::time::Picos;
 
 /// Takes a recording.
@@ -76,7 +76,7 @@ impl Recorder {
 
     /// What the monotonic clock of `cpu` shows at `at`, in nanoseconds.
     fn shown(&self, cpu: Option<u32>, at: Picos) -> u64 {
-        let cpu = cpu.unwrap_or(meter::NOBODY);
+        let cpu = cpu.unwrap_or(current_cpu::NO_CPU);
         let clocks = self.clocks.get();
         clocks
             .map_or(at, |clocks| clocks.shows_picos(cpu, at))
@@ -89,8 +89,8 @@ impl Recorder {
 
     /// Whoever executes did this, now.
     fn take(&self, what: Recorded) {
-        let cpu = Some(meter::cpu()).filter(|cpu| *cpu != meter::NOBODY);
-        self.take_at(cpu, meter::cursor(), what);
+        let cpu = Some(current_cpu::cpu()).filter(|cpu| *cpu != current_cpu::NO_CPU);
+        self.take_at(cpu, current_cpu::cursor(), what);
     }
 
     fn take_at(&self, cpu: Option<u32>, at: Picos, what: Recorded) {

@@ -22,10 +22,10 @@ use std::fmt::Write;
 pub use classes::Class;
 use load::{late_max, least_period, readers_max};
 
+use crate::model::broadcast::BroadcastDevice;
 use crate::model::profile::{EMBEDDED, Profile};
 use crate::model::time::Picos;
 use crate::random::Random;
-use crate::world::deep::StandIn;
 
 /// The sizes that are drawn; small ones more often, because most mistakes need few CPUs and are quicker to see there.
 const SIZES: [u32; 14] = [1, 2, 2, 3, 4, 4, 6, 8, 8, 12, 16, 24, 32, 64];
@@ -76,7 +76,7 @@ pub struct Draft {
     /// The same for CPUs whose tasks run without a tick.
     tickless: u64,
     /// The idle state from which on the device of a CPU stops, and what stands in.
-    stops: Option<(String, StandIn)>,
+    stops: Option<(String, BroadcastDevice)>,
     /// The seed of the run draws what goes wrong.
     has_faults: bool,
 }
@@ -266,10 +266,10 @@ const fn is_in(bits: u64, cpu: u32) -> bool {
 }
 
 /// One of the deeper idle states of a profile, and what stands in for devices that stop there.
-fn stops(profile: &str, random: &mut Random) -> (String, StandIn) {
+fn stops(profile: &str, random: &mut Random) -> (String, BroadcastDevice) {
     let states = Profile::embedded(profile).map_or_else(Vec::new, |profile| profile.idle);
     let state = &states[1 + random.index(states.len() - 1)];
-    let stand_in = [StandIn::Device, StandIn::Timer][random.index(2)];
+    let stand_in = [BroadcastDevice::Device, BroadcastDevice::Timer][random.index(2)];
     (state.name.clone(), stand_in)
 }
 

@@ -30,11 +30,13 @@ use toml::Spanned;
 use crate::baseline::Policy;
 use crate::clock::{self, CounterModel, RawCounter};
 use crate::fault::{self, Fault, RawFault};
+use crate::model::broadcast::BroadcastDevice;
 use crate::model::device::{self, Device, RawDevice};
 use crate::model::input::{InputError, Source};
-use crate::model::profile::{EMBEDDED, Profile};
+use crate::model::profile::{self, EMBEDDED, Profile};
 use crate::model::time::Picos;
-use crate::model::{CPUS_MAX, cpu_set, meter};
+use crate::model::topology::CPUS_MAX;
+use crate::model::{cost_model, cpu_set, current_cpu};
 use crate::promise::Promise;
 use crate::promise::canary::Canary;
 use crate::random::Random;
@@ -42,7 +44,6 @@ use crate::record::{Header, Recorder, SharedSink};
 use crate::run::groups;
 use crate::run::outcome::{CpuOutcome, Outcome, Residency};
 use crate::workload::{self, Placed, RawWorkload};
-use crate::world::deep::{self, StandIn};
 use crate::world::world::{Settings, World};
 
 /// No slice is shorter (spec TICK-15).
@@ -106,7 +107,7 @@ struct RawScenario {
     isolated: Option<Spanned<String>>,
     tickless: Option<Spanned<String>>,
     stops_in: Option<Spanned<String>>,
-    broadcast: Option<StandIn>,
+    broadcast: Option<BroadcastDevice>,
     #[serde(default)]
     real_time: bool,
     #[serde(default)]
@@ -148,7 +149,7 @@ impl Scenario {
         let raw: RawScenario = source.read()?;
         let mut profile = profile(&source, &raw.profile, profiles)?;
         if let Some(field) = &raw.stops_in {
-            deep::stop_from(&source, field, &mut profile.idle)?;
+            profile::stop_from(&source, field, &mut profile.idle)?;
         }
         profile.broadcast = raw.broadcast.or(profile.broadcast);
         let device = match &raw.device {
@@ -462,10 +463,10 @@ fn outcome(scenario: &Scenario, seed: u64, world: &mut World) -> Outcome {
     let host = world.timers.platform();
     let faults = host.faults.as_ref().map(RefCell::borrow);
     let mut watch = host.watch.borrow_mut();
-    let (lock_waits, lock_waited) = meter::waits();
+    let (lock_waits, lock_waited) = cost_model::waits();
     watch.counts.lock_waits = lock_waits;
     watch.counts.lock_waited = lock_waited;
-    (watch.counts.timed_starts, watch.counts.starting) = meter::starts();
+    (watch.counts.timed_starts, watch.counts.starting) = current_cpu::starts();
     let per_cpu: Vec<CpuOutcome> = (0..)
         .zip(&world.cpus)
         .map(|(cpu, state)| CpuOutcome {

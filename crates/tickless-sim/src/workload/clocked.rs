@@ -5,9 +5,9 @@ use tickless_core::hrtimer::{Restart, Start};
 use tickless_core::time::{ClockId, Instant, Span};
 
 use super::{Range, log_uniform};
-use crate::model::meter::{self, Fired};
 use crate::model::time::Picos;
 use crate::random::Random;
+use crate::world::fired::{self, Fired};
 use crate::world::kept::Exact;
 use crate::world::shell::{Next, Program};
 use crate::world::turn::Turn;
@@ -68,7 +68,7 @@ impl<C: ClockId> Alarms<C> {
             let period = Span::from_micros((drawn / 1_000).max(1));
             self.shortest = self.shortest.min(period);
             let timer = turn.exact_with(move |expired| {
-                meter::note(Fired::Task(task));
+                fired::note(Fired::Task(task));
                 let now = expired.now();
                 expired.forward(now, period);
                 Restart::Yes

@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use crate::model::meter::Line;
+use crate::model::cost_model::CacheLine;
 use crate::model::time::Picos;
 use crate::world::shell::{Next, Program, TaskId};
 use crate::world::turn::Turn;
@@ -49,7 +49,7 @@ struct Pipe {
     /// Senders that found no room and sleep.
     blocked: VecDeque<TaskId>,
     /// Who wrote to it last.
-    lines: Line,
+    lines: CacheLine,
 }
 
 impl Pipe {

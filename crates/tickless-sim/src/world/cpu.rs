@@ -11,10 +11,11 @@ use tickless_core::tick::Conditions;
 
 use crate::baseline::{Rearm, Soft};
 use crate::fault::FaultKind;
-use crate::model::meter::{self, Fired};
+use crate::model::current_cpu;
 use crate::model::time::Picos;
 use crate::promise::trace_checker::Entry;
 use crate::record::{self, Recorded};
+use crate::world::fired::{self, Fired};
 use crate::world::queue::What;
 use crate::world::shell::{Life, Next, TaskId};
 use crate::world::turn::Turn;
@@ -23,21 +24,21 @@ use crate::world::world::World;
 impl World {
     /// An interrupt of `cpu` at `at`.
     pub(crate) fn interrupt(&mut self, cpu: u32, at: Picos, what: What, argument: u32) {
-        let charges = self.ground.charges;
+        let charges = self.model.charges;
         let mut start = at;
         if what == What::Device {
             start += charges.device_fire;
         }
         start += self.wakes_from_idle(cpu, at);
         let left = self.cpus[cpu as usize].segment_ends - start;
-        meter::enter(cpu, start);
+        current_cpu::enter(cpu, start);
         self.timers.platform().site(cpu).idle.set(false);
         let name = record::name(what);
         let enters = || Recorded::IrqHandlerEntry { name };
         self.timers.platform().record(enters);
         self.leave_deep(cpu);
         self.counts_first(cpu, at);
-        meter::charge(if self.cpus[cpu as usize].current.is_some() {
+        current_cpu::charge(if self.cpus[cpu as usize].current.is_some() {
             charges.irq_user
         } else {
             charges.irq_kernel
@@ -77,7 +78,7 @@ impl World {
         let leaves = || Recorded::IrqHandlerExit { name };
         self.timers.platform().record(leaves);
         if self.cpus[cpu as usize].is_off {
-            self.cpus[cpu as usize].cursor = meter::leave();
+            self.cpus[cpu as usize].cursor = current_cpu::leave();
             return;
         }
         self.leave_interrupt(cpu, at, start, left);
@@ -149,7 +150,7 @@ impl World {
     pub(crate) fn handle_fired(&mut self) {
         let mut fired = std::mem::take(&mut self.fired);
         loop {
-            meter::take_fired(&mut fired);
+            fired::take(&mut fired);
             if fired.is_empty() {
                 break;
             }
@@ -170,7 +171,7 @@ impl World {
 
     fn coarse_fired(&mut self, task: TaskId, index: u32) {
         let place = task as usize;
-        if self.tasks[place].cpu != meter::cpu() {
+        if self.tasks[place].cpu != current_cpu::cpu() {
             let mut watch = self.timers.platform().watch.borrow_mut();
             watch.counts.ping_pongs += 1;
         }
@@ -182,18 +183,18 @@ impl World {
 
     /// The tick of the CPU that executes fired, and found out what is due.
     fn tick(&mut self, wheel_is_due: bool, remote_is_due: bool) {
-        let cpu = meter::cpu();
-        let charges = self.ground.charges;
-        meter::charge(charges.tick);
+        let cpu = current_cpu::cpu();
+        let charges = self.model.charges;
+        current_cpu::charge(charges.tick);
         let host = self.timers.platform();
         host.watch.borrow_mut().counts.ticks += 1;
-        meter::charge(charges.soft_check);
-        host.site(cpu).told.write(&self.ground, 1);
+        current_cpu::charge(charges.soft_check);
+        host.site(cpu).told.write(&self.model, 1);
         let runs = match self.policy.soft {
             Soft::FirstDue => wheel_is_due || remote_is_due,
             Soft::Unconditional => true,
             Soft::Bitmap => {
-                remote_is_due || meter::looking(|| self.timers.wheel_pending(CpuId(cpu))) > 0
+                remote_is_due || current_cpu::looking(|| self.timers.wheel_pending(CpuId(cpu))) > 0
             }
         };
         if runs {
@@ -204,12 +205,12 @@ impl World {
     /// Runs what is due of the coarse timers of `cpu`, and of those that it looks after.
     pub(crate) fn soft_stage(&mut self, cpu: u32) {
         self.flush(cpu, Flush::SoftWork);
-        let charges = self.ground.charges;
+        let charges = self.model.charges;
         let vec = "TIMER";
         let enters = || Recorded::SoftirqEntry { vec };
         self.timers.platform().record(enters);
-        meter::charge(charges.soft_raise);
-        meter::charge(if self.real_time {
+        current_cpu::charge(charges.soft_raise);
+        current_cpu::charge(if self.real_time {
             charges.soft_thread
         } else {
             charges.soft_run
@@ -235,7 +236,7 @@ impl World {
     /// It will not tick any more. Were it left to whoever takes over, who may work for less than a tick too, and so on,
     /// what is due would wait for as many ticks.
     fn serves_others(&mut self, cpu: u32) -> bool {
-        meter::charge(self.ground.charges.soft_check);
+        current_cpu::charge(self.model.charges.soft_check);
         let now = self.tick_time().began;
         let is_due = self.tree.remote_work_due(CpuId(cpu), now);
         if is_due {
@@ -247,7 +248,10 @@ impl World {
 
     /// Somebody filed a timer for `cpu` from another one: what a bitmap without a lock needs (baseline).
     pub(crate) fn filed_for(&self, cpu: u32) {
-        if self.policy.soft == Soft::Bitmap && self.isolated[cpu as usize] && cpu != meter::cpu() {
+        if self.policy.soft == Soft::Bitmap
+            && self.isolated[cpu as usize]
+            && cpu != current_cpu::cpu()
+        {
             self.timers.platform().send(cpu, What::Poke);
         }
     }
@@ -255,7 +259,7 @@ impl World {
     /// Makes a task ready, wherever it is.
     pub(crate) fn wake(&mut self, task: TaskId) {
         let place = task as usize;
-        meter::charge(self.ground.charges.wake);
+        current_cpu::charge(self.model.charges.wake);
         let sleeper = &mut self.tasks[place];
         if sleeper.life != Life::Blocked {
             sleeper.woken = true;
@@ -264,7 +268,7 @@ impl World {
         sleeper.life = Life::Ready;
         let (cpu, priority) = (sleeper.cpu, sleeper.priority);
         self.cpus[cpu as usize].waiting.put(task, priority, false);
-        if cpu != meter::cpu() {
+        if cpu != current_cpu::cpu() {
             self.timers.platform().send(cpu, What::Reschedule);
         } else {
             self.somebody_waits(cpu);
@@ -291,7 +295,7 @@ impl World {
             } else {
                 self.flush(cpu, Flush::UserExit);
                 if self.tasks[task as usize].left != Picos::FOREVER {
-                    self.cpus[place].segment_ends = meter::cursor() + left;
+                    self.cpus[place].segment_ends = current_cpu::cursor() + left;
                 }
             }
             if self.tasks[task as usize].is_watched {
@@ -311,13 +315,13 @@ impl World {
     /// Whether the CPU that executes what came at `at` has gone on into another tick. Others have not come so far: they
     /// would go by a count that is ahead of them.
     fn is_ahead(&self, at: Picos) -> bool {
-        meter::cursor().0 / self.period.0 > at.0 / self.period.0
+        current_cpu::cursor().0 / self.period.0 > at.0 / self.period.0
     }
 
     /// What is left to do is done in an event of its own.
     fn put_off(&mut self, cpu: u32) {
         self.cpus[cpu as usize].is_put_off = true;
-        self.push(meter::cursor(), What::Continue, cpu, 0);
+        self.push(current_cpu::cursor(), What::Continue, cpu, 0);
     }
 
     /// The end of what `cpu` does for an event that came at `at`.
@@ -330,7 +334,7 @@ impl World {
             }
         }
         self.armed_in_time(cpu);
-        self.cpus[cpu as usize].cursor = meter::leave();
+        self.cpus[cpu as usize].cursor = current_cpu::leave();
     }
 
     /// `cpu` goes on at `at` with what was put off, unless something came in between that did it.
@@ -351,7 +355,7 @@ impl World {
         }
         state.is_put_off = false;
         let was_idle = state.current.is_none();
-        meter::enter(cpu, at);
+        current_cpu::enter(cpu, at);
         if was_idle {
             self.dispatch(cpu);
             self.handle_fired();
@@ -360,7 +364,7 @@ impl World {
     }
 
     pub(crate) fn note_theft(&mut self, cpu: u32, start: Picos) {
-        let end = meter::cursor();
+        let end = current_cpu::cursor();
         let state = &mut self.cpus[cpu as usize];
         let before = state.settle_theft(start);
         let from = state.theft.map_or(start, |(from, _)| from);
@@ -390,7 +394,7 @@ impl World {
             watch.log(Entry::Event, cpu, at, (What::Segment as u64) << 32);
         }
         let at = at.max(state.cursor);
-        meter::enter(cpu, at);
+        current_cpu::enter(cpu, at);
         self.dispatch(cpu);
         self.handle_fired();
         self.settle(cpu, at);
@@ -413,7 +417,7 @@ impl World {
                 return;
             }
             if state.left > Picos::ZERO {
-                let ends = meter::cursor() + state.left;
+                let ends = current_cpu::cursor() + state.left;
                 let cpu_state = &mut self.cpus[place];
                 cpu_state.segment = cpu_state.segment.wrapping_add(1);
                 cpu_state.segment_ends = ends;
@@ -428,7 +432,7 @@ impl World {
     fn pick(&mut self, cpu: u32) -> Option<TaskId> {
         let task = self.cpus[cpu as usize].waiting.take()?;
         self.run_task(cpu, Conditions::default());
-        meter::charge(self.ground.charges.switch);
+        current_cpu::charge(self.model.charges.switch);
         let host = self.timers.platform();
         host.watch.borrow_mut().counts.switches += 1;
         host.record(|| Recorded::SchedSwitch {

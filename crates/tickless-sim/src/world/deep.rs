@@ -1,87 +1,35 @@
 //! Idle states in which a CPU's own device stops, and what wakes it there (spec 7.6).
 //!
-//! A profile says of which [states](crate::model::profile::IdleState::stops) that is true, and what [stands in](StandIn). What was
-//! programmed in a device that stops is lost. The core's [`Broadcast`] keeps who sleeps until when.
+//! A profile says of which [states](crate::model::profile::IdleState::stops) that is true, and what [stands
+//! in](BroadcastDevice). What was programmed in a device that stops is lost. The core's [`Broadcast`] keeps who sleeps
+//! until when.
 
 use std::cell::Cell;
 use std::rc::{Rc, Weak};
 
-use serde::{Deserialize, Serialize};
 use tickless_core::base::Timers;
 use tickless_core::hrtimer::{Restart, Start};
 use tickless_core::platform::CpuId;
 use tickless_core::tick::{Broadcast, Busy, Carrier, Delivery, Entered, Left};
 use tickless_core::time::Instant;
-use toml::Spanned;
 
-use crate::model::input::{InputError, Source};
-use crate::model::meter;
+use crate::model::broadcast::BroadcastDevice;
+use crate::model::cost_model::CostedLock;
+use crate::model::current_cpu;
 use crate::model::profile::IdleState;
 use crate::model::time::Picos;
-use crate::world::host::{Host, WorldLock};
+use crate::world::host::Host;
 use crate::world::kept::Exact;
 use crate::world::queue::What;
 use crate::world::world::World;
 
 /// Room for 4,096 CPUs.
-const WORDS: usize = crate::model::CPUS_MAX as usize / 64;
-
-/// What wakes CPUs whose own device has stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum StandIn {
-    /// One device for all, which never stops. Writing it takes as long as reading the slow counter, which is the same
-    /// device on real machines.
-    Device,
-    /// An exact timer of the CPU that has to wake up first, which therefore stays in a state in which its device goes
-    /// on.
-    Timer,
-}
-
-impl StandIn {
-    /// Its name in files.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Device => "device",
-            Self::Timer => "timer",
-        }
-    }
-}
-
-/// Lets the device of a CPU stop in the state that `field` names, and in deeper ones.
-pub(crate) fn stop_from(
-    source: &Source<'_>,
-    field: &Spanned<String>,
-    states: &mut [IdleState],
-) -> Result<(), InputError> {
-    let name = field.get_ref().as_str();
-    let place = states.iter().position(|state| state.name == name);
-    let names: Vec<&str> = states
-        .iter()
-        .skip(1)
-        .map(|state| state.name.as_str())
-        .collect();
-    let wrong = match place {
-        None => format!("there is no idle state \"{name}\""),
-        Some(0) => format!(
-            "no state would be left in which the device goes on, as {name} is the shallowest"
-        ),
-        Some(place) => {
-            for (index, state) in states.iter_mut().enumerate() {
-                state.stops = index >= place;
-            }
-            return Ok(());
-        }
-    };
-    let right = format!("one of {}", names.join(", "));
-    Err(source.error(field.span(), wrong, right))
-}
+const WORDS: usize = crate::model::topology::CPUS_MAX as usize / 64;
 
 /// Who sleeps deeply, and what wakes them.
 pub(crate) struct Wakener {
     timers: Rc<Timers<Host>>,
-    broadcast: Broadcast<WorldLock, WORDS>,
+    broadcast: Broadcast<CostedLock, WORDS>,
     by: By,
 }
 
@@ -102,11 +50,11 @@ struct Device {
 }
 
 impl Wakener {
-    pub(crate) fn new(timers: &Rc<Timers<Host>>, stand_in: StandIn) -> Rc<Self> {
+    pub(crate) fn new(timers: &Rc<Timers<Host>>, stand_in: BroadcastDevice) -> Rc<Self> {
         Rc::new_cyclic(|wakener: &Weak<Self>| {
             let broadcast = Broadcast::new();
             let (carrier, by) = match stand_in {
-                StandIn::Device => {
+                BroadcastDevice::Device => {
                     let device = Device {
                         fires: Cell::new(Picos::FOREVER),
                         asked: Cell::new(Picos::FOREVER),
@@ -115,7 +63,7 @@ impl Wakener {
                     };
                     (Carrier::Oneshot, By::Device(device))
                 }
-                StandIn::Timer => {
+                BroadcastDevice::Timer => {
                     let timer = carrier_timer(timers, Weak::clone(wakener));
                     (Carrier::Software, By::Timer(timer))
                 }
@@ -139,11 +87,11 @@ impl Wakener {
         let By::Device(device) = &self.by else {
             unreachable!("a timer is started by whoever carries it");
         };
-        meter::charge(self.host().ground.charges.slow_counter);
-        device.cpu.set(meter::cpu());
-        device.written.set(meter::cursor());
+        current_cpu::charge(self.host().model.charges.slow_counter);
+        device.cpu.set(current_cpu::cpu());
+        device.written.set(current_cpu::cursor());
         device.fires.set(self.host().moment(when));
-        self.ask(device, meter::cursor());
+        self.ask(device, current_cpu::cursor());
     }
 
     fn ask(&self, device: &Device, not_before: Picos) {
@@ -177,7 +125,7 @@ impl Wakener {
     /// Hands out what is due, on the CPU that executes: whether its own event is among that, and what comes next.
     fn handle(&self) -> (bool, Instant) {
         let now = self.host().read();
-        let Delivery { program, wake, own } = self.broadcast.handle(CpuId(meter::cpu()), now);
+        let Delivery { program, wake, own } = self.broadcast.handle(CpuId(current_cpu::cpu()), now);
         for cpu in wake.iter() {
             self.host().send(cpu.0, What::Called);
         }
@@ -222,7 +170,7 @@ impl Wakener {
             By::Device(device) if device.cpu.get() == cpu => {
                 device.cpu.set(heir.0);
                 device.asked.set(Picos::FOREVER);
-                self.ask(device, meter::cursor());
+                self.ask(device, current_cpu::cursor());
             }
             By::Device(_) => {}
             By::Timer(_) => {
@@ -350,7 +298,7 @@ impl World {
     pub(crate) fn fires(&self, cpu: u32) -> Picos {
         let site = self.timers.platform().site(cpu);
         match &self.wakener {
-            Some(wakener) if site.is_deep.get() => meter::looking(|| wakener.fires()),
+            Some(wakener) if site.is_deep.get() => current_cpu::looking(|| wakener.fires()),
             _ => site.fires.get(),
         }
     }

@@ -14,13 +14,13 @@ use tickless_core::time::Instant;
 use tickless_core::time::convert::Cycles;
 use tickless_core::trace::Event as Traced;
 use tickless_core::wheel::idle::TickTime;
-use tickless_link::lock::{SoloLock, Watcher};
 
 use crate::baseline::{Rearm, Tree, direct_reads, plain_tree};
 use crate::clock::Clocks;
 use crate::fault::{Injector, Trouble, call_and_catch};
+use crate::model::cost_model::{CacheLine, CostModel, CostedLock};
+use crate::model::current_cpu;
 use crate::model::device::{Device, Told};
-use crate::model::meter::{self, Ground, Hold, Line};
 use crate::model::time::Picos;
 use crate::promise::Promise;
 use crate::promise::canary::Canary;
@@ -28,24 +28,6 @@ use crate::promise::trace_checker::Watch;
 use crate::record::{self, Recorded, Recorder};
 use crate::tables::PlainLock;
 use crate::world::queue::{Queue, What};
-
-/// The lock of a base, a node or a group: contended in virtual time.
-pub(crate) type WorldLock = SoloLock<Contention>;
-
-/// Charges a lock to whoever takes it.
-#[derive(Debug, Default)]
-pub(crate) struct Contention(Hold);
-
-impl Watcher for Contention {
-    #[inline]
-    fn takes(&self) {
-        self.0.take();
-    }
-    #[inline]
-    fn released(&self) {
-        self.0.give();
-    }
-}
 
 /// Lines of a base, besides that of its lock, that a stranger touches who arms or cancels there: what says which slots
 /// are occupied, and the head of the slot.
@@ -70,9 +52,9 @@ pub(crate) struct Site {
     /// It came back from there late, and nothing is programmed until what stands in has called it.
     pub(crate) awaits_call: Cell<bool>,
     /// The lines of the base that whoever files there writes.
-    lines: Line,
+    lines: CacheLine,
     /// What is told of when the wheels are due.
-    pub(crate) told: Line,
+    pub(crate) told: CacheLine,
     /// The last time that was read here.
     last_read: Cell<i64>,
     /// What the device was told.
@@ -91,10 +73,10 @@ pub(crate) struct Site {
 /// The host.
 #[derive(Debug)]
 pub(crate) struct Host {
-    pub(crate) ground: Rc<Ground>,
+    pub(crate) model: Rc<CostModel>,
     pub(crate) bases: Vec<OnceCell<CpuBase<Self>>>,
     /// The count of ticks.
-    pub(crate) count: TickCount<WorldLock>,
+    pub(crate) count: TickCount<CostedLock>,
     pub(crate) queue: RefCell<Queue>,
     pub(crate) watch: RefCell<Watch>,
     pub(crate) canary: Option<Canary>,
@@ -130,13 +112,14 @@ impl Host {
     /// What the clock shows where the CPU that executes is, which costs nothing to know.
     #[inline]
     pub(crate) fn shows(&self) -> Instant {
-        self.clocks.shows(meter::cpu(), meter::cursor())
+        self.clocks.shows(current_cpu::cpu(), current_cpu::cursor())
     }
 
     /// The same, as finely as it is known.
     #[inline]
     pub(crate) fn shows_picos(&self) -> Picos {
-        self.clocks.shows_picos(meter::cpu(), meter::cursor())
+        self.clocks
+            .shows_picos(current_cpu::cpu(), current_cpu::cursor())
     }
 
     /// The tick of `period` that has to be over so that `after` is over.
@@ -146,7 +129,8 @@ impl Host {
 
     /// When the clock of the CPU that executes comes to show `when`.
     pub(crate) fn moment(&self, when: Instant) -> Picos {
-        self.clocks.moment(meter::cpu(), when, meter::cursor())
+        self.clocks
+            .moment(current_cpu::cpu(), when, current_cpu::cursor())
     }
 
     /// By how much the device of `cpu` may miss `due`, see [`Clocks::slop`].
@@ -167,25 +151,25 @@ impl Host {
 
     /// Reads the clock: what it shows, and what that takes.
     pub(crate) fn read(&self) -> Instant {
-        let charges = &self.ground.charges;
-        if meter::cpu() != meter::NOBODY {
-            let before = meter::cursor();
+        let charges = &self.model.charges;
+        if current_cpu::cpu() != current_cpu::NO_CPU {
+            let before = current_cpu::cursor();
             if self.is_slow.get() {
                 direct_reads::charge(charges, &self.slow_until);
             } else {
-                meter::charge(charges.counter);
+                current_cpu::charge(charges.counter);
             }
             let mut watch = self.watch.borrow_mut();
             watch.counts.clock_reads += 1;
-            watch.counts.clock_reading += meter::cursor() - before;
-            watch.read_at = meter::cursor();
+            watch.counts.clock_reading += current_cpu::cursor() - before;
+            watch.read_at = current_cpu::cursor();
         }
         let mut shows = self.shows();
         if let Some(canary) = self.canary {
             shows = canary.clock(shows);
         }
-        let cpu = meter::cpu();
-        if cpu != meter::NOBODY {
+        let cpu = current_cpu::cpu();
+        if cpu != current_cpu::NO_CPU {
             let now = shows.as_nanos();
             self.record(|| Recorded::ClockRead { now });
             let last = self.site(cpu).last_read.replace(shows.as_nanos());
@@ -242,12 +226,12 @@ impl Host {
 
     /// Sends an inter-processor interrupt from the CPU that executes.
     pub(crate) fn send(&self, to: u32, what: What) {
-        let from = meter::cpu();
-        let charges = &self.ground.charges;
+        let from = current_cpu::cpu();
+        let charges = &self.model.charges;
         let mut latency = Picos::ZERO;
-        if from != meter::NOBODY && from != to {
-            meter::charge(charges.ipi_send);
-            let distance = self.ground.distance(from, to);
+        if from != current_cpu::NO_CPU && from != to {
+            current_cpu::charge(charges.ipi_send);
+            let distance = self.model.distance(from, to);
             latency = charges.ipi_latency(distance, self.site(to).idle.get());
         }
         let mut watch = self.watch.borrow_mut();
@@ -261,7 +245,7 @@ impl Host {
         if what == What::Activate {
             self.heirs.set(self.heirs.get() + 1);
         }
-        let mut at = meter::cursor() + latency.saturating_sub(charges.ipi_send);
+        let mut at = current_cpu::cursor() + latency.saturating_sub(charges.ipi_send);
         if let Some(faults) = &self.faults {
             at += faults.borrow_mut().sent(to);
         }
@@ -293,39 +277,39 @@ impl Host {
     }
 
     fn charge_event(&self, event: &Traced) {
-        let charges = &self.ground.charges;
+        let charges = &self.model.charges;
         match *event {
             Traced::WheelArm { cpu, .. } => {
                 let site = self.site(cpu.0);
-                site.lines.write(&self.ground, LINES_OF_BASE);
-                site.told.write(&self.ground, 1);
-                meter::charge(charges.wheel_arm);
+                site.lines.write(&self.model, LINES_OF_BASE);
+                site.told.write(&self.model, 1);
+                current_cpu::charge(charges.wheel_arm);
             }
             Traced::WheelCancel { cpu, .. } => {
-                self.site(cpu.0).lines.write(&self.ground, LINES_OF_BASE);
-                meter::charge(charges.wheel_cancel);
+                self.site(cpu.0).lines.write(&self.model, LINES_OF_BASE);
+                current_cpu::charge(charges.wheel_cancel);
             }
             Traced::WheelPass { cpu, .. } => {
-                self.site(cpu.0).lines.write(&self.ground, LINES_OF_BASE);
+                self.site(cpu.0).lines.write(&self.model, LINES_OF_BASE);
             }
-            Traced::WheelExpire { .. } => meter::charge(charges.wheel_expire),
+            Traced::WheelExpire { .. } => current_cpu::charge(charges.wheel_expire),
             Traced::Start {
                 cpu,
                 was_armed,
                 in_place,
                 ..
             } => {
-                self.site(cpu.0).lines.write(&self.ground, LINES_OF_BASE);
-                meter::charge(charges.hr_start);
+                self.site(cpu.0).lines.write(&self.model, LINES_OF_BASE);
+                current_cpu::charge(charges.hr_start);
                 if !in_place {
-                    meter::charge(charges.tree_insert);
+                    current_cpu::charge(charges.tree_insert);
                     if was_armed {
-                        meter::charge(charges.tree_erase);
+                        current_cpu::charge(charges.tree_erase);
                     }
                 }
             }
             Traced::ExpireEntry { .. } | Traced::Cancel { .. } => {
-                meter::charge(charges.tree_erase);
+                current_cpu::charge(charges.tree_erase);
             }
             _ => {}
         }
@@ -333,7 +317,7 @@ impl Host {
 }
 
 impl Platform for Host {
-    type Lock = WorldLock;
+    type Lock = CostedLock;
     /// No CPU waits for a callback of another: each executes what it does at once.
     type ExpiryLock = PlainLock;
     type Local = Site;
@@ -343,7 +327,7 @@ impl Platform for Host {
 
     #[inline]
     fn this_cpu(&self) -> Option<ThisCpu<'_, Self>> {
-        let base = self.bases.get(meter::cpu() as usize)?.get()?;
+        let base = self.bases.get(current_cpu::cpu() as usize)?.get()?;
         Some(ThisCpu { base, token: None })
     }
 
@@ -358,13 +342,20 @@ impl Platform for Host {
 
     fn now_and_offsets(&self, seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {
         let now = self.read();
-        (now, self.clocks.news(meter::cpu(), meter::cursor(), seen))
+        (
+            now,
+            self.clocks
+                .news(current_cpu::cpu(), current_cpu::cursor(), seen),
+        )
     }
 
     fn write_device(&self, base: &CpuBase<Self>, write: DeviceWrite) -> Result<(), InPast> {
         let site = base.local();
-        let when = |shown| self.clocks.moment_of(base.cpu().0, shown, meter::cursor());
-        let charges = &self.ground.charges;
+        let when = |shown| {
+            self.clocks
+                .moment_of(base.cpu().0, shown, current_cpu::cursor())
+        };
+        let charges = &self.model.charges;
         let clock = (self.clocks.step(), when);
         let written = site.written.write(&self.device, charges, write, clock);
         if self
@@ -388,13 +379,13 @@ impl Platform for Host {
         if let Some(faults) = &self.faults {
             self.may_be_early(faults, base.cpu().0, fires);
         }
-        self.ask_for_device(base.cpu().0, meter::cursor());
+        self.ask_for_device(base.cpu().0, current_cpu::cursor());
         Ok(())
     }
 
     fn set_device_state(&self, base: &CpuBase<Self>, state: DeviceState) {
         if state == DeviceState::OneshotStopped {
-            self.device.stop(&self.ground.charges);
+            self.device.stop(&self.model.charges);
         }
         if state != DeviceState::Oneshot {
             let site = base.local();
@@ -437,18 +428,18 @@ impl Platform for Host {
 
     fn pick_target(&self, this: Option<CpuId>, _pinned: bool) -> CpuId {
         // Without anybody who asks for itself: the first one that keeps house.
-        this.unwrap_or_else(|| CpuId(self.housekeeper_but(meter::NOBODY)))
+        this.unwrap_or_else(|| CpuId(self.housekeeper_but(current_cpu::NO_CPU)))
     }
 
     fn trace(&self, event: Traced) {
-        if meter::cpu() != meter::NOBODY {
+        if current_cpu::cpu() != current_cpu::NO_CPU {
             self.charge_event(&event);
             if self.tree == Tree::Plain
                 && let Traced::Start { cpu, .. }
                 | Traced::ExpireEntry { cpu, .. }
                 | Traced::Cancel { cpu, .. } = event
             {
-                plain_tree::charge(&self.ground.charges, &self.site(cpu.0).queued, &event);
+                plain_tree::charge(&self.model.charges, &self.site(cpu.0).queued, &event);
             }
         }
         if let Traced::Rearm { cpu, .. } = event {

@@ -9,20 +9,12 @@ use tickless_core::tick::{Conditions, Dependencies, Dependency, Stopped, first_d
 use tickless_core::time::{Instant, Offset, Span};
 
 use crate::baseline::SleepLength;
-use crate::model::meter;
-use crate::model::profile::IdleState;
+use crate::model::current_cpu;
+use crate::model::governor::choose;
 use crate::model::time::Picos;
 use crate::promise::Promise;
 use crate::record::Recorded;
 use crate::world::world::World;
-
-/// The deepest state that pays for a sleep of `length`, as far as the governor knows.
-pub(crate) fn choose(states: &[IdleState], length: Picos) -> usize {
-    let pays = |state: &IdleState| state.believed_residency <= length;
-    let fitting = states.iter().rposition(pays);
-    // Nothing fits a sleep that is too short for all: the shallowest.
-    fitting.unwrap_or(0)
-}
 
 impl World {
     /// Nothing is left to run on `cpu`, which executes. Called again after each interrupt that leaves it so.
@@ -70,7 +62,7 @@ impl World {
         let idle = self.go_deep(cpu, chosen);
         let state = &mut self.cpus[cpu as usize];
         state.idle = Some(idle);
-        state.idle_since = meter::cursor();
+        state.idle_since = current_cpu::cursor();
         let host = self.timers.platform();
         host.site(cpu).idle.set(true);
         host.record(|| {
@@ -150,25 +142,4 @@ impl World {
 /// A time that may be over.
 fn picos(length: Offset) -> Picos {
     Picos::from_nanos(u64::try_from(length.as_nanos()).unwrap_or(0))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::choose;
-    use crate::model::profile::Profile;
-    use crate::model::time::Picos;
-
-    #[test]
-    fn the_governor_takes_the_deepest_state_that_pays() {
-        let skylake = Profile::embedded("skl-112").unwrap().idle;
-        let name = |micros| {
-            skylake[choose(&skylake, Picos::from_micros(micros))]
-                .name
-                .as_str()
-        };
-        assert_eq!(
-            [1, 2, 19, 20, 599, 600, 1_000_000].map(name),
-            ["poll", "C1", "C1", "C1E", "C1E", "C6", "C6"]
-        );
-    }
 }

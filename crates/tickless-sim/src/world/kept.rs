@@ -3,7 +3,7 @@
 use tickless_core::hrtimer::Start;
 use tickless_core::time::{ClockId, Monotonic};
 
-use crate::model::meter;
+use crate::model::current_cpu;
 use crate::owned::{self, CoarseCall, Keeper};
 use crate::world::host::Host;
 
@@ -16,7 +16,7 @@ pub(crate) type Exact<C = Monotonic> = owned::Exact<Host, C>;
 impl Keeper for Host {
     /// Timers end with their world, which costs nothing.
     fn end_timer(&self, end: impl FnOnce()) {
-        meter::looking(end);
+        current_cpu::looking(end);
     }
 
     fn forget<T>(&self, timer: &T) {
@@ -30,7 +30,7 @@ impl<C: ClockId> Exact<C> {
     pub(crate) fn start(&self, start: Start<C>) {
         let timers = self.timers();
         let rearm = timers.platform().rearm;
-        meter::start(|| {
+        current_cpu::start(|| {
             rearm.before_start(timers, self.pinned());
             timers.start(self.pinned(), start.pinned());
         });
@@ -39,8 +39,8 @@ impl<C: ClockId> Exact<C> {
     /// A CPU that takes the timer away from another one does not tell that: its device may fire for nothing, once (spec
     /// CAN-2).
     pub(crate) fn may_leave_armed(&self) {
-        let from = meter::looking(|| self.timers().cpu_of(self.pinned()));
-        if let Some(from) = from.filter(|from| from.0 != meter::cpu()) {
+        let from = current_cpu::looking(|| self.timers().cpu_of(self.pinned()));
+        if let Some(from) = from.filter(|from| from.0 != current_cpu::cpu()) {
             let site = self.timers().platform().site(from.0);
             site.trouble.is_left_armed.set(true);
         }

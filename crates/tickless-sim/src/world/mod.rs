@@ -1,13 +1,15 @@
 //! Worlds: machines of up to 4,096 CPUs in virtual time, on which everything costs what it costs.
 //!
-//! The machine of the conformance suite is driven by hand and costs nothing; it is for tests of the core. A world is driven by
-//! workloads, and is for questions: what does a policy cost on a machine that nobody here owns? It runs the same wheel,
-//! the same hierarchy and the same exact timers as everybody else; only the clock, the devices, the interrupts, the
-//! idle states and the costs are made up, from a [`Profile`](crate::Profile) in which every number says where it comes from.
+//! The machine of the conformance suite is driven by hand and costs nothing; it is for tests of the core. A world is
+//! driven by workloads, and is for questions: what does a policy cost on a machine that nobody here owns? It runs the
+//! same wheel, the same hierarchy and the same exact timers as everybody else; only the clock, the devices, the
+//! interrupts, the idle states and the costs are made up, from a [`Profile`](crate::Profile) in which every number says
+//! where it comes from.
 //!
 //! A [`Scenario`](crate::Scenario) is a file; [`run`](crate::run()) lets it happen; the [`Outcome`](crate::Outcome) can
-//! be written as data. The checkers of the [promises](crate::Promise) run always. What the library does not do, but is compared with, is in [`baseline`](crate::baseline). The claims
-//! of the sources are tried in [`headline`](crate::headline). What goes wrong on purpose is in [`fault`](crate::fault).
+//! be written as data. The checkers of the [promises](crate::Promise) run always. What the library does not do, but is
+//! compared with, is in [`baseline`](crate::baseline). The claims of the sources are tried in
+//! [`headline`](crate::headline). What goes wrong on purpose is in [`fault`](crate::fault).
 //!
 //! # How time passes
 //!
@@ -24,6 +26,7 @@
 
 pub(crate) mod cpu;
 pub(crate) mod deep;
+pub(crate) mod fired;
 pub(crate) mod host;
 pub(crate) mod idle;
 pub(crate) mod kept;
@@ -39,5 +42,3 @@ pub(crate) mod turn;
     reason = "the world is what this room is about"
 )]
 pub(crate) mod world;
-
-pub use deep::StandIn;

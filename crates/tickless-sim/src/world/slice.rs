@@ -5,13 +5,15 @@
 //! moment, and is started again if it has to be (TICK-7, TICK-21). A CPU that becomes idle takes it out. Where it
 //! moves, that is nearly always later, and it is lazy: the device is not written for it.
 //!
-//! How long a slice is, and whether anybody waits for its end, is the [run queue's](crate::world::shell::RunQueue) affair.
+//! How long a slice is, and whether anybody waits for its end, is the [run queue's](crate::world::shell::RunQueue)
+//! affair.
 
 use tickless_core::hrtimer::{Restart, Start};
 use tickless_core::platform::CpuId;
 
-use crate::model::meter::{self, Fired};
+use crate::model::current_cpu;
 use crate::model::time::Picos;
+use crate::world::fired::{self, Fired};
 use crate::world::kept::Exact;
 use crate::world::world::World;
 
@@ -30,7 +32,7 @@ impl World {
     pub(crate) fn new_slice(&self, cpu: u32) -> Slice {
         let setup = self.policy.rearm.lazy_setup();
         let timer = Exact::with_setup(&self.timers, setup, move |_| {
-            meter::note(Fired::Slice(cpu));
+            fired::note(Fired::Slice(cpu));
             Restart::No
         });
         Slice {
@@ -52,7 +54,7 @@ impl World {
     pub(crate) fn begin_slice(&mut self, cpu: u32) {
         let length = self.slice_of_current(cpu);
         if let Some(slice) = &mut self.cpus[cpu as usize].slice {
-            slice.picked = meter::cursor();
+            slice.picked = current_cpu::cursor();
             slice.has_fired = false;
             if let Some(length) = length {
                 slice
@@ -69,7 +71,7 @@ impl World {
         if let (Some(slice), Some(length)) = (&self.cpus[cpu as usize].slice, length)
             && !slice.timer.pinned().is_queued()
         {
-            let ends = (slice.picked + length).max(meter::cursor());
+            let ends = (slice.picked + length).max(current_cpu::cursor());
             slice.timer.start(Start::at(ends.instant()));
         }
     }
@@ -90,7 +92,7 @@ impl World {
             return false;
         }
         let picked = slice.picked;
-        let is_over = |length| meter::cursor().instant() >= (picked + length).instant();
+        let is_over = |length| current_cpu::cursor().instant() >= (picked + length).instant();
         let over = self.slice_of_current(cpu).is_some_and(is_over);
         if !over {
             self.somebody_waits(cpu);

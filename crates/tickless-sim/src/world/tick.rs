@@ -14,8 +14,9 @@ use tickless_core::platform::CpuId;
 use tickless_core::tick::{Context, CpuTick, Duty, Nohz, Role};
 use tickless_core::time::Monotonic;
 
-use crate::model::meter::{self, Fired};
-use crate::world::host::{Host, WorldLock};
+use crate::model::cost_model::CostedLock;
+use crate::world::fired::{self, Fired};
+use crate::world::host::Host;
 use crate::world::kept::Exact;
 use crate::world::tree::{Table, Tree};
 
@@ -47,7 +48,7 @@ impl Ticks {
     }
 
     /// The entry points of the core.
-    pub(crate) fn nohz(&self) -> Nohz<'_, Host, Table, WorldLock> {
+    pub(crate) fn nohz(&self) -> Nohz<'_, Host, Table, CostedLock> {
         Nohz {
             timers: &self.timers,
             tree: &self.tree,
@@ -95,7 +96,7 @@ impl Ticks {
 
     fn fires(&self, cpu: u32, expired: &mut Expired<'_, '_, Monotonic>) -> Restart {
         let ticked = self.nohz().tick(&mut self.of(cpu), expired.now());
-        meter::note(Fired::Tick {
+        fired::note(Fired::Tick {
             wheel_is_due: ticked.wheel_is_due,
             remote_is_due: ticked.remote_is_due,
         });

@@ -12,11 +12,12 @@ use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
 use tickless_core::wheel::idle::wake_times;
 
-use crate::model::meter::{self, Line};
+use crate::model::cost_model::{CacheLine, CostedLock};
+use crate::model::current_cpu;
 use crate::model::topology::Topology;
 use crate::promise::trace_checker::Entry;
 use crate::tables::{CpuTimers, Tables, groups_max};
-use crate::world::host::{Host, WorldLock};
+use crate::world::host::Host;
 use crate::world::queue::What;
 
 /// The hierarchy of a world.
@@ -28,7 +29,7 @@ pub(crate) type Table = Tables<GlobalTimers>;
 /// The global timers of the CPUs, and the lines of the groups' states.
 pub(crate) struct GlobalTimers {
     timers: Rc<Timers<Host>>,
-    lines: Vec<Line>,
+    lines: Vec<CacheLine>,
 }
 
 /// Makes the hierarchy of all CPUs, of which none takes part yet.
@@ -42,7 +43,7 @@ pub(crate) fn hierarchy(
     let global = GlobalTimers {
         timers: Rc::clone(timers),
         lines: (0..groups_max(cpus, layout))
-            .map(|_| Line::default())
+            .map(|_| CacheLine::default())
             .collect(),
     };
     let tree = Hierarchy::new(Table::with_timers(global, cpus, layout), layout, handover);
@@ -61,11 +62,16 @@ impl GlobalTimers {
 
     fn state_changed(&self, group: GroupId, child: Slot, old: State, new: State) {
         let host = self.host();
-        self.lines[group.0 as usize].write(&host.ground, 1);
-        meter::charge(host.ground.charges.exchange);
+        self.lines[group.0 as usize].write(&host.model, 1);
+        current_cpu::charge(host.model.charges.exchange);
         let value = u64::from(new.active().bits()) << 32 | u64::from(group.0);
         let mut watch = host.watch.borrow_mut();
-        watch.log(Entry::State, meter::cpu(), meter::cursor(), value);
+        watch.log(
+            Entry::State,
+            current_cpu::cpu(),
+            current_cpu::cursor(),
+            value,
+        );
         drop(watch);
         let migrator = host.has_one_migrator(group, new);
         if let Some(recorder) = &host.recorder {
@@ -74,7 +80,7 @@ impl GlobalTimers {
     }
 
     fn serving(&self, cpu: CpuId) {
-        let me = meter::cpu();
+        let me = current_cpu::cpu();
         let mut watch = self.host().watch.borrow_mut();
         watch.counts.served += u64::from(cpu.0 != me);
         if cpu.0 != me {
@@ -84,7 +90,7 @@ impl GlobalTimers {
 }
 
 impl CpuTimers for GlobalTimers {
-    type Lock = WorldLock;
+    type Lock = CostedLock;
     type Held<'a> = Frozen<'a, Host>;
 
     fn expire_global(&self, cpu: CpuId, _now: Instant, budget: &mut u32) {

@@ -8,9 +8,11 @@ use tickless_core::time::{ClockId, Instant};
 
 use crate::baseline::Target;
 use crate::baseline::search::find_busy;
-use crate::model::meter::{self, Fired, Line};
+use crate::model::cost_model::CacheLine;
+use crate::model::current_cpu;
 use crate::model::time::Picos;
 use crate::promise::Promise;
+use crate::world::fired::{self, Fired};
 use crate::world::kept::{Coarse, Exact};
 use crate::world::queue::What;
 use crate::world::shell::TaskId;
@@ -37,13 +39,13 @@ impl<'w> Turn<'w> {
     /// The CPU that executes.
     #[must_use]
     pub(crate) fn cpu(&self) -> u32 {
-        meter::cpu()
+        current_cpu::cpu()
     }
 
     /// The true time, which costs nothing to know.
     #[must_use]
     pub(crate) fn now(&self) -> Picos {
-        meter::cursor()
+        current_cpu::cursor()
     }
 
     /// What the monotonic clock shows, which costs nothing to know.
@@ -189,7 +191,7 @@ impl<'w> Turn<'w> {
             if host.watch.borrow().counts.coarse_arms == before {
                 // Two loads and no lock.
                 host.watch.borrow_mut().counts.lockless += 1;
-                meter::charge(self.world.ground.charges.load * 2);
+                current_cpu::charge(self.world.model.charges.load * 2);
             }
             return;
         };
@@ -230,15 +232,15 @@ impl<'w> Turn<'w> {
     /// Asks for something that comes from outside for this task, `after` from now, as an interrupt on its CPU.
     pub(crate) fn arrive(&mut self, after: Picos) {
         let cpu = self.world.tasks[self.task as usize].cpu;
-        let at = meter::cursor() + after;
+        let at = current_cpu::cursor() + after;
         let host = self.world.timers.platform();
         let mut queue = host.queue.borrow_mut();
         queue.push(at, What::Arrival, cpu, self.task);
     }
 
     /// Writes `lines` cache lines, which come from where they were written last.
-    pub(crate) fn touch(&self, line: &Line, lines: u64) {
-        line.write(&self.world.ground, lines);
+    pub(crate) fn touch(&self, line: &CacheLine, lines: u64) {
+        line.write(&self.world.model, lines);
     }
 
     /// Notes a value of a series of the outcome.
@@ -264,13 +266,13 @@ impl<'w> Turn<'w> {
 
 /// The CPU that executes is busy for `time`: for callbacks of timers.
 pub(crate) fn charge(time: Picos) {
-    meter::charge(time);
+    current_cpu::charge(time);
 }
 
 /// What a coarse timer does that tells its task, as number `index`.
 pub(crate) fn notes(task: TaskId, index: u32) -> impl FnMut(&Timeout) -> Rearm + Send + 'static {
     move |_| {
-        meter::note(Fired::Coarse { task, index });
+        fired::note(Fired::Coarse { task, index });
         Rearm::No
     }
 }

@@ -16,8 +16,9 @@ use crate::baseline::search::Searcher;
 use crate::baseline::{Isolation, Policy, Target};
 use crate::clock::{Clocks, CounterModel, Leap};
 use crate::fault::{Callbacks, Fault, FaultKind, Injector, When};
+use crate::model::cost_model::{self, CostModel};
+use crate::model::current_cpu;
 use crate::model::device::Device;
-use crate::model::meter::{self, Fired, Ground};
 use crate::model::profile::{IdleState, Profile};
 use crate::model::time::Picos;
 use crate::model::topology::Topology;
@@ -29,6 +30,7 @@ use crate::record::Recorder;
 use crate::record::distribution::Distribution;
 use crate::run::groups::Tallies;
 use crate::world::deep::Wakener;
+use crate::world::fired::{self, Fired};
 use crate::world::host::Host;
 use crate::world::kept::Exact;
 use crate::world::queue::{Event, Queue, What};
@@ -124,7 +126,7 @@ pub(crate) struct World {
     /// What wakes CPUs whose own device stops.
     pub(crate) wakener: Option<Rc<Wakener>>,
     pub(crate) timers: Rc<Timers<Host>>,
-    pub(crate) ground: Rc<Ground>,
+    pub(crate) model: Rc<CostModel>,
     pub(crate) policy: Policy,
     pub(crate) isolated: Vec<bool>,
     pub(crate) period: Picos,
@@ -175,7 +177,7 @@ fn clocks(settings: &Settings) -> Clocks {
     clocks
 }
 
-fn host(settings: &Settings, ground: &Rc<Ground>, recorder: Option<Recorder>) -> Host {
+fn host(settings: &Settings, model: &Rc<CostModel>, recorder: Option<Recorder>) -> Host {
     let cpus = settings.topology.cpus() as usize;
     let promised = (0..settings.topology.cpus()).map(|cpu| settings.promised_isolation(cpu));
     let mut watch = Watch::new(
@@ -197,7 +199,7 @@ fn host(settings: &Settings, ground: &Rc<Ground>, recorder: Option<Recorder>) ->
         recorder.goes_by(&clocks);
     }
     Host {
-        ground: Rc::clone(ground),
+        model: Rc::clone(model),
         bases: (0..cpus).map(|_| OnceCell::new()).collect(),
         count: TickCount::new(Span::from_nanos(settings.tick.as_nanos()), Instant::ZERO),
         queue: RefCell::new(Queue::new(cpus)),
@@ -244,14 +246,10 @@ impl World {
     pub(crate) fn new(settings: &Settings, recorder: Option<Recorder>) -> Self {
         crate::call::arm_mutant();
         let topology = &settings.topology;
-        let ground = Rc::new(Ground {
-            charges: settings.profile.costs.charges(),
-            places: (0..topology.cpus())
-                .map(|cpu| topology.place(cpu))
-                .collect(),
-        });
-        meter::install(&ground);
-        let timers = Rc::new(Timers::new(host(settings, &ground, recorder)));
+        let model = Rc::new(CostModel::new(&settings.profile.costs, topology));
+        cost_model::install(&model);
+        fired::reset();
+        let timers = Rc::new(Timers::new(host(settings, &model, recorder)));
         for cell in &timers.platform().bases {
             let placed = cell.set(Host::new_base(&timers));
             assert!(placed.is_ok(), "one base for each CPU");
@@ -268,7 +266,7 @@ impl World {
             tree,
             ticks,
             wakener: stand_in.map(|stand_in| Wakener::new(&timers, stand_in)),
-            ground,
+            model,
             policy: settings.policy,
             isolated: settings.isolated.clone(),
             period: settings.tick,
@@ -302,7 +300,7 @@ impl World {
     /// Takes `cpu` into timing at `at`, awake and with nothing to do.
     pub(crate) fn bring_up(&mut self, cpu: u32, at: Picos) {
         let id = CpuId(cpu);
-        meter::enter(cpu, at);
+        current_cpu::enter(cpu, at);
         self.timers.wheel_online(id, self.tick_time().tick);
         self.timers.cpu_online(id);
         let is_excluded = self.isolated[cpu as usize]
@@ -323,14 +321,14 @@ impl World {
         let now = self.timers.platform().shows();
         let nohz = self.ticks.nohz();
         nohz.online(&mut self.ticks.of(cpu), timer, now, Span::ZERO);
-        self.cpus[cpu as usize].cursor = meter::leave();
+        self.cpus[cpu as usize].cursor = current_cpu::leave();
     }
 
     /// Adds a task, which can run from the start.
     pub(crate) fn add_task(&mut self, program: Box<dyn Program>, cpu: u32, priority: u8) -> TaskId {
         let number = u32::try_from(self.tasks.len()).expect("fewer tasks than numbers");
         let sleep = Exact::new(&self.timers, move |_| {
-            meter::note(Fired::Task(number));
+            fired::note(Fired::Task(number));
             Restart::No
         });
         self.tasks.push(Task {
@@ -365,8 +363,8 @@ impl World {
     /// Lets everything happen that happens before `end`.
     pub(crate) fn run(&mut self, end: Picos) {
         for cpu in 0..self.cpus.len() {
-            let number = u32::try_from(cpu).unwrap_or(meter::NOBODY);
-            meter::enter(number, self.cpus[cpu].cursor);
+            let number = u32::try_from(cpu).unwrap_or(current_cpu::NO_CPU);
+            current_cpu::enter(number, self.cpus[cpu].cursor);
             self.dispatch(number);
             self.settle(number, Picos::ZERO);
         }
@@ -385,7 +383,7 @@ impl World {
                 cpu.wakes(&self.states, idle, end);
             }
         }
-        meter::enter(meter::NOBODY, end);
+        current_cpu::enter(current_cpu::NO_CPU, end);
     }
 
     pub(crate) fn push(&self, at: Picos, what: What, cpu: u32, argument: u32) {
@@ -403,7 +401,7 @@ impl World {
         } = event;
         match what {
             What::Sample => {
-                meter::enter(meter::NOBODY, at);
+                current_cpu::enter(current_cpu::NO_CPU, at);
                 self.sample();
                 self.push(at + SAMPLES, What::Sample, 0, 0);
                 return;

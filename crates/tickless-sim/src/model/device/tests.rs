@@ -1,8 +1,8 @@
 use super::{COUNTER, Device, Told, hertz, late_if_coupled};
 use crate::DeviceClass;
-use crate::model::meter;
 use crate::model::profile::Profile;
 use crate::model::time::Picos;
+use crate::model::{cost_model, current_cpu};
 use std::rc::Rc;
 use tickless_core::clock::CounterId;
 use tickless_core::event::DeviceWrite;
@@ -21,16 +21,16 @@ fn device(kind: DeviceClass, hertz: u32, exit: Picos) -> Device {
 /// CPU 0 writes, at 10 us: when the device fires, by how much that may be late, and what it took, in nanoseconds.
 fn written(device: &Device, told: &Told, write: DeviceWrite) -> (Option<u64>, u64, u64) {
     let costs = Profile::embedded("skl-112").unwrap().costs;
-    meter::install(&Rc::default());
+    cost_model::install(&Rc::default());
     let start = Picos::from_micros(10);
-    meter::enter(0, start);
+    current_cpu::enter(0, start);
     let fires = told.write(
         device,
         &costs.charges(),
         write,
         (Picos::ZERO, |shown| shown),
     );
-    let took = meter::leave() - start;
+    let took = current_cpu::leave() - start;
     let fires = fires.ok().map(|at| (at - start).as_nanos());
     (fires, told.late.get().as_nanos(), took.as_nanos())
 }

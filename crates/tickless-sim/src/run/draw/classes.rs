@@ -86,8 +86,8 @@ impl Draft {
         self.stops
             .as_ref()
             .map_or("nothing", |(_, stand_in)| match stand_in {
-                super::StandIn::Device => "the device, a device stands in",
-                super::StandIn::Timer => "the device, a timer stands in",
+                super::BroadcastDevice::Device => "the device, a device stands in",
+                super::BroadcastDevice::Timer => "the device, a timer stands in",
             })
     }
 

@@ -1,0 +1,26 @@
+//! What wakes CPUs in idle states in which their own device stops, and which states these are.
+
+use serde::{Deserialize, Serialize};
+
+/// What wakes CPUs whose own device has stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BroadcastDevice {
+    /// One device for all, which never stops. Writing it takes as long as reading the slow counter, which is the same
+    /// device on real machines.
+    Device,
+    /// An exact timer of the CPU that has to wake up first, which therefore stays in a state in which its device goes
+    /// on.
+    Timer,
+}
+
+impl BroadcastDevice {
+    /// Its name in files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Device => "device",
+            Self::Timer => "timer",
+        }
+    }
+}

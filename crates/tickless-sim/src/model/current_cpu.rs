@@ -1,0 +1,120 @@
+//! The CPU that executes, and how far it has got in virtual time.
+//!
+//! The core calls locks and the platform without saying when; this is where they look it up. One machine runs at a time
+//! on a thread.
+//!
+//! # Ground rules
+//!
+//! - The code that lets a CPU execute calls [`enter`] before and [`leave`] after, and keeps the cursor in between: the
+//!   executor of a machine for whole events, a process for whole calls. Nothing else calls them.
+//! - What costs time calls [`charge`], or a lock or line of the [cost model](super::cost_model). The cursor of a CPU
+//!   that executes never goes back.
+//! - Where [`NO_CPU`] executes, nothing costs anything: [`looking`] is for checkers, which may call the core.
+
+use std::cell::Cell;
+
+use super::time::Picos;
+
+/// In place of a CPU: the machine itself, which looks and does not execute.
+pub(crate) const NO_CPU: u32 = u32::MAX;
+
+/// What each step asks for. Nothing in it needs to be dropped with the thread, so that reaching it takes no check.
+pub(super) struct CurrentCpu {
+    pub(super) cpu: Cell<u32>,
+    pub(super) cursor: Cell<Picos>,
+    starts: Cell<u64>,
+    starting: Cell<Picos>,
+}
+
+thread_local! {
+    static CURRENT: CurrentCpu = const {
+        CurrentCpu {
+            cpu: Cell::new(NO_CPU),
+            cursor: Cell::new(Picos::ZERO),
+            starts: Cell::new(0),
+            starting: Cell::new(Picos::ZERO),
+        }
+    };
+}
+
+#[inline]
+pub(super) fn with<R>(body: impl FnOnce(&CurrentCpu) -> R) -> R {
+    CURRENT.with(body)
+}
+
+/// Begins a machine on this thread.
+pub(super) fn reset() {
+    with(|current| {
+        current.cpu.set(NO_CPU);
+        current.cursor.set(Picos::ZERO);
+        current.starts.set(0);
+        current.starting.set(Picos::ZERO);
+    });
+}
+
+/// From here on `cpu` executes, at `cursor`.
+#[inline]
+pub(crate) fn enter(cpu: u32, cursor: Picos) {
+    with(|current| {
+        current.cpu.set(cpu);
+        current.cursor.set(cursor);
+    });
+}
+
+/// No CPU executes from here on; how far the last one got.
+#[inline]
+pub(crate) fn leave() -> Picos {
+    with(|current| {
+        current.cpu.set(NO_CPU);
+        current.cursor.get()
+    })
+}
+
+/// Executes `look` as no CPU, which costs nothing.
+pub(crate) fn looking<R>(look: impl FnOnce() -> R) -> R {
+    let cpu = with(|current| current.cpu.replace(NO_CPU));
+    let result = look();
+    with(|current| current.cpu.set(cpu));
+    result
+}
+
+/// The CPU that executes.
+#[inline]
+pub(crate) fn cpu() -> u32 {
+    with(|current| current.cpu.get())
+}
+
+/// How far the CPU that executes has got.
+#[inline]
+pub(crate) fn cursor() -> Picos {
+    with(|current| current.cursor.get())
+}
+
+/// The CPU that executes is busy for `cost`.
+#[inline]
+pub(crate) fn charge(cost: Picos) {
+    with(|current| {
+        if current.cpu.get() != NO_CPU {
+            current.cursor.set(current.cursor.get() + cost);
+        }
+    });
+}
+
+/// The CPU that executes starts an exact timer.
+#[inline]
+pub(crate) fn start(body: impl FnOnce()) {
+    let before = cursor();
+    body();
+    with(|current| {
+        if current.cpu.get() != NO_CPU {
+            let took = current.cursor.get() - before;
+            current.starts.set(current.starts.get() + 1);
+            current.starting.set(current.starting.get() + took);
+        }
+    });
+}
+
+/// How many starts of exact timers were timed, and how long those took altogether.
+pub(crate) fn starts() -> (u64, Picos) {
+    with(|current| (current.starts.get(), current.starting.get()))
+}

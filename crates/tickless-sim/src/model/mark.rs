@@ -1,0 +1,14 @@
+//! How sure a number is.
+
+use serde::{Deserialize, Serialize};
+
+/// How sure a number is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Mark {
+    /// Measured on that class of machine.
+    A,
+    /// Measured on a close relative, or on a machine that its source does not name.
+    B,
+    /// Estimated.
+    C,
+}

@@ -1,0 +1,51 @@
+//! What fired in what a CPU just executed, for the executor to look at when the core has returned.
+//!
+//! Callbacks of timers run inside the core and cannot reach the machine: they [`note`] what happened.
+
+use std::cell::{Cell, RefCell};
+
+/// Something that fired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fired {
+    /// The tick of the CPU that executes: what it found.
+    Tick {
+        /// Its wheels have something due.
+        wheel_is_due: bool,
+        /// Others that sleep have something due that is its to run.
+        remote_is_due: bool,
+    },
+    /// The slice of the task of a CPU.
+    Slice(u32),
+    /// The sleep of a task is over.
+    Task(u32),
+    /// A coarse timer of a task.
+    Coarse { task: u32, index: u32 },
+}
+
+thread_local! {
+    /// Whether the list has anything: nothing in it needs to be dropped with the thread, so that reaching it takes no
+    /// check.
+    static HAS_FIRED: Cell<bool> = const { Cell::new(false) };
+    static FIRED: RefCell<Vec<Fired>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Begins a machine on this thread.
+pub(crate) fn reset() {
+    HAS_FIRED.set(false);
+    FIRED.take();
+}
+
+/// Something fired.
+#[inline]
+pub(crate) fn note(fired: Fired) {
+    HAS_FIRED.set(true);
+    FIRED.with_borrow_mut(|all| all.push(fired));
+}
+
+/// Hands out what fired since the last time, in order, into `into`, which is empty.
+#[inline]
+pub(crate) fn take(into: &mut Vec<Fired>) {
+    if HAS_FIRED.replace(false) {
+        FIRED.with_borrow_mut(|all| std::mem::swap(into, all));
+    }
+}
