@@ -15,6 +15,7 @@ mod clock;
 pub mod fault;
 pub mod headline;
 pub mod hierarchy;
+mod machine;
 pub mod model;
 pub mod owned;
 pub mod process;
@@ -25,7 +26,6 @@ pub mod run;
 pub mod tables;
 pub mod wakener;
 pub mod workload;
-mod world;
 
 pub use baseline::Policy;
 pub use clock::{CounterModel, STAND_IN};

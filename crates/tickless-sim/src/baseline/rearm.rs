@@ -11,7 +11,7 @@ use tickless_core::base::Timers;
 use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Stage};
 use tickless_core::time::ClockId;
 
-use crate::world::host::Host;
+use crate::machine::host::Host;
 
 /// When the device is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

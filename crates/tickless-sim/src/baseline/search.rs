@@ -7,9 +7,9 @@
 //! What a look at a CPU costs: a step of the loop, three loads (its current task, how many wait, who is about to be
 //! woken there), and the way of the line if that CPU went idle or came back since this one looked last.
 
+use crate::machine::machine::World;
 use crate::model::current_cpu;
 use crate::model::topology::Distance;
-use crate::world::world::World;
 
 /// Loads for each CPU that is looked at.
 const LOADS: u64 = 3;

@@ -4,11 +4,11 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use super::{Fault, FaultKind, When};
+use crate::machine::host::Host;
+use crate::machine::queue::What;
 use crate::model::current_cpu;
 use crate::model::time::Picos;
 use crate::random::Random;
-use crate::world::host::Host;
-use crate::world::queue::What;
 
 /// What goes wrong with the device of one CPU.
 #[derive(Debug)]

@@ -7,17 +7,12 @@
 //! No promise is given up for a fault. [`BoundedLate`](crate::promise::Promise::BoundedLate) allows what each table
 //! costs by itself, once: see [`Fault::allows`].
 
-mod callbacks;
-mod clocks;
 mod draw;
 mod fields;
-mod happen;
-mod hotplug;
 mod inject;
 
 use serde::Serialize;
 
-pub(crate) use callbacks::{Callbacks, call_and_catch};
 pub(crate) use draw::draw;
 pub(crate) use fields::{RawFault, read};
 pub(crate) use inject::{Injector, Trouble};

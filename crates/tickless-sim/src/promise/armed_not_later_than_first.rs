@@ -5,9 +5,9 @@
 use tickless_core::platform::CpuId;
 
 use super::Promise;
+use crate::machine::machine::World;
 use crate::model::current_cpu;
 use crate::model::time::Picos;
-use crate::world::world::World;
 
 impl World {
     /// INV-1: the device of `cpu` fires when its first timer is due, or before.

@@ -5,8 +5,8 @@
 use tickless_core::coarse::{Rearm, Timeout, WheelTimer};
 
 use super::Promise;
+use crate::machine::host::Host;
 use crate::model::current_cpu;
-use crate::world::host::Host;
 
 impl Host {
     /// Whether `timer` is what somebody was told: cancelled.

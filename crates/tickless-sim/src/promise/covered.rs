@@ -8,8 +8,8 @@ use tickless_core::time::Instant;
 use tickless_core::wheel::idle::wake_times;
 
 use super::Promise;
+use crate::machine::machine::World;
 use crate::model::time::Picos;
-use crate::world::world::World;
 
 /// CPUs that are looked at in one sample. On larger machines they take turns, so that looking does not take longer than
 /// what is looked at.

@@ -3,8 +3,8 @@
 //! Looked at in each interrupt of a device.
 
 use super::Promise;
+use crate::machine::machine::World;
 use crate::model::time::Picos;
-use crate::world::world::World;
 
 impl World {
     /// The device of `cpu` fires at `at`. `is_wrong` if a fault made it fire.

@@ -3,7 +3,7 @@
 //! Looked at at each reading.
 
 use super::Promise;
-use crate::world::host::Host;
+use crate::machine::host::Host;
 
 impl Host {
     /// `cpu` read `last` before, and reads `now`.

@@ -6,10 +6,10 @@ use tickless_core::platform::CpuId;
 use tickless_core::time::{Clock, Instant};
 
 use super::Promise;
+use crate::machine::machine::World;
 use crate::model::current_cpu;
 use crate::model::time::Picos;
 use crate::promise::ledger::{Due, Queued};
-use crate::world::world::World;
 
 impl World {
     /// Looks at what is left when the world ends at `end`: nothing may be overdue, and what was armed and neither fired

@@ -3,7 +3,7 @@
 //! Looked at at each flush point that pays what an interrupt owes.
 
 use super::Promise;
-use crate::world::world::World;
+use crate::machine::machine::World;
 
 impl World {
     /// INV-12: an interrupt, with the scheduler behind it, programs the device once at most.

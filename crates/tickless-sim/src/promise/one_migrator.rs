@@ -5,8 +5,8 @@
 use tickless_core::hierarchy::{GroupId, Slot, State};
 
 use super::Promise;
+use crate::machine::host::Host;
 use crate::model::current_cpu;
-use crate::world::host::Host;
 
 impl Host {
     /// `group` is in the state `new`: who is the migrator.

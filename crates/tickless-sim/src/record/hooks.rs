@@ -6,10 +6,10 @@ use tickless_core::time::Clock;
 use tickless_core::trace::{Event as Traced, TimerId};
 
 use super::{GroupState, Recorded, Recorder, nanos};
+use crate::machine::host::Host;
+use crate::machine::queue::What;
+use crate::machine::tables::Tree;
 use crate::model::time::Picos;
-use crate::world::host::Host;
-use crate::world::queue::What;
-use crate::world::tree::Tree;
 
 const fn flags(kind: Kind) -> &'static str {
     match kind {

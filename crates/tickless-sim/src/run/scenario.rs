@@ -30,6 +30,7 @@ use toml::Spanned;
 use crate::baseline::Policy;
 use crate::clock::{self, CounterModel, RawCounter};
 use crate::fault::{self, Fault, RawFault};
+use crate::machine::machine::{Settings, World};
 use crate::model::broadcast::BroadcastDevice;
 use crate::model::device::{self, Device, RawDevice};
 use crate::model::input::{InputError, Source};
@@ -44,7 +45,6 @@ use crate::record::{Header, Recorder, SharedSink};
 use crate::run::groups;
 use crate::run::outcome::{CpuOutcome, Outcome, Residency};
 use crate::workload::{self, Placed, RawWorkload};
-use crate::world::world::{Settings, World};
 
 /// No slice is shorter (spec TICK-15).
 const SHORTEST_SLICE: Picos = Picos::from_micros(10);

@@ -5,12 +5,12 @@ use tickless_core::hrtimer::{Restart, Start};
 use tickless_core::time::{ClockId, Instant, Span};
 
 use super::{Range, log_uniform};
+use crate::machine::fired::{self, Fired};
+use crate::machine::scheduler::{Next, Program};
+use crate::machine::task_context::Turn;
+use crate::machine::timers::Exact;
 use crate::model::time::Picos;
 use crate::random::Random;
-use crate::world::fired::{self, Fired};
-use crate::world::kept::Exact;
-use crate::world::shell::{Next, Program};
-use crate::world::turn::Turn;
 
 /// A clock that somebody may set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

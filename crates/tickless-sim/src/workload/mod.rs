@@ -22,13 +22,13 @@ use fields::Fields;
 pub use fields::Range;
 pub(crate) use fields::RawWorkload;
 
+use crate::machine::machine::World;
+use crate::machine::scheduler::{Program, TaskId};
+use crate::machine::task_context::notes;
 use crate::model::cpu_set;
 use crate::model::input::{InputError, Source};
 use crate::model::time::Picos;
 use crate::random::Random;
-use crate::world::shell::{Program, TaskId};
-use crate::world::turn::notes;
-use crate::world::world::World;
 use pairs::{Channel, Desktop, Half};
 use pipes::Messages;
 use probes::{Cyclictest, Enqueue, Far, Oslat, RemoteArms, Starts};

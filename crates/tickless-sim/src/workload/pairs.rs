@@ -8,11 +8,11 @@ use tickless_core::hrtimer::{Restart, Start};
 use tickless_core::time::Span;
 
 use super::{Range, around, log_uniform};
+use crate::machine::scheduler::{Next, Program, TaskId};
+use crate::machine::task_context::{Turn, charge};
+use crate::machine::timers::{Coarse, Exact};
 use crate::model::time::Picos;
 use crate::random::Random;
-use crate::world::kept::{Coarse, Exact};
-use crate::world::shell::{Next, Program, TaskId};
-use crate::world::turn::{Turn, charge};
 
 /// What a client and its server share.
 #[derive(Debug, Default)]

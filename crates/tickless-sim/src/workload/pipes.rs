@@ -9,11 +9,11 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use crate::machine::machine::World;
+use crate::machine::scheduler::{Next, Program, TaskId};
+use crate::machine::task_context::Turn;
 use crate::model::cost_model::CacheLine;
 use crate::model::time::Picos;
-use crate::world::shell::{Next, Program, TaskId};
-use crate::world::turn::Turn;
-use crate::world::world::World;
 
 /// Bytes that move between caches at a time.
 const LINE_BYTES: u32 = 64;

@@ -4,11 +4,11 @@ use tickless_core::coarse::Kind;
 use tickless_core::hrtimer::Start;
 
 use super::around;
+use crate::machine::scheduler::{Next, Program};
+use crate::machine::task_context::Turn;
+use crate::machine::timers::{Coarse, Exact};
 use crate::model::time::Picos;
 use crate::random::Random;
-use crate::world::kept::{Coarse, Exact};
-use crate::world::shell::{Next, Program};
-use crate::world::turn::Turn;
 
 /// Sleeps, and looks how late it is.
 #[derive(Debug)]

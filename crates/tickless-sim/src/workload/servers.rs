@@ -3,11 +3,11 @@
 use tickless_core::coarse::{Kind, Rearm, Timeout};
 
 use super::{Range, around, log_uniform};
+use crate::machine::scheduler::{Next, Program, TaskId};
+use crate::machine::task_context::{Turn, charge};
+use crate::machine::timers::Coarse;
 use crate::model::time::Picos;
 use crate::random::Random;
-use crate::world::kept::Coarse;
-use crate::world::shell::{Next, Program, TaskId};
-use crate::world::turn::{Turn, charge};
 
 /// Computes and sleeps by turns.
 #[derive(Debug)]
@@ -115,7 +115,7 @@ where
 }
 
 impl<F: FnMut(&Timeout) -> Rearm + Send + 'static> Network<F> {
-    /// `make` is [`notes`](crate::world::turn::notes).
+    /// `make` is [`notes`](crate::machine::task_context::notes).
     pub(super) const fn new(
         count: u32,
         packets: Packets,

@@ -8,10 +8,10 @@ use tickless_core::coarse::{Kind, Rearm, Tick};
 use tickless_core::hrtimer::{Restart, Start};
 use tickless_core::time::Span;
 
-use super::{FaultKind, Injector};
+use crate::fault::{FaultKind, Injector};
+use crate::machine::host::Host;
+use crate::machine::timers::{Coarse, Exact};
 use crate::model::time::Picos;
-use crate::world::host::Host;
-use crate::world::kept::{Coarse, Exact};
 
 /// What is thrown on purpose.
 #[derive(Debug)]

@@ -12,13 +12,13 @@ use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
 use tickless_core::wheel::idle::wake_times;
 
+use crate::machine::host::Host;
+use crate::machine::queue::What;
 use crate::model::cost_model::{CacheLine, CostedLock};
 use crate::model::current_cpu;
 use crate::model::topology::Topology;
 use crate::promise::trace_checker::Entry;
 use crate::tables::{CpuTimers, Tables, groups_max};
-use crate::world::host::Host;
-use crate::world::queue::What;
 
 /// The hierarchy of a world.
 pub(crate) type Tree = Hierarchy<Table>;

@@ -3,9 +3,9 @@
 use tickless_core::hrtimer::Start;
 use tickless_core::time::{ClockId, Monotonic};
 
+use crate::machine::host::Host;
 use crate::model::current_cpu;
 use crate::owned::{self, CoarseCall, Keeper};
-use crate::world::host::Host;
 
 /// A coarse timer.
 pub(crate) type Coarse<F = CoarseCall> = owned::Coarse<Host, F>;

@@ -6,12 +6,12 @@
 use tickless_core::clock::ClockSet;
 use tickless_core::platform::CpuId;
 
-use super::{Fault, FaultKind};
 use crate::clock::Change;
+use crate::fault::{Fault, FaultKind};
+use crate::machine::machine::{Cpu, World};
+use crate::machine::queue::What;
 use crate::model::current_cpu;
 use crate::model::time::Picos;
-use crate::world::queue::What;
-use crate::world::world::{Cpu, World};
 
 /// In place of the number of a fault: no fault, the host changes something by itself.
 const BY_ITSELF: u32 = u32::MAX;

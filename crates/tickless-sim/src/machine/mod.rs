@@ -24,21 +24,25 @@
 //! earlier has it, and one that comes from before a lock was busy does not wait for it. Callbacks are not
 //! interrupted, by ticks neither. Reading the state of a group at a tick costs the same wherever it was changed.
 
-pub(crate) mod cpu;
-pub(crate) mod deep;
+pub(crate) mod broadcast;
+mod clocks;
+pub(crate) mod executor;
+mod faults;
 pub(crate) mod fired;
 pub(crate) mod host;
+mod hotplug;
 pub(crate) mod idle;
-pub(crate) mod kept;
-pub(crate) mod queue;
-mod rearm;
-pub(crate) mod shell;
-pub(crate) mod slice;
-pub(crate) mod tick;
-pub(crate) mod tree;
-pub(crate) mod turn;
 #[expect(
     clippy::module_inception,
-    reason = "the world is what this room is about"
+    reason = "the machine is what this room is about"
 )]
-pub(crate) mod world;
+pub(crate) mod machine;
+pub(crate) mod queue;
+mod rearm;
+mod reentrant;
+pub(crate) mod scheduler;
+pub(crate) mod slice;
+pub(crate) mod tables;
+pub(crate) mod task_context;
+pub(crate) mod tick;
+pub(crate) mod timers;

@@ -13,7 +13,7 @@
 use tickless_core::event::Flush;
 use tickless_core::platform::CpuId;
 
-use crate::world::world::World;
+use crate::machine::machine::World;
 
 impl World {
     /// The timer interrupt of `cpu` ran what was due: from here on a rearm is owed.

@@ -9,12 +9,12 @@ use tickless_core::tick::{Conditions, Dependencies, Dependency, Stopped, first_d
 use tickless_core::time::{Instant, Offset, Span};
 
 use crate::baseline::SleepLength;
+use crate::machine::machine::World;
 use crate::model::current_cpu;
 use crate::model::governor::choose;
 use crate::model::time::Picos;
 use crate::promise::Promise;
 use crate::record::Recorded;
-use crate::world::world::World;
 
 impl World {
     /// Nothing is left to run on `cpu`, which executes. Called again after each interrupt that leaves it so.

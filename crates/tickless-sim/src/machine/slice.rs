@@ -5,17 +5,17 @@
 //! moment, and is started again if it has to be (TICK-7, TICK-21). A CPU that becomes idle takes it out. Where it
 //! moves, that is nearly always later, and it is lazy: the device is not written for it.
 //!
-//! How long a slice is, and whether anybody waits for its end, is the [run queue's](crate::world::shell::RunQueue)
-//! affair.
+//! How long a slice is, and whether anybody waits for its end, is the [run
+//! queue's](crate::machine::scheduler::RunQueue) affair.
 
 use tickless_core::hrtimer::{Restart, Start};
 use tickless_core::platform::CpuId;
 
+use crate::machine::fired::{self, Fired};
+use crate::machine::machine::World;
+use crate::machine::timers::Exact;
 use crate::model::current_cpu;
 use crate::model::time::Picos;
-use crate::world::fired::{self, Fired};
-use crate::world::kept::Exact;
-use crate::world::world::World;
 
 /// The end of the slice of whoever runs on a CPU.
 #[derive(Debug)]

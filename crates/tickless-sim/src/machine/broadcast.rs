@@ -13,15 +13,15 @@ use tickless_core::platform::CpuId;
 use tickless_core::tick::{Broadcast, Busy, Carrier, Delivery, Entered, Left};
 use tickless_core::time::Instant;
 
+use crate::machine::host::Host;
+use crate::machine::machine::World;
+use crate::machine::queue::What;
+use crate::machine::timers::Exact;
 use crate::model::broadcast::BroadcastDevice;
 use crate::model::cost_model::CostedLock;
 use crate::model::current_cpu;
 use crate::model::profile::IdleState;
 use crate::model::time::Picos;
-use crate::world::host::Host;
-use crate::world::kept::Exact;
-use crate::world::queue::What;
-use crate::world::world::World;
 
 /// Room for 4,096 CPUs.
 const WORDS: usize = crate::model::topology::CPUS_MAX as usize / 64;

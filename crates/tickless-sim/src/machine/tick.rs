@@ -2,7 +2,7 @@
 //!
 //! What an event makes a CPU do may go on past the moments of other events to come. So the count, which everybody
 //! reads, is ahead of a CPU now and then; such a one goes by the [tick](Host::tick_time) that it could know of, and who
-//! is to count past the end of a tick does so in an [event](crate::world::queue::What::Continue) of its own.
+//! is to count past the end of a tick does so in an [event](crate::machine::queue::What::Continue) of its own.
 
 use std::cell::{RefCell, RefMut};
 use std::fmt;
@@ -14,11 +14,11 @@ use tickless_core::platform::CpuId;
 use tickless_core::tick::{Context, CpuTick, Duty, Nohz, Role};
 use tickless_core::time::Monotonic;
 
+use crate::machine::fired::{self, Fired};
+use crate::machine::host::Host;
+use crate::machine::tables::{Table, Tree};
+use crate::machine::timers::Exact;
 use crate::model::cost_model::CostedLock;
-use crate::world::fired::{self, Fired};
-use crate::world::host::Host;
-use crate::world::kept::Exact;
-use crate::world::tree::{Table, Tree};
 
 /// What the CPUs of a world know of their ticks.
 pub(crate) struct Ticks {

@@ -8,15 +8,15 @@ use tickless_core::time::{ClockId, Instant};
 
 use crate::baseline::Target;
 use crate::baseline::search::find_busy;
+use crate::machine::fired::{self, Fired};
+use crate::machine::machine::World;
+use crate::machine::queue::What;
+use crate::machine::scheduler::TaskId;
+use crate::machine::timers::{Coarse, Exact};
 use crate::model::cost_model::CacheLine;
 use crate::model::current_cpu;
 use crate::model::time::Picos;
 use crate::promise::Promise;
-use crate::world::fired::{self, Fired};
-use crate::world::kept::{Coarse, Exact};
-use crate::world::queue::What;
-use crate::world::shell::TaskId;
-use crate::world::world::World;
 
 /// The turn of a task, or of the callback of one of its timers.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ impl<'w> Turn<'w> {
         self.world.period
     }
 
-    /// Makes a coarse timer that calls [`expired`](crate::world::shell::Program::expired) with `index`.
+    /// Makes a coarse timer that calls [`expired`](crate::machine::scheduler::Program::expired) with `index`.
     #[must_use]
     pub(crate) fn coarse(&self, kind: Kind, index: u32) -> Coarse {
         Coarse::new(&self.world.timers, kind, notes(self.task, index))

@@ -6,13 +6,13 @@
 use tickless_core::hierarchy::Leaving;
 use tickless_core::platform::CpuId;
 
-use super::FaultKind;
 use crate::baseline::Target;
+use crate::fault::FaultKind;
+use crate::machine::machine::World;
+use crate::machine::queue::{Event, What};
 use crate::model::current_cpu;
 use crate::model::time::Picos;
 use crate::record::Recorded;
-use crate::world::queue::{Event, What};
-use crate::world::world::World;
 
 impl World {
     /// Takes off `cpu`, which executes, until `amount` from now, if somebody is left to keep house.
@@ -79,7 +79,7 @@ impl World {
             What::Return => self.bring_back(cpu, at),
             What::Continue => self.cpus[cpu as usize].is_put_off = false,
             What::Arrival => {
-                let takes = |one: &(u32, &crate::world::world::Cpu)| !one.1.is_off;
+                let takes = |one: &(u32, &crate::machine::machine::Cpu)| !one.1.is_off;
                 let other = (0..).zip(&self.cpus).find(takes);
                 let (other, _) = other.expect("one CPU stays");
                 self.push(at, What::Arrival, other, argument);

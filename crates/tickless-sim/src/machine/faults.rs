@@ -5,14 +5,15 @@ use std::rc::Rc;
 use tickless_core::hierarchy::{Leaving, Presence};
 use tickless_core::platform::CpuId;
 
-use super::{Callbacks, Fault, FaultKind, When};
 use crate::baseline::search::Searcher;
 use crate::baseline::{Isolation, Target};
+use crate::fault::{Fault, FaultKind, When};
+use crate::machine::machine::World;
+use crate::machine::queue::What;
+use crate::machine::reentrant::Callbacks;
 use crate::model::current_cpu;
 use crate::model::time::Picos;
 use crate::record::Recorded;
-use crate::world::queue::What;
-use crate::world::world::World;
 
 impl World {
     pub(super) fn plan(&self) -> Rc<[Fault]> {
@@ -148,7 +149,7 @@ impl World {
 
     /// Whether another CPU than `cpu` takes part and is not isolated.
     pub(super) fn others_keep_house(&self, cpu: u32) -> bool {
-        let keeps = |(other, state): (u32, &crate::world::world::Cpu)| {
+        let keeps = |(other, state): (u32, &crate::machine::machine::Cpu)| {
             other != cpu && !state.is_off && !self.isolated[other as usize]
         };
         (0..).zip(&self.cpus).any(keeps)

@@ -11,15 +11,15 @@ use tickless_core::tick::Conditions;
 
 use crate::baseline::{Rearm, Soft};
 use crate::fault::FaultKind;
+use crate::machine::fired::{self, Fired};
+use crate::machine::machine::World;
+use crate::machine::queue::What;
+use crate::machine::scheduler::{Life, Next, TaskId};
+use crate::machine::task_context::Turn;
 use crate::model::current_cpu;
 use crate::model::time::Picos;
 use crate::promise::trace_checker::Entry;
 use crate::record::{self, Recorded};
-use crate::world::fired::{self, Fired};
-use crate::world::queue::What;
-use crate::world::shell::{Life, Next, TaskId};
-use crate::world::turn::Turn;
-use crate::world::world::World;
 
 impl World {
     /// An interrupt of `cpu` at `at`.

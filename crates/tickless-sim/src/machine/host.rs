@@ -17,7 +17,9 @@ use tickless_core::wheel::idle::TickTime;
 
 use crate::baseline::{Rearm, Tree, direct_reads, plain_tree};
 use crate::clock::Clocks;
-use crate::fault::{Injector, Trouble, call_and_catch};
+use crate::fault::{Injector, Trouble};
+use crate::machine::queue::{Queue, What};
+use crate::machine::reentrant::call_and_catch;
 use crate::model::cost_model::{CacheLine, CostModel, CostedLock};
 use crate::model::current_cpu;
 use crate::model::device::{Device, Told};
@@ -27,7 +29,6 @@ use crate::promise::canary::Canary;
 use crate::promise::trace_checker::Watch;
 use crate::record::{self, Recorded, Recorder};
 use crate::tables::PlainLock;
-use crate::world::queue::{Queue, What};
 
 /// Lines of a base, besides that of its lock, that a stranger touches who arms or cancels there: what says which slots
 /// are occupied, and the head of the slot.

@@ -6,9 +6,9 @@ use std::fmt;
 
 use tickless_core::tick::Dependencies;
 
+use crate::machine::task_context::Turn;
+use crate::machine::timers::Exact;
 use crate::model::time::Picos;
-use crate::world::kept::Exact;
-use crate::world::turn::Turn;
 
 /// The number of a task.
 pub(crate) type TaskId = u32;
