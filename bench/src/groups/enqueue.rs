@@ -28,7 +28,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 use std::thread;
 
-use tickless::bench::Linux;
+use tickless::internals::Linux;
 use tickless_core::base::{CpuBase, Timers};
 use tickless_core::clock::{Offsets, SetSequence};
 use tickless_core::coarse::{Kind, Rearm, Tick, Timeout, WheelTimer};

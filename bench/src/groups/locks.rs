@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use tickless::bench::Linux;
+use tickless::internals::Linux;
 use tickless_link::bias::{BiasedLock, LockHost, REBIAS_AFTER};
 use tickless_link::lock::Lock;
 

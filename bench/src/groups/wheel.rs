@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::OnceLock;
 use std::task::Waker;
 
-use tickless::bench::Linux;
+use tickless::internals::Linux;
 use tickless_core::base::{CpuBase, Timers};
 use tickless_core::clock::{Offsets, SetSequence};
 use tickless_core::coarse::{Kind, Rearm, Tick, Timeout, WheelTimer};

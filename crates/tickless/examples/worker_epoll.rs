@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use rustix::event::epoll::{self, Event, EventData, EventFlags};
+use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
 use tickless::Worker;
 use tickless::hrtimer::{HrTimer, Restart, Span, Start};
+use tickless::worker::EpollEvents;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let worker = Worker::new()?;
@@ -40,13 +41,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Ok(())
     });
 
-    let mut events = [Event {
-        flags: EventFlags::empty(),
-        data: EventData::new_u64(0),
-    }; 8];
+    let mut events = EpollEvents::with_capacity(8);
     while !stop.load(Ordering::Acquire) {
-        let (ready, turn) = worker.park_on_epoll(&epoll, &mut events)?;
-        if ready > 0 {
+        let turn = worker.park_on_epoll(&epoll, &mut events)?;
+        if !events.is_empty() {
             rustix::io::read(&source, &mut [0; 8])?;
             println!("an event, and {} timers", turn.fired);
         }

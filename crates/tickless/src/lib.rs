@@ -69,13 +69,17 @@ mod stats;
 #[cfg(not(loom))]
 pub mod topology;
 #[cfg(not(loom))]
-mod worker;
+pub mod worker;
 
-/// For the benchmarks of this repository.
-#[cfg(not(loom))]
-#[doc(hidden)]
-pub mod bench {
+/// For the tests and measurements of this repository: no part of what the crate promises.
+#[cfg(all(feature = "internals", not(loom)))]
+pub mod internals {
     pub use crate::host::barrier::{Linux, barriers};
+
+    /// Makes the descriptor of `driver` readable, with nothing due.
+    pub fn poke(driver: &crate::Driver) {
+        driver.poke();
+    }
 }
 
 #[cfg(not(loom))]
@@ -86,7 +90,7 @@ pub use inspect::dump;
 pub use stats::{Stats, clock, init, stats};
 #[cfg(not(loom))]
 pub use worker::{
-    BuildError, Builder, Driver, Handover, IsolateError, IsolatedTimers, IsolationError, Parking,
+    BuildError, Driver, Handover, IsolateError, IsolatedTimers, IsolationError, Parking,
     StartError, Turn, Unparker, Worker, Workers,
 };
 

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-use rustix::event::epoll::{self, Event, EventData, EventFlags};
+use rustix::event::epoll;
 use rustix::event::{PollFd, PollFlags, poll};
 use support::{ms, poll_with, us};
 use tickless::hrtimer::{
@@ -23,6 +23,7 @@ use tickless::hrtimer::{
 };
 use tickless::time::{self, Interval, Sleep, interval, sleep, timeout};
 use tickless::wheel::{Kind, Rearm, WheelTimer};
+use tickless::worker::EpollEvents;
 use tickless::{Driver, Worker, clock, coarse};
 
 struct Counting;
@@ -279,11 +280,8 @@ fn on_a_worker() {
     fire(park);
     two_threads(&waker, turn);
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).expect("an epoll instance");
+    let mut events = EpollEvents::with_capacity(1);
     without_allocation("epoll on a worker", || {
-        let mut events = [Event {
-            flags: EventFlags::empty(),
-            data: EventData::new_u64(0),
-        }];
         let mut sleep = pin!(sleep(us(300)));
         assert!(poll_with(sleep.as_mut(), &waker).is_pending());
         while !sleep.is_elapsed() {

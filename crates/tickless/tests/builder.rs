@@ -1,4 +1,4 @@
-//! `tickless::Builder`: threads that are workers.
+//! `tickless::Workers`: threads that are workers.
 
 mod support;
 
@@ -8,7 +8,8 @@ use std::thread;
 
 use support::{ms, until};
 use tickless::topology::{CpuSet, Topology};
-use tickless::{BuildError, Builder, Handover, Parking, time};
+use tickless::worker::Builder;
+use tickless::{BuildError, Handover, Parking, Workers, time};
 
 fn allowed() -> CpuSet {
     let machine = Topology::read().expect("the kernel tells");
@@ -23,7 +24,7 @@ fn on_cpu() -> u32 {
 fn workers_run_timers_and_return_what_they_found() {
     let _patience = support::begin();
     for parking in [Parking::Sleep, Parking::Spin] {
-        let builder = Builder::new().workers(3).name("shard").parking(parking);
+        let builder = Workers::builder().workers(3).name("shard").parking(parking);
         let workers = builder
             .spawn(|worker, number| {
                 let name = thread::current().name().map(str::to_owned);
@@ -45,7 +46,7 @@ fn workers_run_timers_and_return_what_they_found() {
 #[test]
 fn there_are_as_many_as_cpus_unless_somebody_says() {
     let _patience = support::begin();
-    let workers = Builder::default().spawn(|_, number| number);
+    let workers = Workers::builder().spawn(|_, number| number);
     let workers = workers.expect("threads can be had");
     let cpus = thread::available_parallelism().map_or(1, usize::from);
     assert_eq!(workers.len(), cpus);
@@ -56,13 +57,13 @@ fn there_are_as_many_as_cpus_unless_somebody_says() {
 fn absurd_wishes_are_refused() {
     let _patience = support::begin();
     for absurd in [usize::MAX, 1 << 40, 200_000, 65_536] {
-        let refused = Builder::new().workers(absurd).spawn(|_, number| number);
+        let refused = Workers::builder().workers(absurd).spawn(|_, number| number);
         assert!(
             matches!(refused, Err(BuildError::TooMany { workers, most }) if workers == absurd && most < 65_536),
             "{refused:?}"
         );
     }
-    let refused = Builder::new().name("a\0b").spawn(|_, number| number);
+    let refused = Workers::builder().name("a\0b").spawn(|_, number| number);
     assert!(matches!(refused, Err(BuildError::NulInName)), "{refused:?}");
 }
 
@@ -70,7 +71,7 @@ fn absurd_wishes_are_refused() {
 fn pinned_workers_stay_on_their_cpus() {
     let _patience = support::begin();
     let cpus = allowed();
-    let workers = Builder::new().pin(cpus.clone()).spawn(|worker, _| {
+    let workers = Workers::builder().pin(cpus.clone()).spawn(|worker, _| {
         let mut seen = CpuSet::new();
         for _ in 0..20 {
             worker.block_on(time::sleep(support::us(100)));
@@ -90,7 +91,7 @@ fn all_is_set_before_the_first_begins() {
     let cpus = allowed();
     let quiet: CpuSet = cpus.iter().skip(1).collect();
     // With a CPU alone nobody is isolated, which is a test too.
-    let builder = Builder::new().pin(cpus).isolate(quiet).name("");
+    let builder = Workers::builder().pin(cpus).isolate(quiet).name("");
     for handover in [
         Handover::LowestBit,
         Handover::LeastLoaded,
@@ -113,7 +114,7 @@ fn all_is_set_before_the_first_begins() {
 #[test]
 fn a_worker_that_panics_is_a_result_and_harms_no_other() {
     let _patience = support::begin();
-    let workers = Builder::new().workers(2).spawn(|worker, number| {
+    let workers = Workers::builder().workers(2).spawn(|worker, number| {
         assert!(number == 0, "on purpose");
         worker.block_on(time::sleep(ms(2)));
     });
@@ -130,7 +131,7 @@ fn an_unparker_ends_a_park() {
     );
     let workers = {
         let (stop, parks) = (Arc::clone(&stop), Arc::clone(&parks));
-        Builder::new().workers(2).spawn(move |worker, _| {
+        Workers::builder().workers(2).spawn(move |worker, _| {
             while !stop.load(Ordering::Acquire) {
                 parks.fetch_add(1, Ordering::Relaxed);
                 let _turn = worker.park();
@@ -157,7 +158,7 @@ fn if_one_cannot_be_had_none_begins() {
     let (cpus, machine) = (allowed(), Topology::read().expect("the kernel tells"));
     let mut beyond = cpus.clone();
     beyond.insert(machine.possible().last().map_or(1, |last| last + 1));
-    let error = spawn(Builder::new().pin(beyond)).err();
+    let error = spawn(Workers::builder().pin(beyond)).err();
     assert!(
         matches!(error, Some(BuildError::NotOfThisMachine { .. })),
         "{error:?}"
@@ -168,12 +169,12 @@ fn if_one_cannot_be_had_none_begins() {
         let other = machine.online().iter().find(|cpu| !cpus.contains(*cpu));
         other.map(|other| {
             let both: CpuSet = [first, other].into_iter().collect();
-            Builder::new().pin(both).spawn(|_, _| ()).err()
+            Workers::builder().pin(both).spawn(|_, _| ()).err()
         })
     });
     if let Some(error) = error {
         assert!(matches!(error, Some(BuildError::Pin { .. })), "{error:?}");
     }
-    assert!(spawn(Builder::new().workers(0)).is_err());
+    assert!(spawn(Workers::builder().workers(0)).is_err());
     assert_eq!(began.load(Ordering::Relaxed), 0);
 }

@@ -15,7 +15,7 @@ use support::{Wakes, in_own_process, ms, poll_with, until, us};
 use tickless::coarse::{Sleep, sleep, sleep_until};
 use tickless::time::Instant;
 use tickless::wheel::{Kind, Rearm, WheelTimer};
-use tickless::{Builder, IsolatedTimers, IsolationError, Unparker, Worker};
+use tickless::{IsolatedTimers, IsolationError, Unparker, Worker, Workers};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -385,7 +385,7 @@ fn what_an_isolated_worker_arms_may_go_to_another() {
 fn all_but_one_may_be_isolated() {
     in_own_process("all_but_one_may_be_isolated", || {
         let (log, waker) = Log::new();
-        let workers = Builder::new().workers(8).spawn({
+        let workers = Workers::builder().workers(8).spawn({
             let (barrier, waker) = (Arc::new(Barrier::new(8)), waker);
             move |worker, _| {
                 barrier.wait();

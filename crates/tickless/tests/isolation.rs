@@ -9,10 +9,10 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 
 use support::{in_own_process, on_thread, poll_idly};
-use tickless::bench::{Linux, barriers};
+use tickless::internals::{Linux, barriers};
 use tickless::time::{Sleep, sleep};
 use tickless::topology::CpuSet;
-use tickless::{Builder, IsolateError, Parking, Worker, Workers};
+use tickless::{IsolateError, Parking, Worker, Workers};
 use tickless_link::bias::{LockHost, REBIAS_AFTER};
 
 /// Says so, and returns `false`, where the kernel has no barrier that could disturb anybody.
@@ -323,7 +323,7 @@ impl Crew {
         let flags = || -> Arc<[AtomicBool]> { (0..cpus).map(|_| AtomicBool::new(false)).collect() };
         let (stop, isolated) = (flags(), flags());
         let (stopped, says) = (Arc::clone(&stop), Arc::clone(&isolated));
-        let builder = Builder::new()
+        let builder = Workers::builder()
             .pin(used.iter().copied().collect())
             .parking(parking);
         let workers = builder.spawn(move |worker, number| {
@@ -387,7 +387,7 @@ fn the_isolated_workers_are_a_set() {
             let strange: CpuSet = [1023].into_iter().collect();
             let refused = crew.workers.isolate(&strange);
             assert!(
-                matches!(refused, Err(IsolateError::NobodyThere { .. })),
+                matches!(refused, Err(IsolateError::NoWorkerThere { .. })),
                 "{refused:?}"
             );
             crew.stop();
@@ -480,7 +480,7 @@ fn a_worker_that_ended_is_not_waited_for() {
 
 #[test]
 fn workers_that_are_pinned_nowhere_are_not_isolated_by_cpu() {
-    let workers = Builder::new().workers(1).spawn(|_, _| ());
+    let workers = Workers::builder().workers(1).spawn(|_, _| ());
     let workers = workers.expect("a thread can be had");
     let refused = workers.isolate(&CpuSet::new());
     assert!(

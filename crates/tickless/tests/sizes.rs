@@ -6,7 +6,8 @@ use tickless::hrtimer::{Expired, HrTimer, Monotonic, Restart, Start};
 use tickless::time::error::Elapsed;
 use tickless::time::{Instant, Interval, MissedTickBehavior, Sleep, Timeout};
 use tickless::wheel::{Kind, Rearm, WheelTimer};
-use tickless::{Builder, Driver, Parking, Stats, Turn, Unparker, Worker, Workers, coarse};
+use tickless::worker::Builder;
+use tickless::{Driver, Parking, Stats, Turn, Unparker, Worker, Workers, coarse};
 
 /// A timer with a closure that owns nothing.
 fn plain() -> HrTimer<impl FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static> {

@@ -24,6 +24,7 @@ use support::{
 };
 use tickless::hrtimer::{Expired, HrTimer, Monotonic, Restart, Setup, Span, Stage, Start};
 use tickless::time::{self, sleep};
+use tickless::worker::EpollEvents;
 use tickless::{Parking, StartError, Worker};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -596,28 +597,21 @@ fn epoll_with(fd: &OwnedFd) -> OwnedFd {
     epoll
 }
 
-fn no_events() -> [epoll::Event; 4] {
-    [epoll::Event {
-        flags: epoll::EventFlags::empty(),
-        data: epoll::EventData::new_u64(0),
-    }; 4]
-}
-
 #[test]
 fn a_worker_parks_on_an_epoll_instance() {
     let _patience = support::begin();
     let worker = worker();
     let event = eventfd(0, EventfdFlags::CLOEXEC).expect("an eventfd");
     let epoll = epoll_with(&event);
-    let mut events = no_events();
+    let mut events = EpollEvents::with_capacity(4);
 
     for round in 1..20 {
         let deadline = Instant::now() + us(200 * round);
         let mut sleep = pin!(time::sleep_until(deadline.into()));
         // Or not, if something else ran here for the whole time.
         while poll_idly(sleep.as_mut()).is_pending() {
-            let (ready, turn) = worker.park_on_epoll(&epoll, &mut events).expect("it waits");
-            assert!(ready == 0 && turn.fired <= 1);
+            let turn = worker.park_on_epoll(&epoll, &mut events).expect("it waits");
+            assert!(events.is_empty() && turn.fired <= 1);
         }
         assert!(Instant::now() >= deadline);
     }
@@ -628,17 +622,18 @@ fn a_worker_parks_on_an_epoll_instance() {
         thread::sleep(ms(2));
         rustix::io::write(&theirs, &1_u64.to_ne_bytes()).expect("written");
     });
-    let (ready, turn) = worker.park_on_epoll(&epoll, &mut events).expect("it waits");
-    assert_eq!((ready, turn.fired), (1, 0));
-    assert_eq!(events[0].data.u64(), 7);
+    let turn = worker.park_on_epoll(&epoll, &mut events).expect("it waits");
+    assert_eq!((events.len(), turn.fired), (1, 0));
+    let event = events.iter().next().expect("there is one");
+    assert_eq!((event.readiness, event.data), (1, 7));
     other.join().expect("it does not panic");
 
     // What is due already is not waited for, and does not keep events from being seen.
     let mut sleep = pin!(sleep(us(50)));
     assert!(poll_idly(sleep.as_mut()).is_pending());
     while !worker.is_due() {}
-    let (ready, turn) = worker.park_on_epoll(&epoll, &mut events).expect("it looks");
-    assert_eq!((ready, turn.fired), (1, 1));
+    let turn = worker.park_on_epoll(&epoll, &mut events).expect("it looks");
+    assert_eq!((events.len(), turn.fired), (1, 1));
 }
 
 #[test]
@@ -647,7 +642,7 @@ fn an_unpark_ends_the_wait_on_an_epoll_instance() {
     let worker = worker();
     let event = eventfd(0, EventfdFlags::CLOEXEC).expect("an eventfd");
     let epoll = epoll_with(&event);
-    let mut events = no_events();
+    let mut events = EpollEvents::with_capacity(4);
     let unparker = worker.unparker();
     let woken = Arc::new(AtomicU32::new(0));
     let seen = Arc::clone(&woken);
@@ -663,8 +658,8 @@ fn an_unpark_ends_the_wait_on_an_epoll_instance() {
     });
     for round in 1..=50 {
         while woken.load(Ordering::Acquire) < round {
-            let (ready, turn) = worker.park_on_epoll(&epoll, &mut events).expect("it waits");
-            assert_eq!((ready, turn.fired), (0, 0));
+            let turn = worker.park_on_epoll(&epoll, &mut events).expect("it waits");
+            assert_eq!((events.len(), turn.fired), (0, 0));
         }
     }
     other.join().expect("it does not panic");
@@ -726,7 +721,7 @@ fn what_epoll_refuses_is_an_error_and_the_worker_lives() {
     let _patience = support::begin();
     let worker = worker();
     let event = eventfd(0, EventfdFlags::CLOEXEC).expect("an eventfd");
-    let refused = worker.park_on_epoll(event.as_fd(), &mut no_events());
+    let refused = worker.park_on_epoll(event.as_fd(), &mut EpollEvents::with_capacity(4));
     assert_eq!(
         refused.unwrap_err().raw_os_error(),
         Some(Errno::INVAL.raw_os_error())

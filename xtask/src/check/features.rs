@@ -22,7 +22,7 @@ struct Row {
 const MATRIX: &[Row] = &[
     Row {
         package: "tickless",
-        sets: &[&["default"], &["hyper"]],
+        sets: &[&["default"], &["hyper"], &["internals"]],
     },
     // With it the other steps build everything.
     Row {

@@ -12,6 +12,10 @@ use super::os::relax_by_yielding;
 
 /// Linux, as the biased lock sees it.
 #[derive(Debug)]
+#[cfg_attr(
+    not(feature = "internals"),
+    expect(unreachable_pub, reason = "public with that feature")
+)]
 pub enum Linux {}
 
 /// Whether the kernel executes barriers for this process.
@@ -51,6 +55,10 @@ pub(super) fn none_isolated() {
 }
 
 /// How many barriers one thread had all others execute since the process began.
+#[cfg_attr(
+    not(feature = "internals"),
+    expect(unreachable_pub, reason = "public with that feature")
+)]
 pub fn barriers() -> u64 {
     BARRIERS.load(Ordering::Relaxed)
 }

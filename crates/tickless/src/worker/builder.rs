@@ -1,6 +1,5 @@
 //! Several workers at once.
 
-use std::fmt;
 use std::io;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
@@ -8,20 +7,21 @@ use std::thread::{self, JoinHandle};
 use rustix::thread::sched_setaffinity;
 pub use tickless_core::hierarchy::Handover;
 
-use super::local::{IsolatedTimers, IsolationError, StartError};
+use super::error::BuildError;
+use super::local::IsolatedTimers;
 use super::worker::{Parking, Unparker, Worker};
 use crate::host::isolation::Occupancy;
 use crate::host::registry::THREADS_MAX;
 use crate::host::remote::trees;
-use crate::topology::{CpuSet, Topology, TopologyError};
+use crate::topology::{CpuSet, Topology};
 
-/// Starts threads that are [workers](Worker).
+/// A plan for threads that are [workers](Worker), which [`Workers::builder`] begins.
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickless::{Builder, time};
+/// use tickless::{Workers, time};
 ///
-/// let workers = Builder::new().workers(2).name("shard").spawn(|worker, number| {
+/// let workers = Workers::builder().workers(2).name("shard").spawn(|worker, number| {
 ///     worker.block_on(async {
 ///         time::sleep(Duration::from_millis(1)).await;
 ///         number * 10
@@ -39,7 +39,7 @@ use crate::topology::{CpuSet, Topology, TopologyError};
 /// others look after theirs.
 ///
 /// ```
-/// use tickless::Builder;
+/// use tickless::Workers;
 /// use tickless::topology::{CpuSet, Topology};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -47,7 +47,7 @@ use crate::topology::{CpuSet, Topology, TopologyError};
 /// let cpus = CpuSet::parse_within("all", machine.allowed().unwrap_or(machine.online()))?;
 /// // All but the first.
 /// let quiet: CpuSet = cpus.iter().skip(1).collect();
-/// let workers = Builder::new().pin(cpus).isolate(quiet).spawn(|worker, _| worker.is_isolated())?;
+/// let workers = Workers::builder().pin(cpus).isolate(quiet).spawn(|worker, _| worker.is_isolated())?;
 /// let isolated: Vec<_> = workers.join().into_iter().map(Result::unwrap).collect();
 /// assert!(!isolated[0] && isolated[1..].iter().all(|isolated| *isolated));
 /// # Ok(())
@@ -82,15 +82,8 @@ struct Place {
     isolated: bool,
 }
 
-impl Default for Builder {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Builder {
-    /// As many workers as the process may use CPUs, not pinned, none isolated.
-    pub const fn new() -> Self {
+    pub(super) const fn new() -> Self {
         Self {
             workers: None,
             name: String::new(),
@@ -312,7 +305,7 @@ impl Builder {
             Isolated::Cpus(cpus) => {
                 let without = cpus.difference(&used);
                 if !without.is_empty() {
-                    return Err(BuildError::NobodyThere {
+                    return Err(BuildError::NoWorkerThere {
                         cpus: without,
                         used,
                     });
@@ -363,7 +356,7 @@ fn pin(cpu: u32) -> Result<(), BuildError> {
     sched_setaffinity(None, &set).map_err(|errno| refuse(errno.into()))
 }
 
-/// The threads of a [`Builder`].
+/// Threads that are [workers](Worker): what [`Builder::spawn`] started.
 ///
 /// Dropping it leaves them alone, as it is with [`JoinHandle`].
 #[derive(Debug)]
@@ -372,6 +365,13 @@ pub struct Workers<R> {
     unparkers: Vec<Unparker>,
     /// Where each of them is, and on which CPU.
     places: Vec<(Occupancy, Option<u32>)>,
+}
+
+impl Workers<()> {
+    /// Begins a plan: as many workers as the process may use CPUs, not pinned, none isolated.
+    pub const fn builder() -> Builder {
+        Builder::new()
+    }
 }
 
 impl<R> Workers<R> {
@@ -403,132 +403,6 @@ impl<R> Workers<R> {
         ended
             .map(|result| result.map(|value| value.expect("all began")))
             .collect()
-    }
-}
-
-/// Why workers were not started. None was, then.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// None were asked for.
-    NoWorkers,
-    /// More workers than there are places for.
-    TooMany {
-        /// How many were asked for.
-        workers: usize,
-        /// How many there can be.
-        most: usize,
-    },
-    /// The name of a thread cannot contain the character NUL.
-    NulInName,
-    /// More workers than CPUs that they are pinned to.
-    TooManyForCpus {
-        /// How many were asked for.
-        workers: usize,
-        /// To be pinned to these.
-        cpus: CpuSet,
-    },
-    /// CPUs to pin to that are not online, or that no machine of this kind has.
-    NotOfThisMachine {
-        /// Those.
-        cpus: CpuSet,
-        /// What there is.
-        machine: CpuSet,
-    },
-    /// Isolation goes by CPU, and no worker is pinned to one.
-    IsolatedNotPinned,
-    /// CPUs to isolate on which no worker is.
-    NobodyThere {
-        /// Those.
-        cpus: CpuSet,
-        /// Where workers are.
-        used: CpuSet,
-    },
-    /// Nobody is left to look after those that sleep.
-    AllIsolated {
-        /// All of them.
-        cpus: CpuSet,
-    },
-    /// The kernel did not tell what the machine looks like.
-    Topology(TopologyError),
-    /// The system refused a CPU, usually because this process is confined to others.
-    Pin {
-        /// The CPU.
-        cpu: u32,
-        /// What the system said.
-        error: io::Error,
-    },
-    /// The system refused a thread.
-    Thread {
-        /// The number of the worker.
-        number: usize,
-        /// What the system said.
-        error: io::Error,
-    },
-    /// A thread did not become a worker.
-    Start(StartError),
-    /// A worker could not be isolated.
-    Isolation(IsolationError),
-    /// A thread ended before it began to work.
-    Died,
-}
-
-impl fmt::Display for BuildError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoWorkers => {
-                formatter.write_str("no workers were asked for; there has to be at least one")
-            }
-            Self::TooMany { workers, most } => write!(
-                formatter,
-                "{workers} workers were asked for, and there can be {most}"
-            ),
-            Self::NulInName => {
-                formatter.write_str("the name of the workers contains the character NUL")
-            }
-            Self::TooManyForCpus { workers, cpus } => write!(
-                formatter,
-                "{workers} workers cannot have a CPU each on {} (CPUs {cpus}); pin them to more, or ask for fewer",
-                cpus.len()
-            ),
-            Self::NotOfThisMachine { cpus, machine } => write!(
-                formatter,
-                "CPUs {cpus} are not online on this machine, which has {machine}"
-            ),
-            Self::IsolatedNotPinned => formatter.write_str(
-                "isolation goes by CPU, and the workers are pinned to none; say which CPUs with `pin`",
-            ),
-            Self::NobodyThere { cpus, used } => write!(
-                formatter,
-                "CPUs {cpus} are to be isolated, but workers are on {used} only"
-            ),
-            Self::AllIsolated { cpus } => write!(
-                formatter,
-                "all workers, on CPUs {cpus}, are to be isolated; one has to look after those that sleep"
-            ),
-            Self::Topology(error) => error.fmt(formatter),
-            Self::Pin { cpu, error } => {
-                write!(formatter, "the system refused CPU {cpu} for a worker: {error}")
-            }
-            Self::Thread { number, error } => {
-                write!(formatter, "the system refused a thread for worker {number}: {error}")
-            }
-            Self::Start(error) => error.fmt(formatter),
-            Self::Isolation(error) => error.fmt(formatter),
-            Self::Died => formatter.write_str("a worker's thread ended before it began to work"),
-        }
-    }
-}
-
-impl std::error::Error for BuildError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Topology(error) => Some(error),
-            Self::Pin { error, .. } | Self::Thread { error, .. } => Some(error),
-            Self::Start(error) => Some(error),
-            Self::Isolation(error) => Some(error),
-            _ => None,
-        }
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
-use super::local::{LocalTimers, StartError, Turn};
+use super::error::StartError;
+use super::local::{LocalTimers, Turn};
 use crate::host::device;
 use crate::host::thread::Kind;
 use crate::time::Instant;
@@ -75,8 +76,9 @@ impl Driver {
         self.timers.next_deadline()
     }
 
-    /// Makes the descriptor readable now. For tests of event loops.
-    pub fn poke(&self) {
+    /// Makes the descriptor readable now.
+    #[cfg(feature = "internals")]
+    pub(crate) fn poke(&self) {
         device::kick(self.timers.base);
     }
 }

@@ -1,57 +1,12 @@
 //! Which of several workers are isolated, as a set that changes while they run.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::Path;
 
 use super::builder::Workers;
+use super::error::IsolateError;
 use crate::host::isolation;
-use crate::topology::{CpuSet, Topology, TopologyError};
-
-/// Why the set of isolated workers does not change.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum IsolateError {
-    /// Isolation goes by CPU, and the workers are pinned to none.
-    NotPinned,
-    /// CPUs on which none of these workers is.
-    NobodyThere {
-        /// Those.
-        cpus: CpuSet,
-        /// Where workers are.
-        used: CpuSet,
-    },
-    /// No worker would be left to look after those that sleep.
-    LastWorker,
-    /// The kernel did not tell what is isolated.
-    Topology(TopologyError),
-}
-
-impl fmt::Display for IsolateError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotPinned => formatter
-                .write_str("isolation goes by CPU, and the workers are pinned to none"),
-            Self::NobodyThere { cpus, used } => write!(
-                formatter,
-                "CPUs {cpus} are to be isolated, but workers are on {used} only"
-            ),
-            Self::LastWorker => formatter.write_str(
-                "no worker would be left that is not isolated; one has to look after those that sleep",
-            ),
-            Self::Topology(error) => error.fmt(formatter),
-        }
-    }
-}
-
-impl std::error::Error for IsolateError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Topology(error) => Some(error),
-            _ => None,
-        }
-    }
-}
+use crate::topology::{CpuSet, Topology};
 
 impl<R> Workers<R> {
     /// [Isolates](crate::Worker::set_isolated) the workers on these CPUs, and ends the isolation of the others.
@@ -73,7 +28,7 @@ impl<R> Workers<R> {
         let used = self.used().ok_or(IsolateError::NotPinned)?;
         let without = cpus.difference(&used);
         if !without.is_empty() {
-            return Err(IsolateError::NobodyThere {
+            return Err(IsolateError::NoWorkerThere {
                 cpus: without,
                 used,
             });
@@ -89,7 +44,7 @@ impl<R> Workers<R> {
     /// Reads again which CPUs the kernel leaves alone, and [isolates](Self::isolate) the workers on these. Returns
     /// those.
     ///
-    /// What [`Builder::isolate_like_the_system`](crate::Builder::isolate_like_the_system) does at the start, for what
+    /// What [`Builder::isolate_like_the_system`](super::Builder::isolate_like_the_system) does at the start, for what
     /// changes at run time: isolated partitions of control groups ([`Topology::isolated`]). To follow them, call it now
     /// and then; the kernel tells nobody that the list has changed.
     ///

@@ -1,77 +1,16 @@
 //! A thread that runs its own timers: what workers and event loops have in common.
 
-use std::fmt;
-use std::io;
 use std::marker::PhantomData;
 
 use tickless_core::hierarchy::Leaving;
 use tickless_core::time::Instant as CoreInstant;
 
+use super::error::{IsolationError, StartError};
 use crate::host::registry::timers;
 use crate::host::remote::{housekeeping, publish, trees};
 use crate::host::thread::{Kind, Thread, ThreadBase, turn_taken_by_this_thread, with_thread};
 use crate::host::{device, idle, isolation, lifecycle, tick, turn};
 use crate::time::Instant;
-
-/// Why a thread cannot become a [`Worker`](crate::Worker) or [`Driver`](crate::Driver).
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum StartError {
-    /// The thread is one already, or was one and still is inside it.
-    AlreadyTaken,
-    /// All 65,536 places for threads are taken.
-    NoPlace,
-    /// The operating system refused a file descriptor or a thread.
-    Os(io::Error),
-}
-
-impl fmt::Display for StartError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::AlreadyTaken => formatter.write_str(
-                "this thread runs its own timers already; there is one worker or driver for each thread",
-            ),
-            Self::NoPlace => formatter.write_str(
-                "65,536 threads have timers already; another has to end first",
-            ),
-            Self::Os(error) => {
-                write!(
-                    formatter,
-                    "the operating system refused what timers need: {error}"
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for StartError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Os(error) => Some(error),
-            _ => None,
-        }
-    }
-}
-
-/// Why a worker cannot be isolated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum IsolationError {
-    /// It is the only worker that is not isolated, and somebody has to look after those that sleep.
-    LastWorker,
-}
-
-impl fmt::Display for IsolationError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::LastWorker => formatter.write_str(
-                "this is the last worker that is not isolated; one has to look after those that sleep",
-            ),
-        }
-    }
-}
-
-impl std::error::Error for IsolationError {}
 
 /// What becomes of global coarse timers that an isolated worker arms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -10,9 +10,9 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use tickless_core::time::Instant as CoreInstant;
 
-use super::local::{
-    IsolatedTimers, IsolationError, LocalTimers, StartError, Turn, assert_outside_of_callbacks,
-};
+use super::epoll::EpollEvents;
+use super::error::{IsolationError, StartError};
+use super::local::{IsolatedTimers, LocalTimers, Turn, assert_outside_of_callbacks};
 use crate::host::isolation::Occupancy;
 use crate::host::os;
 use crate::host::thread::{Kind, ThreadBase};
@@ -266,12 +266,12 @@ impl Worker {
     ///
     /// Ends when events are ready, a timer is due or somebody [unparks](Unparker::unpark) this worker, or for no
     /// reason; a worker that [spins](Parking::Spin) looks once. Events are collected in any case, also when a timer is
-    /// due already. Returns the number of events and what the turn did.
+    /// due already, and stand in `events` then. Returns what the turn did.
     ///
     /// # Errors
     ///
-    /// Those of `epoll_wait`, among them `EINVAL` for a buffer without room. Being interrupted by a signal is none. The
-    /// first wait needs a file descriptor more, for wake-ups.
+    /// Those of `epoll_wait`, among them `EINVAL` if there is room for no event. Being interrupted by a signal is none.
+    /// The first wait needs a file descriptor more, for wake-ups.
     ///
     /// # Panics
     ///
@@ -282,11 +282,7 @@ impl Worker {
     /// One system call when events are ready or a timer is due, two more to sleep. The deadline is kept to the
     /// nanosecond.
     #[track_caller]
-    pub fn park_on_epoll(
-        &self,
-        epoll: impl AsFd,
-        events: &mut [rustix::event::epoll::Event],
-    ) -> io::Result<(usize, Turn)> {
+    pub fn park_on_epoll(&self, epoll: impl AsFd, events: &mut EpollEvents) -> io::Result<Turn> {
         assert_outside_of_callbacks();
         let local = self.timers.base.local();
         if self.blocking.get() {
@@ -306,14 +302,16 @@ impl Worker {
             }
         };
         let timeout = os::timespec(left);
-        let ready = local
-            .parker
-            .park_on_epoll(epoll.as_fd(), events, timeout.as_ref());
+        let collected = events.fill(|room| {
+            local
+                .parker
+                .park_on_epoll(epoll.as_fd(), room, timeout.as_ref())
+        });
         if sleeps {
             self.timers.leave_idle();
         }
-        let ready = ready?;
-        Ok((ready, self.timers.turn()))
+        collected?;
+        Ok(self.timers.turn())
     }
 
     /// What wakes this worker from other threads.

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant as StdInstant};
 
 use rustix::time::{ClockId, clock_gettime};
 use tickless::Worker;
-use tickless::bench::Linux;
 use tickless::hrtimer::{Expired, HrTimer, Instant, Monotonic, Restart, Span, Start};
+use tickless::internals::Linux;
 use tickless::wheel::{Kind, Rearm, Tick, Timeout, WheelTimer};
 use tickless_link::bias::{BiasedLock, Owner, REBIAS_AFTER};
 use tickless_link::lock::Lock;

@@ -6,7 +6,7 @@ use std::sync::{OnceLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant as StdInstant};
 
-use tickless::bench::Linux;
+use tickless::internals::Linux;
 use tickless::{Parking, Unparker, Worker};
 use tickless_link::bias::BiasedLock;
 use tickless_link::lock::Lock;

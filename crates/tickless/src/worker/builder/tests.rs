@@ -1,4 +1,4 @@
-use super::{BuildError, Builder, Place};
+use super::{BuildError, Builder, Place, Workers};
 use crate::topology::CpuSet;
 use crate::topology::tests::{fixture, set};
 
@@ -25,15 +25,15 @@ fn each_cpu_gets_a_worker() {
     let machine = fixture("two-sockets");
     let all = machine.online().clone();
     assert_eq!(
-        places(&Builder::new().pin(all.clone())),
+        places(&Workers::builder().pin(all.clone())),
         (all.clone(), CpuSet::new())
     );
     assert_eq!(
-        places(&Builder::new().pin(set("1,3,5")).workers(2)),
+        places(&Workers::builder().pin(set("1,3,5")).workers(2)),
         (set("1,3"), CpuSet::new())
     );
     assert_eq!(
-        places(&Builder::new().pin(set("0-3")).isolate(set("1-2"))),
+        places(&Workers::builder().pin(set("0-3")).isolate(set("1-2"))),
         (set("0-3"), set("1-2"))
     );
 }
@@ -48,7 +48,7 @@ fn the_system_says_who_is_isolated() {
         .collect();
     assert!(!quiet.is_empty(), "the machine has some");
     let all = machine.online().clone();
-    let builder = Builder::new().isolate_like_the_system();
+    let builder = Workers::builder().isolate_like_the_system();
     assert_eq!(
         places(&builder.clone().pin(all.clone())),
         (all, quiet.clone())
@@ -70,7 +70,7 @@ fn workers_follow_what_the_system_isolates() {
         .collect();
     let (gate, opened) = std::sync::mpsc::channel::<()>();
     let opened = std::sync::Arc::new(std::sync::Mutex::new(opened));
-    let builder = Builder::new().pin(cpus.clone());
+    let builder = Workers::builder().pin(cpus.clone());
     let workers = builder.spawn(move |worker, _| {
         // Taken by one of them at a time; who has it goes on taking turns.
         while opened.lock().expect("no panic").try_recv()
@@ -118,24 +118,24 @@ fn workers_follow_what_the_system_isolates() {
 
 #[test]
 fn what_does_not_fit_is_refused_with_its_reason() {
-    let pinned = Builder::new().pin(set("0-1"));
+    let pinned = Workers::builder().pin(set("0-1"));
     for (builder, says) in [
         (pinned.clone().workers(0), "at least one"),
-        (Builder::new().pin(CpuSet::new()), "at least one"),
+        (Workers::builder().pin(CpuSet::new()), "at least one"),
         (
             pinned.clone().workers(3),
             "3 workers cannot have a CPU each on 2 (CPUs 0-1)",
         ),
         (
-            Builder::new().pin(set("0,4000-4001")),
+            Workers::builder().pin(set("0,4000-4001")),
             "CPUs 4000-4001 are not online",
         ),
         (
-            Builder::new().isolate(set("1")),
+            Workers::builder().isolate(set("1")),
             "say which CPUs with `pin`",
         ),
         (
-            Builder::new().isolate_like_the_system(),
+            Workers::builder().isolate_like_the_system(),
             "say which CPUs with `pin`",
         ),
         (

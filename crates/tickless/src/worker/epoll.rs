@@ -1,0 +1,79 @@
+//! What a worker that waits on an epoll instance gets from there.
+
+use std::fmt;
+
+use rustix::event::epoll::{Event, EventData, EventFlags};
+
+/// Room for events of an epoll instance, and those that [`Worker::park_on_epoll`](super::Worker::park_on_epoll) found
+/// last.
+///
+/// Cost: allocates when it is made, and never again.
+pub struct EpollEvents {
+    room: Box<[Event]>,
+    ready: usize,
+}
+
+/// An event of an epoll instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EpollEvent {
+    /// What the descriptor is ready for, as in `epoll_event.events`: `EPOLLIN` is 1.
+    pub readiness: u32,
+    /// What the descriptor was registered with, as in `epoll_event.data`.
+    pub data: u64,
+}
+
+impl EpollEvents {
+    /// Room for so many events.
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> Self {
+        let nothing = Event {
+            flags: EventFlags::empty(),
+            data: EventData::new_u64(0),
+        };
+        Self {
+            room: vec![nothing; capacity].into(),
+            ready: 0,
+        }
+    }
+
+    /// How many were found last.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ready
+    }
+
+    /// Whether none was found last.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ready == 0
+    }
+
+    /// Those that were found last.
+    pub fn iter(&self) -> impl Iterator<Item = EpollEvent> + '_ {
+        self.room[..self.ready].iter().map(|event| {
+            // Copied first: the kernel's layout may be packed.
+            let Event { flags, data } = *event;
+            EpollEvent {
+                readiness: flags.bits(),
+                data: data.u64(),
+            }
+        })
+    }
+
+    /// Has `wait` fill the room; it answers how many events there are.
+    pub(super) fn fill<E>(
+        &mut self,
+        wait: impl FnOnce(&mut [Event]) -> Result<usize, E>,
+    ) -> Result<(), E> {
+        self.ready = 0;
+        self.ready = wait(&mut self.room)?;
+        Ok(())
+    }
+}
+
+impl fmt::Debug for EpollEvents {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_list().entries(self.iter()).finish()
+    }
+}

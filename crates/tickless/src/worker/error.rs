@@ -1,0 +1,237 @@
+//! Why a thread or a group of them did not become what it was to be.
+
+use std::fmt;
+use std::io;
+
+use crate::topology::{CpuSet, TopologyError};
+
+/// Why a thread cannot become a [`Worker`](crate::Worker) or [`Driver`](crate::Driver).
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The thread is one already, or was one and still is inside it.
+    AlreadyTaken,
+    /// All 65,536 places for threads are taken.
+    NoPlace,
+    /// The operating system refused a file descriptor or a thread.
+    Os(io::Error),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AlreadyTaken => formatter.write_str(
+                "this thread runs its own timers already; there is one worker or driver for each thread",
+            ),
+            Self::NoPlace => formatter.write_str(
+                "65,536 threads have timers already; another has to end first",
+            ),
+            Self::Os(error) => {
+                write!(
+                    formatter,
+                    "the operating system refused what timers need: {error}"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for StartError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Os(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// Why a worker cannot be isolated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IsolationError {
+    /// It is the only worker that is not isolated, and one has to look after those that sleep.
+    LastWorker,
+}
+
+impl fmt::Display for IsolationError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LastWorker => formatter.write_str(
+                "this is the last worker that is not isolated; one has to look after those that sleep",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for IsolationError {}
+
+/// Why the set of isolated workers does not change.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum IsolateError {
+    /// Isolation goes by CPU, and the workers are pinned to none.
+    NotPinned,
+    /// CPUs on which none of these workers is.
+    NoWorkerThere {
+        /// Those.
+        cpus: CpuSet,
+        /// Where workers are.
+        used: CpuSet,
+    },
+    /// No worker would be left to look after those that sleep.
+    LastWorker,
+    /// The kernel did not tell what is isolated.
+    Topology(TopologyError),
+}
+
+impl fmt::Display for IsolateError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotPinned => formatter
+                .write_str("isolation goes by CPU, and the workers are pinned to none"),
+            Self::NoWorkerThere { cpus, used } => write!(
+                formatter,
+                "CPUs {cpus} are to be isolated, but workers are on {used} only"
+            ),
+            Self::LastWorker => formatter.write_str(
+                "no worker would be left that is not isolated; one has to look after those that sleep",
+            ),
+            Self::Topology(error) => error.fmt(formatter),
+        }
+    }
+}
+
+impl std::error::Error for IsolateError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Topology(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// Why workers were not started. None was, then.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// None were asked for.
+    NoWorkers,
+    /// More workers than there are places for.
+    TooMany {
+        /// How many were asked for.
+        workers: usize,
+        /// How many there can be.
+        most: usize,
+    },
+    /// The name of a thread cannot contain the character NUL.
+    NulInName,
+    /// More workers than CPUs that they are pinned to.
+    TooManyForCpus {
+        /// How many were asked for.
+        workers: usize,
+        /// To be pinned to these.
+        cpus: CpuSet,
+    },
+    /// CPUs to pin to that are not online, or that no machine of this kind has.
+    NotOfThisMachine {
+        /// Those.
+        cpus: CpuSet,
+        /// What there is.
+        machine: CpuSet,
+    },
+    /// Isolation goes by CPU, and no worker is pinned to one.
+    IsolatedNotPinned,
+    /// CPUs to isolate on which no worker is.
+    NoWorkerThere {
+        /// Those.
+        cpus: CpuSet,
+        /// Where workers are.
+        used: CpuSet,
+    },
+    /// No worker is left to look after those that sleep.
+    AllIsolated {
+        /// All of them.
+        cpus: CpuSet,
+    },
+    /// The kernel did not tell what the machine looks like.
+    Topology(TopologyError),
+    /// The system refused a CPU, usually because this process is confined to others.
+    Pin {
+        /// The CPU.
+        cpu: u32,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The system refused a thread.
+    Thread {
+        /// The number of the worker.
+        number: usize,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// A thread did not become a worker.
+    Start(StartError),
+    /// A worker could not be isolated.
+    Isolation(IsolationError),
+    /// A thread ended before it began to work.
+    Died,
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoWorkers => {
+                formatter.write_str("no workers were asked for; there has to be at least one")
+            }
+            Self::TooMany { workers, most } => write!(
+                formatter,
+                "{workers} workers were asked for, and there can be {most}"
+            ),
+            Self::NulInName => {
+                formatter.write_str("the name of the workers contains the character NUL")
+            }
+            Self::TooManyForCpus { workers, cpus } => write!(
+                formatter,
+                "{workers} workers cannot have a CPU each on {} (CPUs {cpus}); pin them to more, or ask for fewer",
+                cpus.len()
+            ),
+            Self::NotOfThisMachine { cpus, machine } => write!(
+                formatter,
+                "CPUs {cpus} are not online on this machine, which has {machine}"
+            ),
+            Self::IsolatedNotPinned => formatter.write_str(
+                "isolation goes by CPU, and the workers are pinned to none; say which CPUs with `pin`",
+            ),
+            Self::NoWorkerThere { cpus, used } => write!(
+                formatter,
+                "CPUs {cpus} are to be isolated, but workers are on {used} only"
+            ),
+            Self::AllIsolated { cpus } => write!(
+                formatter,
+                "all workers, on CPUs {cpus}, are to be isolated; one has to look after those that sleep"
+            ),
+            Self::Topology(error) => error.fmt(formatter),
+            Self::Pin { cpu, error } => {
+                write!(formatter, "the system refused CPU {cpu} for a worker: {error}")
+            }
+            Self::Thread { number, error } => {
+                write!(formatter, "the system refused a thread for worker {number}: {error}")
+            }
+            Self::Start(error) => error.fmt(formatter),
+            Self::Isolation(error) => error.fmt(formatter),
+            Self::Died => formatter.write_str("a worker's thread ended before it began to work"),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Topology(error) => Some(error),
+            Self::Pin { error, .. } | Self::Thread { error, .. } => Some(error),
+            Self::Start(error) => Some(error),
+            Self::Isolation(error) => Some(error),
+            _ => None,
+        }
+    }
+}
