@@ -11,20 +11,14 @@ use tickless_link::shelf::RUNNERS;
 use tickless_link::sync::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 use crate::base::expirer::{BaseTypes, Expirer};
-use crate::base::state::BaseState;
+use crate::base::state::{BaseState, FIRST_WHEEL, IDENTITIES};
 use crate::cpu::CpuId;
 use crate::event::EventDevice;
-use crate::exact::queues::QUEUES;
 use crate::slots::geometry::Tick;
 use crate::time::Instant;
 use crate::wheel::cpu_wheel::WheelBase;
 use crate::wheel::family::Kind;
 use crate::wheel::idle::NextDue;
-
-/// The place of the first wheel among the identities of a base: behind the queues and the shelf of far timers.
-pub(crate) const FIRST_WHEEL: usize = QUEUES + 1;
-/// Identities of a base: one for each queue, for the shelf, and for each wheel.
-pub(crate) const IDENTITIES: usize = FIRST_WHEEL + Kind::COUNT;
 
 /// The timers of one CPU.
 ///

@@ -4,10 +4,10 @@ use tickless_link::entry::{EntryRef, Family, Owner};
 use tickless_link::id::QueueId;
 use tickless_link::tree::Slot;
 
-use crate::base::cpu_base::{CpuBase, IDENTITIES};
+use crate::base::cpu_base::CpuBase;
 use crate::base::expirer::Expirer;
 use crate::base::guard::Held;
-use crate::base::state::BaseState;
+use crate::base::state::{BaseState, IDENTITIES};
 use crate::base::timers::Timers;
 use crate::cpu::CpuId;
 use crate::exact::family::Hr;

@@ -6,16 +6,20 @@ use tickless_link::emplace;
 use tickless_link::emplace::Emplaced;
 use tickless_link::id::Key;
 
-use crate::base::cpu_base::IDENTITIES;
 use crate::base::stats::Stats;
 use crate::clock::{Offsets, SetSequence};
 use crate::event::EventDevice;
 use crate::exact::far_wheel::Far;
-use crate::exact::queues::{ExactQueues, HARD, SOFT};
+use crate::exact::queues::{ExactQueues, HARD, QUEUES, SOFT};
 use crate::mutant;
 use crate::time::Instant;
 use crate::wheel::cpu_wheel::WheelBase;
 use crate::wheel::family::Kind;
+
+/// The place of the first wheel among the identities of a base: behind the queues and the shelf of far timers.
+pub(crate) const FIRST_WHEEL: usize = QUEUES + 1;
+/// Identities of a base: one for each queue, for the shelf, and for each wheel.
+pub(crate) const IDENTITIES: usize = FIRST_WHEEL + Kind::COUNT;
 
 /// Who owes the device a write (spec 4.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
