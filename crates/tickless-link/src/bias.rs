@@ -157,7 +157,7 @@ impl fmt::Debug for Owner {
 
 /// How a [`BiasedLock`] was taken.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Held {
+pub enum Acquired {
     /// By the owner, through the gate.
     Gate,
     /// Through the inner lock.
@@ -250,7 +250,7 @@ impl<H: LockHost> BiasedLock<H> {
     }
 
     #[cold]
-    fn acquire_as_owner_slowly(&self) -> Held {
+    fn acquire_as_owner_slowly(&self) -> Acquired {
         // Release: what the owner did in earlier sections was published when it left them; this only withdraws the
         // announcement, for the stranger that waits for it.
         self.inside.store(OUTSIDE, Ordering::Release);
@@ -264,7 +264,7 @@ impl<H: LockHost> BiasedLock<H> {
         } else {
             self.quiet.store(quiet, Ordering::Relaxed);
         }
-        Held::Inner
+        Acquired::Inner
     }
 
     /// Whether the price of a stranger's barrier is one that may be asked. Called with the inner lock held.
@@ -275,7 +275,7 @@ impl<H: LockHost> BiasedLock<H> {
             && H::barrier_works()
     }
 
-    fn acquire_as_stranger(&self) -> Held {
+    fn acquire_as_stranger(&self) -> Acquired {
         self.lock_inner();
         // Relaxed, both: guarded by the inner lock.
         self.quiet.store(0, Ordering::Relaxed);
@@ -296,7 +296,7 @@ impl<H: LockHost> BiasedLock<H> {
                 }
             }
         }
-        Held::Inner
+        Acquired::Inner
     }
 
     #[inline]
@@ -355,10 +355,10 @@ impl<H> fmt::Debug for BiasedLock<H> {
 // leads through the inner lock, because the gate is only opened by the owner while it holds that.
 unsafe impl<H: LockHost> RawLock for BiasedLock<H> {
     type Token = Owner;
-    type Held = Held;
+    type Acquired = Acquired;
 
     #[inline]
-    fn acquire(&self, token: Option<Owner>) -> Held {
+    fn acquire(&self, token: Option<Owner>) -> Acquired {
         // Relaxed: equal only for the thread that claimed the lock, which then reads its own write.
         if let Some(owner) = token
             && self.owner.load(Ordering::Relaxed) == owner.id.get()
@@ -368,7 +368,7 @@ unsafe impl<H: LockHost> RawLock for BiasedLock<H> {
             light_barrier();
             // Relaxed: an open gate was opened by this thread, so everything before is in its past already.
             if self.gate.load(Ordering::Relaxed) == BIASED {
-                return Held::Gate;
+                return Acquired::Gate;
             }
             return self.acquire_as_owner_slowly();
         }
@@ -376,7 +376,7 @@ unsafe impl<H: LockHost> RawLock for BiasedLock<H> {
     }
 
     #[inline]
-    fn try_acquire(&self, token: Option<Owner>) -> Option<Held> {
+    fn try_acquire(&self, token: Option<Owner>) -> Option<Acquired> {
         // As in `acquire`, and away again if the gate is closed.
         let owner = token?;
         if self.owner.load(Ordering::Relaxed) != owner.id.get() {
@@ -385,7 +385,7 @@ unsafe impl<H: LockHost> RawLock for BiasedLock<H> {
         self.inside.store(INSIDE, Ordering::Relaxed);
         light_barrier();
         if self.gate.load(Ordering::Relaxed) == BIASED {
-            return Some(Held::Gate);
+            return Some(Acquired::Gate);
         }
         // Release: as in `acquire_as_owner_slowly`.
         self.inside.store(OUTSIDE, Ordering::Release);
@@ -393,11 +393,11 @@ unsafe impl<H: LockHost> RawLock for BiasedLock<H> {
     }
 
     #[inline]
-    fn release(&self, held: &Held) {
+    fn release(&self, held: &Acquired) {
         match held {
             // Release: pairs with the Acquire of a waiting stranger.
-            Held::Gate => self.inside.store(OUTSIDE, Ordering::Release),
-            Held::Inner => self.unlock_inner(),
+            Acquired::Gate => self.inside.store(OUTSIDE, Ordering::Release),
+            Acquired::Inner => self.unlock_inner(),
         }
     }
 }

@@ -9,8 +9,8 @@
 //! A function that makes a value takes a place for it, `&mut MaybeUninit<T>`, and returns an [`Emplaced`]: the proof
 //! that the place is filled. There are four ways to such a proof: [`value`] for small ones, [`array()`] element by
 //! element, the macro [`emplace!`](crate::emplace!) for a struct field by field, and what [`lock`](crate::lock) and
-//! [`shelf`](crate::shelf) offer for their own types. The unsafe code of the macro stands here, also where safe code
-//! uses it: a crate that forbids unsafe code may.
+//! [`buckets`](crate::buckets) offer for their own types. The unsafe code of the macro stands here, also where safe
+//! code uses it: a crate that forbids unsafe code may.
 //!
 //! ```
 //! use std::mem::MaybeUninit;

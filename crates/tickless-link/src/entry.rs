@@ -51,7 +51,7 @@ pub trait Family: Sized + 'static {
     /// Data of each entry that anybody may reach at any time: atomics, or nothing.
     type Shared: fmt::Debug + Send + Sync;
     /// The links of an entry besides those to its neighbours: [`Branches`] for what is queued in trees, `()` for what
-    /// only ever stands on shelves.
+    /// only ever stands on bucket arrays.
     type Branches: Branching;
     /// What an expiry takes out of an entry that needs no call.
     type Token;
@@ -99,7 +99,7 @@ impl<F: Family> fmt::Debug for Branches<F> {
     }
 }
 
-/// What owns entries: a tree or a shelf.
+/// What owns entries: a tree or a buckets.
 pub trait Queue<F: Family>: sealed::Owner<F> {
     /// The identity that entries of this queue name as their owner.
     fn id(&self) -> QueueId;
@@ -233,7 +233,7 @@ pub struct Raw<F: Family> {
     owner: OwnerWord,
     state: AtomicU8,
     tag: F::Tag,
-    /// In a tree the colour, on a shelf the number of the list.
+    /// In a tree the colour, on a buckets the number of the list.
     pub(crate) place: Cell<u16>,
     head: UnsafeCell<F::Head>,
     shared: F::Shared,
@@ -798,7 +798,7 @@ impl<F: Family> fmt::Debug for Running<F> {
 ///
 /// Nobody can open the entry while it travels: who looks for its owner finds [`Owner::Transit`] and looks again (spec
 /// LOC-3). Losing the token would lose the timer, so dropping it ends the process: let it be admitted by a
-/// [tree](crate::tree::Tree::admit) or a [shelf](crate::shelf::Shelf::admit).
+/// [tree](crate::tree::Tree::admit) or a [buckets](crate::buckets::BucketArray::admit).
 #[must_use = "an entry in transit must arrive"]
 pub struct Transit<'a, F: Family> {
     entry: EntryRef<'a, F>,

@@ -26,24 +26,24 @@ pub unsafe trait RawLock {
     /// What tells the lock who acquires it, for locks that treat their owner in a special way.
     type Token: Copy;
     /// What a release has to know of its acquire, for example whether interrupts were enabled.
-    type Held;
+    type Acquired;
 
     /// Waits until the lock is free and takes it.
     ///
     /// `token` is `None` for everybody but the owner. It MUST NOT be called by a thread that holds the lock.
-    fn acquire(&self, token: Option<Self::Token>) -> Self::Held;
+    fn acquire(&self, token: Option<Self::Token>) -> Self::Acquired;
 
     /// Takes the lock if that needs neither waiting nor a call; `None` says nothing about whether it is free.
     ///
     /// For the shortest paths, which fall back on [`acquire`](RawLock::acquire).
     #[inline]
-    fn try_acquire(&self, token: Option<Self::Token>) -> Option<Self::Held> {
+    fn try_acquire(&self, token: Option<Self::Token>) -> Option<Self::Acquired> {
         let _ = token;
         None
     }
 
     /// Gives the lock back.
-    fn release(&self, held: &Self::Held);
+    fn release(&self, held: &Self::Acquired);
 }
 
 /// Data behind a [`RawLock`].
@@ -102,7 +102,7 @@ impl<R: RawLock, T> Lock<R, T> {
     }
 
     #[inline]
-    fn guard(&self, held: R::Held) -> Guard<'_, R, T> {
+    fn guard(&self, held: R::Acquired) -> Guard<'_, R, T> {
         Guard {
             held,
             #[cfg(loom)]
@@ -125,7 +125,7 @@ impl<R: RawLock + fmt::Debug, T> fmt::Debug for Lock<R, T> {
 /// The right to use the data of a [`Lock`], until it is dropped.
 pub struct Guard<'a, R: RawLock, T> {
     lock: &'a Lock<R, T>,
-    held: R::Held,
+    held: R::Acquired,
     /// Lets loom see for how long the data are used.
     #[cfg(loom)]
     data: Option<loom::cell::MutPtr<T>>,
@@ -228,7 +228,7 @@ impl Default for SpinLock {
 // SAFETY: one exchange from free to taken succeeds between two releases; Acquire and Release order the sections.
 unsafe impl RawLock for SpinLock {
     type Token = ();
-    type Held = ();
+    type Acquired = ();
 
     #[inline]
     fn acquire(&self, _token: Option<()>) {
@@ -278,7 +278,7 @@ pub trait Watcher {
 // SAFETY: not `Sync`, so one thread acquires; and that panics rather than return twice.
 unsafe impl<W: Watcher> RawLock for SoloLock<W> {
     type Token = ();
-    type Held = ();
+    type Acquired = ();
 
     fn acquire(&self, _token: Option<()>) {
         self.watcher.comes();
@@ -319,7 +319,7 @@ pub struct ModelLock {
 #[cfg(any(loom, shuttle))]
 unsafe impl RawLock for ModelLock {
     type Token = ();
-    type Held = ();
+    type Acquired = ();
 
     fn acquire(&self, _token: Option<()>) {
         let mut taken = self.taken.lock().expect("no section panics");

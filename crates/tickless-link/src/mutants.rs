@@ -46,7 +46,7 @@ pub const NAMES: &[&str] = &[
     "lazy-compares-other-clock",
     "saturation-missing",
     // The order of equal deadlines.
-    "shelf-last-in-first-out",
+    "buckets-last-in-first-out",
     "far-cascaded-behind-newer",
     "far-brought-near-behind-newer",
     // Far-exact timers.

@@ -27,8 +27,8 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use tickless_core::hierarchy::{
-    CpuNode, Group, GroupId, Handover, Hierarchy, Layout, NumaNode, Presence, Sites, Step,
-    WIDTH_DEFAULT,
+    CpuNode, Group, GroupId, Hierarchy, HierarchyHost, Layout, MigratorPolicy, NumaNode, Presence,
+    Step, WIDTH_DEFAULT,
 };
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
@@ -137,9 +137,9 @@ impl Table {
     }
 }
 
-impl Sites<WIDTH_DEFAULT> for Table {
+impl HierarchyHost<WIDTH_DEFAULT> for Table {
     type Lock = PlainLock;
-    type Held<'a> = ();
+    type LockedBases<'a> = ();
 
     fn node(&self, cpu: CpuId) -> Option<&CpuNode<PlainLock>> {
         self.nodes.get(cpu.0 as usize)
@@ -193,7 +193,7 @@ fn tree(cpus: u32) -> Tree {
         late: RefCell::default(),
         exchanges: Cell::new(0),
     };
-    let tree = Hierarchy::new(table, layout, Handover::default());
+    let tree = Hierarchy::new(table, layout, MigratorPolicy::default());
     for cpu in (0..cpus).map(CpuId) {
         tree.prepare(cpu, NumaNode(0)).expect("there is room");
         let joined = tree.set_available(cpu, Presence::Awake);
@@ -233,7 +233,7 @@ impl Bench {
                     period,
                     is_deferrable,
                 };
-                let table = bench.tree_of(is_deferrable).sites();
+                let table = bench.tree_of(is_deferrable).host();
                 table.timers[cpu].borrow_mut().insert((timer, number));
             }
         }
@@ -253,7 +253,7 @@ impl Bench {
         self.idle[cpu.0 as usize] = idles;
         for tree in [Some(&self.kept), self.second()].into_iter().flatten() {
             if idles {
-                let _cover_of_the_waived = tree.enter_idle(cpu, tree.sites().first(cpu));
+                let _cover_of_the_waived = tree.enter_idle(cpu, tree.host().first(cpu));
             } else {
                 tree.leave_idle(cpu);
             }
@@ -270,7 +270,7 @@ impl Bench {
         let is_idle = self.idle[cpu.0 as usize];
         self.wakeups += u64::from(is_idle);
         for tree in [&self.kept, &self.waived] {
-            tree.sites().run(cpu, now);
+            tree.host().run(cpu, now);
         }
         for tree in [Some(&self.kept), self.second()].into_iter().flatten() {
             let mut budget = u32::MAX;
@@ -278,13 +278,13 @@ impl Bench {
                 let _all = tree.serve_remote(cpu, now, &mut budget);
             }
             if is_idle {
-                let _cover = tree.rearm_from_idle(cpu, tree.sites().first(cpu));
+                let _cover = tree.rearm_from_idle(cpu, tree.host().first(cpu));
             }
         }
     }
 
     fn is_due(&self, cpu: CpuId, now: Instant) -> bool {
-        let node = self.kept.sites().node(cpu);
+        let node = self.kept.host().node(cpu);
         !self.idle[cpu.0 as usize] || node.is_some_and(|node| node.wakeup() <= now)
     }
 }
@@ -323,7 +323,7 @@ fn run(cpus: u32, policy: Policy, activity: Activity, ticks: i64, seed: u64) -> 
     }
     let mut late = Vec::new();
     for tree in [&bench.kept, &bench.waived] {
-        let table = tree.sites();
+        let table = tree.host();
         late.append(&mut table.late.borrow_mut());
         for timers in &table.timers {
             let timers = timers.borrow();
@@ -339,7 +339,7 @@ fn run(cpus: u32, policy: Policy, activity: Activity, ticks: i64, seed: u64) -> 
     let exchanges = [Some(&bench.kept), bench.second()].into_iter().flatten();
     Outcome {
         wakeups: bench.wakeups,
-        exchanges: exchanges.map(|tree| tree.sites().exchanges.get()).sum(),
+        exchanges: exchanges.map(|tree| tree.host().exchanges.get()).sum(),
         late,
     }
 }

@@ -1,4 +1,4 @@
-//! Who is migrator: the policies of [`Handover`] under random activity, side by side.
+//! Who is migrator: the policies of [`MigratorPolicy`] under random activity, side by side.
 //!
 //! ```sh
 //! cargo run --release -p tickless-sim --example handover
@@ -16,16 +16,18 @@
 
 use std::process::ExitCode;
 
-use tickless_core::hierarchy::{Handover, Hierarchy, Layout, NumaNode, Presence, Sites};
+use tickless_core::hierarchy::{
+    Hierarchy, HierarchyHost, Layout, MigratorPolicy, NumaNode, Presence,
+};
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
 use tickless_sim::hierarchy::Cpus;
 use tickless_sim::random::Random;
 
-const POLICIES: [Handover; 3] = [
-    Handover::LowestBit,
-    Handover::Rotating,
-    Handover::LeastLoaded,
+const POLICIES: [MigratorPolicy; 3] = [
+    MigratorPolicy::LowestBit,
+    MigratorPolicy::Rotating,
+    MigratorPolicy::LeastLoaded,
 ];
 const SIZES: [u32; 3] = [8, 64, 512];
 const TICKS: i64 = 20_000;
@@ -101,7 +103,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(cpus: u32, policy: Handover) -> Self {
+    fn new(cpus: u32, policy: MigratorPolicy) -> Self {
         let layout = Layout::new(cpus, 1, 8);
         let tree = Hierarchy::new(Cpus::new(cpus, layout), layout, policy);
         for cpu in (0..cpus).map(CpuId) {
@@ -120,16 +122,16 @@ impl Bench {
 
     fn is_idle(&self, cpu: CpuId) -> bool {
         self.tree
-            .sites()
+            .host()
             .node(cpu)
             .is_some_and(|node| node.is_idle())
     }
 
     /// Lets `body` walk, and counts its way.
     fn walk(&mut self, body: impl FnOnce(&Hierarchy<Cpus>)) {
-        let before = self.tree.sites().counts();
+        let before = self.tree.host().counts();
         body(&self.tree);
-        let after = self.tree.sites().counts();
+        let after = self.tree.host().counts();
         let exchanges = after.exchanges - before.exchanges;
         let outcome = &mut self.outcome;
         outcome.walks += 1;
@@ -141,7 +143,7 @@ impl Bench {
 
     fn goes_idle(&mut self, cpu: CpuId) {
         self.walk(|tree| {
-            let _cover = tree.enter_idle(cpu, tree.sites().first(cpu));
+            let _cover = tree.enter_idle(cpu, tree.host().first(cpu));
         });
     }
 
@@ -154,7 +156,7 @@ impl Bench {
         let mut budget = u32::MAX;
         let is_idle = self.is_idle(cpu);
         if !is_idle {
-            self.tree.sites().expire_global(cpu, now, &mut budget);
+            self.tree.host().expire_global(cpu, now, &mut budget);
         }
         if self.tree.remote_work_due(cpu, now) {
             let pull = self.tree.serve_remote(cpu, now, &mut budget);
@@ -162,12 +164,12 @@ impl Bench {
             self.outcome.served[place] += u64::from(pull.served);
         }
         if is_idle {
-            let _cover = self.tree.rearm_from_idle(cpu, self.tree.sites().first(cpu));
+            let _cover = self.tree.rearm_from_idle(cpu, self.tree.host().first(cpu));
         }
     }
 }
 
-fn run(cpus: u32, policy: Handover, activity: Activity, ticks: i64, seed: u64) -> Outcome {
+fn run(cpus: u32, policy: MigratorPolicy, activity: Activity, ticks: i64, seed: u64) -> Outcome {
     let mut bench = Bench::new(cpus, policy);
     let mut random = Random::new(seed);
     for now in 1..=ticks {
@@ -192,11 +194,11 @@ fn run(cpus: u32, policy: Handover, activity: Activity, ticks: i64, seed: u64) -
                 }
             }
             if arms && !bench.is_idle(cpu) {
-                bench.tree.sites().arm(cpu, due);
+                bench.tree.host().arm(cpu, due);
             }
         }
         for cpu in (0..cpus).map(CpuId) {
-            let node = bench.tree.sites().node(cpu);
+            let node = bench.tree.host().node(cpu);
             let is_due = node.is_some_and(|node| !node.is_idle() || node.wakeup() <= time);
             if is_due {
                 bench.ticks(cpu, time);
@@ -204,13 +206,13 @@ fn run(cpus: u32, policy: Handover, activity: Activity, ticks: i64, seed: u64) -
         }
         for cpu in (0..cpus).map(CpuId) {
             assert!(
-                bench.tree.sites().first(cpu) > time,
+                bench.tree.host().first(cpu) > time,
                 "a timer of CPU {} is late at {now}",
                 cpu.0
             );
         }
     }
-    bench.outcome.fired = bench.tree.sites().counts().fired;
+    bench.outcome.fired = bench.tree.host().counts().fired;
     bench.outcome
 }
 
@@ -241,7 +243,7 @@ fn never(shares: &[u64]) -> usize {
     shares.iter().filter(|share| **share == 0).count() * 100 / shares.len().max(1)
 }
 
-fn row(activity: Activity, cpus: u32, policy: Handover, outcome: &Outcome) -> String {
+fn row(activity: Activity, cpus: u32, policy: MigratorPolicy, outcome: &Outcome) -> String {
     let served: u64 = outcome.served.iter().sum();
     format!(
         "| {} | {cpus} | {policy:?} | {served} | {} | {} % | {} % | {} | {} | {} | {} |",

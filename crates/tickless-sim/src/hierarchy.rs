@@ -4,19 +4,19 @@
 //! the real nodes and groups, answers for timers that have no callbacks, and counts the [`Step`]s.
 //!
 //! ```
-//! use tickless_core::hierarchy::{Handover, Hierarchy, Layout, NumaNode, Presence};
+//! use tickless_core::hierarchy::{MigratorPolicy, Hierarchy, Layout, NumaNode, Presence};
 //! use tickless_core::platform::CpuId;
 //! use tickless_core::time::Instant;
 //! use tickless_sim::hierarchy::Cpus;
 //!
 //! let layout = Layout::new(2, 1, 8);
-//! let tree = Hierarchy::<Cpus>::new(Cpus::new(2, layout), layout, Handover::LowestBit);
+//! let tree = Hierarchy::<Cpus>::new(Cpus::new(2, layout), layout, MigratorPolicy::LowestBit);
 //! for cpu in [CpuId(0), CpuId(1)] {
 //!     tree.prepare(cpu, NumaNode(0))?;
 //!     tree.set_available(cpu, Presence::Awake).expect("it is prepared");
 //! }
 //! let due = Instant::from_nanos(1_000);
-//! tree.sites().arm(CpuId(1), due);
+//! tree.host().arm(CpuId(1), due);
 //! // CPU 0 is awake and looks after it.
 //! assert!(tree.enter_idle(CpuId(1), due).is_forever());
 //! assert!(tree.remote_work_due(CpuId(0), due));
@@ -128,7 +128,7 @@ fn is_handover(old: State, new: State) -> bool {
 impl CpuTimers for Moments {
     type Lock = PlainLock;
     /// One thread: nothing can come, go or change meanwhile.
-    type Held<'a> = ();
+    type LockedBases<'a> = ();
 
     fn expire_global(&self, cpu: CpuId, now: Instant, budget: &mut u32) {
         let mut timers = self.of(cpu).borrow_mut();
@@ -166,7 +166,9 @@ impl CpuTimers for Moments {
 
 #[cfg(test)]
 mod tests {
-    use tickless_core::hierarchy::{Handover, Hierarchy, Layout, NumaNode, Presence, Sites};
+    use tickless_core::hierarchy::{
+        Hierarchy, HierarchyHost, Layout, MigratorPolicy, NumaNode, Presence,
+    };
     use tickless_core::platform::CpuId;
     use tickless_core::time::Instant;
 
@@ -178,7 +180,7 @@ mod tests {
 
     fn awake(cpus: u32) -> Hierarchy<Cpus<2>, 2> {
         let layout = Layout::new(cpus, 1, 2);
-        let tree = Hierarchy::new(Cpus::new(cpus, layout), layout, Handover::LowestBit);
+        let tree = Hierarchy::new(Cpus::new(cpus, layout), layout, MigratorPolicy::LowestBit);
         for cpu in (0..cpus).map(CpuId) {
             tree.prepare(cpu, NumaNode(0)).unwrap();
             tree.set_available(cpu, Presence::Awake).unwrap();
@@ -204,10 +206,10 @@ mod tests {
     #[test]
     fn what_a_walk_does_is_counted() {
         let tree = awake(2);
-        let before = tree.sites().counts();
-        tree.sites().arm(CpuId(0), at(7));
+        let before = tree.host().counts();
+        tree.host().arm(CpuId(0), at(7));
         assert!(tree.enter_idle(CpuId(0), at(7)).is_forever());
-        let after = tree.sites().counts();
+        let after = tree.host().counts();
         let expected = Counts {
             exchanges: before.exchanges + 1,
             // CPU 0 had the duty.
@@ -226,7 +228,8 @@ mod tests {
         }
         // Each CPU on a node of its own, and the fullest way up.
         let layout = Layout::new(30, 15, 2);
-        let tree = Hierarchy::<Cpus<2>, 2>::new(Cpus::new(30, layout), layout, Handover::LowestBit);
+        let tree =
+            Hierarchy::<Cpus<2>, 2>::new(Cpus::new(30, layout), layout, MigratorPolicy::LowestBit);
         for cpu in 0..30 {
             tree.prepare(CpuId(cpu), NumaNode(cpu % 15)).unwrap();
         }

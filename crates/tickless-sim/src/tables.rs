@@ -7,7 +7,9 @@
 use std::cell::OnceCell;
 use std::fmt;
 
-use tickless_core::hierarchy::{CpuNode, Group, GroupId, Layout, Sites, Step, WIDTH_DEFAULT};
+use tickless_core::hierarchy::{
+    CpuNode, Group, GroupId, HierarchyHost, Layout, Step, WIDTH_DEFAULT,
+};
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
 use tickless_link::lock::{RawLock, SoloLock, Watcher};
@@ -21,13 +23,13 @@ impl Watcher for Unwatched {}
 /// The lock of nodes and groups where locks cost nothing.
 pub type PlainLock = SoloLock<Unwatched>;
 
-/// The timers of a hierarchy's CPUs; each method is that of [`Sites`] with the same name.
+/// The timers of a hierarchy's CPUs; each method is that of [`HierarchyHost`] with the same name.
 pub trait CpuTimers: Sized {
     /// The lock of nodes and groups.
     type Lock: RawLock + Default;
 
     /// The right to the timer bases of one CPU.
-    type Held<'a>
+    type LockedBases<'a>
     where
         Self: 'a;
 
@@ -35,7 +37,7 @@ pub trait CpuTimers: Sized {
     fn expire_global(&self, cpu: CpuId, now: Instant, budget: &mut u32);
 
     /// Locks the timer bases of `cpu` and says when its first global timer is due.
-    fn lock_bases(&self, cpu: CpuId) -> (Self::Held<'_>, Instant);
+    fn lock_bases(&self, cpu: CpuId) -> (Self::LockedBases<'_>, Instant);
 
     /// Makes `cpu` leave idle soon.
     fn activate(&self, cpu: CpuId);
@@ -81,10 +83,10 @@ impl<T: CpuTimers, const WIDTH: usize> Tables<T, WIDTH> {
     }
 }
 
-impl<T: CpuTimers, const WIDTH: usize> Sites<WIDTH> for Tables<T, WIDTH> {
+impl<T: CpuTimers, const WIDTH: usize> HierarchyHost<WIDTH> for Tables<T, WIDTH> {
     type Lock = T::Lock;
-    type Held<'a>
-        = T::Held<'a>
+    type LockedBases<'a>
+        = T::LockedBases<'a>
     where
         Self: 'a;
 
@@ -117,7 +119,7 @@ impl<T: CpuTimers, const WIDTH: usize> Sites<WIDTH> for Tables<T, WIDTH> {
         self.timers.expire_global(cpu, now, budget);
     }
 
-    fn lock_bases(&self, cpu: CpuId) -> (T::Held<'_>, Instant) {
+    fn lock_bases(&self, cpu: CpuId) -> (T::LockedBases<'_>, Instant) {
         self.timers.lock_bases(cpu)
     }
 

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::fmt;
 
 use tickless_core::platform::CpuId;
-use tickless_core::tick::{Broadcast, Busy, Carrier, Delivery, Entered, Left};
+use tickless_core::tick::{Broadcast, BroadcastExit, Busy, Carrier, Delivery, Entered};
 use tickless_core::time::Instant;
 use tickless_link::lock::RawLock;
 
@@ -108,7 +108,7 @@ impl<L: RawLock + Default, T: Copy + Ord> Wakener<L, T> {
     }
 
     /// `cpu` woke: what it does with its device.
-    pub fn exit(&self, cpu: u32, now: Instant) -> Left {
+    pub fn exit(&self, cpu: u32, now: Instant) -> BroadcastExit {
         self.broadcast.exit(CpuId(cpu), now)
     }
 

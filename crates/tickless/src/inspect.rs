@@ -24,7 +24,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use tickless_core::hierarchy::{Child, GroupId, Sites};
+use tickless_core::hierarchy::{Child, GroupId, HierarchyHost};
 use tickless_core::inspect::{DumpHost, Part};
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
@@ -292,10 +292,10 @@ fn name(id: u32) -> Option<String> {
 
 fn hierarchy(name: &'static str, tree: &trees::Tree) -> Hierarchy {
     let group = |id: GroupId| {
-        let group = tree.sites().group(id);
+        let group = tree.host().group(id);
         let state = group.state();
         let members = tree.children(id).filter_map(|child| match child {
-            Child::Cpu(cpu) => tree.sites().node(cpu),
+            Child::Cpu(cpu) => tree.host().node(cpu),
             Child::Group(_) => None,
         });
         Group {

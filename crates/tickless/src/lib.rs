@@ -90,7 +90,7 @@ pub use inspect::dump;
 pub use stats::{Stats, clock, init, stats};
 #[cfg(not(loom))]
 pub use worker::{
-    BuildError, Driver, Handover, IsolateError, IsolatedTimers, IsolationError, Parking,
+    BuildError, Driver, IsolateError, IsolatedTimers, IsolationError, MigratorPolicy, Parking,
     StartError, Turn, Unparker, Worker, Workers,
 };
 

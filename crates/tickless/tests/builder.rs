@@ -9,7 +9,7 @@ use std::thread;
 use support::{ms, until};
 use tickless::topology::{CpuSet, Topology};
 use tickless::worker::Builder;
-use tickless::{BuildError, Handover, Parking, Workers, time};
+use tickless::{BuildError, MigratorPolicy, Parking, Workers, time};
 
 fn allowed() -> CpuSet {
     let machine = Topology::read().expect("the kernel tells");
@@ -93,9 +93,9 @@ fn all_is_set_before_the_first_begins() {
     // With a CPU alone nobody is isolated, which is a test too.
     let builder = Workers::builder().pin(cpus).isolate(quiet).name("");
     for handover in [
-        Handover::LowestBit,
-        Handover::LeastLoaded,
-        Handover::Rotating,
+        MigratorPolicy::LowestBit,
+        MigratorPolicy::LeastLoaded,
+        MigratorPolicy::Rotating,
     ] {
         let workers = builder
             .clone()

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 use tickless::topology::{CpuSet, Topology};
 use tickless_core::hierarchy::{
-    GroupId, Handover, Hierarchy, Layout, NumaNode, Presence, Sites, WIDTH_DEFAULT,
+    GroupId, Hierarchy, HierarchyHost, Layout, MigratorPolicy, NumaNode, Presence, WIDTH_DEFAULT,
 };
 use tickless_core::platform::CpuId;
 use tickless_sim::hierarchy::Cpus;
@@ -92,7 +92,7 @@ impl Drawing {
         let layout = machine.layout();
         let highest = machine.cpus.last_key_value().map_or(0, |(cpu, _)| *cpu);
         let sites = Cpus::<WIDTH_DEFAULT>::new(highest + 1, layout);
-        let tree = Hierarchy::new(sites, layout, Handover::default());
+        let tree = Hierarchy::new(sites, layout, MigratorPolicy::default());
         let wrong = |cpu: u32, why: &dyn std::fmt::Display| {
             Failure::Input(format!("CPU {cpu} finds no place in the hierarchy: {why}"))
         };
@@ -218,7 +218,7 @@ impl Drawing {
 fn branches(tree: &Hierarchy<Cpus>, machine: &Machine) -> Vec<Branch> {
     let mut branches: Vec<Branch> = (0..tree.groups())
         .map(|id| {
-            let group = tree.sites().group(GroupId(id));
+            let group = tree.host().group(GroupId(id));
             Branch {
                 level: group.level(),
                 parent: group.parent().map(|parent| parent.0),
@@ -231,7 +231,7 @@ fn branches(tree: &Hierarchy<Cpus>, machine: &Machine) -> Vec<Branch> {
         })
         .collect();
     for (&cpu, node) in &machine.cpus {
-        let seat = tree.sites().node(CpuId(cpu));
+        let seat = tree.host().node(CpuId(cpu));
         let takes_part = seat.is_some_and(|seat| seat.is_available());
         let mut next = seat.and_then(|seat| seat.leaf()).map(|leaf| leaf.0);
         while let Some(id) = next {

@@ -4,10 +4,11 @@
 
 use tickless_core::clock::ClockSet;
 use tickless_core::coarse::Kind;
-use tickless_core::hierarchy::Sites;
+use tickless_core::hierarchy::HierarchyHost;
 use tickless_core::platform::CpuId;
 use tickless_core::tick::{
-    Broadcast, Carrier, Conditions, Duty, Entered, Keep, Left, Role, Stopped,
+    Broadcast, BroadcastExit, Carrier, Duty, Entered, KeepReason, Role, StoppedTick,
+    TickDependencies,
 };
 use tickless_core::time::{Instant, Span};
 use tickless_core::trace::Event;
@@ -26,7 +27,7 @@ fn counted<C: Config>(ticking: &Ticking<C>) -> u64 {
     ticking.count().now().tick.0
 }
 
-fn wake(stopped: Result<Stopped, Keep>) -> Instant {
+fn wake(stopped: Result<StoppedTick, KeepReason>) -> Instant {
     stopped.expect("the tick stops").wake
 }
 
@@ -41,9 +42,9 @@ fn r12_a_pending_pass_is_not_programmed_for_again_and_again<C: Config>() {
     assert!(ticking.is_expiry_pending(0));
     ticking.set_conditions(
         0,
-        Conditions {
+        TickDependencies {
             pass_pending: true,
-            ..Conditions::default()
+            ..TickDependencies::default()
         },
     );
     let before = ticking.machine().stats(0).interrupts;
@@ -53,7 +54,7 @@ fn r12_a_pending_pass_is_not_programmed_for_again_and_again<C: Config>() {
         ticking.take_interrupts(0);
     }
     assert_eq!(ticking.machine().stats(0).interrupts, before);
-    ticking.set_conditions(0, Conditions::default());
+    ticking.set_conditions(0, TickDependencies::default());
     ticking.deliver(0);
     assert_eq!(timer.fired_at(), [21]);
     assert!(wake(ticking.evaluate(0)) > instant(22 * MS));
@@ -233,7 +234,10 @@ fn r39_a_new_broadcast_device_marks_nobody_who_is_awake() {
     assert_eq!(set(Carrier::Oneshot, 20), instant(MS + 10));
     assert!(broadcast.interrupt(CpuId(4_095)));
     assert!(!broadcast.interrupt(CpuId(1)));
-    assert_eq!(broadcast.exit(CpuId(1), instant(30)), Left::WasAwake);
+    assert_eq!(
+        broadcast.exit(CpuId(1), instant(30)),
+        BroadcastExit::WasAwake
+    );
     let early = broadcast.enter(CpuId(1), instant(500));
     assert_eq!(early, Ok(Entered::Program(instant(500))));
 }
@@ -245,14 +249,14 @@ fn r40_the_tick_of_a_cpu_that_works_is_not_stopped<C: Config>() {
     for _ in 0..2 {
         ticking.machine().timers().request_retrigger(CpuId(1));
         ticking.take_interrupts(1);
-        assert_eq!(ticking.evaluate(1), Err(Keep::NotIdle));
+        assert_eq!(ticking.evaluate(1), Err(KeepReason::NotIdle));
     }
     let ticks = ticking.ticks(1);
     ticking.run_until(20 * MS);
     assert_eq!(ticking.ticks(1), ticks + 10);
     ticking.idle(1).unwrap();
     let _kept = ticking.work(1);
-    assert_eq!(ticking.evaluate(1), Err(Keep::NotIdle));
+    assert_eq!(ticking.evaluate(1), Err(KeepReason::NotIdle));
     assert!(!ticking.is_stopped(1));
 }
 
@@ -261,9 +265,9 @@ fn r40_the_tick_of_a_cpu_that_works_is_not_stopped<C: Config>() {
 fn r44_a_dependency_lets_the_tick_of_a_task_run<C: Config>() {
     let ticking = with_tickless_task::<C>();
     let depends = |dependency| {
-        let conditions = Conditions {
+        let conditions = TickDependencies {
             dependency,
-            ..Conditions::default()
+            ..TickDependencies::default()
         };
         ticking.set_conditions(1, conditions);
         ticking.machine().timers().request_retrigger(CpuId(1));
@@ -293,8 +297,11 @@ fn r60_a_cpu_that_is_handed_a_near_time_stays_active<C: Config>() {
     ticking.idle(1).unwrap();
     ticking.machine().spend(MS);
     ticking.count().update(instant(20 * MS));
-    assert_eq!(ticking.evaluate_by(0, forecast), Err(Keep::HandedOver));
-    let node = ticking.tree().sites().node(CpuId(0)).unwrap();
+    assert_eq!(
+        ticking.evaluate_by(0, forecast),
+        Err(KeepReason::HandedOver)
+    );
+    let node = ticking.tree().host().node(CpuId(0)).unwrap();
     assert!(!node.is_idle() && !ticking.is_stopped(0));
     ticking.run_until(30 * MS);
     assert_eq!(timer.fired_at(), [21]);
@@ -347,8 +354,8 @@ fn the_last_who_counted_wakes_up_for_the_clock<C: Config>() {
 /// Spec 7.3: who keeps the count for tasks without a tick keeps his tick.
 fn the_timekeeper_of_tickless_tasks_goes_on<C: Config>() {
     let ticking = with_tickless_task::<C>();
-    assert_eq!(ticking.idle(0), Err(Keep::Timekeeper));
-    assert_eq!(ticking.offline(0, 1), Err(Keep::Timekeeper));
+    assert_eq!(ticking.idle(0), Err(KeepReason::Timekeeper));
+    assert_eq!(ticking.offline(0, 1), Err(KeepReason::Timekeeper));
     ticking.enter_idle(0);
     let ticks = ticking.ticks(0);
     ticking.run_until(100 * MS);

@@ -29,12 +29,13 @@ use std::rc::{Rc, Weak};
 
 use tickless_core::coarse::{Kind, PassEnd};
 use tickless_core::hierarchy::{
-    Handover, Hierarchy, Layout, Leaving, NumaNode, Presence, Sites, WIDTH_DEFAULT,
+    Hierarchy, HierarchyHost, Layout, Leaving, MigratorPolicy, NumaNode, Presence, WIDTH_DEFAULT,
 };
 use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Stage};
 use tickless_core::platform::CpuId;
 use tickless_core::tick::{
-    Conditions, Context, CpuTick, Forecast, Keep, Nohz, Role, SleepLength, Stopped, TickCount, skew,
+    Context, CpuTick, Forecast, KeepReason, Nohz, Role, SleepLength, StoppedTick, TickCount,
+    TickDependencies, skew,
 };
 use tickless_core::time::{Instant, Monotonic, Span};
 use tickless_sim::call::Call;
@@ -68,7 +69,7 @@ type Tree<C> = Hierarchy<Seats<C>>;
 struct Cpu {
     tick: RefCell<CpuTick>,
     timer: Pin<Box<HrTimer<Function>>>,
-    conditions: Cell<Conditions>,
+    conditions: Cell<TickDependencies>,
     /// The tick found something to do, and the soft stage has not come to it.
     expiry_pending: Cell<bool>,
     /// Ticks that ran.
@@ -111,7 +112,7 @@ impl<C: Config> Ticking<C> {
         let layout = Layout::new(cpus, 1, WIDTH_DEFAULT);
         let seats = Seats::new(machine.clone(), Rc::clone(&count), layout);
         let parts = Rc::new_cyclic(|parts: &Weak<Parts<C>>| Parts {
-            tree: Hierarchy::new(seats, layout, Handover::default()),
+            tree: Hierarchy::new(seats, layout, MigratorPolicy::default()),
             cpus: (0..)
                 .zip(roles)
                 .map(|(cpu, role)| new_cpu(parts, cpu, *role))
@@ -159,7 +160,7 @@ impl<C: Config> Ticking<C> {
     }
 
     /// What the host of `cpu` says of it from now on.
-    pub fn set_conditions(&self, cpu: u32, conditions: Conditions) {
+    pub fn set_conditions(&self, cpu: u32, conditions: TickDependencies) {
         self.cpu(cpu).conditions.set(conditions);
     }
 
@@ -228,7 +229,7 @@ impl<C: Config> Ticking<C> {
     /// # Errors
     ///
     /// Why its tick goes on. It idles all the same.
-    pub fn idle(&self, cpu: u32) -> Result<Stopped, Keep> {
+    pub fn idle(&self, cpu: u32) -> Result<StoppedTick, KeepReason> {
         self.enter_idle(cpu);
         self.evaluate(cpu)
     }
@@ -266,7 +267,7 @@ impl<C: Config> Ticking<C> {
     /// # Errors
     ///
     /// Why its tick goes on.
-    pub fn evaluate(&self, cpu: u32) -> Result<Stopped, Keep> {
+    pub fn evaluate(&self, cpu: u32) -> Result<StoppedTick, KeepReason> {
         self.evaluate_by(cpu, self.forecast(cpu))
     }
 
@@ -275,7 +276,7 @@ impl<C: Config> Ticking<C> {
     /// # Errors
     ///
     /// Why the tick goes on.
-    pub fn evaluate_by(&self, cpu: u32, forecast: Forecast) -> Result<Stopped, Keep> {
+    pub fn evaluate_by(&self, cpu: u32, forecast: Forecast) -> Result<StoppedTick, KeepReason> {
         let state = self.cpu(cpu);
         let stopped = self.on(cpu, || {
             let mut tick = state.tick.borrow_mut();
@@ -297,7 +298,7 @@ impl<C: Config> Ticking<C> {
     /// # Panics
     ///
     /// When letting the tick run again took more than a base lock and a device write.
-    pub fn work(&self, cpu: u32) -> Result<Stopped, Keep> {
+    pub fn work(&self, cpu: u32) -> Result<StoppedTick, KeepReason> {
         self.leave_deep(cpu);
         let (state, now) = (self.cpu(cpu), self.clock());
         let cost = RestartCost::begin(self, cpu);
@@ -348,7 +349,7 @@ impl<C: Config> Ticking<C> {
     /// # Errors
     ///
     /// Why it has to stay.
-    pub fn offline(&self, cpu: u32, heir: u32) -> Result<(), Keep> {
+    pub fn offline(&self, cpu: u32, heir: u32) -> Result<(), KeepReason> {
         let _kept = self.work(cpu);
         let (state, now) = (self.cpu(cpu), self.clock());
         let concerns_heir = self.on(cpu, || {
@@ -418,7 +419,7 @@ impl<C: Config> Ticking<C> {
             let role = self.cpu(cpu).tick.borrow().role();
             match (context, role) {
                 (Context::Idle, _) => {
-                    if self.tree().sites().take_activated(cpu) {
+                    if self.tree().host().take_activated(cpu) {
                         let _kept = self.work(cpu);
                         let _kept = self.idle(cpu);
                     } else {
@@ -504,7 +505,7 @@ impl<C: Config> Ticking<C> {
     /// What is said of who sleeps agrees, and nobody sleeps through a promise.
     fn check_sleepers(&self) {
         for cpu in 0..self.machine().cpus() {
-            let node = self.tree().sites().node(CpuId(cpu)).expect("it has one");
+            let node = self.tree().host().node(CpuId(cpu)).expect("it has one");
             let tick = self.cpu(cpu).tick.borrow();
             if tick.context() == Context::Offline {
                 continue;
@@ -587,7 +588,7 @@ fn new_cpu<C: Config>(parts: &Weak<Parts<C>>, cpu: u32, role: Role) -> Cpu {
             false,
             function,
         )),
-        conditions: Cell::new(Conditions::default()),
+        conditions: Cell::new(TickDependencies::default()),
         expiry_pending: Cell::new(false),
         ticks: Cell::new(0),
         depth: Depth::default(),

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use tickless_core::event::Flush;
-use tickless_core::hrtimer::{Restart, Setup, Stage, Turn};
+use tickless_core::hrtimer::{ExpiryReport, Restart, Setup, Stage};
 use tickless_core::platform::{CpuId, Waiting};
 use tickless_core::time::{Instant, Realtime, Span};
 use tickless_core::trace::Event;
@@ -379,7 +379,7 @@ fn an_interrupt_inside_an_interrupt_returns_at_once<C: Config>() {
     };
     machine.on(0, || timer.start(at(1_000)));
     machine.run_until(2_000);
-    let nothing = Turn {
+    let nothing = ExpiryReport {
         fired: 0,
         next: Instant::FOREVER,
         soft_raised: false,

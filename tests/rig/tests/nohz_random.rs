@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use tickless_core::coarse::Kind;
-use tickless_core::tick::{Conditions, Keep, Role};
+use tickless_core::tick::{KeepReason, Role, TickDependencies};
 use tickless_rig::machine::TICK;
 use tickless_rig::nohz::DeepCounts;
 use tickless_rig::suite::at;
@@ -39,7 +39,7 @@ struct World<C: Config> {
     is_online: Vec<bool>,
     stuck: Option<u32>,
     was_anybody_stuck: bool,
-    kept: Rc<RefCell<Vec<Keep>>>,
+    kept: Rc<RefCell<Vec<KeepReason>>>,
 }
 
 impl<C: Config> World<C> {
@@ -213,9 +213,9 @@ impl<C: Config> World<C> {
         let now = self.ticking.machine().now();
         self.ticking.run_until(now + 350 * TICK);
         let now = self.ticking.machine().now();
-        let depends = Conditions {
+        let depends = TickDependencies {
             dependency: true,
-            ..Conditions::default()
+            ..TickDependencies::default()
         };
         for cpu in 0..self.is_online.len() {
             let cpu = u32::try_from(cpu).expect("few");
@@ -291,7 +291,7 @@ fn histories<C: Config>(base: u64) {
     assert!(pulled > 50, "{pulled} timers were run for others");
     assert!(total.entered > 300 && total.delivered > 5, "{total:?}");
     assert!(total.woke_itself > 50 && total.woke_late > 10, "{total:?}");
-    for keep in [Keep::Soon, Keep::Timekeeper] {
+    for keep in [KeepReason::Soon, KeepReason::Timekeeper] {
         assert!(kept.contains(&keep), "{keep:?}");
     }
 }

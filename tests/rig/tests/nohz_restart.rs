@@ -2,7 +2,7 @@
 //! specification of the timers).
 
 use tickless_core::coarse::Kind;
-use tickless_core::tick::{Keep, Role};
+use tickless_core::tick::{KeepReason, Role};
 use tickless_core::time::Instant;
 use tickless_rig::machine::TICK;
 use tickless_rig::suite::at;
@@ -23,7 +23,7 @@ fn restart<C: Config, T>(ticks: i64, arm: impl FnOnce(&Ticking<C>) -> T) -> (u64
         (machine.lock_acquisitions(), machine.device_writes(CPU))
     };
     let before = counts();
-    assert_eq!(ticking.work(CPU), Err(Keep::NotIdle));
+    assert_eq!(ticking.work(CPU), Err(KeepReason::NotIdle));
     let after = counts();
     let next = (ticks + 1) * TICK;
     assert_eq!(

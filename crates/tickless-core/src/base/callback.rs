@@ -3,7 +3,7 @@
 use tickless_link::entry::EntryRef;
 use tickless_link::sync::Ordering;
 
-use crate::base::owner::Based;
+use crate::base::owner::BaseQueue;
 use crate::base::timers::Timers;
 use crate::platform::{Platform, ThisCpu};
 
@@ -21,7 +21,7 @@ pub enum TryCancel {
 impl<P: Platform> Timers<P> {
     /// Repeats `attempt`, which takes the timer out unless its callback runs, until it does not; says whether the timer
     /// was queued.
-    pub(crate) fn until_not_running<F: Based>(
+    pub(crate) fn until_not_running<F: BaseQueue>(
         &self,
         entry: EntryRef<'_, F>,
         me: Option<ThisCpu<'_, P>>,
@@ -45,7 +45,7 @@ impl<P: Platform> Timers<P> {
     }
 
     /// Whether the executing CPU is inside the callback of `entry`.
-    pub(crate) fn is_executing<F: Based>(
+    pub(crate) fn is_executing<F: BaseQueue>(
         &self,
         entry: EntryRef<'_, F>,
         me: Option<ThisCpu<'_, P>>,
@@ -55,7 +55,7 @@ impl<P: Platform> Timers<P> {
     }
 
     /// Waits until a callback that was seen running may have ended (spec CAN-5, CAN-6).
-    fn wait_for_callback<'a, F: Based>(
+    fn wait_for_callback<'a, F: BaseQueue>(
         &'a self,
         entry: EntryRef<'_, F>,
         me: Option<ThisCpu<'a, P>>,

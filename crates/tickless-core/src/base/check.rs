@@ -2,7 +2,7 @@
 
 use tickless_link::sync::Ordering;
 
-use crate::base::guard::Held;
+use crate::base::guard::BaseGuard;
 use crate::base::state::{BaseState, DeferredRearm};
 use crate::base::timers::Timers;
 use crate::cpu::CpuId;
@@ -21,7 +21,7 @@ impl<P: Platform> Timers<P> {
         let Some(base) = self.platform.base(cpu) else {
             return;
         };
-        let held = Held::lock(self, base, self.platform.this_cpu());
+        let held = BaseGuard::lock(self, base, self.platform.this_cpu());
         for (index, queue) in held.state.queues.iter().enumerate() {
             queue.tree.assert_valid();
             let first = queue.tree.first_key();
@@ -35,7 +35,7 @@ impl<P: Platform> Timers<P> {
                 "INV-6: bit {index} of the active mask says whether the queue is empty"
             );
         }
-        held.state.far.shelf().assert_valid();
+        held.state.far.buckets().assert_valid();
         // Relaxed: written under the lock, which is held.
         assert_wheels_valid(&held.state, |kind| {
             base.wheel_due[kind as usize].load(Ordering::Relaxed)
@@ -54,7 +54,7 @@ impl<P: Platform> Timers<P> {
             && !base.is_kicked();
         if armed_counts {
             let (first, _) = held.state.queues.minimum(held.state.counted());
-            held.state.far.shelf().for_each(|_, _, head| {
+            held.state.far.buckets().for_each(|_, _, head| {
                 assert!(
                     base.armed().as_nanos() <= head.deadline().as_nanos(),
                     "INV-1: never armed later than a far timer"

@@ -3,11 +3,11 @@
 use core::fmt;
 use core::mem::MaybeUninit;
 
+use tickless_link::buckets::RUNNERS;
 use tickless_link::emplace;
 use tickless_link::emplace::Emplaced;
 use tickless_link::id::{QueueId, Realm};
 use tickless_link::lock::Lock;
-use tickless_link::shelf::RUNNERS;
 use tickless_link::sync::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 use crate::base::expirer::{BaseTypes, Expirer};
@@ -16,7 +16,7 @@ use crate::cpu::CpuId;
 use crate::event::EventDevice;
 use crate::slots::geometry::Tick;
 use crate::time::Instant;
-use crate::wheel::cpu_wheel::WheelBase;
+use crate::wheel::cpu_wheel::CpuWheel;
 use crate::wheel::family::Kind;
 use crate::wheel::idle::NextDue;
 
@@ -77,7 +77,7 @@ impl<P: BaseTypes> CpuBase<P> {
             executing: AtomicUsize::new(0),
             exact: Expirer::new(),
             coarse: core::array::from_fn(|_| core::array::from_fn(|_| Expirer::new())),
-            wheel_due: core::array::from_fn(|_| AtomicU64::new(WheelBase::NEVER)),
+            wheel_due: core::array::from_fn(|_| AtomicU64::new(CpuWheel::NEVER)),
             wheel_idle: AtomicBool::new(false);
             state <- |slot| Lock::emplace(slot, P::Lock::default(), |slot| {
                 BaseState::emplace(slot, keys, device)
@@ -186,7 +186,7 @@ impl<P: BaseTypes> CpuBase<P> {
 
     #[inline]
     fn told(&self, kind: Kind) -> u64 {
-        // Relaxed: pairs with the store of `publish_wheel`, see there.
+        // Relaxed: pairs with the store of `publish_next_expiry`, see there.
         self.wheel_due[kind as usize].load(Ordering::Relaxed)
     }
 

@@ -17,13 +17,13 @@ use crate::wheel::family::Kind;
 pub(crate) const HANG_BACKOFF_MAX: Span = Span::from_millis(100);
 
 /// A base in the hands of whoever holds its lock.
-pub(crate) struct Held<'a, P: Platform> {
+pub(crate) struct BaseGuard<'a, P: Platform> {
     pub(crate) timers: &'a Timers<P>,
     pub(crate) base: &'a CpuBase<P>,
     pub(crate) state: Guard<'a, P::Lock, BaseState>,
 }
 
-impl<'a, P: Platform> Held<'a, P> {
+impl<'a, P: Platform> BaseGuard<'a, P> {
     /// Locks `base`; `me` is the executing CPU, which a lock may treat in a special way.
     #[inline]
     pub(crate) fn lock(
@@ -92,7 +92,7 @@ impl<'a, P: Platform> Held<'a, P> {
         state.evaluated = state.seen;
         state.armed_early = false;
         let counted = state.counted();
-        let crowded = state.far.bring_near(&mut state.queues, counted, 0);
+        let overfull = state.far.cascade_next(&mut state.queues, counted, 0);
         let mut soft = Instant::FOREVER;
         let (hard, hard_hint) = state.queues.minimum(HARD);
         let hard = self.clamped(hard);
@@ -112,9 +112,9 @@ impl<'a, P: Platform> Held<'a, P> {
         } else {
             (hard, hard_hint)
         };
-        if crowded < first {
+        if overfull < first {
             state.first_hint = 0;
-            return crowded;
+            return overfull;
         }
         state.first_hint = hint;
         first
@@ -183,7 +183,7 @@ impl<'a, P: Platform> Held<'a, P> {
 
     /// Tells those who ask without the lock when a wheel is due first.
     #[inline]
-    pub(crate) fn publish_wheel(&self, kind: Kind) {
+    pub(crate) fn publish_next_expiry(&self, kind: Kind) {
         let due = self.state.wheels[kind as usize].told();
         let published = &self.base.wheel_due[kind as usize];
         // Relaxed, both: the value stands alone. Who reads an old one that is too early looks for nothing; who reads

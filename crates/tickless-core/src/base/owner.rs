@@ -6,7 +6,7 @@ use tickless_link::tree::Slot;
 
 use crate::base::cpu_base::CpuBase;
 use crate::base::expirer::Expirer;
-use crate::base::guard::Held;
+use crate::base::guard::BaseGuard;
 use crate::base::state::{BaseState, IDENTITIES};
 use crate::base::timers::Timers;
 use crate::cpu::CpuId;
@@ -16,7 +16,7 @@ use crate::platform::{Platform, ThisCpu};
 use crate::wheel::family::{Coarse, Kind};
 
 /// A family of entries that the bases of CPUs own.
-pub(crate) trait Based: Family {
+pub(crate) trait BaseQueue: Family {
     /// Gives an entry that never had an owner to its queue in `state`; `false` when somebody else was faster.
     fn bind(state: &mut BaseState, entry: EntryRef<'_, Self>) -> bool;
 
@@ -25,12 +25,12 @@ pub(crate) trait Based: Family {
 
     /// What is held around the callback of an entry of the locked base; `None` if it does not run.
     fn expirer<'a, P: Platform>(
-        held: &Held<'a, P>,
+        held: &BaseGuard<'a, P>,
         entry: EntryRef<'_, Self>,
     ) -> Option<&'a Expirer<P>>;
 }
 
-impl Based for Hr {
+impl BaseQueue for Hr {
     #[inline]
     fn bind(state: &mut BaseState, entry: EntryRef<'_, Self>) -> bool {
         state.queues[entry.tag().queue()].tree.bind(entry)
@@ -42,17 +42,17 @@ impl Based for Hr {
     }
 
     fn expirer<'a, P: Platform>(
-        held: &Held<'a, P>,
+        held: &BaseGuard<'a, P>,
         entry: EntryRef<'_, Self>,
     ) -> Option<&'a Expirer<P>> {
         entry.state().is_running().then_some(&held.base.exact)
     }
 }
 
-impl Based for Coarse {
+impl BaseQueue for Coarse {
     #[inline]
     fn bind(state: &mut BaseState, entry: EntryRef<'_, Self>) -> bool {
-        state.wheels[entry.tag() as usize].shelf.bind(entry)
+        state.wheels[entry.tag() as usize].buckets.bind(entry)
     }
 
     #[inline]
@@ -61,11 +61,11 @@ impl Based for Coarse {
     }
 
     fn expirer<'a, P: Platform>(
-        held: &Held<'a, P>,
+        held: &BaseGuard<'a, P>,
         entry: EntryRef<'_, Self>,
     ) -> Option<&'a Expirer<P>> {
         let kind = kind_of(held, entry);
-        let place = held.state.wheels[kind as usize].shelf.place_of(entry)?;
+        let place = held.state.wheels[kind as usize].buckets.place_of(entry)?;
         Some(&held.base.coarse[kind as usize][place])
     }
 }
@@ -75,17 +75,17 @@ impl<P: Platform> Timers<P> {
     ///
     /// An entry without an owner is given to the executing CPU's base.
     #[inline]
-    pub(crate) fn lock_base_of<'a, F: Based>(
+    pub(crate) fn lock_base_of<'a, F: BaseQueue>(
         &'a self,
         entry: EntryRef<'_, F>,
         me: Option<ThisCpu<'a, P>>,
-    ) -> Held<'a, P> {
+    ) -> BaseGuard<'a, P> {
         // Usually the timer is this CPU's, which needs no look-up.
         if let Some(me) = me
             && let Owner::Queue(id) = entry.owner()
             && me.base.owns(id)
         {
-            let held = Held::lock(self, me.base, Some(me));
+            let held = BaseGuard::lock(self, me.base, Some(me));
             if mutant!("owner-not-rechecked") || entry.owner() == Owner::Queue(id) {
                 return held;
             }
@@ -94,16 +94,16 @@ impl<P: Platform> Timers<P> {
     }
 
     #[cold]
-    fn lock_base_of_slowly<'a, F: Based>(
+    fn lock_base_of_slowly<'a, F: BaseQueue>(
         &'a self,
         entry: EntryRef<'_, F>,
         me: Option<ThisCpu<'a, P>>,
-    ) -> Held<'a, P> {
+    ) -> BaseGuard<'a, P> {
         let mut attempt = 0;
         loop {
             match entry.owner() {
                 Owner::Queue(id) => {
-                    let held = Held::lock(self, self.base_of(id), me);
+                    let held = BaseGuard::lock(self, self.base_of(id), me);
                     // It may have moved before the lock was ours.
                     if mutant!("owner-not-rechecked") || entry.owner() == Owner::Queue(id) {
                         return held;
@@ -118,7 +118,7 @@ impl<P: Platform> Timers<P> {
                         Some(me) => me.base,
                         None => self.target(self.platform.pick_target(None, false)),
                     };
-                    let mut held = Held::lock(self, base, me);
+                    let mut held = BaseGuard::lock(self, base, me);
                     if F::bind(&mut held.state, entry) {
                         return held;
                     }
@@ -156,7 +156,7 @@ impl<P: Platform> Timers<P> {
 /// Opens an entry that is known to belong to the locked base.
 #[inline]
 pub(crate) fn opened<'h, 'e, P: Platform>(
-    held: &'h mut Held<'_, P>,
+    held: &'h mut BaseGuard<'_, P>,
     entry: EntryRef<'e, Hr>,
 ) -> Slot<'h, 'e, Hr> {
     let index = entry.tag().queue();
@@ -168,7 +168,7 @@ pub(crate) fn opened<'h, 'e, P: Platform>(
 
 /// The wheel of the locked base that an entry is on.
 #[inline]
-pub(crate) fn kind_of<P: Platform>(held: &Held<'_, P>, entry: EntryRef<'_, Coarse>) -> Kind {
+pub(crate) fn kind_of<P: Platform>(held: &BaseGuard<'_, P>, entry: EntryRef<'_, Coarse>) -> Kind {
     let Owner::Queue(id) = entry.owner() else {
         unreachable!("nobody but the holder of its base sends a timer away");
     };

@@ -7,7 +7,7 @@ use tickless_link::sync::Ordering;
 
 use crate::base::cpu_base::CpuBase;
 use crate::base::expirer::Expirer;
-use crate::base::guard::Held;
+use crate::base::guard::BaseGuard;
 use crate::base::timers::Timers;
 use crate::platform::{Platform, ThisCpu};
 use crate::trace::{Event, TimerId};
@@ -50,17 +50,17 @@ impl<'a, P: Platform> Runner<'a, P> {
         }
     }
 
-    pub(crate) fn lock(&self) -> Held<'a, P> {
-        Held::lock(self.timers, self.base, self.me)
+    pub(crate) fn lock(&self) -> BaseGuard<'a, P> {
+        BaseGuard::lock(self.timers, self.base, self.me)
     }
 
     /// What is to be done between two callbacks without the lock of the base.
     #[inline]
     pub(crate) fn after_callback(
         &mut self,
-        held: Held<'a, P>,
+        held: BaseGuard<'a, P>,
         wakes: Option<Waker>,
-    ) -> Held<'a, P> {
+    ) -> BaseGuard<'a, P> {
         if wakes.is_none() && self.expirer.waiters.load(Ordering::Relaxed) == 0 {
             return held;
         }

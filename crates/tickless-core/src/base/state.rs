@@ -9,16 +9,16 @@ use tickless_link::id::Key;
 use crate::base::stats::Stats;
 use crate::clock::{Offsets, SetSequence};
 use crate::event::EventDevice;
-use crate::exact::far_wheel::Far;
+use crate::exact::far_wheel::FarWheel;
 use crate::exact::queues::{ExactQueues, HARD, QUEUES, SOFT};
 use crate::mutant;
 use crate::time::Instant;
-use crate::wheel::cpu_wheel::WheelBase;
+use crate::wheel::cpu_wheel::CpuWheel;
 use crate::wheel::family::Kind;
 
-/// The place of the first wheel among the identities of a base: behind the queues and the shelf of far timers.
+/// The place of the first wheel among the identities of a base: behind the queues and the buckets of far timers.
 pub(crate) const FIRST_WHEEL: usize = QUEUES + 1;
-/// Identities of a base: one for each queue, for the shelf, and for each wheel.
+/// Identities of a base: one for each queue, for the buckets, and for each wheel.
 pub(crate) const IDENTITIES: usize = FIRST_WHEEL + Kind::COUNT;
 
 /// Who owes the device a write (spec 4.6).
@@ -51,7 +51,7 @@ pub(crate) enum Change {
 pub(crate) struct BaseState {
     pub(crate) queues: ExactQueues,
     /// Timers of the first queue that are far away.
-    pub(crate) far: Far,
+    pub(crate) far: FarWheel,
     /// What is armed may be earlier than the first timer, which was taken back or pushed out.
     pub(crate) armed_early: bool,
     /// The jump of the clocks that the offsets are copied from.
@@ -71,7 +71,7 @@ pub(crate) struct BaseState {
     pub(crate) device: EventDevice,
     pub(crate) stats: Stats,
     /// The wheels, by [`Kind`].
-    pub(crate) wheels: [WheelBase; Kind::COUNT],
+    pub(crate) wheels: [CpuWheel; Kind::COUNT],
 }
 
 impl BaseState {
@@ -96,8 +96,8 @@ impl BaseState {
             soft_first_hint: 0,
             device: device,
             stats: Stats::default();
-            far <- |slot| Far::emplace(slot, next()),
-            wheels <- |slot| emplace::array(slot, |_, slot| WheelBase::emplace(slot, next())),
+            far <- |slot| FarWheel::emplace(slot, next()),
+            wheels <- |slot| emplace::array(slot, |_, slot| CpuWheel::emplace(slot, next())),
         })
     }
 

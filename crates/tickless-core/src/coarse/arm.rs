@@ -21,7 +21,7 @@ use core::pin::Pin;
 use tickless_link::entry::EntryRef;
 
 use crate::base::cpu_base::CpuBase;
-use crate::base::guard::Held;
+use crate::base::guard::BaseGuard;
 use crate::base::owner::kind_of;
 use crate::base::timers::Timers;
 use crate::coarse::timer::WheelTimer;
@@ -347,7 +347,7 @@ impl<P: Platform> Timers<P> {
     #[inline]
     fn keep_slot(
         &self,
-        held: &mut Held<'_, P>,
+        held: &mut BaseGuard<'_, P>,
         entry: EntryRef<'_, Coarse>,
         kind: Kind,
         (now, expiry): (Tick, Tick),
@@ -369,7 +369,7 @@ impl<P: Platform> Timers<P> {
     #[inline]
     pub(crate) fn modify_held<'a>(
         &'a self,
-        held: &mut Held<'a, P>,
+        held: &mut BaseGuard<'a, P>,
         entry: EntryRef<'_, Coarse>,
         kind: Kind,
         (now, expiry): (Tick, Tick),
@@ -388,7 +388,7 @@ impl<P: Platform> Timers<P> {
     #[inline]
     fn file_on<'a>(
         &'a self,
-        held: &mut Held<'a, P>,
+        held: &mut BaseGuard<'a, P>,
         entry: EntryRef<'_, Coarse>,
         leaves: Kind,
         (base, kind): (&'a CpuBase<P>, Kind),
@@ -410,7 +410,7 @@ impl<P: Platform> Timers<P> {
                 self.travel(held, entry, leaves, (base, kind), (now, expiry), me),
             )
         };
-        held.publish_wheel(kind);
+        held.publish_next_expiry(kind);
         held.state.stats.coarse_arms += 1;
         self.trace_arm(held, entry, kind, (now, expiry, filed.due), was_armed);
         // Under the same lock as the computation of when to wake (spec 2.4): either the sleeper sees the timer, or we
@@ -430,7 +430,7 @@ impl<P: Platform> Timers<P> {
     #[cold]
     fn travel<'a>(
         &'a self,
-        held: &mut Held<'a, P>,
+        held: &mut BaseGuard<'a, P>,
         entry: EntryRef<'_, Coarse>,
         leaves: Kind,
         (mut base, kind): (&'a CpuBase<P>, Kind),
@@ -463,14 +463,14 @@ impl<P: Platform> Timers<P> {
         wheel.calendar.forward(now);
         let place = wheel.calendar.place(expiry);
         entry.shared().set(expiry);
-        wheel.shelf.admit(transit, place.slot.number(), |()| ());
+        wheel.buckets.admit(transit, place.slot.number(), |()| ());
         wheel.note_filed(place)
     }
 
     #[inline]
     fn trace_arm(
         &self,
-        held: &Held<'_, P>,
+        held: &BaseGuard<'_, P>,
         entry: EntryRef<'_, Coarse>,
         kind: Kind,
         (now, expiry, due): (Tick, Tick, Tick),

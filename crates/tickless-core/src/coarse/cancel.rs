@@ -5,7 +5,7 @@ use core::pin::Pin;
 use tickless_link::entry::EntryRef;
 
 use crate::base::callback::TryCancel;
-use crate::base::guard::Held;
+use crate::base::guard::BaseGuard;
 use crate::base::owner::kind_of;
 use crate::base::timers::Timers;
 use crate::coarse::timer::WheelTimer;
@@ -149,7 +149,7 @@ impl<P: Platform> Timers<P> {
     }
 
     /// Takes a timer of the locked base out of use; says whether it was queued.
-    fn shut(&self, held: &mut Held<'_, P>, entry: EntryRef<'_, Coarse>) -> bool {
+    fn shut(&self, held: &mut BaseGuard<'_, P>, entry: EntryRef<'_, Coarse>) -> bool {
         let kind = kind_of(held, entry);
         let was_queued = self.unfile(held, entry, kind);
         // Not freed meanwhile: the caller of the operation has it borrowed.
@@ -161,7 +161,7 @@ impl<P: Platform> Timers<P> {
     #[inline]
     pub(crate) fn unfile(
         &self,
-        held: &mut Held<'_, P>,
+        held: &mut BaseGuard<'_, P>,
         entry: EntryRef<'_, Coarse>,
         kind: Kind,
     ) -> bool {

@@ -4,7 +4,7 @@ use core::task::Waker;
 
 use tickless_link::entry::{Fired, Running};
 
-use crate::base::guard::Held;
+use crate::base::guard::BaseGuard;
 use crate::base::runner::{Ran, Runner};
 use crate::base::timers::Timers;
 use crate::cpu::CpuId;
@@ -48,17 +48,17 @@ impl<'a, P: Platform> Runner<'a, P> {
     /// What a callback files from here on is due later, so this ends.
     fn run_wheel(
         &mut self,
-        mut held: Held<'a, P>,
+        mut held: BaseGuard<'a, P>,
         (kind, place): (Kind, usize),
         now: Tick,
         budget: u32,
-    ) -> (Held<'a, P>, Ran) {
+    ) -> (BaseGuard<'a, P>, Ran) {
         let mut handled = 0;
         loop {
             let wheel = &mut held.state.wheels[kind as usize];
-            let Some(row) = wheel.row_aside() else {
+            let Some(row) = wheel.pending_level() else {
                 let is_due = wheel.take_due(now);
-                held.publish_wheel(kind);
+                held.publish_next_expiry(kind);
                 if !is_due {
                     return (held, Ran::All);
                 }
@@ -76,26 +76,26 @@ impl<'a, P: Platform> Runner<'a, P> {
     /// Fires the first timer of a list that was set aside, or files it again if its time has not come.
     fn handle(
         &mut self,
-        mut held: Held<'a, P>,
+        mut held: BaseGuard<'a, P>,
         (kind, place): (Kind, usize),
         row: usize,
         now: Tick,
-    ) -> Held<'a, P> {
+    ) -> BaseGuard<'a, P> {
         let wheel = &mut held.state.wheels[kind as usize];
-        let due = wheel.aside_due();
-        let Some(shelved) = wheel.shelf.open_first_aside(row) else {
+        let due = wheel.pending_due();
+        let Some(bucketed) = wheel.buckets.open_first_pending(row) else {
             return held;
         };
-        let entry = shelved.entry();
+        let entry = bucketed.entry();
         let expiry = entry.shared().get();
-        let runs = shelved.state().is_running() && !mutant!("wheel-fires-while-running");
+        let runs = bucketed.state().is_running() && !mutant!("wheel-fires-while-running");
         if runs || (expiry >= due && !mutant!("wheel-beyond-range-fires-early")) {
             // It was beyond the range. Or it was armed while its callback runs, in another pass, and is due again: that
             // is looked at once a tick. It stays queued for every observer.
-            let mut shelved = shelved;
+            let mut bucketed = bucketed;
             wheel.calendar.forward(now);
             let place = wheel.calendar.place(if runs { now } else { expiry });
-            let left = shelved.move_to(place.slot.number());
+            let left = bucketed.move_to(place.slot.number());
             wheel.note_left(left);
             wheel.note_filed(place);
             held.state.stats.coarse_refiled += 1;
@@ -103,7 +103,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         }
         let timer = TimerId(entry.address());
         let code = entry.code_address();
-        let (fired, left) = shelved.expire(place);
+        let (fired, left) = bucketed.expire(place);
         wheel.note_left(left);
         held.state.stats.coarse_expired += 1;
         self.fired += 1;
@@ -141,7 +141,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         &self,
         mut running: Running<Coarse>,
         mut timeout: Timeout,
-    ) -> (Held<'a, P>, Option<Waker>) {
+    ) -> (BaseGuard<'a, P>, Option<Waker>) {
         let (kind, now) = (timeout.kind, timeout.now);
         let timer = TimerId(running.address());
         let mut verdict = Rearm::No;
@@ -157,14 +157,14 @@ impl<'a, P: Platform> Runner<'a, P> {
         let state = running.state();
         // Whoever armed it, or shut it down, meanwhile has the last word.
         match expiry.filter(|_| !state.is_queued() && !state.is_shut()) {
-            None => running.stop(&mut wheel.shelf),
+            None => running.stop(&mut wheel.buckets),
             Some(expiry) => {
                 wheel.calendar.forward(now);
                 let place = wheel.calendar.place(expiry);
                 running.shared().set(expiry);
-                running.refile(&mut wheel.shelf, place.slot.number(), |()| ());
+                running.refile(&mut wheel.buckets, place.slot.number(), |()| ());
                 wheel.note_filed(place);
-                held.publish_wheel(kind);
+                held.publish_next_expiry(kind);
                 held.state.stats.coarse_arms += 1;
                 if P::TRACE {
                     self.timers.platform.trace(Event::WheelArm {
@@ -233,7 +233,7 @@ impl<P: Platform> Timers<P> {
             return Pass::NOTHING;
         }
         let me = self.platform.this_cpu();
-        let mut held = Held::lock(self, base, me);
+        let mut held = BaseGuard::lock(self, base, me);
         if !base.is_online() {
             return Pass::NOTHING;
         }

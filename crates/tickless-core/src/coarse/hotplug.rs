@@ -2,13 +2,13 @@
 
 use tickless_link::sync::Ordering;
 
-use crate::base::guard::Held;
+use crate::base::guard::BaseGuard;
 use crate::base::timers::Timers;
 use crate::cpu::CpuId;
 use crate::platform::Platform;
 use crate::slots::geometry::Tick;
 use crate::trace::{Event, TimerId};
-use crate::wheel::cpu_wheel::WheelBase;
+use crate::wheel::cpu_wheel::CpuWheel;
 use crate::wheel::family::Kind;
 
 impl<P: Platform> Timers<P> {
@@ -24,10 +24,10 @@ impl<P: Platform> Timers<P> {
         let Some(base) = self.platform.base(cpu) else {
             return;
         };
-        let mut held = Held::lock(self, base, self.platform.this_cpu());
+        let mut held = BaseGuard::lock(self, base, self.platform.this_cpu());
         for kind in Kind::ALL {
             held.state.wheels[kind as usize].restart(now);
-            held.publish_wheel(kind);
+            held.publish_next_expiry(kind);
         }
         // Relaxed: under the lock, as everybody who asks.
         base.wheel_idle.store(false, Ordering::Relaxed);
@@ -64,20 +64,20 @@ impl<P: Platform> Timers<P> {
             target.cpu() != cpu,
             "a CPU that left cannot take over its own timers"
         );
-        let mut from = Held::lock(self, base, me);
+        let mut from = BaseGuard::lock(self, base, me);
         let mut attempt = 0;
-        while from.state.wheels.iter().any(WheelBase::is_passed_over) {
+        while from.state.wheels.iter().any(CpuWheel::has_pass) {
             drop(from);
             self.platform.relax(attempt);
             attempt += 1;
-            from = Held::lock(self, base, me);
+            from = BaseGuard::lock(self, base, me);
         }
-        let mut to = Held::lock(self, target, me);
+        let mut to = BaseGuard::lock(self, target, me);
         let mut is_first = false;
         for kind in Kind::ALL {
             is_first |= self.take_over(&mut from, &mut to, kind, now) && kind != Kind::Deferrable;
-            from.publish_wheel(kind);
-            to.publish_wheel(kind);
+            from.publish_next_expiry(kind);
+            to.publish_next_expiry(kind);
         }
         // Relaxed: under the lock, as everybody who asks.
         base.wheel_idle.store(false, Ordering::Relaxed);
@@ -93,8 +93,8 @@ impl<P: Platform> Timers<P> {
     /// Moves all timers of a wheel; says whether one of them is the first where it is now.
     fn take_over(
         &self,
-        from: &mut Held<'_, P>,
-        to: &mut Held<'_, P>,
+        from: &mut BaseGuard<'_, P>,
+        to: &mut BaseGuard<'_, P>,
         kind: Kind,
         now: Tick,
     ) -> bool {
@@ -105,13 +105,13 @@ impl<P: Platform> Timers<P> {
         // Or short timeouts would go into coarse slots (R08).
         wheel.calendar.forward(now);
         let mut is_first = false;
-        while left.take_any(|shelved| {
-            let entry = shelved.entry();
+        while left.take_any(|bucketed| {
+            let entry = bucketed.entry();
             let (timer, code) = (TimerId(entry.address()), entry.code_address());
             let expiry = entry.shared().get();
-            let (transit, _left) = shelved.depart();
+            let (transit, _left) = bucketed.depart();
             let place = wheel.calendar.place(expiry);
-            wheel.shelf.admit(transit, place.slot.number(), |()| ());
+            wheel.buckets.admit(transit, place.slot.number(), |()| ());
             is_first |= wheel.note_filed(place).is_first;
             state.stats.arrived += 1;
             if P::TRACE {

@@ -5,7 +5,7 @@ use core::pin::Pin;
 use tickless_link::entry::Owner;
 use tickless_link::sync::Ordering;
 
-use crate::base::guard::Held;
+use crate::base::guard::BaseGuard;
 use crate::base::timers::Timers;
 use crate::coarse::timer::WheelTimer;
 use crate::cpu::CpuId;
@@ -24,7 +24,7 @@ impl<P: Platform> Timers<P> {
         let Some(base) = self.platform.base(cpu) else {
             return NextDue::NOTHING;
         };
-        let mut held = Held::lock(self, base, self.platform.this_cpu());
+        let mut held = BaseGuard::lock(self, base, self.platform.this_cpu());
         self.settle(&mut held, now)
     }
 
@@ -48,12 +48,12 @@ impl<P: Platform> Timers<P> {
         let Some(base) = self.platform.base(cpu) else {
             return false;
         };
-        let mut held = Held::lock(self, base, self.platform.this_cpu());
+        let mut held = BaseGuard::lock(self, base, self.platform.this_cpu());
         let next = self.settle(&mut held, now);
         let sleeps = decide(next);
         for kind in [Kind::Local, Kind::Global] {
             held.state.wheels[kind as usize].calendar.forward(now);
-            held.publish_wheel(kind);
+            held.publish_next_expiry(kind);
         }
         if sleeps {
             // Relaxed: read under the lock, which is held.
@@ -91,14 +91,14 @@ impl<P: Platform> Timers<P> {
         self.is_executing(timer.erase(), self.platform.this_cpu())
     }
 
-    fn settle(&self, held: &mut Held<'_, P>, now: Tick) -> NextDue {
+    fn settle(&self, held: &mut BaseGuard<'_, P>, now: Tick) -> NextDue {
         let mut next = NextDue {
             local: held.state.wheels[Kind::Local as usize].settled(now),
             global: None,
         };
         next.global = held.state.wheels[Kind::Global as usize].settled(now);
         for kind in [Kind::Local, Kind::Global] {
-            held.publish_wheel(kind);
+            held.publish_next_expiry(kind);
         }
         next
     }
@@ -118,11 +118,11 @@ impl<P: Platform> Timers<P> {
     /// The number of coarse timers queued on `cpu`.
     pub fn wheel_pending(&self, cpu: CpuId) -> usize {
         self.platform.base(cpu).map_or(0, |base| {
-            let held = Held::lock(self, base, self.platform.this_cpu());
+            let held = BaseGuard::lock(self, base, self.platform.this_cpu());
             held.state
                 .wheels
                 .iter()
-                .map(|wheel| wheel.shelf.len())
+                .map(|wheel| wheel.buckets.len())
                 .sum()
         })
     }

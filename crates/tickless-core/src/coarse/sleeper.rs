@@ -7,7 +7,7 @@ use core::task::Waker;
 use tickless_link::const_unless_loom;
 use tickless_link::entry::{Entry, EntryRef, Expiry, Member, Owner, Queue};
 
-use crate::base::guard::Held;
+use crate::base::guard::BaseGuard;
 use crate::base::owner::kind_of;
 use crate::base::sleeper::{WAKES, Wake};
 use crate::base::timers::Timers;
@@ -74,10 +74,10 @@ impl WheelSleeper {
         self.entry_mut().guarded_mut()
     }
 
-    /// Gives a sleeper that was never armed to the wheel that `shelf` is of.
+    /// Gives a sleeper that was never armed to the wheel that `buckets` is of.
     #[inline]
-    pub(crate) fn bind(self: Pin<&mut Self>, shelf: &impl Queue<Coarse>) -> bool {
-        self.entry_mut().bind(shelf)
+    pub(crate) fn bind(self: Pin<&mut Self>, buckets: &impl Queue<Coarse>) -> bool {
+        self.entry_mut().bind(buckets)
     }
 
     #[inline]
@@ -114,11 +114,11 @@ impl<P: Platform> Timers<P> {
         let mut held = match me {
             // The usual case, the first time on the thread that polls: the lock is taken at once.
             Some(me) if sleeper.as_ref().erase().owner() == Owner::Unbound => {
-                let held = Held::lock(self, me.base, Some(me));
+                let held = BaseGuard::lock(self, me.base, Some(me));
                 let kind = sleeper.as_ref().erase().tag();
                 sleeper
                     .as_mut()
-                    .bind(&held.state.wheels[kind as usize].shelf);
+                    .bind(&held.state.wheels[kind as usize].buckets);
                 held
             }
             _ => self.lock_base_of(sleeper.as_ref().erase(), me),
@@ -156,8 +156,8 @@ impl<P: Platform> Timers<P> {
             return None;
         }
         let kind = kind_of(&held, entry);
-        let shelf = &mut held.state.wheels[kind as usize].shelf;
-        let guarded = sleeper.pinned_entry().guarded(shelf)?;
+        let buckets = &mut held.state.wheels[kind as usize].buckets;
+        let guarded = sleeper.pinned_entry().guarded(buckets)?;
         Some(guarded.as_ref().is_some_and(|old| old.will_wake(waker)))
     }
 
@@ -201,15 +201,15 @@ impl<P: Platform> Timers<P> {
 /// Gives a sleeper of the wheel of `kind` of the locked base another waker.
 #[inline]
 fn exchange<P: Platform>(
-    held: &mut Held<'_, P>,
+    held: &mut BaseGuard<'_, P>,
     kind: Kind,
     sleeper: Pin<&WheelSleeper>,
     waker: Option<Waker>,
 ) -> Option<Waker> {
-    let shelf = &mut held.state.wheels[kind as usize].shelf;
+    let buckets = &mut held.state.wheels[kind as usize].buckets;
     let guarded = sleeper
         .pinned_entry()
-        .guarded(shelf)
+        .guarded(buckets)
         .expect("the wheel that owns the timer is locked");
     core::mem::replace(guarded, waker)
 }

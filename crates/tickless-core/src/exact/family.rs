@@ -56,7 +56,7 @@ impl Tag {
         self.queue() >= 4
     }
 
-    /// The timer may stand on the shelf of the far ones, if it is of the queue that those end in.
+    /// The timer may stand on the buckets of the far ones, if it is of the queue that those end in.
     pub(crate) const fn far_exact(self) -> Self {
         if self.queue() == NEAR {
             Self(self.0 | Self::FAR)
@@ -65,7 +65,7 @@ impl Tag {
         }
     }
 
-    /// Whether the timer may stand on the shelf of the far ones.
+    /// Whether the timer may stand on the buckets of the far ones.
     #[inline]
     pub(crate) const fn is_far_exact(self) -> bool {
         self.0 & Self::FAR != 0

@@ -1,37 +1,37 @@
 //! Far-exact timers: exact, and O(1) while they are far away.
 //!
 //! Nearly all timeouts are cancelled or pushed out long before their time. A tree sorts each of them for nothing, and
-//! with many of them that is what a timer costs. So a timer whose deadline is far away stands on a *shelf*, unsorted,
+//! with many of them that is what a timer costs. So a timer whose deadline is far away stands on a *buckets*, unsorted,
 //! in a slot that is due *before* the deadline ([`place_before`]). Few are left when the slot is due; they go to a
 //! finer slot, and at last into the tree, when two units or less (2.1 ms) are left. There they are sorted, and fire
 //! exactly.
 //!
 //! # Ground rules
 //!
-//! - The shelf belongs to the base like its trees: one lock, one owner. A timer on the shelf names the shelf as its
-//!   owner, and is queued; whatever else happens to it (firing, being idle) happens in the hands of the tree.
+//! - The buckets belongs to the base like its trees: one lock, one owner. A timer on the buckets names the buckets as
+//!   its owner, and is queued; whatever else happens to it (firing, being idle) happens in the hands of the tree.
 //! - A slot is due at or before every deadline in it: when a timer is pushed out only its deadline is written.
-//! - The device is armed for exact deadlines. A start compares its own deadline with the armed value, on the shelf as
+//! - The device is armed for exact deadlines. A start compares its own deadline with the armed value, on the buckets as
 //!   in the tree, so that nothing there is armed too late.
-//! - No interrupt for the sake of filing. Who looks for the next event ([`Far::bring_near`]) takes out a slot
+//! - No interrupt for the sake of filing. Who looks for the next event ([`FarWheel::cascade_next`]) takes out a slot
 //!   that would be due before everything in the trees: then what comes first is known exactly.
 //!
 //! # Order of equal deadlines
 //!
 //! First in, first out. The clock never goes back, so of timers with one deadline those that were armed earlier are in
-//! the coarser slot, and what is armed into the tree at once comes after all that are on the shelf:
+//! the coarser slot, and what is armed into the tree at once comes after all that are on the buckets:
 //!
 //! - A slot that is due goes to those of the next finer level, each timer in front of what is there; the last goes
 //!   first. No level is left out, because it may hold what was armed later. From the finest slots they go to the tree,
-//!   the first goes first, behind what came there from the shelf and before what was armed there at once
+//!   the first goes first, behind what came there from the buckets and before what was armed there at once
 //!   ([`Turn::Old`]).
 //! - A slot that is taken out before it is due goes to the tree in the same way, all of it. Some of it would fit into
 //!   finer slots, but then it would have to be gone through from both ends.
 //! - Of two slots that are due at the same time the coarser is taken out first.
 //!
 //! A timer that was pushed out while it waited is in a slot that is not that of its deadline. It counts as armed when
-//! it is filed again; pushed out within the slot it keeps its turn there. What is beyond the range of the shelf stands
-//! in such a slot too: timers that were armed for one deadline of those together stay together.
+//! it is filed again; pushed out within the slot it keeps its turn there. What is beyond the range of the buckets
+//! stands in such a slot too: timers that were armed for one deadline of those together stay together.
 //!
 //! # Limits
 //!
@@ -42,24 +42,24 @@
 
 use core::mem::MaybeUninit;
 
+use tickless_link::buckets::{BucketArray, BucketState, Bucketed};
 use tickless_link::emplace;
 use tickless_link::emplace::Emplaced;
 use tickless_link::entry::{EntryRef, Transit};
 use tickless_link::id::Key;
-use tickless_link::shelf::{Left, Shelf, Shelved};
 use tickless_link::tree::{self, Tree, Turn};
 
 use crate::exact::family::{Head, Hr, NEAR, Stood, Times};
 use crate::exact::queues::{ExactQueues, REFILES_MAX};
 use crate::mutant;
 use crate::slots::geometry::{Place, Slot, Tick, granularity, place_before};
-use crate::slots::pending_map::Calendar;
+use crate::slots::pending_map::PendingMap;
 use crate::time::{Deadline, Instant};
 
-/// Levels of the shelf. Eight reach 38 hours; what is farther away is filed again then. Models have small stacks.
+/// Levels of the buckets. Eight reach 38 hours; what is farther away is filed again then. Models have small stacks.
 const LEVELS: usize = if cfg!(loom) { 1 } else { 8 };
 
-/// The unit of the shelf is 2^20 ns, 1.05 ms: no division.
+/// The unit of the buckets is 2^20 ns, 1.05 ms: no division.
 const UNIT: u32 = 20;
 
 /// Timers that a search for the next event takes out of slots that are not due.
@@ -70,11 +70,11 @@ pub(crate) const CASCADE_MAX: u32 = 1024;
 
 /// The far timers of a base.
 #[derive(Debug)]
-pub(crate) struct Far {
-    shelf: Shelf<Hr, LEVELS>,
-    calendar: Calendar<LEVELS>,
+pub(crate) struct FarWheel {
+    buckets: BucketArray<Hr, LEVELS>,
+    calendar: PendingMap<LEVELS>,
     /// When the slot is due that turned out to hold too many to be taken out before.
-    crowded: Option<Tick>,
+    overfull: Option<Tick>,
 }
 
 /// The unit in which `when` lies; what is before the beginning of time counts as its beginning.
@@ -90,35 +90,35 @@ pub(crate) fn instant_of(due: Tick) -> Instant {
     Instant::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
 }
 
-impl Far {
-    /// Makes an empty shelf where it stays.
+impl FarWheel {
+    /// Makes an empty buckets where it stays.
     pub(crate) fn emplace(slot: &mut MaybeUninit<Self>, key: Key) -> Emplaced<'_, Self> {
         emplace!(slot => Self {
-            calendar: Calendar::new(Tick(0)),
-            crowded: None;
-            shelf <- |slot| Shelf::emplace(slot, key),
+            calendar: PendingMap::new(Tick(0)),
+            overfull: None;
+            buckets <- |slot| BucketArray::emplace(slot, key),
         })
     }
 
-    /// The timers on the shelf.
+    /// The timers on the buckets.
     #[inline]
-    pub(crate) const fn shelf(&self) -> &Shelf<Hr, LEVELS> {
-        &self.shelf
+    pub(crate) const fn buckets(&self) -> &BucketArray<Hr, LEVELS> {
+        &self.buckets
     }
 
-    /// As [`shelf`](Self::shelf), to open one of them.
+    /// As [`buckets`](Self::buckets), to open one of them.
     #[inline]
-    pub(crate) fn shelf_mut(&mut self) -> &mut Shelf<Hr, LEVELS> {
-        &mut self.shelf
+    pub(crate) fn shelf_mut(&mut self) -> &mut BucketArray<Hr, LEVELS> {
+        &mut self.buckets
     }
 
-    /// Opens a timer that is on the shelf; `None` if it is in the hands of another queue.
+    /// Opens a timer that is on the buckets; `None` if it is in the hands of another queue.
     #[inline]
     pub(crate) fn open<'s, 'e>(
         &'s mut self,
         entry: EntryRef<'e, Hr>,
-    ) -> Option<Shelved<'s, 'e, Hr, LEVELS>> {
-        self.shelf.open(entry)
+    ) -> Option<Bucketed<'s, 'e, Hr, LEVELS>> {
+        self.buckets.open(entry)
     }
 
     /// Brings the calendar up to date with the time: it is not behind `now`.
@@ -163,17 +163,17 @@ impl Far {
 
     /// Notes what became of the place that a timer left.
     #[inline]
-    pub(crate) fn note_left(&mut self, left: Left) {
-        if let Left::Vacated(list) = left {
+    pub(crate) fn note_left(&mut self, left: BucketState) {
+        if let BucketState::Vacated(list) = left {
             self.calendar.vacate(Slot::numbered(list));
-            self.crowded = None;
+            self.overfull = None;
         }
     }
 
     /// Takes a timer over from its tree; says whether it was the first there.
     #[inline]
     pub(crate) fn take_over(&mut self, slot: tree::Slot<'_, '_, Hr>, place: Place) -> bool {
-        let was_first = slot.shelve(&mut self.shelf, place.slot.number());
+        let was_first = slot.put_in_bucket(&mut self.buckets, place.slot.number());
         self.note(place);
         was_first
     }
@@ -181,22 +181,22 @@ impl Far {
     /// Receives a timer that comes from another base.
     pub(crate) fn admit(&mut self, transit: Transit<'_, Hr>, place: Place, head: Head) {
         let list = place.slot.number();
-        self.shelf.admit(transit, list, |old| *old = head);
+        self.buckets.admit(transit, list, |old| *old = head);
         self.note(place);
     }
 
-    /// Takes all timers off the shelf and leaves them idle with `tree`.
+    /// Takes all timers off the buckets and leaves them idle with `tree`.
     pub(crate) fn clear(&mut self, tree: &mut Tree<Hr>) {
-        while let Some(shelved) = self.open_any() {
-            let left = shelved.return_to(tree);
+        while let Some(bucketed) = self.open_any() {
+            let left = bucketed.return_to(tree);
             self.note_left(left);
         }
     }
 
     /// One of the timers of the slot that is due first, opened.
-    pub(crate) fn open_any(&mut self) -> Option<Shelved<'_, '_, Hr, LEVELS>> {
+    pub(crate) fn open_any(&mut self) -> Option<Bucketed<'_, '_, Hr, LEVELS>> {
         let (slot, _) = self.calendar.first_slot(self.calendar.clock())?;
-        self.shelf.open_first(slot.number())
+        self.buckets.open_first(slot.number())
     }
 }
 
@@ -206,9 +206,9 @@ const OWNED: &str = "the base that owns the timer is locked";
 /// Where a timer goes that leaves its slot.
 #[derive(Clone, Copy, Debug)]
 enum Way {
-    /// To another place on the shelf, behind the others there.
+    /// To another place on the buckets, behind the others there.
     Behind(Place),
-    /// To another place on the shelf, before the others there.
+    /// To another place on the buckets, before the others there.
     Before(Place),
     /// Into the tree.
     Tree(Turn),
@@ -254,15 +254,15 @@ fn way_out(slot: Slot, due: Tick, clock: Tick, at: Tick) -> Way {
 /// Takes a timer out of its slot; what became of the slot, and whether the timer is the first of the tree.
 #[inline]
 fn leave(
-    mut shelved: Shelved<'_, '_, Hr, LEVELS>,
+    mut bucketed: Bucketed<'_, '_, Hr, LEVELS>,
     way: Way,
     near: &mut Tree<Hr>,
     deadline: Deadline,
-) -> (Left, bool) {
+) -> (BucketState, bool) {
     match way {
-        Way::Behind(place) => (shelved.move_to(place.slot.number()), false),
-        Way::Before(place) => (shelved.move_to_front(place.slot.number()), false),
-        Way::Tree(turn) => shelved.file_in(near, deadline, turn),
+        Way::Behind(place) => (bucketed.move_to(place.slot.number()), false),
+        Way::Before(place) => (bucketed.move_to_front(place.slot.number()), false),
+        Way::Tree(turn) => bucketed.file_in(near, deadline, turn),
     }
 }
 
@@ -274,7 +274,7 @@ enum Emptied {
     Part,
 }
 
-impl Far {
+impl FarWheel {
     /// Finds the first timer of one of `queues`, and files it where it belongs if it is filed too early: that may be
     /// on this wheel.
     #[inline]
@@ -315,8 +315,8 @@ impl Far {
         }
     }
 
-    /// Files a timer under other times, on the shelf or in the tree, wherever it was before; says what that did to its
-    /// place. The armed value is the caller's business.
+    /// Files a timer under other times, on the buckets or in the tree, wherever it was before; says what that did to
+    /// its place. The armed value is the caller's business.
     pub(crate) fn file(
         &mut self,
         queues: &mut ExactQueues,
@@ -327,12 +327,12 @@ impl Far {
         self.forward(recently);
         let head = Head::new(earliest, deadline);
         let place = self.place_of(entry, head);
-        if let Some(mut shelved) = self.shelf.open(entry) {
-            let stays = head.is_exact() && deadline >= shelved.head().deadline();
-            *shelved.head() = head;
+        if let Some(mut bucketed) = self.buckets.open(entry) {
+            let stays = head.is_exact() && deadline >= bucketed.head().deadline();
+            *bucketed.head() = head;
             if !stays {
                 let way = Way::armed(place);
-                let left = leave(shelved, way, &mut queues[NEAR].tree, deadline);
+                let left = leave(bucketed, way, &mut queues[NEAR].tree, deadline);
                 self.after_leaving(queues, left, way, deadline);
             }
             return if stays { Stood::FarSlot } else { Stood::Moved };
@@ -377,7 +377,7 @@ impl Far {
     fn after_leaving(
         &mut self,
         queues: &mut ExactQueues,
-        (left, is_first): (Left, bool),
+        (left, is_first): (BucketState, bool),
         way: Way,
         deadline: Deadline,
     ) {
@@ -388,13 +388,13 @@ impl Far {
         }
     }
 
-    /// Takes a timer off the shelf and leaves it idle with the tree; `false` if it is not there.
+    /// Takes a timer off the buckets and leaves it idle with the tree; `false` if it is not there.
     #[inline]
     pub(crate) fn remove(&mut self, queues: &mut ExactQueues, entry: EntryRef<'_, Hr>) -> bool {
-        let Some(shelved) = self.shelf.open(entry) else {
+        let Some(bucketed) = self.buckets.open(entry) else {
             return false;
         };
-        let left = shelved.return_to(&mut queues[NEAR].tree);
+        let left = bucketed.return_to(&mut queues[NEAR].tree);
         self.note_left(left);
         true
     }
@@ -411,22 +411,22 @@ impl Far {
         let clock = self.calendar.clock();
         let first_goes_first = due > clock || slot.level() == 0;
         loop {
-            let shelf = &mut self.shelf;
-            let shelved = if first_goes_first {
-                shelf.open_first(list)
+            let buckets = &mut self.buckets;
+            let bucketed = if first_goes_first {
+                buckets.open_first(list)
             } else {
-                shelf.open_last(list)
+                buckets.open_last(list)
             };
-            let Some(mut shelved) = shelved else {
+            let Some(mut bucketed) = bucketed else {
                 return Emptied::Whole;
             };
             if *budget == 0 {
                 return Emptied::Part;
             }
             *budget -= 1;
-            let deadline = shelved.head().deadline();
+            let deadline = bucketed.head().deadline();
             let way = way_out(slot, due, clock, unit_of(deadline.as_nanos()));
-            let left = leave(shelved, way, &mut queues[NEAR].tree, deadline);
+            let left = leave(bucketed, way, &mut queues[NEAR].tree, deadline);
             self.after_leaving(queues, left, way, deadline);
         }
     }
@@ -436,7 +436,7 @@ impl Far {
     /// What may fire at `now` is in the trees afterwards.
     #[inline]
     pub(crate) fn cascade(&mut self, queues: &mut ExactQueues, now: Instant) -> bool {
-        self.shelf.is_empty()
+        self.buckets.is_empty()
             || mutant!("far-not-cascaded")
             || self.cascade_some(queues, unit_of(now.as_nanos()))
     }
@@ -459,19 +459,19 @@ impl Far {
     /// can be found there. Answers [`Instant::FOREVER`], or when a slot is due that holds too many for that: then the
     /// first deadline is not before it.
     #[inline]
-    pub(crate) fn bring_near(
+    pub(crate) fn cascade_next(
         &mut self,
         queues: &mut ExactQueues,
         counted: u8,
         excluded: usize,
     ) -> Instant {
-        if self.shelf.is_empty() || mutant!("far-not-brought-near") {
+        if self.buckets.is_empty() || mutant!("far-not-brought-near") {
             return Instant::FOREVER;
         }
-        self.bring_some_near(queues, counted, excluded)
+        self.cascade_some_next(queues, counted, excluded)
     }
 
-    fn bring_some_near(
+    fn cascade_some_next(
         &mut self,
         queues: &mut ExactQueues,
         counted: u8,
@@ -487,11 +487,11 @@ impl Far {
             if instant_of(due) >= first {
                 return Instant::FOREVER;
             }
-            if self.crowded == Some(due) {
+            if self.overfull == Some(due) {
                 return instant_of(due);
             }
             if matches!(self.empty(queues, slot, due, &mut budget), Emptied::Part) {
-                self.crowded = Some(due);
+                self.overfull = Some(due);
             }
         }
     }

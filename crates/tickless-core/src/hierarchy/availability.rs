@@ -1,6 +1,6 @@
 //! CPUs that join and leave: online and offline, isolated and not (spec 5.1 to 5.4).
 
-use super::{Hierarchy, Sites, Step};
+use super::{Hierarchy, HierarchyHost, Step};
 use crate::cpu::CpuId;
 use crate::time::Instant;
 
@@ -14,7 +14,7 @@ pub enum Presence {
     /// It is a thread that is no worker, and will never be active: it publishes by
     /// [`rearm_from_idle`](Hierarchy::rearm_from_idle), and is served. It makes no promise, and does not count as one
     /// who looks after others. A thread that sleeps until it is due, and serves then, is [`Idle`](Self::Idle).
-    Guest,
+    Foreign,
 }
 
 /// Why a CPU stops taking part.
@@ -47,7 +47,7 @@ impl core::fmt::Display for Refused {
 
 impl core::error::Error for Refused {}
 
-impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
+impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// Makes `cpu` take part. Harmless if it does already.
     ///
     /// Called by the CPU, or on behalf of one that executes nothing meanwhile.
@@ -56,7 +56,7 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     ///
     /// When it was never prepared.
     pub fn set_available(&self, cpu: CpuId, presence: Presence) -> Result<(), Refused> {
-        let node = self.sites.node(cpu).ok_or(Refused::NotPrepared)?;
+        let node = self.host.node(cpu).ok_or(Refused::NotPrepared)?;
         if node.leaf().is_none() {
             return Err(Refused::NotPrepared);
         }
@@ -64,18 +64,18 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         if node.is_available() {
             return Ok(());
         }
-        let mut seat = node.lock();
-        seat.set_idle(presence != Presence::Awake);
-        seat.set_guest(presence == Presence::Guest);
-        seat.set_ignored(true);
+        let mut guard = node.lock();
+        guard.set_idle(presence != Presence::Awake);
+        guard.set_foreign(presence == Presence::Foreign);
+        guard.set_ignored(true);
         self.set_wakeup(node, Instant::FOREVER);
         if presence == Presence::Awake {
             self.activate_node(node);
         }
-        seat.set_available(true);
+        guard.set_available(true);
         let is_available = true;
-        self.sites.step(Step::Available { cpu, is_available });
-        *available += u32::from(presence != Presence::Guest);
+        self.host.step(Step::Available { cpu, is_available });
+        *available += u32::from(presence != Presence::Foreign);
         Ok(())
     }
 
@@ -84,7 +84,7 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     ///
     /// Called by the CPU, or on behalf of one that executes nothing meanwhile, without locks. A service of it that has
     /// begun ends by itself. If it was to wake up for others, another CPU of the tree is
-    /// [activated](Sites::activate) and takes over (Example 9).
+    /// [activated](HierarchyHost::activate) and takes over (Example 9).
     ///
     /// For several CPUs at once there is [`isolate_set`](Hierarchy::isolate_set).
     ///
@@ -92,7 +92,7 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     ///
     /// When it was never prepared; when it is the last one and leaves for isolation.
     pub fn clear_available(&self, cpu: CpuId, why: Leaving) -> Result<(), Refused> {
-        let node = self.sites.node(cpu).ok_or(Refused::NotPrepared)?;
+        let node = self.host.node(cpu).ok_or(Refused::NotPrepared)?;
         if node.leaf().is_none() {
             return Err(Refused::NotPrepared);
         }
@@ -100,23 +100,23 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         if !node.is_available() {
             return Ok(());
         }
-        if why == Leaving::Isolation && *available == 1 && !node.is_guest() {
+        if why == Leaving::Isolation && *available == 1 && !node.is_foreign() {
             return Err(Refused::LastAvailable);
         }
-        let mut seat = node.lock();
+        let mut guard = node.lock();
         if node.is_idle() {
             // A promise is given up by walking to idle, and that only whoever was active can do.
             self.activate_node(node);
         }
-        seat.set_available(false);
-        seat.set_ignored(true);
+        guard.set_available(false);
+        guard.set_ignored(true);
         self.withdraw(node);
         // Its own timers are its own from now on.
-        let cover = self.deactivate(&mut seat, Instant::FOREVER);
+        let cover = self.deactivate(&mut guard, Instant::FOREVER);
         let is_available = false;
-        self.sites.step(Step::Available { cpu, is_available });
-        drop(seat);
-        *available -= u32::from(!node.is_guest());
+        self.host.step(Step::Available { cpu, is_available });
+        drop(guard);
+        *available -= u32::from(!node.is_foreign());
         let heir = if cover.time.is_forever() {
             None
         } else {
@@ -124,7 +124,7 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         };
         drop(available);
         if let Some(heir) = heir {
-            self.sites.activate(heir);
+            self.host.activate(heir);
         }
         Ok(())
     }
@@ -136,9 +136,9 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     }
 
     fn first_available(&self) -> Option<CpuId> {
-        (0..self.sites.cpus()).map(CpuId).find(|cpu| {
+        (0..self.host.cpus()).map(CpuId).find(|cpu| {
             self.available_node(*cpu)
-                .is_some_and(|node| !node.is_guest())
+                .is_some_and(|node| !node.is_foreign())
         })
     }
 }

@@ -1,6 +1,6 @@
 //! A look at the tree, for drawing and for checks. Everything is as of some moment during the call.
 
-use super::{GroupId, Hierarchy, LEVELS_MAX, Sites, Slots};
+use super::{GroupId, Hierarchy, HierarchyHost, LEVELS_MAX, Slots};
 use crate::cpu::CpuId;
 
 /// A child of a group.
@@ -28,8 +28,8 @@ pub enum Misshapen {
     State(GroupId),
 }
 
-impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
-    /// How many groups there are. They are called 0 to one less, and found with [`Sites::group`].
+impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
+    /// How many groups there are. They are called 0 to one less, and found with [`HierarchyHost::group`].
     #[must_use]
     pub fn groups(&self) -> u32 {
         self.shape.lock(None).groups
@@ -50,11 +50,11 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// The children of a group, in the order of their numbers. Takes time in the number of all groups and CPUs.
     pub fn children(&self, of: GroupId) -> impl Iterator<Item = Child> {
         let is_leaf = self.group(of).level() == 0;
-        let cpus = if is_leaf { self.sites.cpus() } else { 0 };
+        let cpus = if is_leaf { self.host.cpus() } else { 0 };
         let groups = if is_leaf { 0 } else { self.groups() };
         let cpus = (0..cpus)
             .map(CpuId)
-            .filter(move |cpu| self.sites.node(*cpu).and_then(|node| node.leaf()) == Some(of))
+            .filter(move |cpu| self.host.node(*cpu).and_then(|node| node.leaf()) == Some(of))
             .map(Child::Cpu);
         let groups = (0..groups)
             .map(GroupId)
@@ -87,7 +87,7 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
             let mut places = 0_u16;
             for child in self.children(id) {
                 let slot = match child {
-                    Child::Cpu(cpu) => self.sites.node(cpu).map(|node| node.slot()),
+                    Child::Cpu(cpu) => self.host.node(cpu).map(|node| node.slot()),
                     Child::Group(below) => {
                         let below = self.group(below);
                         if below.level() + 1 != group.level() {

@@ -2,11 +2,11 @@
 
 use core::fmt::{self, Write};
 
-use super::{Child, GroupId, Hierarchy, Sites};
+use super::{Child, GroupId, Hierarchy, HierarchyHost};
 use crate::cpu::CpuId;
 use crate::inspect::At;
 
-impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
+impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// Writes each group with its state, who of its children looks after the others, and its first event; and each CPU
     /// with what it has promised. `name` is what the hierarchy is called.
     ///
@@ -52,12 +52,12 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     }
 
     fn dump_cpu(&self, cpu: CpuId, out: &mut dyn Write) -> fmt::Result {
-        let Some(node) = self.sites().node(cpu) else {
+        let Some(node) = self.host().node(cpu) else {
             return Ok(());
         };
-        let state = match (node.is_available(), node.is_guest(), node.is_idle()) {
+        let state = match (node.is_available(), node.is_foreign(), node.is_idle()) {
             (false, _, _) => "takes no part",
-            (true, true, _) => "guest",
+            (true, true, _) => "foreign",
             (true, false, true) => "idle",
             (true, false, false) => "active",
         };

@@ -140,7 +140,7 @@ pub struct Group<L: RawLock, const WIDTH: usize> {
     /// Whether the event of this group, in its parent's queue, is to be skipped: the group looks after itself.
     ignored: AtomicBool,
     pub(super) queue: Lock<L, Queue<WIDTH>>,
-    /// How many events of this group each child has served, for [`Handover::LeastLoaded`](super::Handover).
+    /// How many events of this group each child has served, for [`MigratorPolicy::LeastLoaded`](super::MigratorPolicy).
     served: [AtomicU32; WIDTH],
     /// Changed under the construction lock.
     children: AtomicU8,
@@ -303,7 +303,7 @@ impl<L: RawLock, const WIDTH: usize> fmt::Debug for Group<L, WIDTH> {
 
 /// What the lock of a node protects.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct NodeState {
     /// Somebody runs the global timers of this CPU on its behalf (spec TI7).
     pub(super) expiring_remotely: bool,
     /// The time of its event, as of the last time it was queued.
@@ -313,7 +313,7 @@ pub(super) struct Seat {
 /// A CPU's place in the hierarchy. The host keeps one for each, at a place that never moves.
 pub struct CpuNode<L: RawLock> {
     cpu: CpuId,
-    pub(super) seat: Lock<L, Seat>,
+    pub(super) state: Lock<L, NodeState>,
     leaf: Parent,
     /// Online and not isolated. Written under the lock.
     available: AtomicBool,
@@ -321,7 +321,7 @@ pub struct CpuNode<L: RawLock> {
     idle: AtomicBool,
     /// A thread that is never active: it publishes and is served, and can do nothing for others. Written under the
     /// lock.
-    guest: AtomicBool,
+    foreign: AtomicBool,
     /// When this idle CPU has undertaken to wake up for the whole tree. Written under the lock.
     pub(super) wakeup: SharedInstant,
     /// Whether its event is to be skipped: it looks after itself. Written under the lock of the node, read under that
@@ -333,17 +333,17 @@ impl<L: RawLock + Default> CpuNode<L> {
     /// The place of `cpu`, outside of the hierarchy until it is [prepared](super::Hierarchy::prepare).
     #[must_use]
     pub fn new(cpu: CpuId) -> Self {
-        let seat = Seat {
+        let state = NodeState {
             expiring_remotely: false,
             time: Instant::FOREVER,
         };
         Self {
             cpu,
-            seat: Lock::new(L::default(), seat),
+            state: Lock::new(L::default(), state),
             leaf: Parent::none(),
             available: AtomicBool::new(false),
             idle: AtomicBool::new(true),
-            guest: AtomicBool::new(false),
+            foreign: AtomicBool::new(false),
             wakeup: SharedInstant::forever(),
             ignored: AtomicBool::new(true),
         }
@@ -388,9 +388,9 @@ impl<L: RawLock> CpuNode<L> {
 
     /// Whether it is a thread that can do nothing for others.
     #[must_use]
-    pub fn is_guest(&self) -> bool {
+    pub fn is_foreign(&self) -> bool {
         // Relaxed: written under the availability lock, and read under it where it matters.
-        self.guest.load(Ordering::Relaxed)
+        self.foreign.load(Ordering::Relaxed)
     }
 
     /// When it has undertaken to wake up for the whole tree; [`Instant::FOREVER`] if never.
@@ -408,9 +408,9 @@ impl<L: RawLock> CpuNode<L> {
     }
 
     /// Waits for the node. Everything below is done by the holder.
-    pub(super) fn lock(&self) -> SeatGuard<'_, L> {
-        SeatGuard {
-            seat: self.seat.lock(None),
+    pub(super) fn lock(&self) -> NodeGuard<'_, L> {
+        NodeGuard {
+            state: self.state.lock(None),
             node: self,
         }
     }
@@ -433,12 +433,12 @@ impl<L: RawLock> fmt::Debug for CpuNode<L> {
 }
 
 /// A locked node.
-pub(super) struct SeatGuard<'a, L: RawLock> {
+pub(super) struct NodeGuard<'a, L: RawLock> {
     pub(super) node: &'a CpuNode<L>,
-    pub(super) seat: Guard<'a, L, Seat>,
+    pub(super) state: Guard<'a, L, NodeState>,
 }
 
-impl<L: RawLock> SeatGuard<'_, L> {
+impl<L: RawLock> NodeGuard<'_, L> {
     pub(super) fn set_available(&mut self, available: bool) {
         // Relaxed: written under the lock that the guard stands for, see `is_available`.
         self.node.available.store(available, Ordering::Relaxed);
@@ -449,9 +449,9 @@ impl<L: RawLock> SeatGuard<'_, L> {
         self.node.idle.store(idle, Ordering::Relaxed);
     }
 
-    pub(super) fn set_guest(&mut self, guest: bool) {
-        // Relaxed: as above, see `is_guest`.
-        self.node.guest.store(guest, Ordering::Relaxed);
+    pub(super) fn set_foreign(&mut self, foreign: bool) {
+        // Relaxed: as above, see `is_foreign`.
+        self.node.foreign.store(foreign, Ordering::Relaxed);
     }
 
     pub(super) fn set_ignored(&mut self, ignored: bool) {

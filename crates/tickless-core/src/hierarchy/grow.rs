@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::group::NO_GROUP;
-use super::{Group, GroupId, Hierarchy, LEVELS_MAX, NumaNode, Sites, Slot, Step};
+use super::{Group, GroupId, Hierarchy, HierarchyHost, LEVELS_MAX, NumaNode, Slot, Step};
 use crate::cpu::CpuId;
 
 /// What the construction lock protects.
@@ -61,7 +61,7 @@ struct Chain {
     len: usize,
 }
 
-impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
+impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// Gives `cpu`, of NUMA node `numa`, its place in the tree, for ever. Harmless if it has one. It does not take part
     /// until it is [available](Hierarchy::set_available).
     ///
@@ -72,7 +72,7 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     ///
     /// See [`PrepareError`]; the tree is as before (R24).
     pub fn prepare(&self, cpu: CpuId, numa: NumaNode) -> Result<(), PrepareError> {
-        let node = self.sites.node(cpu).ok_or(PrepareError::NoNode)?;
+        let node = self.host.node(cpu).ok_or(PrepareError::NoNode)?;
         let mut shape = self.shape.lock(None);
         if node.leaf().is_some() {
             return Ok(());
@@ -86,7 +86,7 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         let made = u32::try_from(made).unwrap_or(u32::MAX);
         // All or nothing, before anything is touched (R24).
         let groups = shape.groups.saturating_add(made);
-        if groups == NO_GROUP || !self.sites.reserve(groups) {
+        if groups == NO_GROUP || !self.host.reserve(groups) {
             return Err(PrepareError::NoRoom { groups });
         }
         for (level, &id) in chain.groups[..chain.len].iter().enumerate() {
@@ -158,7 +158,7 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     fn make(&self, shape: &mut Shape, id: GroupId, level: usize, numa: NumaNode, reserved: u8) {
         debug_assert_eq!(id.0, shape.groups, "groups are made in order");
         let height = u8::try_from(level).unwrap_or(u8::MAX);
-        self.sites.place(id, Group::new(id, height, numa, reserved));
+        self.host.place(id, Group::new(id, height, numa, reserved));
         shape.groups += 1;
         shape.on_level[level] += 1;
     }
@@ -173,7 +173,7 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     fn connect(&self, child: &Group<S::Lock, WIDTH>, parent: GroupId, slot: Slot) {
         child.connect(parent, slot);
         let child = child.id();
-        self.sites.step(Step::Linked {
+        self.host.step(Step::Linked {
             child,
             parent,
             slot,

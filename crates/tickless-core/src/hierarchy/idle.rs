@@ -1,12 +1,12 @@
 //! What a CPU says when it goes idle and comes back (spec 4.4, 4.5, 4.7, 4.11).
 
-use super::walk::Cover;
-use super::{CpuNode, Hierarchy, Sites, Step};
+use super::walk::RootExpiry;
+use super::{CpuNode, Hierarchy, HierarchyHost, Step};
 use crate::cpu::CpuId;
 use crate::mutant;
 use crate::time::Instant;
 
-impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
+impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// Says that `cpu` is about to idle, and when its first global timer is due: [`Instant::FOREVER`] if there is none,
     /// or one of its own comes first. Returns when the CPU has to wake up for the whole tree, its own global timers
     /// included; [`Instant::FOREVER`] if somebody else looks after them.
@@ -20,22 +20,22 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         let Some(node) = self.available_node(cpu) else {
             return global;
         };
-        let mut seat = node.lock();
+        let mut guard = node.lock();
         if !node.is_available() {
             return global;
         }
         if node.is_idle() {
-            drop(seat);
+            drop(guard);
             return self.rearm_from_idle(cpu, global);
         }
         if !global.is_forever() {
             // Otherwise it stays ignored, as it is while the CPU is active.
-            seat.set_ignored(false);
+            guard.set_ignored(false);
         }
-        let cover = self.deactivate(&mut seat, global);
-        seat.set_idle(true);
+        let cover = self.deactivate(&mut guard, global);
+        guard.set_idle(true);
         let time = global;
-        self.sites.step(Step::Idle { cpu, time });
+        self.host.step(Step::Idle { cpu, time });
         self.promise(node, cover)
     }
 
@@ -46,13 +46,13 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         let Some(node) = self.available_node(cpu) else {
             return;
         };
-        let mut seat = node.lock();
+        let mut guard = node.lock();
         if !node.is_available() || !node.is_idle() {
             return;
         }
-        self.sites.step(Step::Active { cpu });
-        seat.set_idle(false);
-        seat.set_ignored(true);
+        self.host.step(Step::Active { cpu });
+        guard.set_idle(false);
+        guard.set_ignored(true);
         self.withdraw(node);
         self.activate_node(node);
     }
@@ -61,10 +61,10 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// tree, as [`enter_idle`](Hierarchy::enter_idle) does.
     ///
     /// Called by the CPU, with its timer bases locked, whenever it may have armed something since: after an interrupt,
-    /// or each time if it is a [guest](super::Presence::Guest). A guest wakes for nobody: if the answer is not
-    /// [`Instant::FOREVER`], nobody in the tree is awake, and the host MUST make an available CPU leave idle and enter
-    /// it again, which takes the time over. It is answered once: as long as the time stays the same, later answers are
-    /// [`Instant::FOREVER`].
+    /// or each time if it is a [foreign thread](super::Presence::Foreign). A foreign thread wakes for nobody: if the
+    /// answer is not [`Instant::FOREVER`], nobody in the tree is awake, and the host MUST make an available CPU leave
+    /// idle and enter it again, which takes the time over. It is answered once: as long as the time stays the same,
+    /// later answers are [`Instant::FOREVER`].
     ///
     /// With [`Instant::FOREVER`] nothing changes: the event that may be left costs one useless look.
     #[must_use = "the CPU has to wake up then"]
@@ -72,24 +72,24 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         let Some(node) = self.available_node(cpu) else {
             return global;
         };
-        let mut seat = node.lock();
+        let mut guard = node.lock();
         if !node.is_available() {
             return global;
         }
-        if global.is_forever() || (global == seat.seat.time && !node.is_ignored()) {
+        if global.is_forever() || (global == guard.state.time && !node.is_ignored()) {
             return node.wakeup();
         }
         let time = global;
-        self.sites.step(Step::NewTimer { cpu, time });
+        self.host.step(Step::NewTimer { cpu, time });
         self.withdraw(node);
-        let cover = if seat.seat.expiring_remotely {
+        let cover = if guard.state.expiring_remotely {
             // Whoever serves this CPU fetches the time afterwards and publishes it, under the same lock.
-            Cover::NONE
+            RootExpiry::NONE
         } else {
-            seat.set_ignored(false);
-            self.republish(&mut seat, global)
+            guard.set_ignored(false);
+            self.republish(&mut guard, global)
         };
-        if node.is_guest() {
+        if node.is_foreign() {
             cover.time
         } else {
             self.promise(node, cover)

@@ -4,7 +4,7 @@
 //! asked and waited for before the first is asked to leave: in between there are more CPUs that look after the idle,
 //! not fewer.
 
-use super::{Hierarchy, Refused, Sites};
+use super::{Hierarchy, HierarchyHost, Refused};
 use crate::cpu::CpuId;
 use crate::mutant;
 
@@ -45,7 +45,7 @@ pub trait IsolationHost {
     fn wait(&mut self, cpu: CpuId, change: Change) -> Result<(), Refused>;
 }
 
-impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
+impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// Isolates those CPUs that `host` names, and no others.
     ///
     /// Returns how many changed. Guests, and CPUs that were never prepared, are not asked.
@@ -95,8 +95,8 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
 
     /// Whether the set decides on `cpu`.
     fn concerns(&self, host: &impl IsolationHost, cpu: CpuId) -> bool {
-        let node = self.sites.node(cpu);
-        node.is_some_and(|node| node.leaf().is_some() && !node.is_guest()) && host.is_online(cpu)
+        let node = self.host.node(cpu);
+        node.is_some_and(|node| node.leaf().is_some() && !node.is_foreign()) && host.is_online(cpu)
     }
 
     fn has_to(&self, host: &impl IsolationHost, cpu: CpuId, change: Change) -> bool {
@@ -107,6 +107,6 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     }
 
     fn all_cpus(&self) -> impl Iterator<Item = CpuId> + use<S, WIDTH> {
-        (0..self.sites.cpus()).map(CpuId)
+        (0..self.host.cpus()).map(CpuId)
     }
 }

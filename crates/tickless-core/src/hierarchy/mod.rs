@@ -61,12 +61,12 @@ mod describe;
 mod dump;
 mod group;
 mod grow;
+mod host;
 mod idle;
 mod isolate;
 mod layout;
 mod promise;
 mod serve;
-mod sites;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -76,11 +76,11 @@ pub use availability::{Leaving, Presence, Refused};
 pub use describe::{Child, Misshapen};
 pub use group::{CpuNode, Group, GroupId};
 pub use grow::PrepareError;
+pub use host::{HierarchyHost, Refusal, Step};
 pub use isolate::{Change, IsolationHost};
 pub use layout::{LEVELS_MAX, Layout, NumaNode};
 pub use serve::Pull;
-pub use sites::{Refusal, Sites, Step};
-pub use state::{Handover, Slot, Slots, State, WIDTH_MAX};
+pub use state::{MigratorPolicy, Slot, Slots, State, WIDTH_MAX};
 
 use self::grow::Shape;
 
@@ -89,11 +89,11 @@ use self::grow::Shape;
 pub const WIDTH_DEFAULT: usize = 8;
 
 /// One tree. CPUs that are not to run each other's timers belong to several of them (spec 4.15).
-pub struct Hierarchy<S: Sites<WIDTH>, const WIDTH: usize = WIDTH_DEFAULT> {
-    sites: S,
+pub struct Hierarchy<S: HierarchyHost<WIDTH>, const WIDTH: usize = WIDTH_DEFAULT> {
+    host: S,
     layout: Layout,
-    /// A [`Handover`].
-    handover: AtomicU8,
+    /// A [`MigratorPolicy`].
+    policy: AtomicU8,
     /// Who promised last to wake up for all; a hint.
     promiser: AtomicU32,
     /// The construction lock.
@@ -102,15 +102,15 @@ pub struct Hierarchy<S: Sites<WIDTH>, const WIDTH: usize = WIDTH_DEFAULT> {
     available: Lock<S::Lock, u32>,
 }
 
-impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
+impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// Makes a tree without CPUs.
     ///
     /// `layout` says how high it may grow, for all CPUs that there may ever be.
-    pub fn new(sites: S, layout: Layout, handover: Handover) -> Self {
+    pub fn new(host: S, layout: Layout, policy: MigratorPolicy) -> Self {
         Self {
-            sites,
+            host,
             layout,
-            handover: AtomicU8::new(handover as u8),
+            policy: AtomicU8::new(policy as u8),
             promiser: AtomicU32::new(u32::MAX),
             shape: Lock::new(S::Lock::default(), Shape::default()),
             available: Lock::new(S::Lock::default(), 0),
@@ -119,25 +119,25 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
 
     /// The host.
     #[inline]
-    pub const fn sites(&self) -> &S {
-        &self.sites
+    pub const fn host(&self) -> &S {
+        &self.host
     }
 
     /// Who becomes migrator from here on.
     #[must_use]
-    pub fn handover(&self) -> Handover {
+    pub fn migrator_policy(&self) -> MigratorPolicy {
         // Relaxed: nothing but the choice depends on it.
-        match self.handover.load(Ordering::Relaxed) {
-            by if by == Handover::LowestBit as u8 => Handover::LowestBit,
-            by if by == Handover::LeastLoaded as u8 => Handover::LeastLoaded,
-            _ => Handover::Rotating,
+        match self.policy.load(Ordering::Relaxed) {
+            by if by == MigratorPolicy::LowestBit as u8 => MigratorPolicy::LowestBit,
+            by if by == MigratorPolicy::LeastLoaded as u8 => MigratorPolicy::LeastLoaded,
+            _ => MigratorPolicy::Rotating,
         }
     }
 
     /// Says who becomes migrator from here on. Callable at any time: who is migrator now stays it.
-    pub fn set_handover(&self, handover: Handover) {
-        // Relaxed: see `handover`.
-        self.handover.store(handover as u8, Ordering::Relaxed);
+    pub fn set_migrator_policy(&self, policy: MigratorPolicy) {
+        // Relaxed: see `migrator_policy`.
+        self.policy.store(policy as u8, Ordering::Relaxed);
     }
 
     /// How high it may grow.
@@ -149,16 +149,16 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// The node of `cpu` if it takes part now.
     #[inline]
     fn available_node(&self, cpu: CpuId) -> Option<&CpuNode<S::Lock>> {
-        self.sites.node(cpu).filter(|node| node.is_available())
+        self.host.node(cpu).filter(|node| node.is_available())
     }
 
     #[inline]
     fn group(&self, id: GroupId) -> &Group<S::Lock, WIDTH> {
-        self.sites.group(id)
+        self.host.group(id)
     }
 }
 
-impl<S: Sites<WIDTH>, const WIDTH: usize> fmt::Debug for Hierarchy<S, WIDTH>
+impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> fmt::Debug for Hierarchy<S, WIDTH>
 where
     S::Lock: RawLock,
 {
@@ -166,7 +166,7 @@ where
         formatter
             .debug_struct("Hierarchy")
             .field("layout", &self.layout)
-            .field("handover", &self.handover())
+            .field("policy", &self.migrator_policy())
             .finish_non_exhaustive()
     }
 }

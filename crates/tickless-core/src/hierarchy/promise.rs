@@ -22,24 +22,25 @@
 //!
 //! While the tree grows a walk may take the old root for the root. What it publishes there before the new parent adopts
 //! the old root is brought to the new one, and CPUs below that are members only afterwards: they know it when they
-//! promise. What it publishes after that nobody above knows, so the CPU itself promises ([`Cover::is_known_to_all`];
-//! `what_only_a_former_root_knows_is_promised_by_its_own_cpu`, which a random schedule found).
+//! promise. What it publishes after that nobody above knows, so the CPU itself promises
+//! ([`RootExpiry::is_known_to_all`]; `what_only_a_former_root_knows_is_promised_by_its_own_cpu`, which a random
+//! schedule found).
 
 use tickless_link::sync::Ordering;
 
-use super::walk::Cover;
-use super::{CpuNode, Hierarchy, Sites, Step};
+use super::walk::RootExpiry;
+use super::{CpuNode, Hierarchy, HierarchyHost, Step};
 use crate::cpu::CpuId;
 use crate::mutant;
 use crate::time::Instant;
 
-impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
+impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// Has `node`, which is locked and has published, promise to wake up for what came of it, unless there is nothing
     /// or another one does so anyway. Returns what it promised.
-    pub(super) fn promise(&self, node: &CpuNode<S::Lock>, cover: Cover) -> Instant {
+    pub(super) fn promise(&self, node: &CpuNode<S::Lock>, cover: RootExpiry) -> Instant {
         let cpu = node.cpu();
         let time = cover.time;
-        self.sites.step(Step::Promising { cpu, cover: time });
+        self.host.step(Step::Promising { cpu, cover: time });
         let is_covered = cover.is_known_to_all && self.is_covered(node, time);
         let promised = if time.is_forever() || is_covered {
             Instant::FOREVER
@@ -64,7 +65,7 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     pub(super) fn set_wakeup(&self, node: &CpuNode<S::Lock>, time: Instant) {
         node.wakeup.set(time);
         let cpu = node.cpu();
-        self.sites.step(Step::Wakeup { cpu, time });
+        self.host.step(Step::Wakeup { cpu, time });
     }
 
     /// Whether another CPU wakes up by `cover`.

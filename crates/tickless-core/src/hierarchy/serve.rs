@@ -1,7 +1,7 @@
 //! What a CPU does for idle ones (spec 3.6, 4.9, 4.10).
 
-use super::walk::Cover;
-use super::{CpuNode, Hierarchy, Refusal, Sites, Step};
+use super::walk::RootExpiry;
+use super::{CpuNode, Hierarchy, HierarchyHost, Refusal, Step};
 use crate::cpu::CpuId;
 use crate::mutant;
 use crate::time::Instant;
@@ -18,7 +18,7 @@ pub struct Pull {
     pub has_more: bool,
 }
 
-impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
+impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// Whether `cpu`, which calls, has timers of idle CPUs to run at `now`. Takes no lock: for a tick.
     #[must_use]
     pub fn remote_work_due(&self, cpu: CpuId, now: Instant) -> bool {
@@ -64,7 +64,7 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         if has_promised {
             self.withdraw(node);
         }
-        let mut cover = Cover::NONE;
+        let mut cover = RootExpiry::NONE;
         'walk: while let Some(id) = next {
             let group = self.group(id);
             loop {
@@ -75,7 +75,7 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
                 if *budget == 0 {
                     // What is above has not been looked at: the next call goes on.
                     pull.has_more = true;
-                    cover = Cover::alone(now);
+                    cover = RootExpiry::alone(now);
                     break 'walk;
                 }
                 let mut queue = group.queue.lock(None);
@@ -87,7 +87,7 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
                     } else {
                         cover.time.min(group.first())
                     };
-                    cover = Cover {
+                    cover = RootExpiry {
                         time: first,
                         // Under the lock. What a root that is new has not been told nobody else promises.
                         is_known_to_all: group.parent().is_none() && group.first() == first,
@@ -108,20 +108,20 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
             next = group.parent();
             slot = group.slot();
         }
-        let seat = node.lock();
-        if node.is_available() && node.is_idle() && !node.is_guest() {
+        let guard = node.lock();
+        if node.is_available() && node.is_idle() && !node.is_foreign() {
             // In any case, so that a promise that somebody else kept does not wake this CPU for ever (R17). Of two that
             // served at the same moment one promises: else both would wake for the same times for ever.
             let _promised = self.promise(node, cover);
         }
-        drop(seat);
+        drop(guard);
         pull
     }
 
     /// Runs what is due of the global timers of one CPU and publishes what is left; `false` if there was no reason to.
     fn serve(&self, cpu: CpuId, now: Instant, budget: &mut u32) -> bool {
         let before = *budget;
-        let refused = self.sites.node(cpu).map_or_else(
+        let refused = self.host.node(cpu).map_or_else(
             || Some(Refusal::NotAvailable),
             |node| self.serve_node(node, now, budget),
         );
@@ -139,44 +139,44 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         budget: &mut u32,
     ) -> Option<Refusal> {
         let cpu = node.cpu();
-        let mut seat = node.lock();
+        let mut guard = node.lock();
         let refused = if !node.is_available() {
             Some(Refusal::NotAvailable)
-        } else if seat.seat.expiring_remotely {
+        } else if guard.state.expiring_remotely {
             Some(Refusal::AlreadyServed)
         } else if node.is_ignored() {
             Some(Refusal::Ignored)
-        } else if now < seat.seat.time {
+        } else if now < guard.state.time {
             Some(Refusal::NotDue)
         } else {
-            seat.seat.expiring_remotely = true;
+            guard.state.expiring_remotely = true;
             self.withdraw(node);
             None
         };
-        drop(seat);
-        self.sites.step(Step::Serving { cpu, refused });
+        drop(guard);
+        self.host.step(Step::Serving { cpu, refused });
         if refused.is_some() {
             return refused;
         }
-        self.sites.expire_global(cpu, now, budget);
-        self.sites.step(Step::Ran { cpu });
+        self.host.expire_global(cpu, now, budget);
+        self.host.step(Step::Ran { cpu });
         // The bases first, by the order of locks. Fetching and publishing are one section of the node: else the CPU
         // could wake, arm and idle in between, and have its newer time overwritten (R59).
-        let (held, global) = self.sites.lock_bases(cpu);
-        let mut seat = node.lock();
+        let (held, global) = self.host.lock_bases(cpu);
+        let mut guard = node.lock();
         drop(held);
         let next = (node.is_available() && node.is_idle()).then_some(global);
         if let Some(global) = next {
             // From what was fetched. The flag may stand since the CPU woke during the callbacks, and what it armed when
             // it was idle again was left to this publication (H2, R53).
             if !mutant!("hierarchy-ignored-kept") {
-                seat.set_ignored(global.is_forever());
+                guard.set_ignored(global.is_forever());
             }
-            self.publish_rest(&mut seat, global);
+            self.publish_rest(&mut guard, global);
         }
-        seat.seat.expiring_remotely = false;
-        drop(seat);
-        self.sites.step(Step::Served { cpu, next });
+        guard.state.expiring_remotely = false;
+        drop(guard);
+        self.host.step(Step::Served { cpu, next });
         None
     }
 }

@@ -287,7 +287,7 @@ impl fmt::Debug for State {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 #[repr(u8)]
-pub enum Handover {
+pub enum MigratorPolicy {
     /// The lowest active child. Low-numbered CPUs have the duty most often.
     LowestBit,
     /// The next active child after the one that goes, and round again. As even as can be without a memory, and the
@@ -299,7 +299,7 @@ pub enum Handover {
     LeastLoaded,
 }
 
-impl Handover {
+impl MigratorPolicy {
     /// Chooses among `left`, which is not empty, after the child at `leaving` went.
     ///
     /// `served` says how many events of the group a child has served.
@@ -319,7 +319,7 @@ mod tests {
     use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
     use std::vec::Vec;
 
-    use super::{Handover, Slot, Slots, State, WIDTH_MAX};
+    use super::{MigratorPolicy, Slot, Slots, State, WIDTH_MAX};
 
     const fn slot(number: u8) -> Slot {
         Slot::new(number)
@@ -392,12 +392,13 @@ mod tests {
     fn each_policy_hands_over_to_its_own_choice() {
         let left = Slots::from_bits(0b1011);
         let served = |slot: Slot| [5, 3, 0, 3][usize::from(slot.number())];
-        let chosen =
-            |policy: Handover, leaving| policy.choose(left, Slot::new(leaving), served).number();
-        assert_eq!(chosen(Handover::LowestBit, 2), 0);
-        assert_eq!(chosen(Handover::Rotating, 2), 3);
-        assert_eq!(chosen(Handover::Rotating, 15), 0);
-        assert_eq!(chosen(Handover::LeastLoaded, 2), 1);
+        let chosen = |policy: MigratorPolicy, leaving| {
+            policy.choose(left, Slot::new(leaving), served).number()
+        };
+        assert_eq!(chosen(MigratorPolicy::LowestBit, 2), 0);
+        assert_eq!(chosen(MigratorPolicy::Rotating, 2), 3);
+        assert_eq!(chosen(MigratorPolicy::Rotating, 15), 0);
+        assert_eq!(chosen(MigratorPolicy::LeastLoaded, 2), 1);
     }
 
     proptest! {
@@ -407,7 +408,7 @@ mod tests {
             history in proptest::collection::vec((0..3_u8, 0..WIDTH_MAX, any::<u8>()), 0..60),
             policy in 0..3_usize,
         ) {
-            let policy = [Handover::LowestBit, Handover::Rotating, Handover::LeastLoaded][policy];
+            let policy = [MigratorPolicy::LowestBit, MigratorPolicy::Rotating, MigratorPolicy::LeastLoaded][policy];
             let mut state = State::IDLE;
             let mut active = [false; WIDTH_MAX];
             for (kind, number, served) in history {

@@ -2,8 +2,8 @@
 
 use tickless_link::lock::Guard;
 
-use super::group::{Event, Queue, SeatGuard};
-use super::{CpuNode, Group, GroupId, Hierarchy, Sites, Slot, State, Step};
+use super::group::{Event, NodeGuard, Queue};
+use super::{CpuNode, Group, GroupId, Hierarchy, HierarchyHost, Slot, State, Step};
 use crate::mutant;
 use crate::time::Instant;
 
@@ -17,7 +17,7 @@ enum Reason {
 }
 
 /// One step of a walk: the group it has come to, and from which child.
-struct Station<'h, G> {
+struct WalkStep<'h, G> {
     group: &'h G,
     slot: Slot,
     /// Loaded once for the step (R27).
@@ -28,7 +28,7 @@ struct Station<'h, G> {
 
 /// What a walk says about waking up.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cover {
+pub(super) struct RootExpiry {
     /// If the whole tree is idle its first time, else [`Instant::FOREVER`].
     pub(super) time: Instant,
     /// The walk came to what was the root still when the events were in its queue: whoever looks at the root finds
@@ -36,7 +36,7 @@ pub(super) struct Cover {
     pub(super) is_known_to_all: bool,
 }
 
-impl Cover {
+impl RootExpiry {
     pub(super) const NONE: Self = Self::alone(Instant::FOREVER);
 
     /// What nobody else knows.
@@ -54,18 +54,18 @@ struct Published {
     goes_on: bool,
     /// Nobody is left in the group to look after the event: the walk must go on in any case (H1).
     is_stranded: bool,
-    cover: Cover,
+    cover: RootExpiry,
 }
 
 impl Published {
     const STOP: Self = Self {
         goes_on: false,
         is_stranded: false,
-        cover: Cover::NONE,
+        cover: RootExpiry::NONE,
     };
 }
 
-impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
+impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// Marks the child at `slot` of `id` active, and the groups above as far as they were idle.
     ///
     /// Nothing of the child is looked at, so the exchanges need no order beyond their own (spec 4.4).
@@ -86,25 +86,29 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         }
     }
 
-    /// Marks the CPU of `seat` idle, and the groups above that are idle with it, and publishes `time` where it is
+    /// Marks the CPU of `guard` idle, and the groups above that are idle with it, and publishes `time` where it is
     /// needed. Returns the time that the CPU has to wake up at for the whole tree.
-    pub(super) fn deactivate(&self, seat: &mut SeatGuard<'_, S::Lock>, time: Instant) -> Cover {
-        let Some(mut id) = seat.node.leaf() else {
-            return Cover::alone(time);
+    pub(super) fn deactivate(
+        &self,
+        guard: &mut NodeGuard<'_, S::Lock>,
+        time: Instant,
+    ) -> RootExpiry {
+        let Some(mut id) = guard.node.leaf() else {
+            return RootExpiry::alone(time);
         };
-        let mut slot = seat.node.slot();
+        let mut slot = guard.node.slot();
         let mut child = None;
         loop {
             let group = self.group(id);
             let went_idle = self.clear(group, slot, child);
-            let station = Station {
+            let station = WalkStep {
                 group,
                 slot,
                 // After the exchange: who linked a parent meanwhile either saw this state, or is seen here (O6).
                 parent: group.parent(),
                 child,
             };
-            let published = self.publish(&station, seat, time, Reason::Owner);
+            let published = self.publish(&station, guard, time, Reason::Owner);
             match station.parent {
                 Some(parent) if went_idle || published.is_stranded => {
                     id = parent;
@@ -116,32 +120,41 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         }
     }
 
-    /// Publishes the new `time` of the idle CPU of `seat` as far up as it matters, [`Instant::FOREVER`] for none.
+    /// Publishes the new `time` of the idle CPU of `guard` as far up as it matters, [`Instant::FOREVER`] for none.
     /// Returns the time that the CPU has to wake up at for the whole tree.
-    pub(super) fn republish(&self, seat: &mut SeatGuard<'_, S::Lock>, time: Instant) -> Cover {
-        self.update(seat, time, Reason::Owner)
+    pub(super) fn republish(
+        &self,
+        guard: &mut NodeGuard<'_, S::Lock>,
+        time: Instant,
+    ) -> RootExpiry {
+        self.update(guard, time, Reason::Owner)
     }
 
-    /// Publishes what is left after the CPU of `seat` was served.
-    pub(super) fn publish_rest(&self, seat: &mut SeatGuard<'_, S::Lock>, time: Instant) {
-        self.update(seat, time, Reason::AfterRemote);
+    /// Publishes what is left after the CPU of `guard` was served.
+    pub(super) fn publish_rest(&self, guard: &mut NodeGuard<'_, S::Lock>, time: Instant) {
+        self.update(guard, time, Reason::AfterRemote);
     }
 
-    fn update(&self, seat: &mut SeatGuard<'_, S::Lock>, time: Instant, reason: Reason) -> Cover {
-        let Some(mut id) = seat.node.leaf() else {
-            return Cover::alone(time);
+    fn update(
+        &self,
+        guard: &mut NodeGuard<'_, S::Lock>,
+        time: Instant,
+        reason: Reason,
+    ) -> RootExpiry {
+        let Some(mut id) = guard.node.leaf() else {
+            return RootExpiry::alone(time);
         };
-        let mut slot = seat.node.slot();
+        let mut slot = guard.node.slot();
         let mut child = None;
         loop {
             let group = self.group(id);
-            let station = Station {
+            let station = WalkStep {
                 group,
                 slot,
                 parent: group.parent(),
                 child,
             };
-            let published = self.publish(&station, seat, time, reason);
+            let published = self.publish(&station, guard, time, reason);
             match station.parent {
                 Some(parent) if published.goes_on => {
                     id = parent;
@@ -163,13 +176,13 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         let slot = child.slot();
         self.change(parent, slot, |old| {
             let is_active = child.state().is_active();
-            self.sites.step(Step::ChildRead {
+            self.host.step(Step::ChildRead {
                 group: id,
                 is_active,
             });
             is_active.then(|| old.activated(slot))
         });
-        let station = Station {
+        let station = WalkStep {
             group: parent,
             slot,
             parent: parent.parent(),
@@ -205,7 +218,7 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         let read_child = || {
             let is_active = child.is_some_and(|child| child.state().is_active());
             let group = group.id();
-            self.sites.step(Step::ChildRead { group, is_active });
+            self.host.step(Step::ChildRead { group, is_active });
             is_active
         };
         loop {
@@ -213,14 +226,14 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
             // Acquire, in here: whoever activated the child and has been here since is seen in the child below; whoever
             // comes here later repairs the bit (spec O2). Reading again after a failed exchange does the same (O3).
             let old = group.state();
-            self.sites.step(Step::GroupRead { group: group.id() });
+            self.host.step(Step::GroupRead { group: group.id() });
             let is_active = early.unwrap_or_else(read_child);
             let new = if is_active {
                 old.touched()
             } else {
                 old.deactivated(slot, |left| {
                     let served = |slot| group.served(slot);
-                    self.handover().choose(left, slot, served)
+                    self.migrator_policy().choose(left, slot, served)
                 })
             };
             if group.exchange(old, new) {
@@ -234,12 +247,12 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     pub(super) fn first_changed(&self, group: &Group<S::Lock, WIDTH>, first: Instant) {
         group.first.set(first);
         let group = group.id();
-        self.sites.step(Step::First { group, first });
+        self.host.step(Step::First { group, first });
     }
 
     fn state_changed(&self, group: &Group<S::Lock, WIDTH>, child: Slot, old: State, new: State) {
         debug_assert!(new.is_valid(), "S1, S2: {old:?} became {new:?}");
-        self.sites.step(Step::State {
+        self.host.step(Step::State {
             group: group.id(),
             child,
             old,
@@ -249,21 +262,21 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
 
     fn publish(
         &self,
-        station: &Station<'_, Group<S::Lock, WIDTH>>,
-        seat: &mut SeatGuard<'_, S::Lock>,
+        station: &WalkStep<'_, Group<S::Lock, WIDTH>>,
+        guard: &mut NodeGuard<'_, S::Lock>,
         time: Instant,
         reason: Reason,
     ) -> Published {
         match station.child {
             Some(child) => self.publish_group(station, child, reason),
-            None => self.publish_cpu(station, seat, time, reason),
+            None => self.publish_cpu(station, guard, time, reason),
         }
     }
 
     /// Publishes the first event of `child` in its parent, if it is idle.
     fn publish_group(
         &self,
-        station: &Station<'_, Group<S::Lock, WIDTH>>,
+        station: &WalkStep<'_, Group<S::Lock, WIDTH>>,
         child: &Group<S::Lock, WIDTH>,
         reason: Reason,
     ) -> Published {
@@ -285,12 +298,12 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// Publishes the first event of a CPU in its leaf.
     fn publish_cpu(
         &self,
-        station: &Station<'_, Group<S::Lock, WIDTH>>,
-        seat: &mut SeatGuard<'_, S::Lock>,
+        station: &WalkStep<'_, Group<S::Lock, WIDTH>>,
+        guard: &mut NodeGuard<'_, S::Lock>,
         time: Instant,
         reason: Reason,
     ) -> Published {
-        let node: &CpuNode<S::Lock> = seat.node;
+        let node: &CpuNode<S::Lock> = guard.node;
         let is_root = station.parent.is_none();
         // With a parent, the next step locks this group and cleans its queue. At the root nobody would, and the last
         // CPU would miss the times of the others (R15, Example 10).
@@ -306,7 +319,7 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
             child: None,
         });
         if event.is_some() {
-            seat.seat.time = time;
+            guard.state.time = time;
         }
         let early = self.before_publishing(station.group);
         let queue = station.group.queue.lock(None);
@@ -317,20 +330,20 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     fn before_publishing(&self, group: &Group<S::Lock, WIDTH>) -> Option<State> {
         let early = mutant!("hierarchy-state-read-unlocked").then(|| group.state());
         let group = group.id();
-        self.sites.step(Step::Publishing { group });
+        self.host.step(Step::Publishing { group });
         early
     }
 
     /// Puts `event` in place of the one that the child has in the locked `queue`, and decides on the way on.
     fn file(
         &self,
-        station: &Station<'_, Group<S::Lock, WIDTH>>,
+        station: &WalkStep<'_, Group<S::Lock, WIDTH>>,
         mut queue: Guard<'_, S::Lock, Queue<WIDTH>>,
         event: Option<Event>,
         reason: Reason,
         early: Option<State>,
     ) -> Published {
-        let &Station { group, slot, .. } = station;
+        let &WalkStep { group, slot, .. } = station;
         // Under the lock (O4). If the last active child goes after this, its own walk comes for the lock of this group
         // and finds the event; if it went before, this sees it. So one reading serves the question who takes over, and
         // whether anybody does (H1).
@@ -358,13 +371,13 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
                 && station.parent.is_some()
                 && !state.is_active()
                 && !mutant!("hierarchy-stranded-event"),
-            cover: Cover::NONE,
+            cover: RootExpiry::NONE,
         };
         if station.parent.is_none() && !state.is_active() {
             published.goes_on = false;
             if reason == Reason::Owner {
                 let head = self.drop_ignored(group, &mut queue);
-                published.cover = Cover {
+                published.cover = RootExpiry {
                     time: head.map_or(Instant::FOREVER, |(_, head)| head.time),
                     // Under the lock: who links a parent after this finds the events when it adopts the group.
                     is_known_to_all: group.parent().is_none()
@@ -372,7 +385,7 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
                 };
             }
         }
-        self.sites.step(Step::Published {
+        self.host.step(Step::Published {
             group: group.id(),
             child: slot,
             time: event.map_or(Instant::FOREVER, |event| event.time),
@@ -394,7 +407,7 @@ impl<S: Sites<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         while let Some((slot, event)) = head {
             let is_ignored = match event.child {
                 Some(child) => self.group(child).is_ignored(),
-                None => self.sites.node(event.cpu).is_none_or(CpuNode::is_ignored),
+                None => self.host.node(event.cpu).is_none_or(CpuNode::is_ignored),
             };
             if !is_ignored {
                 break;

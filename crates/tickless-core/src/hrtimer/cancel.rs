@@ -5,7 +5,7 @@ use core::pin::Pin;
 use tickless_link::entry::EntryRef;
 
 use crate::base::callback::TryCancel;
-use crate::base::guard::Held;
+use crate::base::guard::BaseGuard;
 use crate::base::owner::opened;
 use crate::base::state::Change;
 use crate::base::timers::Timers;
@@ -89,7 +89,7 @@ impl<P: Platform> Timers<P> {
     #[inline]
     pub(super) fn remove(
         &self,
-        held: &mut Held<'_, P>,
+        held: &mut BaseGuard<'_, P>,
         entry: EntryRef<'_, Hr>,
         me: Option<ThisCpu<'_, P>>,
     ) -> bool {
@@ -98,7 +98,7 @@ impl<P: Platform> Timers<P> {
         let far_exact = entry.tag().is_far_exact();
         let state = &mut *held.state;
         if far_exact && state.far.remove(&mut state.queues, entry) {
-            // It was on the shelf.
+            // It was on the buckets.
         } else if let Some(was_first) = opened(held, entry).remove() {
             held.state.after_removal(index, was_first);
         } else {

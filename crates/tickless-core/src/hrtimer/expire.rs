@@ -4,7 +4,7 @@ use core::task::Waker;
 
 use tickless_link::entry::{Fired, Running};
 
-use crate::base::guard::{HANG_BACKOFF_MAX, Held};
+use crate::base::guard::{BaseGuard, HANG_BACKOFF_MAX};
 use crate::base::runner::{Ran, Runner};
 use crate::base::state::DeferredRearm;
 use crate::base::timers::Timers;
@@ -24,7 +24,7 @@ const PASSES_MAX: u32 = 3;
 /// What an interrupt or a soft stage did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the host has to know whether more is due"]
-pub struct Turn {
+pub struct ExpiryReport {
     /// Timers that fired.
     pub fired: u32,
     /// The next event of the CPU, as far as this stage knows it.
@@ -35,7 +35,7 @@ pub struct Turn {
     pub more: bool,
 }
 
-impl Turn {
+impl ExpiryReport {
     const NOTHING: Self = Self {
         fired: 0,
         next: Instant::FOREVER,
@@ -48,7 +48,12 @@ impl<'a, P: Platform> Runner<'a, P> {
     /// Runs what is due at `now` in the queues of `mask` (spec 3.8).
     ///
     /// `now` is read once for a pass: what becomes due meanwhile belongs to the next.
-    fn run(&mut self, mut held: Held<'a, P>, now: Instant, mask: u8) -> (Held<'a, P>, Ran) {
+    fn run(
+        &mut self,
+        mut held: BaseGuard<'a, P>,
+        now: Instant,
+        mask: u8,
+    ) -> (BaseGuard<'a, P>, Ran) {
         let state = &mut *held.state;
         let all_near = mask != HARD || state.far.cascade(&mut state.queues, now);
         let snapshot = state.queues.active & mask;
@@ -87,7 +92,12 @@ impl<'a, P: Platform> Runner<'a, P> {
     }
 
     /// Fires the first timer of a queue.
-    fn run_first(&mut self, mut held: Held<'a, P>, index: usize, now: Deadline) -> Held<'a, P> {
+    fn run_first(
+        &mut self,
+        mut held: BaseGuard<'a, P>,
+        index: usize,
+        now: Deadline,
+    ) -> BaseGuard<'a, P> {
         let queue = &mut held.state.queues[index];
         let Some(mut slot) = queue.tree.open_first() else {
             return held;
@@ -145,7 +155,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         index: usize,
         code: usize,
         firing: Firing<'_>,
-    ) -> (Held<'a, P>, Option<Waker>) {
+    ) -> (BaseGuard<'a, P>, Option<Waker>) {
         let timer = TimerId(running.address());
         let clock = Clock::ALL[index % 4];
         let read = || self.read_clock(clock);
@@ -221,14 +231,14 @@ impl<P: Platform> Timers<P> {
     /// for each CPU: a second call while the first runs returns at once, or, where [cancellers
     /// sleep](Platform::WAITING) for hard callbacks, waits for the first to end; there a callback MUST NOT call it for
     /// its own CPU.
-    pub fn interrupt(&self, cpu: CpuId) -> Turn {
+    pub fn interrupt(&self, cpu: CpuId) -> ExpiryReport {
         let Some(base) = self.platform.base(cpu) else {
-            return Turn::NOTHING;
+            return ExpiryReport::NOTHING;
         };
         let mut runner = Runner::new(self, base, &base.exact, false);
         let mut held = runner.lock();
         match held.state.deferred {
-            DeferredRearm::Running => return Turn::NOTHING,
+            DeferredRearm::Running => return ExpiryReport::NOTHING,
             DeferredRearm::Clear => {}
             // The host forgot a flush point (spec S6). What is owed is absorbed by the evaluation below.
             DeferredRearm::OwedFresh(_) | DeferredRearm::OwedStale => {
@@ -240,7 +250,7 @@ impl<P: Platform> Timers<P> {
         held.state.deferred = DeferredRearm::Running;
         let entry = held.refresh_offsets();
         let mut now = entry;
-        let mut turn = Turn::NOTHING;
+        let mut turn = ExpiryReport::NOTHING;
         let mut pass = 0;
         loop {
             pass += 1;
@@ -282,7 +292,7 @@ impl<P: Platform> Timers<P> {
         turn
     }
 
-    fn note_hang(&self, held: &mut Held<'_, P>, took: Span) {
+    fn note_hang(&self, held: &mut BaseGuard<'_, P>, took: Span) {
         held.state.hang = true;
         let stats = &mut held.state.stats;
         stats.hangs += 1;
@@ -306,21 +316,21 @@ impl<P: Platform> Timers<P> {
     ///
     /// With timer delivery unmasked where the host can, by `cpu` or by somebody who executes for it. A rearm that is
     /// owed should be flushed before (spec S4); if it is not, it is marked stale.
-    pub fn soft_interrupt(&self, cpu: CpuId) -> Turn {
+    pub fn soft_interrupt(&self, cpu: CpuId) -> ExpiryReport {
         let Some(base) = self.platform.base(cpu) else {
-            return Turn::NOTHING;
+            return ExpiryReport::NOTHING;
         };
         let mut runner = Runner::new(self, base, &base.exact, true);
         let mut held = runner.lock();
         if !held.state.soft_pending {
-            return Turn::NOTHING;
+            return ExpiryReport::NOTHING;
         }
         let now = held.refresh_offsets();
         let ran;
         (held, ran) = runner.run(held, now, SOFT);
-        let mut turn = Turn {
+        let mut turn = ExpiryReport {
             fired: runner.fired,
-            ..Turn::NOTHING
+            ..ExpiryReport::NOTHING
         };
         if ran == Ran::SomeOfThem {
             turn.more = true;

@@ -2,7 +2,7 @@
 
 use tickless_link::entry::EntryRef;
 
-use crate::base::guard::Held;
+use crate::base::guard::BaseGuard;
 use crate::base::state::{Change, DeferredRearm};
 use crate::base::timers::Timers;
 use crate::clock::ClockSet;
@@ -49,7 +49,7 @@ impl<P: Platform> Timers<P> {
         if !mutant!("kick-survives-offline") {
             base.begin_kick();
         }
-        let mut held = Held::lock(self, base, self.platform.this_cpu());
+        let mut held = BaseGuard::lock(self, base, self.platform.this_cpu());
         held.state.reset();
         held.set_armed(Instant::FOREVER);
         let driver = CpuDevice {
@@ -80,7 +80,7 @@ impl<P: Platform> Timers<P> {
         let me = self.platform.this_cpu();
         // No callback of this base runs beyond this point: a running timer could not move.
         let _no_callbacks = (P::WAITING == Waiting::Sleep).then(|| base.exact.lock.lock(None));
-        let mut from = Held::lock(self, base, me);
+        let mut from = BaseGuard::lock(self, base, me);
         if !base.is_online() {
             return;
         }
@@ -95,7 +95,7 @@ impl<P: Platform> Timers<P> {
         let Some(to) = self.platform.base(target) else {
             return;
         };
-        let mut to = Held::lock(self, to, me);
+        let mut to = BaseGuard::lock(self, to, me);
         let moved = self.move_all(&mut from, &mut to);
         let driver = CpuDevice {
             platform: &self.platform,
@@ -116,7 +116,7 @@ impl<P: Platform> Timers<P> {
     }
 
     /// Moves every timer of one locked base to another; says whether there was any.
-    fn move_all(&self, from: &mut Held<'_, P>, to: &mut Held<'_, P>) -> bool {
+    fn move_all(&self, from: &mut BaseGuard<'_, P>, to: &mut BaseGuard<'_, P>) -> bool {
         let mut moved = false;
         to.state.far.forward(self.platform.recent_now());
         for index in 0..QUEUES {
@@ -124,7 +124,7 @@ impl<P: Platform> Timers<P> {
                 let head = *slot.head();
                 let deadline = head.deadline();
                 let moving = Moving::of(slot.entry(), index, head);
-                // By its distance, like those on the shelf: so that equal deadlines stay together, in their order.
+                // By its distance, like those on the buckets: so that equal deadlines stay together, in their order.
                 let place = to.state.far.place_of(slot.entry(), head);
                 let transit = slot.depart();
                 if let Some(place) = place {
@@ -144,8 +144,8 @@ impl<P: Platform> Timers<P> {
     /// Counts and traces that a timer came from one base to another.
     fn note_moved(
         &self,
-        from: &Held<'_, P>,
-        to: &mut Held<'_, P>,
+        from: &BaseGuard<'_, P>,
+        to: &mut BaseGuard<'_, P>,
         Moving {
             timer,
             code,
@@ -172,12 +172,12 @@ impl<P: Platform> Timers<P> {
     }
 
     /// As [`move_all`](Self::move_all), for the timers that are far away.
-    fn move_all_far(&self, from: &mut Held<'_, P>, to: &mut Held<'_, P>) -> bool {
+    fn move_all_far(&self, from: &mut BaseGuard<'_, P>, to: &mut BaseGuard<'_, P>) -> bool {
         let mut moved = false;
-        while let Some(mut shelved) = from.state.far.open_any() {
-            let head = *shelved.head();
-            let moving = Moving::of(shelved.entry(), NEAR, head);
-            let (transit, left) = shelved.depart();
+        while let Some(mut bucketed) = from.state.far.open_any() {
+            let head = *bucketed.head();
+            let moving = Moving::of(bucketed.entry(), NEAR, head);
+            let (transit, left) = bucketed.depart();
             let state = &mut *to.state;
             if let Some(place) = state.far.place(head.deadline()) {
                 state.far.admit(transit, place, head);
@@ -207,7 +207,7 @@ impl<P: Platform> Timers<P> {
     pub fn clock_was_set(&self, clocks: ClockSet) {
         let me = self.platform.this_cpu();
         for base in self.bases() {
-            let mut held = Held::lock(self, base, me);
+            let mut held = BaseGuard::lock(self, base, me);
             if base.is_online() && self.jump_needs_kick(&mut held, clocks) {
                 drop(held);
                 self.kick(base, me);
@@ -215,7 +215,7 @@ impl<P: Platform> Timers<P> {
         }
     }
 
-    fn jump_needs_kick(&self, held: &mut Held<'_, P>, clocks: ClockSet) -> bool {
+    fn jump_needs_kick(&self, held: &mut BaseGuard<'_, P>, clocks: ClockSet) -> bool {
         held.refresh_offsets();
         if held.state.seen == held.state.evaluated {
             // The CPU has taken it into account already. That its copies are fresh would not be enough: the soft stage
@@ -252,7 +252,7 @@ impl<P: Platform> Timers<P> {
         let Some(base) = self.platform.base(cpu) else {
             return;
         };
-        let mut held = Held::lock(self, base, self.platform.this_cpu());
+        let mut held = BaseGuard::lock(self, base, self.platform.this_cpu());
         if !mutant!("flush-s9-offline") {
             held.state.deferred = DeferredRearm::Clear;
         }
@@ -270,7 +270,7 @@ impl<P: Platform> Timers<P> {
         let Some(base) = self.platform.base(cpu) else {
             return;
         };
-        let mut held = Held::lock(self, base, self.platform.this_cpu());
+        let mut held = BaseGuard::lock(self, base, self.platform.this_cpu());
         let driver = CpuDevice {
             platform: &self.platform,
             base,
@@ -291,7 +291,7 @@ impl<P: Platform> Timers<P> {
         let Some(base) = self.platform.base(cpu) else {
             return;
         };
-        let mut held = Held::lock(self, base, self.platform.this_cpu());
+        let mut held = BaseGuard::lock(self, base, self.platform.this_cpu());
         let driver = CpuDevice {
             platform: &self.platform,
             base,
@@ -307,7 +307,7 @@ impl<P: Platform> Timers<P> {
         let Some(base) = self.platform.base(cpu) else {
             return;
         };
-        let mut held = Held::lock(self, base, self.platform.this_cpu());
+        let mut held = BaseGuard::lock(self, base, self.platform.this_cpu());
         let driver = CpuDevice {
             platform: &self.platform,
             base,

@@ -60,7 +60,7 @@ mod sleeper;
 mod start;
 pub(crate) mod timer;
 
-pub use self::expire::Turn;
+pub use self::expire::ExpiryReport;
 pub use self::sleeper::Sleeper;
 pub use self::start::AlreadyExpired;
 pub use self::timer::{Expired, HrTimer, Setup, Stage, Start, TimerRef};

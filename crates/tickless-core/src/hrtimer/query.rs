@@ -4,7 +4,7 @@
 use core::pin::Pin;
 
 use crate::base::cpu_base::CpuBase;
-use crate::base::guard::Held;
+use crate::base::guard::BaseGuard;
 use crate::base::owner::opened;
 use crate::base::stats::Stats;
 use crate::base::timers::Timers;
@@ -39,14 +39,14 @@ impl<P: Platform> Timers<P> {
         let Some(base) = self.platform.base(cpu) else {
             return Instant::FOREVER;
         };
-        let mut held = Held::lock(self, base, self.platform.this_cpu());
+        let mut held = BaseGuard::lock(self, base, self.platform.this_cpu());
         let state = &mut *held.state;
         let counted = state.counted();
-        let crowded = state.far.bring_near(&mut state.queues, counted, excluded);
+        let overfull = state.far.cascade_next(&mut state.queues, counted, excluded);
         let mut first = state.queues.minimum_without(counted, excluded);
-        if crowded < first {
+        if overfull < first {
             let offset = state.queues[NEAR].offset;
-            state.far.shelf().for_each(|_, _, head| {
+            state.far.buckets().for_each(|_, _, head| {
                 first = first.min(offset.to_monotonic(head.deadline()));
                 true
             });
@@ -104,7 +104,9 @@ impl<P: Platform> Timers<P> {
         let Some(base) = self.platform.base(cpu) else {
             return false;
         };
-        Held::lock(self, base, self.platform.this_cpu()).state.hang
+        BaseGuard::lock(self, base, self.platform.this_cpu())
+            .state
+            .hang
     }
 
     /// What `cpu` has counted so far.
@@ -112,7 +114,9 @@ impl<P: Platform> Timers<P> {
         let Some(base) = self.platform.base(cpu) else {
             return Stats::default();
         };
-        Held::lock(self, base, self.platform.this_cpu()).state.stats
+        BaseGuard::lock(self, base, self.platform.this_cpu())
+            .state
+            .stats
     }
 
     /// How many of the [pending](Timers::pending) timers of `cpu` are sorted; the others are far away.
@@ -120,7 +124,7 @@ impl<P: Platform> Timers<P> {
         let Some(base) = self.platform.base(cpu) else {
             return 0;
         };
-        let held = Held::lock(self, base, self.platform.this_cpu());
+        let held = BaseGuard::lock(self, base, self.platform.this_cpu());
         held.state.queues.pending()
     }
 
@@ -129,7 +133,7 @@ impl<P: Platform> Timers<P> {
         let Some(base) = self.platform.base(cpu) else {
             return 0;
         };
-        let held = Held::lock(self, base, self.platform.this_cpu());
-        held.state.queues.pending() + held.state.far.shelf().len()
+        let held = BaseGuard::lock(self, base, self.platform.this_cpu());
+        held.state.queues.pending() + held.state.far.buckets().len()
     }
 }

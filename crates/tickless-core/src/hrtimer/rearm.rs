@@ -1,6 +1,6 @@
 //! When the device is written, and when not (spec 4).
 
-use crate::base::guard::Held;
+use crate::base::guard::BaseGuard;
 use crate::base::state::{Change, DeferredRearm};
 use crate::base::timers::Timers;
 use crate::cpu::CpuId;
@@ -11,7 +11,7 @@ use crate::platform::{CpuDevice, Platform};
 use crate::time::Instant;
 use crate::trace::Event;
 
-/// A timer that became the first of its queue, for [`Held::program_if_earlier`].
+/// A timer that became the first of its queue, for [`BaseGuard::program_if_earlier`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct First {
     /// When, on the monotonic clock, not negative.
@@ -21,7 +21,7 @@ pub(crate) struct First {
     pub(crate) soft: bool,
 }
 
-impl<P: Platform> Held<'_, P> {
+impl<P: Platform> BaseGuard<'_, P> {
     /// Arms the device for a timer that became first in its queue, if no earlier event is armed (spec 4.1).
     ///
     /// `may_write` says whether the caller executes for this CPU: a remote device cannot be written.
@@ -167,7 +167,7 @@ impl<P: Platform> Timers<P> {
         let Some(base) = self.platform.base(cpu) else {
             return;
         };
-        let mut held = Held::lock(self, base, self.platform.this_cpu());
+        let mut held = BaseGuard::lock(self, base, self.platform.this_cpu());
         held.flush(reason);
     }
 
@@ -179,7 +179,7 @@ impl<P: Platform> Timers<P> {
             return;
         };
         base.begin_kick();
-        let mut held = Held::lock(self, base, self.platform.this_cpu());
+        let mut held = BaseGuard::lock(self, base, self.platform.this_cpu());
         if !base.is_online() {
             return;
         }
@@ -207,7 +207,7 @@ impl<P: Platform> Timers<P> {
         let Some(base) = self.platform.base(cpu) else {
             return Instant::FOREVER;
         };
-        let mut held = Held::lock(self, base, self.platform.this_cpu());
+        let mut held = BaseGuard::lock(self, base, self.platform.this_cpu());
         let early = held.state.armed_early && !mutant!("far-first-not-settled");
         match held.state.deferred {
             DeferredRearm::Clear if early => {

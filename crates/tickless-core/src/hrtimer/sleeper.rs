@@ -9,7 +9,7 @@ use tickless_link::const_unless_loom;
 use tickless_link::entry::{Entry, EntryRef, Expiry, Member, Owner};
 use tickless_link::tree::Tree;
 
-use crate::base::guard::Held;
+use crate::base::guard::BaseGuard;
 use crate::base::sleeper::{WAKES, Wake};
 use crate::base::timers::Timers;
 use crate::exact::family::{Firing, Head, Hr, Restart, Times};
@@ -133,7 +133,7 @@ impl<P: Platform> Timers<P> {
         let mut held = match me {
             // The usual case, the first start on the thread that polls: the lock is taken at once.
             Some(me) if sleeper.as_ref().erase().owner() == Owner::Unbound => {
-                let held = Held::lock(self, me.base, Some(me));
+                let held = BaseGuard::lock(self, me.base, Some(me));
                 sleeper.as_mut().bind(&held.state.queues[index].tree);
                 held
             }
@@ -170,7 +170,7 @@ impl<P: Platform> Timers<P> {
         entry: EntryRef<'_, Hr>,
         times: Times,
         mode: StartMode,
-        held: Option<Held<'a, P>>,
+        held: Option<BaseGuard<'a, P>>,
     ) -> bool {
         let me = self.platform.this_cpu();
         let mut held = held.unwrap_or_else(|| self.lock_base_of(entry, me));
@@ -240,7 +240,7 @@ impl<P: Platform> Timers<P> {
 
 #[inline]
 fn exchange<P: Platform, C: ClockId>(
-    held: &mut Held<'_, P>,
+    held: &mut BaseGuard<'_, P>,
     sleeper: Pin<&Sleeper<C>>,
     waker: Option<Waker>,
 ) -> Option<Waker> {
@@ -250,7 +250,7 @@ fn exchange<P: Platform, C: ClockId>(
 /// Whom a sleeper of the locked base wakes.
 #[inline]
 fn guarded<'h, P: Platform, C: ClockId>(
-    held: &'h mut Held<'_, P>,
+    held: &'h mut BaseGuard<'_, P>,
     sleeper: Pin<&'h Sleeper<C>>,
 ) -> &'h mut Option<Waker> {
     let entry = sleeper.erase();

@@ -21,7 +21,7 @@ use core::pin::Pin;
 
 use tickless_link::entry::{EntryRef, Owner, Transit};
 
-use crate::base::guard::Held;
+use crate::base::guard::BaseGuard;
 use crate::base::owner::opened;
 use crate::base::state::{Change, DeferredRearm};
 use crate::base::timers::Timers;
@@ -123,7 +123,7 @@ impl<P: Platform> Timers<P> {
         entry: EntryRef<'_, Hr>,
         times: Times,
         mode: StartMode,
-    ) -> Result<(), Option<Held<'_, P>>> {
+    ) -> Result<(), Option<BaseGuard<'_, P>>> {
         let me = self.platform.this_cpu_if_known().ok_or(None)?;
         let owner = entry.owner();
         let Owner::Queue(id) = owner else {
@@ -132,7 +132,7 @@ impl<P: Platform> Timers<P> {
         if !me.base.owns(id) {
             return Err(None);
         }
-        let mut held = Held::try_lock(self, me).ok_or(None)?;
+        let mut held = BaseGuard::try_lock(self, me).ok_or(None)?;
         if entry.owner() != owner {
             return Err(None);
         }
@@ -157,7 +157,7 @@ impl<P: Platform> Timers<P> {
         entry: EntryRef<'_, Hr>,
         times: Times,
         mode: StartMode,
-        held: Option<Held<'a, P>>,
+        held: Option<BaseGuard<'a, P>>,
     ) {
         let me = self.platform.this_cpu();
         let mut held = held.unwrap_or_else(|| self.lock_base_of(entry, me));
@@ -205,7 +205,7 @@ impl<P: Platform> Timers<P> {
     #[inline]
     pub(crate) fn start_held<'a>(
         &'a self,
-        held: &mut Held<'a, P>,
+        held: &mut BaseGuard<'a, P>,
         entry: EntryRef<'_, Hr>,
         times: Times,
         mode: StartMode,
@@ -263,7 +263,7 @@ impl<P: Platform> Timers<P> {
     #[inline]
     fn trace_start(
         &self,
-        held: &Held<'_, P>,
+        held: &BaseGuard<'_, P>,
         entry: EntryRef<'_, Hr>,
         (earliest, deadline): Times,
         mode: StartMode,
@@ -303,7 +303,7 @@ impl<P: Platform> Timers<P> {
     #[inline]
     fn keeps_base(
         &self,
-        held: &Held<'_, P>,
+        held: &BaseGuard<'_, P>,
         entry: EntryRef<'_, Hr>,
         was_cpu_first: bool,
         pinned: bool,
@@ -332,7 +332,7 @@ impl<P: Platform> Timers<P> {
     #[cold]
     fn switch_base<'a>(
         &'a self,
-        held: &mut Held<'a, P>,
+        held: &mut BaseGuard<'a, P>,
         entry: EntryRef<'_, Hr>,
         times: Times,
         mode: StartMode,
@@ -391,7 +391,7 @@ impl<P: Platform> Timers<P> {
     #[inline]
     fn decide(
         &self,
-        held: &mut Held<'_, P>,
+        held: &mut BaseGuard<'_, P>,
         entry: EntryRef<'_, Hr>,
         deadline: Deadline,
         was_cpu_first: bool,
@@ -445,14 +445,14 @@ impl<P: Platform> Timers<P> {
 
     /// Whether the time of a checked start is over and nothing earlier is armed (spec USR-1).
     #[inline]
-    fn is_over(&self, held: &mut Held<'_, P>, index: usize, earliest: Deadline) -> bool {
+    fn is_over(&self, held: &mut BaseGuard<'_, P>, index: usize, earliest: Deadline) -> bool {
         let event = held.state.queues[index].offset.to_monotonic(earliest);
         event < held.base.armed() && event <= self.platform.now()
     }
 
     /// Removes what a checked start queued, without touching the device for it.
     #[cold]
-    fn take_back(&self, held: &mut Held<'_, P>, entry: EntryRef<'_, Hr>, action: Action) {
+    fn take_back(&self, held: &mut BaseGuard<'_, P>, entry: EntryRef<'_, Hr>, action: Action) {
         let was_first = opened(held, entry).remove() == Some(true);
         held.state.after_removal(entry.tag().queue(), was_first);
         if P::TRACE {
@@ -478,15 +478,15 @@ struct Requeued {
 /// Nothing else is to be done for it: it is not the next event, and was not.
 #[inline]
 fn stays_behind_another<P: Platform>(
-    held: &mut Held<'_, P>,
+    held: &mut BaseGuard<'_, P>,
     entry: EntryRef<'_, Hr>,
     (earliest, deadline): Times,
 ) -> Stood {
     let far_exact = entry.tag().is_far_exact();
-    if far_exact && let Some(mut shelved) = held.state.far.open(entry) {
-        let stays = earliest == deadline && deadline >= shelved.head().deadline();
+    if far_exact && let Some(mut bucketed) = held.state.far.open(entry) {
+        let stays = earliest == deadline && deadline >= bucketed.head().deadline();
         if stays {
-            *shelved.head() = Head::new(earliest, deadline);
+            *bucketed.head() = Head::new(earliest, deadline);
             // Whoever is about to sleep asks for what is first by then.
             held.state.armed_early |= held.state.first_hint == entry.address();
             return Stood::FarSlot;
@@ -498,7 +498,7 @@ fn stays_behind_another<P: Platform>(
         return Stood::Moved;
     }
     // Later than before, later than it is filed, or at least not earlier than the one before it: the cheapest question
-    // first. If its new time is a far one, it may belong on the shelf, behind those that have the same.
+    // first. If its new time is a far one, it may belong on the buckets, behind those that have the same.
     let stood = if deadline >= slot.head().deadline() || deadline >= slot.key() {
         Stood::FiledEarly
     } else if (!far_exact && slot.move_in_place(deadline)) || mutant!("refile-missing-when-earlier")
@@ -516,7 +516,11 @@ fn stays_behind_another<P: Platform>(
 ///
 /// One operation: the device is never touched between leaving the old place and taking the new one (spec OBJ-18).
 #[inline]
-fn requeue<P: Platform>(held: &mut Held<'_, P>, entry: EntryRef<'_, Hr>, times: Times) -> Requeued {
+fn requeue<P: Platform>(
+    held: &mut BaseGuard<'_, P>,
+    entry: EntryRef<'_, Hr>,
+    times: Times,
+) -> Requeued {
     let index = entry.tag().queue();
     let (earliest, deadline) = times;
     if entry.tag().is_far_exact() {
@@ -568,9 +572,12 @@ fn requeue<P: Platform>(held: &mut Held<'_, P>, entry: EntryRef<'_, Hr>, times: 
 }
 
 /// Sends an entry of the locked base on its way.
-fn depart<'e, P: Platform>(held: &mut Held<'_, P>, entry: EntryRef<'e, Hr>) -> Transit<'e, Hr> {
-    if let Some(shelved) = held.state.far.open(entry) {
-        let (transit, left) = shelved.depart();
+fn depart<'e, P: Platform>(
+    held: &mut BaseGuard<'_, P>,
+    entry: EntryRef<'e, Hr>,
+) -> Transit<'e, Hr> {
+    if let Some(bucketed) = held.state.far.open(entry) {
+        let (transit, left) = bucketed.depart();
         if let Some(left) = left {
             held.state.far.note_left(left);
         }
@@ -588,7 +595,7 @@ fn depart<'e, P: Platform>(held: &mut Held<'_, P>, entry: EntryRef<'e, Hr>) -> T
 /// Whether a timer may be queued on the locked base: it is the executing CPU's, or the timer does not become its first
 /// event, because a remote device cannot be written (spec LOC-5, LOC-13, LOC-16).
 fn suitable<P: Platform>(
-    held: &Held<'_, P>,
+    held: &BaseGuard<'_, P>,
     index: usize,
     deadline: Deadline,
     me: Option<ThisCpu<'_, P>>,

@@ -15,7 +15,7 @@ use tickless_link::entry::EntryRef;
 use tickless_link::sync::Ordering;
 
 use crate::base::cpu_base::CpuBase;
-use crate::base::guard::Held;
+use crate::base::guard::BaseGuard;
 use crate::base::state::{BaseState, DeferredRearm};
 use crate::base::stats::Stats;
 use crate::base::timers::Timers;
@@ -30,7 +30,7 @@ use crate::slots::geometry::{Slot, Tick};
 use crate::time::convert::Scale;
 use crate::time::{Clock, Deadline, Instant, Offset, Span};
 use crate::trace::TimerId;
-use crate::wheel::cpu_wheel::WheelBase;
+use crate::wheel::cpu_wheel::CpuWheel;
 use crate::wheel::family::{Coarse, Kind};
 
 mod dump;
@@ -222,7 +222,7 @@ impl<P: Platform> Timers<P> {
     /// One lock.
     pub fn report(&self, cpu: CpuId) -> Option<CpuReport> {
         let base = self.platform().base(cpu)?;
-        let held = Held::lock(self, base, self.platform().this_cpu());
+        let held = BaseGuard::lock(self, base, self.platform().this_cpu());
         Some(report(base, &held.state))
     }
 
@@ -240,7 +240,7 @@ impl<P: Platform> Timers<P> {
         let mut shown = 0;
         loop {
             let mut batch = Batch::new(shown);
-            let held = Held::lock(self, base, self.platform().this_cpu());
+            let held = BaseGuard::lock(self, base, self.platform().this_cpu());
             batch.copy(&held.state, part);
             drop(held);
             for timer in &batch.timers[..batch.count] {
@@ -265,7 +265,7 @@ fn report<P: Platform>(base: &CpuBase<P>, state: &BaseState) -> CpuReport {
         // Relaxed: written with the base locked, or by the CPU when it wakes, which is not waited for.
         wheels_sleep: base.wheel_idle.load(Ordering::Relaxed),
         sorted: state.queues.pending(),
-        far: state.far.shelf().len(),
+        far: state.far.buckets().len(),
         offsets: core::array::from_fn(|clock| state.queues[clock].offset),
         wheels: Kind::ALL.map(|kind| report_wheel(&state.wheels[kind as usize], kind)),
         device: DeviceReport::of(&state.device),
@@ -275,14 +275,14 @@ fn report<P: Platform>(base: &CpuBase<P>, state: &BaseState) -> CpuReport {
 }
 
 /// What `wheel` knows of itself.
-fn report_wheel(wheel: &WheelBase, kind: Kind) -> WheelReport {
+fn report_wheel(wheel: &CpuWheel, kind: Kind) -> WheelReport {
     let due = wheel.told();
     WheelReport {
         kind,
         clock: wheel.calendar.clock(),
         first_due: (due != u64::MAX).then_some(Tick(due)),
-        pending: wheel.shelf.len(),
-        is_running: wheel.is_passed_over(),
+        pending: wheel.buckets.len(),
+        is_running: wheel.has_pass(),
     }
 }
 
@@ -319,7 +319,7 @@ impl Batch {
                     self.take_exact(entry, |tag| sorted(tag, filed, *head))
                 });
             }
-            Part::Far => state.far.shelf().for_each(|entry, list, head| {
+            Part::Far => state.far.buckets().for_each(|entry, list, head| {
                 let due = far_wheel::instant_of(state.far.due_of(Slot::numbered(list)));
                 self.take_exact(entry, |_| Queued::Far {
                     hard: head.deadline().as_nanos(),
@@ -330,13 +330,13 @@ impl Batch {
         }
     }
 
-    fn copy_wheel(&mut self, kind: Kind, wheel: &WheelBase) {
+    fn copy_wheel(&mut self, kind: Kind, wheel: &CpuWheel) {
         // Those that were set aside for the pass come first, and carry the numbers of lists that may be in use again.
-        let mut aside = wheel.shelf.len_aside();
-        wheel.shelf.for_each(|entry, list, ()| {
+        let mut aside = wheel.buckets.pending_len();
+        wheel.buckets.for_each(|entry, list, ()| {
             let due = if aside > 0 {
                 aside -= 1;
-                wheel.aside_due()
+                wheel.pending_due()
             } else {
                 wheel.calendar.due_of(Slot::numbered(list))
             };

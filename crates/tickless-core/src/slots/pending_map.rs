@@ -2,15 +2,15 @@
 //!
 //! # First due
 //!
-//! [`first_due`](Calendar::first_due) is a *lower bound*. It is exact after each pass. A slot that becomes empty leaves
-//! it as it is, because looking for the next one would make cancelling dear: the worst that can happen is a look for
-//! nothing. Whoever is about to sleep until then asks for it to be [settled](Calendar::settle).
+//! [`first_due`](PendingMap::first_due) is a *lower bound*. It is exact after each pass. A slot that becomes empty
+//! leaves it as it is, because looking for the next one would make cancelling dear: the worst that can happen is a look
+//! for nothing. Whoever is about to sleep until then asks for it to be [settled](PendingMap::settle).
 //!
 //! # The clock
 //!
 //! It is not moved at every tick but when something is filed, and never past a slot that is due and was not processed.
 //! A clock that is left behind makes timeouts look farther ahead than they are, and files them too coarsely (R07, R08):
-//! so whoever files calls [`forward`](Calendar::forward) first.
+//! so whoever files calls [`forward`](PendingMap::forward) first.
 
 use crate::mutant;
 use crate::slots::geometry::{LEVELS_MAX, Place, SHIFT, SLOTS, Slot, Tick, granularity, place};
@@ -20,7 +20,7 @@ pub const FAR: u64 = (1 << 30) - 1;
 
 /// The record of a wheel with `LEVELS` levels: what its owner's lock protects, besides the timers themselves.
 #[derive(Clone, Debug)]
-pub struct Calendar<const LEVELS: usize> {
+pub struct PendingMap<const LEVELS: usize> {
     /// One bit for each slot that holds something.
     occupied: [u64; LEVELS],
     clock: Tick,
@@ -51,7 +51,7 @@ impl DueSlots {
     }
 }
 
-impl<const LEVELS: usize> Calendar<LEVELS> {
+impl<const LEVELS: usize> PendingMap<LEVELS> {
     /// An empty calendar.
     #[must_use]
     pub const fn new(now: Tick) -> Self {
@@ -79,7 +79,7 @@ impl<const LEVELS: usize> Calendar<LEVELS> {
         self.first_due
     }
 
-    /// Whether anything is filed, as far as is known without a search: see [`settle`](Calendar::settle).
+    /// Whether anything is filed, as far as is known without a search: see [`settle`](PendingMap::settle).
     #[inline]
     #[must_use]
     pub const fn has_timers(&self) -> bool {
@@ -160,7 +160,7 @@ impl<const LEVELS: usize> Calendar<LEVELS> {
         Tick(due.saturating_mul(granularity(slot.level())))
     }
 
-    /// Makes [`first_due`](Calendar::first_due) exact, for who is about to sleep until then. An empty wheel claims to
+    /// Makes [`first_due`](PendingMap::first_due) exact, for who is about to sleep until then. An empty wheel claims to
     /// be due far ahead of `now`, whenever it is asked, so that the claim neither comes true nor grows old (spec 1.5).
     pub fn settle(&mut self, now: Tick) {
         if self.unsettled {
@@ -258,14 +258,14 @@ mod tests {
 
     /// A wheel of numbers: a calendar, and beside it the obvious list.
     struct Wheel<const LEVELS: usize> {
-        calendar: Calendar<LEVELS>,
+        calendar: PendingMap<LEVELS>,
         filed: Vec<(Place, Tick)>,
     }
 
     impl<const LEVELS: usize> Wheel<LEVELS> {
         fn new(now: u64) -> Self {
             Self {
-                calendar: Calendar::new(Tick(now)),
+                calendar: PendingMap::new(Tick(now)),
                 filed: Vec::new(),
             }
         }
@@ -401,7 +401,7 @@ mod tests {
 
     #[test]
     fn an_empty_wheel_claims_to_be_due_far_ahead_of_whoever_asks() {
-        let mut calendar = Calendar::<9>::new(Tick(100));
+        let mut calendar = PendingMap::<9>::new(Tick(100));
         assert_eq!(calendar.first_due(), Tick(100 + FAR));
         calendar.settle(Tick(5_000));
         assert_eq!(calendar.first_due(), Tick(5_000 + FAR));
@@ -411,7 +411,7 @@ mod tests {
     /// Whoever waits knows of no timer, so he has to be told of the first, even if the old claim ends before it.
     #[test]
     fn the_first_timer_of_an_empty_wheel_is_the_first_whatever_the_wheel_claimed() {
-        let mut calendar = Calendar::<9>::new(Tick(0));
+        let mut calendar = PendingMap::<9>::new(Tick(0));
         calendar.forward(Tick(FAR - 100));
         let place = calendar.place(Tick(FAR + 1_000));
         assert!(place.due > calendar.first_due());

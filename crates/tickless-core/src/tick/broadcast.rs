@@ -64,7 +64,7 @@ pub enum Busy {
 /// [`Timers::switch_device_on`](crate::base::Timers::switch_device_on) switches its own device on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the device has to be switched on and programmed"]
-pub enum Left {
+pub enum BroadcastExit {
     /// Nothing: its own device went on.
     WasAwake,
     /// Switch the own device on. There is nothing to program: either there is no event, or the interrupt for it is on
@@ -303,28 +303,28 @@ impl<L: RawLock, const WORDS: usize> Broadcast<L, WORDS> {
     }
 
     /// Takes back the event of `cpu`, which has left the deep state.
-    pub fn exit(&self, cpu: CpuId, now: Instant) -> Left {
+    pub fn exit(&self, cpu: CpuId, now: Instant) -> BroadcastExit {
         let mut state = self.lock();
         let waited = state.waiting.remove(cpu);
         if !state.sleeping.remove(cpu) {
             return if waited {
-                Left::SwitchOn
+                BroadcastExit::SwitchOn
             } else {
-                Left::WasAwake
+                BroadcastExit::WasAwake
             };
         }
         let event = core::mem::replace(state.event(cpu), Instant::FOREVER);
         if state.pending.remove(cpu) || event.is_forever() {
-            return Left::SwitchOn;
+            return BroadcastExit::SwitchOn;
         }
         if event <= now {
             // The device has fired, or is about to. If its handler found this CPU awake, nobody would run what is due.
             if !mutant!("broadcast-not-forced") {
                 state.forced.insert(cpu);
             }
-            return Left::SwitchOn;
+            return BroadcastExit::SwitchOn;
         }
-        Left::Program
+        BroadcastExit::Program
     }
 
     /// The entry of any interrupt of `cpu`: whether it sleeps deeply and MUST switch its own device on first.

@@ -32,7 +32,7 @@ pub enum Context {
 pub(super) enum Mode {
     /// The next one is due then.
     Ticking { due: Instant },
-    Stopped {
+    StoppedTick {
         /// The tick that was due next when it was stopped: its phase is kept for ever.
         resumes: Instant,
         /// What its timer was started for last, [`Instant::FOREVER`] for nothing; `None` when that is used up (R36).
@@ -88,7 +88,7 @@ impl CpuTick {
     /// Whether the tick is stopped.
     #[must_use]
     pub const fn is_stopped(&self) -> bool {
-        matches!(self.mode, Mode::Stopped { .. })
+        matches!(self.mode, Mode::StoppedTick { .. })
     }
 
     /// When the next tick is due; if it is stopped, when its timer fires in its place, as far as that is known.
@@ -96,7 +96,7 @@ impl CpuTick {
     pub const fn next(&self) -> Option<Instant> {
         match self.mode {
             Mode::Ticking { due } => Some(due),
-            Mode::Stopped { programmed, .. } => programmed,
+            Mode::StoppedTick { programmed, .. } => programmed,
         }
     }
 
@@ -105,12 +105,12 @@ impl CpuTick {
     pub(super) fn stop(&mut self, wake: Instant) -> Option<Instant> {
         let (resumes, before) = match self.mode {
             Mode::Ticking { due } => (due, None),
-            Mode::Stopped {
+            Mode::StoppedTick {
                 resumes,
                 programmed,
             } => (resumes, programmed),
         };
-        self.mode = Mode::Stopped {
+        self.mode = Mode::StoppedTick {
             resumes,
             programmed: Some(wake),
         };
@@ -119,7 +119,7 @@ impl CpuTick {
 
     /// Lets the tick run again, in the phase that it had; returns when the next one is due. `None` if it runs.
     pub(super) fn resume(&mut self, now: Instant, period: Span) -> Option<Instant> {
-        let Mode::Stopped { resumes, .. } = self.mode else {
+        let Mode::StoppedTick { resumes, .. } = self.mode else {
             return None;
         };
         let due = if mutant!("tick-phase-lost") {
@@ -141,7 +141,7 @@ impl CpuTick {
                 // One of them is this one.
                 (Some(next), passed.saturating_sub(1))
             }
-            Mode::Stopped { programmed, .. } => {
+            Mode::StoppedTick { programmed, .. } => {
                 if !mutant!("tick-used-value-kept") {
                     *programmed = None;
                 }

@@ -6,10 +6,10 @@ use tickless_link::lock::RawLock;
 
 use super::count::Duty;
 use super::cpu::{Context, CpuTick, Role};
-use super::nohz::{Conditions, Forecast, Keep, Nohz, SleepLength, Stopped};
+use super::nohz::{Forecast, KeepReason, Nohz, SleepLength, StoppedTick, TickDependencies};
 use crate::cpu::CpuId;
 use crate::exact::family::Restart;
-use crate::hierarchy::Sites;
+use crate::hierarchy::HierarchyHost;
 use crate::hrtimer::timer::{Expired, HrTimer};
 use crate::mutant;
 use crate::platform::Platform;
@@ -17,13 +17,15 @@ use crate::time::{Instant, Monotonic, Offset};
 use crate::trace::Event;
 use crate::wheel::idle::{NextDue, TickTime, wake_times};
 
-impl<P: Platform, S: Sites<WIDTH>, L: RawLock, const WIDTH: usize> Nohz<'_, P, S, L, WIDTH> {
+impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
+    Nohz<'_, P, S, L, WIDTH>
+{
     /// Until when the CPU could sleep. Changes nothing, so that who chooses how deep to sleep may still keep the tick.
     ///
     /// # Cost
     ///
     /// One lock, and no more than that where the tick cannot be stopped anyway: then none.
-    pub fn forecast(&self, tick: &CpuTick, conditions: Conditions) -> Forecast {
+    pub fn forecast(&self, tick: &CpuTick, conditions: TickDependencies) -> Forecast {
         let at = self.count.now();
         let soon = at.began.saturating_add(at.period);
         let mut forecast = Forecast {
@@ -40,7 +42,7 @@ impl<P: Platform, S: Sites<WIDTH>, L: RawLock, const WIDTH: usize> Nohz<'_, P, S
             (forecast.own, forecast.including_movable) = self.foresee(tick.cpu(), next, at);
         }
         if forecast.own <= soon && !tick.is_stopped() {
-            forecast.keeps = Some(Keep::Soon);
+            forecast.keeps = Some(KeepReason::Soon);
             return forecast;
         }
         if self.count.duty().concerns(tick.cpu()) && !mutant!("tick-deferment-unlimited") {
@@ -104,7 +106,7 @@ impl<P: Platform, S: Sites<WIDTH>, L: RawLock, const WIDTH: usize> Nohz<'_, P, S
         tick: &mut CpuTick,
         timer: Pin<&HrTimer<F>>,
         forecast: Forecast,
-    ) -> Result<Stopped, Keep>
+    ) -> Result<StoppedTick, KeepReason>
     where
         F: FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static,
     {
@@ -114,7 +116,7 @@ impl<P: Platform, S: Sites<WIDTH>, L: RawLock, const WIDTH: usize> Nohz<'_, P, S
         let wake = if forecast.leaves_wheels {
             forecast.own
         } else {
-            self.commit(tick.cpu()).ok_or(Keep::HandedOver)?
+            self.commit(tick.cpu()).ok_or(KeepReason::HandedOver)?
         };
         let wake = if mutant!("tick-forecast-forgotten") {
             wake
@@ -140,7 +142,7 @@ impl<P: Platform, S: Sites<WIDTH>, L: RawLock, const WIDTH: usize> Nohz<'_, P, S
                 self.start(timer, wake);
             }
         }
-        Ok(Stopped {
+        Ok(StoppedTick {
             wake,
             was_ticking,
             was_programmed,
@@ -148,32 +150,32 @@ impl<P: Platform, S: Sites<WIDTH>, L: RawLock, const WIDTH: usize> Nohz<'_, P, S
     }
 
     /// Why the tick must not be stopped whatever the next event is (spec 7.3).
-    fn refusal(&self, tick: &CpuTick, conditions: Conditions) -> Option<Keep> {
+    fn refusal(&self, tick: &CpuTick, conditions: TickDependencies) -> Option<KeepReason> {
         match (tick.context, tick.role()) {
             (Context::Idle, _) => {}
-            (Context::Offline, _) => return Some(Keep::Offline),
+            (Context::Offline, _) => return Some(KeepReason::Offline),
             (Context::Task, Role::TicklessTasks) => {
                 if conditions.dependency {
-                    return Some(Keep::Dependency);
+                    return Some(KeepReason::Dependency);
                 }
             }
             (Context::Task, Role::Housekeeping) => {
                 if !mutant!("tick-stopped-outside-idle") {
-                    return Some(Keep::NotIdle);
+                    return Some(KeepReason::NotIdle);
                 }
             }
         }
         if conditions.reschedule {
-            return Some(Keep::Reschedule);
+            return Some(KeepReason::Reschedule);
         }
         if conditions.soft_work {
-            return Some(Keep::SoftWork);
+            return Some(KeepReason::SoftWork);
         }
         if self.count.has_tickless_tasks() {
             match self.count.duty() {
-                Duty::Held { by } if by == tick.cpu() => return Some(Keep::Timekeeper),
+                Duty::Held { by } if by == tick.cpu() => return Some(KeepReason::Timekeeper),
                 Duty::Held { .. } => {}
-                Duty::Free { .. } => return Some(Keep::NoTimekeeper),
+                Duty::Free { .. } => return Some(KeepReason::NoTimekeeper),
             }
         }
         None
@@ -185,7 +187,7 @@ impl<P: Platform, S: Sites<WIDTH>, L: RawLock, const WIDTH: usize> Nohz<'_, P, S
         if !times.may_idle {
             return (times.local, times.local);
         }
-        let cover = match self.tree.sites().node(cpu) {
+        let cover = match self.tree.host().node(cpu) {
             // It has told already what it has; a timer that it armed since is found by the commitment.
             Some(node) if node.is_available() && node.is_idle() => node.wakeup(),
             _ => self.tree.peek(cpu, times.global),

@@ -71,9 +71,11 @@ mod nohz;
 mod tests;
 
 pub use account::{IdleTime, IdleWriter};
-pub use broadcast::{Broadcast, Busy, Carrier, Delivery, Entered, Left};
+pub use broadcast::{Broadcast, BroadcastExit, Busy, Carrier, Delivery, Entered};
 pub use count::{Duty, STALL_TICKS, TickCount};
 pub use cpu::{Context, CpuTick, Role, skew};
 pub use dependency::{Dependencies, Dependency, Scope, first_dependency};
 pub use mask::CpuMask;
-pub use nohz::{Conditions, Forecast, Keep, Nohz, SleepLength, Stopped, Ticked};
+pub use nohz::{
+    Forecast, KeepReason, Nohz, SleepLength, StoppedTick, TickDependencies, TickOutcome,
+};

@@ -9,7 +9,7 @@ use super::cpu::{Context, CpuTick, Mode, Role};
 use crate::base::timers::Timers;
 use crate::cpu::CpuId;
 use crate::exact::family::Restart;
-use crate::hierarchy::{Hierarchy, Sites, WIDTH_DEFAULT};
+use crate::hierarchy::{Hierarchy, HierarchyHost, WIDTH_DEFAULT};
 use crate::hrtimer::timer::{Expired, HrTimer, Start};
 use crate::mutant;
 use crate::platform::Platform;
@@ -18,7 +18,7 @@ use crate::trace::Event;
 
 /// What the host knows of its CPU that bears on the tick (spec 7.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Conditions {
+pub struct TickDependencies {
     /// Another task is to run.
     pub reschedule: bool,
     /// Work of the soft stage waits, other than what may wait as long as the CPU sleeps.
@@ -35,7 +35,7 @@ pub struct Conditions {
 /// Why a tick goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Keep {
+pub enum KeepReason {
     /// The CPU is not online.
     Offline,
     /// The CPU is not in its idle loop (R40), and not one whose tasks run without a tick.
@@ -65,7 +65,7 @@ pub struct Forecast {
     /// Until the next event of its wheels, whoever looks after it.
     pub including_movable: Instant,
     /// Why the tick cannot be stopped.
-    pub keeps: Option<Keep>,
+    pub keeps: Option<KeepReason>,
     /// The wheels are not asked what is due: a pass is on its way and sees to it.
     pub(super) leaves_wheels: bool,
 }
@@ -81,7 +81,7 @@ pub struct SleepLength {
 
 /// A tick that is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stopped {
+pub struct StoppedTick {
     /// When the CPU wakes up for its wheels, for others, or for the clock; [`Instant::FOREVER`] if not at all.
     pub wake: Instant,
     /// It ran until now.
@@ -93,7 +93,7 @@ pub struct Stopped {
 /// What to do at a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the timer of the tick has to be started again, and work may be due"]
-pub struct Ticked {
+pub struct TickOutcome {
     /// When the timer is to fire next; `None` if the tick is stopped.
     pub next: Option<Instant>,
     /// Ticks that this CPU counted for all.
@@ -107,7 +107,7 @@ pub struct Ticked {
     pub remote_is_due: bool,
 }
 
-impl Ticked {
+impl TickOutcome {
     const NOTHING: Self = Self {
         next: None,
         counted: 0,
@@ -121,7 +121,13 @@ impl Ticked {
 ///
 /// All methods that take a [`CpuTick`] are called by its CPU, with timer delivery masked and no lock held. `timer` is
 /// the CPU's own timer of the tick, in the hard stage; its callback calls [`tick`](Nohz::tick).
-pub struct Nohz<'a, P: Platform, S: Sites<WIDTH>, L: RawLock, const WIDTH: usize = WIDTH_DEFAULT> {
+pub struct Nohz<
+    'a,
+    P: Platform,
+    S: HierarchyHost<WIDTH>,
+    L: RawLock,
+    const WIDTH: usize = WIDTH_DEFAULT,
+> {
     /// The timers and wheels.
     pub timers: &'a Timers<P>,
     /// Who looks after whose wheels.
@@ -132,7 +138,9 @@ pub struct Nohz<'a, P: Platform, S: Sites<WIDTH>, L: RawLock, const WIDTH: usize
     pub max_deferment: Span,
 }
 
-impl<P: Platform, S: Sites<WIDTH>, L: RawLock, const WIDTH: usize> Nohz<'_, P, S, L, WIDTH> {
+impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
+    Nohz<'_, P, S, L, WIDTH>
+{
     /// Lets the tick of a CPU that comes online run: first `skew` into the next period.
     ///
     /// The CPU is online for its [timers](Timers::cpu_online), and [awake](crate::hierarchy::Presence::Awake) in the
@@ -163,21 +171,21 @@ impl<P: Platform, S: Sites<WIDTH>, L: RawLock, const WIDTH: usize> Nohz<'_, P, S
     ///
     /// # Errors
     ///
-    /// [`Keep::Timekeeper`] when tasks run without a tick and rely on this CPU (spec 5.5): it has to stay. Nothing has
-    /// changed.
+    /// [`KeepReason::Timekeeper`] when tasks run without a tick and rely on this CPU (spec 5.5): it has to stay.
+    /// Nothing has changed.
     pub fn offline<F>(
         &self,
         tick: &mut CpuTick,
         timer: Pin<&HrTimer<F>>,
         now: Instant,
         heir: CpuId,
-    ) -> Result<bool, Keep>
+    ) -> Result<bool, KeepReason>
     where
         F: FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static,
     {
         let cpu = tick.cpu();
         if self.count.has_tickless_tasks() && self.count.duty() == (Duty::Held { by: cpu }) {
-            return Err(Keep::Timekeeper);
+            return Err(KeepReason::Timekeeper);
         }
         self.restart(tick, timer, now);
         self.timers.cancel(timer);
@@ -186,21 +194,21 @@ impl<P: Platform, S: Sites<WIDTH>, L: RawLock, const WIDTH: usize> Nohz<'_, P, S
     }
 
     /// One tick, at `now`: called by the callback of the timer, which then asks to be started for
-    /// [`next`](Ticked::next).
+    /// [`next`](TickOutcome::next).
     ///
     /// # Cost
     ///
     /// Some loads; a lock where a tick is to be counted.
-    pub fn tick(&self, tick: &mut CpuTick, now: Instant) -> Ticked {
+    pub fn tick(&self, tick: &mut CpuTick, now: Instant) -> TickOutcome {
         if tick.context == Context::Offline {
-            return Ticked::NOTHING;
+            return TickOutcome::NOTHING;
         }
         let cpu = tick.cpu();
         let may_take = tick.role() == Role::Housekeeping;
         let counted = self.count.tick(cpu, now, may_take, &mut tick.watch);
         let (next, missed) = tick.fired(now, self.count.period());
         let at = self.count.now();
-        Ticked {
+        TickOutcome {
             next,
             counted,
             missed,
@@ -248,9 +256,9 @@ impl<P: Platform, S: Sites<WIDTH>, L: RawLock, const WIDTH: usize> Nohz<'_, P, S
         &self,
         tick: &mut CpuTick,
         timer: Pin<&HrTimer<F>>,
-        conditions: Conditions,
+        conditions: TickDependencies,
         now: Instant,
-    ) -> Result<Stopped, Keep>
+    ) -> Result<StoppedTick, KeepReason>
     where
         F: FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static,
     {
@@ -275,7 +283,7 @@ impl<P: Platform, S: Sites<WIDTH>, L: RawLock, const WIDTH: usize> Nohz<'_, P, S
     /// Two loads, four more if anything is filed.
     #[must_use]
     pub fn armed_too_early(&self, tick: &CpuTick) -> bool {
-        let Mode::Stopped { programmed, .. } = tick.mode else {
+        let Mode::StoppedTick { programmed, .. } = tick.mode else {
             return false;
         };
         let Some(first) = self.timers.wheel_first_due(tick.cpu()) else {
@@ -322,7 +330,7 @@ impl<P: Platform, S: Sites<WIDTH>, L: RawLock, const WIDTH: usize> Nohz<'_, P, S
     }
 }
 
-impl<P: Platform, S: Sites<WIDTH>, L: RawLock, const WIDTH: usize> core::fmt::Debug
+impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize> core::fmt::Debug
     for Nohz<'_, P, S, L, WIDTH>
 {
     fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {

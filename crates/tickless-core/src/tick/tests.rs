@@ -12,8 +12,8 @@ use tickless_link::lock::{SoloLock, SpinLock, Watcher};
 use super::count::Watch;
 use super::cpu::{Context, CpuTick, Mode, Role, skew};
 use super::{
-    Broadcast, Busy, Carrier, CpuMask, Dependencies, Dependency, Duty, Entered, IdleTime, Left,
-    STALL_TICKS, Scope, TickCount, first_dependency,
+    Broadcast, BroadcastExit, Busy, Carrier, CpuMask, Dependencies, Dependency, Duty, Entered,
+    IdleTime, STALL_TICKS, Scope, TickCount, first_dependency,
 };
 use crate::cpu::CpuId;
 use crate::slots::geometry::Tick;
@@ -341,12 +341,12 @@ fn the_broadcast_device_fires_for_the_earliest_and_then_for_the_next() {
     );
     assert!(broadcast.interrupt(CpuId(70)) && !broadcast.interrupt(CpuId(71)));
     assert_eq!(woken(&broadcast, 0, 30), (vec![70], false, Some(50)));
-    assert_eq!(broadcast.exit(CpuId(70), at(31)), Left::SwitchOn);
+    assert_eq!(broadcast.exit(CpuId(70), at(31)), BroadcastExit::SwitchOn);
     // Whoever handles it may be one of those who are due.
     assert_eq!(woken(&broadcast, 2, 50), (vec![1], true, None));
-    assert_eq!(broadcast.exit(CpuId(2), at(50)), Left::SwitchOn);
-    assert_eq!(broadcast.exit(CpuId(1), at(50)), Left::SwitchOn);
-    assert_eq!(broadcast.exit(CpuId(1), at(50)), Left::WasAwake);
+    assert_eq!(broadcast.exit(CpuId(2), at(50)), BroadcastExit::SwitchOn);
+    assert_eq!(broadcast.exit(CpuId(1), at(50)), BroadcastExit::SwitchOn);
+    assert_eq!(broadcast.exit(CpuId(1), at(50)), BroadcastExit::WasAwake);
     assert!(broadcast.next().is_forever());
 }
 
@@ -357,11 +357,11 @@ fn who_comes_back_early_programs_its_own_device() {
         broadcast.enter(CpuId(1), at(50)),
         Ok(Entered::Program(at(50)))
     );
-    assert_eq!(broadcast.exit(CpuId(1), at(49)), Left::Program);
+    assert_eq!(broadcast.exit(CpuId(1), at(49)), BroadcastExit::Program);
     assert_eq!(woken(&broadcast, 0, 50), (vec![], false, None));
     let never = broadcast.enter(CpuId(1), Instant::FOREVER);
     assert_eq!(never, Ok(Entered::Covered));
-    assert_eq!(broadcast.exit(CpuId(1), at(90)), Left::SwitchOn);
+    assert_eq!(broadcast.exit(CpuId(1), at(90)), BroadcastExit::SwitchOn);
 }
 
 /// A CPU wakes for another reason when its event is over already, and the handler has not run.
@@ -372,7 +372,7 @@ fn who_comes_back_late_is_sent_its_interrupt_all_the_same() {
         broadcast.enter(CpuId(1), at(50)),
         Ok(Entered::Program(at(50)))
     );
-    assert_eq!(broadcast.exit(CpuId(1), at(51)), Left::SwitchOn);
+    assert_eq!(broadcast.exit(CpuId(1), at(51)), BroadcastExit::SwitchOn);
     // It would wake up at once.
     assert_eq!(broadcast.enter(CpuId(1), at(80)), Err(Busy::Forced));
     assert!(!broadcast.interrupt(CpuId(1)), "its device goes on");
@@ -422,7 +422,7 @@ fn who_waits_for_a_period_sleeps_until_it_when_the_device_changes_its_mode() {
     let broadcast = sleepers(Carrier::Periodic(Span::from_nanos(100)));
     assert_eq!(broadcast.enter(CpuId(1), at(5_000)), Ok(Entered::Covered));
     assert_eq!(broadcast.enter(CpuId(2), at(5_000)), Ok(Entered::Covered));
-    assert_eq!(broadcast.exit(CpuId(2), at(10)), Left::SwitchOn);
+    assert_eq!(broadcast.exit(CpuId(2), at(10)), BroadcastExit::SwitchOn);
     assert!(broadcast.interrupt(CpuId(1)) && !broadcast.interrupt(CpuId(2)));
     assert_eq!(woken(&broadcast, 0, 100).0, [1], "each period");
     let first = broadcast.set_carrier(CpuId(0), Carrier::Oneshot, at(130));
@@ -441,7 +441,7 @@ fn r39_replacing_the_broadcast_device_puts_nobody_to_sleep() {
     let first = broadcast.set_carrier(CpuId(0), Carrier::Oneshot, at(20));
     assert_eq!(first, at(50), "the new one goes on for those who sleep");
     assert!(broadcast.interrupt(CpuId(1)) && !broadcast.interrupt(CpuId(2)));
-    assert_eq!(broadcast.exit(CpuId(2), at(21)), Left::WasAwake);
+    assert_eq!(broadcast.exit(CpuId(2), at(21)), BroadcastExit::WasAwake);
     assert_eq!(
         broadcast.enter(CpuId(2), at(30)),
         Ok(Entered::Program(at(30))),

@@ -2,15 +2,15 @@
 
 use core::mem::MaybeUninit;
 
+use tickless_link::buckets::{BucketArray, BucketState, Bucketed, RUNNERS};
 use tickless_link::emplace::Emplaced;
 use tickless_link::entry::EntryRef;
 use tickless_link::id::Key;
-use tickless_link::shelf::{Left, RUNNERS, Shelf, Shelved};
 use tickless_link::{LastThread, emplace};
 
 use crate::cpu::CpuId;
 use crate::slots::geometry::{LEVELS_MAX, Place, Slot, Tick};
-use crate::slots::pending_map::{Calendar, FAR};
+use crate::slots::pending_map::{FAR, PendingMap};
 use crate::wheel::family::Coarse;
 
 /// Levels of the wheels of a CPU: 12 days of milliseconds. Models have two, for the sake of loom's small stacks.
@@ -32,16 +32,16 @@ const OWN: usize = 0;
 
 /// A wheel.
 #[derive(Debug)]
-pub(crate) struct WheelBase {
-    pub(crate) shelf: Shelf<Coarse, LEVELS>,
-    pub(crate) calendar: Calendar<LEVELS>,
+pub(crate) struct CpuWheel {
+    pub(crate) buckets: BucketArray<Coarse, LEVELS>,
+    pub(crate) calendar: PendingMap<LEVELS>,
     /// The passes that are under way; the lock is free while they execute callbacks. Several may be: what one has not
     /// begun the next one takes over, so that a thread that is held up in a callback, or preempted, delays one timer.
     passes: [PassBy; RUNNERS],
     /// One bit for each level of which a list was set aside, and may hold timers still.
     aside: u16,
     /// When the lists that were set aside were due.
-    aside_due: Tick,
+    pending_due: Tick,
 }
 
 /// What filing a timer found.
@@ -53,18 +53,18 @@ pub(crate) struct Filed {
     pub(crate) is_first: bool,
 }
 
-impl WheelBase {
+impl CpuWheel {
     /// What an empty wheel [tells](Self::told).
     pub(crate) const NEVER: u64 = u64::MAX;
 
     /// Makes an empty wheel where it stays.
     pub(crate) fn emplace(slot: &mut MaybeUninit<Self>, key: Key) -> Emplaced<'_, Self> {
         emplace!(slot => Self {
-            calendar: Calendar::new(Tick(0)),
+            calendar: PendingMap::new(Tick(0)),
             passes: [PassBy::Free; RUNNERS],
             aside: 0,
-            aside_due: Tick(0);
-            shelf <- |slot| Shelf::emplace(slot, key),
+            pending_due: Tick(0);
+            buckets <- |slot| BucketArray::emplace(slot, key),
         })
     }
 
@@ -74,7 +74,7 @@ impl WheelBase {
         if self.aside == 0 {
             self.calendar.first_due()
         } else {
-            self.aside_due
+            self.pending_due
         }
     }
 
@@ -90,8 +90,8 @@ impl WheelBase {
 
     /// When something is due first, if anything is filed, for who is about to sleep until then.
     pub(crate) fn settled(&mut self, now: Tick) -> Option<Tick> {
-        if self.row_aside().is_some() {
-            return Some(self.aside_due);
+        if self.pending_level().is_some() {
+            return Some(self.pending_due);
         }
         self.calendar.settle(now);
         self.calendar
@@ -101,10 +101,10 @@ impl WheelBase {
 
     /// The level of the next list that was set aside: the coarsest first.
     #[inline]
-    pub(crate) fn row_aside(&mut self) -> Option<usize> {
+    pub(crate) fn pending_level(&mut self) -> Option<usize> {
         while self.aside != 0 {
             let row = self.aside.ilog2() as usize;
-            if self.shelf.open_first_aside(row).is_some() {
+            if self.buckets.open_first_pending(row).is_some() {
                 return Some(row);
             }
             self.aside &= !(1 << row);
@@ -114,8 +114,8 @@ impl WheelBase {
 
     /// When the lists that were set aside were due.
     #[inline]
-    pub(crate) const fn aside_due(&self) -> Tick {
-        self.aside_due
+    pub(crate) const fn pending_due(&self) -> Tick {
+        self.pending_due
     }
 
     /// Sets aside all that is due first, if that is not after `now`; `false` if nothing is. Nothing may be aside still.
@@ -126,10 +126,10 @@ impl WheelBase {
             return false;
         };
         for slot in due.iter() {
-            self.shelf.set_aside(slot.number());
+            self.buckets.move_to_pending(slot.number());
             self.aside |= 1 << slot.level();
         }
-        self.aside_due = due.tick;
+        self.pending_due = due.tick;
         true
     }
 
@@ -138,16 +138,16 @@ impl WheelBase {
     pub(crate) fn opened<'s, 'e>(
         &'s mut self,
         entry: EntryRef<'e, Coarse>,
-    ) -> Shelved<'s, 'e, Coarse, LEVELS> {
-        self.shelf
+    ) -> Bucketed<'s, 'e, Coarse, LEVELS> {
+        self.buckets
             .open(entry)
             .expect("the wheel that owns the timer is locked")
     }
 
     /// Notes what became of a slot that a timer left.
     #[inline]
-    pub(crate) fn note_left(&mut self, left: Left) {
-        if let Left::Vacated(number) = left {
+    pub(crate) fn note_left(&mut self, left: BucketState) {
+        if let BucketState::Vacated(number) = left {
             self.calendar.vacate(Slot::numbered(number));
         }
     }
@@ -156,12 +156,12 @@ impl WheelBase {
     #[inline]
     pub(crate) fn file(&mut self, entry: EntryRef<'_, Coarse>, place: Place) -> Filed {
         let number = place.slot.number();
-        let mut shelved = self.opened(entry);
-        if shelved.state().is_queued() {
-            let left = shelved.move_to(number);
+        let mut bucketed = self.opened(entry);
+        if bucketed.state().is_queued() {
+            let left = bucketed.move_to(number);
             self.note_left(left);
         } else {
-            shelved.insert(number);
+            bucketed.insert(number);
         }
         self.note_filed(place)
     }
@@ -176,15 +176,17 @@ impl WheelBase {
     }
 
     /// Takes the first timer that there is out and hands it to `take`; `false` if there is none.
-    pub(crate) fn take_any(&mut self, take: impl FnOnce(Shelved<'_, '_, Coarse, LEVELS>)) -> bool {
+    pub(crate) fn take_any(&mut self, take: impl FnOnce(Bucketed<'_, '_, Coarse, LEVELS>)) -> bool {
         for row in 0..LEVELS {
-            if let Some(shelved) = self.shelf.open_first_aside(row) {
-                take(shelved);
+            if let Some(bucketed) = self.buckets.open_first_pending(row) {
+                take(bucketed);
                 return true;
             }
-            for list in row * tickless_link::shelf::LISTS..(row + 1) * tickless_link::shelf::LISTS {
-                if let Some(shelved) = self.shelf.open_first(list) {
-                    take(shelved);
+            for list in
+                row * tickless_link::buckets::BUCKETS..(row + 1) * tickless_link::buckets::BUCKETS
+            {
+                if let Some(bucketed) = self.buckets.open_first(list) {
+                    take(bucketed);
                     return true;
                 }
             }
@@ -194,8 +196,8 @@ impl WheelBase {
 
     /// Begins a new life at `now`, as an empty wheel, if it is one (R09).
     pub(crate) fn restart(&mut self, now: Tick) {
-        if self.shelf.is_empty() {
-            self.calendar = Calendar::new(now);
+        if self.buckets.is_empty() {
+            self.calendar = PendingMap::new(now);
             self.aside = 0;
         } else {
             // The CPU turned round on its way down: its timers are here still (B55).
@@ -226,7 +228,7 @@ impl WheelBase {
     }
 
     /// Whether a pass is under way.
-    pub(crate) fn is_passed_over(&self) -> bool {
+    pub(crate) fn has_pass(&self) -> bool {
         self.passes != [PassBy::Free; RUNNERS]
     }
 
@@ -240,7 +242,7 @@ impl WheelBase {
     ) {
         for place in 0..RUNNERS {
             if own.is_none_or(|own| self.passes[place] != PassBy::Cpu(own)) {
-                self.shelf.abandon_running(place, others_are_gone);
+                self.buckets.abandon_running(place, others_are_gone);
                 self.passes[place] = PassBy::Free;
                 ended(place);
             }
@@ -249,8 +251,8 @@ impl WheelBase {
 
     /// Takes out every timer.
     pub(crate) fn discard(&mut self) {
-        while self.take_any(|mut shelved| {
-            let _left = shelved.remove();
+        while self.take_any(|mut bucketed| {
+            let _left = bucketed.remove();
         }) {}
         let clock = self.calendar.clock();
         self.restart(clock);
@@ -258,13 +260,13 @@ impl WheelBase {
 
     /// Checks every rule that must hold while the lock is free, walking the whole wheel.
     pub(crate) fn assert_valid(&self) {
-        self.shelf.assert_valid();
+        self.buckets.assert_valid();
         let mut occupied = [0_u64; LEVELS];
         let mut rows_aside = 0_u16;
         // Those aside come first; a list that was set aside has the number of one that may be in use again, so they
         // are told apart by their count.
-        let mut remaining_aside = self.count_aside();
-        self.shelf.for_each(|_, number, ()| {
+        let mut remaining_aside = self.count_pending();
+        self.buckets.for_each(|_, number, ()| {
             let slot = Slot::numbered(number);
             if remaining_aside > 0 {
                 remaining_aside -= 1;
@@ -298,8 +300,8 @@ impl WheelBase {
     }
 
     /// How many timers are on lists that were set aside.
-    fn count_aside(&self) -> usize {
-        self.shelf.len_aside()
+    fn count_pending(&self) -> usize {
+        self.buckets.pending_len()
     }
 }
 

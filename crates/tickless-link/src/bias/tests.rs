@@ -78,8 +78,8 @@ fn there_is_one_owner_at_a_time() {
     let second = lock.claim().expect("free again");
     assert_ne!(first.id, second.id);
     // The old token opens nothing any more: it counts as a stranger's.
-    assert_eq!(lock.acquire(Some(first)), Held::Inner);
-    lock.release(&Held::Inner);
+    assert_eq!(lock.acquire(Some(first)), Acquired::Inner);
+    lock.release(&Acquired::Inner);
 }
 
 #[test]

@@ -61,7 +61,7 @@ pub enum SleepLength {
     IncludingMovable,
 }
 
-/// Who becomes migrator: [`Handover`](tickless_core::hierarchy::Handover), for files.
+/// Who becomes migrator: [`MigratorPolicy`](tickless_core::hierarchy::MigratorPolicy), for files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HandoverRule {
@@ -74,7 +74,7 @@ pub enum HandoverRule {
     LeastLoaded,
 }
 
-impl From<HandoverRule> for tickless_core::hierarchy::Handover {
+impl From<HandoverRule> for tickless_core::hierarchy::MigratorPolicy {
     fn from(rule: HandoverRule) -> Self {
         match rule {
             HandoverRule::LowestBit => Self::LowestBit,

@@ -10,7 +10,7 @@ use std::rc::{Rc, Weak};
 use tickless_core::base::Timers;
 use tickless_core::hrtimer::{Restart, Start};
 use tickless_core::platform::CpuId;
-use tickless_core::tick::{Broadcast, Busy, Carrier, Delivery, Entered, Left};
+use tickless_core::tick::{Broadcast, BroadcastExit, Busy, Carrier, Delivery, Entered};
 use tickless_core::time::Instant;
 
 use crate::machine::host::Host;
@@ -247,16 +247,16 @@ impl World {
         };
         let now = self.timers.platform().shows();
         match wakener.broadcast.exit(CpuId(cpu), now) {
-            Left::Program => {
+            BroadcastExit::Program => {
                 self.timers.switch_device_on(CpuId(cpu));
                 self.timers.retrigger(CpuId(cpu));
             }
-            Left::SwitchOn => {
+            BroadcastExit::SwitchOn => {
                 self.timers.switch_device_on(CpuId(cpu));
                 let base = self.timers.platform().base_of(cpu);
                 site.awaits_call.set(!base.armed().is_forever());
             }
-            Left::WasAwake => {}
+            BroadcastExit::WasAwake => {}
         }
     }
 

@@ -7,7 +7,7 @@ use tickless_core::coarse::{Kind, PassEnd};
 use tickless_core::event::Flush;
 use tickless_core::hrtimer::Start;
 use tickless_core::platform::CpuId;
-use tickless_core::tick::Conditions;
+use tickless_core::tick::TickDependencies;
 
 use crate::baseline::{Rearm, Soft};
 use crate::fault::FaultKind;
@@ -431,7 +431,7 @@ impl World {
 
     fn pick(&mut self, cpu: u32) -> Option<TaskId> {
         let task = self.cpus[cpu as usize].waiting.take()?;
-        self.run_task(cpu, Conditions::default());
+        self.run_task(cpu, TickDependencies::default());
         current_cpu::charge(self.model.charges.switch);
         let host = self.timers.platform();
         host.watch.borrow_mut().counts.switches += 1;

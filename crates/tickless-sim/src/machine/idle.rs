@@ -5,7 +5,9 @@ use std::rc::Rc;
 use tickless_core::event::Flush;
 use tickless_core::hrtimer::Start;
 use tickless_core::platform::CpuId;
-use tickless_core::tick::{Conditions, Dependencies, Dependency, Stopped, first_dependency};
+use tickless_core::tick::{
+    Dependencies, Dependency, StoppedTick, TickDependencies, first_dependency,
+};
 use tickless_core::time::{Instant, Offset, Span};
 
 use crate::baseline::SleepLength;
@@ -25,7 +27,7 @@ impl World {
         let mut tick = ticks.of(cpu);
         let timer = self.cpus[cpu as usize].tick.pinned();
         nohz.enter_idle(&mut tick);
-        let forecast = nohz.forecast(&tick, Conditions::default());
+        let forecast = nohz.forecast(&tick, TickDependencies::default());
         let now = self.timers.platform().shows();
         let sleep = nohz.sleep_length(&tick, timer, forecast, now);
         let mut length = picos(match self.policy.sleep_length {
@@ -74,7 +76,7 @@ impl World {
         });
     }
 
-    fn stopped_tick(&self, cpu: u32, stopped: Stopped) {
+    fn stopped_tick(&self, cpu: u32, stopped: StoppedTick) {
         if stopped.was_ticking {
             let host = self.timers.platform();
             host.watch.borrow_mut().counts.idle_entries += 1;
@@ -93,9 +95,9 @@ impl World {
 
     /// `cpu`, which executes, leaves idle, or a task without a tick: it has its tick.
     pub(crate) fn leave_idle(&mut self, cpu: u32) {
-        let conditions = Conditions {
+        let conditions = TickDependencies {
             reschedule: true,
-            ..Conditions::default()
+            ..TickDependencies::default()
         };
         self.run_task(cpu, conditions);
     }
@@ -113,15 +115,15 @@ impl World {
         let task = state.current.map(|task| &self.tasks[task as usize]);
         let task = task.map_or(&none, |task| &task.dependencies);
         let dependency = first_dependency(&none, &state.dependencies, task, &none);
-        let conditions = Conditions {
+        let conditions = TickDependencies {
             dependency: dependency.is_some(),
-            ..Conditions::default()
+            ..TickDependencies::default()
         };
         self.run_task(cpu, conditions);
     }
 
     /// `cpu`, which executes, runs something: it has its tick, if it had stopped it and needs it.
-    pub(crate) fn run_task(&mut self, cpu: u32, conditions: Conditions) {
+    pub(crate) fn run_task(&mut self, cpu: u32, conditions: TickDependencies) {
         let ticks = Rc::clone(&self.ticks);
         let mut tick = ticks.of(cpu);
         let state = &mut self.cpus[cpu as usize];

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use tickless_core::base::{Frozen, Timers};
 use tickless_core::coarse::Kind;
 use tickless_core::hierarchy::{
-    GroupId, Handover, Hierarchy, Layout, NumaNode, Slot, State, Step, WIDTH_DEFAULT,
+    GroupId, Hierarchy, Layout, MigratorPolicy, NumaNode, Slot, State, Step, WIDTH_DEFAULT,
 };
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
@@ -36,7 +36,7 @@ pub(crate) struct GlobalTimers {
 pub(crate) fn hierarchy(
     timers: &Rc<Timers<Host>>,
     topology: &Topology,
-    handover: Handover,
+    handover: MigratorPolicy,
 ) -> Tree {
     let cpus = topology.cpus();
     let layout = Layout::new(cpus, topology.numa_nodes(), WIDTH_DEFAULT);
@@ -91,7 +91,7 @@ impl GlobalTimers {
 
 impl CpuTimers for GlobalTimers {
     type Lock = CostedLock;
-    type Held<'a> = Frozen<'a, Host>;
+    type LockedBases<'a> = Frozen<'a, Host>;
 
     fn expire_global(&self, cpu: CpuId, _now: Instant, budget: &mut u32) {
         let tick = self.host().tick_time().tick;

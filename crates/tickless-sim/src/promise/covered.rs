@@ -2,7 +2,7 @@
 //!
 //! Looked at every 10 ms, between two events, when no walk through the hierarchy is under way.
 
-use tickless_core::hierarchy::Sites;
+use tickless_core::hierarchy::HierarchyHost;
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
 use tickless_core::wheel::idle::wake_times;
@@ -19,7 +19,7 @@ impl World {
     /// Looks at the machine between two events: no walk is under way.
     pub(crate) fn sample(&mut self) {
         let cpus = u32::try_from(self.cpus.len()).unwrap_or(u32::MAX);
-        let node = |cpu: u32| self.tree.sites().node(CpuId(cpu));
+        let node = |cpu: u32| self.tree.host().node(CpuId(cpu));
         let promised = (0..cpus)
             .filter_map(node)
             .filter(|node| node.is_available())
@@ -37,7 +37,7 @@ impl World {
     /// Whether somebody looks after the first global time of `cpu`, if that sleeps (P2). `promised` is the earliest
     /// time at which anybody promised to wake for others.
     fn is_covered(&self, cpu: u32, promised: Instant) {
-        let sites = self.tree.sites();
+        let sites = self.tree.host();
         let Some(node) = sites.node(CpuId(cpu)) else {
             return;
         };

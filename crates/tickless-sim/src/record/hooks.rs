@@ -1,7 +1,7 @@
 //! Where a recording learns what happens.
 
 use tickless_core::coarse::Kind;
-use tickless_core::hierarchy::{GroupId, Hierarchy, Sites, Slot, State, Step};
+use tickless_core::hierarchy::{GroupId, Hierarchy, HierarchyHost, Slot, State, Step};
 use tickless_core::time::Clock;
 use tickless_core::trace::{Event as Traced, TimerId};
 
@@ -310,7 +310,7 @@ impl Recorder {
     pub(crate) fn open(&self, tree: &Tree) {
         self.is_open.set(true);
         for id in (0..tree.groups()).map(GroupId) {
-            let group = tree.sites().group(id);
+            let group = tree.host().group(id);
             self.take(Recorded::TmigrGroupSet {
                 group: id.0,
                 lvl: group.level(),
@@ -322,12 +322,12 @@ impl Recorder {
 }
 
 /// Who is below whom.
-fn connect<S: Sites<WIDTH>, const WIDTH: usize>(
+fn connect<S: HierarchyHost<WIDTH>, const WIDTH: usize>(
     tree: &Hierarchy<S, WIDTH>,
     mut take: impl FnMut(Recorded),
 ) {
     for id in (0..tree.groups()).map(GroupId) {
-        let group = tree.sites().group(id);
+        let group = tree.host().group(id);
         if let Some(parent) = group.parent() {
             take(Recorded::TmigrConnectChildParent {
                 group: id.0,
@@ -336,8 +336,8 @@ fn connect<S: Sites<WIDTH>, const WIDTH: usize>(
             });
         }
     }
-    for cpu in 0..tree.sites().cpus() {
-        let node = tree.sites().node(tickless_core::platform::CpuId(cpu));
+    for cpu in 0..tree.host().cpus() {
+        let node = tree.host().node(tickless_core::platform::CpuId(cpu));
         if let Some((node, leaf)) = node.and_then(|node| Some((node, node.leaf()?))) {
             take(Recorded::TmigrConnectCpuParent {
                 of_cpu: cpu,

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 use rustix::thread::sched_setaffinity;
-pub use tickless_core::hierarchy::Handover;
+pub use tickless_core::hierarchy::MigratorPolicy;
 
 use super::error::BuildError;
 use super::local::IsolatedTimers;
@@ -62,7 +62,7 @@ pub struct Builder {
     pinned: Option<CpuSet>,
     isolated: Isolated,
     isolated_timers: IsolatedTimers,
-    handover: Option<Handover>,
+    handover: Option<MigratorPolicy>,
 }
 
 /// Workers that there can be at a time: one base is the expiry thread's.
@@ -142,8 +142,8 @@ impl Builder {
     /// Who looks after sleeping workers when the one who did goes to sleep.
     ///
     /// For all workers of the process, also those that others started. Nothing is early, late or lost by it: it says
-    /// how evenly the work is spread. Default: as it was said last, [`Handover::Rotating`] if never.
-    pub const fn handover(mut self, handover: Handover) -> Self {
+    /// how evenly the work is spread. Default: as it was said last, [`MigratorPolicy::Rotating`] if never.
+    pub const fn handover(mut self, handover: MigratorPolicy) -> Self {
         self.handover = Some(handover);
         self
     }

@@ -25,7 +25,7 @@ mod isolate;
 mod local;
 mod worker;
 
-pub use builder::{Builder, Handover, Workers};
+pub use builder::{Builder, MigratorPolicy, Workers};
 pub use driver::Driver;
 pub use epoll::{EpollEvent, EpollEvents};
 pub use error::{BuildError, IsolateError, IsolationError, StartError};

@@ -4,7 +4,7 @@
 //! flush point has the number of the specification and a switch that removes it, to prove that the suite notices.
 
 use tickless_core::event::Flush;
-use tickless_core::hrtimer::Turn;
+use tickless_core::hrtimer::ExpiryReport;
 use tickless_core::platform::CpuId;
 use tickless_link::mutant;
 
@@ -193,7 +193,7 @@ impl<C: Config> Machine<C> {
 
     /// Runs the timer interrupt of `cpu` and stops before its way out, with interrupts masked: what is owed then stays
     /// owed until [`flush`](Machine::flush) or [`leave_interrupt`](Machine::leave_interrupt).
-    pub fn enter_interrupt(&self, cpu: u32) -> Turn {
+    pub fn enter_interrupt(&self, cpu: u32) -> ExpiryReport {
         let state = self.cpu(cpu);
         state.masked.set(true);
         state.device.fires_at.set(None);

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::fmt;
 
 use tickless_core::platform::CpuId;
-use tickless_core::tick::{Broadcast, Busy, Carrier, Entered, Left};
+use tickless_core::tick::{Broadcast, BroadcastExit, Busy, Carrier, Entered};
 use tickless_core::time::Instant;
 use tickless_sim::tables::PlainLock;
 
@@ -168,17 +168,17 @@ impl<C: Config> Ticking<C> {
         }
         let event = self.machine().armed(cpu);
         match wakener.broadcast.exit(CpuId(cpu), self.clock()) {
-            Left::Program => {
+            BroadcastExit::Program => {
                 self.machine().restart_device(cpu);
                 wakener.count(|counts| counts.woke_itself += 1);
             }
-            Left::SwitchOn => {
+            BroadcastExit::SwitchOn => {
                 self.on(cpu, || self.machine().timers().switch_device_on(CpuId(cpu)));
                 let is_late = !event.is_forever() && !depth.is_called.get();
                 depth.awaits_call.set(is_late);
                 wakener.count(|counts| counts.woke_late += u64::from(is_late));
             }
-            Left::WasAwake => panic!("CPU {cpu} is deep for itself alone"),
+            BroadcastExit::WasAwake => panic!("CPU {cpu} is deep for itself alone"),
         }
     }
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use tickless_core::base::Frozen;
 use tickless_core::coarse::Kind;
-use tickless_core::hierarchy::{CpuNode, Group, GroupId, Layout, Sites, WIDTH_DEFAULT};
+use tickless_core::hierarchy::{CpuNode, Group, GroupId, HierarchyHost, Layout, WIDTH_DEFAULT};
 use tickless_core::platform::CpuId;
 use tickless_core::tick::TickCount;
 use tickless_core::time::Instant;
@@ -49,9 +49,9 @@ impl<C: Config> Seats<C> {
     }
 }
 
-impl<C: Config> Sites<WIDTH_DEFAULT> for Seats<C> {
+impl<C: Config> HierarchyHost<WIDTH_DEFAULT> for Seats<C> {
     type Lock = PlainLock;
-    type Held<'a> = Frozen<'a, Host<C>>;
+    type LockedBases<'a> = Frozen<'a, Host<C>>;
 
     fn node(&self, cpu: CpuId) -> Option<&CpuNode<PlainLock>> {
         self.nodes.get(cpu.0 as usize)

@@ -31,7 +31,7 @@ use shuttle::{Config, Runner, thread};
 
 use super::host::{Tree, at, empty_tree, join};
 use crate::cpu::CpuId;
-use crate::hierarchy::{Handover, Leaving, NumaNode, Presence};
+use crate::hierarchy::{Leaving, MigratorPolicy, NumaNode, Presence};
 
 /// Schedules of each case unless the variable says otherwise: seconds for all.
 const FEW: u64 = 2_000;
@@ -230,7 +230,7 @@ impl<const WIDTH: usize> Machine<WIDTH> {
             Operation::Prepares => newcomer = self.prepare_next(),
         }
         drop(executes);
-        let heirs = core::mem::take(&mut *self.tree.sites().activated.lock().expect("whole"));
+        let heirs = core::mem::take(&mut *self.tree.host().activated.lock().expect("whole"));
         for heir in heirs {
             let _executes = self.cpus[heir.0 as usize]
                 .lock()
@@ -247,7 +247,7 @@ impl<const WIDTH: usize> Machine<WIDTH> {
         // Relaxed: drawing a number is all.
         let next = self.unknown.fetch_add(1, Ordering::Relaxed);
         let next = u32::try_from(next).expect("few");
-        if !self.tree.sites().node_exists(next) {
+        if !self.tree.host().node_exists(next) {
             return None;
         }
         let numa = NumaNode(NODE_OF[next as usize] % self.nodes);
@@ -263,7 +263,7 @@ impl<const WIDTH: usize> Machine<WIDTH> {
 /// One schedule: `members` of `cpus` CPUs are known at first, all of one NUMA node, and each of them gets a program.
 fn schedule<const WIDTH: usize>(cpus: u32, nodes: u32, members: u32, kinds: u64) {
     let machine = Arc::new(Machine {
-        tree: empty_tree::<WIDTH>(cpus, nodes, Handover::LowestBit),
+        tree: empty_tree::<WIDTH>(cpus, nodes, MigratorPolicy::LowestBit),
         cpus: (0..cpus).map(|_| shuttle::sync::Mutex::new(())).collect(),
         unknown: AtomicU64::new(u64::from(members)),
         nodes,

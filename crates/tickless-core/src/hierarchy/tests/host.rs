@@ -13,7 +13,8 @@ use tickless_link::lock::{Guard, Lock};
 
 use crate::cpu::CpuId;
 use crate::hierarchy::{
-    Child, CpuNode, Group, GroupId, Handover, Hierarchy, Layout, NumaNode, Presence, Sites, Step,
+    Child, CpuNode, Group, GroupId, Hierarchy, HierarchyHost, Layout, MigratorPolicy, NumaNode,
+    Presence, Step,
 };
 use crate::time::Instant;
 
@@ -158,9 +159,9 @@ impl<const WIDTH: usize> Host<WIDTH> {
     }
 }
 
-impl<const WIDTH: usize> Sites<WIDTH> for Host<WIDTH> {
+impl<const WIDTH: usize> HierarchyHost<WIDTH> for Host<WIDTH> {
     type Lock = TestLock;
-    type Held<'a> = Guard<'a, TestLock, Bases>;
+    type LockedBases<'a> = Guard<'a, TestLock, Bases>;
 
     fn node(&self, cpu: CpuId) -> Option<&CpuNode<TestLock>> {
         self.nodes.get(cpu.0 as usize)
@@ -228,12 +229,15 @@ impl<const WIDTH: usize> Sites<WIDTH> for Host<WIDTH> {
 /// A tree of `cpus` CPUs of one node, prepared and available, all idle.
 #[cfg(not(any(loom, shuttle)))]
 pub(super) fn idle_tree<const WIDTH: usize>(cpus: u32) -> Rc<Tree<WIDTH>> {
-    idle_tree_with(cpus, Handover::LowestBit)
+    idle_tree_with(cpus, MigratorPolicy::LowestBit)
 }
 
 #[cfg(not(any(loom, shuttle)))]
-pub(super) fn idle_tree_with<const WIDTH: usize>(cpus: u32, handover: Handover) -> Rc<Tree<WIDTH>> {
-    let tree = empty_tree(cpus, 1, handover);
+pub(super) fn idle_tree_with<const WIDTH: usize>(
+    cpus: u32,
+    policy: MigratorPolicy,
+) -> Rc<Tree<WIDTH>> {
+    let tree = empty_tree(cpus, 1, policy);
     for cpu in 0..cpus {
         join(&tree, cpu, Presence::Idle);
     }
@@ -244,10 +248,10 @@ pub(super) fn idle_tree_with<const WIDTH: usize>(cpus: u32, handover: Handover) 
 pub(super) fn empty_tree<const WIDTH: usize>(
     cpus: u32,
     nodes: u32,
-    handover: Handover,
+    policy: MigratorPolicy,
 ) -> Tree<WIDTH> {
     let layout = Layout::new(cpus, nodes, WIDTH);
-    Hierarchy::new(Host::new(cpus), layout, handover)
+    Hierarchy::new(Host::new(cpus), layout, policy)
 }
 
 /// Makes `cpu` a member, of the first node.
@@ -261,12 +265,12 @@ pub(super) fn join<const WIDTH: usize>(tree: &Tree<WIDTH>, cpu: u32, presence: P
 /// What CPUs do, as a host has them do it.
 impl<const WIDTH: usize> Tree<WIDTH> {
     pub(super) fn node(&self, cpu: u32) -> &CpuNode<TestLock> {
-        self.sites().node(CpuId(cpu)).expect("it is there")
+        self.host().node(CpuId(cpu)).expect("it is there")
     }
 
     /// The commit of spec 3.3, without what concerns the tick. Idle already: the second evaluation.
     pub(super) fn idles(&self, cpu: u32) -> Instant {
-        let (held, global) = self.sites().lock_bases(CpuId(cpu));
+        let (held, global) = self.host().lock_bases(CpuId(cpu));
         let cover = if self.node(cpu).is_idle() {
             self.rearm_from_idle(CpuId(cpu), global)
         } else {
@@ -282,7 +286,7 @@ impl<const WIDTH: usize> Tree<WIDTH> {
 
     /// Arms a timer on `cpu`, by itself. In idle an interrupt does it, and the CPU evaluates again.
     pub(super) fn arms(&self, cpu: u32, time: i64) -> Instant {
-        self.sites().bases(cpu).timers.insert(time);
+        self.host().bases(cpu).timers.insert(time);
         if self.node(cpu).is_idle() {
             self.idles(cpu)
         } else {
@@ -294,7 +298,7 @@ impl<const WIDTH: usize> Tree<WIDTH> {
     pub(super) fn ticks(&self, cpu: u32, now: i64) {
         let mut budget = u32::MAX;
         if !self.node(cpu).is_idle() {
-            self.sites().expire_global(CpuId(cpu), at(now), &mut budget);
+            self.host().expire_global(CpuId(cpu), at(now), &mut budget);
         }
         if self.remote_work_due(CpuId(cpu), at(now)) {
             let pull = self.serve_remote(CpuId(cpu), at(now), &mut budget);
@@ -306,14 +310,14 @@ impl<const WIDTH: usize> Tree<WIDTH> {
     }
 
     pub(super) fn fired(&self) -> Vec<Fired> {
-        core::mem::take(&mut *self.sites().fired.lock().unwrap())
+        core::mem::take(&mut *self.host().fired.lock().unwrap())
     }
 
     /// S1, S2, S4 and the shape. Only while nobody walks.
     pub(super) fn check_states(&self) {
         assert_eq!(self.check(), Ok(()));
         for id in (0..self.groups()).map(GroupId) {
-            let group = self.sites().group(id);
+            let group = self.host().group(id);
             let state = group.state();
             for child in self.children(id) {
                 let (slot, expected) = match child {
@@ -322,7 +326,7 @@ impl<const WIDTH: usize> Tree<WIDTH> {
                         (node.slot(), node.is_available() && !node.is_idle())
                     }
                     Child::Group(below) => {
-                        let below = self.sites().group(below);
+                        let below = self.host().group(below);
                         (below.slot(), below.state().is_active())
                     }
                 };
@@ -338,15 +342,15 @@ impl<const WIDTH: usize> Tree<WIDTH> {
     /// P2: each finite time of an idle CPU is in the hands of somebody who is awake, or promised. Only while nobody
     /// walks.
     pub(super) fn check_covered(&self) {
-        let promised = (0..self.sites().cpus())
+        let promised = (0..self.host().cpus())
             .map(|cpu| self.node(cpu))
             .filter(|node| node.is_available() && node.is_idle())
             .map(CpuNode::wakeup)
             .min()
             .unwrap_or(NEVER);
-        for cpu in 0..self.sites().cpus() {
+        for cpu in 0..self.host().cpus() {
             let node = self.node(cpu);
-            let first = self.sites().bases(cpu).first();
+            let first = self.host().bases(cpu).first();
             if !node.is_available() || !node.is_idle() || first.is_forever() || promised <= first {
                 continue;
             }
@@ -362,7 +366,7 @@ impl<const WIDTH: usize> Tree<WIDTH> {
         let node = self.node(cpu);
         let (mut next, mut slot, mut ignored) = (node.leaf(), node.slot(), node.is_ignored());
         while let Some(id) = next {
-            let group = self.sites().group(id);
+            let group = self.host().group(id);
             let queue = group.queue.lock(None);
             let is_queued = queue.get(slot).is_some_and(|event| event.time <= time);
             if !is_queued || ignored || group.first() > time {
@@ -380,14 +384,14 @@ impl<const WIDTH: usize> Tree<WIDTH> {
     #[cfg(not(loom))]
     pub(super) fn let_time_run(&self, from: i64, end: i64) {
         for now in from..=end {
-            for cpu in 0..self.sites().cpus() {
+            for cpu in 0..self.host().cpus() {
                 let node = self.node(cpu);
                 if !node.is_idle() || node.wakeup() <= at(now) {
                     self.ticks(cpu, now);
                 }
             }
-            for cpu in 0..self.sites().cpus() {
-                let first = self.sites().bases(cpu).first();
+            for cpu in 0..self.host().cpus() {
+                let first = self.host().bases(cpu).first();
                 assert!(
                     first > at(now) || !self.node(cpu).is_available(),
                     "{first:?} of CPU {cpu} has not fired at {now}"

@@ -16,7 +16,7 @@ use loom::thread;
 use super::host::{NEVER, Tree, empty_tree, join};
 use crate::base::model::explore;
 use crate::cpu::CpuId;
-use crate::hierarchy::{GroupId, Handover, NumaNode, Presence};
+use crate::hierarchy::{GroupId, MigratorPolicy, NumaNode, Presence};
 
 /// How often threads may be interrupted, and in the one case with several operations. Without a bound a case takes
 /// hours.
@@ -27,7 +27,7 @@ type Machine = Arc<Tree<2>>;
 
 /// CPUs 0 and 1 in one leaf, CPU 2 in another, and the root; those in `awake` are.
 fn machine(awake: &[u32]) -> Machine {
-    let tree = empty_tree::<2>(4, 1, Handover::LowestBit);
+    let tree = empty_tree::<2>(4, 1, MigratorPolicy::LowestBit);
     for cpu in 0..3 {
         let presence = if awake.contains(&cpu) {
             Presence::Awake
@@ -68,7 +68,7 @@ fn example_1_a_cpu_idles_against_its_sibling_that_wakes() {
         let machine = machine(&[0, 2]);
         let (cover, ()) = against(&machine, |tree| tree.idles(0), |tree| tree.wakes(1));
         assert_eq!(cover, NEVER);
-        machine.sites().group_state(GroupId(0)).is_active()
+        machine.host().group_state(GroupId(0)).is_active()
     });
 }
 
@@ -117,7 +117,7 @@ fn a_promise_that_is_withdrawn_while_another_relies_on_it() {
                 &machine,
                 |tree| {
                     tree.wakes(0);
-                    tree.sites().bases(0).timers.clear();
+                    tree.host().bases(0).timers.clear();
                     tree.idles(0)
                 },
                 |tree| tree.idles(2),
@@ -170,12 +170,12 @@ fn r53_a_served_cpu_wakes_and_idles_and_arms() {
 #[test]
 fn r26_a_root_grows_against_a_cpu_that_wakes() {
     explore(PREEMPTIONS, [true], || {
-        let tree = empty_tree::<2>(4, 1, Handover::LowestBit);
+        let tree = empty_tree::<2>(4, 1, MigratorPolicy::LowestBit);
         join(&tree, 0, Presence::Idle);
         let machine: Machine = Arc::new(tree);
         against(&machine, |tree| tree.wakes(0), grows);
         let root = machine.root().unwrap();
-        machine.sites().group_state(root).is_active()
+        machine.host().group_state(root).is_active()
     });
 }
 
@@ -184,13 +184,13 @@ fn r26_a_root_grows_against_a_cpu_that_wakes() {
 #[test]
 fn example_7_a_root_grows_against_a_cpu_that_idles() {
     explore(PREEMPTIONS, [(Some(10), false)], || {
-        let tree = empty_tree::<2>(4, 1, Handover::LowestBit);
+        let tree = empty_tree::<2>(4, 1, MigratorPolicy::LowestBit);
         join(&tree, 0, Presence::Awake);
         tree.arms(0, 10);
         let machine: Machine = Arc::new(tree);
         let (cover, ()) = against(&machine, |tree| tree.idles(0), grows);
         let root = machine.root().unwrap();
-        let is_active = machine.sites().group_state(root).is_active();
+        let is_active = machine.host().group_state(root).is_active();
         (nanos(cover), is_active)
     });
 }
@@ -199,7 +199,7 @@ fn example_7_a_root_grows_against_a_cpu_that_idles() {
 #[test]
 fn r27_a_root_grows_against_a_new_timer() {
     explore(PREEMPTIONS, [Some(10)], || {
-        let tree = empty_tree::<2>(4, 1, Handover::LowestBit);
+        let tree = empty_tree::<2>(4, 1, MigratorPolicy::LowestBit);
         join(&tree, 0, Presence::Idle);
         let machine: Machine = Arc::new(tree);
         let (cover, ()) = against(&machine, |tree| tree.arms(0, 10), grows);

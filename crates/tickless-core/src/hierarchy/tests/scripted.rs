@@ -33,13 +33,13 @@ impl<const WIDTH: usize> Tree<WIDTH> {
         body: impl FnOnce(&Self) + 'static,
     ) {
         let tree = Rc::clone(self);
-        self.sites().when(fits, move || body(&tree));
+        self.host().when(fits, move || body(&tree));
     }
 
     /// The script ran, nothing is inconsistent, and no timer of an idle CPU is lost.
     fn check_all(&self) {
         assert!(
-            self.sites().script_is_done(),
+            self.host().script_is_done(),
             "the schedule never came about"
         );
         self.check_states();

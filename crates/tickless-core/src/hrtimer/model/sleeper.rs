@@ -25,7 +25,7 @@ fn waker(count: &Count) -> Waker {
     Waker::from(Arc::new(Task(count.clone())))
 }
 
-/// Where sleepers stand that are due: sorted, or still on the shelf, from which the interrupt takes them. There they
+/// Where sleepers stand that are due: sorted, or still on the buckets, from which the interrupt takes them. There they
 /// name another queue as their owner.
 const PLACES: [i64; 2] = [NOW, LATE];
 

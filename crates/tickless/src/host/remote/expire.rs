@@ -2,7 +2,7 @@
 
 use tickless_core::base::Frozen;
 use tickless_core::coarse::Kind as Wheel;
-use tickless_core::hierarchy::{CpuNode, Group, GroupId, Sites};
+use tickless_core::hierarchy::{CpuNode, Group, GroupId, HierarchyHost};
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
 use tickless_core::wheel::idle::wake_times;
@@ -33,9 +33,9 @@ pub(super) fn pull(cpu: CpuId, now: Instant, budget: u32) -> u32 {
         .fired
 }
 
-impl Sites<WIDTH> for Table {
+impl HierarchyHost<WIDTH> for Table {
     type Lock = Lock;
-    type Held<'a> = Frozen<'a, Host>;
+    type LockedBases<'a> = Frozen<'a, Host>;
 
     fn node(&self, cpu: CpuId) -> Option<&CpuNode<Lock>> {
         let number = cpu.0 as usize;

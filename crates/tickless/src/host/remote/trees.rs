@@ -24,7 +24,7 @@ use std::cell::Cell;
 use std::sync::OnceLock;
 
 use tickless_core::hierarchy::{
-    CpuNode, Group, Handover, Hierarchy, Leaving, NumaNode, Presence, Refused, Sites,
+    CpuNode, Group, Hierarchy, HierarchyHost, Leaving, MigratorPolicy, NumaNode, Presence, Refused,
 };
 use tickless_core::platform::CpuId;
 use tickless_link::bias::BiasedLock;
@@ -117,14 +117,14 @@ struct Generation {
     foreign: OnceLock<Tree>,
     /// Made with the first worker.
     workers: OnceLock<Tree>,
-    handover: Handover,
+    handover: MigratorPolicy,
     /// The tree of foreign threads of an earlier generation is the one in use: its expiry thread forked.
     foreign_of: Option<&'static Tree>,
     next: OnceLock<Box<Self>>,
 }
 
 impl Generation {
-    fn new(foreign_of: Option<&'static Tree>, handover: Handover) -> Self {
+    fn new(foreign_of: Option<&'static Tree>, handover: MigratorPolicy) -> Self {
         Self {
             foreign: OnceLock::new(),
             workers: OnceLock::new(),
@@ -164,7 +164,7 @@ fn current() -> &'static Generation {
 
 #[cold]
 fn find() -> &'static Generation {
-    let mut generation = FIRST.get_or_init(|| Generation::new(None, Handover::default()));
+    let mut generation = FIRST.get_or_init(|| Generation::new(None, MigratorPolicy::default()));
     while let Some(next) = generation.next.get() {
         generation = next;
     }
@@ -185,8 +185,8 @@ pub(crate) fn workers() -> &'static Tree {
 }
 
 /// Says which worker looks after sleeping workers when the one that did goes to sleep.
-pub(crate) fn set_handover(handover: Handover) {
-    workers().set_handover(handover);
+pub(crate) fn set_handover(handover: MigratorPolicy) {
+    workers().set_migrator_policy(handover);
 }
 
 /// Starts anew: in the child of a fork.
@@ -195,7 +195,10 @@ pub(crate) fn forget(expiry_thread_survives: bool) {
         let old = current();
         let foreign_of = expiry_thread_survives.then(foreign);
         // Not asked of a tree that another thread may have been making.
-        let handover = old.workers.get().map_or(old.handover, Tree::handover);
+        let handover = old
+            .workers
+            .get()
+            .map_or(old.handover, Tree::migrator_policy);
         let _new = old
             .next
             .set(Box::new(Generation::new(foreign_of, handover)));
@@ -205,7 +208,7 @@ pub(crate) fn forget(expiry_thread_survives: bool) {
 
 /// Puts the thread on `base` into the tree of foreign threads.
 pub(crate) fn join_foreign(base: &ThreadBase) {
-    join_tree(foreign(), base.cpu(), Presence::Guest);
+    join_tree(foreign(), base.cpu(), Presence::Foreign);
 }
 
 /// Puts the expiry thread, asleep, into the tree of foreign threads.
@@ -250,7 +253,7 @@ pub(crate) fn leave(base: &ThreadBase, why: Leaving) -> Result<(), Refused> {
 
 /// Whether the worker on `base` looks after others, and others after it.
 pub(crate) fn takes_part(base: &ThreadBase) -> bool {
-    let node = workers().sites().node(base.cpu());
+    let node = workers().host().node(base.cpu());
     node.is_some_and(CpuNode::is_available)
 }
 
@@ -261,7 +264,7 @@ pub(super) fn members() -> impl Iterator<Item = &'static ThreadBase> {
 
 #[cfg(test)]
 mod tests {
-    use tickless_core::hierarchy::{Child, Sites};
+    use tickless_core::hierarchy::{Child, HierarchyHost};
 
     use super::*;
     use crate::host::lifecycle;
@@ -271,7 +274,11 @@ mod tests {
     /// A tree of threads on a machine with four nodes of four CPUs.
     fn tree() -> Tree {
         let layout = nodes_of("two-sockets").layout(THREADS_MAX, WIDTH);
-        Hierarchy::new(Table::new(Purpose::Workers), layout, Handover::default())
+        Hierarchy::new(
+            Table::new(Purpose::Workers),
+            layout,
+            MigratorPolicy::default(),
+        )
     }
 
     #[test]
@@ -282,9 +289,9 @@ mod tests {
                 .expect("there is room");
         }
         for cpu in 0..100 {
-            let mut next = tree.sites().node(CpuId(cpu)).and_then(CpuNode::leaf);
+            let mut next = tree.host().node(CpuId(cpu)).and_then(CpuNode::leaf);
             while let Some(id) = next {
-                let group = tree.sites().group(id);
+                let group = tree.host().group(id);
                 let crosses = group.level() >= tree.layout().cross_node_level();
                 assert!(crosses || group.node() == NumaNode(cpu % 4), "CPU {cpu}");
                 next = group.parent();
@@ -303,8 +310,8 @@ mod tests {
             let tree = tree();
             join_tree(&tree, own.cpu(), Presence::Awake);
             own.local().set_numa_node(before);
-            let leaf = tree.sites().node(own.cpu()).and_then(CpuNode::leaf);
-            tree.sites().group(leaf.expect("it joined")).node()
+            let leaf = tree.host().node(own.cpu()).and_then(CpuNode::leaf);
+            tree.host().group(leaf.expect("it joined")).node()
         });
         assert_eq!(visitor.join().expect("no panic"), NumaNode(3));
     }

@@ -3,7 +3,7 @@
 use super::{LEFT, ROOT, pairs};
 use crate::cpu::CpuId;
 use crate::hierarchy::tests::host::{Fired, NEVER, at, empty_tree, idle_tree, join};
-use crate::hierarchy::{Handover, Leaving, NumaNode, Presence, Step};
+use crate::hierarchy::{Leaving, MigratorPolicy, NumaNode, Presence, Step};
 use std::rc::Rc;
 use std::vec::Vec;
 
@@ -100,8 +100,8 @@ fn example_5_late_forecast() {
     tree.wakes(0);
     tree.ticks(0, 10);
     assert_eq!(cpus_of(&tree.fired()), [0], "by itself");
-    assert_eq!(tree.sites().group_first(ROOT), at(30));
-    assert_eq!(tree.sites().group_first(LEFT), at(20));
+    assert_eq!(tree.host().group_first(ROOT), at(30));
+    assert_eq!(tree.host().group_first(LEFT), at(20));
     assert_eq!(tree.peek(CpuId(0), NEVER), at(20));
     assert_eq!(tree.peek(CpuId(0), at(15)), at(15));
     assert_eq!(tree.idles(0), at(20), "and that is what comes of it");
@@ -129,7 +129,7 @@ fn example_6_chasing_ghosts() {
 #[test]
 fn example_7_growing_a_root_wrong_direction() {
     for leaves_at_link in [true, false] {
-        let tree = Rc::new(empty_tree::<2>(4, 1, Handover::LowestBit));
+        let tree = Rc::new(empty_tree::<2>(4, 1, MigratorPolicy::LowestBit));
         join(&tree, 0, Presence::Awake);
         join(&tree, 1, Presence::Idle);
         tree.script(
@@ -145,7 +145,7 @@ fn example_7_growing_a_root_wrong_direction() {
         );
         tree.prepare(CpuId(2), NumaNode(0)).unwrap();
         assert!(
-            !tree.sites().group_state(ROOT).is_active(),
+            !tree.host().group_state(ROOT).is_active(),
             "its migrator would sleep"
         );
         tree.check_all();
@@ -160,7 +160,7 @@ fn example_7_growing_a_root_wrong_direction() {
 fn example_8_publication_order_once_more() {
     for grown in [3, 5] {
         for is_waking in [true, false] {
-            let tree = Rc::new(empty_tree::<2>(8, 1, Handover::LowestBit));
+            let tree = Rc::new(empty_tree::<2>(8, 1, MigratorPolicy::LowestBit));
             join(&tree, 0, Presence::Awake);
             join(&tree, 1, Presence::Idle);
             if is_waking {
@@ -200,7 +200,7 @@ fn example_9_last_timer_holder_isolates() {
             assert_eq!(tree.idles(3), at(10));
         }
         tree.clear_available(CpuId(3), Leaving::Isolation).unwrap();
-        let heirs = core::mem::take(&mut *tree.sites().activated.lock().unwrap());
+        let heirs = core::mem::take(&mut *tree.host().activated.lock().unwrap());
         assert_eq!(heirs, [CpuId(0)]);
         // What a host makes of it.
         tree.wakes(0);

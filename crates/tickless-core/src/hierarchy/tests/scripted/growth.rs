@@ -8,11 +8,12 @@ use proptest::prelude::{prop_assert_eq, proptest};
 use crate::cpu::CpuId;
 use crate::hierarchy::tests::host::{Tree, at, empty_tree, join};
 use crate::hierarchy::{
-    Child, GroupId, Handover, NumaNode, PrepareError, Presence, Pull, Sites, Slot, State, Step,
+    Child, GroupId, HierarchyHost, MigratorPolicy, NumaNode, PrepareError, Presence, Pull, Slot,
+    State, Step,
 };
 
 fn built<const WIDTH: usize>(cpus: u32, nodes: u32, node_of: impl Fn(u32) -> u32) -> Tree<WIDTH> {
-    let tree = empty_tree(cpus, nodes, Handover::LowestBit);
+    let tree = empty_tree(cpus, nodes, MigratorPolicy::LowestBit);
     for cpu in 0..cpus {
         tree.prepare(CpuId(cpu), NumaNode(node_of(cpu))).unwrap();
         assert_eq!(tree.check(), Ok(()), "after CPU {cpu}");
@@ -23,7 +24,7 @@ fn built<const WIDTH: usize>(cpus: u32, nodes: u32, node_of: impl Fn(u32) -> u32
 fn groups_by_level<const WIDTH: usize>(tree: &Tree<WIDTH>) -> Vec<u32> {
     let mut levels = std::vec![0; tree.height()];
     for id in (0..tree.groups()).map(GroupId) {
-        levels[tree.sites().group(id).level()] += 1;
+        levels[tree.host().group(id).level()] += 1;
     }
     levels
 }
@@ -40,7 +41,7 @@ fn r23_the_ninth_cpu_makes_one_new_root() {
         [Child::Group(GroupId(0)), Child::Group(GroupId(1))]
     );
     // Example 8: the place of the old root was kept for it.
-    assert_eq!(tree.sites().group(GroupId(0)).slot(), Slot::new(0));
+    assert_eq!(tree.host().group(GroupId(0)).slot(), Slot::new(0));
 }
 
 #[test]
@@ -66,13 +67,13 @@ fn r23_every_size_makes_one_tree_of_the_height_it_needs() {
 /// R24: at each step of building, no room. The tree is as before, and goes on when there is.
 #[test]
 fn r24_a_refused_allocation_changes_nothing() {
-    let tree = empty_tree::<2>(16, 4, Handover::LowestBit);
-    let ample = *tree.sites().room.lock().unwrap();
+    let tree = empty_tree::<2>(16, 4, MigratorPolicy::LowestBit);
+    let ample = *tree.host().room.lock().unwrap();
     for cpu in 0..16 {
         let before = tree.groups();
         let mut refused = 0;
         for room in before.. {
-            *tree.sites().room.lock().unwrap() = room;
+            *tree.host().room.lock().unwrap() = room;
             match tree.prepare(CpuId(cpu), NumaNode(cpu / 4)) {
                 Ok(()) => break,
                 Err(error) => {
@@ -85,7 +86,7 @@ fn r24_a_refused_allocation_changes_nothing() {
             }
             assert_eq!(tree.groups(), before);
             assert_eq!(tree.check(), Ok(()));
-            assert_eq!(tree.sites().node(CpuId(cpu)).unwrap().leaf(), None);
+            assert_eq!(tree.host().node(CpuId(cpu)).unwrap().leaf(), None);
         }
         assert_eq!(
             tree.groups(),
@@ -94,14 +95,14 @@ fn r24_a_refused_allocation_changes_nothing() {
         );
         assert_eq!(tree.check(), Ok(()));
     }
-    *tree.sites().room.lock().unwrap() = ample;
+    *tree.host().room.lock().unwrap() = ample;
 }
 
 /// R24: more levels than the layout has.
 #[test]
 fn r24_a_tree_that_would_be_too_high_is_refused() {
     // Laid out for four CPUs on one node, and then they come from three.
-    let tree = empty_tree::<2>(4, 1, Handover::LowestBit);
+    let tree = empty_tree::<2>(4, 1, MigratorPolicy::LowestBit);
     assert_eq!(tree.layout().levels(), 2);
     tree.prepare(CpuId(0), NumaNode(0)).unwrap();
     let refused = tree.prepare(CpuId(1), NumaNode(1));
@@ -121,7 +122,7 @@ fn r25_no_group_below_the_cross_node_level_mixes_nodes() {
     let tree = built::<2>(16, 2, |cpu| u32::from(cpu == 1 || cpu >= 9));
     assert_eq!(tree.layout().cross_node_level(), 3);
     assert_eq!(tree.height(), 4);
-    let two = empty_tree::<2>(16, 2, Handover::LowestBit);
+    let two = empty_tree::<2>(16, 2, MigratorPolicy::LowestBit);
     two.prepare(CpuId(0), NumaNode(0)).unwrap();
     assert_eq!(two.height(), 1);
     two.prepare(CpuId(1), NumaNode(1)).unwrap();
@@ -136,7 +137,7 @@ fn r25_no_group_below_the_cross_node_level_mixes_nodes() {
 /// R21: the tree grows while CPU 0 is awake; the new root knows it, and can hand over.
 #[test]
 fn r21_an_active_old_root_is_active_in_the_new_one() {
-    let tree = empty_tree::<2>(8, 1, Handover::LowestBit);
+    let tree = empty_tree::<2>(8, 1, MigratorPolicy::LowestBit);
     join(&tree, 0, Presence::Awake);
     for cpu in 1..8 {
         join(&tree, cpu, Presence::Idle);
@@ -150,7 +151,7 @@ fn r21_an_active_old_root_is_active_in_the_new_one() {
 /// R21: nobody is awake when the tree grows. What idle CPUs wait for is known to the new root.
 #[test]
 fn r21_an_idle_old_root_is_listed_in_the_new_one() {
-    let tree = empty_tree::<2>(8, 1, Handover::LowestBit);
+    let tree = empty_tree::<2>(8, 1, MigratorPolicy::LowestBit);
     join(&tree, 0, Presence::Idle);
     join(&tree, 1, Presence::Idle);
     assert_eq!(tree.arms(0, 10), at(10));
@@ -166,7 +167,7 @@ fn r21_an_idle_old_root_is_listed_in_the_new_one() {
 /// which is empty then. Its promise for what is left stays.
 #[test]
 fn r21_an_idle_server_comes_by_while_the_root_grows() {
-    let tree = Rc::new(empty_tree::<2>(4, 1, Handover::LowestBit));
+    let tree = Rc::new(empty_tree::<2>(4, 1, MigratorPolicy::LowestBit));
     join(&tree, 0, Presence::Idle);
     join(&tree, 1, Presence::Idle);
     assert_eq!(tree.arms(1, 12), at(12));
@@ -194,7 +195,7 @@ fn r21_an_idle_server_comes_by_while_the_root_grows() {
 /// already. That CPU 2 wakes up at that time helps nobody: it does not find the event.
 #[test]
 fn what_only_a_former_root_knows_is_promised_by_its_own_cpu() {
-    let tree = Rc::new(empty_tree::<2>(4, 1, Handover::LowestBit));
+    let tree = Rc::new(empty_tree::<2>(4, 1, MigratorPolicy::LowestBit));
     join(&tree, 0, Presence::Idle);
     join(&tree, 1, Presence::Idle);
     assert_eq!(tree.arms(1, 12), at(12));
@@ -207,7 +208,7 @@ fn what_only_a_former_root_knows_is_promised_by_its_own_cpu() {
         },
     );
     assert_eq!(tree.arms(0, 10), at(10));
-    assert!(tree.sites().script_is_done());
+    assert!(tree.host().script_is_done());
     tree.check_states();
     tree.let_time_run(0, 12);
     assert_eq!(tree.fired().len(), 3);
@@ -217,7 +218,7 @@ fn what_only_a_former_root_knows_is_promised_by_its_own_cpu() {
 /// and none is missing.
 #[test]
 fn r26_growth_while_the_first_waker_is_on_its_way_up() {
-    let tree = Rc::new(empty_tree::<2>(8, 1, Handover::LowestBit));
+    let tree = Rc::new(empty_tree::<2>(8, 1, MigratorPolicy::LowestBit));
     for cpu in 0..4 {
         join(&tree, cpu, Presence::Idle);
     }
@@ -235,22 +236,22 @@ fn r26_growth_while_the_first_waker_is_on_its_way_up() {
         move |tree| {
             tree.wakes(1);
             tree.prepare(CpuId(4), NumaNode(0)).unwrap();
-            assert_eq!(tree.sites().group_state(old_root), State::IDLE);
+            assert_eq!(tree.host().group_state(old_root), State::IDLE);
             let root = tree.root().unwrap();
-            assert!(!tree.sites().group_state(root).is_active(), "spurious");
+            assert!(!tree.host().group_state(root).is_active(), "spurious");
         },
     );
     tree.wakes(0);
     tree.check_all();
     let root = tree.root().unwrap();
     assert_ne!(root, old_root);
-    assert!(tree.sites().group_state(root).is_active(), "missing");
+    assert!(tree.host().group_state(root).is_active(), "missing");
 }
 
 /// R27: the root grows between every two steps of one walk to idle, with a timer.
 #[test]
 fn r27_the_root_grows_in_the_middle_of_a_walk() {
-    let tree = Rc::new(empty_tree::<2>(16, 1, Handover::LowestBit));
+    let tree = Rc::new(empty_tree::<2>(16, 1, MigratorPolicy::LowestBit));
     join(&tree, 0, Presence::Awake);
     join(&tree, 1, Presence::Idle);
     tree.arms(0, 10);
@@ -304,7 +305,7 @@ proptest! {
         let tree: Tree<2> = crate::hierarchy::Hierarchy::new(
             crate::hierarchy::tests::host::Host::new(cpus),
             layout,
-            Handover::LowestBit,
+            MigratorPolicy::LowestBit,
         );
         for cpu in 0..cpus {
             tree.prepare(CpuId(cpu), NumaNode(node_of(cpu))).unwrap();

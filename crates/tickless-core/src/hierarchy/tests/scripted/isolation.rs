@@ -4,7 +4,7 @@ use std::vec::Vec;
 
 use crate::cpu::CpuId;
 use crate::hierarchy::tests::host::{Tree, empty_tree, idle_tree, join};
-use crate::hierarchy::{Change, Handover, IsolationHost, Leaving, Presence, Refused, Step};
+use crate::hierarchy::{Change, IsolationHost, Leaving, MigratorPolicy, Presence, Refused, Step};
 
 use Call::{Ask, Wait};
 use Change::{Join, Leave};
@@ -74,7 +74,7 @@ fn cpus_join_and_are_waited_for_before_others_leave() {
     assert_eq!(tree.isolate_set(&mut first), Ok(4));
     assert_eq!(taking_part(&tree), [4, 5, 6, 7]);
     let mut second = crew(&tree, &[2, 3, 4, 5, 6, 7], &[]);
-    tree.sites().steps.borrow_mut().clear();
+    tree.host().steps.borrow_mut().clear();
     assert_eq!(tree.isolate_set(&mut second), Ok(6));
     assert_eq!(taking_part(&tree), [0, 1]);
     let expected = [
@@ -88,7 +88,7 @@ fn cpus_join_and_are_waited_for_before_others_leave() {
         ],
     ];
     assert_eq!(second.calls, expected.concat());
-    let changes = tree.sites().steps.borrow();
+    let changes = tree.host().steps.borrow();
     let fewest = changes.iter().scan(4, |left, step| {
         match step {
             Step::Available {
@@ -133,12 +133,12 @@ fn a_set_that_leaves_no_cpu_is_refused_before_anything_changes() {
 }
 
 #[test]
-fn a_set_says_nothing_of_guests_and_of_cpus_that_are_offline_or_unknown() {
-    let tree = empty_tree::<4>(8, 1, Handover::LowestBit);
+fn a_set_says_nothing_of_foreign_threads_and_of_cpus_that_are_offline_or_unknown() {
+    let tree = empty_tree::<4>(8, 1, MigratorPolicy::LowestBit);
     for cpu in [0, 1, 3] {
         join(&tree, cpu, Presence::Idle);
     }
-    join(&tree, 2, Presence::Guest);
+    join(&tree, 2, Presence::Foreign);
     tree.clear_available(CpuId(3), Leaving::Offline).unwrap();
     let mut most = crew(&tree, &[1, 2, 3, 4, 5, 6, 7], &[3]);
     assert_eq!(tree.isolate_set(&mut most), Ok(1));
@@ -146,8 +146,8 @@ fn a_set_says_nothing_of_guests_and_of_cpus_that_are_offline_or_unknown() {
     let mut none = crew(&tree, &[], &[3]);
     assert_eq!(tree.isolate_set(&mut none), Ok(1));
     assert_eq!(taking_part(&tree), [0, 1, 2]);
-    let mut only_guests_stay = crew(&tree, &[0, 1], &[3]);
-    let refused = tree.isolate_set(&mut only_guests_stay);
+    let mut only_foreign_threads_stay = crew(&tree, &[0, 1], &[3]);
+    let refused = tree.isolate_set(&mut only_foreign_threads_stay);
     assert_eq!(refused, Err(Refused::LastAvailable));
     tree.check_all();
 }

@@ -5,10 +5,10 @@ use std::vec::Vec;
 use super::{LEFT, pairs};
 use crate::cpu::CpuId;
 use crate::hierarchy::tests::host::{NEVER, Tree, at, empty_tree, idle_tree, join};
-use crate::hierarchy::{Handover, Leaving, Presence, Pull, Refused, Slot, Step};
+use crate::hierarchy::{Leaving, MigratorPolicy, Presence, Pull, Refused, Slot, Step};
 
 fn activated<const WIDTH: usize>(tree: &Tree<WIDTH>) -> Vec<CpuId> {
-    core::mem::take(&mut *tree.sites().activated.lock().unwrap())
+    core::mem::take(&mut *tree.host().activated.lock().unwrap())
 }
 
 /// Spec 5.1: a CPU that is not available looks after itself, and touches nothing.
@@ -16,7 +16,7 @@ fn activated<const WIDTH: usize>(tree: &Tree<WIDTH>) -> Vec<CpuId> {
 fn an_unavailable_cpu_covers_its_own_timers() {
     let tree = pairs();
     tree.clear_available(CpuId(1), Leaving::Isolation).unwrap();
-    tree.sites().steps.borrow_mut().clear();
+    tree.host().steps.borrow_mut().clear();
     let cpu = CpuId(1);
     assert_eq!(tree.enter_idle(cpu, at(5)), at(5));
     assert_eq!(tree.rearm_from_idle(cpu, at(4)), at(4));
@@ -28,7 +28,7 @@ fn an_unavailable_cpu_covers_its_own_timers() {
         Pull::default()
     );
     tree.leave_idle(cpu);
-    assert!(tree.sites().steps.borrow().is_empty(), "P6");
+    assert!(tree.host().steps.borrow().is_empty(), "P6");
     tree.check_all();
 }
 
@@ -36,7 +36,7 @@ fn an_unavailable_cpu_covers_its_own_timers() {
 #[test]
 fn r28_an_isolated_cpu_has_no_duty() {
     let tree = idle_tree::<4>(4);
-    let migrator = || tree.sites().group_state(LEFT).migrator().map(Slot::number);
+    let migrator = || tree.host().group_state(LEFT).migrator().map(Slot::number);
     tree.wakes(0);
     tree.wakes(1);
     assert_eq!(migrator(), Some(0));
@@ -68,7 +68,7 @@ fn the_last_cpu_is_not_isolated_but_may_go_offline() {
 
 #[test]
 fn a_cpu_that_was_never_prepared_cannot_join_or_leave() {
-    let tree = empty_tree::<2>(2, 1, Handover::LowestBit);
+    let tree = empty_tree::<2>(2, 1, MigratorPolicy::LowestBit);
     let refused = Err(Refused::NotPrepared);
     assert_eq!(tree.set_available(CpuId(0), Presence::Awake), refused);
     assert_eq!(tree.clear_available(CpuId(0), Leaving::Offline), refused);
@@ -102,9 +102,9 @@ fn a_cpu_leaves_while_it_is_served() {
 
 /// An heir that is no worker could do nothing.
 #[test]
-fn a_promise_is_not_inherited_by_a_guest() {
-    let tree = empty_tree::<4>(4, 1, Handover::LowestBit);
-    join(&tree, 0, Presence::Guest);
+fn a_promise_is_not_inherited_by_a_foreign_thread() {
+    let tree = empty_tree::<4>(4, 1, MigratorPolicy::LowestBit);
+    join(&tree, 0, Presence::Foreign);
     for cpu in 1..3 {
         join(&tree, cpu, Presence::Idle);
     }
@@ -114,7 +114,11 @@ fn a_promise_is_not_inherited_by_a_guest() {
     assert_eq!(activated(&tree), [], "its own timers are its own");
     assert_eq!(tree.arms(0, 20), at(20));
     tree.clear_available(CpuId(2), Leaving::Offline).unwrap();
-    assert_eq!(activated(&tree), [], "nobody is left but the guest");
+    assert_eq!(
+        activated(&tree),
+        [],
+        "nobody is left but the foreign thread"
+    );
     join(&tree, 3, Presence::Awake);
     tree.check_all();
     tree.ticks(3, 20);
@@ -123,11 +127,11 @@ fn a_promise_is_not_inherited_by_a_guest() {
 
 /// Design 4: a thread that is no worker arms; nobody is awake; the worker that is told takes over.
 #[test]
-fn a_guest_arms_in_a_tree_in_which_everybody_sleeps() {
-    let tree = empty_tree::<2>(3, 1, Handover::LowestBit);
+fn a_foreign_thread_arms_in_a_tree_in_which_everybody_sleeps() {
+    let tree = empty_tree::<2>(3, 1, MigratorPolicy::LowestBit);
     join(&tree, 0, Presence::Idle);
     join(&tree, 1, Presence::Idle);
-    join(&tree, 2, Presence::Guest);
+    join(&tree, 2, Presence::Foreign);
     let cover = tree.arms(2, 10);
     assert_eq!(cover, at(10), "nobody will look after it");
     tree.wakes(0);
@@ -144,13 +148,13 @@ fn a_guest_arms_in_a_tree_in_which_everybody_sleeps() {
     tree.check_all();
 }
 
-/// A guest may also serve: itself and others, as long as everybody is idle.
+/// A foreign thread may also serve: itself and others, as long as everybody is idle.
 #[test]
-fn a_guest_serves_where_everybody_sleeps() {
-    let tree = empty_tree::<2>(3, 1, Handover::LowestBit);
+fn a_foreign_thread_serves_where_everybody_sleeps() {
+    let tree = empty_tree::<2>(3, 1, MigratorPolicy::LowestBit);
     join(&tree, 0, Presence::Idle);
     join(&tree, 1, Presence::Idle);
-    join(&tree, 2, Presence::Guest);
+    join(&tree, 2, Presence::Foreign);
     tree.arms(1, 9);
     assert_eq!(tree.arms(2, 10), at(9));
     let mut budget = u32::MAX;
@@ -160,13 +164,13 @@ fn a_guest_serves_where_everybody_sleeps() {
     tree.check_all();
 }
 
-/// A guest that ends gives up what it promised.
+/// A foreign thread that ends gives up what it promised.
 #[test]
-fn a_guest_leaves_and_somebody_takes_over() {
-    let tree = empty_tree::<2>(3, 1, Handover::LowestBit);
+fn a_foreign_thread_leaves_and_somebody_takes_over() {
+    let tree = empty_tree::<2>(3, 1, MigratorPolicy::LowestBit);
     join(&tree, 0, Presence::Idle);
     join(&tree, 1, Presence::Idle);
-    join(&tree, 2, Presence::Guest);
+    join(&tree, 2, Presence::Foreign);
     tree.arms(0, 30);
     tree.arms(2, 10);
     tree.clear_available(CpuId(2), Leaving::Isolation).unwrap();

@@ -5,7 +5,7 @@ use std::vec::Vec;
 
 use crate::cpu::CpuId;
 use crate::hierarchy::tests::host::{Tree, idle_tree_with};
-use crate::hierarchy::{Handover, Leaving, Presence};
+use crate::hierarchy::{Leaving, MigratorPolicy, Presence};
 
 #[derive(Clone, Copy, Debug)]
 enum Operation {
@@ -50,18 +50,18 @@ fn carry_out<const WIDTH: usize>(tree: &Tree<WIDTH>, operation: Operation, now: 
         Operation::Leaves(cpu) => {
             if tree.clear_available(CpuId(cpu), Leaving::Isolation).is_ok() {
                 // What a host makes of it.
-                let heirs = core::mem::take(&mut *tree.sites().activated.lock().unwrap());
+                let heirs = core::mem::take(&mut *tree.host().activated.lock().unwrap());
                 for heir in heirs {
                     tree.wakes(heir.0);
                 }
             }
         }
-        Operation::Cancels(cpu) => tree.sites().bases(cpu).timers.clear(),
+        Operation::Cancels(cpu) => tree.host().bases(cpu).timers.clear(),
     }
 }
 
-fn run<const WIDTH: usize>(cpus: u32, handover: Handover, history: &[Operation]) -> bool {
-    let tree = idle_tree_with::<WIDTH>(cpus, handover);
+fn run<const WIDTH: usize>(cpus: u32, policy: MigratorPolicy, history: &[Operation]) -> bool {
+    let tree = idle_tree_with::<WIDTH>(cpus, policy);
     let mut now = 0;
     for operation in history {
         carry_out(&tree, *operation, &mut now);
@@ -73,10 +73,10 @@ fn run<const WIDTH: usize>(cpus: u32, handover: Handover, history: &[Operation])
     fired.iter().all(|fired| fired.time <= fired.now)
 }
 
-const POLICIES: [Handover; 3] = [
-    Handover::LowestBit,
-    Handover::Rotating,
-    Handover::LeastLoaded,
+const POLICIES: [MigratorPolicy; 3] = [
+    MigratorPolicy::LowestBit,
+    MigratorPolicy::Rotating,
+    MigratorPolicy::LeastLoaded,
 ];
 
 proptest! {

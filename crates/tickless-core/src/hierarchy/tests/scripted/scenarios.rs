@@ -3,7 +3,7 @@
 use super::{LEFT, ROOT, pairs};
 use crate::cpu::CpuId;
 use crate::hierarchy::tests::host::{NEVER, at, idle_tree, idle_tree_with};
-use crate::hierarchy::{Handover, Pull, Refusal, Slot, Step};
+use crate::hierarchy::{MigratorPolicy, Pull, Refusal, Slot, Step};
 
 /// R15, second half: with a parent, a CPU without a timer goes idle in an active group without any lock.
 #[test]
@@ -11,9 +11,9 @@ fn r15_no_lock_is_taken_for_nothing_below_the_root() {
     let tree = pairs();
     tree.wakes(0);
     tree.wakes(1);
-    tree.sites().steps.borrow_mut().clear();
+    tree.host().steps.borrow_mut().clear();
     assert_eq!(tree.idles(0), NEVER);
-    let steps = tree.sites().steps.take();
+    let steps = tree.host().steps.take();
     assert!(
         !steps
             .iter()
@@ -42,12 +42,12 @@ fn r20_serving_ends_although_an_event_stays_due() {
     let tree = pairs();
     tree.wakes(2);
     assert_eq!(tree.arms(0, 10), NEVER);
-    tree.sites().bases(0).is_stuck = true;
+    tree.host().bases(0).is_stuck = true;
     let mut budget = 5;
     let pull = tree.serve_remote(CpuId(2), at(10), &mut budget);
     assert_eq!((pull.served, pull.has_more, budget), (5, true, 0));
     assert!(tree.remote_work_due(CpuId(2), at(10)), "it comes again");
-    tree.sites().bases(0).is_stuck = false;
+    tree.host().bases(0).is_stuck = false;
     tree.ticks(2, 10);
     assert_eq!(tree.fired().len(), 1);
     tree.check_all();
@@ -141,7 +141,7 @@ fn nothing_is_forecast_that_another_cpu_has_promised() {
     // Awake, CPU 0 keeps its promise no longer: the first time is anybody's.
     tree.wakes(2);
     tree.wakes(0);
-    tree.sites().bases(0).timers.clear();
+    tree.host().bases(0).timers.clear();
     assert_eq!(tree.idles(0), NEVER, "CPU 2 is awake");
     assert_eq!(tree.peek(CpuId(2), at(15)), at(15));
     tree.check_all();
@@ -166,7 +166,7 @@ fn nobody_relies_on_a_promise_that_was_withdrawn() {
         |tree| assert_eq!(tree.arms(2, 20), at(20)),
     );
     assert_eq!(tree.idles(0), NEVER);
-    assert!(tree.sites().script_is_done());
+    assert!(tree.host().script_is_done());
     tree.check_all();
     tree.let_time_run(11, 20);
     assert_eq!(tree.fired().len(), 2);
@@ -233,7 +233,7 @@ fn r59_an_older_time_does_not_overwrite_a_newer_one() {
     );
     tree.ticks(2, 10);
     tree.check_all();
-    assert_eq!(tree.sites().group_first(ROOT), at(20));
+    assert_eq!(tree.host().group_first(ROOT), at(20));
     tree.let_time_run(11, 30);
     assert_eq!(tree.fired().len(), 3);
 }
@@ -254,7 +254,7 @@ fn r59_nothing_is_published_for_an_owner_that_woke() {
         cpu: CpuId(0),
         next: None,
     };
-    assert!(tree.sites().steps.borrow().contains(&served));
+    assert!(tree.host().steps.borrow().contains(&served));
     tree.check_all();
 }
 
@@ -296,7 +296,7 @@ fn a_cpu_is_served_by_one_at_a_time() {
         cpu: CpuId(0),
         refused: Some(Refusal::AlreadyServed),
     };
-    assert!(tree.sites().steps.borrow().contains(&refused));
+    assert!(tree.host().steps.borrow().contains(&refused));
 }
 
 /// Spec 4.7: the timer was cancelled. The event stays, and costs one look for nothing.
@@ -305,7 +305,7 @@ fn a_cancelled_timer_costs_one_useless_look() {
     let tree = pairs();
     tree.wakes(2);
     assert_eq!(tree.arms(0, 10), NEVER);
-    tree.sites().bases(0).timers.clear();
+    tree.host().bases(0).timers.clear();
     assert_eq!(tree.idles(0), NEVER);
     assert!(tree.remote_work_due(CpuId(2), at(10)));
     tree.ticks(2, 10);
@@ -320,7 +320,7 @@ fn a_cpu_that_wakes_for_itself_first_hands_nothing_over() {
     let tree = pairs();
     tree.wakes(0);
     tree.arms(0, 10);
-    tree.sites().bases(0).own = Some(5);
+    tree.host().bases(0).own = Some(5);
     assert_eq!(tree.idles(0), NEVER);
     assert!(tree.node(0).is_ignored());
     tree.check_all();
@@ -346,7 +346,7 @@ fn the_walk_of_appendix_a4_on_the_tree() {
     let tree = pairs();
     let shown = || {
         [0, 1, 2].map(|id| {
-            let state = tree.sites().group_state(crate::hierarchy::GroupId(id));
+            let state = tree.host().group_state(crate::hierarchy::GroupId(id));
             (state.active().bits(), state.migrator().map(Slot::number))
         })
     };
@@ -370,32 +370,32 @@ fn the_walk_of_appendix_a4_on_the_tree() {
 /// Spec D.7: who gets the duty is a policy.
 #[test]
 fn the_duty_is_handed_over_by_policy() {
-    let duty = |handover| {
-        let tree = idle_tree_with::<4>(4, handover);
+    let duty = |policy| {
+        let tree = idle_tree_with::<4>(4, policy);
         for cpu in [2, 0, 1, 3] {
             tree.wakes(cpu);
         }
         // CPU 2 has the duty, and has served; then so has CPU 0, if it gets it.
-        let migrator = || tree.sites().group_state(LEFT).migrator().map(Slot::number);
+        let migrator = || tree.host().group_state(LEFT).migrator().map(Slot::number);
         assert_eq!(migrator(), Some(2));
         tree.idles(2);
         migrator()
     };
-    assert_eq!(duty(Handover::LowestBit), Some(0));
-    assert_eq!(duty(Handover::Rotating), Some(3));
-    assert_eq!(duty(Handover::LeastLoaded), Some(0));
+    assert_eq!(duty(MigratorPolicy::LowestBit), Some(0));
+    assert_eq!(duty(MigratorPolicy::Rotating), Some(3));
+    assert_eq!(duty(MigratorPolicy::LeastLoaded), Some(0));
 }
 
 /// The least loaded child is the one that served least.
 #[test]
 fn the_duty_goes_to_who_served_least() {
-    let tree = idle_tree_with::<4>(4, Handover::LeastLoaded);
+    let tree = idle_tree_with::<4>(4, MigratorPolicy::LeastLoaded);
     tree.wakes(0);
     tree.arms(3, 5);
     tree.ticks(0, 5);
     tree.wakes(2);
     tree.wakes(1);
-    let migrator = || tree.sites().group_state(LEFT).migrator().map(Slot::number);
+    let migrator = || tree.host().group_state(LEFT).migrator().map(Slot::number);
     tree.idles(0);
     assert_eq!(migrator(), Some(1));
     tree.wakes(0);

@@ -14,14 +14,14 @@ use crate::time::Instant;
 /// # Lock order
 ///
 /// Outermost first: the construction and availability locks of the hierarchy, the timer bases of one CPU
-/// ([`lock_bases`](Sites::lock_bases)), that CPU's node, groups from child to parent (spec 4.8).
-pub trait Sites<const WIDTH: usize> {
+/// ([`lock_bases`](HierarchyHost::lock_bases)), that CPU's node, groups from child to parent (spec 4.8).
+pub trait HierarchyHost<const WIDTH: usize> {
     /// The lock of nodes and groups. It is held for tens of instructions, with timer bases locked around it; where
     /// timer interrupts can arrive it MUST mask them.
     type Lock: RawLock + Default;
 
     /// The right to the timer bases of one CPU, until it is dropped.
-    type Held<'a>
+    type LockedBases<'a>
     where
         Self: 'a;
 
@@ -31,7 +31,7 @@ pub trait Sites<const WIDTH: usize> {
     /// One more than the highest number of a CPU that has a node.
     fn cpus(&self) -> u32;
 
-    /// The group that [`place`](Sites::place) was given for `id`. The same group for ever.
+    /// The group that [`place`](HierarchyHost::place) was given for `id`. The same group for ever.
     ///
     /// Asked only for groups that were placed, by somebody to whom the placing has happened before.
     fn group(&self, id: GroupId) -> &Group<Self::Lock, WIDTH>;
@@ -56,7 +56,7 @@ pub trait Sites<const WIDTH: usize> {
     /// [`Instant::FOREVER`] if there is none or the CPU wakes earlier for itself.
     ///
     /// Between this and the release no timer of the CPU can come, go or change.
-    fn lock_bases(&self, cpu: CpuId) -> (Self::Held<'_>, Instant);
+    fn lock_bases(&self, cpu: CpuId) -> (Self::LockedBases<'_>, Instant);
 
     /// Makes an available CPU leave idle soon, so that it takes over what is known when it idles again (Example 9).
     ///
@@ -74,7 +74,7 @@ pub trait Sites<const WIDTH: usize> {
     }
 }
 
-/// What [`Sites::step`] is told.
+/// What [`HierarchyHost::step`] is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Step {

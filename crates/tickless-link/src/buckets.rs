@@ -1,8 +1,9 @@
 //! Rows of lists of pinned entries, under one identity.
 //!
 //! A timer wheel and whatever else files by slots needs many lists that are nearly always empty, entries that know
-//! which list they are on, and a way to hold on to a list while new entries already come to its number. A [`Shelf`] is
-//! an array of such lists: [`LISTS`] in each of its rows, and for each row one place for a list that was set aside.
+//! which list they are on, and a way to hold on to a list while new entries already come to its number. A
+//! [`BucketArray`] is an array of such lists: [`BUCKETS`] in each of its rows, and for each row one place for a list
+//! that was set aside.
 //!
 //! An entry is put behind the others of its list, or in front of them, and leaves from anywhere. Its number says where
 //! it is, so that taking it out needs no search; it keeps the number when its list is set aside.
@@ -15,13 +16,13 @@
 //!
 //! # Cost
 //!
-//! Everything is O(1) and touches at most two entries besides the one that is asked for, but dropping a shelf, which
+//! Everything is O(1) and touches at most two entries besides the one that is asked for, but dropping a buckets, which
 //! takes out what is on it. 8 bytes for each list. Nothing allocates.
 //!
 //! # Safety
 //!
 //! As in [`tree`]: all links are followed by one private function under the Live Link Invariant of the
-//! crate, and the rest is safe code. The structural rules, which [`Shelf::assert_valid`] checks:
+//! crate, and the rest is safe code. The structural rules, which [`BucketArray::assert_valid`] checks:
 //!
 //! - (a) the first entry of a list has no previous one, the next of the last is the first, and for each other
 //!   `x.next.previous` is `x`;
@@ -42,9 +43,9 @@ use crate::tree::{self, Branched, Tree, Turn};
 mod tests;
 
 /// Lists in each row.
-pub const LISTS: usize = 64;
+pub const BUCKETS: usize = 64;
 
-/// Entries of one shelf whose callbacks may run at the same time: one for each [place](Shelved::expire).
+/// Entries of one buckets whose callbacks may run at the same time: one for each [place](Bucketed::expire).
 ///
 /// Three are enough for a timer wheel: the CPU that owns it, a CPU that looks after it while that sleeps, and one that
 /// helps when both are held up.
@@ -53,41 +54,41 @@ pub const RUNNERS: usize = 3;
 /// The queue.
 ///
 /// Dropping it takes out what is still on it, so that those entries can be dropped later.
-pub struct Shelf<F: Family, const ROWS: usize> {
+pub struct BucketArray<F: Family, const LEVELS: usize> {
     key: Key,
     /// The last entry of each list.
-    rows: [[Link<F>; LISTS]; ROWS],
+    rows: [[Link<F>; BUCKETS]; LEVELS],
     /// The last entry of the list of each row that was set aside.
-    aside: [Link<F>; ROWS],
+    aside: [Link<F>; LEVELS],
     /// The entry of each place whose callback runs.
     running: [Link<F>; RUNNERS],
     len: usize,
 }
 
-// SAFETY: as for `Tree`: the shelf owns no entry, and names entries that are `Sync` and whose cells go with the shelf
-// (Owner Key Invariant).
-unsafe impl<F: Family, const ROWS: usize> Send for Shelf<F, ROWS> {}
+// SAFETY: as for `Tree`: the buckets owns no entry, and names entries that are `Sync` and whose cells go with the
+// buckets (Owner Key Invariant).
+unsafe impl<F: Family, const LEVELS: usize> Send for BucketArray<F, LEVELS> {}
 
 /// What became of the place that an entry left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "whoever keeps account of empty lists has to be told"]
-pub enum Left {
+pub enum BucketState {
     /// Others are on the list still, or it was set aside.
     Others,
     /// The list of this number is empty now.
     Vacated(usize),
 }
 
-impl<F: Family, const ROWS: usize> Shelf<F, ROWS> {
-    /// Makes an empty shelf with the identity of `key`, where it stays.
+impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
+    /// Makes an empty buckets with the identity of `key`, where it stays.
     pub fn emplace(slot: &mut MaybeUninit<Self>, key: Key) -> Emplaced<'_, Self> {
-        const { assert!(ROWS >= 1 && ROWS * LISTS <= u16::MAX as usize) };
+        const { assert!(LEVELS >= 1 && LEVELS * BUCKETS <= u16::MAX as usize) };
         emplace!(slot => Self {
             key: key,
             running: [None; RUNNERS],
             len: 0;
-            rows <- |slot| emplace::array(slot, |_, row| emplace::value(row, [None; LISTS])),
-            aside <- |slot| emplace::value(slot, [None; ROWS]),
+            rows <- |slot| emplace::array(slot, |_, row| emplace::value(row, [None; BUCKETS])),
+            aside <- |slot| emplace::value(slot, [None; LEVELS]),
         })
     }
 
@@ -97,7 +98,7 @@ impl<F: Family, const ROWS: usize> Shelf<F, ROWS> {
         emplace::moved(|slot| Self::emplace(slot, key))
     }
 
-    /// The identity that entries of this shelf name as their owner.
+    /// The identity that entries of this buckets name as their owner.
     #[inline]
     #[must_use]
     pub const fn id(&self) -> QueueId {
@@ -118,12 +119,16 @@ impl<F: Family, const ROWS: usize> Shelf<F, ROWS> {
         self.len == 0
     }
 
-    /// Opens an entry that belongs to this shelf, queued or not; `None` when it belongs elsewhere.
+    /// Opens an entry that belongs to this buckets, queued or not; `None` when it belongs elsewhere.
     #[inline]
-    pub fn open<'s, 'e>(&'s mut self, entry: EntryRef<'e, F>) -> Option<Shelved<'s, 'e, F, ROWS>> {
-        entry
-            .belongs_to(self.id())
-            .then_some(Shelved { shelf: self, entry })
+    pub fn open<'s, 'e>(
+        &'s mut self,
+        entry: EntryRef<'e, F>,
+    ) -> Option<Bucketed<'s, 'e, F, LEVELS>> {
+        entry.belongs_to(self.id()).then_some(Bucketed {
+            buckets: self,
+            entry,
+        })
     }
 
     /// Opens the first entry of a list.
@@ -132,8 +137,8 @@ impl<F: Family, const ROWS: usize> Shelf<F, ROWS> {
     ///
     /// When there is no list of that number.
     #[inline]
-    pub fn open_first(&mut self, list: usize) -> Option<Shelved<'_, '_, F, ROWS>> {
-        self.open_linked(self.first_of(self.rows[list / LISTS][list % LISTS]))
+    pub fn open_first(&mut self, list: usize) -> Option<Bucketed<'_, '_, F, LEVELS>> {
+        self.open_linked(self.first_of(self.rows[list / BUCKETS][list % BUCKETS]))
     }
 
     /// Opens the last entry of a list.
@@ -142,16 +147,19 @@ impl<F: Family, const ROWS: usize> Shelf<F, ROWS> {
     ///
     /// When there is no list of that number.
     #[inline]
-    pub fn open_last(&mut self, list: usize) -> Option<Shelved<'_, '_, F, ROWS>> {
-        self.open_linked(self.rows[list / LISTS][list % LISTS])
+    pub fn open_last(&mut self, list: usize) -> Option<Bucketed<'_, '_, F, LEVELS>> {
+        self.open_linked(self.rows[list / BUCKETS][list % BUCKETS])
     }
 
     /// Opens what a link of this queue names.
     #[inline]
-    fn open_linked(&mut self, link: Link<F>) -> Option<Shelved<'_, '_, F, ROWS>> {
+    fn open_linked(&mut self, link: Link<F>) -> Option<Bucketed<'_, '_, F, LEVELS>> {
         // SAFETY: Live Link Invariant: callers pass links of this queue, which stays borrowed.
         let entry = unsafe { EntryRef::follow(link) }?;
-        Some(Shelved { shelf: self, entry })
+        Some(Bucketed {
+            buckets: self,
+            entry,
+        })
     }
 
     /// Opens the first entry of the list of `row` that was set aside.
@@ -160,7 +168,7 @@ impl<F: Family, const ROWS: usize> Shelf<F, ROWS> {
     ///
     /// When there is no such row.
     #[inline]
-    pub fn open_first_aside(&mut self, row: usize) -> Option<Shelved<'_, '_, F, ROWS>> {
+    pub fn open_first_pending(&mut self, row: usize) -> Option<Bucketed<'_, '_, F, LEVELS>> {
         self.open_linked(self.first_of(self.aside[row]))
     }
 
@@ -181,21 +189,21 @@ impl<F: Family, const ROWS: usize> Shelf<F, ROWS> {
     }
 
     /// Sets a list aside: its number is free for others at once, and its entries stay queued until they are
-    /// [opened](Self::open_first_aside) and taken out.
+    /// [opened](Self::open_first_pending) and taken out.
     ///
     /// # Panics
     ///
     /// When there is no list of that number, or another of its row is aside still.
-    pub fn set_aside(&mut self, list: usize) {
-        let row = list / LISTS;
+    pub fn move_to_pending(&mut self, list: usize) {
+        let row = list / BUCKETS;
         assert!(
             self.aside[row].is_none(),
             "one list of each row is aside at a time"
         );
-        self.aside[row] = self.rows[row][list % LISTS].take();
+        self.aside[row] = self.rows[row][list % BUCKETS].take();
     }
 
-    /// Makes this shelf the owner of an entry that never had one; `false` when it has one.
+    /// Makes this buckets the owner of an entry that never had one; `false` when it has one.
     #[inline]
     pub fn bind(&mut self, entry: EntryRef<'_, F>) -> bool {
         entry.bind(self.id())
@@ -233,7 +241,7 @@ impl<F: Family, const ROWS: usize> Shelf<F, ROWS> {
 
     /// The number of entries on lists that were set aside, in O(of them).
     #[must_use]
-    pub fn len_aside(&self) -> usize {
+    pub fn pending_len(&self) -> usize {
         self.aside.iter().flat_map(|last| self.walk(*last)).count()
     }
 
@@ -245,7 +253,7 @@ impl<F: Family, const ROWS: usize> Shelf<F, ROWS> {
     pub fn assert_valid(&self) {
         let mut count = 0;
         for (row, aside) in self.aside.iter().enumerate() {
-            count += self.assert_list(*aside, |number| number / LISTS == row);
+            count += self.assert_list(*aside, |number| number / BUCKETS == row);
         }
         for (number, last) in self.rows.iter().flatten().enumerate() {
             count += self.assert_list(*last, |carried| carried == number);
@@ -314,12 +322,12 @@ impl<F: Family, const ROWS: usize> Shelf<F, ROWS> {
     pub(crate) fn link(&mut self, entry: EntryRef<'_, F>, list: usize, end: End) {
         debug_assert!(entry.belongs_to(self.id()));
         debug_assert!(entry.previous.get().is_none() && entry.next.get().is_none());
-        let end = if crate::mutant!("shelf-last-in-first-out") {
+        let end = if crate::mutant!("buckets-last-in-first-out") {
             End::Front
         } else {
             end
         };
-        let last = self.rows[list / LISTS][list % LISTS];
+        let last = self.rows[list / BUCKETS][list % BUCKETS];
         #[expect(
             clippy::cast_possible_truncation,
             reason = "the line above ends lists beyond the rows, whose number `new` limits"
@@ -340,7 +348,7 @@ impl<F: Family, const ROWS: usize> Shelf<F, ROWS> {
             entry.next.set(entry.link());
         }
         if end == End::Back || last.is_none() {
-            self.rows[list / LISTS][list % LISTS] = entry.link();
+            self.rows[list / BUCKETS][list % BUCKETS] = entry.link();
         }
         entry.mark_queued();
         self.len += 1;
@@ -348,7 +356,7 @@ impl<F: Family, const ROWS: usize> Shelf<F, ROWS> {
 
     /// Takes a queued entry out and clears its links, but leaves its state to the caller.
     #[inline]
-    fn unlink(&mut self, entry: EntryRef<'_, F>) -> Left {
+    fn unlink(&mut self, entry: EntryRef<'_, F>) -> BucketState {
         debug_assert!(entry.belongs_to(self.id()));
         debug_assert!(entry.state().is_queued());
         let previous = entry.previous.get();
@@ -365,7 +373,7 @@ impl<F: Family, const ROWS: usize> Shelf<F, ROWS> {
                 } else if let Some(next) = self.follow(next) {
                     next.previous.set(previous);
                 }
-                Left::Others
+                BucketState::Others
             }
             None => self.unlink_first(entry, is_last),
         };
@@ -377,7 +385,7 @@ impl<F: Family, const ROWS: usize> Shelf<F, ROWS> {
 
     /// Takes the first entry of a list out of the line of the others.
     #[inline]
-    fn unlink_first(&mut self, entry: EntryRef<'_, F>, is_last: bool) -> Left {
+    fn unlink_first(&mut self, entry: EntryRef<'_, F>, is_last: bool) -> BucketState {
         let next = entry.next.get();
         if !is_last {
             let last = *self.last_of(entry, |last| last.next.get() == entry.link());
@@ -385,16 +393,16 @@ impl<F: Family, const ROWS: usize> Shelf<F, ROWS> {
                 last.next.set(next);
                 second.previous.set(None);
             }
-            return Left::Others;
+            return BucketState::Others;
         }
         let list = usize::from(entry.place.get());
-        let here = &mut self.rows[list / LISTS][list % LISTS];
+        let here = &mut self.rows[list / BUCKETS][list % BUCKETS];
         if *here == entry.link() {
             *here = None;
-            return Left::Vacated(list);
+            return BucketState::Vacated(list);
         }
         *self.last_of(entry, |last| last == entry) = None;
-        Left::Others
+        BucketState::Others
     }
 
     /// Where the last of the list of `entry` is noted, which `belongs` tells: the list of its number, or that of its
@@ -406,7 +414,7 @@ impl<F: Family, const ROWS: usize> Shelf<F, ROWS> {
         belongs: impl Fn(EntryRef<'_, F>) -> bool,
     ) -> &mut Link<F> {
         let list = usize::from(entry.place.get());
-        let (row, index) = (list / LISTS, list % LISTS);
+        let (row, index) = (list / BUCKETS, list % BUCKETS);
         if self.follow(self.rows[row][index]).is_some_and(&belongs) {
             return &mut self.rows[row][index];
         }
@@ -425,39 +433,39 @@ pub(crate) enum End {
     Back,
 }
 
-impl<F: Family, const ROWS: usize> Drop for Shelf<F, ROWS> {
+impl<F: Family, const LEVELS: usize> Drop for BucketArray<F, LEVELS> {
     fn drop(&mut self) {
-        for row in 0..ROWS {
-            while let Some(mut shelved) = self.open_first_aside(row) {
-                shelved.remove();
+        for row in 0..LEVELS {
+            while let Some(mut bucketed) = self.open_first_pending(row) {
+                bucketed.remove();
             }
-            for list in row * LISTS..(row + 1) * LISTS {
-                while let Some(mut shelved) = self.open_first(list) {
-                    shelved.remove();
+            for list in row * BUCKETS..(row + 1) * BUCKETS {
+                while let Some(mut bucketed) = self.open_first(list) {
+                    bucketed.remove();
                 }
             }
         }
     }
 }
 
-impl<F: Family, const ROWS: usize> fmt::Debug for Shelf<F, ROWS> {
+impl<F: Family, const LEVELS: usize> fmt::Debug for BucketArray<F, LEVELS> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
-            .debug_struct("Shelf")
+            .debug_struct("BucketArray")
             .field("id", &self.id())
             .field("len", &self.len)
             .finish()
     }
 }
 
-impl<F: Family, const ROWS: usize> Queue<F> for Shelf<F, ROWS> {
+impl<F: Family, const LEVELS: usize> Queue<F> for BucketArray<F, LEVELS> {
     #[inline]
     fn id(&self) -> QueueId {
         self.id()
     }
 }
 
-impl<F: Family, const ROWS: usize> entry::sealed::Owner<F> for Shelf<F, ROWS> {
+impl<F: Family, const LEVELS: usize> entry::sealed::Owner<F> for BucketArray<F, LEVELS> {
     fn note_finished(&mut self, entry: EntryRef<'_, F>) {
         for running in &mut self.running {
             if *running == entry.link() {
@@ -468,31 +476,31 @@ impl<F: Family, const ROWS: usize> entry::sealed::Owner<F> for Shelf<F, ROWS> {
 }
 
 impl<F: Family> Running<F> {
-    /// Ends the claim and puts the entry on a list of `shelf`, unless somebody queued it meanwhile: the other start
+    /// Ends the claim and puts the entry on a list of `buckets`, unless somebody queued it meanwhile: the other start
     /// wins.
     ///
     /// `update` is given the head if the entry is queued here. Answers whether it is.
     #[inline]
-    pub fn refile<const ROWS: usize>(
+    pub fn refile<const LEVELS: usize>(
         self,
-        shelf: &mut Shelf<F, ROWS>,
+        buckets: &mut BucketArray<F, LEVELS>,
         list: usize,
         update: impl FnOnce(&mut F::Head),
     ) -> bool {
-        self.requeue(shelf, update, |shelf, entry| {
-            shelf.link(entry, list, End::Back);
+        self.requeue(buckets, update, |buckets, entry| {
+            buckets.link(entry, list, End::Back);
         })
         .is_some()
     }
 }
 
-/// An entry that belongs to a shelf, together with that shelf.
-pub struct Shelved<'s, 'e, F: Family, const ROWS: usize> {
-    shelf: &'s mut Shelf<F, ROWS>,
+/// An entry that belongs to a buckets, together with that buckets.
+pub struct Bucketed<'s, 'e, F: Family, const LEVELS: usize> {
+    buckets: &'s mut BucketArray<F, LEVELS>,
     entry: EntryRef<'e, F>,
 }
 
-impl<'s, 'e, F: Family, const ROWS: usize> Shelved<'s, 'e, F, ROWS> {
+impl<'s, 'e, F: Family, const LEVELS: usize> Bucketed<'s, 'e, F, LEVELS> {
     /// The entry.
     #[inline]
     #[must_use]
@@ -530,7 +538,7 @@ impl<'s, 'e, F: Family, const ROWS: usize> Shelved<'s, 'e, F, ROWS> {
     #[inline]
     #[must_use]
     pub fn is_on(&self, list: usize) -> bool {
-        self.list() == Some(list) && self.shelf.aside[list / LISTS].is_none()
+        self.list() == Some(list) && self.buckets.aside[list / BUCKETS].is_none()
     }
 
     /// Puts the entry behind the others of a list.
@@ -541,18 +549,18 @@ impl<'s, 'e, F: Family, const ROWS: usize> Shelved<'s, 'e, F, ROWS> {
     #[inline]
     pub fn insert(&mut self, list: usize) {
         assert!(!self.state().is_queued(), "an entry is queued once");
-        self.shelf.link(self.entry, list, End::Back);
+        self.buckets.link(self.entry, list, End::Back);
     }
 
     /// Takes the entry out, if it is queued; `None` if it was not.
     ///
     /// Unless its callback is running, the entry is idle afterwards.
     #[inline]
-    pub fn remove(&mut self) -> Option<Left> {
+    pub fn remove(&mut self) -> Option<BucketState> {
         if !self.state().is_queued() {
             return None;
         }
-        let left = self.shelf.unlink(self.entry);
+        let left = self.buckets.unlink(self.entry);
         self.entry.mark_unqueued();
         Some(left)
     }
@@ -563,39 +571,39 @@ impl<'s, 'e, F: Family, const ROWS: usize> Shelved<'s, 'e, F, ROWS> {
     ///
     /// When the entry is not queued, or there is no list of that number.
     #[inline]
-    pub fn move_to(&mut self, list: usize) -> Left {
+    pub fn move_to(&mut self, list: usize) -> BucketState {
         self.move_to_end(list, End::Back)
     }
 
-    /// As [`move_to`](Self::move_to), in front of the others: for what was put on this shelf before them.
+    /// As [`move_to`](Self::move_to), in front of the others: for what was put on this buckets before them.
     ///
     /// # Panics
     ///
     /// As [`move_to`](Self::move_to).
     #[inline]
-    pub fn move_to_front(&mut self, list: usize) -> Left {
+    pub fn move_to_front(&mut self, list: usize) -> BucketState {
         self.move_to_end(list, End::Front)
     }
 
     #[inline]
-    fn move_to_end(&mut self, list: usize, end: End) -> Left {
+    fn move_to_end(&mut self, list: usize, end: End) -> BucketState {
         assert!(
             self.state().is_queued(),
             "only a queued entry has a position"
         );
-        let left = self.shelf.unlink(self.entry);
-        self.shelf.link(self.entry, list, end);
+        let left = self.buckets.unlink(self.entry);
+        self.buckets.link(self.entry, list, end);
         left
     }
 
-    /// Takes the entry out of the shelf's hands, towards another queue; what became of its place, if it was queued.
+    /// Takes the entry out of the buckets's hands, towards another queue; what became of its place, if it was queued.
     ///
     /// A queued entry stays marked queued while it travels.
     ///
     /// # Panics
     ///
     /// When the callback of the entry runs: it may not change queues then.
-    pub fn depart(self) -> (Transit<'e, F>, Option<Left>) {
+    pub fn depart(self) -> (Transit<'e, F>, Option<BucketState>) {
         assert!(
             !self.state().is_running(),
             "a running entry keeps its queue"
@@ -603,24 +611,24 @@ impl<'s, 'e, F: Family, const ROWS: usize> Shelved<'s, 'e, F, ROWS> {
         let left = self
             .state()
             .is_queued()
-            .then(|| self.shelf.unlink(self.entry));
+            .then(|| self.buckets.unlink(self.entry));
         (Transit::depart(self.entry), left)
     }
 
-    /// Takes the entry, which must be queued and not running, out of the shelf and
+    /// Takes the entry, which must be queued and not running, out of the buckets and
     /// [expires](crate::entry::Member::expire) it at `place`, one of [`RUNNERS`].
     ///
     /// # Panics
     ///
     /// When the entry is not queued, or there is no such place.
     #[inline]
-    pub fn expire(self, place: usize) -> (Fired<F>, Left) {
+    pub fn expire(self, place: usize) -> (Fired<F>, BucketState) {
         assert!(self.state().is_queued(), "only a queued entry expires");
-        let left = self.shelf.unlink(self.entry);
+        let left = self.buckets.unlink(self.entry);
         // SAFETY: the queue is borrowed mutably and owns the entry, which was just unlinked.
         let fired = unsafe { self.entry.expire() };
         if let Fired::Call(_) = fired {
-            self.shelf.running[place] = self.entry.link();
+            self.buckets.running[place] = self.entry.link();
         }
         (fired, left)
     }
@@ -639,7 +647,7 @@ impl<'s, 'e, F: Family, const ROWS: usize> Shelved<'s, 'e, F, ROWS> {
     }
 }
 
-impl<F: Branched, const ROWS: usize> Shelved<'_, '_, F, ROWS> {
+impl<F: Branched, const LEVELS: usize> Bucketed<'_, '_, F, LEVELS> {
     /// Gives a queued entry to `tree`, which queues it under `key` with that `turn` among its equals; answers what
     /// became of its place here, and whether it is the first of the tree. It stays queued for every observer.
     ///
@@ -647,12 +655,12 @@ impl<F: Branched, const ROWS: usize> Shelved<'_, '_, F, ROWS> {
     ///
     /// When the entry is not queued, or its callback runs.
     #[inline]
-    pub fn file_in(self, tree: &mut Tree<F>, key: F::Key, turn: Turn) -> (Left, bool) {
+    pub fn file_in(self, tree: &mut Tree<F>, key: F::Key, turn: Turn) -> (BucketState, bool) {
         assert!(
             self.state().is_only_queued(),
             "only a queued entry has a position"
         );
-        let left = self.shelf.unlink(self.entry);
+        let left = self.buckets.unlink(self.entry);
         self.entry.hand_over(tree.id());
         let is_first = match turn {
             Turn::New => tree.link(self.entry, key),
@@ -667,12 +675,12 @@ impl<F: Branched, const ROWS: usize> Shelved<'_, '_, F, ROWS> {
     ///
     /// When the entry is not queued, or its callback runs.
     #[inline]
-    pub fn return_to(self, tree: &mut Tree<F>) -> Left {
+    pub fn return_to(self, tree: &mut Tree<F>) -> BucketState {
         assert!(
             self.state().is_only_queued(),
             "only a queued entry has a position"
         );
-        let left = self.shelf.unlink(self.entry);
+        let left = self.buckets.unlink(self.entry);
         self.entry.hand_over(tree.id());
         self.entry.mark_unqueued();
         left
@@ -680,25 +688,29 @@ impl<F: Branched, const ROWS: usize> Shelved<'_, '_, F, ROWS> {
 }
 
 impl<F: Branched> tree::Slot<'_, '_, F> {
-    /// Gives the entry, queued or not, to `shelf`, which puts it on a list; answers whether it was the first of the
+    /// Gives the entry, queued or not, to `buckets`, which puts it on a list; answers whether it was the first of the
     /// tree. If it was queued it stays so for every observer.
     ///
     /// # Panics
     ///
     /// When its callback runs, or there is no list of that number.
     #[inline]
-    pub fn shelve<const ROWS: usize>(self, shelf: &mut Shelf<F, ROWS>, list: usize) -> bool {
+    pub fn put_in_bucket<const LEVELS: usize>(
+        self,
+        buckets: &mut BucketArray<F, LEVELS>,
+        list: usize,
+    ) -> bool {
         let (entry, was_first) = self.release();
-        entry.hand_over(shelf.id());
-        shelf.link(entry, list, End::Back);
+        entry.hand_over(buckets.id());
+        buckets.link(entry, list, End::Back);
         was_first
     }
 }
 
-impl<F: Family, const ROWS: usize> fmt::Debug for Shelved<'_, '_, F, ROWS> {
+impl<F: Family, const LEVELS: usize> fmt::Debug for Bucketed<'_, '_, F, LEVELS> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
-            .debug_struct("Shelved")
+            .debug_struct("Bucketed")
             .field("entry", &self.entry)
             .field("list", &self.list())
             .finish()

@@ -67,25 +67,25 @@ fn calling() -> Pin<Box<Entry<Numbered, Calling>>> {
     Box::pin(Entry::new(0, 0, 0, Visits::default(), (), Calling))
 }
 
-fn shelf<const ROWS: usize>() -> Shelf<Numbered, ROWS> {
+fn buckets<const LEVELS: usize>() -> BucketArray<Numbered, LEVELS> {
     let [key] = Realm::new().keys();
-    Shelf::new(key)
+    BucketArray::new(key)
 }
 
 /// Puts an entry, of whatever state, on a list.
-fn put<const ROWS: usize>(
-    shelf: &mut Shelf<Numbered, ROWS>,
+fn put<const LEVELS: usize>(
+    buckets: &mut BucketArray<Numbered, LEVELS>,
     entry: EntryRef<'_, Numbered>,
     list: usize,
 ) {
-    shelf.bind(entry);
-    shelf.open(entry).unwrap().insert(list);
+    buckets.bind(entry);
+    buckets.open(entry).unwrap().insert(list);
 }
 
 /// The numbers of the entries on a list, taken out one by one.
-fn drain<const ROWS: usize>(shelf: &mut Shelf<Numbered, ROWS>, list: usize) -> Vec<u8> {
+fn drain<const LEVELS: usize>(buckets: &mut BucketArray<Numbered, LEVELS>, list: usize) -> Vec<u8> {
     core::iter::from_fn(|| {
-        let mut first = shelf.open_first(list)?;
+        let mut first = buckets.open_first(list)?;
         let number = first.entry().tag();
         first.remove();
         Some(number)
@@ -95,99 +95,103 @@ fn drain<const ROWS: usize>(shelf: &mut Shelf<Numbered, ROWS>, list: usize) -> V
 
 #[test]
 fn the_first_that_came_is_the_first_of_its_list() {
-    let mut shelf = shelf::<2>();
+    let mut buckets = buckets::<2>();
     let entries: Vec<_> = (0..4).map(silent).collect();
     for entry in &entries {
-        put(&mut shelf, entry.as_ref().erase(), 70);
+        put(&mut buckets, entry.as_ref().erase(), 70);
     }
-    shelf.assert_valid();
-    assert_eq!(shelf.len(), 4);
-    assert_eq!(shelf.open_last(70).unwrap().entry().tag(), 3);
-    assert_eq!(drain(&mut shelf, 70), [0, 1, 2, 3]);
-    assert!(shelf.is_empty() && entries.iter().all(|entry| entry.state().is_idle()));
+    buckets.assert_valid();
+    assert_eq!(buckets.len(), 4);
+    assert_eq!(buckets.open_last(70).unwrap().entry().tag(), 3);
+    assert_eq!(drain(&mut buckets, 70), [0, 1, 2, 3]);
+    assert!(buckets.is_empty() && entries.iter().all(|entry| entry.state().is_idle()));
 }
 
 #[test]
 fn an_entry_leaves_from_anywhere_and_says_what_it_leaves() {
-    let mut shelf = shelf::<1>();
+    let mut buckets = buckets::<1>();
     let entries: Vec<_> = (0..3).map(silent).collect();
     for entry in &entries {
-        put(&mut shelf, entry.as_ref().erase(), 5);
+        put(&mut buckets, entry.as_ref().erase(), 5);
     }
     let mut remove = |index: usize| {
         let entry = entries[index].as_ref().erase();
-        let left = shelf.open(entry).unwrap().remove();
-        shelf.assert_valid();
+        let left = buckets.open(entry).unwrap().remove();
+        buckets.assert_valid();
         left
     };
-    assert_eq!(remove(1), Some(Left::Others));
+    assert_eq!(remove(1), Some(BucketState::Others));
     assert_eq!(remove(1), None, "it is not there any more");
-    assert_eq!(remove(0), Some(Left::Others));
-    assert_eq!(remove(2), Some(Left::Vacated(5)));
+    assert_eq!(remove(0), Some(BucketState::Others));
+    assert_eq!(remove(2), Some(BucketState::Vacated(5)));
 }
 
 #[test]
 fn a_list_that_is_aside_shares_its_number_with_those_that_come() {
-    let mut shelf = shelf::<2>();
+    let mut buckets = buckets::<2>();
     let entries: Vec<_> = (0..4).map(silent).collect();
-    put(&mut shelf, entries[0].as_ref().erase(), 64);
-    put(&mut shelf, entries[1].as_ref().erase(), 64);
-    shelf.set_aside(64);
-    assert!(shelf.open_first(64).is_none());
-    put(&mut shelf, entries[2].as_ref().erase(), 64);
-    put(&mut shelf, entries[3].as_ref().erase(), 64);
-    shelf.assert_valid();
-    assert_eq!((shelf.len_aside(), shelf.len()), (2, 4));
+    put(&mut buckets, entries[0].as_ref().erase(), 64);
+    put(&mut buckets, entries[1].as_ref().erase(), 64);
+    buckets.move_to_pending(64);
+    assert!(buckets.open_first(64).is_none());
+    put(&mut buckets, entries[2].as_ref().erase(), 64);
+    put(&mut buckets, entries[3].as_ref().erase(), 64);
+    buckets.assert_valid();
+    assert_eq!((buckets.pending_len(), buckets.len()), (2, 4));
     // The first that is aside goes, then the first of those that came.
     let mut remove = |index: usize| {
-        let left = shelf
+        let left = buckets
             .open(entries[index].as_ref().erase())
             .unwrap()
             .remove();
-        shelf.assert_valid();
+        buckets.assert_valid();
         left
     };
-    assert_eq!(remove(0), Some(Left::Others));
-    assert_eq!(remove(2), Some(Left::Others));
-    assert_eq!(remove(3), Some(Left::Vacated(64)));
-    let aside = shelf.open_first_aside(1).unwrap();
+    assert_eq!(remove(0), Some(BucketState::Others));
+    assert_eq!(remove(2), Some(BucketState::Others));
+    assert_eq!(remove(3), Some(BucketState::Vacated(64)));
+    let aside = buckets.open_first_pending(1).unwrap();
     assert_eq!(aside.entry().tag(), 1);
-    assert_eq!(aside.expire(0).1, Left::Others);
-    assert!(shelf.open_first_aside(1).is_none() && shelf.is_empty());
+    assert_eq!(aside.expire(0).1, BucketState::Others);
+    assert!(buckets.open_first_pending(1).is_none() && buckets.is_empty());
 }
 
 #[test]
 fn whether_an_entry_is_on_a_list_is_not_claimed_while_one_of_that_row_is_aside() {
     let (here, other) = (silent(0), silent(1));
-    let mut shelf = shelf::<2>();
-    put(&mut shelf, here.as_ref().erase(), 3);
-    put(&mut shelf, other.as_ref().erase(), 9);
-    assert!(shelf.open(here.as_ref().erase()).unwrap().is_on(3));
-    assert!(!shelf.open(here.as_ref().erase()).unwrap().is_on(4));
-    shelf.set_aside(9);
-    assert!(!shelf.open(here.as_ref().erase()).unwrap().is_on(3));
+    let mut buckets = buckets::<2>();
+    put(&mut buckets, here.as_ref().erase(), 3);
+    put(&mut buckets, other.as_ref().erase(), 9);
+    assert!(buckets.open(here.as_ref().erase()).unwrap().is_on(3));
+    assert!(!buckets.open(here.as_ref().erase()).unwrap().is_on(4));
+    buckets.move_to_pending(9);
+    assert!(!buckets.open(here.as_ref().erase()).unwrap().is_on(3));
 }
 
 #[test]
 #[should_panic(expected = "one list of each row is aside at a time")]
 fn a_second_list_of_a_row_is_not_set_aside() {
     let first = silent(0);
-    let mut shelf = shelf::<1>();
-    put(&mut shelf, first.as_ref().erase(), 3);
-    shelf.set_aside(3);
-    shelf.set_aside(4);
+    let mut buckets = buckets::<1>();
+    put(&mut buckets, first.as_ref().erase(), 3);
+    buckets.move_to_pending(3);
+    buckets.move_to_pending(4);
 }
 
 #[test]
 fn a_callback_may_be_queued_again_by_others_and_by_its_end() {
-    let mut shelf = shelf::<1>();
+    let mut buckets = buckets::<1>();
     let calls = Cell::new(0);
     let entry = calling();
-    put(&mut shelf, entry.as_ref().erase(), 1);
+    put(&mut buckets, entry.as_ref().erase(), 1);
     for (others, list) in [(false, 2), (true, 7)] {
-        let current = shelf.open(entry.as_ref().erase()).unwrap().list().unwrap();
-        let (Fired::Call(mut running), Left::Vacated(_)) =
-            shelf.open_first(current).unwrap().expire(0)
+        let current = buckets
+            .open(entry.as_ref().erase())
+            .unwrap()
+            .list()
+            .unwrap();
+        let (Fired::Call(mut running), BucketState::Vacated(_)) =
+            buckets.open_first(current).unwrap().expire(0)
         else {
             panic!("it calls");
         };
@@ -195,33 +199,33 @@ fn a_callback_may_be_queued_again_by_others_and_by_its_end() {
         assert!(running.state().is_running() && !running.state().is_queued());
         running.shared().0.fetch_add(1, Ordering::Relaxed);
         if others {
-            put(&mut shelf, entry.as_ref().erase(), list);
+            put(&mut buckets, entry.as_ref().erase(), list);
         }
         assert_eq!(running.state().is_queued(), others);
-        let queued = running.refile(&mut shelf, 2, |head| *head += 1);
+        let queued = running.refile(&mut buckets, 2, |head| *head += 1);
         assert_eq!(queued, !others);
-        let mut opened = shelf.open(entry.as_ref().erase()).unwrap();
+        let mut opened = buckets.open(entry.as_ref().erase()).unwrap();
         assert_eq!(opened.list(), Some(list));
         assert_eq!(*opened.head(), 1, "only by the end that queued it");
-        shelf.assert_valid();
+        buckets.assert_valid();
     }
     assert_eq!(calls.get(), 2);
     assert_eq!(entry.shared().0.load(Ordering::Relaxed), 2);
-    drop(shelf);
+    drop(buckets);
     assert!(entry.state().is_idle());
 }
 
 #[test]
 fn what_is_shut_while_it_runs_is_not_queued_by_its_end() {
-    let mut shelf = shelf::<1>();
+    let mut buckets = buckets::<1>();
     let entry = calling();
-    put(&mut shelf, entry.as_ref().erase(), 1);
-    let (Fired::Call(running), _) = shelf.open_first(1).unwrap().expire(0) else {
+    put(&mut buckets, entry.as_ref().erase(), 1);
+    let (Fired::Call(running), _) = buckets.open_first(1).unwrap().expire(0) else {
         panic!("it calls");
     };
-    shelf.open(entry.as_ref().erase()).unwrap().shut();
+    buckets.open(entry.as_ref().erase()).unwrap().shut();
     assert!(entry.state().is_running() && entry.state().is_shut());
-    assert!(!running.refile(&mut shelf, 1, |_| ()));
+    assert!(!running.refile(&mut buckets, 1, |_| ()));
     assert!(entry.state().is_idle() && entry.state().is_shut());
 }
 
@@ -230,7 +234,7 @@ fn entries_go_to_a_tree_and_back() {
     let entries: Vec<_> = (0..3).map(silent).collect();
     let [key, other] = Realm::new().keys();
     let mut tree: Tree<Numbered> = Tree::new(key);
-    let mut shelf: Shelf<Numbered, 2> = Shelf::new(other);
+    let mut buckets: BucketArray<Numbered, 2> = BucketArray::new(other);
     for (entry, key) in entries.iter().zip([30, 10, 20]) {
         let entry = entry.as_ref().erase();
         tree.bind(entry);
@@ -238,40 +242,43 @@ fn entries_go_to_a_tree_and_back() {
             // Queued or not makes no difference.
             tree.open(entry).unwrap().insert(key);
         }
-        assert_eq!(tree.open(entry).unwrap().shelve(&mut shelf, 100), key == 10);
-        assert_eq!(entry.owner(), Owner::Queue(shelf.id()));
+        assert_eq!(
+            tree.open(entry).unwrap().put_in_bucket(&mut buckets, 100),
+            key == 10
+        );
+        assert_eq!(entry.owner(), Owner::Queue(buckets.id()));
         assert!(tree.open(entry).is_none() && entry.state().is_queued());
     }
-    shelf.assert_valid();
+    buckets.assert_valid();
     assert!(tree.is_empty());
     for (entry, key) in entries.iter().zip([30, 10]) {
-        let shelved = shelf.open(entry.as_ref().erase()).unwrap();
+        let bucketed = buckets.open(entry.as_ref().erase()).unwrap();
         assert_eq!(
-            shelved.file_in(&mut tree, key, Turn::New),
-            (Left::Others, true)
+            bucketed.file_in(&mut tree, key, Turn::New),
+            (BucketState::Others, true)
         );
     }
-    let last = shelf.open(entries[2].as_ref().erase()).unwrap();
-    assert_eq!(last.return_to(&mut tree), Left::Vacated(100));
+    let last = buckets.open(entries[2].as_ref().erase()).unwrap();
+    assert_eq!(last.return_to(&mut tree), BucketState::Vacated(100));
     assert!(entries[2].state().is_idle());
     tree.assert_valid();
-    shelf.assert_valid();
-    assert_eq!((tree.len(), shelf.len()), (2, 0));
+    buckets.assert_valid();
+    assert_eq!((tree.len(), buckets.len()), (2, 0));
 }
 
 #[test]
 fn an_entry_travels_between_shelves() {
-    let mut here = shelf::<1>();
-    let mut there = shelf::<1>();
+    let mut here = buckets::<1>();
+    let mut there = buckets::<1>();
     let entry = silent(0);
     put(&mut here, entry.as_ref().erase(), 1);
     let (transit, left) = here.open(entry.as_ref().erase()).unwrap().depart();
-    assert_eq!(left, Some(Left::Vacated(1)));
+    assert_eq!(left, Some(BucketState::Vacated(1)));
     assert!(entry.owner() == Owner::Transit && entry.state().is_queued());
     there.admit(transit, 2, |head| *head = 5);
     let mut arrived = there.open(entry.as_ref().erase()).unwrap();
     assert_eq!((*arrived.head(), arrived.list()), (5, Some(2)));
-    assert_eq!(arrived.move_to(3), Left::Vacated(2));
+    assert_eq!(arrived.move_to(3), BucketState::Vacated(2));
     drop(there);
     assert!(entry.state().is_idle());
 }
@@ -300,7 +307,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..80)
 }
 
-/// What a shelf is, said with containers of the standard library.
+/// What a buckets is, said with containers of the standard library.
 #[derive(Default)]
 struct Oracle {
     lists: std::collections::BTreeMap<usize, VecDeque<usize>>,
@@ -308,21 +315,21 @@ struct Oracle {
 }
 
 impl Oracle {
-    fn remove(&mut self, entry: usize) -> Option<Left> {
+    fn remove(&mut self, entry: usize) -> Option<BucketState> {
         for (list, entries) in &mut self.lists {
             if let Some(at) = entries.iter().position(|other| *other == entry) {
                 entries.remove(at);
                 return Some(if entries.is_empty() {
-                    Left::Vacated(*list)
+                    BucketState::Vacated(*list)
                 } else {
-                    Left::Others
+                    BucketState::Others
                 });
             }
         }
         for entries in &mut self.aside {
             if let Some(at) = entries.iter().position(|other| *other == entry) {
                 entries.remove(at);
-                return Some(Left::Others);
+                return Some(BucketState::Others);
             }
         }
         None
@@ -331,53 +338,53 @@ impl Oracle {
 
 fn play(steps: Vec<Step>) {
     let entries: Vec<_> = (0..12).map(silent).collect();
-    let mut shelf = shelf::<2>();
+    let mut buckets = buckets::<2>();
     let mut oracle = Oracle::default();
     for step in steps {
         match step {
             Step::Put(entry, list) if entries[entry].state().is_idle() => {
-                put(&mut shelf, entries[entry].as_ref().erase(), list);
+                put(&mut buckets, entries[entry].as_ref().erase(), list);
                 oracle.lists.entry(list).or_default().push_back(entry);
             }
             Step::Remove(entry) => {
-                let opened = shelf.open(entries[entry].as_ref().erase());
+                let opened = buckets.open(entries[entry].as_ref().erase());
                 let left = opened.and_then(|mut opened| opened.remove());
                 assert_eq!(left, oracle.remove(entry));
             }
             Step::Move(entry, list) if !entries[entry].state().is_idle() => {
-                let mut opened = shelf.open(entries[entry].as_ref().erase()).unwrap();
+                let mut opened = buckets.open(entries[entry].as_ref().erase()).unwrap();
                 assert_eq!(Some(opened.move_to(list)), oracle.remove(entry));
                 oracle.lists.entry(list).or_default().push_back(entry);
             }
             Step::MoveToFront(entry, list) if !entries[entry].state().is_idle() => {
-                let mut opened = shelf.open(entries[entry].as_ref().erase()).unwrap();
+                let mut opened = buckets.open(entries[entry].as_ref().erase()).unwrap();
                 assert_eq!(Some(opened.move_to_front(list)), oracle.remove(entry));
                 oracle.lists.entry(list).or_default().push_front(entry);
             }
-            Step::SetAside(list) if oracle.aside[list / LISTS].is_empty() => {
-                shelf.set_aside(list);
-                oracle.aside[list / LISTS] = oracle.lists.remove(&list).unwrap_or_default();
+            Step::SetAside(list) if oracle.aside[list / BUCKETS].is_empty() => {
+                buckets.move_to_pending(list);
+                oracle.aside[list / BUCKETS] = oracle.lists.remove(&list).unwrap_or_default();
             }
             Step::TakeAside(row) => {
-                let taken = shelf.open_first_aside(row).map(|mut opened| {
+                let taken = buckets.open_first_pending(row).map(|mut opened| {
                     let number = opened.entry().tag();
-                    assert_eq!(opened.remove(), Some(Left::Others));
+                    assert_eq!(opened.remove(), Some(BucketState::Others));
                     usize::from(number)
                 });
                 assert_eq!(taken, oracle.aside[row].pop_front());
             }
             Step::Put(..) | Step::Move(..) | Step::MoveToFront(..) | Step::SetAside(_) => {}
         }
-        shelf.assert_valid();
+        buckets.assert_valid();
     }
     for (list, entries) in oracle.lists {
-        let drained: Vec<usize> = drain(&mut shelf, list)
+        let drained: Vec<usize> = drain(&mut buckets, list)
             .into_iter()
             .map(usize::from)
             .collect();
         assert_eq!(drained, Vec::from(entries));
     }
-    drop(shelf);
+    drop(buckets);
     assert!(entries.iter().all(|entry| entry.state().is_idle()));
 }
 
