@@ -83,6 +83,22 @@ fn leap_deleted_the_host_does_not_wait_for_an_interrupt() {
     assert_eq!(holds("leap-deleted"), 2);
 }
 
+/// A second was deleted, and another one was inserted 148 us later. The host made the first in its record at the next
+/// tick, and announced the second when all CPUs had come so far: one that was ahead read the time of day with the first
+/// and without the second, and fired alarms of the second to come.
+#[test]
+fn leap_behind_leap_a_record_that_takes_one_knows_of_the_next() {
+    assert_eq!(holds("leap-behind-leap"), 1);
+}
+
+/// All interrupts were 2.7 ms late. A task without a tick had the tick in progress started anew for a coarse timer that
+/// was overdue whenever it entered the kernel, each 0.3 to 1.7 ms, and so wrote the device. Each write took back the
+/// interrupt that was on its way, and the next one was late again: the timer waited for 24 ms, and for ever.
+#[test]
+fn late_written_an_interrupt_that_was_due_comes_whatever_is_written() {
+    assert_eq!(holds("late-written"), 1);
+}
+
 #[test]
 fn every_file_belongs_to_a_class_that_is_tried() {
     let classes = [
@@ -92,6 +108,8 @@ fn every_file_belongs_to_a_class_that_is_tried() {
         "broadcast-steered",
         "two-ticks",
         "leap-deleted",
+        "leap-behind-leap",
+        "late-written",
     ];
     for name in names() {
         let class = name.rsplit_once('-').map(|(class, _)| class);

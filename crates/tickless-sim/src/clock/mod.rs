@@ -94,9 +94,11 @@ impl Version {
         self.keeper.borrow_mut().advance(&self.timekeeper, now);
     }
 
-    fn announce(&self, leap: Option<Instant>) {
+    /// Tells the core of the leap second `next` if that is inserted: a deleted one makes no timer early (spec TIM-20).
+    fn announce(&self, next: Option<&Leap>) {
+        let inserted = next.filter(|leap| leap.nanos < 0).map(|leap| leap.at);
         let mut keeper = self.keeper.borrow_mut();
-        keeper.set_next_leap(&self.timekeeper, leap);
+        keeper.set_next_leap(&self.timekeeper, inserted);
     }
 
     fn set(&self, realtime: i64, boottime: i64, tai: i64) {
@@ -133,11 +135,13 @@ impl Version {
         self.steer(at, self.steered.get());
     }
 
-    fn make(&self, change: Change, at: Picos) {
+    /// Makes `change` at `at`. Behind a leap second the record knows of `next` at once: where that is over too, no CPU
+    /// may read the time of day with the first and without the second.
+    fn make(&self, change: Change, at: Picos, next: Option<&Leap>) {
         match change {
             Change::Step(nanos) => self.set(nanos, 0, nanos),
             Change::Leap(nanos) => {
-                self.announce(None);
+                self.announce(next);
                 self.set(nanos, 0, 0);
             }
             Change::Steer(ppm) => self.steer(at, ppm),
@@ -224,7 +228,9 @@ impl Clocks {
             let from = leap.at.as_nanos();
             clocks.truth.borrow_mut().changes(from, leap.nanos, 0, 0);
         }
-        clocks.announce_next();
+        let next = clocks.leaps.borrow().last().copied();
+        clocks.now.announce(next.as_ref());
+        clocks.before.announce(next.as_ref());
         clocks
     }
 
@@ -233,12 +239,9 @@ impl Clocks {
         self.is_loose.set(!self.is_true);
     }
 
-    /// The core is told of leap seconds that are inserted: the others make nothing early (spec TIM-20).
-    fn announce_next(&self) {
-        let next = self.leaps.borrow().last().copied();
-        let leap = next.filter(|leap| leap.nanos < 0).map(|leap| leap.at);
-        self.now.announce(leap);
-        self.before.announce(leap);
+    /// The leap second after the one that comes next.
+    fn next_but_one(&self) -> Option<Leap> {
+        self.leaps.borrow().iter().rev().nth(1).copied()
     }
 
     #[inline]
@@ -423,7 +426,7 @@ impl Clocks {
         if !matches!(change, Change::Steer(_)) {
             self.set_at.set(from);
         }
-        self.now.make(change, from);
+        self.now.make(change, from, self.next_but_one().as_ref());
         self.since.set(from);
         self.pending.set(Some(change));
     }
@@ -431,10 +434,10 @@ impl Clocks {
     /// The moment came from which a change counts.
     pub(crate) fn finish(&self) -> Option<Change> {
         let change = self.pending.take()?;
-        self.before.make(change, self.since.get());
+        let next = self.next_but_one();
+        self.before.make(change, self.since.get(), next.as_ref());
         if let Change::Leap(_) = change {
             self.leaps.borrow_mut().pop();
-            self.announce_next();
         }
         Some(change)
     }

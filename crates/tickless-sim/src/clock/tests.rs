@@ -192,3 +192,26 @@ fn leap_seconds_are_there_before_the_record_knows_of_them() {
     clocks.finish();
     assert_eq!(clocks.update(Picos::from_millis(22)), None);
 }
+
+/// The record takes a deleted second at the next tick, up to which another one may have been inserted. Of a record that
+/// has the first and not the second all alarms of the time of day within a second would be early.
+#[test]
+fn a_record_that_takes_a_leap_second_knows_of_the_next_at_once() {
+    let leap = |micros, nanos| Leap {
+        at: Picos::from_micros(micros).instant(),
+        nanos,
+    };
+    let leaps = vec![leap(10_000, 1_000_000_000), leap(10_296, -1_000_000_000)];
+    let clocks = Clocks::new(CounterModel::IDEAL, false, (1, 1), leaps, TICK);
+    let at = Picos::from_millis(11);
+    let ahead = || realtime(&clocks, at) - WALL_START - at.instant().as_nanos();
+    for _ in 0..2 {
+        let change = clocks.update(at).expect("it is over");
+        clocks.begin(change, at);
+        assert_eq!(ahead(), 0, "by the record of the CPUs that are there");
+        clocks.finish();
+        assert_eq!(ahead(), 0, "by that of all");
+        clocks.next_update.set(at);
+    }
+    assert_eq!(clocks.update(at), None);
+}

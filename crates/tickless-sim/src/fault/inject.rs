@@ -15,7 +15,7 @@ use crate::random::Random;
 pub(crate) struct Trouble {
     /// A fault was drawn, or not, for what the device was last written for.
     pub(crate) is_drawn: Cell<bool>,
-    /// It does not fire before, whatever was written.
+    /// When an interrupt comes that was due, and is late; zero if none is.
     pub(crate) held_until: Cell<Picos>,
     /// An interrupt was lost; the next one comes then.
     pub(crate) rescue: Cell<Picos>,
@@ -42,12 +42,23 @@ impl Default for Trouble {
 }
 
 impl Trouble {
-    /// The device was written: what was to come of the last time does not come.
-    pub(crate) fn written(&self) {
-        self.is_drawn.set(false);
-        self.held_until.set(Picos::ZERO);
+    /// The device is written to fire at `fires`, or stopped: when its next interrupt comes.
+    ///
+    /// One that was due is pending in the controller of a real machine, and comes whatever the device is told next. If
+    /// a write took it back, [`Fault::allows`] would not hold: a task without a tick, which has the tick in progress
+    /// started anew for an overdue timer whenever it enters the kernel, writes the device each 0.3 to 1.7 ms, and would
+    /// put off an interrupt that is 2.7 ms late for as long as it runs.
+    pub(crate) fn written(&self, fires: Picos) -> Picos {
         self.is_left_armed.set(false);
         self.is_early.set(false);
+        let held_until = self.held_until.get();
+        let is_held = held_until != Picos::ZERO;
+        self.is_drawn.set(is_held);
+        if is_held {
+            fires.min(held_until)
+        } else {
+            fires
+        }
     }
 }
 

@@ -24,7 +24,7 @@ use crate::model::time::Picos;
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum FaultKind {
-    /// `late`: a timer interrupt comes `amount` after its time, unless the device is written meanwhile.
+    /// `late`: a timer interrupt comes `amount` after its time, also if the device is written meanwhile.
     Late,
     /// `early`: a timer interrupt comes `amount` before its time.
     Early,

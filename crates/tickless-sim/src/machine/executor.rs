@@ -117,11 +117,12 @@ impl World {
     pub(crate) fn device_fires(&mut self, cpu: u32, at: Picos, is_unasked: bool) {
         let site = self.timers.platform().site(cpu);
         site.fires.set(Picos::FOREVER);
+        let is_held = !is_unasked && site.trouble.held_until.take() != Picos::ZERO;
         let is_early = site.trouble.is_early.replace(false);
         if is_early {
             self.count_fault(FaultKind::Early);
         }
-        self.wakes_in_time(cpu, at, is_early || is_unasked);
+        self.wakes_in_time(cpu, at, is_early || is_held || is_unasked);
         site.programmings.set(0);
         let _turn = self.timers.interrupt(CpuId(cpu));
         self.owe_rearm(cpu);

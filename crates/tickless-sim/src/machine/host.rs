@@ -374,9 +374,9 @@ impl Platform for Host {
         if let Some(canary) = self.canary {
             fires = canary.device(fires);
         }
+        let fires = site.trouble.written(fires);
         site.fires.set(fires);
         site.awaits_call.set(false);
-        site.trouble.written();
         if let Some(faults) = &self.faults {
             self.may_be_early(faults, base.cpu().0, fires);
         }
@@ -390,8 +390,7 @@ impl Platform for Host {
         }
         if state != DeviceState::Oneshot {
             let site = base.local();
-            site.fires.set(Picos::FOREVER);
-            site.trouble.written();
+            site.fires.set(site.trouble.written(Picos::FOREVER));
         }
     }
 

@@ -38,16 +38,16 @@ impl World {
             let left = self.tree.clear_available(id, Leaving::Offline);
             assert_eq!(left, Ok(()), "it was prepared");
         }
+        let site = self.timers.platform().site(cpu);
+        site.trouble.held_until.set(Picos::ZERO);
         self.timers.cpu_offline(id);
         self.timers.wheel_offline(id, self.tick_time().tick);
         if let Some(wakener) = &self.wakener {
             wakener.offline(cpu);
         }
-        let site = self.timers.platform().site(cpu);
         site.awaits_call.set(false);
-        let trouble = &site.trouble;
-        trouble.rescue.set(Picos::FOREVER);
-        trouble.is_kicked.set(false);
+        site.trouble.rescue.set(Picos::FOREVER);
+        site.trouble.is_kicked.set(false);
         self.push(current_cpu::cursor() + amount, What::Return, cpu, 0);
         self.record_online(cpu, false);
         self.count_fault(FaultKind::Offline);
