@@ -63,7 +63,7 @@ fn warm_up(worker: &Worker) {
     }
 }
 
-fn worker() -> Worker {
+pub(crate) fn worker() -> Worker {
     let worker = Worker::new().expect("this thread is no worker yet");
     warm_up(&worker);
     worker

@@ -198,6 +198,15 @@ pub(crate) fn time(operations: u64, body: impl FnOnce()) -> f64 {
     }
 }
 
+/// Nanoseconds for one execution of `operation`, of so many.
+pub(crate) fn each(operations: u64, mut operation: impl FnMut()) -> f64 {
+    time(operations, || {
+        for _ in 0..operations {
+            operation();
+        }
+    })
+}
+
 /// All indices below `count`, in random order.
 pub(crate) fn permutation(random: &mut Random, count: usize) -> Vec<usize> {
     let mut order: Vec<_> = (0..count).collect();

@@ -50,7 +50,7 @@ impl Line {
     }
 }
 
-/// The queue that everybody writes first: a sorted map of (deadline, number).
+/// The queue that most programs begin with: a sorted map of (deadline, number).
 pub(crate) struct Map {
     queue: BTreeMap<(i64, u64), ()>,
 }

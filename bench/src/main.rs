@@ -8,6 +8,8 @@
 
 mod groups;
 mod harness;
+mod host;
+mod instructions;
 mod limit;
 mod machine;
 
@@ -25,7 +27,8 @@ use harness::{Group, Options, Row};
     version,
     after_help = "Examples:\n  cargo run --release -p tickless-bench\n  \
     cargo run --release -p tickless-bench -- --only sleep --rounds 21\n  \
-    cargo run --release -p tickless-bench -- --json bench.json"
+    cargo run --release -p tickless-bench -- --json bench.json\n  \
+    cargo run --release -p tickless-bench -- --instructions"
 )]
 struct Arguments {
     /// Measure only groups whose name contains this.
@@ -43,6 +46,11 @@ struct Arguments {
     /// Names of the groups, and nothing else.
     #[arg(long)]
     list: bool,
+    /// Instructions of operations, counted by valgrind, and nothing else.
+    #[arg(long)]
+    instructions: bool,
+    #[arg(long, hide = true)]
+    execute: Option<String>,
 }
 
 /// What `--json` prints.
@@ -67,6 +75,14 @@ fn main() -> ExitCode {
             println!("{name}");
         }
         return ExitCode::SUCCESS;
+    }
+    if let Some(operation) = arguments.execute {
+        instructions::execute(&operation);
+        return ExitCode::SUCCESS;
+    }
+    if arguments.instructions {
+        let printed = instructions::print();
+        return printed.map_or_else(|error| refuse(&error), |()| ExitCode::SUCCESS);
     }
     let wanted = |name: &str| {
         arguments.only.is_empty()
@@ -94,7 +110,7 @@ fn main() -> ExitCode {
     }
     for (name, measure) in groups::ALL.iter().filter(|(name, _)| wanted(name)) {
         measure(&options, &mut |group| {
-            // Nobody reads any more, and nothing is left to write: measuring on would be of no use.
+            // The reader closed the output, and no file is left to write: measuring on would be of no use.
             if !quiet && print(name, &group).is_err() && arguments.json.is_none() {
                 std::process::exit(0);
             }

@@ -19,28 +19,21 @@
 //! in the nearest ones at that; on a machine with so many CPUs each line, and the base that is locked, would come from
 //! another core or socket. No other CPU uses its own base meanwhile, so its lock is never contended. And the kick of a
 //! CPU that sleeps is not sent. To tell apart what the biased lock contributes, the local side is measured with an
-//! ordinary lock as well, which is the one that the remote bases have.
+//! ordinary lock as well, the kind that the remote bases have.
 
-use std::cell::Cell;
-use std::hint::black_box;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::task::Waker;
 use std::thread;
 
-use tickless::internals::Linux;
-use tickless_core::base::{CpuBase, Timers};
-use tickless_core::clock::{Offsets, SetSequence};
-use tickless_core::coarse::{Kind, Rearm, Tick, Timeout, WheelTimer};
-use tickless_core::event::{DeviceConfig, DeviceState, DeviceWrite, InPast};
-use tickless_core::platform::{CpuId, Locality, Platform, ThisCpu, Waiting};
-use tickless_core::time::Instant;
-use tickless_link::bias::{BiasedLock, Owner, REBIAS_AFTER};
+use tickless_core::base::Timers;
+use tickless_core::coarse::{Kind, Tick};
+use tickless_core::platform::CpuId;
 use tickless_link::sync::CachePadded;
 use tickless_sim::random::Random;
 
 use super::Sink;
 use crate::harness::{Group, Options, Subject, time};
+use crate::host::{self, Choice, Host};
 
 /// What another CPU can see of one.
 #[derive(Debug, Default)]
@@ -63,55 +56,16 @@ impl State {
     }
 }
 
-/// The CPUs of a machine: the first one executes, and is isolated.
-struct Host {
-    bases: Vec<OnceLock<CpuBase<Self>>>,
+/// Searches, if it is `on`, for a CPU that is busy.
+struct Search {
+    on: bool,
     states: Arc<[CachePadded<State>]>,
-    token: OnceLock<Owner>,
-    searches: Cell<bool>,
 }
 
-impl Platform for Host {
-    type Lock = BiasedLock<Linux>;
-    type ExpiryLock = BiasedLock<Linux>;
-    type Local = ();
-    const DEFERRED_REARM: bool = false;
-    const WAITING: Waiting = Waiting::Sleep;
-
-    fn this_cpu(&self) -> Option<ThisCpu<'_, Self>> {
-        let (base, token) = (self.bases[0].get()?, self.token.get().copied());
-        Some(ThisCpu { base, token })
-    }
-    fn base(&self, cpu: CpuId) -> Option<&CpuBase<Self>> {
-        self.bases.get(cpu.0 as usize)?.get()
-    }
-    fn now(&self) -> Instant {
-        Instant::ZERO
-    }
-    fn now_and_offsets(&self, _seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {
-        (Instant::ZERO, None)
-    }
-    fn write_device(&self, _base: &CpuBase<Self>, _write: DeviceWrite) -> Result<(), InPast> {
-        Ok(())
-    }
-    fn set_device_state(&self, _base: &CpuBase<Self>, _state: DeviceState) {}
-    fn kick(&self, _base: &CpuBase<Self>) {}
-    fn raise_soft(&self, _base: &CpuBase<Self>) {}
-    fn call(&self, callback: &mut dyn FnMut()) {
-        callback();
-    }
-    fn wake(&self, waker: Waker) {
-        waker.wake();
-    }
-    fn keep_local(&self, _question: Locality) -> bool {
-        true
-    }
-    fn pick_target(&self, _this: Option<CpuId>, _pinned: bool) -> CpuId {
-        CpuId(0)
-    }
+impl Choice for Search {
     #[inline]
-    fn housekeeper(&self, _this: &CpuBase<Self>) -> Option<CpuId> {
-        if !self.searches.get() {
+    fn choose(&self) -> Option<CpuId> {
+        if !self.on {
             return None;
         }
         let others = (1_u32..).zip(&self.states[1..]);
@@ -140,38 +94,12 @@ impl Busy {
     }
 }
 
-/// Timers of a machine; with `owned` the first CPU has its lock to itself, as a worker does.
-fn machine(states: &Arc<[CachePadded<State>]>, owned: bool) -> Timers<Host> {
-    let timers = Timers::new(Host {
-        bases: states.iter().map(|_| OnceLock::new()).collect(),
-        states: Arc::clone(states),
-        token: OnceLock::new(),
-        searches: Cell::new(false),
-    });
-    for (cpu, place) in (0..).zip(&timers.platform().bases) {
-        place.get_or_init(|| timers.new_base(DeviceConfig::software("none"), ()));
-        timers.cpu_online(CpuId(cpu));
-    }
-    if owned {
-        let base = timers.platform().base(CpuId(0)).expect("made above");
-        let token = base.lock().claim().expect("nobody else");
-        timers.platform().token.get_or_init(|| token);
-        for _ in 0..=REBIAS_AFTER {
-            black_box(timers.wheel_pending(CpuId(0)));
-        }
-    }
-    timers
-}
-
-type Plain = WheelTimer<fn(&Timeout) -> Rearm>;
-
 const NOW: Tick = Tick(1);
 
 /// Arms a timer and deletes it, again and again: nanoseconds for a pair.
-fn pairs(timers: &Timers<Host>, operations: u64) -> f64 {
-    let plain: fn(&Timeout) -> Rearm = |_| Rearm::No;
-    let timer = Box::pin(WheelTimer::new(Kind::Global, plain));
-    let timer: std::pin::Pin<&Plain> = timer.as_ref();
+fn pairs(timers: &Timers<Host<Search>>, operations: u64) -> f64 {
+    let timer = host::coarse(Kind::Global);
+    let timer = timer.as_ref();
     time(operations, || {
         for operation in 0..operations {
             let armed = timers.arm(timer, NOW, Tick(100 + operation % 1_000));
@@ -214,9 +142,13 @@ pub(super) fn measure(options: &Options, sink: Sink<'_>) {
         for busy in [Busy::AQuarter, Busy::None] {
             let states: Arc<[_]> = (0..cpus).map(|_| CachePadded::default()).collect();
             // Each side has bases of its own, so that none warms up what another one uses.
-            let machine = |owned| machine(&states, owned);
-            let (biased, ordinary, searching) = (machine(true), machine(false), machine(false));
-            searching.platform().searches.set(true);
+            let machine = |owned, on| {
+                let states = Arc::clone(&states);
+                host::timers(cpus, owned, Search { on, states })
+            };
+            let biased = machine(true, false);
+            let ordinary = machine(false, false);
+            let searching = machine(false, true);
             // A millisecond at most: most of them are over before the scheduler interferes.
             let operations = options.operations(20_000);
             let title = format!(

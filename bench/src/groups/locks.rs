@@ -10,7 +10,7 @@ use tickless_link::bias::{BiasedLock, LockHost, REBIAS_AFTER};
 use tickless_link::lock::Lock;
 
 use super::Sink;
-use crate::harness::{Group, Options, time};
+use crate::harness::{Group, Options, each, time};
 
 type Base = Lock<BiasedLock<Linux>, u64>;
 
@@ -19,7 +19,7 @@ fn owner(options: &Options) -> Group {
     let biased = Base::new(BiasedLock::new(), 0);
     let ordinary = Base::new(BiasedLock::new(), 0);
     let plain = Mutex::new(0_u64);
-    let token = biased.raw().claim().expect("nobody else");
+    let token = biased.raw().claim().expect("no other owner");
     for _ in 0..=REBIAS_AFTER {
         *biased.lock(Some(token)) += 1;
     }
@@ -32,19 +32,11 @@ fn owner(options: &Options) -> Group {
         vec![
             (
                 "tickless",
-                Box::new(|| {
-                    time(operations, || {
-                        (0..operations).for_each(|_| *black_box(biased.lock(Some(token))) += 1)
-                    })
-                }),
+                Box::new(|| each(operations, || *black_box(biased.lock(Some(token))) += 1)),
             ),
             (
                 "the same in ordinary mode",
-                Box::new(|| {
-                    time(operations, || {
-                        (0..operations).for_each(|_| *black_box(ordinary.lock(None)) += 1)
-                    })
-                }),
+                Box::new(|| each(operations, || *black_box(ordinary.lock(None)) += 1)),
             ),
             (
                 "std::sync::Mutex",
@@ -79,7 +71,7 @@ fn stranger(options: &Options) -> Group {
                 });
                 thread::yield_now();
             }
-            let token = lock.raw().claim().expect("nobody else");
+            let token = lock.raw().claim().expect("no other owner");
             // A stranger on this very thread: the owner is outside, so it waits for the barrier alone.
             let mut spent = 0.0;
             for _ in 0..operations {

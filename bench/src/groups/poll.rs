@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tickless::hrtimer::{Monotonic, now};
 
 use super::{FAR, Sink, at, plain_timer, worker};
-use crate::harness::{Group, Options, time};
+use crate::harness::{Group, Options, each};
 
 /// "Is anything due?" with nothing due.
 pub(super) fn measure(options: &Options, sink: Sink<'_>) {
@@ -26,40 +26,32 @@ pub(super) fn measure(options: &Options, sink: Sink<'_>) {
             (
                 "tickless",
                 Box::new(|| {
-                    time(operations, || {
-                        for _ in 0..operations {
-                            black_box(worker.is_due());
-                        }
+                    each(operations, || {
+                        black_box(worker.is_due());
                     })
                 }),
             ),
             (
                 "std::time::Instant::now() alone",
                 Box::new(|| {
-                    time(operations, || {
-                        for _ in 0..operations {
-                            black_box(Instant::now());
-                        }
+                    each(operations, || {
+                        black_box(Instant::now());
                     })
                 }),
             ),
             (
                 "sleep(5 s) made and dropped: the clock alone",
                 Box::new(|| {
-                    time(operations, || {
-                        for _ in 0..operations {
-                            drop(black_box(tickless::time::sleep(Duration::from_secs(5))));
-                        }
+                    each(operations, || {
+                        drop(black_box(tickless::time::sleep(Duration::from_secs(5))));
                     })
                 }),
             ),
             (
                 "std::sync::Mutex, lock and unlock alone",
                 Box::new(|| {
-                    time(operations, || {
-                        for _ in 0..operations {
-                            drop(black_box(counter.lock()));
-                        }
+                    each(operations, || {
+                        drop(black_box(counter.lock()));
                     })
                 }),
             ),

@@ -6,7 +6,7 @@ use tickless::hrtimer::{Monotonic, now};
 use tickless_sim::random::Random;
 
 use super::{FAR, Sink, at, plain_timer, worker};
-use crate::harness::{Group, Options, permutation, time};
+use crate::harness::{Group, Options, each, permutation, time};
 use crate::limit::{Line, Map};
 
 const MAP: &str = "BTreeMap<(deadline, id)>";
@@ -155,22 +155,18 @@ fn restart_with(options: &Options, kind: Move, pending: usize) -> Group {
             (
                 "tickless",
                 Box::new(|| {
-                    time(operations, || {
-                        for _ in 0..operations {
-                            let (index, _, new) = ours.borrow_mut().next();
-                            timers[index].as_ref().start(at(new));
-                        }
+                    each(operations, || {
+                        let (index, _, new) = ours.borrow_mut().next();
+                        timers[index].as_ref().start(at(new));
                     })
                 }),
             ),
             (
                 MAP,
                 Box::new(|| {
-                    time(operations, || {
-                        for _ in 0..operations {
-                            let (index, old, new) = theirs.borrow_mut().next();
-                            map.borrow_mut().restart(index, old, new);
-                        }
+                    each(operations, || {
+                        let (index, old, new) = theirs.borrow_mut().next();
+                        map.borrow_mut().restart(index, old, new);
                     })
                 }),
             ),
@@ -186,8 +182,8 @@ fn restart_with(options: &Options, kind: Move, pending: usize) -> Group {
 /// How often a timeout is pushed out, on the average, in the time after which it would come.
 const PUSHES: [u32; 2] = [3, 30];
 
-/// Idle timeouts of connections, pushed out at random for ever, by somebody who also looks now and then whether one has
-/// come: everything that this costs is paid within the measurement, firing and filing again what was pushed out
+/// Idle timeouts of connections, pushed out at random for ever, by a thread that also looks now and then whether one
+/// has come: everything that this costs is paid within the measurement, firing and filing again what was pushed out
 /// included.
 pub(super) fn steadily(options: &Options, sink: Sink<'_>) {
     for pending in [1_000, 100_000] {

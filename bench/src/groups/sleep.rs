@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::hint::black_box;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Barrier};
 use std::task::{Context, Waker};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tickless_sim::random::Random;
 
 use super::{Sink, TOKIO, runtime, worker};
-use crate::harness::{Group, Options, time};
+use crate::harness::{Group, Options, each, time};
 
 /// Polls a future once where it was made, and drops it.
 macro_rules! poll_once {
@@ -48,6 +48,23 @@ impl Durations {
     }
 }
 
+/// Nanoseconds for one execution of `operation`, with one of the `durations` each time.
+fn each_of(durations: Durations, operations: u64, mut operation: impl FnMut(Duration)) -> f64 {
+    let mut random = Random::new(19);
+    each(operations, || operation(durations.next(&mut random)))
+}
+
+/// So many futures that are pending.
+fn pending_of<F: Future>(count: usize, mut make: impl FnMut() -> F) -> Vec<Pin<Box<F>>> {
+    let mut context = Context::from_waker(Waker::noop());
+    let futures = (0..count).map(|_| {
+        let mut future = Box::pin(make());
+        assert!(future.as_mut().poll(&mut context).is_pending());
+        future
+    });
+    futures.collect()
+}
+
 /// Arm and cancel of a sleep, its clock reading included, against tokio's.
 pub(super) fn arm_and_cancel(options: &Options, sink: Sink<'_>) {
     for pending in [0_usize, 1_000, 100_000, 1_000_000] {
@@ -64,22 +81,11 @@ fn sleep_with(options: &Options, pending: usize, durations: Durations) -> Group 
     let worker = worker();
     let runtime = runtime();
     let _entered = runtime.enter();
-    let mut context = Context::from_waker(Waker::noop());
     let mut random = Random::new(17);
-    let mut ours: Vec<_> = (0..pending)
-        .map(|_| Box::pin(tickless::time::sleep(Durations::Random.next(&mut random))))
-        .collect();
-    let mut coarse: Vec<_> = (0..pending)
-        .map(|_| Box::pin(tickless::coarse::sleep(Durations::Random.next(&mut random))))
-        .collect();
-    let mut theirs: Vec<_> = (0..pending)
-        .map(|_| Box::pin(tokio::time::sleep(Durations::Random.next(&mut random))))
-        .collect();
-    for ((ours, coarse), theirs) in ours.iter_mut().zip(&mut coarse).zip(&mut theirs) {
-        assert!(ours.as_mut().poll(&mut context).is_pending());
-        assert!(coarse.as_mut().poll(&mut context).is_pending());
-        assert!(theirs.as_mut().poll(&mut context).is_pending());
-    }
+    let mut after = || Durations::Random.next(&mut random);
+    let ours = pending_of(pending, || tickless::time::sleep(after()));
+    let coarse = pending_of(pending, || tickless::coarse::sleep(after()));
+    let _theirs = pending_of(pending, || tokio::time::sleep(after()));
     let operations = options.operations(200_000);
     let group = Group::measure(
         format!("arm and cancel of a sleep, {}", durations.name()),
@@ -89,33 +95,24 @@ fn sleep_with(options: &Options, pending: usize, durations: Durations) -> Group 
             (
                 "tickless",
                 Box::new(|| {
-                    let mut random = Random::new(19);
-                    time(operations, || {
-                        for _ in 0..operations {
-                            poll_once!(tickless::time::sleep(durations.next(&mut random)));
-                        }
+                    each_of(durations, operations, |after| {
+                        poll_once!(tickless::time::sleep(after))
                     })
                 }),
             ),
             (
                 COARSE,
                 Box::new(|| {
-                    let mut random = Random::new(19);
-                    time(operations, || {
-                        for _ in 0..operations {
-                            poll_once!(tickless::coarse::sleep(durations.next(&mut random)));
-                        }
+                    each_of(durations, operations, |after| {
+                        poll_once!(tickless::coarse::sleep(after))
                     })
                 }),
             ),
             (
                 TOKIO,
                 Box::new(|| {
-                    let mut random = Random::new(19);
-                    time(operations, || {
-                        for _ in 0..operations {
-                            poll_once!(tokio::time::sleep(durations.next(&mut random)));
-                        }
+                    each_of(durations, operations, |after| {
+                        poll_once!(tokio::time::sleep(after))
                     })
                 }),
             ),
@@ -142,22 +139,10 @@ fn reset_with(options: &Options, pending: usize) -> Group {
     let _worker = worker();
     let runtime = runtime();
     let _entered = runtime.enter();
-    let mut context = Context::from_waker(Waker::noop());
     let after = Duration::from_secs(500);
-    let mut ours: Vec<_> = (0..pending)
-        .map(|_| Box::pin(tickless::time::sleep(after)))
-        .collect();
-    let mut coarse: Vec<_> = (0..pending)
-        .map(|_| Box::pin(tickless::coarse::sleep(after)))
-        .collect();
-    let mut theirs: Vec<_> = (0..pending)
-        .map(|_| Box::pin(tokio::time::sleep(after)))
-        .collect();
-    for ((ours, coarse), theirs) in ours.iter_mut().zip(&mut coarse).zip(&mut theirs) {
-        assert!(ours.as_mut().poll(&mut context).is_pending());
-        assert!(coarse.as_mut().poll(&mut context).is_pending());
-        assert!(theirs.as_mut().poll(&mut context).is_pending());
-    }
+    let mut ours = pending_of(pending, || tickless::time::sleep(after));
+    let mut coarse = pending_of(pending, || tickless::coarse::sleep(after));
+    let mut theirs = pending_of(pending, || tokio::time::sleep(after));
     let operations = options.operations(200_000);
     let order = || {
         let mut random = Random::new(29);
@@ -221,20 +206,16 @@ pub(super) fn timeout_ready(options: &Options, sink: Sink<'_>) {
             (
                 "tickless",
                 Box::new(|| {
-                    time(operations, || {
-                        for _ in 0..operations {
-                            poll_once!(tickless::time::timeout(limit, async {}));
-                        }
+                    each(operations, || {
+                        poll_once!(tickless::time::timeout(limit, async {}));
                     })
                 }),
             ),
             (
                 TOKIO,
                 Box::new(|| {
-                    time(operations, || {
-                        for _ in 0..operations {
-                            poll_once!(tokio::time::timeout(limit, async {}));
-                        }
+                    each(operations, || {
+                        poll_once!(tokio::time::timeout(limit, async {}));
                     })
                 }),
             ),

@@ -1,95 +1,22 @@
 //! Coarse timers on the wheel of one CPU, against the least that lists of nodes can cost.
 //!
-//! The core is driven here as a host drives it, with the lock that user space uses, in its owner's hands. What a host
-//! adds (which thread is this, which tick is it) is not in these figures.
+//! The core is driven without a [host](crate::host).
 
-use std::hint::black_box;
 use std::pin::Pin;
-use std::sync::OnceLock;
-use std::task::Waker;
 
-use tickless::internals::Linux;
-use tickless_core::base::{CpuBase, Timers};
-use tickless_core::clock::{Offsets, SetSequence};
-use tickless_core::coarse::{Kind, Rearm, Tick, Timeout, WheelTimer};
-use tickless_core::event::{DeviceConfig, DeviceState, DeviceWrite, InPast};
-use tickless_core::platform::{CpuId, Locality, Platform, ThisCpu, Waiting};
+use tickless_core::base::Timers;
+use tickless_core::coarse::{Kind, Tick};
+use tickless_core::platform::CpuId;
 use tickless_core::slots::geometry;
-use tickless_core::time::Instant;
-use tickless_link::bias::{BiasedLock, Owner, REBIAS_AFTER};
 use tickless_sim::random::Random;
 
 use super::Sink;
 use crate::harness::{Group, Options, permutation, time};
+use crate::host::{self, Coarse, Host};
 use crate::limit::Slots;
 
-/// One CPU without a device.
-#[derive(Default)]
-struct Host {
-    base: OnceLock<CpuBase<Self>>,
-    token: OnceLock<Owner>,
-}
-
-impl Platform for Host {
-    type Lock = BiasedLock<Linux>;
-    type ExpiryLock = BiasedLock<Linux>;
-    type Local = ();
-    const DEFERRED_REARM: bool = false;
-    const WAITING: Waiting = Waiting::Sleep;
-
-    fn this_cpu(&self) -> Option<ThisCpu<'_, Self>> {
-        let token = self.token.get().copied();
-        self.base.get().map(|base| ThisCpu { base, token })
-    }
-    fn base(&self, cpu: CpuId) -> Option<&CpuBase<Self>> {
-        self.base.get().filter(|_| cpu == CpuId(0))
-    }
-    fn now(&self) -> Instant {
-        Instant::ZERO
-    }
-    fn now_and_offsets(&self, _seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {
-        (Instant::ZERO, None)
-    }
-    fn write_device(&self, _base: &CpuBase<Self>, _write: DeviceWrite) -> Result<(), InPast> {
-        Ok(())
-    }
-    fn set_device_state(&self, _base: &CpuBase<Self>, _state: DeviceState) {}
-    fn kick(&self, _base: &CpuBase<Self>) {}
-    fn raise_soft(&self, _base: &CpuBase<Self>) {}
-    fn call(&self, callback: &mut dyn FnMut()) {
-        callback();
-    }
-    fn wake(&self, waker: Waker) {
-        waker.wake();
-    }
-    fn keep_local(&self, _question: Locality) -> bool {
-        true
-    }
-    fn pick_target(&self, _this: Option<CpuId>, _pinned: bool) -> CpuId {
-        CpuId(0)
-    }
-}
-
-fn host() -> Timers<Host> {
-    let timers = Timers::new(Host::default());
-    let base = timers.new_base(DeviceConfig::software("none"), ());
-    let base = timers.platform().base.get_or_init(|| base);
-    let token = base.lock().claim().expect("nobody else");
-    timers.platform().token.get_or_init(|| token);
-    timers.cpu_online(CpuId(0));
-    for _ in 0..=REBIAS_AFTER {
-        black_box(timers.wheel_pending(CpuId(0)));
-    }
-    timers
-}
-
-type Plain = WheelTimer<fn(&Timeout) -> Rearm>;
-
-fn plain_timers(count: usize) -> Vec<Pin<Box<Plain>>> {
-    let plain: fn(&Timeout) -> Rearm = |_| Rearm::No;
-    (0..count)
-        .map(|_| Box::pin(WheelTimer::new(Kind::Local, plain)))
-        .collect()
+fn coarse_timers(count: usize) -> Vec<Pin<Box<Coarse>>> {
+    (0..count).map(|_| host::coarse(Kind::Local)).collect()
 }
 
 const NOW: Tick = Tick(1);
@@ -101,7 +28,7 @@ fn expiry(index: usize) -> Tick {
     Tick(100 + scattered)
 }
 
-fn delete_all(timers: &Timers<Host>, all: &[Pin<Box<Plain>>]) {
+fn delete_all(timers: &Timers<Host>, all: &[Pin<Box<Coarse>>]) {
     for timer in all {
         timers.delete(timer.as_ref());
     }
@@ -110,15 +37,15 @@ fn delete_all(timers: &Timers<Host>, all: &[Pin<Box<Plain>>]) {
 /// Arming and deleting among many.
 pub(super) fn arm_and_delete(options: &Options, sink: Sink<'_>) {
     for pending in [0, 1_000, 100_000, 1_000_000] {
-        let timers = host();
-        let waiting = plain_timers(pending);
+        let timers = host::timers(1, true, ());
+        let waiting = coarse_timers(pending);
         let slots = Slots::new(pending + 64);
         for (index, timer) in waiting.iter().enumerate() {
             let armed = timers.arm(timer.as_ref(), NOW, expiry(index));
             armed.expect("it is not armed");
             slots.link(index + 64, place(expiry(index)), expiry(index).0);
         }
-        let own = plain_timers(64);
+        let own = coarse_timers(64);
         let operations = options.operations(2_000_000);
         let each = |visit: &dyn Fn(usize, Tick)| {
             time(operations, || {
@@ -168,8 +95,8 @@ fn place(expiry: Tick) -> usize {
 /// Arming again, within the slot.
 pub(super) fn rearm_in_slot(options: &Options, sink: Sink<'_>) {
     for pending in [1_000, 100_000, 1_000_000] {
-        let timers = host();
-        let waiting = plain_timers(pending);
+        let timers = host::timers(1, true, ());
+        let waiting = coarse_timers(pending);
         let slots = Slots::new(pending);
         // On level 3, whose slots are 512 ticks.
         let expiry = |index: usize| Tick(8_192 + 512 * (index % 40) as u64);
@@ -218,8 +145,8 @@ pub(super) fn rearm_in_slot(options: &Options, sink: Sink<'_>) {
 /// Firing many timers that are due.
 pub(super) fn expire(options: &Options, sink: Sink<'_>) {
     let pending = usize::try_from(options.operations(1_000_000)).unwrap_or(1_000_000);
-    let timers = host();
-    let all = plain_timers(pending);
+    let timers = host::timers(1, true, ());
+    let all = coarse_timers(pending);
     let slots = Slots::new(pending);
     let mut now = 1;
     let group = Group::measure(

@@ -1,0 +1,113 @@
+//! CPUs without a device, which drive the core as a host does: the lock is the one of user space, and the first CPU
+//! owns its own. What a host adds (which thread is this, which tick is it) is not in what is measured on them.
+
+use std::cell::Cell;
+use std::hint::black_box;
+use std::pin::Pin;
+use std::sync::OnceLock;
+use std::task::Waker;
+
+use tickless::internals::Linux;
+use tickless_core::base::{CpuBase, Timers};
+use tickless_core::clock::{Offsets, SetSequence};
+use tickless_core::coarse::{Kind, Rearm, Timeout, WheelTimer};
+use tickless_core::event::{DeviceConfig, DeviceState, DeviceWrite, InPast};
+use tickless_core::platform::{CpuId, Locality, Platform, ThisCpu, Waiting};
+use tickless_core::time::Instant;
+use tickless_link::bias::{BiasedLock, Owner, REBIAS_AFTER};
+
+/// What says which CPU a coarse timer goes to that any may run.
+pub(crate) trait Choice: 'static {
+    /// The CPU, if it is another than that which arms.
+    fn choose(&self) -> Option<CpuId>;
+}
+
+impl Choice for () {
+    #[inline]
+    fn choose(&self) -> Option<CpuId> {
+        None
+    }
+}
+
+/// The CPUs, the first of which executes.
+pub(crate) struct Host<C: Choice = ()> {
+    bases: Vec<OnceLock<CpuBase<Self>>>,
+    token: OnceLock<Owner>,
+    /// What the clock shows.
+    pub(crate) now: Cell<Instant>,
+    choice: C,
+}
+
+impl<C: Choice> Platform for Host<C> {
+    type Lock = BiasedLock<Linux>;
+    type ExpiryLock = BiasedLock<Linux>;
+    type Local = ();
+    const DEFERRED_REARM: bool = false;
+    const WAITING: Waiting = Waiting::Sleep;
+
+    fn this_cpu(&self) -> Option<ThisCpu<'_, Self>> {
+        let (base, token) = (self.bases[0].get()?, self.token.get().copied());
+        Some(ThisCpu { base, token })
+    }
+    fn base(&self, cpu: CpuId) -> Option<&CpuBase<Self>> {
+        self.bases.get(cpu.0 as usize)?.get()
+    }
+    fn now(&self) -> Instant {
+        self.now.get()
+    }
+    fn now_and_offsets(&self, _seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {
+        (self.now.get(), None)
+    }
+    fn write_device(&self, _base: &CpuBase<Self>, _write: DeviceWrite) -> Result<(), InPast> {
+        Ok(())
+    }
+    fn set_device_state(&self, _base: &CpuBase<Self>, _state: DeviceState) {}
+    fn kick(&self, _base: &CpuBase<Self>) {}
+    fn raise_soft(&self, _base: &CpuBase<Self>) {}
+    fn call(&self, callback: &mut dyn FnMut()) {
+        callback();
+    }
+    fn wake(&self, waker: Waker) {
+        waker.wake();
+    }
+    fn keep_local(&self, _question: Locality) -> bool {
+        true
+    }
+    fn pick_target(&self, _this: Option<CpuId>, _pinned: bool) -> CpuId {
+        CpuId(0)
+    }
+    #[inline]
+    fn housekeeper(&self, _this: &CpuBase<Self>) -> Option<CpuId> {
+        self.choice.choose()
+    }
+}
+
+/// The timers of `cpus`. If the first one `owns` its lock, that is biased to it, as that of a worker.
+pub(crate) fn timers<C: Choice>(cpus: u32, owns: bool, choice: C) -> Timers<Host<C>> {
+    let timers = Timers::new(Host {
+        bases: (0..cpus).map(|_| OnceLock::new()).collect(),
+        token: OnceLock::new(),
+        now: Cell::new(Instant::ZERO),
+        choice,
+    });
+    for (cpu, place) in (0..).zip(&timers.platform().bases) {
+        place.get_or_init(|| timers.new_base(DeviceConfig::software("none"), ()));
+        timers.cpu_online(CpuId(cpu));
+    }
+    if owns {
+        let base = timers.platform().base(CpuId(0)).expect("made above");
+        let token = base.lock().claim().expect("no other CPU executes");
+        timers.platform().token.get_or_init(|| token);
+        for _ in 0..=REBIAS_AFTER {
+            black_box(timers.wheel_pending(CpuId(0)));
+        }
+    }
+    timers
+}
+
+/// A coarse timer that does nothing when it fires.
+pub(crate) type Coarse = WheelTimer<fn(&Timeout) -> Rearm>;
+
+pub(crate) fn coarse(kind: Kind) -> Pin<Box<Coarse>> {
+    Box::pin(WheelTimer::new(kind, |_| Rearm::No))
+}
