@@ -7,7 +7,6 @@ mod support;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -29,7 +28,7 @@ fn assert_whole_page(page: &str) {
     }
 }
 
-/// Ports in a row that nobody uses.
+/// Ports in a row that are free.
 fn two_ports() -> (u16, TcpListener, TcpListener) {
     loop {
         let first = TcpListener::bind("127.0.0.1:0").expect("there are free ports");
@@ -128,15 +127,7 @@ fn a_busy_port_is_named_before_anything_runs() {
 #[test]
 fn a_reader_who_left_keeps_nobody_from_the_report() {
     let place = Place::new();
-    let mut command = place.command(&tiny(&["--json", "result.json"]));
-    let mut child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the command starts");
-    drop(child.stdout.take());
-    let output = child.wait_with_output().expect("it ends");
-    assert_eq!(end(&output), (Some(0), String::new()));
+    place.unread(&tiny(&["--json", "result.json"]));
     assert_eq!(place.files(), ["result.json", "tickless-demo.html"]);
     assert_eq!(json_file(&place.path("result.json"))["holds"], true);
     assert_whole_page(&fs::read_to_string(place.path("tickless-demo.html")).expect("text"));
@@ -174,7 +165,7 @@ fn guests_are_served_and_an_interrupted_run_is_whole() {
     arguments.extend(["--json", "result.json", "--listen", &listen]);
     let (child, mut out, line) = started(&mut place.command(&arguments));
     assert!(
-        line.starts_with(&format!("Guests: http://{listen} ")),
+        line.starts_with(&format!("Visitors: http://{listen} ")),
         "{line}"
     );
 
@@ -302,7 +293,7 @@ fn nonsense_is_refused_with_what_would_be_right() {
 fn more_connections_than_file_descriptors_are_refused() {
     let most = fs::read_to_string("/proc/sys/fs/nr_open").expect("Linux tells");
     if most.trim().parse::<u64>().expect("a number") > 2_000_000 {
-        // Here even a million connections are possible for somebody.
+        // Here even a million connections are possible, for some users.
         return;
     }
     let place = Place::new();

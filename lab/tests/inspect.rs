@@ -1,6 +1,5 @@
 //! `tickless topology` and `tickless timers`, and what all commands have in common.
 
-#[expect(dead_code, reason = "these commands end by themselves")]
 mod support;
 
 use std::fs;

@@ -1,6 +1,5 @@
 //! docs/json.md beside what the commands write.
 
-#[expect(dead_code, reason = "these commands end by themselves")]
 mod support;
 
 use std::collections::BTreeSet;

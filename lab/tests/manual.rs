@@ -1,6 +1,5 @@
 //! `tickless completions` and `tickless man`.
 
-#[expect(dead_code, reason = "these commands end by themselves")]
 mod support;
 
 use std::fs;

@@ -4,11 +4,10 @@ mod support;
 
 use std::fs;
 use std::io::{BufRead, Read};
-use std::process::Stdio;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::Value;
-use support::{Place, end, interrupt, json, json_file, started, text};
+use support::{Place, assert_has, end, interrupt, json, json_file, started, text};
 
 /// The row with this name, taken apart as scripts do.
 fn row(out: &str, name: &str) -> Vec<String> {
@@ -29,12 +28,7 @@ fn a_cpu() -> usize {
 }
 
 fn run(place: &Place, arguments: &str) -> (Option<i32>, String, String) {
-    let cpu = a_cpu().to_string();
-    let mut line = vec!["noise", "--quick", "-c", &cpu];
-    line.extend(arguments.split_whitespace());
-    let output = place.run(&line);
-    let (code, error) = end(&output);
-    (code, text(&output.stdout), error)
+    place.says(&["noise", "--quick", "-c", &a_cpu().to_string()], arguments)
 }
 
 #[test]
@@ -81,31 +75,33 @@ fn the_json_is_that_of_oslat_and_nothing_else_is_printed() {
     let (code, out, error) = run(&place, "-z -B --json -");
     assert_eq!((code, error.as_str()), (Some(0), ""));
     let result = json(out.as_bytes());
-    for name in [
-        "file_version",
-        "cmdline:",
-        "rt_test_version:",
-        "start_time",
-        "end_time",
-        "return_code",
-        "sysinfo",
-        "num_threads",
-    ] {
-        assert!(!result[name].is_null(), "{name} is missing in {result}");
-    }
+    assert_has(
+        &result,
+        &[
+            "file_version",
+            "cmdline:",
+            "rt_test_version:",
+            "start_time",
+            "end_time",
+            "return_code",
+            "sysinfo",
+            "num_threads",
+        ],
+    );
     let thread = &result["thread"]["0"];
-    for name in [
-        "cpu",
-        "freq",
-        "min",
-        "avg",
-        "max",
-        "duration",
-        "histogram",
-        "worker",
-    ] {
-        assert!(!thread[name].is_null(), "{name} is missing in {thread}");
-    }
+    assert_has(
+        thread,
+        &[
+            "cpu",
+            "freq",
+            "min",
+            "avg",
+            "max",
+            "duration",
+            "histogram",
+            "worker",
+        ],
+    );
     assert_eq!(thread["cpu"], a_cpu());
     assert_eq!(result["cpus"]["chosen"], "named");
     assert_eq!(
@@ -129,7 +125,7 @@ fn the_worker_is_part_of_the_loop_and_fires_its_timer() {
     let of = |name: &str| worker[name].as_u64().expect(name);
     assert!(of("fired") >= 1 && of("turns") >= 1, "{worker}");
     assert_eq!(result["stats"]["expired"], of("fired"));
-    assert_eq!(of("unparks"), 0, "nobody has business with it");
+    assert_eq!(of("unparks"), 0, "no thread has business with it");
     let bare = &result["against"]["bare"]["0"];
     assert!(bare["duration"].as_f64() > Some(0.0), "{result}");
     assert!(out.contains("# The same loop without the worker"), "{out}");
@@ -215,12 +211,7 @@ fn an_interrupted_run_is_whole_whenever_it_was_interrupted() {
 fn a_reader_who_left_is_no_error() {
     let place = Place::new();
     let cpu = a_cpu().to_string();
-    let mut command = place.command(&["noise", "--quick", "-c", &cpu, "--json", "result.json"]);
-    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("the command starts");
-    drop(child.stdout.take());
-    let output = child.wait_with_output().expect("it ends");
-    assert_eq!(end(&output), (Some(0), String::new()));
+    place.unread(&["noise", "--quick", "-c", &cpu, "--json", "result.json"]);
     assert_eq!(json_file(&place.path("result.json"))["num_threads"], 1);
 }
 

@@ -1,6 +1,5 @@
 //! The pages of `--report`, as browsers and readers take them.
 
-#[expect(dead_code, reason = "these commands end by themselves")]
 mod support;
 
 use std::fs;

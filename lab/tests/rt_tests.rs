@@ -3,15 +3,15 @@
 //! Both run, and what they print is compared line by line with every number taken out. Without those programs there is
 //! nothing to compare with, which is said.
 
+#[path = "../../crates/tickless/tests/support/skip.rs"]
 mod skip;
-#[expect(dead_code, reason = "these commands end by themselves")]
 mod support;
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use skip::skipped;
+use skip::skip;
 use support::{Place, end, json_file, text};
 
 /// What the program prints; `None`, and a word about it, where it is not installed.
@@ -24,7 +24,7 @@ fn printed(place: &Place, program: &str, options: &str) -> Option<String> {
         Ok(output) if output.status.success() => Some(text(&output.stdout)),
         Ok(output) => panic!("{program} {options}: {}", text(&output.stderr)),
         Err(error) => {
-            skipped(
+            skip(
                 &format!("comparing with {program}"),
                 &format!("of: {error}"),
             );
@@ -75,7 +75,7 @@ fn is_own(line: &str) -> bool {
 
 fn shapes(out: &str) -> Vec<String> {
     let lines = out.lines().filter(|line| !is_own(line));
-    // Frames that are written over each other, and the power management, which depends on who runs this.
+    // Frames that are written over each other, and the power management, which depends on the user.
     let lines = lines.filter(|line| !line.contains("loadavg") && !line.starts_with("# /dev/"));
     lines.map(shape).collect()
 }

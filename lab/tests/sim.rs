@@ -3,11 +3,11 @@
 mod support;
 
 use std::fs;
-use std::io::{Read, Write};
-use std::process::{Output, Stdio};
+use std::io::Read;
+use std::process::Output;
 
 use serde_json::Value;
-use support::{Place, end, interrupt, json, json_file, started, text};
+use support::{Place, end, interrupt, json, json_file, started};
 
 /// Two CPUs for a twentieth of a second.
 const SMALL: &str = r#"name = "small"
@@ -38,22 +38,11 @@ fn place() -> Place {
 
 /// Runs `tickless sim` with this on standard input.
 fn fed(place: &Place, arguments: &[&str], input: &[u8]) -> Output {
-    let mut command = place.command(&[&["sim"], arguments].concat());
-    command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
-    let mut stdin = child.stdin.take().expect("it is a pipe");
-    // Who refuses its arguments does not read.
-    let _unread = stdin.write_all(input);
-    drop(stdin);
-    child.wait_with_output().expect("it ends")
+    place.fed(&[&["sim"], arguments].concat(), input)
 }
 
 fn sim(place: &Place, arguments: &str) -> (Option<i32>, String, String) {
-    let mut line = vec!["sim"];
-    line.extend(arguments.split_whitespace());
-    let output = place.run(&line);
-    let (code, error) = end(&output);
-    (code, text(&output.stdout), error)
+    place.says(&["sim"], arguments)
 }
 
 #[test]
@@ -398,7 +387,7 @@ fn what_breaks_a_promise_is_shown_made_smaller_and_can_be_run_again() {
     assert_eq!(first["wrong"], "covered");
     assert!(out.contains(&format!("Seed {seed}: covered\n")), "{out}");
     assert_eq!(first["workloads"], 1, "one is enough");
-    // On one CPU nobody else could look after anything; how few show it depends on what was drawn.
+    // On one CPU no other could look after anything; how few show it depends on what was drawn.
     assert!(first["cpus"].as_u64() <= Some(8), "{first}");
     assert_ne!(first["smallest"], first["scenario"]);
     let lines = |key: &str| first[key].as_str().map_or(0, |text| text.lines().count());

@@ -1,13 +1,13 @@
 //! `tickless sim calibrate` and `predict`: a profile of the machine at hand, and whether it foretells counts.
 
+#[path = "../../crates/tickless/tests/support/skip.rs"]
 mod skip;
-#[expect(dead_code, reason = "these commands end by themselves")]
 mod support;
 
 use std::fs;
 
-use skip::skipped;
-use support::{Place, end, json, text};
+use skip::skip;
+use support::{Place, end, json};
 use tickless_sim::{Costs, Profile};
 
 const SMALL: &str = r#"name = "small"
@@ -22,11 +22,7 @@ period = "1 ms"
 "#;
 
 fn sim(place: &Place, arguments: &str) -> (Option<i32>, String, String) {
-    let mut line = vec!["sim"];
-    line.extend(arguments.split_whitespace());
-    let output = place.run(&line);
-    let (code, error) = end(&output);
-    (code, text(&output.stdout), error)
+    place.says(&["sim"], arguments)
 }
 
 #[test]
@@ -84,7 +80,7 @@ fn a_calibration_is_a_profile_that_says_where_each_number_comes_from() {
     assert!(out.contains("on 1 CPU of epyc-128"), "{out}");
 }
 
-/// Counts only: what things cost on this machine is nobody's promise, and a profile of another one foretells the same.
+/// Counts only: what things cost on this machine is no promise, and a profile of another one foretells the same.
 #[test]
 fn counts_come_true_whatever_things_cost() {
     let place = Place::new();
@@ -99,7 +95,7 @@ fn counts_come_true_whatever_things_cost() {
     ]);
     let (code, error) = end(&output);
     if code == Some(3) && error.contains("the machine disturbed") {
-        return skipped(
+        return skip(
             "counts of sleeping workers",
             "the machine had too much else to do",
         );

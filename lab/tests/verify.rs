@@ -1,11 +1,9 @@
 //! `tickless verify`, and the traces and pages of `tickless sim run`, as a user or a script runs them.
 
-#[expect(dead_code, reason = "these commands end by themselves")]
 mod support;
 
 use std::fs;
-use std::io::Write;
-use std::process::{Output, Stdio};
+use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process};
 use support::{Place, end, json, json_file, text};
@@ -41,18 +39,6 @@ fn place() -> Place {
     place
 }
 
-/// Runs `tickless` with this on standard input.
-fn fed(place: &Place, arguments: &[&str], input: &[u8]) -> Output {
-    let mut command = place.command(arguments);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
-    let mut stdin = child.stdin.take().expect("it is a pipe");
-    // Who refuses its arguments does not read.
-    let _unread = stdin.write_all(input);
-    drop(stdin);
-    child.wait_with_output().expect("it ends")
-}
-
 #[test]
 fn a_trace_of_a_good_run_is_found_good() {
     let place = place();
@@ -79,7 +65,7 @@ fn a_trace_of_a_good_run_is_found_good() {
     let output = place.run(&["sim", "run", "small.toml", "--trace", "-", "--twice"]);
     assert_eq!(end(&output), (Some(0), String::new()));
     assert!(output.stdout == trace, "the traces differ");
-    let output = fed(&place, &["verify", "-", "--json", "-"], &trace);
+    let output = place.fed(&["verify", "-", "--json", "-"], &trace);
     assert_eq!(end(&output), (Some(0), String::new()));
     assert_eq!(json(&output.stdout), document);
     let quiet = place.run(&["verify", "small.jsonl", "-q"]);
@@ -129,7 +115,7 @@ fn what_is_no_whole_trace_is_refused() {
         assert!(error.starts_with(said), "{error}");
         assert!(output.stdout.is_empty());
     }
-    let output = fed(&place, &["verify", "-"], b"");
+    let output = place.fed(&["verify", "-"], b"");
     let (code, error) = end(&output);
     assert_eq!(code, Some(2));
     assert!(
@@ -159,7 +145,7 @@ fn a_compressed_trace_is_the_same_trace() {
         json(&output.stdout)
     };
     assert_eq!(document("small.jsonl.gz"), document("small.jsonl"));
-    let output = fed(&place, &["verify", "-", "-q"], &small);
+    let output = place.fed(&["verify", "-", "-q"], &small);
     assert_eq!(end(&output), (Some(0), String::new()));
     // Half of it is no whole trace.
     fs::write(place.path("cut.gz"), &small[..small.len() / 2]).expect("it can be written");
@@ -233,7 +219,7 @@ fn a_page_shows_a_part_of_the_run() {
     let page = fs::read_to_string(place.path("out.html")).expect("it is there");
     for shown in [
         "What happened from 5.000 ms to 6.000 ms",
-        "Who looked after whom",
+        "Which CPU looked after which",
         ">CPU 13<",
     ] {
         assert!(page.contains(shown), "{shown} is missing");

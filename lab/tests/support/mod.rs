@@ -1,6 +1,11 @@
 //! Running the command as a user does.
+#![allow(
+    dead_code,
+    clippy::allow_attributes,
+    reason = "each test program uses a part of it"
+)]
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -35,6 +40,33 @@ impl Place {
         self.command(arguments)
             .output()
             .expect("the command starts")
+    }
+
+    /// Runs it with `first` and the words of `line`: its exit code, and what it printed on both outputs.
+    pub(crate) fn says(&self, first: &[&str], line: &str) -> (Option<i32>, String, String) {
+        let line: Vec<_> = line.split_whitespace().collect();
+        let output = self.run(&[first, &line].concat());
+        let (code, error) = end(&output);
+        (code, text(&output.stdout), error)
+    }
+
+    /// Runs it with this on standard input.
+    pub(crate) fn fed(&self, arguments: &[&str], input: &[u8]) -> Output {
+        let mut command = self.command(arguments);
+        let mut child = spawn(command.stdin(Stdio::piped()));
+        let mut stdin = child.stdin.take().expect("it is a pipe");
+        // A command that refuses its arguments does not read.
+        let _unread = stdin.write_all(input);
+        drop(stdin);
+        child.wait_with_output().expect("it ends")
+    }
+
+    /// Runs it with a reader of its standard output that left: it ends well, and prints nothing.
+    pub(crate) fn unread(&self, arguments: &[&str]) {
+        let mut child = spawn(&mut self.command(arguments));
+        drop(child.stdout.take());
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(end(&output), (Some(0), String::new()));
     }
 
     /// Runs it with `first` and each of the argument lists in turn: each is refused as nonsense, with what would be
@@ -76,19 +108,29 @@ pub(crate) fn json(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).expect("this is JSON and nothing else")
 }
 
+/// Fails unless `value` has all fields of these `names`.
+#[track_caller]
+pub(crate) fn assert_has(value: &Value, names: &[&str]) {
+    for name in names {
+        assert!(!value[name].is_null(), "{name} is missing in {value}");
+    }
+}
+
 pub(crate) fn json_file(path: &Path) -> Value {
     json(&std::fs::read(path).expect("the file was written"))
+}
+
+/// Starts it, with pipes for what it prints.
+fn spawn(command: &mut Command) -> Child {
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("the command starts")
 }
 
 /// Starts it, and waits until it has printed its first line.
 pub(crate) fn started(
     command: &mut Command,
 ) -> (Child, BufReader<std::process::ChildStdout>, String) {
-    let mut child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the command starts");
+    let mut child = spawn(command);
     let mut out = BufReader::new(child.stdout.take().expect("it is a pipe"));
     let mut line = String::new();
     out.read_line(&mut line).expect("the pipe can be read");

@@ -23,6 +23,9 @@ use std::time::{Duration, Instant};
 use rustix::process::{Resource, Rlimit, Uid, getpid, getrlimit, setrlimit};
 use rustix::thread::set_thread_res_uid;
 
+mod skip;
+pub(crate) use skip::skip;
+
 /// How long a test may take before it counts as hanging. Far more than any test needs; `TICKLESS_PATIENCE` gives
 /// another number of seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -203,12 +206,6 @@ pub(crate) fn process_of_its_own(test: &str) -> Option<Command> {
         .args([test, "--exact", "--nocapture"])
         .env(OWN_PROCESS, "1");
     Some(command)
-}
-
-/// Says that this machine does not let `test` be tried: past the capturing of the test harness, in the words that
-/// `cargo xtask check` counts at its end.
-pub(crate) fn skip(test: &str, why: &str) {
-    let _best_effort = writeln!(std::io::stderr(), "\nskipped: {test}, because {why}");
 }
 
 /// Ends a process that had a test for itself.
