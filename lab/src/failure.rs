@@ -1,4 +1,4 @@
-//! How a command ends, as everybody who calls it from a script sees it.
+//! How a command ends, as a script that calls it sees it.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -6,20 +6,20 @@ use std::process::ExitCode;
 /// What a command found out about what it was to check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Every check held.
-    Held,
+    /// Every check passed.
+    Passed,
     /// One did not; the output says which.
     Failed,
 }
 
 impl Verdict {
-    pub(crate) fn from_held(held: bool) -> Self {
-        if held { Self::Held } else { Self::Failed }
+    pub(crate) fn from_passed(passed: bool) -> Self {
+        if passed { Self::Passed } else { Self::Failed }
     }
 
     pub(crate) fn exit_code(self) -> ExitCode {
         match self {
-            Self::Held => ExitCode::SUCCESS,
+            Self::Passed => ExitCode::SUCCESS,
             Self::Failed => ExitCode::from(1),
         }
     }

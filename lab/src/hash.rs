@@ -1,6 +1,6 @@
 //! A number that says whether two texts are the same.
 
-/// FNV-1a: it is not meant to withstand anybody, only to tell files apart.
+/// FNV-1a: it tells files apart, and withstands no attack.
 #[derive(Debug)]
 pub(crate) struct Hash(u64);
 

@@ -2,6 +2,7 @@
 //!
 //! Arguments, printing and reports live here, and no mechanism: whatever is measured is the library's public interface.
 
+mod crew;
 mod demo;
 mod failure;
 mod hash;

@@ -29,7 +29,7 @@ pub(crate) fn completions(arguments: &Completions) -> Result<Verdict, Failure> {
     let mut command = crate::Arguments::command();
     clap_complete::generate(arguments.shell, &mut command, "tickless", &mut text);
     output::print(&text)?;
-    Ok(Verdict::Held)
+    Ok(Verdict::Passed)
 }
 
 /// Prints the manual page of this command, or writes those of all commands.
@@ -51,13 +51,13 @@ pub(crate) fn man(arguments: &Man) -> Result<Verdict, Failure> {
     command.build();
     let Some(directory) = &arguments.directory else {
         output::print(&page(&command, "tickless")?)?;
-        return Ok(Verdict::Held);
+        return Ok(Verdict::Passed);
     };
     fs::create_dir_all(directory).map_err(|error| {
         Failure::Input(format!("cannot write to {}: {error}", directory.display()))
     })?;
     pages(&command, "tickless", directory)?;
-    Ok(Verdict::Held)
+    Ok(Verdict::Passed)
 }
 
 /// Writes the page of a command, and of all below it.

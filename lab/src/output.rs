@@ -44,7 +44,8 @@ impl From<OsString> for Place {
     }
 }
 
-/// Where the people's part of the output goes: standard output, unless that is kept for JSON or nobody wants it.
+/// Where the people's part of the output goes: standard output, unless that is kept for JSON or the user is quiet about
+/// it.
 #[derive(Debug)]
 pub(crate) struct Screen {
     silent: bool,
@@ -230,7 +231,7 @@ impl OutFile {
             io::ErrorKind::NotFound if !directory.is_dir() => {
                 refuse(&format!("there is no directory {}", directory.display()))
             }
-            // Without the name of the temporary file, which means nothing to anybody.
+            // Without the name of the temporary file, which means nothing to the user.
             kind => refuse(&format!("{}: {kind}", directory.display())),
         })?;
         Ok(Self::Temporary { file, target })

@@ -26,8 +26,20 @@ pub(crate) fn prepare(report: Option<&PathBuf>) -> Result<Option<OutFile>, Failu
     OutFile::prepare(&Place::File(path.clone())).map(Some)
 }
 
-/// The whole page.
+/// A page with its headings.
 pub(crate) fn page(title: &str, body: &Markup) -> String {
+    let body = html! {
+        h1 { (title) }
+        (body)
+        h2 { "The same again" }
+        pre { (crate::command_line()) }
+        p.note { "tickless " (env!("CARGO_PKG_VERSION")) "." }
+    };
+    whole(title, &body)
+}
+
+/// The whole page, whose body this is.
+pub(crate) fn whole(title: &str, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -37,13 +49,7 @@ pub(crate) fn page(title: &str, body: &Markup) -> String {
                 title { (title) }
                 style { (PreEscaped(STYLE)) }
             }
-            body {
-                h1 { (title) }
-                (body)
-                h2 { "The same again" }
-                pre { (crate::command_line()) }
-                p.note { "tickless " (env!("CARGO_PKG_VERSION")) "." }
-            }
+            body { (body) }
         }
     };
     page.into_string()
@@ -65,7 +71,7 @@ pub(crate) fn figure(drawn: Drawn, caption: &Markup) -> Markup {
             @if is_large {
                 details { summary { "The figures" } (drawn.data) }
             } @else {
-                // Beside each bar already, for those who see it.
+                // Beside each bar already, for readers who see it.
                 div.unseen { (drawn.data) }
             }
         }
@@ -87,7 +93,7 @@ fn plain(markup: &str) -> String {
     text
 }
 
-/// A drawing with a name for those who do not see it. `name` is escaped already.
+/// A drawing with a name for readers who do not see it. `name` is escaped already.
 fn named(svg: &str, name: &str, kind: &str) -> String {
     let mut hash = Hash::new();
     hash.add(svg);
@@ -99,31 +105,9 @@ fn named(svg: &str, name: &str, kind: &str) -> String {
     svg.replacen('>', &title, 1)
 }
 
-/// Columns beyond which a page has room for small letters only.
-const MANY: usize = 8;
-/// Columns that a narrow page has room for.
-const FEW: usize = 4;
-
-/// A table that scrolls sideways where there is no room, says so, and can be scrolled with keys. The first `left`
-/// columns are names.
-pub(crate) fn table<H: AsRef<str>>(head: &[H], left: usize, rows: &[Vec<String>]) -> Markup {
-    html! {
-        div.wide.many[head.len() > FEW] tabindex="0" role="region" aria-label="Table, which scrolls sideways" {
-            table style=[(head.len() > MANY).then_some("font-size:.85rem")] {
-                thead { tr { @for (place, cell) in head.iter().enumerate() {
-                    th scope="col" style=[(place < left).then_some("text-align:left")] { (cell.as_ref()) }
-                } } }
-                tbody { @for row in rows { tr { @for (place, cell) in row.iter().enumerate() {
-                    @if place < left { th scope="row" { (cell) } } @else { td { (cell) } }
-                } } } }
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{figure, table};
+    use super::figure;
     use crate::plot::{Bar, COLOURS, bars};
     use maud::html;
 
@@ -144,15 +128,5 @@ mod tests {
         let title = format!("<title id=\"{id}\">Wakes &amp; sleeps</title>");
         assert!(page.contains(&title), "{page}");
         assert!(page.contains("<li>one: 1 a second</li>"), "{page}");
-    }
-
-    #[test]
-    fn tables_that_may_scroll_say_so_and_can_be_reached_with_keys() {
-        let row = vec!["a".to_owned(), "1".to_owned()];
-        let few = table(&["name", "n"], 1, &[row]).into_string();
-        assert!(few.contains("tabindex=\"0\" role=\"region\""), "{few}");
-        assert!(!few.contains("class=\"wide many\""), "{few}");
-        let many = table(&["a", "b", "c", "d", "e"], 1, &[]).into_string();
-        assert!(many.contains("class=\"wide many\""), "{many}");
     }
 }

@@ -9,7 +9,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use maud::{Markup, html};
 
 use crate::failure::Failure;
-use crate::{page, units};
+use crate::{table, units};
 
 /// Colours of the three subjects of a comparison. They stand for the style sheet's, which has a dark and a light set.
 pub(crate) const COLOURS: [RGBColor; 3] = [
@@ -113,7 +113,7 @@ fn figures(curves: &[Curve]) -> Markup {
     let mut head = vec![""];
     head.extend(SHARES.iter().map(|(name, _)| *name));
     head.push("max");
-    page::table(&head, 1, &rows)
+    table::html(&head, 1, &rows)
 }
 
 fn tails_of(curves: &[Curve], across: &Range<f64>, shape: Shape) -> Result<String, Failure> {

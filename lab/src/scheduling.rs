@@ -1,6 +1,6 @@
 //! What the kernel is told about the calling thread: its CPU, its priority.
 //!
-//! The options that ask for it differ from command to command, so that errors name the one that was used.
+//! The options that ask for it differ from command to command, so that errors name the option that was used.
 
 use clap::ValueEnum;
 use rustix::thread::sched_setaffinity;
@@ -70,7 +70,7 @@ pub(crate) fn pin_to(cpus: &CpuSet, option: &str) -> Result<(), Failure> {
         .map_err(|error| Failure::Machine(format!("cannot run on CPU {cpus} ({option}): {error}")))
 }
 
-/// A policy without priorities, unless it is the one that threads have anyway.
+/// A policy without priorities, unless threads have it anyway.
 fn set_normal(policy: Policy) -> Result<(), Failure> {
     let normal = match policy {
         Policy::Batch => NormalThreadSchedulePolicy::Batch,

@@ -2,8 +2,6 @@
 
 use maud::{Markup, html};
 
-use crate::page;
-
 /// A table whose first columns are names and whose others are figures.
 #[derive(Clone, Debug)]
 pub(crate) struct Grid {
@@ -33,7 +31,7 @@ impl Grid {
     /// The same for pages.
     pub(crate) fn html(&self) -> Markup {
         html! {
-            (page::table(&self.head, self.left, &self.rows))
+            (html(&self.head, self.left, &self.rows))
             @if !self.note.is_empty() { p.note { (self.note) } }
         }
     }
@@ -73,9 +71,31 @@ pub(crate) fn table(head: &[&str], aligns: &[Align], rows: Vec<Vec<String>>) -> 
     out
 }
 
+/// Columns beyond which a page has room for small letters only.
+const MANY: usize = 8;
+/// Columns that a narrow page has room for.
+const FEW: usize = 4;
+
+/// A table that scrolls sideways where there is no room, says so, and can be scrolled with keys. The first `left`
+/// columns are names.
+pub(crate) fn html<H: AsRef<str>>(head: &[H], left: usize, rows: &[Vec<String>]) -> Markup {
+    html! {
+        div.wide.many[head.len() > FEW] tabindex="0" role="region" aria-label="Table, which scrolls sideways" {
+            table style=[(head.len() > MANY).then_some("font-size:.85rem")] {
+                thead { tr { @for (place, cell) in head.iter().enumerate() {
+                    th scope="col" style=[(place < left).then_some("text-align:left")] { (cell.as_ref()) }
+                } } }
+                tbody { @for row in rows { tr { @for (place, cell) in row.iter().enumerate() {
+                    @if place < left { th scope="row" { (cell) } } @else { td { (cell) } }
+                } } } }
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Align, table};
+    use super::{Align, html, table};
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
@@ -86,5 +106,15 @@ mod tests {
             vec![row(["a µ", "1"]), row(["longer", "1,000"])],
         );
         assert_eq!(text, "name        n\na µ         1\nlonger  1,000\n");
+    }
+
+    #[test]
+    fn tables_that_may_scroll_say_so_and_can_be_reached_with_keys() {
+        let row = vec!["a".to_owned(), "1".to_owned()];
+        let few = html(&["name", "n"], 1, &[row]).into_string();
+        assert!(few.contains("tabindex=\"0\" role=\"region\""), "{few}");
+        assert!(!few.contains("class=\"wide many\""), "{few}");
+        let many = html(&["a", "b", "c", "d", "e"], 1, &[]).into_string();
+        assert!(many.contains("class=\"wide many\""), "{many}");
     }
 }

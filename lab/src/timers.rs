@@ -53,7 +53,7 @@ pub(crate) struct Arguments {
 }
 
 const EXAMPLES: &str = "\
-Each thread with timers counts as a CPU; number 0 is the library's driver thread, which fires the timers of threads
+Each thread with timers counts as a CPU; number 0 is the expiry thread of the library, which fires the timers of threads
 that are no workers. Clock 0 is the monotonic one, clock 1 the real time.
 
 Examples:
@@ -125,7 +125,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         json.write_json(&data::document(&snapshot, &stats))?;
     }
     Screen::new(&arguments.output).print(&format!("{dump}\n{}", table(&stats)))?;
-    Ok(Verdict::Held)
+    Ok(Verdict::Passed)
 }
 
 /// The life of a worker: some timers that fire, many that are cancelled, and a few that are left to look at.

@@ -33,7 +33,7 @@ struct Address {
 
 impl Address {
     fn send(&self, event: Event) {
-        // Who is gone has stopped.
+        // A port that left has stopped.
         let _ = self.inbox.send(event);
         self.unparker.unpark();
     }

@@ -8,7 +8,7 @@ pub(crate) use loom::sync::{Arc, Mutex, MutexGuard};
 
 pub(crate) use tickless_link::sync::{AtomicU64, Ordering};
 
-/// Locks, also after a panic of somebody else: what is protected here is whole between any two statements.
+/// Locks, also after a panic of another thread: what is protected here is whole between any two statements.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     match mutex.lock() {
         Ok(guard) => guard,

@@ -195,7 +195,7 @@ fn a_packet_wakes_the_transmitter_and_waits_for_it_once() {
 fn a_second_sender_waits_for_the_rest_of_the_wake_time() {
     let bench = Bench::asleep();
     bench.machine.run_until(2 * SECOND);
-    // The port is disabled, which wakes it; whoever sends then did not clear the bit, but has to wait.
+    // The port is disabled, which wakes it; a thread that sends then did not clear the bit, but has to wait.
     bench.on(Port::link_down);
     bench.machine.spend(20 * MICRO);
     bench.on(|port| port.send(1));

@@ -14,7 +14,7 @@ use tickless_protocols::host::{Host, UserSpace, UserTimer};
 
 const GIGABIT: Link = Link::full(Speed::Mbit1000);
 
-/// [`UserSpace`], with callbacks that take until somebody lets them go on.
+/// [`UserSpace`], with callbacks that take until the test lets them go on.
 #[derive(Clone)]
 struct Slow {
     entered: mpsc::Sender<()>,
@@ -118,7 +118,7 @@ fn senders_and_the_timer_never_meet_in_low_power() {
     );
 }
 
-/// Hardware with five transitions for whoever reads first, who is held up on his way back.
+/// Hardware with five transitions for the thread that reads first, which is held up on its way back.
 struct Counting {
     transitions: AtomicU16,
     taken: mpsc::Sender<()>,

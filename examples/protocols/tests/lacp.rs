@@ -182,7 +182,7 @@ fn an_aggregator_that_hears_of_its_partner_is_preferred() {
     net.set_silent(B, true);
     net.set_link(A, true);
     net.run_until(at(10));
-    // Nobody else is there: an individual link is better than none.
+    // No partner is there: an individual link is better than none.
     assert_eq!(net.port(A).receive(), ReceiveState::Defaulted);
     assert!(net.port(A).is_distributing());
     let other = End::new(0, 0, 1);
@@ -295,7 +295,7 @@ fn sync_is_believed_of_who_knows_this_end_and_goes_on_speaking() {
         .partner
         .state
         .set(PortState::AGGREGATION, false)));
-    // An individual link needs to know nobody.
+    // An individual link needs no partner.
     assert!(believed(|pdu| {
         pdu.actor.state.set(PortState::AGGREGATION, false);
         pdu.partner.key = 99;

@@ -1,4 +1,4 @@
-//! Four ports, two aggregators: who carries frames, and what churns, when one fails and comes back.
+//! Four ports, two aggregators: which carries frames, and what churns, when one fails and comes back.
 
 mod support;
 

@@ -73,9 +73,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
 
-    /// Serve guests as well: tickless::time at this address, tokio::time at the next port
+    /// Serve visitors as well: tickless::time at this address, tokio::time at the next port
     ///
-    /// Point a browser at it to see live numbers, or wrk to add load of your own. What guests do is counted like the
+    /// Point a browser at it to see live numbers, or wrk to add load of your own. What visitors do is counted like the
     /// rest. Without it, the servers listen on free ports of 127.0.0.1.
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<SocketAddr>,
@@ -93,7 +93,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     no_report: bool,
 
-    /// Number that decides who falls silent and when
+    /// Number that decides which clients fall silent and when
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
@@ -315,7 +315,7 @@ impl Settings {
         Ok(())
     }
 
-    /// The rounds that measure, and the one that counts system calls.
+    /// The rounds that measure, and the round that counts system calls.
     pub(crate) fn all_rounds(&self) -> u32 {
         self.rounds + u32::from(self.counting)
     }

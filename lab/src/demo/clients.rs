@@ -16,7 +16,7 @@ use super::tally::{Episodes, Tally};
 use crate::random::{fraction, shuffle};
 
 const REQUEST: &[u8] = b"GET /hello HTTP/1.1\r\nHost: demo\r\n\r\n";
-/// A header that goes on for as long as somebody listens.
+/// A header that goes on for as long as the server listens.
 const UNFINISHED: &[u8] = b"GET /hello HTTP/1.1\r\nHost: demo\r\nX-Slow: ";
 /// What a response may take up.
 const RESPONSE_MAX: usize = 1024;
@@ -43,11 +43,11 @@ pub(crate) struct Plan {
     pub(crate) seed: u64,
 }
 
-/// Runs all clients to the end of the round, and those who wait for a timeout until it came.
+/// Runs all clients to the end of the round, and those that wait for a timeout until it came.
 pub(crate) async fn run(plan: Plan, tally: Arc<Tally>) {
     let mut random = Random::new(plan.seed);
     let mut clients = JoinSet::new();
-    // Who is what is dealt like cards, so that roles are spread over the time in which connections are made.
+    // Roles are dealt like cards, so that they are spread over the time in which connections are made.
     let mut roles: Vec<Role> = (0..plan.connections)
         .map(|place| plan.role(place))
         .collect();
@@ -192,7 +192,7 @@ impl Client {
         let connected = TcpStream::connect(self.plan.server).await;
         let ready = connected.and_then(|stream| {
             stream.set_nodelay(true)?;
-            // Whoever leaves first would keep the port for a minute; thousands come and go here.
+            // The side that leaves first would keep the port for a minute; thousands come and go here.
             stream.set_zero_linger()?;
             Ok(stream)
         });

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 
 use super::arguments::Settings;
 use super::result::Outcome;
@@ -10,9 +10,8 @@ use super::subject::Arm;
 use super::table::{self, Group};
 use super::totals::{Late, Round, Total, median};
 use crate::failure::Failure;
-use crate::page::{self, STYLE};
 use crate::plot::{self, Bar, COLOURS, Curve};
-use crate::units;
+use crate::{page, units};
 
 /// The whole page.
 pub(crate) fn whole(outcome: &Outcome) -> Result<String, Failure> {
@@ -25,51 +24,41 @@ pub(crate) fn whole(outcome: &Outcome) -> Result<String, Failure> {
     ];
     let [paced, idle, header] = kinds.map(|of| tails(&outcome.totals, of));
     let across = plot::times(&[&*paced, &idle, &header].concat());
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                title { "tickless demo: tokio::time and tickless::time under the same load" }
-                style { (PreEscaped(STYLE)) }
-            }
-            body {
-                h1 { "The same server, with tokio::time and with tickless::time" }
-                p.lead { (table::sentence(&outcome.settings, &outcome.totals)) }
-                @if outcome.interrupted {
-                    p.note { "The run was ended early, after " (format!("{:.1} s", outcome.took_s)) "." }
-                }
-                ul.checks { @for check in &outcome.checks {
-                    li.held[check.holds].failed[!check.holds] { (check.name) " " span.faint { "(" (check.detail) ")" } }
-                } }
-                h2 { "Figures" }
-                (figures(&groups))
-                p.note { "× says how many times better than tokio::time; below 1 is worse. "
-                    @if let Some(why) = &outcome.no_syscalls { (capitalised(why)) "." } }
-                h2 { "How late" }
-                p.legend { span.first { "tokio::time" } span.second { "tickless::time" }
-                    span.third { "tickless::time, paced sender on a Worker" } }
-                (figure(&paced, &across, &format!("Paced ticks, every {}: the share of ticks that were at least so \
-                    late.", units::time(settings.pace)))?)
-                (figure(&idle, &across, &format!("Idle timeouts of {}: each re-armed by every request, fired for \
-                    those who fell silent.", units::time(settings.idle)))?)
-                (figure(&header, &across, &format!("Header timeouts of {}, through hyper's timer interface: fired \
-                    for those who never finished a header.", units::time(settings.header)))?)
-                (rounds(&outcome.totals)?)
-                h2 { "What it costs" }
-                (costs(&outcome.totals)?)
-                h2 { "How to read it" }
-                (reading())
-                h2 { "What ran" }
-                (facts(outcome))
-                p { "The same again:" }
-                pre { (outcome.command) }
-                p.note { "tickless " (outcome.tickless_version) ", " (outcome.date) "." }
-            }
+    let body = html! {
+        h1 { "The same server, with tokio::time and with tickless::time" }
+        p.lead { (table::sentence(&outcome.settings, &outcome.totals)) }
+        @if outcome.interrupted {
+            p.note { "The run was ended early, after " (format!("{:.1} s", outcome.took_s)) "." }
         }
+        ul.checks { @for check in &outcome.checks {
+            li.held[check.holds].failed[!check.holds] { (check.name) " " span.faint { "(" (check.detail) ")" } }
+        } }
+        h2 { "Figures" }
+        (figures(&groups))
+        p.note { "× says how many times better than tokio::time; below 1 is worse. "
+            @if let Some(why) = &outcome.no_syscalls { (capitalised(why)) "." } }
+        h2 { "How late" }
+        p.legend { span.first { "tokio::time" } span.second { "tickless::time" }
+            span.third { "tickless::time, paced sender on a Worker" } }
+        (figure(&paced, &across, &format!("Paced ticks, every {}: the share of ticks that were at least so \
+            late.", units::time(settings.pace)))?)
+        (figure(&idle, &across, &format!("Idle timeouts of {}: each re-armed by every request, fired for \
+            those that fell silent.", units::time(settings.idle)))?)
+        (figure(&header, &across, &format!("Header timeouts of {}, through hyper's timer interface: fired \
+            for those that never finished a header.", units::time(settings.header)))?)
+        (rounds(&outcome.totals)?)
+        h2 { "What it costs" }
+        (costs(&outcome.totals)?)
+        h2 { "How to read it" }
+        (reading())
+        h2 { "What ran" }
+        (facts(outcome))
+        p { "The same again:" }
+        pre { (outcome.command) }
+        p.note { "tickless " (outcome.tickless_version) ", " (outcome.date) "." }
     };
-    Ok(page.into_string())
+    let title = "tickless demo: tokio::time and tickless::time under the same load";
+    Ok(page::whole(title, &body))
 }
 
 fn figures(groups: &[Group]) -> Markup {
@@ -173,7 +162,7 @@ fn rounds(totals: &[Total; 3]) -> Result<Markup, Failure> {
             span.third { "tickless::time, paced sender on a Worker" } }
         div.panels { @for panel in panels { (panel) } }
         p { "How far rounds are apart: a difference between two libraries that is smaller is none." }
-        (page::table(&head, 2, &rows))
+        (crate::table::html(&head, 2, &rows))
     })
 }
 
@@ -250,9 +239,9 @@ fn reading() -> Markup {
         p { b { "The curves " } "show how much of all was at least so late: where a curve crosses 1 % is its p99. \
             Further left and further down is better. " }
         p { b { "The price. " } "tokio's timers move in steps of a millisecond, so five ticks of 200 µs share a \
-            wake-up. Whoever wants each tick at its time pays for waking up for it: compare wake-ups and processor \
-            time with what they buy. A Worker wakes for its own timers instead of being woken by another thread, \
-            which saves most of that. " }
+            wake-up. A program that wants each tick at its time pays for waking up for it: compare wake-ups and \
+            processor time with what they buy. A Worker wakes for its own timers instead of being woken by another \
+            thread, which saves most of that. " }
     }
 }
 

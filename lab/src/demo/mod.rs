@@ -57,9 +57,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     let outcome = {
         let progress = Progress::new(&arguments.output);
         let run = Run::prepare(&settings, &status, &interrupt, &progress)?;
-        if let Some((tickless, tokio)) = run.guests() {
+        if let Some((tickless, tokio)) = run.visitors() {
             screen.print(&format!(
-                "Guests: http://{tickless} with tickless::time, http://{tokio} with tokio::time\n"
+                "Visitors: http://{tickless} with tickless::time, http://{tokio} with tokio::time\n"
             ))?;
         }
         run.all(counter.as_ref())?;
@@ -73,7 +73,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         )
     };
 
-    // The report before the table: whoever closes standard output early has it nevertheless.
+    // The report before the table: a reader that closes standard output early has it nevertheless.
     if let Some(report) = report {
         report.write(html::whole(&outcome)?.as_bytes())?;
     }
@@ -81,7 +81,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         json.write_json(&outcome)?;
     }
     screen.print(&summary(&outcome))?;
-    Ok(Verdict::from_held(outcome.holds))
+    Ok(Verdict::from_passed(outcome.holds))
 }
 
 const OPTIMISED: &str = if cfg!(debug_assertions) {

@@ -22,7 +22,7 @@ pub(crate) struct Outcome {
     pub(crate) machine: Machine,
     pub(crate) settings: Settings,
     pub(crate) took_s: f64,
-    /// Whether somebody ended it early.
+    /// Whether the user ended it early.
     pub(crate) interrupted: bool,
     /// Why system calls were not counted, if they were not.
     pub(crate) no_syscalls: Option<String>,

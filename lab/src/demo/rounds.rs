@@ -78,8 +78,8 @@ impl<'r> Run<'r> {
         })
     }
 
-    /// Where guests find the two servers, if any are expected: tickless's, tokio's.
-    pub(crate) fn guests(&self) -> Option<(SocketAddr, SocketAddr)> {
+    /// Where visitors find the two servers, if any are expected: tickless's, tokio's.
+    pub(crate) fn visitors(&self) -> Option<(SocketAddr, SocketAddr)> {
         self.settings.listen?;
         Some((self.tickless.address, self.tokio.address))
     }
@@ -91,7 +91,8 @@ impl<'r> Run<'r> {
         }
     }
 
-    /// Runs all rounds, or as many as there are until somebody asks to stop; then the one that counts system calls.
+    /// Runs all rounds, or as many as there are until the user asks to stop; then the one in which system calls are
+    /// counted.
     pub(crate) fn all(&self, counter: Option<&Counter>) -> Result<(), Failure> {
         for server in [&self.tokio, &self.tickless] {
             self.warm_up(server)?;
@@ -110,8 +111,8 @@ impl<'r> Run<'r> {
         Ok(())
     }
 
-    /// Lets all clients come once, which counts for nothing: whoever serves so many connections first in the life of a
-    /// process waits for memory, and is slower than those who come after.
+    /// Lets all clients come once, which counts for nothing: the part that serves so many connections first in the life
+    /// of a process waits for memory, and is slower than those that come after.
     fn warm_up(&self, server: &Server) -> Result<(), Failure> {
         if self.interrupt.is_requested() {
             return Ok(());
@@ -193,7 +194,7 @@ impl<'r> Run<'r> {
         let calls =
             counting.and_then(|(counter, started)| started.and_then(|()| counter.stop()).ok());
 
-        // Otherwise everybody ends with the part, and clients when their timeouts have come.
+        // Otherwise all tasks end with the part, and clients when their timeouts have come.
         let _receivers_may_be_gone = cut.then(|| stop.send(true));
         let _panics_are_shown = clients.join();
         pacer.finish(server)?;
@@ -327,7 +328,7 @@ fn start_clients(
     started.map_err(|error| Failure::Machine(format!("cannot start the clients: {error}")))
 }
 
-/// Runs `work` to its end, or drops it when somebody stops it.
+/// Runs `work` to its end, or drops it when the user stops it.
 async fn unless_stopped(mut stopped: watch::Receiver<bool>, work: impl Future<Output = ()>) {
     tokio::select! {
         biased;
@@ -347,7 +348,7 @@ fn fetch(sink: &UdpSocket) -> u64 {
     count
 }
 
-/// Who sends at the pace.
+/// The clients that send at the pace.
 enum Pacer {
     Task(tokio::task::JoinHandle<()>),
     /// A thread that stays until the sender is dropped: what it did can be read only while it lives.

@@ -1,4 +1,4 @@
-//! Where the run stands: what guests of the servers see, and what the report is made of at the end.
+//! Where the run stands: what visitors of the servers see, and what the report is made of at the end.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ struct Inside {
     totals: [Total; 3],
 }
 
-/// How often the page for guests loads itself again, in seconds.
+/// How often the page for visitors loads itself again, in seconds.
 const RELOAD: u32 = 2;
 
 impl Status {
@@ -69,7 +69,7 @@ impl Status {
         self.inside().totals.clone()
     }
 
-    /// The page for guests.
+    /// The page for visitors.
     pub(crate) fn page(&self, whose: Kind) -> String {
         let (now, totals) = {
             let inside = self.inside();

@@ -17,10 +17,10 @@ const EVENT: &str = "events/raw_syscalls/sys_enter";
 const PREFIX: &str = "tickless-";
 const NO_TRACER: &str = "system calls were not counted: that takes root and a mounted tracefs \
                          (mount -t tracefs nodev /sys/kernel/tracing)";
-/// The kernel gives a trace away only when nobody has it open any more.
+/// The kernel gives a trace away only when no process has it open any more.
 const ATTEMPTS: u32 = 50;
 
-/// A trace of its own, which nobody else's trace is mixed with; gone when dropped.
+/// A trace of its own, which the trace of no other process is mixed with; gone when dropped.
 #[derive(Debug)]
 pub(crate) struct Counter {
     instance: PathBuf,
@@ -84,7 +84,7 @@ fn remove_orphans(instances: &Path) {
         let name = entry.file_name();
         let process = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
         if process.is_some_and(|process| !Path::new("/proc").join(process).exists()) {
-            // Somebody else may be doing the same.
+            // Another process may be doing the same.
             let _off = fs::write(entry.path().join(EVENT).join("enable"), "0");
             let _gone = fs::remove_dir(entry.path());
         }

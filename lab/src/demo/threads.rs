@@ -104,8 +104,8 @@ mod tests {
         }
         assert!(
             usage(&threads).is_err(),
-            "nobody knows what a thread did that is gone"
+            "what a thread did that has ended is not known"
         );
-        assert!(named(&["nobody"]).is_empty());
+        assert!(named(&["none"]).is_empty());
     }
 }

@@ -96,7 +96,7 @@ impl Closed {
         self.early += episodes.early.get();
     }
 
-    /// As [`absorb`](Self::absorb), after a run that was ended early: who still waited expects nothing.
+    /// As [`absorb`](Self::absorb), after a run that was ended early: clients that still waited expect nothing.
     fn absorb_cut(&mut self, episodes: &Episodes) {
         self.expected += episodes.closed.get();
         self.closed += episodes.closed.get();
@@ -211,7 +211,7 @@ mod tests {
         tally.idle.record(due, due + Duration::from_micros(5));
         tally.clients.silent.expected.add(3);
         tally.clients.silent.closed.add(2);
-        tally.push.lock().expect("nobody panicked").push(10.0);
+        tally.push.lock().expect("no thread panicked").push(10.0);
         tally
     }
 

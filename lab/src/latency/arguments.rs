@@ -13,7 +13,7 @@ use crate::output::Place;
 use crate::scheduling::Policy;
 use crate::units;
 use elsewhere::Elsewhere;
-pub(super) use plan::{Align, Plan, Seat, Spikes};
+pub(super) use plan::{Align, Placement, Plan, Spikes};
 
 /// How late timers fire: what cyclictest measures, with its options and its output.
 ///

@@ -41,7 +41,7 @@ struct Finished<'r> {
     plan: &'r Plan,
     began: SystemTime,
     threads: Vec<Measured>,
-    /// Who found a latency above the limit of `-b`.
+    /// The thread that found a latency above the limit of `-b`.
     broken: Option<Break>,
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     }
     screen.print(&print::spikes(&finished))?;
     screen.print(&print::broken(&finished))?;
-    Ok(Verdict::from_held(finished.early() == 0))
+    Ok(Verdict::from_passed(finished.early() == 0))
 }
 
 /// What cyclictest says on standard error before it begins.
@@ -133,7 +133,7 @@ fn remarks(arguments: &Arguments) {
     let _closed = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// Waits for the end of the run, and shows where it stands to those who look.
+/// Waits for the end of the run, and shows users where it stands.
 fn watch(
     plan: &Plan,
     crew: &Crew,
@@ -179,6 +179,3 @@ impl Finished<'_> {
         ours.map(|figures| figures.counts.early()).sum()
     }
 }
-
-/// What several threads look at while they count.
-type Shared<T> = Arc<T>;

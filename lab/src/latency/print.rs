@@ -1,12 +1,13 @@
 //! The result as cyclictest prints it.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
-use super::arguments::{Plan, Seat};
+use super::Finished;
+use super::arguments::{Placement, Plan};
 use super::counts::{Counts, Snapshot};
 use super::spikes::Spikes;
 use super::thread::Sample;
-use super::{Finished, Shared};
 use crate::histogram::quantile;
 use crate::machine::line;
 use crate::units;
@@ -16,7 +17,7 @@ fn thread_line(
     plan: &Plan,
     number: usize,
     thread_id: i32,
-    seat: &Seat,
+    placement: &Placement,
     snapshot: &Snapshot,
 ) -> String {
     let scale = if plan.in_nanos { 1 } else { 1_000 };
@@ -29,8 +30,8 @@ fn thread_line(
     format!(
         "T:{number:2} ({thread_id:5}) P:{:2} I:{} C:{:7} Min:{min:7} Act:{last:width$} Avg:{average:width$} \
          Max:{max:8}",
-        seat.priority,
-        seat.interval.as_micros(),
+        placement.priority,
+        placement.interval.as_micros(),
         snapshot.cycles,
     )
 }
@@ -53,8 +54,12 @@ impl Live {
         }
     }
 
-    /// What shows the figures as they are now; nothing if nobody wants to see them yet.
-    pub(super) fn frame(&mut self, plan: &Plan, threads: &[(i32, Seat, Shared<Counts>)]) -> String {
+    /// What shows the figures as they are now; nothing if the user has not asked for them yet.
+    pub(super) fn frame(
+        &mut self,
+        plan: &Plan,
+        threads: &[(i32, Placement, Arc<Counts>)],
+    ) -> String {
         let snapshots: Vec<_> = threads
             .iter()
             .map(|(.., counts)| counts.snapshot())
@@ -76,8 +81,8 @@ impl Live {
             "\x1b[2Kpolicy: {}: loadavg: {load}\n",
             plan.policy.name()
         );
-        for (number, ((id, seat, _), snapshot)) in threads.iter().zip(&snapshots).enumerate() {
-            let shown = thread_line(plan, number, *id, seat, snapshot);
+        for (number, ((id, placement, _), snapshot)) in threads.iter().zip(&snapshots).enumerate() {
+            let shown = thread_line(plan, number, *id, placement, snapshot);
             let _infallible = writeln!(text, "\x1b[2K{shown}");
         }
         self.lines = threads.len() + 2;
@@ -117,8 +122,11 @@ pub(super) fn cpus() -> String {
 impl Values {
     pub(super) fn new(plan: &Plan, each: u64) -> Self {
         let threads = plan.threads.iter().enumerate();
-        let head = threads.map(|(number, seat)| {
-            format!("Thread {number} Interval: {}\n", seat.interval.as_micros())
+        let head = threads.map(|(number, placement)| {
+            format!(
+                "Thread {number} Interval: {}\n",
+                placement.interval.as_micros()
+            )
         });
         Self {
             in_nanos: plan.in_nanos,
@@ -173,7 +181,7 @@ fn lines_of(finished: &Finished<'_>, place: usize, prefix: &str) -> String {
             finished.plan,
             number,
             thread.thread_id,
-            &thread.seat,
+            &thread.placement,
             &snapshot,
         );
         let _infallible = writeln!(text, "{prefix}{shown}");

@@ -6,9 +6,9 @@ use super::{Finished, print};
 use crate::failure::Failure;
 use crate::histogram::quantile;
 use crate::machine::Machine;
-use crate::page::{figure, page, table};
+use crate::page::{figure, page};
 use crate::plot::{self, COLOURS, Curve};
-use crate::units;
+use crate::{table, units};
 
 /// The whole page.
 pub(super) fn of(finished: &Finished<'_>) -> Result<String, Failure> {
@@ -36,7 +36,7 @@ pub(super) fn of(finished: &Finished<'_>) -> Result<String, Failure> {
     let body = html! {
         p.lead { "How late threads woke up that wait for a time, again and again. Lower and further left is better." }
         h2 { "Threads" }
-        (table(&HEAD, 2, &rows(finished)))
+        (table::html(&HEAD, 2, &rows(finished)))
         h2 { "How late" }
         @for (curves, drawn) in plots.iter().zip(drawn) {
             p.legend { @for (curve, class) in curves.iter().zip(classes) { span class=(class) { (curve.name) } } }
@@ -79,8 +79,8 @@ fn rows(finished: &Finished<'_>) -> Vec<Vec<String>> {
             rows.push(vec![
                 subject.name().to_owned(),
                 number.to_string(),
-                thread.seat.priority.to_string(),
-                units::time(thread.seat.interval),
+                thread.placement.priority.to_string(),
+                units::time(thread.placement.interval),
                 units::count(snapshot.cycles),
                 shown(snapshot.min),
                 shown(quantile(&figures.histogram, 0.5)),

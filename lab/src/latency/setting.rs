@@ -6,16 +6,16 @@ use std::time::Instant;
 
 use rustix::time::{ClockId, clock_getres};
 
-use super::arguments::Seat;
+use super::arguments::Placement;
 use crate::failure::Failure;
 use crate::scheduling::{self, Policy};
 
 /// Puts the calling thread where it belongs.
-pub(super) fn apply(policy: Policy, seat: &Seat) -> Result<(), Failure> {
-    if let Some(cpu) = seat.cpu {
+pub(super) fn apply(policy: Policy, placement: &Placement) -> Result<(), Failure> {
+    if let Some(cpu) = placement.cpu {
         scheduling::pin(cpu, "-a")?;
     }
-    scheduling::set_priority(policy, seat.priority, "-p")
+    scheduling::set_priority(policy, placement.priority, "-p")
 }
 
 /// How finely the clock can be read, in the words of cyclictest.

@@ -175,7 +175,7 @@ fn with_timerfd(turns: &mut Turns<'_>) -> io::Result<()> {
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     instant: Instant,
-    /// The same moment or up to a reading of the clock later, so that nobody is woken early.
+    /// The same moment or up to a reading of the clock later, so that no thread is woken early.
     monotonic: Duration,
 }
 

@@ -1,7 +1,6 @@
 //! The threads that measure.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Barrier, Mutex, OnceLock, PoisonError, mpsc};
+use std::sync::{Arc, Barrier, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -9,11 +8,12 @@ use hdrhistogram::Histogram;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::arguments::{Align, Plan, Seat};
+use super::arguments::{Align, Placement, Plan};
 use super::counts::Counts;
 use super::spikes::Spikes;
 use super::subject::{Subject, Wait};
-use super::{Break, Shared, setting};
+use super::{Break, setting};
+use crate::crew;
 use crate::failure::Failure;
 use crate::histogram;
 use crate::tracing::Tracing;
@@ -25,7 +25,7 @@ const SLICE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(super) struct Figures {
     pub(super) subject: Subject,
-    pub(super) counts: Shared<Counts>,
+    pub(super) counts: Arc<Counts>,
     pub(super) histogram: Histogram<u64>,
     /// Those that are listed one by one, if any are.
     pub(super) spikes: Option<Spikes>,
@@ -42,39 +42,21 @@ pub(super) struct Sample {
 /// What a thread measured.
 #[derive(Debug)]
 pub(super) struct Measured {
-    pub(super) seat: Seat,
+    pub(super) placement: Placement,
     pub(super) thread_id: i32,
     /// The CPU that it ran on at the end.
     pub(super) cpu: usize,
     pub(super) figures: Vec<Figures>,
 }
 
-/// What threads and the run tell each other.
-#[derive(Debug, Default)]
-struct Signals {
-    over: AtomicBool,
-    broken: Mutex<Option<Break>>,
-    /// When all threads began.
-    start: OnceLock<Instant>,
-}
-
-impl Signals {
-    fn end(&self) {
-        // Relaxed: a flag that is looked at again and again.
-        self.over.store(true, Ordering::Relaxed);
-    }
-
-    fn is_over(&self) -> bool {
-        // Relaxed: as above.
-        self.over.load(Ordering::Relaxed)
-    }
-}
+/// When all threads began is told.
+type Signals = crew::Signals<Instant, Break>;
 
 /// All measuring threads.
 pub(super) struct Crew {
     signals: Arc<Signals>,
     threads: Vec<JoinHandle<Result<Measured, Failure>>>,
-    counts: Vec<(i32, Seat, Shared<Counts>)>,
+    counts: Vec<(i32, Placement, Arc<Counts>)>,
     samples: mpsc::Receiver<Sample>,
 }
 
@@ -90,7 +72,7 @@ impl Crew {
         let start = Arc::new(Barrier::new(plan.threads.len() + 1));
         let mut threads = Vec::new();
         let mut counts = Vec::new();
-        for (number, &seat) in plan.threads.iter().enumerate() {
+        for (number, &placement) in plan.threads.iter().enumerate() {
             let figures = plan.subjects.iter().map(|&subject| Figures {
                 subject,
                 counts: Arc::new(Counts::new(plan.buckets)),
@@ -99,30 +81,27 @@ impl Crew {
             });
             let mut measuring = Measuring {
                 plan: plan.clone(),
-                seat,
+                placement,
                 number,
                 signals: Arc::clone(&signals),
                 tracing: tracing.cloned(),
                 tell: plan.verbose.is_some().then(|| tell.clone()),
                 figures: figures.collect(),
             };
-            counts.push((0, seat, Arc::clone(&measuring.figures[0].counts)));
+            counts.push((0, placement, Arc::clone(&measuring.figures[0].counts)));
             let (ready, start) = (ready.clone(), Arc::clone(&start));
             let thread = thread::Builder::new()
                 .name(format!("latency-{number}"))
                 .spawn(move || {
                     let id = rustix::thread::gettid().as_raw_nonzero().get();
-                    let placed = setting::apply(measuring.plan.policy, &seat);
-                    // Whoever started this thread waits for the answer.
+                    let placed = setting::apply(measuring.plan.policy, &placement);
+                    // The thread that started this one waits for the answer.
                     let _heard = ready.send(placed.map(|()| (number, id)));
                     start.wait();
                     measuring.run().map(|()| measuring.measured(id))
                 });
-            // Without all threads nobody passes the barrier: those that wait there end with the process.
-            threads
-                .push(thread.map_err(|error| {
-                    Failure::Machine(format!("cannot start a thread: {error}"))
-                })?);
+            // Without all threads none passes the barrier: those that wait there end with the process.
+            threads.push(thread.map_err(crew::not_started)?);
         }
         let answers: Vec<_> = answers.iter().take(threads.len()).collect();
         let placed: Result<Vec<_>, Failure> = answers.into_iter().collect();
@@ -130,7 +109,7 @@ impl Crew {
             signals.end();
         }
         // The first and the only time.
-        let _set = signals.start.set(first_instant(plan.align));
+        let _set = signals.told.set(first_instant(plan.align));
         start.wait();
         for (number, id) in placed? {
             counts[number].0 = id;
@@ -144,7 +123,7 @@ impl Crew {
     }
 
     /// The figures of the first subject, thread by thread, with the number that the kernel knows the thread by.
-    pub(super) fn counts(&self) -> &[(i32, Seat, Shared<Counts>)] {
+    pub(super) fn counts(&self) -> &[(i32, Placement, Arc<Counts>)] {
         &self.counts
     }
 
@@ -163,21 +142,16 @@ impl Crew {
 
     /// Waits for all threads.
     pub(super) fn finish(self) -> Result<(Vec<Measured>, Option<Break>), Failure> {
-        let measured = self.threads.into_iter().map(|thread| {
-            let broke_down = |_| Err(Failure::Machine("a measuring thread broke down".to_owned()));
-            thread.join().unwrap_or_else(broke_down)
-        });
+        let measured = self.threads.into_iter().map(|thread| crew::join(thread)?);
         let measured = measured.collect::<Result<Vec<_>, _>>()?;
-        let broken = self.signals.broken.lock();
-        let broken = *broken.unwrap_or_else(PoisonError::into_inner);
-        Ok((measured, broken))
+        Ok((measured, self.signals.broken()))
     }
 }
 
 /// The work of one thread.
 struct Measuring {
     plan: Plan,
-    seat: Seat,
+    placement: Placement,
     number: usize,
     signals: Arc<Signals>,
     tracing: Option<Arc<Tracing>>,
@@ -213,7 +187,7 @@ impl Measuring {
 
     /// One subject's turn.
     fn turn(&mut self, place: usize, length: Duration, wait: &mut Wait<'_>) {
-        let interval = self.seat.interval;
+        let interval = self.placement.interval;
         let begun = Instant::now();
         let mut due = self.first_deadline(begun);
         let cycles = self.figures[place].counts.snapshot().cycles;
@@ -235,8 +209,8 @@ impl Measuring {
 
     /// The first deadline of a turn: an interval away, or the next one that the threads agreed on.
     fn first_deadline(&self, begun: Instant) -> Instant {
-        let interval = self.seat.interval;
-        match (self.plan.align, self.signals.start.get()) {
+        let interval = self.placement.interval;
+        match (self.plan.align, self.signals.told.get()) {
             (Some(align), Some(start)) => {
                 let offset = align.offset * u32::try_from(self.number).unwrap_or(u32::MAX);
                 next(*start + offset, begun, interval, false)
@@ -268,11 +242,8 @@ impl Measuring {
     /// Ends the run, because of this latency.
     #[cold]
     fn stop(&self, late: Duration) {
-        self.signals.end();
-        let broken = self.signals.broken.lock();
-        let broken = &mut *broken.unwrap_or_else(PoisonError::into_inner);
         let thread_id = rustix::thread::gettid().as_raw_nonzero().get();
-        broken.get_or_insert_with(|| {
+        self.signals.end_with(|| {
             if let Some(tracing) = &self.tracing {
                 let micros = late.as_micros();
                 let limit = self.plan.limit.unwrap_or_default().as_micros();
@@ -286,7 +257,7 @@ impl Measuring {
 
     fn measured(self, thread_id: i32) -> Measured {
         Measured {
-            seat: self.seat,
+            placement: self.placement,
             thread_id,
             cpu: rustix::thread::sched_getcpu(),
             figures: self.figures,

@@ -1,9 +1,9 @@
 //! `tickless noise`: what oslat measures, of this library's polling workers, with its options and its output.
 //!
 //! A thread on each CPU does nothing but poll its worker and read a counter. From one reading to the next passes what a
-//! turn of the loop takes, a few ten nanoseconds; whenever it is more, somebody took the time away. What the worker
-//! itself takes is part of it, as its poll is part of the loop: with `--against bare` the same loop without it takes
-//! turns on the same threads, so that the two can be told apart.
+//! turn of the loop takes, a few ten nanoseconds; whenever it is more, another thread or an interrupt took the time.
+//! What the worker itself takes is part of it, as its poll is part of the loop: with `--against bare` the same loop
+//! without it takes turns on the same threads, so that the two can be told apart.
 
 mod arguments;
 mod counter;
@@ -43,7 +43,7 @@ struct Finished<'r> {
     /// In microseconds.
     bias: u64,
     threads: Vec<Measured>,
-    /// Who found a gap above the limit of `-T`.
+    /// The thread that found a gap above the limit of `-T`.
     broken: Option<Break>,
     /// What the library counted before and behind it.
     stats: (Stats, Stats),
@@ -116,7 +116,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         report.write(report::of(&finished)?.as_bytes())?;
     }
     screen.print(&print::summary(&finished))?;
-    Ok(Verdict::from_held(finished.broken.is_none()))
+    Ok(Verdict::from_passed(finished.broken.is_none()))
 }
 
 /// Waits for the end of what the threads do, told how long it has taken so far.

@@ -7,9 +7,9 @@ use super::thread::Measured;
 use super::{Finished, print};
 use crate::failure::Failure;
 use crate::machine::Machine;
-use crate::page::{figure, page, table};
+use crate::page::{figure, page};
 use crate::plot::{self, Bar, COLOURS};
-use crate::units;
+use crate::{table, units};
 
 /// The whole page.
 pub(super) fn of(finished: &Finished<'_>) -> Result<String, Failure> {
@@ -17,7 +17,7 @@ pub(super) fn of(finished: &Finished<'_>) -> Result<String, Failure> {
         p.lead { "What takes the time of threads that only poll: a turn of the loop that is longer than the others was \
             interrupted by somebody." }
         h2 { "CPUs" }
-        (table(&HEAD, 2, &rows(finished)))
+        (table::html(&HEAD, 2, &rows(finished)))
         h2 { "Longest turns" }
         @if finished.plan.against_bare {
             p.legend { span.first { "worker" } span.second { "bare loop" } }

@@ -2,8 +2,8 @@
 
 use std::hint::black_box;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Barrier, Mutex, OnceLock, PoisonError, mpsc};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,7 @@ use tickless::hrtimer::{HrTimer, Restart, Span, Start};
 use super::arguments::{Plan, Workload};
 use super::counter::{self, Counter};
 use super::gaps::{Gaps, Rate};
+use crate::crew;
 use crate::failure::Failure;
 use crate::scheduling::{self, Policy};
 use crate::tracing::Tracing;
@@ -30,7 +31,7 @@ pub(super) struct Work {
     pub(super) turns: u64,
     /// Timers that fired in them.
     pub(super) fired: u64,
-    /// How often somebody unparked it.
+    /// How often another thread unparked it.
     pub(super) unparks: u64,
 }
 
@@ -53,32 +54,14 @@ pub(super) struct Break {
     pub(super) trace_stopped: bool,
 }
 
-/// What threads and the run tell each other.
-#[derive(Debug, Default)]
-struct Signals {
-    over: AtomicBool,
-    /// The longest gap so far, in microseconds.
-    longest: AtomicU64,
-    broken: Mutex<Option<Break>>,
-    /// In microseconds, once all have preheated.
-    bias: OnceLock<u64>,
-}
-
-impl Signals {
-    fn end(&self) {
-        // Relaxed: a flag that is looked at again and again.
-        self.over.store(true, Ordering::Relaxed);
-    }
-
-    fn is_over(&self) -> bool {
-        // Relaxed: as above.
-        self.over.load(Ordering::Relaxed)
-    }
-}
+/// The bias is told, in microseconds, once all have preheated.
+type Signals = crew::Signals<u64, Break>;
 
 /// All measuring threads.
 pub(super) struct Crew {
     signals: Arc<Signals>,
+    /// The longest gap so far, in microseconds.
+    longest: Arc<AtomicU64>,
     threads: Vec<JoinHandle<Option<Measured>>>,
     /// Where threads say that they are ready, and later what the shortest turn was that they saw, in counts.
     said: mpsc::Receiver<Result<u64, Failure>>,
@@ -97,6 +80,7 @@ impl Crew {
         let (say, said) = mpsc::channel();
         let mut crew = Self {
             signals: Arc::default(),
+            longest: Arc::default(),
             threads: Vec::new(),
             said,
             barrier: Arc::new(Barrier::new(plan.threads() + 1)),
@@ -109,6 +93,7 @@ impl Crew {
                 preheats: number == 0 || !plan.single_preheat,
                 rate: counter.rate(),
                 signals: Arc::clone(&crew.signals),
+                longest: Arc::clone(&crew.longest),
                 tracing: Arc::clone(tracing),
                 say: say.clone(),
                 barrier: Arc::clone(&crew.barrier),
@@ -123,11 +108,8 @@ impl Crew {
                     measuring.run(nanos)
                 }
             });
-            // Without all threads nobody passes the barrier: those that wait there end with the process.
-            crew.threads
-                .push(thread.map_err(|error| {
-                    Failure::Machine(format!("cannot start a thread: {error}"))
-                })?);
+            // Without all threads none passes the barrier: those that wait there end with the process.
+            crew.threads.push(thread.map_err(crew::not_started)?);
         }
         // All of them, or those that are left behind would be heard when they have preheated.
         let placed: Vec<_> = crew.said.iter().take(crew.threads.len()).collect();
@@ -153,7 +135,7 @@ impl Crew {
 
     /// Lets them measure.
     pub(super) fn measure(&self, bias: u64) {
-        let _set_once = self.signals.bias.set(bias);
+        let _set_once = self.signals.told.set(bias);
         self.barrier.wait();
     }
 
@@ -168,19 +150,17 @@ impl Crew {
     /// The longest gap so far, in microseconds.
     pub(super) fn longest(&self) -> u64 {
         // Relaxed: a figure for people.
-        self.signals.longest.load(Ordering::Relaxed)
+        self.longest.load(Ordering::Relaxed)
     }
 
     /// Waits for all threads.
     pub(super) fn finish(self) -> Result<(Vec<Measured>, Option<Break>), Failure> {
         let measured = self.threads.into_iter().map(|thread| {
-            let measured = thread.join().ok().flatten();
-            measured.ok_or_else(|| Failure::Machine("a measuring thread broke down".to_owned()))
+            let measured = crew::join(thread)?;
+            measured.ok_or_else(crew::broke_down)
         });
         let measured = measured.collect::<Result<Vec<_>, _>>()?;
-        let broken = self.signals.broken.lock();
-        let broken = *broken.unwrap_or_else(PoisonError::into_inner);
-        Ok((measured, broken))
+        Ok((measured, self.signals.broken()))
     }
 }
 
@@ -191,6 +171,7 @@ struct Measuring {
     preheats: bool,
     rate: Rate,
     signals: Arc<Signals>,
+    longest: Arc<AtomicU64>,
     tracing: Arc<Tracing>,
     say: mpsc::Sender<Result<u64, Failure>>,
     barrier: Arc<Barrier>,
@@ -198,7 +179,7 @@ struct Measuring {
 
 impl Measuring {
     fn run(&self, read: impl Fn() -> u64) -> Option<Measured> {
-        // Whoever started this thread waits for the answers.
+        // The thread that started this one waits for the answers.
         let say = |answer| {
             let _heard = self.say.send(answer);
             self.barrier.wait();
@@ -242,7 +223,7 @@ impl Measuring {
     }
 
     fn measure(&self, read: impl Fn() -> u64, worker: &Worker, copy: &mut Copy) -> Measured {
-        let bias = *self.signals.bias.get().unwrap_or(&0);
+        let bias = *self.signals.told.get().unwrap_or(&0);
         let mut gaps = Gaps::new(self.rate, self.plan.buckets, bias);
         let mut bare = self.plan.against_bare.then(|| gaps.clone());
         let mut work = Work::default();
@@ -280,8 +261,8 @@ impl Measuring {
     }
 
     /// Counts how long each turn takes, until the counter is at `end`. With a limit, in microseconds, the longest is
-    /// shown and compared with it. Threads end by themselves: with a real-time
-    /// priority they may keep the CPU from whoever would tell them to.
+    /// shown and compared with it. Threads end by themselves: with a real-time priority they may keep the CPU from the
+    /// thread that would tell them to.
     #[inline]
     fn spin(
         &self,
@@ -311,14 +292,11 @@ impl Measuring {
     #[cold]
     fn note_longest(&self, micros: u64, limit: u64) {
         // Relaxed: a figure for people.
-        self.signals.longest.fetch_max(micros, Ordering::Relaxed);
+        self.longest.fetch_max(micros, Ordering::Relaxed);
         if micros <= limit {
             return;
         }
-        self.signals.end();
-        let broken = self.signals.broken.lock();
-        let broken = &mut *broken.unwrap_or_else(PoisonError::into_inner);
-        broken.get_or_insert_with(|| Break {
+        self.signals.end_with(|| Break {
             cpu: self.cpu,
             micros,
             trace_stopped: self.tracing.stop(&format!(

@@ -101,7 +101,7 @@ pub(super) fn refused(error: InputError) -> Failure {
 /// The profile of this machine, as scenarios and options name it.
 const LOCAL: &str = "local";
 
-/// A profile that somebody chose: one that comes with the command, the one of this machine, or a file.
+/// A profile that the user chose: one that comes with the command, the one of this machine, or a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Chosen {
     Embedded(&'static str),
@@ -152,7 +152,7 @@ fn profile(path: &Path) -> Result<Profile, Failure> {
     Profile::from_toml(&text, &name).map_err(refused)
 }
 
-/// Reads a scenario; with `profile` instead of the one that it names.
+/// Reads a scenario; with `profile` instead of what it names.
 pub(super) fn scenario(input: &Input, profile: Option<&Profile>) -> Result<Scenario, Failure> {
     let Text { name, text } = input.read()?;
     let table: Option<Table> = text.parse().ok();

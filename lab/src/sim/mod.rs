@@ -1,4 +1,4 @@
-//! `tickless sim`: machines in virtual time, for questions about machines that nobody here owns.
+//! `tickless sim`: machines in virtual time, for questions about machines that the user does not own.
 //!
 //! Everything that happens is the simulator's, `tickless_sim`; here are files, threads and figures.
 

@@ -26,7 +26,7 @@ pub(super) fn each<T: Send>(
             let (sender, next, work) = (sender.clone(), &next, &work);
             scope.spawn(move || {
                 loop {
-                    // Relaxed: only the number matters, and everybody gets another one.
+                    // Relaxed: only the number matters, and each thread gets another one.
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     if number >= count {
                         break;
@@ -73,7 +73,7 @@ fn text_of(panicked: &(dyn Any + Send)) -> String {
         .unwrap_or_else(|| "it panicked".to_owned())
 }
 
-/// Lets nobody print the story of a panic while `work` runs, because whoever called is going to tell it.
+/// Keeps the story of a panic from being printed while `work` runs, because the caller is going to tell it.
 pub(super) fn without_stories<T>(work: impl FnOnce() -> T) -> T {
     let before = panic::take_hook();
     panic::set_hook(Box::new(|_| {}));

@@ -1,6 +1,6 @@
 //! Lines of JSON as a Parquet file: a column for each key.
 //!
-//! The encoder is large, so it is there only with the feature `parquet`; without it, whoever asks for such a file is
+//! The encoder is large, so it is there only with the feature `parquet`; without it, a user who asks for such a file is
 //! told before anything runs.
 
 #[cfg(feature = "parquet")]
@@ -16,7 +16,7 @@ use crate::output::{OutFile, Place};
 const MISSING: &str = "this command was built without Parquet: build it with --features parquet, or write lines of \
                        JSON, from which DuckDB makes a Parquet file";
 
-/// Whether somebody who names a file like this wants Parquet in it.
+/// Whether a user who names a file like this wants Parquet in it.
 pub(super) fn is_meant_by(place: &Place) -> bool {
     match place {
         Place::StandardOutput => false,

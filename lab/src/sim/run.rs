@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// Machine to run on, instead of the one that the scenario names: a file, a name, or local for local.toml
+    /// Machine to run on, instead of that of the scenario: a file, a name, or local for local.toml
     #[arg(long, value_name = "PROFILE")]
     profile: Option<Chosen>,
 
@@ -165,7 +165,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         }
         Screen::new(&arguments.output).print(&text)?;
     }
-    Ok(Verdict::from_held(outcome.holds()))
+    Ok(Verdict::from_passed(outcome.holds()))
 }
 
 /// What came of a run.
@@ -175,8 +175,8 @@ struct Done {
     size: Option<Size>,
 }
 
-/// What the thread of the run tells the one that waits for it.
-enum Told {
+/// What the thread of the run tells the thread that waits for it.
+enum Message {
     Over(Box<Result<Done, Failure>>),
     TooLarge,
 }
@@ -200,8 +200,8 @@ fn awaited(
         let tally = Arc::clone(&tally);
         move || {
             let done = recorded(&scenario, &arguments, trace, &tally, &tell);
-            // The one that waits may have gone, because the trace was stopped.
-            let _heard = tell.send(Told::Over(Box::new(done)));
+            // The thread that waits may have ended, because the trace was stopped.
+            let _heard = tell.send(Message::Over(Box::new(done)));
         }
     };
     let thread = thread::Builder::new().name("run".to_owned()).spawn(work);
@@ -211,9 +211,9 @@ fn awaited(
     loop {
         progress.show(&doing(scenario, &tally));
         match told.recv_timeout(LOOK) {
-            Ok(Told::Over(done)) => return *done,
+            Ok(Message::Over(done)) => return *done,
             // The thread is left to the end of the process, which is near.
-            Ok(Told::TooLarge) => return Err(too_large(scenario, arguments, &tally)),
+            Ok(Message::TooLarge) => return Err(too_large(scenario, arguments, &tally)),
             Err(mpsc::RecvTimeoutError::Disconnected) => break,
             Err(mpsc::RecvTimeoutError::Timeout) => {}
         }
@@ -284,7 +284,7 @@ fn list() -> Result<Verdict, Failure> {
         rows.collect(),
     );
     output::print(text.as_bytes())?;
-    Ok(Verdict::Held)
+    Ok(Verdict::Passed)
 }
 
 /// A moment of a run, from 0 on.
@@ -299,13 +299,13 @@ fn recorded(
     arguments: &Arguments,
     trace: Option<OutFile>,
     tally: &Arc<Tally>,
-    tell: &mpsc::Sender<Told>,
+    tell: &mpsc::Sender<Message>,
 ) -> Result<Done, Failure> {
     let writer = trace.zip(arguments.trace.as_ref());
     let writer = writer.map(|(file, place)| {
         let tell = tell.clone();
         let too_large = move || {
-            let _heard = tell.send(Told::TooLarge);
+            let _heard = tell.send(Message::TooLarge);
         };
         let writer = Writer::new(file, place, limit(arguments), Arc::clone(tally), too_large);
         Rc::new(RefCell::new(writer))
@@ -328,7 +328,7 @@ fn recorded(
         .first()
         .filter(|_| drawn.is_some() && !is_asked)
     {
-        // The same run once more, because nobody knew that this would be the interesting moment.
+        // The same run once more, because only its end told which moment is the interesting one.
         let before = arguments.timeline_for * 3 / 4;
         let before = Picos::from_nanos(u64::try_from(before.as_nanos()).unwrap_or(u64::MAX));
         let again = window(Some(first.at.saturating_sub(before)));

@@ -36,7 +36,7 @@ impl Machine {
         }
     }
 
-    /// A machine nobody need own: `cpus` CPUs in `nodes` blocks of one size, or as near to it as can be.
+    /// A machine that need not exist: `cpus` CPUs in `nodes` blocks of one size, or as near to it as can be.
     pub(super) fn invented(cpus: u32, nodes: u32, isolated: CpuSet) -> Self {
         // Rounded down: CPU numbers rise with their nodes.
         let node = |cpu: u32| u64::from(cpu) * u64::from(nodes) / u64::from(cpus);
@@ -97,7 +97,7 @@ impl Drawing {
             Failure::Input(format!("CPU {cpu} finds no place in the hierarchy: {why}"))
         };
         for (&cpu, node) in &machine.cpus {
-            // CPUs that do not tell are together on a node that nobody has.
+            // CPUs that do not tell are together on a node that does not exist.
             let numa = NumaNode(node.unwrap_or(u32::MAX));
             tree.prepare(CpuId(cpu), numa)
                 .map_err(|error| wrong(cpu, &error))?;
@@ -143,7 +143,7 @@ impl Drawing {
                 "left out          {}: isolated, neither pulls nor is pulled{}",
                 self.isolated,
                 if taking_part.is_empty() {
-                    "; nobody is left to pull"
+                    "; no CPU is left to pull"
                 } else {
                     ""
                 }
@@ -230,13 +230,13 @@ fn branches(tree: &Hierarchy<Cpus>, machine: &Machine) -> Vec<Branch> {
             }
         })
         .collect();
-    for (&cpu, node) in &machine.cpus {
-        let seat = tree.host().node(CpuId(cpu));
-        let takes_part = seat.is_some_and(|seat| seat.is_available());
-        let mut next = seat.and_then(|seat| seat.leaf()).map(|leaf| leaf.0);
+    for (&cpu, numa_node) in &machine.cpus {
+        let node = tree.host().node(CpuId(cpu));
+        let takes_part = node.is_some_and(|node| node.is_available());
+        let mut next = node.and_then(|node| node.leaf()).map(|leaf| leaf.0);
         while let Some(id) = next {
             let branch = &mut branches[id as usize];
-            branch.nodes.insert(*node);
+            branch.nodes.insert(*numa_node);
             if takes_part {
                 branch.cpus.insert(cpu);
             } else {
@@ -326,7 +326,7 @@ mod tests {
     fn a_machine_of_isolated_cpus_has_nobody_to_pull() {
         let text = drawn(2, 1, "0-1");
         assert!(text.contains("CPUs none (places kept for 0-1)\n"), "{text}");
-        assert!(text.ends_with("; nobody is left to pull\n"), "{text}");
+        assert!(text.ends_with("; no CPU is left to pull\n"), "{text}");
     }
 
     #[test]

@@ -149,7 +149,7 @@ impl Checker {
                 cpu.map(|cpu| self.heirs.remove(&cpu));
             }
             "cpu_online" => {
-                // Who leaves hands over what it was to look after.
+                // A CPU that leaves hands over what it was to look after.
                 let of_cpu = line.number("of_cpu", "CPU", self.header.cpus)?;
                 self.heirs.remove(&of_cpu);
             }
@@ -235,14 +235,14 @@ impl Checker {
         }
         if let Err(why) = self.tree.is_covered(cpu, first) {
             let what =
-                format!("CPU {cpu} sleeps, and nobody looks after its timer of {first}: {why}");
+                format!("CPU {cpu} sleeps, and no CPU looks after its timer of {first}: {why}");
             self.findings.broken(COVERED, what);
         }
         Ok(())
     }
 
     fn end(&mut self, line: &Line, at: i64) -> Result<(), Failure> {
-        // Whoever is in the middle of something is not late yet.
+        // A CPU in the middle of something is not late yet.
         let is_busy = |cpu: u32| self.last[cpu as usize] >= at;
         self.timers.end(at, is_busy, &mut self.findings);
         if !line.is_null("queued")? {

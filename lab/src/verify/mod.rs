@@ -1,6 +1,6 @@
 //! `tickless verify`: a second opinion on a trace.
 //!
-//! Nothing here is shared with the checkers of the simulator but the names of the promises: whoever made the trace,
+//! Nothing here is shared with the checkers of the simulator but the names of the promises: whatever made the trace,
 //! this follows what it says, and nothing else.
 
 mod check;
@@ -112,7 +112,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         })?;
     }
     Screen::new(&arguments.output).print(&text(findings, reader.lines()))?;
-    Ok(Verdict::from_held(findings.holds()))
+    Ok(Verdict::from_passed(findings.holds()))
 }
 
 fn text(findings: &Findings, lines: u64) -> String {

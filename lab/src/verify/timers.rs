@@ -15,7 +15,7 @@ struct Armed {
     earliest: i64,
     /// It is late from here on.
     due: i64,
-    /// It wakes nobody, so it may be as late as it likes.
+    /// It wakes no CPU, so it may be as late as it likes.
     is_deferrable: bool,
     /// Another CPU may run it; it is due in this tick.
     bucket: Option<u64>,
@@ -25,7 +25,7 @@ struct Armed {
 #[derive(Clone, Copy, Debug, Default)]
 struct Timer {
     armed: Option<Armed>,
-    /// Who executes its callback.
+    /// The CPU that executes its callback.
     running_on: Option<u32>,
 }
 
@@ -121,7 +121,7 @@ impl Timers {
             let right = "monotonic, realtime, boottime and tai are";
             return Err(line.wrong("clock", &what, right));
         }
-        // Somebody may set the others: when such a timer is due is known when it fires.
+        // The others may be set: when such a timer is due is known when it fires.
         let (earliest, due) = match clock {
             "monotonic" => (soft, hard),
             _ => (i64::MIN, i64::MAX),
@@ -174,7 +174,7 @@ impl Timers {
                 to.broken(LOST, what);
             }
             None if was_armed => {
-                let what = format!("timer {id} is started again, and nobody started it before");
+                let what = format!("timer {id} is started again, and was not started before");
                 to.broken(LOST, what);
             }
             _ => {}
@@ -204,7 +204,7 @@ impl Timers {
         if self.take(id).is_none() {
             to.broken(
                 LOST,
-                format!("timer {id} is cancelled, and nobody started it"),
+                format!("timer {id} is cancelled, and was not started"),
             );
         }
         self.forget(id);
@@ -242,7 +242,7 @@ impl Timers {
         to.check(CANCEL);
         let Some(armed) = self.take(id) else {
             let what = format!(
-                "timer {id} fires, and is not queued: it was cancelled or fired, or nobody started it"
+                "timer {id} fires, and is not queued: it was cancelled or fired, or never started"
             );
             to.broken(CANCEL, what);
             return None;
@@ -284,7 +284,7 @@ impl Timers {
         self.forget(id);
     }
 
-    /// The trace ends at `end`. Who `is_busy` then is not late yet.
+    /// The trace ends at `end`. A CPU that `is_busy` then is not late yet.
     pub(super) fn end(&self, end: i64, is_busy: impl Fn(u32) -> bool, to: &mut Findings) {
         let mut left: Vec<(&u64, &Armed)> = Vec::new();
         left.extend(

@@ -1,4 +1,4 @@
-//! The hierarchy: who looks after whom, as its state words and events say.
+//! The hierarchy: which CPU looks after which, as its state words and events say.
 
 use std::collections::BTreeSet;
 
@@ -175,7 +175,7 @@ impl Tree {
         Ok(())
     }
 
-    /// `cpu` goes to sleep, and another may have to run its timer of `time`: somebody who is awake knows, or promised.
+    /// `cpu` goes to sleep, and another may have to run its timer of `time`: a CPU that is awake knows, or promised.
     pub(super) fn is_covered(&self, cpu: u32, time: i64) -> Result<(), String> {
         let node = &self.nodes[cpu as usize];
         if !node.is_available {
@@ -195,9 +195,9 @@ impl Tree {
         match self.promised.first() {
             Some((first, _)) if *first <= time => Ok(()),
             Some((first, by)) => Err(format!(
-                "everybody sleeps, and CPU {by} promised {first} only"
+                "all CPUs sleep, and CPU {by} promised {first} only"
             )),
-            None => Err("everybody sleeps, and nobody promised".to_owned()),
+            None => Err("all CPUs sleep, and none promised".to_owned()),
         }
     }
 }

@@ -40,8 +40,8 @@
 //! - *A callback between head and bit.* The sender advanced the head, and the callback gets the line first. It sees a
 //!   queue that is not empty, and leaves the bit alone. If it got the line before the head was advanced it sets the
 //!   bit, and the sender clears it.
-//! - *A drain while EEE ends.* A drain that found EEE active has started the timer before the line is given to whoever
-//!   ends it, who cancels afterwards. A drain that comes later finds EEE inactive.
+//! - *A drain while EEE ends.* A drain that found EEE active has started the timer before the line is given to the
+//!   thread that ends it, which cancels afterwards. A drain that comes later finds EEE inactive.
 //! - *A firing older than the drain.* The timer fires, and before its callback has the line a drain empties the queue
 //!   and pushes the timer out. The line remembers until when; the callback was told an earlier time, and does nothing.
 //! - *Two senders wake one port.* One of them clears the bit; the other finds it clear, but has to wait for the wake
@@ -56,8 +56,8 @@
 //!
 //! # Limits
 //!
-//! Whether the link partner agrees to EEE is told by whoever negotiates ([`Link::partner_agrees`]). The receive side
-//! needs nothing but its counters.
+//! Whether the link partner agrees to EEE is told by the code that negotiates ([`Link::partner_agrees`]). The receive
+//! side needs nothing but its counters.
 
 mod counters;
 mod link;

@@ -49,7 +49,7 @@ impl Bell {
     }
 }
 
-/// A host with one timer, whose time passes when somebody waits.
+/// A host with one timer, whose time passes when the test waits.
 #[derive(Clone)]
 struct Model {
     now: Arc<Mutex<Instant>>,

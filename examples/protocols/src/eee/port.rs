@@ -60,8 +60,8 @@ struct Queue {
 }
 
 impl Queue {
-    /// Asked with the line locked. Relaxed: a head is advanced before its sender locks the line, so whoever locks it
-    /// afterwards sees that; a tail is advanced with the line locked.
+    /// Asked with the line locked. Relaxed: a head is advanced before its sender locks the line, so a thread that locks
+    /// it afterwards sees that; a tail is advanced with the line locked.
     fn is_empty(&self) -> bool {
         self.head.load(Ordering::Relaxed) == self.tail.load(Ordering::Relaxed)
     }

@@ -26,7 +26,7 @@ pub trait Host: Clone {
     /// Makes an idle timer that calls `expired` with the time that found it due.
     ///
     /// The callback MUST be called without locks, and never twice at the same time. It MAY run on another thread than
-    /// the one that starts the timer.
+    /// that which starts the timer.
     fn timer(&self, setup: Setup, expired: impl FnMut(Instant) + Send + 'static) -> Self::Timer;
 
     /// Returns at `until` or later, at once if it is over: for the microseconds that hardware takes, without giving up

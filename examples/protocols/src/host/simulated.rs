@@ -8,7 +8,7 @@ use super::{Host, Timer};
 
 /// The timers of a virtual machine.
 ///
-/// Whoever drives the machine says with [`Machine::on`] which CPU executes, and so where timers are started.
+/// The caller that drives the machine says with [`Machine::on`] which CPU executes, and so where timers are started.
 #[derive(Debug)]
 pub struct Simulated<C: Config> {
     machine: Machine<C>,

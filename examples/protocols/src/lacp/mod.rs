@@ -25,7 +25,7 @@
 //! none: they are rare, and what they decide is waited for.
 //!
 //! The deadlines in the bond count. A timer of the host that fires for a deadline which was moved or taken back
-//! meanwhile is recognised by that, so nobody ever has to wait for a callback.
+//! meanwhile is recognised by that, so no caller ever has to wait for a callback.
 //!
 //! # Limits
 //!

@@ -167,7 +167,7 @@ impl<C: Config> Network<C> {
 
     fn pass_to(&self, at: i64) {
         self.machine.spend((at - self.machine.now()).max(0));
-        // Nobody reads the trace here, and it grows.
+        // The trace is not read here, and it grows.
         drop(self.machine.take_trace());
     }
 

@@ -118,7 +118,7 @@ impl Party {
 /// A Link Aggregation Control Protocol Data Unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lacpdu {
-    /// Who sends it.
+    /// The party that sends it.
     pub actor: Party,
     /// What the sender believes of the receiver.
     pub partner: Party,

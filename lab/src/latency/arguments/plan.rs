@@ -14,7 +14,7 @@ use crate::scheduling::Policy;
 /// Everything that a run needs, with every default worked out.
 #[derive(Clone, Debug)]
 pub(in crate::latency) struct Plan {
-    pub(in crate::latency) threads: Vec<Seat>,
+    pub(in crate::latency) threads: Vec<Placement>,
     pub(in crate::latency) policy: Policy,
     pub(in crate::latency) subjects: Vec<Subject>,
     pub(in crate::latency) duration: Option<Duration>,
@@ -58,7 +58,7 @@ const PRIORITY: u8 = 2;
 
 /// Where and how one thread runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::latency) struct Seat {
+pub(in crate::latency) struct Placement {
     pub(in crate::latency) cpu: Option<u32>,
     pub(in crate::latency) priority: u8,
     pub(in crate::latency) interval: Duration,
@@ -164,7 +164,7 @@ impl Arguments {
         is_own.then(|| format!("defaulting realtime priority to {priority}"))
     }
 
-    fn places(&self, with_histogram: bool, first: u8) -> Result<Vec<Seat>, Failure> {
+    fn places(&self, with_histogram: bool, first: u8) -> Result<Vec<Placement>, Failure> {
         let machine = Topology::read().map_err(|error| Failure::Machine(error.to_string()))?;
         let usable = usable(&machine);
         let all = u32::try_from(usable.len()).unwrap_or(u32::MAX);
@@ -183,7 +183,7 @@ impl Arguments {
         Ok((0..threads)
             .map(|number| {
                 let lower = u8::try_from(number * spread).unwrap_or(u8::MAX);
-                Seat {
+                Placement {
                     cpu: nth(&cpus, number),
                     priority: first.saturating_sub(lower).max(first.min(1)),
                     interval: interval + Duration::from_micros(distance) * number,

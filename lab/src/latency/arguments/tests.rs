@@ -1,5 +1,5 @@
 use super::plan::nth;
-use super::{Arguments, Seat};
+use super::{Arguments, Placement};
 use crate::scheduling::Policy;
 use clap::{Args, FromArgMatches};
 use std::time::Duration;
@@ -23,7 +23,7 @@ fn refused(line: &str) -> String {
 fn threads_differ_by_the_distance_and_by_priority() {
     let arguments = parsed("latency -t3 -i 200 -d 50 -p 80 --priospread").unwrap();
     let plan = arguments.settle().unwrap();
-    let place = |priority, micros| Seat {
+    let place = |priority, micros| Placement {
         cpu: None,
         priority,
         interval: Duration::from_micros(micros),

@@ -82,7 +82,7 @@ impl<'w> Bench<'w> {
             ring[*here].0 = *next;
         }
         let lock = Lock::new(BiasedLock::new(), 0);
-        let token = lock.raw().claim().expect("nobody else knows it");
+        let token = lock.raw().claim().expect("no other thread knows it");
         for _ in 0..=REBIAS_AFTER {
             *lock.lock(Some(token)) += 1;
         }
@@ -131,7 +131,7 @@ impl<'w> Bench<'w> {
         round.insert("load", load);
         let swap = each(SHORT, || {
             for value in 0..SHORT as u64 {
-                // Relaxed: on x86 an exchange is a full barrier whatever it is called, and nobody else looks.
+                // Relaxed: on x86 an exchange is a full barrier whatever it is called, and no other thread looks.
                 black_box(self.shared.swap(value, Ordering::Relaxed));
             }
         });
@@ -277,7 +277,7 @@ impl<'w> Bench<'w> {
         while tickless::wheel::now().0 <= expiry.0 + 1 {
             std::hint::spin_loop();
         }
-        // Whoever had the CPU meanwhile took the caches too.
+        // A thread that had the CPU meanwhile took the caches too.
         let waiting = self
             .coarse
             .iter()

@@ -141,7 +141,7 @@ pub(super) fn hand(cpu: u32, budget: Budget) -> Result<Option<Figure>, Failure> 
 
 /// What waking a thread takes.
 pub(super) struct Wakes {
-    /// Of whoever wakes.
+    /// Of the thread that wakes the other.
     pub(super) send: Option<Figure>,
     /// Until the thread runs.
     pub(super) latency: Option<Figure>,
@@ -278,7 +278,7 @@ pub(super) fn switch(cpu: u32, budget: Budget) -> Result<Option<Figure>, Failure
     let turns = Alone::default();
     let partner = |is_over: &AtomicBool| {
         while !is_over.load(Ordering::Acquire) {
-            // Relaxed: counts for whoever runs on the same CPU.
+            // Relaxed: counts for a thread on the same CPU.
             turns.0.fetch_add(1, Ordering::Relaxed);
             thread::yield_now();
         }

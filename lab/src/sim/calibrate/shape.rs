@@ -104,7 +104,7 @@ pub(super) fn distance(machine: &Machine, one: u32, other: u32) -> Distance {
     }
 }
 
-/// The states that the kernel says it has for `cpu`, with `exit` for the one that a sleep of `nap` ends in. Power is
+/// The states that the kernel says it has for `cpu`, with `exit` for that in which a sleep of `nap` ends. Power is
 /// that of the states of `other`.
 pub(super) fn idle_states(cpu: u32, exit: Picos, nap: Picos, other: &Profile) -> Vec<IdleState> {
     let directory = format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle");

@@ -6,7 +6,6 @@ use tickless_sim::{Outcome, Promise};
 
 use super::super::parallel::{self, Done};
 use super::super::summary;
-use super::found::Cause;
 use super::{Arguments, Trial};
 
 /// What went wrong.
@@ -44,6 +43,15 @@ impl Wrong {
             _ => false,
         }
     }
+}
+
+/// What failures of one cause are likely to have in common.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Cause {
+    /// The promise that was broken, or `panicked`.
+    pub(super) wrong: &'static str,
+    /// The class of the machine.
+    pub(super) machine: String,
 }
 
 /// A scenario that failed.

@@ -6,23 +6,14 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::failed::Failed;
+use super::failed::{Cause, Failed};
 use crate::failure::Failure;
 use crate::output::{OutFile, Place};
 use crate::table::table;
 use crate::units;
 
-/// Seeds of a group that are told; the others are in the files.
-const TOLD: usize = 8;
-
-/// What failures of one cause are likely to have in common.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Cause {
-    /// The promise that was broken, or `panicked`.
-    pub(super) wrong: &'static str,
-    /// The class of the machine.
-    pub(super) machine: String,
-}
+/// Seeds of a group that are shown; the others are in the files.
+const SHOWN: usize = 8;
 
 /// Failures with the same cause.
 #[derive(Clone, Debug, Serialize)]
@@ -61,13 +52,17 @@ impl Found {
     /// For people.
     pub(super) fn table(&self) -> String {
         let rows = self.groups().into_iter().map(|group| {
-            let told: Vec<String> = group.seeds.iter().take(TOLD).map(u64::to_string).collect();
-            let more = if group.seeds.len() > TOLD { " ..." } else { "" };
+            let shown: Vec<String> = group.seeds.iter().take(SHOWN).map(u64::to_string).collect();
+            let more = if group.seeds.len() > SHOWN {
+                " ..."
+            } else {
+                ""
+            };
             vec![
                 group.wrong.to_owned(),
                 group.machine,
                 units::count(group.seeds.len() as u64),
-                format!("{}{more}", told.join(" ")),
+                format!("{}{more}", shown.join(" ")),
             ]
         });
         let head = ["broken", "machine", "seeds", "which"];
@@ -79,9 +74,9 @@ impl Found {
 
 /// Where scenarios are kept.
 #[derive(Debug)]
-pub(super) struct Shelf(PathBuf);
+pub(super) struct Directory(PathBuf);
 
-impl Shelf {
+impl Directory {
     /// Sees to it that the directory is there.
     pub(super) fn prepare(directory: &Path) -> Result<Self, Failure> {
         fs::create_dir_all(directory).map_err(|error| {

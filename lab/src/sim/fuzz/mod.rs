@@ -19,7 +19,7 @@ use crate::output::{self, Progress, Screen};
 use crate::units;
 use drawn::Drawn;
 use failed::Failed;
-use found::{Found, Group, Shelf};
+use found::{Directory, Found, Group};
 
 /// Draws scenarios, one from each seed, and runs them with every checker on.
 ///
@@ -185,7 +185,11 @@ impl Budget {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     let budget = Budget::of(arguments)?;
-    let shelf = arguments.save.as_deref().map(Shelf::prepare).transpose()?;
+    let directory = arguments
+        .save
+        .as_deref()
+        .map(Directory::prepare)
+        .transpose()?;
     let json = output::prepare_json(&arguments.output)?;
     let screen = Screen::new(&arguments.output);
     let interrupt = Interrupt::catch()?;
@@ -194,7 +198,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         arguments,
         screen: &screen,
         progress: Progress::new(&arguments.output),
-        shelf,
+        directory,
         found: Found::default(),
         drawn: Drawn::default(),
         failures: Vec::new(),
@@ -215,7 +219,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         })?;
     }
     screen.print(&hunt.end(budget, interrupt.is_requested()))?;
-    Ok(Verdict::from_held(hunt.failures.is_empty()))
+    Ok(Verdict::from_passed(hunt.failures.is_empty()))
 }
 
 fn head(arguments: &Arguments, budget: Budget) -> String {
@@ -239,7 +243,7 @@ struct Hunt<'a> {
     arguments: &'a Arguments,
     screen: &'a Screen,
     progress: Progress,
-    shelf: Option<Shelf>,
+    directory: Option<Directory>,
     found: Found,
     drawn: Drawn,
     failures: Vec<Failed>,
@@ -296,8 +300,8 @@ impl Hunt<'_> {
         }
         self.progress.show("");
         self.screen.print(&failed.text(self.arguments))?;
-        if let Some(shelf) = &self.shelf {
-            shelf.keep(&failed)?;
+        if let Some(directory) = &self.directory {
+            directory.keep(&failed)?;
         }
         self.failures.push(failed);
         Ok(())

@@ -152,7 +152,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     outcome.write(json)?;
     Screen::new(&arguments.output).print(&table::text(&outcome))?;
     let is_kept = |headline: &Headline| headline.broken.is_empty();
-    Ok(Verdict::from_held(outcome.headlines.iter().all(is_kept)))
+    Ok(Verdict::from_passed(outcome.headlines.iter().all(is_kept)))
 }
 
 /// Everything that was tried.

@@ -8,7 +8,7 @@ use super::{Outcome, why};
 use crate::table::Grid;
 use crate::units;
 
-/// A figure, or a dash for one that nobody knows.
+/// A figure, or a dash for one that is not known.
 fn figure(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), units::digits)
 }

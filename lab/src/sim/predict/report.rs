@@ -6,9 +6,9 @@ use tickless_sim::Profile;
 use super::{HEAD, Row, cells};
 use crate::failure::Failure;
 use crate::machine::Machine;
-use crate::page::{figure, page, table};
+use crate::page::{figure, page};
 use crate::plot::{self, Bar, COLOURS};
-use crate::units;
+use crate::{table, units};
 
 /// The whole page.
 pub(super) fn of(machine: &Machine, profile: &Profile, rows: &[Row]) -> Result<String, Failure> {
@@ -31,7 +31,7 @@ pub(super) fn of(machine: &Machine, profile: &Profile, rows: &[Row]) -> Result<S
     let missed: Vec<&Row> = rows.iter().filter(|row| !row.holds).collect();
     let body = html! {
         p.lead { b { (profile.name) } ": " (profile.about) }
-        (table(&HEAD, 1, &cells(rows)))
+        (table::html(&HEAD, 1, &cells(rows)))
         @if !missed.is_empty() {
             h2 { "Where a time does not hold, the prediction leaves out" }
             table.facts { tbody { @for row in &missed {

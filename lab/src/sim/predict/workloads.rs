@@ -56,7 +56,7 @@ pub(super) const ALL: [Workload; 18] = [
     of(Kind::BringForward, 100_000),
 ];
 
-/// More timers than that are not for somebody in a hurry.
+/// More timers than that take too long for a quick run.
 const MANY: usize = 10_000;
 
 impl Workload {

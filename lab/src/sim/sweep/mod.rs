@@ -16,7 +16,7 @@ use super::{limits, parallel, parquet};
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, OutFile, Place, Progress, Screen};
 use crate::page;
-use crate::table::{Align, table};
+use crate::table::{self, Align, table};
 use crate::units;
 use file::Sweep;
 use point::Point;
@@ -147,7 +147,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         let (head, lines) = cells(&sweep, &points, &rows);
         let body = html! {
             p.lead { (title(&sweep, &points)) }
-            (page::table(&head, 1 + sweep.names.len(), &lines))
+            (table::html(&head, 1 + sweep.names.len(), &lines))
             p.note { "Coarse timers are late by up to a tick and what their distance allows; exact ones by what the \
                 machine takes." }
         };
@@ -158,7 +158,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     if screen.is_shown() {
         screen.print(&text(&sweep, &points, &rows))?;
     }
-    Ok(Verdict::from_held(rows.iter().all(|row| row.holds)))
+    Ok(Verdict::from_passed(rows.iter().all(|row| row.holds)))
 }
 
 /// The rows of the points, in their order.

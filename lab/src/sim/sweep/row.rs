@@ -1,4 +1,4 @@
-//! What came of a point, flat: a line of a table for whoever reads many.
+//! What came of a point, flat: a line of a table for readers of many.
 
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
@@ -57,7 +57,7 @@ impl Row {
             Ok(Value::Object(counts)) => counts,
             _ => Map::new(),
         };
-        // The one that is a time.
+        // The only time among them.
         counts.remove("lock_waited");
         fields.extend(counts);
         fields.insert(

@@ -5,7 +5,7 @@ use maud::{Markup, PreEscaped, html};
 use super::lanes::{Duty, Lanes, Mark, Promise, Span};
 use super::state::{Activity, State};
 use super::window::Picture;
-use crate::{page, units};
+use crate::{table, units};
 
 const WIDTH: f64 = 992.0;
 /// Where the names of the lanes end.
@@ -99,13 +99,13 @@ fn kind(activity: &Activity, deep: &[String]) -> (&'static str, String, u8) {
 /// A piece of a lane: one span, or several that are too short to be seen apart.
 struct Piece<'l, T> {
     first: &'l Span<T>,
-    /// The one that gives the colour.
+    /// What gives the colour.
     shown: &'l Span<T>,
     to: u64,
     spans: usize,
 }
 
-/// Puts together what is too short. `rank` says who is seen where there is room for one only.
+/// Puts together what is too short. `rank` says which is seen where there is room for one only.
 fn pieces<'l, T>(spans: &'l [Span<T>], axis: &Axis, rank: impl Fn(&T) -> u8) -> Vec<Piece<'l, T>> {
     let mut pieces: Vec<Piece<'l, T>> = Vec::new();
     for span in spans {
@@ -154,7 +154,7 @@ fn label(text: &str, top: f64) -> Markup {
     }
 }
 
-/// The frame: size, axis, and what it is for those who do not see it.
+/// The frame: size, axis, and what it is for readers who do not see it.
 fn drawing(axis: &Axis, lanes: usize, about: &str, body: &Markup) -> Markup {
     let height = TOP + STEP * lanes as f64 + 4.0;
     html! {
@@ -275,7 +275,7 @@ fn children(state: &State, group: usize, mask: u16) -> String {
     names.join(", ")
 }
 
-/// The groups, and who promised what.
+/// The groups, and which CPU promised what.
 fn hierarchy(state: &State, lanes: &Lanes, axis: &Axis) -> Markup {
     let top = |row: usize| TOP + STEP * row as f64;
     let rows = promisers(lanes);
@@ -301,7 +301,12 @@ fn hierarchy(state: &State, lanes: &Lanes, axis: &Axis) -> Markup {
         }
     };
     let lanes = lanes.groups.len() + rows.len();
-    drawing(axis, lanes, "Who looks after whom in the hierarchy", &body)
+    drawing(
+        axis,
+        lanes,
+        "Which CPU looks after which in the hierarchy",
+        &body,
+    )
 }
 
 /// What a group is like for a while.
@@ -310,7 +315,7 @@ fn duty(state: &State, group: usize, piece: &Piece<'_, Duty>, axis: &Axis, top: 
     let (from, to) = (axis.x(piece.first.from), axis.x(piece.to));
     let when = format!("{}{}", range(piece.shown), others(piece.spans));
     let Some(migrator) = migrator else {
-        let title = format!("group {group}: everybody sleeps, {when}");
+        let title = format!("group {group}: all CPUs sleep, {when}");
         return rectangle("t-deep", (from, to), top, &title);
     };
     let name = child(state, group, migrator);
@@ -322,7 +327,7 @@ fn duty(state: &State, group: usize, piece: &Piece<'_, Duty>, axis: &Axis, top: 
     rectangle(&class, (from, to), top, &title)
 }
 
-/// From where to where one child was migrator, whoever else was active meanwhile.
+/// From where to where one child was migrator, whichever others were active meanwhile.
 fn terms(pieces: &[Piece<'_, Duty>], axis: &Axis) -> Vec<(f64, f64, u16)> {
     let mut terms: Vec<(f64, f64, u16)> = Vec::new();
     let mut before = None;
@@ -406,18 +411,18 @@ pub(in crate::sim) fn section(picture: &Picture, deep: &[String]) -> Markup {
                 be seen alone is drawn together, and shows what is most rare." }
             details { summary { "The same as a table" } (spans(&lanes, deep)) } }
         @if !lanes.groups.is_empty() {
-            h3 { "Who looked after whom" }
+            h3 { "Which CPU looked after which" }
             figure { div.wide.many tabindex="0" role="region" aria-label="Picture, which scrolls sideways" {
                     (hierarchy(&state, &lanes, &axis)) }
                 figcaption { "Each group of the hierarchy, the highest first, in the colour of its migrator: the child \
-                    that looks after the timers of those who sleep. Grey: all of it sleeps. Below, the CPUs that \
+                    that looks after the timers of those that sleep. Grey: all of it sleeps. Below, the CPUs that \
                     promised to wake up for all: a bar for as long as the promise stood, a diamond where the promised \
                     time is on the picture." } }
         }
     }
 }
 
-/// What pointing at the lanes shows, for those who have no pointer.
+/// What pointing at the lanes shows, for readers without a pointer.
 fn spans(lanes: &Lanes, deep: &[String]) -> Markup {
     /// More than any reader goes through.
     const MOST: usize = 500;
@@ -436,7 +441,7 @@ fn spans(lanes: &Lanes, deep: &[String]) -> Markup {
     let is_cut = rows.len() > MOST;
     rows.truncate(MOST);
     html! {
-        (page::table(&["CPU", "does", "from", "to", "for"], 2, &rows))
+        (table::html(&["CPU", "does", "from", "to", "for"], 2, &rows))
         @if is_cut { p.note { "The first " (MOST) " only; a shorter part has fewer." } }
     }
 }

@@ -32,7 +32,7 @@ pub(super) enum Mark {
     Sent(u32),
 }
 
-/// A promise: who made it, and for when.
+/// A promise: which CPU made it, and for when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Promise {
     pub(super) cpu: u32,

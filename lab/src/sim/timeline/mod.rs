@@ -1,4 +1,4 @@
-//! A part of a run, drawn: what each CPU did, and who looked after whom.
+//! A part of a run, drawn: what each CPU did, and which looked after which.
 
 mod draw;
 mod lanes;

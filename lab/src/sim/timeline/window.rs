@@ -17,7 +17,8 @@ pub(in crate::sim) struct Picture {
     /// The machine at the beginning.
     pub(super) state: State,
     pub(super) records: Vec<Record>,
-    /// What it is about, if it was not asked for: who fired the latest timer, whose that was, and how late.
+    /// What it is about, if it was not asked for: which CPU fired the latest timer, of which CPU that was, and how
+    /// late.
     pub(super) latest: Option<Latest>,
 }
 
