@@ -363,6 +363,10 @@ fn nonsense_about_leap_seconds_and_suspend_is_refused() {
             "insert or delete",
         ),
         (
+            "[[fault]]\nkind = \"leap-second\"\nat = \"10 ms\"\n[[fault]]\nkind = \"leap-second\"\nat = \"20 ms\"\n",
+            "one at most",
+        ),
+        (
             "[[fault]]\nkind = \"leap-second\"\nat = \"900 ms\"\n",
             "the world is over by then",
         ),

@@ -13,12 +13,15 @@ const OFF_MAX: usize = 8;
 /// So that a plan is another one than what else the same seed draws.
 const SALT: u64 = 0xFA01_7ED0_5EED_0F0B;
 
-/// A plan for a world of `cpus` that is `duration` long: one to five faults, each of any kind, on some of the CPUs.
-pub(crate) fn draw(seed: u64, cpus: u32, duration: Picos) -> Vec<Fault> {
+/// Adds to the plan of a world of `cpus` that is `duration` long: one to five faults, each of any kind, on some of the
+/// CPUs. Leap seconds beyond the first that is inserted are deleted.
+pub(crate) fn draw(plan: &mut Vec<Fault>, seed: u64, cpus: u32, duration: Picos) {
     let mut random = Random::new(seed ^ SALT);
-    let faults = 1 + random.below(FAULTS_MAX);
-    let draw_one = |_| one(&mut random, cpus, duration);
-    (0..faults).map(draw_one).collect()
+    for _ in 0..=random.below(FAULTS_MAX) {
+        let mut fault = one(&mut random, cpus, duration);
+        fault.back &= !(fault.inserts() && plan.iter().any(Fault::inserts));
+        plan.push(fault);
+    }
 }
 
 fn one(random: &mut Random, cpus: u32, duration: Picos) -> Fault {
@@ -83,12 +86,20 @@ mod tests {
 
     #[test]
     fn plans_are_those_of_their_seed_and_have_every_kind() {
-        let plan = |seed| draw(seed, 8, Picos::from_millis(100));
+        let plan = |seed| {
+            let mut plan = Vec::new();
+            draw(&mut plan, seed, 8, Picos::from_millis(100));
+            plan
+        };
         assert_eq!(plan(3), plan(3));
         assert_ne!(plan(3), plan(4));
         let all: Vec<_> = (0..100).flat_map(plan).collect();
         for kind in FaultKind::ALL {
             assert!(all.iter().any(|fault| fault.kind == kind), "{kind:?}");
+        }
+        for seed in 0..2_000 {
+            let inserted = plan(seed).iter().filter(|fault| fault.inserts()).count();
+            assert!(inserted <= 1, "{seed}");
         }
         for fault in &all {
             assert!(fault.cpus.is_sorted() && fault.cpus.iter().all(|cpu| *cpu < 8));

@@ -26,8 +26,27 @@ pub(crate) struct RawFault {
     leap: Option<Spanned<String>>,
 }
 
+/// Reads the faults of a file.
+pub(crate) fn read_all(
+    source: &Source<'_>,
+    raw: &[Spanned<RawFault>],
+    size: (u32, Picos),
+    isolated: &[bool],
+) -> Result<Vec<Fault>, InputError> {
+    let mut plan: Vec<Fault> = Vec::new();
+    for one in raw {
+        let fault = read(source, one, size, isolated)?;
+        if fault.inserts() && plan.iter().any(Fault::inserts) {
+            let wrong = "a second leap second is inserted";
+            return Err(source.error(one.span(), wrong, "one at most; others may be deleted"));
+        }
+        plan.push(fault);
+    }
+    Ok(plan)
+}
+
 /// Reads a fault.
-pub(crate) fn read(
+fn read(
     source: &Source<'_>,
     raw: &Spanned<RawFault>,
     (cpus, duration): (u32, Picos),

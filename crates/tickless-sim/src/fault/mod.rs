@@ -14,7 +14,7 @@ mod inject;
 use serde::Serialize;
 
 pub(crate) use draw::draw;
-pub(crate) use fields::{RawFault, read};
+pub(crate) use fields::{RawFault, read_all};
 pub(crate) use inject::{Injector, Trouble};
 
 use crate::model::time::Picos;
@@ -179,6 +179,13 @@ impl Fault {
         #[expect(clippy::cast_possible_wrap, reason = "a fifth of the range at most")]
         let nanos = self.amount.as_nanos() as i64;
         if self.back { -nanos } else { nanos }
+    }
+
+    /// Whether it inserts a leap second. The core's record of the time knows of one to come (spec TIM-20). If a second
+    /// one came before the record took the first, the record would go back by 1 s where the time of day goes back by 2
+    /// s, and alarms would be up to 1 s early. So a world has one at most; real ones are months apart.
+    const fn inserts(&self) -> bool {
+        matches!(self.kind, FaultKind::LeapSecond) && self.back
     }
 
     /// By how much later a timer may fire because of it, in a world that is `duration` long.

@@ -177,8 +177,7 @@ impl Scenario {
         }
         let workloads = raw.workload.iter();
         let workloads = workloads.map(|one| workload::read(&source, one, cpus, &isolated));
-        let faults = raw.fault.iter();
-        let faults = faults.map(|one| fault::read(&source, one, (cpus, duration), &isolated));
+        let faults = fault::read_all(&source, &raw.fault, (cpus, duration), &isolated)?;
         Ok(Self {
             name: raw.name,
             device,
@@ -196,7 +195,7 @@ impl Scenario {
             logs: raw.logs,
             policy: raw.policy,
             workloads: workloads.collect::<Result<_, _>>()?,
-            faults: faults.collect::<Result<_, _>>()?,
+            faults,
             draws_faults: draws_faults(&source, raw.faults.as_ref())?,
             isolated,
             tickless,
@@ -210,7 +209,7 @@ impl Scenario {
     pub fn fault_plan(&self, seed: u64) -> Vec<Fault> {
         let mut plan = self.faults.clone();
         if self.draws_faults {
-            plan.extend(fault::draw(seed, self.cpus, self.duration));
+            fault::draw(&mut plan, seed, self.cpus, self.duration);
         }
         plan
     }
