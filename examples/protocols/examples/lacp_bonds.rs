@@ -119,7 +119,7 @@ struct Work {
 
 impl Work {
     fn of(network: &Network<Deferred>) -> Self {
-        let stats = network.machine().stats(0);
+        let stats = network.rig().stats(0);
         let ports = || network.bonds(0).flat_map(|bond| bond.ports());
         Self {
             wakeups: stats.interrupts,

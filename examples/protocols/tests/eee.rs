@@ -6,7 +6,7 @@ use tickless_protocols::eee::{
     Direction, Duplex, Link, Mac, Port, RawCounters, Settings, Speed, Transition, VirtualMac,
 };
 use tickless_protocols::host::Simulated;
-use tickless_rig::{Deferred, Machine};
+use tickless_rig::{Deferred, Rig};
 
 const CPU: CpuId = CpuId(0);
 const MICRO: i64 = 1_000;
@@ -20,19 +20,19 @@ const GIGABIT: Link = Link::full(Speed::Mbit1000);
 
 /// A port with two queues on a machine with one CPU.
 struct Bench {
-    machine: Machine<Deferred>,
+    rig: Rig<Deferred>,
     port: Port<Simulated<Deferred>, VirtualMac>,
 }
 
 impl Bench {
     fn new() -> Self {
-        let machine = Machine::new(1);
+        let rig = Rig::new(1);
         let port = Port::new(
-            Simulated::new(&machine),
+            Simulated::new(&rig),
             VirtualMac::new(Span::from_nanos(16_500)),
             2,
         );
-        Self { machine, port }
+        Self { rig, port }
     }
 
     /// With a link that came up at time zero.
@@ -45,13 +45,13 @@ impl Bench {
     /// With a link, and asleep.
     fn asleep() -> Self {
         let bench = Self::with_link();
-        bench.machine.run_until(DEFERRAL);
+        bench.rig.run_until(DEFERRAL);
         assert!(bench.is_asleep());
         bench
     }
 
     fn on<R>(&self, body: impl FnOnce(&Port<Simulated<Deferred>, VirtualMac>) -> R) -> R {
-        self.machine.on(0, || body(&self.port))
+        self.rig.on(0, || body(&self.port))
     }
 
     fn is_asleep(&self) -> bool {
@@ -69,11 +69,11 @@ impl Bench {
     }
 
     fn expired(&self) -> u64 {
-        self.machine.stats(0).expired
+        self.rig.stats(0).expired
     }
 
     fn is_armed(&self) -> bool {
-        !self.machine.timers().next_event(CPU).is_forever()
+        !self.rig.timers().next_event(CPU).is_forever()
     }
 }
 
@@ -81,9 +81,9 @@ impl Bench {
 #[test]
 fn the_first_entry_comes_a_second_after_enabling() {
     let bench = Bench::with_link();
-    bench.machine.run_until(DEFERRAL - 1);
+    bench.rig.run_until(DEFERRAL - 1);
     assert!(!bench.is_asleep());
-    bench.machine.run_until(DEFERRAL);
+    bench.rig.run_until(DEFERRAL);
     assert_eq!(bench.transitions(), [(DEFERRAL, true)]);
 }
 
@@ -94,9 +94,9 @@ fn a_drain_within_the_first_second_does_not_bring_the_first_entry_forward() {
         port.send(0);
         port.drained(0, 1);
     });
-    bench.machine.run_until(DEFERRAL - 1);
+    bench.rig.run_until(DEFERRAL - 1);
     assert!(!bench.is_asleep());
-    bench.machine.run_until(DEFERRAL);
+    bench.rig.run_until(DEFERRAL);
     assert_eq!(bench.transitions(), [(DEFERRAL, true)]);
 }
 
@@ -104,12 +104,12 @@ fn a_drain_within_the_first_second_does_not_bring_the_first_entry_forward() {
 fn a_drain_at_the_end_of_the_first_second_counts_from_itself() {
     let bench = Bench::with_link();
     let last = DEFERRAL - MILLI;
-    bench.machine.run_until(last);
+    bench.rig.run_until(last);
     bench.on(|port| {
         port.send(0);
         port.drained(0, 1);
     });
-    bench.machine.run_until(2 * SECOND);
+    bench.rig.run_until(2 * SECOND);
     assert_eq!(bench.transitions(), [(last + IDLE, true)]);
 }
 
@@ -119,16 +119,16 @@ fn low_power_begins_exactly_the_idle_time_after_the_last_drain() {
     let bench = Bench::asleep();
     let mut last = 0;
     for burst in 0..20 {
-        bench.machine.run_until(2 * SECOND + burst * 7 * MILLI);
+        bench.rig.run_until(2 * SECOND + burst * 7 * MILLI);
         bench.on(|port| {
             port.send(0);
             port.drained(0, 1);
         });
-        last = bench.machine.now();
+        last = bench.rig.now();
     }
-    bench.machine.run_until(last + IDLE - 1);
+    bench.rig.run_until(last + IDLE - 1);
     assert!(!bench.is_asleep());
-    bench.machine.run_until(last + IDLE);
+    bench.rig.run_until(last + IDLE);
     assert_eq!(bench.transitions().last(), Some(&(last + IDLE, true)));
 }
 
@@ -139,7 +139,7 @@ fn a_drain_of_nothing_does_not_arm_the_timer() {
     let transitions = bench.transitions();
     bench.on(|port| port.drained(0, 0));
     assert!(!bench.is_armed());
-    bench.machine.run_until(10 * SECOND);
+    bench.rig.run_until(10 * SECOND);
     assert_eq!(bench.transitions(), transitions);
     assert!(!bench.is_armed());
 }
@@ -152,7 +152,7 @@ fn a_drain_while_inactive_does_not_arm_the_timer() {
         port.drained(0, 1);
     });
     assert!(!bench.is_armed());
-    bench.machine.run_until(10 * SECOND);
+    bench.rig.run_until(10 * SECOND);
     assert_eq!(bench.transitions(), []);
 }
 
@@ -165,11 +165,11 @@ fn the_timer_does_nothing_while_a_queue_holds_something() {
         port.send(1);
         port.drained(0, 1);
     });
-    bench.machine.run_until(5 * SECOND);
+    bench.rig.run_until(5 * SECOND);
     assert_eq!((bench.expired(), bench.transitions()), (1, vec![]));
     // Its drain arms the timer again.
     bench.on(|port| port.drained(1, 1));
-    bench.machine.run_until(5 * SECOND + IDLE);
+    bench.rig.run_until(5 * SECOND + IDLE);
     assert_eq!(bench.transitions(), [(5 * SECOND + IDLE, true)]);
 }
 
@@ -177,11 +177,11 @@ fn the_timer_does_nothing_while_a_queue_holds_something() {
 #[test]
 fn a_packet_wakes_the_transmitter_and_waits_for_it_once() {
     let bench = Bench::asleep();
-    bench.machine.run_until(2 * SECOND);
+    bench.rig.run_until(2 * SECOND);
     bench.on(|port| port.send(0));
-    assert_eq!(bench.machine.now(), 2 * SECOND + WAKE);
+    assert_eq!(bench.rig.now(), 2 * SECOND + WAKE);
     bench.on(|port| port.send(0));
-    assert_eq!(bench.machine.now(), 2 * SECOND + WAKE);
+    assert_eq!(bench.rig.now(), 2 * SECOND + WAKE);
     assert_eq!(
         bench.transitions(),
         [(DEFERRAL, true), (2 * SECOND, false)],
@@ -194,12 +194,12 @@ fn a_packet_wakes_the_transmitter_and_waits_for_it_once() {
 #[test]
 fn a_second_sender_waits_for_the_rest_of_the_wake_time() {
     let bench = Bench::asleep();
-    bench.machine.run_until(2 * SECOND);
+    bench.rig.run_until(2 * SECOND);
     // The port is disabled, which wakes it; a thread that sends then did not clear the bit, but has to wait.
     bench.on(Port::link_down);
-    bench.machine.spend(20 * MICRO);
+    bench.rig.spend(20 * MICRO);
     bench.on(|port| port.send(1));
-    assert_eq!(bench.machine.now(), 2 * SECOND + WAKE);
+    assert_eq!(bench.rig.now(), 2 * SECOND + WAKE);
     assert_eq!(bench.port.mac().violations(), 0);
 }
 
@@ -220,17 +220,17 @@ fn a_packet_that_wakes_nobody_leaves_the_device_alone() {
 fn the_timer_never_fires_under_continuous_load_and_is_only_pushed_out() {
     const DRAINS: u64 = 4_000;
     let bench = Bench::with_link();
-    let before = bench.machine.stats(0);
+    let before = bench.rig.stats(0);
     for drain in 1..=DRAINS {
         bench
-            .machine
+            .rig
             .run_until(i64::try_from(drain).unwrap() * 1_250 * MICRO);
         bench.on(|port| {
             port.send(0);
             port.drained(0, 1);
         });
     }
-    let after = bench.machine.stats(0);
+    let after = bench.rig.stats(0);
     assert_eq!(after.expired - before.expired, 0);
     assert_eq!(after.starts - before.starts, DRAINS);
     assert_eq!(
@@ -254,15 +254,15 @@ fn the_timer_never_fires_under_continuous_load_and_is_only_pushed_out() {
 #[test]
 fn a_link_that_goes_down_ends_low_power_and_the_timer() {
     let bench = Bench::asleep();
-    bench.machine.run_until(2 * SECOND);
+    bench.rig.run_until(2 * SECOND);
     bench.on(Port::link_down);
     assert_eq!(bench.transitions(), [(DEFERRAL, true), (2 * SECOND, false)]);
     bench.on(|port| port.link_up(GIGABIT));
-    bench.machine.run_until(2 * SECOND + DEFERRAL - 1);
+    bench.rig.run_until(2 * SECOND + DEFERRAL - 1);
     assert!(bench.is_armed());
     bench.on(Port::link_down);
     assert!(!bench.is_armed());
-    bench.machine.run_until(9 * SECOND);
+    bench.rig.run_until(9 * SECOND);
     assert_eq!(bench.transitions().len(), 2);
 }
 
@@ -271,13 +271,13 @@ fn disabling_and_enabling_defers_the_first_entry_again() {
     let bench = Bench::asleep();
     let idle_time = Span::from_millis(3);
     let settings = |enabled| Settings { enabled, idle_time };
-    bench.machine.run_until(2 * SECOND);
+    bench.rig.run_until(2 * SECOND);
     bench.on(|port| port.set(settings(false)).unwrap());
     assert!(!bench.is_asleep() && !bench.is_armed());
     assert!(!bench.port.status().unwrap().active);
-    bench.machine.run_until(3 * SECOND);
+    bench.rig.run_until(3 * SECOND);
     bench.on(|port| port.set(settings(true)).unwrap());
-    bench.machine.run_until(9 * SECOND);
+    bench.rig.run_until(9 * SECOND);
     let all = [
         (DEFERRAL, true),
         (2 * SECOND, false),
@@ -288,8 +288,8 @@ fn disabling_and_enabling_defers_the_first_entry_again() {
         port.send(0);
         port.drained(0, 1);
     });
-    let last = bench.machine.now();
-    bench.machine.run_until(last + SECOND);
+    let last = bench.rig.now();
+    bench.rig.run_until(last + SECOND);
     assert_eq!(
         bench.transitions().last(),
         Some(&(last + 3 * MILLI, true)),
@@ -299,24 +299,24 @@ fn disabling_and_enabling_defers_the_first_entry_again() {
 
 #[test]
 fn dropping_the_port_ends_low_power_and_cancels_the_timer() {
-    let machine = Machine::<Deferred>::new(1);
+    let rig = Rig::<Deferred>::new(1);
     let mac: &'static VirtualMac = Box::leak(Box::new(VirtualMac::new(Span::from_micros(50))));
-    let port = Port::new(Simulated::new(&machine), ByReference(mac), 1);
-    machine.on(0, || port.link_up(GIGABIT));
-    machine.run_until(DEFERRAL);
+    let port = Port::new(Simulated::new(&rig), ByReference(mac), 1);
+    rig.on(0, || port.link_up(GIGABIT));
+    rig.run_until(DEFERRAL);
     assert!(mac.is_asleep());
-    machine.on(0, || {
+    rig.on(0, || {
         port.send(0);
         port.drained(0, 1);
     });
-    machine.run_until(2 * SECOND);
+    rig.run_until(2 * SECOND);
     assert!(mac.is_asleep());
-    machine.on(0, || drop(port));
+    rig.on(0, || drop(port));
     assert!(!mac.is_asleep());
-    let port = Port::new(Simulated::new(&machine), ByReference(mac), 1);
-    machine.on(0, || port.link_up(GIGABIT));
+    let port = Port::new(Simulated::new(&rig), ByReference(mac), 1);
+    rig.on(0, || port.link_up(GIGABIT));
     drop(port);
-    assert!(machine.timers().next_event(CPU).is_forever());
+    assert!(rig.timers().next_event(CPU).is_forever());
 }
 
 struct ByReference(&'static VirtualMac);
@@ -394,10 +394,10 @@ fn counters_that_clear_on_read_add_up() {
     mac.set_partner_lpi(true, Instant::from_nanos(DEFERRAL));
     // 300 s asleep: 18 times what 24 bits of microseconds hold.
     for second in 1..=300 {
-        bench.machine.run_until(DEFERRAL + second * SECOND);
+        bench.rig.run_until(DEFERRAL + second * SECOND);
         bench.port.poll_counters();
     }
-    bench.machine.spend(1_500);
+    bench.rig.spend(1_500);
     assert_eq!(
         bench.port.poll_counters().transmit,
         Direction {
@@ -406,8 +406,8 @@ fn counters_that_clear_on_read_add_up() {
         },
         "half a microsecond stays in the hardware"
     );
-    mac.set_partner_lpi(false, Instant::from_nanos(bench.machine.now()));
-    bench.machine.spend(500);
+    mac.set_partner_lpi(false, Instant::from_nanos(bench.rig.now()));
+    bench.rig.spend(500);
     let end = bench.port.poll_counters();
     assert_eq!(end.transmit.time, Span::from_micros(300_000_002));
     assert_eq!(end.receive.transitions, 1);
@@ -417,7 +417,7 @@ fn counters_that_clear_on_read_add_up() {
             port.send(0);
             port.drained(0, 1);
         });
-        bench.machine.run_until(bench.machine.now() + IDLE);
+        bench.rig.run_until(bench.rig.now() + IDLE);
         assert_eq!(bench.port.poll_counters().transmit.transitions, wake);
     }
 }

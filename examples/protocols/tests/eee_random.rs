@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tickless_core::time::Span;
 use tickless_protocols::eee::{Duplex, Link, Port, Settings, Speed, VirtualMac, WAKE_TIME};
 use tickless_protocols::host::Simulated;
-use tickless_rig::{Deferred, Machine};
+use tickless_rig::{Deferred, Rig};
 
 const QUEUES: usize = 3;
 const DEFERRAL: i64 = 1_000_000_000;
@@ -107,39 +107,35 @@ impl Oracle {
 }
 
 struct Run {
-    machine: Machine<Deferred>,
+    rig: Rig<Deferred>,
     port: Port<Simulated<Deferred>, VirtualMac>,
     oracle: Oracle,
 }
 
 impl Run {
     fn new() -> Self {
-        let machine = Machine::new(1);
+        let rig = Rig::new(1);
         let mac = VirtualMac::new(WAKE_TIME);
-        let port = Port::new(Simulated::new(&machine), mac, QUEUES);
+        let port = Port::new(Simulated::new(&rig), mac, QUEUES);
         let settings = Settings::default();
         let oracle = Oracle {
             enabled: settings.enabled,
             idle_time: settings.idle_time.as_nanos().cast_signed(),
             ..Oracle::default()
         };
-        Self {
-            machine,
-            port,
-            oracle,
-        }
+        Self { rig, port, oracle }
     }
 
     fn pass_to(&mut self, at: i64) {
-        if at > self.machine.now() {
-            self.machine.run_until(at);
+        if at > self.rig.now() {
+            self.rig.run_until(at);
             self.oracle.pass_to(at);
         }
     }
 
     fn take(&mut self, step: &Step) {
-        let now = self.machine.now();
-        let (machine, port, oracle) = (&self.machine, &self.port, &mut self.oracle);
+        let now = self.rig.now();
+        let (rig, port, oracle) = (&self.rig, &self.port, &mut self.oracle);
         match *step {
             Step::Send(queue) => {
                 oracle.queued[queue] += 1;
@@ -147,11 +143,11 @@ impl Run {
                     oracle.deadline = None;
                 }
                 oracle.wake(now);
-                machine.on(0, || port.send(queue));
+                rig.on(0, || port.send(queue));
                 let waited_until = now.max(oracle.ready_at);
-                assert_eq!(machine.now(), waited_until, "what a sender waits");
+                assert_eq!(rig.now(), waited_until, "what a sender waits");
                 // What became due while it waited is delivered now.
-                machine.run_until(waited_until);
+                rig.run_until(waited_until);
                 oracle.pass_to(waited_until);
             }
             Step::Drain(queue, packets) => {
@@ -160,7 +156,7 @@ impl Run {
                 if let Some(since) = oracle.active_since.filter(|_| packets > 0) {
                     oracle.deadline = Some((now + oracle.idle_time).max(since + DEFERRAL));
                 }
-                machine.on(0, || port.drained(queue, packets));
+                rig.on(0, || port.drained(queue, packets));
             }
             Step::Pass(nanos) => self.pass_to(now + nanos.cast_signed()),
             Step::PassToDeadline(more) => {
@@ -176,19 +172,19 @@ impl Run {
                     duplex,
                     ..Link::full(speed)
                 };
-                machine.on(0, || port.link_up(link));
+                rig.on(0, || port.link_up(link));
             }
             Step::LinkDown => {
                 oracle.link = None;
                 oracle.end(now);
-                machine.on(0, || port.link_down());
+                rig.on(0, || port.link_down());
             }
             Step::Set(enabled, idle) => {
                 let settings = Settings {
                     enabled,
                     idle_time: Span::from_nanos(idle),
                 };
-                let answer = machine.on(0, || port.set(settings));
+                let answer = rig.on(0, || port.set(settings));
                 assert_eq!(answer.is_ok(), oracle.offered());
                 if oracle.offered() {
                     (oracle.enabled, oracle.idle_time) = (enabled, idle.cast_signed());
@@ -197,8 +193,8 @@ impl Run {
             }
         }
         // A restart for a time that is over fires at once.
-        let now = self.machine.now();
-        self.machine.run_until(now + 20);
+        let now = self.rig.now();
+        self.rig.run_until(now + 20);
         self.oracle.pass_to(now + 20);
     }
 

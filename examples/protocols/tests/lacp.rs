@@ -9,7 +9,7 @@ use tickless_protocols::lacp::{
     Action, Activity, BondConfig, ChurnState, DecodeError, End, Lacpdu, MuxState, PeriodicState,
     PortState, Rate, ReceiveState, Selected, Station, TimerKind,
 };
-use tickless_rig::{Deferred, Machine};
+use tickless_rig::{Deferred, Rig};
 
 const MILLI: u64 = 1_000_000;
 
@@ -445,9 +445,9 @@ fn a_restart_by_an_lacpdu_starts_one_timer_and_nothing_else() {
 fn lacpdus_push_current_while_out_without_touching_the_tree_or_the_device() {
     let mut net = linked(Rate::Fast, Rate::Fast);
     net.run_until(at(100));
-    let before = net.machine().stats(0);
+    let before = net.rig().stats(0);
     net.run_until(at(200));
-    let after = net.machine().stats(0);
+    let after = net.rig().stats(0);
     // Each second one periodic timer fires and is started again, and current_while is pushed out.
     assert_eq!(after.expired - before.expired, 100);
     assert_eq!(after.starts - before.starts, 200);
@@ -474,9 +474,9 @@ fn with_slack(slack: Span) -> Net {
 fn slack_lets_periodic_timers_share_wakeups_and_keeps_their_rate() {
     for (slack_ms, wakeups) in [(0, 400), (250, 100)] {
         let mut net = with_slack(Span::from_millis(slack_ms));
-        let before = (net.machine().stats(0), net.port(A).counters());
+        let before = (net.rig().stats(0), net.port(A).counters());
         net.run_for(seconds(100));
-        let after = (net.machine().stats(0), net.port(A).counters());
+        let after = (net.rig().stats(0), net.port(A).counters());
         assert_eq!(after.0.interrupts - before.0.interrupts, wakeups);
         assert_eq!(after.1.sent - before.1.sent, 100);
         assert_eq!(after.1.periods_missed, 0);
@@ -497,7 +497,7 @@ fn slack_is_for_periodic_timers_alone() {
 
 #[test]
 fn what_fired_before_an_event_is_worked_off_before_it() {
-    let machine = Machine::<Deferred>::new(1);
+    let machine = Rig::<Deferred>::new(1);
     let mut station = Station::new(Simulated::new(&machine), Span::ZERO);
     let bond = machine.on(0, || station.add(&config(1, 2)));
     machine.on(0, || station.set_link(bond, 0, true));

@@ -63,7 +63,7 @@ fn check(net: &Net) {
             bond.ports().iter().map(of_port).sum::<usize>()
         };
         assert_eq!(
-            net.machine().timers().pending(CpuId(station)),
+            net.rig().timers().pending(CpuId(station)),
             running(bond),
             "the timers of the host are those of the machines"
         );

@@ -1,4 +1,4 @@
-//! Races of callbacks with those who start and cancel (spec 8.3), and expiries that change in a queue (spec 8.6).
+//! Races of callbacks with those who start and cancel (spec ), and expiries that change in a queue (spec ).
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -7,29 +7,29 @@ use tickless_core::base::TryCancel;
 use tickless_core::hrtimer::{Restart, Setup};
 use tickless_core::time::{Realtime, Span};
 use tickless_rig::suite::{at, at_on, moves};
-use tickless_rig::{Config, Machine, TestTimer, all_configs};
+use tickless_rig::{Host, Rig, TestTimer, all_configs};
 
 /// B30: another CPU starts the timer twice while its callback takes long. Neither start makes anybody forget that it
 /// runs: it stays where it is, and is never run by two.
-fn b30_two_starts_during_a_callback_do_not_hide_it<C: Config>() {
-    let machine = Machine::<C>::new(3);
+fn b30_two_starts_during_a_callback_do_not_hide_it<H: Host>() {
+    let rig = Rig::<H>::new(3);
     let depth = Rc::new(Cell::new(0));
     let timer = {
-        let (machine, depth) = (machine.clone(), Rc::clone(&depth));
+        let (rig, depth) = (rig.clone(), Rc::clone(&depth));
         let mut runs = 0;
-        TestTimer::cyclic(&machine.clone(), Setup::new(), move |own, _| {
+        TestTimer::cyclic(&rig.clone(), Setup::new(), move |own, _| {
             assert_eq!(depth.replace(1), 0, "one callback at a time");
             runs += 1;
             if runs == 1 {
                 for (cpu, deadline) in [(1, 1_100), (2, 1_050), (1, 1_200)] {
-                    machine.on(cpu, || own.start(at(deadline)));
+                    rig.on(cpu, || own.start(at(deadline)));
                     assert_eq!(own.cpu(), Some(0));
                     assert!(own.state().is_running() && own.state().is_queued());
                     // Were it elsewhere, this would run it a second time.
-                    machine.spend(500);
+                    rig.spend(500);
                     for other in [1, 2] {
-                        let _turn = machine.on(other, || machine.enter_interrupt(other));
-                        machine.leave_interrupt(other);
+                        let _turn = rig.on(other, || rig.enter_interrupt(other));
+                        rig.leave_interrupt(other);
                     }
                 }
             }
@@ -37,52 +37,52 @@ fn b30_two_starts_during_a_callback_do_not_hide_it<C: Config>() {
             Restart::No
         })
     };
-    machine.on(0, || timer.start(at(1_000)));
-    machine.take_trace();
-    machine.run_until(10_000);
+    rig.on(0, || timer.start(at(1_000)));
+    rig.take_trace();
+    rig.run_until(10_000);
     assert_eq!(timer.fired_at().len(), 2);
-    assert_eq!(moves(&machine.take_trace()), []);
+    assert_eq!(moves(&rig.take_trace()), []);
 }
 
 /// B34: somebody does not look at the answer "it runs" and starts the timer for something else. That is a start like
 /// any other.
-fn b34_a_timer_that_could_not_be_cancelled_can_be_started<C: Config>() {
-    let machine = Machine::<C>::new(2);
+fn b34_a_timer_that_could_not_be_cancelled_can_be_started<H: Host>() {
+    let rig = Rig::<H>::new(2);
     let answer = Rc::new(Cell::new(None));
     let timer = {
-        let (machine, answer) = (machine.clone(), Rc::clone(&answer));
-        TestTimer::cyclic(&machine.clone(), Setup::new(), move |own, _| {
+        let (rig, answer) = (rig.clone(), Rc::clone(&answer));
+        TestTimer::cyclic(&rig.clone(), Setup::new(), move |own, _| {
             if answer.get().is_none() {
-                answer.set(Some(machine.on(1, || own.try_cancel())));
-                machine.on(1, || own.start(at(7_000)));
+                answer.set(Some(rig.on(1, || own.try_cancel())));
+                rig.on(1, || own.start(at(7_000)));
             }
             Restart::No
         })
     };
-    machine.on(0, || timer.start(at(1_000)));
-    machine.run_until(10_000);
+    rig.on(0, || timer.start(at(1_000)));
+    rig.run_until(10_000);
     assert_eq!(answer.get(), Some(TryCancel::Running));
     assert_eq!(timer.fired_at(), [1_000, 7_000]);
     assert!(!timer.is_active());
-    machine.check();
+    rig.check();
 }
 
 /// B42: billions of periods that were missed are counted, all of them, and not as a negative number.
-fn b42_billions_of_missed_periods_are_counted<C: Config>() {
-    let machine = Machine::<C>::new(1);
-    machine.set_wall(0, 1_700_000_000_000_000_000);
+fn b42_billions_of_missed_periods_are_counted<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    rig.set_wall(0, 1_700_000_000_000_000_000);
     let counts = Rc::new(RefCell::new(Vec::new()));
     let timer = {
         let counts = Rc::clone(&counts);
-        TestTimer::<C, Realtime>::with_setup(&machine, Setup::new(), move |expired| {
+        TestTimer::<H, Realtime>::with_setup(&rig, Setup::new(), move |expired| {
             counts
                 .borrow_mut()
                 .push(expired.forward_now(Span::from_nanos(100)));
             Restart::No
         })
     };
-    machine.on(0, || timer.start(at_on(50)));
-    machine.run_until(1_000);
+    rig.on(0, || timer.start(at_on(50)));
+    rig.run_until(1_000);
     let count = counts.borrow()[0];
     assert!(count >= 17_000_000_000_000_000, "{count}");
     assert!(i32::try_from(count).is_err());
@@ -90,15 +90,15 @@ fn b42_billions_of_missed_periods_are_counted<C: Config>() {
 
 /// B61, B65: a queued timer gets another expiry by a start only, which moves it: those around it stay in order and
 /// fire, whatever is done how often.
-fn b61_a_new_expiry_of_a_queued_timer_loses_no_other<C: Config>() {
-    let machine = Machine::<C>::new(2);
+fn b61_a_new_expiry_of_a_queued_timer_loses_no_other<H: Host>() {
+    let rig = Rig::<H>::new(2);
     let others: Vec<_> = (1..=9)
-        .map(|n| (n * 1_000, TestTimer::once(&machine)))
+        .map(|n| (n * 1_000, TestTimer::once(&rig)))
         .collect();
     for (deadline, other) in &others {
-        machine.on(0, || other.start(at(*deadline)));
+        rig.on(0, || other.start(at(*deadline)));
     }
-    let moving = TestTimer::once(&machine);
+    let moving = TestTimer::once(&rig);
     for (cpu, deadline) in [
         (0, 9_500),
         (0, 500),
@@ -107,10 +107,10 @@ fn b61_a_new_expiry_of_a_queued_timer_loses_no_other<C: Config>() {
         (0, 8_500),
         (0, 5_500),
     ] {
-        machine.on(cpu, || moving.start(at(deadline)));
-        machine.check();
+        rig.on(cpu, || moving.start(at(deadline)));
+        rig.check();
     }
-    machine.run_until(20_000);
+    rig.run_until(20_000);
     for (deadline, other) in &others {
         assert_eq!(other.fired_at(), [*deadline]);
     }

@@ -1,4 +1,4 @@
-//! What ticks, idle CPUs and their devices did wrong (spec 8.2, 8.4 of the wheel: R12, R19, R31 to R44, R60).
+//! What ticks, idle CPUs and their devices did wrong (spec C-8.2, C-8.4: R12, R19, R31 to R44, R60).
 //!
 //! Ticks are milliseconds of the machine. A timer that is armed for a tick on the finest level fires one later.
 
@@ -13,7 +13,7 @@ use tickless_core::tick::{
 use tickless_core::time::{Instant, Span};
 use tickless_core::trace::Event;
 use tickless_rig::suite::at;
-use tickless_rig::{CoarseTimer, Config, TestTimer, Ticking, all_configs};
+use tickless_rig::{CoarseTimer, Host, Rig, TestTimer, all_configs};
 use tickless_sim::tables::PlainLock;
 
 const MS: i64 = 1_000_000;
@@ -23,8 +23,8 @@ fn instant(nanos: i64) -> Instant {
 }
 
 /// The count of ticks as anybody reads it.
-fn counted<C: Config>(ticking: &Ticking<C>) -> u64 {
-    ticking.count().now().tick.0
+fn counted<H: Host>(rig: &Rig<H>) -> u64 {
+    rig.count().now().tick.0
 }
 
 fn wake(stopped: Result<StoppedTick, KeepReason>) -> Instant {
@@ -32,189 +32,183 @@ fn wake(stopped: Result<StoppedTick, KeepReason>) -> Instant {
 }
 
 /// R12: what is due has been found, its pass has not run, and the CPU, whose tick is stopped, looks again.
-fn r12_a_pending_pass_is_not_programmed_for_again_and_again<C: Config>() {
-    let ticking = Ticking::<C>::new(2);
-    let timer = CoarseTimer::once(ticking.machine(), Kind::Local);
-    ticking.on(0, || timer.arm(20)).unwrap();
-    assert_eq!(wake(ticking.idle(0)), instant(21 * MS));
-    ticking.machine().spend(21 * MS);
-    ticking.take_interrupts(0);
-    assert!(ticking.is_expiry_pending(0));
-    ticking.set_conditions(
+fn r12_a_pending_pass_is_not_programmed_for_again_and_again<H: Host>() {
+    let rig = Rig::<H>::ticking(2);
+    let timer = CoarseTimer::once(&rig, Kind::Local);
+    rig.on(0, || timer.arm(20)).unwrap();
+    assert_eq!(wake(rig.idle(0)), instant(21 * MS));
+    rig.spend(21 * MS);
+    rig.take_interrupts(0);
+    assert!(rig.is_expiry_pending(0));
+    rig.set_conditions(
         0,
         TickDependencies {
             pass_pending: true,
             ..TickDependencies::default()
         },
     );
-    let before = ticking.machine().stats(0).interrupts;
+    let before = rig.stats(0).interrupts;
     for _ in 0..5 {
         let period = instant(22 * MS);
-        assert_eq!(wake(ticking.evaluate(0)), period, "not now");
-        ticking.take_interrupts(0);
+        assert_eq!(wake(rig.evaluate(0)), period, "not now");
+        rig.take_interrupts(0);
     }
-    assert_eq!(ticking.machine().stats(0).interrupts, before);
-    ticking.set_conditions(0, TickDependencies::default());
-    ticking.deliver(0);
+    assert_eq!(rig.stats(0).interrupts, before);
+    rig.set_conditions(0, TickDependencies::default());
+    rig.deliver(0);
     assert_eq!(timer.fired_at(), [21]);
-    assert!(wake(ticking.evaluate(0)) > instant(22 * MS));
+    assert!(wake(rig.evaluate(0)) > instant(22 * MS));
 }
 
 /// R19: who chooses how deep to sleep is told both: for how long nothing concerns this CPU, and for how long nothing
 /// happens.
-fn r19_a_governor_learns_of_timers_that_others_run<C: Config>() {
-    let ticking = Ticking::<C>::new(2);
+fn r19_a_governor_learns_of_timers_that_others_run<H: Host>() {
+    let rig = Rig::<H>::ticking(2);
     let (own, movable) = (
-        CoarseTimer::once(ticking.machine(), Kind::Local),
-        CoarseTimer::once(ticking.machine(), Kind::Global),
+        CoarseTimer::once(&rig, Kind::Local),
+        CoarseTimer::once(&rig, Kind::Global),
     );
-    let exact = TestTimer::once(ticking.machine());
-    ticking.run_until(10 * MS + 1_000);
-    ticking.on(1, || {
+    let exact = TestTimer::once(&rig);
+    rig.run_until(10 * MS + 1_000);
+    rig.on(1, || {
         own.arm(60).unwrap();
         movable.arm(30).unwrap();
     });
-    let length = ticking.sleep_length(1);
+    let length = rig.sleep_length(1);
     // The tick cannot be stopped outside of idle.
     assert_eq!(length.own.as_nanos(), MS - 1_000);
-    ticking.idle(1).unwrap();
-    let length = ticking.sleep_length(1);
+    rig.idle(1).unwrap();
+    let length = rig.sleep_length(1);
     assert_eq!(length.own.as_nanos(), 51 * MS - 1_000);
     assert_eq!(length.including_movable.as_nanos(), 21 * MS - 1_000);
-    ticking.on(1, || exact.start(at(15 * MS).pinned()));
-    let length = ticking.sleep_length(1);
+    rig.on(1, || exact.start(at(15 * MS).pinned()));
+    let length = rig.sleep_length(1);
     assert_eq!(length.own.as_nanos(), 5 * MS - 1_000);
     assert_eq!(length.own, length.including_movable);
-    ticking.machine().spend(7 * MS);
-    assert!(ticking.sleep_length(1).own.as_nanos() < 0, "it is late");
+    rig.spend(7 * MS);
+    assert!(rig.sleep_length(1).own.as_nanos() < 0, "it is late");
 }
 
 /// A machine whose CPU 1 runs tasks without a tick, at tick 10.
-fn with_tickless_task<C: Config>() -> Ticking<C> {
-    let ticking = Ticking::<C>::with_roles(&[Role::Housekeeping, Role::TicklessTasks], false);
-    ticking.run_until(10 * MS);
-    ticking.work(1).expect("nothing depends on its tick");
-    ticking
+fn with_tickless_task<H: Host>() -> Rig<H> {
+    let rig = Rig::<H>::with_roles(&[Role::Housekeeping, Role::TicklessTasks], false);
+    rig.run_until(10 * MS);
+    rig.work(1).expect("nothing depends on its tick");
+    rig
 }
 
 /// R31: the task arms a timer that anybody may run, and nobody knows of it.
-fn r31_a_timer_armed_in_a_tickless_task_is_programmed_for<C: Config>() {
-    let ticking = with_tickless_task::<C>();
-    ticking.set_max_deferment(Span::from_secs(3_600));
-    assert!(ticking.is_stopped(1));
+fn r31_a_timer_armed_in_a_tickless_task_is_programmed_for<H: Host>() {
+    let rig = with_tickless_task::<H>();
+    rig.set_max_deferment(Span::from_secs(3_600));
+    assert!(rig.is_stopped(1));
     for kind in [Kind::Global, Kind::Local] {
-        let timer = CoarseTimer::once(ticking.machine(), kind);
-        let now = counted(&ticking);
-        ticking.in_task(1, || timer.arm(now + 20)).unwrap();
-        ticking.check();
-        ticking.run_until(i64::try_from(now + 40).unwrap() * MS);
+        let timer = CoarseTimer::once(&rig, kind);
+        let now = counted(&rig);
+        rig.in_task(1, || timer.arm(now + 20)).unwrap();
+        rig.check();
+        rig.run_until(i64::try_from(now + 40).unwrap() * MS);
         assert_eq!(timer.fired_at(), [now + 21], "{kind:?}");
-        assert!(ticking.is_stopped(1));
+        assert!(rig.is_stopped(1));
     }
 }
 
 /// R33: who counts has its interrupts off for long. An interrupt of a CPU without a tick goes by the present count.
-fn r33_an_interrupt_without_a_tick_sees_the_present_count<C: Config>() {
-    let ticking = with_tickless_task::<C>();
-    ticking.set_masked(0, true);
-    ticking.run_until(30 * MS);
-    assert_eq!(counted(&ticking), 10);
+fn r33_an_interrupt_without_a_tick_sees_the_present_count<H: Host>() {
+    let rig = with_tickless_task::<H>();
+    rig.set_masked(0, true);
+    rig.run_until(30 * MS);
+    assert_eq!(counted(&rig), 10);
     // Any interrupt.
-    ticking.machine().timers().request_retrigger(CpuId(1));
-    ticking.take_interrupts(1);
-    assert_eq!(counted(&ticking), 30);
-    let timer = CoarseTimer::once(ticking.machine(), Kind::Local);
-    ticking.in_task(1, || timer.arm(35)).unwrap();
-    ticking.run_until(50 * MS);
+    rig.timers().request_retrigger(CpuId(1));
+    rig.take_interrupts(1);
+    assert_eq!(counted(&rig), 30);
+    let timer = CoarseTimer::once(&rig, Kind::Local);
+    rig.in_task(1, || timer.arm(35)).unwrap();
+    rig.run_until(50 * MS);
     assert_eq!(timer.fired_at(), [36]);
 }
 
 /// R34: the virtual CPU that counts is not scheduled for ten milliseconds.
-fn r34_others_count_when_the_one_who_should_does_not<C: Config>() {
-    let ticking = Ticking::<C>::new(3);
-    ticking.run_until(10 * MS);
-    assert_eq!(ticking.count().duty(), Duty::Held { by: CpuId(0) });
-    ticking.set_masked(0, true);
+fn r34_others_count_when_the_one_who_should_does_not<H: Host>() {
+    let rig = Rig::<H>::ticking(3);
+    rig.run_until(10 * MS);
+    assert_eq!(rig.count().duty(), Duty::Held { by: CpuId(0) });
+    rig.set_masked(0, true);
     // They saw this count at the tenth tick, and four times since.
-    ticking.run_until(13 * MS);
-    assert_eq!(counted(&ticking), 10);
-    ticking.run_until(20 * MS);
-    assert_eq!(counted(&ticking), 20);
-    ticking.set_masked(0, false);
-    assert_eq!(ticking.count().duty(), Duty::Held { by: CpuId(0) });
-    ticking.run_until(30 * MS);
-    assert_eq!(counted(&ticking), 30);
+    rig.run_until(13 * MS);
+    assert_eq!(counted(&rig), 10);
+    rig.run_until(20 * MS);
+    assert_eq!(counted(&rig), 20);
+    rig.set_masked(0, false);
+    assert_eq!(rig.count().duty(), Duty::Held { by: CpuId(0) });
+    rig.run_until(30 * MS);
+    assert_eq!(counted(&rig), 30);
 }
 
 /// R35: nothing is to come, and the device is silent.
-fn r35_a_cpu_with_nothing_to_come_is_not_interrupted<C: Config>() {
-    let ticking = Ticking::<C>::new(2);
-    ticking.run_until(10 * MS);
-    assert!(wake(ticking.idle(1)).is_forever());
-    assert_eq!(ticking.machine().fires_at(1), None);
+fn r35_a_cpu_with_nothing_to_come_is_not_interrupted<H: Host>() {
+    let rig = Rig::<H>::ticking(2);
+    rig.run_until(10 * MS);
+    assert!(wake(rig.idle(1)).is_forever());
+    assert_eq!(rig.fires_at(1), None);
     let stops = |event: &Event| matches!(event, Event::TickStop { wake, .. } if wake.is_forever());
-    let trace = ticking.machine().take_trace();
+    let trace = rig.take_trace();
     assert_eq!(trace.iter().filter(|event| stops(event)).count(), 1);
-    let (ticks, interrupts) = (ticking.ticks(1), ticking.machine().stats(1).interrupts);
-    ticking.run_until(1_000 * MS);
-    assert_eq!(ticking.ticks(1), ticks);
-    assert_eq!(ticking.machine().stats(1).interrupts, interrupts);
-    let _kept = ticking.work(1);
+    let (ticks, interrupts) = (rig.ticks(1), rig.stats(1).interrupts);
+    rig.run_until(1_000 * MS);
+    assert_eq!(rig.ticks(1), ticks);
+    assert_eq!(rig.stats(1).interrupts, interrupts);
+    let _kept = rig.work(1);
     let due = instant(1_001 * MS);
-    assert_eq!(ticking.next_tick(1), Some(due));
+    assert_eq!(rig.next_tick(1), Some(due));
     let start = Event::TickStart { cpu: CpuId(1), due };
-    assert!(ticking.machine().take_trace().contains(&start));
-    ticking.run_until(1_010 * MS);
-    assert_eq!(ticking.ticks(1), ticks + 10);
+    assert!(rig.take_trace().contains(&start));
+    rig.run_until(1_010 * MS);
+    assert_eq!(rig.ticks(1), ticks + 10);
 }
 
 /// R36: the timer of the stopped tick fired, and what it fired for is still to come, as far as the CPU can tell.
-fn r36_what_fired_is_programmed_again<C: Config>() {
-    let ticking = Ticking::<C>::new(2);
-    let timer = CoarseTimer::once(ticking.machine(), Kind::Local);
-    ticking.on(1, || timer.arm(20)).unwrap();
-    assert_eq!(wake(ticking.idle(1)), instant(21 * MS));
-    ticking.machine().spend(21 * MS);
-    ticking.take_interrupts(1);
+fn r36_what_fired_is_programmed_again<H: Host>() {
+    let rig = Rig::<H>::ticking(2);
+    let timer = CoarseTimer::once(&rig, Kind::Local);
+    rig.on(1, || timer.arm(20)).unwrap();
+    assert_eq!(wake(rig.idle(1)), instant(21 * MS));
+    rig.spend(21 * MS);
+    rig.take_interrupts(1);
     // The pass has not run, so the same wheel is due at the same instant.
-    assert_eq!(ticking.next_tick(1), None, "it is used up");
-    assert_eq!(ticking.tick_timer(1), None);
-    let again = ticking.evaluate(1).unwrap();
+    assert_eq!(rig.next_tick(1), None, "it is used up");
+    assert_eq!(rig.tick_timer(1), None);
+    let again = rig.evaluate(1).unwrap();
     assert_eq!((again.wake, again.was_programmed), (instant(21 * MS), true));
-    assert_eq!(ticking.tick_timer(1), Some(instant(21 * MS)));
-    ticking.deliver(1);
+    assert_eq!(rig.tick_timer(1), Some(instant(21 * MS)));
+    rig.deliver(1);
     assert_eq!(timer.fired_at(), [21]);
 
     // The same when the tick ran in between.
-    let timer = CoarseTimer::once(ticking.machine(), Kind::Local);
-    ticking.on(1, || timer.arm(50)).unwrap();
-    let before = ticking.evaluate(1).unwrap().wake;
-    let _kept = ticking.work(1);
-    let after = ticking.idle(1).unwrap();
+    let timer = CoarseTimer::once(&rig, Kind::Local);
+    rig.on(1, || timer.arm(50)).unwrap();
+    let before = rig.evaluate(1).unwrap().wake;
+    let _kept = rig.work(1);
+    let after = rig.idle(1).unwrap();
     assert_eq!((after.wake, after.was_programmed), (before, true));
-    assert!(
-        !ticking.evaluate(1).unwrap().was_programmed,
-        "it stands right"
-    );
+    assert!(!rig.evaluate(1).unwrap().was_programmed, "it stands right");
 }
 
 /// R37: a CPU left, and its tick with it.
-fn r37_no_tick_comes_after_its_cpu_left<C: Config>() {
-    let ticking = Ticking::<C>::new(3);
-    ticking.run_until(10 * MS);
-    assert_eq!(ticking.count().duty(), Duty::Held { by: CpuId(0) });
-    let ticks = ticking.ticks(0);
-    ticking.offline(0, 1).unwrap();
-    assert_eq!(
-        (ticking.tick_timer(0), ticking.machine().fires_at(0)),
-        (None, None)
-    );
-    ticking.run_until(50 * MS);
-    assert_eq!(ticking.ticks(0), ticks);
-    assert_eq!(counted(&ticking), 50, "another one counts");
-    ticking.online(0);
-    ticking.run_until(60 * MS);
-    assert_eq!(ticking.ticks(0), ticks + 10);
+fn r37_no_tick_comes_after_its_cpu_left<H: Host>() {
+    let rig = Rig::<H>::ticking(3);
+    rig.run_until(10 * MS);
+    assert_eq!(rig.count().duty(), Duty::Held { by: CpuId(0) });
+    let ticks = rig.ticks(0);
+    rig.offline_to(0, 1).unwrap();
+    assert_eq!((rig.tick_timer(0), rig.fires_at(0)), (None, None));
+    rig.run_until(50 * MS);
+    assert_eq!(rig.ticks(0), ticks);
+    assert_eq!(counted(&rig), 50, "another one counts");
+    rig.online(0);
+    rig.run_until(60 * MS);
+    assert_eq!(rig.ticks(0), ticks + 10);
 }
 
 /// R39: the broadcast device is replaced. A CPU that is awake is not taken for one that sleeps, and what it hands over
@@ -243,142 +237,137 @@ fn r39_a_new_broadcast_device_marks_nobody_who_is_awake() {
 }
 
 /// R40: idle was chosen, and two interrupts come before the idle loop is reached; the CPU has work meanwhile.
-fn r40_the_tick_of_a_cpu_that_works_is_not_stopped<C: Config>() {
-    let ticking = Ticking::<C>::new(2);
-    ticking.run_until(10 * MS);
+fn r40_the_tick_of_a_cpu_that_works_is_not_stopped<H: Host>() {
+    let rig = Rig::<H>::ticking(2);
+    rig.run_until(10 * MS);
     for _ in 0..2 {
-        ticking.machine().timers().request_retrigger(CpuId(1));
-        ticking.take_interrupts(1);
-        assert_eq!(ticking.evaluate(1), Err(KeepReason::NotIdle));
+        rig.timers().request_retrigger(CpuId(1));
+        rig.take_interrupts(1);
+        assert_eq!(rig.evaluate(1), Err(KeepReason::NotIdle));
     }
-    let ticks = ticking.ticks(1);
-    ticking.run_until(20 * MS);
-    assert_eq!(ticking.ticks(1), ticks + 10);
-    ticking.idle(1).unwrap();
-    let _kept = ticking.work(1);
-    assert_eq!(ticking.evaluate(1), Err(KeepReason::NotIdle));
-    assert!(!ticking.is_stopped(1));
+    let ticks = rig.ticks(1);
+    rig.run_until(20 * MS);
+    assert_eq!(rig.ticks(1), ticks + 10);
+    rig.idle(1).unwrap();
+    let _kept = rig.work(1);
+    assert_eq!(rig.evaluate(1), Err(KeepReason::NotIdle));
+    assert!(!rig.is_stopped(1));
 }
 
 /// R44, B14: a dependency comes while the CPU answers a kick, and is answered by the next; when it is gone the tick
 /// stops again.
-fn r44_a_dependency_lets_the_tick_of_a_task_run<C: Config>() {
-    let ticking = with_tickless_task::<C>();
+fn r44_a_dependency_lets_the_tick_of_a_task_run<H: Host>() {
+    let rig = with_tickless_task::<H>();
     let depends = |dependency| {
         let conditions = TickDependencies {
             dependency,
             ..TickDependencies::default()
         };
-        ticking.set_conditions(1, conditions);
-        ticking.machine().timers().request_retrigger(CpuId(1));
+        rig.set_conditions(1, conditions);
+        rig.timers().request_retrigger(CpuId(1));
     };
-    ticking.machine().timers().request_retrigger(CpuId(1));
-    ticking.take_interrupts(1);
+    rig.timers().request_retrigger(CpuId(1));
+    rig.take_interrupts(1);
     depends(true);
-    ticking.run_until(10 * MS + 1);
-    assert!(!ticking.is_stopped(1));
-    assert_eq!(ticking.next_tick(1), Some(instant(11 * MS)));
-    ticking.run_until(20 * MS);
-    assert!(!ticking.is_stopped(1));
+    rig.run_until(10 * MS + 1);
+    assert!(!rig.is_stopped(1));
+    assert_eq!(rig.next_tick(1), Some(instant(11 * MS)));
+    rig.run_until(20 * MS);
+    assert!(!rig.is_stopped(1));
     depends(false);
-    ticking.run_until(20 * MS + 1);
-    assert!(ticking.is_stopped(1));
+    rig.run_until(20 * MS + 1);
+    assert!(rig.is_stopped(1));
 }
 
 /// R60: the last CPU that idles is handed a time that is too near to sleep. It is awake, and looks after the others.
-fn r60_a_cpu_that_is_handed_a_near_time_stays_active<C: Config>() {
-    let ticking = Ticking::<C>::new(2);
-    let timer = CoarseTimer::once(ticking.machine(), Kind::Global);
-    ticking.on(1, || timer.arm(20)).unwrap();
-    ticking.run_until(19 * MS);
-    ticking.enter_idle(0);
-    let forecast = ticking.forecast(0);
+fn r60_a_cpu_that_is_handed_a_near_time_stays_active<H: Host>() {
+    let rig = Rig::<H>::ticking(2);
+    let timer = CoarseTimer::once(&rig, Kind::Global);
+    rig.on(1, || timer.arm(20)).unwrap();
+    rig.run_until(19 * MS);
+    rig.enter_idle(0);
+    let forecast = rig.forecast(0);
     assert_eq!(forecast.keeps, None, "the other one is awake");
-    ticking.idle(1).unwrap();
-    ticking.machine().spend(MS);
-    ticking.count().update(instant(20 * MS));
-    assert_eq!(
-        ticking.evaluate_by(0, forecast),
-        Err(KeepReason::HandedOver)
-    );
-    let node = ticking.tree().host().node(CpuId(0)).unwrap();
-    assert!(!node.is_idle() && !ticking.is_stopped(0));
-    ticking.run_until(30 * MS);
+    rig.idle(1).unwrap();
+    rig.spend(MS);
+    rig.count().update(instant(20 * MS));
+    assert_eq!(rig.evaluate_by(0, forecast), Err(KeepReason::HandedOver));
+    let node = rig.tree().host().node(CpuId(0)).unwrap();
+    assert!(!node.is_idle() && !rig.is_stopped(0));
+    rig.run_until(30 * MS);
     assert_eq!(timer.fired_at(), [21]);
 }
 
-/// Spec 3.3: a timer vanishes while the depth of sleep is chosen, which rests on it.
-fn what_was_forecast_stays_the_latest_time_to_wake<C: Config>() {
-    let ticking = Ticking::<C>::new(2);
-    let timer = CoarseTimer::once(ticking.machine(), Kind::Local);
-    ticking.on(1, || timer.arm(20)).unwrap();
-    ticking.enter_idle(1);
-    let forecast = ticking.forecast(1);
+/// Spec C-3.3: a timer vanishes while the depth of sleep is chosen, which rests on it.
+fn what_was_forecast_stays_the_latest_time_to_wake<H: Host>() {
+    let rig = Rig::<H>::ticking(2);
+    let timer = CoarseTimer::once(&rig, Kind::Local);
+    rig.on(1, || timer.arm(20)).unwrap();
+    rig.enter_idle(1);
+    let forecast = rig.forecast(1);
     assert_eq!(forecast.own, instant(21 * MS));
     assert!(timer.delete());
-    assert_eq!(wake(ticking.evaluate_by(1, forecast)), instant(21 * MS));
-    ticking.run_until(21 * MS);
-    assert!(ticking.next_tick(1).is_some_and(Instant::is_forever));
+    assert_eq!(wake(rig.evaluate_by(1, forecast)), instant(21 * MS));
+    rig.run_until(21 * MS);
+    assert!(rig.next_tick(1).is_some_and(Instant::is_forever));
 }
 
-/// Spec 7.4: the last who counted wakes up before the clock's counter wraps; who comes after him does in his place.
-fn the_last_who_counted_wakes_up_for_the_clock<C: Config>() {
-    let ticking = Ticking::<C>::new(2);
-    ticking.set_max_deferment(Span::from_millis(100));
-    ticking.run_until(10 * MS);
-    assert!(wake(ticking.idle(1)).is_forever());
-    assert_eq!(wake(ticking.idle(0)), instant(110 * MS));
+/// Spec C-7.4: the last who counted wakes up before the clock's counter wraps; who comes after him does in his place.
+fn the_last_who_counted_wakes_up_for_the_clock<H: Host>() {
+    let rig = Rig::<H>::ticking(2);
+    rig.set_max_deferment(Span::from_millis(100));
+    rig.run_until(10 * MS);
+    assert!(wake(rig.idle(1)).is_forever());
+    assert_eq!(wake(rig.idle(0)), instant(110 * MS));
     assert_eq!(
-        ticking.count().duty(),
+        rig.count().duty(),
         Duty::Free {
             last: Some(CpuId(0))
         }
     );
-    ticking.run_until(1_000 * MS);
-    assert_eq!(counted(&ticking), 910, "when it was awake last");
-    ticking.run_until(1_001 * MS);
-    let _kept = ticking.work(1);
-    ticking.run_until(1_010 * MS);
-    assert_eq!(ticking.count().duty(), Duty::Held { by: CpuId(1) });
-    ticking.run_until(1_150 * MS);
-    assert!(ticking.next_tick(0).is_some_and(Instant::is_forever));
-    ticking.offline(1, 0).unwrap();
-    ticking.run_until(1_151 * MS);
-    let wakes = ticking.next_tick(0).expect("it was told");
+    rig.run_until(1_000 * MS);
+    assert_eq!(counted(&rig), 910, "when it was awake last");
+    rig.run_until(1_001 * MS);
+    let _kept = rig.work(1);
+    rig.run_until(1_010 * MS);
+    assert_eq!(rig.count().duty(), Duty::Held { by: CpuId(1) });
+    rig.run_until(1_150 * MS);
+    assert!(rig.next_tick(0).is_some_and(Instant::is_forever));
+    rig.offline_to(1, 0).unwrap();
+    rig.run_until(1_151 * MS);
+    let wakes = rig.next_tick(0).expect("it was told");
     assert!(
         wakes <= instant(1_251 * MS),
         "the heir wakes up for the clock"
     );
 }
 
-/// Spec 7.3: who keeps the count for tasks without a tick keeps his tick.
-fn the_timekeeper_of_tickless_tasks_goes_on<C: Config>() {
-    let ticking = with_tickless_task::<C>();
-    assert_eq!(ticking.idle(0), Err(KeepReason::Timekeeper));
-    assert_eq!(ticking.offline(0, 1), Err(KeepReason::Timekeeper));
-    ticking.enter_idle(0);
-    let ticks = ticking.ticks(0);
-    ticking.run_until(100 * MS);
-    assert_eq!((ticking.ticks(0), counted(&ticking)), (ticks + 90, 100));
+/// Spec C-7.3: who keeps the count for tasks without a tick keeps his tick.
+fn the_timekeeper_of_tickless_tasks_goes_on<H: Host>() {
+    let rig = with_tickless_task::<H>();
+    assert_eq!(rig.idle(0), Err(KeepReason::Timekeeper));
+    assert_eq!(rig.offline_to(0, 1), Err(KeepReason::Timekeeper));
+    rig.enter_idle(0);
+    let ticks = rig.ticks(0);
+    rig.run_until(100 * MS);
+    assert_eq!((rig.ticks(0), counted(&rig)), (ticks + 90, 100));
 }
 
-/// Spec 7.2, 7.5: ticks of many CPUs are spread, and stay so over sleeps and set clocks.
-fn the_phases_of_ticks_are_kept<C: Config>() {
-    let ticking = Ticking::<C>::with_roles(&[Role::Housekeeping; 4], true);
-    let phase = |cpu| ticking.next_tick(cpu).map(|next| next.as_nanos() % MS);
+/// Spec C-7.2, C-7.5: ticks of many CPUs are spread, and stay so over sleeps and set clocks.
+fn the_phases_of_ticks_are_kept<H: Host>() {
+    let rig = Rig::<H>::with_roles(&[Role::Housekeeping; 4], true);
+    let phase = |cpu| rig.next_tick(cpu).map(|next| next.as_nanos() % MS);
     let phases = [0, 1, 2, 3].map(phase);
     assert_eq!(phases, [0, 125_000, 250_000, 375_000].map(Some));
-    ticking.run_until(10 * MS);
+    rig.run_until(10 * MS);
     for cpu in 1..4 {
-        ticking.idle(cpu).unwrap();
-        ticking.run_until(ticking.machine().now() + 3 * MS + 77_777);
-        let _kept = ticking.work(cpu);
+        rig.idle(cpu).unwrap();
+        rig.run_until(rig.now() + 3 * MS + 77_777);
+        let _kept = rig.work(cpu);
     }
-    ticking.machine().publish_wall(1_700_000_000 * 1_000 * MS);
-    ticking.on(0, || {
-        ticking.machine().timers().clock_was_set(ClockSet::WALL)
-    });
-    ticking.run_until(50 * MS);
+    rig.publish_wall(1_700_000_000 * 1_000 * MS);
+    rig.on(0, || rig.timers().clock_was_set(ClockSet::WALL));
+    rig.run_until(50 * MS);
     assert_eq!([0, 1, 2, 3].map(phase), phases);
 }
 

@@ -1,4 +1,4 @@
-//! What timer wheels and their timers did wrong (spec 8.1 of the wheel: R01 to R14, R32, R55, R56).
+//! What timer wheels and their timers did wrong (spec C-8.1: R01 to R14, R32, R55, R56).
 //!
 //! Ticks are milliseconds of the machine. A timer that is armed for a tick on the finest level fires one later.
 
@@ -9,22 +9,22 @@ use tickless_core::base::TryCancel;
 use tickless_core::coarse::{ArmError, Kind, Rearm, ShutDown, Tick};
 use tickless_core::platform::CpuId;
 use tickless_rig::suite::{moves, panic_of};
-use tickless_rig::{CoarseTimer, Config, Machine, all_configs};
+use tickless_rig::{CoarseTimer, Host, Rig, all_configs};
 
 /// R01: the tick lost its upper bits on the way into the wheel.
-fn r01_expiries_beyond_32_bits_keep_their_upper_bits<C: Config>() {
-    let machine = Machine::<C>::new(1);
+fn r01_expiries_beyond_32_bits_keep_their_upper_bits<H: Host>() {
+    let rig = Rig::<H>::new(1);
     let start = (1_u64 << 32) - 3;
-    machine.spend(i64::try_from(start).unwrap() * 1_000_000);
+    rig.spend(i64::try_from(start).unwrap() * 1_000_000);
     let timers: Vec<_> = [1, 7, 100, 5_000]
         .map(|ahead| {
-            let timer = CoarseTimer::once(&machine, Kind::Local);
-            machine.on(0, || timer.arm(start + ahead).unwrap());
+            let timer = CoarseTimer::once(&rig, Kind::Local);
+            rig.on(0, || timer.arm(start + ahead).unwrap());
             (timer, start + ahead)
         })
         .into();
-    assert_eq!(machine.next_local(0), Some(start + 2));
-    machine.run_to_tick(Tick(start + 6_000));
+    assert_eq!(rig.next_local(0), Some(start + 2));
+    rig.run_to_tick(Tick(start + 6_000));
     for (timer, expiry) in timers {
         let [fired] = timer.fired()[..] else {
             panic!("{expiry} fired {:?}", timer.fired_at())
@@ -34,19 +34,19 @@ fn r01_expiries_beyond_32_bits_keep_their_upper_bits<C: Config>() {
 }
 
 /// R02: a timer that is late already is filed at the clock; that did not set the clock back.
-fn r02_a_late_timer_does_not_set_the_clock_back<C: Config>() {
-    let machine = Machine::<C>::new(1);
-    machine.run_to_tick(Tick(1_000));
+fn r02_a_late_timer_does_not_set_the_clock_back<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    rig.run_to_tick(Tick(1_000));
     let (late, near) = (
-        CoarseTimer::once(&machine, Kind::Local),
-        CoarseTimer::once(&machine, Kind::Local),
+        CoarseTimer::once(&rig, Kind::Local),
+        CoarseTimer::once(&rig, Kind::Local),
     );
-    machine.on(0, || {
+    rig.on(0, || {
         late.arm(10).unwrap();
         near.arm(1_005).unwrap();
     });
-    machine.check();
-    machine.run_to_tick(Tick(1_010));
+    rig.check();
+    rig.run_to_tick(Tick(1_010));
     assert_eq!(
         (late.fired_at(), near.fired_at()),
         (vec![1_001], vec![1_006])
@@ -54,112 +54,111 @@ fn r02_a_late_timer_does_not_set_the_clock_back<C: Config>() {
 }
 
 /// R03: somebody forwards with an old idea of now.
-fn r03_an_old_now_does_not_set_the_clock_back<C: Config>() {
-    let machine = Machine::<C>::new(1);
-    machine.run_to_tick(Tick(500));
-    let timer = CoarseTimer::once(&machine, Kind::Local);
-    machine.on(0, || timer.arm(510).unwrap());
-    machine.on(0, || {
-        machine
-            .timers()
+fn r03_an_old_now_does_not_set_the_clock_back<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    rig.run_to_tick(Tick(500));
+    let timer = CoarseTimer::once(&rig, Kind::Local);
+    rig.on(0, || timer.arm(510).unwrap());
+    rig.on(0, || {
+        rig.timers()
             .wheel_enter_idle(CpuId(0), Tick(100), |_| false)
     });
-    machine.check();
-    machine.run_to_tick(Tick(600));
+    rig.check();
+    rig.run_to_tick(Tick(600));
     assert_eq!(timer.fired_at(), [511]);
 }
 
 /// R04: what was due first was cancelled; the clock goes no farther than what is due next.
-fn r04_a_cancelled_first_timer_does_not_let_the_clock_run_away<C: Config>() {
-    let machine = Machine::<C>::new(1);
+fn r04_a_cancelled_first_timer_does_not_let_the_clock_run_away<H: Host>() {
+    let rig = Rig::<H>::new(1);
     let (first, second, third) = (
-        CoarseTimer::once(&machine, Kind::Local),
-        CoarseTimer::once(&machine, Kind::Local),
-        CoarseTimer::once(&machine, Kind::Local),
+        CoarseTimer::once(&rig, Kind::Local),
+        CoarseTimer::once(&rig, Kind::Local),
+        CoarseTimer::once(&rig, Kind::Local),
     );
-    machine.on(0, || {
+    rig.on(0, || {
         first.arm(10).unwrap();
         second.arm(20).unwrap();
         assert!(first.delete());
         // Long after both, without a pass.
-        machine.spend(40_000_000);
+        rig.spend(40_000_000);
         third.arm(45).unwrap();
     });
-    machine.check();
-    machine.run_to_tick(Tick(100));
+    rig.check();
+    rig.run_to_tick(Tick(100));
     assert_eq!((second.fired_at(), third.fired_at()), (vec![41], vec![46]));
     assert_eq!(first.fired_at(), []);
 }
 
 /// R05: the timer fires after it was seen queued and before the lock is had. Nothing is written into a slot that it
 /// left.
-fn r05_a_timer_that_fires_before_the_lock_is_not_requeued_in_its_slot<C: Config>() {
-    let machine = Machine::<C>::new(2);
-    let timer = Rc::new(CoarseTimer::once(&machine, Kind::Global));
-    machine.on(0, || timer.arm(100).unwrap());
-    machine.spend(104_000_000);
+fn r05_a_timer_that_fires_before_the_lock_is_not_requeued_in_its_slot<H: Host>() {
+    let rig = Rig::<H>::new(2);
+    let timer = Rc::new(CoarseTimer::once(&rig, Kind::Global));
+    rig.on(0, || timer.arm(100).unwrap());
+    rig.spend(104_000_000);
     {
-        let other = machine.clone();
-        machine.before_lock(0, move || {
+        let other = rig.clone();
+        rig.before_lock(0, move || {
             assert_eq!(other.take_tick(0), 1);
         });
     }
     // Still queued when it is looked at, and for the same slot.
-    let was_active = machine.on(0, || timer.modify(101)).unwrap();
+    let was_active = rig.on(0, || timer.modify(101)).unwrap();
     assert!(!was_active, "R56: it was not, when it was modified");
     assert!(timer.is_queued());
-    machine.check();
-    machine.run_to_tick(Tick(200));
+    rig.check();
+    rig.run_to_tick(Tick(200));
     assert_eq!(timer.fired_at(), [104, 105]);
 }
 
 /// R06: an empty wheel claims to be due some day. That day comes, and nothing happens.
-fn r06_an_empty_wheel_wakes_nobody<C: Config>() {
-    let machine = Machine::<C>::new(1);
+fn r06_an_empty_wheel_wakes_nobody<H: Host>() {
+    let rig = Rig::<H>::new(1);
     for round in 1..5 {
-        machine.spend(1_000_000 * ((1 << 30) + 17));
-        assert_eq!(machine.next_local(0), None);
-        let timer = CoarseTimer::once(&machine, Kind::Local);
-        let now = machine.tick().0;
-        machine.on(0, || timer.arm(now + 3).unwrap());
-        assert_eq!(machine.next_local(0), Some(now + 4), "round {round}");
-        machine.run_to_tick(Tick(now + 10));
+        rig.spend(1_000_000 * ((1 << 30) + 17));
+        assert_eq!(rig.next_local(0), None);
+        let timer = CoarseTimer::once(&rig, Kind::Local);
+        let now = rig.tick().0;
+        rig.on(0, || timer.arm(now + 3).unwrap());
+        assert_eq!(rig.next_local(0), Some(now + 4), "round {round}");
+        rig.run_to_tick(Tick(now + 10));
         assert_eq!(timer.fired_at(), [now + 4]);
-        machine.check();
+        rig.check();
     }
 }
 
 /// R07: the CPU slept for long, and a short timer is armed before any pass.
-fn r07_a_short_timer_after_a_long_sleep_is_fine<C: Config>() {
-    let machine = Machine::<C>::new(1);
-    machine.sleep(0);
-    machine.spend(10_000_000_000);
-    machine.wake(0);
-    let timer = CoarseTimer::once(&machine, Kind::Global);
-    machine.on(0, || timer.arm(10_005).unwrap());
-    machine.run_to_tick(Tick(10_100));
+fn r07_a_short_timer_after_a_long_sleep_is_fine<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    rig.sleep(0);
+    rig.spend(10_000_000_000);
+    rig.wake(0);
+    let timer = CoarseTimer::once(&rig, Kind::Global);
+    rig.on(0, || timer.arm(10_005).unwrap());
+    rig.run_to_tick(Tick(10_100));
     assert_eq!(timer.fired_at(), [10_006]);
 }
 
 /// R08: the CPU that takes over the timers of a dead one has slept for long.
-fn r08_timers_that_are_taken_over_stay_fine<C: Config>() {
-    let machine = Machine::<C>::new(2);
-    machine.sleep(0);
-    machine.spend(50_000_000_000);
+fn r08_timers_that_are_taken_over_stay_fine<H: Host>() {
+    let rig = Rig::<H>::new(2);
+    rig.sleep(0);
+    rig.spend(50_000_000_000);
     let timers: Vec<_> = Kind::ALL
         .map(|kind| {
-            let timer = CoarseTimer::once(&machine, kind);
-            machine.on(1, || timer.arm(50_005).unwrap());
+            let timer = CoarseTimer::once(&rig, kind);
+            rig.on(1, || timer.arm(50_005).unwrap());
             timer
         })
         .into();
-    machine.take_trace();
-    machine.offline(1);
-    let trace = machine.take_trace();
+    rig.take_trace();
+    rig.offline(1);
+    let trace = rig.take_trace();
     assert_eq!(moves(&trace), [(1, 0); 3]);
-    machine.wake(0);
-    machine.check();
-    machine.run_to_tick(Tick(50_100));
+    rig.wake(0);
+    rig.check();
+    rig.run_to_tick(Tick(50_100));
     for (timer, kind) in timers.iter().zip(Kind::ALL) {
         assert_eq!(timer.wheel(), Some((0, kind)));
         assert_eq!(timer.fired_at(), [50_006]);
@@ -167,107 +166,104 @@ fn r08_timers_that_are_taken_over_stay_fine<C: Config>() {
 }
 
 /// R09, B58: a CPU comes back after long.
-fn r09_a_cpu_that_comes_back_replays_nothing<C: Config>() {
-    let machine = Machine::<C>::new(2);
-    let old = CoarseTimer::once(&machine, Kind::Local);
-    machine.on(1, || old.arm(1_000).unwrap());
-    machine.offline(1);
-    machine.run_to_tick(Tick(30_000));
+fn r09_a_cpu_that_comes_back_replays_nothing<H: Host>() {
+    let rig = Rig::<H>::new(2);
+    let old = CoarseTimer::once(&rig, Kind::Local);
+    rig.on(1, || old.arm(1_000).unwrap());
+    rig.offline(1);
+    rig.run_to_tick(Tick(30_000));
     assert_eq!(old.fired().len(), 1);
-    machine.online(1);
-    let timer = CoarseTimer::once(&machine, Kind::Local);
-    machine.on(1, || timer.arm(30_001).unwrap());
-    assert_eq!(machine.next_local(1), Some(30_002));
-    machine.run_to_tick(Tick(30_010));
+    rig.online(1);
+    let timer = CoarseTimer::once(&rig, Kind::Local);
+    rig.on(1, || timer.arm(30_001).unwrap());
+    assert_eq!(rig.next_local(1), Some(30_002));
+    rig.run_to_tick(Tick(30_010));
     assert_eq!(timer.fired_at(), [30_002]);
-    machine.check();
+    rig.check();
 }
 
 /// R10: the timer moves to another CPU between the look at its owner and the lock.
-fn r10_a_timer_that_moves_before_the_lock_is_followed<C: Config>() {
-    let machine = Machine::<C>::new(3);
-    let timer = Rc::new(CoarseTimer::once(&machine, Kind::Global));
-    machine.on(0, || timer.arm(100).unwrap());
+fn r10_a_timer_that_moves_before_the_lock_is_followed<H: Host>() {
+    let rig = Rig::<H>::new(3);
+    let timer = Rc::new(CoarseTimer::once(&rig, Kind::Global));
+    rig.on(0, || timer.arm(100).unwrap());
     {
-        let (machine, timer) = (machine.clone(), Rc::clone(&timer));
-        machine.clone().before_lock(0, move || {
-            machine.on(1, || assert!(timer.modify(5_000).unwrap()));
+        let (rig, timer) = (rig.clone(), Rc::clone(&timer));
+        rig.clone().before_lock(0, move || {
+            rig.on(1, || assert!(timer.modify(5_000).unwrap()));
         });
     }
-    assert!(machine.on(2, || timer.delete()));
+    assert!(rig.on(2, || timer.delete()));
     assert!(!timer.is_queued());
-    assert_eq!(machine.timers().wheel_pending(CpuId(1)), 0);
-    machine.check();
+    assert_eq!(rig.timers().wheel_pending(CpuId(1)), 0);
+    rig.check();
 }
 
 /// R11: deferrable timers are run by any tick, whatever was switched on in between.
-fn r11_deferrable_timers_are_found_by_every_tick<C: Config>() {
-    let machine = Machine::<C>::new(1);
-    let timer = CoarseTimer::once(&machine, Kind::Deferrable);
-    machine.on(0, || timer.arm(10).unwrap());
-    machine.sleep(0);
-    assert_eq!(machine.next_local(0), None, "they wake nobody");
-    machine.run_to_tick(Tick(50));
+fn r11_deferrable_timers_are_found_by_every_tick<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    let timer = CoarseTimer::once(&rig, Kind::Deferrable);
+    rig.on(0, || timer.arm(10).unwrap());
+    rig.sleep(0);
+    assert_eq!(rig.next_local(0), None, "they wake nobody");
+    rig.run_to_tick(Tick(50));
     assert_eq!(timer.fired_at(), []);
-    machine.wake(0);
-    machine.run_to_tick(Tick(60));
+    rig.wake(0);
+    rig.run_to_tick(Tick(60));
     assert_eq!(timer.fired_at(), [51]);
 }
 
 /// R12: what is over already says "now", again and again, but never a time in the past; and one pass ends it.
-fn r12_an_expired_timer_is_due_now_until_a_pass_ends_it<C: Config>() {
+fn r12_an_expired_timer_is_due_now_until_a_pass_ends_it<H: Host>() {
     use tickless_core::time::{Instant, Span};
     use tickless_core::wheel::idle::{TickTime, wake_times};
-    let machine = Machine::<C>::new(1);
-    let timer = CoarseTimer::once(&machine, Kind::Local);
-    machine.on(0, || timer.arm(10).unwrap());
-    machine.spend(100_000_000);
+    let rig = Rig::<H>::new(1);
+    let timer = CoarseTimer::once(&rig, Kind::Local);
+    rig.on(0, || timer.arm(10).unwrap());
+    rig.spend(100_000_000);
     for _ in 0..2 {
         let at = TickTime {
-            tick: machine.tick(),
-            began: Instant::from_nanos(machine.now()),
+            tick: rig.tick(),
+            began: Instant::from_nanos(rig.now()),
             period: Span::from_millis(1),
         };
-        let times = wake_times(machine.timers().wheel_next(CpuId(0), at.tick), at);
-        assert_eq!(
-            (times.local.as_nanos(), times.may_idle),
-            (machine.now(), false)
-        );
+        let times = wake_times(rig.timers().wheel_next(CpuId(0), at.tick), at);
+        assert_eq!((times.local.as_nanos(), times.may_idle), (rig.now(), false));
     }
-    machine.take_tick(0);
-    assert_eq!(machine.next_local(0), None);
+    rig.take_tick(0);
+    assert_eq!(rig.next_local(0), None);
     assert_eq!(timer.fired_at(), [100]);
 }
 
 /// R13: the callback arms its own timer again; who deletes waits for the end of the callback, and takes that too.
-fn r13_a_delete_does_not_return_while_the_callback_runs<C: Config>() {
-    let machine = Machine::<C>::new(2);
+fn r13_a_delete_does_not_return_while_the_callback_runs<H: Host>() {
+    let rig = Rig::<H>::new(2);
     let answers = Rc::new(RefCell::new(Vec::new()));
     let timer = {
-        let (machine, answers) = (machine.clone(), Rc::clone(&answers));
-        CoarseTimer::cyclic(&machine.clone(), Kind::Global, move |own, timeout| {
+        let (rig, answers) = (rig.clone(), Rc::clone(&answers));
+        CoarseTimer::cyclic(&rig.clone(), Kind::Global, move |own, timeout| {
             let mut answers = answers.borrow_mut();
-            answers.push(machine.on(1, || own.try_delete_sync()));
+            answers.push(rig.on(1, || own.try_delete_sync()));
             assert_eq!(own.modify(timeout.now.0 + 5), Ok(false));
-            answers.push(machine.on(1, || own.try_delete_sync()));
+            answers.push(rig.on(1, || own.try_delete_sync()));
             Rearm::No
         })
     };
-    machine.on(0, || timer.arm(10).unwrap());
-    machine.run_to_tick(Tick(12));
+    rig.on(0, || timer.arm(10).unwrap());
+    rig.run_to_tick(Tick(12));
     assert_eq!(*answers.borrow(), [TryCancel::Running; 2]);
     assert!(timer.is_queued());
-    assert!(machine.on(1, || timer.delete_sync()));
+    assert!(rig.on(1, || timer.delete_sync()));
     assert!(!timer.is_queued());
 }
 
 /// R14: the callback armed its timer again, and somebody wants to shut it down for good.
-fn r14_a_shutdown_of_a_timer_that_rearms_itself_leaves_nothing_queued<C: Config>() {
-    let machine = Machine::<C>::new(2);
+fn r14_a_shutdown_of_a_timer_that_rearms_itself_leaves_nothing_queued<H: Host>() {
+    let rig = Rig::<H>::new(2);
     let refusals = Rc::new(Cell::new(0));
     let timer = {
-        let (machine, refusals) = (machine.clone(), Rc::clone(&refusals));
-        CoarseTimer::cyclic(&machine.clone(), Kind::Global, move |own, timeout| {
+        let (rig, refusals) = (rig.clone(), Rc::clone(&refusals));
+        CoarseTimer::cyclic(&rig.clone(), Kind::Global, move |own, timeout| {
             assert_eq!(own.modify(timeout.now.0 + 5), Ok(false));
             // One attempt of a shutdown that waits, while the callback runs: it can only wait, so it would never come
             // back here. That it would begin to wait is what the panic of a callback that waits for itself says.
@@ -280,65 +276,65 @@ fn r14_a_shutdown_of_a_timer_that_rearms_itself_leaves_nothing_queued<C: Config>
             Rearm::No
         })
     };
-    machine.on(0, || timer.arm(10).unwrap());
-    machine.run_to_tick(Tick(12));
+    rig.on(0, || timer.arm(10).unwrap());
+    rig.run_to_tick(Tick(12));
     assert_eq!(refusals.get(), 1);
-    assert!(machine.on(1, || timer.shutdown_sync()), "it was queued");
+    assert!(rig.on(1, || timer.shutdown_sync()), "it was queued");
     assert!(timer.state().is_idle() && timer.state().is_shut());
-    assert_eq!(machine.on(0, || timer.arm(50)), Err(ArmError::ShutDown));
-    assert_eq!(machine.on(0, || timer.modify(50)), Err(ShutDown));
-    assert!(!machine.on(0, || timer.modify_if_active(50)));
-    machine.run_to_tick(Tick(100));
+    assert_eq!(rig.on(0, || timer.arm(50)), Err(ArmError::ShutDown));
+    assert_eq!(rig.on(0, || timer.modify(50)), Err(ShutDown));
+    assert!(!rig.on(0, || timer.modify_if_active(50)));
+    rig.run_to_tick(Tick(100));
     assert_eq!(timer.fired().len(), 1);
-    machine.check();
+    rig.check();
 }
 
 /// R32: armed on a CPU once, then again without one: where it is follows what was asked for.
-fn r32_a_timer_is_pinned_exactly_if_that_was_asked_for<C: Config>() {
-    let machine = Machine::<C>::new(3);
-    let timer = CoarseTimer::once(&machine, Kind::Global);
-    machine.on(0, || timer.arm_on(2, 100).unwrap());
+fn r32_a_timer_is_pinned_exactly_if_that_was_asked_for<H: Host>() {
+    let rig = Rig::<H>::new(3);
+    let timer = CoarseTimer::once(&rig, Kind::Global);
+    rig.on(0, || timer.arm_on(2, 100).unwrap());
     assert_eq!(
         timer.wheel(),
         Some((2, Kind::Local)),
         "never a movable wheel"
     );
-    assert_eq!(machine.on(0, || timer.arm(50)), Err(ArmError::Active));
-    assert_eq!(machine.on(0, || timer.modify(3_000)), Ok(true));
+    assert_eq!(rig.on(0, || timer.arm(50)), Err(ArmError::Active));
+    assert_eq!(rig.on(0, || timer.modify(3_000)), Ok(true));
     assert_eq!(timer.wheel(), Some((2, Kind::Local)), "it stays pinned");
     assert!(timer.delete());
-    machine.on(1, || timer.arm_global(100).unwrap());
+    rig.on(1, || timer.arm_global(100).unwrap());
     assert_eq!(timer.wheel(), Some((1, Kind::Global)));
     assert!(timer.delete());
-    machine.on(1, || timer.arm_local(100).unwrap());
+    rig.on(1, || timer.arm_local(100).unwrap());
     assert_eq!(timer.wheel(), Some((1, Kind::Local)));
     assert!(timer.delete());
-    machine.on(0, || timer.arm(100).unwrap());
+    rig.on(0, || timer.arm(100).unwrap());
     assert_eq!(
         timer.wheel(),
         Some((0, Kind::Global)),
         "what it was made for"
     );
-    machine.on(1, || timer.modify(5_000).unwrap());
+    rig.on(1, || timer.modify(5_000).unwrap());
     assert_eq!(
         timer.wheel(),
         Some((1, Kind::Global)),
         "who modifies has it"
     );
-    let deferrable = CoarseTimer::once(&machine, Kind::Deferrable);
-    machine.on(0, || deferrable.arm_on(2, 100).unwrap());
+    let deferrable = CoarseTimer::once(&rig, Kind::Deferrable);
+    rig.on(0, || deferrable.arm_on(2, 100).unwrap());
     assert_eq!(deferrable.wheel(), Some((2, Kind::Deferrable)));
-    machine.offline(2);
-    let late = CoarseTimer::once(&machine, Kind::Local);
-    let refused = machine.on(0, || late.arm_on(2, 100));
+    rig.offline(2);
+    let late = CoarseTimer::once(&rig, Kind::Local);
+    let refused = rig.on(0, || late.arm_on(2, 100));
     assert_eq!(refused, Err(ArmError::Offline(CpuId(2))));
 }
 
 /// R55: a timer that was never armed can be asked and told everything.
-fn r55_a_timer_that_was_never_armed_takes_every_operation<C: Config>() {
-    let machine = Machine::<C>::new(1);
-    let fresh = || CoarseTimer::once(&machine, Kind::Global);
-    machine.on(0, || {
+fn r55_a_timer_that_was_never_armed_takes_every_operation<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    let fresh = || CoarseTimer::once(&rig, Kind::Global);
+    rig.on(0, || {
         assert!(!fresh().delete());
         assert!(!fresh().delete_sync());
         assert_eq!(fresh().try_delete_sync(), TryCancel::NotActive);
@@ -347,38 +343,38 @@ fn r55_a_timer_that_was_never_armed_takes_every_operation<C: Config>() {
         assert_eq!(fresh().modify(5), Ok(false));
         assert_eq!(fresh().reduce(5), Ok(false));
     });
-    assert_eq!(machine.timers().wheel_pending(CpuId(0)), 0);
-    machine.check();
+    assert_eq!(rig.timers().wheel_pending(CpuId(0)), 0);
+    rig.check();
 }
 
 /// R56: references are counted by what a modification answers. The timer fires between a look and the modification.
-fn r56_was_active_is_true_of_the_moment_of_the_modification<C: Config>() {
-    let machine = Machine::<C>::new(2);
+fn r56_was_active_is_true_of_the_moment_of_the_modification<H: Host>() {
+    let rig = Rig::<H>::new(2);
     let references = Rc::new(Cell::new(0));
     let timer = {
         let references = Rc::clone(&references);
-        Rc::new(CoarseTimer::new(&machine, Kind::Global, move |_| {
+        Rc::new(CoarseTimer::new(&rig, Kind::Global, move |_| {
             references.set(references.get() - 1);
             Rearm::No
         }))
     };
     let hold = |expiry| {
         // Whoever queues it holds a reference for the callback.
-        if !machine.on(0, || timer.modify(expiry)).unwrap() {
+        if !rig.on(0, || timer.modify(expiry)).unwrap() {
             references.set(references.get() + 1);
         }
     };
     hold(10);
     hold(12);
-    machine.spend(20_000_000);
+    rig.spend(20_000_000);
     assert!(timer.is_queued(), "that is what a look would say");
-    let other = machine.clone();
-    machine.before_lock(0, move || {
+    let other = rig.clone();
+    rig.before_lock(0, move || {
         other.take_tick(0);
     });
     hold(500);
     assert_eq!(references.get(), 1);
-    machine.run_to_tick(Tick(1_000));
+    rig.run_to_tick(Tick(1_000));
     assert_eq!((references.get(), timer.fired().len()), (0, 2));
 }
 

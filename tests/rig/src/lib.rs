@@ -1,35 +1,44 @@
-//! A deterministic machine, driven by hand: a host of the core in which time is a number.
+//! The conformance kit of the Tickless core: the suites that a host has to pass, and the rig that they run on.
 //!
-//! Nothing of the timer subsystem is imitated here: the machine runs the real `tickless-core` and only provides what a
-//! host provides. One thread executes everything, and the same calls give the same result, to the byte.
+//! Whoever ports the core writes a [`Platform`](tickless_core::platform::Platform). The suites here are generic over
+//! it: implement [`Host`] for a test build of the port, write `tickless_rig::conformance!(MyHost);` in a test, and each
+//! case becomes a test.
 //!
-//! [`Machine`] is driven like a debugger drives a computer: say what a CPU does, let time pass, look at what happened.
-//! Nothing costs anything. [`Ticking`] is one whose CPUs tick and idle. The conformance suite runs on these.
+//! [`Rig`] drives a host like a debugger drives a computer: say what a CPU does, let time pass, look at what happened.
+//! Nothing costs anything. Nothing of the timer subsystem is imitated: the rig runs the real `tickless-core`. One
+//! thread executes everything, and the same calls give the same result, to the byte.
+//!
+//! [`Deferred`], [`Immediate`] and [`Preemptible`] are hosts of the rig's own, of virtual CPUs, devices and counters.
 //!
 //! ```
 //! use tickless_core::hrtimer::{Restart, Start};
 //! use tickless_core::time::Instant;
-//! use tickless_rig::{Deferred, Machine, TestTimer};
+//! use tickless_rig::{Deferred, Rig, TestTimer};
 //!
-//! let machine = Machine::<Deferred>::new(2);
-//! let timer = TestTimer::new(&machine, |_| Restart::No);
-//! machine.on(0, || timer.start(Start::at(Instant::from_nanos(1_000))));
-//! machine.run_until(5_000);
+//! let rig = Rig::<Deferred>::new(2);
+//! let timer = TestTimer::new(&rig, |_| Restart::No);
+//! rig.on(0, || timer.start(Start::at(Instant::from_nanos(1_000))));
+//! rig.run_until(5_000);
 //! assert_eq!(timer.fired_at(), [1_000]);
 //! ```
 #![deny(rustdoc::broken_intra_doc_links)]
 
-pub mod check;
-mod coarse;
-pub mod machine;
+mod capability;
+pub mod grammar;
+mod host;
+pub mod kit;
 pub mod nohz;
+mod paths;
+mod rig;
 pub mod suite;
+pub mod suites;
 mod timer;
+pub mod virtual_host;
 
-pub use coarse::CoarseTimer;
-pub use machine::{
-    Config, Deferred, Immediate, Interrupted, Machine, Preemptible, Schedule, Source,
-};
-pub use nohz::Ticking;
+pub use capability::Capabilities;
+pub use host::{Host, Placement, Source};
+pub use paths::{Interrupted, Schedule};
+pub use rig::{Rig, TICK};
 pub use tickless_sim::DeviceClass;
-pub use timer::TestTimer;
+pub use timer::{CoarseTimer, TestTimer};
+pub use virtual_host::{Config, Deferred, Immediate, Preemptible, VirtualHost};

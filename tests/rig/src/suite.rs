@@ -6,17 +6,17 @@ use tickless_core::hrtimer::Start;
 use tickless_core::time::{ClockId, Instant, Monotonic};
 use tickless_core::trace::Event;
 
-/// Makes tests out of functions that are generic over a [`Config`](crate::Config): one for each configuration, so that
+/// Makes tests out of functions that are generic over a [`Host`](crate::Host): one for each of the rig's own, so that
 /// every rule is tried under both rearm policies (spec REARM-13).
 ///
 /// ```
-/// use tickless_rig::{Config, Machine, all_configs};
+/// use tickless_rig::{Host, Rig, all_configs};
 ///
-/// fn a_new_machine_has_nothing_armed<C: Config>() {
-///     assert!(Machine::<C>::new(1).armed(0).is_forever());
+/// fn a_new_cpu_has_nothing_armed<H: Host>() {
+///     assert!(Rig::<H>::new(1).armed(0).is_forever());
 /// }
 ///
-/// all_configs!(a_new_machine_has_nothing_armed);
+/// all_configs!(a_new_cpu_has_nothing_armed);
 /// ```
 #[macro_export]
 macro_rules! all_configs {

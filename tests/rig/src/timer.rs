@@ -1,10 +1,11 @@
-//! A timer for scripts: it notes when it fired.
+//! Timers for suites: they note when they fired.
 
 use std::cell::RefCell;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
 
 use tickless_core::base::TryCancel;
+use tickless_core::coarse::{ArmError, Kind, Rearm, ShutDown, Tick, Timeout, WheelTimer};
 use tickless_core::hrtimer::{AlreadyExpired, Expired, HrTimer, Restart, Setup, Start};
 use tickless_core::link::entry::State;
 use tickless_core::platform::CpuId;
@@ -12,58 +13,56 @@ use tickless_core::time::{ClockId, Instant, Monotonic};
 use tickless_core::trace::TimerId;
 use tickless_sim::call::Call;
 
-use crate::machine::{Config, Machine};
+use crate::host::Host;
+use crate::rig::Rig;
 
 type Script<T> = Box<dyn FnMut(&mut Expired<'_, '_, T>) -> Restart>;
 
-/// A timer that belongs to a machine, cancels itself when it is dropped, and remembers the times at which it fired.
-pub struct TestTimer<C: Config, T: ClockId = Monotonic> {
-    machine: Machine<C>,
-    timer: Pin<Box<dyn Timer<C, T>>>,
+/// A timer that belongs to a rig, cancels itself when it is dropped, and remembers the times at which it fired.
+pub struct TestTimer<H: Host, T: ClockId = Monotonic> {
+    rig: Rig<H>,
+    timer: Pin<Box<dyn Timer<H, T>>>,
     fired: Rc<RefCell<Vec<i64>>>,
 }
 
 /// A timer whose closure type is forgotten.
-trait Timer<C: Config, T: ClockId> {
-    fn start(self: Pin<&Self>, machine: &Machine<C>, start: Start<T>);
-    fn start_checked(
-        self: Pin<&Self>,
-        machine: &Machine<C>,
-        start: Start<T>,
-    ) -> Result<(), AlreadyExpired>;
-    fn try_cancel(self: Pin<&Self>, machine: &Machine<C>) -> TryCancel;
-    fn cancel(self: Pin<&Self>, machine: &Machine<C>) -> bool;
+trait Timer<H: Host, T: ClockId> {
+    fn start(self: Pin<&Self>, rig: &Rig<H>, start: Start<T>);
+    fn start_checked(self: Pin<&Self>, rig: &Rig<H>, start: Start<T>)
+    -> Result<(), AlreadyExpired>;
+    fn try_cancel(self: Pin<&Self>, rig: &Rig<H>) -> TryCancel;
+    fn cancel(self: Pin<&Self>, rig: &Rig<H>) -> bool;
     fn is_queued(&self) -> bool;
     fn is_active(&self) -> bool;
-    fn cpu(self: Pin<&Self>, machine: &Machine<C>) -> Option<CpuId>;
-    fn next_event_without(self: Pin<&Self>, machine: &Machine<C>, cpu: CpuId) -> i64;
-    fn deadline(self: Pin<&Self>, machine: &Machine<C>) -> Option<i64>;
+    fn cpu(self: Pin<&Self>, rig: &Rig<H>) -> Option<CpuId>;
+    fn next_event_without(self: Pin<&Self>, rig: &Rig<H>, cpu: CpuId) -> i64;
+    fn deadline(self: Pin<&Self>, rig: &Rig<H>) -> Option<i64>;
     fn state(&self) -> State;
-    fn is_own_callback(self: Pin<&Self>, machine: &Machine<C>) -> bool;
-    fn id(self: Pin<&Self>, machine: &Machine<C>) -> usize;
+    fn is_own_callback(self: Pin<&Self>, rig: &Rig<H>) -> bool;
+    fn id(self: Pin<&Self>, rig: &Rig<H>) -> usize;
 }
 
-impl<C, T, F> Timer<C, T> for HrTimer<F, T>
+impl<H, T, F> Timer<H, T> for HrTimer<F, T>
 where
-    C: Config,
+    H: Host,
     T: ClockId,
     F: FnMut(&mut Expired<'_, '_, T>) -> Restart + Send + 'static,
 {
-    fn start(self: Pin<&Self>, machine: &Machine<C>, start: Start<T>) {
-        machine.timers().start(self, start);
+    fn start(self: Pin<&Self>, rig: &Rig<H>, start: Start<T>) {
+        rig.timers().start(self, start);
     }
     fn start_checked(
         self: Pin<&Self>,
-        machine: &Machine<C>,
+        rig: &Rig<H>,
         start: Start<T>,
     ) -> Result<(), AlreadyExpired> {
-        machine.timers().start_checked(self, start)
+        rig.timers().start_checked(self, start)
     }
-    fn try_cancel(self: Pin<&Self>, machine: &Machine<C>) -> TryCancel {
-        machine.timers().try_cancel(self)
+    fn try_cancel(self: Pin<&Self>, rig: &Rig<H>) -> TryCancel {
+        rig.timers().try_cancel(self)
     }
-    fn cancel(self: Pin<&Self>, machine: &Machine<C>) -> bool {
-        machine.timers().cancel(self)
+    fn cancel(self: Pin<&Self>, rig: &Rig<H>) -> bool {
+        rig.timers().cancel(self)
     }
     fn is_queued(&self) -> bool {
         self.is_queued()
@@ -71,27 +70,27 @@ where
     fn is_active(&self) -> bool {
         self.is_active()
     }
-    fn cpu(self: Pin<&Self>, machine: &Machine<C>) -> Option<CpuId> {
-        machine.timers().cpu_of(self)
+    fn cpu(self: Pin<&Self>, rig: &Rig<H>) -> Option<CpuId> {
+        rig.timers().cpu_of(self)
     }
-    fn next_event_without(self: Pin<&Self>, machine: &Machine<C>, cpu: CpuId) -> i64 {
-        machine.timers().next_event_without(cpu, self).as_nanos()
+    fn next_event_without(self: Pin<&Self>, rig: &Rig<H>, cpu: CpuId) -> i64 {
+        rig.timers().next_event_without(cpu, self).as_nanos()
     }
-    fn deadline(self: Pin<&Self>, machine: &Machine<C>) -> Option<i64> {
-        machine.timers().deadline(self).map(Instant::as_nanos)
+    fn deadline(self: Pin<&Self>, rig: &Rig<H>) -> Option<i64> {
+        rig.timers().deadline(self).map(Instant::as_nanos)
     }
     fn state(&self) -> State {
         self.state()
     }
-    fn is_own_callback(self: Pin<&Self>, machine: &Machine<C>) -> bool {
-        machine.timers().is_own_callback(self)
+    fn is_own_callback(self: Pin<&Self>, rig: &Rig<H>) -> bool {
+        rig.timers().is_own_callback(self)
     }
-    fn id(self: Pin<&Self>, machine: &Machine<C>) -> usize {
-        machine.timers().id_of(self)
+    fn id(self: Pin<&Self>, rig: &Rig<H>) -> usize {
+        rig.timers().id_of(self)
     }
 }
 
-impl<C: Config, T: ClockId> std::fmt::Debug for TestTimer<C, T> {
+impl<H: Host, T: ClockId> std::fmt::Debug for TestTimer<H, T> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
             .debug_struct("TestTimer")
@@ -100,26 +99,26 @@ impl<C: Config, T: ClockId> std::fmt::Debug for TestTimer<C, T> {
     }
 }
 
-impl<C: Config> TestTimer<C> {
+impl<H: Host> TestTimer<H> {
     /// A timer on the monotonic clock with this callback.
     pub fn new(
-        machine: &Machine<C>,
+        rig: &Rig<H>,
         callback: impl FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + 'static,
     ) -> Self {
-        Self::with_setup(machine, Setup::new(), callback)
+        Self::with_setup(rig, Setup::new(), callback)
     }
 
     /// A timer on the monotonic clock that fires once for each start.
     #[must_use]
-    pub fn once(machine: &Machine<C>) -> Self {
-        Self::new(machine, |_| Restart::No)
+    pub fn once(rig: &Rig<H>) -> Self {
+        Self::new(rig, |_| Restart::No)
     }
 }
 
-impl<C: Config, T: ClockId> TestTimer<C, T> {
+impl<H: Host, T: ClockId> TestTimer<H, T> {
     /// A timer made with `setup`.
     pub fn with_setup(
-        machine: &Machine<C>,
+        rig: &Rig<H>,
         setup: Setup,
         mut callback: impl FnMut(&mut Expired<'_, '_, T>) -> Restart + 'static,
     ) -> Self {
@@ -136,7 +135,7 @@ impl<C: Config, T: ClockId> TestTimer<C, T> {
         };
         let timer = Box::pin(HrTimer::with_setup(setup, false, function));
         Self {
-            machine: machine.clone(),
+            rig: rig.clone(),
             timer,
             fired,
         }
@@ -144,19 +143,19 @@ impl<C: Config, T: ClockId> TestTimer<C, T> {
 
     /// A timer in the hard stage that fires once for each start.
     #[must_use]
-    pub fn once_on(machine: &Machine<C>) -> Self {
-        Self::with_setup(machine, Setup::new(), |_| Restart::No)
+    pub fn once_on(rig: &Rig<H>) -> Self {
+        Self::with_setup(rig, Setup::new(), |_| Restart::No)
     }
 
     /// A timer made with `setup` whose callback is given the timer itself.
     pub fn cyclic(
-        machine: &Machine<C>,
+        rig: &Rig<H>,
         setup: Setup,
         mut callback: impl FnMut(&Self, &mut Expired<'_, '_, T>) -> Restart + 'static,
     ) -> Rc<Self> {
         Rc::new_cyclic(|own: &Weak<Self>| {
             let own = Weak::clone(own);
-            Self::with_setup(machine, setup, move |expired| {
+            Self::with_setup(rig, setup, move |expired| {
                 let own = own.upgrade().expect("a timer that fires is alive");
                 callback(&own, expired)
             })
@@ -165,7 +164,7 @@ impl<C: Config, T: ClockId> TestTimer<C, T> {
 
     /// Starts it.
     pub fn start(&self, start: Start<T>) {
-        self.timer.as_ref().start(&self.machine, start);
+        self.timer.as_ref().start(&self.rig, start);
     }
 
     /// Starts it unless its time is over.
@@ -174,18 +173,18 @@ impl<C: Config, T: ClockId> TestTimer<C, T> {
     ///
     /// See [`Timers::start_checked`](tickless_core::base::Timers::start_checked).
     pub fn start_checked(&self, start: Start<T>) -> Result<(), AlreadyExpired> {
-        self.timer.as_ref().start_checked(&self.machine, start)
+        self.timer.as_ref().start_checked(&self.rig, start)
     }
 
     /// Tries to cancel it.
     #[must_use]
     pub fn try_cancel(&self) -> TryCancel {
-        self.timer.as_ref().try_cancel(&self.machine)
+        self.timer.as_ref().try_cancel(&self.rig)
     }
 
     /// Cancels it.
     pub fn cancel(&self) -> bool {
-        self.timer.as_ref().cancel(&self.machine)
+        self.timer.as_ref().cancel(&self.rig)
     }
 
     /// Whether it is queued.
@@ -209,19 +208,19 @@ impl<C: Config, T: ClockId> TestTimer<C, T> {
     /// Whether its callback is what the executing CPU is in.
     #[must_use]
     pub fn is_own_callback(&self) -> bool {
-        self.timer.as_ref().is_own_callback(&self.machine)
+        self.timer.as_ref().is_own_callback(&self.rig)
     }
 
     /// Its deadline, on its clock, while it is queued.
     #[must_use]
     pub fn deadline(&self) -> Option<i64> {
-        self.timer.as_ref().deadline(&self.machine)
+        self.timer.as_ref().deadline(&self.rig)
     }
 
     /// The CPU it is on.
     #[must_use]
     pub fn cpu(&self) -> Option<u32> {
-        self.timer.as_ref().cpu(&self.machine).map(|cpu| cpu.0)
+        self.timer.as_ref().cpu(&self.rig).map(|cpu| cpu.0)
     }
 
     /// The next event of `cpu` without this timer.
@@ -229,7 +228,7 @@ impl<C: Config, T: ClockId> TestTimer<C, T> {
     pub fn next_event_without(&self, cpu: u32) -> i64 {
         self.timer
             .as_ref()
-            .next_event_without(&self.machine, CpuId(cpu))
+            .next_event_without(&self.rig, CpuId(cpu))
     }
 
     /// What its clock showed each time it fired.
@@ -241,12 +240,213 @@ impl<C: Config, T: ClockId> TestTimer<C, T> {
     /// Its name in traces.
     #[must_use]
     pub fn id(&self) -> TimerId {
-        TimerId(self.timer.as_ref().id(&self.machine))
+        TimerId(self.timer.as_ref().id(&self.rig))
     }
 }
 
-impl<C: Config, T: ClockId> Drop for TestTimer<C, T> {
+impl<H: Host, T: ClockId> Drop for TestTimer<H, T> {
     fn drop(&mut self) {
         self.cancel();
+    }
+}
+
+type CoarseScript = Box<dyn FnMut(&Timeout) -> Rearm>;
+type CoarseFunction = Box<dyn FnMut(&Timeout) -> Rearm + Send>;
+
+/// A coarse timer that belongs to a rig, shuts itself down when it is dropped, and remembers what it was told when
+/// it fired. Its operations take the tick of the rig for now.
+pub struct CoarseTimer<H: Host> {
+    rig: Rig<H>,
+    timer: Pin<Box<WheelTimer<CoarseFunction>>>,
+    fired: Rc<RefCell<Vec<Timeout>>>,
+}
+
+impl<H: Host> CoarseTimer<H> {
+    /// A timer made for the wheel of `kind`.
+    pub fn new(
+        rig: &Rig<H>,
+        kind: Kind,
+        mut callback: impl FnMut(&Timeout) -> Rearm + 'static,
+    ) -> Self {
+        let fired = Rc::new(RefCell::new(Vec::new()));
+        let log = Rc::clone(&fired);
+        let script: CoarseScript = Box::new(move |timeout| {
+            log.borrow_mut().push(*timeout);
+            callback(timeout)
+        });
+        let call = Call::new(script);
+        let function: CoarseFunction = Box::new(move |timeout| {
+            let run = |script: &mut CoarseScript| script(timeout);
+            call.run(run).unwrap_or(Rearm::No)
+        });
+        Self {
+            rig: rig.clone(),
+            timer: Box::pin(WheelTimer::new(kind, function)),
+            fired,
+        }
+    }
+
+    /// A timer that fires once for each arming.
+    #[must_use]
+    pub fn once(rig: &Rig<H>, kind: Kind) -> Self {
+        Self::new(rig, kind, |_| Rearm::No)
+    }
+
+    /// A timer whose callback is given the timer itself.
+    pub fn cyclic(
+        rig: &Rig<H>,
+        kind: Kind,
+        mut callback: impl FnMut(&Self, &Timeout) -> Rearm + 'static,
+    ) -> Rc<Self> {
+        Rc::new_cyclic(|own: &Weak<Self>| {
+            let own = Weak::clone(own);
+            Self::new(rig, kind, move |timeout| {
+                let own = own.upgrade().expect("a timer that fires is alive");
+                callback(&own, timeout)
+            })
+        })
+    }
+
+    /// Arms it.
+    ///
+    /// # Errors
+    ///
+    /// See [`Timers::arm`](tickless_core::base::Timers::arm); the same for the others.
+    pub fn arm(&self, expiry: u64) -> Result<(), ArmError> {
+        let (timers, now) = (self.rig.timers(), self.rig.tick());
+        timers.arm(self.timer.as_ref(), now, Tick(expiry))
+    }
+
+    /// Arms it pinned.
+    ///
+    /// # Errors
+    ///
+    /// See [`arm`](Self::arm).
+    pub fn arm_local(&self, expiry: u64) -> Result<(), ArmError> {
+        let (timers, now) = (self.rig.timers(), self.rig.tick());
+        timers.arm_local(self.timer.as_ref(), now, Tick(expiry))
+    }
+
+    /// Arms it movable.
+    ///
+    /// # Errors
+    ///
+    /// See [`arm`](Self::arm).
+    pub fn arm_global(&self, expiry: u64) -> Result<(), ArmError> {
+        let (timers, now) = (self.rig.timers(), self.rig.tick());
+        timers.arm_global(self.timer.as_ref(), now, Tick(expiry))
+    }
+
+    /// Arms it on a CPU.
+    ///
+    /// # Errors
+    ///
+    /// See [`arm`](Self::arm).
+    pub fn arm_on(&self, cpu: u32, expiry: u64) -> Result<(), ArmError> {
+        let (timers, now) = (self.rig.timers(), self.rig.tick());
+        timers.arm_on(self.timer.as_ref(), CpuId(cpu), now, Tick(expiry))
+    }
+
+    /// Modifies it.
+    ///
+    /// # Errors
+    ///
+    /// See [`arm`](Self::arm).
+    pub fn modify(&self, expiry: u64) -> Result<bool, ShutDown> {
+        let (timers, now) = (self.rig.timers(), self.rig.tick());
+        timers.modify(self.timer.as_ref(), now, Tick(expiry))
+    }
+
+    /// Modifies it if it is queued.
+    pub fn modify_if_active(&self, expiry: u64) -> bool {
+        let (timers, now) = (self.rig.timers(), self.rig.tick());
+        timers.modify_if_active(self.timer.as_ref(), now, Tick(expiry))
+    }
+
+    /// Makes it fire earlier.
+    ///
+    /// # Errors
+    ///
+    /// See [`arm`](Self::arm).
+    pub fn reduce(&self, expiry: u64) -> Result<bool, ShutDown> {
+        let (timers, now) = (self.rig.timers(), self.rig.tick());
+        timers.reduce(self.timer.as_ref(), now, Tick(expiry))
+    }
+
+    /// Deletes it.
+    pub fn delete(&self) -> bool {
+        self.rig.timers().delete(self.timer.as_ref())
+    }
+
+    /// Deletes it unless it runs.
+    #[must_use]
+    pub fn try_delete_sync(&self) -> TryCancel {
+        self.rig.timers().try_delete_sync(self.timer.as_ref())
+    }
+
+    /// Deletes it and waits.
+    pub fn delete_sync(&self) -> bool {
+        self.rig.timers().delete_sync(self.timer.as_ref())
+    }
+
+    /// Shuts it down.
+    pub fn shutdown(&self) -> bool {
+        self.rig.timers().shutdown(self.timer.as_ref())
+    }
+
+    /// Shuts it down and waits.
+    pub fn shutdown_sync(&self) -> bool {
+        self.rig.timers().shutdown_sync(self.timer.as_ref())
+    }
+
+    /// Whether it is queued.
+    #[must_use]
+    pub fn is_queued(&self) -> bool {
+        self.timer.is_queued()
+    }
+
+    /// Its life cycle.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.timer.state()
+    }
+
+    /// The CPU and the wheel it is on.
+    #[must_use]
+    pub fn wheel(&self) -> Option<(u32, Kind)> {
+        let wheel = self.rig.timers().wheel_of(self.timer.as_ref());
+        wheel.map(|(cpu, kind)| (cpu.0, kind))
+    }
+
+    /// What it was told each time it fired.
+    #[must_use]
+    pub fn fired(&self) -> Vec<Timeout> {
+        self.fired.borrow().clone()
+    }
+
+    /// The ticks in which it fired.
+    #[must_use]
+    pub fn fired_at(&self) -> Vec<u64> {
+        self.fired
+            .borrow()
+            .iter()
+            .map(|timeout| timeout.now.0)
+            .collect()
+    }
+}
+
+impl<H: Host> std::fmt::Debug for CoarseTimer<H> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("CoarseTimer")
+            .field("timer", &self.timer)
+            .field("fired", &self.fired_at())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<H: Host> Drop for CoarseTimer<H> {
+    fn drop(&mut self) {
+        self.shutdown_sync();
     }
 }

@@ -1,48 +1,46 @@
-//! A machine of the simulator as a host: virtual time.
+//! The rig as a host: virtual time.
 
 use tickless_core::hrtimer::{Restart, Setup, Start};
 use tickless_core::time::{Instant, Span};
-use tickless_rig::{Config, Machine, TestTimer};
+use tickless_rig::{Rig, TestTimer};
 
 use super::{Host, Timer};
 
-/// The timers of a virtual machine.
+/// The timers of a rig.
 ///
-/// The caller that drives the machine says with [`Machine::on`] which CPU executes, and so where timers are started.
+/// The test says with [`Rig::on`] which CPU executes, and so where timers are started.
 #[derive(Debug)]
-pub struct Simulated<C: Config> {
-    machine: Machine<C>,
+pub struct Simulated<H: tickless_rig::Host> {
+    rig: Rig<H>,
 }
 
-impl<C: Config> Simulated<C> {
-    /// `machine` as a host.
+impl<H: tickless_rig::Host> Simulated<H> {
+    /// `rig` as a host.
     #[must_use]
-    pub fn new(machine: &Machine<C>) -> Self {
-        Self {
-            machine: machine.clone(),
-        }
+    pub fn new(rig: &Rig<H>) -> Self {
+        Self { rig: rig.clone() }
     }
 }
 
-impl<C: Config> Clone for Simulated<C> {
+impl<H: tickless_rig::Host> Clone for Simulated<H> {
     fn clone(&self) -> Self {
-        Self::new(&self.machine)
+        Self::new(&self.rig)
     }
 }
 
-impl<C: Config> Host for Simulated<C> {
-    type Timer = TestTimer<C>;
+impl<H: tickless_rig::Host> Host for Simulated<H> {
+    type Timer = TestTimer<H>;
 
     fn now(&self) -> Instant {
-        self.machine.monotonic()
+        self.rig.monotonic()
     }
 
     fn timer(
         &self,
         setup: Setup,
         mut expired: impl FnMut(Instant) + Send + 'static,
-    ) -> TestTimer<C> {
-        TestTimer::with_setup(&self.machine, setup, move |timer| {
+    ) -> TestTimer<H> {
+        TestTimer::with_setup(&self.rig, setup, move |timer| {
             expired(timer.now());
             Restart::No
         })
@@ -51,11 +49,11 @@ impl<C: Config> Host for Simulated<C> {
     /// Code that runs for so long: nothing is delivered meanwhile.
     fn wait_until(&self, until: Instant) {
         let left = until.saturating_since(self.now()).as_nanos();
-        self.machine.spend(left.cast_signed());
+        self.rig.spend(left.cast_signed());
     }
 }
 
-impl<C: Config> Timer for TestTimer<C> {
+impl<H: tickless_rig::Host> Timer for TestTimer<H> {
     fn start(&self, earliest: Instant, slack: Span) {
         TestTimer::start(self, Start::at(earliest).slack(slack));
     }

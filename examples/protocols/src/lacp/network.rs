@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use tickless_core::time::{Instant, Span};
-use tickless_rig::{Config, Machine};
+use tickless_rig::Rig;
 
 use super::bond::{Bond, BondConfig};
 use super::port::Port;
@@ -37,15 +37,15 @@ impl End {
 /// Stations, each on a CPU of its own, and wires between their ports.
 ///
 /// A wire takes no time: what is sent arrives at the same nanosecond, after all that is on its way already.
-pub struct Network<C: Config> {
-    machine: Machine<C>,
-    stations: Vec<Station<Simulated<C>>>,
+pub struct Network<H: tickless_rig::Host> {
+    rig: Rig<H>,
+    stations: Vec<Station<Simulated<H>>>,
     wires: BTreeMap<End, End>,
     /// Ends whose frames get lost although the link is up.
     silent: BTreeSet<End>,
 }
 
-impl<C: Config> Network<C> {
+impl<H: tickless_rig::Host> Network<H> {
     /// A machine with one station for each CPU; `periodic_slack` is that of their periodic timers.
     ///
     /// # Panics
@@ -54,12 +54,12 @@ impl<C: Config> Network<C> {
     #[must_use]
     pub fn new(periodic_slack: &[Span]) -> Self {
         let cpus = u32::try_from(periodic_slack.len()).expect("few stations");
-        let machine = Machine::new(cpus);
-        let host = Simulated::new(&machine);
+        let rig = Rig::new(cpus);
+        let host = Simulated::new(&rig);
         let station = |slack: &Span| Station::new(host.clone(), *slack);
         Self {
             stations: periodic_slack.iter().map(station).collect(),
-            machine,
+            rig,
             wires: BTreeMap::new(),
             silent: BTreeSet::new(),
         }
@@ -67,14 +67,14 @@ impl<C: Config> Network<C> {
 
     /// The machine.
     #[must_use]
-    pub fn machine(&self) -> &Machine<C> {
-        &self.machine
+    pub fn rig(&self) -> &Rig<H> {
+        &self.rig
     }
 
     /// The time.
     #[must_use]
     pub fn now(&self) -> Instant {
-        self.machine.monotonic()
+        self.rig.monotonic()
     }
 
     /// Adds a bond to a station; returns its number there.
@@ -145,10 +145,10 @@ impl<C: Config> Network<C> {
     /// happened.
     pub fn run_until_by(&mut self, until: Instant, mut look: impl FnMut(&Self)) {
         let until = until.as_nanos();
-        // Not `Machine::run_until`: that looks at all invariants of all queues after each interrupt.
+        // Not `Rig::run_until`: that looks at all invariants of all queues after each interrupt.
         while let Some(at) = self.next_interrupt().filter(|at| *at <= until) {
             self.pass_to(at);
-            self.machine.deliver_all();
+            self.rig.deliver_all();
             self.deliver_all();
             look(self);
         }
@@ -161,26 +161,26 @@ impl<C: Config> Network<C> {
     }
 
     fn next_interrupt(&self) -> Option<i64> {
-        let cpus = 0..self.machine.cpus();
-        cpus.filter_map(|cpu| self.machine.fires_at(cpu)).min()
+        let cpus = 0..self.rig.cpus();
+        cpus.filter_map(|cpu| self.rig.fires_at(cpu)).min()
     }
 
     fn pass_to(&self, at: i64) {
-        self.machine.spend((at - self.machine.now()).max(0));
+        self.rig.spend((at - self.rig.now()).max(0));
         // The trace is not read here, and it grows.
-        drop(self.machine.take_trace());
+        drop(self.rig.take_trace());
     }
 
-    fn on<R>(&mut self, number: u32, body: impl FnOnce(&mut Station<Simulated<C>>) -> R) -> R {
+    fn on<R>(&mut self, number: u32, body: impl FnOnce(&mut Station<Simulated<H>>) -> R) -> R {
         let station = &mut self.stations[number as usize];
-        self.machine.on(number, || body(station))
+        self.rig.on(number, || body(station))
     }
 
     /// Works off all timers that fired, and all frames, until there is nothing left.
     fn deliver_all(&mut self) {
         loop {
             let mut moved = false;
-            for from in 0..self.machine.cpus() {
+            for from in 0..self.rig.cpus() {
                 moved |= self.on(from, Station::run_due) > 0;
                 while let Some(frame) = self.stations[from as usize].take_frame() {
                     moved = true;
@@ -205,11 +205,11 @@ impl<C: Config> Network<C> {
     }
 }
 
-impl<C: Config> fmt::Debug for Network<C> {
+impl<H: tickless_rig::Host> fmt::Debug for Network<H> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Network")
-            .field("machine", &self.machine)
+            .field("rig", &self.rig)
             .field("stations", &self.stations.len())
             .finish_non_exhaustive()
     }

@@ -11,8 +11,8 @@ use tickless_core::tick::{Broadcast, BroadcastExit, Busy, Carrier, Entered};
 use tickless_core::time::Instant;
 use tickless_sim::tables::PlainLock;
 
-use super::Ticking;
-use crate::machine::Config;
+use crate::host::Host;
+use crate::rig::Rig;
 
 /// Room for 4,096 CPUs.
 pub(super) const WORDS: usize = 64;
@@ -86,13 +86,13 @@ impl fmt::Debug for Wakener {
     }
 }
 
-impl<C: Config> Ticking<C> {
+impl<H: Host> Rig<H> {
     fn wakener(&self) -> &Wakener {
-        &self.0.wakener
+        &self.ticks_of_all().wakener
     }
 
     fn depth(&self, cpu: u32) -> &Depth {
-        &self.cpu(cpu).depth
+        &self.ticking_cpu(cpu).depth
     }
 
     /// Lets `cpu` sleep deeply from now on, whenever its tick is stopped; or not.
@@ -114,15 +114,14 @@ impl<C: Config> Ticking<C> {
 
     /// Whether nothing is programmed on some CPU, because an interrupt is on its way.
     pub(super) fn is_anybody_called(&self) -> bool {
-        self.0
-            .cpus
-            .iter()
+        let cpus = &self.ticks_of_all().cpus;
+        cpus.iter()
             .any(|cpu| cpu.depth.awaits_call.get() || cpu.depth.is_called.get())
     }
 
     /// Puts a new broadcast device into the place of the old one.
     pub fn replace_broadcast_device(&self, cpu: u32) {
-        let now = self.clock();
+        let now = self.monotonic();
         let wakener = self.wakener();
         wakener.cpu.set(cpu);
         let first = wakener
@@ -136,7 +135,7 @@ impl<C: Config> Ticking<C> {
         if !self.depth(cpu).is_wanted.get() || self.is_deep(cpu) {
             return;
         }
-        let event = self.machine().armed(cpu);
+        let event = self.armed(cpu);
         let wakener = self.wakener();
         match wakener.broadcast.enter(CpuId(cpu), event) {
             Ok(entered) => {
@@ -145,7 +144,7 @@ impl<C: Config> Ticking<C> {
                     wakener.program(when);
                 }
                 self.depth(cpu).is_deep.set(true);
-                self.machine().stop_device(cpu);
+                self.stop_device(cpu);
                 wakener.count(|counts| counts.entered += 1);
             }
             Err(Busy::TakesOver(_)) => panic!("the broadcast device is no timer"),
@@ -166,14 +165,14 @@ impl<C: Config> Ticking<C> {
         if !depth.is_deep.take() {
             return;
         }
-        let event = self.machine().armed(cpu);
-        match wakener.broadcast.exit(CpuId(cpu), self.clock()) {
+        let event = self.armed(cpu);
+        match wakener.broadcast.exit(CpuId(cpu), self.monotonic()) {
             BroadcastExit::Program => {
-                self.machine().restart_device(cpu);
+                self.restart_device(cpu);
                 wakener.count(|counts| counts.woke_itself += 1);
             }
             BroadcastExit::SwitchOn => {
-                self.on(cpu, || self.machine().timers().switch_device_on(CpuId(cpu)));
+                self.on(cpu, || self.timers().switch_device_on(CpuId(cpu)));
                 let is_late = !event.is_forever() && !depth.is_called.get();
                 depth.awaits_call.set(is_late);
                 wakener.count(|counts| counts.woke_late += u64::from(is_late));
@@ -186,9 +185,9 @@ impl<C: Config> Ticking<C> {
     pub(super) fn take_broadcasts(&self, cpu: u32) {
         let wakener = self.wakener();
         let fires = wakener.fires_at.get();
-        let is_due = fires.is_some_and(|at| at <= self.machine().now());
+        let is_due = fires.is_some_and(|at| at <= self.now());
         if is_due && wakener.cpu.get() == cpu {
-            let delivery = wakener.broadcast.handle(CpuId(cpu), self.clock());
+            let delivery = wakener.broadcast.handle(CpuId(cpu), self.monotonic());
             wakener.program(delivery.program);
             for other in delivery.wake.iter() {
                 self.depth(other.0).is_called.set(true);
@@ -201,8 +200,7 @@ impl<C: Config> Ticking<C> {
         if self.depth(cpu).is_called.take() {
             self.depth(cpu).awaits_call.set(false);
             // What its own device would have done.
-            let device = &self.machine().cpu(cpu).device;
-            device.fires_at.set(Some(self.machine().now()));
+            self.host().set_fires_at(cpu, Some(self.now()));
         }
     }
 
@@ -210,7 +208,7 @@ impl<C: Config> Ticking<C> {
     pub(super) fn broadcast_for(&self, cpu: u32) -> Option<i64> {
         let wakener = self.wakener();
         let called = self.depth(cpu).is_called.get();
-        let called = called.then(|| self.machine().now());
+        let called = called.then(|| self.now());
         let fires = wakener.fires_at.get();
         let fires = fires.filter(|_| wakener.cpu.get() == cpu);
         [called, fires].into_iter().flatten().min()
@@ -218,8 +216,8 @@ impl<C: Config> Ticking<C> {
 
     /// Executes `body` as if the broadcast device were that of each CPU whose own is stopped.
     pub(super) fn with_broadcast_in_place(&self, body: impl FnOnce()) {
-        let deep = || (0..self.machine().cpus()).filter(|cpu| self.is_deep(*cpu));
-        let set = |cpu, fires| self.machine().cpu(cpu).device.fires_at.set(fires);
+        let deep = || (0..self.cpus()).filter(|cpu| self.is_deep(*cpu));
+        let set = |cpu, fires| self.host().set_fires_at(cpu, fires);
         deep().for_each(|cpu| set(cpu, self.wakener().fires_at.get()));
         body();
         deep().for_each(|cpu| set(cpu, None));

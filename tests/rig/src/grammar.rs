@@ -1,0 +1,92 @@
+//! The lives that a trace tells of timers.
+
+use std::collections::BTreeMap;
+
+use tickless_core::trace::{Event, TimerId};
+
+/// What the trace says of one timer.
+#[derive(Clone, Copy, Debug, Default)]
+struct Life {
+    queued: bool,
+    running: bool,
+}
+
+/// Follows a trace and checks that every timer in it has a possible life (ORACLE-6): it is started, fires or is
+/// cancelled, and a restart is one event that knows whether the timer was pending (spec TR-1).
+#[derive(Debug, Default)]
+pub struct Grammar {
+    lives: BTreeMap<TimerId, Life>,
+    rearms: u64,
+    last_start: Option<TimerId>,
+}
+
+impl Grammar {
+    /// Starts with timers that are all idle.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Writes to devices so far.
+    #[must_use]
+    pub const fn rearms(&self) -> u64 {
+        self.rearms
+    }
+
+    /// Follows the trace on.
+    ///
+    /// # Panics
+    ///
+    /// When an event cannot come where it stands.
+    pub fn follow(&mut self, trace: &[Event]) {
+        for event in trace {
+            let last_start = self.last_start.take();
+            match *event {
+                Event::Start {
+                    timer,
+                    was_armed,
+                    in_place,
+                    hard,
+                    soft,
+                    ..
+                } => {
+                    let life = self.lives.entry(timer).or_default();
+                    assert_eq!(life.queued, was_armed, "TR-1: {event:?} after {life:?}");
+                    assert!(was_armed || !in_place, "only what is queued has a place");
+                    assert!(soft <= hard, "OBJ-8: slack is not negative");
+                    life.queued = true;
+                    self.last_start = Some(timer);
+                }
+                Event::StartExpired { timer } => {
+                    assert_eq!(last_start, Some(timer), "it follows the start it refuses");
+                    self.lives.entry(timer).or_default().queued = false;
+                }
+                Event::ExpireEntry {
+                    timer, now, soft, ..
+                } => {
+                    let life = self.lives.entry(timer).or_default();
+                    assert!(life.queued, "a timer fires that is not queued");
+                    assert!(!life.running, "a callback runs twice at once");
+                    assert!(now >= soft, "A4: a timer fires early");
+                    *life = Life {
+                        queued: false,
+                        running: true,
+                    };
+                }
+                Event::ExpireExit { timer } => {
+                    let life = self.lives.entry(timer).or_default();
+                    assert!(life.running, "a callback ends that has not begun");
+                    life.running = false;
+                }
+                Event::Cancel { timer, .. } => {
+                    let life = self.lives.entry(timer).or_default();
+                    assert!(life.queued, "a cancel is traced for a pending timer only");
+                    assert!(!life.running, "a running timer is not cancelled");
+                    life.queued = false;
+                }
+                Event::Rearm { .. } => self.rearms += 1,
+                _ => {}
+            }
+        }
+    }
+}

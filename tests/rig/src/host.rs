@@ -1,0 +1,221 @@
+//! What an embedder says of his host, so that the suites can run on it.
+//!
+//! The suites drive a host by hand: one thread executes everything, CPU 0, then CPU 1, then CPU 0 again, and time
+//! passes when a suite says so. A host under test therefore has the [`Platform`] of the embedder with three things
+//! exchanged: the answer of [`Platform::this_cpu`], the counter behind [`Platform::now`], and the register of each
+//! event device. [`Host`] is the handle on these three. Everything else, locks, locality, kicks, soft stage,
+//! conversions, is the embedder's own and is what the suites try.
+
+use std::any::Any;
+
+use tickless_core::base::Timers;
+use tickless_core::clock::Offsets;
+use tickless_core::coarse::Tick;
+use tickless_core::platform::{CpuId, Platform};
+use tickless_core::time::Instant;
+use tickless_core::trace::Event;
+use tickless_sim::DeviceClass;
+
+use crate::capability::Capabilities;
+
+/// Which counter drives the time of a host that has two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The one that coupled devices compare with.
+    Main,
+    /// One that no device knows.
+    Spare,
+}
+
+/// What decides where the timers of a CPU go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// The CPU is isolated.
+    pub isolated: bool,
+    /// The tick of the CPU is stopped.
+    pub tick_stopped: bool,
+    /// A reschedule is pending on the CPU.
+    pub need_resched: bool,
+}
+
+/// A host under test.
+///
+/// The methods up to [`take_kick`](Host::take_kick) are what every host has. Each of the others belongs to one of the
+/// [`Capabilities`]; the cases that need a capability which [`HAS`](Host::HAS) does not contain are skipped, so a host
+/// without it leaves its methods as they are.
+///
+/// Times without a unit in their type are nanoseconds of true time, which starts at zero with the host.
+pub trait Host: Sized + 'static {
+    /// What the embedder wrote for the core.
+    type Platform: Platform;
+
+    /// The name of the host, for the lines that say what was skipped.
+    const NAME: &'static str;
+
+    /// What the host can do.
+    const HAS: Capabilities;
+
+    /// The kinds of event devices with which the host can be built. The first is the usual one.
+    const DEVICES: &'static [DeviceClass] = &[DeviceClass::Software];
+
+    /// A host of `cpus` CPUs, all offline, at time zero. `class` is one of [`DEVICES`](Host::DEVICES).
+    fn new(cpus: u32, class: DeviceClass) -> Self;
+
+    /// The timers of the host.
+    fn timers(&self) -> &Timers<Self::Platform>;
+
+    /// The CPU that executes.
+    fn this_cpu(&self) -> Option<u32>;
+
+    /// Makes `cpu` the CPU that executes, or a thread without a CPU.
+    fn set_this_cpu(&self, cpu: Option<u32>);
+
+    /// The true time.
+    fn now(&self) -> i64;
+
+    /// Moves the true time on to `now`. Delivers nothing.
+    fn set_now(&self, now: i64);
+
+    /// The true time at which the event device of `cpu` fires, if it was armed.
+    fn fires_at(&self, cpu: u32) -> Option<i64>;
+
+    /// Overwrites when the event device of `cpu` fires: `None` for a device that has just fired.
+    fn set_fires_at(&self, cpu: u32, at: Option<i64>);
+
+    /// Whether `cpu` was kicked and has not begun to answer.
+    fn is_kicked(&self, cpu: u32) -> bool;
+
+    /// As [`is_kicked`](Host::is_kicked); the kick is forgotten.
+    fn take_kick(&self, cpu: u32) -> bool;
+
+    /// Takes `cpu` online.
+    fn online(&self, cpu: u32, tick: Tick) {
+        self.timers().wheel_online(CpuId(cpu), tick);
+        self.timers().cpu_online(CpuId(cpu));
+    }
+
+    /// Takes `cpu`, which executes this, offline.
+    fn offline(&self, cpu: u32) {
+        self.timers().cpu_offline(CpuId(cpu));
+    }
+
+    /// Lets `heir`, which executes this, take over the coarse timers of `cpu`, which is offline.
+    fn take_over_wheels(&self, cpu: u32, heir: u32, tick: Tick) {
+        let _ = heir;
+        self.timers().wheel_offline(CpuId(cpu), tick);
+    }
+
+    /// Executes the host's own interrupt handler on `cpu`, for whatever is due there, and its whole way out. `false`
+    /// for a host that has none: then the rig calls the entry points of the core in its place.
+    fn interrupt(&self, cpu: u32) -> bool {
+        let _ = cpu;
+        false
+    }
+
+    /// What a callback panicked with, if [`Platform::call`] catches that.
+    fn take_panic(&self) -> Option<Box<dyn Any + Send>> {
+        None
+    }
+
+    /// How much later than asked the event device of `cpu` may fire, in nanoseconds.
+    fn tolerance(&self, cpu: u32) -> i64 {
+        let _ = cpu;
+        0
+    }
+
+    /// What the monotonic clock will show at the true time `at`, if no one steers it meanwhile.
+    fn shows_at(&self, at: i64) -> Instant {
+        Instant::from_nanos(at)
+    }
+
+    /// Writes to the event device of `cpu` so far.
+    fn device_writes(&self, cpu: u32) -> u64 {
+        self.timers().stats(CpuId(cpu)).device_writes
+    }
+
+    /// Whether the soft stage of `cpu` was raised and has not begun ([`Capabilities::SOFT`]).
+    fn is_soft_raised(&self, cpu: u32) -> bool {
+        let _ = cpu;
+        false
+    }
+
+    /// As [`is_soft_raised`](Host::is_soft_raised); the raise is forgotten ([`Capabilities::SOFT`]).
+    fn take_soft_raised(&self, cpu: u32) -> bool {
+        let _ = cpu;
+        false
+    }
+
+    /// What the platform traced since the last call ([`Capabilities::TRACE`]).
+    fn take_trace(&self) -> Vec<Event> {
+        Vec::new()
+    }
+
+    /// Says what decides where the timers of `cpu` go ([`Capabilities::PLACEMENT`]).
+    fn set_placement(&self, cpu: u32, placement: Placement) {
+        let _ = (cpu, placement);
+    }
+
+    /// Says where unpinned timers of idle and isolated CPUs go ([`Capabilities::PLACEMENT`]).
+    fn set_busy(&self, cpu: Option<u32>) {
+        let _ = cpu;
+    }
+
+    /// Switches the moving of timers between CPUs on or off ([`Capabilities::PLACEMENT`]).
+    fn set_migration(&self, enabled: bool) {
+        let _ = enabled;
+    }
+
+    /// Base locks taken so far, by all CPUs ([`Capabilities::LOCKS`]).
+    fn lock_acquisitions(&self) -> u64 {
+        0
+    }
+
+    /// Runs `hook` just before the `countdown + 1`-th base lock from now is taken ([`Capabilities::LOCKS`]).
+    fn before_lock(&self, countdown: usize, hook: Box<dyn FnOnce()>) {
+        let _ = (countdown, hook);
+    }
+
+    /// What has to be added to the monotonic clock for the others ([`Capabilities::CLOCKS`]).
+    fn offsets(&self) -> Offsets {
+        Offsets::default()
+    }
+
+    /// Sets the other clocks, without telling the timers ([`Capabilities::CLOCKS`]).
+    fn set_offsets(&self, offsets: Offsets) {
+        let _ = offsets;
+    }
+
+    /// Announces a leap second ([`Capabilities::CLOCKS`]).
+    fn set_next_leap(&self, when: Option<Instant>) {
+        let _ = when;
+    }
+
+    /// Lets another counter drive the time, which does not jump ([`Capabilities::COUNTERS`]).
+    fn switch_counter(&self, source: Source) {
+        let _ = source;
+    }
+
+    /// Runs the monotonic clock at another rate ([`Capabilities::COUNTERS`]).
+    fn steer(&self, parts_per_billion: i32) {
+        let _ = parts_per_billion;
+    }
+
+    /// Moves the base of the time record to now, as a tick does ([`Capabilities::COUNTERS`]).
+    fn advance_timekeeper(&self) {}
+
+    /// Readings of the counter so far ([`Capabilities::COUNTERS`]).
+    fn counter_readings(&self) -> u64 {
+        0
+    }
+
+    /// Makes the event device of `cpu` drop what is written next ([`Capabilities::DEVICES`]).
+    fn break_device(&self, cpu: u32) {
+        let _ = cpu;
+    }
+
+    /// Makes the event device of `cpu` refuse the next `count` relative writes, and forget what it had been told
+    /// ([`Capabilities::DEVICES`]).
+    fn refuse_writes(&self, cpu: u32, count: u32) {
+        let _ = (cpu, count);
+    }
+}

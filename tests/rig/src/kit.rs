@@ -1,0 +1,156 @@
+//! How the suites become tests of a host.
+//!
+//! [`conformance!`](crate::conformance) makes a test of each case, in a module that has the name of its suite. A case
+//! that needs what the host does not have is skipped: it says so, and one more test says for each suite how many.
+
+use std::io::Write;
+
+use crate::capability::Capabilities;
+use crate::host::Host;
+
+/// One case: a function that is generic over the host.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// The name of the function.
+    pub name: &'static str,
+    /// What a host needs for it.
+    pub needs: Capabilities,
+}
+
+/// The cases of one subject.
+#[derive(Clone, Copy, Debug)]
+pub struct Suite {
+    /// The name of the module.
+    pub name: &'static str,
+    /// Its cases.
+    pub cases: &'static [Case],
+}
+
+impl Suite {
+    /// Runs the case `name`, which is `body` for `H`, unless `H` lacks what the case needs.
+    ///
+    /// # Panics
+    ///
+    /// When the host does not conform.
+    pub fn run<H: Host>(&self, name: &str, body: fn()) {
+        let case = self.cases.iter().find(|case| case.name == name);
+        let lacking = case.expect("the case is in its suite").needs;
+        let lacking = lacking.without(H::HAS);
+        if lacking.is_empty() {
+            body();
+        } else {
+            say(&skipped::<H>(&format!("{}::{name}", self.name), lacking));
+        }
+    }
+
+    /// What all cases that `H` has to skip need and `H` lacks, and how many these are.
+    fn skipped<H: Host>(&self) -> (usize, Capabilities) {
+        let lacking = self.cases.iter().map(|case| case.needs.without(H::HAS));
+        lacking
+            .filter(|lacking| !lacking.is_empty())
+            .fold((0, Capabilities::NONE), |(count, all), lacking| {
+                (count + 1, all.and(lacking))
+            })
+    }
+}
+
+fn skipped<H: Host>(what: &str, lacking: Capabilities) -> String {
+    format!("skipped: {what}, because {} has no {lacking}", H::NAME)
+}
+
+/// Writes a line that the test harness does not hold back.
+fn say(line: &str) {
+    let written = writeln!(std::io::stderr(), "{line}");
+    written.expect("the standard error is open");
+}
+
+/// How many cases `H` has to skip. Says of each suite how many.
+#[must_use]
+pub fn report<H: Host>() -> usize {
+    let (mut sum, mut all) = (0, 0);
+    for suite in crate::suites::ALL {
+        let (count, lacking) = suite.skipped::<H>();
+        sum += count;
+        all += suite.cases.len();
+        if count > 0 {
+            let of_suite = format!("{count} of {} cases of {}", suite.cases.len(), suite.name);
+            say(&skipped::<H>(&of_suite, lacking));
+        }
+    }
+    say(&format!("{}: {} of {all} cases run", H::NAME, all - sum));
+    sum
+}
+
+/// The cases of a suite with what they need, and the macro that makes tests of them.
+macro_rules! cases {
+    ($suite:ident: $($case:ident $([$($need:ident),+])?),+ $(,)?) => {
+        /// The cases of this suite.
+        pub const SUITE: crate::kit::Suite = crate::kit::Suite {
+            name: stringify!($suite),
+            cases: &[$(crate::kit::Case {
+                name: stringify!($case),
+                needs: crate::Capabilities::NONE$($(.and(crate::Capabilities::$need))+)?,
+            }),+],
+        };
+
+        #[doc(hidden)]
+        #[macro_export]
+        macro_rules! $suite {
+            () => {
+                mod $suite {
+                    $(
+                        #[test]
+                        fn $case() {
+                            $crate::suites::$suite::SUITE.run::<super::UnderTest>(
+                                stringify!($case),
+                                $crate::suites::$suite::$case::<super::UnderTest>,
+                            );
+                        }
+                    )+
+                }
+            };
+        }
+    };
+}
+pub(crate) use cases;
+
+/// The macro that runs all suites.
+macro_rules! suites {
+    (($d:tt) $($suite:ident),+ $(,)?) => {
+        /// All suites.
+        pub const ALL: &[crate::kit::Suite] = &[$($suite::SUITE),+];
+
+        /// Makes a test of each case of each suite for a [`Host`](crate::Host), in a module for each suite.
+        ///
+        /// The test `skipped` says how many cases were skipped because the host lacks what they need. `skips: N` makes
+        /// it fail when they are not `N`.
+        ///
+        /// The tests of several hosts are told apart by the module in which the macro stands:
+        ///
+        /// ```
+        /// mod deferred {
+        ///     tickless_rig::conformance!(tickless_rig::Deferred, skips: 0);
+        /// }
+        /// mod immediate {
+        ///     tickless_rig::conformance!(tickless_rig::Immediate);
+        /// }
+        /// # fn main() {}
+        /// ```
+        #[macro_export]
+        macro_rules! conformance {
+            ($d host:ty $d (, skips: $d skips:expr)?) => {
+                type UnderTest = $d host;
+
+                #[test]
+                fn skipped() {
+                    let skipped = $d crate::kit::report::<UnderTest>();
+                    $d (assert_eq!(skipped, $d skips, "cases that the host cannot run");)?
+                    let _ = skipped;
+                }
+
+                $($d crate::$suite!();)+
+            };
+        }
+    };
+}
+pub(crate) use suites;

@@ -1,0 +1,307 @@
+//! How interrupts come and go: the paths on which a deferred rearm has to be flushed (spec ).
+//!
+//! What a kernel spreads over its entry code, its soft stage and its scheduler is here in one place, as a script. Each
+//! flush point has the number of the specification and a switch that removes it, to prove that the suite notices.
+
+use tickless_core::event::Flush;
+use tickless_core::hrtimer::ExpiryReport;
+use tickless_core::platform::CpuId;
+use tickless_link::mutant;
+
+use crate::host::Host;
+use crate::rig::Rig;
+
+/// What an interrupt interrupted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interrupted {
+    /// A user's program.
+    User,
+    /// The kernel, with interrupts enabled.
+    Kernel,
+    /// The kernel with interrupts masked: the handler was called by hand, as hypervisors do (spec FLUSH-8).
+    Masked,
+}
+
+/// What happens when a reschedule is pending on the way out.
+pub struct Schedule<'a> {
+    /// Whether another task is picked.
+    pub switches: bool,
+    /// Whether a time-slice extension is granted instead (spec FLUSH-7).
+    pub extension: bool,
+    /// Runs with interrupts enabled before the scheduler is reached: the window in which a nested interrupt can come.
+    pub before: Option<&'a dyn Fn()>,
+    /// Runs in the scheduler, as a pick that starts its timer does.
+    pub pick: Option<&'a dyn Fn()>,
+}
+
+impl std::fmt::Debug for Schedule<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Schedule")
+            .field("switches", &self.switches)
+            .field("extension", &self.extension)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Schedule<'_> {
+    /// Picks another task and does nothing else.
+    pub const SWITCH: Self = Self {
+        switches: true,
+        extension: false,
+        before: None,
+        pick: None,
+    };
+}
+
+/// Interrupts that follow each other without a pause before the rig calls it a storm.
+const STORM: u32 = 10_000;
+/// What counts as a pause, in nanoseconds.
+const PAUSE: i64 = 1_000;
+
+impl<H: Host> Rig<H> {
+    /// Lets time pass until the true time `until`, delivering timer interrupts to programs in user mode.
+    ///
+    /// # Panics
+    ///
+    /// When CPUs take ten thousand interrupts without a pause of a microsecond.
+    pub fn run_until(&self, until: i64) {
+        match &self.ticks {
+            Some(_) => self.run_ticking_until(until),
+            None => self.run_until_by(until, &|_| (Interrupted::User, Schedule::SWITCH)),
+        }
+    }
+
+    /// As [`run_until`](Rig::run_until), asking `path` for every interrupt of a CPU what it interrupts and what
+    /// comes behind it.
+    ///
+    /// # Panics
+    ///
+    /// See [`run_until`](Rig::run_until).
+    pub fn run_until_by<'s>(&self, until: i64, path: &dyn Fn(u32) -> (Interrupted, Schedule<'s>)) {
+        let mut storm = 0;
+        let mut last = self.now();
+        while let Some((at, cpu)) = self.next_interrupt(until) {
+            storm = if at > last + PAUSE { 0 } else { storm + 1 };
+            last = at;
+            assert!(storm < STORM, "an interrupt storm on CPU {cpu} at {at} ns");
+            self.host().set_now(at.max(self.now()));
+            let (interrupted, schedule) = path(cpu);
+            self.interrupt(cpu, interrupted, &schedule);
+            self.check();
+        }
+        self.host().set_now(until.max(self.now()));
+        self.check();
+    }
+
+    /// The next interrupt up to `until` that can be delivered.
+    fn next_interrupt(&self, until: i64) -> Option<(i64, u32)> {
+        (0..self.cpus())
+            .filter(|&cpu| !self.cpu(cpu).masked.get())
+            .filter_map(|cpu| {
+                let kicked = self.is_kicked(cpu).then(|| self.now());
+                let fires = self.fires_at(cpu);
+                [kicked, fires]
+                    .into_iter()
+                    .flatten()
+                    .min()
+                    .map(|at| (at, cpu))
+            })
+            .filter(|&(at, _)| at <= until)
+            .min()
+    }
+
+    /// Delivers to `cpu` whatever is due there now.
+    pub fn deliver_due(&self, cpu: u32) {
+        let mut rounds = 0;
+        while !self.is_masked(cpu) && self.is_due(cpu) {
+            self.interrupt(cpu, Interrupted::Kernel, &Schedule::SWITCH);
+            rounds += 1;
+            assert!(rounds < STORM, "an interrupt storm on CPU {cpu}");
+        }
+    }
+
+    /// Whether `cpu` was kicked, or its device has fired.
+    fn is_due(&self, cpu: u32) -> bool {
+        self.is_kicked(cpu) || self.fires_at(cpu).is_some_and(|at| at <= self.now())
+    }
+
+    /// Delivers to every CPU whatever is due there now.
+    pub fn deliver_all(&self) {
+        for cpu in 0..self.cpus() {
+            self.deliver_due(cpu);
+        }
+    }
+
+    /// Makes `cpu` reschedule on its next way out of an interrupt.
+    pub fn set_need_resched(&self, cpu: u32) {
+        self.place(cpu, |placement| placement.need_resched = true);
+    }
+
+    fn take_need_resched(&self, cpu: u32) -> bool {
+        let was_set = self.cpu(cpu).placement.get().need_resched;
+        self.place(cpu, |placement| placement.need_resched = false);
+        was_set
+    }
+
+    /// Executes one interrupt on `cpu`, whatever is due, and its whole way out.
+    pub fn interrupt(&self, cpu: u32, interrupted: Interrupted, schedule: &Schedule<'_>) {
+        self.on(cpu, || {
+            if self.host().interrupt(cpu) {
+                return;
+            }
+            let state = self.cpu(cpu);
+            let was_masked = state.masked.replace(true);
+            state.depth.set(state.depth.get() + 1);
+            // FLUSH-6: whatever the interrupted exit path still owed.
+            if !mutant!("flush-s6-nested-interrupt") {
+                self.flush(cpu, Flush::NestedInterrupt);
+            }
+            self.handle(cpu);
+            let outermost = state.depth.get() == 1;
+            if outermost {
+                self.soft_stage(cpu);
+            }
+            state.depth.set(state.depth.get() - 1);
+            match interrupted {
+                Interrupted::User => self.exit_to_user(cpu, schedule),
+                Interrupted::Kernel => self.exit_to_kernel(cpu, schedule),
+                Interrupted::Masked => {
+                    if !mutant!("flush-s8-masked-return") {
+                        self.flush(cpu, Flush::MaskedReturn);
+                    }
+                }
+            }
+            state.masked.set(was_masked);
+            if !was_masked {
+                self.assert_nothing_owed(cpu);
+            }
+        });
+    }
+
+    /// The handlers themselves: kick, timer, or a device that has nothing to do with timers.
+    fn handle(&self, cpu: u32) {
+        if self.host().take_kick(cpu) {
+            self.timers().retrigger(CpuId(cpu));
+        }
+        if self.fires_at(cpu).is_some_and(|at| at <= self.now()) {
+            self.host().set_fires_at(cpu, None);
+            // What it left is due at once: the flush arms the device in the past.
+            let _turn = self.timers().interrupt(CpuId(cpu));
+            self.cpu(cpu).rearm_owed.set(Self::DEFERRED_REARM);
+        }
+    }
+
+    /// Runs the timer interrupt of `cpu` and stops before its way out, with interrupts masked: what is owed then stays
+    /// owed until [`flush`](Rig::flush) or [`leave_interrupt`](Rig::leave_interrupt).
+    pub fn enter_interrupt(&self, cpu: u32) -> ExpiryReport {
+        let state = self.cpu(cpu);
+        state.masked.set(true);
+        self.host().set_fires_at(cpu, None);
+        let turn = self.on(cpu, || self.timers().interrupt(CpuId(cpu)));
+        state.rearm_owed.set(Self::DEFERRED_REARM);
+        turn
+    }
+
+    /// The way out of an interrupt that was [entered](Rig::enter_interrupt), to a program in user mode.
+    pub fn leave_interrupt(&self, cpu: u32) {
+        self.on(cpu, || {
+            self.soft_stage(cpu);
+            self.exit_to_user(cpu, &Schedule::SWITCH);
+        });
+        self.cpu(cpu).masked.set(false);
+    }
+
+    /// A flush point of `cpu`.
+    ///
+    /// # Panics
+    ///
+    /// When something is owed and interrupts are enabled (B6).
+    pub fn flush(&self, cpu: u32, reason: Flush) {
+        // The flag is tested first, without a lock (spec REARM-10).
+        if self.cpu(cpu).rearm_owed.take() {
+            assert!(
+                self.cpu(cpu).masked.get(),
+                "B6: a flush with timer delivery enabled"
+            );
+            self.on(cpu, || self.timers().flush_deferred(CpuId(cpu), reason));
+        }
+    }
+
+    /// FLUSH-4: soft work is about to run with interrupts enabled and may take long.
+    fn soft_stage(&self, cpu: u32) {
+        let state = self.cpu(cpu);
+        while self.host().take_soft_raised(cpu) {
+            if !mutant!("flush-s4-soft-work") {
+                self.flush(cpu, Flush::SoftWork);
+            }
+            state.masked.set(false);
+            self.deliver_due(cpu);
+            let _turn = self.timers().soft_interrupt(CpuId(cpu));
+            self.deliver_due(cpu);
+            state.masked.set(true);
+        }
+    }
+
+    fn exit_to_user(&self, cpu: u32, schedule: &Schedule<'_>) {
+        let state = self.cpu(cpu);
+        // FLUSH-1: with a reschedule pending the scheduler flushes, after it knows the next timer (spec REARM-11).
+        if !state.placement.get().need_resched {
+            if !mutant!("flush-s1-user-exit") {
+                self.flush(cpu, Flush::UserExit);
+            }
+            return;
+        }
+        while self.take_need_resched(cpu) {
+            state.masked.set(false);
+            if let Some(before) = schedule.before {
+                before();
+            }
+            self.deliver_due(cpu);
+            state.masked.set(true);
+            if schedule.extension {
+                // FLUSH-7: the extension takes the place of the scheduler. Masked again, see B6.
+                if !mutant!("flush-s7-slice-extension") {
+                    self.flush(cpu, Flush::SliceExtension);
+                }
+            } else {
+                self.schedule(cpu, schedule);
+            }
+        }
+    }
+
+    fn exit_to_kernel(&self, cpu: u32, schedule: &Schedule<'_>) {
+        if self.take_need_resched(cpu) {
+            self.schedule(cpu, schedule);
+        }
+        // FLUSH-3.
+        if !mutant!("flush-s3-kernel-exit") {
+            self.flush(cpu, Flush::KernelExit);
+        }
+    }
+
+    /// The scheduler, with interrupts masked. Also called by tasks that give up the CPU.
+    pub fn schedule(&self, cpu: u32, schedule: &Schedule<'_>) {
+        self.on(cpu, || {
+            if let Some(pick) = schedule.pick {
+                pick();
+            }
+            // FLUSH-5: both ends.
+            if schedule.switches {
+                if !mutant!("flush-s5-switched") {
+                    self.flush(cpu, Flush::Switched);
+                }
+            } else if !mutant!("flush-s5-same-task") {
+                self.flush(cpu, Flush::SameTask);
+            }
+        });
+    }
+
+    /// INV-2: no code runs with interrupts enabled while a rearm is owed.
+    fn assert_nothing_owed(&self, cpu: u32) {
+        assert!(
+            !self.cpu(cpu).rearm_owed.get(),
+            "INV-2: CPU {cpu} leaves an interrupt while a rearm is owed"
+        );
+    }
+}

@@ -1,0 +1,345 @@
+//! Clocks that jump (spec ).
+
+use tickless_core::clock::ClockSet;
+use tickless_core::hrtimer::{Restart, Setup, Stage, Start};
+use tickless_core::platform::CpuId;
+use tickless_core::time::{Boottime, Clock, ClockId, Instant, Monotonic, Realtime, Span, Tai};
+
+use crate::suite::{at, at_on, kicks};
+use crate::{Host, Rig, TestTimer};
+
+const WALL: i64 = 1_700_000_000_000_000_000;
+const SEC: i64 = 1_000_000_000;
+const HOUR: i64 = 3_600 * SEC;
+
+fn at_wall(nanos: i64) -> Start<Realtime> {
+    at_on(WALL + nanos)
+}
+
+/// TIM-30, TIM-31: a step forward kicks an idle CPU whose timer became due, and the timer fires at once.
+pub fn a_step_forward_kicks_the_cpu_whose_timer_became_due<H: Host>() {
+    let rig = Rig::<H>::new(3);
+    rig.set_wall(0, WALL);
+    let timer = TestTimer::<H, Realtime>::once_on(&rig);
+    rig.on(1, || timer.start(at_wall(HOUR / 2)));
+    rig.take_trace();
+    rig.set_wall(0, WALL + HOUR);
+    assert_eq!(kicks(&rig.take_trace()), [1], "and nobody else");
+    assert!(rig.is_kicked(1) && !rig.is_kicked(2));
+    rig.deliver_all();
+    rig.run_until(1_000);
+    assert_eq!(timer.fired_at().len(), 1);
+    assert!(timer.fired_at()[0] >= WALL + HOUR / 2);
+}
+
+/// TIM-30 step 4, B66: the CPU that sets the clock is no exception.
+pub fn the_cpu_that_sets_the_clock_is_reprogrammed_too<H: Host>() {
+    let rig = Rig::<H>::new(2);
+    rig.set_wall(0, WALL);
+    let timer = TestTimer::<H, Realtime>::once_on(&rig);
+    rig.on(1, || timer.start(at_wall(HOUR)));
+    rig.set_wall(1, WALL + HOUR - 5_000);
+    assert_eq!(rig.fires_at(1), Some(5_000));
+    assert_eq!(rig.armed(1), Instant::from_nanos(5_000));
+    rig.run_until(9_000);
+    assert_eq!(timer.fired_at(), [WALL + HOUR]);
+}
+
+/// TIM-32: a step backwards kicks nobody; the device fires once for nothing and is armed exactly then.
+pub fn a_step_backwards_costs_one_interrupt<H: Host>() {
+    let rig = Rig::<H>::new(2);
+    rig.set_wall(0, WALL);
+    let timer = TestTimer::<H, Realtime>::once_on(&rig);
+    rig.on(1, || timer.start(at_wall(5_000)));
+    rig.take_trace();
+    rig.set_wall(0, WALL - 4_000);
+    assert_eq!(kicks(&rig.take_trace()), []);
+    assert_eq!(rig.fires_at(1), Some(5_000));
+    rig.run_until(20_000);
+    assert_eq!(timer.fired_at(), [WALL + 5_000]);
+    assert_eq!(rig.stats(1).spurious, 1);
+    assert_eq!(rig.stats(1).interrupts, 2);
+}
+
+/// TIM-30 step 3: CPUs without timers on a clock that jumped, or with an earlier event armed, are left in peace.
+pub fn only_timers_of_clocks_that_jumped_matter<H: Host>() {
+    let rig = Rig::<H>::new(4);
+    rig.set_wall(0, WALL);
+    let mono = TestTimer::once(&rig);
+    let boot = TestTimer::<H, Boottime>::once_on(&rig);
+    let (real, tai) = (
+        TestTimer::<H, Realtime>::once_on(&rig),
+        TestTimer::<H, Tai>::once_on(&rig),
+    );
+    rig.on(1, || mono.start(at(HOUR)));
+    rig.on(2, || boot.start(at_on(HOUR)));
+    rig.on(3, || {
+        tai.start(at_on(WALL + 37 * SEC + HOUR));
+        real.start(at_wall(2 * HOUR));
+    });
+    rig.take_trace();
+    rig.set_wall(0, WALL + SEC);
+    assert_eq!(kicks(&rig.take_trace()), [3]);
+    rig.deliver_all();
+    rig.on(3, || mono.start(at(5_000)));
+    assert_eq!(mono.cpu(), Some(3));
+    rig.set_wall(0, WALL + 2 * SEC);
+    assert_eq!(kicks(&rig.take_trace()), [], "an earlier event is armed");
+    rig.check();
+}
+
+/// TIM-30 step 1: a CPU that has taken the jump into account already is not asked again.
+pub fn a_jump_that_was_seen_is_not_told_again<H: Host>() {
+    let rig = Rig::<H>::new(2);
+    rig.set_wall(0, WALL);
+    let (real, mono) = (
+        TestTimer::<H, Realtime>::once_on(&rig),
+        TestTimer::once(&rig),
+    );
+    rig.on(1, || {
+        real.start(at_wall(HOUR));
+        mono.start(at(1_000));
+    });
+    rig.publish_wall(WALL + HOUR - 50_000);
+    // The interrupt reads the clocks and evaluates.
+    rig.run_until(1_000);
+    assert_eq!(rig.fires_at(1), Some(50_000));
+    rig.take_trace();
+    rig.on(0, || rig.timers().clock_was_set(ClockSet::WALL));
+    rig.on(0, || rig.timers().clock_was_set(ClockSet::WALL));
+    assert_eq!(kicks(&rig.take_trace()), []);
+}
+
+/// TIM-30 step 1: having fresh copies of the offsets is not having taken them into account: the soft stage copies them
+/// too, and looks at its own queues alone.
+pub fn a_jump_that_only_the_soft_stage_saw_is_told<H: Host>() {
+    let rig = Rig::<H>::new(2);
+    rig.set_wall(0, WALL);
+    let real = TestTimer::<H, Realtime>::once_on(&rig);
+    let soft = TestTimer::with_setup(&rig, Setup::new().stage(Stage::Soft), |_| Restart::No);
+    rig.on(1, || {
+        real.start(at_wall(HOUR));
+        soft.start(at(1_000));
+    });
+    rig.spend(1_000);
+    let _turn = rig.enter_interrupt(1);
+    rig.publish_wall(WALL + HOUR - 50_000);
+    rig.leave_interrupt(1);
+    assert_eq!(soft.fired_at(), [1_000]);
+    rig.on(0, || rig.timers().clock_was_set(ClockSet::WALL));
+    rig.deliver_all();
+    rig.check();
+    assert_eq!(rig.fires_at(1), Some(50_000));
+    rig.run_until(60_000);
+    assert_eq!(real.fired_at(), [WALL + HOUR]);
+}
+
+/// TIM-30 step 2, X-14.3: a CPU that owes a rearm is told by a mark, not by a kick.
+pub fn a_cpu_that_owes_a_rearm_is_not_kicked<H: Host>() {
+    let rig = Rig::<H>::new(2);
+    rig.set_wall(0, WALL);
+    let real = TestTimer::<H, Realtime>::once_on(&rig);
+    let mono = TestTimer::once(&rig);
+    rig.on(1, || {
+        real.start(at_wall(HOUR));
+        mono.start(at(1_000));
+    });
+    rig.spend(1_000);
+    let _turn = rig.enter_interrupt(1);
+    rig.take_trace();
+    rig.set_wall(0, WALL + HOUR - 50_000);
+    let kicked = kicks(&rig.take_trace());
+    assert_eq!(kicked.is_empty(), Rig::<H>::DEFERRED_REARM);
+    rig.leave_interrupt(1);
+    rig.deliver_all();
+    assert_eq!(rig.fires_at(1), Some(50_000));
+    rig.run_until(60_000);
+    assert_eq!(real.fired_at(), [WALL + HOUR]);
+}
+
+/// TIM-36: a jump while the CPU is in its handler is seen by the pass, if the queue is still to come, or by the next
+/// one.
+pub fn a_jump_during_the_handler_is_found_by_its_end<H: Host>() {
+    jump_in_the_callback_of::<H, Monotonic>(0, 1);
+    jump_in_the_callback_of::<H, Tai>(37 * SEC + WALL, 2);
+}
+
+/// The queues of a pass come in the order of their clocks: monotonic, time of day, and two more.
+fn jump_in_the_callback_of<H: Host, T: ClockId>(offset: i64, passes: u64) {
+    let rig = Rig::<H>::new(2);
+    rig.set_wall(0, WALL);
+    let real = TestTimer::<H, Realtime>::once_on(&rig);
+    let setter = {
+        let rig = rig.clone();
+        TestTimer::<H, T>::with_setup(&rig.clone(), Setup::new(), move |_| {
+            rig.set_wall(1, WALL + HOUR);
+            assert!(!rig.is_kicked(0));
+            Restart::No
+        })
+    };
+    rig.on(0, || {
+        real.start(at_wall(HOUR / 2));
+        setter.start(at_on(offset + 1_000));
+    });
+    rig.run_until(1_000);
+    assert_eq!(real.fired_at(), [WALL + HOUR + 1_000]);
+    assert_eq!(rig.stats(0).passes, passes);
+}
+
+/// TIM-30 step 3 for the soft stage: its time is compared with that at which the stage would be raised.
+pub fn a_step_forward_brings_the_soft_stage_forward<H: Host>() {
+    let rig = Rig::<H>::new(2);
+    rig.set_wall(0, WALL);
+    let setup = Setup::new().stage(Stage::Soft);
+    let soft = TestTimer::<H, Realtime>::with_setup(&rig, setup, |_| Restart::No);
+    let hard = TestTimer::once(&rig);
+    rig.on(1, || {
+        hard.start(at(5_000));
+        soft.start(at_wall(HOUR));
+    });
+    rig.take_trace();
+    rig.set_wall(0, WALL + HOUR - 7_000);
+    assert_eq!(
+        kicks(&rig.take_trace()),
+        [1],
+        "later than the hard timer, earlier than the stage"
+    );
+    rig.deliver_all();
+    rig.run_until(20_000);
+    assert_eq!(soft.fired_at(), [WALL + HOUR]);
+    assert_eq!(hard.fired_at(), [5_000]);
+}
+
+/// TIM-31, REARM-3: a kick writes the device even when the next event did not change, because the device may have lost
+/// it.
+pub fn a_kick_writes_the_device_in_any_case<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    let timer = TestTimer::once(&rig);
+    rig.break_device(0);
+    rig.on(0, || timer.start(at(5_000)));
+    assert_eq!(rig.fires_at(0), None, "lost");
+    rig.on(0, || timer.start(at(5_000)));
+    assert_eq!(
+        rig.fires_at(0),
+        None,
+        "a start that changes nothing does not know"
+    );
+    rig.timers().retrigger(CpuId(0));
+    assert_eq!(rig.fires_at(0), Some(5_000));
+    rig.run_until(9_000);
+    assert_eq!(timer.fired_at(), [5_000]);
+}
+
+/// TIM-20, B43: at a leap second that the record does not know yet, no timer on the time of day is a second early.
+pub fn a_leap_second_makes_nobody_early<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    rig.set_wall(0, WALL);
+    rig.set_next_leap(Some(Instant::from_nanos(10 * SEC)));
+    let before = TestTimer::<H, Realtime>::once_on(&rig);
+    let behind = TestTimer::<H, Realtime>::once_on(&rig);
+    rig.on(0, || {
+        before.start(at_wall(9 * SEC));
+        behind.start(at_wall(10 * SEC + SEC / 2));
+    });
+    rig.run_until(10 * SEC + SEC / 2);
+    assert_eq!(before.fired_at(), [WALL + 9 * SEC]);
+    assert!(
+        behind.fired_at().is_empty(),
+        "it is a second before its time again"
+    );
+    // The record learns of it.
+    rig.set_next_leap(None);
+    rig.set_wall(0, WALL - SEC);
+    rig.run_until(12 * SEC);
+    assert_eq!(behind.fired_at(), [WALL + 10 * SEC + SEC / 2]);
+}
+
+/// TIM-6, B47: a relative sleep lasts as long as it was asked to, whatever happens to the time of day. (A relative
+/// start on that clock does not compile.)
+pub fn a_relative_sleep_ignores_the_time_of_day<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    rig.set_wall(0, WALL);
+    let timer = TestTimer::once(&rig);
+    rig.on(0, || timer.start(Start::after(Span::from_micros(50))));
+    rig.set_wall(0, WALL - HOUR);
+    rig.run_until(20_000);
+    rig.set_wall(0, WALL + HOUR);
+    rig.run_until(90_000);
+    assert_eq!(timer.fired_at(), [50_000]);
+}
+
+/// OBJ-17: a relative start on a clock that jumped counts from what the clock shows, not from the copy of the base.
+pub fn a_relative_start_behind_a_jump_uses_the_new_time<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    rig.set_wall(0, WALL);
+    rig.publish_wall(WALL + HOUR);
+    let timer = TestTimer::<H, Tai>::once_on(&rig);
+    rig.on(0, || timer.start(Start::after(Span::from_micros(5))));
+    assert_eq!(timer.deadline(), Some(WALL + HOUR + 37 * SEC + 5_000));
+    rig.on(0, || rig.timers().clock_was_set(ClockSet::WALL));
+    rig.run_until(9_000);
+    assert_eq!(timer.fired_at(), [WALL + HOUR + 37 * SEC + 5_000]);
+}
+
+/// TIM-8: the hard and the soft queue of a clock have the same copy of its offset.
+pub fn both_stages_see_the_same_offset<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    for wall in [WALL, -SEC, 0] {
+        rig.set_wall(0, wall);
+        let dump = rig.dump();
+        let offsets: Vec<_> = dump
+            .lines()
+            .filter_map(|line| line.strip_prefix("  .offset:     "))
+            .map(|rest| {
+                rest.trim_end_matches(" nsecs")
+                    .parse::<i64>()
+                    .expect("signed")
+            })
+            .collect();
+        assert_eq!(offsets.len(), 8);
+        assert_eq!(offsets[..4], offsets[4..]);
+        assert_eq!(offsets[Clock::Realtime as usize], wall);
+        assert_eq!(offsets[Clock::Tai as usize], wall + 37 * SEC);
+        assert_eq!(offsets[Clock::Monotonic as usize], 0);
+    }
+}
+
+/// B50, TIM-2: at the far end of the representable time nothing wraps.
+pub fn a_time_of_day_near_the_end_does_not_wrap<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    let latest = Instant::<Realtime>::LATEST.as_nanos();
+    rig.set_wall(0, latest - HOUR);
+    let (tai, real) = (
+        TestTimer::<H, Tai>::once_on(&rig),
+        TestTimer::<H, Realtime>::once_on(&rig),
+    );
+    rig.on(0, || {
+        tai.start(Start::after(Span::MAX));
+        real.start(Start::at(Instant::FOREVER).slack(Span::MAX));
+    });
+    rig.check();
+    rig.run_until(SEC);
+    assert!(tai.is_queued() && real.is_queued());
+    rig.set_wall(0, i64::MAX);
+    rig.check();
+    rig.set_wall(0, i64::MIN + 37 * SEC);
+    rig.check();
+}
+
+crate::kit::cases!(clocks:
+    a_step_forward_kicks_the_cpu_whose_timer_became_due [CPUS, CLOCKS, TRACE],
+    the_cpu_that_sets_the_clock_is_reprogrammed_too [CPUS, CLOCKS],
+    a_step_backwards_costs_one_interrupt [CPUS, CLOCKS, TRACE],
+    only_timers_of_clocks_that_jumped_matter [CPUS, CLOCKS, TRACE],
+    a_jump_that_was_seen_is_not_told_again [CPUS, CLOCKS, TRACE],
+    a_jump_that_only_the_soft_stage_saw_is_told [CPUS, SOFT, PATHS, CLOCKS],
+    a_cpu_that_owes_a_rearm_is_not_kicked [CPUS, PATHS, CLOCKS, TRACE],
+    a_jump_during_the_handler_is_found_by_its_end [CPUS, CLOCKS],
+    a_step_forward_brings_the_soft_stage_forward [CPUS, SOFT, CLOCKS, TRACE],
+    a_kick_writes_the_device_in_any_case [DEVICES],
+    a_leap_second_makes_nobody_early [CLOCKS],
+    a_relative_sleep_ignores_the_time_of_day [CLOCKS],
+    a_relative_start_behind_a_jump_uses_the_new_time [CLOCKS],
+    both_stages_see_the_same_offset [CLOCKS],
+    a_time_of_day_near_the_end_does_not_wrap [CLOCKS],
+);

@@ -1,0 +1,248 @@
+//! The state as text, in the layout of `/proc/timer_list` (spec ).
+
+use std::task::Waker;
+
+use tickless_core::coarse::Kind;
+use tickless_core::hrtimer::Sleeper;
+use tickless_core::inspect::{DumpHost, Part, Queued};
+use tickless_core::platform::CpuId;
+use tickless_sim::random::Random;
+
+use crate::suite::at;
+use crate::{CoarseTimer, DeviceClass, Host, Rig, TestTimer};
+
+/// A dump for who asks for addresses.
+struct WithAddresses;
+
+impl DumpHost for WithAddresses {
+    fn addresses(&self) -> bool {
+        true
+    }
+}
+
+/// DMP-2: queues longer than what is copied while the lock is held are shown whole, in order.
+pub fn long_queues_are_shown_whole<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    let timers: Vec<_> = (0..100).map(|_| TestTimer::once(&rig)).collect();
+    rig.on(0, || {
+        for (timer, place) in timers.iter().zip(1..) {
+            timer.start(at(place * 10));
+        }
+    });
+    let dump = rig.dump_with(&WithAddresses);
+    let lines: Vec<_> = dump
+        .lines()
+        .filter(|line| line.starts_with(" # expires"))
+        .collect();
+    assert_eq!(lines.len(), 100);
+    for (line, place) in lines.iter().zip(1..) {
+        let when = place * 10;
+        assert_eq!(
+            *line,
+            format!(" # expires at {when}-{when} nsecs [in {when} to {when} nsecs]")
+        );
+    }
+    for (number, timer) in timers.iter().enumerate() {
+        assert!(dump.contains(&format!(" #{number}: <{:#x}>, ", timer.id().0)));
+    }
+}
+
+/// DMP-1: all CPUs first, then all devices.
+pub fn devices_come_behind_all_cpus<H: Host>() {
+    for class in DeviceClass::ALL {
+        let rig = Rig::<H>::with_devices(3, class);
+        let dump = rig.dump();
+        let heads: Vec<_> = dump
+            .lines()
+            .filter(|line| line.starts_with("cpu: ") || line.starts_with("Per CPU device: "))
+            .collect();
+        assert_eq!(
+            heads,
+            [
+                "cpu: 0",
+                "cpu: 1",
+                "cpu: 2",
+                "Per CPU device: 0",
+                "Per CPU device: 1",
+                "Per CPU device: 2"
+            ]
+        );
+    }
+}
+
+/// DMP-4: a dump only looks.
+pub fn a_dump_changes_nothing<H: Host>() {
+    let rig = Rig::<H>::new(2);
+    let timer = TestTimer::once(&rig);
+    rig.on(0, || timer.start(at(5_000)));
+    let before = (rig.stats(0), rig.armed(0), rig.device_writes(0));
+    assert_eq!(rig.dump(), rig.dump());
+    assert_eq!(before, (rig.stats(0), rig.armed(0), rig.device_writes(0)));
+}
+
+/// Whatever is pending is shown: sorted, far away, and on each of the wheels.
+pub fn every_pending_timer_is_shown<H: Host>() {
+    const SECOND: i64 = 1_000_000_000;
+    let rig = Rig::<H>::with_devices(1, DeviceClass::Software);
+    let near = TestTimer::once(&rig);
+    let coarse = Kind::ALL.map(|kind| CoarseTimer::once(&rig, kind));
+    let mut far: Vec<_> = (0..70).map(|_| Box::pin(Sleeper::new())).collect();
+    let timers = rig.timers();
+    rig.on(0, || {
+        near.start(at(1_000));
+        for (timer, expiry) in coarse.iter().zip([5, 100, 1_000]) {
+            timer.arm(expiry).expect("it is not armed");
+        }
+        for (sleeper, seconds) in far.iter_mut().zip(1..) {
+            let waker = Waker::noop().clone();
+            drop(timers.start_sleeper(sleeper.as_mut(), at(seconds * SECOND), waker));
+        }
+    });
+    let dump = rig.dump();
+    let report = timers.report(CpuId(0)).expect("it is there");
+    assert_eq!((report.sorted, report.far), (1, 70));
+    assert_eq!(report.wheels.map(|wheel| wheel.pending), [1, 1, 1]);
+    let shown = |section: &str| {
+        let lines = dump.lines().skip_while(|line| *line != section).skip(1);
+        let lines = lines.take_while(|line| !line.ends_with(':') || line.starts_with("active"));
+        let shown = lines.filter(|line| line.starts_with(" #") && line.contains(", S:01"));
+        shown.count()
+    };
+    assert_eq!(shown(" clock 0:"), 1);
+    assert_eq!(shown(" far timers:"), 70);
+    for wheel in [" wheel 0:", " wheel 1:", " wheel 2:"] {
+        assert_eq!(shown(wheel), 1, "{wheel}");
+    }
+    let (far_line, coarse_line) = (
+        "wakes a task, S:01, filed for ",
+        " # expires after tick 5, due",
+    );
+    assert!(
+        dump.contains(far_line) && dump.contains(coarse_line),
+        "{dump}"
+    );
+    rig.on(0, || {
+        for sleeper in &far {
+            drop(timers.cancel_sleeper(sleeper.as_ref()));
+        }
+    });
+}
+
+/// What the records say is what the timers were armed for, and each slot is due when it has to be.
+pub fn records_say_for_when_a_timer_is_queued<H: Host>() {
+    const MILLI: i64 = 1_000_000;
+    let rig = Rig::<H>::with_devices(1, DeviceClass::Software);
+    let timers = rig.timers();
+    let mut random = Random::new(7);
+    let mut far: Vec<_> = (0..50).map(|_| Box::pin(Sleeper::new())).collect();
+    let coarse: Vec<_> = (0..50)
+        .map(|_| CoarseTimer::once(&rig, Kind::Global))
+        .collect();
+    let distance = |random: &mut Random| {
+        let bits = random.between(1, 22);
+        5 + random.between(0, 1 << bits)
+    };
+    let mut exact_at = Vec::new();
+    let mut coarse_at = Vec::new();
+    for (sleeper, timer) in far.iter_mut().zip(&coarse) {
+        let later = rig.now() + random.between(0, 3) * MILLI;
+        rig.run_until(later);
+        let deadline = rig.now() + distance(&mut random) * MILLI;
+        let expiry =
+            distance(&mut random).unsigned_abs() + u64::try_from(rig.now() / MILLI).unwrap();
+        rig.on(0, || {
+            drop(timers.start_sleeper(sleeper.as_mut(), at(deadline), Waker::noop().clone()));
+            timer.arm(expiry).expect("it is not armed");
+        });
+        exact_at.push(deadline);
+        coarse_at.push(expiry);
+    }
+    let (mut exact_seen, mut coarse_seen) = (Vec::new(), Vec::new());
+    for part in Part::all() {
+        let seen = timers.for_each_pending(CpuId(0), part, |timer| {
+            match timer.queued {
+                Queued::Sorted { hard, filed, .. } | Queued::Far { hard, filed } => {
+                    assert!(filed <= hard, "{timer:?}");
+                    exact_seen.push(hard);
+                }
+                Queued::Wheel { expiry, due, .. } => {
+                    assert!(due > expiry, "{timer:?}");
+                    coarse_seen.push(expiry.0);
+                }
+                _ => unreachable!("there is nothing else"),
+            }
+            Ok(())
+        });
+        seen.expect("nothing fails");
+    }
+    let now = rig.now();
+    let is_left = |deadline: &i64| *deadline > now;
+    exact_at.retain(is_left);
+    exact_at.sort_unstable();
+    exact_seen.sort_unstable();
+    assert_eq!(exact_seen, exact_at);
+    coarse_seen.sort_unstable();
+    coarse_at.sort_unstable();
+    // No CPU runs passes here, so all are pending still.
+    assert_eq!(coarse_seen, coarse_at);
+    rig.on(0, || {
+        for sleeper in &far {
+            drop(timers.cancel_sleeper(sleeper.as_ref()));
+        }
+    });
+}
+
+/// Where things lie in memory is for who asks.
+pub fn addresses_are_shown_to_who_asks<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    let timer = TestTimer::once(&rig);
+    rig.on(0, || timer.start(at(5_000)));
+    assert!(!rig.dump().contains("0x"), "{}", rig.dump());
+    let shown = rig.dump_with(&WithAddresses);
+    assert!(
+        shown.contains(&format!(" #0: <{:#x}>, 0x", timer.id().0)),
+        "{shown}"
+    );
+}
+
+/// The state of a device is the number that the kernel has for it.
+pub fn a_device_shows_its_mode_as_the_kernel_does<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    let timer = TestTimer::once(&rig);
+    rig.on(0, || timer.start(at(5_000)));
+    assert!(rig.dump().contains("\n mode:           3\n"));
+    rig.run_until(10_000);
+    assert!(rig.dump().contains("\n mode:           4\n"), "stopped");
+}
+
+/// Ticks, the broadcast device and the hierarchy are there.
+pub fn what_idles_and_who_looks_after_it_is_shown<H: Host>() {
+    let rig = Rig::<H>::ticking(3);
+    let timer = CoarseTimer::once(&rig, Kind::Global);
+    rig.set_deep(2, true);
+    rig.on(2, || timer.arm(20)).expect("it is not armed");
+    rig.idle(2).expect("nothing keeps it awake");
+    let dump = rig.dump();
+    assert_eq!(dump.matches("  .tick_stopped   : 1\n").count(), 1, "{dump}");
+    assert_eq!(dump.matches("  .tick_stopped   : 0\n").count(), 2, "{dump}");
+    assert!(dump.contains("\njiffies: 0\n"), "{dump}");
+    assert!(dump.contains("\nBroadcast device\n"), "{dump}");
+    assert!(dump.contains("\ntick_broadcast_mask: 00000004\n"), "{dump}");
+    assert!(dump.contains("\nHierarchy: CPUs\n"), "{dump}");
+    assert!(
+        dump.contains(" group 0: level 0, root, active 0b0011, migrator 0, "),
+        "{dump}"
+    );
+    assert!(dump.contains("  cpu 2 as 2: idle, wakeup "), "{dump}");
+}
+
+crate::kit::cases!(dump:
+    every_pending_timer_is_shown [DEVICES],
+    records_say_for_when_a_timer_is_queued [DEVICES],
+    addresses_are_shown_to_who_asks,
+    a_device_shows_its_mode_as_the_kernel_does,
+    what_idles_and_who_looks_after_it_is_shown,
+    long_queues_are_shown_whole,
+    devices_come_behind_all_cpus [CPUS, DEVICES],
+    a_dump_changes_nothing [CPUS],
+);

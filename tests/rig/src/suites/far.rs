@@ -1,0 +1,338 @@
+//! Far-exact timers against the pure tree: the same instants, no interrupt more, and a small tree.
+//!
+//! Twins: two machines that live through the same story, one with timers that stand on the shelf while they are far,
+//! one with timers that are sorted from the beginning.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Wake, Waker};
+
+use tickless_core::hrtimer::{Sleeper, Start};
+use tickless_core::platform::CpuId;
+use tickless_core::time::{Instant, Span};
+use tickless_sim::random::Random;
+
+use crate::suite::at;
+use crate::{DeviceClass, Host, Rig, TestTimer};
+
+const MILLI: i64 = 1_000_000;
+const SECOND: i64 = 1_000 * MILLI;
+/// What is armed in the past fires so much later.
+const FORCED: i64 = 20;
+const DAY: i64 = 86_400 * SECOND;
+
+/// What has fired since it was asked last.
+#[derive(Default)]
+struct Woken(Mutex<Vec<usize>>);
+
+impl Woken {
+    fn take(&self) -> Vec<usize> {
+        let mut woken = std::mem::take(&mut *self.0.lock().expect("one thread"));
+        woken.sort_unstable();
+        woken
+    }
+}
+
+/// Notes that one timer fired.
+struct Note {
+    number: usize,
+    woken: Arc<Woken>,
+}
+
+impl Wake for Note {
+    fn wake(self: Arc<Self>) {
+        self.woken.0.lock().expect("one thread").push(self.number);
+    }
+}
+
+/// A machine with sleepers, which are cancelled when it goes.
+struct Sleepers<H: Host> {
+    rig: Rig<H>,
+    sleepers: Vec<Pin<Box<Sleeper>>>,
+    woken: Arc<Woken>,
+}
+
+impl<H: Host> Sleepers<H> {
+    fn new(cpus: u32, count: usize) -> Self {
+        Self {
+            rig: Rig::with_devices(cpus, DeviceClass::Software),
+            sleepers: (0..count).map(|_| Box::pin(Sleeper::new())).collect(),
+            woken: Arc::default(),
+        }
+    }
+
+    fn start(&mut self, cpu: u32, number: usize, start: Start) {
+        let waker = Waker::from(Arc::new(Note {
+            number,
+            woken: Arc::clone(&self.woken),
+        }));
+        let sleeper = self.sleepers[number].as_mut();
+        let timers = self.rig.timers();
+        drop(
+            self.rig
+                .on(cpu, || timers.start_sleeper(sleeper, start, waker)),
+        );
+    }
+
+    fn push_out(&self, cpu: u32, number: usize, start: Start) -> bool {
+        let sleeper = self.sleepers[number].as_ref();
+        let timers = self.rig.timers();
+        self.rig.on(cpu, || timers.restart_sleeper(sleeper, start))
+    }
+
+    fn cancel(&self, cpu: u32, number: usize) -> bool {
+        let sleeper = self.sleepers[number].as_ref();
+        let timers = self.rig.timers();
+        self.rig
+            .on(cpu, || timers.cancel_sleeper(sleeper))
+            .is_some()
+    }
+
+    /// What an idle CPU does before it sleeps.
+    fn settle(&self) {
+        for cpu in 0..self.rig.cpus() {
+            self.rig
+                .on(cpu, || self.rig.timers().settle_armed(CpuId(cpu)));
+        }
+    }
+}
+
+impl<H: Host> Drop for Sleepers<H> {
+    fn drop(&mut self) {
+        for number in 0..self.sleepers.len() {
+            self.cancel(0, number);
+        }
+    }
+}
+
+/// As many near as far times.
+fn distance(random: &mut Random) -> i64 {
+    let bits = random.between(4, 50);
+    random.between(0, 1 << bits)
+}
+
+/// DESIGN 4, far-exact: "the same firing instants as a pure tree", and with as many interrupts.
+pub fn they_fire_when_sorted_timers_do_and_cost_no_interrupt_more<H: Host>() {
+    const TIMERS: usize = 24;
+    let mut fired_in_all = 0;
+    for seed in 0..60 {
+        let mut random = Random::new(seed);
+        let mut far = Sleepers::<H>::new(1, TIMERS);
+        let sorted = Rig::<H>::with_devices(1, DeviceClass::Software);
+        let timers: Vec<_> = (0..TIMERS).map(|_| TestTimer::once(&sorted)).collect();
+        let mut seen = [0; TIMERS];
+        for _ in 0..200 {
+            for _ in 0..random.between(1, 6) {
+                let number = random.index(TIMERS);
+                let start = at(far.rig.now() + distance(&mut random));
+                match random.index(5) {
+                    0 => {
+                        let was_queued = sorted.on(0, || timers[number].cancel());
+                        assert_eq!(far.cancel(0, number), was_queued);
+                    }
+                    1 | 2 if timers[number].is_queued() => {
+                        assert!(far.push_out(0, number, start));
+                        sorted.on(0, || timers[number].start(start));
+                    }
+                    _ => {
+                        far.start(0, number, start);
+                        sorted.on(0, || timers[number].start(start));
+                    }
+                }
+                far.rig.check();
+            }
+            far.settle();
+            assert_eq!(far.rig.armed(0), sorted.armed(0), "seed {seed}");
+            let until = if random.one_in(2) {
+                // Exactly until something fires.
+                far.rig.fires_at(0).unwrap_or(0).max(far.rig.now())
+            } else {
+                far.rig.now() + distance(&mut random)
+            };
+            far.rig.run_until(until);
+            sorted.run_until(until);
+            let fired = |number: &usize| timers[*number].fired_at().len() > seen[*number];
+            let expected: Vec<usize> = (0..TIMERS).filter(fired).collect();
+            for &number in &expected {
+                seen[number] = timers[number].fired_at().len();
+            }
+            fired_in_all += expected.len();
+            assert_eq!(far.woken.take(), expected, "seed {seed} at {until}");
+        }
+        let (far, sorted) = (far.rig.stats(0), sorted.stats(0));
+        assert_eq!(far.interrupts, sorted.interrupts, "seed {seed}");
+        assert_eq!(far.spurious, 0, "seed {seed}");
+        assert_eq!(
+            (far.expired, far.cancelled),
+            (sorted.expired, sorted.cancelled)
+        );
+    }
+    assert!(fired_in_all > 2_000, "only {fired_in_all} timers fired");
+}
+
+/// Nothing is lost or early when timers are started, taken back and moved from everywhere, and CPUs come and go.
+pub fn they_survive_moves_and_hotplug<H: Host>() {
+    const TIMERS: usize = 16;
+    for seed in 0..80 {
+        let mut random = Random::new(seed);
+        let mut far = Sleepers::<H>::new(3, TIMERS);
+        let mut deadlines = [None; TIMERS];
+        let mut online = [true; 3];
+        for _ in 0..150 {
+            let cpu = u32::try_from(random.index(3)).expect("small");
+            if !online[cpu as usize] {
+                far.rig.online(cpu);
+                online[cpu as usize] = true;
+            } else if cpu != 0 && random.one_in(8) {
+                far.rig.offline(cpu);
+                online[cpu as usize] = false;
+                continue;
+            }
+            let number = random.index(TIMERS);
+            let deadline = far.rig.now() + distance(&mut random);
+            match random.index(4) {
+                0 => assert_eq!(far.cancel(cpu, number), deadlines[number].take().is_some()),
+                1 => {
+                    if far.push_out(cpu, number, at(deadline)) {
+                        deadlines[number] = Some(deadline);
+                    } else {
+                        assert_eq!(deadlines[number], None);
+                    }
+                }
+                _ => {
+                    far.start(cpu, number, at(deadline));
+                    deadlines[number] = Some(deadline);
+                }
+            }
+            far.rig.deliver_all();
+            let until = far.rig.now() + FORCED + distance(&mut random) / 8;
+            far.rig.run_until(until);
+            for (number, deadline) in deadlines.iter_mut().enumerate() {
+                if deadline.is_some_and(|deadline| (until - FORCED..=until).contains(&deadline)) {
+                    far.rig.run_until(until + FORCED);
+                }
+                let is_over = deadline.is_some_and(|deadline| deadline <= until);
+                assert_eq!(
+                    far.sleepers[number].is_queued(),
+                    deadline.is_some() && !is_over,
+                    "seed {seed}: timer {number} for {deadline:?} at {until}"
+                );
+                deadline.take_if(|_| is_over);
+            }
+            far.woken.take();
+        }
+    }
+}
+
+/// Timeouts of one length, of which few fire: the tree holds those that are about to, and hardly more.
+pub fn the_tree_stays_small<H: Host>() {
+    const TIMERS: usize = 4_000;
+    let mut far = Sleepers::<H>::new(1, TIMERS);
+    // One each 0.5 ms for 2 s, for 60 s each; then each is started again in its turn, but every hundredth.
+    let step = MILLI / 2;
+    for number in 0..TIMERS {
+        far.start(0, number, at(far.rig.now() + 60 * SECOND));
+        far.rig.spend(step);
+    }
+    let mut largest = 0;
+    for round in 0..40 {
+        for number in (0..TIMERS).filter(|number| number % 100 != 0) {
+            far.push_out(0, number, at(far.rig.now() + 60 * SECOND));
+        }
+        far.rig.run_until(far.rig.now() + 2 * SECOND);
+        let sorted = far.rig.timers().sorted(CpuId(0));
+        largest = largest.max(sorted);
+        assert_eq!(
+            far.rig.timers().pending(CpuId(0)),
+            TIMERS - far.woken.0.lock().expect("one thread").len(),
+            "round {round}"
+        );
+    }
+    assert_eq!(far.woken.take().len(), TIMERS / 100);
+    assert!(largest <= 300, "{largest} of {TIMERS} were sorted");
+}
+
+/// Beyond the range of the shelf, up to the end of time.
+pub fn what_is_very_far_is_exact_too<H: Host>() {
+    let mut far = Sleepers::<H>::new(1, 4);
+    let deadlines = [40 * DAY / 24, 10 * DAY + 1, 3_650 * DAY + 7, i64::MAX - 1];
+    for (number, deadline) in deadlines.into_iter().enumerate() {
+        far.start(0, number, at(deadline));
+    }
+    far.settle();
+    for (number, deadline) in deadlines.into_iter().take(3).enumerate() {
+        far.rig.run_until(deadline - 1);
+        assert!(far.woken.take().is_empty());
+        far.rig.run_until(deadline);
+        assert_eq!(far.woken.take(), [number]);
+    }
+    assert_eq!(
+        far.rig.stats(0).interrupts,
+        3,
+        "none for the sake of filing"
+    );
+    assert!(far.sleepers[3].is_queued());
+}
+
+/// Slots that are too full to be taken out before their time cost an interrupt each, and nothing else.
+pub fn crowded_slots_are_exact_too<H: Host>() {
+    const TIMERS: usize = 3_000;
+    let mut far = Sleepers::<H>::new(1, TIMERS);
+    let deadline = |number: usize| 30 * SECOND + i64::try_from(number).expect("small") * 7_000;
+    for number in 0..TIMERS {
+        far.start(0, number, at(deadline(number)));
+    }
+    far.settle();
+    let before = far.rig.stats(0).interrupts;
+    for number in (0..TIMERS).step_by(97) {
+        far.rig.run_until(deadline(number) - 1);
+        assert!(far.sleepers[number].is_queued());
+        // Each interrupt files 1,024 of them finer, and the next one is armed in the past.
+        far.rig.run_until(deadline(number) + 10 * FORCED);
+        assert!(!far.sleepers[number].is_queued());
+    }
+    far.rig.run_until(60 * SECOND);
+    assert_eq!(far.woken.take().len(), TIMERS);
+    let interrupts = far.rig.stats(0).interrupts - before;
+    assert!(
+        interrupts <= TIMERS as u64 + 40,
+        "{interrupts} interrupts for {TIMERS} timers"
+    );
+}
+
+/// Slack is the tree's business: a timer that was given some leaves the shelf.
+pub fn a_timer_with_slack_is_sorted<H: Host>() {
+    let mut far = Sleepers::<H>::new(1, 1);
+    let start = at(20 * SECOND);
+    far.start(0, 0, start);
+    assert_eq!(far.rig.timers().sorted(CpuId(0)), 0);
+    assert!(far.push_out(0, 0, start.slack(Span::from_millis(5))));
+    assert_eq!(far.rig.timers().sorted(CpuId(0)), 1);
+    assert!(far.push_out(0, 0, at(30 * SECOND)));
+    far.settle();
+    assert_eq!(far.rig.armed(0), Instant::from_nanos(30 * SECOND));
+    assert_eq!(far.rig.timers().pending(CpuId(0)), 1);
+}
+
+/// What was pushed out and left in its slot is counted apart from what kept its place among the sorted ones.
+pub fn starts_that_leave_a_far_timer_in_its_slot_are_counted_by_themselves<H: Host>() {
+    let mut far = Sleepers::<H>::new(1, 1);
+    far.start(0, 0, at(20 * SECOND));
+    let before = far.rig.stats(0);
+    assert!(far.push_out(0, 0, at(21 * SECOND)));
+    let after = far.rig.stats(0);
+    assert_eq!(after.far_in_slot - before.far_in_slot, 1);
+    assert_eq!((after.in_place, after.filed_early, after.kept()), (0, 0, 1));
+    assert!(far.push_out(0, 0, at(5 * SECOND)));
+    assert_eq!(far.rig.stats(0).kept(), 1, "it went to another slot");
+}
+
+crate::kit::cases!(far:
+    starts_that_leave_a_far_timer_in_its_slot_are_counted_by_themselves,
+    they_fire_when_sorted_timers_do_and_cost_no_interrupt_more [DEVICES],
+    they_survive_moves_and_hotplug,
+    the_tree_stays_small,
+    what_is_very_far_is_exact_too,
+    crowded_slots_are_exact_too,
+    a_timer_with_slack_is_sorted,
+);

@@ -1,0 +1,64 @@
+//! What it costs to let the tick run again: one base lock, and one device write at most (spec X-7, row 12).
+
+use tickless_core::coarse::Kind;
+use tickless_core::tick::{KeepReason, Role};
+use tickless_core::time::Instant;
+
+use crate::rig::TICK;
+use crate::suite::at;
+use crate::{CoarseTimer, Host, Rig, TestTimer};
+
+const CPU: u32 = 1;
+
+/// A CPU sleeps after `arm`, is given work when `ticks` and a half have passed, and ticks on: how many base locks and
+/// device writes that took. [`Rig::work`] counts too, at every restart of every test.
+fn restart<H: Host, T>(ticks: i64, arm: impl FnOnce(&Rig<H>) -> T) -> (u64, u64) {
+    let rig = Rig::<H>::with_roles(&[Role::Housekeeping; 2], false);
+    let _armed = arm(&rig);
+    rig.idle(CPU).expect("nothing keeps the tick");
+    rig.run_until(ticks * TICK + TICK / 2);
+    assert!(rig.is_stopped(CPU), "it sleeps still");
+    let counts = || (rig.lock_acquisitions(), rig.device_writes(CPU));
+    let before = counts();
+    assert_eq!(rig.work(CPU), Err(KeepReason::NotIdle));
+    let after = counts();
+    let next = (ticks + 1) * TICK;
+    assert_eq!(
+        rig.next_tick(CPU),
+        Some(Instant::from_nanos(next)),
+        "in step"
+    );
+    assert_eq!(rig.tick_timer(CPU), Some(Instant::from_nanos(next)));
+    rig.run_until(next);
+    assert!(rig.ticks(CPU) > 0);
+    (after.0 - before.0, after.1 - before.1)
+}
+
+/// Row 12: a tick that was stopped goes on.
+pub fn a_tick_goes_on_for_one_lock_and_one_device_write<H: Host>() {
+    // Nothing was to wake it: the timer of the tick is not queued.
+    assert_eq!(restart::<H, _>(7, |_| {}), (1, 1));
+    // It stands at a coarse timer of its own.
+    let own = |rig: &Rig<H>| {
+        let timer = CoarseTimer::once(rig, Kind::Local);
+        rig.on(CPU, || timer.arm(40)).expect("it is new");
+        timer
+    };
+    assert_eq!(restart::<H, _>(7, own), (1, 1));
+}
+
+/// The device stands at an exact timer that is due before the next tick.
+pub fn a_tick_goes_on_without_a_device_write_behind_an_earlier_timer<H: Host>() {
+    let exact = |rig: &Rig<H>| {
+        let timer = TestTimer::once(rig);
+        let due = at(7 * TICK + 3 * TICK / 4);
+        rig.on(CPU, || timer.start(due));
+        timer
+    };
+    assert_eq!(restart::<H, _>(7, exact), (1, 0));
+}
+
+crate::kit::cases!(nohz_restart:
+    a_tick_goes_on_for_one_lock_and_one_device_write [CPUS, LOCKS],
+    a_tick_goes_on_without_a_device_write_behind_an_earlier_timer [CPUS, LOCKS],
+);

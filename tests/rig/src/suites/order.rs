@@ -1,0 +1,284 @@
+//! Equal deadlines fire in the order in which their timers were armed, however far away they are (decision 11).
+//!
+//! The oracle is a list of what is armed, in the order of the arming. A timer that was pushed out while it waited is
+//! promised nothing; it is in the crowd to disturb the others.
+
+use std::cell::RefCell;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+use std::task::{Wake, Waker};
+
+use tickless_core::coarse::{Kind, Rearm, Tick};
+use tickless_core::hrtimer::Sleeper;
+use tickless_core::platform::CpuId;
+use tickless_sim::random::Random;
+
+use crate::suite::at;
+use crate::{CoarseTimer, DeviceClass, Host, Rig};
+
+const MILLI: i64 = 1_000_000;
+const SECOND: i64 = 1_000 * MILLI;
+const HOUR: i64 = 3_600 * SECOND;
+
+/// What has fired, in that order.
+type Woken = Arc<Mutex<Vec<usize>>>;
+
+/// Notes that one timer fired.
+struct Note {
+    number: usize,
+    woken: Woken,
+}
+
+impl Wake for Note {
+    fn wake(self: Arc<Self>) {
+        self.woken.lock().expect("one thread").push(self.number);
+    }
+}
+
+/// A machine of one CPU with exact timers, which are cancelled when it goes, and the oracle.
+struct Exact<H: Host> {
+    rig: Rig<H>,
+    sleepers: Vec<Pin<Box<Sleeper>>>,
+    woken: Woken,
+    /// Deadline of each timer that is armed, and its turn; none if it was pushed out.
+    armed: Vec<Option<(i64, Option<usize>)>>,
+    turns: usize,
+}
+
+impl<H: Host> Exact<H> {
+    fn new(count: usize) -> Self {
+        Self {
+            rig: Rig::with_devices(1, DeviceClass::Software),
+            sleepers: (0..count).map(|_| Box::pin(Sleeper::new())).collect(),
+            woken: Woken::default(),
+            armed: vec![None; count],
+            turns: 0,
+        }
+    }
+
+    fn start(&mut self, number: usize, deadline: i64) {
+        let waker = Waker::from(Arc::new(Note {
+            number,
+            woken: Arc::clone(&self.woken),
+        }));
+        let sleeper = self.sleepers[number].as_mut();
+        let timers = self.rig.timers();
+        let start = at(deadline);
+        drop(
+            self.rig
+                .on(0, || timers.start_sleeper(sleeper, start, waker)),
+        );
+        let turn = match self.armed[number] {
+            // The deadline that it has is no change, and a later one is only stored, whatever comes then.
+            Some((old, turn)) if old == deadline => turn,
+            Some((old, _)) if old < deadline => None,
+            Some((_, None)) => None,
+            _ => {
+                self.turns += 1;
+                Some(self.turns)
+            }
+        };
+        self.armed[number] = Some((deadline, turn));
+    }
+
+    fn cancel(&mut self, number: usize) {
+        let sleeper = self.sleepers[number].as_ref();
+        let timers = self.rig.timers();
+        drop(self.rig.on(0, || timers.cancel_sleeper(sleeper)));
+        self.armed[number] = None;
+    }
+
+    /// What an idle CPU does before it sleeps.
+    fn settle(&self) {
+        self.rig.on(0, || self.rig.timers().settle_armed(CpuId(0)));
+    }
+
+    /// Checks the order of what fired since the last time, and says how many pairs had equal deadlines.
+    fn check_fired(&mut self, context: &str) -> usize {
+        let woken = std::mem::take(&mut *self.woken.lock().expect("one thread"));
+        let mut last = (i64::MIN, 0);
+        let mut pairs = 0;
+        for number in woken {
+            let (deadline, turn) = self.armed[number].take().expect("what fires was armed");
+            let Some(turn) = turn else { continue };
+            assert!(
+                last < (deadline, turn),
+                "{context}: timer {number} with {:?} fired behind {last:?}",
+                (deadline, turn)
+            );
+            pairs += usize::from(last.0 == deadline);
+            last = (deadline, turn);
+        }
+        pairs
+    }
+}
+
+impl<H: Host> Drop for Exact<H> {
+    fn drop(&mut self) {
+        for number in 0..self.sleepers.len() {
+            self.cancel(number);
+        }
+    }
+}
+
+/// As many near as far times, within the range of the shelf.
+fn distance(random: &mut Random) -> i64 {
+    let bits = random.between(4, 46);
+    random.between(0, 1 << bits)
+}
+
+/// sleepers of one deadline fire in the order of their starts, wherever they are filed.
+pub fn exact_timers_of_one_deadline_fire_in_turn<H: Host>() {
+    const TIMERS: usize = 40;
+    let mut pairs = 0;
+    for seed in 0..200 {
+        let mut random = Random::new(seed);
+        let mut exact = Exact::<H>::new(TIMERS);
+        let mut appointments = [0; 4];
+        for step in 0..150 {
+            for appointment in &mut appointments {
+                if *appointment <= exact.rig.now() {
+                    *appointment = exact.rig.now() + distance(&mut random);
+                }
+            }
+            for _ in 0..random.between(1, 8) {
+                let number = random.index(TIMERS);
+                let deadline = appointments[random.index(appointments.len())];
+                match random.index(6) {
+                    0 => exact.cancel(number),
+                    // Armed anew, or it would be pushed out half of the time.
+                    1..=4 => {
+                        exact.cancel(number);
+                        exact.start(number, deadline);
+                    }
+                    _ => exact.start(number, deadline),
+                }
+            }
+            exact.rig.check();
+            if random.one_in(3) {
+                exact.settle();
+            }
+            let nearest = appointments.iter().min().expect("there are some");
+            let left = nearest - exact.rig.now();
+            let until = match random.index(4) {
+                0 => *nearest,
+                1 => exact.rig.now() + distance(&mut random) / 16,
+                // Shortly before, where timers are armed into the tree at once.
+                2 => nearest - random.between(0, left.clamp(1, 3 * MILLI)),
+                _ => exact.rig.now() + random.between(0, left.max(1)),
+            };
+            exact.rig.run_until(until.max(exact.rig.now()));
+            pairs += exact.check_fired(&format!("seed {seed}, step {step}"));
+        }
+    }
+    assert!(pairs > 5_000, "only {pairs} pairs had equal deadlines");
+}
+
+/// One deadline for all, armed bit by bit on the way there: each level of the shelf, and the tree, holds some of them.
+pub fn those_that_were_armed_from_far_away_come_first<H: Host>() {
+    for (seed, distance) in [10 * MILLI, 700 * MILLI, 61 * SECOND, 30 * HOUR]
+        .into_iter()
+        .cycle()
+        .take(40)
+        .enumerate()
+    {
+        let mut random = Random::new(seed as u64);
+        let mut exact = Exact::<H>::new(60);
+        let deadline = distance;
+        for number in 0..60 {
+            exact.start(number, deadline);
+            let left = deadline - exact.rig.now();
+            match random.index(6) {
+                0 => exact.settle(),
+                1 => exact.rig.run_until(deadline - left / 2),
+                2 => exact.rig.run_until(deadline - left / 9 * 8),
+                _ => {}
+            }
+        }
+        exact.rig.run_until(deadline + MILLI);
+        assert_eq!(exact.check_fired(&format!("{distance} ns")), 59);
+    }
+}
+
+/// More of them than are taken out before their time, and than an interrupt files finer in one go.
+pub fn crowds_keep_their_order<H: Host>() {
+    const TIMERS: usize = 3_000;
+    for distance in [5 * MILLI, 2 * SECOND, 600 * SECOND] {
+        let mut exact = Exact::<H>::new(TIMERS);
+        let deadline = distance;
+        for number in 0..TIMERS {
+            exact.start(number, deadline);
+            if number % 500 == 499 {
+                exact.settle();
+                let left = deadline - exact.rig.now();
+                exact.rig.run_until(deadline - left / 2);
+            }
+        }
+        exact.rig.run_until(deadline + SECOND);
+        assert_eq!(exact.check_fired(&format!("{distance} ns")), TIMERS - 1);
+    }
+}
+
+/// Armed at one time, they are together all the way.
+pub fn what_is_very_far_keeps_its_order<H: Host>() {
+    let mut exact = Exact::<H>::new(20);
+    let deadline = 1_000 * HOUR + 1;
+    for number in 0..20 {
+        exact.start(number, deadline);
+    }
+    exact.rig.run_until(deadline + MILLI);
+    assert_eq!(exact.check_fired("1000 hours"), 19);
+}
+
+/// Coarse timers with one expiry that are due at one tick: the coarser slots first, each in the order of the arming.
+pub fn coarse_timers_that_are_due_together_fire_in_turn<H: Host>() {
+    const TIMERS: usize = 24;
+    let mut pairs = 0;
+    for seed in 0..60 {
+        let mut random = Random::new(seed);
+        let rig = Rig::<H>::new(1);
+        let log = Rc::new(RefCell::new(Vec::new()));
+        let timers: Vec<_> = (0..TIMERS)
+            .map(|number| {
+                let log = Rc::clone(&log);
+                CoarseTimer::new(&rig, Kind::Local, move |timeout| {
+                    log.borrow_mut().push((number, timeout.due, timeout.expiry));
+                    Rearm::No
+                })
+            })
+            .collect();
+        let mut turns = [0; TIMERS];
+        for turn in 1..400 {
+            let number = random.index(TIMERS);
+            timers[number].delete();
+            let bits = random.between(0, 9);
+            let ahead = random.between(0, 1 << bits);
+            // Few different ticks, so that many have the same.
+            let expiry = (rig.tick().0 + ahead.unsigned_abs()).next_multiple_of(16);
+            rig.on(0, || timers[number].arm(expiry))
+                .expect("it is idle");
+            turns[number] = turn;
+            if random.one_in(3) {
+                rig.run_to_tick(Tick(rig.tick().0 + random.below(20)));
+            }
+            let mut last = (Tick(0), Tick(0), 0);
+            for (number, due, expiry) in log.take() {
+                if (last.0, last.1) == (due, expiry) {
+                    assert!(last.2 < turns[number], "seed {seed}: expiry {expiry:?}");
+                    pairs += 1;
+                }
+                last = (due, expiry, turns[number]);
+            }
+        }
+    }
+    assert!(pairs > 1_000, "only {pairs} pairs were due together");
+}
+
+crate::kit::cases!(order:
+    exact_timers_of_one_deadline_fire_in_turn,
+    those_that_were_armed_from_far_away_come_first,
+    crowds_keep_their_order,
+    what_is_very_far_keeps_its_order,
+    coarse_timers_that_are_due_together_fire_in_turn,
+);

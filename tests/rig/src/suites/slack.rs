@@ -1,0 +1,171 @@
+//! Timers that may fire a little later (spec ).
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use tickless_core::hrtimer::{Restart, Setup};
+use tickless_core::time::{Instant, Realtime, Span};
+use tickless_core::trace::Event;
+use tickless_sim::random::Random;
+
+use crate::suite::{at, at_on};
+use crate::{Host, Rig, TestTimer};
+
+/// OBJ-8, OBJ-9: the device is armed for the hard expiry, and a timer that is alone uses all of its slack.
+pub fn a_lone_timer_uses_its_slack<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    let timer = TestTimer::once(&rig);
+    rig.on(0, || timer.start(at(1_000).slack(Span::from_nanos(500))));
+    assert_eq!(rig.armed(0), Instant::from_nanos(1_500));
+    assert_eq!(timer.deadline(), Some(1_500));
+    rig.run_until(5_000);
+    assert_eq!(timer.fired_at(), [1_500]);
+}
+
+/// OBJ-9, OBJ-10: an interrupt for another timer takes along what may fire already.
+pub fn an_interrupt_takes_along_what_may_fire<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    let (patient, exact) = (TestTimer::once(&rig), TestTimer::once(&rig));
+    rig.on(0, || {
+        patient.start(at(1_000).slack(Span::from_nanos(8_000)));
+        exact.start(at(2_000));
+    });
+    rig.run_until(20_000);
+    assert_eq!(exact.fired_at(), [2_000]);
+    assert_eq!(patient.fired_at(), [2_000]);
+    assert_eq!(rig.stats(0).interrupts, 1);
+}
+
+/// A4, OBJ-10: no interrupt makes a timer fire before its soft expiry.
+pub fn nothing_fires_before_its_soft_expiry<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    let (patient, exact) = (TestTimer::once(&rig), TestTimer::once(&rig));
+    rig.on(0, || {
+        patient.start(at(2_001).slack(Span::from_nanos(8_000)));
+        exact.start(at(2_000));
+    });
+    rig.run_until(20_000);
+    assert_eq!(patient.fired_at(), [10_001]);
+}
+
+/// OBJ-9: draining stops at the first timer that may not fire yet; those behind it cost no interrupt of their own.
+pub fn the_front_timer_decides_when_draining_stops<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    let (front, behind) = (TestTimer::once(&rig), TestTimer::once(&rig));
+    let real = TestTimer::<H, Realtime>::once_on(&rig);
+    rig.on(0, || {
+        front.start(at(3_000).slack(Span::from_nanos(1_000)));
+        behind.start(at(1_000).slack(Span::from_nanos(4_000)));
+        real.start(at_on(2_000));
+    });
+    rig.run_until(20_000);
+    assert_eq!(real.fired_at(), [2_000]);
+    assert_eq!(front.fired_at(), [4_000]);
+    assert_eq!(
+        behind.fired_at(),
+        [4_000],
+        "with the front timer, not at 5000"
+    );
+}
+
+/// Q-10, B17: whether a restart keeps its place is judged by the hard expiry, which is the key of the queue.
+pub fn a_restart_with_slack_goes_where_its_hard_expiry_belongs<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    let [before, moved, after] = [(); 3].map(|()| TestTimer::once(&rig));
+    rig.on(0, || {
+        before.start(at(90_000));
+        moved.start(at(100_000));
+        after.start(at(120_000));
+        moved.start(at(100_000).slack(Span::from_nanos(50_000)));
+    });
+    rig.check();
+    rig.run_until(119_000);
+    assert_eq!(rig.armed(0), Instant::from_nanos(120_000));
+    rig.run_until(200_000);
+    assert_eq!(after.fired_at(), [120_000]);
+    assert_eq!(moved.fired_at(), [120_000]);
+}
+
+/// the cached first deadline is the hard one after a restart in place too, so that the slack is not lost.
+pub fn a_first_timer_restarted_in_place_keeps_its_slack<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    let timer = TestTimer::once(&rig);
+    rig.on(0, || {
+        timer.start(at(1_000));
+        timer.start(at(2_000).slack(Span::from_nanos(3_000)));
+    });
+    rig.check();
+    assert_eq!(rig.stats(0).in_place, 1);
+    assert_eq!(rig.armed(0), Instant::from_nanos(5_000));
+    rig.run_until(9_000);
+    assert_eq!(timer.fired_at(), [5_000]);
+}
+
+/// Q-4b, Q-8: order and caches hold after every one of many restarts with random slack.
+pub fn random_slack_never_breaks_the_order<H: Host>() {
+    let mut random = Random::new(17);
+    let rig = Rig::<H>::new(1);
+    let timers: Vec<_> = (0..12).map(|_| TestTimer::once(&rig)).collect();
+    for _ in 0..400 {
+        let timer = &timers[random.index(timers.len())];
+        let soft = rig.now() + random.between(1, 2_000);
+        let slack = Span::from_nanos(random.below(1_500));
+        rig.on(0, || timer.start(at(soft).slack(slack)));
+        rig.check();
+        if random.one_in(10) {
+            rig.run_until(rig.now() + random.between(0, 1_000));
+        }
+    }
+}
+
+/// FWD-1: a timer that goes on by whole intervals keeps its slack.
+pub fn a_forward_moves_both_expiries<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    let timer = TestTimer::with_setup(&rig, Setup::new(), |expired| {
+        expired.forward_now(Span::from_nanos(10_000));
+        Restart::Yes
+    });
+    rig.on(0, || timer.start(at(1_000).slack(Span::from_nanos(300))));
+    rig.take_trace();
+    rig.run_until(2_000);
+    let started = rig.take_trace().into_iter().find_map(|event| match event {
+        Event::Start { soft, hard, .. } => Some((soft, hard)),
+        _ => None,
+    });
+    assert_eq!(started, Some((11_000, 11_300)));
+}
+
+/// FWD-1 with slack: an expiry within the slack is one expiry, and does not come again before its next period.
+pub fn a_periodic_timer_that_fires_within_its_slack_goes_on<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    let overruns = Rc::new(RefCell::new(Vec::new()));
+    let periodic = {
+        let overruns = Rc::clone(&overruns);
+        TestTimer::new(&rig, move |expired| {
+            overruns
+                .borrow_mut()
+                .push(expired.forward_now(Span::from_nanos(10_000)));
+            Restart::Yes
+        })
+    };
+    let exact = TestTimer::once(&rig);
+    rig.on(0, || {
+        periodic.start(at(1_000).slack(Span::from_nanos(4_000)));
+        exact.start(at(2_000));
+    });
+    rig.run_until(30_000);
+    assert_eq!(periodic.fired_at(), [2_000, 15_000, 25_000]);
+    assert_eq!(*overruns.borrow(), [1, 1, 1]);
+}
+
+crate::kit::cases!(slack:
+    a_periodic_timer_that_fires_within_its_slack_goes_on,
+    a_lone_timer_uses_its_slack,
+    an_interrupt_takes_along_what_may_fire,
+    nothing_fires_before_its_soft_expiry,
+    the_front_timer_decides_when_draining_stops [CLOCKS],
+    a_restart_with_slack_goes_where_its_hard_expiry_belongs,
+    a_first_timer_restarted_in_place_keeps_its_slack,
+    random_slack_never_breaks_the_order,
+    a_forward_moves_both_expiries [TRACE],
+);

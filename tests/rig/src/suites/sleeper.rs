@@ -1,0 +1,266 @@
+//! Timers that wake a task (spec, "sleepers").
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Wake, Waker};
+
+use tickless_core::hrtimer::{Sleeper, Start};
+use tickless_core::platform::CpuId;
+use tickless_core::time::{Instant, Monotonic};
+
+use crate::grammar::Grammar;
+use crate::suite::{at, at_on};
+use crate::{Host, Rig};
+
+/// A task that counts how often it was woken.
+#[derive(Default)]
+struct Task {
+    woken: AtomicU32,
+}
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        // Relaxed: one thread.
+        self.woken.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Task {
+    fn new() -> (Arc<Self>, Waker) {
+        let task = Arc::new(Self::default());
+        (Arc::clone(&task), Waker::from(task))
+    }
+
+    fn woken(&self) -> u32 {
+        self.woken.load(Ordering::Relaxed)
+    }
+}
+
+/// A sleeper that is cancelled when it goes, as every owner has to.
+struct Own<H: Host> {
+    rig: Rig<H>,
+    sleeper: Pin<Box<Sleeper>>,
+}
+
+fn sleeper<H: Host>(rig: &Rig<H>) -> Own<H> {
+    Own {
+        rig: rig.clone(),
+        sleeper: Box::pin(Sleeper::new()),
+    }
+}
+
+impl<H: Host> Own<H> {
+    fn as_ref(&self) -> Pin<&Sleeper> {
+        self.sleeper.as_ref()
+    }
+
+    fn as_mut(&mut self) -> Pin<&mut Sleeper> {
+        self.sleeper.as_mut()
+    }
+
+    fn is_queued(&self) -> bool {
+        self.sleeper.is_queued()
+    }
+}
+
+impl<H: Host> Drop for Own<H> {
+    fn drop(&mut self) {
+        drop(self.rig.timers().cancel_sleeper(self.sleeper.as_ref()));
+    }
+}
+
+/// SLP-1: a sleeper wakes its task once, at its time, and is idle then.
+pub fn a_sleeper_wakes_its_task_once<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    let (task, waker) = Task::new();
+    let mut sleeper = sleeper(&rig);
+    let old = rig.on(0, || {
+        rig.timers()
+            .start_sleeper(sleeper.as_mut(), at(1_000), waker)
+    });
+    assert!(old.is_none() && sleeper.is_queued());
+    rig.run_until(999);
+    assert_eq!(task.woken(), 0);
+    rig.run_until(1_000);
+    assert_eq!(task.woken(), 1);
+    assert!(!sleeper.is_queued());
+    assert_eq!(Arc::strong_count(&task), 1, "the waker is gone");
+    rig.run_until(9_000);
+    assert_eq!(task.woken(), 1);
+    let mut grammar = Grammar::new();
+    grammar.follow(&rig.take_trace());
+}
+
+/// SLP-1: a start with another waker replaces the one before and hands it back.
+pub fn a_start_replaces_the_waker<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    let ((first, first_waker), (second, second_waker)) = (Task::new(), Task::new());
+    let mut sleeper = sleeper(&rig);
+    let timers = rig.timers();
+    rig.on(0, || {
+        timers.start_sleeper(sleeper.as_mut(), at(1_000), first_waker);
+        let old = timers.start_sleeper(sleeper.as_mut(), at(2_000), second_waker);
+        assert!(old.is_some());
+    });
+    assert_eq!(Arc::strong_count(&first), 1);
+    rig.run_until(9_000);
+    assert_eq!((first.woken(), second.woken()), (0, 1));
+}
+
+/// A restart keeps the waker, and says no when there is nobody to wake any more.
+pub fn a_restart_keeps_the_waker<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    let (task, waker) = Task::new();
+    let mut sleeper = sleeper(&rig);
+    let timers = rig.timers();
+    let restart =
+        |sleeper: &Own<H>, when| rig.on(0, || timers.restart_sleeper(sleeper.as_ref(), at(when)));
+    assert!(!restart(&sleeper, 500), "never started");
+    rig.on(0, || {
+        timers.start_sleeper(sleeper.as_mut(), at(1_000), waker)
+    });
+    assert!(restart(&sleeper, 3_000));
+    rig.run_until(2_000);
+    assert_eq!(task.woken(), 0);
+    rig.run_until(3_000);
+    assert_eq!(task.woken(), 1);
+    assert!(!restart(&sleeper, 9_000), "it fired");
+    assert!(!sleeper.is_queued());
+}
+
+/// The questions a future asks on every poll.
+pub fn a_queued_sleeper_tells_whom_it_wakes<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    let ((_, mine), (other, others)) = (Task::new(), Task::new());
+    let mut sleeper = sleeper(&rig);
+    let timers = rig.timers();
+    rig.on(0, || {
+        let pin = sleeper.as_ref();
+        assert_eq!(timers.sleeper_will_wake(pin, &mine), None);
+        assert!(timers.set_sleeper_waker(pin, mine.clone()).is_err());
+        timers.start_sleeper(sleeper.as_mut(), at(1_000), mine.clone());
+        let pin = sleeper.as_ref();
+        assert_eq!(timers.sleeper_will_wake(pin, &mine), Some(true));
+        assert_eq!(timers.sleeper_will_wake(pin, &others), Some(false));
+        let old = timers.set_sleeper_waker(pin, others.clone());
+        assert!(old.is_ok_and(|old| old.is_some_and(|old| old.will_wake(&mine))));
+        assert_eq!(timers.sleeper_will_wake(pin, &others), Some(true));
+    });
+    rig.run_until(9_000);
+    assert_eq!(other.woken(), 1);
+    rig.on(0, || {
+        let pin = sleeper.as_ref();
+        assert_eq!(timers.sleeper_will_wake(pin, &others), None);
+        assert!(timers.set_sleeper_waker(pin, others.clone()).is_err());
+    });
+}
+
+/// A cancel hands the waker back, never waits, and afterwards the sleeper may be freed.
+pub fn a_cancelled_sleeper_may_be_freed<H: Host>() {
+    let rig = Rig::<H>::new(2);
+    let (task, waker) = Task::new();
+    let timers = rig.timers();
+    let mut sleeper = sleeper(&rig);
+    assert!(timers.cancel_sleeper(sleeper.as_ref()).is_none());
+    rig.on(0, || {
+        timers.start_sleeper(sleeper.as_mut(), at(1_000), waker)
+    });
+    let back = rig.on(1, || timers.cancel_sleeper(sleeper.as_ref()));
+    assert!(back.is_some());
+    drop(sleeper);
+    rig.check();
+    rig.run_until(9_000);
+    assert_eq!(task.woken(), 0);
+    assert_eq!(rig.stats(0).spurious, 1);
+    drop(back);
+    assert_eq!(Arc::strong_count(&task), 1);
+}
+
+/// Cancelling the first event of this CPU leaves the device alone if it is a sleeper, until somebody is about to sleep.
+pub fn cancelling_the_first_sleeper_arms_for_the_next_before_idle<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    let (task, waker) = Task::new();
+    let (mut first, mut second) = (sleeper(&rig), sleeper(&rig));
+    let timers = rig.timers();
+    rig.on(0, || {
+        timers.start_sleeper(first.as_mut(), at(1_000), waker.clone());
+        timers.start_sleeper(second.as_mut(), at(5_000), waker.clone());
+        drop(timers.cancel_sleeper(first.as_ref()));
+    });
+    assert_eq!(rig.fires_at(0), Some(1_000));
+    let armed = rig.on(0, || timers.settle_armed(CpuId(0)));
+    assert_eq!(armed.as_nanos(), 5_000);
+    assert_eq!(rig.fires_at(0), Some(5_000));
+    rig.run_until(9_000);
+    assert_eq!(task.woken(), 1);
+}
+
+/// Frees a sleeper when it is woken.
+struct Frees(Mutex<Option<Pin<Box<Sleeper>>>>);
+
+impl Wake for Frees {
+    fn wake(self: Arc<Self>) {
+        assert!(self.0.lock().expect("nobody panicked").take().is_some());
+    }
+}
+
+/// OBJ-12: the woken task may free the sleeper at once: it is idle before anybody is woken.
+pub fn the_woken_task_may_free_the_sleeper<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    let frees = Arc::new(Frees(Mutex::new(Some(Box::pin(Sleeper::new())))));
+    let (task, waker) = Task::new();
+    let mut behind = sleeper(&rig);
+    rig.on(0, || {
+        let timers = rig.timers();
+        let mut sleeper = frees.0.lock().expect("nobody panicked");
+        let pin = sleeper.as_mut().expect("alive").as_mut();
+        timers.start_sleeper(pin, at(1_000), Waker::from(Arc::clone(&frees)));
+        timers.start_sleeper(behind.as_mut(), at(1_000), waker);
+    });
+    rig.run_until(1_000);
+    assert!(frees.0.lock().expect("nobody panicked").is_none());
+    assert_eq!(task.woken(), 1);
+    rig.check();
+}
+
+/// Locality and hotplug treat sleepers like timers.
+pub fn a_sleeper_moves_with_its_cpu<H: Host>() {
+    let rig = Rig::<H>::new(2);
+    let (task, waker) = Task::new();
+    let mut sleeper = sleeper(&rig);
+    rig.on(1, || {
+        rig.timers()
+            .start_sleeper(sleeper.as_mut(), at(5_000), waker);
+    });
+    rig.offline(1);
+    rig.deliver_all();
+    rig.run_until(9_000);
+    assert_eq!(task.woken(), 1);
+}
+
+/// TIM-2: a sleep for ever is one until the end of time.
+pub fn a_sleep_for_ever_never_wakes<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    let (task, waker) = Task::new();
+    let mut sleeper = sleeper(&rig);
+    let forever: Start = at_on::<Monotonic>(Instant::<Monotonic>::FOREVER.as_nanos());
+    rig.on(0, || {
+        rig.timers().start_sleeper(sleeper.as_mut(), forever, waker)
+    });
+    rig.run_until(1_000_000_000);
+    assert_eq!(task.woken(), 0);
+    drop(rig.on(0, || rig.timers().cancel_sleeper(sleeper.as_ref())));
+}
+
+crate::kit::cases!(sleeper:
+    a_sleeper_wakes_its_task_once [TRACE],
+    a_start_replaces_the_waker,
+    a_restart_keeps_the_waker,
+    a_queued_sleeper_tells_whom_it_wakes,
+    a_cancelled_sleeper_may_be_freed [CPUS],
+    cancelling_the_first_sleeper_arms_for_the_next_before_idle,
+    the_woken_task_may_free_the_sleeper,
+    a_sleeper_moves_with_its_cpu [CPUS],
+    a_sleep_for_ever_never_wakes,
+);

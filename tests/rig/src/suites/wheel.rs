@@ -1,0 +1,319 @@
+//! Coarse timers on the machine (spec C-1.7 to C-1.11, C-2.4, C-3.6). Their regressions are in `tests/regressions`.
+//!
+//! Ticks are milliseconds of the machine. A timer that is armed for a tick on the finest level fires one later.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Wake, Waker};
+
+use tickless_core::coarse::{Kind, PassEnd, Rearm, Tick, WheelSleeper};
+use tickless_core::platform::CpuId;
+
+use crate::suite::kicks;
+use crate::{CoarseTimer, Host, Rig};
+
+/// Decision 4: what is beyond the range of the wheel is filed again, and never early.
+pub fn beyond_the_range_is_never_early<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    let timer = CoarseTimer::once(&rig, Kind::Local);
+    let expiry = 2_500_000_000;
+    rig.on(0, || timer.arm(expiry).unwrap());
+    let mut looks = 0;
+    while timer.fired().is_empty() {
+        let due = rig.next_local(0).expect("it is filed");
+        let wait = i64::try_from(due - rig.tick().0).unwrap();
+        rig.spend(wait * 1_000_000);
+        rig.take_tick(0);
+        rig.check();
+        looks += 1;
+        assert!(looks < 10);
+    }
+    assert!(looks > 1, "it was filed again");
+    let [fired] = timer.fired()[..] else {
+        panic!("once")
+    };
+    assert!(fired.now.0 > expiry && (fired.now.0 - expiry) * 7 < expiry);
+    assert_eq!(rig.stats(0).coarse_refiled, looks - 1);
+}
+
+/// Spec C-1.7: a callback that arms for "now" is called a tick later, or the pass would not end.
+pub fn a_callback_that_arms_for_now_is_called_a_tick_later<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    let timer = CoarseTimer::cyclic(&rig, Kind::Local, move |own, timeout| {
+        assert!(own.fired().len() < 20, "the pass does not end");
+        Rearm::At(Tick(timeout.now.0 - 1))
+    });
+    rig.on(0, || timer.arm(10).unwrap());
+    rig.run_to_tick(Tick(15));
+    assert_eq!(timer.fired_at(), [11, 12, 13, 14, 15]);
+}
+
+/// A budget ends a pass in the middle of a slot. Nothing that is aside is lost, and it can be deleted and modified.
+pub fn what_a_budget_left_is_fired_by_the_next_pass<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    let timers: Vec<_> = (0..5)
+        .map(|_| CoarseTimer::once(&rig, Kind::Local))
+        .collect();
+    rig.on(0, || timers.iter().for_each(|timer| timer.arm(10).unwrap()));
+    rig.spend(11_000_000);
+    let pass = |budget| {
+        rig.on(0, || {
+            let tick = rig.tick();
+            rig.timers().run_wheel(CpuId(0), Kind::Local, tick, budget)
+        })
+    };
+    let first = pass(2);
+    assert_eq!((first.fired, first.end), (2, PassEnd::Budget));
+    rig.check();
+    assert!(rig.timers().wheel_is_due(CpuId(0), rig.tick()));
+    assert_eq!(rig.next_local(0), Some(11));
+    // The first to come fires first.
+    assert!(timers[2].delete());
+    assert_eq!(rig.on(0, || timers[3].modify(40)), Ok(true));
+    rig.check();
+    let second = pass(2);
+    assert_eq!((second.fired, second.end), (1, PassEnd::Done));
+    rig.run_to_tick(Tick(100));
+    let fired: Vec<_> = timers.iter().map(|timer| timer.fired_at()).collect();
+    assert_eq!(fired, [vec![11], vec![11], vec![], vec![41], vec![11]]);
+}
+
+/// Spec C-2.4: the new first timer of a CPU that sleeps wakes it, if it is pinned there, and only then.
+pub fn a_sleeping_cpu_is_kicked_for_its_new_first_timer<H: Host>() {
+    let rig = Rig::<H>::new(2);
+    let old = CoarseTimer::once(&rig, Kind::Local);
+    rig.on(1, || old.arm(1_000).unwrap());
+    let kicked_by = |timer: &CoarseTimer<H>, expiry| {
+        rig.take_trace();
+        rig.on(0, || timer.arm_on(1, expiry).unwrap());
+        kicks(&rig.take_trace())
+    };
+    let timer = |kind| CoarseTimer::once(&rig, kind);
+    let awake = timer(Kind::Local);
+    assert_eq!(kicked_by(&awake, 900), []);
+    rig.sleep(1);
+    let (later, deferrable, first) = (
+        timer(Kind::Local),
+        timer(Kind::Deferrable),
+        timer(Kind::Local),
+    );
+    assert_eq!(kicked_by(&later, 2_000), []);
+    assert_eq!(kicked_by(&deferrable, 10), []);
+    assert_eq!(kicked_by(&first, 500), [1]);
+    rig.deliver_all();
+}
+
+/// Spec C-1.9: a timer whose callback runs stays where it is, and is not run by two.
+pub fn a_running_timer_keeps_its_wheel<H: Host>() {
+    let rig = Rig::<H>::new(2);
+    let timer = {
+        let rig = rig.clone();
+        CoarseTimer::cyclic(&rig.clone(), Kind::Global, move |own, timeout| {
+            if own.fired().len() == 1 {
+                rig.on(1, || assert_eq!(own.modify(timeout.now.0), Ok(false)));
+                assert_eq!(own.wheel(), Some((0, Kind::Global)));
+                rig.spend(5_000_000);
+                assert_eq!(rig.take_tick(1), 0);
+                assert_eq!(rig.run_remotely(1, 0), 0, "it runs already");
+            }
+            Rearm::No
+        })
+    };
+    rig.on(0, || timer.arm(10).unwrap());
+    rig.run_to_tick(Tick(30));
+    assert_eq!(timer.fired().len(), 2);
+}
+
+/// CPU 1 runs the wheel of CPU 0 and is held up in a callback: the others of the same tick do not wait for that.
+pub fn what_a_pass_has_not_begun_is_taken_over<H: Host>() {
+    let rig = Rig::<H>::new(3);
+    let others: Arc<Vec<_>> = (0..3)
+        .map(|_| CoarseTimer::once(&rig, Kind::Global))
+        .collect::<Vec<_>>()
+        .into();
+    let first = {
+        let (rig, others) = (rig.clone(), Arc::clone(&others));
+        CoarseTimer::new(&rig.clone(), Kind::Global, move |_| {
+            assert_eq!(rig.run_remotely(1, 0), 0, "below its own pass");
+            assert_eq!(rig.take_tick(0), 2);
+            assert_eq!(rig.take_tick(0), 0, "the pass is over");
+            rig.on(0, || others[0].arm(11).unwrap());
+            rig.spend(2_000_000);
+            assert_eq!(rig.run_remotely(2, 0), 1);
+            Rearm::No
+        })
+    };
+    rig.on(0, || {
+        // The first to come fires first.
+        first.arm(10).unwrap();
+        for timer in &others[1..] {
+            timer.arm(10).unwrap();
+        }
+    });
+    rig.spend(11_000_000);
+    assert_eq!(rig.run_remotely(1, 0), 1);
+    let fired: Vec<_> = others.iter().map(|timer| timer.fired_at()).collect();
+    assert_eq!(fired, [[13], [11], [11]]);
+    assert!(!rig.timers().wheel_is_due(CpuId(0), rig.tick()));
+    rig.check();
+}
+
+/// Spec C-3.6: somebody else runs the global wheel of a CPU that sleeps, and nothing but that.
+pub fn a_global_timer_is_fired_by_another_cpu<H: Host>() {
+    let rig = Rig::<H>::new(2);
+    let (global, local) = (
+        CoarseTimer::new(&rig, Kind::Global, |timeout| {
+            if timeout.now.0 < 15 {
+                Rearm::After(5)
+            } else {
+                Rearm::No
+            }
+        }),
+        CoarseTimer::once(&rig, Kind::Local),
+    );
+    rig.on(1, || {
+        global.arm(10).unwrap();
+        local.arm(10).unwrap();
+    });
+    rig.sleep(1);
+    rig.spend(11_000_000);
+    assert_eq!(rig.run_remotely(0, 1), 1);
+    let [fired] = global.fired()[..] else {
+        panic!("once")
+    };
+    assert_eq!((fired.cpu, fired.executed_by), (CpuId(1), Some(CpuId(0))));
+    assert_eq!(global.wheel(), Some((1, Kind::Global)), "it stays there");
+    rig.spend(6_000_000);
+    assert_eq!(rig.run_remotely(0, 1), 1);
+    assert_eq!(local.fired_at(), []);
+    rig.wake(1);
+    rig.take_tick(1);
+    assert_eq!(local.fired_at(), [17]);
+}
+
+/// A task that counts its wake-ups.
+#[derive(Default)]
+struct Task(AtomicU32);
+
+impl Task {
+    fn woken(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// What futures do: arm, push out, look at the waker, exchange it, and give up.
+pub fn a_sleeper_wakes_its_task<H: Host>() {
+    let rig = Rig::<H>::new(2);
+    let timers = rig.timers();
+    let (task, other) = (Arc::new(Task::default()), Arc::new(Task::default()));
+    let (waker, replaced) = (
+        Waker::from(Arc::clone(&task)),
+        Waker::from(Arc::clone(&other)),
+    );
+    let mut sleeper = pin!(WheelSleeper::new(Kind::Global));
+    assert!(!timers.modify_sleeper(sleeper.as_ref(), Tick(0), Tick(5)));
+    assert!(timers.delete_sleeper(sleeper.as_ref()).is_none());
+    rig.on(0, || {
+        assert!(
+            timers
+                .arm_sleeper(sleeper.as_mut(), Tick(0), Tick(10), replaced.clone())
+                .is_none()
+        );
+        assert_eq!(
+            timers.wheel_sleeper_will_wake(sleeper.as_ref(), &replaced),
+            Some(true)
+        );
+        assert_eq!(
+            timers.wheel_sleeper_will_wake(sleeper.as_ref(), &waker),
+            Some(false)
+        );
+        let old = timers.set_wheel_sleeper_waker(sleeper.as_ref(), waker.clone());
+        assert!(
+            old.expect("it is queued")
+                .expect("it had one")
+                .will_wake(&replaced)
+        );
+    });
+    // From another CPU, which has it then.
+    rig.on(1, || {
+        assert!(timers.modify_sleeper(sleeper.as_ref(), Tick(0), Tick(20)))
+    });
+    assert_eq!(timers.wheel_pending(CpuId(1)), 1);
+    rig.run_to_tick(Tick(20));
+    assert!(sleeper.is_queued());
+    rig.run_to_tick(Tick(21));
+    assert!(!sleeper.is_queued());
+    assert_eq!(
+        timers.wheel_sleeper_will_wake(sleeper.as_ref(), &waker),
+        None
+    );
+    assert!(
+        timers
+            .set_wheel_sleeper_waker(sleeper.as_ref(), replaced.clone())
+            .is_err()
+    );
+    assert_eq!((task.woken(), other.woken()), (1, 0));
+    rig.on(0, || {
+        let now = rig.tick();
+        assert!(
+            timers
+                .arm_sleeper(sleeper.as_mut(), now, Tick(40), replaced.clone())
+                .is_none()
+        );
+        let given_back = timers
+            .delete_sleeper(sleeper.as_ref())
+            .expect("it was queued");
+        assert!(given_back.will_wake(&replaced));
+    });
+    rig.run_to_tick(Tick(60));
+    assert_eq!((task.woken(), other.woken()), (1, 0));
+    rig.check();
+}
+
+/// Spec C-1.8: what `reduce` and a modification to the same tick take no lock for.
+pub fn what_changes_nothing_takes_no_lock<H: Host>() {
+    let rig = Rig::<H>::new(2);
+    let timer = CoarseTimer::once(&rig, Kind::Global);
+    rig.on(0, || timer.arm(100).unwrap());
+    let before = rig.lock_acquisitions();
+    rig.on(1, || {
+        assert_eq!(timer.modify(100), Ok(true));
+        assert_eq!(timer.reduce(100), Ok(true));
+        assert_eq!(timer.reduce(5_000), Ok(true));
+        assert!(timer.modify_if_active(100));
+    });
+    assert!(!rig.timers().wheel_is_due(CpuId(0), Tick(50)));
+    assert_eq!(rig.lock_acquisitions(), before);
+    assert_eq!(
+        timer.wheel(),
+        Some((0, Kind::Global)),
+        "it stays where it is"
+    );
+    // Into its slot: one lock, and it stays too.
+    rig.on(1, || assert_eq!(timer.modify(102), Ok(true)));
+    assert_eq!(rig.lock_acquisitions(), before + 1);
+    assert_eq!(timer.wheel(), Some((0, Kind::Global)));
+    assert_eq!(rig.stats(0).coarse_in_slot, 1);
+    rig.on(1, || assert_eq!(timer.reduce(50), Ok(true)));
+    rig.run_to_tick(Tick(200));
+    assert_eq!(timer.fired_at(), [51]);
+}
+
+crate::kit::cases!(wheel:
+    a_sleeper_wakes_its_task [CPUS],
+    what_changes_nothing_takes_no_lock [CPUS, LOCKS],
+    beyond_the_range_is_never_early,
+    a_callback_that_arms_for_now_is_called_a_tick_later,
+    what_a_budget_left_is_fired_by_the_next_pass,
+    a_sleeping_cpu_is_kicked_for_its_new_first_timer [CPUS, TRACE],
+    a_running_timer_keeps_its_wheel [CPUS],
+    what_a_pass_has_not_begun_is_taken_over [CPUS],
+    a_global_timer_is_fired_by_another_cpu [CPUS],
+);

@@ -1,0 +1,14 @@
+//! The suites on the rig's own hosts: one that defers the rearm of the device to a flush point, one that does not, and
+//! one with a preemptible soft stage.
+
+mod deferred {
+    tickless_rig::conformance!(tickless_rig::Deferred, skips: 0);
+}
+
+mod immediate {
+    tickless_rig::conformance!(tickless_rig::Immediate, skips: 0);
+}
+
+mod preemptible {
+    tickless_rig::conformance!(tickless_rig::Preemptible, skips: 0);
+}

@@ -1,0 +1,214 @@
+//! What only hosts of the rig's own are asked: those with a configuration that no other host need have, the exact text
+//! of a dump, and parts of the core that need no host.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use tickless_core::clock::CounterId;
+use tickless_core::event::{
+    self, DeviceConfig, DeviceState, DeviceWrite, EventDevice, EventDriver, Force, InPast, Kind,
+    MinimumPolicy, Programmed,
+};
+use tickless_core::hrtimer::{AlreadyExpired, Restart, Setup, Stage};
+use tickless_core::platform::Waiting;
+use tickless_core::time::convert::{Cycles, Ticks};
+use tickless_core::time::{Boottime, Instant, Realtime, Span};
+use tickless_rig::suite::{at, at_on, panic_of};
+use tickless_rig::virtual_host::DeferredRearm;
+use tickless_rig::{Config, Deferred, Host, Immediate, Preemptible, Rig, TestTimer, VirtualHost};
+
+/// How a callback on CPU 0 is waited for by CPU 1, which in a machine of one thread is for ever, and says so.
+fn how_to_wait<H: Host>(stage: Stage) -> String {
+    let rig = Rig::<H>::new(2);
+    let said = Rc::new(RefCell::new(None));
+    let timer = {
+        let (rig, said) = (rig.clone(), Rc::clone(&said));
+        let setup = Setup::new().stage(stage);
+        TestTimer::cyclic(&rig.clone(), setup, move |own, _| {
+            *said.borrow_mut() = rig.on(1, || {
+                panic_of(|| {
+                    own.cancel();
+                })
+            });
+            Restart::No
+        })
+    };
+    rig.on(0, || timer.start(at(1_000)));
+    rig.run_until(5_000);
+    said.take().expect("it waits for ever")
+}
+
+/// As a real-time kernel.
+enum RealTime {}
+
+impl Config for RealTime {
+    const DEFERRED_REARM: bool = true;
+    const WAITING: Waiting = Waiting::SleepForSoft;
+    const EXPIRY_BUDGET: u32 = u32::MAX;
+    const NAME: &'static str = "real-time";
+}
+
+/// CAN-5, CAN-6, B35: who polls and who sleeps.
+#[test]
+fn cancellers_poll_or_sleep_as_the_host_says() {
+    let (polls, sleeps) = ("livelock", "waits for a lock that it holds");
+    for (waits, hard, soft) in [
+        (how_to_wait::<Deferred> as fn(Stage) -> String, polls, polls),
+        (how_to_wait::<Immediate>, polls, polls),
+        (how_to_wait::<Preemptible>, sleeps, sleeps),
+        (how_to_wait::<VirtualHost<RealTime>>, polls, sleeps),
+    ] {
+        assert!(waits(Stage::Hard).contains(hard));
+        assert!(waits(Stage::Soft).contains(soft));
+    }
+}
+
+/// CAN-6: under a real-time kernel a hard timer may interrupt a soft callback, whose expiry lock is held.
+#[test]
+fn a_hard_timer_interrupts_a_soft_callback_that_holds_the_expiry_lock() {
+    let rig = Rig::<VirtualHost<RealTime>>::new(1);
+    let hard = TestTimer::once(&rig);
+    let soft = {
+        let rig = rig.clone();
+        let setup = Setup::new().stage(Stage::Soft);
+        TestTimer::with_setup(&rig.clone(), setup, move |_| {
+            rig.spend(3_000);
+            rig.deliver_due(0);
+            Restart::No
+        })
+    };
+    rig.on(0, || {
+        soft.start(at(1_000));
+        hard.start(at(3_000));
+    });
+    rig.run_until(9_000);
+    assert_eq!(hard.fired_at(), [4_000]);
+}
+
+/// an error that says what happened.
+#[test]
+fn the_refusal_explains_itself() {
+    assert_eq!(
+        AlreadyExpired.to_string(),
+        "the time of the timer is over already"
+    );
+}
+
+/// A driver that counts what it is told.
+#[derive(Default)]
+struct Counts {
+    now: Cell<i64>,
+    writes: RefCell<Vec<DeviceWrite>>,
+}
+
+impl EventDriver for Counts {
+    fn now(&self) -> Instant {
+        Instant::from_nanos(self.now.get())
+    }
+    fn cycles_at(&self, _counter: CounterId, _when: Instant) -> Option<Cycles> {
+        None
+    }
+    fn write(&self, write: DeviceWrite) -> Result<(), InPast> {
+        self.writes.borrow_mut().push(write);
+        Ok(())
+    }
+    fn set_state(&self, _state: DeviceState) {}
+}
+
+/// B12, BC-4: a broadcast device that fires in place of this one ends its forced minimum.
+#[test]
+fn b12_a_broadcast_ends_a_forced_minimum() {
+    // Arms what the environment names, as every machine does.
+    let _machine = Rig::<Deferred>::new(1);
+    let driver = Counts::default();
+    let mut device = EventDevice::new(DeviceConfig {
+        name: "stops in deep idle",
+        kind: Kind::Relative,
+        hertz: 1_000_000_000,
+        min_ticks: Ticks(1_000),
+        max_ticks: Ticks(1_000_000_000),
+        can_stop: true,
+        minimum: MinimumPolicy::Fixed,
+    });
+    device.set_state(&driver, DeviceState::Oneshot);
+    driver.now.set(50_000);
+    let program = |device: &mut EventDevice| {
+        event::program(device, &driver, Instant::from_nanos(1), Force::Yes).expect("forced");
+        driver.writes.take().len()
+    };
+    assert_eq!(program(&mut device), 1);
+    assert_eq!(program(&mut device), 0, "under way");
+    device.broadcast_took_over();
+    assert_eq!(device.programmed(), Programmed::Idle);
+    assert!(device.next_event().is_forever());
+    assert_eq!(program(&mut device), 1);
+}
+
+/// Replaces the names of callbacks, which are the compiler's affair.
+fn without_names(text: &str) -> String {
+    let line = |line: &str| match line.split_once(", S:") {
+        Some((before, behind)) => {
+            let number = before.split(": ").next().unwrap_or_default();
+            format!("{number}: _, S:{behind}\n")
+        }
+        None => format!("{line}\n"),
+    };
+    text.lines().map(line).collect()
+}
+
+/// DMP-1 to DMP-4: everything a dump of one CPU shows, in a golden file. Offsets are signed, laziness and slack are
+/// seen.
+#[test]
+fn the_layout_is_that_of_timer_list() {
+    let rig = Rig::<Deferred>::new(1);
+    rig.set_wall(0, -5_000_000_000);
+    let lazy = TestTimer::with_setup(&rig, Setup::new().lazy(), |_| Restart::No);
+    let [exact, due] = [(); 2].map(|()| TestTimer::once(&rig));
+    let real = TestTimer::<_, Realtime>::once_on(&rig);
+    let soft = TestTimer::<_, Boottime>::with_setup(&rig, Setup::new().stage(Stage::Soft), |_| {
+        Restart::No
+    });
+    rig.on(0, || {
+        due.start(at(1_000));
+        lazy.start(at(7_000));
+        exact.start(at(4_000));
+        real.start(at_on(-5_000_000_000 + 9_000).slack(Span::from_nanos(500)));
+        soft.start(at_on(8_000));
+    });
+    rig.run_until(2_000);
+    let golden = include_str!("golden/timer_list.txt");
+    assert_eq!(without_names(&rig.dump()), golden);
+}
+
+/// Four callbacks at a time.
+enum Frugal {}
+
+impl Config for Frugal {
+    const DEFERRED_REARM: bool = DeferredRearm::DEFERRED_REARM;
+    const WAITING: Waiting = DeferredRearm::WAITING;
+    const EXPIRY_BUDGET: u32 = 4;
+    const NAME: &'static str = "frugal";
+}
+
+/// not even a callback that is due for ever keeps the CPU in one interrupt.
+#[test]
+fn a_budget_ends_a_callback_that_never_moves_on() {
+    let rig = Rig::<VirtualHost<Frugal>>::new(1);
+    let timer = TestTimer::new(&rig, |_| Restart::Yes);
+    let other = TestTimer::once(&rig);
+    rig.on(0, || {
+        timer.start(at(1_000));
+        other.start(at(1_500));
+    });
+    rig.spend(1_000);
+    for round in 1..=20 {
+        let turn = rig.enter_interrupt(0);
+        assert_eq!((turn.fired, turn.more), (4, true));
+        rig.leave_interrupt(0);
+        assert_eq!(timer.fired_at().len(), round * 4);
+        assert!(rig.fires_at(0).is_some_and(|at| at <= rig.now() + 1_000));
+    }
+    rig.on(0, || assert!(timer.cancel()));
+    rig.run_until(2_000);
+    assert_eq!(other.fired_at(), [1_500]);
+}
