@@ -5,14 +5,12 @@ use std::cell::Cell;
 use std::hint::black_box;
 use std::pin::Pin;
 use std::sync::OnceLock;
-use std::task::Waker;
 
 use tickless::internals::Linux;
 use tickless_core::base::{CpuBase, Timers};
-use tickless_core::clock::{Offsets, SetSequence};
 use tickless_core::coarse::{Kind, Rearm, Timeout, WheelTimer};
-use tickless_core::event::{DeviceConfig, DeviceState, DeviceWrite, InPast};
-use tickless_core::platform::{CpuId, Locality, Platform, ThisCpu, Waiting};
+use tickless_core::event::{DeviceConfig, DeviceWrite, InPast};
+use tickless_core::platform::{CpuId, Platform, ThisCpu, Waiting};
 use tickless_core::time::Instant;
 use tickless_link::bias::{BiasedLock, Owner, REBIAS_AFTER};
 
@@ -42,7 +40,6 @@ impl<C: Choice> Platform for Host<C> {
     type Lock = BiasedLock<Linux>;
     type ExpiryLock = BiasedLock<Linux>;
     type Local = ();
-    const DEFERRED_REARM: bool = false;
     const WAITING: Waiting = Waiting::Sleep;
 
     fn this_cpu(&self) -> Option<ThisCpu<'_, Self>> {
@@ -55,24 +52,10 @@ impl<C: Choice> Platform for Host<C> {
     fn now(&self) -> Instant {
         self.now.get()
     }
-    fn now_and_offsets(&self, _seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {
-        (self.now.get(), None)
-    }
     fn write_device(&self, _base: &CpuBase<Self>, _write: DeviceWrite) -> Result<(), InPast> {
         Ok(())
     }
-    fn set_device_state(&self, _base: &CpuBase<Self>, _state: DeviceState) {}
     fn kick(&self, _base: &CpuBase<Self>) {}
-    fn raise_soft(&self, _base: &CpuBase<Self>) {}
-    fn call(&self, callback: &mut dyn FnMut()) {
-        callback();
-    }
-    fn wake(&self, waker: Waker) {
-        waker.wake();
-    }
-    fn keep_local(&self, _question: Locality) -> bool {
-        true
-    }
     fn pick_target(&self, _this: Option<CpuId>, _pinned: bool) -> CpuId {
         CpuId(0)
     }

@@ -81,6 +81,12 @@ pub struct Locality {
 /// *Hard*: on the CPU, with timer delivery masked ([`Platform::Lock`] masks it where it can happen). *Soft*: after hard
 /// work, unmasked, one at a time on each CPU. *Task*: anything else. Unless said otherwise a method MUST be callable
 /// from all of them, MUST NOT call back into the core, and MUST NOT block.
+///
+/// # The least host
+///
+/// The methods without a default are what no host can do without. The defaults are right for a host of one CPU, whose
+/// device is [told the instant](crate::event::DeviceConfig::software), whose only clock is the monotonic one, and whose
+/// callbacks do not panic. `examples/platform.rs` is such a host; the suites of `tickless-rig` say whether it is right.
 pub trait Platform: Sized {
     /// The lock of a base. Where timer interrupts can arrive it MUST mask them while it is held.
     type Lock: RawLock + Default;
@@ -98,10 +104,10 @@ pub trait Platform: Sized {
     ///
     /// With `true` the host MUST call [`flush_deferred`](crate::base::Timers::flush_deferred) at every point of spec
     /// 4.5 that it has. With `false` the interrupt writes the device itself.
-    const DEFERRED_REARM: bool;
+    const DEFERRED_REARM: bool = false;
 
     /// How cancellers wait.
-    const WAITING: Waiting;
+    const WAITING: Waiting = Waiting::Spin;
 
     /// Callbacks after which an interrupt or a soft stage returns although more are due (spec Q-28).
     ///
@@ -151,7 +157,12 @@ pub trait Platform: Sized {
     }
 
     /// The monotonic time and, if `seen` is not the current state of the clocks, the offsets now (spec TIM-20).
-    fn now_and_offsets(&self, seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>);
+    ///
+    /// By default the other clocks show what the monotonic one shows, for ever.
+    fn now_and_offsets(&self, seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {
+        let _ = seen;
+        (self.now(), None)
+    }
 
     /// The value that `counter` has at `when`, see [`EventDriver::cycles_at`].
     fn cycles_at(&self, counter: CounterId, when: Instant) -> Option<Cycles> {
@@ -168,7 +179,11 @@ pub trait Platform: Sized {
     fn write_device(&self, base: &CpuBase<Self>, write: DeviceWrite) -> Result<(), InPast>;
 
     /// Puts the event device of the CPU of `base` into a state, see [`EventDriver::set_state`].
-    fn set_device_state(&self, base: &CpuBase<Self>, state: DeviceState);
+    ///
+    /// By default nothing: a device that is told the instant is silent without one.
+    fn set_device_state(&self, base: &CpuBase<Self>, state: DeviceState) {
+        let _ = (base, state);
+    }
 
     /// Makes the CPU of `base` call [`retrigger`](crate::base::Timers::retrigger) soon, wherever it is.
     ///
@@ -178,23 +193,40 @@ pub trait Platform: Sized {
 
     /// Makes the CPU of `base` call [`soft_interrupt`](crate::base::Timers::soft_interrupt) soon. Called by that
     /// CPU, or by somebody who executes its entry points, with `base` locked.
-    fn raise_soft(&self, base: &CpuBase<Self>);
+    ///
+    /// By default kicks the CPU, which then MUST call it whenever it was kicked and behind each interrupt: it does
+    /// nothing where nothing was raised.
+    fn raise_soft(&self, base: &CpuBase<Self>) {
+        self.kick(base);
+    }
 
     /// Executes a callback: calls `callback` once.
     ///
     /// Called without any lock of the core. MUST NOT unwind: a host in which callbacks can panic catches it here,
     /// counts and reports it; the core then takes the timer for stopped (DESIGN 7, point 9).
-    fn call(&self, callback: &mut dyn FnMut());
+    fn call(&self, callback: &mut dyn FnMut()) {
+        callback();
+    }
 
     /// Wakes a task. Called without any lock of the core. MUST NOT unwind, see [`call`](Platform::call).
-    fn wake(&self, waker: Waker);
+    fn wake(&self, waker: Waker) {
+        waker.wake();
+    }
 
     /// Whether a timer that is on this CPU and starts again without being pinned stays here (spec 2.8, cases 8 to 11).
-    fn keep_local(&self, question: Locality) -> bool;
+    fn keep_local(&self, question: Locality) -> bool {
+        let _ = question;
+        true
+    }
 
     /// Where a timer goes that does not stay: any online CPU, `this` if nothing is better. `this` is `None` when the
     /// executing CPU is offline; then the answer MUST be another one.
-    fn pick_target(&self, this: Option<CpuId>, pinned: bool) -> CpuId;
+    ///
+    /// By default the executing CPU, or CPU 0.
+    fn pick_target(&self, this: Option<CpuId>, pinned: bool) -> CpuId {
+        let _ = pinned;
+        this.unwrap_or(CpuId(0))
+    }
 
     /// To which other CPU a global coarse timer goes that the CPU of `this` arms: the policy for isolated CPUs that
     /// want none (DESIGN 7, point 1). Asked with a base locked. An answer that is not online counts as none.
@@ -280,8 +312,6 @@ impl Platform for NullPlatform {
     type Lock = SpinLock;
     type ExpiryLock = SpinLock;
     type Local = ();
-    const DEFERRED_REARM: bool = false;
-    const WAITING: Waiting = Waiting::Spin;
 
     fn this_cpu(&self) -> Option<ThisCpu<'_, Self>> {
         None
@@ -292,25 +322,8 @@ impl Platform for NullPlatform {
     fn now(&self) -> Instant {
         Instant::ZERO
     }
-    fn now_and_offsets(&self, _seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {
-        (Instant::ZERO, None)
-    }
     fn write_device(&self, _base: &CpuBase<Self>, _write: DeviceWrite) -> Result<(), InPast> {
         Ok(())
     }
-    fn set_device_state(&self, _base: &CpuBase<Self>, _state: DeviceState) {}
     fn kick(&self, _base: &CpuBase<Self>) {}
-    fn raise_soft(&self, _base: &CpuBase<Self>) {}
-    fn call(&self, callback: &mut dyn FnMut()) {
-        callback();
-    }
-    fn wake(&self, waker: Waker) {
-        waker.wake();
-    }
-    fn keep_local(&self, _question: Locality) -> bool {
-        true
-    }
-    fn pick_target(&self, this: Option<CpuId>, _pinned: bool) -> CpuId {
-        this.unwrap_or(CpuId(0))
-    }
 }

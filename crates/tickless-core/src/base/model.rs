@@ -16,7 +16,6 @@
 
 use core::fmt::Debug;
 use core::pin::Pin;
-use core::task::Waker;
 use std::boxed::Box;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -29,9 +28,9 @@ use tickless_link::sync::{AtomicBool, Ordering};
 use super::{CpuBase, Timers};
 use crate::clock::{Offsets, SetSequence};
 use crate::cpu::CpuId;
-use crate::event::{DeviceConfig, DeviceState, DeviceWrite, InPast};
+use crate::event::{DeviceConfig, DeviceWrite, InPast};
 use crate::hrtimer::{Expired, HrTimer, Restart, Start};
-use crate::platform::{Locality, Platform, ThisCpu, Waiting};
+use crate::platform::{Platform, ThisCpu, Waiting};
 use crate::time::{Instant, Monotonic, Offset};
 
 const CPUS: usize = 3;
@@ -68,7 +67,6 @@ impl<const SLEEPS: bool> Platform for Host<SLEEPS> {
     type Lock = ModelLock;
     type ExpiryLock = ModelLock;
     type Local = ();
-    const DEFERRED_REARM: bool = false;
     const WAITING: Waiting = if SLEEPS {
         Waiting::Sleep
     } else {
@@ -105,7 +103,6 @@ impl<const SLEEPS: bool> Platform for Host<SLEEPS> {
     fn write_device(&self, _base: &CpuBase<Self>, _write: DeviceWrite) -> Result<(), InPast> {
         Ok(())
     }
-    fn set_device_state(&self, _base: &CpuBase<Self>, _state: DeviceState) {}
     fn kick(&self, base: &CpuBase<Self>) {
         assert_eq!(
             base.cpu(),
@@ -114,19 +111,6 @@ impl<const SLEEPS: bool> Platform for Host<SLEEPS> {
         );
         // Not a store: loom 0.7 would let it come between what a swap reads and what that writes, where nothing can.
         self.kicked.swap(true, Ordering::AcqRel);
-    }
-    fn raise_soft(&self, _base: &CpuBase<Self>) {}
-    fn call(&self, callback: &mut dyn FnMut()) {
-        callback();
-    }
-    fn wake(&self, waker: Waker) {
-        waker.wake();
-    }
-    fn keep_local(&self, _question: Locality) -> bool {
-        true
-    }
-    fn pick_target(&self, this: Option<CpuId>, _pinned: bool) -> CpuId {
-        this.unwrap_or(CpuId(0))
     }
 }
 
