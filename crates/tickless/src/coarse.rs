@@ -27,26 +27,24 @@
 //! Sleeps of one thread that were armed for the same deadline at the same time wake their tasks in the order in which
 //! they were armed. One that is armed later, from nearer, may be less late and come first.
 //!
-//! Whoever polls a [`Sleep`] finds it ready as soon as its deadline is over; late is only the wake-up.
+//! A task that polls a [`Sleep`] finds it ready as soon as its deadline is over; late is only the wake-up.
 //!
 //! # What is different from [`time`](crate::time)
 //!
 //! Nothing else: the same laziness, errors, clocks and threads. A [`timeout()`] whose future is ready at its first poll
 //! touches no queue. There is no coarse interval: what is late by an eighth has no period.
 
-use std::fmt;
-use std::future::{Future, IntoFuture};
+use std::future::IntoFuture;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 
-use pin_project_lite::pin_project;
 use tickless_core::coarse::{Kind, WheelSleeper};
 use tickless_core::time::Instant as CoreInstant;
 
 use crate::host::registry::timers;
 use crate::host::remote::publish::publish_earlier;
 use crate::host::tick::{recently, tick_of};
-use crate::time::sleep_timer::{Alarm, Delay};
+use crate::time::sleep_timer::TaskTimer;
 pub use crate::time::{Duration, Instant, error};
 
 /// Waits for `duration`, counted from this call, and [about an eighth longer](self#how-late) at most.
@@ -68,9 +66,7 @@ pub use crate::time::{Duration, Instant, error};
 /// Dropping the future cancels it; nothing else is needed.
 #[inline]
 pub fn sleep(duration: Duration) -> Sleep {
-    Sleep {
-        delay: Delay::lasting(duration),
-    }
+    Sleep::lasting(duration)
 }
 
 /// Waits until `deadline`, and [about an eighth longer](self#how-late) at most.
@@ -81,9 +77,7 @@ pub fn sleep(duration: Duration) -> Sleep {
 ///
 /// Dropping the future cancels it; nothing else is needed.
 pub fn sleep_until(deadline: Instant) -> Sleep {
-    Sleep {
-        delay: Delay::until(deadline.to_core()),
-    }
+    Sleep::until(deadline)
 }
 
 /// Gives `future` at least `duration`, counted from this call, and [about an eighth more](self#how-late) at most.
@@ -117,59 +111,16 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 /// Cost: the future and 80 bytes, no allocation. If the future is ready at its first poll no queue is ever touched.
 pub type Timeout<T> = crate::time::Timeout<T, Sleep>;
 
-pin_project! {
-    /// What [`sleep`] and [`sleep_until`] return.
-    ///
-    /// It is queued at its first poll, on the thread that polls. It is [`Send`] and [`Sync`], and may be polled, reset
-    /// and dropped anywhere; on the thread that polled it last that costs least. It is not [`Unpin`]: to use it in a
-    /// loop or a `select!`, pin it with [`std::pin::pin!`] or [`Box::pin`].
-    ///
-    /// Polled again after it was ready, it is ready again.
-    ///
-    /// Cost: 80 bytes, no allocation.
-    #[project(!Unpin)]
-    #[must_use = "futures do nothing unless you `.await` or poll them"]
-    pub struct Sleep {
-        #[pin]
-        delay: Delay<WheelSleeper>,
-    }
-}
-
-impl Sleep {
-    /// The point that was asked for. The future is not ready before.
-    #[must_use]
-    pub fn deadline(&self) -> Instant {
-        Instant::from_core(self.delay.deadline())
-    }
-
-    /// Whether the time is over and, if the future was polled, its task was woken.
-    ///
-    /// As in tokio, a sleep that was neither polled nor reset since it was made says `false`, whatever the time.
-    #[must_use]
-    pub fn is_elapsed(&self) -> bool {
-        self.delay.is_elapsed()
-    }
-
-    /// Makes the future ready at `deadline` instead, whether or not it was ready before.
-    ///
-    /// The task that polled it last is woken then, without polling again, whether it was told to wait or that the time
-    /// had come.
-    ///
-    /// # Cost
-    ///
-    /// Within the millisecond for which it is queued: loads, no lock. Within its slot: one lock and one store, and it
-    /// is [as late as before](self#how-late). Else O(1).
-    #[inline]
-    pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
-        self.project().delay.reset(deadline.to_core());
-    }
-}
+/// What [`sleep`] and [`sleep_until`] return.
+///
+/// Cost: 80 bytes, no allocation.
+pub type Sleep = crate::time::Sleep<WheelSleeper>;
 
 /// Deadlines are filed for the tick in which they are: that ends after them.
-impl Alarm for WheelSleeper {
+impl TaskTimer for WheelSleeper {
     #[inline]
     fn new() -> Self {
-        // Not pinned: whoever polls it or moves it takes it to his own wheel, and knows whom to tell.
+        // Not pinned: a thread that polls it or moves it takes it to its own wheel, and publishes it there.
         Self::new(Kind::Global)
     }
 
@@ -179,7 +130,7 @@ impl Alarm for WheelSleeper {
     }
 
     #[inline]
-    fn arm(self: Pin<&mut Self>, deadline: CoreInstant, waker: Waker) -> Option<Waker> {
+    fn start(self: Pin<&mut Self>, deadline: CoreInstant, waker: Waker) -> Option<Waker> {
         let now = recently();
         let old = timers().arm_sleeper(self, now, tick_of(deadline), waker);
         publish_earlier(now);
@@ -187,7 +138,7 @@ impl Alarm for WheelSleeper {
     }
 
     #[inline(never)]
-    fn rearm(self: Pin<&Self>, deadline: CoreInstant) -> bool {
+    fn restart(self: Pin<&Self>, deadline: CoreInstant) -> bool {
         let now = recently();
         let is_queued = timers().modify_sleeper(self, now, tick_of(deadline));
         if is_queued {
@@ -207,31 +158,12 @@ impl Alarm for WheelSleeper {
     }
 
     #[inline]
-    fn kept(self: Pin<&mut Self>) -> Option<&mut Option<Waker>> {
+    fn idle_waker(self: Pin<&mut Self>) -> Option<&mut Option<Waker>> {
         self.idle_waker()
     }
 
     #[inline]
     fn set_waker(self: Pin<&Self>, waker: Waker) -> Result<Option<Waker>, Waker> {
         timers().set_wheel_sleeper_waker(self, waker)
-    }
-}
-
-impl Future for Sleep {
-    type Output = ();
-
-    #[inline]
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        self.project().delay.poll(context)
-    }
-}
-
-impl fmt::Debug for Sleep {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Sleep")
-            .field("deadline", &self.deadline())
-            .field("is_elapsed", &self.is_elapsed())
-            .finish_non_exhaustive()
     }
 }

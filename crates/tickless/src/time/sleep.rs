@@ -11,7 +11,7 @@ use tickless_core::hrtimer::{Sleeper, Start};
 use tickless_core::time::Instant as CoreInstant;
 
 use super::Instant;
-use super::sleep_timer::{Alarm, Delay};
+use super::sleep_timer::{SleepTimer, TaskTimer};
 use crate::host::registry::timers;
 
 /// Waits until `deadline`.
@@ -23,9 +23,7 @@ use crate::host::registry::timers;
 /// Dropping the future cancels it; nothing else is needed.
 #[track_caller]
 pub fn sleep_until(deadline: Instant) -> Sleep {
-    Sleep {
-        delay: Delay::until(deadline.to_core()),
-    }
+    Sleep::until(deadline)
 }
 
 /// Waits for `duration`, counted from this call.
@@ -48,13 +46,11 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 #[track_caller]
 #[inline]
 pub fn sleep(duration: Duration) -> Sleep {
-    Sleep {
-        delay: Delay::lasting(duration),
-    }
+    Sleep::lasting(duration)
 }
 
 pin_project! {
-    /// What [`sleep`] and [`sleep_until`] return.
+    /// What [`sleep`] and [`sleep_until`] return, here and in [`coarse`](crate::coarse).
     ///
     /// It is queued at its first poll, on the thread that polls. It is [`Send`] and [`Sync`], and may be polled, reset
     /// and dropped anywhere; on the thread that polled it last that costs least. It is not [`Unpin`]: to use it in a
@@ -62,44 +58,68 @@ pin_project! {
     ///
     /// Polled again after it was ready, it is ready again.
     ///
-    /// Cost: 112 bytes, no allocation.
+    /// `T` is what waits in a queue: an exact timer, or a coarse one.
+    ///
+    /// Cost: 112 bytes, a coarse one 80; no allocation.
     #[project(!Unpin)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
-    pub struct Sleep {
+    pub struct Sleep<T = Sleeper>
+    where
+        T: TaskTimer,
+    {
         #[pin]
-        delay: Delay<Sleeper>,
+        timer: SleepTimer<T>,
     }
 }
 
-impl Sleep {
-    /// The point at which the future is or was ready.
-    pub fn deadline(&self) -> Instant {
-        Instant::from_core(self.delay.deadline())
+impl<T: TaskTimer> Sleep<T> {
+    #[inline]
+    pub(crate) fn lasting(duration: Duration) -> Self {
+        let timer = SleepTimer::lasting(duration);
+        Self { timer }
     }
 
-    /// Whether the time is over.
+    #[inline]
+    pub(crate) fn until(deadline: Instant) -> Self {
+        let timer = SleepTimer::until(deadline.to_core());
+        Self { timer }
+    }
+
+    /// The point at which the future is or was ready; a coarse one is not ready before.
+    pub fn deadline(&self) -> Instant {
+        Instant::from_core(self.timer.deadline())
+    }
+
+    /// Whether the time is over; for a coarse one that was polled, whether its task was woken too.
     ///
     /// As in tokio, a sleep that was neither polled nor reset since it was made says `false`, whatever the time.
     pub fn is_elapsed(&self) -> bool {
-        self.delay.is_elapsed()
+        self.timer.is_elapsed()
     }
 
     /// Makes the future ready at `deadline` instead, whether or not it was ready before.
     ///
     /// The task that polled it last is woken then, without polling again, whether it was told to wait or that the time
-    /// had come. Moving a deadline a little costs two loads and a store if it keeps its place among the thread's other
-    /// timers.
+    /// had come.
+    ///
+    /// # Cost
+    ///
+    /// Moving a deadline a little costs two loads and a store if it keeps its place among the thread's other timers.
+    ///
+    /// A coarse one: within the millisecond for which it is queued loads, no lock; within its slot one lock and one
+    /// store, and it is [as late as before](crate::coarse#how-late); else O(1).
+    #[inline]
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
-        self.project().delay.reset(deadline.to_core());
+        self.project().timer.reset(deadline.to_core());
     }
 
     /// As [`reset`](Self::reset), but a task that was told that the time had come is not woken before it polls again.
     pub(super) fn retime(self: Pin<&mut Self>, deadline: Instant) {
-        self.project().delay.retime(deadline.to_core());
+        self.project().timer.retime(deadline.to_core());
     }
 }
 
-impl Alarm for Sleeper {
+impl TaskTimer for Sleeper {
     #[inline]
     fn new() -> Self {
         Self::new()
@@ -111,12 +131,12 @@ impl Alarm for Sleeper {
     }
 
     #[inline]
-    fn arm(self: Pin<&mut Self>, deadline: CoreInstant, waker: Waker) -> Option<Waker> {
+    fn start(self: Pin<&mut Self>, deadline: CoreInstant, waker: Waker) -> Option<Waker> {
         timers().start_sleeper(self, Start::at(deadline), waker)
     }
 
     #[inline(never)]
-    fn rearm(self: Pin<&Self>, deadline: CoreInstant) -> bool {
+    fn restart(self: Pin<&Self>, deadline: CoreInstant) -> bool {
         timers().restart_sleeper(self, Start::at(deadline))
     }
 
@@ -131,7 +151,7 @@ impl Alarm for Sleeper {
     }
 
     #[inline]
-    fn kept(self: Pin<&mut Self>) -> Option<&mut Option<Waker>> {
+    fn idle_waker(self: Pin<&mut Self>) -> Option<&mut Option<Waker>> {
         self.idle_waker()
     }
 
@@ -141,16 +161,16 @@ impl Alarm for Sleeper {
     }
 }
 
-impl Future for Sleep {
+impl<T: TaskTimer> Future for Sleep<T> {
     type Output = ();
 
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        self.project().delay.poll(context)
+        self.project().timer.poll(context)
     }
 }
 
-impl fmt::Debug for Sleep {
+impl<T: TaskTimer> fmt::Debug for Sleep<T> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Sleep")

@@ -1,6 +1,6 @@
-//! What futures that are ready at a certain time have in common, whatever queue they wait in.
+//! The state machine of a future that is ready at a certain time, whatever queue it waits in.
 //!
-//! A [`Delay`] is the state machine; an [`Alarm`] is what it waits in.
+//! A [`SleepTimer`] is a deadline and a [`TaskTimer`], which is in the queue: an exact or a coarse one.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -15,7 +15,7 @@ use crate::host::thread::with_thread;
 use crate::host::{blocked, wake};
 
 /// A timer that wakes a task. It MAY be late, and MUST NOT be early.
-pub(crate) trait Alarm {
+pub trait TaskTimer {
     /// Makes one that waits for nothing.
     fn new() -> Self;
 
@@ -23,10 +23,10 @@ pub(crate) trait Alarm {
     fn is_queued(&self) -> bool;
 
     /// Queues it, or moves it if it is queued, and has `waker` woken. Returns the waker that it had.
-    fn arm(self: Pin<&mut Self>, deadline: Instant, waker: Waker) -> Option<Waker>;
+    fn start(self: Pin<&mut Self>, deadline: Instant, waker: Waker) -> Option<Waker>;
 
     /// Moves it and keeps its waker; `false`, and nothing is changed, if it is not queued any more.
-    fn rearm(self: Pin<&Self>, deadline: Instant) -> bool;
+    fn restart(self: Pin<&Self>, deadline: Instant) -> bool;
 
     /// Takes it out and returns its waker. Never waits; afterwards it MAY be freed.
     fn cancel(self: Pin<&Self>) -> Option<Waker>;
@@ -34,15 +34,15 @@ pub(crate) trait Alarm {
     /// Whether it would wake the task of `waker`; `None` if it is not queued any more.
     fn will_wake(self: Pin<&Self>, waker: &Waker) -> Option<bool>;
 
-    /// Where an alarm that is not queued keeps a waker for the next time; `None` if it is queued.
-    fn kept(self: Pin<&mut Self>) -> Option<&mut Option<Waker>>;
+    /// Where a timer that is not queued keeps a waker for the next time; `None` if it is queued.
+    fn idle_waker(self: Pin<&mut Self>) -> Option<&mut Option<Waker>>;
 
     /// Has `waker` woken instead and returns the one before; hands `waker` back if it is not queued any more.
     fn set_waker(self: Pin<&Self>, waker: Waker) -> Result<Option<Waker>, Waker>;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
+enum SleepState {
     /// Made with a duration, never polled: the clock was read a moment ago and is not read again for the first poll.
     /// Should that moment have been long, the timer is armed in the past and fires at once.
     Fresh,
@@ -54,41 +54,41 @@ pub(crate) enum Phase {
     Reset,
     /// Queued, unless it fired meanwhile.
     Armed,
-    /// Its time has come, and a task was told. The alarm keeps the waker of that task, for a reset.
+    /// Its time has come, and a task was told. The timer keeps the waker of that task, for a reset.
     Elapsed,
 }
 
 pin_project! {
-    /// A deadline, and an alarm that is armed for it at the first poll.
+    /// A deadline, and a timer that is started for it at the first poll.
     #[project(!Unpin)]
-    pub(crate) struct Delay<A>
+    pub(crate) struct SleepTimer<T>
     where
-        A: Alarm,
+        T: TaskTimer,
     {
         #[pin]
-        alarm: A,
+        timer: T,
         deadline: Instant,
-        phase: Phase,
+        state: SleepState,
     }
 
-    impl<A> PinnedDrop for Delay<A>
+    impl<T> PinnedDrop for SleepTimer<T>
     where
-        A: Alarm,
+        T: TaskTimer,
     {
         #[inline]
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            if *this.phase == Phase::Armed {
-                cancel(this.alarm.as_ref());
+            if *this.state == SleepState::Armed {
+                cancel(this.timer.as_ref());
             }
         }
     }
 }
 
-impl<A: Alarm> Delay<A> {
+impl<T: TaskTimer> SleepTimer<T> {
     #[inline]
     pub(crate) fn until(deadline: Instant) -> Self {
-        Self::new(deadline, Phase::Idle)
+        Self::new(deadline, SleepState::Idle)
     }
 
     #[inline]
@@ -97,18 +97,18 @@ impl<A: Alarm> Delay<A> {
         if duration.is_zero() {
             // Over at once: an upper bound on the time would be a moment later.
             let now = with_thread(|thread| thread.reading.at_earliest(clock));
-            return Self::new(now, Phase::Over);
+            return Self::new(now, SleepState::Over);
         }
         let now = with_thread(|thread| thread.reading.at_latest(clock));
-        Self::new(now.saturating_add(Span::from(duration)), Phase::Fresh)
+        Self::new(now.saturating_add(Span::from(duration)), SleepState::Fresh)
     }
 
     #[inline]
-    fn new(deadline: Instant, phase: Phase) -> Self {
+    fn new(deadline: Instant, state: SleepState) -> Self {
         Self {
-            alarm: A::new(),
+            timer: T::new(),
             deadline,
-            phase,
+            state,
         }
     }
 
@@ -117,12 +117,12 @@ impl<A: Alarm> Delay<A> {
     }
 
     pub(crate) fn is_elapsed(&self) -> bool {
-        match self.phase {
-            Phase::Fresh | Phase::Over | Phase::Idle => false,
-            Phase::Reset => is_over(self.deadline),
+        match self.state {
+            SleepState::Fresh | SleepState::Over | SleepState::Idle => false,
+            SleepState::Reset => is_over(self.deadline),
             // Not queued and not over: see `poll`.
-            Phase::Armed => !self.alarm.is_queued() && is_over_exactly(self.deadline),
-            Phase::Elapsed => true,
+            SleepState::Armed => !self.timer.is_queued() && is_over_exactly(self.deadline),
+            SleepState::Elapsed => true,
         }
     }
 
@@ -131,11 +131,11 @@ impl<A: Alarm> Delay<A> {
         wake::demand();
         let mut this = self.project();
         *this.deadline = deadline;
-        if *this.phase == Phase::Armed && this.alarm.as_ref().rearm(deadline) {
+        if *this.state == SleepState::Armed && this.timer.as_ref().restart(deadline) {
             return;
         }
-        let was_told = std::mem::replace(this.phase, Phase::Reset) == Phase::Elapsed;
-        let kept = this.alarm.as_mut().kept().filter(|_| was_told);
+        let was_told = std::mem::replace(this.state, SleepState::Reset) == SleepState::Elapsed;
+        let kept = this.timer.as_mut().idle_waker().filter(|_| was_told);
         let Some(waker) = kept.and_then(Option::take) else {
             // If it fired unseen its waker is used up, so the task polls again anyway.
             return;
@@ -144,8 +144,8 @@ impl<A: Alarm> Delay<A> {
         if is_over(deadline) {
             waker.wake();
         } else {
-            drop(this.alarm.arm(deadline, waker));
-            *this.phase = Phase::Armed;
+            drop(this.timer.start(deadline, waker));
+            *this.state = SleepState::Armed;
         }
     }
 
@@ -153,9 +153,9 @@ impl<A: Alarm> Delay<A> {
     #[inline]
     pub(crate) fn retime(mut self: Pin<&mut Self>, deadline: Instant) {
         let this = self.as_mut().project();
-        if *this.phase == Phase::Elapsed {
+        if *this.state == SleepState::Elapsed {
             *this.deadline = deadline;
-            *this.phase = Phase::Reset;
+            *this.state = SleepState::Reset;
         } else {
             self.reset(deadline);
         }
@@ -165,41 +165,45 @@ impl<A: Alarm> Delay<A> {
     pub(crate) fn poll(self: Pin<&mut Self>, context: &Context<'_>) -> Poll<()> {
         let mut this = self.project();
         let mut old = None;
-        match *this.phase {
-            Phase::Fresh | Phase::Idle | Phase::Reset
-                if *this.phase == Phase::Fresh || !is_over(*this.deadline) =>
+        match *this.state {
+            SleepState::Fresh | SleepState::Idle | SleepState::Reset
+                if *this.state == SleepState::Fresh || !is_over(*this.deadline) =>
             {
-                arm(this.alarm, *this.deadline, context);
-                *this.phase = Phase::Armed;
+                start(this.timer, *this.deadline, context);
+                *this.state = SleepState::Armed;
                 return Poll::Pending;
             }
             // Ready without ever having waited.
-            Phase::Over | Phase::Fresh | Phase::Idle | Phase::Reset | Phase::Elapsed => {
+            SleepState::Over
+            | SleepState::Fresh
+            | SleepState::Idle
+            | SleepState::Reset
+            | SleepState::Elapsed => {
                 if budget::is_spent(context.waker()) {
                     return Poll::Pending;
                 }
             }
-            Phase::Armed => {
+            SleepState::Armed => {
                 wake::demand_again();
                 blocked::polled(context.waker());
                 // The clock decides, not only whether somebody came to fire it: a task that is polled all the time must
                 // not wait for a driver that gets no turn.
-                if this.alarm.is_queued()
+                if this.timer.is_queued()
                     && !is_over(*this.deadline)
-                    && wakes(this.alarm.as_ref(), context)
+                    && wakes(this.timer.as_ref(), context)
                 {
                     return Poll::Pending;
                 }
                 if !is_over_exactly(*this.deadline) {
                     // Neither queued nor over: another thread queued it, and the process is the child of a fork.
-                    arm(this.alarm, *this.deadline, context);
+                    start(this.timer, *this.deadline, context);
                     return Poll::Pending;
                 }
-                old = this.alarm.as_ref().cancel();
+                old = this.timer.as_ref().cancel();
             }
         }
-        *this.phase = Phase::Elapsed;
-        keep(this.alarm.as_mut(), old, context.waker());
+        *this.state = SleepState::Elapsed;
+        keep(this.timer.as_mut(), old, context.waker());
         Poll::Ready(())
     }
 }
@@ -207,22 +211,22 @@ impl<A: Alarm> Delay<A> {
 // The two below are kept whole, out of the caller's code: they are the core's whole path in one piece.
 
 #[inline(never)]
-fn arm<A: Alarm>(mut alarm: Pin<&mut A>, deadline: Instant, context: &Context<'_>) {
+fn start<T: TaskTimer>(mut timer: Pin<&mut T>, deadline: Instant, context: &Context<'_>) {
     wake::demand();
-    let kept = alarm.as_mut().kept().and_then(Option::take);
+    let kept = timer.as_mut().idle_waker().and_then(Option::take);
     let waker = kept.filter(|kept| kept.will_wake(context.waker()));
     let waker = waker.unwrap_or_else(|| context.waker().clone());
-    let old = alarm.arm(deadline, waker);
+    let old = timer.start(deadline, waker);
     // Dropped here, after every lock was released: it may run foreign code.
     drop(old);
     blocked::polled(context.waker());
 }
 
-/// Has an alarm that is not queued keep a waker of the task of `waker`; `old` is the one it had, if it was queued
+/// Has an timer that is not queued keep a waker of the task of `waker`; `old` is the one it had, if it was queued
 /// still.
 #[inline]
-fn keep<A: Alarm>(alarm: Pin<&mut A>, old: Option<Waker>, waker: &Waker) {
-    if let Some(kept) = alarm.kept() {
+fn keep<T: TaskTimer>(timer: Pin<&mut T>, old: Option<Waker>, waker: &Waker) {
+    if let Some(kept) = timer.idle_waker() {
         let old = old.or_else(|| kept.take());
         *kept = old.filter(|old| old.will_wake(waker));
         if kept.is_none() {
@@ -232,8 +236,8 @@ fn keep<A: Alarm>(alarm: Pin<&mut A>, old: Option<Waker>, waker: &Waker) {
 }
 
 #[inline(never)]
-fn cancel<A: Alarm>(alarm: Pin<&A>) {
-    let waker = alarm.cancel();
+fn cancel<T: TaskTimer>(timer: Pin<&T>) {
+    let waker = timer.cancel();
     // Dropped here, after every lock was released: it may run foreign code.
     drop(waker);
 }
@@ -251,13 +255,13 @@ fn is_over(deadline: Instant) -> bool {
     with_thread(|thread| thread.reading.at_earliest(clock)) >= deadline
 }
 
-/// Sees to it that the task of `context` is woken; `false` if the alarm fired meanwhile.
-fn wakes<A: Alarm>(alarm: Pin<&A>, context: &Context<'_>) -> bool {
-    match alarm.will_wake(context.waker()) {
+/// Sees to it that the task of `context` is woken; `false` if the timer fired meanwhile.
+fn wakes<T: TaskTimer>(timer: Pin<&T>, context: &Context<'_>) -> bool {
+    match timer.will_wake(context.waker()) {
         Some(true) => true,
-        // Cloned without a lock: it is foreign code. Should the alarm fire meanwhile, it wakes the old task, which is
+        // Cloned without a lock: it is foreign code. Should the timer fire meanwhile, it wakes the old task, which is
         // no loss: this poll finds it fired.
-        Some(false) => alarm.set_waker(context.waker().clone()).is_ok(),
+        Some(false) => timer.set_waker(context.waker().clone()).is_ok(),
         None => false,
     }
 }
