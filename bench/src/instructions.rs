@@ -134,8 +134,8 @@ fn exact(step: Step<'_>) {
     let new = |_| -> Pin<Box<Exact>> { Box::pin(HrTimer::new(|_| Restart::No)) };
     let (waiting, own): (Vec<_>, Vec<_>) =
         ((0..PENDING).map(new).collect(), (0..OWN).map(new).collect());
-    let start = |timer: &Pin<Box<Exact>>, at: Instant| timers.start(timer.as_ref(), Start::at(at));
-    let cancel = |timer: &Pin<Box<Exact>>| _ = black_box(timers.try_cancel(timer.as_ref()));
+    let start = |timer: &Pin<Box<Exact>>, at: Instant| timer.as_ref().start(&timers, Start::at(at));
+    let cancel = |timer: &Pin<Box<Exact>>| _ = black_box(timer.as_ref().try_cancel(&timers));
     // So far ahead that none of them fires.
     let among_others = |number| after(Instant::from_nanos(1 << 60), scattered(number));
     for (timer, number) in waiting.iter().zip(0..) {
@@ -178,9 +178,9 @@ fn coarse(step: Step<'_>) {
         ((0..PENDING).map(new).collect(), (0..OWN).map(new).collect());
     let mut now = Tick(1);
     let modify = |timer: &Pin<Box<Coarse>>, now: Tick, after: u64| {
-        _ = black_box(timers.modify(timer.as_ref(), now, Tick(now.0 + after)));
+        _ = black_box(timer.as_ref().modify(&timers, now, Tick(now.0 + after)));
     };
-    let delete = |timer: &Pin<Box<Coarse>>| _ = black_box(timers.delete(timer.as_ref()));
+    let delete = |timer: &Pin<Box<Coarse>>| _ = black_box(timer.as_ref().delete(&timers));
     // So far ahead that none of them fires; the end of a bucket of 32,768 ticks is not near.
     let far = |number| (1 << 24) + (scattered(number) & !0x7FFF) + 1_000;
     for (timer, number) in waiting.iter().zip(0..) {

@@ -102,9 +102,9 @@ fn pairs(timers: &Timers<Host<Search>>, operations: u64) -> f64 {
     let timer = timer.as_ref();
     time(operations, || {
         for operation in 0..operations {
-            let armed = timers.arm(timer, NOW, Tick(100 + operation % 1_000));
+            let armed = timer.arm(timers, NOW, Tick(100 + operation % 1_000));
             debug_assert!(armed.is_ok());
-            timers.delete(timer);
+            timer.delete(timers);
         }
     })
 }

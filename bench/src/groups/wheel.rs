@@ -30,7 +30,7 @@ fn expiry(index: usize) -> Tick {
 
 fn delete_all(timers: &Timers<Host>, all: &[Pin<Box<Coarse>>]) {
     for timer in all {
-        timers.delete(timer.as_ref());
+        timer.as_ref().delete(timers);
     }
 }
 
@@ -41,7 +41,7 @@ pub(super) fn arm_and_delete(options: &Options, sink: Sink<'_>) {
         let waiting = coarse_timers(pending);
         let slots = Slots::new(pending + 64);
         for (index, timer) in waiting.iter().enumerate() {
-            let armed = timers.arm(timer.as_ref(), NOW, expiry(index));
+            let armed = timer.as_ref().arm(&timers, NOW, expiry(index));
             armed.expect("it is not armed");
             slots.link(index + 64, place(expiry(index)), expiry(index).0);
         }
@@ -65,9 +65,9 @@ pub(super) fn arm_and_delete(options: &Options, sink: Sink<'_>) {
                     Box::new(|| {
                         each(&|index, expiry| {
                             let timer = own[index].as_ref();
-                            let armed = timers.arm(timer, NOW, expiry);
+                            let armed = timer.arm(&timers, NOW, expiry);
                             debug_assert!(armed.is_ok());
-                            timers.delete(timer);
+                            timer.delete(&timers);
                         })
                     }),
                 ),
@@ -101,7 +101,7 @@ pub(super) fn rearm_in_slot(options: &Options, sink: Sink<'_>) {
         // On level 3, whose slots are 512 ticks.
         let expiry = |index: usize| Tick(8_192 + 512 * (index % 40) as u64);
         for (index, timer) in waiting.iter().enumerate() {
-            let armed = timers.arm(timer.as_ref(), NOW, expiry(index));
+            let armed = timer.as_ref().arm(&timers, NOW, expiry(index));
             armed.expect("it is not armed");
             slots.link(index, place(expiry(index)), expiry(index).0);
         }
@@ -126,7 +126,7 @@ pub(super) fn rearm_in_slot(options: &Options, sink: Sink<'_>) {
                     "tickless",
                     Box::new(|| {
                         each(&|index, expiry| {
-                            let was_active = timers.modify(waiting[index].as_ref(), NOW, expiry);
+                            let was_active = waiting[index].as_ref().modify(&timers, NOW, expiry);
                             debug_assert_eq!(was_active, Ok(true));
                         })
                     }),
@@ -159,8 +159,9 @@ pub(super) fn expire(options: &Options, sink: Sink<'_>) {
                 Box::new(|| {
                     for (index, timer) in all.iter().enumerate() {
                         let due = Tick(now + expiry(index).0 % 4_000);
-                        timers
-                            .arm(timer.as_ref(), Tick(now), due)
+                        timer
+                            .as_ref()
+                            .arm(&timers, Tick(now), due)
                             .expect("it is not armed");
                     }
                     now += 10_000;

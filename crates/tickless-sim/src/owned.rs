@@ -107,7 +107,7 @@ where
     fn drop(&mut self) {
         let host = self.timers.platform();
         host.end_timer(|| {
-            self.timers.shutdown_sync(self.timer.as_ref());
+            self.timer.as_ref().shutdown_sync(&self.timers);
         });
         host.forget(&*self.timer);
     }
@@ -188,7 +188,7 @@ impl<P: Keeper, C: ClockId> Drop for Exact<P, C> {
     fn drop(&mut self) {
         let host = self.timers.platform();
         host.end_timer(|| {
-            self.timers.cancel(self.timer.as_ref());
+            self.timer.as_ref().cancel(&self.timers);
         });
         host.forget(&*self.timer);
     }

@@ -38,6 +38,7 @@ use std::future::IntoFuture;
 use std::pin::Pin;
 use std::task::Waker;
 
+use tickless_core::base::TaskTimer as QueuedTimer;
 use tickless_core::coarse::{Kind, WheelSleeper};
 use tickless_core::time::Instant as CoreInstant;
 
@@ -132,7 +133,7 @@ impl TaskTimer for WheelSleeper {
     #[inline]
     fn start(self: Pin<&mut Self>, deadline: CoreInstant, waker: Waker) -> Option<Waker> {
         let now = recently();
-        let old = timers().arm_sleeper(self, now, tick_of(deadline), waker);
+        let old = QueuedTimer::start(self, timers(), (now, tick_of(deadline)), waker);
         publish_earlier(now);
         old
     }
@@ -140,7 +141,7 @@ impl TaskTimer for WheelSleeper {
     #[inline(never)]
     fn restart(self: Pin<&Self>, deadline: CoreInstant) -> bool {
         let now = recently();
-        let is_queued = timers().modify_sleeper(self, now, tick_of(deadline));
+        let is_queued = QueuedTimer::restart(self, timers(), (now, tick_of(deadline)));
         if is_queued {
             publish_earlier(now);
         }
@@ -149,12 +150,12 @@ impl TaskTimer for WheelSleeper {
 
     #[inline]
     fn cancel(self: Pin<&Self>) -> Option<Waker> {
-        timers().delete_sleeper(self)
+        QueuedTimer::cancel(self, timers())
     }
 
     #[inline]
     fn will_wake(self: Pin<&Self>, waker: &Waker) -> Option<bool> {
-        timers().wheel_sleeper_will_wake(self, waker)
+        QueuedTimer::will_wake(self, timers(), waker)
     }
 
     #[inline]
@@ -164,6 +165,6 @@ impl TaskTimer for WheelSleeper {
 
     #[inline]
     fn set_waker(self: Pin<&Self>, waker: Waker) -> Result<Option<Waker>, Waker> {
-        timers().set_wheel_sleeper_waker(self, waker)
+        QueuedTimer::set_waker(self, timers(), waker)
     }
 }

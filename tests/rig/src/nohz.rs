@@ -178,7 +178,7 @@ impl<H: Host> Rig<H> {
     /// What the timer of the tick of `cpu` really stands at.
     #[must_use]
     pub fn tick_timer(&self, cpu: u32) -> Option<Instant> {
-        self.timers().deadline(self.ticking_cpu(cpu).timer.as_ref())
+        self.ticking_cpu(cpu).timer.as_ref().deadline(self.timers())
     }
 
     fn ticking_cpu(&self, cpu: u32) -> &Cpu {
@@ -559,7 +559,7 @@ fn new_cpu<H: Host>(parts: &Rc<Parts<H>>, ticks: &Weak<Ticks<H>>, cpu: u32, role
 impl<H: Host> Drop for Ticks<H> {
     fn drop(&mut self) {
         for cpu in &self.cpus {
-            self.parts.host.timers().cancel(cpu.timer.as_ref());
+            cpu.timer.as_ref().cancel(self.parts.host.timers());
         }
     }
 }

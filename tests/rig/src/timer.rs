@@ -39,7 +39,7 @@ trait Timer<H: Host, T: ClockId> {
     fn deadline(self: Pin<&Self>, rig: &Rig<H>) -> Option<i64>;
     fn state(&self) -> State;
     fn is_own_callback(self: Pin<&Self>, rig: &Rig<H>) -> bool;
-    fn id(self: Pin<&Self>, rig: &Rig<H>) -> usize;
+    fn id(self: Pin<&Self>) -> usize;
 }
 
 impl<H, T, F> Timer<H, T> for HrTimer<F, T>
@@ -49,20 +49,20 @@ where
     F: FnMut(&mut Expired<'_, '_, T>) -> Restart + Send + 'static,
 {
     fn start(self: Pin<&Self>, rig: &Rig<H>, start: Start<T>) {
-        rig.timers().start(self, start);
+        self.start(rig.timers(), start);
     }
     fn start_checked(
         self: Pin<&Self>,
         rig: &Rig<H>,
         start: Start<T>,
     ) -> Result<(), AlreadyExpired> {
-        rig.timers().start_checked(self, start)
+        self.start_checked(rig.timers(), start)
     }
     fn try_cancel(self: Pin<&Self>, rig: &Rig<H>) -> TryCancel {
-        rig.timers().try_cancel(self)
+        self.try_cancel(rig.timers())
     }
     fn cancel(self: Pin<&Self>, rig: &Rig<H>) -> bool {
-        rig.timers().cancel(self)
+        self.cancel(rig.timers())
     }
     fn is_queued(&self) -> bool {
         self.is_queued()
@@ -71,22 +71,22 @@ where
         self.is_active()
     }
     fn cpu(self: Pin<&Self>, rig: &Rig<H>) -> Option<CpuId> {
-        rig.timers().cpu_of(self)
+        self.cpu(rig.timers())
     }
     fn next_event_without(self: Pin<&Self>, rig: &Rig<H>, cpu: CpuId) -> i64 {
         rig.timers().next_event_without(cpu, self).as_nanos()
     }
     fn deadline(self: Pin<&Self>, rig: &Rig<H>) -> Option<i64> {
-        rig.timers().deadline(self).map(Instant::as_nanos)
+        self.deadline(rig.timers()).map(Instant::as_nanos)
     }
     fn state(&self) -> State {
         self.state()
     }
     fn is_own_callback(self: Pin<&Self>, rig: &Rig<H>) -> bool {
-        rig.timers().is_own_callback(self)
+        self.is_own_callback(rig.timers())
     }
-    fn id(self: Pin<&Self>, rig: &Rig<H>) -> usize {
-        rig.timers().id_of(self)
+    fn id(self: Pin<&Self>) -> usize {
+        self.id()
     }
 }
 
@@ -240,7 +240,7 @@ impl<H: Host, T: ClockId> TestTimer<H, T> {
     /// Its name in traces.
     #[must_use]
     pub fn id(&self) -> TimerId {
-        TimerId(self.timer.as_ref().id(&self.rig))
+        TimerId(self.timer.as_ref().id())
     }
 }
 
@@ -314,7 +314,7 @@ impl<H: Host> CoarseTimer<H> {
     /// See [`Timers::arm`](tickless_core::base::Timers::arm); the same for the others.
     pub fn arm(&self, expiry: u64) -> Result<(), ArmError> {
         let (timers, now) = (self.rig.timers(), self.rig.tick());
-        timers.arm(self.timer.as_ref(), now, Tick(expiry))
+        self.timer.as_ref().arm(timers, now, Tick(expiry))
     }
 
     /// Arms it pinned.
@@ -324,7 +324,7 @@ impl<H: Host> CoarseTimer<H> {
     /// See [`arm`](Self::arm).
     pub fn arm_local(&self, expiry: u64) -> Result<(), ArmError> {
         let (timers, now) = (self.rig.timers(), self.rig.tick());
-        timers.arm_local(self.timer.as_ref(), now, Tick(expiry))
+        self.timer.as_ref().arm_local(timers, now, Tick(expiry))
     }
 
     /// Arms it movable.
@@ -334,7 +334,7 @@ impl<H: Host> CoarseTimer<H> {
     /// See [`arm`](Self::arm).
     pub fn arm_global(&self, expiry: u64) -> Result<(), ArmError> {
         let (timers, now) = (self.rig.timers(), self.rig.tick());
-        timers.arm_global(self.timer.as_ref(), now, Tick(expiry))
+        self.timer.as_ref().arm_global(timers, now, Tick(expiry))
     }
 
     /// Arms it on a CPU.
@@ -344,7 +344,9 @@ impl<H: Host> CoarseTimer<H> {
     /// See [`arm`](Self::arm).
     pub fn arm_on(&self, cpu: u32, expiry: u64) -> Result<(), ArmError> {
         let (timers, now) = (self.rig.timers(), self.rig.tick());
-        timers.arm_on(self.timer.as_ref(), CpuId(cpu), now, Tick(expiry))
+        self.timer
+            .as_ref()
+            .arm_on(timers, CpuId(cpu), now, Tick(expiry))
     }
 
     /// Modifies it.
@@ -354,13 +356,15 @@ impl<H: Host> CoarseTimer<H> {
     /// See [`arm`](Self::arm).
     pub fn modify(&self, expiry: u64) -> Result<bool, ShutDown> {
         let (timers, now) = (self.rig.timers(), self.rig.tick());
-        timers.modify(self.timer.as_ref(), now, Tick(expiry))
+        self.timer.as_ref().modify(timers, now, Tick(expiry))
     }
 
     /// Modifies it if it is queued.
     pub fn modify_if_active(&self, expiry: u64) -> bool {
         let (timers, now) = (self.rig.timers(), self.rig.tick());
-        timers.modify_if_active(self.timer.as_ref(), now, Tick(expiry))
+        self.timer
+            .as_ref()
+            .modify_if_active(timers, now, Tick(expiry))
     }
 
     /// Makes it fire earlier.
@@ -370,33 +374,33 @@ impl<H: Host> CoarseTimer<H> {
     /// See [`arm`](Self::arm).
     pub fn reduce(&self, expiry: u64) -> Result<bool, ShutDown> {
         let (timers, now) = (self.rig.timers(), self.rig.tick());
-        timers.reduce(self.timer.as_ref(), now, Tick(expiry))
+        self.timer.as_ref().reduce(timers, now, Tick(expiry))
     }
 
     /// Deletes it.
     pub fn delete(&self) -> bool {
-        self.rig.timers().delete(self.timer.as_ref())
+        self.timer.as_ref().delete(self.rig.timers())
     }
 
     /// Deletes it unless it runs.
     #[must_use]
     pub fn try_delete_sync(&self) -> TryCancel {
-        self.rig.timers().try_delete_sync(self.timer.as_ref())
+        self.timer.as_ref().try_delete_sync(self.rig.timers())
     }
 
     /// Deletes it and waits.
     pub fn delete_sync(&self) -> bool {
-        self.rig.timers().delete_sync(self.timer.as_ref())
+        self.timer.as_ref().delete_sync(self.rig.timers())
     }
 
     /// Shuts it down.
     pub fn shutdown(&self) -> bool {
-        self.rig.timers().shutdown(self.timer.as_ref())
+        self.timer.as_ref().shutdown(self.rig.timers())
     }
 
     /// Shuts it down and waits.
     pub fn shutdown_sync(&self) -> bool {
-        self.rig.timers().shutdown_sync(self.timer.as_ref())
+        self.timer.as_ref().shutdown_sync(self.rig.timers())
     }
 
     /// Whether it is queued.
@@ -414,7 +418,7 @@ impl<H: Host> CoarseTimer<H> {
     /// The CPU and the wheel it is on.
     #[must_use]
     pub fn wheel(&self) -> Option<(u32, Kind)> {
-        let wheel = self.rig.timers().wheel_of(self.timer.as_ref());
+        let wheel = self.timer.as_ref().wheel(self.rig.timers());
         wheel.map(|(cpu, kind)| (cpu.0, kind))
     }
 

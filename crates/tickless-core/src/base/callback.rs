@@ -7,7 +7,7 @@ use crate::base::owner::BaseQueue;
 use crate::base::timers::Timers;
 use crate::platform::{Platform, ThisCpu};
 
-/// What a [`try_cancel`](Timers::try_cancel) found.
+/// What a [`try_cancel`](crate::hrtimer::HrTimer::try_cancel) found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryCancel {
     /// The timer was neither queued nor running.

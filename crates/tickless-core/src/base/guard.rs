@@ -1,5 +1,7 @@
 //! A base in the hands of the thread that locked it.
 
+use core::fmt;
+
 use tickless_link::lock::{Guard, RawLock};
 use tickless_link::sync::Ordering;
 
@@ -17,7 +19,7 @@ use crate::wheel::family::Kind;
 pub(crate) const HANG_BACKOFF_MAX: Span = Span::from_millis(100);
 
 /// A base in the hands of whoever holds its lock.
-pub(crate) struct BaseGuard<'a, P: Platform> {
+pub struct BaseGuard<'a, P: Platform> {
     pub(crate) timers: &'a Timers<P>,
     pub(crate) base: &'a CpuBase<P>,
     pub(crate) state: Guard<'a, P::Lock, BaseState>,
@@ -192,5 +194,14 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
         if published.load(Ordering::Relaxed) != due {
             published.store(due, Ordering::Relaxed);
         }
+    }
+}
+
+impl<P: Platform> fmt::Debug for BaseGuard<'_, P> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_tuple("BaseGuard")
+            .field(&self.base)
+            .finish()
     }
 }

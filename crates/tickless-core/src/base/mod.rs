@@ -20,5 +20,6 @@ pub use self::callback::TryCancel;
 pub use self::cpu_base::CpuBase;
 pub use self::expirer::BaseTypes;
 pub use self::frozen::Frozen;
+pub use self::sleeper::TaskTimer;
 pub use self::stats::Stats;
 pub use self::timers::Timers;

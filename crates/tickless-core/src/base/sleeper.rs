@@ -1,7 +1,178 @@
-//! What the sleepers of both families share.
+//! Timers that wake tasks: what exact and coarse ones have in common.
+//!
+//! [`TaskTimer`] is what users call. How each kind is queued is told by [`Hooks`], next to its type.
 
-/// The member that wakes a task.
-pub(crate) struct Wake;
+use core::pin::Pin;
+use core::task::Waker;
+
+use crate::base::timers::Timers;
+use crate::platform::Platform;
+
+pub(crate) use self::hooks::Hooks;
 
 /// What stands for the callback of a timer that wakes a task.
 pub const WAKES: &str = "wakes a task";
+
+/// The member of an entry that wakes a task.
+pub(crate) struct Wake;
+
+/// A timer that wakes a task: an exact [`Sleeper`](crate::hrtimer::Sleeper) or a coarse
+/// [`WheelSleeper`](crate::coarse::WheelSleeper).
+///
+/// It has no callback, so no operation on it waits. Wakers that an operation returns are for the caller to drop:
+/// dropping one may run foreign code.
+pub trait TaskTimer: Hooks {
+    /// Starts the timer and has `waker` woken when it fires. If it is queued already it is started again.
+    ///
+    /// Returns the waker that was there before.
+    ///
+    /// # Cost
+    ///
+    /// That of starting a timer of its kind.
+    #[inline]
+    fn start<P: Platform>(
+        mut self: Pin<&mut Self>,
+        timers: &Timers<P>,
+        when: Self::When,
+        waker: Waker,
+    ) -> Option<Waker> {
+        let me = Self::executing_cpu(timers);
+        let mut guard = match me {
+            // The usual case, the first start on the thread that polls: the lock is taken at once.
+            Some(me) if self.as_ref().is_unbound() => self.as_mut().bind(timers, me),
+            _ => self.as_ref().lock(timers, me),
+        };
+        let sleeper = self.as_ref();
+        let queue = sleeper.queue(&guard);
+        let old = sleeper.waker(&mut guard, queue).replace(waker);
+        sleeper.enqueue(&mut guard, queue, when, me);
+        old
+    }
+
+    /// Gives a queued timer another time and keeps its waker; `false` if it is not queued any more.
+    ///
+    /// # Cost
+    ///
+    /// That of starting a queued timer of its kind.
+    #[inline]
+    fn restart<P: Platform>(self: Pin<&Self>, timers: &Timers<P>, when: Self::When) -> bool {
+        self.requeue(timers, when)
+    }
+
+    /// Whether the timer is queued and would wake the task of `waker`; `None` if it is not queued any more.
+    #[inline]
+    fn will_wake<P: Platform>(self: Pin<&Self>, timers: &Timers<P>, waker: &Waker) -> Option<bool> {
+        if !self.state().is_queued() {
+            return None;
+        }
+        let mut guard = self.lock(timers, Self::executing_cpu(timers));
+        if !self.state().is_queued() {
+            return None;
+        }
+        let queue = self.queue(&guard);
+        let waits_with = self.waker(&mut guard, queue).as_ref();
+        Some(waits_with.is_some_and(|old| old.will_wake(waker)))
+    }
+
+    /// Has `waker` woken instead of the one before, which is returned.
+    ///
+    /// # Errors
+    ///
+    /// The waker, when the timer fired or was cancelled.
+    fn set_waker<P: Platform>(
+        self: Pin<&Self>,
+        timers: &Timers<P>,
+        waker: Waker,
+    ) -> Result<Option<Waker>, Waker> {
+        if !self.state().is_queued() {
+            return Err(waker);
+        }
+        let mut guard = self.lock(timers, Self::executing_cpu(timers));
+        if !self.state().is_queued() {
+            return Err(waker);
+        }
+        let queue = self.queue(&guard);
+        Ok(self.waker(&mut guard, queue).replace(waker))
+    }
+
+    /// Takes the timer out of its queue and returns its waker. `None` if it is not queued.
+    ///
+    /// When this returns the timer may be freed.
+    #[inline]
+    fn cancel<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<Waker> {
+        if self.state().is_idle() {
+            return None;
+        }
+        let me = Self::executing_cpu(timers);
+        let mut guard = self.lock(timers, me);
+        let queue = self.queue(&guard);
+        let old = self.waker(&mut guard, queue).take();
+        self.dequeue(&mut guard, queue, me);
+        old
+    }
+}
+
+impl<T: Hooks> TaskTimer for T {}
+
+mod hooks {
+    use core::pin::Pin;
+    use core::task::Waker;
+
+    use tickless_link::entry::State;
+
+    use crate::base::guard::BaseGuard;
+    use crate::base::timers::Timers;
+    use crate::platform::{Platform, ThisCpu};
+
+    /// How one kind of timer that wakes a task is queued.
+    pub trait Hooks: Sized {
+        /// For when a start is.
+        type When;
+        /// Which queue of a base.
+        type Queue: Copy;
+
+        /// The life cycle of the timer.
+        fn state(&self) -> State;
+        /// Whether it never was on a base.
+        fn is_unbound(&self) -> bool;
+        /// The CPU that executes.
+        fn executing_cpu<P: Platform>(timers: &Timers<P>) -> Option<ThisCpu<'_, P>>;
+        /// Locks the base of the executing CPU, and gives it a timer that is unbound.
+        fn bind<'a, P: Platform>(
+            self: Pin<&mut Self>,
+            timers: &'a Timers<P>,
+            me: ThisCpu<'a, P>,
+        ) -> BaseGuard<'a, P>;
+        /// Locks the base that owns the timer.
+        fn lock<'a, P: Platform>(
+            self: Pin<&Self>,
+            timers: &'a Timers<P>,
+            me: Option<ThisCpu<'a, P>>,
+        ) -> BaseGuard<'a, P>;
+        /// Which queue of the locked base owns it.
+        fn queue<P: Platform>(self: Pin<&Self>, guard: &BaseGuard<'_, P>) -> Self::Queue;
+        /// Whom it wakes.
+        fn waker<'a, P: Platform>(
+            self: Pin<&'a Self>,
+            guard: &'a mut BaseGuard<'_, P>,
+            queue: Self::Queue,
+        ) -> &'a mut Option<Waker>;
+        /// Queues it, on whichever base it belongs to.
+        fn enqueue<'a, P: Platform>(
+            self: Pin<&Self>,
+            guard: &mut BaseGuard<'a, P>,
+            queue: Self::Queue,
+            when: Self::When,
+            me: Option<ThisCpu<'a, P>>,
+        );
+        /// Gives it another time if it is queued; `false` if it is not.
+        fn requeue<P: Platform>(self: Pin<&Self>, timers: &Timers<P>, when: Self::When) -> bool;
+        /// Takes it out of its queue, if it is queued.
+        fn dequeue<P: Platform>(
+            self: Pin<&Self>,
+            guard: &mut BaseGuard<'_, P>,
+            queue: Self::Queue,
+            me: Option<ThisCpu<'_, P>>,
+        );
+    }
+}

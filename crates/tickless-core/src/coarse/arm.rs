@@ -10,7 +10,7 @@
 //! # Without the lock
 //!
 //! Two questions are answered by loads alone: is it queued for this very tick already, and (for
-//! [`reduce`](Timers::reduce)) for an earlier one? The state is read before the expiry. So either the timer was
+//! [`reduce`](crate::coarse::WheelTimer::reduce)) for an earlier one? The state is read before the expiry. So either the timer was
 //! active for that expiry when its state was read, or somebody armed it for that expiry since: in both cases there was
 //! a moment during the operation at which it had nothing to do, and that moment is when it counts as done. What "was
 //! active" says is true of that moment (R56).
@@ -37,7 +37,7 @@ use crate::wheel::family::{Coarse, Kind, Rearm, Timeout};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ArmError {
-    /// It is queued: [`modify`](Timers::modify) is meant for that.
+    /// It is queued: [`modify`](crate::coarse::WheelTimer::modify) is meant for that.
     Active,
     /// It was shut down. Final.
     ShutDown,
@@ -89,7 +89,10 @@ pub(crate) enum Modify {
     Reduce,
 }
 
-impl<P: Platform> Timers<P> {
+impl<F> WheelTimer<F>
+where
+    F: FnMut(&Timeout) -> Rearm + Send + 'static,
+{
     /// Arms an inactive timer, on the executing CPU, to fire when the tick `expiry` is over.
     ///
     /// It fires between one tick and one slot of its level later (spec 1.3), in the pass that finds it then. `now` is
@@ -112,16 +115,13 @@ impl<P: Platform> Timers<P> {
     /// # Cost
     ///
     /// One lock, the timer and the one that was first in its slot. O(1).
-    pub fn arm<F>(
-        &self,
-        timer: Pin<&WheelTimer<F>>,
+    pub fn arm<P: Platform>(
+        self: Pin<&Self>,
+        timers: &Timers<P>,
         now: Tick,
         expiry: Tick,
-    ) -> Result<(), ArmError>
-    where
-        F: FnMut(&Timeout) -> Rearm + Send + 'static,
-    {
-        self.arm_entry(timer.erase(), Target::AsMade, now, expiry)
+    ) -> Result<(), ArmError> {
+        timers.arm_entry(self.erase(), Target::AsMade, now, expiry)
     }
 
     /// As [`arm`](Self::arm), pinned to the executing CPU whatever the timer was made for, unless it is deferrable.
@@ -129,16 +129,13 @@ impl<P: Platform> Timers<P> {
     /// # Errors
     ///
     /// As [`arm`](Self::arm).
-    pub fn arm_local<F>(
-        &self,
-        timer: Pin<&WheelTimer<F>>,
+    pub fn arm_local<P: Platform>(
+        self: Pin<&Self>,
+        timers: &Timers<P>,
         now: Tick,
         expiry: Tick,
-    ) -> Result<(), ArmError>
-    where
-        F: FnMut(&Timeout) -> Rearm + Send + 'static,
-    {
-        self.arm_entry(timer.erase(), Target::Local, now, expiry)
+    ) -> Result<(), ArmError> {
+        timers.arm_entry(self.erase(), Target::Local, now, expiry)
     }
 
     /// As [`arm`](Self::arm), not pinned whatever the timer was made for, unless it is deferrable.
@@ -146,16 +143,13 @@ impl<P: Platform> Timers<P> {
     /// # Errors
     ///
     /// As [`arm`](Self::arm).
-    pub fn arm_global<F>(
-        &self,
-        timer: Pin<&WheelTimer<F>>,
+    pub fn arm_global<P: Platform>(
+        self: Pin<&Self>,
+        timers: &Timers<P>,
         now: Tick,
         expiry: Tick,
-    ) -> Result<(), ArmError>
-    where
-        F: FnMut(&Timeout) -> Rearm + Send + 'static,
-    {
-        self.arm_entry(timer.erase(), Target::Global, now, expiry)
+    ) -> Result<(), ArmError> {
+        timers.arm_entry(self.erase(), Target::Global, now, expiry)
     }
 
     /// As [`arm`](Self::arm), pinned to `cpu` (or deferrable there).
@@ -166,17 +160,14 @@ impl<P: Platform> Timers<P> {
     /// # Errors
     ///
     /// As [`arm`](Self::arm), and [`ArmError::Offline`].
-    pub fn arm_on<F>(
-        &self,
-        timer: Pin<&WheelTimer<F>>,
+    pub fn arm_on<P: Platform>(
+        self: Pin<&Self>,
+        timers: &Timers<P>,
         cpu: CpuId,
         now: Tick,
         expiry: Tick,
-    ) -> Result<(), ArmError>
-    where
-        F: FnMut(&Timeout) -> Rearm + Send + 'static,
-    {
-        self.arm_entry(timer.erase(), Target::On(cpu), now, expiry)
+    ) -> Result<(), ArmError> {
+        timers.arm_entry(self.erase(), Target::On(cpu), now, expiry)
     }
 
     /// Makes the timer fire when the tick `expiry` is over, whether it is queued or not; says whether it was.
@@ -199,25 +190,24 @@ impl<P: Platform> Timers<P> {
     /// timer keeps the granularity of the slot, which may be coarser than a new one would be. Else O(1), see
     /// [`arm`](Self::arm).
     #[inline]
-    pub fn modify<F>(
-        &self,
-        timer: Pin<&WheelTimer<F>>,
+    pub fn modify<P: Platform>(
+        self: Pin<&Self>,
+        timers: &Timers<P>,
         now: Tick,
         expiry: Tick,
-    ) -> Result<bool, ShutDown>
-    where
-        F: FnMut(&Timeout) -> Rearm + Send + 'static,
-    {
-        self.modify_entry(timer.erase(), Modify::Always, now, expiry)
+    ) -> Result<bool, ShutDown> {
+        timers.modify_entry(self.erase(), Modify::Always, now, expiry)
     }
 
     /// As [`modify`](Self::modify), and leaves a timer alone that is not queued; says whether it was.
     #[inline]
-    pub fn modify_if_active<F>(&self, timer: Pin<&WheelTimer<F>>, now: Tick, expiry: Tick) -> bool
-    where
-        F: FnMut(&Timeout) -> Rearm + Send + 'static,
-    {
-        self.modify_entry(timer.erase(), Modify::IfActive, now, expiry) == Ok(true)
+    pub fn modify_if_active<P: Platform>(
+        self: Pin<&Self>,
+        timers: &Timers<P>,
+        now: Tick,
+        expiry: Tick,
+    ) -> bool {
+        timers.modify_entry(self.erase(), Modify::IfActive, now, expiry) == Ok(true)
     }
 
     /// As [`modify`](Self::modify), and leaves a queued timer alone that has this expiry or an earlier one.
@@ -226,18 +216,17 @@ impl<P: Platform> Timers<P> {
     ///
     /// [`ShutDown`].
     #[inline]
-    pub fn reduce<F>(
-        &self,
-        timer: Pin<&WheelTimer<F>>,
+    pub fn reduce<P: Platform>(
+        self: Pin<&Self>,
+        timers: &Timers<P>,
         now: Tick,
         expiry: Tick,
-    ) -> Result<bool, ShutDown>
-    where
-        F: FnMut(&Timeout) -> Rearm + Send + 'static,
-    {
-        self.modify_entry(timer.erase(), Modify::Reduce, now, expiry)
+    ) -> Result<bool, ShutDown> {
+        timers.modify_entry(self.erase(), Modify::Reduce, now, expiry)
     }
+}
 
+impl<P: Platform> Timers<P> {
     fn arm_entry(
         &self,
         entry: EntryRef<'_, Coarse>,

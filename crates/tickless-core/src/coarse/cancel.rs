@@ -14,7 +14,10 @@ use crate::platform::{Platform, ThisCpu};
 use crate::trace::{Event, TimerId};
 use crate::wheel::family::{Coarse, Kind, Rearm, Timeout};
 
-impl<P: Platform> Timers<P> {
+impl<F> WheelTimer<F>
+where
+    F: FnMut(&Timeout) -> Rearm + Send + 'static,
+{
     /// Takes the timer off its wheel; says whether it was on one. Says nothing about a callback that runs.
     ///
     /// # Interrupt context
@@ -25,11 +28,8 @@ impl<P: Platform> Timers<P> {
     ///
     /// A timer that is not queued: one load. Else one lock and O(1). When the wheel is due first may be too early
     /// afterwards, which costs a look for nothing.
-    pub fn delete<F>(&self, timer: Pin<&WheelTimer<F>>) -> bool
-    where
-        F: FnMut(&Timeout) -> Rearm + Send + 'static,
-    {
-        self.delete_entry(timer.erase())
+    pub fn delete<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> bool {
+        timers.delete_entry(self.erase())
     }
 
     /// Takes the timer off its wheel, unless its callback runs.
@@ -37,11 +37,8 @@ impl<P: Platform> Timers<P> {
     /// # Interrupt context
     ///
     /// As [`delete`](Self::delete).
-    pub fn try_delete_sync<F>(&self, timer: Pin<&WheelTimer<F>>) -> TryCancel
-    where
-        F: FnMut(&Timeout) -> Rearm + Send + 'static,
-    {
-        self.try_delete_entry(timer.erase(), self.executing_cpu())
+    pub fn try_delete_sync<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> TryCancel {
+        timers.try_delete_entry(self.erase(), timers.executing_cpu())
     }
 
     /// Takes the timer off its wheel and waits until its callback does not run; says whether it was queued.
@@ -51,18 +48,15 @@ impl<P: Platform> Timers<P> {
     ///
     /// # Panics
     ///
-    /// When called from the timer's own callback, where it would wait for itself.
+    /// When called from the timer's own callback, where it would wait for ittimers.
     ///
     /// # Interrupt context
     ///
     /// Not while holding a lock that the callback takes, and not on top of the callback's CPU.
-    pub fn delete_sync<F>(&self, timer: Pin<&WheelTimer<F>>) -> bool
-    where
-        F: FnMut(&Timeout) -> Rearm + Send + 'static,
-    {
-        let entry = timer.erase();
-        let me = self.executing_cpu();
-        self.until_not_running(entry, me, || self.try_delete_entry(entry, me))
+    pub fn delete_sync<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> bool {
+        let entry = self.erase();
+        let me = timers.executing_cpu();
+        timers.until_not_running(entry, me, || timers.try_delete_entry(entry, me))
     }
 
     /// Takes the timer off its wheel for good: it is not armed again, by its running callback neither. Says whether it
@@ -75,13 +69,10 @@ impl<P: Platform> Timers<P> {
     /// # Cost
     ///
     /// One lock, also for a timer that looks inactive: an arming between a look and the shutting would slip through.
-    pub fn shutdown<F>(&self, timer: Pin<&WheelTimer<F>>) -> bool
-    where
-        F: FnMut(&Timeout) -> Rearm + Send + 'static,
-    {
-        let entry = timer.erase();
-        let mut held = self.lock_base_of(entry, self.executing_cpu());
-        self.shut(&mut held, entry)
+    pub fn shutdown<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> bool {
+        let entry = self.erase();
+        let mut held = timers.lock_base_of(entry, timers.executing_cpu());
+        timers.shut(&mut held, entry)
     }
 
     /// As [`shutdown`](Self::shutdown), and waits until the callback does not run: on return the timer is idle, and
@@ -94,14 +85,11 @@ impl<P: Platform> Timers<P> {
     /// # Interrupt context
     ///
     /// As [`delete_sync`](Self::delete_sync).
-    pub fn shutdown_sync<F>(&self, timer: Pin<&WheelTimer<F>>) -> bool
-    where
-        F: FnMut(&Timeout) -> Rearm + Send + 'static,
-    {
-        let entry = timer.erase();
-        let me = self.executing_cpu();
-        self.until_not_running(entry, me, || {
-            let mut held = self.lock_base_of(entry, me);
+    pub fn shutdown_sync<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> bool {
+        let entry = self.erase();
+        let me = timers.executing_cpu();
+        timers.until_not_running(entry, me, || {
+            let mut held = timers.lock_base_of(entry, me);
             // Only the attempt that finds the callback not running shuts: one that ran may have armed the timer again,
             // which is then taken out by the same attempt (R14).
             if entry.state().is_running() {
@@ -111,14 +99,16 @@ impl<P: Platform> Timers<P> {
                 }
                 return TryCancel::Running;
             }
-            if self.shut(&mut held, entry) {
+            if timers.shut(&mut held, entry) {
                 TryCancel::Removed
             } else {
                 TryCancel::NotActive
             }
         })
     }
+}
 
+impl<P: Platform> Timers<P> {
     pub(crate) fn delete_entry(&self, entry: EntryRef<'_, Coarse>) -> bool {
         if !entry.state().is_queued() {
             return false;

@@ -7,10 +7,10 @@
 //! [`Timers`](crate::base::Timers) has the operations. Each takes the tick in progress as its argument: nothing here
 //! reads a clock or touches a device.
 //!
-//! - **Users** [`arm`](crate::base::Timers::arm) a [`WheelTimer`],
-//!   [`modify`](crate::base::Timers::modify) it as often as they like, and
-//!   [`delete`](crate::base::Timers::delete) it. Who ends a timer for good
-//!   [shuts it down](crate::base::Timers::shutdown_sync).
+//! - **Users** [`arm`](crate::coarse::WheelTimer::arm) a [`WheelTimer`],
+//!   [`modify`](crate::coarse::WheelTimer::modify) it as often as they like, and
+//!   [`delete`](crate::coarse::WheelTimer::delete) it. Who ends a timer for good
+//!   [shuts it down](crate::coarse::WheelTimer::shutdown_sync).
 //! - **A host's tick** asks [`wheel_is_due`](crate::base::Timers::wheel_is_due), which takes no lock, and if so
 //!   calls [`run_wheel`](crate::base::Timers::run_wheel) for each kind, in the soft stage.
 //! - **A host's idle code** asks [`wheel_next`](crate::base::Timers::wheel_next), computes with
@@ -39,7 +39,7 @@
 //!   lock of its own, so that who executes callbacks of a global wheel delays neither the local timers of its CPU nor
 //!   the exact ones. Lock order: expiry lock, then base lock.
 //! - The expiry of a timer is written under the lock, but read by anybody: that is what the paths without a lock of
-//!   [`modify`](crate::base::Timers::modify) look at.
+//!   [`modify`](crate::coarse::WheelTimer::modify) look at.
 //!
 //! # Cost
 //!

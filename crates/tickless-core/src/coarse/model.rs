@@ -61,8 +61,7 @@ fn a_modification_within_a_slot_against_its_expiry() {
         let modifier = {
             let timer = timer.clone();
             on(&machine, Some(1), move |timers| {
-                // With an old idea of now, for which the slot is the same.
-                timers.modify(timer.as_ref(), START, Tick(DUE.0 + 2))
+                // With an old idea of now, for which the slot is the timer.as_ref().modify(same.timers, START, Tick(DUE.0 + 2))
             })
         };
         let _pass = pass(&machine, NOW);
@@ -97,7 +96,7 @@ fn deletion_against_a_callback<const SLEEPS: bool>() {
             let (timer, inside) = (timer.clone(), Arc::clone(&inside));
             on(&machine, Some(1), move |timers| {
                 assert!(
-                    timers.delete_sync(timer.as_ref()),
+                    timer.as_ref().delete_sync(timers),
                     "it was queued all the time"
                 );
                 assert!(timer.state().is_idle());
@@ -150,7 +149,7 @@ fn a_shutdown_against_a_callback_that_arms_itself() {
             let timer = timer.clone();
             on(&machine, Some(1), move |timers| {
                 assert!(
-                    timers.shutdown_sync(timer.as_ref()),
+                    timer.as_ref().shutdown_sync(timers),
                     "it was queued all the time"
                 );
                 let state = timer.state();
@@ -176,7 +175,7 @@ fn an_arming_against_a_shutdown() {
         let shutter = {
             let timer = timer.clone();
             on(&machine, Some(1), move |timers| {
-                timers.shutdown(timer.as_ref())
+                timer.as_ref().shutdown(timers)
             })
         };
         be(Some(0));
@@ -263,7 +262,7 @@ fn a_timer_that_moves_between_cpus_against_its_deletion() {
         let modifier = {
             let timer = timer.clone();
             on(&machine, Some(1), move |timers| {
-                timers.modify(timer.as_ref(), START, Tick(5_000)).unwrap()
+                timer.as_ref().modify(timers, START, Tick(5_000)).unwrap()
             })
         };
         be(Some(2));
@@ -287,7 +286,7 @@ fn two_modifications_from_two_cpus() {
         let other = {
             let timer = timer.clone();
             on(&machine, Some(1), move |timers| {
-                timers.modify(timer.as_ref(), START, Tick(200))
+                timer.as_ref().modify(timers, START, Tick(200))
             })
         };
         be(Some(2));
@@ -311,7 +310,7 @@ fn an_idle_entry_against_a_timer_from_elsewhere() {
         let armer = {
             let timer = timer.clone();
             on(&machine, Some(1), move |timers| {
-                timers.arm_on(timer.as_ref(), CpuId(0), START, DUE)
+                timer.as_ref().arm_on(timers, CpuId(0), START, DUE)
             })
         };
         be(Some(0));

@@ -14,6 +14,26 @@ use crate::slots::geometry::Tick;
 use crate::wheel::family::{Kind, Rearm, Timeout};
 use crate::wheel::idle::NextDue;
 
+impl<F> WheelTimer<F>
+where
+    F: FnMut(&Timeout) -> Rearm + Send + 'static,
+{
+    /// Whether the caller is inside the callback of `timer`, where [`delete_sync`](Self::delete_sync) and
+    /// [`shutdown_sync`](Self::shutdown_sync) must not be called.
+    pub fn is_own_callback<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> bool {
+        timers.is_executing(self.erase(), timers.platform.this_cpu())
+    }
+
+    /// The CPU and the wheel that `timer` is on, if it ever was on one; out of date when it arrives.
+    pub fn wheel<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<(CpuId, Kind)> {
+        let Owner::Queue(id) = self.erase().owner() else {
+            return None;
+        };
+        let base = timers.owning_base(id)?;
+        Some((base.cpu(), base.wheel(id)?))
+    }
+}
+
 impl<P: Platform> Timers<P> {
     /// When the wheels of `cpu` are due first, exactly: for a forecast. Sleeps on nothing and wakes nobody.
     ///
@@ -82,15 +102,6 @@ impl<P: Platform> Timers<P> {
             .is_some_and(|base| base.is_wheel_idle())
     }
 
-    /// Whether the caller is inside the callback of `timer`, where [`delete_sync`](Self::delete_sync) and
-    /// [`shutdown_sync`](Self::shutdown_sync) must not be called.
-    pub fn is_own_wheel_callback<F>(&self, timer: Pin<&WheelTimer<F>>) -> bool
-    where
-        F: FnMut(&Timeout) -> Rearm + Send + 'static,
-    {
-        self.is_executing(timer.erase(), self.platform.this_cpu())
-    }
-
     fn settle(&self, held: &mut BaseGuard<'_, P>, now: Tick) -> NextDue {
         let mut next = NextDue {
             local: held.state.wheels[Kind::Local as usize].settled(now),
@@ -125,17 +136,5 @@ impl<P: Platform> Timers<P> {
                 .map(|wheel| wheel.buckets.len())
                 .sum()
         })
-    }
-
-    /// The CPU and the wheel that `timer` is on, if it ever was on one; out of date when it arrives.
-    pub fn wheel_of<F>(&self, timer: Pin<&WheelTimer<F>>) -> Option<(CpuId, Kind)>
-    where
-        F: FnMut(&Timeout) -> Rearm + Send + 'static,
-    {
-        let Owner::Queue(id) = timer.erase().owner() else {
-            return None;
-        };
-        let base = self.owning_base(id)?;
-        Some((base.cpu(), base.wheel(id)?))
     }
 }

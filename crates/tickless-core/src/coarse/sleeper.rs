@@ -5,14 +5,14 @@ use core::pin::Pin;
 use core::task::Waker;
 
 use tickless_link::const_unless_loom;
-use tickless_link::entry::{Entry, EntryRef, Expiry, Member, Owner, Queue};
+use tickless_link::entry::{Entry, EntryRef, Expiry, Member, Owner, State};
 
 use crate::base::guard::BaseGuard;
 use crate::base::owner::kind_of;
-use crate::base::sleeper::{WAKES, Wake};
+use crate::base::sleeper::{Hooks, WAKES, Wake};
 use crate::base::timers::Timers;
 use crate::coarse::arm::Modify;
-use crate::platform::Platform;
+use crate::platform::{Platform, ThisCpu};
 use crate::slots::geometry::Tick;
 use crate::wheel::family::{Coarse, ExpiryTick, Kind, Rearm, Timeout};
 
@@ -73,17 +73,6 @@ impl WheelSleeper {
     pub fn idle_waker(self: Pin<&mut Self>) -> Option<&mut Option<Waker>> {
         self.entry_mut().guarded_mut()
     }
-
-    /// Gives a sleeper that was never armed to the wheel that `buckets` is of.
-    #[inline]
-    pub(crate) fn bind(self: Pin<&mut Self>, buckets: &impl Queue<Coarse>) -> bool {
-        self.entry_mut().bind(buckets)
-    }
-
-    #[inline]
-    pub(crate) fn pinned_entry(self: Pin<&Self>) -> Pin<&Entry<Coarse, Wake>> {
-        self.entry()
-    }
 }
 
 impl fmt::Debug for WheelSleeper {
@@ -95,123 +84,95 @@ impl fmt::Debug for WheelSleeper {
     }
 }
 
-impl<P: Platform> Timers<P> {
-    /// Arms `sleeper` and has `waker` woken when it fires. If it is queued already it is modified.
-    ///
-    /// Returns the waker that was there before, to be dropped by the caller (dropping it may run foreign code).
-    ///
-    /// # Cost
-    ///
-    /// As [`arm`](Self::arm).
-    pub fn arm_sleeper(
-        &self,
-        mut sleeper: Pin<&mut WheelSleeper>,
-        now: Tick,
-        expiry: Tick,
-        waker: Waker,
-    ) -> Option<Waker> {
-        let me = self.executing_cpu();
-        let mut held = match me {
-            // The usual case, the first time on the thread that polls: the lock is taken at once.
-            Some(me) if sleeper.as_ref().erase().owner() == Owner::Unbound => {
-                let held = BaseGuard::lock(self, me.base, Some(me));
-                let kind = sleeper.as_ref().erase().tag();
-                sleeper
-                    .as_mut()
-                    .bind(&held.state.wheels[kind as usize].buckets);
-                held
-            }
-            _ => self.lock_base_of(sleeper.as_ref().erase(), me),
-        };
-        let sleeper = sleeper.as_ref();
-        let entry = sleeper.erase();
-        let kind = kind_of(&held, entry);
-        let old = exchange(&mut held, kind, sleeper, Some(waker));
-        self.modify_held(&mut held, entry, kind, (now, expiry), me);
-        old
-    }
+impl Hooks for WheelSleeper {
+    /// The tick in progress, and the tick that has to be over when the timer fires.
+    type When = (Tick, Tick);
+    type Queue = Kind;
 
-    /// Gives a queued sleeper another expiry and keeps its waker; `false` if it is not queued any more.
-    ///
-    /// # Cost
-    ///
-    /// As [`modify`](Self::modify).
     #[inline]
-    pub fn modify_sleeper(&self, sleeper: Pin<&WheelSleeper>, now: Tick, expiry: Tick) -> bool {
-        self.modify_entry(sleeper.erase(), Modify::IfActive, now, expiry) == Ok(true)
+    fn state(&self) -> State {
+        self.entry.state()
     }
 
-    /// Whether `sleeper` is queued and would wake the task of `waker`; `None` if it is not queued any more.
-    pub fn wheel_sleeper_will_wake(
-        &self,
-        sleeper: Pin<&WheelSleeper>,
-        waker: &Waker,
-    ) -> Option<bool> {
-        if !sleeper.is_queued() {
-            return None;
-        }
-        let entry = sleeper.erase();
-        let mut held = self.lock_base_of(entry, self.executing_cpu());
-        if !sleeper.is_queued() {
-            return None;
-        }
-        let kind = kind_of(&held, entry);
-        let buckets = &mut held.state.wheels[kind as usize].buckets;
-        let guarded = sleeper.pinned_entry().guarded(buckets)?;
-        Some(guarded.as_ref().is_some_and(|old| old.will_wake(waker)))
+    #[inline]
+    fn is_unbound(&self) -> bool {
+        self.entry.owner() == Owner::Unbound
     }
 
-    /// Has `waker` woken instead of the one before, which is returned for the caller to drop.
-    ///
-    /// # Errors
-    ///
-    /// The waker, when the sleeper fired or was deleted.
-    pub fn set_wheel_sleeper_waker(
-        &self,
-        sleeper: Pin<&WheelSleeper>,
-        waker: Waker,
-    ) -> Result<Option<Waker>, Waker> {
-        if !sleeper.is_queued() {
-            return Err(waker);
-        }
-        let mut held = self.lock_base_of(sleeper.erase(), self.executing_cpu());
-        if !sleeper.is_queued() {
-            return Err(waker);
-        }
-        let kind = kind_of(&held, sleeper.erase());
-        Ok(exchange(&mut held, kind, sleeper, Some(waker)))
+    #[inline]
+    fn executing_cpu<P: Platform>(timers: &Timers<P>) -> Option<ThisCpu<'_, P>> {
+        timers.executing_cpu()
     }
 
-    /// Takes `sleeper` off its wheel and returns its waker, for the caller to drop. `None` if it is not queued.
-    ///
-    /// Never waits: a sleeper has no callback. When this returns the sleeper may be freed.
-    pub fn delete_sleeper(&self, sleeper: Pin<&WheelSleeper>) -> Option<Waker> {
-        let entry = sleeper.erase();
-        if entry.state().is_idle() {
-            return None;
-        }
-        let mut held = self.lock_base_of(entry, self.executing_cpu());
-        let kind = kind_of(&held, entry);
-        let old = exchange(&mut held, kind, sleeper, None);
-        self.unfile(&mut held, entry, kind);
-        old
+    #[inline]
+    fn bind<'a, P: Platform>(
+        self: Pin<&mut Self>,
+        timers: &'a Timers<P>,
+        me: ThisCpu<'a, P>,
+    ) -> BaseGuard<'a, P> {
+        let guard = BaseGuard::lock(timers, me.base, Some(me));
+        let kind = self.entry.tag();
+        self.entry_mut()
+            .bind(&guard.state.wheels[kind as usize].buckets);
+        guard
     }
-}
 
-/// Gives a sleeper of the wheel of `kind` of the locked base another waker.
-#[inline]
-fn exchange<P: Platform>(
-    held: &mut BaseGuard<'_, P>,
-    kind: Kind,
-    sleeper: Pin<&WheelSleeper>,
-    waker: Option<Waker>,
-) -> Option<Waker> {
-    let buckets = &mut held.state.wheels[kind as usize].buckets;
-    let guarded = sleeper
-        .pinned_entry()
-        .guarded(buckets)
-        .expect("the wheel that owns the timer is locked");
-    core::mem::replace(guarded, waker)
+    #[inline]
+    fn lock<'a, P: Platform>(
+        self: Pin<&Self>,
+        timers: &'a Timers<P>,
+        me: Option<ThisCpu<'a, P>>,
+    ) -> BaseGuard<'a, P> {
+        timers.lock_base_of(self.erase(), me)
+    }
+
+    #[inline]
+    fn queue<P: Platform>(self: Pin<&Self>, guard: &BaseGuard<'_, P>) -> Kind {
+        kind_of(guard, self.erase())
+    }
+
+    #[inline]
+    fn waker<'a, P: Platform>(
+        self: Pin<&'a Self>,
+        guard: &'a mut BaseGuard<'_, P>,
+        kind: Kind,
+    ) -> &'a mut Option<Waker> {
+        let buckets = &mut guard.state.wheels[kind as usize].buckets;
+        self.entry()
+            .guarded(buckets)
+            .expect("the wheel that owns the timer is locked")
+    }
+
+    #[inline]
+    fn enqueue<'a, P: Platform>(
+        self: Pin<&Self>,
+        guard: &mut BaseGuard<'a, P>,
+        kind: Kind,
+        times: (Tick, Tick),
+        me: Option<ThisCpu<'a, P>>,
+    ) {
+        let timers = guard.timers;
+        timers.modify_held(guard, self.erase(), kind, times, me);
+    }
+
+    #[inline]
+    fn requeue<P: Platform>(
+        self: Pin<&Self>,
+        timers: &Timers<P>,
+        (now, expiry): (Tick, Tick),
+    ) -> bool {
+        timers.modify_entry(self.erase(), Modify::IfActive, now, expiry) == Ok(true)
+    }
+
+    #[inline]
+    fn dequeue<P: Platform>(
+        self: Pin<&Self>,
+        guard: &mut BaseGuard<'_, P>,
+        kind: Kind,
+        _me: Option<ThisCpu<'_, P>>,
+    ) {
+        guard.timers.unfile(guard, self.erase(), kind);
+    }
 }
 
 #[cfg(all(not(any(loom, shuttle)), target_pointer_width = "64"))]

@@ -36,7 +36,7 @@ impl<F: FnMut(&Timeout) -> Rearm> Member<Coarse> for Callback<F> {
 /// callback must not free its own timer, except through [`Rearm::NoThenWake`].
 ///
 /// A timer that is dropped while it is queued or running ends the process:
-/// [shut it down](crate::base::Timers::shutdown_sync) first.
+/// [shut it down](crate::coarse::WheelTimer::shutdown_sync) first.
 ///
 /// What was never initialised cannot be armed, and what was shut down says so (R55).
 ///
@@ -52,14 +52,14 @@ tickless_link::project_entry!(
 
 impl<F: FnMut(&Timeout) -> Rearm> WheelTimer<F> {
     const_unless_loom! {
-        /// Makes an idle timer. `kind` says on which wheel [`arm`](crate::base::Timers::arm) files it.
+        /// Makes an idle timer. `kind` says on which wheel [`arm`](crate::coarse::WheelTimer::arm) files it.
         pub const fn new(kind: Kind, function: F) -> Self {
             Self { entry: Entry::new((), kind, (), ExpiryTick::new(), (), Callback(function)) }
         }
     }
 
     /// Whether the timer is queued. Lock-free; out of date when it arrives: what depends on it belongs into one
-    /// [`modify_if_active`](crate::base::Timers::modify_if_active) (R56).
+    /// [`modify_if_active`](crate::coarse::WheelTimer::modify_if_active) (R56).
     #[inline]
     pub fn is_queued(&self) -> bool {
         self.entry.state().is_queued()

@@ -15,7 +15,11 @@ use crate::platform::{Platform, ThisCpu};
 use crate::time::ClockId;
 use crate::trace::{Event, TimerId};
 
-impl<P: Platform> Timers<P> {
+impl<F, C> HrTimer<F, C>
+where
+    F: FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
+    C: ClockId,
+{
     /// Takes the timer out of its queue, unless its callback runs.
     ///
     /// # Interrupt context
@@ -27,12 +31,8 @@ impl<P: Platform> Timers<P> {
     /// A timer that is not active: one load. Else one lock and one removal; cancelling the first timer of this CPU
     /// writes the device once. Cancelling on another CPU leaves its device as it is: it takes one interrupt for
     /// nothing.
-    pub fn try_cancel<F, C>(&self, timer: Pin<&HrTimer<F, C>>) -> TryCancel
-    where
-        F: FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
-        C: ClockId,
-    {
-        self.try_cancel_entry(timer.erase(), self.platform.this_cpu())
+    pub fn try_cancel<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> TryCancel {
+        timers.try_cancel_entry(self.erase(), timers.platform.this_cpu())
     }
 
     /// Takes the timer out of its queue and waits until its callback does not run; says whether it was queued.
@@ -46,25 +46,19 @@ impl<P: Platform> Timers<P> {
     /// # Interrupt context
     ///
     /// Not while holding a lock that the callback takes, and not on top of the callback's CPU.
-    pub fn cancel<F, C>(&self, timer: Pin<&HrTimer<F, C>>) -> bool
-    where
-        F: FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
-        C: ClockId,
-    {
-        let entry = timer.erase();
-        let me = self.platform.this_cpu();
-        self.until_not_running(entry, me, || self.try_cancel_entry(entry, me))
+    pub fn cancel<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> bool {
+        let entry = self.erase();
+        let me = timers.platform.this_cpu();
+        timers.until_not_running(entry, me, || timers.try_cancel_entry(entry, me))
     }
 
-    /// Whether the caller is inside the callback of `timer`, where [`cancel`](Timers::cancel) must not be called.
-    pub fn is_own_callback<F, C>(&self, timer: Pin<&HrTimer<F, C>>) -> bool
-    where
-        F: FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
-        C: ClockId,
-    {
-        self.is_executing(timer.erase(), self.platform.this_cpu())
+    /// Whether the caller is inside the callback of `timer`, where [`cancel`](Self::cancel) must not be called.
+    pub fn is_own_callback<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> bool {
+        timers.is_executing(self.erase(), timers.platform.this_cpu())
     }
+}
 
+impl<P: Platform> Timers<P> {
     #[inline]
     pub(crate) fn try_cancel_entry<'a>(
         &'a self,

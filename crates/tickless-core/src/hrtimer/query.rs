@@ -15,6 +15,38 @@ use crate::hrtimer::timer::{Expired, HrTimer};
 use crate::platform::Platform;
 use crate::time::{ClockId, Instant, Offset};
 
+impl<F, C> HrTimer<F, C>
+where
+    F: FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
+    C: ClockId,
+{
+    /// The deadline of `timer`, if it is queued.
+    pub fn deadline<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<Instant<C>> {
+        let entry = self.erase();
+        if !entry.state().is_queued() {
+            return None;
+        }
+        let mut held = timers.lock_base_of(entry, timers.platform.this_cpu());
+        let mut slot = opened(&mut held, entry);
+        slot.state()
+            .is_queued()
+            .then(|| slot.head().deadline().instant())
+    }
+
+    /// The CPU that `timer` is on, if it ever was on one; for tests and dumps, out of date when it arrives.
+    pub fn cpu<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<CpuId> {
+        match self.erase().owner() {
+            tickless_link::entry::Owner::Queue(id) => timers.owning_base(id).map(CpuBase::cpu),
+            _ => None,
+        }
+    }
+
+    /// The identity of `timer` in traces and dumps: its address, never followed.
+    pub fn id(self: Pin<&Self>) -> usize {
+        self.erase().address()
+    }
+}
+
 impl<P: Platform> Timers<P> {
     /// The next event of `cpu`, over the queues of both stages; `FOREVER` if nothing is queued.
     ///
@@ -52,44 +84,6 @@ impl<P: Platform> Timers<P> {
             });
         }
         first.not_negative()
-    }
-
-    /// The deadline of `timer`, if it is queued.
-    pub fn deadline<F, C>(&self, timer: Pin<&HrTimer<F, C>>) -> Option<Instant<C>>
-    where
-        F: FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
-        C: ClockId,
-    {
-        let entry = timer.erase();
-        if !entry.state().is_queued() {
-            return None;
-        }
-        let mut held = self.lock_base_of(entry, self.platform.this_cpu());
-        let mut slot = opened(&mut held, entry);
-        slot.state()
-            .is_queued()
-            .then(|| slot.head().deadline().instant())
-    }
-
-    /// The CPU that `timer` is on, if it ever was on one; for tests and dumps, out of date when it arrives.
-    pub fn cpu_of<F, C>(&self, timer: Pin<&HrTimer<F, C>>) -> Option<CpuId>
-    where
-        F: FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
-        C: ClockId,
-    {
-        match timer.erase().owner() {
-            tickless_link::entry::Owner::Queue(id) => self.owning_base(id).map(CpuBase::cpu),
-            _ => None,
-        }
-    }
-
-    /// The identity of `timer` in traces and dumps: its address, never followed.
-    pub fn id_of<F, C>(&self, timer: Pin<&HrTimer<F, C>>) -> usize
-    where
-        F: FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
-        C: ClockId,
-    {
-        timer.erase().address()
     }
 
     /// What the clock `C` shows now.

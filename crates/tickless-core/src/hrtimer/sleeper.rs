@@ -6,16 +6,15 @@ use core::pin::Pin;
 use core::task::Waker;
 
 use tickless_link::const_unless_loom;
-use tickless_link::entry::{Entry, EntryRef, Expiry, Member, Owner};
-use tickless_link::tree::Tree;
+use tickless_link::entry::{Entry, EntryRef, Expiry, Member, Owner, State};
 
 use crate::base::guard::BaseGuard;
-use crate::base::sleeper::{WAKES, Wake};
+use crate::base::sleeper::{Hooks, WAKES, Wake};
 use crate::base::timers::Timers;
 use crate::exact::family::{Firing, Head, Hr, Restart, Times};
 use crate::hrtimer::start::AlreadyExpired;
 use crate::hrtimer::timer::{Setup, Start};
-use crate::platform::Platform;
+use crate::platform::{Platform, ThisCpu};
 use crate::time::{ClockId, Deadline, Monotonic};
 use crate::trace::StartMode;
 
@@ -88,17 +87,6 @@ impl<C: ClockId> Sleeper<C> {
     pub(crate) fn erase(self: Pin<&Self>) -> EntryRef<'_, Hr> {
         self.entry().erase()
     }
-
-    /// Gives a sleeper that was never started to the base that `queue` is of.
-    #[inline]
-    pub(crate) fn bind(self: Pin<&mut Self>, queue: &Tree<Hr>) -> bool {
-        self.entry_mut().bind(queue)
-    }
-
-    #[inline]
-    pub(crate) fn pinned_entry(self: Pin<&Self>) -> Pin<&Entry<Hr, Wake>> {
-        self.entry()
-    }
 }
 
 impl<C: ClockId> Default for Sleeper<C> {
@@ -113,157 +101,126 @@ impl<C> fmt::Debug for Sleeper<C> {
     }
 }
 
-impl<P: Platform> Timers<P> {
-    /// Starts `sleeper` and has `waker` woken when it fires. If it is queued already it is started again.
-    ///
-    /// Returns the waker that was there before, to be dropped by the caller (dropping it may run foreign code).
-    ///
-    /// # Cost
-    ///
-    /// As [`start`](Timers::start).
+impl<C: ClockId> Hooks for Sleeper<C> {
+    type When = Start<C>;
+    /// The timer knows its queue itself.
+    type Queue = ();
+
     #[inline]
-    pub fn start_sleeper<C: ClockId>(
-        &self,
-        mut sleeper: Pin<&mut Sleeper<C>>,
-        start: Start<C>,
-        waker: Waker,
-    ) -> Option<Waker> {
-        let me = self.platform.this_cpu();
-        let index = sleeper.as_ref().erase().tag().queue();
-        let mut held = match me {
-            // The usual case, the first start on the thread that polls: the lock is taken at once.
-            Some(me) if sleeper.as_ref().erase().owner() == Owner::Unbound => {
-                let held = BaseGuard::lock(self, me.base, Some(me));
-                sleeper.as_mut().bind(&held.state.queues[index].tree);
-                held
-            }
-            _ => self.lock_base_of(sleeper.as_ref().erase(), me),
-        };
-        let old = exchange(&mut held, sleeper.as_ref(), Some(waker));
-        let entry = sleeper.as_ref().erase();
-        let times = self.resolve(entry, &start.request);
-        let mode = start.request.mode;
-        let _always: Result<(), AlreadyExpired> =
-            self.start_held(&mut held, entry, times, mode, me);
-        old
+    fn state(&self) -> State {
+        self.entry.state()
     }
 
-    /// Gives a queued sleeper another time and keeps its waker; `false` if it is not queued any more.
     #[inline]
-    pub fn restart_sleeper<C: ClockId>(&self, sleeper: Pin<&Sleeper<C>>, start: Start<C>) -> bool {
-        let entry = sleeper.erase();
+    fn is_unbound(&self) -> bool {
+        self.entry.owner() == Owner::Unbound
+    }
+
+    #[inline]
+    fn executing_cpu<P: Platform>(timers: &Timers<P>) -> Option<ThisCpu<'_, P>> {
+        timers.platform.this_cpu()
+    }
+
+    #[inline]
+    fn bind<'a, P: Platform>(
+        self: Pin<&mut Self>,
+        timers: &'a Timers<P>,
+        me: ThisCpu<'a, P>,
+    ) -> BaseGuard<'a, P> {
+        let guard = BaseGuard::lock(timers, me.base, Some(me));
+        let index = self.entry.tag().queue();
+        self.entry_mut().bind(&guard.state.queues[index].tree);
+        guard
+    }
+
+    #[inline]
+    fn lock<'a, P: Platform>(
+        self: Pin<&Self>,
+        timers: &'a Timers<P>,
+        me: Option<ThisCpu<'a, P>>,
+    ) -> BaseGuard<'a, P> {
+        timers.lock_base_of(self.erase(), me)
+    }
+
+    #[inline]
+    fn queue<P: Platform>(self: Pin<&Self>, _guard: &BaseGuard<'_, P>) {}
+
+    #[inline]
+    fn waker<'a, P: Platform>(
+        self: Pin<&'a Self>,
+        guard: &'a mut BaseGuard<'_, P>,
+        (): (),
+    ) -> &'a mut Option<Waker> {
+        let entry = self.erase();
+        let state = &mut *guard.state;
+        if state.far.open(entry).is_some() {
+            self.entry().guarded(state.far.shelf_mut())
+        } else {
+            let index = entry.tag().queue();
+            self.entry().guarded(&mut state.queues[index].tree)
+        }
+        .expect("the base that owns the timer is locked")
+    }
+
+    #[inline]
+    fn enqueue<'a, P: Platform>(
+        self: Pin<&Self>,
+        guard: &mut BaseGuard<'a, P>,
+        (): (),
+        start: Start<C>,
+        me: Option<ThisCpu<'a, P>>,
+    ) {
+        let entry = self.erase();
+        let timers = guard.timers;
+        let times = timers.resolve(entry, &start.request);
+        let _always = timers.start_held(guard, entry, times, start.request.mode, me);
+    }
+
+    #[inline]
+    fn requeue<P: Platform>(self: Pin<&Self>, timers: &Timers<P>, start: Start<C>) -> bool {
+        let entry = self.erase();
         if entry.state().is_idle() {
             return false;
         }
-        let times = self.resolve(entry, &start.request);
+        let times = timers.resolve(entry, &start.request);
         let mode = start.request.mode;
-        match self.start_in_place(entry, times, mode) {
+        match timers.start_in_place(entry, times, mode) {
             Ok(()) => true,
-            Err(held) => self.restart_sleeper_slowly(entry, times, mode, held),
+            Err(guard) => timers.start_sleeper_slowly(entry, times, mode, guard),
         }
     }
 
+    #[inline]
+    fn dequeue<P: Platform>(
+        self: Pin<&Self>,
+        guard: &mut BaseGuard<'_, P>,
+        (): (),
+        me: Option<ThisCpu<'_, P>>,
+    ) {
+        guard.timers.remove(guard, self.erase(), me);
+    }
+}
+
+impl<P: Platform> Timers<P> {
+    /// Starts a sleeper again that could not stay in its place, unless it is not queued any more; says whether it was.
     #[cold]
     #[inline(never)]
-    fn restart_sleeper_slowly<'a>(
+    fn start_sleeper_slowly<'a>(
         &'a self,
         entry: EntryRef<'_, Hr>,
         times: Times,
         mode: StartMode,
-        held: Option<BaseGuard<'a, P>>,
+        guard: Option<BaseGuard<'a, P>>,
     ) -> bool {
         let me = self.platform.this_cpu();
-        let mut held = held.unwrap_or_else(|| self.lock_base_of(entry, me));
+        let mut guard = guard.unwrap_or_else(|| self.lock_base_of(entry, me));
         if !entry.state().is_queued() {
             return false;
         }
         let _always: Result<(), AlreadyExpired> =
-            self.start_held(&mut held, entry, times, mode, me);
+            self.start_held(&mut guard, entry, times, mode, me);
         true
     }
-
-    /// Whether `sleeper` is queued and would wake the task of `waker`; `None` if it is not queued any more.
-    #[inline]
-    pub fn sleeper_will_wake<C: ClockId>(
-        &self,
-        sleeper: Pin<&Sleeper<C>>,
-        waker: &Waker,
-    ) -> Option<bool> {
-        if !sleeper.is_queued() {
-            return None;
-        }
-        let mut held = self.lock_base_of(sleeper.erase(), self.platform.this_cpu());
-        if !sleeper.is_queued() {
-            return None;
-        }
-        let waits_with = guarded(&mut held, sleeper).as_ref();
-        Some(waits_with.is_some_and(|old| old.will_wake(waker)))
-    }
-
-    /// Has `waker` woken instead of the one before, which is returned for the caller to drop. `Err` with `waker` if the
-    /// sleeper is not queued any more.
-    ///
-    /// # Errors
-    ///
-    /// The waker, when the sleeper fired or was cancelled.
-    pub fn set_sleeper_waker<C: ClockId>(
-        &self,
-        sleeper: Pin<&Sleeper<C>>,
-        waker: Waker,
-    ) -> Result<Option<Waker>, Waker> {
-        if !sleeper.is_queued() {
-            return Err(waker);
-        }
-        let mut held = self.lock_base_of(sleeper.erase(), self.platform.this_cpu());
-        if !sleeper.is_queued() {
-            return Err(waker);
-        }
-        Ok(exchange(&mut held, sleeper, Some(waker)))
-    }
-
-    /// Takes `sleeper` out of its queue and returns its waker, for the caller to drop. `None` if it is not queued.
-    ///
-    /// Never waits: a sleeper has no callback. When this returns the sleeper may be freed.
-    #[inline]
-    pub fn cancel_sleeper<C: ClockId>(&self, sleeper: Pin<&Sleeper<C>>) -> Option<Waker> {
-        let entry = sleeper.erase();
-        if entry.state().is_idle() {
-            return None;
-        }
-        let me = self.platform.this_cpu();
-        let mut held = self.lock_base_of(entry, me);
-        let old = exchange(&mut held, sleeper, None);
-        self.remove(&mut held, entry, me);
-        old
-    }
-}
-
-#[inline]
-fn exchange<P: Platform, C: ClockId>(
-    held: &mut BaseGuard<'_, P>,
-    sleeper: Pin<&Sleeper<C>>,
-    waker: Option<Waker>,
-) -> Option<Waker> {
-    core::mem::replace(guarded(held, sleeper), waker)
-}
-
-/// Whom a sleeper of the locked base wakes.
-#[inline]
-fn guarded<'h, P: Platform, C: ClockId>(
-    held: &'h mut BaseGuard<'_, P>,
-    sleeper: Pin<&'h Sleeper<C>>,
-) -> &'h mut Option<Waker> {
-    let entry = sleeper.erase();
-    let state = &mut *held.state;
-    if state.far.open(entry).is_some() {
-        sleeper.pinned_entry().guarded(state.far.shelf_mut())
-    } else {
-        let index = entry.tag().queue();
-        sleeper
-            .pinned_entry()
-            .guarded(&mut state.queues[index].tree)
-    }
-    .expect("the base that owns the timer is locked")
 }
 
 #[cfg(all(not(any(loom, shuttle)), target_pointer_width = "64"))]

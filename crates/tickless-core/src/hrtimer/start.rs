@@ -54,7 +54,11 @@ enum Action {
     ReevaluateAll,
 }
 
-impl<P: Platform> Timers<P> {
+impl<F, C> HrTimer<F, C>
+where
+    F: FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
+    C: ClockId,
+{
     /// Starts `timer`, or starts it again with a new time.
     ///
     /// A timer that is queued is moved; one whose callback runs is queued in addition. The timer is on the executing
@@ -73,33 +77,54 @@ impl<P: Platform> Timers<P> {
     /// One lock. A restart that keeps its place in the queue reads both neighbours and writes the timer; otherwise one
     /// removal and one insertion, O(log n). At most one write of the device, none if an earlier event is armed.
     #[inline]
-    pub fn start<F, C>(&self, timer: Pin<&HrTimer<F, C>>, start: Start<C>)
-    where
-        F: FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
-        C: ClockId,
-    {
-        self.start_ref(timer.timer_ref(), start);
+    pub fn start<P: Platform>(self: Pin<&Self>, timers: &Timers<P>, start: Start<C>) {
+        self.timer_ref().start(timers, start);
     }
 
-    /// [`start`](Timers::start) for a timer whose closure is forgotten, so that a host can have the code once and not
+    /// As [`start`](Self::start), for times that come from somebody who is not trusted: a time in the past is
+    /// refused, so that it costs no interrupt (spec 2.11).
+    ///
+    /// # Errors
+    ///
+    /// [`AlreadyExpired`] when the time is over; then the timer is not queued, and the caller completes the expiry.
+    pub fn start_checked<P: Platform>(
+        self: Pin<&Self>,
+        timers: &Timers<P>,
+        start: Start<C>,
+    ) -> Result<(), AlreadyExpired> {
+        let me = timers.platform.this_cpu();
+        let mode = StartMode {
+            checked: true,
+            ..start.request.mode
+        };
+        let times = timers.resolve(self.erase(), &start.request);
+        let mut held = timers.lock_base_of(self.erase(), me);
+        timers.start_held(&mut held, self.erase(), times, mode, me)
+    }
+}
+
+impl<C: ClockId> TimerRef<'_, C> {
+    /// [`HrTimer::start`] for a timer whose closure is forgotten, so that a host can have the code once and not
     /// once for each closure.
     ///
     /// # Panics
     ///
-    /// As [`start`](Timers::start).
+    /// As [`HrTimer::start`].
     #[inline]
-    pub fn start_ref<C: ClockId>(&self, timer: TimerRef<'_, C>, start: Start<C>) {
-        let entry = timer.entry;
+    pub fn start<P: Platform>(self, timers: &Timers<P>, start: Start<C>) {
+        let entry = self.entry;
         let mode = start.request.mode;
         match start.request.when {
             When::At(earliest) => {
                 let deadline = earliest.saturating_add(start.request.slack);
-                self.start_resolved(entry, (earliest, deadline), mode);
+                timers.start_resolved(entry, (earliest, deadline), mode);
             }
-            When::After(_) => self.start_relative(entry, &start.request),
+            When::After(_) => timers.start_relative(entry, &start.request),
         }
     }
+}
 
+impl<P: Platform> Timers<P> {
     #[inline(never)]
     fn start_relative(&self, entry: EntryRef<'_, Hr>, request: &Request) {
         self.start_resolved(entry, self.resolve(entry, request), request.mode);
@@ -162,31 +187,6 @@ impl<P: Platform> Timers<P> {
         let me = self.platform.this_cpu();
         let mut held = held.unwrap_or_else(|| self.lock_base_of(entry, me));
         let _always = self.start_held(&mut held, entry, times, mode, me);
-    }
-
-    /// As [`start`](Timers::start), for times that come from somebody who is not trusted: a time in the past is
-    /// refused, so that it costs no interrupt (spec 2.11).
-    ///
-    /// # Errors
-    ///
-    /// [`AlreadyExpired`] when the time is over; then the timer is not queued, and the caller completes the expiry.
-    pub fn start_checked<F, C>(
-        &self,
-        timer: Pin<&HrTimer<F, C>>,
-        start: Start<C>,
-    ) -> Result<(), AlreadyExpired>
-    where
-        F: FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
-        C: ClockId,
-    {
-        let me = self.platform.this_cpu();
-        let mode = StartMode {
-            checked: true,
-            ..start.request.mode
-        };
-        let times = self.resolve(timer.erase(), &start.request);
-        let mut held = self.lock_base_of(timer.erase(), me);
-        self.start_held(&mut held, timer.erase(), times, mode, me)
     }
 
     /// The two expiries that a request means for `entry`. Needs no lock: nothing of it depends on where the timer is.

@@ -133,11 +133,11 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
             self.timers.platform().trace(Event::TickStop { cpu, wake });
         }
         // Also if nothing changed: the timer itself says what it stands at.
-        let stands = || self.timers.deadline(timer).unwrap_or(Instant::FOREVER);
+        let stands = || timer.deadline(self.timers).unwrap_or(Instant::FOREVER);
         let was_programmed = changed.is_some() || stands() != wake;
         if was_programmed {
             if wake.is_forever() {
-                self.timers.cancel(timer);
+                timer.cancel(self.timers);
             } else {
                 self.start(timer, wake);
             }

@@ -188,7 +188,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
             return Err(KeepReason::Timekeeper);
         }
         self.restart(tick, timer, now);
-        self.timers.cancel(timer);
+        timer.cancel(self.timers);
         tick.context = Context::Offline;
         Ok(self.count.bequeath(cpu, heir))
     }
@@ -315,7 +315,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
                 self.timers.platform().trace(Event::TickStart { cpu, due });
             }
             if mutant!("tick-restart-cancels-first") {
-                self.timers.cancel(timer);
+                timer.cancel(self.timers);
             }
             // Moves the timer from what it stood at during the sleep: one base lock, and one device write at most.
             self.start(timer, due);
@@ -326,7 +326,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
     where
         F: FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static,
     {
-        self.timers.start(timer, Start::at(when).pinned());
+        timer.start(self.timers, Start::at(when).pinned());
     }
 }
 

@@ -47,7 +47,7 @@ impl Rearm {
         C: ClockId,
     {
         if self == Self::Immediate && timer.is_queued() {
-            let _was = timers.try_cancel(timer);
+            let _was = timer.try_cancel(timers);
         }
     }
 }

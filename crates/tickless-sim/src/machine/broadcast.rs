@@ -137,7 +137,7 @@ impl Wakener {
         match &self.by {
             By::Device(device) => device.fires.get(),
             By::Timer(timer) => {
-                let stands = self.timers.deadline(timer.pinned());
+                let stands = timer.pinned().deadline(&self.timers);
                 self.host().moment(stands.unwrap_or(Instant::FOREVER))
             }
         }
@@ -162,7 +162,7 @@ impl Wakener {
     pub(crate) fn offline(&self, cpu: u32) {
         let heir = match &self.by {
             By::Device(_) => None,
-            By::Timer(timer) => self.timers.cpu_of(timer.pinned()),
+            By::Timer(timer) => timer.pinned().cpu(&self.timers),
         };
         let heir = heir.unwrap_or_else(|| CpuId(self.host().housekeeper_but(cpu)));
         let carried = self.broadcast.offline(CpuId(cpu), heir);

@@ -135,9 +135,9 @@ impl Callbacks {
             (coarse, exact)
         });
         if !coarse.is_queued() {
-            let armed = self
-                .timers
-                .arm(coarse.pinned(), self.now(), self.expiry(self.amount));
+            let armed = coarse
+                .pinned()
+                .arm(&self.timers, self.now(), self.expiry(self.amount));
             assert_eq!(armed, Ok(()), "it was stopped");
         }
         if !exact.pinned().is_queued() {
@@ -154,7 +154,7 @@ impl Callbacks {
 
     fn modify(&self, coarse: &Coarse, after: Picos) {
         let expiry = self.expiry(after);
-        let modified = self.timers.modify(coarse.pinned(), self.now(), expiry);
+        let modified = coarse.pinned().modify(&self.timers, self.now(), expiry);
         assert!(modified.is_ok(), "no timer of a world is shut down");
     }
 
@@ -186,7 +186,7 @@ impl Callbacks {
                 self.modify(last, self.amount * 3);
             }
             1 => {
-                let _was = self.timers.delete_sync(next.pinned());
+                let _was = next.pinned().delete_sync(&self.timers);
                 self.modify(last, self.amount * 2);
             }
             2 => self.start(&exact[index], self.amount),
@@ -201,7 +201,7 @@ impl Callbacks {
             }
             _ => {
                 self.modify(own, self.amount);
-                let _was = self.timers.delete(own.pinned());
+                let _was = own.pinned().delete(&self.timers);
                 self.modify(next, self.amount);
             }
         }
@@ -225,7 +225,7 @@ impl Callbacks {
             }
             2 => self.modify(&coarse[index], self.amount),
             3 => {
-                let _was = self.timers.delete_sync(coarse[index].pinned());
+                let _was = coarse[index].pinned().delete_sync(&self.timers);
                 self.start(&exact[index], self.amount * 3);
             }
             _ => {

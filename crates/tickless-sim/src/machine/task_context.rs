@@ -135,7 +135,7 @@ impl<'w> Turn<'w> {
         let target = self.target();
         let timers = &self.world.timers;
         let armed = match target {
-            None => timers.arm(timer.pinned(), now, expiry),
+            None => timer.pinned().arm(timers, now, expiry),
             Some(cpu) => self.arm_there(timer, cpu, now, expiry),
         };
         assert_eq!(armed, Ok(()), "only an inactive timer is armed");
@@ -153,8 +153,8 @@ impl<'w> Turn<'w> {
         F: FnMut(&Timeout) -> Rearm + Send + 'static,
     {
         let timers = &self.world.timers;
-        match timers.arm_on(timer.pinned(), CpuId(cpu), now, expiry) {
-            Err(ArmError::Offline(_)) => timers.arm(timer.pinned(), now, expiry),
+        match timer.pinned().arm_on(timers, CpuId(cpu), now, expiry) {
+            Err(ArmError::Offline(_)) => timer.pinned().arm(timers, now, expiry),
             result => result,
         }
     }
@@ -186,7 +186,7 @@ impl<'w> Turn<'w> {
         let Some(target) = self.target() else {
             let host = self.world.timers.platform();
             let before = host.watch.borrow().counts.coarse_arms;
-            let modified = self.world.timers.modify(timer.pinned(), now, expiry);
+            let modified = timer.pinned().modify(&self.world.timers, now, expiry);
             assert!(modified.is_ok(), "no timer of a world is shut down");
             if host.watch.borrow().counts.coarse_arms == before {
                 // Two loads and no lock.
@@ -196,12 +196,12 @@ impl<'w> Turn<'w> {
             return;
         };
         let timers = &self.world.timers;
-        let is_there = timers.wheel_of(timer.pinned()).map(|(cpu, _)| cpu.0) == Some(target);
+        let is_there = timer.pinned().wheel(timers).map(|(cpu, _)| cpu.0) == Some(target);
         if is_there {
-            let modified = timers.modify(timer.pinned(), now, expiry);
+            let modified = timer.pinned().modify(timers, now, expiry);
             assert!(modified.is_ok(), "no timer of a world is shut down");
         } else {
-            timers.delete(timer.pinned());
+            timer.pinned().delete(timers);
             let armed = self.arm_there(timer, target, now, expiry);
             assert_eq!(armed, Ok(()), "it was taken out before");
         }
@@ -214,12 +214,12 @@ impl<'w> Turn<'w> {
     {
         let host = self.world.timers.platform();
         let is_broken = host.breaks(Promise::CancelMeansNotRunning);
-        let was_queued = !is_broken && self.world.timers.delete_sync(timer.pinned());
+        let was_queued = !is_broken && timer.pinned().delete_sync(&self.world.timers);
         let pinned = timer.pinned();
         host.record_deleted(&*pinned);
         if !host.is_cancelled(&pinned) {
             // One canary, not two.
-            self.world.timers.delete_sync(pinned);
+            pinned.delete_sync(&self.world.timers);
         }
         was_queued
     }

@@ -32,14 +32,14 @@ impl<C: ClockId> Exact<C> {
         let rearm = timers.platform().rearm;
         current_cpu::start(|| {
             rearm.before_start(timers, self.pinned());
-            timers.start(self.pinned(), start.pinned());
+            self.pinned().start(timers, start.pinned());
         });
     }
 
     /// A CPU that takes the timer away from another one does not tell that: its device may fire for nothing, once (spec
     /// CAN-2).
     pub(crate) fn may_leave_armed(&self) {
-        let from = current_cpu::looking(|| self.timers().cpu_of(self.pinned()));
+        let from = current_cpu::looking(|| self.pinned().cpu(self.timers()));
         if let Some(from) = from.filter(|from| from.0 != current_cpu::cpu()) {
             let site = self.timers().platform().site(from.0);
             site.trouble.is_left_armed.set(true);
@@ -47,6 +47,6 @@ impl<C: ClockId> Exact<C> {
     }
 
     pub(crate) fn cancel(&self) {
-        let _was = self.timers().try_cancel(self.pinned());
+        let _was = self.pinned().try_cancel(self.timers());
     }
 }

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Waker;
 
+use tickless_core::base::TaskTimer;
 use tickless_core::base::Timers;
 use tickless_core::coarse::{Kind, Rearm, Tick, Timeout, WheelTimer};
 use tickless_core::hrtimer::{Expired, HrTimer, Restart, Sleeper, Start};
@@ -70,13 +71,13 @@ impl ExactTimer {
     }
 
     pub(super) fn start(&self, at: Instant) {
-        self.home
-            .touched()
-            .start(self.timer.as_ref(), Start::at(at));
+        self.timer
+            .as_ref()
+            .start(self.home.touched(), Start::at(at));
     }
 
     pub(super) fn cancel(&self) -> bool {
-        self.home.touched().cancel(self.timer.as_ref())
+        self.timer.as_ref().cancel(self.home.touched())
     }
 
     /// Whether it waits to fire.
@@ -88,7 +89,7 @@ impl ExactTimer {
 
 impl Drop for ExactTimer {
     fn drop(&mut self) {
-        as_first_thread(|| self.home.timers.cancel(self.timer.as_ref()));
+        as_first_thread(|| self.timer.as_ref().cancel(&self.home.timers));
     }
 }
 
@@ -119,14 +120,14 @@ impl SleepTimer {
         let sleeper = self.sleeper.as_mut();
         let waker = Waker::noop().clone();
         let start = |timers: &Timers<ProcessHost>| {
-            let _old = timers.start_sleeper(sleeper, Start::at(at), waker);
+            let _old = sleeper.start(timers, Start::at(at), waker);
         };
         as_sleeper(self.home.touched(), start);
     }
 
     pub(super) fn restart(&mut self, at: Instant) {
         let sleeper = self.sleeper.as_ref();
-        let start = |timers: &Timers<ProcessHost>| timers.restart_sleeper(sleeper, Start::at(at));
+        let start = |timers: &Timers<ProcessHost>| sleeper.restart(timers, Start::at(at));
         if !as_sleeper(self.home.touched(), start) {
             self.start(at);
         }
@@ -134,7 +135,7 @@ impl SleepTimer {
 
     pub(super) fn cancel(&self) {
         let sleeper = self.sleeper.as_ref();
-        as_sleeper(self.home.touched(), |timers| timers.cancel_sleeper(sleeper));
+        as_sleeper(self.home.touched(), |timers| sleeper.cancel(timers));
     }
 }
 
@@ -161,22 +162,22 @@ impl CoarseTimer {
     }
 
     pub(super) fn arm(&self, now: Tick, expiry: Tick) {
-        let armed = self.home.touched().arm(self.timer.as_ref(), now, expiry);
+        let armed = self.timer.as_ref().arm(self.home.touched(), now, expiry);
         assert_eq!(armed, Ok(()), "only an inactive timer is armed");
     }
 
     pub(super) fn modify(&self, now: Tick, expiry: Tick) {
-        let modified = self.home.touched().modify(self.timer.as_ref(), now, expiry);
+        let modified = self.timer.as_ref().modify(self.home.touched(), now, expiry);
         assert!(modified.is_ok(), "no timer of a process is shut down");
     }
 
     pub(super) fn delete(&self) -> bool {
-        self.home.touched().delete(self.timer.as_ref())
+        self.timer.as_ref().delete(self.home.touched())
     }
 }
 
 impl Drop for CoarseTimer {
     fn drop(&mut self) {
-        as_first_thread(|| self.home.timers.shutdown_sync(self.timer.as_ref()));
+        as_first_thread(|| self.timer.as_ref().shutdown_sync(&self.home.timers));
     }
 }

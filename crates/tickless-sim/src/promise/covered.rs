@@ -63,7 +63,7 @@ impl World {
         }
         // It wakes for it itself: the timer is too near to be told (spec 3.2).
         let tick = state.tick.pinned();
-        if self.timers.deadline(tick).is_some_and(|wake| wake <= time) {
+        if tick.deadline(&self.timers).is_some_and(|wake| wake <= time) {
             return;
         }
         let mut level = node.leaf();

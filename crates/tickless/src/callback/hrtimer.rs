@@ -78,10 +78,10 @@ pin_project! {
         fn drop(this: Pin<&mut Self>) {
             let timer = this.project().timer.into_ref();
             if timer.is_active() {
-                if timers().is_own_callback(timer) {
+                if timer.is_own_callback(timers()) {
                     tickless_link::abort("a timer was dropped by its own callback, which still executes");
                 }
-                timers().cancel(timer);
+                timer.cancel(timers());
             }
         }
     }
@@ -150,12 +150,12 @@ where
     pub fn start_checked(self: Pin<&Self>, start: Start<C>) -> Result<(), AlreadyExpired> {
         Self::watch_clock();
         wake::demand();
-        timers().start_checked(self.timer(), start)
+        self.timer().start_checked(timers(), start)
     }
 
     /// Takes the timer back, unless its closure is being called. Never waits.
     pub fn try_cancel(self: Pin<&Self>) -> TryCancel {
-        timers().try_cancel(self.timer())
+        self.timer().try_cancel(timers())
     }
 
     /// Takes the timer back and waits until its closure is not being called; says whether it was waiting to fire.
@@ -164,7 +164,7 @@ where
     ///
     /// When called from the closure itself, which would wait for itself: use [`try_cancel`](Self::try_cancel) there.
     pub fn cancel(self: Pin<&Self>) -> bool {
-        timers().cancel(self.timer())
+        self.timer().cancel(timers())
     }
 
     /// Whether the timer waits to fire, or its closure is being called. Lock-free.
@@ -176,7 +176,7 @@ where
     /// When it fires, if it is waiting to.
     #[must_use]
     pub fn deadline(self: Pin<&Self>) -> Option<Instant<C>> {
-        timers().deadline(self.timer())
+        self.timer().deadline(timers())
     }
 
     fn watch_clock() {
@@ -200,7 +200,7 @@ where
 #[inline(never)]
 fn start_on_this_thread<C: ClockId>(timer: core::TimerRef<'_, C>, start: Start<C>) {
     wake::demand();
-    timers().start_ref(timer, start);
+    timer.start(timers(), start);
 }
 
 /// What the clock `C` shows now, in the unit in which timers are started.

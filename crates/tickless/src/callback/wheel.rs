@@ -137,10 +137,10 @@ pin_project! {
         fn drop(this: Pin<&mut Self>) {
             let timer = this.project().timer.into_ref();
             if timer.is_active() {
-                if timers().is_own_wheel_callback(timer) {
+                if timer.is_own_callback(timers()) {
                     tickless_link::abort("a timer was dropped by its own callback, which still executes");
                 }
-                timers().shutdown_sync(timer);
+                timer.shutdown_sync(timers());
             }
         }
     }
@@ -175,7 +175,7 @@ where
         let Expiry(expiry) = when.into();
         wake::demand();
         let now = tick::recently();
-        timers().arm(self.timer(), now, expiry)?;
+        self.timer().arm(timers(), now, expiry)?;
         self.tell(now);
         Ok(())
     }
@@ -194,7 +194,7 @@ where
         let Expiry(expiry) = when.into();
         wake::demand();
         let now = tick::recently();
-        let was_queued = timers().modify(self.timer(), now, expiry)?;
+        let was_queued = self.timer().modify(timers(), now, expiry)?;
         self.tell(now);
         Ok(was_queued)
     }
@@ -204,7 +204,7 @@ where
         let Expiry(expiry) = when.into();
         wake::demand();
         let now = tick::recently();
-        let is_queued = timers().modify_if_active(self.timer(), now, expiry);
+        let is_queued = self.timer().modify_if_active(timers(), now, expiry);
         if is_queued {
             self.tell(now);
         }
@@ -221,7 +221,7 @@ where
         let Expiry(expiry) = when.into();
         wake::demand();
         let now = tick::recently();
-        let was_queued = timers().reduce(self.timer(), now, expiry)?;
+        let was_queued = self.timer().reduce(timers(), now, expiry)?;
         self.tell(now);
         Ok(was_queued)
     }
@@ -229,12 +229,12 @@ where
     /// Takes the timer back; says whether it was waiting to fire. Says nothing about a callback that runs, and does not
     /// wait for it.
     pub fn delete(self: Pin<&Self>) -> bool {
-        timers().delete(self.timer())
+        self.timer().delete(timers())
     }
 
     /// Takes the timer back, unless its closure is being called. Never waits.
     pub fn try_delete(self: Pin<&Self>) -> TryCancel {
-        timers().try_delete_sync(self.timer())
+        self.timer().try_delete_sync(timers())
     }
 
     /// Takes the timer back and waits until its closure is not being called; says whether it was waiting to fire.
@@ -243,13 +243,13 @@ where
     ///
     /// When called from the closure itself, which would wait for itself: use [`delete`](Self::delete) there.
     pub fn delete_sync(self: Pin<&Self>) -> bool {
-        timers().delete_sync(self.timer())
+        self.timer().delete_sync(timers())
     }
 
     /// Takes the timer back for good: it is not armed again, by its running closure neither. Says whether it was
     /// waiting to fire. Does not wait for a closure that is being called.
     pub fn shutdown(self: Pin<&Self>) -> bool {
-        timers().shutdown(self.timer())
+        self.timer().shutdown(timers())
     }
 
     /// As [`shutdown`](Self::shutdown), and waits until the closure is not being called.
@@ -258,7 +258,7 @@ where
     ///
     /// As [`delete_sync`](Self::delete_sync).
     pub fn shutdown_sync(self: Pin<&Self>) -> bool {
-        timers().shutdown_sync(self.timer())
+        self.timer().shutdown_sync(timers())
     }
 
     /// Whether the timer waits to fire, or its closure is being called. Lock-free.
@@ -283,7 +283,7 @@ where
     fn tell(self: Pin<&Self>, now: Tick) {
         publish_earlier(now);
         // A pinned one stays where it is, and whoever looks after that may sleep for longer.
-        if let Some((cpu, Kind::Local)) = timers().wheel_of(self.timer()) {
+        if let Some((cpu, Kind::Local)) = self.timer().wheel(timers()) {
             let own = with_thread(Thread::base);
             if own.is_none_or(|own| own.cpu() != cpu)
                 && let Some(base) = base(cpu)

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use pin_project_lite::pin_project;
+use tickless_core::base::TaskTimer as QueuedTimer;
 use tickless_core::hrtimer::{Sleeper, Start};
 use tickless_core::time::Instant as CoreInstant;
 
@@ -132,22 +133,22 @@ impl TaskTimer for Sleeper {
 
     #[inline]
     fn start(self: Pin<&mut Self>, deadline: CoreInstant, waker: Waker) -> Option<Waker> {
-        timers().start_sleeper(self, Start::at(deadline), waker)
+        QueuedTimer::start(self, timers(), Start::at(deadline), waker)
     }
 
     #[inline(never)]
     fn restart(self: Pin<&Self>, deadline: CoreInstant) -> bool {
-        timers().restart_sleeper(self, Start::at(deadline))
+        QueuedTimer::restart(self, timers(), Start::at(deadline))
     }
 
     #[inline]
     fn cancel(self: Pin<&Self>) -> Option<Waker> {
-        timers().cancel_sleeper(self)
+        QueuedTimer::cancel(self, timers())
     }
 
     #[inline]
     fn will_wake(self: Pin<&Self>, waker: &Waker) -> Option<bool> {
-        timers().sleeper_will_wake(self, waker)
+        QueuedTimer::will_wake(self, timers(), waker)
     }
 
     #[inline]
@@ -157,7 +158,7 @@ impl TaskTimer for Sleeper {
 
     #[inline]
     fn set_waker(self: Pin<&Self>, waker: Waker) -> Result<Option<Waker>, Waker> {
-        timers().set_sleeper_waker(self, waker)
+        QueuedTimer::set_waker(self, timers(), waker)
     }
 }
 

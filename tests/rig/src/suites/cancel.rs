@@ -187,8 +187,11 @@ pub fn a_timer_may_be_freed_behind_its_last_callback<H: Host>() {
     *frees.0.lock().expect("nobody panicked") = Some(Box::pin(HrTimer::new(callback)));
     rig.on(0, || {
         let timer = frees.0.lock().expect("nobody panicked");
-        rig.timers()
-            .start(timer.as_ref().expect("alive").as_ref(), at(1_000));
+        timer
+            .as_ref()
+            .expect("alive")
+            .as_ref()
+            .start(rig.timers(), at(1_000));
         behind.start(at(1_000));
     });
     rig.run_until(2_000);

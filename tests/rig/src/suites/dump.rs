@@ -2,6 +2,7 @@
 
 use std::task::Waker;
 
+use tickless_core::base::TaskTimer;
 use tickless_core::coarse::Kind;
 use tickless_core::hrtimer::Sleeper;
 use tickless_core::inspect::{DumpHost, Part, Queued};
@@ -95,7 +96,7 @@ pub fn every_pending_timer_is_shown<H: Host>() {
         }
         for (sleeper, seconds) in far.iter_mut().zip(1..) {
             let waker = Waker::noop().clone();
-            drop(timers.start_sleeper(sleeper.as_mut(), at(seconds * SECOND), waker));
+            drop(sleeper.as_mut().start(timers, at(seconds * SECOND), waker));
         }
     });
     let dump = rig.dump();
@@ -123,7 +124,7 @@ pub fn every_pending_timer_is_shown<H: Host>() {
     );
     rig.on(0, || {
         for sleeper in &far {
-            drop(timers.cancel_sleeper(sleeper.as_ref()));
+            drop(sleeper.as_ref().cancel(timers));
         }
     });
 }
@@ -151,7 +152,11 @@ pub fn records_say_for_when_a_timer_is_queued<H: Host>() {
         let expiry =
             distance(&mut random).unsigned_abs() + u64::try_from(rig.now() / MILLI).unwrap();
         rig.on(0, || {
-            drop(timers.start_sleeper(sleeper.as_mut(), at(deadline), Waker::noop().clone()));
+            drop(
+                sleeper
+                    .as_mut()
+                    .start(timers, at(deadline), Waker::noop().clone()),
+            );
             timer.arm(expiry).expect("it is not armed");
         });
         exact_at.push(deadline);
@@ -187,7 +192,7 @@ pub fn records_say_for_when_a_timer_is_queued<H: Host>() {
     assert_eq!(coarse_seen, coarse_at);
     rig.on(0, || {
         for sleeper in &far {
-            drop(timers.cancel_sleeper(sleeper.as_ref()));
+            drop(sleeper.as_ref().cancel(timers));
         }
     });
 }

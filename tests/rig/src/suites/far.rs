@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 
+use tickless_core::base::TaskTimer;
 use tickless_core::hrtimer::{Sleeper, Start};
 use tickless_core::platform::CpuId;
 use tickless_core::time::{Instant, Span};
@@ -68,24 +69,19 @@ impl<H: Host> Sleepers<H> {
         }));
         let sleeper = self.sleepers[number].as_mut();
         let timers = self.rig.timers();
-        drop(
-            self.rig
-                .on(cpu, || timers.start_sleeper(sleeper, start, waker)),
-        );
+        drop(self.rig.on(cpu, || sleeper.start(timers, start, waker)));
     }
 
     fn push_out(&self, cpu: u32, number: usize, start: Start) -> bool {
         let sleeper = self.sleepers[number].as_ref();
         let timers = self.rig.timers();
-        self.rig.on(cpu, || timers.restart_sleeper(sleeper, start))
+        self.rig.on(cpu, || sleeper.restart(timers, start))
     }
 
     fn cancel(&self, cpu: u32, number: usize) -> bool {
         let sleeper = self.sleepers[number].as_ref();
         let timers = self.rig.timers();
-        self.rig
-            .on(cpu, || timers.cancel_sleeper(sleeper))
-            .is_some()
+        self.rig.on(cpu, || sleeper.cancel(timers)).is_some()
     }
 
     /// What an idle CPU does before it sleeps.

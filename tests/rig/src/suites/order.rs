@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 
+use tickless_core::base::TaskTimer;
 use tickless_core::coarse::{Kind, Rearm, Tick};
 use tickless_core::hrtimer::Sleeper;
 use tickless_core::platform::CpuId;
@@ -65,10 +66,7 @@ impl<H: Host> Exact<H> {
         let sleeper = self.sleepers[number].as_mut();
         let timers = self.rig.timers();
         let start = at(deadline);
-        drop(
-            self.rig
-                .on(0, || timers.start_sleeper(sleeper, start, waker)),
-        );
+        drop(self.rig.on(0, || sleeper.start(timers, start, waker)));
         let turn = match self.armed[number] {
             // The deadline that it has is no change, and a later one is only stored, whatever comes then.
             Some((old, turn)) if old == deadline => turn,
@@ -85,7 +83,7 @@ impl<H: Host> Exact<H> {
     fn cancel(&mut self, number: usize) {
         let sleeper = self.sleepers[number].as_ref();
         let timers = self.rig.timers();
-        drop(self.rig.on(0, || timers.cancel_sleeper(sleeper)));
+        drop(self.rig.on(0, || sleeper.cancel(timers)));
         self.armed[number] = None;
     }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 
+use tickless_core::base::TaskTimer;
 use tickless_core::hrtimer::{Sleeper, Start};
 use tickless_core::platform::CpuId;
 use tickless_core::time::{Instant, Monotonic};
@@ -66,7 +67,7 @@ impl<H: Host> Own<H> {
 
 impl<H: Host> Drop for Own<H> {
     fn drop(&mut self) {
-        drop(self.rig.timers().cancel_sleeper(self.sleeper.as_ref()));
+        drop(self.sleeper.as_ref().cancel(self.rig.timers()));
     }
 }
 
@@ -75,10 +76,7 @@ pub fn a_sleeper_wakes_its_task_once<H: Host>() {
     let rig = Rig::<H>::new(1);
     let (task, waker) = Task::new();
     let mut sleeper = sleeper(&rig);
-    let old = rig.on(0, || {
-        rig.timers()
-            .start_sleeper(sleeper.as_mut(), at(1_000), waker)
-    });
+    let old = rig.on(0, || sleeper.as_mut().start(rig.timers(), at(1_000), waker));
     assert!(old.is_none() && sleeper.is_queued());
     rig.run_until(999);
     assert_eq!(task.woken(), 0);
@@ -99,8 +97,8 @@ pub fn a_start_replaces_the_waker<H: Host>() {
     let mut sleeper = sleeper(&rig);
     let timers = rig.timers();
     rig.on(0, || {
-        timers.start_sleeper(sleeper.as_mut(), at(1_000), first_waker);
-        let old = timers.start_sleeper(sleeper.as_mut(), at(2_000), second_waker);
+        sleeper.as_mut().start(timers, at(1_000), first_waker);
+        let old = sleeper.as_mut().start(timers, at(2_000), second_waker);
         assert!(old.is_some());
     });
     assert_eq!(Arc::strong_count(&first), 1);
@@ -114,12 +112,9 @@ pub fn a_restart_keeps_the_waker<H: Host>() {
     let (task, waker) = Task::new();
     let mut sleeper = sleeper(&rig);
     let timers = rig.timers();
-    let restart =
-        |sleeper: &Own<H>, when| rig.on(0, || timers.restart_sleeper(sleeper.as_ref(), at(when)));
+    let restart = |sleeper: &Own<H>, when| rig.on(0, || sleeper.as_ref().restart(timers, at(when)));
     assert!(!restart(&sleeper, 500), "never started");
-    rig.on(0, || {
-        timers.start_sleeper(sleeper.as_mut(), at(1_000), waker)
-    });
+    rig.on(0, || sleeper.as_mut().start(timers, at(1_000), waker));
     assert!(restart(&sleeper, 3_000));
     rig.run_until(2_000);
     assert_eq!(task.woken(), 0);
@@ -137,22 +132,22 @@ pub fn a_queued_sleeper_tells_whom_it_wakes<H: Host>() {
     let timers = rig.timers();
     rig.on(0, || {
         let pin = sleeper.as_ref();
-        assert_eq!(timers.sleeper_will_wake(pin, &mine), None);
-        assert!(timers.set_sleeper_waker(pin, mine.clone()).is_err());
-        timers.start_sleeper(sleeper.as_mut(), at(1_000), mine.clone());
+        assert_eq!(pin.will_wake(timers, &mine), None);
+        assert!(pin.set_waker(timers, mine.clone()).is_err());
+        sleeper.as_mut().start(timers, at(1_000), mine.clone());
         let pin = sleeper.as_ref();
-        assert_eq!(timers.sleeper_will_wake(pin, &mine), Some(true));
-        assert_eq!(timers.sleeper_will_wake(pin, &others), Some(false));
-        let old = timers.set_sleeper_waker(pin, others.clone());
+        assert_eq!(pin.will_wake(timers, &mine), Some(true));
+        assert_eq!(pin.will_wake(timers, &others), Some(false));
+        let old = pin.set_waker(timers, others.clone());
         assert!(old.is_ok_and(|old| old.is_some_and(|old| old.will_wake(&mine))));
-        assert_eq!(timers.sleeper_will_wake(pin, &others), Some(true));
+        assert_eq!(pin.will_wake(timers, &others), Some(true));
     });
     rig.run_until(9_000);
     assert_eq!(other.woken(), 1);
     rig.on(0, || {
         let pin = sleeper.as_ref();
-        assert_eq!(timers.sleeper_will_wake(pin, &others), None);
-        assert!(timers.set_sleeper_waker(pin, others.clone()).is_err());
+        assert_eq!(pin.will_wake(timers, &others), None);
+        assert!(pin.set_waker(timers, others.clone()).is_err());
     });
 }
 
@@ -162,11 +157,9 @@ pub fn a_cancelled_sleeper_may_be_freed<H: Host>() {
     let (task, waker) = Task::new();
     let timers = rig.timers();
     let mut sleeper = sleeper(&rig);
-    assert!(timers.cancel_sleeper(sleeper.as_ref()).is_none());
-    rig.on(0, || {
-        timers.start_sleeper(sleeper.as_mut(), at(1_000), waker)
-    });
-    let back = rig.on(1, || timers.cancel_sleeper(sleeper.as_ref()));
+    assert!(sleeper.as_ref().cancel(timers).is_none());
+    rig.on(0, || sleeper.as_mut().start(timers, at(1_000), waker));
+    let back = rig.on(1, || sleeper.as_ref().cancel(timers));
     assert!(back.is_some());
     drop(sleeper);
     rig.check();
@@ -184,9 +177,9 @@ pub fn cancelling_the_first_sleeper_arms_for_the_next_before_idle<H: Host>() {
     let (mut first, mut second) = (sleeper(&rig), sleeper(&rig));
     let timers = rig.timers();
     rig.on(0, || {
-        timers.start_sleeper(first.as_mut(), at(1_000), waker.clone());
-        timers.start_sleeper(second.as_mut(), at(5_000), waker.clone());
-        drop(timers.cancel_sleeper(first.as_ref()));
+        first.as_mut().start(timers, at(1_000), waker.clone());
+        second.as_mut().start(timers, at(5_000), waker.clone());
+        drop(first.as_ref().cancel(timers));
     });
     assert_eq!(rig.fires_at(0), Some(1_000));
     let armed = rig.on(0, || timers.settle_armed(CpuId(0)));
@@ -215,8 +208,8 @@ pub fn the_woken_task_may_free_the_sleeper<H: Host>() {
         let timers = rig.timers();
         let mut sleeper = frees.0.lock().expect("nobody panicked");
         let pin = sleeper.as_mut().expect("alive").as_mut();
-        timers.start_sleeper(pin, at(1_000), Waker::from(Arc::clone(&frees)));
-        timers.start_sleeper(behind.as_mut(), at(1_000), waker);
+        pin.start(timers, at(1_000), Waker::from(Arc::clone(&frees)));
+        behind.as_mut().start(timers, at(1_000), waker);
     });
     rig.run_until(1_000);
     assert!(frees.0.lock().expect("nobody panicked").is_none());
@@ -230,8 +223,7 @@ pub fn a_sleeper_moves_with_its_cpu<H: Host>() {
     let (task, waker) = Task::new();
     let mut sleeper = sleeper(&rig);
     rig.on(1, || {
-        rig.timers()
-            .start_sleeper(sleeper.as_mut(), at(5_000), waker);
+        sleeper.as_mut().start(rig.timers(), at(5_000), waker);
     });
     rig.offline(1);
     rig.deliver_all();
@@ -245,12 +237,10 @@ pub fn a_sleep_for_ever_never_wakes<H: Host>() {
     let (task, waker) = Task::new();
     let mut sleeper = sleeper(&rig);
     let forever: Start = at_on::<Monotonic>(Instant::<Monotonic>::FOREVER.as_nanos());
-    rig.on(0, || {
-        rig.timers().start_sleeper(sleeper.as_mut(), forever, waker)
-    });
+    rig.on(0, || sleeper.as_mut().start(rig.timers(), forever, waker));
     rig.run_until(1_000_000_000);
     assert_eq!(task.woken(), 0);
-    drop(rig.on(0, || rig.timers().cancel_sleeper(sleeper.as_ref())));
+    drop(rig.on(0, || sleeper.as_ref().cancel(rig.timers())));
 }
 
 crate::kit::cases!(sleeper:

@@ -387,7 +387,7 @@ pub fn a_timer_of_another_machine_is_refused<H: Host>() {
         text.expect("refused")
             .contains("stays with the system that it was first started on")
     );
-    here.on(0, || here.timers().cancel(timer.as_ref()));
+    here.on(0, || timer.as_ref().cancel(here.timers()));
 }
 
 trait StartOn<H: Host> {
@@ -399,7 +399,7 @@ where
     F: FnMut(&mut tickless_core::hrtimer::Expired<'_, '_, Monotonic>) -> Restart + Send + 'static,
 {
     fn start_on(self, rig: &Rig<H>) {
-        rig.timers().start(self, at(1_000));
+        self.start(rig.timers(), at(1_000));
     }
 }
 

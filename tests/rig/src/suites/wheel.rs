@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Wake, Waker};
 
+use tickless_core::base::TaskTimer;
 use tickless_core::coarse::{Kind, PassEnd, Rearm, Tick, WheelSleeper};
 use tickless_core::platform::CpuId;
 
@@ -218,23 +219,18 @@ pub fn a_sleeper_wakes_its_task<H: Host>() {
         Waker::from(Arc::clone(&other)),
     );
     let mut sleeper = pin!(WheelSleeper::new(Kind::Global));
-    assert!(!timers.modify_sleeper(sleeper.as_ref(), Tick(0), Tick(5)));
-    assert!(timers.delete_sleeper(sleeper.as_ref()).is_none());
+    assert!(!sleeper.as_ref().restart(timers, (Tick(0), Tick(5))));
+    assert!(sleeper.as_ref().cancel(timers).is_none());
     rig.on(0, || {
         assert!(
-            timers
-                .arm_sleeper(sleeper.as_mut(), Tick(0), Tick(10), replaced.clone())
+            sleeper
+                .as_mut()
+                .start(timers, (Tick(0), Tick(10)), replaced.clone())
                 .is_none()
         );
-        assert_eq!(
-            timers.wheel_sleeper_will_wake(sleeper.as_ref(), &replaced),
-            Some(true)
-        );
-        assert_eq!(
-            timers.wheel_sleeper_will_wake(sleeper.as_ref(), &waker),
-            Some(false)
-        );
-        let old = timers.set_wheel_sleeper_waker(sleeper.as_ref(), waker.clone());
+        assert_eq!(sleeper.as_ref().will_wake(timers, &replaced), Some(true));
+        assert_eq!(sleeper.as_ref().will_wake(timers, &waker), Some(false));
+        let old = sleeper.as_ref().set_waker(timers, waker.clone());
         assert!(
             old.expect("it is queued")
                 .expect("it had one")
@@ -243,33 +239,30 @@ pub fn a_sleeper_wakes_its_task<H: Host>() {
     });
     // From another CPU, which has it then.
     rig.on(1, || {
-        assert!(timers.modify_sleeper(sleeper.as_ref(), Tick(0), Tick(20)))
+        assert!(sleeper.as_ref().restart(timers, (Tick(0), Tick(20))))
     });
     assert_eq!(timers.wheel_pending(CpuId(1)), 1);
     rig.run_to_tick(Tick(20));
     assert!(sleeper.is_queued());
     rig.run_to_tick(Tick(21));
     assert!(!sleeper.is_queued());
-    assert_eq!(
-        timers.wheel_sleeper_will_wake(sleeper.as_ref(), &waker),
-        None
-    );
+    assert_eq!(sleeper.as_ref().will_wake(timers, &waker), None);
     assert!(
-        timers
-            .set_wheel_sleeper_waker(sleeper.as_ref(), replaced.clone())
+        sleeper
+            .as_ref()
+            .set_waker(timers, replaced.clone())
             .is_err()
     );
     assert_eq!((task.woken(), other.woken()), (1, 0));
     rig.on(0, || {
         let now = rig.tick();
         assert!(
-            timers
-                .arm_sleeper(sleeper.as_mut(), now, Tick(40), replaced.clone())
+            sleeper
+                .as_mut()
+                .start(timers, (now, Tick(40)), replaced.clone())
                 .is_none()
         );
-        let given_back = timers
-            .delete_sleeper(sleeper.as_ref())
-            .expect("it was queued");
+        let given_back = sleeper.as_ref().cancel(timers).expect("it was queued");
         assert!(given_back.will_wake(&replaced));
     });
     rig.run_to_tick(Tick(60));

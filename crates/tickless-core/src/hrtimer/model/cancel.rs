@@ -36,7 +36,7 @@ fn cancel_against_a_callback_that_goes_on<const SLEEPS: bool>() {
         let canceller = {
             let (timer, inside) = (timer.clone(), Arc::clone(&inside));
             on(&machine, Some(1), move |timers| {
-                assert!(timers.cancel(timer.as_ref()), "it was pending all the time");
+                assert!(timer.as_ref().cancel(timers), "it was pending all the time");
                 assert!(!timer.is_active());
                 assert!(!inside.load(Ordering::Relaxed), "INV-10");
             })
@@ -75,7 +75,7 @@ fn a_sleeping_canceller_against_a_runner_with_more_to_do() {
         let canceller = {
             let (first, runs) = (first.clone(), runs.clone());
             on(&machine, Some(1), move |timers| {
-                let was_queued = timers.cancel(first.as_ref());
+                let was_queued = first.as_ref().cancel(timers);
                 let runs = runs.get();
                 assert!(!first.is_active());
                 (was_queued, runs)
@@ -106,7 +106,7 @@ fn a_try_to_cancel_against_a_callback() {
         let canceller = {
             let timer = timer.clone();
             on(&machine, Some(1), move |timers| {
-                timers.try_cancel(timer.as_ref())
+                timer.as_ref().try_cancel(timers)
             })
         };
         let _turn = machine.interrupt(CpuId(0));
@@ -131,7 +131,7 @@ fn a_callback_ends_against_its_owner_that_frees_it() {
         be(Some(0));
         machine.start(timer.as_ref(), at(500));
         let owner = on(&machine, Some(1), move |timers| {
-            timers.cancel(timer.as_ref());
+            timer.as_ref().cancel(timers);
             drop(timer);
         });
         let _turn = machine.interrupt(CpuId(0));
@@ -153,7 +153,7 @@ fn a_journey_against_a_cancel() {
         let taker = {
             let timer = timer.clone();
             on(&machine, Some(1), move |timers| {
-                timers.start(timer.as_ref(), at(5_000));
+                timer.as_ref().start(timers, at(5_000));
             })
         };
         assert!(

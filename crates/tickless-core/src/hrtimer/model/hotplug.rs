@@ -57,7 +57,7 @@ fn a_cpu_leaves_between_two_callbacks_that_somebody_waits_for() {
         let canceller = {
             let first = first.clone();
             on(&machine, None, move |timers| {
-                timers.cancel(first.as_ref());
+                first.as_ref().cancel(timers);
                 assert!(!first.is_active());
             })
         };
@@ -86,7 +86,7 @@ fn a_cpu_leaves_against_a_cancel() {
         let canceller = {
             let timer = timer.clone();
             on(&machine, Some(0), move |timers| {
-                assert!(timers.cancel(timer.as_ref()), "it was pending all the time");
+                assert!(timer.as_ref().cancel(timers), "it was pending all the time");
                 assert!(!timer.is_active());
             })
         };
@@ -109,7 +109,7 @@ fn a_cpu_leaves_against_a_start_of_its_timer() {
         let starter = {
             let timer = timer.clone();
             on(&machine, Some(0), move |timers| {
-                timers.start(timer.as_ref(), at(6_000));
+                timer.as_ref().start(timers, at(6_000));
             })
         };
         machine.cpu_offline(CpuId(1));

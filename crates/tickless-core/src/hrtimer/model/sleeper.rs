@@ -9,6 +9,7 @@ use std::task::Wake;
 use crate::base::model::{
     Count, LATE, Machine, NOW, TWO, at, be, explore, machine_at, on, pending,
 };
+use crate::base::sleeper::TaskTimer;
 use crate::cpu::CpuId;
 use crate::hrtimer::Sleeper;
 
@@ -50,7 +51,7 @@ fn a_sleeper_fires_against_its_owner_that_frees_it() {
             let machine = machine_at::<true>(now, 2);
             let (sleeper, woken) = asleep(&machine);
             let owner = on(&machine, Some(1), move |timers| {
-                let back = timers.cancel_sleeper(sleeper.as_ref());
+                let back = sleeper.as_ref().cancel(timers);
                 drop(sleeper);
                 back.is_some()
             });
@@ -74,7 +75,7 @@ fn a_sleeper_fires_against_a_change_of_its_waker() {
             let owner = {
                 let new = waker(&new);
                 on(&machine, Some(1), move |timers| {
-                    (timers.set_sleeper_waker(sleeper.as_ref(), new), sleeper)
+                    (sleeper.as_ref().set_waker(timers, new), sleeper)
                 })
             };
             let _turn = machine.interrupt(CpuId(0));
@@ -98,10 +99,7 @@ fn a_sleeper_fires_against_its_owner_that_puts_it_off() {
             let machine = machine_at::<true>(now, 2);
             let (sleeper, woken) = asleep(&machine);
             let owner = on(&machine, Some(1), move |timers| {
-                (
-                    timers.restart_sleeper(sleeper.as_ref(), at(2 * LATE)),
-                    sleeper,
-                )
+                (sleeper.as_ref().restart(timers, at(2 * LATE)), sleeper)
             });
             let _turn = machine.interrupt(CpuId(0));
             let (put_off, sleeper) = owner.join().unwrap();

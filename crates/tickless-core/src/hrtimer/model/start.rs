@@ -26,7 +26,7 @@ fn start_from_another_cpu_against_a_callback_that_goes_on() {
         let starter = {
             let timer = timer.clone();
             on(&machine, Some(1), move |timers| {
-                timers.start(timer.as_ref(), at(5_000));
+                timer.as_ref().start(timers, at(5_000));
             })
         };
         let _turn = machine.interrupt(CpuId(0));
@@ -70,8 +70,7 @@ fn the_activity_query_against_two_runs_and_a_journey() {
         let taker = {
             let timer = timer.clone();
             on(&machine, Some(1), move |timers| {
-                // If its callback runs it stays on CPU 0.
-                timers.start(timer.as_ref(), at(600));
+                // If its callback runs it stays on CPU timer.as_ref().start(0.timers, at(600));
                 let _turn = timers.interrupt(CpuId(1));
             })
         };
@@ -110,7 +109,7 @@ fn two_first_starts_at_once() {
         let other = {
             let timer = timer.clone();
             on(&machine, Some(1), move |timers| {
-                timers.start(timer.as_ref(), at(6_000));
+                timer.as_ref().start(timers, at(6_000));
             })
         };
         be(Some(0));
@@ -135,7 +134,7 @@ fn two_journeys_at_once() {
         let takers = [0, 1].map(|cpu| {
             let timer = timer.clone();
             on(&machine, Some(cpu), move |timers| {
-                timers.start(timer.as_ref(), at(5_000 + i64::from(cpu)));
+                timer.as_ref().start(timers, at(5_000 + i64::from(cpu)));
             })
         });
         for taker in takers {
@@ -161,7 +160,7 @@ fn a_restart_in_place_against_a_journey() {
         let taker = {
             let behind = behind.clone();
             on(&machine, Some(1), move |timers| {
-                timers.start(behind.as_ref(), at(5_000));
+                behind.as_ref().start(timers, at(5_000));
             })
         };
         machine.start(behind.as_ref(), at(6_000));
@@ -183,7 +182,7 @@ fn two_kicks_against_the_one_that_is_taken() {
         let timers = [5_000, 4_000].map(|deadline| (deadline, once(&Count::default())));
         let senders = timers.clone().map(|(deadline, timer)| {
             on(&machine, None, move |timers| {
-                timers.start(timer.as_ref(), at(deadline));
+                timer.as_ref().start(timers, at(deadline));
             })
         });
         be(Some(0));
