@@ -35,10 +35,10 @@ pub use model::{
     InputError, Mark, Numbering, Picos, Place, Profile, Topology,
 };
 pub use process::{Process, ProcessCounts};
-pub use promise::{Canary, Counts, Promise, Violation};
-pub use record::Distribution;
+pub use promise::{Canary, Promise, Violation};
+pub use record::{Counts, Distribution, Tally};
 pub use run::{
-    CpuOutcome, Group, Limits, Needs, Outcome, Residency, Scenario, Tally, TooMuch, draw, run,
+    CpuOutcome, Group, Limits, Needs, Outcome, Residency, Scenario, TooMuch, draw, run,
     run_recorded, run_twice, run_twice_recorded,
 };
 pub use workload::{Placed, Range, WallClock, Workload};

@@ -68,7 +68,8 @@ impl<L: RawLock + Default, T: Copy + Ord> Wakener<L, T> {
         self.program(cpu, first, convert);
     }
 
-    fn program(&self, cpu: u32, when: Instant, convert: impl FnOnce(Instant) -> T) {
+    /// `cpu` programs the device for `when`, which may be never.
+    pub fn program(&self, cpu: u32, when: Instant, convert: impl FnOnce(Instant) -> T) {
         self.cpu.set(cpu);
         let fires = (!when.is_forever()).then(|| convert(when));
         self.fires.set(fires);
@@ -117,21 +118,10 @@ impl<L: RawLock + Default, T: Copy + Ord> Wakener<L, T> {
         self.broadcast.interrupt(CpuId(cpu))
     }
 
-    /// The device, or the timer in its place, fired on `cpu`: which CPUs to wake, and when it has to fire next.
+    /// The device, or the timer in its place, fired on `cpu`: which CPUs to wake, and when it has to fire next, for
+    /// which it is not programmed yet.
     pub fn handle(&self, cpu: u32, now: Instant) -> Delivery<WORDS> {
         self.broadcast.handle(CpuId(cpu), now)
-    }
-
-    /// As [`handle`](Self::handle), and programs the device for what comes next.
-    pub fn handle_device(
-        &self,
-        cpu: u32,
-        now: Instant,
-        convert: impl FnOnce(Instant) -> T,
-    ) -> Delivery<WORDS> {
-        let delivery = self.handle(cpu, now);
-        self.program(cpu, delivery.program, convert);
-        delivery
     }
 }
 

@@ -7,11 +7,10 @@
 use std::pin::Pin;
 
 use serde::{Deserialize, Serialize};
+use tickless_core::Platform;
 use tickless_core::base::Timers;
 use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Stage};
 use tickless_core::time::ClockId;
-
-use crate::machine::host::Host;
 
 /// When the device is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,8 +40,9 @@ impl Rearm {
 
     /// A timer is about to be started.
     #[inline]
-    pub(crate) fn before_start<F, C>(self, timers: &Timers<Host>, timer: Pin<&HrTimer<F, C>>)
+    pub(crate) fn before_start<P, F, C>(self, timers: &Timers<P>, timer: Pin<&HrTimer<F, C>>)
     where
+        P: Platform,
         F: FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
         C: ClockId,
     {

@@ -7,12 +7,24 @@
 //! What a look at a CPU costs: a step of the loop, three loads (its current task, how many wait, who is about to be
 //! woken there), and the way of the line if that CPU went idle or came back since this one looked last.
 
-use crate::machine::machine::World;
+use crate::model::cost_model::CostModel;
 use crate::model::current_cpu;
 use crate::model::topology::Distance;
 
 /// Loads for each CPU that is looked at.
 const LOADS: u64 = 3;
+
+/// What a search sees of the CPUs of a machine.
+pub(crate) trait Flags {
+    /// How many CPUs there are.
+    fn cpus(&self) -> u32;
+    /// Whether a task runs on `cpu`.
+    fn is_busy(&self, cpu: u32) -> bool;
+    /// Whether `cpu` is isolated at this moment.
+    fn is_isolated(&self, cpu: u32) -> bool;
+    /// How often `cpu` went idle or came back.
+    fn changes(&self, cpu: u32) -> u64;
+}
 
 /// What a CPU that searches remembers.
 #[derive(Clone, Debug, Default)]
@@ -22,53 +34,45 @@ pub(crate) struct Searcher {
 }
 
 impl Searcher {
-    fn new(world: &World, me: u32) -> Self {
-        let cpus = u32::try_from(world.cpus.len()).unwrap_or(u32::MAX);
-        let mut order: Vec<(u32, u64)> = (0..cpus)
-            .filter(|cpu| *cpu != me && !world.isolated[*cpu as usize])
+    fn new(flags: &impl Flags, model: &CostModel, me: u32) -> Self {
+        let mut order: Vec<(u32, u64)> = (0..flags.cpus())
+            .filter(|cpu| *cpu != me && !flags.is_isolated(*cpu))
             .map(|cpu| (cpu, u64::MAX))
             .collect();
         // Stable: by number within each distance.
-        order.sort_by_key(|(cpu, _)| world.model.distance(me, *cpu) as u8);
+        order.sort_by_key(|(cpu, _)| model.distance(me, *cpu) as u8);
         Self { order }
     }
-}
 
-/// The CPU that takes what the executing one arms.
-pub(crate) fn find_busy(world: &mut World) -> u32 {
-    let me = current_cpu::cpu();
-    let charges = world.model.charges;
-    current_cpu::charge(charges.search_step + charges.load * LOADS);
-    let is_busy = |world: &World, cpu: u32| world.cpus[cpu as usize].current.is_some();
-    if is_busy(world, me) && !world.isolated[me as usize] {
-        return me;
-    }
-    let mut searcher = std::mem::take(&mut world.cpus[me as usize].searcher);
-    if searcher.order.is_empty() {
-        searcher = Searcher::new(world, me);
-    }
-    let mut found = None;
-    for (cpu, seen) in &mut searcher.order {
-        let changes = world.cpus[*cpu as usize].changes;
-        if *seen == changes {
-            current_cpu::charge(charges.load * LOADS);
-        } else {
-            let distance = world.model.distance(me, *cpu).max(Distance::Core);
-            current_cpu::charge(charges.line(distance) + charges.load * (LOADS - 1));
-            *seen = changes;
+    /// The CPU that takes what the executing one arms.
+    pub(crate) fn find_busy(&mut self, flags: &impl Flags, model: &CostModel) -> u32 {
+        let me = current_cpu::cpu();
+        let charges = &model.charges;
+        current_cpu::charge(charges.search_step + charges.load * LOADS);
+        if flags.is_busy(me) && !flags.is_isolated(me) {
+            return me;
         }
-        current_cpu::charge(charges.search_step);
-        if is_busy(world, *cpu) {
-            found = Some(*cpu);
-            break;
+        if self.order.is_empty() {
+            *self = Self::new(flags, model, me);
         }
+        let mut found = None;
+        for (cpu, seen) in &mut self.order {
+            let changes = flags.changes(*cpu);
+            if *seen == changes {
+                current_cpu::charge(charges.load * LOADS);
+            } else {
+                let distance = model.distance(me, *cpu).max(Distance::Core);
+                current_cpu::charge(charges.line(distance) + charges.load * (LOADS - 1));
+                *seen = changes;
+            }
+            current_cpu::charge(charges.search_step);
+            if flags.is_busy(*cpu) {
+                found = Some(*cpu);
+                break;
+            }
+        }
+        let housekeeping = self.order.first().map(|(cpu, _)| *cpu);
+        let stays = housekeeping.filter(|_| flags.is_isolated(me));
+        found.or(stays).unwrap_or(me)
     }
-    let housekeeping = searcher.order.first().map(|(cpu, _)| *cpu);
-    let stays = if world.isolated[me as usize] {
-        housekeeping
-    } else {
-        None
-    };
-    world.cpus[me as usize].searcher = searcher;
-    found.or(stays).unwrap_or(me)
 }

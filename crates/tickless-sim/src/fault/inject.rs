@@ -4,15 +4,12 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use super::{Fault, FaultKind, When};
-use crate::machine::host::Host;
-use crate::machine::queue::What;
-use crate::model::current_cpu;
 use crate::model::time::Picos;
 use crate::random::Random;
 
 /// What goes wrong with the device of one CPU.
 #[derive(Debug)]
-pub(crate) struct Trouble {
+pub(crate) struct FaultState {
     /// A fault was drawn, or not, for what the device was last written for.
     pub(crate) is_drawn: Cell<bool>,
     /// When an interrupt comes that was due, and is late; zero if none is.
@@ -28,7 +25,7 @@ pub(crate) struct Trouble {
     pub(crate) is_early: Cell<bool>,
 }
 
-impl Default for Trouble {
+impl Default for FaultState {
     fn default() -> Self {
         Self {
             is_drawn: Cell::new(false),
@@ -41,7 +38,7 @@ impl Default for Trouble {
     }
 }
 
-impl Trouble {
+impl FaultState {
     /// The device is written to fire at `fires`, or stopped: when its next interrupt comes.
     ///
     /// One that was due is pending in the controller of a real machine, and comes whatever the device is told next. If
@@ -64,7 +61,7 @@ impl Trouble {
 
 /// What becomes of an interrupt that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Spoilt {
+pub(crate) enum Spoilt {
     /// It comes so much later.
     Late(Picos),
     /// It does not come, but another one so much later.
@@ -139,7 +136,7 @@ impl Injector {
     }
 
     /// How much before its time an interrupt comes that `cpu` asks for.
-    fn early(&mut self, cpu: u32) -> Option<Picos> {
+    pub(crate) fn early(&mut self, cpu: u32) -> Option<Picos> {
         let early = self.spoils(cpu, |kind| kind == FaultKind::Early);
         early.map(|(_, amount)| amount)
     }
@@ -154,7 +151,7 @@ impl Injector {
     }
 
     /// What becomes of an interrupt of `cpu` that is due.
-    fn due(&mut self, cpu: u32) -> Option<Spoilt> {
+    pub(crate) fn due(&mut self, cpu: u32) -> Option<Spoilt> {
         let is_asked = |kind| matches!(kind, FaultKind::Late | FaultKind::Lost);
         let (kind, amount) = self.spoils(cpu, is_asked)?;
         self.count(kind);
@@ -165,47 +162,23 @@ impl Injector {
     }
 }
 
-impl Host {
-    /// The interrupt of `cpu` is due at `at`; whether it comes now.
-    pub(crate) fn comes_through(&self, faults: &RefCell<Injector>, cpu: u32, at: Picos) -> bool {
-        let site = self.site(cpu);
-        let trouble = &site.trouble;
-        if !trouble.is_drawn.replace(true) {
-            match faults.borrow_mut().due(cpu) {
-                None => {}
-                Some(Spoilt::Late(amount)) => trouble.held_until.set(at + amount),
-                Some(Spoilt::Lost(amount)) => {
-                    site.fires.set(Picos::FOREVER);
-                    let comes = at + amount;
-                    trouble.rescue.set(comes);
-                    self.queue.borrow_mut().push(comes, What::Spurious, cpu, 1);
-                    return false;
-                }
-            }
-        }
-        let held_until = trouble.held_until.get();
-        if held_until > at {
-            self.ask_for_device(cpu, held_until);
-            return false;
-        }
-        true
-    }
+/// What is thrown on purpose.
+#[derive(Debug)]
+struct Injected;
 
-    /// The device of `cpu` was written to fire at `fires`: it may fire before.
-    pub(crate) fn may_be_early(&self, faults: &RefCell<Injector>, cpu: u32, fires: Picos) {
-        if fires == Picos::FOREVER {
-            return;
-        }
-        let mut faults = faults.borrow_mut();
-        let Some(amount) = faults.early(cpu) else {
-            return;
-        };
-        let early = fires - amount;
-        // Or an interrupt would follow upon the other until it is time.
-        if early > current_cpu::cursor() {
-            let site = self.site(cpu);
-            site.fires.set(early);
-            site.trouble.is_early.set(true);
-        }
+/// Executes a callback for the core, and catches what was thrown on purpose. Everything else is a mistake, and goes on.
+pub(crate) fn call_and_catch(faults: &RefCell<Injector>, callback: &mut dyn FnMut()) {
+    let Err(thrown) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(callback)) else {
+        return;
+    };
+    if thrown.is::<Injected>() {
+        faults.borrow_mut().count(FaultKind::Panic);
+    } else {
+        std::panic::resume_unwind(thrown);
     }
+}
+
+/// Panics on purpose, without the hook, which would print it.
+pub(crate) fn panic_on_purpose() -> ! {
+    std::panic::resume_unwind(Box::new(Injected));
 }

@@ -9,13 +9,12 @@
 
 mod draw;
 mod fields;
-mod inject;
+pub(crate) mod inject;
 
 use serde::Serialize;
 
 pub(crate) use draw::draw;
 pub(crate) use fields::{RawFault, read_all};
-pub(crate) use inject::{Injector, Trouble};
 
 use crate::model::time::Picos;
 

@@ -5,7 +5,8 @@ use crate::baseline::{Policy, Soft};
 use crate::model::time::Picos;
 use crate::random::Random;
 use crate::run::outcome::Outcome;
-use crate::run::scenario::{Scenario, run};
+use crate::run::runner::run;
+use crate::run::scenario::Scenario;
 
 /// Which of the soft stages came of which policy.
 #[derive(Default)]

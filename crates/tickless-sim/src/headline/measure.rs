@@ -7,7 +7,8 @@ use crate::model::profile::Profile;
 use crate::model::time::Picos;
 use crate::random::Random;
 use crate::run::outcome::Outcome;
-use crate::run::scenario::{Scenario, run};
+use crate::run::runner::run;
+use crate::run::scenario::Scenario;
 use crate::workload::Workload;
 
 /// How long to try.

@@ -3,7 +3,7 @@
 use super::measure::{Effort, Measurement, Trial, scenario};
 use crate::model::time::Picos;
 use crate::run::outcome::Outcome;
-use crate::run::scenario::run;
+use crate::run::runner::run;
 
 /// The same load where the clock is the slow counter, and where it costs nothing to speak of.
 fn slow_and_fast(trial: &Trial<'_>) -> (Outcome, Outcome) {

@@ -1,8 +1,7 @@
 //! Idle states in which a CPU's own device stops, and what wakes it there (spec 7.6).
 //!
-//! A profile says of which [states](crate::model::profile::IdleState::stops) that is true, and what [stands
-//! in](BroadcastDevice). What was programmed in a device that stops is lost. The core's [`Broadcast`] keeps who sleeps
-//! until when.
+//! A profile says of which [states](crate::IdleState::stops) that is true, and which [device](BroadcastDevice) wakes
+//! from them. What was programmed in a device that stops is lost. The core keeps which CPU sleeps until when.
 
 use std::cell::Cell;
 use std::rc::{Rc, Weak};
@@ -10,26 +9,23 @@ use std::rc::{Rc, Weak};
 use tickless_core::base::Timers;
 use tickless_core::hrtimer::{Restart, Start};
 use tickless_core::platform::CpuId;
-use tickless_core::tick::{Broadcast, BroadcastExit, Busy, Carrier, Delivery, Entered};
+use tickless_core::tick::{BroadcastExit, Busy, Carrier, Delivery, Entered};
 use tickless_core::time::Instant;
 
 use crate::machine::host::Host;
-use crate::machine::machine::World;
-use crate::machine::queue::What;
+use crate::machine::queue::EventKind;
 use crate::machine::timers::Exact;
 use crate::model::broadcast::BroadcastDevice;
 use crate::model::cost_model::CostedLock;
 use crate::model::current_cpu;
 use crate::model::profile::IdleState;
 use crate::model::time::Picos;
+use crate::wakener::Wakener;
 
-/// Room for 4,096 CPUs.
-const WORDS: usize = crate::model::topology::CPUS_MAX as usize / 64;
-
-/// Who sleeps deeply, and what wakes them.
-pub(crate) struct Wakener {
+/// Which CPUs sleep deeply, and what wakes them.
+pub(crate) struct BroadcastWakener {
     timers: Rc<Timers<Host>>,
-    broadcast: Broadcast<CostedLock, WORDS>,
+    wakener: Wakener<CostedLock, Picos>,
     by: By,
 }
 
@@ -38,28 +34,22 @@ enum By {
     Timer(Exact),
 }
 
-/// The device for all.
+/// What the machine knows of the device for all, besides when it fires.
 struct Device {
-    fires: Cell<Picos>,
     /// When the next event for it comes.
     asked: Cell<Picos>,
     /// When the last write of it was done.
     written: Cell<Picos>,
-    /// Where its interrupt goes.
-    cpu: Cell<u32>,
 }
 
-impl Wakener {
-    pub(crate) fn new(timers: &Rc<Timers<Host>>, stand_in: BroadcastDevice) -> Rc<Self> {
+impl BroadcastWakener {
+    pub(super) fn new(timers: &Rc<Timers<Host>>, device: BroadcastDevice) -> Rc<Self> {
         Rc::new_cyclic(|wakener: &Weak<Self>| {
-            let broadcast = Broadcast::new();
-            let (carrier, by) = match stand_in {
+            let (carrier, by) = match device {
                 BroadcastDevice::Device => {
                     let device = Device {
-                        fires: Cell::new(Picos::FOREVER),
                         asked: Cell::new(Picos::FOREVER),
                         written: Cell::new(Picos::ZERO),
-                        cpu: Cell::new(0),
                     };
                     (Carrier::Oneshot, By::Device(device))
                 }
@@ -68,11 +58,13 @@ impl Wakener {
                     (Carrier::Software, By::Timer(timer))
                 }
             };
-            let first = broadcast.set_carrier(CpuId(0), carrier, Instant::ZERO);
-            debug_assert!(first.is_forever(), "nobody sleeps");
+            let wakener = Wakener::new();
+            wakener.set_carrier(0, carrier, Instant::ZERO, |_| {
+                unreachable!("no CPU sleeps yet")
+            });
             Self {
                 timers: Rc::clone(timers),
-                broadcast,
+                wakener,
                 by,
             }
         })
@@ -82,60 +74,75 @@ impl Wakener {
         self.timers.platform()
     }
 
-    /// Programs what stands in; its interrupt comes to the CPU that executes from now on.
-    fn program(&self, when: Instant) {
+    /// Writes the device, on the CPU that executes: when it fires that is programmed for `when`.
+    fn write(&self, when: Instant) -> Picos {
         let By::Device(device) = &self.by else {
-            unreachable!("a timer is started by whoever carries it");
+            unreachable!("a timer is started by the CPU that carries it");
         };
         current_cpu::charge(self.host().model.charges.slow_counter);
-        device.cpu.set(current_cpu::cpu());
         device.written.set(current_cpu::cursor());
-        device.fires.set(self.host().moment(when));
-        self.ask(device, current_cpu::cursor());
+        self.host().moment(when)
     }
 
+    /// Asks for an event when the device fires, unless one comes before that anyway.
     fn ask(&self, device: &Device, not_before: Picos) {
-        let at = device.fires.get();
-        if at == Picos::FOREVER {
+        let Some(at) = self.wakener.fires() else {
             return;
-        }
+        };
         let at = at.max(not_before);
         if at < device.asked.get() {
             device.asked.set(at);
-            let mut queue = self.host().queue.borrow_mut();
-            queue.push(at, What::Broadcast, device.cpu.get(), 0);
+            let cpu = self.wakener.cpu();
+            self.host().push(at, EventKind::Broadcast, cpu, 0);
         }
     }
 
-    /// An event for the device of all came at `at`, for `cpu`; whether it fires there now.
-    pub(crate) fn is_due(&self, cpu: u32, at: Picos) -> bool {
+    /// Asks for an event when the device fires that the CPU that executes programmed.
+    fn programmed(&self) {
+        if let By::Device(device) = &self.by {
+            self.ask(device, current_cpu::cursor());
+        }
+    }
+
+    /// An event for the device came at `at`, for `cpu`; whether it fires there now.
+    pub(super) fn is_due(&self, cpu: u32, at: Picos) -> bool {
         let By::Device(device) = &self.by else {
             return false;
         };
         if device.asked.get() == at {
             device.asked.set(Picos::FOREVER);
         }
-        if device.fires.get() <= at && device.cpu.get() == cpu {
-            return true;
+        let is_due = self.wakener.is_due(cpu, at);
+        if !is_due {
+            self.ask(device, at);
         }
-        self.ask(device, at);
-        false
+        is_due
     }
 
     /// Hands out what is due, on the CPU that executes: whether its own event is among that, and what comes next.
     fn handle(&self) -> (bool, Instant) {
         let now = self.host().read();
-        let Delivery { program, wake, own } = self.broadcast.handle(CpuId(current_cpu::cpu()), now);
+        let Delivery { program, wake, own } = self.wakener.handle(current_cpu::cpu(), now);
         for cpu in wake.iter() {
-            self.host().send(cpu.0, What::Called);
+            self.host().send(cpu.0, EventKind::Called);
         }
         (own, program)
     }
 
-    /// When what stands in fires.
+    /// The device interrupts the CPU that executes: whether the own event of that is due.
+    pub(super) fn device_fires(&self) -> bool {
+        self.wakener.stop();
+        let (own, next) = self.handle();
+        let cpu = current_cpu::cpu();
+        self.wakener.program(cpu, next, |when| self.write(when));
+        self.programmed();
+        own
+    }
+
+    /// When the device fires, or the timer in its place.
     fn fires(&self) -> Picos {
         match &self.by {
-            By::Device(device) => device.fires.get(),
+            By::Device(_) => self.wakener.fires().unwrap_or(Picos::FOREVER),
             By::Timer(timer) => {
                 let stands = timer.pinned().deadline(&self.timers);
                 self.host().moment(stands.unwrap_or(Instant::FOREVER))
@@ -143,9 +150,9 @@ impl Wakener {
         }
     }
 
-    /// When the last write of the device that stands in was done. That takes as long as reading the slow counter: what
-    /// it was told for an instant within this time fires when the write is done, and so it does for other CPUs, which
-    /// found it programmed early enough. A timer that stands in is a part of its CPU, which is looked at for itself.
+    /// When the last write of the device was done. That takes as long as reading the slow counter: what it was told for
+    /// an instant within this time fires when the write is done, and so it does for other CPUs, which found it
+    /// programmed early enough. A timer in its place is a part of its CPU, which is looked at for itself.
     fn written(&self) -> Option<Picos> {
         match &self.by {
             By::Device(device) => Some(device.written.get()),
@@ -154,21 +161,21 @@ impl Wakener {
     }
 
     /// `cpu` takes part.
-    pub(crate) fn online(&self, cpu: u32) {
-        self.broadcast.online(CpuId(cpu), false);
+    pub(super) fn online(&self, cpu: u32) {
+        self.wakener.online(cpu);
     }
 
     /// `cpu`, which executes, has left; what it carried is with others.
-    pub(crate) fn offline(&self, cpu: u32) {
+    pub(super) fn offline(&self, cpu: u32) {
         let heir = match &self.by {
             By::Device(_) => None,
             By::Timer(timer) => timer.pinned().cpu(&self.timers),
         };
         let heir = heir.unwrap_or_else(|| CpuId(self.host().housekeeper_but(cpu)));
-        let carried = self.broadcast.offline(CpuId(cpu), heir);
+        let was_interrupted = self.wakener.cpu() == cpu;
+        let carried = self.wakener.offline(cpu, heir.0);
         match &self.by {
-            By::Device(device) if device.cpu.get() == cpu => {
-                device.cpu.set(heir.0);
+            By::Device(device) if was_interrupted => {
                 device.asked.set(Picos::FOREVER);
                 self.ask(device, current_cpu::cursor());
             }
@@ -181,10 +188,27 @@ impl Wakener {
             }
         }
     }
+
+    /// Whether `cpu`, which executes, may stop its device: another one wakes it.
+    fn hands_over(&self, cpu: u32) -> bool {
+        let event = self.host().base_of(cpu).armed();
+        let entered = self.wakener.enter(cpu, event, |when| self.write(when));
+        match (entered, &self.by) {
+            (Ok(Entered::Program(_)), _) => self.programmed(),
+            (Ok(Entered::Covered | Entered::OwnWakeup(_)), _) => {}
+            (Err(Busy::TakesOver(when)), By::Timer(timer)) => {
+                timer.may_leave_armed();
+                timer.start(Start::at(when));
+                return false;
+            }
+            (Err(_), _) => return false,
+        }
+        true
+    }
 }
 
-/// The exact timer that stands in for the devices of others.
-fn carrier_timer(timers: &Rc<Timers<Host>>, wakener: Weak<Wakener>) -> Exact {
+/// The exact timer that wakes others in place of a device.
+fn carrier_timer(timers: &Rc<Timers<Host>>, wakener: Weak<BroadcastWakener>) -> Exact {
     Exact::scripted(timers, move |expired| {
         let Some(wakener) = wakener.upgrade() else {
             return Restart::No;
@@ -199,107 +223,72 @@ fn carrier_timer(timers: &Rc<Timers<Host>>, wakener: Weak<Wakener>) -> Exact {
     })
 }
 
-impl World {
-    /// `cpu`, which executes, is about to sleep in the state `idle`: in which it really does.
-    pub(crate) fn go_deep(&self, cpu: u32, idle: usize) -> usize {
-        if !self.states[idle].stops {
-            return idle;
-        }
-        if self.hands_over(cpu) {
-            self.timers.platform().site(cpu).is_deep.set(true);
-            self.timers.stop_device(CpuId(cpu));
-            return idle;
-        }
-        let goes_on = |state: &IdleState| !state.stops;
-        self.states[..idle].iter().rposition(goes_on).unwrap_or(0)
+/// `cpu`, which executes, is about to sleep in the state `idle`: in which it really does.
+pub(super) fn go_deep(
+    wakener: Option<&BroadcastWakener>,
+    timers: &Timers<Host>,
+    states: &[IdleState],
+    cpu: u32,
+    idle: usize,
+) -> usize {
+    if !states[idle].stops {
+        return idle;
     }
-
-    /// Whether `cpu`, which executes, may stop its device: somebody else wakes it.
-    fn hands_over(&self, cpu: u32) -> bool {
-        let Some(wakener) = &self.wakener else {
-            return false;
-        };
-        let base = self.timers.platform().base_of(cpu);
-        match (
-            wakener.broadcast.enter(CpuId(cpu), base.armed()),
-            &wakener.by,
-        ) {
-            (Ok(Entered::Program(when)), _) => wakener.program(when),
-            (Ok(Entered::Covered | Entered::OwnWakeup(_)), _) => {}
-            (Err(Busy::TakesOver(when)), By::Timer(timer)) => {
-                timer.may_leave_armed();
-                timer.start(Start::at(when));
-                return false;
-            }
-            (Err(_), _) => return false,
-        }
-        true
+    if wakener.is_some_and(|wakener| wakener.hands_over(cpu)) {
+        timers.platform().local(cpu).is_deep.set(true);
+        timers.stop_device(CpuId(cpu));
+        return idle;
     }
+    let goes_on = |state: &IdleState| !state.stops;
+    states[..idle].iter().rposition(goes_on).unwrap_or(0)
+}
 
-    /// `cpu`, which executes, wakes, for whatever reason.
-    pub(crate) fn leave_deep(&self, cpu: u32) {
-        let site = self.timers.platform().site(cpu);
-        if !site.is_deep.take() {
-            return;
-        }
-        let Some(wakener) = &self.wakener else {
-            return;
-        };
-        let now = self.timers.platform().shows();
-        match wakener.broadcast.exit(CpuId(cpu), now) {
-            BroadcastExit::Program => {
-                self.timers.switch_device_on(CpuId(cpu));
-                self.timers.retrigger(CpuId(cpu));
-            }
-            BroadcastExit::SwitchOn => {
-                self.timers.switch_device_on(CpuId(cpu));
-                let base = self.timers.platform().base_of(cpu);
-                site.awaits_call.set(!base.armed().is_forever());
-            }
-            BroadcastExit::WasAwake => {}
-        }
+/// `cpu`, which executes, wakes, for whatever reason.
+pub(super) fn leave_deep(wakener: Option<&BroadcastWakener>, timers: &Timers<Host>, cpu: u32) {
+    let host = timers.platform();
+    let local = host.local(cpu);
+    if !local.is_deep.take() {
+        return;
     }
-
-    /// The device of all interrupts `cpu`, at `at`.
-    pub(crate) fn broadcast_fires(&mut self, cpu: u32, at: Picos) {
-        let Some(wakener) = self.wakener.clone() else {
-            return;
-        };
-        if let By::Device(device) = &wakener.by {
-            device.fires.set(Picos::FOREVER);
+    let Some(wakener) = wakener else {
+        return;
+    };
+    match wakener.wakener.exit(cpu, host.shows()) {
+        BroadcastExit::Program => {
+            timers.switch_device_on(CpuId(cpu));
+            timers.retrigger(CpuId(cpu));
         }
-        let (own, next) = wakener.handle();
-        if !next.is_forever() {
-            wakener.program(next);
+        BroadcastExit::SwitchOn => {
+            timers.switch_device_on(CpuId(cpu));
+            let armed = host.base_of(cpu).armed();
+            local.awaits_call.set(!armed.is_forever());
         }
-        if own {
-            self.called(cpu, at);
-        }
+        BroadcastExit::WasAwake => {}
     }
+}
 
-    /// `cpu` is called, at `at`: it does what its own device would have made it do.
-    pub(crate) fn called(&mut self, cpu: u32, at: Picos) {
-        let host = self.timers.platform();
-        host.site(cpu).awaits_call.set(false);
-        host.watch.borrow_mut().counts.broadcasts += 1;
-        self.device_fires(cpu, at, true);
-    }
+/// What interrupts a CPU for what it waits for.
+#[derive(Clone, Copy)]
+pub(super) struct Interrupts {
+    /// When it does.
+    pub(super) fires: Picos,
+    /// When its last write was done.
+    pub(super) written: Picos,
+}
 
-    /// When the last write of what interrupts `cpu` was done: of its own device, or of the one that stands in, which
-    /// another CPU may have written.
-    pub(crate) fn written(&self, cpu: u32) -> Picos {
-        let site = self.timers.platform().site(cpu);
-        let stand_in = self.wakener.as_ref().filter(|_| site.is_deep.get());
-        let written = stand_in.and_then(|wakener| wakener.written());
-        written.unwrap_or(site.written.at.get())
-    }
-
-    /// When `cpu` is interrupted for what it waits for: by its own device, or by what stands in.
-    pub(crate) fn fires(&self, cpu: u32) -> Picos {
-        let site = self.timers.platform().site(cpu);
-        match &self.wakener {
-            Some(wakener) if site.is_deep.get() => current_cpu::looking(|| wakener.fires()),
-            _ => site.fires.get(),
-        }
+/// What interrupts `cpu`: its own device, or while that is stopped the one that wakes it, which another CPU may have
+/// written.
+pub(super) fn interrupts(wakener: Option<&BroadcastWakener>, host: &Host, cpu: u32) -> Interrupts {
+    let local = host.local(cpu);
+    let own = local.written.at.get();
+    match wakener.filter(|_| local.is_deep.get()) {
+        Some(wakener) => Interrupts {
+            fires: current_cpu::looking(|| wakener.fires()),
+            written: wakener.written().unwrap_or(own),
+        },
+        None => Interrupts {
+            fires: local.fires.get(),
+            written: own,
+        },
     }
 }

@@ -17,17 +17,17 @@ use tickless_core::wheel::idle::TickTime;
 
 use crate::baseline::{Rearm, Tree, direct_reads, plain_tree};
 use crate::clock::Clocks;
-use crate::fault::{Injector, Trouble};
-use crate::machine::queue::{Queue, What};
-use crate::machine::reentrant::call_and_catch;
+use crate::fault::inject::{FaultState, Injector, Spoilt, call_and_catch};
+use crate::fault::{Fault, FaultKind};
+use crate::machine::queue::{EventKind, EventQueue};
 use crate::model::cost_model::{CacheLine, CostModel, CostedLock};
 use crate::model::current_cpu;
 use crate::model::device::{Device, Told};
 use crate::model::time::Picos;
-use crate::promise::Promise;
 use crate::promise::canary::Canary;
-use crate::promise::trace_checker::Watch;
-use crate::record::{self, Recorded, Recorder};
+use crate::promise::trace_checker::TraceChecker;
+use crate::promise::{Promise, monotonic};
+use crate::record::{Recorded, Recorder};
 use crate::tables::PlainLock;
 
 /// Lines of a base, besides that of its lock, that a stranger touches who arms or cancels there: what says which slots
@@ -39,7 +39,7 @@ const TICKS_AHEAD: u64 = 3;
 
 /// What the host keeps for each CPU.
 #[derive(Debug, Default)]
-pub(crate) struct Site {
+pub(crate) struct CpuLocal {
     /// When the device fires.
     pub(crate) fires: Cell<Picos>,
     /// When the next event for it comes.
@@ -66,7 +66,7 @@ pub(crate) struct Site {
     pub(crate) owes_rearm: Cell<bool>,
     /// It is isolated at this moment.
     pub(crate) is_isolated: Cell<bool>,
-    pub(crate) trouble: Trouble,
+    pub(crate) fault: FaultState,
     /// How many exact timers there are, if that is counted.
     queued: Cell<u64>,
 }
@@ -78,8 +78,8 @@ pub(crate) struct Host {
     pub(crate) bases: Vec<OnceCell<CpuBase<Self>>>,
     /// The count of ticks.
     pub(crate) count: TickCount<CostedLock>,
-    pub(crate) queue: RefCell<Queue>,
-    pub(crate) watch: RefCell<Watch>,
+    pub(crate) queue: RefCell<EventQueue>,
+    pub(crate) checker: RefCell<TraceChecker>,
     pub(crate) canary: Option<Canary>,
     pub(crate) clocks: Rc<Clocks>,
     /// The counter is the slow one that all CPUs share.
@@ -106,7 +106,7 @@ impl Host {
         base.expect("every CPU has a base")
     }
 
-    pub(crate) fn site(&self, cpu: u32) -> &Site {
+    pub(crate) fn local(&self, cpu: u32) -> &CpuLocal {
         self.base_of(cpu).local()
     }
 
@@ -136,13 +136,13 @@ impl Host {
 
     /// By how much the device of `cpu` may miss `due`, see [`Clocks::slop`].
     pub(crate) fn slop(&self, cpu: u32, due: Picos) -> Picos {
-        self.clocks.slop(due - self.site(cpu).written.at.get())
+        self.clocks.slop(due - self.local(cpu).written.at.get())
     }
 
     /// Whether the device of `cpu` was written before everybody knew of the last change of the clocks: if they went
     /// back it is left as it is, and fires for nothing once (spec TIM-32).
     pub(crate) fn is_armed_for_old_clock(&self, cpu: u32) -> bool {
-        self.site(cpu).written.at.get() < self.clocks.settled_at()
+        self.local(cpu).written.at.get() < self.clocks.settled_at()
     }
 
     /// Whether the machine breaks `promise` on purpose.
@@ -160,10 +160,10 @@ impl Host {
             } else {
                 current_cpu::charge(charges.counter);
             }
-            let mut watch = self.watch.borrow_mut();
-            watch.counts.clock_reads += 1;
-            watch.counts.clock_reading += current_cpu::cursor() - before;
-            watch.read_at = current_cpu::cursor();
+            let mut checker = self.checker.borrow_mut();
+            checker.counts.clock_reads += 1;
+            checker.counts.clock_reading += current_cpu::cursor() - before;
+            checker.read_at = current_cpu::cursor();
         }
         let mut shows = self.shows();
         if let Some(canary) = self.canary {
@@ -173,8 +173,8 @@ impl Host {
         if cpu != current_cpu::NO_CPU {
             let now = shows.as_nanos();
             self.record(|| Recorded::ClockRead { now });
-            let last = self.site(cpu).last_read.replace(shows.as_nanos());
-            self.goes_on(cpu, last, now);
+            let last = self.local(cpu).last_read.replace(now);
+            self.check(Promise::Monotonic, cpu, monotonic::goes_back(last, now));
         }
         shows
     }
@@ -197,25 +197,25 @@ impl Host {
 
     /// Asks for an event when the device of `cpu` fires, unless one comes before that anyway.
     pub(crate) fn ask_for_device(&self, cpu: u32, not_before: Picos) {
-        let site = self.site(cpu);
-        let at = site.fires.get();
+        let local = self.local(cpu);
+        let at = local.fires.get();
         if at == Picos::FOREVER {
             return;
         }
         let at = at.max(not_before);
-        if at < site.asked.get() {
-            site.asked.set(at);
-            self.queue.borrow_mut().push(at, What::Device, cpu, 0);
+        if at < local.asked.get() {
+            local.asked.set(at);
+            self.push(at, EventKind::Device, cpu, 0);
         }
     }
 
     /// An event for the device of `cpu` came at `at`; whether it fires now.
     pub(crate) fn device_is_due(&self, cpu: u32, at: Picos) -> bool {
-        let site = self.site(cpu);
-        if site.asked.get() == at {
-            site.asked.set(Picos::FOREVER);
+        let local = self.local(cpu);
+        if local.asked.get() == at {
+            local.asked.set(Picos::FOREVER);
         }
-        let is_due = site.fires.get() <= at;
+        let is_due = local.fires.get() <= at;
         if !is_due {
             self.ask_for_device(cpu, at);
             return false;
@@ -225,32 +225,117 @@ impl Host {
             .is_none_or(|faults| self.comes_through(faults, cpu, at))
     }
 
+    /// The interrupt of `cpu` is due at `at`; whether it comes now, or a fault keeps it.
+    fn comes_through(&self, faults: &RefCell<Injector>, cpu: u32, at: Picos) -> bool {
+        let local = self.local(cpu);
+        let fault = &local.fault;
+        if !fault.is_drawn.replace(true) {
+            match faults.borrow_mut().due(cpu) {
+                None => {}
+                Some(Spoilt::Late(amount)) => fault.held_until.set(at + amount),
+                Some(Spoilt::Lost(amount)) => {
+                    local.fires.set(Picos::FOREVER);
+                    let comes = at + amount;
+                    fault.rescue.set(comes);
+                    self.push(comes, EventKind::Spurious, cpu, 1);
+                    return false;
+                }
+            }
+        }
+        let held_until = fault.held_until.get();
+        if held_until > at {
+            self.ask_for_device(cpu, held_until);
+            return false;
+        }
+        true
+    }
+
+    /// The device of `cpu` was written to fire at `fires`: a fault may make it fire before.
+    fn may_be_early(&self, faults: &RefCell<Injector>, cpu: u32, fires: Picos) {
+        if fires == Picos::FOREVER {
+            return;
+        }
+        let Some(amount) = faults.borrow_mut().early(cpu) else {
+            return;
+        };
+        let early = fires - amount;
+        // Or an interrupt would follow upon the other until it is time.
+        if early > current_cpu::cursor() {
+            let local = self.local(cpu);
+            local.fires.set(early);
+            local.fault.is_early.set(true);
+        }
+    }
+
+    /// What goes wrong in the run.
+    pub(crate) fn plan(&self) -> Rc<[Fault]> {
+        self.faults.as_ref().map_or_else(
+            || Rc::new([]) as Rc<[Fault]>,
+            |faults| Rc::clone(&faults.borrow().plan),
+        )
+    }
+
+    /// Counts a fault that happened.
+    pub(crate) fn count_fault(&self, kind: FaultKind) {
+        if let Some(faults) = &self.faults {
+            faults.borrow_mut().count(kind);
+        }
+    }
+
+    /// Asks for an event.
+    #[inline]
+    pub(crate) fn push(&self, at: Picos, kind: EventKind, cpu: u32, argument: u32) {
+        self.queue.borrow_mut().push(at, kind, cpu, argument);
+    }
+
+    /// Notes what is wrong with `promise` on `cpu`, if anything is; says whether it was kept.
+    #[inline]
+    pub(crate) fn check(&self, promise: Promise, cpu: u32, wrong: Option<String>) -> bool {
+        wrong.is_none() || self.checker.borrow_mut().check(promise, cpu, wrong)
+    }
+
+    /// Records what the CPU that executes does, if there is a recorder.
+    #[inline]
+    pub(crate) fn record(&self, what: impl FnOnce() -> Recorded) {
+        if let Some(recorder) = &self.recorder {
+            recorder.take_from(what);
+        }
+    }
+
+    /// The same of `cpu`, at another time than where it executes.
+    #[inline]
+    pub(crate) fn record_at(&self, cpu: u32, at: Picos, what: impl FnOnce() -> Recorded) {
+        if let Some(recorder) = &self.recorder {
+            recorder.take_from_at(cpu, at, what);
+        }
+    }
+
     /// Sends an inter-processor interrupt from the CPU that executes.
-    pub(crate) fn send(&self, to: u32, what: What) {
+    pub(crate) fn send(&self, to: u32, what: EventKind) {
         let from = current_cpu::cpu();
         let charges = &self.model.charges;
         let mut latency = Picos::ZERO;
         if from != current_cpu::NO_CPU && from != to {
             current_cpu::charge(charges.ipi_send);
             let distance = self.model.distance(from, to);
-            latency = charges.ipi_latency(distance, self.site(to).idle.get());
+            latency = charges.ipi_latency(distance, self.local(to).idle.get());
         }
-        let mut watch = self.watch.borrow_mut();
-        watch.counts.ipis += 1;
-        watch.tallies.count(to, |tally| tally.ipis += 1);
-        drop(watch);
+        let mut checker = self.checker.borrow_mut();
+        checker.counts.ipis += 1;
+        checker.tallies.count(to, |tally| tally.ipis += 1);
+        drop(checker);
         self.record(|| Recorded::IpiSendCpu {
             of_cpu: to,
-            reason: record::name(what),
+            reason: what.name(),
         });
-        if what == What::Activate {
+        if what == EventKind::Activate {
             self.heirs.set(self.heirs.get() + 1);
         }
         let mut at = current_cpu::cursor() + latency.saturating_sub(charges.ipi_send);
         if let Some(faults) = &self.faults {
             at += faults.borrow_mut().sent(to);
         }
-        self.queue.borrow_mut().push(at, what, to, 0);
+        self.push(at, what, to, 0);
     }
 
     /// The first CPU other than `cpu` that is online and keeps house; any, if none does.
@@ -260,38 +345,38 @@ impl Host {
                 *other != cpu && base.get().is_some_and(CpuBase::is_online)
             })
         };
-        let keeps = |(other, _): &(u32, _)| !self.site(*other).is_isolated.get();
+        let keeps = |(other, _): &(u32, _)| !self.local(*other).is_isolated.get();
         let first = online().find(keeps).or_else(|| online().next());
         first.map_or(0, |(other, _)| other)
     }
 
     pub(crate) fn new_base(timers: &Timers<Self>) -> CpuBase<Self> {
-        let site = Site {
+        let local = CpuLocal {
             fires: Cell::new(Picos::FOREVER),
             asked: Cell::new(Picos::FOREVER),
             // Nothing was read before.
             last_read: Cell::new(i64::MIN),
-            ..Site::default()
+            ..CpuLocal::default()
         };
         let device = timers.platform().device.config();
-        timers.new_base(device, site)
+        timers.new_base(device, local)
     }
 
     fn charge_event(&self, event: &Traced) {
         let charges = &self.model.charges;
         match *event {
             Traced::WheelArm { cpu, .. } => {
-                let site = self.site(cpu.0);
-                site.lines.write(&self.model, LINES_OF_BASE);
-                site.told.write(&self.model, 1);
+                let local = self.local(cpu.0);
+                local.lines.write(&self.model, LINES_OF_BASE);
+                local.told.write(&self.model, 1);
                 current_cpu::charge(charges.wheel_arm);
             }
             Traced::WheelCancel { cpu, .. } => {
-                self.site(cpu.0).lines.write(&self.model, LINES_OF_BASE);
+                self.local(cpu.0).lines.write(&self.model, LINES_OF_BASE);
                 current_cpu::charge(charges.wheel_cancel);
             }
             Traced::WheelPass { cpu, .. } => {
-                self.site(cpu.0).lines.write(&self.model, LINES_OF_BASE);
+                self.local(cpu.0).lines.write(&self.model, LINES_OF_BASE);
             }
             Traced::WheelExpire { .. } => current_cpu::charge(charges.wheel_expire),
             Traced::Start {
@@ -300,7 +385,7 @@ impl Host {
                 in_place,
                 ..
             } => {
-                self.site(cpu.0).lines.write(&self.model, LINES_OF_BASE);
+                self.local(cpu.0).lines.write(&self.model, LINES_OF_BASE);
                 current_cpu::charge(charges.hr_start);
                 if !in_place {
                     current_cpu::charge(charges.tree_insert);
@@ -321,7 +406,7 @@ impl Platform for Host {
     type Lock = CostedLock;
     /// No CPU waits for a callback of another: each executes what it does at once.
     type ExpiryLock = PlainLock;
-    type Local = Site;
+    type Local = CpuLocal;
     const DEFERRED_REARM: bool = true;
     const WAITING: Waiting = Waiting::Spin;
     const TRACE: bool = true;
@@ -351,32 +436,32 @@ impl Platform for Host {
     }
 
     fn write_device(&self, base: &CpuBase<Self>, write: DeviceWrite) -> Result<(), InPast> {
-        let site = base.local();
+        let local = base.local();
         let when = |shown| {
             self.clocks
                 .moment_of(base.cpu().0, shown, current_cpu::cursor())
         };
         let charges = &self.model.charges;
         let clock = (self.clocks.step(), when);
-        let written = site.written.write(&self.device, charges, write, clock);
+        let written = local.written.write(&self.device, charges, write, clock);
         if self
             .canary
             .is_some_and(|canary| canary.loses_write(base.cpu().0))
         {
-            site.fires.set(Picos::FOREVER);
+            local.fires.set(Picos::FOREVER);
             return Ok(());
         }
         let Ok(mut fires) = written else {
-            self.watch.borrow_mut().counts.device_refused += 1;
-            site.fires.set(Picos::FOREVER);
+            self.checker.borrow_mut().counts.device_refused += 1;
+            local.fires.set(Picos::FOREVER);
             return Err(InPast);
         };
         if let Some(canary) = self.canary {
             fires = canary.device(fires);
         }
-        let fires = site.trouble.written(fires);
-        site.fires.set(fires);
-        site.awaits_call.set(false);
+        let fires = local.fault.written(fires);
+        local.fires.set(fires);
+        local.awaits_call.set(false);
         if let Some(faults) = &self.faults {
             self.may_be_early(faults, base.cpu().0, fires);
         }
@@ -389,8 +474,8 @@ impl Platform for Host {
             self.device.stop(&self.model.charges);
         }
         if state != DeviceState::Oneshot {
-            let site = base.local();
-            site.fires.set(site.trouble.written(Picos::FOREVER));
+            let local = base.local();
+            local.fires.set(local.fault.written(Picos::FOREVER));
         }
     }
 
@@ -403,8 +488,8 @@ impl Platform for Host {
     }
 
     fn kick(&self, base: &CpuBase<Self>) {
-        base.local().trouble.is_kicked.set(true);
-        self.send(base.cpu().0, What::Kick);
+        base.local().fault.is_kicked.set(true);
+        self.send(base.cpu().0, EventKind::Kick);
     }
 
     fn raise_soft(&self, base: &CpuBase<Self>) {
@@ -439,14 +524,14 @@ impl Platform for Host {
                 | Traced::ExpireEntry { cpu, .. }
                 | Traced::Cancel { cpu, .. } = event
             {
-                plain_tree::charge(&self.model.charges, &self.site(cpu.0).queued, &event);
+                plain_tree::charge(&self.model.charges, &self.local(cpu.0).queued, &event);
             }
         }
         if let Traced::Rearm { cpu, .. } = event {
-            let count = &self.site(cpu.0).programmings;
+            let count = &self.local(cpu.0).programmings;
             count.set(count.get() + 1);
         }
-        self.watch.borrow_mut().follow(&event, &self.clocks);
+        self.checker.borrow_mut().follow(&event, &self.clocks);
         if let Some(recorder) = &self.recorder {
             recorder.traced(&event);
         }

@@ -25,13 +25,16 @@
 //! interrupted, by ticks neither. Reading the state of a group at a tick costs the same wherever it was changed.
 
 pub(crate) mod broadcast;
+pub(crate) mod checks;
 mod clocks;
+mod cpu;
 pub(crate) mod executor;
+mod expire;
 mod faults;
 pub(crate) mod fired;
 pub(crate) mod host;
 mod hotplug;
-pub(crate) mod idle;
+mod idle;
 #[expect(
     clippy::module_inception,
     reason = "the machine is what this room is about"
@@ -41,7 +44,8 @@ pub(crate) mod queue;
 mod rearm;
 mod reentrant;
 pub(crate) mod scheduler;
-pub(crate) mod slice;
+pub(crate) mod settings;
+mod slice;
 pub(crate) mod tables;
 pub(crate) mod task_context;
 pub(crate) mod tick;

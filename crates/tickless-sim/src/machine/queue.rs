@@ -11,7 +11,7 @@ use crate::model::time::Picos;
 /// What happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub(crate) enum What {
+pub(crate) enum EventKind {
     /// The event device of a CPU may fire.
     Device,
     /// An inter-processor interrupt: look at your timers.
@@ -50,16 +50,38 @@ pub(crate) enum What {
     Continue,
 }
 
+impl EventKind {
+    /// What an interrupt is called.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Device => "timer",
+            Self::Kick => "kick",
+            Self::Reschedule => "reschedule",
+            Self::Activate => "activate",
+            Self::Poke => "poke",
+            Self::Arrival => "arrival",
+            Self::Spurious => "spurious",
+            Self::Fault => "fault",
+            Self::ClockSet => "clock-set",
+            Self::Broadcast => "broadcast",
+            Self::Called => "call",
+            // The rest are no interrupts.
+            _ => "none",
+        }
+    }
+}
+
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Event {
     pub(crate) at: Picos,
     pub(crate) cpu: u32,
-    /// Of [`Segment`](What::Segment) its generation, of [`Arrival`](What::Arrival) the task, of [`Plan`](What::Plan),
-    /// [`Clock`](What::Clock), [`ClockFault`](What::ClockFault) and [`Fault`](What::Fault) the fault, of
-    /// [`Spurious`](What::Spurious) whether it comes in place of a lost one.
+    /// Of [`Segment`](EventKind::Segment) its generation, of [`Arrival`](EventKind::Arrival) the task, of
+    /// [`Plan`](EventKind::Plan), [`Clock`](EventKind::Clock), [`ClockFault`](EventKind::ClockFault) and
+    /// [`Fault`](EventKind::Fault) the fault, of [`Spurious`](EventKind::Spurious) whether it comes in place of a lost
+    /// one.
     pub(crate) argument: u32,
-    pub(crate) what: What,
+    pub(crate) kind: EventKind,
 }
 
 /// How far the buckets reach, as a power of two of picoseconds: 4.3 ms, some ticks.
@@ -73,7 +95,7 @@ type Far = Reverse<(Picos, u64, Event)>;
 
 /// The events to come.
 #[derive(Debug)]
-pub(crate) struct Queue {
+pub(crate) struct EventQueue {
     /// The events of the bucket whose turn it is and of everything before, sorted; those before `taken` are over.
     near: Vec<Event>,
     taken: usize,
@@ -89,7 +111,7 @@ pub(crate) struct Queue {
     sequence: u64,
 }
 
-impl Queue {
+impl EventQueue {
     /// An empty queue for a machine of so many CPUs.
     pub(crate) fn new(cpus: usize) -> Self {
         // About a tick is between two events of a kind on a CPU: a few events come to a bucket.
@@ -107,12 +129,12 @@ impl Queue {
     }
 
     #[inline]
-    pub(crate) fn push(&mut self, at: Picos, what: What, cpu: u32, argument: u32) {
+    pub(crate) fn push(&mut self, at: Picos, kind: EventKind, cpu: u32, argument: u32) {
         let event = Event {
             at,
             cpu,
             argument,
-            what,
+            kind,
         };
         let number = at.0 >> self.width;
         if number <= self.turn {
@@ -200,15 +222,15 @@ impl Queue {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::{Queue, What};
+    use super::{EventKind, EventQueue};
     use crate::model::time::Picos;
     use crate::random::Random;
 
     #[test]
     fn equal_times_come_in_the_order_of_asking() {
-        let mut queue = Queue::new(1);
+        let mut queue = EventQueue::new(1);
         for (at, cpu) in [(5, 0), (3, 1), (5, 2), (3, 3), (4, 4)] {
-            queue.push(Picos(at), What::Segment, cpu, 0);
+            queue.push(Picos(at), EventKind::Segment, cpu, 0);
         }
         let order: Vec<_> = std::iter::from_fn(|| queue.pop())
             .map(|event| event.cpu)
@@ -220,7 +242,7 @@ mod tests {
     fn events_come_as_from_a_sorted_map() {
         for (seed, cpus) in [(1, 1), (2, 64), (3, 4_096)] {
             let mut random = Random::new(seed);
-            let mut queue = Queue::new(cpus);
+            let mut queue = EventQueue::new(cpus);
             let mut oracle = BTreeMap::new();
             let mut now = 0;
             for number in 0..200_000_u32 {
@@ -230,7 +252,7 @@ mod tests {
                     let ahead = random.below(1 << digits);
                     let grain = 1_u64 << random.below(34);
                     let at = (now + ahead).next_multiple_of(grain);
-                    queue.push(Picos(at), What::Arrival, 0, number);
+                    queue.push(Picos(at), EventKind::Arrival, 0, number);
                     oracle.insert((at, number), ());
                 } else {
                     let expected = oracle.pop_first().map(|(key, ())| key);

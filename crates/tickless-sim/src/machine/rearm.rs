@@ -1,4 +1,4 @@
-//! Where a world pays what an interrupt owes the device: its flush points (spec 4.5).
+//! Where a machine pays what an interrupt owes the device: its flush points (spec 4.5).
 //!
 //! | point | where |
 //! |---|---|
@@ -7,27 +7,32 @@
 //! | S4 | before a soft stage |
 //! | S5 | a task was picked, and its slice began |
 //!
-//! Interrupts of a world do not nest, nobody runs a handler by hand, and no slice is extended, so that the others do
-//! not occur. System calls (S2) owe nothing.
+//! Interrupts of a machine do not nest, no program runs a handler by hand, and no slice is extended, so that the others
+//! do not occur. System calls (S2) owe nothing.
 
 use tickless_core::event::Flush;
 use tickless_core::platform::CpuId;
 
-use crate::machine::machine::World;
+use crate::machine::machine::Machine;
+use crate::promise::{Promise, one_device_write_per_interrupt};
 
-impl World {
-    /// The timer interrupt of `cpu` ran what was due: from here on a rearm is owed.
-    pub(crate) fn owe_rearm(&self, cpu: u32) {
-        self.timers.platform().site(cpu).owes_rearm.set(true);
-    }
+/// The timer interrupt of `cpu` ran what was due: from here on a rearm is owed.
+pub(super) fn owe(machine: &Machine, cpu: u32) {
+    machine.host().local(cpu).owes_rearm.set(true);
+}
 
-    /// A flush point of `cpu`, which executes.
-    pub(crate) fn flush(&self, cpu: u32, point: Flush) {
-        // Tested first, without a lock (spec REARM-10).
-        if !self.timers.platform().site(cpu).owes_rearm.take() {
-            return;
-        }
-        self.timers.flush_deferred(CpuId(cpu), point);
-        self.wrote_once(cpu);
+/// A flush point of `cpu`, which executes.
+pub(super) fn flush(machine: &Machine, cpu: u32, point: Flush) {
+    let host = machine.host();
+    // Tested first, without a lock (spec REARM-10).
+    if !host.local(cpu).owes_rearm.take() {
+        return;
     }
+    machine.timers.flush_deferred(CpuId(cpu), point);
+    let mut writes = host.local(cpu).programmings.get();
+    if host.breaks(Promise::OneDeviceWritePerInterrupt) {
+        writes += 1;
+    }
+    let wrong = one_device_write_per_interrupt::programmed(writes);
+    host.check(Promise::OneDeviceWritePerInterrupt, cpu, wrong);
 }

@@ -1,6 +1,6 @@
 //! Timers whose callbacks panic, and timers whose callbacks arm, move and cancel each other and themselves.
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, OnceCell};
 use std::rc::{Rc, Weak};
 
 use tickless_core::base::Timers;
@@ -8,26 +8,11 @@ use tickless_core::coarse::{Kind, Rearm, Tick};
 use tickless_core::hrtimer::{Restart, Start};
 use tickless_core::time::Span;
 
-use crate::fault::{FaultKind, Injector};
+use crate::fault::FaultKind;
+use crate::fault::inject::panic_on_purpose;
 use crate::machine::host::Host;
 use crate::machine::timers::{Coarse, Exact};
 use crate::model::time::Picos;
-
-/// What is thrown on purpose.
-#[derive(Debug)]
-struct Injected;
-
-/// Executes a callback for the core, and catches what was thrown on purpose. Everything else is a mistake, and goes on.
-pub(crate) fn call_and_catch(faults: &RefCell<Injector>, callback: &mut dyn FnMut()) {
-    let Err(thrown) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(callback)) else {
-        return;
-    };
-    if thrown.is::<Injected>() {
-        faults.borrow_mut().count(FaultKind::Panic);
-    } else {
-        std::panic::resume_unwind(thrown);
-    }
-}
 
 /// Which call of a callback panics.
 const PANICS_AT: u32 = 3;
@@ -54,8 +39,7 @@ pub(crate) struct Callbacks {
 fn call_or_panic(calls: &mut u32) {
     *calls += 1;
     if (*calls).is_multiple_of(PANICS_AT) {
-        // Without the hook, which would print it.
-        std::panic::resume_unwind(Box::new(Injected));
+        panic_on_purpose();
     }
 }
 
@@ -155,7 +139,7 @@ impl Callbacks {
     fn modify(&self, coarse: &Coarse, after: Picos) {
         let expiry = self.expiry(after);
         let modified = coarse.pinned().modify(&self.timers, self.now(), expiry);
-        assert!(modified.is_ok(), "no timer of a world is shut down");
+        assert!(modified.is_ok(), "no timer of a machine is shut down");
     }
 
     /// Whether another callback may meddle; which step it is.

@@ -6,7 +6,6 @@ use std::fmt;
 
 use tickless_core::tick::Dependencies;
 
-use crate::machine::task_context::Turn;
 use crate::machine::timers::Exact;
 use crate::model::time::Picos;
 
@@ -22,29 +21,10 @@ pub(crate) enum Next {
     RunOn,
     /// It sleeps until this moment, by an exact timer of the CPU, and takes another step.
     SleepUntil(Picos),
-    /// It sleeps until it is [woken](Turn::wake), and takes another step.
+    /// It sleeps until it is woken, and takes another step.
     Wait,
     /// It is done; its timers go on.
     Exit,
-}
-
-/// The program of a task: what it does when it is its turn. It makes its timers through its [`Turn`].
-pub(crate) trait Program {
-    /// Takes a step. What it does here takes as long as it costs, and is not interrupted.
-    fn step(&mut self, turn: &mut Turn<'_>) -> Next;
-
-    /// A [timer](Turn::coarse) of the task fired, on the CPU that executes.
-    fn expired(&mut self, index: u32, turn: &mut Turn<'_>) {
-        let _ = index;
-        let task = turn.task();
-        turn.wake(task);
-    }
-
-    /// What the task [asked for](Turn::arrive) came from outside, in an interrupt on its CPU.
-    fn arrived(&mut self, turn: &mut Turn<'_>) {
-        let task = turn.task();
-        turn.wake(task);
-    }
 }
 
 /// Where a task is in its life.
@@ -59,8 +39,6 @@ pub(crate) enum Life {
 }
 
 pub(crate) struct Task {
-    /// Taken out while it executes.
-    pub(crate) program: Option<Box<dyn Program>>,
     pub(crate) cpu: u32,
     pub(crate) priority: u8,
     pub(crate) life: Life,
@@ -85,7 +63,7 @@ impl fmt::Debug for Task {
     }
 }
 
-/// Who runs next on a CPU.
+/// Which task runs next on a CPU.
 pub(crate) trait RunQueue {
     /// Puts a task that can run; one that was `preempted` goes on where it was.
     fn put(&mut self, task: TaskId, priority: u8, preempted: bool);
@@ -93,18 +71,18 @@ pub(crate) trait RunQueue {
     /// Takes the task that runs next.
     fn take(&mut self) -> Option<TaskId>;
 
-    /// Whether nobody waits.
+    /// Whether no task waits.
     fn is_empty(&self) -> bool;
 
     /// Whether a waiting task should run in place of one with this priority.
     fn preempts(&self, priority: u8) -> bool;
 
-    /// How long a task with this priority may run, from when it was picked, for the sake of those who wait; `None` if
-    /// nobody waits for its turn, or one who is [run at once](RunQueue::preempts).
+    /// How long a task with this priority may run, from when it was picked, for the sake of those that wait; `None` if
+    /// no task waits for its turn, or one that is [run at once](RunQueue::preempts).
     fn slice(&self, priority: u8) -> Option<Picos>;
 }
 
-/// The highest priority first, and among equals who came first; or, with a slice, one after the other.
+/// The highest priority first, and among equals the one that came first; or, with a slice, one after the other.
 #[derive(Clone, Debug)]
 pub(crate) struct Fifo {
     /// The next one last.
@@ -114,7 +92,7 @@ pub(crate) struct Fifo {
 }
 
 impl Fifo {
-    /// Without anybody.
+    /// Without a task.
     pub(crate) const fn new(slice: Option<Picos>) -> Self {
         Self {
             waiting: Vec::new(),
@@ -125,7 +103,7 @@ impl Fifo {
 
 impl RunQueue for Fifo {
     fn put(&mut self, task: TaskId, priority: u8, preempted: bool) {
-        // Sorted upwards: whoever is taken before the new one stands behind it.
+        // Sorted upwards: a task that is taken before the new one stands behind it.
         let is_below = |other: u8| other < priority || (preempted && other == priority);
         let place = self.waiting.partition_point(|(other, _)| is_below(*other));
         self.waiting.insert(place, (priority, task));
@@ -157,7 +135,7 @@ mod tests {
     use crate::model::time::Picos;
 
     #[test]
-    fn the_highest_priority_comes_first_and_then_who_waits_longest() {
+    fn the_highest_priority_comes_first_and_then_the_longest_wait() {
         let mut queue = Fifo::new(None);
         for (task, priority) in [(0, 1), (1, 2), (2, 1), (3, 2), (4, 0)] {
             queue.put(task, priority, false);
@@ -168,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_preempted_goes_on_first() {
+    fn a_preempted_task_goes_on_first() {
         let mut queue = Fifo::new(None);
         queue.put(0, 1, false);
         queue.put(1, 1, true);
@@ -178,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_are_for_those_who_have_equals_waiting() {
+    fn slices_are_for_tasks_whose_equals_wait() {
         let length = Picos::from_millis(3);
         let mut queue = Fifo::new(Some(length));
         assert_eq!(queue.slice(1), None, "alone");

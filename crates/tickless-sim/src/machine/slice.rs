@@ -1,23 +1,26 @@
 //! Time slices: an exact timer on each CPU that fires when the task that runs has had its share (spec 5).
 //!
 //! It is started when a task is picked while another waits behind it, or when one comes to wait and it is not queued.
-//! Otherwise it is left alone: a timer of the task before fires early, finds nobody to run instead or too early a
+//! Otherwise it is left alone: a timer of the task before fires early, finds no task to run instead or too early a
 //! moment, and is started again if it has to be (TICK-7, TICK-21). A CPU that becomes idle takes it out. Where it
 //! moves, that is nearly always later, and it is lazy: the device is not written for it.
 //!
-//! How long a slice is, and whether anybody waits for its end, is the [run
+//! How long a slice is, and whether a task waits for its end, is the [run
 //! queue's](crate::machine::scheduler::RunQueue) affair.
 
-use tickless_core::hrtimer::{Restart, Start};
-use tickless_core::platform::CpuId;
+use std::rc::Rc;
 
+use tickless_core::base::Timers;
+use tickless_core::hrtimer::{Restart, Start};
+
+use crate::baseline::Rearm;
 use crate::machine::fired::{self, Fired};
-use crate::machine::machine::World;
+use crate::machine::host::Host;
 use crate::machine::timers::Exact;
 use crate::model::current_cpu;
 use crate::model::time::Picos;
 
-/// The end of the slice of whoever runs on a CPU.
+/// The end of the slice of the task that runs on a CPU.
 #[derive(Debug)]
 pub(crate) struct Slice {
     timer: Exact,
@@ -27,92 +30,64 @@ pub(crate) struct Slice {
     has_fired: bool,
 }
 
-impl World {
+impl Slice {
     /// The timer of the slices of `cpu`.
-    pub(crate) fn new_slice(&self, cpu: u32) -> Slice {
-        let setup = self.policy.rearm.lazy_setup();
-        let timer = Exact::with_setup(&self.timers, setup, move |_| {
+    pub(super) fn new(timers: &Rc<Timers<Host>>, rearm: Rearm, cpu: u32) -> Self {
+        let timer = Exact::with_setup(timers, rearm.lazy_setup(), move |_| {
             fired::note(Fired::Slice(cpu));
             Restart::No
         });
-        Slice {
+        Self {
             timer,
             picked: Picos::ZERO,
             has_fired: false,
         }
     }
 
-    /// How long the task of `cpu` may run, from when it was picked, for those who wait.
-    fn slice_of_current(&self, cpu: u32) -> Option<Picos> {
-        let state = &self.cpus[cpu as usize];
-        let task = state.current?;
-        let priority = self.tasks[task as usize].priority;
-        state.waiting.slice(priority)
-    }
-
-    /// A task was picked on `cpu`, which executes.
-    pub(crate) fn begin_slice(&mut self, cpu: u32) {
-        let length = self.slice_of_current(cpu);
-        if let Some(slice) = &mut self.cpus[cpu as usize].slice {
-            slice.picked = current_cpu::cursor();
-            slice.has_fired = false;
-            if let Some(length) = length {
-                slice
-                    .timer
-                    .start(Start::at((slice.picked + length).instant()));
-            }
+    /// A task was picked on the CPU, which executes; it may run for `length`, if another one waits.
+    pub(super) fn begin(&mut self, length: Option<Picos>) {
+        self.picked = current_cpu::cursor();
+        self.has_fired = false;
+        if let Some(length) = length {
+            self.timer
+                .start(Start::at((self.picked + length).instant()));
         }
     }
 
-    /// A task came to wait on `cpu`, which executes: if that is the first, the slice of the one that runs begins to
-    /// count.
-    pub(crate) fn somebody_waits(&mut self, cpu: u32) {
-        let length = self.slice_of_current(cpu);
-        if let (Some(slice), Some(length)) = (&self.cpus[cpu as usize].slice, length)
-            && !slice.timer.pinned().is_queued()
-        {
-            let ends = (slice.picked + length).max(current_cpu::cursor());
-            slice.timer.start(Start::at(ends.instant()));
+    /// A task came to wait on the CPU, which executes: if that is the first, the slice of the one that runs, which is
+    /// `length` long, begins to count.
+    pub(super) fn count(&self, length: Picos) {
+        if !self.timer.pinned().is_queued() {
+            let ends = (self.picked + length).max(current_cpu::cursor());
+            self.timer.start(Start::at(ends.instant()));
         }
     }
 
-    /// The timer of `cpu` fired.
-    pub(crate) fn slice_fired(&mut self, cpu: u32) {
-        if let Some(slice) = &mut self.cpus[cpu as usize].slice {
-            slice.has_fired = true;
-        }
+    /// The timer fired.
+    pub(super) const fn fired(&mut self) {
+        self.has_fired = true;
     }
 
-    /// Whether the task of `cpu`, which executes, has to make room for one that waited long enough.
-    pub(crate) fn slice_is_over(&mut self, cpu: u32) -> bool {
-        let Some(slice) = &mut self.cpus[cpu as usize].slice else {
+    /// Whether the task of the CPU, which executes, has to make room for one that waited long enough: it may run for
+    /// `length`, if another one waits.
+    pub(super) fn is_over(&mut self, length: Option<Picos>) -> bool {
+        if !std::mem::take(&mut self.has_fired) {
+            return false;
+        }
+        let Some(length) = length else {
             return false;
         };
-        if !std::mem::take(&mut slice.has_fired) {
-            return false;
-        }
-        let picked = slice.picked;
-        let is_over = |length| current_cpu::cursor().instant() >= (picked + length).instant();
-        let over = self.slice_of_current(cpu).is_some_and(is_over);
+        let over = current_cpu::cursor().instant() >= (self.picked + length).instant();
         if !over {
-            self.somebody_waits(cpu);
+            self.count(length);
         }
         over
     }
 
-    /// Nothing is left to run on `cpu`, which executes, or it leaves.
-    pub(crate) fn drop_slice(&mut self, cpu: u32) {
-        if let Some(slice) = &mut self.cpus[cpu as usize].slice
-            && slice.timer.pinned().is_queued()
-        {
-            slice.timer.cancel();
-        }
-    }
-
-    /// `cpu`, which executes, is about to sleep: its device may be armed for a slice that is no more (spec LAZY-7).
-    pub(crate) fn arm_exactly(&self, cpu: u32) {
-        if self.cpus[cpu as usize].slice.is_some() {
-            let _armed = self.timers.settle_armed(CpuId(cpu));
+    /// Nothing is left to run on the CPU, which executes, or it leaves.
+    pub(super) fn end(&self) {
+        if self.timer.pinned().is_queued() {
+            self.timer.cancel();
         }
     }
 }

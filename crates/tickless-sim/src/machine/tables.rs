@@ -13,11 +13,12 @@ use tickless_core::time::Instant;
 use tickless_core::wheel::idle::wake_times;
 
 use crate::machine::host::Host;
-use crate::machine::queue::What;
+use crate::machine::queue::EventKind;
 use crate::model::cost_model::{CacheLine, CostedLock};
 use crate::model::current_cpu;
 use crate::model::topology::Topology;
 use crate::promise::trace_checker::Entry;
+use crate::promise::{Promise, one_migrator};
 use crate::tables::{CpuTimers, Tables, groups_max};
 
 /// The hierarchy of a world.
@@ -65,15 +66,19 @@ impl GlobalTimers {
         self.lines[group.0 as usize].write(&host.model, 1);
         current_cpu::charge(host.model.charges.exchange);
         let value = u64::from(new.active().bits()) << 32 | u64::from(group.0);
-        let mut watch = host.watch.borrow_mut();
-        watch.log(
+        let mut checker = host.checker.borrow_mut();
+        checker.log(
             Entry::State,
             current_cpu::cpu(),
             current_cpu::cursor(),
             value,
         );
-        drop(watch);
-        let migrator = host.has_one_migrator(group, new);
+        drop(checker);
+        let migrator = new
+            .migrator()
+            .filter(|_| !host.breaks(Promise::OneMigrator));
+        let wrong = one_migrator::wrong_migrator(group, new, migrator);
+        host.check(Promise::OneMigrator, current_cpu::cpu(), wrong);
         if let Some(recorder) = &host.recorder {
             recorder.state_changed(group, (child, migrator), old, new);
         }
@@ -81,10 +86,10 @@ impl GlobalTimers {
 
     fn serving(&self, cpu: CpuId) {
         let me = current_cpu::cpu();
-        let mut watch = self.host().watch.borrow_mut();
-        watch.counts.served += u64::from(cpu.0 != me);
+        let mut checker = self.host().checker.borrow_mut();
+        checker.counts.served += u64::from(cpu.0 != me);
         if cpu.0 != me {
-            watch.is_undisturbed(me, || format!("it serves CPU {}", cpu.0));
+            checker.serves(me, || format!("it serves CPU {}", cpu.0));
         }
     }
 }
@@ -109,7 +114,7 @@ impl CpuTimers for GlobalTimers {
     }
 
     fn activate(&self, cpu: CpuId) {
-        self.host().send(cpu.0, What::Activate);
+        self.host().send(cpu.0, EventKind::Activate);
     }
 
     // Inline: most steps are of no interest here, and each place tells one kind of them.

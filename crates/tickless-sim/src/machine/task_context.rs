@@ -1,4 +1,4 @@
-//! What a program can do when it executes.
+//! Programs of tasks, and what they can do while they execute.
 
 use tickless_core::Platform;
 use tickless_core::coarse::{ArmError, Kind, Rearm, Tick, Timeout};
@@ -6,28 +6,27 @@ use tickless_core::hrtimer::{Expired, Restart};
 use tickless_core::platform::CpuId;
 use tickless_core::time::{ClockId, Instant};
 
-use crate::baseline::Target;
-use crate::baseline::search::find_busy;
+use crate::baseline::{Soft, Target};
 use crate::machine::fired::{self, Fired};
-use crate::machine::machine::World;
-use crate::machine::queue::What;
-use crate::machine::scheduler::TaskId;
+use crate::machine::machine::Machine;
+use crate::machine::queue::EventKind;
+use crate::machine::scheduler::{Next, TaskId};
 use crate::machine::timers::{Coarse, Exact};
 use crate::model::cost_model::CacheLine;
 use crate::model::current_cpu;
 use crate::model::time::Picos;
-use crate::promise::Promise;
+use crate::promise::{Promise, cancel_means_not_running};
 
-/// The turn of a task, or of the callback of one of its timers.
+/// What a task can do while it executes, or a callback of one of its timers.
 #[derive(Debug)]
-pub(crate) struct Turn<'w> {
-    world: &'w mut World,
+pub(crate) struct TaskContext<'m> {
+    machine: &'m mut Machine,
     task: TaskId,
 }
 
-impl<'w> Turn<'w> {
-    pub(crate) const fn new(world: &'w mut World, task: TaskId) -> Self {
-        Self { world, task }
+impl<'m> TaskContext<'m> {
+    pub(super) const fn new(machine: &'m mut Machine, task: TaskId) -> Self {
+        Self { machine, task }
     }
 
     /// The task.
@@ -51,37 +50,37 @@ impl<'w> Turn<'w> {
     /// What the monotonic clock shows, which costs nothing to know.
     #[must_use]
     pub(crate) fn shown(&self) -> Picos {
-        self.world.timers.platform().shows_picos()
+        self.machine.host().shows_picos()
     }
 
     /// Reads the clock, which takes time.
     #[must_use]
     pub(crate) fn read_clock(&self) -> Instant {
-        self.world.timers.platform().now()
+        self.machine.host().now()
     }
 
     /// Reads another clock, which takes as long.
     #[must_use]
     pub(crate) fn read_clock_of<C: ClockId>(&self) -> Instant<C> {
-        self.world.timers.now()
+        self.machine.timers.now()
     }
 
     /// The tick in progress.
     #[must_use]
     pub(crate) fn tick(&self) -> Tick {
-        self.world.tick_time().tick
+        self.machine.tick_time().tick
     }
 
     /// How long a tick is.
     #[must_use]
     pub(crate) const fn tick_period(&self) -> Picos {
-        self.world.period
+        self.machine.period
     }
 
-    /// Makes a coarse timer that calls [`expired`](crate::machine::scheduler::Program::expired) with `index`.
+    /// Makes a coarse timer that calls [`expired`](Program::expired) with `index`.
     #[must_use]
     pub(crate) fn coarse(&self, kind: Kind, index: u32) -> Coarse {
-        Coarse::new(&self.world.timers, kind, notes(self.task, index))
+        Coarse::new(&self.machine.timers, kind, notes(self.task, index))
     }
 
     /// As [`coarse`](Self::coarse), for tasks that have many: `make` is [`notes`], whose result has no name.
@@ -95,7 +94,7 @@ impl<'w> Turn<'w> {
     where
         F: FnMut(&Timeout) -> Rearm + Send + 'static,
     {
-        Coarse::with(&self.world.timers, kind, make(self.task, index))
+        Coarse::with(&self.machine.timers, kind, make(self.task, index))
     }
 
     /// Makes a coarse timer with a callback of its own. What that takes it [charges](charge) itself.
@@ -105,12 +104,12 @@ impl<'w> Turn<'w> {
         kind: Kind,
         call: impl FnMut(&Timeout) -> Rearm + Send + 'static,
     ) -> Coarse {
-        Coarse::new(&self.world.timers, kind, call)
+        Coarse::new(&self.machine.timers, kind, call)
     }
 
     /// Makes an exact timer whose callback does nothing.
     pub(crate) fn exact(&self) -> Exact {
-        Exact::new(&self.world.timers, |_| Restart::No)
+        Exact::new(&self.machine.timers, |_| Restart::No)
     }
 
     /// Makes an exact timer with a callback of its own. What that takes it [charges](charge) itself.
@@ -118,10 +117,10 @@ impl<'w> Turn<'w> {
         &self,
         call: impl FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
     ) -> Exact<C> {
-        Exact::new(&self.world.timers, call)
+        Exact::new(&self.machine.timers, call)
     }
 
-    /// Arms an inactive timer to fire when `after` is over, where the policy of the world says.
+    /// Arms an inactive timer to fire when `after` is over, where the policy of the machine says.
     ///
     /// # Panics
     ///
@@ -133,7 +132,7 @@ impl<'w> Turn<'w> {
         let now = self.tick();
         let expiry = self.expiry(after);
         let target = self.target();
-        let timers = &self.world.timers;
+        let timers = &self.machine.timers;
         let armed = match target {
             None => timer.pinned().arm(timers, now, expiry),
             Some(cpu) => self.arm_there(timer, cpu, now, expiry),
@@ -152,7 +151,7 @@ impl<'w> Turn<'w> {
     where
         F: FnMut(&Timeout) -> Rearm + Send + 'static,
     {
-        let timers = &self.world.timers;
+        let timers = &self.machine.timers;
         match timer.pinned().arm_on(timers, CpuId(cpu), now, expiry) {
             Err(ArmError::Offline(_)) => timer.pinned().arm(timers, now, expiry),
             result => result,
@@ -169,7 +168,7 @@ impl<'w> Turn<'w> {
         let expiry = self.expiry(after);
         let armed = self.arm_there(timer, cpu, now, expiry);
         assert_eq!(armed, Ok(()), "only an inactive timer is armed");
-        self.world.filed_for(cpu);
+        self.filed_for(cpu);
     }
 
     /// Makes a timer fire when `after` is over, whether it is queued or not.
@@ -184,22 +183,22 @@ impl<'w> Turn<'w> {
         let now = self.tick();
         let expiry = self.expiry(after);
         let Some(target) = self.target() else {
-            let host = self.world.timers.platform();
-            let before = host.watch.borrow().counts.coarse_arms;
-            let modified = timer.pinned().modify(&self.world.timers, now, expiry);
-            assert!(modified.is_ok(), "no timer of a world is shut down");
-            if host.watch.borrow().counts.coarse_arms == before {
+            let host = self.machine.host();
+            let before = host.checker.borrow().counts.coarse_arms;
+            let modified = timer.pinned().modify(&self.machine.timers, now, expiry);
+            assert!(modified.is_ok(), "no timer of a machine is shut down");
+            if host.checker.borrow().counts.coarse_arms == before {
                 // Two loads and no lock.
-                host.watch.borrow_mut().counts.lockless += 1;
-                current_cpu::charge(self.world.model.charges.load * 2);
+                host.checker.borrow_mut().counts.lockless += 1;
+                current_cpu::charge(self.machine.model.charges.load * 2);
             }
             return;
         };
-        let timers = &self.world.timers;
+        let timers = &self.machine.timers;
         let is_there = timer.pinned().wheel(timers).map(|(cpu, _)| cpu.0) == Some(target);
         if is_there {
             let modified = timer.pinned().modify(timers, now, expiry);
-            assert!(modified.is_ok(), "no timer of a world is shut down");
+            assert!(modified.is_ok(), "no timer of a machine is shut down");
         } else {
             timer.pinned().delete(timers);
             let armed = self.arm_there(timer, target, now, expiry);
@@ -212,55 +211,96 @@ impl<'w> Turn<'w> {
     where
         F: FnMut(&Timeout) -> Rearm + Send + 'static,
     {
-        let host = self.world.timers.platform();
+        let host = self.machine.host();
         let is_broken = host.breaks(Promise::CancelMeansNotRunning);
-        let was_queued = !is_broken && timer.pinned().delete_sync(&self.world.timers);
+        let was_queued = !is_broken && timer.pinned().delete_sync(&self.machine.timers);
         let pinned = timer.pinned();
-        host.record_deleted(&*pinned);
-        if !host.is_cancelled(&pinned) {
+        if let Some(recorder) = &host.recorder {
+            recorder.deleted(&*pinned);
+        }
+        let wrong = cancel_means_not_running::cancelled(&pinned);
+        if !host.check(Promise::CancelMeansNotRunning, current_cpu::cpu(), wrong) {
             // One canary, not two.
-            pinned.delete_sync(&self.world.timers);
+            pinned.delete_sync(&self.machine.timers);
         }
         was_queued
     }
 
     /// Wakes a task.
     pub(crate) fn wake(&mut self, task: TaskId) {
-        self.world.wake(task);
+        self.machine.wake(task);
     }
 
     /// Asks for something that comes from outside for this task, `after` from now, as an interrupt on its CPU.
     pub(crate) fn arrive(&mut self, after: Picos) {
-        let cpu = self.world.tasks[self.task as usize].cpu;
+        let cpu = self.machine.tasks[self.task as usize].cpu;
         let at = current_cpu::cursor() + after;
-        let host = self.world.timers.platform();
-        let mut queue = host.queue.borrow_mut();
-        queue.push(at, What::Arrival, cpu, self.task);
+        self.machine.push(at, EventKind::Arrival, cpu, self.task);
     }
 
     /// Writes `lines` cache lines, which come from where they were written last.
     pub(crate) fn touch(&self, line: &CacheLine, lines: u64) {
-        line.write(&self.world.model, lines);
+        line.write(&self.machine.model, lines);
     }
 
     /// Notes a value of a series of the outcome.
     pub(crate) fn note(&mut self, series: &'static str, value: Picos) {
-        self.world.note(series, value);
+        self.machine.note(series, value);
     }
 
     /// The tick that has to be over so that `after` is over.
     fn expiry(&self, after: Picos) -> Tick {
-        let world = &self.world;
-        world.timers.platform().expiry(after, world.period)
+        let machine = &self.machine;
+        machine.host().expiry(after, machine.period)
     }
 
     /// Where the policy files what this CPU arms, if it does not stay.
     fn target(&mut self) -> Option<u32> {
-        match self.world.policy.target {
+        match self.machine.policy.target {
             Target::Local | Target::Own => None,
-            Target::Search => Some(find_busy(self.world)),
+            Target::Search => Some(self.find_busy()),
             Target::Single => Some(0),
         }
+    }
+
+    /// The CPU that takes what the executing one arms.
+    fn find_busy(&mut self) -> u32 {
+        let machine = &mut *self.machine;
+        let me = current_cpu::cpu() as usize;
+        let mut searcher = std::mem::take(&mut machine.cpus[me].searcher);
+        let found = searcher.find_busy(&*machine, &machine.model);
+        machine.cpus[me].searcher = searcher;
+        found
+    }
+
+    /// A timer was filed for `cpu` from another one: what a bitmap without a lock needs (baseline).
+    fn filed_for(&self, cpu: u32) {
+        let machine = &self.machine;
+        if machine.policy.soft == Soft::Bitmap
+            && machine.isolated[cpu as usize]
+            && cpu != current_cpu::cpu()
+        {
+            machine.host().send(cpu, EventKind::Poke);
+        }
+    }
+}
+
+/// The program of a task: what it does when it is its turn. It makes its timers through its [`TaskContext`].
+pub(crate) trait Program {
+    /// Takes a step. What it does here takes as long as it costs, and is not interrupted.
+    fn step(&mut self, context: &mut TaskContext<'_>) -> Next;
+
+    /// A [timer](TaskContext::coarse) of the task fired, on the CPU that executes.
+    fn expired(&mut self, index: u32, context: &mut TaskContext<'_>) {
+        let _ = index;
+        let task = context.task();
+        context.wake(task);
+    }
+
+    /// What the task [asked for](TaskContext::arrive) came from outside, in an interrupt on its CPU.
+    fn arrived(&mut self, context: &mut TaskContext<'_>) {
+        let task = context.task();
+        context.wake(task);
     }
 }
 

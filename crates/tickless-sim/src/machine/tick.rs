@@ -2,7 +2,7 @@
 //!
 //! What an event makes a CPU do may go on past the moments of other events to come. So the count, which everybody
 //! reads, is ahead of a CPU now and then; such a one goes by the [tick](Host::tick_time) that it could know of, and who
-//! is to count past the end of a tick does so in an [event](crate::machine::queue::What::Continue) of its own.
+//! is to count past the end of a tick does so in an [event](crate::machine::queue::EventKind::Continue) of its own.
 
 use std::cell::{RefCell, RefMut};
 use std::fmt;

@@ -4,27 +4,22 @@
 
 use tickless_core::coarse::Tick;
 
-use super::Promise;
 use crate::model::time::Picos;
-use crate::promise::trace_checker::Watch;
 
-impl Watch {
-    /// What is called `whose` fires on `cpu`, so late.
-    pub(crate) fn is_soon_enough(&mut self, cpu: u32, late: Picos, whose: impl FnOnce() -> String) {
-        if late > self.late_max {
-            let what = format!("{} is {late} late", whose());
-            self.broken(Promise::BoundedLate, cpu, what);
-        }
-    }
+/// What is wrong with a timer called `whose` that fires `late`, where it may be late by `late_max`.
+pub(super) fn fires(
+    late: Picos,
+    late_max: Picos,
+    whose: impl FnOnce() -> String,
+) -> Option<String> {
+    (late > late_max).then(|| format!("{} is {late} late", whose()))
+}
 
-    /// A slot is late by 8/63 of the time it was armed for at most, and by a tick (spec 1.3). The clock of the wheel
-    /// may be behind by what is due and has not fired yet.
-    pub(crate) fn is_filed_finely(&mut self, cpu: u32, now: Tick, expiry: Tick, due: Tick) {
-        let behind = self.late_max.0.div_ceil(self.tick.0);
-        let ahead = expiry.0.saturating_sub(now.0) + behind;
-        if due.0 > expiry.0.max(now.0) + ahead * 8 / 63 + 2 {
-            let what = format!("a timer for {expiry:?} is filed for {due:?} in {now:?}");
-            self.broken(Promise::BoundedLate, cpu, what);
-        }
-    }
+/// What is wrong with the slot in which a coarse timer was filed: that is late by 8/63 of the time for which the timer
+/// was armed at most, and by a tick (spec 1.3). The clock of the wheel may be `behind` by the ticks in which what is
+/// due may not have fired yet.
+pub(super) fn filed(now: Tick, expiry: Tick, due: Tick, behind: u64) -> Option<String> {
+    let ahead = expiry.0.saturating_sub(now.0) + behind;
+    (due.0 > expiry.0.max(now.0) + ahead * 8 / 63 + 2)
+        .then(|| format!("a timer for {expiry:?} is filed for {due:?} in {now:?}"))
 }

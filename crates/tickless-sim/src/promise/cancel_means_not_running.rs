@@ -4,24 +4,12 @@
 
 use tickless_core::coarse::{Rearm, Timeout, WheelTimer};
 
-use super::Promise;
-use crate::machine::host::Host;
-use crate::model::current_cpu;
-
-impl Host {
-    /// Whether `timer` is what somebody was told: cancelled.
-    pub(crate) fn is_cancelled<F>(&self, timer: &WheelTimer<F>) -> bool
-    where
-        F: FnMut(&Timeout) -> Rearm + Send + 'static,
-    {
-        let is_cancelled = !timer.is_active();
-        if !is_cancelled {
-            let what = "a timer that was cancelled is active";
-            let promise = Promise::CancelMeansNotRunning;
-            self.watch
-                .borrow_mut()
-                .broken(promise, current_cpu::cpu(), what);
-        }
-        is_cancelled
-    }
+/// What is wrong with `timer`, of which a task was told that it is cancelled.
+pub(crate) fn cancelled<F>(timer: &WheelTimer<F>) -> Option<String>
+where
+    F: FnMut(&Timeout) -> Rearm + Send + 'static,
+{
+    timer
+        .is_active()
+        .then(|| "a timer that was cancelled is active".to_owned())
 }

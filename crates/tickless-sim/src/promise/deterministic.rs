@@ -2,21 +2,7 @@
 //!
 //! Looked at where a scenario is run twice.
 
-use super::{Promise, Violation};
-use crate::run::outcome::Outcome;
-
-impl Outcome {
-    /// `second` came of the same scenario and seed.
-    pub(crate) fn is_what_comes_again(&mut self, second: &Self) {
-        if self == second {
-            return;
-        }
-        *self.broken.entry(Promise::Deterministic).or_default() += 1;
-        self.violations.push(Violation {
-            promise: Promise::Deterministic,
-            at: self.duration,
-            cpu: 0,
-            what: format!("digests {:016x} and {:016x}", self.digest, second.digest),
-        });
-    }
+/// What is wrong with the digests of two runs of the same scenario and seed, unless all that came of them is equal.
+pub(crate) fn differ(is_equal: bool, first: u64, second: u64) -> Option<String> {
+    (!is_equal).then(|| format!("digests {first:016x} and {second:016x}"))
 }

@@ -1,26 +1,27 @@
 //! The promises of the library, by name, and what it looks like when one is not kept.
 //!
-//! Each has a file that says when it is looked at, and looks.
+//! Each has a file that says when it is looked at, and whose functions say what is wrong, if anything is. They see
+//! plain values and know no machine: the [`TraceChecker`](trace_checker::TraceChecker) and the machine put these
+//! together, and the checker keeps the stories.
 
-mod armed_not_later_than_first;
+pub(crate) mod armed_not_later_than_first;
 mod bounded_late;
 pub(crate) mod canary;
-mod cancel_means_not_running;
-mod covered;
-mod deterministic;
-mod idle_stays_idle;
+pub(crate) mod cancel_means_not_running;
+pub(crate) mod covered;
+pub(crate) mod deterministic;
+pub(crate) mod idle_stays_idle;
 mod isolated_undisturbed;
 pub(crate) mod ledger;
-mod monotonic;
+pub(crate) mod monotonic;
 mod never_early;
 mod never_lost;
-mod one_device_write_per_interrupt;
-mod one_migrator;
+pub(crate) mod one_device_write_per_interrupt;
+pub(crate) mod one_migrator;
 pub(crate) mod trace_checker;
 
 pub use canary::Canary;
 use serde::Serialize;
-pub use trace_checker::Counts;
 
 use crate::model::time::Picos;
 
@@ -40,7 +41,7 @@ pub enum Promise {
     OneDeviceWritePerInterrupt,
     /// A group with active children has exactly one migrator, and that is one of them.
     OneMigrator,
-    /// Every global time of a CPU that sleeps is looked after by somebody.
+    /// Every global time of a CPU that sleeps is looked after by another CPU.
     Covered,
     /// A CPU that is isolated runs no timer of another.
     IsolatedUndisturbed,

@@ -2,18 +2,8 @@
 //!
 //! Looked at at each reading.
 
-use super::Promise;
-use crate::machine::host::Host;
-
-impl Host {
-    /// `cpu` read `last` before, and reads `now`.
-    #[inline]
-    pub(crate) fn goes_on(&self, cpu: u32, last: i64, now: i64) {
-        if now < last {
-            let what = format!("the clock went from {last} ns back to {now} ns");
-            self.watch
-                .borrow_mut()
-                .broken(Promise::Monotonic, cpu, what);
-        }
-    }
+/// What is wrong with a CPU that read `last` before, and reads `now`.
+#[inline]
+pub(crate) fn goes_back(last: i64, now: i64) -> Option<String> {
+    (now < last).then(|| format!("the clock went from {last} ns back to {now} ns"))
 }

@@ -2,21 +2,7 @@
 //!
 //! Looked at at each flush point that pays what an interrupt owes.
 
-use super::Promise;
-use crate::machine::machine::World;
-
-impl World {
-    /// INV-12: an interrupt, with the scheduler behind it, programs the device once at most.
-    pub(crate) fn wrote_once(&self, cpu: u32) {
-        let host = self.timers.platform();
-        let mut writes = host.site(cpu).programmings.get();
-        if self.breaks(Promise::OneDeviceWritePerInterrupt) {
-            writes += 1;
-        }
-        if writes > 1 {
-            let what = format!("its timer interrupt wrote the device {writes} times");
-            let promise = Promise::OneDeviceWritePerInterrupt;
-            host.watch.borrow_mut().broken(promise, cpu, what);
-        }
-    }
+/// What is wrong with an interrupt that, with the scheduler behind it, programmed the device so many times.
+pub(crate) fn programmed(writes: u32) -> Option<String> {
+    (writes > 1).then(|| format!("its timer interrupt wrote the device {writes} times"))
 }

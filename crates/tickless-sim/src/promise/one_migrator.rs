@@ -4,25 +4,11 @@
 
 use tickless_core::hierarchy::{GroupId, Slot, State};
 
-use super::Promise;
-use crate::machine::host::Host;
-use crate::model::current_cpu;
-
-impl Host {
-    /// `group` is in the state `new`: who is the migrator.
-    pub(crate) fn has_one_migrator(&self, group: GroupId, new: State) -> Option<Slot> {
-        let migrator = new
-            .migrator()
-            .filter(|_| !self.breaks(Promise::OneMigrator));
-        let is_right = match migrator {
-            None => !new.is_active(),
-            Some(slot) => new.active().contains(slot),
-        };
-        if !is_right {
-            let what = format!("group {} has {migrator:?} of {new:?}", group.0);
-            let mut watch = self.watch.borrow_mut();
-            watch.broken(Promise::OneMigrator, current_cpu::cpu(), what);
-        }
-        migrator
-    }
+/// What is wrong with `group`, which is in the state `new` and has this migrator.
+pub(crate) fn wrong_migrator(group: GroupId, new: State, migrator: Option<Slot>) -> Option<String> {
+    let is_right = match migrator {
+        None => !new.is_active(),
+        Some(slot) => new.active().contains(slot),
+    };
+    (!is_right).then(|| format!("group {} has {migrator:?} of {new:?}", group.0))
 }

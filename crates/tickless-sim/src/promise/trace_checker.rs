@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-use tickless_core::coarse::{Kind, Timeout};
-use tickless_core::event::Flush;
+use tickless_core::coarse::{Kind, Tick, Timeout};
 use tickless_core::time::Clock;
 use tickless_core::trace::{Event as Traced, TimerId};
 
@@ -12,113 +10,19 @@ use crate::clock::Clocks;
 use crate::model::current_cpu;
 use crate::model::time::Picos;
 use crate::promise::ledger::Ledger;
-use crate::promise::{Promise, Violation};
+use crate::promise::{
+    Promise, Violation, bounded_late, isolated_undisturbed, never_early, never_lost,
+};
+use crate::record::counts::Counts;
 use crate::record::distribution::Distribution;
-use crate::run::groups::{Tallies, Tally};
+use crate::record::tally::{Tallies, Tally};
 
 /// Violations that are kept with their story; more are only counted.
 const STORIES_MAX: usize = 20;
 
-/// What happened how often.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct Counts {
-    /// Events of the simulator.
-    pub events: u64,
-    /// Coarse timers armed or modified under the lock.
-    pub coarse_arms: u64,
-    /// Coarse timers cancelled.
-    pub coarse_cancels: u64,
-    /// Coarse timers that fired.
-    pub coarse_fires: u64,
-    /// Those of them that another CPU fired.
-    pub remote_fires: u64,
-    /// Those that made another CPU than the one that fired them run a task: "ping-pong" (spec 3.8).
-    pub ping_pongs: u64,
-    /// Operations on timers that took no lock.
-    pub lockless: u64,
-    /// Exact timers started.
-    pub exact_starts: u64,
-    /// Those of them that were queued already.
-    pub exact_restarts: u64,
-    /// Those of them that kept their place.
-    pub exact_in_place: u64,
-    /// Starts that were timed: all but those of a tick that stops or goes on.
-    pub timed_starts: u64,
-    /// How long those took altogether.
-    pub starting: Picos,
-    /// Exact timers cancelled.
-    pub exact_cancels: u64,
-    /// Exact timers that fired.
-    pub exact_fires: u64,
-    /// Those of them on a clock that may be set.
-    pub wall_fires: u64,
-    /// Timer interrupts.
-    pub interrupts: u64,
-    /// Timer interrupts that found nothing to do.
-    pub spurious: u64,
-    /// Writes to event devices.
-    pub device_writes: u64,
-    /// Writes that came too late for an equality comparator, and were done again.
-    pub device_refused: u64,
-    /// Rearms that were paid on the way back to a task (S1).
-    pub flushes_to_task: u64,
-    /// On the way to idle (S3).
-    pub flushes_to_idle: u64,
-    /// Before a soft stage (S4).
-    pub flushes_before_soft: u64,
-    /// When a task was picked (S5).
-    pub flushes_after_pick: u64,
-    /// Ticks.
-    pub ticks: u64,
-    /// Soft stages at ticks.
-    pub soft_stages: u64,
-    /// Inter-processor interrupts.
-    pub ipis: u64,
-    /// Interrupts in place of those of devices that had stopped.
-    pub broadcasts: u64,
-    /// CPUs served by others.
-    pub served: u64,
-    /// Times that a CPU stopped its tick.
-    pub idle_entries: u64,
-    /// Switches between tasks.
-    pub switches: u64,
-    /// Reads of the clock.
-    pub clock_reads: u64,
-    /// How long those took altogether.
-    pub clock_reading: Picos,
-    /// Waits for locks.
-    pub lock_waits: u64,
-    /// How long those were altogether.
-    pub lock_waited: Picos,
-}
-
-impl Counts {
-    /// A rearm was paid.
-    const fn flushed(&mut self, point: Flush) {
-        match point {
-            Flush::UserExit => self.flushes_to_task += 1,
-            Flush::KernelExit => self.flushes_to_idle += 1,
-            Flush::SoftWork => self.flushes_before_soft += 1,
-            Flush::Switched => self.flushes_after_pick += 1,
-            _ => {}
-        }
-    }
-
-    /// Operations on timers: arms, cancels, and those that had nothing to do.
-    #[must_use]
-    pub const fn timer_operations(&self) -> u64 {
-        self.coarse_arms
-            + self.coarse_cancels
-            + self.lockless
-            + self.exact_starts
-            + self.exact_cancels
-    }
-}
-
 /// Follows a run.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct TraceChecker {
     pub(crate) counts: Counts,
     pub(crate) tallies: Tallies,
     pub(crate) violations: Vec<Violation>,
@@ -136,7 +40,7 @@ pub(crate) struct Watch {
     pub(crate) isolated: Vec<bool>,
     /// The clocks of the timers that are queued on another one than the monotonic. Looked up, never listed.
     clock_of: BTreeMap<TimerId, Clock>,
-    /// When the clock was read last. Whoever fires a timer read it before, in the same event.
+    /// When the clock was read last. A CPU that fires a timer read it before, in the same event.
     pub(crate) read_at: Picos,
     /// Coarse and exact timers that are queued.
     pub(crate) pending: i64,
@@ -161,7 +65,7 @@ pub(crate) enum Entry {
     Write = 9,
 }
 
-impl Watch {
+impl TraceChecker {
     pub(crate) fn new(late_max: Picos, tick: Picos, isolated: Vec<bool>, logs: bool) -> Self {
         Self {
             counts: Counts::default(),
@@ -183,17 +87,77 @@ impl Watch {
         }
     }
 
-    /// A promise was not kept.
-    pub(crate) fn broken(&mut self, promise: Promise, cpu: u32, what: impl Into<String>) {
+    /// Notes what is wrong with `promise` on `cpu`, if anything is; says whether it was kept.
+    #[inline]
+    pub(crate) fn check(&mut self, promise: Promise, cpu: u32, wrong: Option<String>) -> bool {
+        match wrong {
+            None => true,
+            Some(what) => {
+                self.broken(promise, cpu, what);
+                false
+            }
+        }
+    }
+
+    #[cold]
+    fn broken(&mut self, promise: Promise, cpu: u32, what: String) {
         *self.broken.entry(promise).or_default() += 1;
         if self.violations.len() < STORIES_MAX {
             self.violations.push(Violation {
                 promise,
                 at: current_cpu::cursor(),
                 cpu,
-                what: what.into(),
+                what,
             });
         }
+    }
+
+    /// `cpu` does for another CPU what this says.
+    pub(crate) fn serves(&mut self, cpu: u32, what: impl FnOnce() -> String) {
+        let is_isolated = self.isolated.get(cpu as usize) == Some(&true);
+        let wrong = isolated_undisturbed::disturbed(is_isolated, what);
+        self.check(Promise::IsolatedUndisturbed, cpu, wrong);
+    }
+
+    fn is_filed_finely(&mut self, cpu: u32, now: Tick, expiry: Tick, due: Tick) {
+        let behind = self.late_max.0.div_ceil(self.tick.0);
+        let wrong = bounded_late::filed(now, expiry, due, behind);
+        self.check(Promise::BoundedLate, cpu, wrong);
+    }
+
+    fn is_soon_enough(&mut self, cpu: u32, late: Picos, whose: impl FnOnce() -> String) {
+        let wrong = bounded_late::fires(late, self.late_max, whose);
+        self.check(Promise::BoundedLate, cpu, wrong);
+    }
+
+    /// Timers of `cpu` are overdue at `end`, where what was due before `oldest` is, and the first of which was due at
+    /// `first`.
+    pub(crate) fn lost(
+        &mut self,
+        cpu: u32,
+        first: Picos,
+        (oldest, end): (Picos, Picos),
+        clocks: &Clocks,
+    ) {
+        let tick = self.tick;
+        let listed = self
+            .ledger
+            .as_ref()
+            .map(|ledger| never_lost::listed(ledger, clocks, (cpu, tick), (oldest, end)));
+        let mut lost = listed.unwrap_or_default();
+        if lost.is_empty() {
+            lost.push(first);
+        }
+        lost.sort_unstable();
+        for due in lost {
+            self.check(Promise::NeverLost, cpu, never_lost::overdue(due));
+        }
+    }
+
+    /// The run is over, and `found` timers are queued.
+    pub(crate) fn ends_with(&mut self, found: usize) {
+        let wrong = never_lost::miscounted(found, self.pending);
+        self.check(Promise::NeverLost, 0, wrong);
     }
 
     /// Writes a line of the log.
@@ -313,7 +277,8 @@ impl Watch {
         let executing = current_cpu::cpu();
         self.log(Entry::Fire, executing, at, timeout.expiry.0);
         let at = clocks.shows_picos(executing, at);
-        self.is_coarse_due(executing, timeout, at);
+        let wrong = never_early::coarse(timeout, self.tick, at);
+        self.check(Promise::NeverEarly, executing, wrong);
         let late = at - self.tick * timeout.due.0;
         let is_remote = timeout.cpu.0 != executing;
         self.tallies.coarse(executing, timeout.cpu.0, late);
@@ -329,7 +294,7 @@ impl Watch {
         }
         if is_remote {
             let what = || format!("it runs a timer of CPU {}", timeout.cpu.0);
-            self.is_undisturbed(executing, what);
+            self.serves(executing, what);
         }
     }
 
@@ -347,7 +312,11 @@ impl Watch {
         );
         let at = clocks.shows_picos(current_cpu::cpu(), current_cpu::cursor());
         let moment = |nanos: i64| Picos::from_nanos(u64::try_from(nanos).unwrap_or(0));
-        self.is_exact_due(cpu, moment(soft), at);
+        self.check(
+            Promise::NeverEarly,
+            cpu,
+            never_early::exact(moment(soft), at),
+        );
         self.exact_is_late(cpu, at - moment(hard));
     }
 
@@ -358,14 +327,15 @@ impl Watch {
     }
 
     /// A timer of a clock fires that may be set. It is late from when it was due last, by what was truly so, and early
-    /// if it was not due when its CPU read the clock: somebody may set that back between the reading and the firing.
+    /// if it was not due when its CPU read the clock: a CPU may set that back between the reading and the firing.
     fn wall_fires(&mut self, cpu: u32, (clock, hard, soft): (Clock, i64, i64), clocks: &Clocks) {
         let at = current_cpu::cursor();
         self.log(Entry::ExactFire, cpu, at, hard.cast_unsigned());
         self.counts.wall_fires += 1;
         let now = clocks.shows(current_cpu::cpu(), at);
         let read = clocks.shows(current_cpu::cpu(), self.read_at);
-        self.is_wall_due(cpu, (clock, soft), clocks.truly_shows(clock, read));
+        let wrong = never_early::wall(clock, soft, clocks.truly_shows(clock, read));
+        self.check(Promise::NeverEarly, cpu, wrong);
         // One with slack that fires before its deadline is not late.
         let late = clocks.due_for(clock, hard, now);
         self.exact_is_late(cpu, Picos::from_nanos(late.unwrap_or(0)));

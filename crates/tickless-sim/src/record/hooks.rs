@@ -6,9 +6,6 @@ use tickless_core::time::Clock;
 use tickless_core::trace::{Event as Traced, TimerId};
 
 use super::{GroupState, Recorded, Recorder, nanos};
-use crate::machine::host::Host;
-use crate::machine::queue::What;
-use crate::machine::tables::Tree;
 use crate::model::time::Picos;
 
 const fn flags(kind: Kind) -> &'static str {
@@ -28,62 +25,16 @@ const fn clock_name(clock: Clock) -> &'static str {
     }
 }
 
-/// What an interrupt is called.
-pub(crate) const fn name(what: What) -> &'static str {
-    match what {
-        What::Device => "timer",
-        What::Kick => "kick",
-        What::Reschedule => "reschedule",
-        What::Activate => "activate",
-        What::Poke => "poke",
-        What::Arrival => "arrival",
-        What::Spurious => "spurious",
-        What::Fault => "fault",
-        What::ClockSet => "clock-set",
-        What::Broadcast => "broadcast",
-        What::Called => "call",
-        // The rest are no interrupts.
-        _ => "none",
-    }
-}
-
-impl Host {
-    /// Records what whoever executes does, if anybody wants to know.
-    #[inline]
-    pub(crate) fn record(&self, what: impl FnOnce() -> Recorded) {
-        if let Some(recorder) = &self.recorder {
-            recorder.take_from(what);
-        }
-    }
-
-    /// The same of `cpu`, at another time than where it executes.
-    #[inline]
-    pub(crate) fn record_at(&self, cpu: u32, at: Picos, what: impl FnOnce() -> Recorded) {
-        if let Some(recorder) = &self.recorder {
-            recorder.take_from_at(cpu, at, what);
-        }
-    }
-
-    /// A program is told that `timer` is cancelled.
-    pub(crate) fn record_deleted<T>(&self, timer: &T) {
-        if let Some(recorder) = &self.recorder
-            && let Some(timer) = recorder.number_of(timer)
-        {
-            recorder.take(Recorded::TimerDeleteSync { timer });
-        }
-    }
-}
-
 impl Recorder {
     #[cold]
     #[inline(never)]
-    fn take_from(&self, what: impl FnOnce() -> Recorded) {
+    pub(crate) fn take_from(&self, what: impl FnOnce() -> Recorded) {
         self.take(what());
     }
 
     #[cold]
     #[inline(never)]
-    fn take_from_at(&self, cpu: u32, at: Picos, what: impl FnOnce() -> Recorded) {
+    pub(crate) fn take_from_at(&self, cpu: u32, at: Picos, what: impl FnOnce() -> Recorded) {
         self.take_at(Some(cpu), at, what());
     }
 
@@ -306,8 +257,18 @@ impl Recorder {
         });
     }
 
+    /// A program is told that `timer` is cancelled.
+    pub(crate) fn deleted<T>(&self, timer: &T) {
+        if let Some(timer) = self.number_of(timer) {
+            self.take(Recorded::TimerDeleteSync { timer });
+        }
+    }
+
     /// The machine is complete; tells of its tree. How that grew is not told: it is as if it had always been there.
-    pub(crate) fn open(&self, tree: &Tree) {
+    pub(crate) fn open<S: HierarchyHost<WIDTH>, const WIDTH: usize>(
+        &self,
+        tree: &Hierarchy<S, WIDTH>,
+    ) {
         self.is_open.set(true);
         for id in (0..tree.groups()).map(GroupId) {
             let group = tree.host().group(id);

@@ -4,14 +4,16 @@
 //! comes after who armed it. Nothing is kept here but the numbers of timers, and a world without a sink does not even
 //! have those.
 
+pub(crate) mod counts;
 pub(crate) mod distribution;
 mod event;
 mod hooks;
+pub(crate) mod tally;
 
-pub(crate) use hooks::name;
-
+pub use counts::Counts;
 pub use distribution::Distribution;
 pub use event::{End, GroupState, Header, Record, Recorded};
+pub use tally::Tally;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;

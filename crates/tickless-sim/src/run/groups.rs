@@ -4,42 +4,18 @@ use serde::Serialize;
 
 use crate::model::time::Picos;
 use crate::record::distribution::Distribution;
-use crate::run::outcome::CpuOutcome;
+use crate::record::tally::{Tallies, Tally};
 use crate::run::scenario::Scenario;
 
-/// What a CPU, or several, did how often.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct Tally {
-    /// Timers that it started, moved or cancelled, with a lock.
-    pub operations: u64,
-    /// Timers that it fired, those of others included.
-    pub fires: u64,
-    /// Coarse timers of others that it fired.
-    pub remote_fires: u64,
-    /// Its coarse timers that others fired.
-    pub fired_by_others: u64,
-    /// Timer interrupts.
-    pub interrupts: u64,
-    /// Writes to its event device.
-    pub device_writes: u64,
-    /// Inter-processor interrupts that it was sent.
-    pub ipis: u64,
-    /// Times that it was woken from an idle state.
-    pub wakes: u64,
-}
-
-impl Tally {
-    const fn add(&mut self, other: &Self) {
-        self.operations += other.operations;
-        self.fires += other.fires;
-        self.remote_fires += other.remote_fires;
-        self.fired_by_others += other.fired_by_others;
-        self.interrupts += other.interrupts;
-        self.device_writes += other.device_writes;
-        self.ipis += other.ipis;
-        self.wakes += other.wakes;
-    }
+/// What one CPU did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CpuOutcome {
+    /// Its number.
+    pub cpu: u32,
+    /// The longest time for which interrupts kept a task from running that measures it.
+    pub longest_theft: Picos,
+    /// How long it was in each idle state.
+    pub residency: Vec<Picos>,
 }
 
 /// CPUs on which the same workloads may run, and what they did together.
@@ -64,93 +40,42 @@ pub struct Group {
     pub residency: Vec<Picos>,
 }
 
-/// Counts what each CPU does.
-#[derive(Debug, Default)]
-pub(crate) struct Tallies {
-    cpus: Vec<Tally>,
-    group_of: Vec<u32>,
-    late: Vec<[Distribution; 2]>,
-}
-
-impl Tallies {
-    /// For CPUs that belong to these groups.
-    pub(crate) fn new(group_of: &[u32]) -> Self {
-        let groups = group_of.iter().max().map_or(0, |last| *last as usize + 1);
-        Self {
-            cpus: vec![Tally::default(); group_of.len()],
-            group_of: group_of.to_vec(),
-            late: vec![Default::default(); groups],
+/// What the groups of `scenario` did together. Takes the distributions out of `tallies`.
+pub(crate) fn groups(
+    tallies: &mut Tallies,
+    scenario: &Scenario,
+    per_cpu: &[CpuOutcome],
+) -> Vec<Group> {
+    let late = tallies.take_late();
+    let mut groups: Vec<Group> = late
+        .into_iter()
+        .map(|[late_coarse, late_exact]| Group {
+            cpus: Vec::new(),
+            isolated: false,
+            workloads: Vec::new(),
+            tally: Tally::default(),
+            late_coarse,
+            late_exact,
+            longest_theft: Picos::ZERO,
+            residency: Vec::new(),
+        })
+        .collect();
+    for (cpu, (group, tally)) in per_cpu.iter().zip(tallies.of_cpus()) {
+        let group = &mut groups[group as usize];
+        if group.cpus.is_empty() {
+            let (isolated, workloads) = kind(scenario, cpu.cpu);
+            group.isolated = isolated;
+            group.workloads = workloads;
+            group.residency = vec![Picos::ZERO; cpu.residency.len()];
+        }
+        group.cpus.push(cpu.cpu);
+        group.tally.add(tally);
+        group.longest_theft = group.longest_theft.max(cpu.longest_theft);
+        for (sum, time) in group.residency.iter_mut().zip(&cpu.residency) {
+            *sum += *time;
         }
     }
-
-    /// Counts something of `cpu`, if that is one.
-    #[inline]
-    pub(crate) fn count(&mut self, cpu: u32, what: impl FnOnce(&mut Tally)) {
-        if let Some(tally) = self.cpus.get_mut(cpu as usize) {
-            what(tally);
-        }
-    }
-
-    fn late_of(&mut self, cpu: u32, kind: usize) -> Option<&mut Distribution> {
-        let group = *self.group_of.get(cpu as usize)?;
-        self.late.get_mut(group as usize)?.get_mut(kind)
-    }
-
-    /// `cpu` fired a coarse timer of `owner`.
-    pub(crate) fn coarse(&mut self, cpu: u32, owner: u32, late: Picos) {
-        self.count(cpu, |tally| {
-            tally.fires += 1;
-            tally.remote_fires += u64::from(owner != cpu);
-        });
-        self.count(owner, |tally| {
-            tally.fired_by_others += u64::from(owner != cpu);
-        });
-        if let Some(times) = self.late_of(cpu, 0) {
-            times.note(late);
-        }
-    }
-
-    /// `cpu` fired an exact timer.
-    pub(crate) fn exact(&mut self, cpu: u32, late: Picos) {
-        self.count(cpu, |tally| tally.fires += 1);
-        if let Some(times) = self.late_of(cpu, 1) {
-            times.note(late);
-        }
-    }
-
-    /// What the groups did together.
-    pub(crate) fn groups(&mut self, scenario: &Scenario, per_cpu: &[CpuOutcome]) -> Vec<Group> {
-        let late = std::mem::take(&mut self.late);
-        let mut groups: Vec<Group> = late
-            .into_iter()
-            .map(|[late_coarse, late_exact]| Group {
-                cpus: Vec::new(),
-                isolated: false,
-                workloads: Vec::new(),
-                tally: Tally::default(),
-                late_coarse,
-                late_exact,
-                longest_theft: Picos::ZERO,
-                residency: Vec::new(),
-            })
-            .collect();
-        for ((cpu, group), tally) in per_cpu.iter().zip(&self.group_of).zip(&self.cpus) {
-            let group = &mut groups[*group as usize];
-            if group.cpus.is_empty() {
-                let (isolated, workloads) = kind(scenario, cpu.cpu);
-                group.isolated = isolated;
-                group.workloads = workloads;
-                group.residency = vec![Picos::ZERO; cpu.residency.len()];
-            }
-            group.cpus.push(cpu.cpu);
-            group.tally.add(tally);
-            group.longest_theft = group.longest_theft.max(cpu.longest_theft);
-            for (sum, time) in group.residency.iter_mut().zip(&cpu.residency) {
-                *sum += *time;
-            }
-        }
-        groups
-    }
+    groups
 }
 
 /// Whether `cpu` is isolated, and the workloads that may run on it.

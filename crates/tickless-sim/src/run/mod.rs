@@ -4,9 +4,11 @@ pub mod draw;
 pub(crate) mod groups;
 pub(crate) mod needs;
 pub(crate) mod outcome;
+pub(crate) mod runner;
 pub(crate) mod scenario;
 
-pub use groups::{Group, Tally};
+pub use groups::{CpuOutcome, Group};
 pub use needs::{Limits, Needs, TooMuch};
-pub use outcome::{CpuOutcome, Outcome, Residency};
-pub use scenario::{Scenario, run, run_recorded, run_twice, run_twice_recorded};
+pub use outcome::{Outcome, Residency};
+pub use runner::{run, run_recorded, run_twice, run_twice_recorded};
+pub use scenario::Scenario;

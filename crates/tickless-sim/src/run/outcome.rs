@@ -6,21 +6,10 @@ use serde::Serialize;
 
 use crate::fault::Fault;
 use crate::model::time::Picos;
-use crate::promise::trace_checker::Counts;
 use crate::promise::{Promise, Violation};
+use crate::record::counts::Counts;
 use crate::record::distribution::Distribution;
-use crate::run::groups::Group;
-
-/// What one CPU did.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CpuOutcome {
-    /// Its number.
-    pub cpu: u32,
-    /// The longest time for which interrupts kept a task from running that measures it.
-    pub longest_theft: Picos,
-    /// How long it was in each idle state.
-    pub residency: Vec<Picos>,
-}
+use crate::run::groups::{CpuOutcome, Group};
 
 /// How all CPUs idled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -21,29 +21,20 @@
 //! # Ok::<(), tickless_sim::InputError>(())
 //! ```
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use crate::baseline::Policy;
 use crate::clock::{self, CounterModel, RawCounter};
 use crate::fault::{self, Fault, RawFault};
-use crate::machine::machine::{Settings, World};
 use crate::model::broadcast::BroadcastDevice;
+use crate::model::cpu_set;
 use crate::model::device::{self, Device, RawDevice};
 use crate::model::input::{InputError, Source};
 use crate::model::profile::{self, EMBEDDED, Profile};
 use crate::model::time::Picos;
 use crate::model::topology::CPUS_MAX;
-use crate::model::{cost_model, cpu_set, current_cpu};
-use crate::promise::Promise;
 use crate::promise::canary::Canary;
-use crate::random::Random;
-use crate::record::{Header, Recorder, SharedSink};
-use crate::run::groups;
-use crate::run::outcome::{CpuOutcome, Outcome, Residency};
 use crate::workload::{self, Placed, RawWorkload};
 
 /// No slice is shorter (spec TICK-15).
@@ -213,35 +204,6 @@ impl Scenario {
         }
         plan
     }
-
-    fn settings(&self, seed: u64) -> Settings {
-        let faults: Rc<[Fault]> = self.fault_plan(seed).into();
-        let allowed = faults
-            .iter()
-            .map(|fault| fault.allows(self.duration).0)
-            .sum();
-        let resized = self.profile.topology.resized(self.cpus);
-        Settings {
-            profile: self.profile.clone(),
-            device: self.device.as_ref().unwrap_or(&self.profile.device).clone(),
-            topology: resized.expect("looked at when the scenario was read"),
-            isolated: self.isolated.clone(),
-            tickless: self.tickless.clone(),
-            policy: self.policy,
-            tick: self.tick,
-            slice: self.slice,
-            real_time: self.real_time,
-            slow_counter: self.slow_counter,
-            counter: self.counter,
-            late_max: self.late_max + Picos(allowed),
-            logs: self.logs,
-            keeps_ledger: false,
-            group_of: groups::group_of(self),
-            canary: self.canary,
-            faults,
-            fault_seed: seed,
-        }
-    }
 }
 
 /// The profile that `field` names: one of those `given`, or of those that come with the library.
@@ -347,156 +309,4 @@ fn cpus(
         return wrong(format!("whole sockets of {socket}, or a part of one"));
     }
     Ok(cpus)
-}
-
-/// Lets a scenario happen. The same seed gives the same outcome.
-///
-/// # Panics
-///
-/// When a world runs on this thread already, or the scenario was changed into one that cannot be.
-#[must_use]
-pub fn run(scenario: &Scenario, seed: u64) -> Outcome {
-    run_with(scenario, seed, None)
-}
-
-/// As [`run`], and tells `sink` everything that happens. The outcome is the same.
-///
-/// # Panics
-///
-/// See [`run`].
-#[must_use]
-pub fn run_recorded(scenario: &Scenario, seed: u64, sink: SharedSink) -> Outcome {
-    run_with(scenario, seed, Some(Recorder::new(sink)))
-}
-
-fn run_with(scenario: &Scenario, seed: u64, recorder: Option<Recorder>) -> Outcome {
-    let keeps_ledger = recorder.is_some();
-    let outcome = run_once(scenario, seed, recorder, keeps_ledger);
-    if keeps_ledger || !outcome.broken.contains_key(&Promise::NeverLost) {
-        return outcome;
-    }
-    // Once more, to count what was lost.
-    run_once(scenario, seed, None, true)
-}
-
-fn run_once(
-    scenario: &Scenario,
-    seed: u64,
-    recorder: Option<Recorder>,
-    keeps_ledger: bool,
-) -> Outcome {
-    let mut random = Random::new(seed);
-    if let Some(canary) = scenario.canary
-        && canary.breaks(Promise::Deterministic)
-    {
-        random = Random::new(seed ^ crate::promise::canary::whim());
-    }
-    let mut settings = scenario.settings(seed);
-    settings.keeps_ledger = keeps_ledger;
-    if let Some(recorder) = &recorder {
-        recorder.begin(&header(scenario, seed, &settings));
-    }
-    let mut world = World::new(&settings, recorder);
-    for placed in &scenario.workloads {
-        placed.add_to(&mut world, random.bits());
-    }
-    world.run(scenario.duration);
-    world.check_end(scenario.duration);
-    outcome(scenario, seed, &mut world)
-}
-
-/// As [`run`], twice: the outcome breaks the promise [`Deterministic`](Promise::Deterministic) if the second run was
-/// another one.
-#[must_use]
-pub fn run_twice(scenario: &Scenario, seed: u64) -> Outcome {
-    compared(scenario, run(scenario, seed), seed)
-}
-
-/// As [`run_twice`], and tells `sink` of the first run.
-///
-/// # Panics
-///
-/// See [`run`].
-#[must_use]
-pub fn run_twice_recorded(scenario: &Scenario, seed: u64, sink: SharedSink) -> Outcome {
-    compared(scenario, run_recorded(scenario, seed, sink), seed)
-}
-
-/// What came of the `first` run, and whether a second one is the same.
-fn compared(scenario: &Scenario, mut first: Outcome, seed: u64) -> Outcome {
-    first.is_what_comes_again(&run(scenario, seed));
-    first
-}
-
-fn header(scenario: &Scenario, seed: u64, settings: &Settings) -> Header {
-    let is_promised = |cpu: &u32| settings.promised_isolation(*cpu);
-    Header {
-        scenario: scenario.name.clone(),
-        profile: scenario.profile.name.clone(),
-        seed,
-        library: env!("CARGO_PKG_VERSION"),
-        cpus: scenario.cpus,
-        tick: settings.tick.as_nanos(),
-        late_max: settings.late_max.as_nanos(),
-        isolated: (0..scenario.cpus).filter(is_promised).collect(),
-    }
-}
-
-fn outcome(scenario: &Scenario, seed: u64, world: &mut World) -> Outcome {
-    let residency: Vec<Residency> = world
-        .states
-        .iter()
-        .enumerate()
-        .map(|(index, state)| Residency {
-            state: state.name.clone(),
-            deep: state.deep,
-            time: Picos(world.cpus.iter().map(|cpu| cpu.residency[index].0).sum()),
-        })
-        .collect();
-    let energy: u128 = residency
-        .iter()
-        .zip(&world.states)
-        .map(|(one, state)| u128::from(one.time.0) * u128::from(state.milliwatts))
-        .sum();
-    let idle_milliwatts = energy / u128::from(scenario.duration.0.max(1));
-    let host = world.timers.platform();
-    let faults = host.faults.as_ref().map(RefCell::borrow);
-    let mut watch = host.watch.borrow_mut();
-    let (lock_waits, lock_waited) = cost_model::waits();
-    watch.counts.lock_waits = lock_waits;
-    watch.counts.lock_waited = lock_waited;
-    (watch.counts.timed_starts, watch.counts.starting) = current_cpu::starts();
-    let per_cpu: Vec<CpuOutcome> = (0..)
-        .zip(&world.cpus)
-        .map(|(cpu, state)| CpuOutcome {
-            cpu,
-            longest_theft: state.longest_theft,
-            residency: state.residency.clone(),
-        })
-        .collect();
-    Outcome {
-        scenario: scenario.name.clone(),
-        profile: scenario.profile.name.clone(),
-        version: env!("CARGO_PKG_VERSION"),
-        seed,
-        cpus: scenario.cpus,
-        duration: scenario.duration,
-        counts: watch.counts,
-        series: std::mem::take(&mut world.series),
-        late_own: std::mem::take(&mut watch.late_own),
-        late_remote: std::mem::take(&mut watch.late_remote),
-        late_exact: std::mem::take(&mut watch.late_exact),
-        residency,
-        idle_milliwatts: u64::try_from(idle_milliwatts).unwrap_or(u64::MAX),
-        groups: watch.tallies.groups(scenario, &per_cpu),
-        per_cpu,
-        faults: faults
-            .as_ref()
-            .map_or_else(Vec::new, |one| one.plan.to_vec()),
-        fault_counts: faults.iter().flat_map(|one| one.counted()).collect(),
-        broken: std::mem::take(&mut watch.broken),
-        violations: std::mem::take(&mut watch.violations),
-        digest: watch.digest(),
-        log: watch.take_log(),
-    }
 }

@@ -6,8 +6,9 @@ use tickless_core::time::{ClockId, Instant, Span};
 
 use super::{Range, log_uniform};
 use crate::machine::fired::{self, Fired};
-use crate::machine::scheduler::{Next, Program};
-use crate::machine::task_context::Turn;
+use crate::machine::scheduler::Next;
+use crate::machine::task_context::Program;
+use crate::machine::task_context::TaskContext;
 use crate::machine::timers::Exact;
 use crate::model::time::Picos;
 use crate::random::Random;
@@ -60,20 +61,20 @@ impl<C: ClockId> Alarms<C> {
         }
     }
 
-    fn begin(&mut self, turn: &Turn<'_>) {
-        let task = turn.task();
+    fn begin(&mut self, context: &TaskContext<'_>) {
+        let task = context.task();
         for _ in 0..self.count {
             // Whole microseconds, as calendars have whole seconds.
             let drawn = log_uniform(&mut self.random, self.period).as_nanos();
             let period = Span::from_micros((drawn / 1_000).max(1));
             self.shortest = self.shortest.min(period);
-            let timer = turn.exact_with(move |expired| {
+            let timer = context.exact_with(move |expired| {
                 fired::note(Fired::Task(task));
                 let now = expired.now();
                 expired.forward(now, period);
                 Restart::Yes
             });
-            let now = turn.read_clock_of::<C>();
+            let now = context.read_clock_of::<C>();
             timer.start(Start::at(Instant::from_nanos(
                 now.as_nanos() + ahead(now, period),
             )));
@@ -89,15 +90,15 @@ fn ahead<C: ClockId>(now: Instant<C>, period: Span) -> i64 {
 }
 
 impl<C: ClockId> Program for Alarms<C> {
-    fn step(&mut self, turn: &mut Turn<'_>) -> Next {
+    fn step(&mut self, context: &mut TaskContext<'_>) -> Next {
         if self.timers.is_empty() {
-            self.begin(turn);
+            self.begin(context);
             return Next::Wait;
         }
         let period = self.shortest.as_nanos();
-        let now = turn.read_clock_of::<C>();
+        let now = context.read_clock_of::<C>();
         let behind = period - ahead(now, self.shortest).unsigned_abs();
-        turn.note("alarm", Picos::from_nanos(behind));
+        context.note("alarm", Picos::from_nanos(behind));
         Next::Wait
     }
 }
@@ -128,17 +129,17 @@ impl Compute {
 }
 
 impl Program for Compute {
-    fn step(&mut self, turn: &mut Turn<'_>) -> Next {
+    fn step(&mut self, context: &mut TaskContext<'_>) -> Next {
         if std::mem::replace(&mut self.has_begun, true) {
-            let _read = turn.read_clock();
+            let _read = context.read_clock();
             self.done += 1;
             if self.done == self.repetitions {
-                turn.note("job", turn.now() - self.since);
-                self.since = turn.now();
+                context.note("job", context.now() - self.since);
+                self.since = context.now();
                 self.done = 0;
             }
         } else {
-            self.since = turn.now();
+            self.since = context.now();
         }
         let half = self.work.0 / 2;
         Next::Run(Picos(half + self.random.below(self.work.0).max(1)))

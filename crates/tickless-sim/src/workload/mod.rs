@@ -22,8 +22,9 @@ use fields::Fields;
 pub use fields::Range;
 pub(crate) use fields::RawWorkload;
 
-use crate::machine::machine::World;
-use crate::machine::scheduler::{Program, TaskId};
+use crate::machine::executor::Executor;
+use crate::machine::scheduler::TaskId;
+use crate::machine::task_context::Program;
 use crate::machine::task_context::notes;
 use crate::model::cpu_set;
 use crate::model::input::{InputError, Source};
@@ -342,8 +343,8 @@ pub(crate) fn around(random: &mut Random, mean: Picos) -> Picos {
 }
 
 impl Placed {
-    /// Adds the tasks to `world`. `seed` is that of this workload.
-    pub(crate) fn add_to(&self, world: &mut World, seed: u64) {
+    /// Adds the tasks to a machine. `seed` is that of this workload.
+    pub(crate) fn add_to(&self, executor: &mut Executor, seed: u64) {
         let mut random = Random::new(seed);
         let mut cpus = self.cpus.clone();
         if self.one_in > 1 {
@@ -355,34 +356,36 @@ impl Placed {
             cpus.truncate(keeps);
         }
         if let Workload::Dbench { tasks, .. } = self.workload {
-            self.add_pairs(world, &cpus, tasks, &mut random);
+            self.add_pairs(executor, &cpus, tasks, &mut random);
             return;
         }
         if let Some((groups, tasks, messages)) = self.pipes() {
-            pipes::add_groups(world, &cpus, self.priority, groups, tasks, messages);
+            pipes::add_groups(executor, &cpus, self.priority, groups, tasks, messages);
             return;
         }
         for cpu in cpus {
             for _ in 0..self.tasks_of_cpu() {
-                let program = self.program(Random::new(random.bits()), world);
-                let task = self.add_task(world, program, cpu);
-                world.tasks[task as usize].is_watched = self.workload == Workload::Oslat;
+                let program =
+                    self.program(Random::new(random.bits()), &executor.machine().isolated);
+                let task = self.add_task(executor, program, cpu);
+                executor.machine_mut().tasks[task as usize].is_watched =
+                    self.workload == Workload::Oslat;
             }
         }
     }
 
-    fn add_task(&self, world: &mut World, program: Box<dyn Program>, cpu: u32) -> TaskId {
-        let task = world.add_task(program, cpu, self.priority);
+    fn add_task(&self, executor: &mut Executor, program: Box<dyn Program>, cpu: u32) -> TaskId {
+        let task = executor.add_task(program, cpu, self.priority);
         if self.needs_tick {
-            // Nobody runs yet whom that would concern.
-            let _is_first = world.tasks[task as usize]
+            // No task runs yet that it would concern.
+            let _is_first = executor.machine().tasks[task as usize]
                 .dependencies
                 .set(Dependency::CpuTimers);
         }
         task
     }
 
-    fn add_pairs(&self, world: &mut World, cpus: &[u32], tasks: u32, random: &mut Random) {
+    fn add_pairs(&self, executor: &mut Executor, cpus: &[u32], tasks: u32, random: &mut Random) {
         let servers = cpus.iter().cycle().skip(1);
         for (client, server) in cpus.iter().zip(servers) {
             for _ in 0..tasks {
@@ -390,7 +393,7 @@ impl Placed {
                 for (cpu, is_client) in [(*client, true), (*server, false)] {
                     let random = Random::new(random.bits());
                     let half = self.half(&channel, is_client, random);
-                    self.add_task(world, half, cpu);
+                    self.add_task(executor, half, cpu);
                 }
             }
         }
@@ -438,7 +441,7 @@ impl Placed {
         }
     }
 
-    fn program(&self, mut random: Random, world: &World) -> Box<dyn Program> {
+    fn program(&self, mut random: Random, isolated: &[bool]) -> Box<dyn Program> {
         match self.workload {
             Workload::Cyclictest { period } => Box::new(Cyclictest::new(period, random)),
             Workload::Oslat | Workload::Busy => Box::new(Oslat),
@@ -473,7 +476,7 @@ impl Placed {
                 Box::new(Daemon::new(period, work, random))
             }
             Workload::RemoteArms { gap, timeout } => {
-                let isolated = (0_u32..).zip(&world.isolated);
+                let isolated = (0_u32..).zip(isolated);
                 let targets = isolated.filter(|(_, is)| **is).map(|(cpu, _)| cpu);
                 Box::new(RemoteArms::new(gap, timeout, targets.collect(), random))
             }

@@ -8,8 +8,9 @@ use tickless_core::hrtimer::{Restart, Start};
 use tickless_core::time::Span;
 
 use super::{Range, around, log_uniform};
-use crate::machine::scheduler::{Next, Program, TaskId};
-use crate::machine::task_context::{Turn, charge};
+use crate::machine::scheduler::{Next, TaskId};
+use crate::machine::task_context::Program;
+use crate::machine::task_context::{TaskContext, charge};
 use crate::machine::timers::{Coarse, Exact};
 use crate::model::time::Picos;
 use crate::random::Random;
@@ -62,15 +63,15 @@ impl Half {
         }
     }
 
-    fn begin(&mut self, turn: &Turn<'_>) {
+    fn begin(&mut self, context: &TaskContext<'_>) {
         let mut channel = self.channel.borrow_mut();
         if self.is_client {
-            channel.client = Some(turn.task());
+            channel.client = Some(context.task());
         } else {
-            channel.server = Some(turn.task());
+            channel.server = Some(context.task());
         }
         drop(channel);
-        self.timer = Some(turn.coarse(Kind::Global, 0));
+        self.timer = Some(context.coarse(Kind::Global, 0));
         // The client has the first word.
         self.is_ready = self.is_client;
     }
@@ -85,7 +86,7 @@ impl Half {
         })
     }
 
-    fn send(&mut self, turn: &mut Turn<'_>) {
+    fn send(&mut self, context: &mut TaskContext<'_>) {
         let mut channel = self.channel.borrow_mut();
         let other = if self.is_client {
             channel.is_asked = true;
@@ -95,27 +96,27 @@ impl Half {
             channel.client
         };
         drop(channel);
-        self.asked = Some(turn.now());
+        self.asked = Some(context.now());
         if let Some(other) = other {
-            turn.wake(other);
+            context.wake(other);
         }
     }
 }
 
 impl Program for Half {
-    fn step(&mut self, turn: &mut Turn<'_>) -> Next {
+    fn step(&mut self, context: &mut TaskContext<'_>) -> Next {
         if !std::mem::replace(&mut self.has_begun, true) {
-            self.begin(turn);
+            self.begin(context);
         }
         if std::mem::take(&mut self.is_ready) {
-            self.send(turn);
+            self.send(context);
         }
         if self.receives() {
             if let (true, Some(asked)) = (self.is_client, self.asked) {
-                turn.note("round-trip", turn.now() - asked);
+                context.note("round-trip", context.now() - asked);
             }
             if let Some(timer) = &self.timer {
-                turn.modify(timer, self.timeout);
+                context.modify(timer, self.timeout);
             }
             self.is_ready = true;
             return Next::Run(log_uniform(&mut self.random, self.work));
@@ -123,12 +124,12 @@ impl Program for Half {
         Next::Wait
     }
 
-    fn expired(&mut self, _index: u32, turn: &mut Turn<'_>) {
+    fn expired(&mut self, _index: u32, context: &mut TaskContext<'_>) {
         // The other one took too long: noted, and waited for again.
         let asked = self.asked.unwrap_or_default();
-        turn.note("no-answer", turn.now() - asked);
+        context.note("no-answer", context.now() - asked);
         if let Some(timer) = self.timer.as_ref().filter(|timer| !timer.is_queued()) {
-            turn.modify(timer, self.timeout);
+            context.modify(timer, self.timeout);
         }
     }
 }
@@ -171,13 +172,13 @@ impl Desktop {
         }
     }
 
-    fn begin(&mut self, turn: &Turn<'_>) {
+    fn begin(&mut self, context: &TaskContext<'_>) {
         for _ in 0..self.count {
             let mut random = Random::new(self.random.bits());
             let period = log_uniform(&mut random, self.period);
-            let first = turn.shown() + around(&mut random, period);
+            let first = context.shown() + around(&mut random, period);
             let (work, interval) = (self.work, Span::from_nanos(period.as_nanos().max(1)));
-            let timer = turn.exact_with(move |expired| {
+            let timer = context.exact_with(move |expired| {
                 charge(log_uniform(&mut random, work));
                 let now = expired.now();
                 expired.forward(now, interval);
@@ -189,7 +190,7 @@ impl Desktop {
         }
         for _ in 0..self.count * BURST {
             let (mut random, work) = (Random::new(self.random.bits()), self.work);
-            self.burst.push(turn.coarse_with(Kind::Global, move |_| {
+            self.burst.push(context.coarse_with(Kind::Global, move |_| {
                 charge(log_uniform(&mut random, work));
                 Rearm::No
             }));
@@ -198,18 +199,18 @@ impl Desktop {
 }
 
 impl Program for Desktop {
-    fn step(&mut self, turn: &mut Turn<'_>) -> Next {
+    fn step(&mut self, context: &mut TaskContext<'_>) -> Next {
         if std::mem::replace(&mut self.has_begun, true) {
             // The user came by: everything is drawn again, for a while.
             for timer in &self.burst {
                 let after = around(&mut self.random, Picos(self.period.low.0 / 2));
-                turn.modify(timer, after);
+                context.modify(timer, after);
             }
             let work = log_uniform(&mut self.random, self.work);
             let gap = around(&mut self.random, self.gap);
-            return Next::SleepUntil(turn.shown() + work + gap);
+            return Next::SleepUntil(context.shown() + work + gap);
         }
-        self.begin(turn);
-        Next::SleepUntil(turn.shown() + around(&mut self.random, self.gap))
+        self.begin(context);
+        Next::SleepUntil(context.shown() + around(&mut self.random, self.gap))
     }
 }

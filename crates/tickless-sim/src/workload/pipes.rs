@@ -9,9 +9,10 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use crate::machine::machine::World;
-use crate::machine::scheduler::{Next, Program, TaskId};
-use crate::machine::task_context::Turn;
+use crate::machine::executor::Executor;
+use crate::machine::scheduler::{Next, TaskId};
+use crate::machine::task_context::Program;
+use crate::machine::task_context::TaskContext;
 use crate::model::cost_model::CacheLine;
 use crate::model::time::Picos;
 
@@ -54,8 +55,8 @@ struct Pipe {
 
 impl Pipe {
     /// The pipe itself, and `size` bytes of it, come to the CPU that executes.
-    fn touch(&self, turn: &Turn<'_>, size: u32) {
-        turn.touch(&self.lines, 1 + u64::from(size.div_ceil(LINE_BYTES)));
+    fn touch(&self, context: &TaskContext<'_>, size: u32) {
+        context.touch(&self.lines, 1 + u64::from(size.div_ceil(LINE_BYTES)));
     }
 }
 
@@ -78,23 +79,23 @@ struct Sender {
 }
 
 impl Program for Sender {
-    fn step(&mut self, turn: &mut Turn<'_>) -> Next {
+    fn step(&mut self, context: &mut TaskContext<'_>) -> Next {
         let mut group = self.group.borrow_mut();
         let count = u32::try_from(group.pipes.len()).unwrap_or(u32::MAX);
         if std::mem::take(&mut self.is_ready) {
             let pipe = &mut group.pipes[(self.sent % count) as usize];
-            pipe.touch(turn, self.messages.size);
+            pipe.touch(context, self.messages.size);
             if pipe.filled.len() >= self.messages.capacity() {
-                pipe.blocked.push_back(turn.task());
+                pipe.blocked.push_back(context.task());
                 self.is_ready = true;
                 return Next::Wait;
             }
-            pipe.filled.push_back(turn.now());
+            pipe.filled.push_back(context.now());
             self.sent += 1;
             if std::mem::take(&mut pipe.is_awaited)
                 && let Some(receiver) = pipe.receiver
             {
-                turn.wake(receiver);
+                context.wake(receiver);
             }
         }
         if self.sent == self.messages.count * count {
@@ -116,35 +117,35 @@ struct Receiver {
 }
 
 impl Program for Receiver {
-    fn step(&mut self, turn: &mut Turn<'_>) -> Next {
+    fn step(&mut self, context: &mut TaskContext<'_>) -> Next {
         let mut group = self.group.borrow_mut();
         if self.left == 0 {
             group.unfinished -= 1;
             if group.unfinished == 0 {
-                turn.note("finish", turn.now());
+                context.note("finish", context.now());
             }
             return Next::Exit;
         }
         let pipe = &mut group.pipes[self.pipe];
-        pipe.receiver = Some(turn.task());
-        pipe.touch(turn, self.messages.size);
+        pipe.receiver = Some(context.task());
+        pipe.touch(context, self.messages.size);
         let Some(put) = pipe.filled.pop_front() else {
             pipe.is_awaited = true;
             return Next::Wait;
         };
         // Executed later and put later may be seen the other way round by CPUs that are ahead of each other.
-        turn.note("message", turn.now() - put);
+        context.note("message", context.now() - put);
         self.left -= 1;
         if let Some(sender) = pipe.blocked.pop_front() {
-            turn.wake(sender);
+            context.wake(sender);
         }
         Next::Run(self.messages.work)
     }
 }
 
-/// Adds `groups` groups of so many senders, and as many receivers, to `world`, spread over `cpus` by turns.
+/// Adds `groups` groups of so many senders, and as many receivers, to a machine, spread over `cpus` by turns.
 pub(super) fn add_groups(
-    world: &mut World,
+    executor: &mut Executor,
     cpus: &[u32],
     priority: u8,
     groups: u32,
@@ -172,7 +173,7 @@ pub(super) fn add_groups(
             };
             let programs: [Box<dyn Program>; 2] = [Box::new(receiver), Box::new(sender)];
             for (program, cpu) in programs.into_iter().zip(&mut cpus) {
-                world.add_task(program, *cpu, priority);
+                executor.add_task(program, *cpu, priority);
             }
         }
     }

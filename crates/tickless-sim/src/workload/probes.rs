@@ -4,8 +4,9 @@ use tickless_core::coarse::Kind;
 use tickless_core::hrtimer::Start;
 
 use super::around;
-use crate::machine::scheduler::{Next, Program};
-use crate::machine::task_context::Turn;
+use crate::machine::scheduler::Next;
+use crate::machine::task_context::Program;
+use crate::machine::task_context::TaskContext;
 use crate::machine::timers::{Coarse, Exact};
 use crate::model::time::Picos;
 use crate::random::Random;
@@ -36,15 +37,15 @@ impl Cyclictest {
 }
 
 impl Program for Cyclictest {
-    fn step(&mut self, turn: &mut Turn<'_>) -> Next {
-        let now = Picos::of_instant(turn.read_clock());
+    fn step(&mut self, context: &mut TaskContext<'_>) -> Next {
+        let now = Picos::of_instant(context.read_clock());
         let Some(before) = self.due else {
             // It starts at any moment of a tick.
-            let start = now + Picos(self.random.below(turn.tick_period().0));
+            let start = now + Picos(self.random.below(context.tick_period().0));
             return self.sleep_until(start);
         };
         if std::mem::replace(&mut self.has_begun, true) {
-            turn.note("latency", now - before);
+            context.note("latency", now - before);
         }
         // The next one that is not over: a period that was missed shows as the latency of the one before.
         let due = before + self.period;
@@ -58,7 +59,7 @@ impl Program for Cyclictest {
 pub(super) struct Oslat;
 
 impl Program for Oslat {
-    fn step(&mut self, _turn: &mut Turn<'_>) -> Next {
+    fn step(&mut self, _turn: &mut TaskContext<'_>) -> Next {
         Next::RunOn
     }
 }
@@ -91,22 +92,22 @@ impl Enqueue {
 }
 
 impl Program for Enqueue {
-    fn step(&mut self, turn: &mut Turn<'_>) -> Next {
+    fn step(&mut self, context: &mut TaskContext<'_>) -> Next {
         let timer = self
             .timer
-            .get_or_insert_with(|| turn.coarse(Kind::Global, 0));
+            .get_or_insert_with(|| context.coarse(Kind::Global, 0));
         let lot = LOT.min(self.repetitions - self.done);
-        let start = turn.now();
+        let start = context.now();
         for _ in 0..lot {
-            turn.arm(timer, self.timeout);
-            turn.cancel(timer);
+            context.arm(timer, self.timeout);
+            context.cancel(timer);
         }
-        self.took += turn.now() - start;
+        self.took += context.now() - start;
         self.done += lot;
         if self.done < self.repetitions {
             return Next::Run(Picos(1));
         }
-        turn.note("pair", Picos(self.took.0 / u64::from(self.done)));
+        context.note("pair", Picos(self.took.0 / u64::from(self.done)));
         self.done = 0;
         self.took = Picos::ZERO;
         Next::Run(self.gap)
@@ -136,35 +137,40 @@ impl Starts {
     }
 
     /// What a start takes of a timer that `prepare` prepared.
-    fn measure(&self, turn: &Turn<'_>, due: [Picos; 2], prepare: impl Fn(&Exact)) -> Picos {
+    fn measure(
+        &self,
+        context: &TaskContext<'_>,
+        due: [Picos; 2],
+        prepare: impl Fn(&Exact),
+    ) -> Picos {
         let timer = &self.timers[self.timers.len() / 2];
         let mut took = Picos::ZERO;
         for (_, due) in (0..self.repetitions).zip(due.into_iter().cycle()) {
             prepare(timer);
-            let start = turn.now();
+            let start = context.now();
             timer.start(Start::at(due.instant()));
-            took += turn.now() - start;
+            took += context.now() - start;
         }
         Picos(took.0 / u64::from(self.repetitions))
     }
 }
 
 impl Program for Starts {
-    fn step(&mut self, turn: &mut Turn<'_>) -> Next {
+    fn step(&mut self, context: &mut TaskContext<'_>) -> Next {
         // So near that they are sorted and not filed, and not over before the loop is.
-        let first = turn.shown() + Picos::from_micros(600);
+        let first = context.shown() + Picos::from_micros(600);
         let place = |index: u32| first + APART * u64::from(index);
         self.timers
-            .resize_with(self.count as usize, || turn.exact());
+            .resize_with(self.count as usize, || context.exact());
         for (index, timer) in (0..).zip(&self.timers) {
             timer.start(Start::at(place(index).instant()));
         }
         let middle = place(self.count / 2);
         let near = [middle + Picos::from_micros(1), middle];
-        let in_place = self.measure(turn, near, |_| {});
-        let fresh = self.measure(turn, near, Exact::cancel);
-        turn.note("in-place", in_place);
-        turn.note("fresh", fresh);
+        let in_place = self.measure(context, near, |_| {});
+        let fresh = self.measure(context, near, Exact::cancel);
+        context.note("in-place", in_place);
+        context.note("fresh", fresh);
         Next::Run(self.gap)
     }
 }
@@ -197,26 +203,26 @@ impl RemoteArms {
 }
 
 impl Program for RemoteArms {
-    fn step(&mut self, turn: &mut Turn<'_>) -> Next {
+    fn step(&mut self, context: &mut TaskContext<'_>) -> Next {
         if self.targets.is_empty() {
             return Next::Exit;
         }
         if self.timers.is_empty() {
             self.timers = (0..UNDER_WAY)
-                .map(|index| turn.coarse(Kind::Local, index))
+                .map(|index| context.coarse(Kind::Local, index))
                 .collect();
         } else {
             let target = self.targets[self.random.index(self.targets.len())];
             let timer = &self.timers[self.next];
             self.next = (self.next + 1) % self.timers.len();
             if !timer.is_queued() {
-                turn.arm_on(timer, target, self.timeout);
+                context.arm_on(timer, target, self.timeout);
             }
         }
-        Next::SleepUntil(turn.shown() + around(&mut self.random, self.gap))
+        Next::SleepUntil(context.shown() + around(&mut self.random, self.gap))
     }
 
-    fn expired(&mut self, _index: u32, _turn: &mut Turn<'_>) {}
+    fn expired(&mut self, _index: u32, _turn: &mut TaskContext<'_>) {}
 }
 
 /// Has something queued.
@@ -236,14 +242,14 @@ impl Far {
 }
 
 impl Program for Far {
-    fn step(&mut self, turn: &mut Turn<'_>) -> Next {
+    fn step(&mut self, context: &mut TaskContext<'_>) -> Next {
         let timer = self
             .timer
-            .get_or_insert_with(|| turn.coarse(Kind::Local, 0));
-        let cpu = turn.cpu();
-        turn.arm_on(timer, cpu, self.timeout);
+            .get_or_insert_with(|| context.coarse(Kind::Local, 0));
+        let cpu = context.cpu();
+        context.arm_on(timer, cpu, self.timeout);
         Next::Exit
     }
 
-    fn expired(&mut self, _index: u32, _turn: &mut Turn<'_>) {}
+    fn expired(&mut self, _index: u32, _turn: &mut TaskContext<'_>) {}
 }

@@ -3,8 +3,9 @@
 use tickless_core::coarse::{Kind, Rearm, Timeout};
 
 use super::{Range, around, log_uniform};
-use crate::machine::scheduler::{Next, Program, TaskId};
-use crate::machine::task_context::{Turn, charge};
+use crate::machine::scheduler::{Next, TaskId};
+use crate::machine::task_context::Program;
+use crate::machine::task_context::{TaskContext, charge};
 use crate::machine::timers::Coarse;
 use crate::model::time::Picos;
 use crate::random::Random;
@@ -35,11 +36,11 @@ impl Duty {
 }
 
 impl Program for Duty {
-    fn step(&mut self, turn: &mut Turn<'_>) -> Next {
+    fn step(&mut self, context: &mut TaskContext<'_>) -> Next {
         self.is_done = !self.is_done;
         if self.is_done {
             let gap = self.about(self.gap);
-            Next::SleepUntil(turn.shown() + gap)
+            Next::SleepUntil(context.shown() + gap)
         } else {
             Next::Run(self.about(self.work).max(Picos(1)))
         }
@@ -69,18 +70,18 @@ impl Polls {
 }
 
 impl Program for Polls {
-    fn step(&mut self, turn: &mut Turn<'_>) -> Next {
+    fn step(&mut self, context: &mut TaskContext<'_>) -> Next {
         for _ in 0..self.count {
             let mut random = Random::new(self.random.bits());
             let period = log_uniform(&mut random, self.period);
-            let ticks = period.0.div_ceil(turn.tick_period().0).max(1) - 1;
+            let ticks = period.0.div_ceil(context.tick_period().0).max(1) - 1;
             let work = self.work;
             let first = around(&mut random, period);
-            let timer = turn.coarse_with(Kind::Global, move |_| {
+            let timer = context.coarse_with(Kind::Global, move |_| {
                 charge(log_uniform(&mut random, work));
                 Rearm::After(ticks)
             });
-            turn.arm(&timer, first);
+            context.arm(&timer, first);
             self.timers.push(timer);
         }
         Next::Exit
@@ -134,21 +135,21 @@ impl<F: FnMut(&Timeout) -> Rearm + Send + 'static> Network<F> {
         }
     }
 
-    fn await_next(&mut self, turn: &mut Turn<'_>) {
+    fn await_next(&mut self, context: &mut TaskContext<'_>) {
         let gap = around(&mut self.random, self.packets.gap);
-        turn.arrive(gap);
+        context.arrive(gap);
     }
 }
 
 impl<F: FnMut(&Timeout) -> Rearm + Send + 'static> Program for Network<F> {
-    fn step(&mut self, turn: &mut Turn<'_>) -> Next {
+    fn step(&mut self, context: &mut TaskContext<'_>) -> Next {
         if !self.has_begun {
             self.has_begun = true;
             self.connections = (0..self.count)
-                .map(|index| turn.coarse_of_many(Kind::Global, index, self.make))
+                .map(|index| context.coarse_of_many(Kind::Global, index, self.make))
                 .collect();
             self.silent = vec![false; self.connections.len()];
-            self.await_next(turn);
+            self.await_next(context);
         }
         if self.backlog == 0 {
             return Next::Wait;
@@ -162,24 +163,24 @@ impl<F: FnMut(&Timeout) -> Rearm + Send + 'static> Program for Network<F> {
             let timer = &self.connections[connection];
             // A request is answered and the next one comes; or the connection was not idle.
             if self.random.one_in(2) {
-                turn.cancel(timer);
-                turn.arm(timer, timeout);
+                context.cancel(timer);
+                context.arm(timer, timeout);
             } else {
-                turn.modify(timer, timeout);
+                context.modify(timer, timeout);
             }
             self.silent[connection] = goes_silent;
         }
         Next::Run(self.packets.work)
     }
 
-    fn arrived(&mut self, turn: &mut Turn<'_>) {
+    fn arrived(&mut self, context: &mut TaskContext<'_>) {
         self.backlog += 1;
-        self.await_next(turn);
-        let task = turn.task();
-        turn.wake(task);
+        self.await_next(context);
+        let task = context.task();
+        context.wake(task);
     }
 
-    fn expired(&mut self, index: u32, _turn: &mut Turn<'_>) {
+    fn expired(&mut self, index: u32, _turn: &mut TaskContext<'_>) {
         // The connection is given up, and another client takes its place.
         self.silent[index as usize] = false;
     }
@@ -208,7 +209,7 @@ impl Daemon {
 }
 
 impl Program for Daemon {
-    fn step(&mut self, turn: &mut Turn<'_>) -> Next {
+    fn step(&mut self, context: &mut TaskContext<'_>) -> Next {
         if std::mem::take(&mut self.has_slept) {
             return Next::Run(log_uniform(&mut self.random, self.work));
         }
@@ -216,14 +217,14 @@ impl Program for Daemon {
         let is_new = self.timer.is_none();
         let timer = self
             .timer
-            .get_or_insert_with(|| turn.coarse(Kind::Global, 0));
+            .get_or_insert_with(|| context.coarse(Kind::Global, 0));
         let sleep = if is_new {
             // Not all at once.
             around(&mut self.random, self.period)
         } else {
             self.period
         };
-        turn.arm(timer, sleep);
+        context.arm(timer, sleep);
         Next::Wait
     }
 }

@@ -2,7 +2,8 @@ use super::{Draft, SHORTEST, Where};
 use crate::promise::Promise;
 use crate::promise::canary::Canary;
 use crate::run::outcome::Outcome;
-use crate::run::scenario::{Scenario, run};
+use crate::run::runner::run;
+use crate::run::scenario::Scenario;
 use std::collections::BTreeSet;
 
 fn scenario(draft: &Draft) -> Scenario {

@@ -1,6 +1,7 @@
 use super::{Limits, TooMuch};
 use crate::run::draw::Draft;
-use crate::run::scenario::{Scenario, run};
+use crate::run::runner::run;
+use crate::run::scenario::Scenario;
 
 fn scenario(text: &str) -> Scenario {
     let head = "name = \"m\"\nprofile = \"vm-64\"\ncpus = 2\nduration = \"2 ms\"\n";

@@ -1,0 +1,102 @@
+//! What a machine knows of one of its CPUs.
+
+use tickless_core::tick::Dependencies;
+
+use crate::baseline::search::Searcher;
+use crate::machine::scheduler::{RunQueue, TaskId};
+use crate::machine::slice::Slice;
+use crate::machine::timers::Exact;
+use crate::model::profile::IdleState;
+use crate::model::time::Picos;
+
+/// One CPU.
+pub(crate) struct Cpu {
+    /// What it executes is done up to here.
+    pub(crate) cursor: Picos,
+    pub(crate) current: Option<TaskId>,
+    /// What is left of an interrupt is done in an event of its own.
+    pub(crate) is_put_off: bool,
+    /// A fault keeps it from executing anything before.
+    pub(crate) stalled_until: Picos,
+    /// A fault took it off.
+    pub(crate) is_off: bool,
+    pub(crate) waiting: Box<dyn RunQueue>,
+    /// What keeps its tick, if its tasks run without one.
+    pub(crate) dependencies: Dependencies,
+    pub(crate) slice: Option<Slice>,
+    /// The timer of its tick.
+    pub(crate) tick: Exact,
+    /// It sleeps without a tick, and asked its device to wake it then.
+    pub(crate) wakes_at: Picos,
+    /// The state it sleeps in, and since when.
+    pub(crate) idle: Option<usize>,
+    pub(crate) idle_since: Picos,
+    pub(crate) residency: Vec<Picos>,
+    /// When the task that runs is done with what it computes, and which event says so.
+    pub(crate) segment_ends: Picos,
+    pub(crate) segment: u32,
+    /// From when to when the task was kept from running last.
+    pub(crate) theft: Option<(Picos, Picos)>,
+    pub(crate) longest_theft: Picos,
+    /// How often it went idle or came back.
+    pub(crate) changes: u64,
+    pub(crate) searcher: Searcher,
+}
+
+impl Cpu {
+    /// A CPU that is awake and does nothing, with so many idle states.
+    pub(super) fn new(
+        tick: Exact,
+        waiting: Box<dyn RunQueue>,
+        slice: Option<Slice>,
+        states: usize,
+    ) -> Self {
+        Self {
+            cursor: Picos::ZERO,
+            current: None,
+            is_put_off: false,
+            stalled_until: Picos::ZERO,
+            is_off: false,
+            waiting,
+            slice,
+            dependencies: Dependencies::new(),
+            tick,
+            wakes_at: Picos::ZERO,
+            idle: None,
+            idle_since: Picos::ZERO,
+            residency: vec![Picos::ZERO; states],
+            segment_ends: Picos::ZERO,
+            segment: 0,
+            theft: None,
+            longest_theft: Picos::ZERO,
+            changes: 0,
+            searcher: Searcher::default(),
+        }
+    }
+
+    /// It executes nothing else before.
+    pub(crate) fn busy_until(&self) -> Picos {
+        self.cursor.max(self.stalled_until)
+    }
+
+    /// It sleeps in the state `idle` and is woken at `at`: what that takes.
+    pub(super) fn wakes(&mut self, states: &[IdleState], idle: usize, at: Picos) -> Picos {
+        let slept = at - self.idle_since;
+        let polled = slept.min(states[idle].polls_first);
+        self.residency[0] += polled;
+        self.residency[idle] += slept - polled;
+        if slept < states[idle].polls_first {
+            states[0].exit
+        } else {
+            states[idle].exit
+        }
+    }
+
+    /// The theft in progress is over if the next one begins at `next`.
+    pub(super) fn settle_theft(&mut self, next: Picos) -> Option<Picos> {
+        let (from, to) = self.theft.filter(|(_, to)| next > *to)?;
+        self.theft = None;
+        self.longest_theft = self.longest_theft.max(to - from);
+        Some(to - from)
+    }
+}

@@ -1,0 +1,132 @@
+//! What a CPU does in an interrupt of its device, at its tick, and in the soft stage.
+
+use tickless_core::coarse::{Kind, PassEnd};
+use tickless_core::event::Flush;
+use tickless_core::platform::CpuId;
+
+use crate::baseline::{Rearm, Soft};
+use crate::fault::FaultKind;
+use crate::machine::machine::Machine;
+use crate::machine::rearm;
+use crate::model::current_cpu;
+use crate::model::time::Picos;
+use crate::promise::{Promise, idle_stays_idle};
+use crate::record::Recorded;
+
+/// The device of `cpu`, which executes, fires at `at`. `is_unasked` if that was no interrupt of what it was written
+/// for.
+pub(super) fn device_fires(machine: &Machine, cpu: u32, at: Picos, is_unasked: bool) {
+    let host = machine.host();
+    let local = host.local(cpu);
+    local.fires.set(Picos::FOREVER);
+    let is_held = !is_unasked && local.fault.held_until.take() != Picos::ZERO;
+    let is_early = local.fault.is_early.replace(false);
+    if is_early {
+        host.count_fault(FaultKind::Early);
+    }
+    wakes_in_time(machine, cpu, at, is_early || is_held || is_unasked);
+    local.programmings.set(0);
+    let _report = machine.timers.interrupt(CpuId(cpu));
+    rearm::owe(machine, cpu);
+    if machine.policy.rearm == Rearm::Immediate {
+        rearm::flush(machine, cpu, Flush::KernelExit);
+    }
+    let mut checker = host.checker.borrow_mut();
+    checker.counts.interrupts += 1;
+    checker.tallies.count(cpu, |tally| tally.interrupts += 1);
+    drop(checker);
+    if local.soft_raised.replace(false) {
+        rearm::flush(machine, cpu, Flush::SoftWork);
+        let _soft = machine.timers.soft_interrupt(CpuId(cpu));
+    }
+}
+
+/// Checks an interrupt of the device of `cpu` at `at`. `is_wrong` if a fault made it fire.
+fn wakes_in_time(machine: &Machine, cpu: u32, at: Picos, is_wrong: bool) {
+    let host = machine.host();
+    let local = host.local(cpu);
+    let is_left_armed = local.fault.is_left_armed.replace(false);
+    let is_known = is_wrong
+        || is_left_armed
+        || local.written.may_be_early.get()
+        || host.is_armed_for_old_clock(cpu);
+    if is_known {
+        return;
+    }
+    let asked = machine.cpus[cpu as usize].wakes_at;
+    let wrong = idle_stays_idle::woken(at, asked, host.slop(cpu, asked));
+    host.check(Promise::IdleStaysIdle, cpu, wrong);
+}
+
+/// A timer interrupt of `cpu` at `at` that was not asked for; one that was lost may have been.
+pub(super) fn device_fires_unasked(machine: &Machine, cpu: u32, at: Picos, is_rescue: bool) {
+    if is_rescue {
+        let fault = &machine.host().local(cpu).fault;
+        fault.rescue.set(Picos::FOREVER);
+    }
+    device_fires(machine, cpu, at, true);
+}
+
+/// `cpu`, which executes, is called at `at`: it does what its own device would have made it do, had it not stopped.
+pub(super) fn called(machine: &Machine, cpu: u32, at: Picos) {
+    let host = machine.host();
+    host.local(cpu).awaits_call.set(false);
+    host.checker.borrow_mut().counts.broadcasts += 1;
+    device_fires(machine, cpu, at, true);
+}
+
+/// The device that wakes others interrupts `cpu`, which executes, at `at`.
+pub(super) fn broadcast_fires(machine: &Machine, cpu: u32, at: Picos) {
+    let wakener = machine.wakener.as_ref();
+    if wakener.is_some_and(|wakener| wakener.device_fires()) {
+        called(machine, cpu, at);
+    }
+}
+
+/// The tick of the CPU that executes fired, and found out what is due.
+pub(super) fn tick(machine: &Machine, wheel_is_due: bool, remote_is_due: bool) {
+    let cpu = current_cpu::cpu();
+    let charges = &machine.model.charges;
+    current_cpu::charge(charges.tick);
+    let host = machine.host();
+    host.checker.borrow_mut().counts.ticks += 1;
+    current_cpu::charge(charges.soft_check);
+    host.local(cpu).told.write(&machine.model, 1);
+    let runs = match machine.policy.soft {
+        Soft::FirstDue => wheel_is_due || remote_is_due,
+        Soft::Unconditional => true,
+        Soft::Bitmap => {
+            remote_is_due || current_cpu::looking(|| machine.timers.wheel_pending(CpuId(cpu))) > 0
+        }
+    };
+    if runs {
+        soft_stage(machine, cpu);
+    }
+}
+
+/// Runs what is due of the coarse timers of `cpu`, which executes, and of those that it looks after.
+pub(super) fn soft_stage(machine: &Machine, cpu: u32) {
+    rearm::flush(machine, cpu, Flush::SoftWork);
+    let host = machine.host();
+    let charges = &machine.model.charges;
+    let vec = "TIMER";
+    host.record(|| Recorded::SoftirqEntry { vec });
+    current_cpu::charge(charges.soft_raise);
+    current_cpu::charge(if machine.real_time {
+        charges.soft_thread
+    } else {
+        charges.soft_run
+    });
+    host.checker.borrow_mut().counts.soft_stages += 1;
+    let now = machine.tick_time().tick;
+    for kind in Kind::ALL {
+        let pass = machine.timers.run_wheel(CpuId(cpu), kind, now, u32::MAX);
+        debug_assert!(pass.end != PassEnd::Budget, "there is no budget");
+    }
+    let now = machine.tick_time().began;
+    if machine.tree.remote_work_due(CpuId(cpu), now) {
+        let mut budget = u32::MAX;
+        let _pull = machine.tree.serve_remote(CpuId(cpu), now, &mut budget);
+    }
+    host.record(|| Recorded::SoftirqExit { vec });
+}

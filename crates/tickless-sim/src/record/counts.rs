@@ -1,0 +1,103 @@
+//! What happened how often in a run.
+
+use serde::Serialize;
+use tickless_core::event::Flush;
+
+use crate::model::time::Picos;
+
+/// What happened how often.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Events of the simulator.
+    pub events: u64,
+    /// Coarse timers armed or modified under the lock.
+    pub coarse_arms: u64,
+    /// Coarse timers cancelled.
+    pub coarse_cancels: u64,
+    /// Coarse timers that fired.
+    pub coarse_fires: u64,
+    /// Those of them that another CPU fired.
+    pub remote_fires: u64,
+    /// Those that made another CPU than the one that fired them run a task: "ping-pong" (spec 3.8).
+    pub ping_pongs: u64,
+    /// Operations on timers that took no lock.
+    pub lockless: u64,
+    /// Exact timers started.
+    pub exact_starts: u64,
+    /// Those of them that were queued already.
+    pub exact_restarts: u64,
+    /// Those of them that kept their place.
+    pub exact_in_place: u64,
+    /// Starts that were timed: all but those of a tick that stops or goes on.
+    pub timed_starts: u64,
+    /// How long those took altogether.
+    pub starting: Picos,
+    /// Exact timers cancelled.
+    pub exact_cancels: u64,
+    /// Exact timers that fired.
+    pub exact_fires: u64,
+    /// Those of them on a clock that may be set.
+    pub wall_fires: u64,
+    /// Timer interrupts.
+    pub interrupts: u64,
+    /// Timer interrupts that found nothing to do.
+    pub spurious: u64,
+    /// Writes to event devices.
+    pub device_writes: u64,
+    /// Writes that came too late for an equality comparator, and were done again.
+    pub device_refused: u64,
+    /// Rearms that were paid on the way back to a task (S1).
+    pub flushes_to_task: u64,
+    /// On the way to idle (S3).
+    pub flushes_to_idle: u64,
+    /// Before a soft stage (S4).
+    pub flushes_before_soft: u64,
+    /// When a task was picked (S5).
+    pub flushes_after_pick: u64,
+    /// Ticks.
+    pub ticks: u64,
+    /// Soft stages at ticks.
+    pub soft_stages: u64,
+    /// Inter-processor interrupts.
+    pub ipis: u64,
+    /// Interrupts in place of those of devices that had stopped.
+    pub broadcasts: u64,
+    /// CPUs served by others.
+    pub served: u64,
+    /// Times that a CPU stopped its tick.
+    pub idle_entries: u64,
+    /// Switches between tasks.
+    pub switches: u64,
+    /// Reads of the clock.
+    pub clock_reads: u64,
+    /// How long those took altogether.
+    pub clock_reading: Picos,
+    /// Waits for locks.
+    pub lock_waits: u64,
+    /// How long those were altogether.
+    pub lock_waited: Picos,
+}
+
+impl Counts {
+    /// A rearm was paid.
+    pub(crate) const fn flushed(&mut self, point: Flush) {
+        match point {
+            Flush::UserExit => self.flushes_to_task += 1,
+            Flush::KernelExit => self.flushes_to_idle += 1,
+            Flush::SoftWork => self.flushes_before_soft += 1,
+            Flush::Switched => self.flushes_after_pick += 1,
+            _ => {}
+        }
+    }
+
+    /// Operations on timers: arms, cancels, and those that had nothing to do.
+    #[must_use]
+    pub const fn timer_operations(&self) -> u64 {
+        self.coarse_arms
+            + self.coarse_cancels
+            + self.lockless
+            + self.exact_starts
+            + self.exact_cancels
+    }
+}
