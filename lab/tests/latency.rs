@@ -165,7 +165,7 @@ fn a_histogram_accounts_for_every_cycle() {
 #[test]
 fn subjects_take_turns_on_the_same_threads() {
     let place = Place::new();
-    let against = "callback,spin,driver,timerfd,nanosleep,tokio";
+    let against = "callback,spin,foreign,timerfd,nanosleep,tokio";
     let mut line = vec!["latency", "-i", "200", "-l", "10", "-q"];
     line.extend(["--against", against, "--json", "result.json"]);
     let output = place.run(&line);

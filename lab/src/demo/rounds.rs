@@ -26,7 +26,7 @@ use crate::units;
 /// The thread of the third arm's paced sender.
 const WORKER: &str = "tickless-worker";
 /// The thread that the library runs the timers of tokio's workers on.
-const DRIVER: &str = "tickless-expiry";
+const EXPIRY: &str = "tickless-expiry";
 /// How often the run looks whether it is to end, and shows how far it is.
 const LOOK: Duration = Duration::from_millis(20);
 /// Between two arms: connections that are being closed are gone.
@@ -174,7 +174,7 @@ impl<'r> Run<'r> {
         let sampler = server.runtime.spawn(sampling);
         let sending = paced::send::<T>(schedule, sender, Arc::clone(&tally));
         let sending = unless_stopped(stopped, sending);
-        let mut names = vec![arm.server().threads(), DRIVER];
+        let mut names = vec![arm.server().threads(), EXPIRY];
         let pacer = if arm == Arm::Worker {
             names.push(WORKER);
             on_worker(sending)?

@@ -20,7 +20,7 @@ pub(super) enum Subject {
     Sleep,
     Callback,
     Spin,
-    Driver,
+    Foreign,
     Timerfd,
     Nanosleep,
     Tokio,
@@ -37,7 +37,7 @@ impl Subject {
         Self::Sleep,
         Self::Callback,
         Self::Spin,
-        Self::Driver,
+        Self::Foreign,
         Self::Timerfd,
         Self::Nanosleep,
         Self::Tokio,
@@ -48,7 +48,7 @@ impl Subject {
             Self::Sleep => "sleep",
             Self::Callback => "callback",
             Self::Spin => "spin",
-            Self::Driver => "driver",
+            Self::Foreign => "foreign",
             Self::Timerfd => "timerfd",
             Self::Nanosleep => "nanosleep",
             Self::Tokio => "tokio",
@@ -60,8 +60,8 @@ impl Subject {
             Self::Sleep => "tickless::time::sleep_until on a tickless::Worker",
             Self::Callback => "tickless::hrtimer::HrTimer with a callback, on a Worker",
             Self::Spin => "tickless::time::sleep_until on a Worker that never sleeps",
-            Self::Driver => {
-                "tickless::time::sleep_until on any thread, woken by the library's driver thread"
+            Self::Foreign => {
+                "tickless::time::sleep_until on a foreign thread, woken by the expiry thread"
             }
             Self::Timerfd => "a bare timerfd with epoll_wait",
             Self::Nanosleep => {
@@ -74,7 +74,7 @@ impl Subject {
     /// Whether it is this library, which promises never to be early.
     pub(super) fn is_ours(self) -> bool {
         match self {
-            Self::Sleep | Self::Callback | Self::Spin | Self::Driver => true,
+            Self::Sleep | Self::Callback | Self::Spin | Self::Foreign => true,
             Self::Timerfd | Self::Nanosleep | Self::Tokio => false,
         }
     }
@@ -91,7 +91,7 @@ impl Subject {
                 turns(&mut |due| worker.block_on(tickless::time::sleep_until(due.into())));
             }
             Self::Callback => with_callback(turns)?,
-            Self::Driver => {
+            Self::Foreign => {
                 let runtime = runtime(false)?;
                 turns(&mut |due| runtime.block_on(tickless::time::sleep_until(due.into())));
             }

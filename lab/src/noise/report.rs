@@ -15,7 +15,7 @@ use crate::{table, units};
 pub(super) fn of(finished: &Finished<'_>) -> Result<String, Failure> {
     let body = html! {
         p.lead { "What takes the time of threads that only poll: a turn of the loop that is longer than the others was \
-            interrupted by somebody." }
+            interrupted." }
         h2 { "CPUs" }
         (table::html(&HEAD, 2, &rows(finished)))
         h2 { "Longest turns" }

@@ -44,7 +44,7 @@ Examples:
   tickless sim sweep sweep.toml --shard 0/4 --json part-0.jsonl
       A quarter of many runs
   tickless sim fuzz --seeds 1000
-      Scenarios that nobody thought of
+      Scenarios that are drawn from seeds
   tickless sim calibrate && tickless sim predict --profile local
       A profile of this machine, and whether it foretells what this machine does
 

@@ -27,7 +27,7 @@ pub(super) fn of(
         }
         h2 { "Promises" }
         (promises(outcome, twice))
-        h2 { "Who did what" }
+        h2 { "What each workload did" }
         (summary::workloads(scenario, outcome).html())
         (summary::did(outcome).html())
         (summary::late(scenario, outcome).html())

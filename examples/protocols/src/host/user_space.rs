@@ -11,8 +11,8 @@ type Function = Box<dyn FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send
 
 /// The timers of this process.
 ///
-/// They fire on the thread that starts them if that is a [`Worker`](tickless::Worker), else on the library's driver
-/// thread.
+/// They fire on the thread that starts them if that is a [`Worker`](tickless::Worker), else on the expiry thread
+/// of the library.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UserSpace;
 

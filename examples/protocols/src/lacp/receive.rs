@@ -68,8 +68,8 @@ impl Port {
         self.actor.state.set(PortState::EXPIRED, false);
     }
 
-    /// Forgets that the partner is in sync. The selection stays: a link that comes back to the same partner disturbs
-    /// nobody.
+    /// Forgets that the partner is in sync. The selection stays: a link that comes back to the same partner disturbs no
+    /// other.
     pub(super) fn enter_port_disabled(&mut self) {
         self.receive = ReceiveState::PortDisabled;
         self.partner.state.set(PortState::SYNCHRONIZATION, false);

@@ -263,7 +263,7 @@ fn child(state: &State, group: usize, mask: u16) -> String {
         return format!("CPU {cpu}");
     }
     let below = state.groups.iter().position(|one| is_it(one.parent));
-    below.map_or_else(|| "nobody".to_owned(), |below| format!("group {below}"))
+    below.map_or_else(|| "no child".to_owned(), |below| format!("group {below}"))
 }
 
 /// The children that are bits of `mask`.
