@@ -181,8 +181,8 @@ fn coarse(step: Step<'_>) {
         _ = black_box(timer.as_ref().modify(&timers, now, Tick(now.0 + after)));
     };
     let delete = |timer: &Pin<Box<Coarse>>| _ = black_box(timer.as_ref().delete(&timers));
-    // So far ahead that none of them fires; the end of a bucket of 32,768 ticks is not near.
-    let far = |number| (1 << 24) + (scattered(number) & !0x7FFF) + 1_000;
+    // So far ahead that none of them fires, on the level whose buckets are 32,768 ticks.
+    let far = |number| (1 << 20) + (scattered(number) & !0x7FFF) + 1_000;
     for (timer, number) in waiting.iter().zip(0..) {
         modify(timer, now, far(number));
     }

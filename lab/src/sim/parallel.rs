@@ -31,7 +31,7 @@ pub(super) fn each<T: Send>(
                     if number >= count {
                         break;
                     }
-                    // A thread of its own, because one that panicked in the middle of a world cannot have another.
+                    // A thread of its own, because one that panicked in the middle of a run cannot have another.
                     let done = thread::scope(|scope| caught(scope.spawn(|| work(number))));
                     if sender.send((number, done)).is_err() {
                         break;

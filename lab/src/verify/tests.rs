@@ -1,4 +1,4 @@
-//! Traces of worlds that keep their promises, of those that break one on purpose, and files that are no traces.
+//! Traces of runs that keep their promises, of those that break one on purpose, and files that are no traces.
 
 use std::cell::RefCell;
 use std::io::Cursor;
@@ -79,7 +79,7 @@ fn traced(scenario: &Scenario, seed: u64) -> (Outcome, String) {
     let writer = Writer::new(file, &place, u64::MAX, Arc::default(), never);
     let writer = Rc::new(RefCell::new(writer));
     let outcome = run_recorded(scenario, seed, Rc::clone(&writer) as SharedSink);
-    let writer = Rc::into_inner(writer).expect("the world is over");
+    let writer = Rc::into_inner(writer).expect("the run is over");
     writer.into_inner().finish().expect("it is written");
     let text = std::fs::read_to_string(path).expect("it is there");
     (outcome, text)

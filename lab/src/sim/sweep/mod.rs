@@ -1,14 +1,13 @@
 //! `tickless sim sweep`: one scenario with many parameters, a part of it on each machine of a cluster.
 
 mod file;
-
 mod point;
+mod report;
 mod row;
 
 use std::path::PathBuf;
 
 use clap::Args;
-use maud::html;
 use tickless_sim::Profile;
 
 use super::input::{self, Input};
@@ -16,7 +15,7 @@ use super::{limits, parallel, parquet};
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, OutFile, Place, Progress, Screen};
 use crate::page;
-use crate::table::{self, Align, table};
+use crate::table::{Align, table};
 use crate::units;
 use file::Sweep;
 use point::Point;
@@ -26,8 +25,8 @@ use row::Row;
 ///
 /// The file is a scenario with a table [sweep], in which each key is a parameter and its value the list of what it
 /// takes: a key of the scenario (cpus, profile, isolated, ...), "policy.NAME", "workload.N.NAME" with N from 0 on, or
-/// seed. What is not swept stays as the scenario says. All combinations are numbered,
-/// the parameters in the order of the alphabet, and the last of them changes first.
+/// seed. What is not swept stays as the scenario says. All combinations are numbered, the parameters in the order of
+/// the alphabet, and the last of them changes first.
 ///
 /// Each point is the same wherever and whenever it runs, so shares can run on machines of a cluster, or again.
 /// `tickless sim merge` puts them together.
@@ -144,15 +143,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         file.write(&parquet::encode(&fields)?)?;
     }
     if let Some(report) = report {
-        let (head, lines) = cells(&sweep, &points, &rows);
-        let body = html! {
-            p.lead { (title(&sweep, &points)) }
-            (table::html(&head, 1 + sweep.names.len(), &lines))
-            p.note { "Coarse timers are late by up to a tick and what their distance allows; exact ones by what the \
-                machine takes." }
-        };
-        let page = page::page(&format!("Swept: {}", sweep.name), &body);
-        report.write(page.as_bytes())?;
+        report.write(report::of(&sweep, &points, &rows)?.as_bytes())?;
     }
     let screen = Screen::new(&options);
     if screen.is_shown() {
@@ -232,10 +223,10 @@ fn cells<'s>(
     (head, lines.collect())
 }
 
-fn title(sweep: &Sweep, points: &[&Point]) -> String {
+/// How many points there are here, of how many.
+fn share(sweep: &Sweep, points: &[&Point]) -> String {
     format!(
-        "{}, {} of {}",
-        sweep.name,
+        "{} of {}",
         units::count(points.len() as u64),
         units::counted(sweep.points.len() as u64, "point"),
     )
@@ -244,7 +235,8 @@ fn title(sweep: &Sweep, points: &[&Point]) -> String {
 fn text(sweep: &Sweep, points: &[&Point], rows: &[Row]) -> String {
     let (head, lines) = cells(sweep, points, rows);
     let version = env!("CARGO_PKG_VERSION");
-    let mut out = format!("tickless {version}: {}\n\n", title(sweep, points));
+    let share = share(sweep, points);
+    let mut out = format!("tickless {version}: {}, {share}\n\n", sweep.name);
     out.push_str(&table(&head, &[Align::Right], lines));
     out
 }

@@ -35,7 +35,7 @@ fn drawn(text: &str, from: Option<u64>, length: u64) -> (Outcome, Option<Picture
     let scenario = Scenario::from_toml(text, "mixed.toml").expect("it is right");
     let window = Rc::new(RefCell::new(Window::new(Part { from, length })));
     let outcome = run_recorded(&scenario, 1, Rc::clone(&window) as SharedSink);
-    let window = Rc::into_inner(window).expect("the world is over");
+    let window = Rc::into_inner(window).expect("the run is over");
     (outcome, window.into_inner().picture())
 }
 
