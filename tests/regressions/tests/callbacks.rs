@@ -44,7 +44,7 @@ fn b30_two_starts_during_a_callback_do_not_hide_it<H: Host>() {
     assert_eq!(moves(&rig.take_trace()), []);
 }
 
-/// B34: somebody does not look at the answer "it runs" and starts the timer for something else. That is a start like
+/// B34: a user does not look at the answer "it runs" and starts the timer for something else. That is a start like
 /// any other.
 fn b34_a_timer_that_could_not_be_cancelled_can_be_started<H: Host>() {
     let rig = Rig::<H>::new(2);

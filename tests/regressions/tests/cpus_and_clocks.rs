@@ -32,7 +32,7 @@ fn b3_a_flush_point_that_was_skipped_is_counted_and_made_up_for<H: Host>() {
     );
 }
 
-/// B26: whoever sets the clock need not be a CPU, and learns of no CPU by accident: all CPUs are told.
+/// B26: a thread that sets the clock need not be a CPU, and learns of no CPU by accident: all CPUs are told.
 fn b26_a_clock_is_set_by_a_thread_that_is_no_cpu<H: Host>() {
     let rig = Rig::<H>::new(3);
     rig.set_wall(0, WALL);
@@ -96,8 +96,8 @@ fn b57_an_interrupt_before_the_cpu_is_back_harms_nothing<H: Host>() {
     );
 }
 
-/// B60: an isolated CPU whose tick is stopped starts its first timer. Somebody's device is programmed for it, wherever
-/// it goes, and nobody has to be told in a way that could get lost.
+/// B60: an isolated CPU whose tick is stopped starts its first timer. A device is programmed for it, wherever
+/// it goes, and no CPU has to be told in a way that could get lost.
 fn b60_an_isolated_cpu_without_a_tick_starts_its_first_timer<H: Host>() {
     for pinned in [false, true] {
         for tick_stopped in [false, true] {

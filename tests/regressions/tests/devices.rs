@@ -91,7 +91,7 @@ fn b23_a_removal_during_a_backoff_does_not_hide_later_starts<H: Host>() {
     let backoff = rig.fires_at(0).expect("armed");
     rig.on(0, || far.start(at(rig.now() + 60_000 * MS)));
     rig.on(0, || assert!(slow.cancel()));
-    assert_eq!(rig.fires_at(0), Some(backoff), "nobody pushed it out");
+    assert_eq!(rig.fires_at(0), Some(backoff), "no start pushed it out");
     let late = TestTimer::once(&rig);
     rig.on(0, || late.start(at(rig.now() + MS)));
     rig.run_until(backoff + MS);

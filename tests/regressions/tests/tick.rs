@@ -97,7 +97,7 @@ fn with_tickless_task<H: Host>() -> Rig<H> {
     rig
 }
 
-/// R31: the task arms a timer that anybody may run, and nobody knows of it.
+/// R31: the task arms a timer that any CPU may run, and no other CPU knows of it.
 fn r31_a_timer_armed_in_a_tickless_task_is_programmed_for<H: Host>() {
     let rig = with_tickless_task::<H>();
     rig.set_max_deferment(Span::from_secs(3_600));
@@ -220,7 +220,7 @@ fn r39_a_new_broadcast_device_marks_nobody_who_is_awake() {
         broadcast.online(CpuId(cpu), false);
     }
     let set = |carrier, now| broadcast.set_carrier(CpuId(0), carrier, instant(now));
-    // In the mode in which nobody can say when, who waits is woken in time.
+    // In the mode in which the time is not known, a CPU that waits is woken in time.
     assert!(set(Carrier::Periodic(Span::from_millis(1)), 0).is_forever());
     let waits = broadcast.enter(CpuId(4_095), instant(9 * MS));
     assert_eq!(waits, Ok(Entered::Covered));

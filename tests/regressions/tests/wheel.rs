@@ -53,7 +53,7 @@ fn r02_a_late_timer_does_not_set_the_clock_back<H: Host>() {
     );
 }
 
-/// R03: somebody forwards with an old idea of now.
+/// R03: a CPU forwards with an old reading of now.
 fn r03_an_old_now_does_not_set_the_clock_back<H: Host>() {
     let rig = Rig::<H>::new(1);
     rig.run_to_tick(Tick(500));
@@ -205,7 +205,7 @@ fn r11_deferrable_timers_are_found_by_every_tick<H: Host>() {
     let timer = CoarseTimer::once(&rig, Kind::Deferrable);
     rig.on(0, || timer.arm(10).unwrap());
     rig.sleep(0);
-    assert_eq!(rig.next_local(0), None, "they wake nobody");
+    assert_eq!(rig.next_local(0), None, "they wake no CPU");
     rig.run_to_tick(Tick(50));
     assert_eq!(timer.fired_at(), []);
     rig.wake(0);
@@ -257,7 +257,7 @@ fn r13_a_delete_does_not_return_while_the_callback_runs<H: Host>() {
     assert!(!timer.is_queued());
 }
 
-/// R14: the callback armed its timer again, and somebody wants to shut it down for good.
+/// R14: the callback armed its timer again, and its owner shuts it down for good.
 fn r14_a_shutdown_of_a_timer_that_rearms_itself_leaves_nothing_queued<H: Host>() {
     let rig = Rig::<H>::new(2);
     let refusals = Rc::new(Cell::new(0));
@@ -359,7 +359,7 @@ fn r56_was_active_is_true_of_the_moment_of_the_modification<H: Host>() {
         }))
     };
     let hold = |expiry| {
-        // Whoever queues it holds a reference for the callback.
+        // The owner that queues it holds a reference for the callback.
         if !rig.on(0, || timer.modify(expiry)).unwrap() {
             references.set(references.get() + 1);
         }
