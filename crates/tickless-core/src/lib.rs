@@ -21,13 +21,13 @@
 //!
 //! # What it promises
 //!
-//! - No timer fires early; none is lost; the device is never armed later than the first timer (spec 4.7, INV-1).
+//! - No timer fires early; none is lost; the device is never armed later than the first timer (spec, INV-1).
 //! - No allocation, anywhere.
 //! - No callback runs under a lock, and none of the library's locks is held while a host's code runs that may call
 //!   back.
 //! - No pointer `unsafe`: that is in `tickless-link`.
 //!
-//! Requirement ids (TIM-17, REARM-7, INV-1, B12 and so on) refer to the behavioural specification of the project.
+//! Requirement ids (TIM-17, INV-1, R36, B12) and sections (X-4.5, C-2.4) refer to the specifications in `docs/spec`.
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(rustdoc::broken_intra_doc_links)]

@@ -67,7 +67,7 @@ impl Waiting {
     }
 }
 
-/// What is known of a start when the host decides where the timer belongs (spec 2.8, cases 8 to 11).
+/// What is known of a start when the host decides where the timer belongs (spec, cases 8 to 11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Locality {
     /// The CPU that executes the start; the timer is on it.
@@ -100,10 +100,10 @@ pub trait Platform: Sized {
     /// look-up.
     type Local;
 
-    /// Whether the rearm of the device at the end of an interrupt is left to a flush point (spec 4.4).
+    /// Whether the rearm of the device at the end of an interrupt is left to a flush point (spec ).
     ///
     /// With `true` the host MUST call [`flush_deferred`](crate::base::Timers::flush_deferred) at every point of spec
-    /// 4.5 that it has. With `false` the interrupt writes the device itself.
+    /// that it has. With `false` the interrupt writes the device itself.
     const DEFERRED_REARM: bool = false;
 
     /// How cancellers wait.
@@ -213,7 +213,7 @@ pub trait Platform: Sized {
         waker.wake();
     }
 
-    /// Whether a timer that is on this CPU and starts again without being pinned stays here (spec 2.8, cases 8 to 11).
+    /// Whether a timer that is on this CPU and starts again unpinned stays here (spec, cases 8 to 11).
     fn keep_local(&self, question: Locality) -> bool {
         let _ = question;
         true
@@ -236,7 +236,7 @@ pub trait Platform: Sized {
         None
     }
 
-    /// Whether timers move between CPUs at all (spec 2.8, cases 3 and 4).
+    /// Whether timers move between CPUs at all (spec, cases 3 and 4).
     fn migration_enabled(&self) -> bool {
         true
     }
@@ -247,7 +247,7 @@ pub trait Platform: Sized {
         tickless_link::sync::spin_loop();
     }
 
-    /// Takes an event of the trace (spec 6.1). Called without locks where the specification demands it, else with the
+    /// Takes an event of the trace (spec ). Called without locks where the specification demands it, else with the
     /// base locked.
     fn trace(&self, event: Event) {
         let _ = event;
@@ -285,7 +285,7 @@ impl<P: Platform> EventDriver for CpuDevice<'_, P> {
     }
 }
 
-/// The reference answer to [`Platform::keep_local`]: the table of spec 2.8, cases 8 to 11.
+/// The reference answer to [`Platform::keep_local`]: the table of spec, cases 8 to 11.
 #[must_use]
 pub const fn keep_local_by_table(
     isolated: bool,

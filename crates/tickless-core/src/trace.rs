@@ -1,6 +1,6 @@
 //! Events for whoever wants to watch: trace files, checkers, counters.
 //!
-//! Names and meaning are those of the kernel's `timer:hrtimer_*` events (spec 6.1), so that existing tools and habits
+//! Names and meaning are those of the kernel's `timer:hrtimer_*` events (spec ), so that existing tools and habits
 //! fit. A host that sets [`Platform::TRACE`](crate::platform::Platform::TRACE) to `false` pays nothing.
 
 use crate::cpu::CpuId;
@@ -49,7 +49,7 @@ pub enum Event {
         /// Whether its place in the queue stayed the same.
         in_place: bool,
     },
-    /// A checked start found the time in the past (spec 2.11); follows its `Start`.
+    /// A checked start found the time in the past (spec ); follows its `Start`.
     StartExpired {
         /// Which timer.
         timer: TimerId,

@@ -166,7 +166,7 @@ impl OwnerWord {
     #[inline]
     pub(crate) fn load(&self) -> usize {
         // Acquire: pairs with the Release of `set`, so that whoever sees a queue's identity sees what the mover wrote
-        // to the entry before it arrived there (spec 2.8a).
+        // to the entry before it arrived there (spec X-2.8a).
         self.0.load(Ordering::Acquire)
     }
 

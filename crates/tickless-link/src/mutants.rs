@@ -7,9 +7,9 @@
 
 /// Every rule that can be broken, in the order in which `cargo xtask mutants` tries them.
 ///
-/// The list is that of spec 12.3, with the deviations that `docs/decisions` explains.
+/// The list is that of spec, with the deviations that `docs/decisions` explains.
 pub const NAMES: &[&str] = &[
-    // Flush points of the deferred rearm (spec 4.5), each removed in turn.
+    // Flush points of the deferred rearm (spec ), each removed in turn.
     "flush-s1-user-exit",
     "flush-s3-kernel-exit",
     "flush-s4-soft-work",
@@ -73,7 +73,7 @@ pub const NAMES: &[&str] = &[
     "forced-kept-at-refused-write",
     "coupled-range-zero",
     "equality-comparator-late-test",
-    // The migration hierarchy (appendix C of its specification).
+    // The migration hierarchy (spec C-C).
     "hierarchy-stranded-event",
     "hierarchy-ignored-kept",
     "hierarchy-sequence-ignored",
@@ -90,7 +90,7 @@ pub const NAMES: &[&str] = &[
     "isolated-set-takes-the-last",
     "isolated-set-leaves-first",
     "isolated-set-not-waited-for",
-    // The tick, and deep idle (section 7 of the same).
+    // The tick, and deep idle (spec C-7).
     "tick-counts-by-one",
     "tick-all-contend",
     "tick-old-count-in-interrupt",

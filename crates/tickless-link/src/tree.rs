@@ -673,7 +673,7 @@ impl<'t, 'e, F: Branched> Slot<'t, 'e, F> {
         Some(was_first)
     }
 
-    /// Gives a queued entry another key if it keeps its place under it (spec 3.3); answers whether it did.
+    /// Gives a queued entry another key if it keeps its place under it (spec ); answers whether it did.
     ///
     /// A key that the next one has too is another place: behind that. The key that the entry has is no change.
     ///

@@ -252,7 +252,7 @@ fn clocks_change_while_everything_else_goes_wrong() {
     }
 }
 
-/// 8.4 of the costs: the ticks of all CPUs come at once, and read the counter one after the other.
+/// The ticks of all CPUs come at once, and read the counter one after the other.
 #[test]
 fn a_slow_counter_takes_its_share_of_all_cpus() {
     let text = include_str!("../scenarios/compute.toml").replace("\"1 s\"", "\"60 ms\"");

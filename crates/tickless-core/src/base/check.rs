@@ -12,7 +12,7 @@ use crate::time::Deadline;
 use crate::wheel::family::Kind;
 
 impl<P: Platform> Timers<P> {
-    /// Checks every rule that must hold for `cpu` while its lock is free (spec 4.7), walking all its queues.
+    /// Checks every rule that must hold for `cpu` while its lock is free (spec ), walking all its queues.
     ///
     /// # Panics
     ///

@@ -42,7 +42,7 @@ pub struct CpuBase<P: BaseTypes> {
     /// Whoever runs its wheels, by [`Kind`] and by the place of the pass: somebody else may run the global one, and
     /// must not delay the others.
     pub(crate) coarse: [[Expirer<P>; RUNNERS]; Kind::COUNT],
-    /// When the wheels are due at the earliest, in ticks (spec 2.4).
+    /// When the wheels are due at the earliest, in ticks (spec C-2.4).
     ///
     /// Written under the lock, read by anybody who wants to know whether a pass is worth while.
     pub(crate) wheel_due: [AtomicU64; Kind::COUNT],
@@ -200,7 +200,7 @@ impl<P: BaseTypes> CpuBase<P> {
     #[inline]
     pub(crate) fn is_wheel_idle(&self) -> bool {
         // Relaxed: set under the lock, which the caller holds. That it may have been cleared without it costs a kick
-        // for nothing (spec 2.4).
+        // for nothing (spec C-2.4).
         self.wheel_idle.load(Ordering::Relaxed)
     }
 }

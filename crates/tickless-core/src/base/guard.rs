@@ -84,7 +84,7 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
         now
     }
 
-    /// Finds the next event of the device, and brings the hints and the time of the soft stage up to date (spec 3.6).
+    /// Finds the next event of the device, and brings the hints and the time of the soft stage up to date (spec ).
     ///
     /// Does not touch the armed value.
     #[inline]
@@ -189,7 +189,7 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
         let due = self.state.wheels[kind as usize].told();
         let published = &self.base.wheel_due[kind as usize];
         // Relaxed, both: the value stands alone. Who reads an old one that is too early looks for nothing; who reads
-        // one that is too late is awake and reads again a tick later, or was idle and is kicked (spec 2.4). The load
+        // one that is too late is awake and reads again a tick later, or was idle and is kicked (spec C-2.4). The load
         // is the writer's own last store, for all writers hold the lock: it saves writing a shared line.
         if published.load(Ordering::Relaxed) != due {
             published.store(due, Ordering::Relaxed);

@@ -21,7 +21,7 @@ pub(crate) const FIRST_WHEEL: usize = QUEUES + 1;
 /// Identities of a base: one for each queue, for the buckets, and for each wheel.
 pub(crate) const IDENTITIES: usize = FIRST_WHEEL + Kind::COUNT;
 
-/// Who owes the device a write (spec 4.6).
+/// Who owes the device a write (spec ).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DeferredRearm {
     /// Nobody: the device is armed.

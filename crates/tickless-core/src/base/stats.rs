@@ -47,7 +47,7 @@ pub struct Stats {
     pub evaluations: u64,
     /// Kicks that asked this base to look at its queues.
     pub kicks: u64,
-    /// Deferred rearms carried out, by place (spec 4.5).
+    /// Deferred rearms carried out, by place (spec ).
     pub flushes: [u64; Flush::COUNT],
     /// Those of them that had to evaluate again.
     pub stale_flushes: u64,

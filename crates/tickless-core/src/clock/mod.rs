@@ -1,8 +1,8 @@
 //! Clocks: what time it is, and what happens when that changes.
 //!
 //! Every queue compares on the monotonic clock in the end. The other clocks are the monotonic one plus an [`Offset`]
-//! (spec 1.2), and each CPU base keeps a copy of the three offsets, refreshed under its own lock. When a clock jumps,
-//! the [`SetSequence`] moves on, and every base whose copy is older has to look at its queues again (spec 1.6).
+//! (spec X-1.2), and each CPU base keeps a copy of the three offsets, refreshed under its own lock. When a clock jumps,
+//! the [`SetSequence`] moves on, and every base whose copy is older has to look at its queues again (spec X-1.6).
 //!
 //! [`Timekeeper`] computes the monotonic time from a free-running counter, for hosts that have no operating system
 //! below them. In user space the operating system keeps the time, and the host implements the same two questions, "what

@@ -2,7 +2,7 @@
 //!
 //! The published record says: at counter value `base_cycles` it was `base` nanoseconds and a residue, and since then
 //! each cycle counts `mult / 2^shift` nanoseconds. Readers copy the record through a sequence lock, read the counter,
-//! and do one multiplication (spec 1.4). The [`Keeper`] is the one writer: it moves the base forward, steers the
+//! and do one multiplication (spec ). The [`Keeper`] is the one writer: it moves the base forward, steers the
 //! factor, and changes the offsets of the other clocks.
 //!
 //! # What the counter may do

@@ -1,4 +1,4 @@
-//! Arming and modifying (spec 1.8), and moving from one wheel to another (spec 1.9).
+//! Arming and modifying (spec C-1.8), and moving from one wheel to another (spec C-1.9).
 //!
 //! # Where a timer goes
 //!
@@ -10,10 +10,10 @@
 //! # Without the lock
 //!
 //! Two questions are answered by loads alone: is it queued for this very tick already, and (for
-//! [`reduce`](crate::coarse::WheelTimer::reduce)) for an earlier one? The state is read before the expiry. So either the timer was
-//! active for that expiry when its state was read, or somebody armed it for that expiry since: in both cases there was
-//! a moment during the operation at which it had nothing to do, and that moment is when it counts as done. What "was
-//! active" says is true of that moment (R56).
+//! [`reduce`](crate::coarse::WheelTimer::reduce)) for an earlier one? The state is read before the expiry. So either
+//! the timer was active for that expiry when its state was read, or somebody armed it for that expiry since: in both
+//! cases there was a moment during the operation at which it had nothing to do, and that moment is when it counts as
+//! done. What "was active" says is true of that moment (R56).
 
 use core::fmt;
 use core::pin::Pin;
@@ -95,7 +95,7 @@ where
 {
     /// Arms an inactive timer, on the executing CPU, to fire when the tick `expiry` is over.
     ///
-    /// It fires between one tick and one slot of its level later (spec 1.3), in the pass that finds it then. `now` is
+    /// It fires between one tick and one slot of its level later (spec C-1.3), in the pass that finds it then. `now` is
     /// the tick in progress; one that is behind the time makes nothing early.
     ///
     /// A timer that was [armed on a CPU](Self::arm_on), and so pinned, is of the kind again that it was made for (R32).
@@ -255,7 +255,7 @@ impl<P: Platform> Timers<P> {
                     .ok_or(ArmError::Offline(cpu))?,
             ),
         };
-        // Whoever made it deferrable did not want anybody to be woken (spec 1.11).
+        // Whoever made it deferrable did not want anybody to be woken (spec C-1.11).
         let kind = match entry.tag() {
             Kind::Deferrable => Kind::Deferrable,
             Kind::Local | Kind::Global => kind,
@@ -402,7 +402,7 @@ impl<P: Platform> Timers<P> {
         held.publish_next_expiry(kind);
         held.state.stats.coarse_arms += 1;
         self.trace_arm(held, entry, kind, (now, expiry, filed.due), was_armed);
-        // Under the same lock as the computation of when to wake (spec 2.4): either the sleeper sees the timer, or we
+        // Under the same lock as the computation of when to wake (spec C-2.4): either the sleeper sees the timer, or we
         // see the sleeper. What is armed by a callback of this wheel is seen by whoever executes that.
         let sleeps_through = filed.is_first && is_for_sleeper(kind, runs);
         if sleeps_through
@@ -414,7 +414,7 @@ impl<P: Platform> Timers<P> {
         }
     }
 
-    /// Moves a timer to another wheel (spec 1.9). At most one base is locked at any time: on its way the timer names no
+    /// Moves a timer to another wheel (C-1.9). At most one base is locked at any time: on its way the timer names no
     /// owner, and whoever looks for it waits.
     #[cold]
     fn travel<'a>(

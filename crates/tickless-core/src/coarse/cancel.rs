@@ -1,4 +1,4 @@
-//! Deleting and shutting down (spec 1.10).
+//! Deleting and shutting down (spec C-1.10).
 
 use core::pin::Pin;
 

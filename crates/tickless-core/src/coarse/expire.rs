@@ -1,4 +1,4 @@
-//! The pass that fires what is due (spec 1.7).
+//! The pass that fires what is due (spec C-1.7).
 
 use core::task::Waker;
 
@@ -187,7 +187,7 @@ impl<'a, P: Platform> Runner<'a, P> {
 impl<P: Platform> Timers<P> {
     /// Whether a wheel of `cpu` may have something due at `now`: a pass is worth while.
     ///
-    /// Wrong now and then, both ways: see spec 2.4. What it misses it sees a tick later.
+    /// Wrong now and then, both ways: see spec C-2.4. What it misses it sees a tick later.
     ///
     /// # Interrupt context
     ///

@@ -1,4 +1,4 @@
-//! Wheels of CPUs that come and go (spec 5.2 step 1, 5.3 step 3).
+//! Wheels of CPUs that come and go (spec C-5.2 step 1, C-5.3 step 3).
 
 use tickless_link::sync::Ordering;
 

@@ -32,7 +32,7 @@
 //! - At most one base is locked at a time; a timer changes CPUs in a state in which it names no owner. The one
 //!   exception is a CPU that left, which the host serialises.
 //! - Callbacks run, and wakers are used, without any lock of a base. While a callback runs its timer keeps its wheel
-//!   (spec 1.9), and may be armed in addition.
+//!   (spec C-1.9), and may be armed in addition.
 //! - Several passes of a wheel may be under way, one for each CPU that executes it. What one has not begun the next one
 //!   takes over, each timer under the lock of the base; so a thread that is preempted, or held up in a callback, delays
 //!   one timer. A timer whose callback runs is fired by no other pass, should it be due again. Each pass has an expiry

@@ -61,7 +61,8 @@ fn a_modification_within_a_slot_against_its_expiry() {
         let modifier = {
             let timer = timer.clone();
             on(&machine, Some(1), move |timers| {
-                // With an old idea of now, for which the slot is the timer.as_ref().modify(same.timers, START, Tick(DUE.0 + 2))
+                // With an old idea of now, for which the slot is the timer.as_ref().modify(same.timers, START,
+                // Tick(DUE.0 + 2))
             })
         };
         let _pass = pass(&machine, NOW);
@@ -165,7 +166,7 @@ fn a_shutdown_against_a_callback_that_arms_itself() {
     });
 }
 
-/// Spec 1.10. CPU 0 arms an inactive timer while CPU 1 shuts it down: armed before, and taken out, or refused. It does
+/// C-1.10. CPU 0 arms an inactive timer while CPU 1 shuts it down: armed before, and taken out, or refused. It does
 /// not slip in between the look and the shutting.
 #[test]
 fn an_arming_against_a_shutdown() {
@@ -300,7 +301,7 @@ fn two_modifications_from_two_cpus() {
     });
 }
 
-/// Spec 2.4, II1. CPU 0 goes to sleep while CPU 1 arms a timer on its local wheel: either CPU 0 knows of the timer, or
+/// C-2.4, II1. CPU 0 goes to sleep while CPU 1 arms a timer on its local wheel: either CPU 0 knows of the timer, or
 /// it is kicked.
 #[test]
 fn an_idle_entry_against_a_timer_from_elsewhere() {

@@ -1,4 +1,4 @@
-//! Questions, and what idle code asks and sets (spec 3.2, 3.3).
+//! Questions, and what idle code asks and sets (spec C-3.2, C-3.3).
 
 use core::pin::Pin;
 
@@ -54,7 +54,7 @@ impl<P: Platform> Timers<P> {
     /// `decide` is told when the wheels are due first, and is called with the base locked: between its computation of
     /// when to wake and the note that `cpu` sleeps nobody can slip in (II1). It MUST NOT call back into the core for
     /// this CPU, and MUST NOT call foreign code. The clocks of both wheels are at `now` afterwards, so that what is
-    /// armed later is filed finely (spec 1.4).
+    /// armed later is filed finely (spec C-1.4).
     ///
     /// # Interrupt context
     ///
@@ -90,7 +90,7 @@ impl<P: Platform> Timers<P> {
     #[inline]
     pub fn wheel_leave_idle(&self, cpu: CpuId) {
         if let Some(base) = self.platform.base(cpu) {
-            // Relaxed, and without the lock: who reads the old value kicks a CPU that is awake already (spec 2.4).
+            // Relaxed, and without the lock: who reads the old value kicks a CPU that is awake already (spec C-2.4).
             base.wheel_idle.store(false, Ordering::Relaxed);
         }
     }

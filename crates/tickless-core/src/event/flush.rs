@@ -1,28 +1,28 @@
 //! The places of a host at which a deferred write of the device is carried out.
 
-/// A place where a deferred rearm is carried out (spec 4.5).
+/// A place where a deferred rearm is carried out (spec ).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(usize)]
 pub enum Flush {
-    /// S1: return from an interrupt to user mode, if no reschedule is pending.
+    /// FLUSH-1: return from an interrupt to user mode, if no reschedule is pending.
     UserExit = 0,
-    /// S3: return from an interrupt to kernel mode, after a preemption.
+    /// FLUSH-3: return from an interrupt to kernel mode, after a preemption.
     KernelExit,
-    /// S4: before soft work.
+    /// FLUSH-4: before soft work.
     SoftWork,
-    /// S5: end of the scheduler, another task was picked.
+    /// FLUSH-5: end of the scheduler, another task was picked.
     Switched,
-    /// S5: end of the scheduler, the same task was picked.
+    /// FLUSH-5: end of the scheduler, the same task was picked.
     SameTask,
-    /// S6: entry of a nested interrupt.
+    /// FLUSH-6: entry of a nested interrupt.
     NestedInterrupt,
-    /// S7: a time-slice extension was granted in place of a reschedule.
+    /// FLUSH-7: a time-slice extension was granted in place of a reschedule.
     SliceExtension,
-    /// S8: a handler was run synchronously and returns to a masked context.
+    /// FLUSH-8: a handler was run synchronously and returns to a masked context.
     MaskedReturn,
-    /// S9: the CPU goes offline; the rearm is forgiven.
+    /// FLUSH-9: the CPU goes offline; the rearm is forgiven.
     Offline,
-    /// S10: end of a turn in user space, before a park, before soft callbacks, after a task was picked.
+    /// FLUSH-10: end of a turn in user space, before a park, before soft callbacks, after a task was picked.
     TurnEnd,
 }
 

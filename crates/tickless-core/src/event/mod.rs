@@ -3,7 +3,7 @@
 //! Each CPU has one. The core decides *when*; the [`EventDevice`] record knows how that has to be said to this device,
 //! what was said last, and what must not be said again; the host's [`EventDriver`] does the writing.
 //!
-//! # Kinds of devices (spec 1.9, 1.11)
+//! # Kinds of devices (spec)
 //!
 //! | kind | what is written | can it be missed? |
 //! |---|---|---|
@@ -33,7 +33,7 @@ mod program;
 pub use flush::Flush;
 pub use program::{Force, program};
 
-/// What a device is doing (spec 1.9).
+/// What a device is doing (spec ).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceState {
     /// Nobody uses it.

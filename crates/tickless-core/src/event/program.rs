@@ -1,4 +1,4 @@
-//! Programming a device for an instant (spec 1.10, 1.11).
+//! Programming a device for an instant (spec ).
 
 use super::{
     DeviceState, DeviceWrite, EventDevice, EventDriver, InPast, Kind, MinimumPolicy, Transition,

@@ -91,7 +91,7 @@ impl ExactQueues {
         }
     }
 
-    /// The next event among the queues of `mask`, and the address of its timer. May be negative (spec 3.6).
+    /// The next event among the queues of `mask`, and the address of its timer. May be negative (spec ).
     #[inline]
     pub(crate) fn minimum(&self, mask: u8) -> (Instant, usize) {
         let mut best = Instant::FOREVER;

@@ -1,4 +1,4 @@
-//! CPUs that join and leave: online and offline, isolated and not (spec 5.1 to 5.4).
+//! CPUs that join and leave: online and offline, isolated and not (spec C-5.1 to C-5.4).
 
 use super::{Hierarchy, HierarchyHost, Step};
 use crate::cpu::CpuId;

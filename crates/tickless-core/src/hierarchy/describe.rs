@@ -12,7 +12,7 @@ pub enum Child {
     Group(GroupId),
 }
 
-/// A rule of the tree's shape that does not hold (spec 10.3).
+/// A rule of the tree's shape that does not hold (spec C-10.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Misshapen {
@@ -24,7 +24,7 @@ pub enum Misshapen {
     Node(GroupId),
     /// A child is not exactly one level below.
     Level(GroupId),
-    /// The state breaks S1 or S2.
+    /// The state breaks STATE-1 or STATE-2.
     State(GroupId),
 }
 

@@ -1,4 +1,4 @@
-//! The records of the hierarchy: inner nodes, and one leaf for each CPU (spec 4.2).
+//! The records of the hierarchy: inner nodes, and one leaf for each CPU (spec C-4.2).
 
 use core::fmt;
 
@@ -35,21 +35,21 @@ impl Parent {
     /// The parent, if it is known to the caller. One load for each step of a walk: a second one may differ (R27).
     #[inline]
     fn get(&self) -> Option<GroupId> {
-        // Acquire: pairs with the Release in `set`, so that the slot and the parent itself are there (spec O5).
+        // Acquire: pairs with the Release in `set`, so that the slot and the parent itself are there (spec ORDER-5).
         let group = self.group.load(Ordering::Acquire);
         (group != NO_GROUP).then_some(GroupId(group))
     }
 
     #[inline]
     fn slot(&self) -> Slot {
-        // Relaxed: written before the parent was published, and ordered by the load of that (spec O5).
+        // Relaxed: written before the parent was published, and ordered by the load of that (spec ORDER-5).
         Slot::new(self.slot.load(Ordering::Relaxed))
     }
 
     fn set(&self, group: GroupId, slot: Slot) {
         // Relaxed: published by the store below.
         self.slot.store(slot.number(), Ordering::Relaxed);
-        // Release: pairs with the Acquire in `get`; whoever sees the parent sees it complete (spec O5).
+        // Release: pairs with the Acquire in `get`; whoever sees the parent sees it complete (spec ORDER-5).
         self.group.store(group.0, Ordering::Release);
     }
 }
@@ -67,7 +67,7 @@ impl SharedInstant {
 
     #[inline]
     pub(super) fn get(&self) -> Instant {
-        // Relaxed: a hint to look, or not to look yet; whoever acts on it takes the lock (spec O7).
+        // Relaxed: a hint to look, or not to look yet; whoever acts on it takes the lock (spec ORDER-7).
         Instant::from_nanos(self.0.load(Ordering::Relaxed))
     }
 
@@ -134,7 +134,7 @@ impl<const WIDTH: usize> Queue<WIDTH> {
 /// An inner node of the hierarchy. Groups are never freed: without CPUs they are merely inactive.
 pub struct Group<L: RawLock, const WIDTH: usize> {
     state: AtomicU64,
-    /// The first time of the queue, as of whoever touched it last: never too late for what is queued (spec 4.6).
+    /// The first time of the queue, as of whoever touched it last: never too late for what is queued (spec C-4.6).
     pub(super) first: SharedInstant,
     parent: Parent,
     /// Whether the event of this group, in its parent's queue, is to be skipped: the group looks after itself.
@@ -225,7 +225,7 @@ impl<L: RawLock, const WIDTH: usize> Group<L, WIDTH> {
     #[must_use]
     pub fn state(&self) -> State {
         // Acquire: pairs with the Release of `exchange`. A walk to idle reads the child after this, and sees it at
-        // least as the one left it who brought the group into this state (spec O2, O3).
+        // least as the one left it who brought the group into this state (spec ORDER-2, ORDER-3).
         State::from_word(self.state.load(Ordering::Acquire))
     }
 
@@ -234,13 +234,13 @@ impl<L: RawLock, const WIDTH: usize> Group<L, WIDTH> {
     pub(super) fn exchange(&self, old: State, new: State) -> bool {
         let old = old.expected(|| self.state());
         // AcqRel on success: pairs with every other exchange of this word, so that walks through a group follow one
-        // another (spec O1). Relaxed on failure: the caller reads again, with Acquire.
+        // another (spec ORDER-1). Relaxed on failure: the caller reads again, with Acquire.
         self.state
             .compare_exchange(old.word(), new.word(), Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
     }
 
-    /// The state, read so that everybody who changes it later sees what the caller did before (spec O6).
+    /// The state, read so that everybody who changes it later sees what the caller did before (spec ORDER-6).
     pub(super) fn synchronise(&self) -> State {
         // AcqRel: Acquire to see an activation that is done; Release to hand the new parent to a later one.
         State::from_word(self.state.fetch_add(0, Ordering::AcqRel))
@@ -248,14 +248,14 @@ impl<L: RawLock, const WIDTH: usize> Group<L, WIDTH> {
 
     #[inline]
     pub(super) fn is_ignored(&self) -> bool {
-        // Relaxed: a late look costs one useless service (spec 4.4).
+        // Relaxed: a late look costs one useless service (spec C-4.4).
         self.ignored.load(Ordering::Relaxed)
     }
 
     #[inline]
     pub(super) fn set_ignored(&self, ignored: bool) {
         // Relaxed: raced for only by one who publishes an inactive group and one who activates it, and both orders
-        // are harmless (spec 4.6).
+        // are harmless (spec C-4.6).
         self.ignored.store(ignored, Ordering::Relaxed);
     }
 

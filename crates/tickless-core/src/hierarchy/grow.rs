@@ -1,4 +1,4 @@
-//! How the tree gets its groups: one CPU at a time, at the top or beside, never in between (spec 5.2).
+//! How the tree gets its groups: one CPU at a time, at the top or beside, never in between (spec C-5.2).
 
 use core::fmt;
 
@@ -193,7 +193,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
             lowest = id;
         }
         self.connect(old, lowest, Slot::FIRST);
-        // Puts this link between the walks through the old root (O6): whoever changed its state before is seen by what
+        // Puts this link between the walks through the old root (ORDER-6): a change of its state before is seen by what
         // follows, and whoever changes it later sees the link. So a walk that did not go on, because there was no
         // parent, is made up for here; and one that comes late does it itself (R22, R26).
         old.synchronise();

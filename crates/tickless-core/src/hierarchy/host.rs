@@ -14,7 +14,7 @@ use crate::time::Instant;
 /// # Lock order
 ///
 /// Outermost first: the construction and availability locks of the hierarchy, the timer bases of one CPU
-/// ([`lock_bases`](HierarchyHost::lock_bases)), that CPU's node, groups from child to parent (spec 4.8).
+/// ([`lock_bases`](HierarchyHost::lock_bases)), that CPU's node, groups from child to parent (spec C-4.8).
 pub trait HierarchyHost<const WIDTH: usize> {
     /// The lock of nodes and groups. It is held for tens of instructions, with timer bases locked around it; where
     /// timer interrupts can arrive it MUST mask them.
@@ -52,7 +52,7 @@ pub trait HierarchyHost<const WIDTH: usize> {
     /// the other one goes on to what is due.
     fn expire_global(&self, cpu: CpuId, now: Instant, budget: &mut u32);
 
-    /// Locks the timer bases of `cpu` and says when its first global timer is due, as spec 3.2 has it:
+    /// Locks the timer bases of `cpu` and says when its first global timer is due, as spec C-3.2 has it:
     /// [`Instant::FOREVER`] if there is none or the CPU wakes earlier for itself.
     ///
     /// Between this and the release no timer of the CPU can come, go or change.
@@ -66,7 +66,7 @@ pub trait HierarchyHost<const WIDTH: usize> {
 
     /// Something happened, or is about to; called in the order in which one CPU does things.
     ///
-    /// For traces (spec 10.2), and for tests, which MAY run other CPUs in here where no lock is in their way. It
+    /// For traces (spec C-10.2), and for tests, which MAY run other CPUs in here where no lock is in their way. It
     /// vanishes where it is not implemented.
     #[inline]
     fn step(&self, step: Step) {
@@ -118,7 +118,7 @@ pub enum Step {
         cpu: CpuId,
         /// The first time of the group now.
         first: Instant,
-        /// Whether the walk must go on although somebody took over, because he is gone (H1).
+        /// Whether the walk must go on although somebody took over, because he is gone (HAZARD-1).
         is_stranded: bool,
     },
     /// An idle CPU has published, and comes to promise what came of it, or not to.

@@ -1,4 +1,4 @@
-//! What a CPU says when it goes idle and comes back (spec 4.4, 4.5, 4.7, 4.11).
+//! What a CPU says when it goes idle and comes back (spec C-4.4, C-4.5, C-4.7, C-4.11).
 
 use super::walk::RootExpiry;
 use super::{CpuNode, Hierarchy, HierarchyHost, Step};
@@ -41,7 +41,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
 
     /// Says that `cpu` runs work again. Called by the CPU, with or without its timer bases locked.
     ///
-    /// An interrupt that only wakes the processor need not call this (spec 3.5).
+    /// An interrupt that only wakes the processor need not call this (spec C-3.5).
     pub fn leave_idle(&self, cpu: CpuId) {
         let Some(node) = self.available_node(cpu) else {
             return;

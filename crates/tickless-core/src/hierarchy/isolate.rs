@@ -1,4 +1,4 @@
-//! Which CPUs are isolated, as a set (spec 5.4).
+//! Which CPUs are isolated, as a set (spec C-5.4).
 //!
 //! A CPU joins and leaves the tree by itself, so a change of the set is work for several CPUs. All that are to join are
 //! asked and waited for before the first is asked to leave: in between there are more CPUs that look after the idle,
@@ -27,7 +27,7 @@ pub trait IsolationHost {
 
     /// Whether `cpu` is to be isolated.
     ///
-    /// A host in which tasks without a tick go by the count of one CPU MUST say `false` for that (spec 5.4).
+    /// A host in which tasks without a tick go by the count of one CPU MUST say `false` for that (spec C-5.4).
     fn is_to_be_isolated(&self, cpu: CpuId) -> bool;
 
     /// Asks `cpu` to change its part.

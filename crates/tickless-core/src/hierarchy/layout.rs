@@ -8,7 +8,7 @@ pub const LEVELS_MAX: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NumaNode(pub u32);
 
-/// The height of a hierarchy, decided once from all CPUs that there may be (spec 4.1).
+/// The height of a hierarchy, decided once from all CPUs that there may be (spec C-4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     levels: usize,
@@ -108,7 +108,7 @@ const fn levels_for(things: u32, width: usize) -> usize {
 mod tests {
     use super::{Layout, NumaNode};
 
-    /// Spec 4.1: CPUs, nodes, levels, cross-node level.
+    /// Spec C-4.1: CPUs, nodes, levels, cross-node level.
     #[test]
     fn the_levels_are_those_of_the_table() {
         for (cpus, nodes, levels, cross) in [

@@ -3,7 +3,7 @@
 //! A timer is armed where its user runs, and nothing is predicted. While that CPU is awake it expires its timers
 //! itself. Before it idles it hands the *time* of its first global timer to the hierarchy, not the timer. An awake CPU
 //! that is *migrator* for a part of the tree looks there once a tick, and pulls: it runs the timers of the idle CPU on
-//! the spot. The last CPU to go idle promises to wake up at the earliest time known to the tree (spec 3.1).
+//! the spot. The last CPU to go idle promises to wake up at the earliest time known to the tree (spec C-3.1).
 //!
 //! # Shape
 //!
@@ -32,14 +32,14 @@
 //! # Ground rules
 //!
 //! - Lock order: construction and availability; the timer bases of one CPU; the node of that CPU; groups, child before
-//!   parent, two at a time (spec 4.8). Callbacks run without any of them.
-//! - The state word of a group is changed by exchange only, without its lock, and each change counts (S3).
-//! - Who goes idle reads the group's state *before* the child's (O2).
-//! - Who publishes reads the group's state *under its lock* (O4): of two who race, the later one sees what the earlier
+//!   parent, two at a time (spec C-4.8). Callbacks run without any of them.
+//! - The state word of a group is changed by exchange only, without its lock, and each change counts (STATE-3).
+//! - Who goes idle reads the group's state *before* the child's (ORDER-2).
+//! - A publisher reads the group's state *under its lock* (ORDER-4): of two that race, the later sees what the earlier
 //!   one left.
 //! - A parent is set once and never changes (TI3). Each step of a walk loads it once (R27).
-//! - Who stores a live event in a group that is idle by then goes on upwards, whoever took over before (H1).
-//! - Who served a CPU decides by what it fetched whether the event counts, not by what the flag was (H2).
+//! - Who stores a live event in a group that is idle by then goes on upwards, whoever took over before (HAZARD-1).
+//! - Who served a CPU decides by what it fetched whether the event counts, not by what the flag was (HAZARD-2).
 //! - The operations of one CPU are called by one thread at a time; `serve_remote` names the CPU that calls.
 //!
 //! # Cost
@@ -47,7 +47,7 @@
 //! Leaving idle takes the lock of the own node and one exchange for each level that was idle. Going idle takes the lock
 //! of a group where there is an event to publish. The check at the tick takes no lock. Nothing is allocated.
 //!
-//! Requirement ids (S1, O2, H1, R52, ...) are those of section 4 of the specification of the wheel and the migration.
+//! Requirement ids (STATE-1, ORDER-2, HAZARD-1, R52, ...) are those of spec C-4.
 
 use core::fmt;
 
@@ -88,7 +88,7 @@ use self::grow::Shape;
 /// four levels reach 4,096 CPUs.
 pub const WIDTH_DEFAULT: usize = 8;
 
-/// One tree. CPUs that are not to run each other's timers belong to several of them (spec 4.15).
+/// One tree. CPUs that are not to run each other's timers belong to several of them (spec C-4.15).
 pub struct Hierarchy<S: HierarchyHost<WIDTH>, const WIDTH: usize = WIDTH_DEFAULT> {
     host: S,
     layout: Layout,

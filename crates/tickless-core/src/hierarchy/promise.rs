@@ -1,7 +1,7 @@
 //! One promise for all.
 //!
 //! When all CPUs idle, whoever was the last wakes up for the tree. Others may follow it: a CPU that wakes while the
-//! rest sleeps and finds nothing to do is the last one again. By the letter of the specification (4.7) it promises the
+//! rest sleeps and finds nothing to do is the last one again. By the letter of spec C-4.7 it promises the
 //! same time once more, and as it wakes at that time for nothing it goes on so for ever: a herd, one CPU larger with
 //! each that ever woke. So a CPU whose time another one wakes up by in any case promises nothing.
 //!

@@ -1,4 +1,4 @@
-//! What a CPU does for idle ones (spec 3.6, 4.9, 4.10).
+//! What a CPU does for idle ones (spec C-3.6, C-4.9, C-4.10).
 
 use super::walk::RootExpiry;
 use super::{CpuNode, Hierarchy, HierarchyHost, Refusal, Step};
@@ -47,7 +47,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// or because it is idle like everybody and has promised to.
     ///
     /// Called without locks. Each callback and each look at a CPU takes one from `budget`; at zero it returns, and what
-    /// is left stays due (spec D.6). One `now` for the whole call: what becomes due meanwhile waits for the next.
+    /// is left stays due (spec C-D.6). One `now` for the whole call: what becomes due meanwhile waits for the next.
     pub fn serve_remote(&self, cpu: CpuId, now: Instant, budget: &mut u32) -> Pull {
         let mut pull = Pull::default();
         let Some(node) = self.available_node(cpu) else {
@@ -126,7 +126,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
             |node| self.serve_node(node, now, budget),
         );
         if *budget == before {
-            // A look for nothing counts as well, so that no sequence of them goes on for ever (R20, P5).
+            // A look for nothing counts as well, so that no sequence of them goes on for ever (R20, PULL-5).
             *budget = before.saturating_sub(1);
         }
         refused.is_none()
@@ -168,7 +168,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         let next = (node.is_available() && node.is_idle()).then_some(global);
         if let Some(global) = next {
             // From what was fetched. The flag may stand since the CPU woke during the callbacks, and what it armed when
-            // it was idle again was left to this publication (H2, R53).
+            // it was idle again was left to this publication (HAZARD-2, R53).
             if !mutant!("hierarchy-ignored-kept") {
                 guard.set_ignored(global.is_forever());
             }

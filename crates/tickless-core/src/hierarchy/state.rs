@@ -7,11 +7,11 @@
 //!   +--------------------------+----------+------------------------+
 //! ```
 //!
-//! Invariants of each value that is ever stored (spec 4.3):
+//! Invariants of each value that is ever stored (spec C-4.3):
 //!
-//! - **S1** there is no migrator exactly while no child is active;
-//! - **S2** a migrator is one of the active children;
-//! - **S3** each update increments the sequence, also when nothing else changes.
+//! - **STATE-1** there is no migrator exactly while no child is active;
+//! - **STATE-2** a migrator is one of the active children;
+//! - **STATE-3** each update increments the sequence, also when nothing else changes.
 //!
 //! The sequence makes a conclusion that somebody drew from an older state fail to be stored, although the masks are
 //! what they were (Example 1). Forty bits of it take a stalled walk 10^12 updates to be deceived.
@@ -26,14 +26,14 @@ pub const WIDTH_MAX: usize = 16;
 const MIGRATOR_SHIFT: u32 = 16;
 const SEQUENCE_SHIFT: u32 = 24;
 const FIELD: u64 = 0xFF;
-/// Not zero: a zero could be somebody's number (spec 4.3).
+/// Not zero: a zero could be somebody's number (spec C-4.3).
 const NOBODY: u64 = FIELD;
 
 const _: () = assert!(1 << MIGRATOR_SHIFT == 1_u64 << WIDTH_MAX);
 const _: () = assert!((WIDTH_MAX as u64) < NOBODY);
 const _: () = assert!(
     u64::BITS - SEQUENCE_SHIFT >= 32,
-    "spec 4.3: at least 32 bits of sequence"
+    "spec C-4.3: at least 32 bits of sequence"
 );
 
 /// The number of a child inside its group, below the group's width.
@@ -262,7 +262,7 @@ impl State {
         self
     }
 
-    /// Whether S1 and S2 hold.
+    /// Whether STATE-1 and STATE-2 hold.
     #[must_use]
     pub const fn is_valid(self) -> bool {
         match self.migrator() {
@@ -283,7 +283,7 @@ impl fmt::Debug for State {
     }
 }
 
-/// Who becomes migrator when the one before goes idle (spec D.7).
+/// Who becomes migrator when the one before goes idle (spec C-D.7).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 #[repr(u8)]
@@ -341,7 +341,7 @@ mod tests {
         assert_eq!(std::format!("{:?}", State::IDLE), "0/-#0");
     }
 
-    /// Spec A.4: the columns of the table for groups of two, two levels.
+    /// Spec C-A.4: the columns of the table for groups of two, two levels.
     #[test]
     fn the_walk_of_appendix_a4() {
         let (left, right, root) = (State::IDLE, State::IDLE, State::IDLE);
@@ -402,7 +402,7 @@ mod tests {
     }
 
     proptest! {
-        /// S1 to S3 hold after any history, and the active children are those that a set says.
+        /// STATE-1 to STATE-3 hold after any history, and the active children are those that a set says.
         #[test]
         fn every_history_keeps_s1_to_s3(
             history in proptest::collection::vec((0..3_u8, 0..WIDTH_MAX, any::<u8>()), 0..60),

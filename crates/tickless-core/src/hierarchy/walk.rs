@@ -1,4 +1,4 @@
-//! The walks through the tree: to active, to idle, and with a new event (spec 4.4 to 4.7).
+//! The walks through the tree: to active, to idle, and with a new event (spec C-4.4 to C-4.7).
 
 use tickless_link::lock::Guard;
 
@@ -52,7 +52,7 @@ impl RootExpiry {
 #[derive(Clone, Copy, Debug)]
 struct Published {
     goes_on: bool,
-    /// Nobody is left in the group to look after the event: the walk must go on in any case (H1).
+    /// Nobody is left in the group to look after the event: the walk must go on in any case (HAZARD-1).
     is_stranded: bool,
     cover: RootExpiry,
 }
@@ -68,7 +68,7 @@ impl Published {
 impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// Marks the child at `slot` of `id` active, and the groups above as far as they were idle.
     ///
-    /// Nothing of the child is looked at, so the exchanges need no order beyond their own (spec 4.4).
+    /// Nothing of the child is looked at, so the exchanges need no order beyond their own (spec C-4.4).
     pub(super) fn activate_from(&self, mut id: GroupId, mut slot: Slot) {
         loop {
             let group = self.group(id);
@@ -104,7 +104,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
             let station = WalkStep {
                 group,
                 slot,
-                // After the exchange: who linked a parent meanwhile either saw this state, or is seen here (O6).
+                // After the exchange: who linked a parent meanwhile either saw this state, or is seen here (ORDER-6).
                 parent: group.parent(),
                 child,
             };
@@ -224,7 +224,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         loop {
             let early = mutant!("hierarchy-child-read-first").then(read_child);
             // Acquire, in here: whoever activated the child and has been here since is seen in the child below; whoever
-            // comes here later repairs the bit (spec O2). Reading again after a failed exchange does the same (O3).
+            // comes here later repairs the bit (ORDER-2). Reading again after a failed exchange does so too (ORDER-3).
             let old = group.state();
             self.host.step(Step::GroupRead { group: group.id() });
             let is_active = early.unwrap_or_else(read_child);
@@ -251,7 +251,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     }
 
     fn state_changed(&self, group: &Group<S::Lock, WIDTH>, child: Slot, old: State, new: State) {
-        debug_assert!(new.is_valid(), "S1, S2: {old:?} became {new:?}");
+        debug_assert!(new.is_valid(), "STATE-1, STATE-2: {old:?} became {new:?}");
         self.host.step(Step::State {
             group: group.id(),
             child,
@@ -344,9 +344,9 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         early: Option<State>,
     ) -> Published {
         let &WalkStep { group, slot, .. } = station;
-        // Under the lock (O4). If the last active child goes after this, its own walk comes for the lock of this group
+        // Under the lock (ORDER-4). If the last active child goes after this, its walk comes for the lock of this group
         // and finds the event; if it went before, this sees it. So one reading serves the question who takes over, and
-        // whether anybody does (H1).
+        // whether anybody does (HAZARD-1).
         let state = early.unwrap_or_else(|| group.state());
         match (event, queue.get_mut(slot)) {
             (Some(new), Some(old)) if old.time == new.time => {

@@ -1,4 +1,4 @@
-//! Cancelling (spec 2.10).
+//! Cancelling (spec ).
 
 use core::pin::Pin;
 

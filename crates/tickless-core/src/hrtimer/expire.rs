@@ -1,4 +1,4 @@
-//! The timer interrupt and the soft stage (spec 1.12, 3.8, 3.9).
+//! The timer interrupt and the soft stage (spec ).
 
 use core::task::Waker;
 
@@ -45,7 +45,7 @@ impl ExpiryReport {
 }
 
 impl<'a, P: Platform> Runner<'a, P> {
-    /// Runs what is due at `now` in the queues of `mask` (spec 3.8).
+    /// Runs what is due at `now` in the queues of `mask` (spec ).
     ///
     /// `now` is read once for a pass: what becomes due meanwhile belongs to the next.
     fn run(
@@ -180,7 +180,7 @@ impl<'a, P: Platform> Runner<'a, P> {
                 let Firing {
                     deadline, earliest, ..
                 } = firing;
-                // Never touches the device: the end of the interrupt or of the soft stage does (spec 2.5).
+                // Never touches the device: the end of the interrupt or of the soft stage does (spec ).
                 let again = Head::new(earliest, deadline);
                 if let Some(is_first) = running.restart(tree, deadline, |head| *head = again) {
                     held.state.queues.after_insertion(index, is_first, deadline);
@@ -240,7 +240,7 @@ impl<P: Platform> Timers<P> {
         match held.state.deferred {
             DeferredRearm::Running => return ExpiryReport::NOTHING,
             DeferredRearm::Clear => {}
-            // The host forgot a flush point (spec S6). What is owed is absorbed by the evaluation below.
+            // The host forgot a flush point (spec FLUSH-6). What is owed is absorbed by the evaluation below.
             DeferredRearm::OwedFresh(_) | DeferredRearm::OwedStale => {
                 held.state.stats.missed_flushes += 1;
             }
@@ -315,7 +315,7 @@ impl<P: Platform> Timers<P> {
     /// # Interrupt context
     ///
     /// With timer delivery unmasked where the host can, by `cpu` or by somebody who executes for it. A rearm that is
-    /// owed should be flushed before (spec S4); if it is not, it is marked stale.
+    /// owed should be flushed before (spec FLUSH-4); if it is not, it is marked stale.
     pub fn soft_interrupt(&self, cpu: CpuId) -> ExpiryReport {
         let Some(base) = self.platform.base(cpu) else {
             return ExpiryReport::NOTHING;

@@ -1,4 +1,4 @@
-//! CPUs that come and go, clocks that jump, machines that sleep (spec 2.12, 1.6, 1.7).
+//! CPUs that come and go, clocks that jump, machines that sleep (spec ).
 
 use tickless_link::entry::EntryRef;
 
@@ -246,7 +246,7 @@ impl<P: Platform> Timers<P> {
 
     /// Prepares `cpu` for a sleep of the machine: its device will lose its programming.
     ///
-    /// Called on `cpu` with timer delivery masked. An owed rearm is forgiven (spec S9): [`resume`](Timers::resume)
+    /// Called on `cpu` with timer delivery masked. An owed rearm is forgiven (spec FLUSH-9): [`resume`](Timers::resume)
     /// evaluates anew.
     pub fn suspend(&self, cpu: CpuId) {
         let Some(base) = self.platform.base(cpu) else {
@@ -282,7 +282,7 @@ impl<P: Platform> Timers<P> {
         held.reevaluate(false);
     }
 
-    /// Notes that the device of `cpu` stops, in an idle state that `cpu` is about to enter (spec 7.6 of the wheel):
+    /// Notes that the device of `cpu` stops, in an idle state that `cpu` is about to enter (spec C-7.6):
     /// what was programmed is lost. The host is told to [shut it down](DeviceState::Shutdown).
     ///
     /// The armed value stays: something else wakes the CPU for it, as a [broadcast

@@ -13,7 +13,7 @@
 //!
 //! A timer has a *soft expiry*, from which on it may fire, and a *deadline*, for which the device is armed. What lies
 //! between them is its slack: when an interrupt comes for another reason, timers whose soft expiry has passed fire with
-//! it (spec 2.4).
+//! it (spec ).
 //!
 //! # Ground rules
 //!
@@ -27,7 +27,7 @@
 //!   OBJ-15), and a second start queues it in addition.
 //! - `armed`, what the device is to fire for, is `FOREVER` from the beginning of an interrupt until the rearm.
 //!
-//! # When the device is written (spec 4)
+//! # When the device is written (spec X-4)
 //!
 //! - A start writes if the timer became the CPU's first event and nothing earlier is armed. A restart or cancel of the
 //!   first timer evaluates all queues and writes if the result differs. One start, one cancel, one interrupt: one write

@@ -56,7 +56,7 @@ impl<P: Platform> Timers<P> {
         self.next_event_except(cpu, 0)
     }
 
-    /// The next event of `cpu` as it would be without `timer` (spec 3.7).
+    /// The next event of `cpu` as it would be without `timer` (spec ).
     ///
     /// What idle code asks before it stops the tick: how long could this CPU sleep?
     pub fn next_event_without<F, C>(&self, cpu: CpuId, timer: Pin<&HrTimer<F, C>>) -> Instant

@@ -1,4 +1,4 @@
-//! When the device is written, and when not (spec 4).
+//! When the device is written, and when not (spec X-4).
 
 use crate::base::guard::BaseGuard;
 use crate::base::state::{Change, DeferredRearm};
@@ -22,7 +22,7 @@ pub(crate) struct First {
 }
 
 impl<P: Platform> BaseGuard<'_, P> {
-    /// Arms the device for a timer that became first in its queue, if no earlier event is armed (spec 4.1).
+    /// Arms the device for a timer that became first in its queue, if no earlier event is armed (spec ).
     ///
     /// `may_write` says whether the caller executes for this CPU: a remote device cannot be written.
     #[inline]
@@ -47,7 +47,7 @@ impl<P: Platform> BaseGuard<'_, P> {
         self.write_device(first.event, false);
     }
 
-    /// Finds the next event and arms the device for it, earlier or later (spec 4.2).
+    /// Finds the next event and arms the device for it, earlier or later (spec ).
     #[inline]
     pub(crate) fn reevaluate(&mut self, skip_equal: bool) {
         let next = self.evaluate();
@@ -107,7 +107,7 @@ impl<P: Platform> BaseGuard<'_, P> {
         }
     }
 
-    /// Ends an interrupt: writes the device, or leaves that to a flush point (spec 4.4).
+    /// Ends an interrupt: writes the device, or leaves that to a flush point (spec ).
     pub(crate) fn defer_or_rearm(&mut self, next: Instant) {
         if P::DEFERRED_REARM {
             // The evaluation that gave `next` saw every change so far.
@@ -117,7 +117,7 @@ impl<P: Platform> BaseGuard<'_, P> {
         }
     }
 
-    /// Pays what is owed (spec 4.4, REARM-15): evaluate, armed value, state, device, in this order.
+    /// Pays what is owed (spec, REARM-15): evaluate, armed value, state, device, in this order.
     fn rearm(&mut self, next: Instant, deferred: bool) {
         self.set_armed(next);
         self.state.deferred = DeferredRearm::Clear;
@@ -154,7 +154,7 @@ impl<P: Platform> BaseGuard<'_, P> {
 }
 
 impl<P: Platform> Timers<P> {
-    /// Carries out the rearm that the last interrupt of `cpu` left behind, if it did (spec 4.5).
+    /// Carries out the rearm that the last interrupt of `cpu` left behind, if it did (spec ).
     ///
     /// # Interrupt context
     ///

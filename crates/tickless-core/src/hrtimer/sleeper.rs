@@ -38,7 +38,7 @@ impl Member<Hr> for Wake {
     }
 }
 
-/// A timer that wakes a task: what futures are made of (spec 2.9, "sleepers").
+/// A timer that wakes a task: what futures are made of (spec, "sleepers").
 ///
 /// It never runs a callback, so cancelling it never waits.
 ///

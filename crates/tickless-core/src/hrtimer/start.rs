@@ -1,4 +1,4 @@
-//! Starting timers (spec 2.6, 3.3), and where they go (spec 2.7, 2.8).
+//! Starting timers (spec ), and where they go (spec ).
 //!
 //! # Filed is not due
 //!
@@ -46,7 +46,7 @@ impl core::fmt::Display for AlreadyExpired {
 
 impl core::error::Error for AlreadyExpired {}
 
-/// What a start asks to be done with the device (spec 2.6).
+/// What a start asks to be done with the device (spec ).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     Nothing,
@@ -82,7 +82,7 @@ where
     }
 
     /// As [`start`](Self::start), for times that come from somebody who is not trusted: a time in the past is
-    /// refused, so that it costs no interrupt (spec 2.11).
+    /// refused, so that it costs no interrupt (spec ).
     ///
     /// # Errors
     ///
@@ -299,7 +299,7 @@ impl<P: Platform> Timers<P> {
         offset.shown_at(now).saturating_add(span)
     }
 
-    /// Whether the timer stays on its base without further ado (spec 2.8).
+    /// Whether the timer stays on its base without further ado (spec ).
     #[inline]
     fn keeps_base(
         &self,
@@ -511,7 +511,7 @@ fn stays_behind_another<P: Platform>(
     stood
 }
 
-/// Queues a timer on the base where it is, and leaves it filed where it is if that will do (spec 3.3, and the module
+/// Queues a timer on the base where it is, and leaves it filed where it is if that will do (spec, and the module
 /// documentation).
 ///
 /// One operation: the device is never touched between leaving the old place and taking the new one (spec OBJ-18).

@@ -62,7 +62,7 @@ impl<C: ClockId> Expired<'_, '_, C> {
         self.firing.earliest = self.firing.deadline;
     }
 
-    /// Moves the deadline on by whole intervals until it is after `now`, and returns by how many (spec 2.9).
+    /// Moves the deadline on by whole intervals until it is after `now`, and returns by how many (spec ).
     ///
     /// The phase is kept: a timer that is late by three and a half intervals goes on where it would have been. A timer
     /// that fired within its slack, before its deadline, goes on by one interval. 0 means that its time has not come at
@@ -135,7 +135,7 @@ impl Setup {
         Self { stage, ..self }
     }
 
-    /// Leaves the device alone when the timer moves later or is cancelled (spec 4.3).
+    /// Leaves the device alone when the timer moves later or is cancelled (spec ).
     ///
     /// For a timer that is started at every context switch, nearly always for later: an occasional interrupt that finds
     /// nothing is cheaper than writing the device each time. It has an effect on hard monotonic timers only: the armed
@@ -326,7 +326,7 @@ impl<C: ClockId> Start<C> {
         }
     }
 
-    /// Allows the timer to fire up to `slack` later, so that it can share an interrupt with others (spec 2.4).
+    /// Allows the timer to fire up to `slack` later, so that it can share an interrupt with others (spec ).
     ///
     /// Of more than 4.29 s (2^32 - 1 ns) the part next to the end counts: the timer then fires in the last 4.29 s of
     /// the time that was allowed, not before. A slack that would reach beyond the end of time ends there.

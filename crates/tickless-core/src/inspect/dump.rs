@@ -1,4 +1,4 @@
-//! The live state as text, in the layout of `/proc/timer_list` (spec 6.3).
+//! The live state as text, in the layout of `/proc/timer_list` (spec ).
 //!
 //! What that file has is here under its names, and in its order: the CPUs with their queues, then the broadcast device,
 //! then the devices. What it has not is marked by being behind that: far timers and wheels behind the sorted queues of

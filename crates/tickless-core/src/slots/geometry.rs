@@ -1,4 +1,4 @@
-//! Which slot a timeout belongs in (spec 1.2, 1.3).
+//! Which slot a timeout belongs in (spec C-1.2, C-1.3).
 //!
 //! Level `l` has 64 slots of `8^l` ticks each. It takes what is less than `63 * 8^l` ticks ahead, and not less than
 //! what the level below takes: 63 and not 64, because rounding up needs a slot to spare. Then a slot is never shared by
@@ -199,7 +199,7 @@ mod tests {
 
     use super::*;
 
-    /// Clock, expiry, level, index and due tick of appendix A.1, for nine levels.
+    /// Clock, expiry, level, index and due tick of spec C-A.1, for nine levels.
     const VECTORS: [(u64, u64, usize, usize, u64); 17] = [
         (1_000_000, 999_999, 0, 0, 1_000_000),
         (1_000_000, 1_000_000, 0, 1, 1_000_001),
@@ -233,7 +233,7 @@ mod tests {
         }
     }
 
-    /// The two rows of appendix A.1 that the original fires early: here they are filed in the same slot, and say so.
+    /// The two rows of spec C-A.1 that the original fires early: here they are filed in the same slot, and say so.
     #[test]
     fn what_is_beyond_the_range_is_filed_in_the_farthest_slot() {
         for expiry in [1_057_964_608, 2_148_483_647, u64::MAX] {
@@ -284,7 +284,7 @@ mod tests {
     }
 
     proptest! {
-        /// Spec 1.3: never early, late by a slot at most, and that is at most 8/63 of what was ahead.
+        /// Spec C-1.3: never early, late by a slot at most, and that is at most 8/63 of what was ahead.
         #[test]
         fn a_timeout_is_late_by_one_slot_at_most(clock in 0..u64::MAX / 2, ahead in ahead()) {
             let expiry = clock + ahead;
@@ -298,7 +298,7 @@ mod tests {
             }
         }
 
-        /// Spec 1.3: a slot is never shared by two rotations.
+        /// Spec C-1.3: a slot is never shared by two rotations.
         #[test]
         fn a_slot_is_at_most_63_positions_ahead(clock in 0..u64::MAX / 2, ahead in any::<u32>()) {
             let place = place::<9>(Tick(clock), Tick(clock + u64::from(ahead)));

@@ -1,4 +1,4 @@
-//! Which slots of a wheel hold something, and when the first of them is due (spec 1.4 to 1.7).
+//! Which slots of a wheel hold something, and when the first of them is due (spec C-1.4 to C-1.7).
 //!
 //! # First due
 //!
@@ -86,7 +86,7 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
         self.has_timers
     }
 
-    /// Moves the clock to `now`, but not past what is due (spec 1.4).
+    /// Moves the clock to `now`, but not past what is due (spec C-1.4).
     ///
     /// Nothing is due in an empty wheel, whatever it claims: the clock of one that was left alone for longer than the
     /// claim reaches catches up all the way.
@@ -161,7 +161,7 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
     }
 
     /// Makes [`first_due`](PendingMap::first_due) exact, for who is about to sleep until then. An empty wheel claims to
-    /// be due far ahead of `now`, whenever it is asked, so that the claim neither comes true nor grows old (spec 1.5).
+    /// be due far ahead of `now`, whenever it is asked, so that the claim neither comes true nor grows old (C-1.5).
     pub fn settle(&mut self, now: Tick) {
         if self.unsettled {
             self.search(now);
@@ -175,7 +175,7 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
     /// returns `None`.
     ///
     /// The clock is past them when this returns: what a callback files for "now" is due a tick later, or the caller's
-    /// loop would never end (spec 1.7).
+    /// loop would never end (spec C-1.7).
     ///
     /// There may be no slot among them: when the last timer of the first slot was cancelled.
     pub fn take_due(&mut self, now: Tick) -> Option<DueSlots> {
@@ -208,7 +208,7 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
         Some(due)
     }
 
-    /// Finds the first slot that is due, level by level (spec 1.6).
+    /// Finds the first slot that is due, level by level (spec C-1.6).
     fn search(&mut self, now: Tick) {
         self.unsettled = false;
         let mut first: Option<(u64, Slot)> = None;
@@ -420,7 +420,7 @@ mod tests {
         assert!(!calendar.file(calendar.place(Tick(FAR + 2_000))));
     }
 
-    /// Spec 1.7: or a callback that files for "now" would keep its caller busy for ever.
+    /// Spec C-1.7: or a callback that files for "now" would keep its caller busy for ever.
     #[test]
     fn what_is_filed_while_slots_fire_is_due_later() {
         let mut wheel = Wheel::<9>::new(0);
@@ -432,7 +432,7 @@ mod tests {
         }
     }
 
-    /// Spec 1.6: a coarse slot that is due at the next step of its level, and a fine one soon after it.
+    /// Spec C-1.6: a coarse slot that is due at the next step of its level, and a fine one soon after it.
     #[test]
     fn the_search_does_not_stop_before_a_coarse_slot_that_is_due_earlier() {
         for start in 0..64 {

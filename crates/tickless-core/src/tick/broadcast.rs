@@ -1,8 +1,8 @@
-//! A device that wakes CPUs whose own device stops in deep idle (spec 7.6).
+//! A device that wakes CPUs whose own device stops in deep idle (spec C-7.6).
 //!
 //! Before a CPU enters a state in which its device stops it hands over when it has to wake up; the *broadcast device*
 //! fires for the earliest of these times, wherever, and whoever handles that sends the others an interrupt. A promise
-//! to the hierarchy is part of the CPU's next event, so it is carried like any other (spec 4.14).
+//! to the hierarchy is part of the CPU's next event, so it is carried like any other (spec C-4.14).
 //!
 //! # Ground rules
 //!

@@ -1,4 +1,4 @@
-//! The count of ticks, who keeps it, and what happens when he does not (spec 7.2).
+//! The count of ticks, who keeps it, and what happens when he does not (spec C-7.2).
 
 use core::fmt;
 
@@ -12,7 +12,7 @@ use crate::slots::geometry::Tick;
 use crate::time::{Instant, Span};
 use crate::wheel::idle::TickTime;
 
-/// So many times in a row a CPU sees the same count at its own tick before it counts itself (spec 7.2, R34).
+/// So many times in a row a CPU sees the same count at its own tick before it counts itself (spec C-7.2, R34).
 pub const STALL_TICKS: u32 = 5;
 
 /// Who counts.
@@ -113,7 +113,7 @@ pub struct TickCount<L: RawLock> {
     contender: AtomicBool,
     /// See [`Duty::word`].
     duty: AtomicU64,
-    /// Tasks run without a tick and rely on who has the duty (spec 5.5).
+    /// Tasks run without a tick and rely on who has the duty (spec C-5.5).
     kept_for_tasks: AtomicBool,
     writer: Lock<L, Writer>,
 }
@@ -207,7 +207,7 @@ impl<L: RawLock> TickCount<L> {
     }
 
     /// Says whether tasks run without a tick. As long as they do, who has the duty keeps its tick and may not leave
-    /// (spec 5.5).
+    /// (spec C-5.5).
     pub fn set_tickless_tasks(&self, exist: bool) {
         // Relaxed: a CPU that has stopped its tick before finds out when it evaluates again.
         self.kept_for_tasks.store(exist, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The tick of one CPU: whether it runs, and where it goes on (spec 7.3 to 7.5).
+//! The tick of one CPU: whether it runs, and where it goes on (spec C-7.3 to C-7.5).
 
 use super::count::Watch;
 use crate::cpu::CpuId;
@@ -11,7 +11,7 @@ use crate::time::{Deadline, Instant, Monotonic, Span};
 pub enum Role {
     /// It may count ticks for all.
     Housekeeping,
-    /// Its tasks run without a tick where nothing [depends](super::Dependencies) on one (spec 5.5). It never has the
+    /// Its tasks run without a tick where nothing [depends](super::Dependencies) on one (spec C-5.5). It never has the
     /// duty of counting.
     TicklessTasks,
 }
@@ -152,7 +152,7 @@ impl CpuTick {
 }
 
 /// The first instant of the phase of `due` that is after `now`, not before `due` itself, and by how many periods it was
-/// moved on (spec 7.5).
+/// moved on (spec C-7.5).
 fn after(due: Instant, now: Instant, period: Span) -> (Instant, u64) {
     let mut deadline = Deadline::new(due);
     let mut earliest = deadline;
@@ -161,7 +161,7 @@ fn after(due: Instant, now: Instant, period: Span) -> (Instant, u64) {
 }
 
 /// By how much the tick of `cpu`, of `cpus`, is behind the count, so that not all CPUs want the same locks at the same
-/// moment: half a period, spread over all of them (spec 7.2). Rounds down. A host that does not want it uses
+/// moment: half a period, spread over all of them (spec C-7.2). Rounds down. A host that does not want it uses
 /// [`Span::ZERO`].
 #[must_use]
 pub fn skew(cpu: CpuId, cpus: u32, period: Span) -> Span {

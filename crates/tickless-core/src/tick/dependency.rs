@@ -1,4 +1,4 @@
-//! What keeps the tick of a CPU whose tasks could run without one (spec 5.5).
+//! What keeps the tick of a CPU whose tasks could run without one (spec C-5.5).
 
 use tickless_link::const_unless_loom;
 use tickless_link::sync::{AtomicU32, Ordering};

@@ -1,4 +1,4 @@
-//! Whether a CPU may stop its tick, until when it sleeps, and telling those who have to know (spec 3.2, 3.3, 7.3, 7.4).
+//! Whether a CPU may stop its tick, until when it sleeps, and who is told (spec C-3.2, C-3.3, C-7.3, C-7.4).
 
 use core::pin::Pin;
 
@@ -87,7 +87,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
         }
     }
 
-    /// Stops the tick, or, if it is stopped, sees to it that the CPU wakes up when it has to by now (spec 3.4).
+    /// Stops the tick, or, if it is stopped, sees to it that the CPU wakes up when it has to by now (spec C-3.4).
     ///
     /// Called with a fresh `forecast`, each time before the CPU sleeps, also after interrupts that did not end idle.
     /// What was forecast stays the latest time to wake up, because how deep the CPU sleeps may rest on it.
@@ -149,7 +149,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
         })
     }
 
-    /// Why the tick must not be stopped whatever the next event is (spec 7.3).
+    /// Why the tick must not be stopped whatever the next event is (spec C-7.3).
     fn refusal(&self, tick: &CpuTick, conditions: TickDependencies) -> Option<KeepReason> {
         match (tick.context, tick.role()) {
             (Context::Idle, _) => {}
@@ -181,7 +181,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
         None
     }
 
-    /// The first half of spec 3.3: what a commitment would say, without one.
+    /// The first half of spec C-3.3: what a commitment would say, without one.
     fn foresee(&self, cpu: CpuId, next: NextDue, at: TickTime) -> (Instant, Instant) {
         let times = wake_times(next, at);
         if !times.may_idle {
@@ -196,7 +196,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
         (own, own.min(times.global))
     }
 
-    /// The second half of spec 3.3: tells the hierarchy, and notes that the CPU sleeps, in one section. When it has to
+    /// The second half of C-3.3: tells the hierarchy, and notes that the CPU sleeps, in one section. When it has to
     /// wake up, or `None` if that is too near for a CPU that is awake.
     fn commit(&self, cpu: CpuId) -> Option<Instant> {
         let at = self.count.now();

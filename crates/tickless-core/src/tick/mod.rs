@@ -54,7 +54,7 @@
 //! switch between them. Where words of 64 bits are not atomic nothing of this library builds, so that the count needs
 //! no other way to be read there.
 //!
-//! Requirement ids (R33 to R44) and section numbers are those of the specification of the wheel and the migration.
+//! Requirement ids (R33 to R44) are those of spec C-8.4.
 
 mod account;
 mod broadcast;

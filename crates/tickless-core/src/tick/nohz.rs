@@ -1,4 +1,4 @@
-//! The entry points of a tick, and what they take and answer (spec 3.4, 3.5, 7.5, 7.7).
+//! The entry points of a tick, and what they take and answer (spec C-3.4, C-3.5, C-7.5, C-7.7).
 
 use core::pin::Pin;
 
@@ -16,7 +16,7 @@ use crate::platform::Platform;
 use crate::time::{Instant, Monotonic, Offset, Span};
 use crate::trace::Event;
 
-/// What the host knows of its CPU that bears on the tick (spec 7.3).
+/// What the host knows of its CPU that bears on the tick (spec C-7.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TickDependencies {
     /// Another task is to run.
@@ -70,7 +70,7 @@ pub struct Forecast {
     pub(super) leaves_wheels: bool,
 }
 
-/// How long a CPU could sleep, as signed times: negative if the event is over (spec 7.7, N6, N7).
+/// How long a CPU could sleep, as signed times: negative if the event is over (spec C-7.7, N6, N7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SleepLength {
     /// Until what only this CPU can look after.
@@ -171,7 +171,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
     ///
     /// # Errors
     ///
-    /// [`KeepReason::Timekeeper`] when tasks run without a tick and rely on this CPU (spec 5.5): it has to stay.
+    /// [`KeepReason::Timekeeper`] when tasks run without a tick and rely on this CPU (spec C-5.5): it has to stay.
     /// Nothing has changed.
     pub fn offline<F>(
         &self,
@@ -241,7 +241,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
     /// The idle loop ends, or an interrupt of a CPU with tickless tasks: the tick runs again, in the phase that it had,
     /// unless tasks may run without it, and then it stops.
     ///
-    /// Not called for an interrupt that does not end idle: that leaves the hierarchy as it is (spec 3.5).
+    /// Not called for an interrupt that does not end idle: that leaves the hierarchy as it is (spec C-3.5).
     ///
     /// # Errors
     ///
@@ -293,11 +293,11 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
         programmed.is_none_or(|programmed| due < programmed)
     }
 
-    /// Lets the tick run again, if it is stopped (spec 7.5).
+    /// Lets the tick run again, if it is stopped (spec C-7.5).
     ///
     /// # Cost
     ///
-    /// One base lock and at most one write of the device (row 12 of section 7 of the specification of the timers),
+    /// One base lock and at most one write of the device (spec X-7, row 12),
     /// besides what it takes to leave idle in the hierarchy.
     fn restart<F>(&self, tick: &mut CpuTick, timer: Pin<&HrTimer<F>>, now: Instant)
     where

@@ -226,7 +226,7 @@ fn r36_what_fired_or_went_on_is_programmed_again() {
 }
 
 proptest! {
-    /// Spec 7.5, whatever the phase and the length of the sleep.
+    /// Spec C-7.5, whatever the phase and the length of the sleep.
     #[test]
     fn the_phase_is_kept_for_ever(phase in 0..MS, ends in proptest::collection::vec(0_i64..1 << 50, 1..20)) {
         let mut tick = ticking(phase);

@@ -176,7 +176,7 @@ const fn narrow_wide(value: u128) -> u64 {
 }
 
 /// The conversion from nanoseconds to cycles of the counter that drives the time, for devices that compare with that
-/// very counter (spec 1.11).
+/// very counter (spec ).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reverse {
     mult: u32,
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn reverse_factors_at_install_are_those_of_the_specification() {
-        // Spec 13.1.
+        // Spec.
         for (khz, shift, mult, max) in [
             (1_000_000, 21, 2_097_152, 8_796_093_022_207),
             (2_000_000, 20, 2_097_152, 8_796_093_022_207),
@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn absolute_deadlines_convert_as_in_the_specification() {
-        // Spec 13.2, a 2 GHz counter.
+        // Spec, a 2 GHz counter.
         let reverse = Reverse::at_install(Kilohertz(2_000_000), u64::MAX);
         let at = |nanos| {
             let base = Instant::from_nanos(500_000_000);
@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn steering_reaches_the_reverse_factor() {
-        // Spec 13.3: a 2 GHz counter at +100 ppm. The last cycle is rounded up here, see CPL-9.
+        // Spec: a 2 GHz counter at +100 ppm. The last cycle is rounded up here, see CPL-9.
         let reverse = Reverse::at_install(Kilohertz(2_000_000), u64::MAX);
         let steered = reverse.follow(Scale::from_parts(8_387_769, 24), u64::MAX);
         assert_eq!(steered.mult(), 2_097_361);

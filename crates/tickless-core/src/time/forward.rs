@@ -1,4 +1,4 @@
-//! Moving a deadline on by whole intervals (spec 2.9).
+//! Moving a deadline on by whole intervals (spec ).
 
 use crate::time::{Deadline, Span};
 
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn overruns_are_those_of_the_specification() {
-        // Spec 13.4.
+        // Spec.
         assert_eq!(run(100, 99, 10), (100, 0));
         assert_eq!(run(100, 100, 10), (110, 1));
         assert_eq!(run(100, 109, 10), (110, 1));

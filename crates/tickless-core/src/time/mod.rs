@@ -337,7 +337,7 @@ impl Deadline {
     }
 }
 
-/// What has to be added to a monotonic time to get the time on another clock (spec 1.2).
+/// What has to be added to a monotonic time to get the time on another clock (spec ).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offset(i64);
 

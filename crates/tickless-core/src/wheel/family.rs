@@ -9,7 +9,7 @@ use tickless_link::sync::{AtomicU64, Ordering};
 use crate::cpu::CpuId;
 use crate::slots::geometry::Tick;
 
-/// Which of the three wheels of a CPU a timer is on (spec 1.11).
+/// Which of the three wheels of a CPU a timer is on (spec C-1.11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Kind {

@@ -1,4 +1,4 @@
-//! When a CPU that goes to sleep has to wake, and what it hands over (spec 3.2).
+//! When a CPU that goes to sleep has to wake, and what it hands over (spec C-3.2).
 
 use crate::slots::geometry::Tick;
 use crate::slots::pending_map::FAR;

@@ -2,7 +2,7 @@
 //!
 //! A timeout is filed in a *slot*, by how far ahead it is: near ones in fine slots, far ones in coarse ones. It stays
 //! there until the slot is due, and then fires. Nothing cascades: a classical wheel files far timers again and again as
-//! they come closer, which costs for all timeouts what only those few would need that fire at all (spec 1.1).
+//! they come closer, which costs for all timeouts what only those few would need that fire at all (spec C-1.1).
 //!
 //! So a timeout is late by up to a slot of its level, which is an eighth of the time it was armed for (63 slots of one
 //! level reach to the next: 8/63, or 12.7 %), plus the tick in progress. It is never early: beyond the range of the

@@ -1,4 +1,4 @@
-//! Rounding timeouts to whole seconds, so that those that need no precision share a wake-up (spec 7.8).
+//! Rounding timeouts to whole seconds, so that those that need no precision share a wake-up (spec C-7.8).
 
 use crate::cpu::CpuId;
 use crate::slots::geometry::Tick;

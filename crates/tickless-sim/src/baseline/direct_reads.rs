@@ -1,4 +1,4 @@
-//! Each CPU reads the slow counter for itself (spec, wheel and migration, 6.1).
+//! Each CPU reads the slow counter for itself (spec C-6.1).
 //!
 //! The counter serves one read at a time. So who reads while others do waits for all of them, with interrupts off and
 //! whatever it holds, and reading becomes slower for everybody the more there are who read: ticks that come at the same

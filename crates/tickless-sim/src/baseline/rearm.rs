@@ -17,7 +17,7 @@ use tickless_core::time::ClockId;
 #[serde(rename_all = "kebab-case")]
 pub enum Rearm {
     /// Once for each interrupt, when it is known what runs next; a lazy timer that moves later or goes leaves the
-    /// device as it is (spec 4.3, 4.4). The library's way.
+    /// device as it is (spec ). The library's way.
     #[default]
     Deferred,
     /// At the end of what is due in each interrupt, and at each change of the first timer; to start one that is queued

@@ -210,7 +210,7 @@ impl Device {
         Ok(Written {
             fires,
             late,
-            // Within a microsecond the core writes the shortest delay, even if that is over before (spec 1.10).
+            // Within a microsecond the core writes the shortest delay, even if that is over before (spec ).
             may_be_early: is_relative && (delay >= furthest || delay < SHORTEST),
             delay,
         })

@@ -1,4 +1,4 @@
-//! Clock event devices of every kind the core knows (spec 1.9): what they do with what is written.
+//! Clock event devices of every kind the core knows (spec ): what they do with what is written.
 
 use serde::{Deserialize, Serialize};
 use tickless_core::clock::CounterId;

@@ -1,7 +1,7 @@
-//! Random schedules of random programs, under shuttle (spec C.2).
+//! Random schedules of random programs, under shuttle (spec C-C.2).
 //!
 //! Each atomic operation and each lock is a point at which another CPU may go on. Each CPU has a program of up to three
-//! operations. When all are done, S1 to S4 and the coverage P2 are checked; then time runs, and each timer of an idle
+//! operations. When all are done, STATE-1 to 4 and PULL-2 are checked; then time runs, and each timer of an idle
 //! CPU has to fire at its time.
 //!
 //! `cargo xtask soak` draws a million of them unless told otherwise. By hand:
@@ -170,12 +170,12 @@ enum Operation {
     Prepares,
 }
 
-/// Draws one of those of appendix C.
+/// Draws one of those of spec C-C.2.
 fn operation_of_a_member() -> Operation {
     operation(4)
 }
 
-/// Draws one; `kinds` is 4 for those of appendix C, 6 for all.
+/// Draws one; `kinds` is 4 for those of spec C-C.2, 6 for all.
 fn operation(kinds: u64) -> Operation {
     match below(kinds) {
         0 => Operation::Wakes,
@@ -329,7 +329,7 @@ fn three_by_two() {
     fuzz("three_by_two", || schedule::<3>(9, 1, 9, 4));
 }
 
-/// What appendix C did not model: CPUs that leave and come back, and a tree that grows meanwhile.
+/// What spec C-C.2 did not model: CPUs that leave and come back, and a tree that grows meanwhile.
 #[test]
 fn members_that_change_and_a_tree_that_grows() {
     fuzz("members_that_change_and_a_tree_that_grows", || {

@@ -1,4 +1,4 @@
-//! A host for tests: CPUs whose timers are numbers, and the checks of spec 10.3.
+//! A host for tests: CPUs whose timers are numbers, and the checks of spec C-10.3.
 //!
 //! The same one under all three schedulers: none, where a [script](Host::when) runs other CPUs at chosen steps of one;
 //! loom; shuttle.
@@ -268,7 +268,7 @@ impl<const WIDTH: usize> Tree<WIDTH> {
         self.host().node(CpuId(cpu)).expect("it is there")
     }
 
-    /// The commit of spec 3.3, without what concerns the tick. Idle already: the second evaluation.
+    /// The commit of spec C-3.3, without what concerns the tick. Idle already: the second evaluation.
     pub(super) fn idles(&self, cpu: u32) -> Instant {
         let (held, global) = self.host().lock_bases(CpuId(cpu));
         let cover = if self.node(cpu).is_idle() {
@@ -313,7 +313,7 @@ impl<const WIDTH: usize> Tree<WIDTH> {
         core::mem::take(&mut *self.host().fired.lock().unwrap())
     }
 
-    /// S1, S2, S4 and the shape. Only while nobody walks.
+    /// STATE-1, STATE-2, STATE-4 and the shape. Only while nobody walks.
     pub(super) fn check_states(&self) {
         assert_eq!(self.check(), Ok(()));
         for id in (0..self.groups()).map(GroupId) {
@@ -333,13 +333,13 @@ impl<const WIDTH: usize> Tree<WIDTH> {
                 assert_eq!(
                     state.active().contains(slot),
                     expected,
-                    "S4: {child:?} in {group:?}"
+                    "STATE-4: {child:?} in {group:?}"
                 );
             }
         }
     }
 
-    /// P2: each finite time of an idle CPU is in the hands of somebody who is awake, or promised. Only while nobody
+    /// PULL-2: each finite time of an idle CPU is in the hands of somebody who is awake, or promised. Only while nobody
     /// walks.
     pub(super) fn check_covered(&self) {
         let promised = (0..self.host().cpus())
@@ -356,7 +356,7 @@ impl<const WIDTH: usize> Tree<WIDTH> {
             }
             assert!(
                 self.is_listed(cpu, first),
-                "P2: {first:?} of CPU {cpu} is lost: {self:?}"
+                "PULL-2: {first:?} of CPU {cpu} is lost: {self:?}"
             );
         }
     }

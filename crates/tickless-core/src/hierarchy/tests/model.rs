@@ -1,7 +1,7 @@
 //! Loom cases: two CPUs of a small tree against each other, on weak memory.
 //!
-//! Each is named after the race that it tells, and lists what can come out of it. After each schedule S1 to S4 and the
-//! coverage P2 hold (see `host`).
+//! Each is named after the race that it tells, and lists its outcomes. After each schedule STATE-1 to 4 and the
+//! coverage PULL-2 hold (see `host`).
 //!
 //! # Limits
 //!
@@ -61,7 +61,7 @@ fn nanos(cover: crate::time::Instant) -> Option<i64> {
     (cover != NEVER).then_some(cover.as_nanos())
 }
 
-/// Example 1, O2, O3: CPU 0 idles while CPU 1 of its leaf wakes. The root knows the leaf as it is.
+/// Example 1, ORDER-2, ORDER-3: CPU 0 idles while CPU 1 of its leaf wakes. The root knows the leaf as it is.
 #[test]
 fn example_1_a_cpu_idles_against_its_sibling_that_wakes() {
     explore(PREEMPTIONS, [true], || {
@@ -72,7 +72,7 @@ fn example_1_a_cpu_idles_against_its_sibling_that_wakes() {
     });
 }
 
-/// Example 2, O4: idle CPU 0 arms a timer while CPU 2, the last one awake, idles. One of them promises, or both.
+/// Example 2, ORDER-4: idle CPU 0 arms a timer while CPU 2, the last one awake, idles. One of them promises, or both.
 #[test]
 fn example_2_a_new_timer_against_the_last_cpu_that_idles() {
     let outcomes = [(Some(10), None), (None, Some(10)), (Some(10), Some(10))];
@@ -83,7 +83,7 @@ fn example_2_a_new_timer_against_the_last_cpu_that_idles() {
     });
 }
 
-/// R52, H1: both CPUs of a leaf idle, the one with a timer may be overtaken. Nobody else is awake.
+/// R52, HAZARD-1: both CPUs of a leaf idle, the one with a timer may be overtaken. Nobody else is awake.
 #[test]
 fn r52_two_siblings_idle_and_one_has_a_timer() {
     let outcomes = [(Some(10), None), (None, Some(10)), (Some(10), Some(10))];
@@ -143,7 +143,7 @@ fn two_idle_cpus_serve_at_one_moment() {
     });
 }
 
-/// R53, H2, R59: CPU 2 serves CPU 0, which wakes, idles, and arms another timer.
+/// R53, HAZARD-2, R59: CPU 2 serves CPU 0, which wakes, idles, and arms another timer.
 #[test]
 fn r53_a_served_cpu_wakes_and_idles_and_arms() {
     explore(FEWER, [0, 1], || {
@@ -166,7 +166,7 @@ fn r53_a_served_cpu_wakes_and_idles_and_arms() {
     });
 }
 
-/// Examples 7 and 8, O5, O6, R22, R26: the tree grows while the first CPU of the old root wakes. The new root knows.
+/// Examples 7 and 8, ORDER-5, ORDER-6, R22, R26: the tree grows as the old root's first CPU wakes. The new root knows.
 #[test]
 fn r26_a_root_grows_against_a_cpu_that_wakes() {
     explore(PREEMPTIONS, [true], || {

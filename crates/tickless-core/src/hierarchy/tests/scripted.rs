@@ -17,7 +17,7 @@ mod scenarios;
 const LEFT: GroupId = GroupId(0);
 const ROOT: GroupId = GroupId(2);
 
-/// Four idle CPUs, two levels: the tree of spec 4.13.
+/// Four idle CPUs, two levels: the tree of spec C-4.13.
 fn pairs() -> Rc<Tree<2>> {
     let tree = idle_tree(4);
     assert_eq!(tree.groups(), 3);

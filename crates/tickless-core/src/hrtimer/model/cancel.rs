@@ -11,7 +11,7 @@ use crate::cpu::CpuId;
 use crate::hrtimer::{Expired, HrTimer, Restart};
 use crate::time::{Instant, Monotonic};
 
-/// Spec 14.2. CPU 0 runs the callback, which answers that the timer goes on, while CPU 1 cancels. Whoever comes first,
+/// CPU 0 runs the callback, which answers that the timer goes on, while CPU 1 cancels. Whoever comes first,
 /// the timer was pending, and when the cancel is back it is not, and its callback does not run.
 fn cancel_against_a_callback_that_goes_on<const SLEEPS: bool>() {
     explore(TWO, [0, 1], || {
@@ -116,7 +116,7 @@ fn a_try_to_cancel_against_a_callback() {
     });
 }
 
-/// Spec 2.10. The callback of a timer ends for good while its owner cancels and frees it at once: the library does not
+/// CAN-1. The callback of a timer ends for good while its owner cancels and frees it at once: the library does not
 /// touch it after the owner saw it idle.
 #[test]
 fn a_callback_ends_against_its_owner_that_frees_it() {

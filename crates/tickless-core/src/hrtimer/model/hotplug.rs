@@ -15,7 +15,7 @@ use crate::cpu::CpuId;
 use crate::hrtimer::{Expired, HrTimer, Restart, Setup, Start};
 use crate::time::{Instant, Realtime};
 
-/// Spec 14.6, HP-5. CPU 1 leaves while somebody else runs the callback of one of its timers, which goes on. Nothing
+/// Spec, HP-5. CPU 1 leaves while somebody else runs the callback of one of its timers, which goes on. Nothing
 /// stays behind, and CPU 0 is asked to look at its queues.
 #[test]
 fn a_cpu_leaves_against_a_callback_that_goes_on() {
@@ -40,7 +40,7 @@ fn a_cpu_leaves_against_a_callback_that_goes_on() {
     });
 }
 
-/// Spec 14.6, HP-5. As before, with a second timer and a canceller that sleeps until the first callback is over, so
+/// Spec, HP-5. As before, with a second timer and a canceller that sleeps until the first callback is over, so
 /// that the leaving CPU can get in between the two.
 #[test]
 fn a_cpu_leaves_between_two_callbacks_that_somebody_waits_for() {
@@ -74,7 +74,7 @@ fn a_cpu_leaves_between_two_callbacks_that_somebody_waits_for() {
     });
 }
 
-/// Spec 14.6, LOC-9. CPU 1 leaves with a pending timer while CPU 0 cancels it. It was pending all the time, so the
+/// Spec, LOC-9. CPU 1 leaves with a pending timer while CPU 0 cancels it. It was pending all the time, so the
 /// cancel removes it, from wherever it is.
 #[test]
 fn a_cpu_leaves_against_a_cancel() {
@@ -143,7 +143,7 @@ fn set_the_clock(timers: &Timers<Host<true>>) {
     timers.clock_was_set(ClockSet::WALL);
 }
 
-/// Spec 14.3. The time of day is set while CPU 0 starts a timer on it. CPU 0 is armed for where the clock is now,
+/// Spec. The time of day is set while CPU 0 starts a timer on it. CPU 0 is armed for where the clock is now,
 /// whether the start saw the old offset or the new one.
 #[test]
 fn a_clock_jumps_against_a_start_on_it() {
@@ -162,7 +162,7 @@ fn a_clock_jumps_against_a_start_on_it() {
     });
 }
 
-/// Spec 14.3, TIM-32. The time of day is set while an interrupt of CPU 0 runs, whose evaluation saw the old offset or
+/// Spec, TIM-32. The time of day is set while an interrupt of CPU 0 runs, whose evaluation saw the old offset or
 /// the new one.
 #[test]
 fn a_clock_jumps_against_an_interrupt() {

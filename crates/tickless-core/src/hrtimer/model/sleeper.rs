@@ -90,7 +90,7 @@ fn a_sleeper_fires_against_a_change_of_its_waker() {
     }
 }
 
-/// Spec 3.3. CPU 0 fires a sleeper while its owner, on CPU 1, puts it off. Either it was too late, and it was woken, or
+/// CPU 0 fires a sleeper while its owner, on CPU 1, puts it off. Either it was too late, and it was woken, or
 /// it is queued once, with its waker.
 #[test]
 fn a_sleeper_fires_against_its_owner_that_puts_it_off() {

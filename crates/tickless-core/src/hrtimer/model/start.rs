@@ -12,7 +12,7 @@ use crate::cpu::CpuId;
 use crate::hrtimer::{Expired, HrTimer, Restart};
 use crate::time::{Instant, Monotonic};
 
-/// Spec 14.1. CPU 1 starts the timer while CPU 0 runs its callback, which wants another time. The start counts, and the
+/// CPU 1 starts the timer while CPU 0 runs its callback, which wants another time. The start counts, and the
 /// timer is queued once, where the device is armed for it.
 #[test]
 fn start_from_another_cpu_against_a_callback_that_goes_on() {

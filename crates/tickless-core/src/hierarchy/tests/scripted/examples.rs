@@ -1,4 +1,4 @@
-//! The worked examples of spec 4.13, each under its name.
+//! The worked examples of spec C-4.13, each under its name.
 
 use super::{LEFT, ROOT, pairs};
 use crate::cpu::CpuId;

@@ -1,4 +1,4 @@
-//! The isolated CPUs as a set (spec 5.4).
+//! The isolated CPUs as a set (spec C-5.4).
 
 use std::vec::Vec;
 
@@ -66,7 +66,7 @@ fn taking_part(tree: &Tree<4>) -> Vec<u32> {
     cpus.filter(|cpu| tree.node(*cpu).is_available()).collect()
 }
 
-/// Spec 5.4: un-isolate, wait for each, isolate, wait for each.
+/// Spec C-5.4: un-isolate, wait for each, isolate, wait for each.
 #[test]
 fn cpus_join_and_are_waited_for_before_others_leave() {
     let tree = idle_tree::<4>(8);

@@ -1,4 +1,4 @@
-//! CPUs that come and go, isolated ones, and threads that are no workers (spec 5.1 to 5.4).
+//! CPUs that come and go, isolated ones, and threads that are no workers (spec C-5.1 to C-5.4).
 
 use std::vec::Vec;
 
@@ -11,7 +11,7 @@ fn activated<const WIDTH: usize>(tree: &Tree<WIDTH>) -> Vec<CpuId> {
     core::mem::take(&mut *tree.host().activated.lock().unwrap())
 }
 
-/// Spec 5.1: a CPU that is not available looks after itself, and touches nothing.
+/// Spec C-5.1: a CPU that is not available looks after itself, and touches nothing.
 #[test]
 fn an_unavailable_cpu_covers_its_own_timers() {
     let tree = pairs();
@@ -28,7 +28,7 @@ fn an_unavailable_cpu_covers_its_own_timers() {
         Pull::default()
     );
     tree.leave_idle(cpu);
-    assert!(tree.host().steps.borrow().is_empty(), "P6");
+    assert!(tree.host().steps.borrow().is_empty(), "PULL-6");
     tree.check_all();
 }
 
@@ -75,7 +75,7 @@ fn a_cpu_that_was_never_prepared_cannot_join_or_leave() {
     assert_eq!(tree.set_available(CpuId(7), Presence::Awake), refused);
 }
 
-/// Spec 3.7: a CPU goes offline while its timers are run for it.
+/// Spec C-3.7: a CPU goes offline while its timers are run for it.
 #[test]
 fn a_cpu_leaves_while_it_is_served() {
     let tree = pairs();

@@ -1,4 +1,4 @@
-//! The regression scenarios of spec 8.2 that are no worked example.
+//! The regression scenarios of spec C-8.2 that are no worked example.
 
 use super::{LEFT, ROOT, pairs};
 use crate::cpu::CpuId;
@@ -53,7 +53,7 @@ fn r20_serving_ends_although_an_event_stays_due() {
     tree.check_all();
 }
 
-/// Spec D.6: callbacks count, what is left stays due, and the promise of an idle server with it.
+/// Spec C-D.6: callbacks count, what is left stays due, and the promise of an idle server with it.
 #[test]
 fn a_spent_budget_leaves_the_rest_due() {
     let tree = pairs();
@@ -172,7 +172,7 @@ fn nobody_relies_on_a_promise_that_was_withdrawn() {
     assert_eq!(tree.fired().len(), 2);
 }
 
-/// R52, H1: CPU 0 has handed over to CPU 1, which goes idle before CPU 0's event is in the queue.
+/// R52, HAZARD-1: CPU 0 has handed over to CPU 1, which goes idle before CPU 0's event is in the queue.
 #[test]
 fn r52_a_stranded_event_reaches_the_root() {
     for root_is_active in [false, true] {
@@ -195,7 +195,7 @@ fn r52_a_stranded_event_reaches_the_root() {
     }
 }
 
-/// R53, H2: the owner wakes, idles without timers, and an interrupt arms one, all during the callbacks.
+/// R53, HAZARD-2: the owner wakes, idles without timers, and an interrupt arms one, all during the callbacks.
 #[test]
 fn r53_a_timer_armed_in_idle_while_served_is_published() {
     let tree = pairs();
@@ -299,7 +299,7 @@ fn a_cpu_is_served_by_one_at_a_time() {
     assert!(tree.host().steps.borrow().contains(&refused));
 }
 
-/// Spec 4.7: the timer was cancelled. The event stays, and costs one look for nothing.
+/// Spec C-4.7: the timer was cancelled. The event stays, and costs one look for nothing.
 #[test]
 fn a_cancelled_timer_costs_one_useless_look() {
     let tree = pairs();
@@ -314,7 +314,7 @@ fn a_cancelled_timer_costs_one_useless_look() {
     tree.check_all();
 }
 
-/// Spec 3.2: a timer of the CPU's own comes first, so the CPU will be awake by then.
+/// Spec C-3.2: a timer of the CPU's own comes first, so the CPU will be awake by then.
 #[test]
 fn a_cpu_that_wakes_for_itself_first_hands_nothing_over() {
     let tree = pairs();
@@ -326,7 +326,7 @@ fn a_cpu_that_wakes_for_itself_first_hands_nothing_over() {
     tree.check_all();
 }
 
-/// Spec 4.11: somebody else is awake in the leaf, or further up.
+/// Spec C-4.11: somebody else is awake in the leaf, or further up.
 #[test]
 fn the_forecast_is_never_while_others_are_awake() {
     let tree = pairs();
@@ -367,7 +367,7 @@ fn the_walk_of_appendix_a4_on_the_tree() {
     tree.check_all();
 }
 
-/// Spec D.7: who gets the duty is a policy.
+/// Spec C-D.7: who gets the duty is a policy.
 #[test]
 fn the_duty_is_handed_over_by_policy() {
     let duty = |policy| {
