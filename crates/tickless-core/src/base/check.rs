@@ -2,7 +2,6 @@
 
 use tickless_link::sync::Ordering;
 
-use crate::base::guard::BaseGuard;
 use crate::base::state::{BaseState, DeferredRearm};
 use crate::base::timers::Timers;
 use crate::cpu::CpuId;
@@ -18,10 +17,9 @@ impl<P: Platform> Timers<P> {
     ///
     /// When a rule is broken, which is a bug in this crate.
     pub fn assert_valid(&self, cpu: CpuId) {
-        let Some(base) = self.platform.base(cpu) else {
+        let Some(held) = self.lock(cpu) else {
             return;
         };
-        let held = BaseGuard::lock(self, base, self.platform.this_cpu());
         for (index, queue) in held.state.queues.iter().enumerate() {
             queue.tree.assert_valid();
             let first = queue.tree.first_key();
@@ -38,31 +36,31 @@ impl<P: Platform> Timers<P> {
         held.state.far.buckets().assert_valid();
         // Relaxed: written under the lock, which is held.
         assert_wheels_valid(&held.state, |kind| {
-            base.wheel_due[kind as usize].load(Ordering::Relaxed)
+            held.base.wheel_due[kind as usize].load(Ordering::Relaxed)
         });
         match held.state.deferred {
             DeferredRearm::Clear => {}
             _ => assert!(
-                base.armed().is_forever(),
+                held.base.armed().is_forever(),
                 "INV-4: nothing counts as armed while a rearm is owed"
             ),
         }
         // After a jump of the clocks the CPU evaluates when it carries out the kick.
         let armed_counts = held.state.deferred == DeferredRearm::Clear
-            && base.is_online()
+            && held.base.is_online()
             && !held.state.hang
-            && !base.is_kicked();
+            && !held.base.is_kicked();
         if armed_counts {
             let (first, _) = held.state.queues.minimum(held.state.counted());
             held.state.far.buckets().for_each(|_, _, head| {
                 assert!(
-                    base.armed().as_nanos() <= head.deadline().as_nanos(),
+                    held.base.armed().as_nanos() <= head.deadline().as_nanos(),
                     "INV-1: never armed later than a far timer"
                 );
                 true
             });
             assert!(
-                base.armed() <= first.not_negative(),
+                held.base.armed() <= first.not_negative(),
                 "INV-1: never armed later than the first timer"
             );
             if !held.state.soft_pending {

@@ -8,9 +8,11 @@ use tickless_link::sync::Ordering;
 use crate::base::cpu_base::CpuBase;
 use crate::base::state::{BaseState, Change, DeferredRearm};
 use crate::base::timers::Timers;
+use crate::cpu::CpuId;
+use crate::event::DeviceState;
 use crate::exact::queues::{HARD, SOFT};
 use crate::mutant;
-use crate::platform::{Platform, ThisCpu};
+use crate::platform::{CpuDevice, Platform, ThisCpu};
 use crate::time::{Deadline, Instant, Span};
 use crate::trace::Event;
 use crate::wheel::family::Kind;
@@ -194,6 +196,32 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
         if published.load(Ordering::Relaxed) != due {
             published.store(due, Ordering::Relaxed);
         }
+    }
+}
+
+impl<'a, P: Platform> BaseGuard<'a, P> {
+    /// The device, as the event module drives it.
+    #[inline]
+    pub(crate) fn device(&self) -> CpuDevice<'a, P> {
+        CpuDevice {
+            platform: self.platform(),
+            base: self.base,
+        }
+    }
+
+    /// Puts the device into `state`.
+    pub(crate) fn set_device_state(&mut self, state: DeviceState) {
+        let driver = self.device();
+        self.state.device.set_state(&driver, state);
+    }
+}
+
+impl<P: Platform> Timers<P> {
+    /// Locks the base of `cpu`; `None` if there never was such a CPU.
+    #[inline]
+    pub(crate) fn lock(&self, cpu: CpuId) -> Option<BaseGuard<'_, P>> {
+        let base = self.platform.base(cpu)?;
+        Some(BaseGuard::lock(self, base, self.platform.this_cpu()))
     }
 }
 

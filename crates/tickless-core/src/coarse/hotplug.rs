@@ -21,16 +21,15 @@ impl<P: Platform> Timers<P> {
     ///
     /// On any CPU, before `cpu` takes part.
     pub fn wheel_online(&self, cpu: CpuId, now: Tick) {
-        let Some(base) = self.platform.base(cpu) else {
+        let Some(mut held) = self.lock(cpu) else {
             return;
         };
-        let mut held = BaseGuard::lock(self, base, self.platform.this_cpu());
         for kind in Kind::ALL {
             held.state.wheels[kind as usize].restart(now);
             held.publish_next_expiry(kind);
         }
         // Relaxed: under the lock, as everybody who asks.
-        base.wheel_idle.store(false, Ordering::Relaxed);
+        held.base.wheel_idle.store(false, Ordering::Relaxed);
     }
 
     /// Takes over the coarse timers of `cpu`, which went [offline](Self::cpu_offline), pinned ones included: onto the

@@ -41,10 +41,9 @@ impl<P: Platform> Timers<P> {
     ///
     /// One lock, and a search of up to nine words for each wheel whose first timer was taken out since the last one.
     pub fn wheel_next(&self, cpu: CpuId, now: Tick) -> NextDue {
-        let Some(base) = self.platform.base(cpu) else {
+        let Some(mut held) = self.lock(cpu) else {
             return NextDue::NOTHING;
         };
-        let mut held = BaseGuard::lock(self, base, self.platform.this_cpu());
         self.settle(&mut held, now)
     }
 
@@ -65,10 +64,9 @@ impl<P: Platform> Timers<P> {
         now: Tick,
         decide: impl FnOnce(NextDue) -> bool,
     ) -> bool {
-        let Some(base) = self.platform.base(cpu) else {
+        let Some(mut held) = self.lock(cpu) else {
             return false;
         };
-        let mut held = BaseGuard::lock(self, base, self.platform.this_cpu());
         let next = self.settle(&mut held, now);
         let sleeps = decide(next);
         for kind in [Kind::Local, Kind::Global] {
@@ -77,7 +75,7 @@ impl<P: Platform> Timers<P> {
         }
         if sleeps {
             // Relaxed: read under the lock, which is held.
-            base.wheel_idle.store(true, Ordering::Relaxed);
+            held.base.wheel_idle.store(true, Ordering::Relaxed);
         }
         sleeps
     }
@@ -128,13 +126,9 @@ impl<P: Platform> Timers<P> {
 
     /// The number of coarse timers queued on `cpu`.
     pub fn wheel_pending(&self, cpu: CpuId) -> usize {
-        self.platform.base(cpu).map_or(0, |base| {
-            let held = BaseGuard::lock(self, base, self.platform.this_cpu());
-            held.state
-                .wheels
-                .iter()
-                .map(|wheel| wheel.buckets.len())
-                .sum()
+        self.lock(cpu).map_or(0, |held| {
+            let wheels = held.state.wheels.iter();
+            wheels.map(|wheel| wheel.buckets.len()).sum()
         })
     }
 }

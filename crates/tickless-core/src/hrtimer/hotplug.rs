@@ -1,18 +1,17 @@
-//! CPUs that come and go, clocks that jump, machines that sleep (spec ).
+//! CPUs that come and go (spec ).
 
 use tickless_link::entry::EntryRef;
 
 use crate::base::guard::BaseGuard;
-use crate::base::state::{Change, DeferredRearm};
+use crate::base::state::DeferredRearm;
 use crate::base::timers::Timers;
-use crate::clock::ClockSet;
 use crate::cpu::CpuId;
 use crate::event::DeviceState;
 use crate::event::flush::Flush;
 use crate::exact::family::{Head, Hr, NEAR};
 use crate::exact::queues::QUEUES;
 use crate::mutant;
-use crate::platform::{CpuDevice, Platform, Waiting};
+use crate::platform::{Platform, Waiting};
 use crate::time::{Clock, Instant};
 use crate::trace::{Event, StartMode, TimerId};
 
@@ -52,11 +51,7 @@ impl<P: Platform> Timers<P> {
         let mut held = BaseGuard::lock(self, base, self.platform.this_cpu());
         held.state.reset();
         held.set_armed(Instant::FOREVER);
-        let driver = CpuDevice {
-            platform: &self.platform,
-            base,
-        };
-        held.state.device.set_state(&driver, DeviceState::Oneshot);
+        held.set_device_state(DeviceState::Oneshot);
         base.set_online(true);
         held.refresh_offsets();
         if held.state.deferred == DeferredRearm::Clear {
@@ -97,11 +92,7 @@ impl<P: Platform> Timers<P> {
         };
         let mut to = BaseGuard::lock(self, to, me);
         let moved = self.move_all(&mut from, &mut to);
-        let driver = CpuDevice {
-            platform: &self.platform,
-            base,
-        };
-        from.state.device.set_state(&driver, DeviceState::Shutdown);
+        from.set_device_state(DeviceState::Shutdown);
         if !mutant!("flush-s9-offline") {
             from.state.reset();
         }
@@ -194,128 +185,5 @@ impl<P: Platform> Timers<P> {
             moved = true;
         }
         moved
-    }
-
-    /// Tells the timers that `clocks` jumped (spec TIM-30).
-    ///
-    /// Every CPU on which a timer became due earlier than what is armed is kicked, the caller's own included (B66). A
-    /// jump that makes timers due later costs one interrupt for nothing at most (spec TIM-32).
-    ///
-    /// # Interrupt context
-    ///
-    /// Not while the host changes the time, and not from a timer interrupt.
-    pub fn clock_was_set(&self, clocks: ClockSet) {
-        let me = self.platform.this_cpu();
-        for base in self.bases() {
-            let mut held = BaseGuard::lock(self, base, me);
-            if base.is_online() && self.jump_needs_kick(&mut held, clocks) {
-                drop(held);
-                self.kick(base, me);
-            }
-        }
-    }
-
-    fn jump_needs_kick(&self, held: &mut BaseGuard<'_, P>, clocks: ClockSet) -> bool {
-        held.refresh_offsets();
-        if held.state.seen == held.state.evaluated {
-            // The CPU has taken it into account already. That its copies are fresh would not be enough: the soft stage
-            // refreshes them too, but evaluates the soft queues alone.
-            return false;
-        }
-        if held.leave_to_rearm(Change::ClockSet) {
-            return false;
-        }
-        let armed = held.base.armed();
-        let state = &*held.state;
-        (0..QUEUES).any(|index| {
-            let soft = index >= 4;
-            let queue = &state.queues[index];
-            if !clocks.contains(Clock::ALL[index % 4])
-                || state.queues.active & (1 << index) == 0
-                || (soft && state.soft_pending)
-            {
-                return false;
-            }
-            let event = queue
-                .offset
-                .to_monotonic(queue.first_deadline)
-                .not_negative();
-            event < armed || (soft && event < state.soft_next)
-        })
-    }
-
-    /// Prepares `cpu` for a sleep of the machine: its device will lose its programming.
-    ///
-    /// Called on `cpu` with timer delivery masked. An owed rearm is forgiven (spec FLUSH-9): [`resume`](Timers::resume)
-    /// evaluates anew.
-    pub fn suspend(&self, cpu: CpuId) {
-        let Some(base) = self.platform.base(cpu) else {
-            return;
-        };
-        let mut held = BaseGuard::lock(self, base, self.platform.this_cpu());
-        if !mutant!("flush-s9-offline") {
-            held.state.deferred = DeferredRearm::Clear;
-        }
-        held.set_armed(Instant::FOREVER);
-        let driver = CpuDevice {
-            platform: &self.platform,
-            base,
-        };
-        held.state.device.set_state(&driver, DeviceState::Shutdown);
-    }
-
-    /// Arms `cpu` again after a sleep of the machine (spec TIM-38, TIM-41). Called on `cpu` with timer delivery masked,
-    /// after the offsets of the clocks were set.
-    pub fn resume(&self, cpu: CpuId) {
-        let Some(base) = self.platform.base(cpu) else {
-            return;
-        };
-        let mut held = BaseGuard::lock(self, base, self.platform.this_cpu());
-        let driver = CpuDevice {
-            platform: &self.platform,
-            base,
-        };
-        held.state.device.set_state(&driver, DeviceState::Oneshot);
-        held.state.hang = false;
-        held.set_armed(Instant::FOREVER);
-        held.refresh_offsets();
-        held.reevaluate(false);
-    }
-
-    /// Notes that the device of `cpu` stops, in an idle state that `cpu` is about to enter (spec C-7.6):
-    /// what was programmed is lost. The host is told to [shut it down](DeviceState::Shutdown).
-    ///
-    /// The armed value stays: something else wakes the CPU for it, as a [broadcast
-    /// device](crate::tick::Broadcast) does. Called on `cpu` with timer delivery masked, and with no rearm owed.
-    pub fn stop_device(&self, cpu: CpuId) {
-        let Some(base) = self.platform.base(cpu) else {
-            return;
-        };
-        let mut held = BaseGuard::lock(self, base, self.platform.this_cpu());
-        let driver = CpuDevice {
-            platform: &self.platform,
-            base,
-        };
-        held.state.device.set_state(&driver, DeviceState::Shutdown);
-    }
-
-    /// Switches the device of `cpu` on again, which [stopped](Timers::stop_device), with nothing programmed.
-    ///
-    /// The host calls [`retrigger`](Timers::retrigger) next, unless an interrupt for what `cpu` waits for is on its
-    /// way. Called on `cpu` with timer delivery masked, before anything else that concerns its timers.
-    pub fn switch_device_on(&self, cpu: CpuId) {
-        let Some(base) = self.platform.base(cpu) else {
-            return;
-        };
-        let mut held = BaseGuard::lock(self, base, self.platform.this_cpu());
-        let driver = CpuDevice {
-            platform: &self.platform,
-            base,
-        };
-        held.state.device.set_state(&driver, DeviceState::Oneshot);
-        // The interrupt that was to end the backoff was lost with the device.
-        if !mutant!("hang-survives-deep-idle") {
-            held.state.hang = false;
-        }
     }
 }

@@ -50,6 +50,8 @@
 //! of one clock on one CPU; restarting in place, asking for the next event, and firing the first are O(1).
 
 mod cancel;
+mod clock_set;
+mod device;
 mod expire;
 mod hotplug;
 #[cfg(all(test, loom))]

@@ -4,7 +4,6 @@
 use core::pin::Pin;
 
 use crate::base::cpu_base::CpuBase;
-use crate::base::guard::BaseGuard;
 use crate::base::owner::opened;
 use crate::base::stats::Stats;
 use crate::base::timers::Timers;
@@ -68,10 +67,9 @@ impl<P: Platform> Timers<P> {
     }
 
     fn next_event_except(&self, cpu: CpuId, excluded: usize) -> Instant {
-        let Some(base) = self.platform.base(cpu) else {
+        let Some(mut held) = self.lock(cpu) else {
             return Instant::FOREVER;
         };
-        let mut held = BaseGuard::lock(self, base, self.platform.this_cpu());
         let state = &mut *held.state;
         let counted = state.counted();
         let overfull = state.far.cascade_next(&mut state.queues, counted, excluded);
@@ -95,39 +93,24 @@ impl<P: Platform> Timers<P> {
 
     /// Whether the last interrupt of `cpu` gave up, so that its device fires later than its first timer (spec IRQ-3).
     pub fn is_backing_off(&self, cpu: CpuId) -> bool {
-        let Some(base) = self.platform.base(cpu) else {
-            return false;
-        };
-        BaseGuard::lock(self, base, self.platform.this_cpu())
-            .state
-            .hang
+        self.lock(cpu).is_some_and(|held| held.state.hang)
     }
 
     /// What `cpu` has counted so far.
     pub fn stats(&self, cpu: CpuId) -> Stats {
-        let Some(base) = self.platform.base(cpu) else {
-            return Stats::default();
-        };
-        BaseGuard::lock(self, base, self.platform.this_cpu())
-            .state
-            .stats
+        self.lock(cpu)
+            .map_or_else(Stats::default, |held| held.state.stats)
     }
 
     /// How many of the [pending](Timers::pending) timers of `cpu` are sorted; the others are far away.
     pub fn sorted(&self, cpu: CpuId) -> usize {
-        let Some(base) = self.platform.base(cpu) else {
-            return 0;
-        };
-        let held = BaseGuard::lock(self, base, self.platform.this_cpu());
-        held.state.queues.pending()
+        self.lock(cpu).map_or(0, |held| held.state.queues.pending())
     }
 
     /// The number of timers queued on `cpu`.
     pub fn pending(&self, cpu: CpuId) -> usize {
-        let Some(base) = self.platform.base(cpu) else {
-            return 0;
-        };
-        let held = BaseGuard::lock(self, base, self.platform.this_cpu());
-        held.state.queues.pending() + held.state.far.buckets().len()
+        self.lock(cpu).map_or(0, |held| {
+            held.state.queues.pending() + held.state.far.buckets().len()
+        })
     }
 }

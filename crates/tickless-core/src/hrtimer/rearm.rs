@@ -7,7 +7,7 @@ use crate::cpu::CpuId;
 use crate::event::flush::Flush;
 use crate::event::{self, Force};
 use crate::mutant;
-use crate::platform::{CpuDevice, Platform};
+use crate::platform::Platform;
 use crate::time::Instant;
 use crate::trace::Event;
 
@@ -77,10 +77,7 @@ impl<P: Platform> BaseGuard<'_, P> {
                 deferred,
             });
         }
-        let driver = CpuDevice {
-            platform: self.platform(),
-            base: self.base,
-        };
+        let driver = self.device();
         let state = &mut *self.state;
         state.stats.device_writes += 1;
         let late_before = state.device.late();
@@ -164,10 +161,9 @@ impl<P: Platform> Timers<P> {
     ///
     /// One lock when a rearm is owed. The host keeps a flag of its own if it wants to skip even that.
     pub fn flush_deferred(&self, cpu: CpuId, reason: Flush) {
-        let Some(base) = self.platform.base(cpu) else {
+        let Some(mut held) = self.lock(cpu) else {
             return;
         };
-        let mut held = BaseGuard::lock(self, base, self.platform.this_cpu());
         held.flush(reason);
     }
 
@@ -204,10 +200,9 @@ impl<P: Platform> Timers<P> {
     ///
     /// As [`flush_deferred`](Timers::flush_deferred): with timer delivery to `cpu` masked.
     pub fn settle_armed(&self, cpu: CpuId) -> Instant {
-        let Some(base) = self.platform.base(cpu) else {
+        let Some(mut held) = self.lock(cpu) else {
             return Instant::FOREVER;
         };
-        let mut held = BaseGuard::lock(self, base, self.platform.this_cpu());
         let early = held.state.armed_early && !mutant!("far-first-not-settled");
         match held.state.deferred {
             DeferredRearm::Clear if early => {
@@ -218,6 +213,6 @@ impl<P: Platform> Timers<P> {
             DeferredRearm::OwedFresh(_) if early => held.state.deferred = DeferredRearm::OwedStale,
             _ => {}
         }
-        base.armed()
+        held.base.armed()
     }
 }

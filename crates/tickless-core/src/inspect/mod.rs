@@ -15,7 +15,6 @@ use tickless_link::entry::EntryRef;
 use tickless_link::sync::Ordering;
 
 use crate::base::cpu_base::CpuBase;
-use crate::base::guard::BaseGuard;
 use crate::base::state::{BaseState, DeferredRearm};
 use crate::base::stats::Stats;
 use crate::base::timers::Timers;
@@ -221,9 +220,8 @@ impl<P: Platform> Timers<P> {
     ///
     /// One lock.
     pub fn report(&self, cpu: CpuId) -> Option<CpuReport> {
-        let base = self.platform().base(cpu)?;
-        let held = BaseGuard::lock(self, base, self.platform().this_cpu());
-        Some(report(base, &held.state))
+        let held = self.lock(cpu)?;
+        Some(report(held.base, &held.state))
     }
 
     /// Shows every pending timer of one part of the queues of `cpu` to `visit`, which is called without any lock: the
@@ -234,13 +232,12 @@ impl<P: Platform> Timers<P> {
         part: Part,
         mut visit: impl FnMut(&PendingTimer) -> fmt::Result,
     ) -> fmt::Result {
-        let Some(base) = self.platform().base(cpu) else {
-            return Ok(());
-        };
         let mut shown = 0;
         loop {
             let mut batch = Batch::new(shown);
-            let held = BaseGuard::lock(self, base, self.platform().this_cpu());
+            let Some(held) = self.lock(cpu) else {
+                return Ok(());
+            };
             batch.copy(&held.state, part);
             drop(held);
             for timer in &batch.timers[..batch.count] {

@@ -1,0 +1,66 @@
+//! Devices that lose their programming: the sleep of a machine, and deep idle (spec ).
+
+use crate::base::state::DeferredRearm;
+use crate::base::timers::Timers;
+use crate::cpu::CpuId;
+use crate::event::DeviceState;
+use crate::mutant;
+use crate::platform::Platform;
+use crate::time::Instant;
+
+impl<P: Platform> Timers<P> {
+    /// Prepares `cpu` for a sleep of the machine: its device will lose its programming.
+    ///
+    /// Called on `cpu` with timer delivery masked. An owed rearm is forgiven (spec FLUSH-9): [`resume`](Timers::resume)
+    /// evaluates anew.
+    pub fn suspend(&self, cpu: CpuId) {
+        let Some(mut held) = self.lock(cpu) else {
+            return;
+        };
+        if !mutant!("flush-s9-offline") {
+            held.state.deferred = DeferredRearm::Clear;
+        }
+        held.set_armed(Instant::FOREVER);
+        held.set_device_state(DeviceState::Shutdown);
+    }
+
+    /// Arms `cpu` again after a sleep of the machine (spec TIM-38, TIM-41). Called on `cpu` with timer delivery masked,
+    /// after the offsets of the clocks were set.
+    pub fn resume(&self, cpu: CpuId) {
+        let Some(mut held) = self.lock(cpu) else {
+            return;
+        };
+        held.set_device_state(DeviceState::Oneshot);
+        held.state.hang = false;
+        held.set_armed(Instant::FOREVER);
+        held.refresh_offsets();
+        held.reevaluate(false);
+    }
+
+    /// Notes that the device of `cpu` stops, in an idle state that `cpu` is about to enter (spec C-7.6):
+    /// what was programmed is lost. The host is told to [shut it down](DeviceState::Shutdown).
+    ///
+    /// The armed value stays: something else wakes the CPU for it, as a [broadcast
+    /// device](crate::tick::Broadcast) does. Called on `cpu` with timer delivery masked, and with no rearm owed.
+    pub fn stop_device(&self, cpu: CpuId) {
+        let Some(mut held) = self.lock(cpu) else {
+            return;
+        };
+        held.set_device_state(DeviceState::Shutdown);
+    }
+
+    /// Switches the device of `cpu` on again, which [stopped](Timers::stop_device), with nothing programmed.
+    ///
+    /// The host calls [`retrigger`](Timers::retrigger) next, unless an interrupt for what `cpu` waits for is on its
+    /// way. Called on `cpu` with timer delivery masked, before anything else that concerns its timers.
+    pub fn switch_device_on(&self, cpu: CpuId) {
+        let Some(mut held) = self.lock(cpu) else {
+            return;
+        };
+        held.set_device_state(DeviceState::Oneshot);
+        // The interrupt that was to end the backoff was lost with the device.
+        if !mutant!("hang-survives-deep-idle") {
+            held.state.hang = false;
+        }
+    }
+}
