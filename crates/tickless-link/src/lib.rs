@@ -49,13 +49,13 @@
 extern crate std;
 
 pub mod bias;
+pub mod buckets;
 pub mod emplace;
 pub mod entry;
 pub mod id;
 pub mod lock;
 pub mod mutants;
-
-pub mod buckets;
+mod project;
 pub mod seqlock;
 pub mod sync;
 pub mod tree;

@@ -54,6 +54,7 @@ mod clock_set;
 mod device;
 mod expire;
 mod hotplug;
+mod migrate;
 #[cfg(all(test, loom))]
 mod model;
 mod query;
