@@ -105,7 +105,7 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
             soft = self.clamped(first);
             // Also when a hard timer is first: left stale, the soft stage would be late or raised for ever (spec Q-21,
             // B45).
-            if !mutant!("soft-next-not-refreshed") || soft < hard {
+            if !mutant!("soft-next-not-refreshed-b45") || soft < hard {
                 self.state.soft_next = soft;
             }
             self.state.soft_first_hint = hint;
@@ -149,7 +149,7 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
     #[inline]
     pub(crate) fn is_before_armed(&self, index: usize, deadline: Deadline) -> bool {
         let event = self.state.queues[index].offset.to_monotonic(deadline);
-        event < self.base.armed() && !mutant!("far-start-not-armed")
+        event < self.base.armed() && !mutant!("far-start-not-armed-inv-1")
     }
 
     /// Notes a change of the queues while a rearm is owed (spec REARM-7); `true` if one is owed or the handler runs, so
@@ -167,10 +167,10 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
             DeferredRearm::Running | DeferredRearm::OwedStale => true,
             DeferredRearm::OwedFresh(_) => {
                 let unnoticed = match change {
-                    Change::Start => mutant!("stale-not-set-by-start"),
-                    Change::Removal => mutant!("stale-not-set-by-cancel"),
-                    Change::ClockSet => mutant!("stale-not-set-by-clock-set"),
-                    Change::SoftStage => mutant!("stale-not-set-by-soft-stage"),
+                    Change::Start => mutant!("stale-not-set-by-start-rearm-7"),
+                    Change::Removal => mutant!("stale-not-set-by-cancel-rearm-7"),
+                    Change::ClockSet => mutant!("stale-not-set-by-clock-set-rearm-7"),
+                    Change::SoftStage => mutant!("stale-not-set-by-soft-stage-soft-5"),
                 };
                 if !unnoticed {
                     self.state.deferred = DeferredRearm::OwedStale;

@@ -27,7 +27,7 @@ impl<P: Platform> Timers<P> {
         }
         if me.is_some_and(|me| core::ptr::eq(me.base, base)) {
             // Spec TIM-30 step 4, B66: the caller's own device too.
-            if !mutant!("caller-not-kicked") {
+            if !mutant!("caller-not-kicked-b66") {
                 self.retrigger(base.cpu());
             }
         } else {

@@ -86,7 +86,7 @@ impl<P: Platform> Timers<P> {
             && me.base.owns(id)
         {
             let held = BaseGuard::lock(self, me.base, Some(me));
-            if mutant!("owner-not-rechecked") || entry.owner() == Owner::Queue(id) {
+            if mutant!("owner-not-rechecked-loc-2") || entry.owner() == Owner::Queue(id) {
                 return held;
             }
         }
@@ -105,7 +105,7 @@ impl<P: Platform> Timers<P> {
                 Owner::Queue(id) => {
                     let held = BaseGuard::lock(self, self.base_of(id), me);
                     // It may have moved before the lock was ours.
-                    if mutant!("owner-not-rechecked") || entry.owner() == Owner::Queue(id) {
+                    if mutant!("owner-not-rechecked-loc-2") || entry.owner() == Owner::Queue(id) {
                         return held;
                     }
                 }

@@ -126,10 +126,10 @@ impl BaseState {
     }
 
     pub(crate) fn reset(&mut self) {
-        if !mutant!("hang-survives-offline") {
+        if !mutant!("hang-survives-offline-hp-2") {
             self.hang = false;
         }
-        if !mutant!("deferred-survives-offline") {
+        if !mutant!("deferred-rearm-survives-offline-hp-3") {
             self.deferred = DeferredRearm::Clear;
         }
         if !mutant!("soft-pending-survives-offline") {

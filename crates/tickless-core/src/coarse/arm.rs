@@ -306,7 +306,7 @@ impl<P: Platform> Timers<P> {
         }
         let me = self.executing_cpu();
         let mut held = self.lock_base_of(entry, me);
-        let state = if mutant!("wheel-requeue-not-rechecked") {
+        let state = if mutant!("wheel-requeue-not-rechecked-r05") {
             before
         } else {
             // It may have fired, or been taken out, or shut down, before the lock was ours (R05).

@@ -93,7 +93,7 @@ where
             // Only the attempt that finds the callback not running shuts: one that ran may have armed the timer again,
             // which is then taken out by the same attempt (R14).
             if entry.state().is_running() {
-                if mutant!("wheel-shut-while-running") {
+                if mutant!("wheel-shut-while-running-r14") {
                     let kind = kind_of(&held, entry);
                     held.state.wheels[kind as usize].opened(entry).shut();
                 }

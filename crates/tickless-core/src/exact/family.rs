@@ -77,7 +77,7 @@ impl Tag {
         self.0 & Self::LAZY != 0
             && !self.is_soft()
             && (self.clock() as u8 == Clock::Monotonic as u8
-                || mutant!("lazy-compares-other-clock"))
+                || mutant!("lazy-compares-other-clock-lazy-4"))
     }
 }
 

@@ -238,14 +238,14 @@ fn way_out(slot: Slot, due: Tick, clock: Tick, at: Tick) -> Way {
         };
     }
     if is_early || slot.level() == 0 {
-        return Way::Tree(if mutant!("far-brought-near-behind-newer") {
+        return Way::Tree(if mutant!("far-cascaded-to-next-behind-newer-q-2") {
             Turn::New
         } else {
             Turn::Old
         });
     }
     let place = Place::before(slot.level() - 1, at);
-    if mutant!("far-cascaded-behind-newer") {
+    if mutant!("far-cascaded-behind-newer-q-2") {
         return Way::Behind(place);
     }
     Way::Before(place)
@@ -437,7 +437,7 @@ impl FarWheel {
     #[inline]
     pub(crate) fn cascade(&mut self, queues: &mut ExactQueues, now: Instant) -> bool {
         self.buckets.is_empty()
-            || mutant!("far-not-cascaded")
+            || mutant!("far-not-cascaded-when-due")
             || self.cascade_some(queues, unit_of(now.as_nanos()))
     }
 
@@ -465,7 +465,7 @@ impl FarWheel {
         counted: u8,
         excluded: usize,
     ) -> Instant {
-        if self.buckets.is_empty() || mutant!("far-not-brought-near") {
+        if self.buckets.is_empty() || mutant!("far-not-cascaded-to-next-inv-1") {
             return Instant::FOREVER;
         }
         self.cascade_some_next(queues, counted, excluded)

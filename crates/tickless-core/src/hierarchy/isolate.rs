@@ -56,7 +56,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// then. Any other error is the first that a CPU returned, and those that were asked before it have changed.
     pub fn isolate_set(&self, host: &mut impl IsolationHost) -> Result<u32, Refused> {
         let stays = |cpu| self.concerns(host, cpu) && !host.is_to_be_isolated(cpu);
-        if !self.all_cpus().any(stays) && !mutant!("isolated-set-takes-the-last") {
+        if !self.all_cpus().any(stays) && !mutant!("isolated-set-takes-the-last-cpu") {
             return Err(Refused::LastAvailable);
         }
         let order = if mutant!("isolated-set-leaves-first") {

@@ -82,7 +82,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
                 let due = self.drop_ignored(group, &mut queue);
                 let Some((child, event)) = due.filter(|(_, event)| event.time <= now) else {
                     // Of all groups, not of the highest: a root that is new may not have been told yet (R21).
-                    let first = if mutant!("hierarchy-promise-of-highest-group") {
+                    let first = if mutant!("hierarchy-promise-of-highest-group-r21") {
                         group.first()
                     } else {
                         cover.time.min(group.first())
@@ -169,7 +169,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         if let Some(global) = next {
             // From what was fetched. The flag may stand since the CPU woke during the callbacks, and what it armed when
             // it was idle again was left to this publication (HAZARD-2, R53).
-            if !mutant!("hierarchy-ignored-kept") {
+            if !mutant!("hierarchy-ignore-mark-kept-r53") {
                 guard.set_ignored(global.is_forever());
             }
             self.publish_rest(&mut guard, global);

@@ -253,7 +253,7 @@ impl State {
 
     /// What the word must hold for a change from `self` to be stored, given that it holds `current`.
     pub(super) fn expected(self, current: impl FnOnce() -> Self) -> Self {
-        if mutant!("hierarchy-sequence-ignored") {
+        if mutant!("hierarchy-sequence-not-compared-state-3") {
             let current = current();
             if current.active() == self.active() && current.migrator() == self.migrator() {
                 return current;

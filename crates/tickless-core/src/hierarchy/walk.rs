@@ -222,7 +222,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
             is_active
         };
         loop {
-            let early = mutant!("hierarchy-child-read-first").then(read_child);
+            let early = mutant!("hierarchy-child-read-before-group-order-2").then(read_child);
             // Acquire, in here: whoever activated the child and has been here since is seen in the child below; whoever
             // comes here later repairs the bit (ORDER-2). Reading again after a failed exchange does so too (ORDER-3).
             let old = group.state();
@@ -309,7 +309,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         // CPU would miss the times of the others (R15, Example 10).
         if node.is_ignored()
             && reason == Reason::Owner
-            && (!is_root || mutant!("hierarchy-fast-path-at-root"))
+            && (!is_root || mutant!("hierarchy-fast-path-at-root-r15"))
         {
             return Published::STOP;
         }
@@ -328,7 +328,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
 
     /// The state as a publisher must not read it: before the lock (Example 2). `None` in ordinary builds.
     fn before_publishing(&self, group: &Group<S::Lock, WIDTH>) -> Option<State> {
-        let early = mutant!("hierarchy-state-read-unlocked").then(|| group.state());
+        let early = mutant!("hierarchy-state-read-unlocked-order-4").then(|| group.state());
         let group = group.id();
         self.host.step(Step::Publishing { group });
         early
@@ -351,7 +351,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         match (event, queue.get_mut(slot)) {
             (Some(new), Some(old)) if old.time == new.time => {
                 // The same time, but it may be another CPU's (Example 4, R18).
-                if !mutant!("hierarchy-cpu-not-refreshed") {
+                if !mutant!("hierarchy-cpu-of-event-not-refreshed-r18") {
                     old.cpu = new.cpu;
                 }
             }
@@ -366,11 +366,11 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
             goes_on: event.is_some()
                 || (reason == Reason::AfterRemote
                     && !state.is_active()
-                    && !mutant!("hierarchy-no-walk-after-remote")),
+                    && !mutant!("hierarchy-no-walk-after-remote-expiry-r58")),
             is_stranded: event.is_some()
                 && station.parent.is_some()
                 && !state.is_active()
-                && !mutant!("hierarchy-stranded-event"),
+                && !mutant!("hierarchy-walk-ends-at-stranded-event-r52"),
             cover: RootExpiry::NONE,
         };
         if station.parent.is_none() && !state.is_active() {

@@ -255,7 +255,7 @@ impl<P: Platform> Timers<P> {
         loop {
             pass += 1;
             held.state.stats.passes += 1;
-            if !mutant!("armed-kept-in-handler") {
+            if !mutant!("armed-kept-in-interrupt-irq-8") {
                 // Nobody may take this CPU for one that has an earlier event armed (spec IRQ-8), and no equal value may
                 // be taken for one that is still programmed (B29).
                 held.set_armed(Instant::FOREVER);

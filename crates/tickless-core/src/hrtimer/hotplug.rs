@@ -45,7 +45,7 @@ impl<P: Platform> Timers<P> {
         };
         // A kick that was on its way when the CPU left never arrived. All is evaluated below, so it is as good as
         // carried out; left standing, it would swallow every later one.
-        if !mutant!("kick-survives-offline") {
+        if !mutant!("kick-survives-offline-b55") {
             base.begin_kick();
         }
         let mut held = BaseGuard::lock(self, base, self.platform.this_cpu());

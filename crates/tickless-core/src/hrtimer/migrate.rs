@@ -35,7 +35,7 @@ impl<P: Platform> Timers<P> {
         {
             return requeue(held, entry, times).is_first;
         }
-        let judged = if mutant!("suitability-with-old-deadline") {
+        let judged = if mutant!("remote-base-judged-by-old-deadline-loc-5") {
             opened(held, entry).head().deadline()
         } else {
             deadline
@@ -107,12 +107,12 @@ fn suitable<P: Platform>(
     me: Option<ThisCpu<'_, P>>,
 ) -> bool {
     if !held.base.is_online() {
-        return mutant!("offline-target-accepted");
+        return mutant!("offline-base-accepted-loc-16");
     }
     let Some(me) = me else { return true };
     if core::ptr::eq(me.base, held.base) {
         return true;
     }
-    mutant!("suitability-not-tested")
+    mutant!("remote-base-not-judged-loc-5")
         || held.state.queues[index].offset.to_monotonic(deadline) >= held.base.armed()
 }

@@ -203,7 +203,7 @@ impl<P: Platform> Timers<P> {
         let Some(mut held) = self.lock(cpu) else {
             return Instant::FOREVER;
         };
-        let early = held.state.armed_early && !mutant!("far-first-not-settled");
+        let early = held.state.armed_early && !mutant!("early-armed-value-not-settled-lazy-7");
         match held.state.deferred {
             DeferredRearm::Clear if early => {
                 held.refresh_offsets();

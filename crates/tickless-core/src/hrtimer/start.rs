@@ -362,7 +362,7 @@ impl<P: Platform> Timers<P> {
             return Action::Nothing;
         }
         if entry.tag().is_lazy() {
-            let event = if mutant!("lazy-compares-other-clock") {
+            let event = if mutant!("lazy-compares-other-clock-lazy-4") {
                 crate::time::Instant::from_nanos(deadline.as_nanos())
             } else {
                 held.state.queues[entry.tag().queue()]
@@ -438,7 +438,8 @@ fn stays_behind_another<P: Platform>(
     // first. If its new time is a far one, it may belong on the buckets, behind those that have the same.
     let stood = if deadline >= slot.head().deadline() || deadline >= slot.key() {
         Stood::FiledEarly
-    } else if (!far_exact && slot.move_in_place(deadline)) || mutant!("refile-missing-when-earlier")
+    } else if (!far_exact && slot.move_in_place(deadline))
+        || mutant!("requeue-missing-when-earlier")
     {
         Stood::InPlace
     } else {

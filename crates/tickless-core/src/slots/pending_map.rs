@@ -92,7 +92,7 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
     /// claim reaches catches up all the way.
     #[inline]
     pub fn forward(&mut self, now: Tick) {
-        if now <= self.clock || mutant!("wheel-not-forwarded-before-placing") {
+        if now <= self.clock || mutant!("wheel-clock-not-forwarded-r07") {
             return;
         }
         if self.has_timers {

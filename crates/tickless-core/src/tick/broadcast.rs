@@ -242,11 +242,11 @@ impl<L: RawLock, const WORDS: usize> Broadcast<L, WORDS> {
         state.bound = (carrier == Carrier::Software).then_some(cpu);
         let moves = match (before, carrier) {
             (Some(Carrier::Periodic(period)), Carrier::Oneshot | Carrier::Software) => Some(period),
-            _ if mutant!("broadcast-marks-the-awake") => Some(Span::ZERO),
+            _ if mutant!("broadcast-switch-counts-the-awake-as-waiting-r39") => Some(Span::ZERO),
             _ => None,
         };
         if let Some(period) = moves {
-            let waiting = if mutant!("broadcast-marks-the-awake") {
+            let waiting = if mutant!("broadcast-switch-counts-the-awake-as-waiting-r39") {
                 state.online
             } else {
                 state.waiting

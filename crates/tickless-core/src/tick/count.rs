@@ -249,7 +249,7 @@ impl<L: RawLock> TickCount<L> {
                 // Acquire and, below, Release: one tries at a time, each after the other.
                 .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
                 .is_err();
-        if is_taken && !mutant!("tick-all-contend") {
+        if is_taken && !mutant!("tick-stall-all-contend-r41") {
             return 0;
         }
         let ticks = self.update(now);

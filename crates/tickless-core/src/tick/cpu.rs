@@ -142,7 +142,7 @@ impl CpuTick {
                 (Some(next), passed.saturating_sub(1))
             }
             Mode::StoppedTick { programmed, .. } => {
-                if !mutant!("tick-used-value-kept") {
+                if !mutant!("tick-timer-not-reprogrammed-after-use-r36") {
                     *programmed = None;
                 }
                 (None, 0)

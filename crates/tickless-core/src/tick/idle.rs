@@ -32,7 +32,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
             own: soon,
             including_movable: soon,
             keeps: self.refusal(tick, conditions),
-            leaves_wheels: conditions.pass_pending && !mutant!("tick-pending-pass-ignored"),
+            leaves_wheels: conditions.pass_pending && !mutant!("tick-pending-pass-ignored-r12"),
         };
         if forecast.keeps.is_some() {
             return forecast;
@@ -160,7 +160,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
                 }
             }
             (Context::Task, Role::Housekeeping) => {
-                if !mutant!("tick-stopped-outside-idle") {
+                if !mutant!("tick-stopped-outside-idle-r40") {
                     return Some(KeepReason::NotIdle);
                 }
             }
@@ -216,7 +216,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
                 // More than a tick is left. Rounds down: a part of a tick is none.
                 let ahead = wake.saturating_since(at.began).as_nanos() / at.period.as_nanos();
                 idles |= ahead > 1;
-                if !idles && !mutant!("tick-idle-not-undone") {
+                if !idles && !mutant!("tick-idle-not-undone-r60") {
                     // Who is awake is active in the tree, or nobody there looks after the others (R60).
                     self.tree.leave_idle(cpu);
                 }

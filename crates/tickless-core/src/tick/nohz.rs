@@ -224,7 +224,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
     ///
     /// One load where there is nothing to count; none while the tick runs.
     pub fn interrupt(&self, tick: &CpuTick, now: Instant) -> u64 {
-        if tick.is_stopped() && !mutant!("tick-old-count-in-interrupt") {
+        if tick.is_stopped() && !mutant!("tick-old-count-in-interrupt-r33") {
             self.count.update(now)
         } else {
             0

@@ -127,7 +127,7 @@ impl<C> Instant<C> {
     #[must_use]
     pub fn saturating_add(self, span: Span) -> Self {
         let sum = self.nanos.saturating_add(span.nanos);
-        let saturated = if crate::mutant!("saturation-missing") {
+        let saturated = if crate::mutant!("saturation-missing-tim-2") {
             self.nanos.wrapping_add(span.nanos)
         } else if sum > SETTABLE_MAX {
             SETTABLE_MAX
