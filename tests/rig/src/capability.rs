@@ -57,6 +57,12 @@ impl Capabilities {
         Self(self.0 & !others.0)
     }
 
+    /// Whether all of `others` are among these.
+    #[must_use]
+    pub const fn contains(self, others: Self) -> bool {
+        others.without(self).is_empty()
+    }
+
     /// Whether there is none.
     #[must_use]
     pub const fn is_empty(self) -> bool {
@@ -69,7 +75,7 @@ impl fmt::Display for Capabilities {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lacking: Vec<&str> = NAMES
             .iter()
-            .filter(|(capability, _)| !self.without(self.without(*capability)).is_empty())
+            .filter(|(capability, _)| self.contains(*capability))
             .map(|(_, name)| *name)
             .collect();
         formatter.write_str(&lacking.join(" and no "))

@@ -14,6 +14,7 @@ use tickless_core::time::{Clock, Instant, Offset};
 use tickless_core::trace::Event;
 use tickless_sim::DeviceClass;
 
+use crate::capability::Capabilities;
 use crate::host::{Host, Placement, Source};
 use crate::nohz::Ticks;
 
@@ -30,6 +31,8 @@ pub(crate) struct Cpu {
     /// Nesting of interrupts.
     pub(crate) depth: Cell<u32>,
     pub(crate) placement: Cell<Placement>,
+    /// Writes to its device before the suite began.
+    pub(crate) written: Cell<u64>,
 }
 
 /// A host, and the state of its CPUs.
@@ -85,6 +88,13 @@ impl<H: Host> Rig<H> {
     /// A host whose CPUs have devices of `class`.
     #[must_use]
     pub fn with_devices(cpus: u32, class: DeviceClass) -> Self {
+        let (one, has) = (cpus == 1 || H::HAS.contains(Capabilities::CPUS), H::NAME);
+        assert!(one, "a case that needs CPUS does not say so: {has} has one");
+        let known = H::DEVICES.contains(&class);
+        assert!(
+            known,
+            "a case that needs DEVICES does not say so: {has} has no {class:?}"
+        );
         let rig = Self {
             parts: Rc::new(Parts {
                 host: H::new(cpus, class),
@@ -94,6 +104,7 @@ impl<H: Host> Rig<H> {
         };
         for cpu in 0..cpus {
             rig.online(cpu);
+            rig.cpu(cpu).written.set(rig.host().device_writes(cpu));
         }
         rig
     }
@@ -186,10 +197,10 @@ impl<H: Host> Rig<H> {
         self.host().take_trace()
     }
 
-    /// Writes to the device of `cpu` so far.
+    /// Writes to the device of `cpu` since it came online.
     #[must_use]
     pub fn device_writes(&self, cpu: u32) -> u64 {
-        self.host().device_writes(cpu)
+        self.host().device_writes(cpu) - self.cpu(cpu).written.get()
     }
 
     /// The true time at which the device of `cpu` will fire.

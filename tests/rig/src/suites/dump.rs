@@ -246,7 +246,7 @@ crate::kit::cases!(dump:
     records_say_for_when_a_timer_is_queued [DEVICES],
     addresses_are_shown_to_who_asks,
     a_device_shows_its_mode_as_the_kernel_does,
-    what_idles_and_who_looks_after_it_is_shown,
+    what_idles_and_who_looks_after_it_is_shown [CPUS],
     long_queues_are_shown_whole,
     devices_come_behind_all_cpus [CPUS, DEVICES],
     a_dump_changes_nothing [CPUS],

@@ -188,5 +188,5 @@ pub fn devices_fire_exactly_when_the_first_timer_is_due<H: Host>() {
 }
 
 crate::kit::cases!(exactness:
-    devices_fire_exactly_when_the_first_timer_is_due,
+    devices_fire_exactly_when_the_first_timer_is_due [CPUS, PATHS, DEVICES],
 );

@@ -326,7 +326,7 @@ pub fn starts_that_leave_a_far_timer_in_its_slot_are_counted_by_themselves<H: Ho
 crate::kit::cases!(far:
     starts_that_leave_a_far_timer_in_its_slot_are_counted_by_themselves,
     they_fire_when_sorted_timers_do_and_cost_no_interrupt_more [DEVICES],
-    they_survive_moves_and_hotplug,
+    they_survive_moves_and_hotplug [CPUS],
     the_tree_stays_small,
     what_is_very_far_is_exact_too,
     crowded_slots_are_exact_too,

@@ -22,6 +22,7 @@ use tickless_sim::DeviceClass;
 use self::device::Device;
 use crate::capability::Capabilities;
 use crate::host::{Host, Placement, Source};
+use crate::rig::TICK;
 
 mod device;
 mod lock;
@@ -52,6 +53,19 @@ pub trait Config: 'static {
     const EXPIRY_BUDGET: u32;
     /// For people.
     const NAME: &'static str;
+    /// What is broken on purpose.
+    const FAULT: Option<Fault> = None;
+}
+
+/// What a host can do wrong, to see that the suites notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Event devices fire a tick later than they were told.
+    LateDevice,
+    /// A CPU that is kicked is not interrupted.
+    LostKick,
+    /// The soft stage does not run.
+    LostSoftStage,
 }
 
 /// The device is written at a flush point.
@@ -121,6 +135,10 @@ pub struct VirtualPlatform<C: Config> {
     /// What a callback panicked with.
     failed: RefCell<Option<Box<dyn Any + Send>>>,
     config: PhantomData<C>,
+}
+
+fn is_broken<C: Config>(fault: Fault) -> bool {
+    C::FAULT == Some(fault)
 }
 
 /// What `counter` reads at the true time `at`.
@@ -196,12 +214,19 @@ impl<C: Config> Platform for VirtualPlatform<C> {
     }
 
     fn write_device(&self, base: &CpuBase<Self>, write: DeviceWrite) -> Result<(), InPast> {
-        self.cpu(base.cpu()).device.write(
+        let device = &self.cpu(base.cpu()).device;
+        device.write(
             self.now.get(),
             write,
-            |cycles| i64::try_from(cycles.div_ceil(2)).expect("within the machine's life"),
+            |cycles| i64::try_from(cycles.div_ceil(2)).expect("within the life of the host"),
             |nanos| self.true_time_of_instant(nanos),
-        )
+        )?;
+        if is_broken::<C>(Fault::LateDevice) {
+            device
+                .fires_at
+                .set(device.fires_at.get().map(|at| at + TICK));
+        }
+        Ok(())
     }
 
     fn set_device_state(&self, base: &CpuBase<Self>, state: DeviceState) {
@@ -209,11 +234,13 @@ impl<C: Config> Platform for VirtualPlatform<C> {
     }
 
     fn kick(&self, base: &CpuBase<Self>) {
-        self.cpu(base.cpu()).kicked.set(true);
+        let is_lost = is_broken::<C>(Fault::LostKick);
+        self.cpu(base.cpu()).kicked.set(!is_lost);
     }
 
     fn raise_soft(&self, base: &CpuBase<Self>) {
-        self.cpu(base.cpu()).soft_raised.set(true);
+        let is_lost = is_broken::<C>(Fault::LostSoftStage);
+        self.cpu(base.cpu()).soft_raised.set(!is_lost);
     }
 
     fn call(&self, callback: &mut dyn FnMut()) {
