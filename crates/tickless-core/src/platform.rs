@@ -180,9 +180,12 @@ pub trait Platform: Sized {
 
     /// Puts the event device of the CPU of `base` into a state, see [`EventDriver::set_state`].
     ///
-    /// By default nothing: a device that is told the instant is silent without one.
+    /// By default a device that is to be silent is told [`Instant::FOREVER`].
     fn set_device_state(&self, base: &CpuBase<Self>, state: DeviceState) {
-        let _ = (base, state);
+        if matches!(state, DeviceState::Shutdown | DeviceState::OneshotStopped) {
+            // No instant to come is in the past.
+            let _written = self.write_device(base, DeviceWrite::Absolute(Instant::FOREVER));
+        }
     }
 
     /// Makes the CPU of `base` call [`retrigger`](crate::base::Timers::retrigger) soon, wherever it is.
