@@ -81,7 +81,7 @@ fn assert_wheels_valid(state: &BaseState, published: impl Fn(Kind) -> u64) {
         let wheel = &state.wheels[kind as usize];
         wheel.assert_valid();
         assert!(
-            published(kind) == wheel.told(),
+            published(kind) == wheel.next_expiry(),
             "WI2: what is published of {kind:?} is what is known"
         );
     }

@@ -164,14 +164,16 @@ impl<P: BaseTypes> CpuBase<P> {
     /// As [`Timers::wheel_first_due`].
     #[inline]
     pub fn wheel_first_due(&self) -> Option<Tick> {
-        let first = self.told(Kind::Local).min(self.told(Kind::Global));
+        let first = self
+            .published_next_expiry(Kind::Local)
+            .min(self.published_next_expiry(Kind::Global));
         (first != u64::MAX).then_some(Tick(first))
     }
 
     /// As [`wheel_first_due`](Self::wheel_first_due), for one wheel.
     #[inline]
     pub fn wheel_due(&self, kind: Kind) -> Option<Tick> {
-        let due = self.told(kind);
+        let due = self.published_next_expiry(kind);
         (due != u64::MAX).then_some(Tick(due))
     }
 
@@ -185,7 +187,7 @@ impl<P: BaseTypes> CpuBase<P> {
     }
 
     #[inline]
-    fn told(&self, kind: Kind) -> u64 {
+    fn published_next_expiry(&self, kind: Kind) -> u64 {
         // Relaxed: pairs with the store of `publish_next_expiry`, see there.
         self.wheel_due[kind as usize].load(Ordering::Relaxed)
     }
@@ -193,7 +195,7 @@ impl<P: BaseTypes> CpuBase<P> {
     /// Whether a wheel may have something due.
     #[inline]
     pub(crate) fn is_due(&self, kind: Kind, now: Tick) -> bool {
-        now.0 >= self.told(kind)
+        now.0 >= self.published_next_expiry(kind)
     }
 
     /// Whether the CPU sleeps until the first timer of its wheels. Exact under the lock where it says no.

@@ -188,7 +188,7 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
     /// Tells those who ask without the lock when a wheel is due first.
     #[inline]
     pub(crate) fn publish_next_expiry(&self, kind: Kind) {
-        let due = self.state.wheels[kind as usize].told();
+        let due = self.state.wheels[kind as usize].next_expiry();
         let published = &self.base.wheel_due[kind as usize];
         // Relaxed, both: the value stands alone. Who reads an old one that is too early looks for nothing; who reads
         // one that is too late is awake and reads again a tick later, or was idle and is kicked (spec C-2.4). The load

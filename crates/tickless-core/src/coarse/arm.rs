@@ -342,8 +342,8 @@ impl<P: Platform> Timers<P> {
         (now, expiry): (Tick, Tick),
     ) -> bool {
         let wheel = &mut held.state.wheels[kind as usize];
-        wheel.calendar.forward(now);
-        let place = wheel.calendar.place(expiry);
+        wheel.pending_map.forward(now);
+        let place = wheel.pending_map.place(expiry);
         if !wheel.opened(entry).is_on(place.slot.number()) {
             return false;
         }
@@ -389,8 +389,8 @@ impl<P: Platform> Timers<P> {
         let is_there = core::ptr::eq(base, held.base) && leaves == kind;
         let (kind, filed) = if runs || (is_there && held.base.is_online()) {
             let wheel = &mut held.state.wheels[leaves as usize];
-            wheel.calendar.forward(now);
-            let place = wheel.calendar.place(expiry);
+            wheel.pending_map.forward(now);
+            let place = wheel.pending_map.place(expiry);
             entry.shared().set(expiry);
             (leaves, wheel.file(entry, place))
         } else {
@@ -449,8 +449,8 @@ impl<P: Platform> Timers<P> {
             }
         }
         let wheel = &mut held.state.wheels[kind as usize];
-        wheel.calendar.forward(now);
-        let place = wheel.calendar.place(expiry);
+        wheel.pending_map.forward(now);
+        let place = wheel.pending_map.place(expiry);
         entry.shared().set(expiry);
         wheel.buckets.admit(transit, place.slot.number(), |()| ());
         wheel.note_filed(place)

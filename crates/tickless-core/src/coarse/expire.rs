@@ -93,8 +93,8 @@ impl<'a, P: Platform> Runner<'a, P> {
             // It was beyond the range. Or it was armed while its callback runs, in another pass, and is due again: that
             // is looked at once a tick. It stays queued for every observer.
             let mut bucketed = bucketed;
-            wheel.calendar.forward(now);
-            let place = wheel.calendar.place(if runs { now } else { expiry });
+            wheel.pending_map.forward(now);
+            let place = wheel.pending_map.place(if runs { now } else { expiry });
             let left = bucketed.move_to(place.slot.number());
             wheel.note_left(left);
             wheel.note_filed(place);
@@ -159,8 +159,8 @@ impl<'a, P: Platform> Runner<'a, P> {
         match expiry.filter(|_| !state.is_queued() && !state.is_shut()) {
             None => running.stop(&mut wheel.buckets),
             Some(expiry) => {
-                wheel.calendar.forward(now);
-                let place = wheel.calendar.place(expiry);
+                wheel.pending_map.forward(now);
+                let place = wheel.pending_map.place(expiry);
                 running.shared().set(expiry);
                 running.refile(&mut wheel.buckets, place.slot.number(), |()| ());
                 wheel.note_filed(place);

@@ -102,14 +102,14 @@ impl<P: Platform> Timers<P> {
         let state = &mut *to.state;
         let wheel = &mut state.wheels[kind as usize];
         // Or short timeouts would go into coarse slots (R08).
-        wheel.calendar.forward(now);
+        wheel.pending_map.forward(now);
         let mut is_first = false;
         while left.take_any(|bucketed| {
             let entry = bucketed.entry();
             let (timer, code) = (TimerId(entry.address()), entry.code_address());
             let expiry = entry.shared().get();
             let (transit, _left) = bucketed.depart();
-            let place = wheel.calendar.place(expiry);
+            let place = wheel.pending_map.place(expiry);
             wheel.buckets.admit(transit, place.slot.number(), |()| ());
             is_first |= wheel.note_filed(place).is_first;
             state.stats.arrived += 1;

@@ -19,7 +19,7 @@
 //! - **A host whose CPUs come and go** calls [`wheel_online`](crate::base::Timers::wheel_online) before a CPU takes
 //!   part, and [`wheel_offline`](crate::base::Timers::wheel_offline) after it left.
 //!
-//! The arithmetic stands alone: [`geometry`] says which slot, [`calendar`] which slots hold something and when the
+//! The arithmetic stands alone: [`geometry`] says which slot, [`pending_map`] which slots hold something and when the
 //! first of them is due.
 //!
 //! # Ground rules

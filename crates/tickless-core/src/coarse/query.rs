@@ -70,7 +70,7 @@ impl<P: Platform> Timers<P> {
         let next = self.settle(&mut held, now);
         let sleeps = decide(next);
         for kind in [Kind::Local, Kind::Global] {
-            held.state.wheels[kind as usize].calendar.forward(now);
+            held.state.wheels[kind as usize].pending_map.forward(now);
             held.publish_next_expiry(kind);
         }
         if sleeps {

@@ -72,7 +72,7 @@ pub(crate) const CASCADE_MAX: u32 = 1024;
 #[derive(Debug)]
 pub(crate) struct FarWheel {
     buckets: BucketArray<Hr, LEVELS>,
-    calendar: PendingMap<LEVELS>,
+    pending_map: PendingMap<LEVELS>,
     /// When the slot is due that turned out to hold too many to be taken out before.
     overfull: Option<Tick>,
 }
@@ -94,7 +94,7 @@ impl FarWheel {
     /// Makes an empty buckets where it stays.
     pub(crate) fn emplace(slot: &mut MaybeUninit<Self>, key: Key) -> Emplaced<'_, Self> {
         emplace!(slot => Self {
-            calendar: PendingMap::new(Tick(0)),
+            pending_map: PendingMap::new(Tick(0)),
             overfull: None;
             buckets <- |slot| BucketArray::emplace(slot, key),
         })
@@ -121,28 +121,28 @@ impl FarWheel {
         self.buckets.open(entry)
     }
 
-    /// Brings the calendar up to date with the time: it is not behind `now`.
+    /// Brings the pending_map up to date with the time: it is not behind `now`.
     #[inline]
     pub(crate) fn forward(&mut self, now: Instant) {
         let now = unit_of(now.as_nanos());
-        if now > self.calendar.clock() {
-            if now >= self.calendar.first_due() {
+        if now > self.pending_map.clock() {
+            if now >= self.pending_map.first_due() {
                 // It may stand for a slot that is empty by now.
-                self.calendar.settle(now);
+                self.pending_map.settle(now);
             }
-            self.calendar.forward(now);
+            self.pending_map.forward(now);
         }
     }
 
     /// When a slot that holds something is due.
     pub(crate) fn due_of(&self, slot: Slot) -> Tick {
-        self.calendar.due_of(slot)
+        self.pending_map.due_of(slot)
     }
 
     /// Where a timer stands whose time is `deadline`; `None` if it belongs into the tree.
     #[inline]
     pub(crate) fn place(&self, deadline: Deadline) -> Option<Place> {
-        place_before::<LEVELS>(self.calendar.clock(), unit_of(deadline.as_nanos()))
+        place_before::<LEVELS>(self.pending_map.clock(), unit_of(deadline.as_nanos()))
     }
 
     /// Where `entry` stands with the times in `head`; `None` if it belongs into the tree.
@@ -158,14 +158,14 @@ impl FarWheel {
     /// Notes that a timer was put at `place`.
     #[inline]
     fn note(&mut self, place: Place) {
-        self.calendar.file(place);
+        self.pending_map.file(place);
     }
 
     /// Notes what became of the place that a timer left.
     #[inline]
     pub(crate) fn note_left(&mut self, left: BucketState) {
         if let BucketState::Vacated(list) = left {
-            self.calendar.vacate(Slot::numbered(list));
+            self.pending_map.vacate(Slot::numbered(list));
             self.overfull = None;
         }
     }
@@ -195,7 +195,7 @@ impl FarWheel {
 
     /// One of the timers of the slot that is due first, opened.
     pub(crate) fn open_any(&mut self) -> Option<Bucketed<'_, '_, Hr, LEVELS>> {
-        let (slot, _) = self.calendar.first_slot(self.calendar.clock())?;
+        let (slot, _) = self.pending_map.first_slot(self.pending_map.clock())?;
         self.buckets.open_first(slot.number())
     }
 }
@@ -408,7 +408,7 @@ impl FarWheel {
         budget: &mut u32,
     ) -> Emptied {
         let list = slot.number();
-        let clock = self.calendar.clock();
+        let clock = self.pending_map.clock();
         let first_goes_first = due > clock || slot.level() == 0;
         loop {
             let buckets = &mut self.buckets;
@@ -443,15 +443,15 @@ impl FarWheel {
 
     fn cascade_some(&mut self, queues: &mut ExactQueues, now: Tick) -> bool {
         let mut budget = CASCADE_MAX;
-        while let Some((slot, due)) = self.calendar.first_slot(now)
+        while let Some((slot, due)) = self.pending_map.first_slot(now)
             && due <= now
         {
-            self.calendar.forward(now);
+            self.pending_map.forward(now);
             if matches!(self.empty(queues, slot, due, &mut budget), Emptied::Part) {
                 return false;
             }
         }
-        self.calendar.forward(now);
+        self.pending_map.forward(now);
         true
     }
 
@@ -480,8 +480,8 @@ impl FarWheel {
         let mut budget = OPEN_MAX;
         loop {
             let first = queues.minimum_without(counted, excluded);
-            let clock = self.calendar.clock();
-            let Some((slot, due)) = self.calendar.first_slot(clock) else {
+            let clock = self.pending_map.clock();
+            let Some((slot, due)) = self.pending_map.first_slot(clock) else {
                 return Instant::FOREVER;
             };
             if instant_of(due) >= first {

@@ -273,10 +273,10 @@ fn report<P: Platform>(base: &CpuBase<P>, state: &BaseState) -> CpuReport {
 
 /// What `wheel` knows of itself.
 fn report_wheel(wheel: &CpuWheel, kind: Kind) -> WheelReport {
-    let due = wheel.told();
+    let due = wheel.next_expiry();
     WheelReport {
         kind,
-        clock: wheel.calendar.clock(),
+        clock: wheel.pending_map.clock(),
         first_due: (due != u64::MAX).then_some(Tick(due)),
         pending: wheel.buckets.len(),
         is_running: wheel.has_pass(),
@@ -335,7 +335,7 @@ impl Batch {
                 aside -= 1;
                 wheel.pending_due()
             } else {
-                wheel.calendar.due_of(Slot::numbered(list))
+                wheel.pending_map.due_of(Slot::numbered(list))
             };
             self.take_coarse(entry, kind, due)
         });

@@ -52,7 +52,7 @@ impl DueSlots {
 }
 
 impl<const LEVELS: usize> PendingMap<LEVELS> {
-    /// An empty calendar.
+    /// An empty pending_map.
     #[must_use]
     pub const fn new(now: Tick) -> Self {
         Self {
@@ -110,8 +110,8 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
         place::<LEVELS>(self.clock, expiry)
     }
 
-    /// Notes that something was filed at `place`, which this calendar chose at its present clock. Returns whether it is
-    /// due before everything else: then whoever waits for the first has to be told.
+    /// Notes that something was filed at `place`, which this pending_map chose at its present clock. Returns whether it
+    /// is due before everything else: then whoever waits for the first has to be told.
     #[inline]
     pub fn file(&mut self, place: Place) -> bool {
         self.occupied[place.slot.level()] |= 1 << place.slot.index();
@@ -256,28 +256,28 @@ mod tests {
 
     use super::*;
 
-    /// A wheel of numbers: a calendar, and beside it the obvious list.
+    /// A wheel of numbers: a pending_map, and beside it the obvious list.
     struct Wheel<const LEVELS: usize> {
-        calendar: PendingMap<LEVELS>,
+        pending_map: PendingMap<LEVELS>,
         filed: Vec<(Place, Tick)>,
     }
 
     impl<const LEVELS: usize> Wheel<LEVELS> {
         fn new(now: u64) -> Self {
             Self {
-                calendar: PendingMap::new(Tick(now)),
+                pending_map: PendingMap::new(Tick(now)),
                 filed: Vec::new(),
             }
         }
 
         fn arm(&mut self, now: u64, expiry: u64) {
-            self.calendar.forward(Tick(now));
-            let place = self.calendar.place(Tick(expiry));
+            self.pending_map.forward(Tick(now));
+            let place = self.pending_map.place(Tick(expiry));
             let first = self.filed.iter().map(|(place, _)| place.due).min();
-            let is_first = self.calendar.file(place);
+            let is_first = self.pending_map.file(place);
             if first.is_none_or(|first| place.due < first) {
-                // The calendar may know something earlier that is gone.
-                assert!(is_first || self.calendar.first_due() <= place.due);
+                // The pending_map may know something earlier that is gone.
+                assert!(is_first || self.pending_map.first_due() <= place.due);
             }
             self.filed.push((place, Tick(expiry)));
         }
@@ -285,14 +285,14 @@ mod tests {
         fn cancel(&mut self, which: usize) {
             let (place, _) = self.filed.swap_remove(which);
             if self.filed.iter().all(|(other, _)| other.slot != place.slot) {
-                self.calendar.vacate(place.slot);
+                self.pending_map.vacate(place.slot);
             }
         }
 
         /// All that fires up to `now`: at which tick, and what.
         fn run(&mut self, now: u64) -> Vec<(u64, Vec<u64>)> {
             let mut fired = Vec::new();
-            while let Some(due) = self.calendar.take_due(Tick(now)) {
+            while let Some(due) = self.pending_map.take_due(Tick(now)) {
                 let mut batch = Vec::new();
                 let mut again = Vec::new();
                 for slot in due.iter() {
@@ -323,12 +323,12 @@ mod tests {
 
         fn check(&self) {
             let first = self.first();
-            assert!(first.is_none_or(|first| self.calendar.first_due() <= first));
-            assert!(self.calendar.has_timers() || first.is_none());
+            assert!(first.is_none_or(|first| self.pending_map.first_due() <= first));
+            assert!(self.pending_map.has_timers() || first.is_none());
             for (place, _) in &self.filed {
-                assert!(self.calendar.is_occupied(place.slot));
-                assert!(place.due >= self.calendar.clock());
-                assert_eq!(self.calendar.due_of(place.slot), place.due);
+                assert!(self.pending_map.is_occupied(place.slot));
+                assert!(place.due >= self.pending_map.clock());
+                assert_eq!(self.pending_map.due_of(place.slot), place.due);
             }
         }
 
@@ -347,7 +347,7 @@ mod tests {
         for &expiry in expiries {
             wheel.arm(clock, expiry);
         }
-        (wheel.calendar.first_due().0, wheel.drain())
+        (wheel.pending_map.first_due().0, wheel.drain())
     }
 
     #[test]
@@ -401,23 +401,23 @@ mod tests {
 
     #[test]
     fn an_empty_wheel_claims_to_be_due_far_ahead_of_whoever_asks() {
-        let mut calendar = PendingMap::<9>::new(Tick(100));
-        assert_eq!(calendar.first_due(), Tick(100 + FAR));
-        calendar.settle(Tick(5_000));
-        assert_eq!(calendar.first_due(), Tick(5_000 + FAR));
-        assert!(!calendar.has_timers());
+        let mut pending_map = PendingMap::<9>::new(Tick(100));
+        assert_eq!(pending_map.first_due(), Tick(100 + FAR));
+        pending_map.settle(Tick(5_000));
+        assert_eq!(pending_map.first_due(), Tick(5_000 + FAR));
+        assert!(!pending_map.has_timers());
     }
 
     /// Whoever waits knows of no timer, so he has to be told of the first, even if the old claim ends before it.
     #[test]
     fn the_first_timer_of_an_empty_wheel_is_the_first_whatever_the_wheel_claimed() {
-        let mut calendar = PendingMap::<9>::new(Tick(0));
-        calendar.forward(Tick(FAR - 100));
-        let place = calendar.place(Tick(FAR + 1_000));
-        assert!(place.due > calendar.first_due());
-        assert!(calendar.file(place));
-        assert_eq!(calendar.first_due(), place.due);
-        assert!(!calendar.file(calendar.place(Tick(FAR + 2_000))));
+        let mut pending_map = PendingMap::<9>::new(Tick(0));
+        pending_map.forward(Tick(FAR - 100));
+        let place = pending_map.place(Tick(FAR + 1_000));
+        assert!(place.due > pending_map.first_due());
+        assert!(pending_map.file(place));
+        assert_eq!(pending_map.first_due(), place.due);
+        assert!(!pending_map.file(pending_map.place(Tick(FAR + 2_000))));
     }
 
     /// Spec C-1.7: or a callback that files for "now" would keep its caller busy for ever.
@@ -425,10 +425,10 @@ mod tests {
     fn what_is_filed_while_slots_fire_is_due_later() {
         let mut wheel = Wheel::<9>::new(0);
         wheel.arm(0, 10);
-        let due = wheel.calendar.take_due(Tick(11)).expect("it is due");
+        let due = wheel.pending_map.take_due(Tick(11)).expect("it is due");
         assert_eq!(due.tick, Tick(11));
         for expiry in [0, 10, 11] {
-            assert_eq!(wheel.calendar.place(Tick(expiry)).due, Tick(12));
+            assert_eq!(wheel.pending_map.place(Tick(expiry)).due, Tick(12));
         }
     }
 
@@ -439,12 +439,12 @@ mod tests {
             let mut wheel = Wheel::<9>::new(start);
             // Due at 128, in level 1.
             wheel.arm(start, 127);
-            wheel.calendar.forward(Tick(125));
+            wheel.pending_map.forward(Tick(125));
             for expiry in [129, 131, 133] {
                 wheel.arm(125, expiry);
-                wheel.calendar.unsettled = true;
-                wheel.calendar.settle(Tick(125));
-                assert_eq!(wheel.calendar.first_due(), Tick(128));
+                wheel.pending_map.unsettled = true;
+                wheel.pending_map.settle(Tick(125));
+                assert_eq!(wheel.pending_map.first_due(), Tick(128));
             }
         }
     }
@@ -456,12 +456,12 @@ mod tests {
             wheel.arm(1_000, 1_010);
             wheel.arm(1_000, 1_030);
             wheel.cancel(0);
-            assert_eq!(wheel.calendar.first_due(), Tick(1_011));
+            assert_eq!(wheel.pending_map.first_due(), Tick(1_011));
             if settles {
-                wheel.calendar.settle(Tick(1_000));
+                wheel.pending_map.settle(Tick(1_000));
             }
             assert_eq!(
-                wheel.calendar.take_due(Tick(1_011)).is_some(),
+                wheel.pending_map.take_due(Tick(1_011)).is_some(),
                 !settles,
                 "an empty look is all that it costs"
             );
@@ -483,7 +483,7 @@ mod tests {
         let mut wheel = Wheel::<9>::new(0);
         let now = 3 * FAR;
         wheel.arm(now, now + 5);
-        assert_eq!(wheel.calendar.clock(), Tick(now));
+        assert_eq!(wheel.pending_map.clock(), Tick(now));
         assert_eq!(wheel.drain(), vec![(now + 6, vec![now + 5])]);
     }
 
@@ -491,10 +491,10 @@ mod tests {
     fn the_clock_does_not_pass_what_is_due() {
         let mut wheel = Wheel::<9>::new(0);
         wheel.arm(0, 10);
-        wheel.calendar.forward(Tick(500));
-        assert_eq!(wheel.calendar.clock(), Tick(11));
-        wheel.calendar.forward(Tick(3));
-        assert_eq!(wheel.calendar.clock(), Tick(11));
+        wheel.pending_map.forward(Tick(500));
+        assert_eq!(wheel.pending_map.clock(), Tick(11));
+        wheel.pending_map.forward(Tick(3));
+        assert_eq!(wheel.pending_map.clock(), Tick(11));
         assert_eq!(wheel.run(500), vec![(11, vec![10])]);
     }
 
@@ -554,10 +554,10 @@ mod tests {
                     );
                 }
                 Step::Settle => {
-                    wheel.calendar.settle(Tick(now));
+                    wheel.pending_map.settle(Tick(now));
                     let first = wheel.first().unwrap_or(Tick(now + FAR));
-                    assert_eq!(wheel.calendar.first_due(), first, "settled means exact");
-                    let slot = wheel.calendar.first_slot(Tick(now));
+                    assert_eq!(wheel.pending_map.first_due(), first, "settled means exact");
+                    let slot = wheel.pending_map.first_slot(Tick(now));
                     assert_eq!(slot.map(|slot| slot.1), wheel.first());
                     let coarsest = wheel
                         .filed
@@ -568,7 +568,7 @@ mod tests {
                         slot.map(|slot| slot.0),
                         coarsest.map(|(place, _)| place.slot)
                     );
-                    assert_eq!(wheel.calendar.has_timers(), !wheel.filed.is_empty());
+                    assert_eq!(wheel.pending_map.has_timers(), !wheel.filed.is_empty());
                 }
             }
             wheel.check();

@@ -34,7 +34,7 @@ const OWN: usize = 0;
 #[derive(Debug)]
 pub(crate) struct CpuWheel {
     pub(crate) buckets: BucketArray<Coarse, LEVELS>,
-    pub(crate) calendar: PendingMap<LEVELS>,
+    pub(crate) pending_map: PendingMap<LEVELS>,
     /// The passes that are under way; the lock is free while they execute callbacks. Several may be: what one has not
     /// begun the next one takes over, so that a thread that is held up in a callback, or preempted, delays one timer.
     passes: [PassBy; RUNNERS],
@@ -54,13 +54,13 @@ pub(crate) struct Filed {
 }
 
 impl CpuWheel {
-    /// What an empty wheel [tells](Self::told).
+    /// What an empty wheel [publishes](Self::next_expiry).
     pub(crate) const NEVER: u64 = u64::MAX;
 
     /// Makes an empty wheel where it stays.
     pub(crate) fn emplace(slot: &mut MaybeUninit<Self>, key: Key) -> Emplaced<'_, Self> {
         emplace!(slot => Self {
-            calendar: PendingMap::new(Tick(0)),
+            pending_map: PendingMap::new(Tick(0)),
             passes: [PassBy::Free; RUNNERS],
             aside: 0,
             pending_due: Tick(0);
@@ -72,7 +72,7 @@ impl CpuWheel {
     #[inline]
     pub(crate) fn first_due(&self) -> Tick {
         if self.aside == 0 {
-            self.calendar.first_due()
+            self.pending_map.first_due()
         } else {
             self.pending_due
         }
@@ -80,8 +80,8 @@ impl CpuWheel {
 
     /// What is told to those who ask without the lock: an empty wheel is never due.
     #[inline]
-    pub(crate) fn told(&self) -> u64 {
-        if self.calendar.has_timers() || self.aside != 0 {
+    pub(crate) fn next_expiry(&self) -> u64 {
+        if self.pending_map.has_timers() || self.aside != 0 {
             self.first_due().0
         } else {
             Self::NEVER
@@ -93,10 +93,10 @@ impl CpuWheel {
         if self.pending_level().is_some() {
             return Some(self.pending_due);
         }
-        self.calendar.settle(now);
-        self.calendar
+        self.pending_map.settle(now);
+        self.pending_map
             .has_timers()
-            .then_some(self.calendar.first_due())
+            .then_some(self.pending_map.first_due())
     }
 
     /// The level of the next list that was set aside: the coarsest first.
@@ -122,7 +122,7 @@ impl CpuWheel {
     ///
     /// All slots of the tick at once: what callbacks file from here on is due later.
     pub(crate) fn take_due(&mut self, now: Tick) -> bool {
-        let Some(due) = self.calendar.take_due(now) else {
+        let Some(due) = self.pending_map.take_due(now) else {
             return false;
         };
         for slot in due.iter() {
@@ -148,11 +148,11 @@ impl CpuWheel {
     #[inline]
     pub(crate) fn note_left(&mut self, left: BucketState) {
         if let BucketState::Vacated(number) = left {
-            self.calendar.vacate(Slot::numbered(number));
+            self.pending_map.vacate(Slot::numbered(number));
         }
     }
 
-    /// Files a timer of this wheel, queued or not, where `place` says, which the calendar chose just now.
+    /// Files a timer of this wheel, queued or not, where `place` says, which the pending_map chose just now.
     #[inline]
     pub(crate) fn file(&mut self, entry: EntryRef<'_, Coarse>, place: Place) -> Filed {
         let number = place.slot.number();
@@ -171,7 +171,7 @@ impl CpuWheel {
     pub(crate) fn note_filed(&mut self, place: Place) -> Filed {
         Filed {
             due: place.due,
-            is_first: self.calendar.file(place),
+            is_first: self.pending_map.file(place),
         }
     }
 
@@ -197,11 +197,11 @@ impl CpuWheel {
     /// Begins a new life at `now`, as an empty wheel, if it is one (R09).
     pub(crate) fn restart(&mut self, now: Tick) {
         if self.buckets.is_empty() {
-            self.calendar = PendingMap::new(now);
+            self.pending_map = PendingMap::new(now);
             self.aside = 0;
         } else {
             // The CPU turned round on its way down: its timers are here still (B55).
-            self.calendar.forward(now);
+            self.pending_map.forward(now);
         }
     }
 
@@ -254,7 +254,7 @@ impl CpuWheel {
         while self.take_any(|mut bucketed| {
             let _left = bucketed.remove();
         }) {}
-        let clock = self.calendar.clock();
+        let clock = self.pending_map.clock();
         self.restart(clock);
     }
 
@@ -284,17 +284,18 @@ impl CpuWheel {
             for index in 0..64 {
                 let slot = Slot::numbered(level * 64 + index);
                 assert!(
-                    self.calendar.is_occupied(slot) == (bits & (1 << index) != 0),
+                    self.pending_map.is_occupied(slot) == (bits & (1 << index) != 0),
                     "WI1: a bit is set exactly while its slot holds something ({slot:?})"
                 );
             }
         }
         assert!(
-            self.calendar.has_timers() || occupied == [0; LEVELS],
+            self.pending_map.has_timers() || occupied == [0; LEVELS],
             "a wheel that holds something knows it"
         );
         assert!(
-            !self.calendar.has_timers() || self.calendar.clock() <= self.calendar.first_due(),
+            !self.pending_map.has_timers()
+                || self.pending_map.clock() <= self.pending_map.first_due(),
             "WI3: the clock is not past what is due"
         );
     }
