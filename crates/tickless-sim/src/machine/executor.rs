@@ -156,6 +156,7 @@ impl Executor {
         }
     }
 
+    #[inline]
     fn count_event(&self, cpu: u32, at: Picos, value: u64) {
         let mut checker = self.machine.host().checker.borrow_mut();
         checker.counts.events += 1;
@@ -222,6 +223,7 @@ impl Executor {
     }
 
     /// Lets the program of `task` execute `body`, unless it executes already.
+    #[inline]
     fn executes(
         &mut self,
         task: TaskId,

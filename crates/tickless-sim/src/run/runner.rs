@@ -17,6 +17,7 @@ use crate::record::{Header, Recorder, SharedSink};
 use crate::run::groups::{self, CpuOutcome};
 use crate::run::outcome::{Outcome, Residency};
 use crate::run::scenario::Scenario;
+use crate::workload::tasks;
 
 fn settings(scenario: &Scenario, seed: u64) -> Settings {
     let faults: Rc<[Fault]> = scenario.fault_plan(seed).into();
@@ -100,7 +101,7 @@ fn run_once(
     }
     let mut executor = Executor::new(&settings, recorder);
     for placed in &scenario.workloads {
-        placed.add_to(&mut executor, random.bits());
+        tasks::add(placed, &mut executor, random.bits());
     }
     executor.run(scenario.duration);
     checks::end(executor.machine(), scenario.duration);

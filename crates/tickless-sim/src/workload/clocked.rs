@@ -1,10 +1,9 @@
 //! Workloads about clocks: alarms at times of day, and jobs that read the clock all the time.
 
-use serde::Serialize;
 use tickless_core::hrtimer::{Restart, Start};
 use tickless_core::time::{ClockId, Instant, Span};
 
-use super::{Range, log_uniform};
+use super::values::{Range, log_uniform};
 use crate::machine::fired::{self, Fired};
 use crate::machine::scheduler::Next;
 use crate::machine::task_context::Program;
@@ -12,33 +11,6 @@ use crate::machine::task_context::TaskContext;
 use crate::machine::timers::Exact;
 use crate::model::time::Picos;
 use crate::random::Random;
-
-/// A clock that somebody may set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum WallClock {
-    /// The time of day.
-    Realtime,
-    /// The monotonic time and that of sleep.
-    Boottime,
-    /// International atomic time.
-    Tai,
-}
-
-impl WallClock {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Realtime, Self::Boottime, Self::Tai];
-
-    /// Its name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Realtime => "realtime",
-            Self::Boottime => "boottime",
-            Self::Tai => "tai",
-        }
-    }
-}
 
 /// Timers at whole multiples of their periods.
 #[derive(Debug)]

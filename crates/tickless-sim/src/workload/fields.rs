@@ -2,21 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use toml::Spanned;
 
-use super::clocked::WallClock;
+use super::values::{Range, WallClock};
 use crate::model::input::{InputError, Source};
 use crate::model::time::Picos;
-
-/// From the least to the greatest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Range {
-    /// The least.
-    pub low: Picos,
-    /// The greatest.
-    pub high: Picos,
-}
 
 /// A workload as it is written: the fields of all kinds.
 #[derive(Deserialize)]
@@ -48,7 +39,7 @@ pub(crate) struct RawWorkload {
     room: Option<Spanned<u32>>,
 }
 
-/// Hands out fields, and knows which nobody wanted.
+/// Hands out fields, and knows which no kind wanted.
 pub(crate) struct Fields<'a> {
     source: &'a Source<'a>,
     kind: &'a Spanned<String>,

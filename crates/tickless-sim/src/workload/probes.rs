@@ -3,7 +3,7 @@
 use tickless_core::coarse::Kind;
 use tickless_core::hrtimer::Start;
 
-use super::around;
+use super::values::around;
 use crate::machine::scheduler::Next;
 use crate::machine::task_context::Program;
 use crate::machine::task_context::TaskContext;

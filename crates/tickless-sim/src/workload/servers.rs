@@ -2,7 +2,7 @@
 
 use tickless_core::coarse::{Kind, Rearm, Timeout};
 
-use super::{Range, around, log_uniform};
+use super::values::{Range, around, log_uniform};
 use crate::machine::scheduler::{Next, TaskId};
 use crate::machine::task_context::Program;
 use crate::machine::task_context::{TaskContext, charge};
