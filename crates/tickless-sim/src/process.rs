@@ -1,17 +1,30 @@
 //! A process of the user-space host in virtual time: its worker threads are the CPUs of a profile, and the event device
 //! of each is the deadline of its sleep.
 //!
-//! [`run`](crate::run::scenario::run) is a kernel on a machine: it has a tick, interrupts and tasks. This is a program
-//! that uses the library on it, and so what can be compared with a real run on the machine that a profile was measured
-//! on. The core is the same; what it asks its host for costs what the profile says. What the host of user space adds in
-//! a turn and around a sleep is charged where that does it: readings of the clock, locks, what the kernel takes for a
-//! sleep.
+//! [`run`](crate::run()) is a kernel on a machine: it has a tick, interrupts and tasks. A [`Process`] is a program that
+//! uses the library on it, and so what can be compared with a real run on the machine that a profile was measured on.
+//! The core is the same; what it asks its host for costs what the profile says.
+//!
+//! # What the host's turn has, and this one
+//!
+//! The turn of `tickless` (its `host::turn` and `host::idle`) reads thread-local state, atomics and the operating
+//! system's clock, which virtual time cannot give it. So the calls into the core are made here a second time, in the
+//! same order, for a worker on its own CPU. In `tickless` they are `take_coarse`, `take_exact` and `enter_idle`.
+//!
+//! | the host of user space | here |
+//! |---|---|
+//! | wheels, device interrupt, flush at the end of the turn, budget of 4,096 timers | the same calls and number |
+//! | sleeping: settles what is armed, hands over to idle, sleeps until the first of both kinds | the same |
+//! | which timers are far, and so unsorted | the core says it: [`is_far`](tickless_core::hrtimer::is_far) |
+//! | readings of the clock, locks, cache lines, device writes, the kernel's part of a sleep | charged where they occur |
+//! | the hierarchy: pulling for sleeping workers, publishing the next expiry | left out: a worker wakes for its own |
+//! | soft callbacks | left out: no timer of a process has any |
+//! | kicks, isolation, stuck workers, the expiry thread, event loops, forks | left out: the caller names each thread |
 //!
 //! # Limits
 //!
-//! Threads are named by the caller, one executes at a time, and each begins where its own time stands. Nobody looks
-//! after the coarse timers of others: a worker wakes for its own. A process and a [`run`](crate::run::scenario::run) do
-//! not go together on one thread of the machine that simulates.
+//! Threads are named by the caller, one executes at a time, and each begins where its own time stands. A process and a
+//! [`run`](crate::run()) do not go together on one thread of the machine that simulates.
 
 mod host;
 mod timers;
@@ -30,19 +43,16 @@ use crate::model::current_cpu;
 use crate::model::governor::choose;
 use crate::model::profile::{IdleState, Profile};
 use crate::model::time::Picos;
-use host::ProcessHost;
+use host::{ProcessHost, TURN_BUDGET};
 pub use timers::{CoarseTimer, ExactTimer, SleepTimer};
 
 /// The tick of coarse timers in user space.
 const TICK: Span = Span::from_nanos(1_000_000);
 
-/// Timers that a turn fires at most, as in user space.
-const TURN_BUDGET: u32 = 4_096;
-
 /// What happened in a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ProcessCounts {
-    /// Exact timers put into their queue: the sorted one, or the shelf of those that are far away.
+    /// Exact timers put into their queue: the sorted one, or that of the far timers.
     pub inserts: u64,
     /// Exact timers taken out of it again: cancelled, fired, or moved.
     pub erases: u64,

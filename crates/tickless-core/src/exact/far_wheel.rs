@@ -79,8 +79,9 @@ pub(crate) struct FarWheel {
 
 /// The unit in which `when` lies; what is before the beginning of time counts as its beginning.
 #[inline]
-fn unit_of(when: i64) -> Tick {
-    Tick(when.max(0).cast_unsigned() >> UNIT)
+const fn unit_of(when: i64) -> Tick {
+    let when = if when < 0 { 0 } else { when };
+    Tick(when.cast_unsigned() >> UNIT)
 }
 
 /// When a slot is due.
@@ -88,6 +89,13 @@ fn unit_of(when: i64) -> Tick {
 pub(crate) fn instant_of(due: Tick) -> Instant {
     let nanos = due.0.saturating_mul(1 << UNIT);
     Instant::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
+}
+
+/// Whether a timer that is started at `now` for `deadline`, and whose base has seen that time, goes to the far timers,
+/// unsorted. For hosts that account for what a start costs.
+#[must_use]
+pub const fn is_far(now: Instant, deadline: Instant) -> bool {
+    place_before::<LEVELS>(unit_of(now.as_nanos()), unit_of(deadline.as_nanos())).is_some()
 }
 
 impl FarWheel {

@@ -7,22 +7,21 @@ use std::task::Waker;
 use tickless_core::base::{CpuBase, Timers};
 use tickless_core::clock::{Offsets, SetSequence};
 use tickless_core::event::{DeviceConfig, DeviceState, DeviceWrite, InPast};
+use tickless_core::hrtimer::is_far;
 use tickless_core::platform::{CpuId, Locality, Platform, ThisCpu, Waiting};
 use tickless_core::time::Instant;
 use tickless_core::trace::Event;
 
-use super::TURN_BUDGET;
 use crate::model::cost_model::{CacheLine, CostModel, CostedLock};
 use crate::model::costs::Charges;
 use crate::model::current_cpu;
 use crate::tables::PlainLock;
 
-/// Lines of a base, besides that of its lock, that whoever files or cancels there writes.
+/// Lines of a base, besides that of its lock, that a thread writes which files or cancels there.
 const LINES_OF_BASE: u64 = 2;
 
-/// The unit of the shelf, as a power of two of nanoseconds, and how many of them are near.
-const UNIT: u32 = 20;
-const NEAR_UNITS: i64 = 2;
+/// Timers that a turn fires at most.
+pub(super) const TURN_BUDGET: u32 = 4_096;
 
 /// What the host keeps for a thread.
 #[derive(Debug)]
@@ -38,7 +37,7 @@ pub(crate) struct Site {
 pub(crate) struct ProcessHost {
     pub(crate) model: Rc<CostModel>,
     bases: Vec<OnceCell<CpuBase<Self>>>,
-    /// What is operated on is a sleeper, and so on the shelf while it is far away.
+    /// What is operated on is a sleeper, and so unsorted while it is far away.
     pub(crate) is_sleeper: Cell<bool>,
 }
 
@@ -77,10 +76,10 @@ impl ProcessHost {
         current_cpu::cursor().instant()
     }
 
-    /// Whether a sleeper for `deadline` stands on the shelf, whose slots are those of a wheel.
-    fn is_shelved(&self, deadline: i64) -> bool {
-        let now = current_cpu::cursor().instant().as_nanos();
-        self.is_sleeper.get() && (deadline >> UNIT) - (now >> UNIT) > NEAR_UNITS
+    /// Whether a sleeper for `deadline` goes to the far timers.
+    fn goes_far(&self, deadline: i64) -> bool {
+        let now = current_cpu::cursor().instant();
+        self.is_sleeper.get() && is_far(now, Instant::from_nanos(deadline))
     }
 
     fn touches(&self, cpu: CpuId) {
@@ -135,7 +134,7 @@ impl Platform for ProcessHost {
         }
     }
 
-    /// The worker looks when it wakes: nobody who operates on the timers of another brings one forward.
+    /// The worker looks when it wakes: no thread that operates on the timers of another brings one forward.
     fn kick(&self, _base: &CpuBase<Self>) {
         current_cpu::charge(self.charges().ipi_send);
     }
@@ -182,7 +181,7 @@ impl Platform for ProcessHost {
             } => {
                 self.touches(cpu);
                 current_cpu::charge(charges.hr_start);
-                if !in_place && self.is_shelved(hard) {
+                if !in_place && self.goes_far(hard) {
                     current_cpu::charge(charges.wheel_arm);
                 } else if !in_place {
                     current_cpu::charge(charges.tree_insert);

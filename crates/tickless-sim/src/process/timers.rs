@@ -5,91 +5,63 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Waker;
 
-use tickless_core::base::TaskTimer;
-use tickless_core::base::Timers;
-use tickless_core::coarse::{Kind, Rearm, Tick, Timeout, WheelTimer};
-use tickless_core::hrtimer::{Expired, HrTimer, Restart, Sleeper, Start};
-use tickless_core::time::{Instant, Monotonic};
+use tickless_core::base::{TaskTimer, Timers};
+use tickless_core::coarse::{Kind, Rearm, Tick};
+use tickless_core::hrtimer::{Restart, Setup, Sleeper, Start};
+use tickless_core::time::Instant;
 
 use super::host::ProcessHost;
 use crate::model::cost_model::CacheLine;
 use crate::model::current_cpu;
 use crate::model::time::Picos;
+use crate::owned::{Coarse, Exact, Keeper};
 
-type ExactCall = fn(&mut Expired<'_, '_, Monotonic>) -> Restart;
-type CoarseCall = fn(&Timeout) -> Rearm;
-
-/// What a timer is in: the system that it belongs to, and who wrote its line last.
-struct Home {
-    timers: Rc<Timers<ProcessHost>>,
-    line: CacheLine,
-}
-
-impl Home {
-    fn new(timers: &Rc<Timers<ProcessHost>>) -> Self {
-        Self {
-            timers: Rc::clone(timers),
-            line: CacheLine::default(),
-        }
-    }
-
-    /// Its timer is changed: the line comes from whoever changed it last.
-    fn touched(&self) -> &Timers<ProcessHost> {
-        self.line.write(&self.timers.platform().model, 1);
-        &self.timers
+impl Keeper for ProcessHost {
+    /// Timers end on the first thread, which operates on them as their owner does, and is not charged for it.
+    fn end_timer(&self, end: impl FnOnce()) {
+        current_cpu::enter(0, Picos::ZERO);
+        end();
+        current_cpu::leave();
     }
 }
 
-impl fmt::Debug for Home {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Home")
-    }
-}
-
-/// Timers end on the first thread, which operates on them as their owner does; nobody is charged for it.
-fn as_first_thread<R>(body: impl FnOnce() -> R) -> R {
-    current_cpu::enter(0, Picos::ZERO);
-    let result = body();
-    current_cpu::leave();
-    result
+/// A timer is changed: its `line` comes from the thread that changed it last.
+fn touched<'a>(timers: &'a Timers<ProcessHost>, line: &CacheLine) -> &'a Timers<ProcessHost> {
+    line.write(&timers.platform().model, 1);
+    timers
 }
 
 /// An exact timer whose callback does nothing.
 #[derive(Debug)]
 pub struct ExactTimer {
-    home: Home,
-    timer: Pin<Box<HrTimer<ExactCall>>>,
+    timer: Exact<ProcessHost>,
+    line: CacheLine,
 }
 
 impl ExactTimer {
     pub(super) fn new(timers: &Rc<Timers<ProcessHost>>) -> Self {
-        let call: ExactCall = |_| Restart::No;
         Self {
-            home: Home::new(timers),
-            timer: Box::pin(HrTimer::new(call)),
+            timer: Exact::with_setup(timers, Setup::new(), |_| Restart::No),
+            line: CacheLine::default(),
         }
     }
 
+    fn touched(&self) -> &Timers<ProcessHost> {
+        touched(self.timer.timers(), &self.line)
+    }
+
     pub(super) fn start(&self, at: Instant) {
-        self.timer
-            .as_ref()
-            .start(self.home.touched(), Start::at(at));
+        self.timer.pinned().start(self.touched(), Start::at(at));
     }
 
     pub(super) fn cancel(&self) -> bool {
-        self.timer.as_ref().cancel(self.home.touched())
+        self.timer.pinned().cancel(self.touched())
     }
 
     /// Whether it waits to fire.
     #[must_use]
     pub fn is_queued(&self) -> bool {
-        self.timer.as_ref().is_active()
-    }
-}
-
-impl Drop for ExactTimer {
-    fn drop(&mut self) {
-        as_first_thread(|| self.timer.as_ref().cancel(&self.home.timers));
+        self.timer.pinned().is_active()
     }
 }
 
@@ -101,17 +73,18 @@ fn as_sleeper<R>(timers: &Timers<ProcessHost>, body: impl FnOnce(&Timers<Process
     result
 }
 
-/// An exact timer that wakes nobody in particular.
-#[derive(Debug)]
+/// An exact timer of the kind that futures sleep by; it wakes no task.
 pub struct SleepTimer {
-    home: Home,
+    timers: Rc<Timers<ProcessHost>>,
+    line: CacheLine,
     sleeper: Pin<Box<Sleeper>>,
 }
 
 impl SleepTimer {
     pub(super) fn new(timers: &Rc<Timers<ProcessHost>>) -> Self {
         Self {
-            home: Home::new(timers),
+            timers: Rc::clone(timers),
+            line: CacheLine::default(),
             sleeper: Box::pin(Sleeper::new()),
         }
     }
@@ -122,62 +95,67 @@ impl SleepTimer {
         let start = |timers: &Timers<ProcessHost>| {
             let _old = sleeper.start(timers, Start::at(at), waker);
         };
-        as_sleeper(self.home.touched(), start);
+        as_sleeper(touched(&self.timers, &self.line), start);
     }
 
     pub(super) fn restart(&mut self, at: Instant) {
         let sleeper = self.sleeper.as_ref();
         let start = |timers: &Timers<ProcessHost>| sleeper.restart(timers, Start::at(at));
-        if !as_sleeper(self.home.touched(), start) {
+        if !as_sleeper(touched(&self.timers, &self.line), start) {
             self.start(at);
         }
     }
 
     pub(super) fn cancel(&self) {
         let sleeper = self.sleeper.as_ref();
-        as_sleeper(self.home.touched(), |timers| sleeper.cancel(timers));
+        as_sleeper(touched(&self.timers, &self.line), |timers| {
+            sleeper.cancel(timers)
+        });
     }
 }
 
 impl Drop for SleepTimer {
     fn drop(&mut self) {
-        as_first_thread(|| self.cancel());
+        self.timers.platform().end_timer(|| self.cancel());
+    }
+}
+
+impl fmt::Debug for SleepTimer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.sleeper.fmt(formatter)
     }
 }
 
 /// A coarse timer whose callback does nothing.
 #[derive(Debug)]
 pub struct CoarseTimer {
-    home: Home,
-    timer: Pin<Box<WheelTimer<CoarseCall>>>,
+    timer: Coarse<ProcessHost>,
+    line: CacheLine,
 }
 
 impl CoarseTimer {
     pub(super) fn new(timers: &Rc<Timers<ProcessHost>>) -> Self {
-        let call: CoarseCall = |_| Rearm::No;
         Self {
-            home: Home::new(timers),
-            timer: Box::pin(WheelTimer::new(Kind::Local, call)),
+            timer: Coarse::new(timers, Kind::Local, |_| Rearm::No),
+            line: CacheLine::default(),
         }
     }
 
+    fn touched(&self) -> &Timers<ProcessHost> {
+        touched(self.timer.timers(), &self.line)
+    }
+
     pub(super) fn arm(&self, now: Tick, expiry: Tick) {
-        let armed = self.timer.as_ref().arm(self.home.touched(), now, expiry);
+        let armed = self.timer.pinned().arm(self.touched(), now, expiry);
         assert_eq!(armed, Ok(()), "only an inactive timer is armed");
     }
 
     pub(super) fn modify(&self, now: Tick, expiry: Tick) {
-        let modified = self.timer.as_ref().modify(self.home.touched(), now, expiry);
+        let modified = self.timer.pinned().modify(self.touched(), now, expiry);
         assert!(modified.is_ok(), "no timer of a process is shut down");
     }
 
     pub(super) fn delete(&self) -> bool {
-        self.timer.as_ref().delete(self.home.touched())
-    }
-}
-
-impl Drop for CoarseTimer {
-    fn drop(&mut self) {
-        as_first_thread(|| self.timer.as_ref().shutdown_sync(&self.home.timers));
+        self.timer.pinned().delete(self.touched())
     }
 }
