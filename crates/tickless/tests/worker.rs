@@ -47,6 +47,7 @@ fn counter() -> (
     (count, timer)
 }
 
+/// FLUSH-10.
 #[test]
 fn a_turn_fires_what_is_due_and_tells_what_comes_next() {
     let _patience = support::begin();

@@ -342,7 +342,7 @@ fn the_last_who_counted_wakes_up_for_the_clock<H: Host>() {
     );
 }
 
-/// Spec C-7.3: who keeps the count for tasks without a tick keeps his tick.
+/// XI2, Spec C-7.3: who keeps the count for tasks without a tick keeps his tick.
 fn the_timekeeper_of_tickless_tasks_goes_on<H: Host>() {
     let rig = with_tickless_task::<H>();
     assert_eq!(rig.idle(0), Err(KeepReason::Timekeeper));

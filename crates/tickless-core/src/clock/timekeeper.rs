@@ -380,6 +380,7 @@ mod tests {
         bits: 32,
     };
 
+    /// TIM-15.
     #[test]
     fn time_passes_with_the_counter() {
         let (timekeeper, mut keeper) = Timekeeper::new(TSC, Cycles(1_000));
@@ -415,6 +416,7 @@ mod tests {
         assert!((wrapped - exact).abs() <= 2, "{wrapped} against {exact}");
     }
 
+    /// TIM-25.
     #[test]
     fn steering_changes_the_rate_but_not_the_time() {
         let (timekeeper, mut keeper) = Timekeeper::new(TSC, Cycles(0));
@@ -497,7 +499,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Time never runs backwards, whatever the keeper does between two readings.
+        /// ORACLE-10: Time never runs backwards, whatever the keeper does between two readings.
         #[test]
         fn time_is_monotonic(
             steps in proptest::collection::vec((0_u64..10_000_000_000, 0_u8..4, -500_000_i32..=500_000), 1..60)

@@ -213,6 +213,8 @@ fn a_pass_that_takes_over_what_another_has_not_begun() {
     });
 }
 
+/// WI4.
+///
 /// The callback arms its own timer, which is due again while the callback runs, and another CPU comes by: it is not
 /// called by two at once, and fires again.
 #[test]
@@ -250,6 +252,8 @@ fn a_timer_that_is_due_again_while_its_callback_runs() {
     });
 }
 
+/// WI5.
+///
 /// R10. CPU 1 modifies a timer of CPU 0, which moves it, while CPU 2 deletes it: on whichever wheel it is, the right
 /// lock is taken, and it is gone or armed anew.
 #[test]

@@ -121,7 +121,7 @@ fn b11_a_forced_minimum_is_not_renewed() {
     assert_eq!(notes.take().len(), 1);
 }
 
-/// B12: everything that ends a forced minimum, each by itself.
+/// DEV-10, B12: everything that ends a forced minimum, each by itself.
 #[test]
 fn b12_every_end_of_a_forced_minimum_allows_the_next() {
     type End = fn(&mut EventDevice, &Notes);

@@ -15,7 +15,7 @@
 //!   on with them.
 //! - A timer that is started for earlier than it is filed moves.
 //!
-//! `docs/decisions/0006-filed-is-not-due.md` has the figures.
+//! `docs/decisions/0006-lazy-requeue.md` has the figures.
 
 use core::pin::Pin;
 

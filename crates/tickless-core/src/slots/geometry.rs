@@ -284,7 +284,7 @@ mod tests {
     }
 
     proptest! {
-        /// Spec C-1.3: never early, late by a slot at most, and that is at most 8/63 of what was ahead.
+        /// WHEEL-1, Spec C-1.3: never early, late by a slot at most, and that is at most 8/63 of what was ahead.
         #[test]
         fn a_timeout_is_late_by_one_slot_at_most(clock in 0..u64::MAX / 2, ahead in ahead()) {
             let expiry = clock + ahead;

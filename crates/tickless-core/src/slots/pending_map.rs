@@ -487,6 +487,7 @@ mod tests {
         assert_eq!(wheel.drain(), vec![(now + 6, vec![now + 5])]);
     }
 
+    /// WHEEL-4.
     #[test]
     fn the_clock_does_not_pass_what_is_due() {
         let mut wheel = Wheel::<9>::new(0);

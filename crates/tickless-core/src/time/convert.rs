@@ -309,6 +309,7 @@ mod tests {
 
     use super::*;
 
+    /// CPL-1.
     #[test]
     fn reverse_factors_at_install_are_those_of_the_specification() {
         // Spec.
@@ -355,6 +356,7 @@ mod tests {
         );
     }
 
+    /// CPL-2.
     #[test]
     fn steering_reaches_the_reverse_factor() {
         // Spec: a 2 GHz counter at +100 ppm. The last cycle is rounded up here, see CPL-9.
@@ -370,6 +372,7 @@ mod tests {
         );
     }
 
+    /// CPL-11.
     #[test]
     fn no_deadline_is_handed_out_as_zero_cycles() {
         let reverse = Reverse::at_install(Kilohertz(1_000_000), u64::MAX);

@@ -488,6 +488,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
+    /// ORACLE-7.
     #[test]
     fn random_operations_agree_with_the_oracle(
         operations in proptest::collection::vec(operation(ENTRIES), if cfg!(miri) { 40 } else { 300 })

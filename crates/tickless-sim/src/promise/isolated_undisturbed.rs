@@ -1,4 +1,4 @@
-//! `isolated_undisturbed`: a CPU that is isolated runs no timer of another, and serves no other CPU.
+//! `isolated_undisturbed`: a CPU that is isolated runs no timer of another, and serves no other CPU (ISO-1).
 //!
 //! Looked at when a CPU does either.
 

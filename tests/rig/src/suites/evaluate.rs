@@ -15,7 +15,7 @@ const WALL: i64 = 1_700_000_000_000_000_000;
 
 const SOFT: Setup = Setup::new().stage(Stage::Soft);
 
-/// the worked example, with the soft stage idle and then pending.
+/// the worked example, with the soft stage idle and then pending.
 pub fn the_next_event_is_the_minimum_over_clocks_and_stages<H: Host>() {
     let rig = Rig::<H>::new(1);
     rig.set_wall(0, WALL);

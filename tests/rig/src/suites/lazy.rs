@@ -116,7 +116,7 @@ pub fn a_thousand_restarts_cost_one_interrupt<H: Host>() {
     assert_eq!(rig.stats(0).spurious, 1);
 }
 
-/// LAZY-5, A6: never more interrupts for nothing than lazy episodes, never a timer late.
+/// ORACLE-12, LAZY-5, A6: never more interrupts for nothing than lazy episodes, never a timer late.
 pub fn lazy_episodes_bound_the_interrupts_for_nothing<H: Host>() {
     for seed in 0..30 {
         let mut random = Random::new(seed);

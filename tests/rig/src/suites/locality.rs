@@ -153,7 +153,7 @@ fn place<H: Host>(situation: Situation) -> Option<u32> {
     cpu
 }
 
-/// every row of the table, in every combination, LOC-11, LOC-14, LOC-15 and HP-6 among them.
+/// LOC-4, X-2.8: every row of the table, in every combination, LOC-11, LOC-14, LOC-15 and HP-6 among them.
 pub fn a_timer_goes_where_the_table_says<H: Host>() {
     for situation in Situation::all().filter(Situation::possible) {
         assert_eq!(
@@ -317,7 +317,7 @@ pub fn a_timer_that_moves_before_its_lock_is_taken_is_followed<H: Host>() {
     assert!(timer.fired_at().is_empty());
 }
 
-/// LOC-3, LOC-8, INV-7: on its way a pending timer names no base, and is active for everybody who asks.
+/// LOC-7, LOC-3, LOC-8, INV-7: on its way a pending timer names no base, and is active for everybody who asks.
 pub fn a_travelling_timer_is_active_and_out_of_reach<H: Host>() {
     let rig = Rig::<H>::new(3);
     let timer = Rc::new(TestTimer::once(&rig));

@@ -1,8 +1,8 @@
 //! Random histories of CPUs that work, idle, sleep deeply, come, go and get stuck, and of their timers.
 //!
 //! Coarse and exact timers are armed by tasks and by interrupts of CPUs that sleep. Between any two interrupts the
-//! machine checks that wheels, hierarchy and tick agree about who sleeps, and that nobody sleeps through a promise or
-//! a timer. In the end everything has fired, never early; and where nobody was stuck, in time.
+//! machine checks that wheels, hierarchy and tick agree about who sleeps, and that no CPU sleeps through a promise
+//! or a timer (PULL-3). In the end everything has fired, never early; and where no CPU was stuck, in time.
 
 use std::cell::RefCell;
 use std::rc::Rc;

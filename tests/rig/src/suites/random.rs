@@ -1,5 +1,5 @@
 //! Random operations on random machines, against a flat list of what should fire when (spec, ORACLE-1 to 6 and
-//! ORACLE-9).
+//! ORACLE-9, A3).
 //!
 //! Timers are started, restarted, checked and cancelled from everywhere: from CPUs that are busy, idle, isolated,
 //! masked or offline, from callbacks of both stages, from the window between an interrupt and the scheduler, and from

@@ -1,7 +1,7 @@
 //! Loom cases: two CPUs of a small tree against each other, on weak memory.
 //!
 //! Each is named after the race that it tells, and lists its outcomes. After each schedule STATE-1 to 4 and the
-//! coverage PULL-2 hold (see `host`).
+//! coverage PULL-2 hold (see `host`). The orderings that all of this rests on are ORDER-1 to ORDER-7.
 //!
 //! # Limits
 //!

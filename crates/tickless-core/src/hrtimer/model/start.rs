@@ -42,6 +42,8 @@ fn start_from_another_cpu_against_a_callback_that_goes_on() {
     });
 }
 
+/// ORACLE-11.
+///
 /// Spec OBJ-14, 2.8a. The timer runs, goes on, is taken to CPU 1 and runs there, for the last time. Somebody who asks
 /// all the while never hears "idle" before the last run.
 #[test]

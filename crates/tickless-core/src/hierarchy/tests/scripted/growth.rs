@@ -290,6 +290,8 @@ fn preparing_again_changes_nothing() {
 }
 
 proptest! {
+    /// TI2, TI3, STATE-5.
+    ///
     /// Whatever the order in which CPUs of several nodes come, the tree keeps its rules after each, and has the groups
     /// that the layout foretold.
     #[test]

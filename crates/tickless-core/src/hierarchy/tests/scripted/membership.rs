@@ -11,7 +11,7 @@ fn activated<const WIDTH: usize>(tree: &Tree<WIDTH>) -> Vec<CpuId> {
     core::mem::take(&mut *tree.host().activated.lock().unwrap())
 }
 
-/// Spec C-5.1: a CPU that is not available looks after itself, and touches nothing.
+/// II3, Spec C-5.1: a CPU that is not available looks after itself, and touches nothing.
 #[test]
 fn an_unavailable_cpu_covers_its_own_timers() {
     let tree = pairs();
@@ -51,7 +51,7 @@ fn r28_an_isolated_cpu_has_no_duty() {
     tree.check_all();
 }
 
-/// XI1: somebody has to look after the others, unless nobody can.
+/// ISO-2, XI1: somebody has to look after the others, unless nobody can.
 #[test]
 fn the_last_cpu_is_not_isolated_but_may_go_offline() {
     let tree = idle_tree::<2>(2);

@@ -80,6 +80,7 @@ const POLICIES: [MigratorPolicy; 3] = [
 ];
 
 proptest! {
+    /// TI1, TI6.
     #[test]
     fn no_history_loses_a_timer(
         history in proptest::collection::vec(operation(7), 0..60),

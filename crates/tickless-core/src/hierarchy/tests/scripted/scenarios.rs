@@ -36,7 +36,7 @@ fn r20_an_idle_cpu_serves_itself() {
     tree.check_all();
 }
 
-/// R20: an event that stays due, whatever is done, ends with the budget and not never.
+/// PULL-5, R20: an event that stays due, whatever is done, ends with the budget and not never.
 #[test]
 fn r20_serving_ends_although_an_event_stays_due() {
     let tree = pairs();
@@ -273,7 +273,7 @@ fn r60_a_cpu_that_stays_awake_is_active() {
     assert_eq!(tree.fired().len(), 1);
 }
 
-/// TI7: a second migrator does not serve a CPU that is being served.
+/// PULL-1, TI7: a second migrator does not serve a CPU that is being served.
 #[test]
 fn a_cpu_is_served_by_one_at_a_time() {
     let tree = pairs();
