@@ -71,7 +71,7 @@ pub(super) fn sample(machine: &mut Machine) {
     }
 }
 
-/// Whether a CPU looks after the first global time of `cpu`, if that sleeps (P2).
+/// Whether a CPU looks after the first global time of `cpu`, if that sleeps (PULL-2).
 fn is_covered(machine: &Machine, cpu: u32, promised: Promised) {
     let sites = machine.tree.host();
     let Some(node) = sites.node(CpuId(cpu)) else {
@@ -97,7 +97,7 @@ fn is_covered(machine: &Machine, cpu: u32, promised: Promised) {
     if time.is_forever() {
         return;
     }
-    // It wakes for it itself: the timer is too near to be told (spec 3.2).
+    // It wakes for it itself: the timer is too near to be told (spec C-3.2).
     let tick = state.tick.pinned();
     if tick
         .deadline(&machine.timers)

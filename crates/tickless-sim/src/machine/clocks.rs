@@ -108,7 +108,7 @@ pub(super) fn let_another_tell(machine: &Machine, at: Picos) {
     machine.push(at, EventKind::ClockSet, teller(machine, &[]), 0);
 }
 
-/// The machine slept, and its devices forgot what they were to do (spec 1.7).
+/// The machine slept, and its devices forgot what they were to do (spec ).
 fn wakes_up(machine: &mut Machine, at: Picos) {
     for phase in [Phase::Sleep, Phase::Resume] {
         for cpu in 0..machine.cpus.len() {

@@ -1,4 +1,4 @@
-//! Idle: what the core says, what the governor chooses, and the way back (spec 3.2 to 3.5, 7.7).
+//! Idle: what the core says, what the governor chooses, and the way back (spec C-3.2 to C-3.5, C-7.7).
 
 use std::rc::Rc;
 
@@ -34,7 +34,7 @@ pub(super) fn enter(machine: &mut Machine, cpu: u32) {
         SleepLength::Own => sleep.own,
         SleepLength::IncludingMovable => sleep.including_movable,
     });
-    // A governor that expects an interrupt within a tick lets it run (spec 7.7).
+    // A governor that expects an interrupt within a tick lets it run (spec C-7.7).
     let keeps = !tick.is_stopped() && length < machine.period;
     let stopped = if keeps {
         None

@@ -1,14 +1,14 @@
-//! Where a machine pays what an interrupt owes the device: its flush points (spec 4.5).
+//! Where a machine pays what an interrupt owes the device: its flush points (spec ).
 //!
 //! | point | where |
 //! |---|---|
-//! | S1 | an interrupt returns to the task that it interrupted |
-//! | S3 | it returns to idle |
-//! | S4 | before a soft stage |
-//! | S5 | a task was picked, and its slice began |
+//! | FLUSH-1 | an interrupt returns to the task that it interrupted |
+//! | FLUSH-3 | it returns to idle |
+//! | FLUSH-4 | before a soft stage |
+//! | FLUSH-5 | a task was picked, and its slice began |
 //!
 //! Interrupts of a machine do not nest, no program runs a handler by hand, and no slice is extended, so that the others
-//! do not occur. System calls (S2) owe nothing.
+//! do not occur. System calls (FLUSH-2) owe nothing.
 
 use tickless_core::event::Flush;
 use tickless_core::platform::CpuId;

@@ -16,7 +16,7 @@ pub(super) fn fires(
 }
 
 /// What is wrong with the slot in which a coarse timer was filed: that is late by 8/63 of the time for which the timer
-/// was armed at most, and by a tick (spec 1.3). The clock of the wheel may be `behind` by the ticks in which what is
+/// was armed at most, and by a tick (spec C-1.3). The clock of the wheel may be `behind` by the ticks in which what is
 /// due may not have fired yet.
 pub(super) fn filed(now: Tick, expiry: Tick, due: Tick, behind: u64) -> Option<String> {
     let ahead = expiry.0.saturating_sub(now.0) + behind;

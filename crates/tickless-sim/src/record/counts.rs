@@ -19,7 +19,7 @@ pub struct Counts {
     pub coarse_fires: u64,
     /// Those of them that another CPU fired.
     pub remote_fires: u64,
-    /// Those that made another CPU than the one that fired them run a task: "ping-pong" (spec 3.8).
+    /// Those that made another CPU than the one that fired them run a task: "ping-pong" (spec C-3.8).
     pub ping_pongs: u64,
     /// Operations on timers that took no lock.
     pub lockless: u64,
@@ -47,13 +47,13 @@ pub struct Counts {
     pub device_writes: u64,
     /// Writes that came too late for an equality comparator, and were done again.
     pub device_refused: u64,
-    /// Rearms that were paid on the way back to a task (S1).
+    /// Rearms that were paid on the way back to a task (FLUSH-1).
     pub flushes_to_task: u64,
-    /// On the way to idle (S3).
+    /// On the way to idle (FLUSH-3).
     pub flushes_to_idle: u64,
-    /// Before a soft stage (S4).
+    /// Before a soft stage (FLUSH-4).
     pub flushes_before_soft: u64,
-    /// When a task was picked (S5).
+    /// When a task was picked (FLUSH-5).
     pub flushes_after_pick: u64,
     /// Ticks.
     pub ticks: u64,
