@@ -79,20 +79,18 @@ fn set_normal(policy: Policy) -> Result<(), Failure> {
     };
     // In the middle of its range, which the crate makes a niceness of 0.
     const NOT_NICE: u8 = 49;
-    let set = ThreadPriorityValue::try_from(NOT_NICE)
-        .map_err(|error| error.to_string())
-        .and_then(|value| {
-            set_thread_priority_and_policy(
-                thread_native_id(),
-                ThreadPriority::Crossplatform(value),
-                ThreadSchedulePolicy::Normal(normal),
-            )
-            .map_err(|error| error.to_string())
-        });
+    let set = set(NOT_NICE, ThreadSchedulePolicy::Normal(normal));
     set.map_err(|error| {
         let name = policy.name();
         Failure::Machine(format!("cannot have the policy {name}: {error}"))
     })
+}
+
+fn set(priority: u8, policy: ThreadSchedulePolicy) -> Result<(), String> {
+    let value = ThreadPriorityValue::try_from(priority).map_err(|error| error.to_string())?;
+    let priority = ThreadPriority::Crossplatform(value);
+    set_thread_priority_and_policy(thread_native_id(), priority, policy)
+        .map_err(|error| error.to_string())
 }
 
 /// Gives the calling thread a real-time priority, if the policy has any, as `option` asked for.
@@ -100,16 +98,7 @@ pub(crate) fn set_priority(policy: Policy, priority: u8, option: &str) -> Result
     let Some(real_time) = policy.real_time() else {
         return set_normal(policy);
     };
-    let set = ThreadPriorityValue::try_from(priority)
-        .map_err(|error| error.to_string())
-        .and_then(|value| {
-            set_thread_priority_and_policy(
-                thread_native_id(),
-                ThreadPriority::Crossplatform(value),
-                ThreadSchedulePolicy::Realtime(real_time),
-            )
-            .map_err(|error| error.to_string())
-        });
+    let set = set(priority, ThreadSchedulePolicy::Realtime(real_time));
     set.map_err(|error| {
         Failure::Machine(format!(
             "cannot have priority {priority} of policy {} ({option}): {error}; that takes root, CAP_SYS_NICE or a \

@@ -80,7 +80,8 @@ const FEW: usize = 4;
 /// columns are names.
 pub(crate) fn html<H: AsRef<str>>(head: &[H], left: usize, rows: &[Vec<String>]) -> Markup {
     html! {
-        div.wide.many[head.len() > FEW].dense[head.len() > MANY] tabindex="0" role="region" aria-label="Table, which scrolls sideways" {
+        div.wide.many[head.len() > FEW].dense[head.len() > MANY] tabindex="0" role="region"
+            aria-label="Table, which scrolls sideways" {
             table {
                 thead { tr { @for (place, cell) in head.iter().enumerate() {
                     th scope="col" style=[(place < left).then_some("text-align:left")] { (cell.as_ref()) }

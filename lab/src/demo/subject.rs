@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
+use hyper_util::rt::TokioTimer;
 use serde::Serialize;
 use tokio::runtime::Builder;
 
@@ -87,72 +88,51 @@ pub(crate) trait Timers: Clone + Copy + Send + Sync + 'static {
     fn hyper() -> Self::Hyper;
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Tokio {}
+/// Timers of a library: in the same words on both sides.
+macro_rules! timers {
+    ($name:ident, $library:ident, $hyper:ty = $new:expr, |$builder:ident| $prepare:block) => {
+        #[derive(Clone, Copy, Debug)]
+        pub(crate) enum $name {}
 
-impl Timers for Tokio {
-    type Sleep = tokio::time::Sleep;
-    type Interval = tokio::time::Interval;
-    type Hyper = hyper_util::rt::TokioTimer;
+        impl Timers for $name {
+            type Sleep = $library::time::Sleep;
+            type Interval = $library::time::Interval;
+            type Hyper = $hyper;
 
-    const KIND: Kind = Kind::Tokio;
+            const KIND: Kind = Kind::$name;
 
-    fn prepare(builder: &mut Builder) {
-        builder.enable_time();
-    }
+            fn prepare($builder: &mut Builder) $prepare
 
-    fn sleep_until(deadline: Instant) -> Self::Sleep {
-        tokio::time::sleep_until(deadline.into())
-    }
+            fn sleep_until(deadline: Instant) -> Self::Sleep {
+                $library::time::sleep_until(deadline.into())
+            }
 
-    fn reset(sleep: Pin<&mut Self::Sleep>, deadline: Instant) {
-        sleep.reset(deadline.into());
-    }
+            fn reset(sleep: Pin<&mut Self::Sleep>, deadline: Instant) {
+                sleep.reset(deadline.into());
+            }
 
-    fn interval_at(start: Instant, period: Duration) -> Self::Interval {
-        tokio::time::interval_at(start.into(), period)
-    }
+            fn interval_at(start: Instant, period: Duration) -> Self::Interval {
+                $library::time::interval_at(start.into(), period)
+            }
 
-    async fn tick(interval: &mut Self::Interval) -> Instant {
-        interval.tick().await.into()
-    }
+            async fn tick(interval: &mut Self::Interval) -> Instant {
+                interval.tick().await.into()
+            }
 
-    fn hyper() -> Self::Hyper {
-        hyper_util::rt::TokioTimer::new()
-    }
+            fn hyper() -> Self::Hyper {
+                $new
+            }
+        }
+    };
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Tickless {}
-
-impl Timers for Tickless {
-    type Sleep = tickless::time::Sleep;
-    type Interval = tickless::time::Interval;
-    type Hyper = tickless::hyper::Timer;
-
-    const KIND: Kind = Kind::Tickless;
-
-    fn prepare(_: &mut Builder) {
-        // Nothing: the runtime is built without any timers of its own.
-    }
-
-    fn sleep_until(deadline: Instant) -> Self::Sleep {
-        tickless::time::sleep_until(deadline.into())
-    }
-
-    fn reset(sleep: Pin<&mut Self::Sleep>, deadline: Instant) {
-        sleep.reset(deadline.into());
-    }
-
-    fn interval_at(start: Instant, period: Duration) -> Self::Interval {
-        tickless::time::interval_at(start.into(), period)
-    }
-
-    async fn tick(interval: &mut Self::Interval) -> Instant {
-        interval.tick().await.into()
-    }
-
-    fn hyper() -> Self::Hyper {
-        tickless::hyper::Timer
-    }
-}
+timers!(Tokio, tokio, TokioTimer = TokioTimer::new(), |builder| {
+    builder.enable_time();
+});
+// The runtime is built without any timers of its own.
+timers!(
+    Tickless,
+    tickless,
+    tickless::hyper::Timer = tickless::hyper::Timer,
+    |_builder| {}
+);

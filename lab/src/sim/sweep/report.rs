@@ -14,8 +14,9 @@ use crate::{table, units};
 
 /// A parameter with more values is in the table only.
 const VALUES_MAX: usize = 16;
-/// Of what the bars are: a caption, the fields of a row of which the largest counts, and how it is written.
-const FIGURES: [(&str, &[&str], fn(f64) -> String); 2] = [
+/// What bars show: a caption, the fields of a row of which the largest counts, and how it is written.
+type Shown = (&'static str, &'static [&'static str], fn(f64) -> String);
+const FIGURES: [Shown; 2] = [
     ("CPUs woken", &["wakes"], |wakes| format!("{wakes:.1}")),
     (
         "Coarse timers late, p99",
