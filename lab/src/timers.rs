@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use clap::Args;
 use tickless::hrtimer::{Expired, HrTimer, Realtime, Restart, Setup, Span, Start, now};
-use tickless::wheel::{Kind, Rearm, WheelTimer};
+use tickless::wheel::{Kind, WheelTimer};
 use tickless::{Stats, Worker, inspect};
 use tickless_sim::random::Random;
 
@@ -103,10 +103,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     let far = Box::pin(tickless::time::sleep(FARTHEST * 60));
     let mut far = far;
     let _pending = far.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-    let coarse = Kind::ALL.map(|kind| Box::pin(WheelTimer::new(kind, |_| Rearm::No)));
+    let coarse = Kind::ALL.map(|kind| Box::pin(WheelTimer::with_kind(kind, |_| Restart::No)));
     for timer in &coarse {
-        let armed = timer.as_ref().arm(FARTHEST);
-        armed.map_err(|error| Failure::Machine(format!("cannot arm a timer: {error}")))?;
+        timer.as_ref().start(FARTHEST);
     }
 
     let mut dump = String::new();

@@ -49,7 +49,7 @@ pub(super) fn in_place(options: &Options, sink: Sink<'_>) {
                     "tickless",
                     Box::new(|| {
                         each_round(&|index, wiggle| {
-                            timers[index].as_ref().start(at(deadline(index) + wiggle))
+                            timers[index].as_ref().start(at(deadline(index) + wiggle));
                         })
                     }),
                 ),

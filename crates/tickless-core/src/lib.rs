@@ -45,6 +45,7 @@ pub mod hierarchy;
 pub mod hrtimer;
 pub mod inspect;
 pub mod platform;
+pub(crate) mod restart;
 pub mod slots;
 pub mod tick;
 pub mod time;

@@ -660,6 +660,19 @@ impl<'t, 'e, F: Branched> Slot<'t, 'e, F> {
         self.tree.link(self.entry, key)
     }
 
+    /// Puts the entry out of use: its queue will not take it again.
+    ///
+    /// # Panics
+    ///
+    /// When the entry is queued: it is taken out first.
+    pub fn shut(&mut self) {
+        assert!(
+            !self.state().is_queued(),
+            "what is queued is taken out first"
+        );
+        self.entry.mark_shut();
+    }
+
     /// Takes the entry out, if it is queued; returns whether it was the first, or `None` if it was not queued.
     ///
     /// Unless its callback is running, the entry is idle afterwards.

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use tickless_core::Platform;
 use tickless_core::base::Timers;
-use tickless_core::coarse::{Kind, Rearm, Timeout, WheelTimer};
+use tickless_core::coarse::{Kind, Timeout, WheelTimer};
 use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Stage};
 use tickless_core::time::{ClockId, Monotonic};
 
@@ -30,7 +30,7 @@ pub trait Keeper: Platform {
 }
 
 /// The callback of a [`Coarse`] whose kind is forgotten.
-pub type CoarseCall = Box<dyn FnMut(&Timeout) -> Rearm + Send>;
+pub type CoarseCall = Box<dyn FnMut(&mut Timeout) -> Restart + Send>;
 /// The callback of an [`Exact`] whose kind is forgotten.
 pub type ExactCall<C> = Box<dyn FnMut(&mut Expired<'_, '_, C>) -> Restart + Send>;
 
@@ -38,7 +38,7 @@ pub type ExactCall<C> = Box<dyn FnMut(&mut Expired<'_, '_, C>) -> Restart + Send
 pub struct Coarse<P, F = CoarseCall>
 where
     P: Keeper,
-    F: FnMut(&Timeout) -> Rearm + Send + 'static,
+    F: FnMut(&mut Timeout) -> Restart + Send + 'static,
 {
     timers: Rc<Timers<P>>,
     timer: Pin<Box<WheelTimer<F>>>,
@@ -49,7 +49,7 @@ impl<P: Keeper> Coarse<P> {
     pub fn new(
         timers: &Rc<Timers<P>>,
         kind: Kind,
-        call: impl FnMut(&Timeout) -> Rearm + Send + 'static,
+        call: impl FnMut(&mut Timeout) -> Restart + Send + 'static,
     ) -> Self {
         Self::with(timers, kind, Box::new(call))
     }
@@ -57,12 +57,12 @@ impl<P: Keeper> Coarse<P> {
     /// As [`new`](Self::new), with a callback that may hold what belongs to this thread.
     pub fn scripted<S>(timers: &Rc<Timers<P>>, kind: Kind, script: S) -> Self
     where
-        S: FnMut(&Timeout) -> Rearm + 'static,
+        S: FnMut(&mut Timeout) -> Restart + 'static,
     {
         let call = Call::new(script);
         Self::new(timers, kind, move |timeout| {
             call.run(|script: &mut S| script(timeout))
-                .unwrap_or(Rearm::No)
+                .unwrap_or(Restart::No)
         })
     }
 }
@@ -70,7 +70,7 @@ impl<P: Keeper> Coarse<P> {
 impl<P, F> Coarse<P, F>
 where
     P: Keeper,
-    F: FnMut(&Timeout) -> Rearm + Send + 'static,
+    F: FnMut(&mut Timeout) -> Restart + Send + 'static,
 {
     /// One of many timers with the same callback, which lies in the timer.
     pub fn with(timers: &Rc<Timers<P>>, kind: Kind, call: F) -> Self {
@@ -102,7 +102,7 @@ where
 impl<P, F> Drop for Coarse<P, F>
 where
     P: Keeper,
-    F: FnMut(&Timeout) -> Rearm + Send + 'static,
+    F: FnMut(&mut Timeout) -> Restart + Send + 'static,
 {
     fn drop(&mut self) {
         let host = self.timers.platform();
@@ -116,7 +116,7 @@ where
 impl<P, F> fmt::Debug for Coarse<P, F>
 where
     P: Keeper,
-    F: FnMut(&Timeout) -> Rearm + Send + 'static,
+    F: FnMut(&mut Timeout) -> Restart + Send + 'static,
 {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.timer.fmt(formatter)

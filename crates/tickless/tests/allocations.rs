@@ -22,7 +22,7 @@ use tickless::hrtimer::{
     now,
 };
 use tickless::time::{self, Interval, Sleep, interval, sleep, timeout};
-use tickless::wheel::{Kind, Rearm, WheelTimer};
+use tickless::wheel::WheelTimer;
 use tickless::worker::EpollEvents;
 use tickless::{Driver, Worker, clock, coarse};
 
@@ -106,14 +106,14 @@ fn queue(waker: &Waker) {
         assert!(poll_with(sleep.as_mut(), waker).is_pending());
         sleep.as_mut().reset(time::Instant::now() + ms(2_000));
     }
-    let idle = pin!(WheelTimer::new(Kind::Global, |_| Rearm::No));
+    let idle = pin!(WheelTimer::new(|_| Restart::No));
     let idle = idle.as_ref();
     for _ in 0..100 {
-        assert!(idle.modify(ms(5_000)).is_ok());
-        assert!(idle.reduce(ms(4_000)).is_ok());
-        let _was_queued = idle.delete();
-        assert!(idle.arm(ms(5_000)).is_ok());
-        assert!(idle.delete_sync());
+        idle.start(ms(5_000));
+        assert!(idle.start_if_earlier(ms(4_000)));
+        let _was_queued = idle.cancel_queued();
+        assert!(idle.start_if_idle(ms(5_000)));
+        assert!(idle.cancel());
     }
     let timer = pin!(HrTimer::new(|_| Restart::No));
     let timer = timer.as_ref();

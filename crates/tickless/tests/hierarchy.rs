@@ -14,7 +14,7 @@ use std::time::Duration;
 use support::{Wakes, in_own_process, ms, poll_with, until, us};
 use tickless::coarse::{Sleep, sleep, sleep_until};
 use tickless::time::Instant;
-use tickless::wheel::{Kind, Rearm, WheelTimer};
+use tickless::wheel::{Restart, WheelTimer};
 use tickless::{IsolatedTimers, IsolationError, Unparker, Worker, Workers};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -229,12 +229,12 @@ impl WaitForEachOther {
         let at = Instant::now() + after;
         let timers = (0..2).map(|_| {
             let called = Arc::clone(called);
-            let timer = Box::pin(WheelTimer::new(Kind::Global, move |_| {
+            let timer = Box::pin(WheelTimer::new(move |_| {
                 called.fetch_add(1, Ordering::AcqRel);
                 until(|| called.load(Ordering::Acquire) == 2);
-                Rearm::No
+                Restart::No
             }));
-            timer.as_ref().arm(at).expect("it is new");
+            assert!(timer.as_ref().start_if_idle(at));
             timer as Pin<Box<dyn Any + Send>>
         });
         Self(timers.collect())
@@ -535,11 +535,11 @@ fn workers_come_and_go_under_load() {
                             let _refused = worker.set_isolated(true);
                         }
                         let counted = Arc::clone(&fired);
-                        let timer = Box::pin(WheelTimer::new(Kind::Global, move |_| {
+                        let timer = Box::pin(WheelTimer::new(move |_| {
                             counted.fetch_add(1, Ordering::Relaxed);
-                            Rearm::No
+                            Restart::No
                         }));
-                        assert_eq!(timer.as_ref().modify(ms(1 + round % 5)), Ok(false));
+                        assert!(!timer.as_ref().start(ms(1 + round % 5)));
                         if round % 3 == 0 {
                             // Whoever comes for a thread that is no worker any more.
                             drop(worker);
@@ -575,23 +575,26 @@ fn a_timer_is_shut_down_while_others_arm_it() {
         for _ in 0..200 {
             let runs = Arc::new(AtomicBool::new(false));
             let observed = Arc::clone(&runs);
-            let timer = Box::pin(WheelTimer::new(Kind::Global, move |_| {
+            let timer = Box::pin(WheelTimer::new(move |timeout| {
                 assert!(!runs.swap(true, Ordering::AcqRel), "never twice at a time");
                 runs.store(false, Ordering::Release);
-                Rearm::After(1)
+                timeout.set_expiry_after(1);
+                Restart::Yes
             }));
             let timer = timer.as_ref();
             thread::scope(|scope| {
                 for _ in 0..2 {
                     scope.spawn(move || {
                         let _worker = Worker::new().expect("the thread is free");
-                        while timer.modify(us(100)).is_ok() {}
+                        while !timer.is_shut_down() {
+                            timer.start(us(100));
+                        }
                         // Final.
-                        assert!(timer.arm(ms(1)).is_err() && timer.reduce(ms(1)).is_err());
+                        assert!(!timer.start_if_idle(ms(1)) && !timer.start_if_earlier(ms(1)));
                     });
                 }
                 thread::sleep(us(300));
-                timer.shutdown_sync();
+                timer.shutdown();
                 assert!(!observed.load(Ordering::Acquire), "no callback runs");
                 assert!(!timer.is_queued());
             });

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tickless::Worker;
 use tickless::hrtimer::{HrTimer, Restart, Span, Start};
 use tickless::inspect::{self, Kind, Queued, Role, Snapshot, Thread, Timer};
-use tickless::wheel::{Rearm, WheelTimer};
+use tickless::wheel::WheelTimer;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -69,9 +69,9 @@ fn of_six_timers_all_are_shown_and_by_name() {
         poll_once(sleep.as_mut());
         let mut coarse_sleep = pin!(tickless::coarse::sleep(HOUR));
         poll_once(coarse_sleep.as_mut());
-        let wheels = Kind::ALL.map(|kind| Box::pin(WheelTimer::new(kind, |_| Rearm::No)));
+        let wheels = Kind::ALL.map(|kind| Box::pin(WheelTimer::with_kind(kind, |_| Restart::No)));
         for timer in &wheels {
-            timer.as_ref().arm(HOUR).expect("it is not armed");
+            assert!(timer.as_ref().start_if_idle(HOUR));
         }
 
         let snapshot = inspect::snapshot();

@@ -18,7 +18,7 @@ use support::{
 };
 use tickless::hrtimer::{Boottime, Expired, HrTimer, Restart, Setup, Span, Start};
 use tickless::time::{Sleep, sleep};
-use tickless::wheel::{Kind, Rearm, WheelTimer};
+use tickless::wheel::WheelTimer;
 use tickless::{StartError, Worker, coarse};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -60,7 +60,7 @@ fn init_says_that_there_is_no_thread_and_succeeds_later() {
 fn the_first_use_panics_and_what_follows_works() {
     as_mortal("the_first_use_panics_and_what_follows_works", || {
         let exact = pin!(HrTimer::new(|_| Restart::No));
-        let wheel = pin!(WheelTimer::new(Kind::Global, |_| Rearm::No));
+        let wheel = pin!(WheelTimer::new(|_| Restart::No));
         let mut kept = pin!(sleep(ms(1)));
         let mut coarse_kept = pin!(coarse::sleep(ms(1)));
         forbid_threads();
@@ -68,16 +68,16 @@ fn the_first_use_panics_and_what_follows_works() {
         assert_told(|| block_on(coarse::sleep(ms(1))));
         assert_told(|| assert!(poll_idly(kept.as_mut()).is_pending()));
         assert_told(|| assert!(poll_idly(coarse_kept.as_mut()).is_pending()));
-        assert_told(|| exact.as_ref().start(Start::after(Span::from_millis(1))));
-        assert_told(|| assert!(wheel.as_ref().arm(ms(1)).is_err()));
-        assert_told(|| assert!(wheel.as_ref().modify(ms(1)).is_err()));
+        assert_told(|| assert!(!exact.as_ref().start(Start::after(Span::from_millis(1)))));
+        assert_told(|| assert!(!wheel.as_ref().start_if_idle(ms(1))));
+        assert_told(|| assert!(!wheel.as_ref().start(ms(1))));
         // Nothing was armed that would never fire.
         assert!(!exact.as_ref().is_active() && !wheel.as_ref().is_active());
-        assert!(!exact.as_ref().cancel() && !wheel.as_ref().delete_sync());
+        assert!(!exact.as_ref().cancel() && !wheel.as_ref().cancel());
         allow_threads();
         let start = Instant::now();
         exact.as_ref().start(Start::after(Span::from_millis(2)));
-        wheel.as_ref().arm(ms(2)).expect("it is idle");
+        assert!(wheel.as_ref().start_if_idle(ms(2)));
         block_on(kept.as_mut());
         block_on(coarse_kept.as_mut());
         until(|| !exact.as_ref().is_active() && !wheel.as_ref().is_active());

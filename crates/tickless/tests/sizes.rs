@@ -5,7 +5,7 @@ mod support;
 use tickless::hrtimer::{Expired, HrTimer, Monotonic, Restart, Start};
 use tickless::time::error::Elapsed;
 use tickless::time::{Instant, Interval, MissedTickBehavior, Sleep, Timeout};
-use tickless::wheel::{Kind, Rearm, WheelTimer};
+use tickless::wheel::WheelTimer;
 use tickless::worker::Builder;
 use tickless::{Driver, Parking, Stats, Turn, Unparker, Worker, Workers, coarse};
 
@@ -29,9 +29,12 @@ fn timers_are_small() {
     assert_eq!(size_of::<Timeout<std::future::Ready<()>>>(), 120);
     assert_eq!(size_of::<coarse::Sleep>(), 80);
     assert_eq!(size_of::<coarse::Timeout<std::future::Ready<()>>>(), 88);
-    let coarse = WheelTimer::new(Kind::Global, |_| Rearm::No);
+    let coarse = WheelTimer::new(|_| Restart::No);
     assert_eq!(size_of_val(&coarse), 48);
-    let coarse = WheelTimer::new(Kind::Global, move |_| Rearm::After(word));
+    let coarse = WheelTimer::new(move |timeout| {
+        timeout.set_expiry_after(word);
+        Restart::Yes
+    });
     assert_eq!(size_of_val(&coarse), 56);
     assert_eq!(size_of::<Interval>(), 48);
     assert_eq!((size_of::<Instant>(), size_of::<Elapsed>()), (16, 0));
@@ -61,7 +64,7 @@ fn the_auto_traits_are_those_of_tokio() {
     is_send_and_sync::<(Instant, MissedTickBehavior, Elapsed)>();
     is_send_and_sync::<(Start, Parking, Stats, Turn)>();
     is_send_and_sync::<(Builder, Workers<u8>)>();
-    is_send_and_sync::<WheelTimer<fn(&tickless::wheel::Timeout) -> Rearm>>();
+    is_send_and_sync::<WheelTimer<fn(&mut tickless::wheel::Timeout) -> Restart>>();
 }
 
 /// Refuses to compile if the type may be sent to another thread.

@@ -10,7 +10,7 @@ use std::thread;
 use rustix::event::{PollFd, PollFlags, poll};
 use support::{block_on, in_own_process, ms, poll_idly, until, us};
 use tickless::hrtimer::{Boottime, Expired, HrTimer, Restart, Setup, Span, Start};
-use tickless::wheel::{Kind, Rearm, WheelTimer};
+use tickless::wheel::WheelTimer;
 use tickless::{Driver, Worker, coarse, time};
 
 /// A stack that is promised to be enough.
@@ -82,12 +82,12 @@ fn use_callbacks() {
             Restart::No
         }
     ));
-    let coarse = pin!(WheelTimer::new(Kind::Global, move |_| {
+    let coarse = pin!(WheelTimer::new(move |_| {
         also_fire.store(true, Ordering::Release);
-        Rearm::No
+        Restart::No
     }));
     exact.as_ref().start(Start::after(Span::from_micros(50)));
-    coarse.as_ref().arm(ms(1)).expect("it is not shut down");
+    assert!(coarse.as_ref().start_if_idle(ms(1)));
     until(|| fired.load(Ordering::Acquire) && also_fired.load(Ordering::Acquire));
     let far = pin!(HrTimer::new(|_| Restart::No));
     far.as_ref().start(Start::after(Span::from_secs(3600)));

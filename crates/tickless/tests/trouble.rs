@@ -555,8 +555,8 @@ fn a_timer_that_goes_from_hand_to_hand_is_always_found() {
                         0 => drop(timer.try_cancel()),
                         1 => drop(timer.cancel()),
                         2 => drop(timer.deadline()),
-                        3 => timer.start(Start::after(span.saturating_add(Span::from_secs(9)))),
-                        _ => timer.start(Start::after(span)),
+                        3 => drop(timer.start(span.saturating_add(Span::from_secs(9)))),
+                        _ => drop(timer.start(span)),
                     }
                     if let Some(worker) = &worker {
                         let _any = worker.turn();

@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use tickless_core::base::TryCancel;
-use tickless_core::coarse::{ArmError, Kind, Rearm, ShutDown, Tick};
+use tickless_core::coarse::{ArmError, Kind, Restart, ShutDown, Tick};
 use tickless_core::platform::CpuId;
 use tickless_rig::suite::{moves, panic_of};
 use tickless_rig::{CoarseTimer, Host, Rig, all_configs};
@@ -246,7 +246,7 @@ fn r13_a_delete_does_not_return_while_the_callback_runs<H: Host>() {
             answers.push(rig.on(1, || own.try_delete_sync()));
             assert_eq!(own.modify(timeout.now.0 + 5), Ok(false));
             answers.push(rig.on(1, || own.try_delete_sync()));
-            Rearm::No
+            Restart::No
         })
     };
     rig.on(0, || timer.arm(10).unwrap());
@@ -273,7 +273,7 @@ fn r14_a_shutdown_of_a_timer_that_rearms_itself_leaves_nothing_queued<H: Host>()
             assert!(panic.expect("it waits").contains("wait for itself"));
             assert!(own.is_queued() && !own.state().is_shut());
             refusals.set(refusals.get() + 1);
-            Rearm::No
+            Restart::No
         })
     };
     rig.on(0, || timer.arm(10).unwrap());
@@ -355,7 +355,7 @@ fn r56_was_active_is_true_of_the_moment_of_the_modification<H: Host>() {
         let references = Rc::clone(&references);
         Rc::new(CoarseTimer::new(&rig, Kind::Global, move |_| {
             references.set(references.get() - 1);
-            Rearm::No
+            Restart::No
         }))
     };
     let hold = |expiry| {

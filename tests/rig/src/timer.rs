@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::rc::{Rc, Weak};
 
 use tickless_core::base::TryCancel;
-use tickless_core::coarse::{ArmError, Kind, Rearm, ShutDown, Tick, Timeout, WheelTimer};
+use tickless_core::coarse::{ArmError, Kind, ShutDown, Tick, Timeout, WheelTimer};
 use tickless_core::hrtimer::{AlreadyExpired, Expired, HrTimer, Restart, Setup, Start};
 use tickless_core::link::entry::State;
 use tickless_core::platform::CpuId;
@@ -250,8 +250,8 @@ impl<H: Host, T: ClockId> Drop for TestTimer<H, T> {
     }
 }
 
-type CoarseScript = Box<dyn FnMut(&Timeout) -> Rearm>;
-type CoarseFunction = Box<dyn FnMut(&Timeout) -> Rearm + Send>;
+type CoarseScript = Box<dyn FnMut(&mut Timeout) -> Restart>;
+type CoarseFunction = Box<dyn FnMut(&mut Timeout) -> Restart + Send>;
 
 /// A coarse timer that belongs to a rig, shuts itself down when it is dropped, and remembers what it was told when
 /// it fired. Its operations take the tick of the rig for now.
@@ -266,7 +266,7 @@ impl<H: Host> CoarseTimer<H> {
     pub fn new(
         rig: &Rig<H>,
         kind: Kind,
-        mut callback: impl FnMut(&Timeout) -> Rearm + 'static,
+        mut callback: impl FnMut(&mut Timeout) -> Restart + 'static,
     ) -> Self {
         let fired = Rc::new(RefCell::new(Vec::new()));
         let log = Rc::clone(&fired);
@@ -277,7 +277,7 @@ impl<H: Host> CoarseTimer<H> {
         let call = Call::new(script);
         let function: CoarseFunction = Box::new(move |timeout| {
             let run = |script: &mut CoarseScript| script(timeout);
-            call.run(run).unwrap_or(Rearm::No)
+            call.run(run).unwrap_or(Restart::No)
         });
         Self {
             rig: rig.clone(),
@@ -289,14 +289,14 @@ impl<H: Host> CoarseTimer<H> {
     /// A timer that fires once for each arming.
     #[must_use]
     pub fn once(rig: &Rig<H>, kind: Kind) -> Self {
-        Self::new(rig, kind, |_| Rearm::No)
+        Self::new(rig, kind, |_| Restart::No)
     }
 
     /// A timer whose callback is given the timer itself.
     pub fn cyclic(
         rig: &Rig<H>,
         kind: Kind,
-        mut callback: impl FnMut(&Self, &Timeout) -> Rearm + 'static,
+        mut callback: impl FnMut(&Self, &mut Timeout) -> Restart + 'static,
     ) -> Rc<Self> {
         Rc::new_cyclic(|own: &Weak<Self>| {
             let own = Weak::clone(own);

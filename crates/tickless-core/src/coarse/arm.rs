@@ -28,10 +28,11 @@ use crate::coarse::timer::WheelTimer;
 use crate::cpu::CpuId;
 use crate::mutant;
 use crate::platform::{Platform, ThisCpu};
+use crate::restart::Restart;
 use crate::slots::geometry::Tick;
 use crate::trace::{Event, TimerId};
 use crate::wheel::cpu_wheel::Filed;
-use crate::wheel::family::{Coarse, Kind, Rearm, Timeout};
+use crate::wheel::family::{Coarse, Kind, Timeout};
 
 /// Why a timer was not armed. It is as it was before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +92,7 @@ pub(crate) enum Modify {
 
 impl<F> WheelTimer<F>
 where
-    F: FnMut(&Timeout) -> Rearm + Send + 'static,
+    F: FnMut(&mut Timeout) -> Restart + Send + 'static,
 {
     /// Arms an inactive timer, on the executing CPU, to fire when the tick `expiry` is over.
     ///

@@ -11,12 +11,13 @@ use crate::base::timers::Timers;
 use crate::coarse::timer::WheelTimer;
 use crate::mutant;
 use crate::platform::{Platform, ThisCpu};
+use crate::restart::Restart;
 use crate::trace::{Event, TimerId};
-use crate::wheel::family::{Coarse, Kind, Rearm, Timeout};
+use crate::wheel::family::{Coarse, Kind, Timeout};
 
 impl<F> WheelTimer<F>
 where
-    F: FnMut(&Timeout) -> Rearm + Send + 'static,
+    F: FnMut(&mut Timeout) -> Restart + Send + 'static,
 {
     /// Takes the timer off its wheel; says whether it was on one. Says nothing about a callback that runs.
     ///

@@ -10,9 +10,10 @@ use crate::base::timers::Timers;
 use crate::cpu::CpuId;
 use crate::mutant;
 use crate::platform::Platform;
+use crate::restart::Restart;
 use crate::slots::geometry::Tick;
 use crate::trace::{Event, TimerId};
-use crate::wheel::family::{Coarse, Kind, Rearm, Timeout};
+use crate::wheel::family::{Coarse, Kind, Timeout};
 
 /// What a pass did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,15 +145,14 @@ impl<'a, P: Platform> Runner<'a, P> {
     ) -> (BaseGuard<'a, P>, Option<Waker>) {
         let (kind, now) = (timeout.kind, timeout.now);
         let timer = TimerId(running.address());
-        let mut verdict = Rearm::No;
+        let mut verdict = Restart::No;
         self.execute(timer, &mut || verdict = running.call(&mut timeout));
         let mut held = self.lock();
         let wheel = &mut held.state.wheels[kind as usize];
         let (expiry, wakes) = match verdict {
-            Rearm::No => (None, None),
-            Rearm::NoThenWake(waker) => (None, Some(waker)),
-            Rearm::At(expiry) => (Some(expiry), None),
-            Rearm::After(ticks) => (Some(Tick(now.0.saturating_add(ticks))), None),
+            Restart::No => (None, None),
+            Restart::NoThenWake(waker) => (None, Some(waker)),
+            Restart::Yes => (Some(timeout.expiry), None),
         };
         let state = running.state();
         // Whoever armed it, or shut it down, meanwhile has the last word.

@@ -61,5 +61,6 @@ pub use self::arm::{ArmError, ShutDown};
 pub use self::expire::{Pass, PassEnd};
 pub use self::sleeper::WheelSleeper;
 pub use self::timer::WheelTimer;
+pub use crate::restart::Restart;
 pub use crate::slots::geometry::Tick;
-pub use crate::wheel::family::{Kind, Rearm, Timeout};
+pub use crate::wheel::family::{Kind, Timeout};

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use tickless_link::sync::{AtomicBool, Ordering};
 
-use super::{ArmError, Kind, Pass, PassEnd, Rearm, Tick, Timeout, WheelTimer};
+use super::{ArmError, Kind, Pass, PassEnd, Restart, Tick, Timeout, WheelTimer};
 use crate::base::model::{Count, Host, Machine, TWO, Touched, be, explore, machine, on};
 use crate::base::{Timers, TryCancel};
 use crate::cpu::CpuId;
@@ -20,7 +20,7 @@ const DUE: Tick = Tick(100);
 /// When a pass comes.
 const NOW: Tick = Tick(104);
 
-type Function = Box<dyn FnMut(&Timeout) -> Rearm + Send>;
+type Function = Box<dyn FnMut(&mut Timeout) -> Restart + Send>;
 type Timer = Pin<Arc<WheelTimer<Function>>>;
 
 /// A timer that fires, counts it, and answers `again`.
@@ -28,10 +28,14 @@ fn firing(count: &Count, again: Option<Tick>) -> Timer {
     let (count, touched) = (count.clone(), Touched::default());
     Arc::pin(WheelTimer::new(
         Kind::Global,
-        Box::new(move |_| {
+        Box::new(move |timeout| {
             touched.touch();
             count.add();
-            again.map_or(Rearm::No, Rearm::At)
+            let Some(again) = again else {
+                return Restart::No;
+            };
+            timeout.set_expiry(again);
+            Restart::Yes
         }),
     ))
 }
@@ -82,13 +86,14 @@ fn deletion_against_a_callback<const SLEEPS: bool>() {
         let runs = Count::default();
         let timer: Timer = Arc::pin(WheelTimer::new(Kind::Global, {
             let (inside, runs, touched) = (Arc::clone(&inside), runs.clone(), Touched::default());
-            Box::new(move |_| {
+            Box::new(move |timeout| {
                 // Relaxed: whoever deletes has to be ordered by the core.
                 inside.store(true, Ordering::Relaxed);
                 touched.touch();
                 runs.add();
                 inside.store(false, Ordering::Relaxed);
-                Rearm::At(Tick(5_000))
+                timeout.set_expiry(Tick(5_000));
+                Restart::Yes
             })
         }));
         be(Some(0));
@@ -134,13 +139,14 @@ fn a_shutdown_against_a_callback_that_arms_itself() {
         let timer: Timer = Arc::pin(WheelTimer::new(Kind::Global, {
             let (machine, own) = (Arc::clone(&machine), Arc::clone(&own));
             let (runs, touched) = (runs.clone(), Touched::default());
-            Box::new(move |_| {
+            Box::new(move |timeout| {
                 touched.touch();
                 runs.add();
                 let timer = own.get().expect("it was put there");
                 // It is not shut while it runs, so it can always be armed.
                 assert_eq!(machine.modify(timer.as_ref(), NOW, Tick(5_000)), Ok(false));
-                Rearm::At(Tick(6_000))
+                timeout.set_expiry(Tick(6_000));
+                Restart::Yes
             })
         }));
         assert!(own.set(timer.clone()).is_ok());
@@ -234,7 +240,7 @@ fn a_timer_that_is_due_again_while_its_callback_runs() {
                     assert_eq!(machine.modify(timer.as_ref(), NOW, NOW), Ok(false));
                 }
                 touched.touch();
-                Rearm::No
+                Restart::No
             })
         }));
         assert!(own.set(timer.clone()).is_ok());

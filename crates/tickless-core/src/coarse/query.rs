@@ -10,13 +10,14 @@ use crate::base::timers::Timers;
 use crate::coarse::timer::WheelTimer;
 use crate::cpu::CpuId;
 use crate::platform::Platform;
+use crate::restart::Restart;
 use crate::slots::geometry::Tick;
-use crate::wheel::family::{Kind, Rearm, Timeout};
+use crate::wheel::family::{Kind, Timeout};
 use crate::wheel::idle::NextDue;
 
 impl<F> WheelTimer<F>
 where
-    F: FnMut(&Timeout) -> Rearm + Send + 'static,
+    F: FnMut(&mut Timeout) -> Restart + Send + 'static,
 {
     /// Whether the caller is inside the callback of `timer`, where [`delete_sync`](Self::delete_sync) and
     /// [`shutdown_sync`](Self::shutdown_sync) must not be called.

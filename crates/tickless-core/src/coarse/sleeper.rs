@@ -13,8 +13,9 @@ use crate::base::sleeper::{Hooks, WAKES, Wake};
 use crate::base::timers::Timers;
 use crate::coarse::arm::Modify;
 use crate::platform::{Platform, ThisCpu};
+use crate::restart::Restart;
 use crate::slots::geometry::Tick;
-use crate::wheel::family::{Coarse, ExpiryTick, Kind, Rearm, Timeout};
+use crate::wheel::family::{Coarse, ExpiryTick, Kind, Timeout};
 
 impl Member<Coarse> for Wake {
     /// Whom to wake; `None` once the timer fired.
@@ -30,8 +31,8 @@ impl Member<Coarse> for Wake {
         Expiry::Done(waker.take())
     }
 
-    fn call(&mut self, _timeout: &mut Timeout) -> Rearm {
-        Rearm::No
+    fn call(&mut self, _timeout: &mut Timeout) -> Restart {
+        Restart::No
     }
 }
 

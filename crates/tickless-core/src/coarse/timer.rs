@@ -7,13 +7,14 @@ use core::task::Waker;
 use tickless_link::const_unless_loom;
 use tickless_link::entry::{Entry, EntryRef, Expiry, Member, State};
 
+use crate::restart::Restart;
 use crate::slots::geometry::Tick;
-use crate::wheel::family::{Coarse, ExpiryTick, Kind, Rearm, Timeout};
+use crate::wheel::family::{Coarse, ExpiryTick, Kind, Timeout};
 
 /// The member that calls a closure.
 pub(crate) struct Callback<F>(F);
 
-impl<F: FnMut(&Timeout) -> Rearm> Member<Coarse> for Callback<F> {
+impl<F: FnMut(&mut Timeout) -> Restart> Member<Coarse> for Callback<F> {
     type Guarded = ();
 
     fn name() -> &'static str {
@@ -25,7 +26,7 @@ impl<F: FnMut(&Timeout) -> Rearm> Member<Coarse> for Callback<F> {
         Expiry::Call
     }
 
-    fn call(&mut self, timeout: &mut Timeout) -> Rearm {
+    fn call(&mut self, timeout: &mut Timeout) -> Restart {
         (self.0)(timeout)
     }
 }
@@ -33,7 +34,7 @@ impl<F: FnMut(&Timeout) -> Rearm> Member<Coarse> for Callback<F> {
 /// A coarse timer with a callback.
 ///
 /// It lies pinned wherever its user puts it. The callback is called without any lock, never twice at the same time. A
-/// callback must not free its own timer, except through [`Rearm::NoThenWake`].
+/// callback must not free its own timer, except through [`Restart::NoThenWake`].
 ///
 /// A timer that is dropped while it is queued or running ends the process:
 /// [shut it down](crate::coarse::WheelTimer::shutdown_sync) first.
@@ -41,16 +42,16 @@ impl<F: FnMut(&Timeout) -> Rearm> Member<Coarse> for Callback<F> {
 /// What was never initialised cannot be armed, and what was shut down says so (R55).
 ///
 /// Cost: 48 bytes on 64-bit targets, and the closure.
-pub struct WheelTimer<F: FnMut(&Timeout) -> Rearm> {
+pub struct WheelTimer<F: FnMut(&mut Timeout) -> Restart> {
     entry: Entry<Coarse, Callback<F>>,
 }
 
 tickless_link::project_entry!(
-    [F] WheelTimer<F> [F: FnMut(&Timeout) -> Rearm]
+    [F] WheelTimer<F> [F: FnMut(&mut Timeout) -> Restart]
     entry: Entry<Coarse, Callback<F>>
 );
 
-impl<F: FnMut(&Timeout) -> Rearm> WheelTimer<F> {
+impl<F: FnMut(&mut Timeout) -> Restart> WheelTimer<F> {
     const_unless_loom! {
         /// Makes an idle timer. `kind` says on which wheel [`arm`](crate::coarse::WheelTimer::arm) files it.
         pub const fn new(kind: Kind, function: F) -> Self {
@@ -84,14 +85,14 @@ impl<F: FnMut(&Timeout) -> Rearm> WheelTimer<F> {
     }
 }
 
-impl<F: FnMut(&Timeout) -> Rearm + Send + 'static> WheelTimer<F> {
+impl<F: FnMut(&mut Timeout) -> Restart + Send + 'static> WheelTimer<F> {
     #[inline]
     pub(crate) fn erase(self: Pin<&Self>) -> EntryRef<'_, Coarse> {
         self.entry().erase()
     }
 }
 
-impl<F: FnMut(&Timeout) -> Rearm> fmt::Debug for WheelTimer<F> {
+impl<F: FnMut(&mut Timeout) -> Restart> fmt::Debug for WheelTimer<F> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_tuple("WheelTimer")
@@ -102,5 +103,5 @@ impl<F: FnMut(&Timeout) -> Rearm> fmt::Debug for WheelTimer<F> {
 
 #[cfg(all(not(any(loom, shuttle)), target_pointer_width = "64"))]
 const _: () = {
-    assert!(size_of::<WheelTimer<fn(&Timeout) -> Rearm>>() == 48 + size_of::<usize>());
+    assert!(size_of::<WheelTimer<fn(&mut Timeout) -> Restart>>() == 48 + size_of::<usize>());
 };

@@ -6,6 +6,7 @@ use core::task::Waker;
 use tickless_link::entry::{Branches, Family};
 
 use crate::mutant;
+use crate::restart::Restart;
 use crate::time::{Clock, Deadline};
 
 /// All queues of high-resolution timers.
@@ -128,19 +129,6 @@ impl Head {
 
 /// The soft and the hard expiry of a timer.
 pub(crate) type Times = (Deadline, Deadline);
-
-/// What a callback answers.
-#[derive(Debug)]
-pub enum Restart {
-    /// The timer is done, unless somebody started it meanwhile.
-    No,
-    /// The timer is queued again for the deadline that the callback left in its [`Expired`], unless somebody started it
-    /// meanwhile: then that start counts (spec OBJ-13).
-    Yes,
-    /// As [`No`](Restart::No); and then the waker is used, after the library has let go of the timer. What it wakes may
-    /// free the timer.
-    NoThenWake(Waker),
-}
 
 /// A firing as the core hands it to a callback.
 pub(crate) struct Firing<'a> {

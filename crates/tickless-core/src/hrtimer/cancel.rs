@@ -9,9 +9,10 @@ use crate::base::guard::BaseGuard;
 use crate::base::owner::opened;
 use crate::base::state::Change;
 use crate::base::timers::Timers;
-use crate::exact::family::{Hr, Restart};
+use crate::exact::family::Hr;
 use crate::hrtimer::timer::{Expired, HrTimer};
 use crate::platform::{Platform, ThisCpu};
+use crate::restart::Restart;
 use crate::time::ClockId;
 use crate::trace::{Event, TimerId};
 
@@ -50,6 +51,37 @@ where
         let entry = self.erase();
         let me = timers.platform.this_cpu();
         timers.until_not_running(entry, me, || timers.try_cancel_entry(entry, me))
+    }
+
+    /// Takes the timer out of use: it is not started again, by its running callback neither. Waits until its callback
+    /// does not run; says whether it was queued.
+    ///
+    /// # Panics
+    ///
+    /// As [`cancel`](Self::cancel).
+    ///
+    /// # Interrupt context
+    ///
+    /// As [`cancel`](Self::cancel).
+    pub fn shutdown<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> bool {
+        let entry = self.erase();
+        let me = timers.platform.this_cpu();
+        timers.until_not_running(entry, me, || {
+            let mut held = timers.lock_base_of(entry, me);
+            // Only the attempt that finds the callback not running shuts: a callback that ran may have started the
+            // timer again, which the same attempt then takes out.
+            if entry.state().is_running() {
+                return TryCancel::Running;
+            }
+            let was_queued = timers.remove(&mut held, entry, me);
+            // Not freed meanwhile: the caller has it borrowed.
+            opened(&mut held, entry).shut();
+            if was_queued {
+                TryCancel::Removed
+            } else {
+                TryCancel::NotActive
+            }
+        })
     }
 
     /// Whether the caller is inside the callback of `timer`, where [`cancel`](Self::cancel) must not be called.

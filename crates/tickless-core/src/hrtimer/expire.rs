@@ -10,11 +10,12 @@ use crate::base::state::DeferredRearm;
 use crate::base::timers::Timers;
 use crate::clock::SetSequence;
 use crate::cpu::CpuId;
-use crate::exact::family::{Firing, Head, Hr, Restart};
+use crate::exact::family::{Firing, Head, Hr};
 use crate::exact::queues::{HARD, SOFT, bits};
 use crate::hrtimer::rearm::First;
 use crate::mutant;
 use crate::platform::Platform;
+use crate::restart::Restart;
 use crate::time::{Clock, Deadline, Instant, Offset, Span};
 use crate::trace::{Event, StartMode, TimerId};
 

@@ -67,5 +67,5 @@ pub use self::expire::ExpiryReport;
 pub use self::sleeper::Sleeper;
 pub use self::start::AlreadyExpired;
 pub use self::timer::{Expired, HrTimer, Setup, Stage, Start, TimerRef};
-pub use crate::exact::family::Restart;
 pub use crate::exact::far_wheel::is_far;
+pub use crate::restart::Restart;

@@ -9,9 +9,10 @@ use crate::base::stats::Stats;
 use crate::base::timers::Timers;
 use crate::clock::SetSequence;
 use crate::cpu::CpuId;
-use crate::exact::family::{NEAR, Restart};
+use crate::exact::family::NEAR;
 use crate::hrtimer::timer::{Expired, HrTimer};
 use crate::platform::Platform;
+use crate::restart::Restart;
 use crate::time::{ClockId, Instant, Offset};
 
 impl<F, C> HrTimer<F, C>

@@ -11,10 +11,11 @@ use tickless_link::entry::{Entry, EntryRef, Expiry, Member, Owner, State};
 use crate::base::guard::BaseGuard;
 use crate::base::sleeper::{Hooks, WAKES, Wake};
 use crate::base::timers::Timers;
-use crate::exact::family::{Firing, Head, Hr, Restart, Times};
+use crate::exact::family::{Firing, Head, Hr, Times};
 use crate::hrtimer::start::AlreadyExpired;
 use crate::hrtimer::timer::{Setup, Start};
 use crate::platform::{Platform, ThisCpu};
+use crate::restart::Restart;
 use crate::time::{ClockId, Deadline, Monotonic};
 use crate::trace::StartMode;
 

@@ -26,11 +26,12 @@ use crate::base::owner::opened;
 use crate::base::state::{Change, DeferredRearm};
 use crate::base::timers::Timers;
 use crate::clock::SetSequence;
-use crate::exact::family::{Head, Hr, Restart, Stood, Times};
+use crate::exact::family::{Head, Hr, Stood, Times};
 use crate::hrtimer::rearm::First;
 use crate::hrtimer::timer::{Expired, HrTimer, Request, Start, TimerRef, When};
 use crate::mutant;
 use crate::platform::{Locality, Platform, ThisCpu};
+use crate::restart::Restart;
 use crate::time::{Clock, ClockId, Deadline, Offset, Span};
 use crate::trace::{Event, StartMode, TimerId};
 
@@ -59,10 +60,11 @@ where
     F: FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
     C: ClockId,
 {
-    /// Starts `timer`, or starts it again with a new time.
+    /// Starts the timer, or starts it again with a new time; says whether it was queued.
     ///
     /// A timer that is queued is moved; one whose callback runs is queued in addition. The timer is on the executing
-    /// CPU afterwards, unless the host's policy sends it elsewhere or its callback is running elsewhere.
+    /// CPU afterwards, unless the host's policy sends it elsewhere or its callback is running elsewhere. A timer that was
+    /// [shut down](Self::shutdown) stays as it is.
     ///
     /// # Panics
     ///
@@ -77,11 +79,11 @@ where
     /// One lock. A restart that keeps its place in the queue reads both neighbours and writes the timer; otherwise one
     /// removal and one insertion, O(log n). At most one write of the device, none if an earlier event is armed.
     #[inline]
-    pub fn start<P: Platform>(self: Pin<&Self>, timers: &Timers<P>, start: Start<C>) {
-        self.timer_ref().start(timers, start);
+    pub fn start<P: Platform>(self: Pin<&Self>, timers: &Timers<P>, start: Start<C>) -> bool {
+        self.timer_ref().start(timers, start)
     }
 
-    /// As [`start`](Self::start), for times that come from somebody who is not trusted: a time in the past is
+    /// As [`start`](Self::start), for times that come from a caller that is not trusted: a time in the past is
     /// refused, so that it costs no interrupt (spec ).
     ///
     /// # Errors
@@ -99,6 +101,9 @@ where
         };
         let times = timers.resolve(self.erase(), &start.request);
         let mut held = timers.lock_base_of(self.erase(), me);
+        if self.state().is_shut() {
+            return Ok(());
+        }
         timers.start_held(&mut held, self.erase(), times, mode, me)
     }
 }
@@ -111,29 +116,48 @@ impl<C: ClockId> TimerRef<'_, C> {
     ///
     /// As [`HrTimer::start`].
     #[inline]
-    pub fn start<P: Platform>(self, timers: &Timers<P>, start: Start<C>) {
+    pub fn start<P: Platform>(self, timers: &Timers<P>, start: Start<C>) -> bool {
         let entry = self.entry;
         let mode = start.request.mode;
         match start.request.when {
             When::At(earliest) => {
                 let deadline = earliest.saturating_add(start.request.slack);
-                timers.start_resolved(entry, (earliest, deadline), mode);
+                timers.start_resolved(entry, (earliest, deadline), mode)
             }
             When::After(_) => timers.start_relative(entry, &start.request),
         }
+    }
+
+    /// As [`start`](Self::start), and leaves a queued timer alone that has this deadline or an earlier one.
+    ///
+    /// # Panics
+    ///
+    /// As [`HrTimer::start`].
+    pub fn start_if_earlier<P: Platform>(self, timers: &Timers<P>, start: Start<C>) -> bool {
+        let (entry, mode) = (self.entry, start.request.mode);
+        let me = timers.platform.this_cpu();
+        let times = timers.resolve(entry, &start.request);
+        let mut held = timers.lock_base_of(entry, me);
+        let state = entry.state();
+        let is_earlier = !state.is_queued() || times.1 < opened(&mut held, entry).head().deadline();
+        if !state.is_shut() && is_earlier {
+            let _always = timers.start_held(&mut held, entry, times, mode, me);
+        }
+        state.is_queued()
     }
 }
 
 impl<P: Platform> Timers<P> {
     #[inline(never)]
-    fn start_relative(&self, entry: EntryRef<'_, Hr>, request: &Request) {
-        self.start_resolved(entry, self.resolve(entry, request), request.mode);
+    fn start_relative(&self, entry: EntryRef<'_, Hr>, request: &Request) -> bool {
+        self.start_resolved(entry, self.resolve(entry, request), request.mode)
     }
 
     #[inline]
-    fn start_resolved(&self, entry: EntryRef<'_, Hr>, times: Times, mode: StartMode) {
-        if let Err(held) = self.start_in_place(entry, times, mode) {
-            self.start_anywhere(entry, times, mode, held);
+    fn start_resolved(&self, entry: EntryRef<'_, Hr>, times: Times, mode: StartMode) -> bool {
+        match self.start_in_place(entry, times, mode) {
+            Ok(()) => true,
+            Err(held) => self.start_anywhere(entry, times, mode, held),
         }
     }
 
@@ -183,10 +207,14 @@ impl<P: Platform> Timers<P> {
         times: Times,
         mode: StartMode,
         held: Option<BaseGuard<'a, P>>,
-    ) {
+    ) -> bool {
         let me = self.platform.this_cpu();
         let mut held = held.unwrap_or_else(|| self.lock_base_of(entry, me));
-        let _always = self.start_held(&mut held, entry, times, mode, me);
+        let state = entry.state();
+        if !state.is_shut() {
+            let _always = self.start_held(&mut held, entry, times, mode, me);
+        }
+        state.is_queued()
     }
 
     /// The two expiries that a request means for `entry`. Needs no lock: nothing of it depends on where the timer is.

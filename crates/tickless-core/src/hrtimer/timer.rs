@@ -4,11 +4,13 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::pin::Pin;
 use core::task::Waker;
+use core::time::Duration;
 
 use tickless_link::const_unless_loom;
 use tickless_link::entry::{Entry, EntryRef, Expiry, Member, State};
 
-use crate::exact::family::{Firing, Head, Hr, Restart, Tag};
+use crate::exact::family::{Firing, Head, Hr, Tag};
+use crate::restart::Restart;
 use crate::time::forward::forward;
 use crate::time::{ClockId, Deadline, Instant, Monotonic, RelativeClock, Span};
 use crate::trace::StartMode;
@@ -341,6 +343,30 @@ impl<C: ClockId> Start<C> {
     pub const fn pinned(mut self) -> Self {
         self.request.mode.pinned = true;
         self
+    }
+}
+
+/// At this instant.
+impl<C: ClockId> From<Instant<C>> for Start<C> {
+    #[inline]
+    fn from(instant: Instant<C>) -> Self {
+        Self::at(instant)
+    }
+}
+
+/// After this span, counted from the moment of the start.
+impl<C: RelativeClock> From<Span> for Start<C> {
+    #[inline]
+    fn from(span: Span) -> Self {
+        Self::after(span)
+    }
+}
+
+/// After this duration, counted from the moment of the start.
+impl<C: RelativeClock> From<Duration> for Start<C> {
+    #[inline]
+    fn from(duration: Duration) -> Self {
+        Self::after(Span::from(duration))
     }
 }
 

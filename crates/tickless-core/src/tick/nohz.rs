@@ -8,11 +8,11 @@ use super::count::{Duty, TickCount};
 use super::cpu::{Context, CpuTick, Mode, Role};
 use crate::base::timers::Timers;
 use crate::cpu::CpuId;
-use crate::exact::family::Restart;
 use crate::hierarchy::{Hierarchy, HierarchyHost, WIDTH_DEFAULT};
 use crate::hrtimer::timer::{Expired, HrTimer, Start};
 use crate::mutant;
 use crate::platform::Platform;
+use crate::restart::Restart;
 use crate::time::{Instant, Monotonic, Offset, Span};
 use crate::trace::Event;
 

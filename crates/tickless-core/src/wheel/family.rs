@@ -7,6 +7,7 @@ use tickless_link::entry::Family;
 use tickless_link::sync::{AtomicU64, Ordering};
 
 use crate::cpu::CpuId;
+use crate::restart::Restart;
 use crate::slots::geometry::Tick;
 
 /// Which of the three wheels of a CPU a timer is on (spec C-1.11).
@@ -41,7 +42,7 @@ impl Family for Coarse {
     type Branches = ();
     type Token = Option<Waker>;
     type Context<'a> = Timeout;
-    type Verdict = Rearm;
+    type Verdict = Restart;
 }
 
 /// The tick that must be over before the timer fires.
@@ -71,21 +72,6 @@ impl ExpiryTick {
     }
 }
 
-/// What a callback answers.
-#[derive(Debug)]
-pub enum Rearm {
-    /// The timer is done, unless somebody armed it meanwhile.
-    No,
-    /// The timer is armed again, to fire when this tick is over, unless somebody armed it or shut it down meanwhile.
-    At(Tick),
-    /// As [`At`](Rearm::At), so many ticks behind the one for which the pass was called. A pass may be behind the time,
-    /// and the timer that late; it counts from there, not from the end of the callback.
-    After(u64),
-    /// As [`No`](Rearm::No); and then the waker is used, after the library has let go of the timer. What it wakes may
-    /// free the timer.
-    NoThenWake(Waker),
-}
-
 /// A timeout that is over, as a callback is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -94,7 +80,7 @@ pub struct Timeout {
     pub now: Tick,
     /// When the slot of the timer was due; `now - due` is how late the pass was.
     pub due: Tick,
-    /// What the timer was armed for.
+    /// What the timer was armed for; and what [`Restart::Yes`] arms it for again.
     pub expiry: Tick,
     /// The wheel that it was on.
     pub kind: Kind,
@@ -103,4 +89,19 @@ pub struct Timeout {
     /// The CPU that executes the callback; `None` for a thread that is none. Another one for a global timer of a CPU
     /// that sleeps.
     pub executed_by: Option<CpuId>,
+}
+
+impl Timeout {
+    /// Sets the tick that has to be over when [`Restart::Yes`] has the timer fire again.
+    ///
+    /// One in the past fires with the next tick.
+    pub fn set_expiry(&mut self, expiry: Tick) {
+        self.expiry = expiry;
+    }
+
+    /// As [`set_expiry`](Self::set_expiry), so many ticks behind the one for which the pass was called. A pass may be
+    /// behind the time, and the timer that late; it counts from there, not from the end of the callback.
+    pub fn set_expiry_after(&mut self, ticks: u64) {
+        self.expiry = Tick(self.now.0.saturating_add(ticks));
+    }
 }

@@ -4,7 +4,7 @@ use std::cell::{Cell, OnceCell};
 use std::rc::{Rc, Weak};
 
 use tickless_core::base::Timers;
-use tickless_core::coarse::{Kind, Rearm, Tick};
+use tickless_core::coarse::{Kind, Tick, Timeout};
 use tickless_core::hrtimer::{Restart, Start};
 use tickless_core::time::Span;
 
@@ -48,9 +48,9 @@ impl Callbacks {
         Rc::new_cyclic(|callbacks: &Weak<Self>| {
             let coarse = |index: usize| {
                 let callbacks = Weak::clone(callbacks);
-                Coarse::scripted(timers, Kind::Global, move |_| {
+                Coarse::scripted(timers, Kind::Global, move |timeout| {
                     let all = callbacks.upgrade();
-                    all.map_or(Rearm::No, |all| all.coarse_fires(index))
+                    all.map_or(Restart::No, |all| all.coarse_fires(index, timeout))
                 })
             };
             let exact = |index: usize| {
@@ -105,9 +105,10 @@ impl Callbacks {
             let period = self.amount;
             let period = Span::from_nanos(period.as_nanos().max(1_000));
             let mut calls = 0;
-            let coarse = Coarse::new(&self.timers, Kind::Global, move |_| {
+            let coarse = Coarse::new(&self.timers, Kind::Global, move |timeout| {
                 call_or_panic(&mut calls);
-                Rearm::After(ticks)
+                timeout.set_expiry_after(ticks);
+                Restart::Yes
             });
             let mut calls = 0;
             let exact = Exact::new(&self.timers, move |expired| {
@@ -154,9 +155,9 @@ impl Callbacks {
         Some(step)
     }
 
-    fn coarse_fires(&self, index: usize) -> Rearm {
+    fn coarse_fires(&self, index: usize, timeout: &mut Timeout) -> Restart {
         let Some(step) = self.takes_turn() else {
-            return Rearm::No;
+            return Restart::No;
         };
         let (coarse, exact) = (&self.coarse, &self.exact);
         let (own, next, last) = (
@@ -177,7 +178,8 @@ impl Callbacks {
             3 => {
                 // Whoever arms it meanwhile has the last word.
                 self.modify(own, self.amount * 5);
-                return Rearm::After(0);
+                timeout.set_expiry_after(0);
+                return Restart::Yes;
             }
             4 => {
                 self.cancel(&exact[(index + 1) % CIRCLE]);
@@ -189,7 +191,7 @@ impl Callbacks {
                 self.modify(next, self.amount);
             }
         }
-        Rearm::No
+        Restart::No
     }
 
     /// The period after which the exact timer `index` goes on, if it does.

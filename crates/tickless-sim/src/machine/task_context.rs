@@ -1,7 +1,7 @@
 //! Programs of tasks, and what they can do while they execute.
 
 use tickless_core::Platform;
-use tickless_core::coarse::{ArmError, Kind, Rearm, Tick, Timeout};
+use tickless_core::coarse::{ArmError, Kind, Tick, Timeout};
 use tickless_core::hrtimer::{Expired, Restart};
 use tickless_core::platform::CpuId;
 use tickless_core::time::{ClockId, Instant};
@@ -92,7 +92,7 @@ impl<'m> TaskContext<'m> {
         make: fn(TaskId, u32) -> F,
     ) -> Coarse<F>
     where
-        F: FnMut(&Timeout) -> Rearm + Send + 'static,
+        F: FnMut(&mut Timeout) -> Restart + Send + 'static,
     {
         Coarse::with(&self.machine.timers, kind, make(self.task, index))
     }
@@ -102,7 +102,7 @@ impl<'m> TaskContext<'m> {
     pub(crate) fn coarse_with(
         &self,
         kind: Kind,
-        call: impl FnMut(&Timeout) -> Rearm + Send + 'static,
+        call: impl FnMut(&mut Timeout) -> Restart + Send + 'static,
     ) -> Coarse {
         Coarse::new(&self.machine.timers, kind, call)
     }
@@ -127,7 +127,7 @@ impl<'m> TaskContext<'m> {
     /// When it is queued.
     pub(crate) fn arm<F>(&mut self, timer: &Coarse<F>, after: Picos)
     where
-        F: FnMut(&Timeout) -> Rearm + Send + 'static,
+        F: FnMut(&mut Timeout) -> Restart + Send + 'static,
     {
         let now = self.tick();
         let expiry = self.expiry(after);
@@ -149,7 +149,7 @@ impl<'m> TaskContext<'m> {
         expiry: Tick,
     ) -> Result<(), ArmError>
     where
-        F: FnMut(&Timeout) -> Rearm + Send + 'static,
+        F: FnMut(&mut Timeout) -> Restart + Send + 'static,
     {
         let timers = &self.machine.timers;
         match timer.pinned().arm_on(timers, CpuId(cpu), now, expiry) {
@@ -178,7 +178,7 @@ impl<'m> TaskContext<'m> {
     /// When it was shut down.
     pub(crate) fn modify<F>(&mut self, timer: &Coarse<F>, after: Picos)
     where
-        F: FnMut(&Timeout) -> Rearm + Send + 'static,
+        F: FnMut(&mut Timeout) -> Restart + Send + 'static,
     {
         let now = self.tick();
         let expiry = self.expiry(after);
@@ -209,7 +209,7 @@ impl<'m> TaskContext<'m> {
     /// Cancels a timer and waits for its callback; says whether it was queued.
     pub(crate) fn cancel<F>(&mut self, timer: &Coarse<F>) -> bool
     where
-        F: FnMut(&Timeout) -> Rearm + Send + 'static,
+        F: FnMut(&mut Timeout) -> Restart + Send + 'static,
     {
         let host = self.machine.host();
         let is_broken = host.breaks(Promise::CancelMeansNotRunning);
@@ -310,9 +310,12 @@ pub(crate) fn charge(time: Picos) {
 }
 
 /// What a coarse timer does that tells its task, as number `index`.
-pub(crate) fn notes(task: TaskId, index: u32) -> impl FnMut(&Timeout) -> Rearm + Send + 'static {
+pub(crate) fn notes(
+    task: TaskId,
+    index: u32,
+) -> impl FnMut(&mut Timeout) -> Restart + Send + 'static {
     move |_| {
         fired::note(Fired::Coarse { task, index });
-        Rearm::No
+        Restart::No
     }
 }

@@ -2,12 +2,12 @@
 //!
 //! Looked at after each cancel that waits.
 
-use tickless_core::coarse::{Rearm, Timeout, WheelTimer};
+use tickless_core::coarse::{Restart, Timeout, WheelTimer};
 
 /// What is wrong with `timer`, of which a task was told that it is cancelled.
 pub(crate) fn cancelled<F>(timer: &WheelTimer<F>) -> Option<String>
 where
-    F: FnMut(&Timeout) -> Rearm + Send + 'static,
+    F: FnMut(&mut Timeout) -> Restart + Send + 'static,
 {
     timer
         .is_active()

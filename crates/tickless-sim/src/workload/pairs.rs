@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use tickless_core::coarse::{Kind, Rearm};
+use tickless_core::coarse::Kind;
 use tickless_core::hrtimer::{Restart, Start};
 use tickless_core::time::Span;
 
@@ -192,7 +192,7 @@ impl Desktop {
             let (mut random, work) = (Random::new(self.random.bits()), self.work);
             self.burst.push(context.coarse_with(Kind::Global, move |_| {
                 charge(log_uniform(&mut random, work));
-                Rearm::No
+                Restart::No
             }));
         }
     }

@@ -1,6 +1,6 @@
 //! Workloads that have work to do.
 
-use tickless_core::coarse::{Kind, Rearm, Timeout};
+use tickless_core::coarse::{Kind, Restart, Timeout};
 
 use super::values::{Range, around, log_uniform};
 use crate::machine::scheduler::{Next, TaskId};
@@ -77,9 +77,10 @@ impl Program for Polls {
             let ticks = period.0.div_ceil(context.tick_period().0).max(1) - 1;
             let work = self.work;
             let first = around(&mut random, period);
-            let timer = context.coarse_with(Kind::Global, move |_| {
+            let timer = context.coarse_with(Kind::Global, move |timeout| {
                 charge(log_uniform(&mut random, work));
-                Rearm::After(ticks)
+                timeout.set_expiry_after(ticks);
+                Restart::Yes
             });
             context.arm(&timer, first);
             self.timers.push(timer);
@@ -102,7 +103,7 @@ pub(super) struct Packets {
 #[derive(Debug)]
 pub(super) struct Network<F>
 where
-    F: FnMut(&Timeout) -> Rearm + Send + 'static,
+    F: FnMut(&mut Timeout) -> Restart + Send + 'static,
 {
     count: u32,
     make: fn(TaskId, u32) -> F,
@@ -115,7 +116,7 @@ where
     has_begun: bool,
 }
 
-impl<F: FnMut(&Timeout) -> Rearm + Send + 'static> Network<F> {
+impl<F: FnMut(&mut Timeout) -> Restart + Send + 'static> Network<F> {
     /// `make` is [`notes`](crate::machine::task_context::notes).
     pub(super) const fn new(
         count: u32,
@@ -141,7 +142,7 @@ impl<F: FnMut(&Timeout) -> Rearm + Send + 'static> Network<F> {
     }
 }
 
-impl<F: FnMut(&Timeout) -> Rearm + Send + 'static> Program for Network<F> {
+impl<F: FnMut(&mut Timeout) -> Restart + Send + 'static> Program for Network<F> {
     fn step(&mut self, context: &mut TaskContext<'_>) -> Next {
         if !self.has_begun {
             self.has_begun = true;

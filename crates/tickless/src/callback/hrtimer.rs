@@ -1,4 +1,9 @@
-//! Raw timers with callbacks, for those who want no futures.
+//! Exact timers with callbacks: what [`time`](crate::time) is made of, without futures.
+//!
+//! The verbs are those of the coarse ones in [`wheel`](crate::wheel): [`start`](HrTimer::start),
+//! [`start_if_earlier`](HrTimer::start_if_earlier), [`cancel`](HrTimer::cancel), [`try_cancel`](HrTimer::try_cancel) and
+//! [`shutdown`](HrTimer::shutdown). When a timer is to fire may be said as a [`Duration`](std::time::Duration) from now,
+//! as an [`Instant`](crate::time::Instant), or as a [`Start`], which knows all clocks, slack, and what is pinned.
 
 use std::fmt;
 use std::pin::Pin;
@@ -19,13 +24,14 @@ pin_project! {
     ///
     /// It lies pinned wherever you put it (`Box::pin`, a field of a pinned structure, a static), and takes 80 bytes and
     /// the closure. The closure is called without any lock, never twice at the same time: on the thread that started
-    /// the timer if that is a [`Worker`](crate::Worker) or drives an event loop, else on the library's driver thread.
+    /// the timer if that is a [`Worker`](crate::Worker) or drives an event loop, else on the library's expiry thread.
     /// It should be short there: it delays others.
     ///
     /// ```
-    /// use std::sync::mpsc;
     /// use std::pin::pin;
-    /// use tickless::hrtimer::{HrTimer, Restart, Span, Start};
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    /// use tickless::hrtimer::{HrTimer, Restart, Span};
     ///
     /// let (sender, receiver) = mpsc::channel();
     /// let timer = pin!(HrTimer::new(move |expired| {
@@ -35,7 +41,7 @@ pin_project! {
     ///         Err(_) => Restart::No,
     ///     }
     /// }));
-    /// timer.as_ref().start(Start::after(Span::from_micros(200)));
+    /// timer.as_ref().start(Duration::from_micros(200));
     /// for _ in 0..3 {
     ///     receiver.recv()?;
     /// }
@@ -49,13 +55,13 @@ pin_project! {
     ///
     /// # The end of the thread
     ///
-    /// A thread that ends while the driver thread executes the closure of one of its timers waits for that, so the
-    /// closure must not wait for the thread. Timers that are still queued then are the driver's.
+    /// A thread that ends while the expiry thread executes the closure of one of its timers waits for that, so the
+    /// closure must not wait for the thread. Timers that are still queued then are the expiry thread's.
     ///
     /// # Dropping
     ///
     /// Cancels the timer and waits for a callback that runs on another thread. Dropping a timer from its own callback,
-    /// which would free what is executing, ends the process.
+    /// which would free what is executing, ends the process; [`Restart::NoThenWake`] wakes a task that may drop it.
     #[project(!Unpin)]
     pub struct HrTimer<F, C = Monotonic>
     where
@@ -108,10 +114,13 @@ where
     /// Makes an idle timer on any clock, in either stage.
     ///
     /// ```
-    /// use tickless::hrtimer::{Expired, HrTimer, Realtime, Restart, Setup, Stage};
+    /// use tickless::hrtimer::{HrTimer, Realtime, Restart, Setup, Span, Stage};
     ///
     /// let setup = Setup::new().stage(Stage::Soft);
-    /// let timer = HrTimer::with_setup(setup, |_: &mut Expired<'_, '_, Realtime>| Restart::No);
+    /// let timer = HrTimer::<_, Realtime>::with_setup(setup, |expired| {
+    ///     expired.forward_now(Span::from_secs(1));
+    ///     Restart::Yes
+    /// });
     /// ```
     #[must_use]
     pub const fn with_setup(setup: Setup, function: F) -> Self {
@@ -124,17 +133,28 @@ where
         self.project_ref().timer
     }
 
-    /// Starts the timer, or starts it again.
+    /// Starts the timer, or gives it another time if it waits to fire already; says whether it did.
     ///
-    /// On a clock that can be set, the first start makes the library watch for that.
+    /// A timer that was [shut down](Self::shutdown) stays as it is. On a clock that can be set, the first start makes
+    /// the library watch for that.
     ///
     /// # Cost
     ///
     /// The lock of the thread's own base, and O(log n) in the number of the thread's timers; less if it keeps its
     /// place.
-    pub fn start(self: Pin<&Self>, start: Start<C>) {
+    pub fn start(self: Pin<&Self>, when: impl Into<Start<C>>) -> bool {
         Self::watch_clock();
-        start_on_this_thread(self.timer().timer_ref(), start);
+        start_on_this_thread(self.timer().timer_ref(), when.into())
+    }
+
+    /// As [`start`](Self::start), and leaves a timer alone that fires at that time or earlier; says whether it was
+    /// waiting to fire.
+    pub fn start_if_earlier(self: Pin<&Self>, when: impl Into<Start<C>>) -> bool {
+        Self::watch_clock();
+        wake::demand();
+        self.timer()
+            .timer_ref()
+            .start_if_earlier(timers(), when.into())
     }
 
     /// Starts the timer unless its time is over; for times that come from outside, and may cost no turn when they are
@@ -147,10 +167,13 @@ where
     ///
     /// [`AlreadyExpired`] when it is over: the timer does not wait to fire, even if it did before, and its closure will
     /// not be called.
-    pub fn start_checked(self: Pin<&Self>, start: Start<C>) -> Result<(), AlreadyExpired> {
+    pub fn start_checked(
+        self: Pin<&Self>,
+        when: impl Into<Start<C>>,
+    ) -> Result<(), AlreadyExpired> {
         Self::watch_clock();
         wake::demand();
-        self.timer().start_checked(timers(), start)
+        self.timer().start_checked(timers(), when.into())
     }
 
     /// Takes the timer back, unless its closure is being called. Never waits.
@@ -165,6 +188,22 @@ where
     /// When called from the closure itself, which would wait for itself: use [`try_cancel`](Self::try_cancel) there.
     pub fn cancel(self: Pin<&Self>) -> bool {
         self.timer().cancel(timers())
+    }
+
+    /// Takes the timer back for good: it is not started again, by its running closure neither. Waits until its closure
+    /// is not being called; says whether it was waiting to fire.
+    ///
+    /// # Panics
+    ///
+    /// As [`cancel`](Self::cancel).
+    pub fn shutdown(self: Pin<&Self>) -> bool {
+        self.timer().shutdown(timers())
+    }
+
+    /// Whether the timer was [shut down](Self::shutdown). Lock-free.
+    #[must_use]
+    pub fn is_shut_down(self: Pin<&Self>) -> bool {
+        self.timer().state().is_shut()
     }
 
     /// Whether the timer waits to fire, or its closure is being called. Lock-free.
@@ -198,9 +237,17 @@ where
 
 /// One piece of code for all closures, and not part of the caller's.
 #[inline(never)]
-fn start_on_this_thread<C: ClockId>(timer: core::TimerRef<'_, C>, start: Start<C>) {
+fn start_on_this_thread<C: ClockId>(timer: core::TimerRef<'_, C>, start: Start<C>) -> bool {
     wake::demand();
-    timer.start(timers(), start);
+    timer.start(timers(), start)
+}
+
+/// At this point of the monotonic clock.
+impl From<crate::time::Instant> for Start {
+    #[inline]
+    fn from(deadline: crate::time::Instant) -> Self {
+        Self::at(deadline.to_core())
+    }
 }
 
 /// What the clock `C` shows now, in the unit in which timers are started.

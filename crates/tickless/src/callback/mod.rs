@@ -1,4 +1,4 @@
-//! Raw timers with callbacks.
+//! Timers with callbacks: exact ones and coarse ones, with the same verbs.
 
 pub mod hrtimer;
 pub mod wheel;

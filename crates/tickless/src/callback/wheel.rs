@@ -1,18 +1,20 @@
-//! Raw coarse timers with callbacks: what [`coarse`](crate::coarse) is made of, for those who want no futures.
+//! Coarse timers with callbacks: what [`coarse`](crate::coarse) is made of, without futures.
 //!
-//! A timer of the wheel is armed for a time, and fires at the end of the slot that it falls into: never early, and
+//! A timer of the wheel is started for a time, and fires at the end of the slot that it falls into: never early, and
 //! [about an eighth of what was asked late](crate::coarse#how-late), at most. All operations are O(1) whatever else is
-//! pending.
+//! pending. The verbs are those of the exact ones in [`hrtimer`](crate::hrtimer): [`start`](WheelTimer::start),
+//! [`start_if_earlier`](WheelTimer::start_if_earlier), [`cancel`](WheelTimer::cancel),
+//! [`try_cancel`](WheelTimer::try_cancel) and [`shutdown`](WheelTimer::shutdown).
 //!
-//! Time goes in [ticks](Tick) of [`TICK`], counted from the beginning of the monotonic clock. What a timer is armed for
+//! Time goes in [ticks](Tick) of [`TICK`], counted from the beginning of the monotonic clock. When a timer is to fire
 //! may be said as a [`Duration`] from now, an [`Instant`], or a [`Tick`] that has to be over before: all are an
 //! [`Expiry`].
 //!
 //! # Kinds
 //!
-//! A *global* timer goes to the thread that arms it or moves it. A *local* one stays on the thread that armed it
-//! whoever moves it. A *deferrable* one wakes nobody: it fires when its thread, or the library's driver thread on its
-//! behalf, has something else to do.
+//! A *global* timer goes to the thread that starts it. A *local* one stays on the thread that started it first,
+//! whichever starts it again. A *deferrable* one wakes no thread: it fires when its thread, or the library's expiry
+//! thread on its behalf, has something else to do.
 
 use std::fmt;
 use std::pin::Pin;
@@ -21,7 +23,7 @@ use std::time::Duration;
 use pin_project_lite::pin_project;
 pub use tickless_core::base::TryCancel;
 use tickless_core::coarse as core;
-pub use tickless_core::coarse::{ArmError, Kind, Rearm, ShutDown, Tick, Timeout};
+pub use tickless_core::coarse::{Kind, Restart, Tick, Timeout};
 pub use tickless_core::platform::CpuId;
 use tickless_core::time::Span;
 
@@ -41,7 +43,7 @@ pub fn now() -> Tick {
     tick::now()
 }
 
-/// How many ticks `duration` is, rounded up: for [`Rearm::After`].
+/// How many ticks `duration` is, rounded up: for [`Timeout::set_expiry_after`].
 #[must_use]
 pub fn ticks(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(TICK.as_nanos())).unwrap_or(u64::MAX)
@@ -80,24 +82,24 @@ pin_project! {
     /// A coarse timer that calls a closure.
     ///
     /// It lies pinned wherever you put it (`Box::pin`, a field of a pinned structure, a static), and takes 48 bytes and
-    /// the closure. The closure is called without any lock, never twice at the same time: on the thread that armed the
-    /// timer if that is a [`Worker`](crate::Worker) or drives an event loop, else on the library's driver thread. It
+    /// the closure. The closure is called without any lock, never twice at the same time: on the thread that started the
+    /// timer if that is a [`Worker`](crate::Worker) or drives an event loop, else on the library's expiry thread. It
     /// should be short there: it delays others.
     ///
     /// ```
     /// use std::pin::pin;
     /// use std::sync::mpsc;
     /// use std::time::Duration;
-    /// use tickless::wheel::{Kind, Rearm, WheelTimer};
+    /// use tickless::wheel::{Restart, WheelTimer};
     ///
     /// let (sender, receiver) = mpsc::channel();
-    /// let idle = pin!(WheelTimer::new(Kind::Global, move |timeout| {
-    ///     sender.send(timeout.expiry).expect("somebody listens");
-    ///     Rearm::No
+    /// let idle = pin!(WheelTimer::new(move |timeout| {
+    ///     sender.send(timeout.expiry).expect("the receiver is below");
+    ///     Restart::No
     /// }));
     /// // Whenever a packet comes:
     /// for _ in 0..1000 {
-    ///     idle.as_ref().modify(Duration::from_millis(5))?;
+    ///     idle.as_ref().start(Duration::from_millis(5));
     /// }
     /// let last = idle.as_ref().expiry();
     /// assert_eq!(receiver.recv()?, last);
@@ -115,12 +117,12 @@ pin_project! {
     /// # Dropping
     ///
     /// Shuts the timer down and waits for a callback that runs on another thread. Dropping a timer from its own
-    /// callback, which would free what is executing, ends the process; [`Rearm::NoThenWake`] wakes somebody who may
+    /// callback, which would free what is executing, ends the process; [`Restart::NoThenWake`] wakes a task that may
     /// drop it.
     #[project(!Unpin)]
     pub struct WheelTimer<F>
     where
-        F: FnMut(&Timeout) -> Rearm,
+        F: FnMut(&mut Timeout) -> Restart,
         F: Send,
         F: 'static,
     {
@@ -130,7 +132,7 @@ pin_project! {
 
     impl<F> PinnedDrop for WheelTimer<F>
     where
-        F: FnMut(&Timeout) -> Rearm,
+        F: FnMut(&mut Timeout) -> Restart,
         F: Send,
         F: 'static,
     {
@@ -148,11 +150,17 @@ pin_project! {
 
 impl<F> WheelTimer<F>
 where
-    F: FnMut(&Timeout) -> Rearm + Send + 'static,
+    F: FnMut(&mut Timeout) -> Restart + Send + 'static,
 {
-    /// Makes an idle timer.
+    /// Makes an idle timer that goes to the thread that starts it.
     #[must_use]
-    pub const fn new(kind: Kind, function: F) -> Self {
+    pub const fn new(function: F) -> Self {
+        Self::with_kind(Kind::Global, function)
+    }
+
+    /// Makes an idle timer of any kind.
+    #[must_use]
+    pub const fn with_kind(kind: Kind, function: F) -> Self {
         Self {
             timer: core::WheelTimer::new(kind, function),
         }
@@ -162,78 +170,64 @@ where
         self.project_ref().timer
     }
 
-    /// Arms a timer that does not wait to fire.
+    /// Starts the timer, or gives it another time if it waits to fire already; says whether it did.
     ///
-    /// # Errors
-    ///
-    /// [`ArmError::Active`] when it does: it stays as it is. [`ArmError::ShutDown`].
-    ///
-    /// # Cost
-    ///
-    /// The lock of the thread's own base, and O(1).
-    pub fn arm(self: Pin<&Self>, when: impl Into<Expiry>) -> Result<(), ArmError> {
-        let Expiry(expiry) = when.into();
-        wake::demand();
-        let now = tick::recently();
-        self.timer().arm(timers(), now, expiry)?;
-        self.tell(now);
-        Ok(())
-    }
-
-    /// Arms the timer, or gives it another time if it waits to fire already; says whether it did.
-    ///
-    /// # Errors
-    ///
-    /// [`ShutDown`].
+    /// A timer that was [shut down](Self::shutdown) stays as it is.
     ///
     /// # Cost
     ///
     /// For the tick that it has: loads, no lock. Into the slot where it is: one lock and one store; it keeps what it
-    /// may be late by, then. Else as [`arm`](Self::arm).
-    pub fn modify(self: Pin<&Self>, when: impl Into<Expiry>) -> Result<bool, ShutDown> {
+    /// may be late by, then. Else the lock of the thread's own base, and O(1).
+    pub fn start(self: Pin<&Self>, when: impl Into<Expiry>) -> bool {
         let Expiry(expiry) = when.into();
         wake::demand();
         let now = tick::recently();
-        let was_queued = self.timer().modify(timers(), now, expiry)?;
-        self.tell(now);
-        Ok(was_queued)
+        let started = self.timer().modify(timers(), now, expiry);
+        if started.is_ok() {
+            self.publish(now);
+        }
+        started == Ok(true)
     }
 
-    /// As [`modify`](Self::modify), and leaves a timer alone that does not wait to fire; says whether it does.
-    pub fn modify_if_active(self: Pin<&Self>, when: impl Into<Expiry>) -> bool {
+    /// As [`start`](Self::start), and leaves a timer alone that fires at that time or earlier; says whether it was
+    /// waiting to fire.
+    pub fn start_if_earlier(self: Pin<&Self>, when: impl Into<Expiry>) -> bool {
+        let Expiry(expiry) = when.into();
+        wake::demand();
+        let now = tick::recently();
+        let started = self.timer().reduce(timers(), now, expiry);
+        if started.is_ok() {
+            self.publish(now);
+        }
+        started == Ok(true)
+    }
+
+    /// As [`start`](Self::start), and leaves a timer alone that waits to fire; says whether it was started.
+    pub fn start_if_idle(self: Pin<&Self>, when: impl Into<Expiry>) -> bool {
+        let Expiry(expiry) = when.into();
+        wake::demand();
+        let now = tick::recently();
+        let started = self.timer().arm(timers(), now, expiry).is_ok();
+        if started {
+            self.publish(now);
+        }
+        started
+    }
+
+    /// As [`start`](Self::start), and leaves a timer alone that does not wait to fire; says whether it does.
+    pub fn start_if_queued(self: Pin<&Self>, when: impl Into<Expiry>) -> bool {
         let Expiry(expiry) = when.into();
         wake::demand();
         let now = tick::recently();
         let is_queued = self.timer().modify_if_active(timers(), now, expiry);
         if is_queued {
-            self.tell(now);
+            self.publish(now);
         }
         is_queued
     }
 
-    /// As [`modify`](Self::modify), and leaves a timer alone that fires at that time or earlier; says whether it was
-    /// waiting to fire.
-    ///
-    /// # Errors
-    ///
-    /// [`ShutDown`].
-    pub fn reduce(self: Pin<&Self>, when: impl Into<Expiry>) -> Result<bool, ShutDown> {
-        let Expiry(expiry) = when.into();
-        wake::demand();
-        let now = tick::recently();
-        let was_queued = self.timer().reduce(timers(), now, expiry)?;
-        self.tell(now);
-        Ok(was_queued)
-    }
-
-    /// Takes the timer back; says whether it was waiting to fire. Says nothing about a callback that runs, and does not
-    /// wait for it.
-    pub fn delete(self: Pin<&Self>) -> bool {
-        self.timer().delete(timers())
-    }
-
     /// Takes the timer back, unless its closure is being called. Never waits.
-    pub fn try_delete(self: Pin<&Self>) -> TryCancel {
+    pub fn try_cancel(self: Pin<&Self>) -> TryCancel {
         self.timer().try_delete_sync(timers())
     }
 
@@ -241,24 +235,37 @@ where
     ///
     /// # Panics
     ///
-    /// When called from the closure itself, which would wait for itself: use [`delete`](Self::delete) there.
-    pub fn delete_sync(self: Pin<&Self>) -> bool {
+    /// When called from the closure itself, which would wait for itself: use [`cancel_queued`](Self::cancel_queued)
+    /// there.
+    pub fn cancel(self: Pin<&Self>) -> bool {
         self.timer().delete_sync(timers())
     }
 
-    /// Takes the timer back for good: it is not armed again, by its running closure neither. Says whether it was
-    /// waiting to fire. Does not wait for a closure that is being called.
-    pub fn shutdown(self: Pin<&Self>) -> bool {
-        self.timer().shutdown(timers())
+    /// Takes the timer back; says whether it was waiting to fire. Says nothing about a closure that is being called, and
+    /// does not wait for it.
+    pub fn cancel_queued(self: Pin<&Self>) -> bool {
+        self.timer().delete(timers())
     }
 
-    /// As [`shutdown`](Self::shutdown), and waits until the closure is not being called.
+    /// Takes the timer back for good: it is not started again, by its running closure neither. Waits until its closure
+    /// is not being called; says whether it was waiting to fire.
     ///
     /// # Panics
     ///
-    /// As [`delete_sync`](Self::delete_sync).
-    pub fn shutdown_sync(self: Pin<&Self>) -> bool {
+    /// As [`cancel`](Self::cancel): use [`shutdown_queued`](Self::shutdown_queued) in the closure.
+    pub fn shutdown(self: Pin<&Self>) -> bool {
         self.timer().shutdown_sync(timers())
+    }
+
+    /// As [`shutdown`](Self::shutdown), and does not wait for a closure that is being called.
+    pub fn shutdown_queued(self: Pin<&Self>) -> bool {
+        self.timer().shutdown(timers())
+    }
+
+    /// Whether the timer was [shut down](Self::shutdown). Lock-free.
+    #[must_use]
+    pub fn is_shut_down(self: Pin<&Self>) -> bool {
+        self.timer().state().is_shut()
     }
 
     /// Whether the timer waits to fire, or its closure is being called. Lock-free.
@@ -273,16 +280,16 @@ where
         self.timer().is_queued()
     }
 
-    /// The tick that had to be over, as it was armed last. Lock-free; out of date when it arrives.
+    /// The tick that had to be over, as it was started last. Lock-free; out of date when it arrives.
     #[must_use]
     pub fn expiry(self: Pin<&Self>) -> Tick {
         self.timer().expiry()
     }
 
-    /// Sees to it that somebody comes in time.
-    fn tell(self: Pin<&Self>, now: Tick) {
+    /// Sees to it that a thread comes in time.
+    fn publish(self: Pin<&Self>, now: Tick) {
         publish_earlier(now);
-        // A pinned one stays where it is, and whoever looks after that may sleep for longer.
+        // A pinned one stays where it is, and the thread that looks after that may sleep for longer.
         if let Some((cpu, Kind::Local)) = self.timer().wheel(timers()) {
             let own = with_thread(Thread::base);
             if own.is_none_or(|own| own.cpu() != cpu)
@@ -296,7 +303,7 @@ where
 
 impl<F> fmt::Debug for WheelTimer<F>
 where
-    F: FnMut(&Timeout) -> Rearm + Send + 'static,
+    F: FnMut(&mut Timeout) -> Restart + Send + 'static,
 {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.timer.fmt(formatter)

@@ -10,7 +10,7 @@ use rustix::time::{ClockId, clock_gettime};
 use tickless::Worker;
 use tickless::hrtimer::{Expired, HrTimer, Instant, Monotonic, Restart, Span, Start};
 use tickless::internals::Linux;
-use tickless::wheel::{Kind, Rearm, Tick, Timeout, WheelTimer};
+use tickless::wheel::{Kind, Tick, Timeout, WheelTimer};
 use tickless_link::bias::{BiasedLock, Owner, REBIAS_AFTER};
 use tickless_link::lock::Lock;
 use tickless_sim::random::Random;
@@ -22,7 +22,7 @@ use crate::random::shuffle;
 pub(super) type Round = BTreeMap<&'static str, f64>;
 
 type Exact = Pin<Box<HrTimer<fn(&mut Expired<'_, '_, Monotonic>) -> Restart>>>;
-type Coarse = Pin<Box<WheelTimer<fn(&Timeout) -> Rearm>>>;
+type Coarse = Pin<Box<WheelTimer<fn(&mut Timeout) -> Restart>>>;
 
 /// Operations of a short round: some microseconds.
 const SHORT: usize = 1_000;
@@ -91,7 +91,7 @@ impl<'w> Bench<'w> {
         for (place, timer) in order.iter().zip(&waiting) {
             timer.as_ref().start(at(origin + signed(*place) * 1_000));
         }
-        let plain: fn(&Timeout) -> Rearm = |_| Rearm::No;
+        let plain: fn(&mut Timeout) -> Restart = |_| Restart::No;
         Self {
             worker,
             ring,
@@ -103,7 +103,7 @@ impl<'w> Bench<'w> {
             waiting,
             own: (0..TIMERS).map(|_| exact()).collect(),
             coarse: (0..TIMERS)
-                .map(|_| Box::pin(WheelTimer::new(Kind::Local, plain)))
+                .map(|_| Box::pin(WheelTimer::with_kind(Kind::Local, plain)))
                 .collect(),
             order,
             odd: false,
@@ -254,14 +254,14 @@ impl<'w> Bench<'w> {
         let arm = each(TIMERS, || {
             for (place, timer) in self.order.iter().zip(&self.coarse) {
                 let expiry = Tick(now + 5_000 + 300 * *place as u64);
-                let armed = timer.as_ref().arm(expiry);
-                debug_assert!(armed.is_ok(), "it was not armed");
+                let armed = timer.as_ref().start_if_idle(expiry);
+                debug_assert!(armed, "it was not armed");
             }
         });
         round.insert("arm", arm);
         let delete = each(TIMERS, || {
             for timer in &self.coarse {
-                black_box(timer.as_ref().delete());
+                black_box(timer.as_ref().cancel_queued());
             }
         });
         round.insert("delete", delete);
@@ -271,8 +271,8 @@ impl<'w> Bench<'w> {
     pub(super) fn fire(&self) -> f64 {
         let expiry = Tick(tickless::wheel::now().0 + 1);
         for timer in &self.coarse {
-            let armed = timer.as_ref().arm(expiry);
-            debug_assert!(armed.is_ok(), "it was not armed");
+            let armed = timer.as_ref().start_if_idle(expiry);
+            debug_assert!(armed, "it was not armed");
         }
         while tickless::wheel::now().0 <= expiry.0 + 1 {
             std::hint::spin_loop();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tickless::hrtimer::{Expired, HrTimer, Instant, Monotonic, Restart, Start};
 use tickless::time::Sleep;
-use tickless::wheel::{Kind, Rearm, Tick, Timeout, WheelTimer};
+use tickless::wheel::{Kind, Tick, Timeout, WheelTimer};
 use tickless::{Stats, Worker};
 use tickless_sim::ProcessCounts;
 
@@ -82,7 +82,7 @@ fn cancel_all(timers: &[Exact]) -> f64 {
 impl Subject for Real {
     type Exact = Exact;
     type Sleep = Pin<Box<Option<Sleep>>>;
-    type Coarse = Pin<Box<WheelTimer<fn(&Timeout) -> Rearm>>>;
+    type Coarse = Pin<Box<WheelTimer<fn(&mut Timeout) -> Restart>>>;
     type Deadline = tickless::time::Instant;
 
     fn exact(&self) -> Exact {
@@ -94,7 +94,7 @@ impl Subject for Real {
     }
 
     fn coarse(&self) -> Self::Coarse {
-        Box::pin(WheelTimer::new(Kind::Local, |_| Rearm::No))
+        Box::pin(WheelTimer::with_kind(Kind::Local, |_| Restart::No))
     }
 
     #[inline]
@@ -135,19 +135,18 @@ impl Subject for Real {
 
     #[inline]
     fn arm(&mut self, timer: &Self::Coarse, expiry: u64) {
-        let armed = timer.as_ref().arm(Tick(expiry));
-        assert!(armed.is_ok(), "only an inactive timer is armed");
+        let armed = timer.as_ref().start_if_idle(Tick(expiry));
+        assert!(armed, "only an inactive timer is armed");
     }
 
     #[inline]
     fn modify(&mut self, timer: &Self::Coarse, expiry: u64) {
-        let modified = timer.as_ref().modify(Tick(expiry));
-        assert!(modified.is_ok(), "nothing is shut down");
+        timer.as_ref().start(Tick(expiry));
     }
 
     #[inline]
     fn delete(&mut self, timer: &Self::Coarse) {
-        black_box(timer.as_ref().delete());
+        black_box(timer.as_ref().cancel_queued());
     }
 
     fn strangely_cancel(&mut self, timers: &[Exact]) -> f64 {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 
 use tickless_core::base::TaskTimer;
-use tickless_core::coarse::{Kind, Rearm, Tick};
+use tickless_core::coarse::{Kind, Restart, Tick};
 use tickless_core::hrtimer::Sleeper;
 use tickless_core::platform::CpuId;
 use tickless_sim::random::Random;
@@ -242,7 +242,7 @@ pub fn coarse_timers_that_are_due_together_fire_in_turn<H: Host>() {
                 let log = Rc::clone(&log);
                 CoarseTimer::new(&rig, Kind::Local, move |timeout| {
                     log.borrow_mut().push((number, timeout.due, timeout.expiry));
-                    Rearm::No
+                    Restart::No
                 })
             })
             .collect();

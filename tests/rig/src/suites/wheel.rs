@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Wake, Waker};
 
 use tickless_core::base::TaskTimer;
-use tickless_core::coarse::{Kind, PassEnd, Rearm, Tick, WheelSleeper};
+use tickless_core::coarse::{Kind, PassEnd, Restart, Tick, WheelSleeper};
 use tickless_core::platform::CpuId;
 
 use crate::suite::kicks;
@@ -43,7 +43,8 @@ pub fn a_callback_that_arms_for_now_is_called_a_tick_later<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timer = CoarseTimer::cyclic(&rig, Kind::Local, move |own, timeout| {
         assert!(own.fired().len() < 20, "the pass does not end");
-        Rearm::At(Tick(timeout.now.0 - 1))
+        timeout.set_expiry(Tick(timeout.now.0 - 1));
+        Restart::Yes
     });
     rig.on(0, || timer.arm(10).unwrap());
     rig.run_to_tick(Tick(15));
@@ -118,7 +119,7 @@ pub fn a_running_timer_keeps_its_wheel<H: Host>() {
                 assert_eq!(rig.take_tick(1), 0);
                 assert_eq!(rig.run_remotely(1, 0), 0, "it runs already");
             }
-            Rearm::No
+            Restart::No
         })
     };
     rig.on(0, || timer.arm(10).unwrap());
@@ -142,7 +143,7 @@ pub fn what_a_pass_has_not_begun_is_taken_over<H: Host>() {
             rig.on(0, || others[0].arm(11).unwrap());
             rig.spend(2_000_000);
             assert_eq!(rig.run_remotely(2, 0), 1);
-            Rearm::No
+            Restart::No
         })
     };
     rig.on(0, || {
@@ -166,9 +167,10 @@ pub fn a_global_timer_is_fired_by_another_cpu<H: Host>() {
     let (global, local) = (
         CoarseTimer::new(&rig, Kind::Global, |timeout| {
             if timeout.now.0 < 15 {
-                Rearm::After(5)
+                timeout.set_expiry_after(5);
+                Restart::Yes
             } else {
-                Rearm::No
+                Restart::No
             }
         }),
         CoarseTimer::once(&rig, Kind::Local),

@@ -9,7 +9,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
-use tickless_core::coarse::{Kind, Rearm, ShutDown, Tick, Timeout};
+use tickless_core::coarse::{Kind, Restart, ShutDown, Tick, Timeout};
 use tickless_core::platform::CpuId;
 use tickless_sim::random::Random;
 
@@ -78,7 +78,7 @@ impl<H: Host> World<H> {
             let own: Weak<Self> = Rc::downgrade(&world);
             let timer = CoarseTimer::new(&world.rig, kind, move |timeout| {
                 own.upgrade()
-                    .map_or(Rearm::No, |world| world.fire(index, timeout))
+                    .map_or(Restart::No, |world| world.fire(index, timeout))
             });
             world.timers.borrow_mut().push(Rc::new(timer));
         }
@@ -122,7 +122,7 @@ impl<H: Host> World<H> {
         });
     }
 
-    fn fire(&self, index: usize, timeout: &Timeout) -> Rearm {
+    fn fire(&self, index: usize, timeout: &mut Timeout) -> Restart {
         self.history.borrow_mut().push((index, timeout.now.0));
         let (now, due) = (timeout.now.0, timeout.due.0);
         let queued = {
@@ -167,14 +167,15 @@ impl<H: Host> World<H> {
         };
         self.expected.borrow_mut()[index].running = false;
         let Some(expiry) = answer else {
-            return Rearm::No;
+            return Restart::No;
         };
         let expected = self.expected.borrow()[index];
         if expected.queued.is_none() && !expected.shut {
             self.saw(REARMED);
             self.note(index, expiry);
         }
-        Rearm::At(Tick(expiry))
+        timeout.set_expiry(Tick(expiry));
+        Restart::Yes
     }
 
     /// One operation on a timer, by the executing CPU.

@@ -1,0 +1,16 @@
+//! What a callback answers, of an exact timer or of a coarse one.
+
+use core::task::Waker;
+
+/// What a callback answers.
+#[derive(Debug)]
+pub enum Restart {
+    /// The timer is done, unless another thread started it meanwhile.
+    No,
+    /// The timer is queued again for the time that the callback left in what it was told, unless another thread started
+    /// it meanwhile: then that start counts (spec OBJ-13). Nor is it queued when it was shut down.
+    Yes,
+    /// As [`No`](Restart::No); and then the waker is used, after the library has let go of the timer. What it wakes may
+    /// free the timer.
+    NoThenWake(Waker),
+}

@@ -1,0 +1,150 @@
+//! Timers with callbacks: exact and coarse ones take the same verbs.
+
+mod support;
+
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use support::{assert_passed, ms, until};
+use tickless::time;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// The same tests for the timers of two modules; `goes_on` has a callback fire again a little later.
+macro_rules! same_verbs {
+    ($module:ident, $timer:ident, $goes_on:expr) => {
+        mod $module {
+            use tickless::$module::{Restart, TryCancel, $timer as Timer};
+
+            use super::*;
+
+            #[test]
+            fn a_closure_needs_no_annotation() {
+                let _patience = support::begin();
+                let fired = AtomicU32::new(0);
+                let fired: &'static AtomicU32 = Box::leak(Box::new(fired));
+                let mut rounds = 0;
+                let timer = pin!(Timer::new(move |told| {
+                    fired.fetch_add(1, Ordering::Relaxed);
+                    rounds += 1;
+                    if rounds == 3 {
+                        return Restart::No;
+                    }
+                    $goes_on(told);
+                    Restart::Yes
+                }));
+                timer.as_ref().start(ms(1));
+                until(|| fired.load(Ordering::Relaxed) == 3);
+                until(|| !timer.as_ref().is_active());
+            }
+
+            #[test]
+            fn a_start_says_whether_the_timer_waited_and_moves_it() {
+                let _patience = support::begin();
+                let timer = pin!(Timer::new(|_| Restart::No));
+                let timer = timer.as_ref();
+                assert!(!timer.start(HOUR));
+                assert!(timer.start(time::Instant::now() + HOUR));
+                let start = Instant::now();
+                assert!(timer.start(ms(3)));
+                until(|| !timer.is_active());
+                assert_passed(start, ms(3));
+            }
+
+            #[test]
+            fn a_start_if_earlier_leaves_an_earlier_timer_alone() {
+                let _patience = support::begin();
+                let timer = pin!(Timer::new(|_| Restart::No));
+                let timer = timer.as_ref();
+                assert!(!timer.start_if_earlier(HOUR));
+                // It moves to earlier, and not back.
+                let start = Instant::now();
+                assert!(timer.start_if_earlier(ms(40)));
+                while start.elapsed() < ms(20) {
+                    let waited = timer.start_if_earlier(HOUR);
+                    assert!(waited || start.elapsed() >= ms(20));
+                }
+                until(|| !timer.is_active());
+                assert_passed(start, ms(40));
+            }
+
+            #[test]
+            fn a_timer_is_cancelled_once() {
+                let timer = pin!(Timer::new(|_| Restart::No));
+                let timer = timer.as_ref();
+                assert_eq!(timer.try_cancel(), TryCancel::NotActive);
+                timer.start(HOUR);
+                assert_eq!(timer.try_cancel(), TryCancel::Removed);
+                timer.start(HOUR);
+                assert!(timer.cancel() && !timer.cancel());
+                timer.start(HOUR);
+                assert!(timer.is_active() && !timer.is_shut_down());
+            }
+
+            #[test]
+            fn a_timer_that_was_shut_down_is_not_started_again() {
+                let fired = Arc::new(AtomicU32::new(0));
+                let count = Arc::clone(&fired);
+                let timer = pin!(Timer::new(move |_| {
+                    count.fetch_add(1, Ordering::Relaxed);
+                    Restart::No
+                }));
+                let timer = timer.as_ref();
+                timer.start(HOUR);
+                assert!(timer.shutdown() && timer.is_shut_down());
+                assert!(!timer.shutdown());
+                assert!(!timer.start(ms(1)) && !timer.start_if_earlier(ms(1)));
+                assert!(!timer.is_active());
+                thread::sleep(ms(5));
+                assert_eq!(fired.load(Ordering::Relaxed), 0);
+            }
+
+            /// Its own callback restarts it all the time, and other threads do.
+            #[test]
+            fn a_shutdown_is_final_whatever_runs_meanwhile() {
+                let _patience = support::begin();
+                for _ in 0..20 {
+                    let fired = Arc::new(AtomicU32::new(0));
+                    let count = Arc::clone(&fired);
+                    let timer = pin!(Timer::new(move |told| {
+                        count.fetch_add(1, Ordering::Relaxed);
+                        $goes_on(told);
+                        Restart::Yes
+                    }));
+                    let timer: Pin<&_> = timer.as_ref();
+                    thread::scope(|scope| {
+                        for _ in 0..2 {
+                            scope.spawn(|| {
+                                while !timer.is_shut_down() {
+                                    timer.start(Duration::from_micros(50));
+                                }
+                            });
+                        }
+                        until(|| fired.load(Ordering::Relaxed) > 0);
+                        timer.shutdown();
+                        let then = fired.load(Ordering::Relaxed);
+                        assert!(!timer.is_active());
+                        thread::sleep(ms(2));
+                        assert_eq!(fired.load(Ordering::Relaxed), then, "it fired again");
+                    });
+                }
+            }
+        }
+    };
+}
+
+same_verbs!(
+    hrtimer,
+    HrTimer,
+    |expired: &mut tickless::hrtimer::Expired<'_, '_, _>| {
+        expired.forward_now(tickless::hrtimer::Span::from_micros(200));
+    }
+);
+same_verbs!(
+    wheel,
+    WheelTimer,
+    |timeout: &mut tickless::wheel::Timeout| timeout.set_expiry_after(1)
+);
