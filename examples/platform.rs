@@ -8,7 +8,7 @@ use std::sync::{LazyLock, OnceLock};
 use std::{pin::pin, thread, time};
 
 use tickless_core::base::{CpuBase, Timers};
-use tickless_core::coarse::{Kind, Rearm, Tick, WheelTimer};
+use tickless_core::coarse::{Kind, Tick, WheelTimer};
 use tickless_core::event::{DeviceConfig, DeviceWrite, InPast};
 use tickless_core::hrtimer::{HrTimer, Restart, Start};
 use tickless_core::link::lock::SpinLock;
@@ -133,7 +133,7 @@ pub(crate) fn demonstrate(say: fn(&str)) {
     let coarse = pin!(WheelTimer::new(Kind::Local, move |_| {
         say("coarse, 20 ms");
         DONE.store(true, Ordering::Relaxed);
-        Rearm::No
+        Restart::No
     }));
     let (one, two) = (Instant::from_nanos(TICK), Span::from_millis(2));
     second.as_ref().start(&timers, Start::after(two));

@@ -134,7 +134,9 @@ fn exact(step: Step<'_>) {
     let new = |_| -> Pin<Box<Exact>> { Box::pin(HrTimer::new(|_| Restart::No)) };
     let (waiting, own): (Vec<_>, Vec<_>) =
         ((0..PENDING).map(new).collect(), (0..OWN).map(new).collect());
-    let start = |timer: &Pin<Box<Exact>>, at: Instant| timer.as_ref().start(&timers, Start::at(at));
+    let start = |timer: &Pin<Box<Exact>>, at: Instant| {
+        _ = timer.as_ref().start(&timers, Start::at(at));
+    };
     let cancel = |timer: &Pin<Box<Exact>>| _ = black_box(timer.as_ref().try_cancel(&timers));
     // So far ahead that none of them fires.
     let among_others = |number| after(Instant::from_nanos(1 << 60), scattered(number));

@@ -63,8 +63,8 @@ where
     /// Starts the timer, or starts it again with a new time; says whether it was queued.
     ///
     /// A timer that is queued is moved; one whose callback runs is queued in addition. The timer is on the executing
-    /// CPU afterwards, unless the host's policy sends it elsewhere or its callback is running elsewhere. A timer that was
-    /// [shut down](Self::shutdown) stays as it is.
+    /// CPU afterwards, unless the host's policy sends it elsewhere or its callback is running elsewhere. A timer that
+    /// was [shut down](Self::shutdown) stays as it is.
     ///
     /// # Panics
     ///

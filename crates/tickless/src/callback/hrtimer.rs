@@ -1,9 +1,9 @@
 //! Exact timers with callbacks: what [`time`](crate::time) is made of, without futures.
 //!
 //! The verbs are those of the coarse ones in [`wheel`](crate::wheel): [`start`](HrTimer::start),
-//! [`start_if_earlier`](HrTimer::start_if_earlier), [`cancel`](HrTimer::cancel), [`try_cancel`](HrTimer::try_cancel) and
-//! [`shutdown`](HrTimer::shutdown). When a timer is to fire may be said as a [`Duration`](std::time::Duration) from now,
-//! as an [`Instant`](crate::time::Instant), or as a [`Start`], which knows all clocks, slack, and what is pinned.
+//! [`start_if_earlier`](HrTimer::start_if_earlier), [`cancel`](HrTimer::cancel), [`try_cancel`](HrTimer::try_cancel)
+//! and [`shutdown`](HrTimer::shutdown). When a timer is to fire may be said as a [`Duration`](std::time::Duration) from
+//! now, as an [`Instant`](crate::time::Instant), or as a [`Start`], which knows all clocks, slack, and what is pinned.
 
 use std::fmt;
 use std::pin::Pin;

@@ -82,9 +82,9 @@ pin_project! {
     /// A coarse timer that calls a closure.
     ///
     /// It lies pinned wherever you put it (`Box::pin`, a field of a pinned structure, a static), and takes 48 bytes and
-    /// the closure. The closure is called without any lock, never twice at the same time: on the thread that started the
-    /// timer if that is a [`Worker`](crate::Worker) or drives an event loop, else on the library's expiry thread. It
-    /// should be short there: it delays others.
+    /// the closure. The closure is called without any lock, never twice at the same time: on the thread that started
+    /// the timer if that is a [`Worker`](crate::Worker) or drives an event loop, else on the library's expiry thread.
+    /// It should be short there: it delays others.
     ///
     /// ```
     /// use std::pin::pin;
@@ -241,8 +241,8 @@ where
         self.timer().delete_sync(timers())
     }
 
-    /// Takes the timer back; says whether it was waiting to fire. Says nothing about a closure that is being called, and
-    /// does not wait for it.
+    /// Takes the timer back; says whether it was waiting to fire. Says nothing about a closure that is being called,
+    /// and does not wait for it.
     pub fn cancel_queued(self: Pin<&Self>) -> bool {
         self.timer().delete(timers())
     }
