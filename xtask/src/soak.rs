@@ -1,4 +1,4 @@
-//! Random schedules of random programs, for as long as somebody wants to wait.
+//! Random schedules of random programs, for as long as the user wants to wait.
 //!
 //! The cases are the tests in files called `fuzz.rs` of the libraries. They are built under `--cfg shuttle`, draw as
 //! many schedules as the variable `TICKLESS_FUZZ_SCHEDULES` says, from the seed in `TICKLESS_FUZZ_SEED` on, and print a

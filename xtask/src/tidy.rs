@@ -1,6 +1,6 @@
 //! The style checker: the rules of the house style that no lint knows.
 //!
-//! A rule that nobody checks is a wish. Those that the house style marks for this task are checked here, over every
+//! A rule that no program checks is a wish. Those that the house style marks for this task are checked here, over every
 //! file that git tracks or would track. The checks are made of text and braces, not of a parsed program: they see into
 //! macros, they take milliseconds, and they still work on a file that does not compile. The price is that they are
 //! heuristics, so each prefers to miss a doubtful case over blaming an innocent line.
@@ -9,13 +9,19 @@
 
 use std::fmt;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::Args;
 
 use self::tree::Tree;
 
+mod citations;
 mod clocks;
+mod glossary;
 mod markdown;
+mod names;
+mod pictures;
+mod prose;
 mod readme;
 mod rust;
 pub(crate) mod scan;
@@ -35,6 +41,9 @@ pub(crate) struct Arguments {
     /// Shows the rules, and checks nothing.
     #[arg(long)]
     list: bool,
+    /// Shows the table of files with retired words, as docs/spec/GLOSSARY.md wants it, and checks nothing.
+    #[arg(long)]
+    retired: bool,
 }
 
 /// One rule.
@@ -47,6 +56,11 @@ struct Rule {
 
 /// Every rule.
 const RULES: &[Rule] = &[
+    Rule {
+        id: "S1",
+        about: "no file imports what stands above it, and none in a circle (cargo xtask structure)",
+        check: structure,
+    },
     Rule {
         id: "S2",
         about: "a file has at most 900 lines, and a warning speaks from 500 lines without tests on",
@@ -114,7 +128,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         id: "H1",
-        about: "no path of somebody's machine",
+        about: "no path of one machine",
         check: text::machine_paths,
     },
     Rule {
@@ -146,6 +160,46 @@ const RULES: &[Rule] = &[
         id: "H5",
         about: "a section of the README with figures names the command that made them",
         check: readme::figures,
+    },
+    Rule {
+        id: "H5",
+        about: "what cites the specifications leads to a section or an id in docs/spec",
+        check: citations::resolve,
+    },
+    Rule {
+        id: "H5",
+        about: "an id belongs to one page of docs/spec",
+        check: citations::unique,
+    },
+    Rule {
+        id: "V2",
+        about: "each id in a conformance checklist has a test that cites it, or a reason in docs/spec/README.md",
+        check: citations::tested,
+    },
+    Rule {
+        id: "H5",
+        about: "files that pages and comments name are there",
+        check: names::files_exist,
+    },
+    Rule {
+        id: "H5",
+        about: "items that pages name are there",
+        check: names::items_exist,
+    },
+    Rule {
+        id: "H5",
+        about: "the picture of the crates in ARCHITECTURE.md shows each dependency, and no other",
+        check: pictures::crates,
+    },
+    Rule {
+        id: "H5",
+        about: "the ways of timers in ARCHITECTURE.md exist, and are short",
+        check: pictures::ways,
+    },
+    Rule {
+        id: "W6",
+        about: "the words that docs/spec/GLOSSARY.md retired stay away",
+        check: glossary::retired_words,
     },
 ];
 
@@ -214,6 +268,10 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
         }
         return Ok(());
     }
+    if arguments.retired {
+        print!("{}", glossary::table(&Tree::load(root)?));
+        return Ok(());
+    }
     run(root)
 }
 
@@ -240,22 +298,57 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
     }
 }
 
+fn structure(tree: &Tree, report: &mut Report<'_>) {
+    let texts = tree
+        .files()
+        .iter()
+        .filter(|file| matches!(file.extension(), Some("rs" | "toml")))
+        .map(|file| (file.path.clone(), file.text.clone()))
+        .collect();
+    match crate::structure::read(&texts) {
+        Ok(crates) => {
+            for breach in crate::structure::breaches(&crates) {
+                report.error(
+                    &breach.path,
+                    1,
+                    breach.message,
+                    "turn the arrow round: hand in what is needed, or move it down",
+                );
+            }
+        }
+        Err(message) => report.error("Cargo.toml", 1, message, "make it Rust"),
+    }
+}
+
 /// How many lines of a Rust file at `path` are no tests.
 pub(crate) fn lines_of_users(path: &str, text: &str) -> usize {
     let from = tree::tests_of(path, text);
     text[..from].lines().count()
 }
 
-/// Everything that all rules find, sorted by place.
+/// Everything that all rules find, sorted by place. Each thread takes the next rule until none is left.
 fn check(tree: &Tree) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for rule in RULES {
-        let mut report = Report {
-            rule: rule.id,
-            findings: &mut findings,
-        };
-        (rule.check)(tree, &mut report);
-    }
+    let next = AtomicUsize::new(0);
+    let take_rules = || {
+        let mut findings = Vec::new();
+        // Relaxed: the number stands alone, and each thread gets another one.
+        while let Some(rule) = RULES.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let mut report = Report {
+                rule: rule.id,
+                findings: &mut findings,
+            };
+            (rule.check)(tree, &mut report);
+        }
+        findings
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut findings: Vec<Finding> = std::thread::scope(|scope| {
+        let handles: Vec<_> = (0..threads).map(|_| scope.spawn(take_rules)).collect();
+        handles
+            .into_iter()
+            .flat_map(|handle| handle.join().expect("no rule panics"))
+            .collect()
+    });
     findings.sort();
     findings
 }
@@ -282,12 +375,17 @@ mod samples {
         rule: fn(&Tree, &mut Report<'_>),
         files: &[(&str, &str)],
     ) -> Vec<(String, usize)> {
+        of(rule, &Tree::of(files))
+    }
+
+    /// The places in `tree` that `rule` finds fault with.
+    pub(super) fn of(rule: fn(&Tree, &mut Report<'_>), tree: &Tree) -> Vec<(String, usize)> {
         let mut findings = Vec::new();
         let mut report = Report {
             rule: "X1",
             findings: &mut findings,
         };
-        rule(&Tree::of(files), &mut report);
+        rule(tree, &mut report);
         findings
             .into_iter()
             .map(|finding| (finding.path, finding.line))

@@ -1,7 +1,7 @@
 //! The walls: which library crate may depend on which.
 //!
-//! A crate exists only where the compiler should stop somebody, and a dependency added in passing opens the wall
-//! without a word. So what each may depend on stands in a table, and the step compares it with the manifests.
+//! A crate exists only where the compiler should keep two things apart, and a dependency added in passing opens the
+//! wall without a word. So what each may depend on stands in a table, and the step compares it with the manifests.
 //! Dependencies of tests are free: they reach no user.
 
 use crate::workspace::{Dependency, MODEL_CHECKERS, Package, Workspace};
@@ -16,7 +16,7 @@ struct Wall {
 
 /// The foreign packages that a library crate may depend on.
 enum Outside {
-    /// These, and whatever an optional dependency names: those come with a feature that nobody gets unasked.
+    /// These, and whatever an optional dependency names: those come with a feature that no user gets unasked.
     Only(&'static [&'static str]),
     /// These and no others, not even optional ones.
     Never,

@@ -87,7 +87,7 @@ fn start(program: &Program, settings: &Settings<'_>) -> Result<Child, String> {
 /// Reads what the program prints, in a thread of its own, so that silence can be waited for.
 ///
 /// The thread ends with the output. After a kill that can be late, if the program left a child behind that keeps the
-/// pipe open; nobody waits for it.
+/// pipe open; no thread waits for it.
 fn read_in_background(child: &mut Child) -> Result<Receiver<Vec<u8>>, String> {
     const CHUNK: usize = 4096;
     let mut stdout = child.stdout.take().ok_or("the output was not piped")?;

@@ -303,7 +303,7 @@ impl<'ast> Visit<'ast> for Collector<'_> {
     }
 }
 
-/// The paths in tokens that nobody parsed, written with spaces between them.
+/// The paths in tokens that were not parsed, written with spaces between them.
 fn paths_in(tokens: &str) -> Vec<Vec<String>> {
     let is_name =
         |word: &str| word.starts_with(|letter: char| letter.is_alphabetic() || letter == '_');

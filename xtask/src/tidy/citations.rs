@@ -131,11 +131,12 @@ impl Law {
         law.style = rules.map(str::to_owned).collect();
         for file in pages(tree) {
             let mut in_checklist = false;
+            let mut family = None;
             for (line, text) in file.lines() {
                 if let Some(title) = text.strip_prefix('#') {
                     in_checklist = title.contains(CHECKLIST);
                 } else if in_checklist {
-                    for id in listed(text) {
+                    for id in listed(text, &mut family) {
                         law.testable.entry(id).or_insert((file.path.clone(), line));
                     }
                 }
@@ -237,9 +238,8 @@ fn cited(token: &Token<'_>, before: &str) -> Vec<Id> {
         .collect()
 }
 
-/// The requirements of a line of a checklist: `TIM-2, 3, 6..9` are six.
-fn listed(line: &str) -> Vec<Id> {
-    let mut family = None;
+/// The requirements of a line of a checklist: `TIM-2, 3, 6..9` are six. A line goes on with the `family` of the last.
+fn listed(line: &str, family: &mut Option<String>) -> Vec<Id> {
     let mut found = Vec::new();
     let is_part = |letter: char| letter.is_ascii_alphanumeric() || ['-', '.'].contains(&letter);
     let mut previous = "";
@@ -247,10 +247,10 @@ fn listed(line: &str) -> Vec<Id> {
         let word = word.trim_matches('.');
         let (first, last) = word.split_once("..").unwrap_or((word, word));
         let first = if previous.starts_with(EXAMPLE) && !first.is_empty() {
-            family = Some(EXAMPLE.to_owned());
+            *family = Some(EXAMPLE.to_owned());
             first.parse().ok()
         } else if let Some((named, number)) = id(first) {
-            family = Some(named);
+            *family = Some(named);
             Some(number)
         } else {
             first.parse::<u32>().ok()
@@ -258,7 +258,7 @@ fn listed(line: &str) -> Vec<Id> {
         if !word.is_empty() {
             previous = word;
         }
-        let (Some(first), Some(family)) = (first, &family) else {
+        let (Some(first), Some(family)) = (first, family.as_ref()) else {
             continue;
         };
         let last = end_of_range(last).unwrap_or(first);
@@ -295,7 +295,8 @@ fn untested(tree: &Tree) -> BTreeMap<Id, usize> {
             if let (true, [_, ids, reason, ..]) = (inside, &cells[..])
                 && !reason.is_empty()
             {
-                found.extend(listed(ids).into_iter().map(|id| (id, line)));
+                let ids = listed(ids, &mut None);
+                found.extend(ids.into_iter().map(|id| (id, line)));
             }
         }
     }
@@ -423,10 +424,11 @@ mod tests {
 
     #[test]
     fn a_checklist_is_read_with_its_ranges() {
-        let ids: Vec<String> = listed("Time: TIM-2, 3, 6..8; B1..B3, R9. Example 1..2.")
-            .iter()
-            .map(shown)
-            .collect();
+        let mut family = None;
+        let mut ids: Vec<String> = Vec::new();
+        for line in ["Time: TIM-2, 3,", "6..8; B1..B3, R9. Example 1..2."] {
+            ids.extend(listed(line, &mut family).iter().map(shown));
+        }
         assert_eq!(
             ids,
             [

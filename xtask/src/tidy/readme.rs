@@ -1,6 +1,6 @@
 //! H5: a figure in the README can be made again.
 //!
-//! A measured figure ages, and one that nobody can measure again is advertising. So each section of the README that
+//! A measured figure ages, and one that cannot be measured again is advertising. So each section of the README that
 //! contains figures must contain a command that prints them.
 
 use super::Report;

@@ -6,7 +6,7 @@ use super::tree::Tree;
 
 /// From here on a file, its tests not counted, probably holds more than one concept.
 const FILE_WARNING: usize = 500;
-/// Nobody finds their way in more, whatever it is.
+/// No reader finds the way in more, whatever it is.
 const FILE_LIMIT: usize = 900;
 /// What fits a screen.
 const FUNCTION_LIMIT: usize = 70;

@@ -82,7 +82,7 @@ pub(super) fn machine_paths(tree: &Tree, report: &mut Report<'_>) {
                 report.error(
                     &file.path,
                     number,
-                    "a path of somebody's machine",
+                    "a path of one machine",
                     "write it relative to the checkout",
                 );
             }

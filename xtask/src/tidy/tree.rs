@@ -7,12 +7,15 @@ use super::Report;
 use super::rust::inline_tests;
 use super::scan::Scan;
 use crate::files;
+use crate::workspace::Workspace;
 
 /// The text files of a checkout, read once for all rules.
 pub(super) struct Tree {
     files: Vec<File>,
     /// All paths, those of files that are not text included.
     paths: BTreeSet<String>,
+    /// Which package of the workspace needs which other one.
+    dependencies: BTreeSet<(String, String)>,
 }
 
 /// One text file.
@@ -39,6 +42,7 @@ impl Tree {
         Ok(Self {
             files: found,
             paths: paths.into_iter().collect(),
+            dependencies: Workspace::load(root)?.inner_dependencies(),
         })
     }
 
@@ -50,11 +54,27 @@ impl Tree {
                 .map(|(path, text)| File::new(path, (*text).into()))
                 .collect(),
             paths: files.iter().map(|(path, _)| (*path).into()).collect(),
+            dependencies: BTreeSet::new(),
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn with_dependencies(mut self, dependencies: &[(&str, &str)]) -> Self {
+        let owned = |(from, to): &(&str, &str)| ((*from).to_owned(), (*to).to_owned());
+        self.dependencies = dependencies.iter().map(owned).collect();
+        self
+    }
+
+    pub(super) const fn dependencies(&self) -> &BTreeSet<(String, String)> {
+        &self.dependencies
     }
 
     pub(super) fn files(&self) -> &[File] {
         &self.files
+    }
+
+    pub(super) fn file(&self, path: &str) -> Option<&File> {
+        self.files.iter().find(|file| file.path == path)
     }
 
     /// The files whose names end in `.extension`.
@@ -72,6 +92,14 @@ impl Tree {
         self.files
             .iter()
             .filter_map(|file| Some((file, file.scan.as_ref()?)))
+    }
+
+    /// Whether `end` is a path, or the last parts of one.
+    pub(super) fn has_end(&self, end: &str) -> bool {
+        self.paths.iter().any(|path| {
+            path.strip_suffix(end)
+                .is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+        })
     }
 
     /// Whether `path` is a file, or a directory with files in it.
@@ -117,6 +145,11 @@ impl File {
         }
         let inline = self.scan.as_ref().and_then(|scan| inline_tests(&scan.code));
         inline.unwrap_or(self.text.len())
+    }
+
+    /// What it is made of, if it is Rust.
+    pub(super) const fn scan(&self) -> Option<&Scan> {
+        self.scan.as_ref()
     }
 
     pub(super) fn extension(&self) -> Option<&str> {
