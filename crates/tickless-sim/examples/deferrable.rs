@@ -22,18 +22,17 @@
     reason = "printing is what it is for"
 )]
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use tickless_core::hierarchy::{
-    CpuNode, Group, GroupId, Hierarchy, HierarchyHost, Layout, MigratorPolicy, NumaNode, Presence,
-    Step, WIDTH_DEFAULT,
+    Hierarchy, HierarchyHost, Layout, MigratorPolicy, NumaNode, Presence, Step, WIDTH_DEFAULT,
 };
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
 use tickless_sim::random::Random;
-use tickless_sim::tables::PlainLock;
+use tickless_sim::tables::{CpuTimers, PlainLock, Tables};
 
 const SIZES: [u32; 2] = [8, 64];
 /// Ten minutes.
@@ -102,17 +101,15 @@ struct Timer {
     is_deferrable: bool,
 }
 
-/// The tables of a hierarchy, and the timers that are found through it.
-struct Table {
-    nodes: Vec<CpuNode<PlainLock>>,
-    groups: Vec<OnceCell<Box<Group<PlainLock, WIDTH_DEFAULT>>>>,
+/// The timers that are found through a hierarchy.
+struct Periodic {
     timers: Vec<RefCell<BTreeSet<(Timer, u64)>>>,
     /// How late deferrable timers were.
     late: RefCell<Vec<i64>>,
     exchanges: Cell<u64>,
 }
 
-impl Table {
+impl Periodic {
     fn first(&self, cpu: CpuId) -> Instant {
         let timers = self.timers[cpu.0 as usize].borrow();
         timers
@@ -137,31 +134,9 @@ impl Table {
     }
 }
 
-impl HierarchyHost<WIDTH_DEFAULT> for Table {
+impl CpuTimers for Periodic {
     type Lock = PlainLock;
     type LockedBases<'a> = ();
-
-    fn node(&self, cpu: CpuId) -> Option<&CpuNode<PlainLock>> {
-        self.nodes.get(cpu.0 as usize)
-    }
-
-    fn cpus(&self) -> u32 {
-        u32::try_from(self.nodes.len()).unwrap_or(u32::MAX)
-    }
-
-    fn group(&self, id: GroupId) -> &Group<PlainLock, WIDTH_DEFAULT> {
-        let group = self.groups[id.0 as usize].get();
-        group.expect("the hierarchy asks only for groups that it placed")
-    }
-
-    fn reserve(&self, groups: u32) -> bool {
-        groups as usize <= self.groups.len()
-    }
-
-    fn place(&self, id: GroupId, group: Group<PlainLock, WIDTH_DEFAULT>) {
-        let placed = self.groups[id.0 as usize].set(Box::new(group));
-        assert!(placed.is_ok(), "a number is given out once");
-    }
 
     fn expire_global(&self, cpu: CpuId, now: Instant, budget: &mut u32) {
         self.run(cpu, now);
@@ -181,19 +156,17 @@ impl HierarchyHost<WIDTH_DEFAULT> for Table {
     }
 }
 
-type Tree = Hierarchy<Table>;
+type Tree = Hierarchy<Tables<Periodic>>;
 
 fn tree(cpus: u32) -> Tree {
     let layout = Layout::new(cpus, 1, WIDTH_DEFAULT);
-    let groups = (cpus as usize) * 2 * layout.levels();
-    let table = Table {
-        nodes: (0..cpus).map(|cpu| CpuNode::new(CpuId(cpu))).collect(),
-        groups: (0..groups).map(|_| OnceCell::new()).collect(),
+    let periodic = Periodic {
         timers: (0..cpus).map(|_| RefCell::default()).collect(),
         late: RefCell::default(),
         exchanges: Cell::new(0),
     };
-    let tree = Hierarchy::new(table, layout, MigratorPolicy::default());
+    let tables = Tables::with_timers(periodic, cpus, layout);
+    let tree = Hierarchy::new(tables, layout, MigratorPolicy::default());
     for cpu in (0..cpus).map(CpuId) {
         tree.prepare(cpu, NumaNode(0)).expect("there is room");
         let joined = tree.set_available(cpu, Presence::Awake);
@@ -233,8 +206,8 @@ impl Bench {
                     period,
                     is_deferrable,
                 };
-                let table = bench.tree_of(is_deferrable).host();
-                table.timers[cpu].borrow_mut().insert((timer, number));
+                let periodic = bench.tree_of(is_deferrable).host().timers();
+                periodic.timers[cpu].borrow_mut().insert((timer, number));
             }
         }
         bench
@@ -253,7 +226,7 @@ impl Bench {
         self.idle[cpu.0 as usize] = idles;
         for tree in [Some(&self.kept), self.second()].into_iter().flatten() {
             if idles {
-                let _cover_of_the_waived = tree.enter_idle(cpu, tree.host().first(cpu));
+                let _cover_of_the_waived = tree.enter_idle(cpu, tree.host().timers().first(cpu));
             } else {
                 tree.leave_idle(cpu);
             }
@@ -270,7 +243,7 @@ impl Bench {
         let is_idle = self.idle[cpu.0 as usize];
         self.wakeups += u64::from(is_idle);
         for tree in [&self.kept, &self.waived] {
-            tree.host().run(cpu, now);
+            tree.host().timers().run(cpu, now);
         }
         for tree in [Some(&self.kept), self.second()].into_iter().flatten() {
             let mut budget = u32::MAX;
@@ -278,7 +251,7 @@ impl Bench {
                 let _all = tree.serve_remote(cpu, now, &mut budget);
             }
             if is_idle {
-                let _cover = tree.rearm_from_idle(cpu, tree.host().first(cpu));
+                let _cover = tree.rearm_from_idle(cpu, tree.host().timers().first(cpu));
             }
         }
     }
@@ -323,7 +296,7 @@ fn run(cpus: u32, policy: Policy, activity: Activity, ticks: i64, seed: u64) -> 
     }
     let mut late = Vec::new();
     for tree in [&bench.kept, &bench.waived] {
-        let table = tree.host();
+        let table = tree.host().timers();
         late.append(&mut table.late.borrow_mut());
         for timers in &table.timers {
             let timers = timers.borrow();
@@ -406,7 +379,7 @@ mod tests {
         }
     }
 
-    /// What distinguishes the three: who wakes up, and who waits.
+    /// What distinguishes the three: which CPU wakes up, and which timer waits.
     #[test]
     fn the_last_migrator_is_in_time_while_any_cpu_is_awake_and_wakes_up_for_nothing() {
         let [own, global, last] = POLICIES.map(|policy| run(8, policy, ACTIVITIES[3], 60_000, 3));

@@ -1,4 +1,4 @@
-//! Who is migrator: the policies of [`MigratorPolicy`] under random activity, side by side.
+//! Which CPU is migrator: the policies of [`MigratorPolicy`] under random activity, side by side.
 //!
 //! ```sh
 //! cargo run --release -p tickless-sim --example handover
@@ -49,7 +49,7 @@ enum Activity {
     /// A quarter of the CPUs, spread over the groups, is awake nearly always, and the others hardly ever.
     Uneven,
     /// As [`Half`](Self::Half), but the last CPU of each eight sleeps through the first half of the run, and what is
-    /// served counts from then on: what a policy makes of somebody without a past.
+    /// served counts from then on: what a policy makes of a CPU without a past.
     Newcomers,
 }
 
@@ -238,7 +238,7 @@ fn of_top_eighth(shares: &[u64]) -> u64 {
         .unwrap_or_default()
 }
 
-/// The share of CPUs that never served anybody, in percent.
+/// The share of CPUs that never served another, in percent.
 fn never(shares: &[u64]) -> usize {
     shares.iter().filter(|share| **share == 0).count() * 100 / shares.len().max(1)
 }

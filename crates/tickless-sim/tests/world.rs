@@ -1,6 +1,10 @@
-//! Worlds: promises that are kept, canaries that are caught, files that are refused.
+//! Machines: promises that are kept, canaries that are caught, files that are refused.
+
+mod support;
 
 use tickless_sim::{Canary, Picos, Promise, Scenario, run, run_twice};
+
+use support::{are_refused, read};
 
 /// Two quiet nodes and one that works: pinned timers, movable ones, sleepers, isolation.
 const MIXED: &str = r#"
@@ -70,7 +74,7 @@ gap = "10 ms"
 "#;
 
 fn mixed() -> Scenario {
-    Scenario::from_toml(MIXED, "mixed.toml").unwrap()
+    read(MIXED)
 }
 
 #[test]
@@ -99,7 +103,7 @@ fn every_promise_is_kept_under_every_policy() {
             if policy.target == Target::Local {
                 assert!(counts.remote_fires > 50, "{counts:?}");
             } else {
-                assert_eq!(counts.remote_fires, 0, "nobody pulls");
+                assert_eq!(counts.remote_fires, 0, "no CPU pulls");
             }
         }
     }
@@ -144,7 +148,7 @@ fn two_runs_of_a_seed_are_identical_to_the_byte() {
 }
 
 #[test]
-fn isolation_is_a_promise_only_to_those_who_are_excluded() {
+fn isolation_is_a_promise_only_to_cpus_that_are_excluded() {
     use tickless_sim::baseline::Isolation;
     let mut scenario = mixed();
     scenario.policy.isolation = Isolation::TakePart;
@@ -168,7 +172,7 @@ duration = "10 ms"
 kind = "oslat"
 cpus = "all"
 "#;
-    let outcome = run(&Scenario::from_toml(text, "one.toml").unwrap(), 1);
+    let outcome = run(&read(text), 1);
     // The whole periodic tick is 2 us in the source of the profile, when it interrupts the kernel: 450 ns. A user's
     // program: 800 ns.
     let tick = outcome.per_cpu[0].longest_theft;
@@ -188,7 +192,7 @@ fn a_slow_counter_is_waited_for() {
 }
 
 #[test]
-fn a_search_arms_elsewhere_and_those_who_sleep_wake_for_their_own() {
+fn a_search_arms_elsewhere_and_sleeping_cpus_wake_for_their_own() {
     use tickless_sim::baseline::Target;
     let mut scenario = mixed();
     scenario.policy.target = Target::Search;
@@ -241,7 +245,7 @@ cancelled = 90
         (144, "hsw-144"),
         (1_024, "epyc-128"),
     ] {
-        let scenario = Scenario::from_toml(&template(cpus, profile), "sizes.toml").unwrap();
+        let scenario = read(&template(cpus, profile));
         let outcome = run(&scenario, u64::from(cpus));
         assert!(outcome.holds(), "{cpus}: {:#?}", outcome.violations);
         assert_eq!(outcome.per_cpu.len(), cpus as usize);
@@ -319,7 +323,7 @@ fn groups_are_the_machine_taken_apart() {
 }
 
 #[test]
-fn a_profile_of_ones_own_is_used() {
+fn a_profile_of_the_caller_is_used() {
     use tickless_sim::Profile;
     let mut own = Profile::embedded("epyc-128").unwrap();
     own.name = "own".to_owned();
@@ -383,7 +387,7 @@ timeout = "50 ms"
 timeout_max = "500 ms"
 cancelled = 100
 "#;
-    let mut scenario = Scenario::from_toml(text, "one.toml").unwrap();
+    let mut scenario = read(text);
     let own = run(&scenario, 1);
     scenario.policy.target = Target::Single;
     let single = run(&scenario, 1);
@@ -400,14 +404,6 @@ cancelled = 100
         "{own:?} {single:?}"
     );
     assert!(single.lock_waited > own.lock_waited + Picos::from_millis(10));
-}
-
-/// What is said when `from` is replaced by `to`.
-fn error_with(from: &str, to: &str) -> String {
-    assert!(MIXED.contains(from), "{from}");
-    let text = MIXED.replacen(from, to, 1);
-    let error = Scenario::from_toml(&text, "s.toml");
-    error.expect_err("it is wrong").to_string()
 }
 
 /// What is replaced, by what, and what is said then.
@@ -488,10 +484,7 @@ const WRONG: &[(&str, &str, &str)] = &[
 
 #[test]
 fn wrong_scenarios_say_where_and_what_would_be_right() {
-    for (from, to, said) in WRONG {
-        let error = error_with(from, to);
-        assert!(error.starts_with(said), "{error}\nis not\n{said}");
-    }
+    are_refused(MIXED, WRONG);
 }
 
 #[test]

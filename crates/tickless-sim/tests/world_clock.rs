@@ -1,7 +1,11 @@
-//! Worlds whose counters are not what they should be, and whose clocks somebody sets: every promise holds, and what
+//! Machines whose counters are not what they should be, and whose clocks are set: every promise holds, and what
 //! happens happens when it should.
 
-use tickless_sim::{FaultKind, Outcome, Picos, Promise, Scenario, run, run_twice};
+mod support;
+
+use tickless_sim::{FaultKind, Outcome, Picos, Promise, Scenario, run};
+
+use support::{kept, read, refusal};
 
 /// Alarms on all clocks that may be set, and sleepers and timeouts besides; CPU 7 has nothing to do but alarms.
 const BASE: &str = r#"
@@ -59,8 +63,7 @@ work_max = "900 us"
 "#;
 
 fn scenario(more: &str) -> Scenario {
-    let text = format!("{BASE}\n{more}");
-    Scenario::from_toml(&text, "c.toml").unwrap_or_else(|error| panic!("{error}"))
+    read(&format!("{BASE}\n{more}"))
 }
 
 /// Runs with `more`, for several seeds, each twice; every promise holds. The first outcome.
@@ -68,9 +71,7 @@ fn holds_with(more: &str) -> Outcome {
     let scenario = scenario(more);
     let mut first = None;
     for seed in 1..5 {
-        let outcome = run_twice(&scenario, seed);
-        let broken = (&outcome.broken, &outcome.violations);
-        assert!(outcome.holds(), "{more} {seed}: {broken:?}");
+        let outcome = kept(&scenario, seed);
         first.get_or_insert(outcome);
     }
     first.expect("there are seeds")
@@ -103,13 +104,13 @@ fn counters_of_any_shape_keep_every_promise() {
     }
 }
 
-/// TIM-21: the record is brought forward before the counter has gone half round, also when everybody sleeps.
+/// TIM-21: the record is brought forward before the counter has gone half round, also when all CPUs sleep.
 #[test]
 fn a_counter_that_wraps_all_the_time_is_read_often_enough() {
     let text = "name = \"wraps\"\nprofile = \"skl-112\"\ncpus = 2\nduration = \"6 s\"\n\
                 [counter]\nfrequency = \"24 MHz\"\nbits = 24\n\
                 [[workload]]\nkind = \"alarms\"\ncpus = \"1\"\nclock = \"tai\"\ntimers = 1\nperiod = \"2 s\"\n";
-    let scenario = Scenario::from_toml(text, "wraps.toml").expect("it is right");
+    let scenario = read(text);
     let outcome = run(&scenario, 1);
     assert!(outcome.holds(), "{:?}", outcome.violations);
     assert_eq!(
@@ -167,13 +168,13 @@ fn steps_of_the_time_of_day_move_alarms_and_nothing_else() {
     assert!(count(&both, FaultKind::ClockStep) > 60);
 }
 
-/// The alarm of an idle CPU that a step made due is not waited for: somebody tells that CPU (TIM-30).
+/// The alarm of an idle CPU that a step made due is not waited for: another CPU tells that one (TIM-30).
 #[test]
 fn an_idle_cpu_is_told_of_a_step() {
     let text = "name = \"told\"\nprofile = \"skl-112\"\ncpus = 2\nduration = \"100 ms\"\n\
                 [[workload]]\nkind = \"alarms\"\ncpus = \"1\"\nclock = \"realtime\"\ntimers = 1\nperiod = \"1000 s\"\n\
                 [[fault]]\nkind = \"clock-step\"\ncpus = \"0\"\nat = \"20 ms\"\namount = \"2000 s\"\n";
-    let scenario = Scenario::from_toml(text, "told.toml").expect("it is right");
+    let scenario = read(text);
     let outcome = run(&scenario, 1);
     assert!(outcome.holds(), "{:?}", outcome.violations);
     assert_eq!(outcome.counts.wall_fires, 1);
@@ -256,7 +257,7 @@ fn clocks_change_while_everything_else_goes_wrong() {
 #[test]
 fn a_slow_counter_takes_its_share_of_all_cpus() {
     let text = include_str!("../scenarios/compute.toml").replace("\"1 s\"", "\"60 ms\"");
-    let mut scenario = Scenario::from_toml(&text, "compute.toml").expect("it is right");
+    let mut scenario = read(&text);
     let slow = run(&scenario, 1);
     assert!(slow.holds(), "{:?}", slow.violations);
     scenario.slow_counter = false;
@@ -268,9 +269,8 @@ fn a_slow_counter_takes_its_share_of_all_cpus() {
 
 /// The error of a scenario with `more` in it: the line of the base does not matter.
 fn refused(more: &str) -> String {
-    let error = Scenario::from_toml(&format!("{BASE}\n{more}"), "c.toml");
-    let error = error.expect_err(more).to_string();
-    assert!(error.starts_with("c.toml:"), "{error}");
+    let error = refusal(&format!("{BASE}\n{more}"));
+    assert!(error.starts_with("s.toml:"), "{error}");
     error
 }
 
@@ -368,7 +368,7 @@ fn nonsense_about_leap_seconds_and_suspend_is_refused() {
         ),
         (
             "[[fault]]\nkind = \"leap-second\"\nat = \"900 ms\"\n",
-            "the world is over by then",
+            "the run is over by then",
         ),
         (
             "[[fault]]\nkind = \"late\"\ncpus = \"0\"\nat = \"1 ms\"\namount = \"1 us\"\nleap = \"insert\"\n",

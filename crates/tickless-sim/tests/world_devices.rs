@@ -1,6 +1,10 @@
-//! Worlds with every kind of clock event device.
+//! Machines with every kind of clock event device.
 
-use tickless_sim::{DeviceClass, Outcome, Picos, Scenario, run, run_twice};
+mod support;
+
+use tickless_sim::{DeviceClass, Outcome, Picos, Scenario, run};
+
+use support::{kept, read, refusal};
 
 const WORKLOADS: &str = "
 [[workload]]
@@ -42,14 +46,11 @@ fn text(head: &str, device: &str) -> String {
 }
 
 fn scenario(head: &str, device: &str) -> Scenario {
-    let read = Scenario::from_toml(&text(head, device), "s.toml");
-    read.unwrap_or_else(|error| panic!("{error}"))
+    read(&text(head, device))
 }
 
 fn holds(head: &str, device: &str) -> Outcome {
-    let outcome = run_twice(&scenario(head, device), 1);
-    assert!(outcome.holds(), "{device}: {:#?}", outcome.violations);
-    outcome
+    kept(&scenario(head, device), 1)
 }
 
 const KINDS: [&str; 5] = [
@@ -83,8 +84,7 @@ fn profiles_have_the_device_of_their_machine() {
         let text = text("", "")
             .replace("[device]\n", "")
             .replace("skl-112", profile);
-        let scenario =
-            Scenario::from_toml(&text, "s.toml").unwrap_or_else(|error| panic!("{error}"));
+        let scenario = read(&text);
         assert_eq!(scenario.device, None);
         assert!(run(&scenario, 1).holds());
         (
@@ -129,18 +129,18 @@ fn a_device_that_counts_only_so_far_fires_for_nothing() {
     let near = holds("", "kind = \"countdown\"\nlongest = \"300 us\"");
     assert_eq!(far.counts.spurious, 0);
     assert!(near.counts.spurious > 1_000, "{:?}", near.counts);
-    // Who sleeps is woken by it, and goes to sleep again.
+    // A CPU that sleeps is woken by it, and goes to sleep again.
     assert!(near.deep_idle_permille() < far.deep_idle_permille());
 }
 
 #[test]
-fn whoever_works_for_less_than_a_tick_does_not_hand_on_what_is_due() {
+fn a_cpu_that_works_for_less_than_a_tick_does_not_hand_on_what_is_due() {
     // Devices that count slowly fire at slightly different moments of a tick, so that now one, now another is awake.
     let text = "name = \"handing on\"\nprofile = \"epyc-128\"\nduration = \"200 ms\"\nlate_max = \"2 ms\"\n
         [device]\nkind = \"countdown\"\nfrequency = \"1.193182 MHz\"\nlongest = \"200 us\"\n
         [[workload]]\nkind = \"daemons\"\ncpus = \"all\"\ntasks = 1\nperiod = \"1 ms\"\nperiod_max = \"42 ms\"\n\
         work = \"1 us\"\nwork_max = \"806 us\"\n";
-    let scenario = Scenario::from_toml(text, "s.toml").unwrap_or_else(|error| panic!("{error}"));
+    let scenario = read(text);
     for seed in 0..4 {
         let outcome = run(&scenario, seed);
         assert!(outcome.holds(), "{:#?}", outcome.violations);
@@ -154,7 +154,7 @@ fn a_write_that_leaves_the_guest_makes_everything_later() {
     let start = |kind: &str, exit: &str| {
         let text = text("", &format!("kind = \"{kind}\"\nexit = \"{exit}\""));
         let text = text.replace("timers = 6", "timers = 1");
-        let scenario = Scenario::from_toml(&text, "s.toml").expect("it is right");
+        let scenario = read(&text);
         let outcome = run(&scenario, 1);
         assert!(outcome.holds(), "{:#?}", outcome.violations);
         outcome.series("fresh").expect("it is measured").max()
@@ -177,10 +177,7 @@ fn a_coupled_device_needs_no_clock_unless_that_is_another_one() {
 
 #[test]
 fn what_cannot_be_is_refused() {
-    let error = |device: &str| {
-        let read = Scenario::from_toml(&text("", device), "s.toml");
-        read.expect_err(device).to_string()
-    };
+    let error = |device: &str| refusal(&text("", device));
     assert_eq!(
         error("kind = \"abacus\""),
         "s.toml:7: kind: unknown variant `abacus`; expected one of `countdown`, `equality`, `less-or-equal`, \
@@ -209,9 +206,7 @@ fn what_cannot_be_is_refused() {
     );
     assert!(error("shortest = \"soon\"").contains("\"soon\" is not a time"));
     let whole = text("", "").replace("[device]\n", "device = \"coupled\"\n");
-    let error = Scenario::from_toml(&whole, "s.toml")
-        .expect_err("a table")
-        .to_string();
+    let error = refusal(&whole);
     assert!(
         error.starts_with("s.toml:6: device: invalid type: string \"coupled\""),
         "{error}"

@@ -1,9 +1,13 @@
-//! Worlds in which something goes wrong: it happened, every promise holds, and it happens again in the same way.
+//! Runs in which something goes wrong: it happened, every promise holds, and it happens again in the same way.
+
+mod support;
 
 use tickless_sim::baseline::{Isolation, Soft, Target};
 use tickless_sim::{FaultKind, Outcome, Picos, Policy, Scenario, When, run, run_twice};
 
-/// Pinned timers, movable ones, sleepers, isolation; somebody sleeps, somebody does not.
+use support::{kept, read, refusal, with};
+
+/// Pinned timers, movable ones, sleepers, isolation; some CPUs sleep, some do not.
 const BASE: &str = r#"
 name = "faulty"
 profile = "epyc-128"
@@ -57,8 +61,7 @@ timeout = "7 ms"
 "#;
 
 fn scenario(faults: &str) -> Scenario {
-    let text = format!("{BASE}\n{faults}");
-    Scenario::from_toml(&text, "s.toml").unwrap_or_else(|error| panic!("{error}"))
+    read(&format!("{BASE}\n{faults}"))
 }
 
 /// Runs with `faults` under several policies; every promise holds, and `kind` happened `at_least` so often each time.
@@ -89,13 +92,7 @@ fn holds_with(faults: &str, kind: FaultKind, at_least: u64) -> Outcome {
         scenario.policy = policy;
         let mut first = None;
         for seed in 1..4 {
-            let outcome = run_twice(&scenario, seed);
-            assert!(
-                outcome.holds(),
-                "{faults} {policy:?} {seed}: {:?} {:#?}",
-                outcome.broken,
-                outcome.violations
-            );
+            let outcome = kept(&scenario, seed);
             let count = outcome.fault_counts[kind.name()];
             assert!(count >= at_least, "{count} of {kind:?}, {policy:?} {seed}");
             first.get_or_insert(outcome);
@@ -218,7 +215,7 @@ fn callbacks_meddle_with_each_other() {
 fn everything_goes_wrong_at_once() {
     let table = "faults = \"drawn\"\n";
     let text = BASE.replacen("late_max", &format!("{table}late_max"), 1);
-    let scenario = Scenario::from_toml(&text, "s.toml").unwrap();
+    let scenario = read(&text);
     let mut seen = std::collections::BTreeSet::new();
     for seed in 0..40 {
         let outcome = run(&scenario, seed);
@@ -307,19 +304,13 @@ fn wrong_faults_say_where_and_what_would_be_right() {
     let before = BASE.lines().count() + 1;
     for (table, said) in WRONG {
         let text = format!("{BASE}\n[[fault]]\n{table}\n");
-        let error = Scenario::from_toml(&text, "s.toml").expect_err("it is wrong");
+        let error = refusal(&text);
         let (line, said) = said.split_once(':').unwrap();
         let line = before + line.parse::<usize>().unwrap();
         let said = format!("s.toml:{line}:{said}");
-        assert!(
-            error.to_string().starts_with(&said),
-            "{error}\nis not\n{said}"
-        );
+        assert!(error.starts_with(&said), "{error}\nis not\n{said}");
     }
-    let text = BASE.replacen("late_max", "faults = \"many\"\nlate_max", 1);
-    let error = Scenario::from_toml(&text, "s.toml")
-        .unwrap_err()
-        .to_string();
+    let error = refusal(&with(BASE, "late_max", "faults = \"many\"\nlate_max"));
     let said = "s.toml:7: faults: there are no faults \"many\"; none, drawn, or [[fault]] tables";
     assert_eq!(error, said);
 }

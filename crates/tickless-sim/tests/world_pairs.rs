@@ -1,19 +1,21 @@
-//! Worlds of clients and servers, and of desktops.
+//! Machines of clients and servers, and of desktops.
 
-use tickless_sim::{Outcome, Picos, Scenario, run, run_twice};
+mod support;
+
+use tickless_sim::{Outcome, Picos, Scenario, run};
+
+use support::{kept, read, refusal};
 
 fn scenario(fields: &str) -> Scenario {
     let text = format!(
         "name = \"pairs\"\nprofile = \"skl-112\"\ncpus = 4\nduration = \"400 ms\"\nlate_max = \"6 ms\"\n\n\
          [[workload]]\n{fields}\n"
     );
-    Scenario::from_toml(&text, "s.toml").unwrap_or_else(|error| panic!("{error}"))
+    read(&text)
 }
 
 fn holds(fields: &str) -> Outcome {
-    let outcome = run_twice(&scenario(fields), 1);
-    assert!(outcome.holds(), "{:#?}", outcome.violations);
-    outcome
+    kept(&scenario(fields), 1)
 }
 
 const DBENCH: &str = "kind = \"dbench\"\ncpus = \"all\"\ntasks = 3\nwork = \"20 us\"\nwork_max = \"200 us\"\n\
@@ -22,12 +24,12 @@ const DBENCH: &str = "kind = \"dbench\"\ncpus = \"all\"\ntasks = 3\nwork = \"20 
 #[test]
 fn clients_are_answered_and_push_their_timeouts_out() {
     let outcome = holds(DBENCH);
-    let trips = outcome.series("round-trip").expect("somebody was answered");
+    let trips = outcome.series("round-trip").expect("a client was answered");
     assert!(trips.count() > 2_000, "{trips:?}");
     assert!(trips.min() >= Picos::from_micros(20), "a server computes");
     assert!(
         outcome.series("no-answer").is_none(),
-        "nobody waits for 20 ms"
+        "no task waits for 20 ms"
     );
     // Two modifications of a round trip, most of which take a lock.
     let counts = outcome.counts;
@@ -86,11 +88,7 @@ fn fields_that_are_missing_are_asked_for() {
             "name = \"p\"\nprofile = \"skl-112\"\nduration = \"1 ms\"\n[[workload]]\n{fields}\n"
         )
     };
-    let error = |fields: &str| {
-        Scenario::from_toml(&text(fields), "s.toml")
-            .unwrap_err()
-            .to_string()
-    };
+    let error = |fields: &str| refusal(&text(fields));
     let said = error(&DESKTOP.replace("slack = \"2 ms\"\n", ""));
     assert_eq!(
         said,

@@ -1,20 +1,22 @@
-//! Worlds of tasks that send each other messages, and of slices.
+//! Machines of tasks that send each other messages, and of slices.
+
+mod support;
 
 use tickless_sim::baseline::Rearm;
-use tickless_sim::{Outcome, Picos, Scenario, run, run_twice};
+use tickless_sim::{Outcome, Picos, Scenario, run};
+
+use support::{kept, read, refusal};
 
 fn scenario(head: &str, workloads: &str) -> Scenario {
     let text = format!(
         "name = \"pipes\"\nprofile = \"skl-112\"\ncpus = 4\nduration = \"100 ms\"\nlate_max = \"6 ms\"\n{head}\n\n\
          {workloads}\n"
     );
-    Scenario::from_toml(&text, "s.toml").unwrap_or_else(|error| panic!("{error}"))
+    read(&text)
 }
 
 fn holds(head: &str, workloads: &str) -> Outcome {
-    let outcome = run_twice(&scenario(head, workloads), 1);
-    assert!(outcome.holds(), "{:#?}", outcome.violations);
-    outcome
+    kept(&scenario(head, workloads), 1)
 }
 
 fn hackbench(fields: &str) -> String {
@@ -26,7 +28,7 @@ fn hackbench(fields: &str) -> String {
 
 /// When the last group was done.
 fn finish(outcome: &Outcome) -> Picos {
-    let groups = outcome.series("finish").expect("somebody got everything");
+    let groups = outcome.series("finish").expect("a group got everything");
     assert_eq!(groups.count(), 2, "both groups get everything");
     groups.max()
 }
@@ -67,7 +69,10 @@ const BUSY: &str =
 #[test]
 fn equals_take_turns_when_there_are_slices() {
     let endless = holds("", BUSY);
-    assert_eq!(endless.counts.switches, 1, "whoever has the CPU keeps it");
+    assert_eq!(
+        endless.counts.switches, 1,
+        "a task that has the CPU keeps it"
+    );
     let fair = holds("slice = \"3 ms\"", BUSY);
     // 100 ms by 3 ms.
     assert!(
@@ -78,7 +83,7 @@ fn equals_take_turns_when_there_are_slices() {
 }
 
 #[test]
-fn nobody_is_disturbed_for_nobody() {
+fn a_task_that_is_alone_has_no_slice() {
     let alone = "[[workload]]\nkind = \"busy\"\ncpus = \"1\"\n\n[[workload]]\nkind = \"busy\"\ncpus = \"1\"\n\
                  priority = 2";
     let outcome = holds("slice = \"100 us\"", alone);
@@ -86,7 +91,7 @@ fn nobody_is_disturbed_for_nobody() {
 }
 
 #[test]
-fn a_slice_begins_to_count_when_somebody_comes() {
+fn a_slice_begins_to_count_when_another_task_comes() {
     // The sleepers come for 50 us, with a slice of 1 ms, and go on where they were.
     let text = format!(
         "{}\n\n[[workload]]\nkind = \"cyclictest\"\ncpus = \"1\"\nperiod = \"10 ms\"",
@@ -101,7 +106,7 @@ fn a_slice_begins_to_count_when_somebody_comes() {
     assert!(count >= 8, "{count}");
     // The other has had its slice long before.
     assert!(most < Picos::from_micros(30), "{least} {most}");
-    assert_eq!(late(""), None, "nobody makes room");
+    assert_eq!(late(""), None, "no task makes room");
 }
 
 #[test]
@@ -139,9 +144,7 @@ fn what_cannot_be_is_refused() {
         let text = format!(
             "name = \"p\"\nprofile = \"skl-112\"\nduration = \"1 ms\"\n{head}\n{workload}\n"
         );
-        Scenario::from_toml(&text, "s.toml")
-            .unwrap_err()
-            .to_string()
+        refusal(&text)
     };
     assert_eq!(
         error("slice = \"9 us\"", ""),
@@ -171,9 +174,7 @@ fn what_cannot_be_is_refused() {
 fn the_scenario_that_is_shipped_is_right() {
     let text =
         include_str!("../scenarios/hackbench.toml").replace("messages = 200", "messages = 5");
-    let scenario =
-        Scenario::from_toml(&text, "hackbench.toml").unwrap_or_else(|error| panic!("{error}"));
-    let outcome = run(&scenario, 1);
-    assert!(outcome.holds(), "{:#?}", outcome.violations);
+    let outcome = run(&read(&text), 1);
+    support::holds(&outcome);
     assert_eq!(outcome.series("finish").map(|one| one.count()), Some(10));
 }

@@ -1,4 +1,4 @@
-//! Worlds drawn at random: whatever runs on whatever machine under whatever policy, and whatever goes wrong besides,
+//! Scenarios drawn at random: whatever runs on whatever machine under whatever policy, and whatever goes wrong besides,
 //! every promise is kept, that of being the same twice included.
 //!
 //! `TICKLESS_SEEDS=N` tries N seeds, `TICKLESS_SEEDS=N..` the one seed N, as in the histories of `random.rs`.

@@ -1,21 +1,24 @@
 //! When devices are written: what each policy costs.
 
+mod support;
+
 use tickless_sim::baseline::Rearm;
 use tickless_sim::{Outcome, Scenario, run};
+
+use support::read;
 
 fn scenario(fields: &str, rearm: Rearm) -> Scenario {
     let text = format!(
         "name = \"rearm\"\nprofile = \"skl-112\"\ncpus = 4\nduration = \"200 ms\"\n\n{fields}\n"
     );
-    let read = Scenario::from_toml(&text, "s.toml");
-    let mut scenario = read.unwrap_or_else(|error| panic!("{error}"));
+    let mut scenario = read(&text);
     scenario.policy.rearm = rearm;
     scenario
 }
 
 fn holds(fields: &str, rearm: Rearm) -> Outcome {
     let outcome = run(&scenario(fields, rearm), 1);
-    assert!(outcome.holds(), "{:#?}", outcome.violations);
+    support::holds(&outcome);
     outcome
 }
 

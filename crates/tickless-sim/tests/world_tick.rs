@@ -1,6 +1,10 @@
-//! Worlds whose ticks stop: in idle states in which the CPU's own device stops too, and while a task runs.
+//! Machines whose ticks stop: in idle states in which the CPU's own device stops too, and while a task runs.
 
-use tickless_sim::{Outcome, Picos, Scenario, run, run_twice};
+mod support;
+
+use tickless_sim::{Outcome, Picos, Scenario, run};
+
+use support::{are_refused, kept, read, with};
 
 /// Some sleep for long, some are woken often, and timers move.
 const SLEEPY: &str = r#"
@@ -43,9 +47,7 @@ gap = "4 ms"
 "#;
 
 fn sleepy(from: &str, to: &str) -> Scenario {
-    assert!(SLEEPY.contains(from), "{from}");
-    let text = SLEEPY.replacen(from, to, 1);
-    Scenario::from_toml(&text, "s.toml").unwrap_or_else(|error| panic!("{error}"))
+    read(&with(SLEEPY, from, to))
 }
 
 /// For how long all CPUs together were in the state with this name.
@@ -54,22 +56,11 @@ fn time_in(outcome: &Outcome, name: &str) -> Picos {
     states.find(|state| state.state == name).unwrap().time
 }
 
-fn holds(scenario: &Scenario, seed: u64) -> Outcome {
-    let outcome = run_twice(scenario, seed);
-    let (name, broken) = (&scenario.name, &outcome.broken);
-    assert!(
-        outcome.holds(),
-        "{name} {seed}: {broken:?} {:#?}",
-        outcome.violations
-    );
-    outcome
-}
-
 #[test]
-fn a_device_wakes_those_whose_own_has_stopped() {
+fn a_device_wakes_cpus_whose_own_has_stopped() {
     for seed in 1..6 {
-        let outcome = holds(&sleepy("device", "device"), seed);
-        let goes_on = holds(&sleepy("stops_in = \"C6\"", ""), seed);
+        let outcome = kept(&sleepy("device", "device"), seed);
+        let goes_on = kept(&sleepy("stops_in = \"C6\"", ""), seed);
         assert!(outcome.counts.broadcasts > 500, "{:?}", outcome.counts);
         assert_eq!(goes_on.counts.broadcasts, 0);
         // They sleep as deeply as those whose device goes on, or nearly so.
@@ -82,12 +73,12 @@ fn a_device_wakes_those_whose_own_has_stopped() {
 }
 
 #[test]
-fn a_timer_wakes_those_whose_device_has_stopped() {
+fn a_timer_wakes_cpus_whose_device_has_stopped() {
     for seed in 1..6 {
-        let timer = holds(&sleepy("\"device\"", "\"timer\""), seed);
+        let timer = kept(&sleepy("\"device\"", "\"timer\""), seed);
         let device = run(&sleepy("device", "device"), seed);
         assert!(timer.counts.broadcasts > 300, "{:?}", timer.counts);
-        // Whoever carries it sleeps less deeply.
+        // The CPU that carries it sleeps less deeply.
         let (less, deep) = (time_in(&timer, "C6"), time_in(&device, "C6"));
         assert!(less < deep && less.0 > deep.0 / 2, "{less} {deep}");
     }
@@ -95,14 +86,14 @@ fn a_timer_wakes_those_whose_device_has_stopped() {
 
 #[test]
 fn without_anything_that_wakes_them_no_device_stops() {
-    let outcome = holds(&sleepy("broadcast = \"device\"", ""), 1);
+    let outcome = kept(&sleepy("broadcast = \"device\"", ""), 1);
     assert_eq!(time_in(&outcome, "C6"), Picos::ZERO);
     assert_eq!(outcome.counts.broadcasts, 0);
     assert!(time_in(&outcome, "C1E").0 > outcome.duration.0);
 }
 
 #[test]
-fn those_who_sleep_deeply_come_and_go() {
+fn cpus_that_sleep_deeply_come_and_go() {
     let table = "[[fault]]\nkind = \"offline\"\ncpus = \"all\"\nevery = \"2 ms\"\namount = \"9 ms\"\n\n\
                  [[fault]]\nkind = \"spurious\"\ncpus = \"all\"\nevery = \"300 us\"\n\n\
                  [[fault]]\nkind = \"lost\"\ncpus = \"all\"\none_in = 30\namount = \"2 ms\"\n";
@@ -110,8 +101,7 @@ fn those_who_sleep_deeply_come_and_go() {
         for seed in 1..6 {
             let mut text = SLEEPY.replacen("\"device\"", &format!("\"{by}\""), 1);
             text += table;
-            let scenario = Scenario::from_toml(&text, "s.toml").unwrap();
-            let outcome = holds(&scenario, seed);
+            let outcome = kept(&read(&text), seed);
             assert!(outcome.fault_counts["offline"] > 30);
             assert!(outcome.counts.broadcasts > 200, "{:?}", outcome.counts);
         }
@@ -153,8 +143,7 @@ work_max = "900 us"
 "#;
 
 fn pollers(more: &str) -> Scenario {
-    Scenario::from_toml(&format!("{POLLERS}{more}"), "p.toml")
-        .unwrap_or_else(|error| panic!("{error}"))
+    read(&format!("{POLLERS}{more}"))
 }
 
 /// Timer interrupts of the group that is made of `cpus`.
@@ -169,40 +158,40 @@ fn interrupts(outcome: &Outcome, cpus: &[u32]) -> u64 {
 
 #[test]
 fn a_task_that_is_alone_runs_without_a_tick() {
-    let outcome = holds(&pollers(""), 1);
-    let ticking = holds(&sleepless(""), 1);
+    let outcome = kept(&pollers(""), 1);
+    let ticking = kept(&sleepless(""), 1);
     for cpu in [1, 2, 3, 6] {
         let theft = |outcome: &Outcome| outcome.per_cpu[cpu].longest_theft;
         assert!(theft(&ticking) > Picos::ZERO);
-        // Once, until somebody counts.
+        // Once, until a CPU counts.
         let ticks = theft(&outcome).0 < 2 * theft(&ticking).0;
         assert!(ticks, "{} {}", theft(&outcome), theft(&ticking));
     }
     assert!(interrupts(&ticking, &[1, 2, 3]) > 3 * 290);
     assert_eq!(interrupts(&outcome, &[1, 2, 3]), 3);
-    // Its first tick may come before anybody counts: devices do not fire at the same moment.
+    // Its first tick may come before a CPU counts: devices do not fire at the same moment.
     assert!((1..=2).contains(&interrupts(&outcome, &[6])));
 }
 
 /// The same, with a tick that is never stopped while a task runs.
 fn sleepless(more: &str) -> Scenario {
-    let text = POLLERS.replacen("tickless = \"1-6\"", "", 1);
-    Scenario::from_toml(&format!("{text}{more}"), "p.toml").unwrap()
+    let text = with(POLLERS, "tickless = \"1-6\"", "");
+    read(&format!("{text}{more}"))
 }
 
 #[test]
 fn a_task_that_needs_the_tick_keeps_it() {
     let text = POLLERS.replacen("\"1-3,6\"", "\"1-3,6\"\nneeds_tick = true", 1);
-    let outcome = holds(&Scenario::from_toml(&text, "p.toml").unwrap(), 1);
+    let outcome = kept(&read(&text), 1);
     let thefts = |outcome: &Outcome| outcome.series("theft").unwrap().count();
-    let ticking = thefts(&holds(&sleepless(""), 1));
+    let ticking = thefts(&kept(&sleepless(""), 1));
     assert_eq!(thefts(&outcome), ticking);
 }
 
 #[test]
 fn two_tasks_of_a_cpu_need_the_tick() {
     let other = "\n[[workload]]\nkind = \"busy\"\ncpus = \"6\"\n";
-    let outcome = holds(&pollers(other), 1);
+    let outcome = kept(&pollers(other), 1);
     assert!(interrupts(&outcome, &[6]) > 290);
 }
 
@@ -210,19 +199,19 @@ fn two_tasks_of_a_cpu_need_the_tick() {
 fn timers_from_elsewhere_are_run_without_a_tick() {
     let other = "\n[[workload]]\nkind = \"remote-arms\"\ncpus = \"0\"\ngap = \"2 ms\"\ntimeout = \"7 ms\"\n";
     for seed in 1..6 {
-        let outcome = holds(&pollers(other), seed);
-        let quiet = holds(&pollers(""), seed);
+        let outcome = kept(&pollers(other), seed);
+        let quiet = kept(&pollers(""), seed);
         assert!(outcome.counts.coarse_fires > quiet.counts.coarse_fires + 50);
     }
 }
 
 #[test]
-fn who_counts_for_others_stays() {
+fn a_cpu_that_counts_for_others_stays() {
     let table = "\n[[fault]]\nkind = \"offline\"\ncpus = \"all\"\nevery = \"2 ms\"\namount = \"7 ms\"\n\n\
                  [[fault]]\nkind = \"isolate\"\ncpus = \"all\"\nevery = \"3 ms\"\n\n\
                  [[fault]]\nkind = \"stall\"\ncpus = \"all\"\nevery = \"15 ms\"\namount = \"3 ms\"\n";
     for seed in 1..11 {
-        let outcome = holds(&pollers(table), seed);
+        let outcome = kept(&pollers(table), seed);
         assert!(outcome.fault_counts["offline"] > 20);
     }
 }
@@ -248,12 +237,5 @@ const WRONG: &[(&str, &str, &str)] = &[
 
 #[test]
 fn wrong_files_say_where_and_what_would_be_right() {
-    for (from, to, said) in WRONG {
-        let text = SLEEPY.replacen(from, to, 1);
-        let error = Scenario::from_toml(&text, "s.toml").expect_err("it is wrong");
-        assert!(
-            error.to_string().starts_with(said),
-            "{error}\nis not\n{said}"
-        );
-    }
+    are_refused(SLEEPY, WRONG);
 }
