@@ -1,12 +1,43 @@
-//! Deterministic virtual machines: a host of the core in which time is a number, next to user space.
+//! Machines in virtual time, on which timers cost what they cost: a deterministic simulator of the core.
 //!
-//! Nothing of the timer subsystem is imitated here: the machines run the real `tickless-core` and only provide what a
-//! host provides. One thread executes everything, and the same calls give the same result, to the byte. There are two
-//! instruments:
+//! A [`Scenario`] says what machine it is, of 1 to 4,096 CPUs, what runs on it and what goes wrong; [`run()`] lets it
+//! happen; the [`Outcome`] says what came of it, and whether every [`Promise`] was kept. The same scenario and seed
+//! give the same outcome, to the byte.
 //!
-//! - [`run()`] lets a [`Scenario`] happen on a machine of up to 4,096 CPUs on which everything costs, with workloads,
-//!   faults, and promises that are checked while they run.
-//! - [`Process`] is the user-space host in virtual time, to compare with a real one.
+//! ```
+//! use tickless_sim::{Scenario, run};
+//!
+//! let text = r#"
+//! name = "two CPUs, one of which sleeps"
+//! profile = "skl-112"
+//! cpus = 2
+//! duration = "50 ms"
+//!
+//! [[workload]]
+//! kind = "cyclictest"
+//! cpus = "1"
+//! period = "1 ms"
+//! "#;
+//! let outcome = run(&Scenario::from_toml(text, "two.toml")?, 1);
+//! assert!(outcome.holds(), "{:?}", outcome.violations);
+//! let latency = outcome.series("latency").expect("it ran");
+//! assert!(latency.count() > 40 && latency.max().as_nanos() < 1_000_000);
+//! # Ok::<(), tickless_sim::InputError>(())
+//! ```
+//!
+//! Nothing of the timer subsystem is imitated: the machines run the real `tickless-core`, and only provide what a host
+//! provides. One thread executes everything.
+//!
+//! | to | look at |
+//! |---|---|
+//! | let a scenario happen, once, twice, or recorded | [`run()`], [`run_twice`], [`run_recorded`], [`record`] |
+//! | know what things cost, and where that comes from | [`Profile`], [`model`] |
+//! | know what runs, and what goes wrong | [`workload`], [`fault`] |
+//! | compare with what the library does not do | [`baseline`], [`Policy`] |
+//! | try the claims of the sources | [`headline`] |
+//! | search for what breaks a promise | [`draw`] |
+//! | compare with a real run in user space | [`Process`] |
+//! | write another host | [`tables`], [`owned`], [`wakener`], [`call`], [`hierarchy`], [`random`] |
 #![deny(rustdoc::broken_intra_doc_links)]
 
 pub mod baseline;

@@ -88,7 +88,7 @@ pub struct Process {
     timers: Rc<Timers<ProcessHost>>,
     states: Vec<IdleState>,
     threads: Vec<Thread>,
-    /// Who executes.
+    /// The thread that executes.
     me: u32,
     /// Writes of devices before anything happened: those of coming online.
     writes_before: u64,

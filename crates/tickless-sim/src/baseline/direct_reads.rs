@@ -1,10 +1,10 @@
 //! Each CPU reads the slow counter for itself (spec C-6.1).
 //!
-//! The counter serves one read at a time. So who reads while others do waits for all of them, with interrupts off and
-//! whatever it holds, and reading becomes slower for everybody the more there are who read: ticks that come at the same
-//! moment on all CPUs are enough. A part of a read overlaps with those of others, the way there and back.
+//! The counter serves one read at a time. So a CPU that reads while others do waits for all of them, with interrupts
+//! off and whatever it holds, and reading becomes slower for all the more CPUs read: ticks that come at the same moment
+//! on all CPUs are enough. A part of a read overlaps with those of others, the way there and back.
 //!
-//! What the core is to do instead, one read for all who wait, is not there yet.
+//! What the core is to do instead, one read for all CPUs that wait, is not there yet.
 
 use std::cell::Cell;
 

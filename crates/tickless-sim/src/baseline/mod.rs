@@ -13,15 +13,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Target {
-    /// With the CPU that arms it; whoever is awake pulls it while that sleeps. The library's way.
+    /// With the CPU that arms it; a CPU that is awake pulls it while that sleeps. The library's way.
     #[default]
     Local,
-    /// With the CPU that arms it, which wakes for it: nobody takes part in the hierarchy.
+    /// With the CPU that arms it, which wakes for it: no CPU takes part in the hierarchy.
     Own,
-    /// With a CPU that is busy at this moment, which [`search`] finds. Nobody takes part in the hierarchy: who sleeps
-    /// wakes for its own.
+    /// With a CPU that is busy at this moment, which [`search`] finds. No CPU takes part in the hierarchy: one that
+    /// sleeps wakes for its own.
     Search,
-    /// With CPU 0, whoever arms it: one wheel for all, behind one lock.
+    /// With CPU 0, whichever CPU arms it: one wheel for all, behind one lock.
     Single,
 }
 
@@ -34,8 +34,8 @@ pub enum Soft {
     FirstDue,
     /// Each time.
     Unconditional,
-    /// When anything is filed, due or not; whoever files for an isolated CPU sends it an interrupt, because it may have
-    /// looked just before.
+    /// When anything is filed, due or not; a CPU that files for an isolated one sends that an interrupt, because it may
+    /// have looked just before.
     Bitmap,
 }
 
@@ -57,11 +57,11 @@ pub enum SleepLength {
     /// Until the CPU has to wake: without the timers that others will run.
     #[default]
     Own,
-    /// Until its first timer is due, whoever runs it.
+    /// Until its first timer is due, whichever CPU runs it.
     IncludingMovable,
 }
 
-/// Who becomes migrator: [`MigratorPolicy`](tickless_core::hierarchy::MigratorPolicy), for files.
+/// Which CPU becomes migrator: [`MigratorPolicy`](tickless_core::hierarchy::MigratorPolicy), for files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HandoverRule {
@@ -104,7 +104,7 @@ pub enum Reads {
     Direct,
 }
 
-/// The policies of a world. The default is the library.
+/// The policies of a machine. The default is the library.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
@@ -116,7 +116,7 @@ pub struct Policy {
     pub isolation: Isolation,
     /// What the governor is told.
     pub sleep_length: SleepLength,
-    /// Who becomes migrator.
+    /// Which CPU becomes migrator.
     pub handover: HandoverRule,
     /// What the queues of exact timers are.
     pub tree: Tree,

@@ -1,4 +1,4 @@
-//! The counter that drives the time of a world: as data, and what it reads.
+//! The counter that drives the time of a machine: as data, and what it reads.
 
 use serde::{Deserialize, Serialize};
 use tickless_core::clock::{Counter, CounterId};
@@ -28,7 +28,7 @@ pub struct CounterModel {
     pub kilohertz: u32,
     /// After so many bits it wraps.
     pub bits: u32,
-    /// By so many parts in a million it is faster than that; nobody knows.
+    /// By so many parts in a million it is faster than that, which no CPU knows.
     pub error_ppm: i32,
     /// By how much the copy of a CPU may be behind; how much it is, is drawn for each.
     pub skew: Picos,
@@ -79,7 +79,7 @@ pub(super) struct Running {
     /// Counts per picosecond, in `2^-64`.
     rate: u64,
     mask: u64,
-    /// What it would have read when the world began.
+    /// What it would have read when the run began.
     start: u64,
     /// By how much the copy of each CPU is behind.
     lags: Vec<u64>,
@@ -117,7 +117,7 @@ impl Running {
         u64::try_from(counts).unwrap_or(u64::MAX)
     }
 
-    /// What `cpu` reads at `at`; nobody reads the copy that is not behind.
+    /// What `cpu` reads at `at`; no CPU reads the copy that is not behind.
     #[inline]
     pub(super) fn read(&self, cpu: u32, at: Picos) -> Cycles {
         let lag = self.lags.get(cpu as usize).copied().unwrap_or(0);
@@ -125,7 +125,7 @@ impl Running {
         Cycles(counted & self.mask)
     }
 
-    /// It went on for `time` while nobody looked.
+    /// It went on for `time` while no CPU looked.
     pub(super) fn goes_on(&mut self, time: Picos) {
         self.start = self.start.wrapping_add(self.counts(time)) & self.mask;
     }

@@ -1,17 +1,18 @@
-//! The clocks of a world: a [counter](CounterModel) that counts as well as it can, and the core's `Timekeeper`, which
+//! The clocks of a machine: a [counter](CounterModel) that counts as well as it can, and the core's `Timekeeper`, which
 //! makes time of it.
 //!
 //! # True time and clocks
 //!
 //! Events and cursors are in true time. What the core is told, and timers are due by, is what the monotonic clock
 //! shows, on the CPU that asks. So no timer fires before *its clock* shows its time; if the counter is fast, that is
-//! before the true time, and nobody in the machine can know.
+//! before the true time, and no CPU of the machine can know.
 //!
 //! # Changes
 //!
 //! A CPU executes ahead of the events to come, up to its cursor. A change of the clocks therefore counts from the
-//! furthest cursor on, as if it had been made then: who executed up to there went by the old record, who executes past
-//! it goes by the new one, and so do all once the event of that moment has come. Until then there are two records.
+//! furthest cursor on, as if it had been made then: a CPU that executed up to there went by the old record, one that
+//! executes past it goes by the new one, and so do all once the event of that moment has come. Until then there are two
+//! records.
 
 mod counter;
 mod truth;
@@ -29,7 +30,7 @@ use truth::Truth;
 use crate::model::current_cpu;
 use crate::model::time::Picos;
 
-/// The time of day when a world begins: 14 November 2023, 22:13:20 UTC.
+/// The time of day when a run begins: 14 November 2023, 22:13:20 UTC.
 pub(crate) const WALL_START: i64 = 1_700_000_000 * NANOS_PER_SEC;
 /// By how much international atomic time was ahead of it.
 const TAI_AHEAD: i64 = 37 * NANOS_PER_SEC;
@@ -39,7 +40,7 @@ const STEPS_MAX: u32 = 8;
 /// Something that changes the clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// Somebody sets the time of day, by so many nanoseconds.
+    /// The time of day is set, by so many nanoseconds.
     Step(i64),
     /// A leap second: the time of day is set, and atomic time is not.
     Leap(i64),
@@ -175,11 +176,11 @@ pub(crate) struct Leap {
 /// The clocks.
 #[derive(Debug)]
 pub(crate) struct Clocks {
-    /// Nothing is wrong with the counter, and nobody touches its rate: the clock shows the true time. Only what asking
-    /// for it costs the machine that simulates is saved.
+    /// Nothing is wrong with the counter, and no fault touches its rate: the clock shows the true time. Only what
+    /// asking for it costs the machine that simulates is saved.
     is_true: bool,
     now: Version,
-    /// What counts for who is not as far as `since`.
+    /// What counts for CPUs that are not as far as `since`.
     before: Version,
     since: Cell<Picos>,
     /// When the clocks were set last.
@@ -364,7 +365,7 @@ impl Clocks {
         skew + Picos::from_micros(1) + ahead.scaled(u64::from(PPM_MAX) * 4, 1_000_000)
     }
 
-    /// By when everybody knew that the clocks were set, the last time; zero if they never were.
+    /// By when all CPUs knew that the clocks were set, the last time; zero if they never were.
     pub(crate) fn settled_at(&self) -> Picos {
         match self.set_at.get() {
             Picos::ZERO => Picos::ZERO,
@@ -372,7 +373,7 @@ impl Clocks {
         }
     }
 
-    /// For how long nobody need look at the clock (spec TIM-21).
+    /// For how long no CPU need look at the clock (spec TIM-21).
     pub(crate) fn max_idle(&self) -> tickless_core::time::Span {
         self.now.keeper.borrow().max_idle()
     }
@@ -408,7 +409,7 @@ impl Clocks {
         self.pending.get().is_some()
     }
 
-    /// Makes `change` for all who are past `from`, the furthest cursor.
+    /// Makes `change` for all CPUs that are past `from`, the furthest cursor.
     pub(crate) fn begin(&self, change: Change, from: Picos) {
         debug_assert!(!self.is_changing(), "one at a time");
         let shown = self.before.shows(current_cpu::NO_CPU, from).as_nanos();
@@ -419,7 +420,7 @@ impl Clocks {
                 let nanos = nanos(length);
                 truth.changes(shown, nanos, nanos, nanos);
             }
-            // That was true from its moment on, whoever knew of it.
+            // That was true from its moment on, whichever CPU knew of it.
             Change::Leap(_) => {}
             Change::Steer(_) | Change::Replace => self.is_loose.set(true),
         }

@@ -1,4 +1,4 @@
-//! Clocks without a world around them.
+//! Clocks without a machine around them.
 
 use tickless_core::clock::SetSequence;
 use tickless_core::time::{Clock, Instant};
@@ -16,7 +16,11 @@ fn clocks(model: CounterModel) -> Clocks {
 
 fn realtime(clocks: &Clocks, at: Picos) -> i64 {
     let news = clocks.news(0, at, SetSequence::UNSEEN);
-    let offset = news.expect("nobody has seen it").1.realtime.as_nanos();
+    let offset = news
+        .expect("the reader has not seen it")
+        .1
+        .realtime
+        .as_nanos();
     clocks.shows(0, at).as_nanos() + offset
 }
 
@@ -95,7 +99,7 @@ fn devices_are_told_of_times_that_the_record_does_not_reach() {
 }
 
 #[test]
-fn nobody_sees_the_clock_go_back_whatever_is_done_to_it() {
+fn no_cpu_sees_the_clock_go_back_whatever_is_done_to_it() {
     let model = CounterModel {
         skew: Picos::from_micros(3),
         stops_in_deep_idle: true,
@@ -184,7 +188,7 @@ fn leap_seconds_are_there_before_the_record_knows_of_them() {
     clocks.begin(change, Picos::from_millis(11));
     clocks.finish();
     assert_eq!(look(12), (-1_000_000_000, -1_000_000_000));
-    // Who deletes a second tells it late: that makes nothing early.
+    // A second that is deleted is told late: that makes nothing early.
     assert_eq!(look(20), (-1_000_000_000, 0));
     let change = clocks.update(Picos::from_millis(21)).expect("it is over");
     clocks.begin(change, Picos::from_millis(21));

@@ -13,7 +13,7 @@ const OFF_MAX: usize = 8;
 /// So that a plan is another one than what else the same seed draws.
 const SALT: u64 = 0xFA01_7ED0_5EED_0F0B;
 
-/// Adds to the plan of a world of `cpus` that is `duration` long: one to five faults, each of any kind, on some of the
+/// Adds to the plan of a run on `cpus` that is `duration` long: one to five faults, each of any kind, on some of the
 /// CPUs. Leap seconds beyond the first that is inserted are deleted.
 pub(crate) fn draw(plan: &mut Vec<Fault>, seed: u64, cpus: u32, duration: Picos) {
     let mut random = Random::new(seed ^ SALT);

@@ -66,7 +66,7 @@ fn read(
         && kind.is_of_clocks()
         && at >= duration
     {
-        let wrong = "the world is over by then";
+        let wrong = "the run is over by then";
         let right = format!("before {duration}");
         return Err(source.error(field.span(), wrong, right));
     }
@@ -142,7 +142,7 @@ fn step(source: &Source<'_>, field: &Spanned<String>) -> Result<(Picos, bool), I
     let unsigned = Spanned::new(field.span(), text.to_owned());
     let amount = not_nothing(source, &unsigned, "amount")?;
     if amount > STEP_MAX || amount.as_nanos() == 0 {
-        let wrong = "nobody sets a clock by that";
+        let wrong = "no clock is set by that";
         return Err(source.error(field.span(), wrong, "1 ns to a year, such as \"-1.5 s\""));
     }
     Ok((amount, back))

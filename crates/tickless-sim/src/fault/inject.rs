@@ -16,7 +16,7 @@ pub(crate) struct FaultState {
     pub(crate) held_until: Cell<Picos>,
     /// An interrupt was lost; the next one comes then.
     pub(crate) rescue: Cell<Picos>,
-    /// Somebody asked the CPU to look at its timers, and it has not.
+    /// Another CPU kicked it, and it has not looked at its timers.
     pub(crate) is_kicked: Cell<bool>,
     /// Another CPU took the timer away for which it is armed, and leaves it alone: it fires for nothing, once (spec
     /// CAN-2).

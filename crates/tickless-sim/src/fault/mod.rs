@@ -1,4 +1,4 @@
-//! Faults: what goes wrong in a world besides the timers, as data, and what may become late by it.
+//! Faults: what goes wrong in a run besides the timers, as data, and what may become late by it.
 //!
 //! A scenario lists them as `[[fault]]` with a `kind`, the `cpus` they hit, and when: `at` a moment, on all of them;
 //! `every` so often, on one of them that is drawn; or, of the kinds that spoil interrupts, `one_in` so many. With
@@ -27,7 +27,7 @@ pub enum FaultKind {
     Late,
     /// `early`: a timer interrupt comes `amount` before its time.
     Early,
-    /// `lost`: a timer interrupt does not come. `amount` later another one does, for which nobody asked.
+    /// `lost`: a timer interrupt does not come. `amount` later another one does, for which the CPU did not ask.
     ///
     /// The library promises that any timer interrupt makes good for those that were lost, and so does a kick. It does
     /// not promise anything to a CPU that never gets another: starting a timer writes no device that is armed earlier.
@@ -37,9 +37,9 @@ pub enum FaultKind {
     ///
     /// The library takes a kick for delivered, so the rescue is the host's.
     LostWakeup,
-    /// `spurious`: a timer interrupt comes for which nobody asked.
+    /// `spurious`: a timer interrupt comes for which the CPU did not ask.
     Spurious,
-    /// `stall`: the CPU executes nothing for `amount`, as if a hypervisor had given it to somebody else. It is not
+    /// `stall`: the CPU executes nothing for `amount`, as if a hypervisor had given it to another guest. It is not
     /// stopped in the middle of kernel work, but before or after.
     Stall,
     /// `isolate`: the CPU becomes isolated, or ceases to be.
@@ -53,15 +53,15 @@ pub enum FaultKind {
     /// `meddle`: timers of the CPU, first due after `amount`, whose callbacks arm, move and cancel each other and
     /// themselves.
     Meddle,
-    /// `clock-step`: somebody sets the time of day, `amount` forward, or back if that is negative. One of the CPUs
-    /// tells the timers.
+    /// `clock-step`: an administrator sets the time of day, `amount` forward, or back if that is negative. One of the
+    /// CPUs tells the timers.
     ClockStep,
     /// `leap-second`: one is inserted into the time of day or, if it says so, deleted. It is announced before.
     LeapSecond,
     /// `frequency`: the clock is steered to be `ppm` parts in a million faster than its counter says.
     Frequency,
-    /// `suspend`: the machine sleeps for `amount`. The monotonic clock stands still, and so does the time of the world;
-    /// the others go on. Devices forget what they were written.
+    /// `suspend`: the machine sleeps for `amount`. The monotonic clock stands still, and so does the time of the
+    /// machine; the others go on. Devices forget what they were written.
     Suspend,
 }
 
@@ -182,12 +182,12 @@ impl Fault {
 
     /// Whether it inserts a leap second. The core's record of the time knows of one to come (spec TIM-20). If a second
     /// one came before the record took the first, the record would go back by 1 s where the time of day goes back by 2
-    /// s, and alarms would be up to 1 s early. So a world has one at most; real ones are months apart.
+    /// s, and alarms would be up to 1 s early. So a run has one at most; real ones are months apart.
     const fn inserts(&self) -> bool {
         matches!(self.kind, FaultKind::LeapSecond) && self.back
     }
 
-    /// By how much later a timer may fire because of it, in a world that is `duration` long.
+    /// By how much later a timer may fire because of it, in a run that is `duration` long.
     ///
     /// Two hits of one table do not add up: whatever is due runs between them.
     #[must_use]

@@ -149,8 +149,8 @@ pub const CLAIMS: &[Claim] = &[
         held_to: None,
         scenario: "softirq-mail",
         profile: "vm-64",
-        why: "The mechanism of 2019, a look at the bitmap of pending timers and an interrupt from who arms one, under \
-              the conditions of its mail: no far timer, nobody arms for the CPU. What a round through the thread of \
+        why: "The mechanism of 2019, a look at the bitmap of pending timers and an interrupt from the CPU that arms one, under \
+              the conditions of its mail: no far timer, no CPU arms for another. What a round through the thread of \
               the soft stage takes is in the profile, 10 us, from the same source; the rest of the latency is made of \
               interrupt, wake-up, switch and tick. ",
         off: "the soft stage at each tick on both sides",
@@ -183,7 +183,7 @@ pub const CLAIMS: &[Claim] = &[
         why: "The maximum without isolation is made of callbacks of drivers, which are put in, 5 to 1,000 us each; a \
               pass runs several in a row: any callback above 257 us gives the ratio. So it is judged as well which \
               CPUs suffer more than 10 us, which is not put in: with driver timers on CPUs 0 and 64 alone it has to \
-              be 1 and 65, as in the source, and nobody with isolation. ",
+              be 1 and 65, as in the source, and none with isolation. ",
         off: "the isolated CPUs taking part on both sides",
         measure: Some(noise::isolation_noise),
     },

@@ -71,6 +71,6 @@ fn misfit(baseline: &Outcome, with: &Outcome) -> Option<String> {
             "CPUs {without_isolation:?} suffer, not {SUFFER:?}."
         ));
     }
-    let nobody = with_isolation.is_empty();
-    (!nobody).then(|| format!("CPUs {with_isolation:?} suffer with isolation."))
+    let suffers = !with_isolation.is_empty();
+    suffers.then(|| format!("CPUs {with_isolation:?} suffer with isolation."))
 }

@@ -30,8 +30,8 @@ use crate::promise::{Promise, monotonic};
 use crate::record::{Recorded, Recorder};
 use crate::tables::PlainLock;
 
-/// Lines of a base, besides that of its lock, that a stranger touches who arms or cancels there: what says which slots
-/// are occupied, and the head of the slot.
+/// Lines of a base, besides that of its lock, that a CPU touches which arms or cancels there for another: what says
+/// which slots are occupied, and the head of the slot.
 const LINES_OF_BASE: u64 = 2;
 
 /// Ticks by which a canary is ahead that makes timers early.
@@ -52,7 +52,7 @@ pub(crate) struct CpuLocal {
     pub(crate) is_deep: Cell<bool>,
     /// It came back from there late, and nothing is programmed until what stands in has called it.
     pub(crate) awaits_call: Cell<bool>,
-    /// The lines of the base that whoever files there writes.
+    /// The lines of the base that a CPU writes which files there.
     lines: CacheLine,
     /// What is told of when the wheels are due.
     pub(crate) told: CacheLine,
@@ -84,7 +84,7 @@ pub(crate) struct Host {
     pub(crate) clocks: Rc<Clocks>,
     /// The counter is the slow one that all CPUs share.
     pub(crate) is_slow: Cell<bool>,
-    /// Until when that serves somebody.
+    /// Until when that serves the CPUs that read it.
     pub(crate) slow_until: Cell<Picos>,
     /// What devices the CPUs have.
     pub(crate) device: Device,
@@ -96,7 +96,7 @@ pub(crate) struct Host {
     pub(crate) heirs: Cell<u32>,
     /// What goes wrong, if anything does.
     pub(crate) faults: Option<RefCell<Injector>>,
-    /// Who wants to know everything, if anybody does.
+    /// What is told everything that happens, if the run is recorded.
     pub(crate) recorder: Option<Recorder>,
 }
 
@@ -139,7 +139,7 @@ impl Host {
         self.clocks.slop(due - self.local(cpu).written.at.get())
     }
 
-    /// Whether the device of `cpu` was written before everybody knew of the last change of the clocks: if they went
+    /// Whether the device of `cpu` was written before all CPUs knew of the last change of the clocks: if they went
     /// back it is left as it is, and fires for nothing once (spec TIM-32).
     pub(crate) fn is_armed_for_old_clock(&self, cpu: u32) -> bool {
         self.local(cpu).written.at.get() < self.clocks.settled_at()
@@ -512,7 +512,7 @@ impl Platform for Host {
     }
 
     fn pick_target(&self, this: Option<CpuId>, _pinned: bool) -> CpuId {
-        // Without anybody who asks for itself: the first one that keeps house.
+        // No CPU asks for itself: the first one that keeps house.
         this.unwrap_or_else(|| CpuId(self.housekeeper_but(current_cpu::NO_CPU)))
     }
 

@@ -1,28 +1,47 @@
-//! Worlds: machines of up to 4,096 CPUs in virtual time, on which everything costs what it costs.
+//! Machines: CPUs that execute, in virtual time, on which everything costs what it costs.
 //!
-//! The machine of the conformance suite is driven by hand and costs nothing; it is for tests of the core. A world is
-//! driven by workloads, and is for questions: what does a policy cost on a machine that nobody here owns? It runs the
-//! same wheel, the same hierarchy and the same exact timers as everybody else; only the clock, the devices, the
+//! A machine runs the wheel, the hierarchy and the exact timers of the core. Only the clock, the devices, the
 //! interrupts, the idle states and the costs are made up, from a [`Profile`](crate::Profile) in which every number says
 //! where it comes from.
-//!
-//! A [`Scenario`](crate::Scenario) is a file; [`run`](crate::run()) lets it happen; the [`Outcome`](crate::Outcome) can
-//! be written as data. The checkers of the [promises](crate::Promise) run always. What the library does not do, but is
-//! compared with, is in [`baseline`](crate::baseline). The claims of the sources are tried in
-//! [`headline`](crate::headline). What goes wrong on purpose is in [`fault`](crate::fault).
 //!
 //! # How time passes
 //!
 //! Events happen in the order of their times. What an event makes a CPU do is executed at once, as a whole, and moves
-//! the *cursor* of that CPU on by what it costs: locks by who had them last and whether he has them at this moment,
-//! lines by how far away they were written, clocks and devices by their price. What comes for the CPU before its cursor
-//! waits for it. Programs that compute are interrupted.
+//! the *cursor* of that CPU on by what it costs: locks by which CPU had them last and whether it has them at this
+//! moment, lines by how far away they were written, clocks and devices by their price. What comes for the CPU before
+//! its cursor waits for it. Programs that compute are interrupted.
+//!
+//! # What is above what
+//!
+//! | files | what they are |
+//! |---|---|
+//! | `queue`, `fired` | events to come, and what fired in a callback: values that lower files leave for the executor |
+//! | `host`, `timers`, `tables`, `tick`, `broadcast`, `slice`, `scheduler`, `reentrant` | state of one subject each |
+//! | `cpu`, `settings`, `machine` | the state of all of it |
+//! | `rearm`, `clocks`, `idle`, `expire`, `hotplug`, `faults`, `checks` | what a subject does to a machine |
+//! | `task_context` | what a program may do to it |
+//! | `executor` | which of that happens when |
+//!
+//! # Ground rules
+//!
+//! - The cursor belongs to the [current CPU](crate::model::current_cpu). The executor enters a CPU for each event and
+//!   leaves it when the event is done; in between the cursor is in thread-local state, and `Cpu::cursor` is stale. Two
+//!   others enter CPUs, one after the other, while the executor is in none: the coming up of a CPU, and the end of
+//!   suspend.
+//! - The core may call the host from any of its functions, and the host may not call the core: it changes its own
+//!   cells, charges the cursor, and asks for events. `Host::checker`, `Host::queue` and `Host::faults` are borrowed for
+//!   one statement, never across a call into the core.
+//! - Callbacks of timers run inside the core. They may start and cancel timers, and charge. They cannot reach the
+//!   machine: what the machine has to do about it they note in `fired`, and the executor looks when the core has
+//!   returned.
+//! - A program is taken out while it executes. A timer of its that fires meanwhile finds none, and tells it nothing.
+//! - Checkers look as no CPU, which costs nothing; they may call the core's queries.
 //!
 //! # Limits
 //!
 //! What a CPU does at once is not interleaved with what others do: of two that come for a lock, the one whose event was
-//! earlier has it, and one that comes from before a lock was busy does not wait for it. Callbacks are not
-//! interrupted, by ticks neither. Reading the state of a group at a tick costs the same wherever it was changed.
+//! earlier has it, and one that comes from before a lock was busy does not wait for it. Callbacks are not interrupted,
+//! by ticks neither. Reading the state of a group at a tick costs the same wherever it was changed.
 
 pub(crate) mod broadcast;
 pub(crate) mod checks;

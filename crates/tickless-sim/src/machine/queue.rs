@@ -38,7 +38,7 @@ pub(crate) enum EventKind {
     Plan,
     /// A fault hits a CPU.
     Fault,
-    /// A timer interrupt for which nobody asked.
+    /// A timer interrupt for which the CPU did not ask.
     Spurious,
     /// A CPU that was taken off comes back.
     Return,
@@ -180,7 +180,7 @@ impl EventQueue {
             return false;
         };
         self.turn = turn;
-        // Who is in the heap was asked for while the bucket was too far away: before all that are in the bucket.
+        // Events in the heap were asked for while the bucket was too far away: before all that are in the bucket.
         while let Some(Reverse((at, _, event))) = self.far.peek() {
             if at.0 >> self.width > turn {
                 break;

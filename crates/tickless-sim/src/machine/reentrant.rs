@@ -176,7 +176,7 @@ impl Callbacks {
             }
             2 => self.start(&exact[index], self.amount),
             3 => {
-                // Whoever arms it meanwhile has the last word.
+                // An arm meanwhile has the last word.
                 self.modify(own, self.amount * 5);
                 timeout.set_expiry_after(0);
                 return Restart::Yes;

@@ -21,7 +21,7 @@ use crate::promise::trace_checker::Entry;
 use crate::promise::{Promise, one_migrator};
 use crate::tables::{CpuTimers, Tables, groups_max};
 
-/// The hierarchy of a world.
+/// The hierarchy of a machine.
 pub(crate) type Tree = Hierarchy<Table>;
 
 /// The tables of its nodes and groups.
@@ -108,7 +108,7 @@ impl CpuTimers for GlobalTimers {
         use tickless_core::Platform;
         let at = self.host().tick_time();
         let _settled = self.timers.wheel_next(cpu, at.tick);
-        let base = self.host().base(cpu).expect("who has a node has a base");
+        let base = self.host().base(cpu).expect("a CPU with a node has a base");
         let held = base.freeze(None);
         (held, wake_times(base.wheel_next_due(), at).global)
     }

@@ -1,7 +1,7 @@
-//! The ticks of a world: the core's, each on the exact timer of its CPU, and one count for all.
+//! The ticks of a machine: the core's, each on the exact timer of its CPU, and one count for all.
 //!
-//! What an event makes a CPU do may go on past the moments of other events to come. So the count, which everybody
-//! reads, is ahead of a CPU now and then; such a one goes by the [tick](Host::tick_time) that it could know of, and who
+//! What an event makes a CPU do may go on past the moments of other events to come. So the count, which all CPUs reads,
+//! is ahead of a CPU now and then; such a CPU goes by the [tick](Host::tick_time) that it could know of, and one that
 //! is to count past the end of a tick does so in an [event](crate::machine::queue::EventKind::Continue) of its own.
 
 use std::cell::{RefCell, RefMut};
@@ -20,7 +20,7 @@ use crate::machine::tables::{Table, Tree};
 use crate::machine::timers::Exact;
 use crate::model::cost_model::CostedLock;
 
-/// What the CPUs of a world know of their ticks.
+/// What the CPUs of a machine know of their ticks.
 pub(crate) struct Ticks {
     timers: Rc<Timers<Host>>,
     tree: Rc<Tree>,
@@ -28,7 +28,7 @@ pub(crate) struct Ticks {
 }
 
 impl Ticks {
-    /// Nobody ticks yet.
+    /// No CPU ticks yet.
     pub(crate) fn new(timers: &Rc<Timers<Host>>, tree: &Rc<Tree>, tickless: &[bool]) -> Rc<Self> {
         let tick = |(cpu, is_tickless): (u32, &bool)| {
             let role = if *is_tickless {
@@ -72,7 +72,7 @@ impl Ticks {
         self.cpus[cpu as usize].borrow().role() == Role::TicklessTasks
     }
 
-    /// Whether `cpu` may leave: nobody relies on its count, and another CPU is there that could keep one.
+    /// Whether `cpu` may leave: no CPU relies on its count, and another CPU is there that could keep one.
     pub(crate) fn may_leave(&self, cpu: u32) -> bool {
         let count = &self.timers.platform().count;
         let counts = |other: &RefCell<CpuTick>| {

@@ -1,4 +1,4 @@
-//! Timers that belong to a world, and end with it.
+//! Timers that belong to a machine, and end with it.
 
 use tickless_core::hrtimer::Start;
 use tickless_core::time::{ClockId, Monotonic};
@@ -14,7 +14,7 @@ pub(crate) type Coarse<F = CoarseCall> = owned::Coarse<Host, F>;
 pub(crate) type Exact<C = Monotonic> = owned::Exact<Host, C>;
 
 impl Keeper for Host {
-    /// Timers end with their world, which costs nothing.
+    /// Timers end with their machine, which costs nothing.
     fn end_timer(&self, end: impl FnOnce()) {
         current_cpu::looking(end);
     }

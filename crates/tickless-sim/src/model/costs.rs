@@ -8,7 +8,7 @@ use crate::model::mark::Mark;
 use crate::model::time::Picos;
 use crate::model::topology::Distance;
 
-/// One cost: what it is taken for, how far off it may be, and who says so.
+/// One cost: what it is taken for, how far off it may be, and where that comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cost {
     /// What the simulator charges.
@@ -113,7 +113,7 @@ macro_rules! costs {
 costs! {
     /// Reading the time where the counter is fast.
     counter,
-    /// Reading a slow shared counter while nobody else does.
+    /// Reading a slow shared counter while no other CPU does.
     slow_counter,
     /// The part of that during which no other CPU can read.
     slow_counter_serial,

@@ -1,4 +1,4 @@
-//! The clock event device of a world's CPUs: what it is, what writing it costs, and when it fires.
+//! The clock event device of a machine's CPUs: what it is, what writing it costs, and when it fires.
 //!
 //! What a [class](DeviceClass) does with what is written is what it does in a [`Machine`](crate::Machine). Here it
 //! takes time besides:

@@ -6,7 +6,7 @@ use std::ops::{Add, AddAssign, Mul, Sub};
 use serde::{Serialize, Serializer};
 use tickless_core::time::Instant;
 
-/// Picoseconds: a moment counted from the start of the world, or how long something takes.
+/// Picoseconds: a moment counted from the start of the run, or how long something takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Picos(pub u64);
 

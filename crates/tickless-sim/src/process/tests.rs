@@ -76,7 +76,7 @@ fn a_worker_sleeps_until_its_first_deadline_and_no_longer() {
 }
 
 #[test]
-fn a_sleep_that_was_pushed_out_wakes_nobody_early() {
+fn a_sleep_that_was_pushed_out_wakes_no_worker_early() {
     let (mut process, _) = skylake();
     let mut sleep = process.sleep();
     process.begin(&mut sleep, Span::from_nanos(3_000_000));

@@ -1,6 +1,6 @@
 //! Which timers are queued, one by one: to count those that were lost.
 //!
-//! That a CPU has an overdue timer its queues say. How many there are, and which, nobody can ask them; to keep it here
+//! That a CPU has an overdue timer its queues say. How many there are, and which, they do not say; to keep it here
 //! costs as much again as arming a timer does. So a run keeps it if it is recorded, or is the repetition of one that
 //! lost something.
 

@@ -41,7 +41,7 @@ pub struct Record {
     /// When. It does not decrease for one CPU. What a CPU does at once is told as a whole, so another one's next
     /// record may be earlier than its last.
     pub time: u64,
-    /// Who executed; `None` is the machine itself.
+    /// The CPU that executed; `None` is the machine itself.
     pub cpu: Option<u32>,
     /// What happened.
     #[serde(flatten)]

@@ -282,7 +282,7 @@ impl Recorder {
     }
 }
 
-/// Who is below whom.
+/// Which group or CPU is below which group.
 fn connect<S: HierarchyHost<WIDTH>, const WIDTH: usize>(
     tree: &Hierarchy<S, WIDTH>,
     mut take: impl FnMut(Recorded),

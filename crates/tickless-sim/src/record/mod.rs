@@ -1,7 +1,7 @@
-//! Recordings: everything that happens in a run, told to whoever wants to know.
+//! Recordings: everything that happens in a run, told to a [`Sink`].
 //!
-//! A [`Sink`] is told in the order in which things happen, which is also the order of their causes: who cancels a timer
-//! comes after who armed it. Nothing is kept here but the numbers of timers, and a world without a sink does not even
+//! A [`Sink`] is told in the order in which things happen, which is also the order of their causes: the cancelling of a
+//! timer comes after its arming. Nothing is kept here but the numbers of timers, and a run without a sink does not even
 //! have those.
 
 pub(crate) mod counts;
@@ -51,7 +51,7 @@ struct Known {
 /// Tells a sink.
 pub(crate) struct Recorder {
     sink: SharedSink,
-    /// The timers by their addresses, which may become those of others: who goes has to be forgotten.
+    /// The timers by their addresses, which may become those of others: a timer that goes has to be forgotten.
     known: RefCell<BTreeMap<usize, Known>>,
     timers: Cell<u64>,
     /// What CPUs see of the time, which is what they write down.
@@ -89,7 +89,7 @@ impl Recorder {
         self.sink.borrow_mut().begin(header);
     }
 
-    /// Whoever executes did this, now.
+    /// The CPU that executes did this, now.
     fn take(&self, what: Recorded) {
         let cpu = Some(current_cpu::cpu()).filter(|cpu| *cpu != current_cpu::NO_CPU);
         self.take_at(cpu, current_cpu::cursor(), what);
@@ -103,7 +103,7 @@ impl Recorder {
         self.sink.borrow_mut().take(&Record { time, cpu, what });
     }
 
-    /// The world is over; what its end does to its timers is nobody's business.
+    /// The run is over; what its end does to its timers is not told.
     pub(crate) fn end(&self, at: Picos, queued: u64) {
         let time = self.shown(None, at);
         self.sink.borrow_mut().end(End { time, queued });

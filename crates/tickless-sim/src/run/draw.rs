@@ -1,4 +1,4 @@
-//! Scenarios drawn from a seed, to find what nobody thought of; and made smaller, to see what it was.
+//! Scenarios drawn from a seed, to find what no test tries; and made smaller, to see what it was.
 //!
 //! A [`Draft`] says in a few words what a scenario file says in many: a profile, a size, and workloads whose CPUs are
 //! described rather than numbered, so that half of the machine is a machine still. Everything that is drawn keeps every
@@ -260,7 +260,7 @@ impl Draft {
     }
 }
 
-/// Whether `cpu` is one of those with these bits. The first one never is: somebody has to keep house.
+/// Whether `cpu` is one of those with these bits. The first one never is: a CPU has to keep house.
 const fn is_in(bits: u64, cpu: u32) -> bool {
     cpu > 0 && bits >> (cpu % 64) & 1 == 1
 }

@@ -1,9 +1,9 @@
 //! What a scenario needs of the machine that simulates it: an estimate, before anything is made.
 //!
-//! A file of ten lines can ask for more memory than there is, or for more events than anybody waits for. Each part is
+//! A file of ten lines can ask for more memory than there is, or for more events than a user waits for. Each part is
 //! asked what it will have queued and how often something happens for it; a part whose events take CPU time of the
-//! world cannot have more of them than its CPUs have time for. The estimate is coarse, by a factor of a few, and so are
-//! the limits: they are there for what is out by orders of magnitude.
+//! machine cannot have more of them than its CPUs have time for. The estimate is coarse, by a factor of a few, and so
+//! are the limits: they are there for what is out by orders of magnitude.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ const BYTES_OF_EVENT: u64 = 64;
 const BYTES_OF_MESSAGE: u64 = 16;
 /// Lines that an event writes to the log, 24 bytes each.
 const BYTES_OF_LOG: u64 = 24 * 8;
-/// An interrupt takes about as long: no CPU of a world has more events than fit.
+/// An interrupt takes about as long: no CPU of a machine has more events than fit.
 const SHORTEST_EVENT: Picos = Picos::from_micros(1);
 /// Timers of a burst of the desktop, for each periodic one.
 const BURST: u32 = 4;
@@ -275,7 +275,7 @@ impl Scenario {
         Needs { memory, events }
     }
 
-    /// A fault takes no time of the world, so nothing but its own period limits how often it comes. What comes faster
+    /// A fault takes no time of the machine, so nothing but its own period limits how often it comes. What comes faster
     /// than a CPU can see to it waits, and each waits for all that came before it.
     fn of_fault(&self, fault: &Fault) -> Needs {
         let When::Every(every) = fault.when else {

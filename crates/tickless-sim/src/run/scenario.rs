@@ -1,25 +1,4 @@
-//! Scenarios: a machine, its policies, and what runs on it, as a file.
-//!
-//! ```
-//! use tickless_sim::{Scenario, run};
-//!
-//! let text = r#"
-//! name = "two CPUs"
-//! profile = "skl-112"
-//! cpus = 2
-//! duration = "50 ms"
-//!
-//! [[workload]]
-//! kind = "cyclictest"
-//! cpus = "1"
-//! period = "1 ms"
-//! "#;
-//! let scenario = Scenario::from_toml(text, "two.toml")?;
-//! let outcome = run(&scenario, 1);
-//! assert!(outcome.holds(), "{:?}", outcome.violations);
-//! assert!(outcome.series("latency").is_some_and(|latency| latency.count() > 40));
-//! # Ok::<(), tickless_sim::InputError>(())
-//! ```
+//! Scenarios: a machine, its policies, and what runs on it, as a file. The [crate](crate) has one.
 
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
@@ -222,7 +201,7 @@ fn profile(
     })
 }
 
-/// The CPUs whose tasks run without a tick: somebody has to count for them.
+/// The CPUs whose tasks run without a tick: a CPU has to count for them.
 fn tickless(
     source: &Source<'_>,
     field: Option<&Spanned<String>>,
@@ -236,7 +215,7 @@ fn tickless(
     let ticks = |cpu: usize| !tickless[cpu] && !isolated[cpu];
     match field {
         Some(field) if !(0..tickless.len()).any(ticks) => {
-            let wrong = "nobody would count ticks";
+            let wrong = "no CPU would count ticks";
             Err(source.error(field.span(), wrong, "leave one for housekeeping"))
         }
         _ => Ok(tickless),

@@ -1,4 +1,4 @@
-//! Workloads: what the tasks of a world do, as data.
+//! Workloads: what the tasks of a machine do, as data.
 //!
 //! A scenario lists them as `[[workload]]` with a `kind`; each kind says which fields it has.
 
@@ -106,8 +106,9 @@ pub enum Workload {
         timeout: Picos,
     },
     /// `dbench`: clients and their servers, a closed loop. A client asks, its server answers, and so on; each message
-    /// pushes out the timeout of whoever gets it. What passed from question to answer is noted as `round-trip`, and a
-    /// silence that was longer than the timeout as `no-answer`. The server of a client is on the next CPU of the set.
+    /// pushes out the timeout of the task that gets it. What passed from question to answer is noted as `round-trip`,
+    /// and a silence that was longer than the timeout as `no-answer`. The server of a client is on the next CPU of the
+    /// set.
     Dbench {
         /// How many pairs for each CPU.
         tasks: u32,
@@ -116,7 +117,7 @@ pub enum Workload {
         /// The timeout of each half.
         timeout: Picos,
     },
-    /// `desktop`: a desktop that nobody uses, on each CPU: periodic exact timers with slack, whose callbacks do the
+    /// `desktop`: a desktop that its user left, on each CPU: periodic exact timers with slack, whose callbacks do the
     /// work, and now and then a burst of four short coarse timers for each of these.
     Desktop {
         /// How many periodic timers.

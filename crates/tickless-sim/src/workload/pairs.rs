@@ -137,7 +137,7 @@ impl Program for Half {
 /// How many timers a burst starts for each that goes on by itself.
 const BURST: u32 = 4;
 
-/// What a desktop does that nobody uses: periodic exact timers with slack, and now and then a burst of short timers.
+/// What a desktop does that its user left: periodic exact timers with slack, and now and then a burst of short timers.
 #[derive(Debug)]
 pub(super) struct Desktop {
     count: u32,

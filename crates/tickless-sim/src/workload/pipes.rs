@@ -1,9 +1,9 @@
 //! `hackbench`: groups of tasks that send each other small messages through pipes, as fast as they can.
 //!
 //! Each receiver of a group has a pipe, and each sender writes so many messages into each pipe of its group, one pipe
-//! after the other. A pipe has room for so many bytes: who finds it full sleeps until there is room again, and who
-//! finds it empty until there is something. Nothing sleeps by a timer: what timers there are belong to ticks and to
-//! slices, which is what this workload is for.
+//! after the other. A pipe has room for so many bytes: a task that finds it full sleeps until there is room again, and
+//! one that finds it empty until there is something. Nothing sleeps by a timer: what timers there are belong to ticks
+//! and to slices, which is what this workload is for.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -49,7 +49,7 @@ struct Pipe {
     is_awaited: bool,
     /// Senders that found no room and sleep.
     blocked: VecDeque<TaskId>,
-    /// Who wrote to it last.
+    /// Which CPU wrote to it last.
     lines: CacheLine,
 }
 

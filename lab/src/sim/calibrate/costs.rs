@@ -292,7 +292,7 @@ impl Measured {
         idle: Vec<IdleState>,
     ) -> Profile {
         for names in [&LINES[..], &HANDS[..], &["ipi", "ipi_remote"]] {
-            self.nobody_is_so_far_away(names);
+            self.no_pair_is_so_far_away(names);
         }
         let mut costs = self.other.costs.clone();
         for name in Costs::NAMES {
@@ -320,7 +320,7 @@ impl Measured {
     }
 
     /// Those of `names` that were not measured take the value of the nearest that was.
-    fn nobody_is_so_far_away(&mut self, names: &[&'static str]) {
+    fn no_pair_is_so_far_away(&mut self, names: &[&'static str]) {
         let Some(known) = names.iter().find(|name| self.costs.contains_key(**name)) else {
             return;
         };

@@ -6,10 +6,10 @@ use crate::model::time::Picos;
 
 /// How late a timer may be: three ticks, and with short ones so long that a callback takes a tenth of it at most.
 ///
-/// A coarse timer that others may run is late by two ticks and what is executed before it, at worst. Who looks after it
-/// ticks when it is due, but before the CPU that counts has counted that tick: it finds nothing due for one more tick.
-/// At that one, before it looks, the owner wakes, takes its timers back and looks at its own next tick. So two ticks
-/// alone are no bound.
+/// A coarse timer that others may run is late by two ticks and what is executed before it, at worst. The CPU that looks
+/// after it ticks when it is due, but before the CPU that counts has counted that tick: it finds nothing due for one
+/// more tick. At that one, before it looks, the owner wakes, takes its timers back and looks at its own next tick. So
+/// two ticks alone are no bound.
 const LATE_MAX: [(&str, &str); 2] = [("1 ms", "8 ms"), ("4 ms", "12 ms")];
 /// How often a CPU reads the clock in a millisecond, at most, if it need not wait for that. Nine draws of ten stay
 /// below a third of it, and those that made timers late by their reads asked for 7 and 22, on average. Tasks that ask

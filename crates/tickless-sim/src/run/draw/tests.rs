@@ -35,7 +35,7 @@ fn every_seed_draws_a_scenario_and_always_the_same() {
             crate::baseline::Policy::default(),
             "the library, and nothing else"
         );
-        assert!(!scenario.isolated[0], "somebody keeps house");
+        assert!(!scenario.isolated[0], "a CPU keeps house");
         profiles.insert(draft.profile);
         for part in &draft.parts {
             kinds.insert(part.fields.lines().next().map(str::to_owned));
