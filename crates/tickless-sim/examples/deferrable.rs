@@ -312,7 +312,9 @@ fn run(cpus: u32, policy: Policy, activity: Activity, ticks: i64, seed: u64) -> 
     let exchanges = [Some(&bench.kept), bench.second()].into_iter().flatten();
     Outcome {
         wakeups: bench.wakeups,
-        exchanges: exchanges.map(|tree| tree.host().exchanges.get()).sum(),
+        exchanges: exchanges
+            .map(|tree| tree.host().timers().exchanges.get())
+            .sum(),
         late,
     }
 }

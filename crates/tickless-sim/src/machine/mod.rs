@@ -30,7 +30,7 @@
 //!   suspend.
 //! - The core may call the host from any of its functions, and the host may not call the core: it changes its own
 //!   cells, charges the cursor, and asks for events. `Host::checker`, `Host::queue` and `Host::faults` are borrowed for
-//!   one statement, never across a call into the core.
+//!   a few lines, never across a call into the core.
 //! - Callbacks of timers run inside the core. They may start and cancel timers, and charge. They cannot reach the
 //!   machine: what the machine has to do about it they note in `fired`, and the executor looks when the core has
 //!   returned.
