@@ -123,6 +123,15 @@ impl<L: RawLock + Default, T: Copy + Ord> Wakener<L, T> {
     pub fn handle(&self, cpu: u32, now: Instant) -> Delivery<WORDS> {
         self.broadcast.handle(CpuId(cpu), now)
     }
+
+    /// Writes which CPUs sleep deeply, as the core's dumps do.
+    ///
+    /// # Errors
+    ///
+    /// Those of `out`.
+    pub fn dump(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        self.broadcast.dump(out)
+    }
 }
 
 impl<L: RawLock + Default, T: Copy + Ord> Default for Wakener<L, T> {

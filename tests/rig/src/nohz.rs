@@ -37,7 +37,9 @@ use tickless_core::tick::{
 };
 use tickless_core::time::{Instant, Monotonic, Span};
 use tickless_sim::call::Call;
+use tickless_sim::owned::ExactCall;
 use tickless_sim::tables::PlainLock;
+use tickless_sim::wakener::Wakener;
 
 use crate::host::Host;
 use crate::rig::{Parts, Rig, TICK};
@@ -47,9 +49,9 @@ mod dump;
 mod tables;
 
 pub use deep::DeepCounts;
-pub use tables::Tables;
+pub use tables::{GlobalTimers, Tables};
 
-use self::deep::{Depth, Wakener};
+use self::deep::Depth;
 
 /// How long a tick is.
 pub const PERIOD: Span = Span::from_nanos(TICK.unsigned_abs());
@@ -61,13 +63,12 @@ const BUDGET: u32 = 1_000;
 /// Turns of the idle loop at one moment before that is a livelock.
 const TURNS_MAX: u32 = 100;
 
-type Function = Box<dyn FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send>;
 type Script = Box<dyn FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart>;
 type Tree<H> = Hierarchy<Tables<H>>;
 
 struct Cpu {
     tick: RefCell<CpuTick>,
-    timer: Pin<Box<HrTimer<Function>>>,
+    timer: Pin<Box<HrTimer<ExactCall<Monotonic>>>>,
     conditions: Cell<TickDependencies>,
     /// The tick found something to do, and the soft stage has not come to it.
     expiry_pending: Cell<bool>,
@@ -82,7 +83,8 @@ pub(crate) struct Ticks<H: Host> {
     count: Rc<TickCount<PlainLock>>,
     tree: Tree<H>,
     cpus: Vec<Cpu>,
-    wakener: Wakener,
+    wakener: Wakener<PlainLock, i64>,
+    deep_counts: Cell<DeepCounts>,
     max_deferment: Cell<Span>,
     is_skewed: bool,
 }
@@ -102,7 +104,7 @@ impl<H: Host> Rig<H> {
         let parts = Self::new(cpus).parts;
         let count = Rc::new(TickCount::new(PERIOD, Instant::ZERO));
         let layout = Layout::new(cpus, 1, WIDTH_DEFAULT);
-        let tables = Tables::new(Rc::clone(&parts), Rc::clone(&count), layout);
+        let tables = tables::new(Rc::clone(&parts), Rc::clone(&count), layout);
         let ticks = Rc::new_cyclic(|ticks: &Weak<Ticks<H>>| Ticks {
             tree: Hierarchy::new(tables, layout, MigratorPolicy::default()),
             cpus: (0..)
@@ -112,6 +114,7 @@ impl<H: Host> Rig<H> {
             parts: Rc::clone(&parts),
             count,
             wakener: Wakener::new(),
+            deep_counts: Cell::default(),
             max_deferment: Cell::new(MAX_DEFERMENT),
             is_skewed,
         });
@@ -384,7 +387,7 @@ impl<H: Host> Rig<H> {
             let role = self.ticking_cpu(cpu).tick.borrow().role();
             match (context, role) {
                 (Context::Idle, _) => {
-                    if self.tree().host().take_activated(cpu) {
+                    if self.tree().host().timers().take_activated(cpu) {
                         let _kept = self.work(cpu);
                         let _kept = self.idle(cpu);
                     } else {
@@ -538,7 +541,7 @@ fn new_cpu<H: Host>(parts: &Rc<Parts<H>>, ticks: &Weak<Ticks<H>>, cpu: u32, role
         Restart::Yes
     });
     let call = Call::new(script);
-    let function: Function = Box::new(move |expired| {
+    let function: ExactCall<Monotonic> = Box::new(move |expired| {
         let run = |script: &mut Script| script(expired);
         call.run(run).unwrap_or(Restart::No)
     });

@@ -12,6 +12,7 @@ use tickless_core::platform::CpuId;
 use tickless_core::time::{ClockId, Instant, Monotonic};
 use tickless_core::trace::TimerId;
 use tickless_sim::call::Call;
+use tickless_sim::owned::{CoarseCall, ExactCall};
 
 use crate::host::Host;
 use crate::rig::Rig;
@@ -21,73 +22,8 @@ type Script<T> = Box<dyn FnMut(&mut Expired<'_, '_, T>) -> Restart>;
 /// A timer that belongs to a rig, cancels itself when it is dropped, and remembers the times at which it fired.
 pub struct TestTimer<H: Host, T: ClockId = Monotonic> {
     rig: Rig<H>,
-    timer: Pin<Box<dyn Timer<H, T>>>,
+    timer: Pin<Box<HrTimer<ExactCall<T>, T>>>,
     fired: Rc<RefCell<Vec<i64>>>,
-}
-
-/// A timer whose closure type is forgotten.
-trait Timer<H: Host, T: ClockId> {
-    fn start(self: Pin<&Self>, rig: &Rig<H>, start: Start<T>);
-    fn start_checked(self: Pin<&Self>, rig: &Rig<H>, start: Start<T>)
-    -> Result<(), AlreadyExpired>;
-    fn try_cancel(self: Pin<&Self>, rig: &Rig<H>) -> TryCancel;
-    fn cancel(self: Pin<&Self>, rig: &Rig<H>) -> bool;
-    fn is_queued(&self) -> bool;
-    fn is_active(&self) -> bool;
-    fn cpu(self: Pin<&Self>, rig: &Rig<H>) -> Option<CpuId>;
-    fn next_event_without(self: Pin<&Self>, rig: &Rig<H>, cpu: CpuId) -> i64;
-    fn deadline(self: Pin<&Self>, rig: &Rig<H>) -> Option<i64>;
-    fn state(&self) -> State;
-    fn is_own_callback(self: Pin<&Self>, rig: &Rig<H>) -> bool;
-    fn id(self: Pin<&Self>) -> usize;
-}
-
-impl<H, T, F> Timer<H, T> for HrTimer<F, T>
-where
-    H: Host,
-    T: ClockId,
-    F: FnMut(&mut Expired<'_, '_, T>) -> Restart + Send + 'static,
-{
-    fn start(self: Pin<&Self>, rig: &Rig<H>, start: Start<T>) {
-        self.start(rig.timers(), start);
-    }
-    fn start_checked(
-        self: Pin<&Self>,
-        rig: &Rig<H>,
-        start: Start<T>,
-    ) -> Result<(), AlreadyExpired> {
-        self.start_checked(rig.timers(), start)
-    }
-    fn try_cancel(self: Pin<&Self>, rig: &Rig<H>) -> TryCancel {
-        self.try_cancel(rig.timers())
-    }
-    fn cancel(self: Pin<&Self>, rig: &Rig<H>) -> bool {
-        self.cancel(rig.timers())
-    }
-    fn is_queued(&self) -> bool {
-        self.is_queued()
-    }
-    fn is_active(&self) -> bool {
-        self.is_active()
-    }
-    fn cpu(self: Pin<&Self>, rig: &Rig<H>) -> Option<CpuId> {
-        self.cpu(rig.timers())
-    }
-    fn next_event_without(self: Pin<&Self>, rig: &Rig<H>, cpu: CpuId) -> i64 {
-        rig.timers().next_event_without(cpu, self).as_nanos()
-    }
-    fn deadline(self: Pin<&Self>, rig: &Rig<H>) -> Option<i64> {
-        self.deadline(rig.timers()).map(Instant::as_nanos)
-    }
-    fn state(&self) -> State {
-        self.state()
-    }
-    fn is_own_callback(self: Pin<&Self>, rig: &Rig<H>) -> bool {
-        self.is_own_callback(rig.timers())
-    }
-    fn id(self: Pin<&Self>) -> usize {
-        self.id()
-    }
 }
 
 impl<H: Host, T: ClockId> std::fmt::Debug for TestTimer<H, T> {
@@ -129,10 +65,10 @@ impl<H: Host, T: ClockId> TestTimer<H, T> {
             callback(expired)
         });
         let call = Call::new(script);
-        let function = move |expired: &mut Expired<'_, '_, T>| {
+        let function: ExactCall<T> = Box::new(move |expired| {
             let run = |script: &mut Script<T>| script(expired);
             call.run(run).unwrap_or(Restart::No)
-        };
+        });
         let timer = Box::pin(HrTimer::with_setup(setup, false, function));
         Self {
             rig: rig.clone(),
@@ -164,7 +100,7 @@ impl<H: Host, T: ClockId> TestTimer<H, T> {
 
     /// Starts it.
     pub fn start(&self, start: Start<T>) {
-        self.timer.as_ref().start(&self.rig, start);
+        self.timer.as_ref().start(self.rig.timers(), start);
     }
 
     /// Starts it unless its time is over.
@@ -173,18 +109,19 @@ impl<H: Host, T: ClockId> TestTimer<H, T> {
     ///
     /// See [`Timers::start_checked`](tickless_core::base::Timers::start_checked).
     pub fn start_checked(&self, start: Start<T>) -> Result<(), AlreadyExpired> {
-        self.timer.as_ref().start_checked(&self.rig, start)
+        let timers = self.rig.timers();
+        self.timer.as_ref().start_checked(timers, start)
     }
 
     /// Tries to cancel it.
     #[must_use]
     pub fn try_cancel(&self) -> TryCancel {
-        self.timer.as_ref().try_cancel(&self.rig)
+        self.timer.as_ref().try_cancel(self.rig.timers())
     }
 
     /// Cancels it.
     pub fn cancel(&self) -> bool {
-        self.timer.as_ref().cancel(&self.rig)
+        self.timer.as_ref().cancel(self.rig.timers())
     }
 
     /// Whether it is queued.
@@ -208,27 +145,27 @@ impl<H: Host, T: ClockId> TestTimer<H, T> {
     /// Whether its callback is what the executing CPU is in.
     #[must_use]
     pub fn is_own_callback(&self) -> bool {
-        self.timer.as_ref().is_own_callback(&self.rig)
+        self.timer.as_ref().is_own_callback(self.rig.timers())
     }
 
     /// Its deadline, on its clock, while it is queued.
     #[must_use]
     pub fn deadline(&self) -> Option<i64> {
-        self.timer.as_ref().deadline(&self.rig)
+        let deadline = self.timer.as_ref().deadline(self.rig.timers());
+        deadline.map(Instant::as_nanos)
     }
 
     /// The CPU it is on.
     #[must_use]
     pub fn cpu(&self) -> Option<u32> {
-        self.timer.as_ref().cpu(&self.rig).map(|cpu| cpu.0)
+        self.timer.as_ref().cpu(self.rig.timers()).map(|cpu| cpu.0)
     }
 
     /// The next event of `cpu` without this timer.
     #[must_use]
     pub fn next_event_without(&self, cpu: u32) -> i64 {
-        self.timer
-            .as_ref()
-            .next_event_without(&self.rig, CpuId(cpu))
+        let (timers, timer) = (self.rig.timers(), self.timer.as_ref());
+        timers.next_event_without(CpuId(cpu), timer).as_nanos()
     }
 
     /// What its clock showed each time it fired.
@@ -251,13 +188,12 @@ impl<H: Host, T: ClockId> Drop for TestTimer<H, T> {
 }
 
 type CoarseScript = Box<dyn FnMut(&mut Timeout) -> Restart>;
-type CoarseFunction = Box<dyn FnMut(&mut Timeout) -> Restart + Send>;
 
 /// A coarse timer that belongs to a rig, shuts itself down when it is dropped, and remembers what it was told when
 /// it fired. Its operations take the tick of the rig for now.
 pub struct CoarseTimer<H: Host> {
     rig: Rig<H>,
-    timer: Pin<Box<WheelTimer<CoarseFunction>>>,
+    timer: Pin<Box<WheelTimer<CoarseCall>>>,
     fired: Rc<RefCell<Vec<Timeout>>>,
 }
 
@@ -275,7 +211,7 @@ impl<H: Host> CoarseTimer<H> {
             callback(timeout)
         });
         let call = Call::new(script);
-        let function: CoarseFunction = Box::new(move |timeout| {
+        let function: CoarseCall = Box::new(move |timeout| {
             let run = |script: &mut CoarseScript| script(timeout);
             call.run(run).unwrap_or(Restart::No)
         });

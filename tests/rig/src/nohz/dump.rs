@@ -15,7 +15,7 @@ impl<H: Host> DumpHost for Rig<H> {
     }
 
     fn broadcast(&self, out: &mut dyn Write) -> Result {
-        self.ticks_of_all().wakener.broadcast.dump(out)
+        self.ticks_of_all().wakener.dump(out)
     }
 
     fn hierarchy(&self, out: &mut dyn Write) -> Result {

@@ -1,49 +1,49 @@
-//! The hierarchy's tables: the wheels of a rig.
+//! The timers of a rig's CPUs, as the hierarchy wants them.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::Cell;
 use std::fmt;
 use std::rc::Rc;
 
 use tickless_core::base::{Frozen, Timers};
 use tickless_core::coarse::Kind;
-use tickless_core::hierarchy::{CpuNode, Group, GroupId, HierarchyHost, Layout, WIDTH_DEFAULT};
+use tickless_core::hierarchy::Layout;
 use tickless_core::platform::{CpuId, Platform};
 use tickless_core::tick::TickCount;
 use tickless_core::time::Instant;
 use tickless_core::wheel::idle::wake_times;
-use tickless_sim::tables::PlainLock;
+use tickless_sim::tables::{self, CpuTimers, PlainLock};
 
 use crate::host::Host;
 use crate::rig::Parts;
 
-/// The hierarchy's tables on top of a host.
-pub struct Tables<H: Host> {
+/// The tables of a rig's hierarchy.
+pub type Tables<H> = tables::Tables<GlobalTimers<H>>;
+
+/// The global wheels of the CPUs of a host.
+pub struct GlobalTimers<H: Host> {
     parts: Rc<Parts<H>>,
     count: Rc<TickCount<PlainLock>>,
-    nodes: Vec<CpuNode<PlainLock>>,
-    /// They have to leave idle once.
+    /// Which CPUs have to leave idle once.
     activated: Vec<Cell<bool>>,
-    groups: Vec<OnceCell<Box<Group<PlainLock, WIDTH_DEFAULT>>>>,
 }
 
-impl<H: Host> Tables<H> {
-    pub(super) fn new(
-        parts: Rc<Parts<H>>,
-        count: Rc<TickCount<PlainLock>>,
-        layout: Layout,
-    ) -> Self {
-        let cpus = u32::try_from(parts.cpus.len()).expect("few CPUs");
-        // A new CPU brings a group for each level at most, and as many may join an old root to the new one.
-        let groups = cpus as usize * 2 * layout.levels();
-        Self {
-            parts,
-            count,
-            nodes: (0..cpus).map(|cpu| CpuNode::new(CpuId(cpu))).collect(),
-            activated: (0..cpus).map(|_| Cell::new(false)).collect(),
-            groups: (0..groups).map(|_| OnceCell::new()).collect(),
-        }
-    }
+/// The tables of the CPUs of `parts`, whose ticks are counted by `count`.
+pub(super) fn new<H: Host>(
+    parts: Rc<Parts<H>>,
+    count: Rc<TickCount<PlainLock>>,
+    layout: Layout,
+) -> Tables<H> {
+    let cpus = parts.cpus.len();
+    let timers = GlobalTimers {
+        parts,
+        count,
+        activated: vec![Cell::new(false); cpus],
+    };
+    let cpus = u32::try_from(cpus).expect("few CPUs");
+    Tables::with_timers(timers, cpus, layout)
+}
 
+impl<H: Host> GlobalTimers<H> {
     fn timers(&self) -> &Timers<H::Platform> {
         self.parts.host.timers()
     }
@@ -54,32 +54,9 @@ impl<H: Host> Tables<H> {
     }
 }
 
-impl<H: Host> HierarchyHost<WIDTH_DEFAULT> for Tables<H> {
+impl<H: Host> CpuTimers for GlobalTimers<H> {
     type Lock = PlainLock;
     type LockedBases<'a> = Frozen<'a, H::Platform>;
-
-    fn node(&self, cpu: CpuId) -> Option<&CpuNode<PlainLock>> {
-        self.nodes.get(cpu.0 as usize)
-    }
-
-    fn cpus(&self) -> u32 {
-        u32::try_from(self.nodes.len()).expect("few CPUs")
-    }
-
-    fn group(&self, id: GroupId) -> &Group<PlainLock, WIDTH_DEFAULT> {
-        self.groups[id.0 as usize]
-            .get()
-            .expect("the hierarchy asks only for groups that it placed")
-    }
-
-    fn reserve(&self, groups: u32) -> bool {
-        groups as usize <= self.groups.len()
-    }
-
-    fn place(&self, id: GroupId, group: Group<PlainLock, WIDTH_DEFAULT>) {
-        let placed = self.groups[id.0 as usize].set(Box::new(group));
-        assert!(placed.is_ok(), "a number is given out once");
-    }
 
     fn expire_global(&self, cpu: CpuId, _now: Instant, budget: &mut u32) {
         let now = self.count.now().tick;
@@ -91,11 +68,8 @@ impl<H: Host> HierarchyHost<WIDTH_DEFAULT> for Tables<H> {
         let at = self.count.now();
         // One thread: nothing changes between this and the lock.
         let _settled = self.timers().wheel_next(cpu, at.tick);
-        let base = self
-            .timers()
-            .platform()
-            .base(cpu)
-            .expect("every CPU has a base");
+        let base = self.timers().platform().base(cpu);
+        let base = base.expect("every CPU has a base");
         let held = base.freeze(None);
         (held, wake_times(base.wheel_next_due(), at).global)
     }
@@ -106,8 +80,10 @@ impl<H: Host> HierarchyHost<WIDTH_DEFAULT> for Tables<H> {
     }
 }
 
-impl<H: Host> fmt::Debug for Tables<H> {
+impl<H: Host> fmt::Debug for GlobalTimers<H> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Tables").finish_non_exhaustive()
+        formatter
+            .debug_struct("GlobalTimers")
+            .finish_non_exhaustive()
     }
 }
