@@ -2,8 +2,6 @@
 
 use std::time::Instant;
 
-use tickless_sim::random::Random;
-
 /// How much to measure.
 #[derive(Debug)]
 pub(crate) struct Options {
@@ -207,15 +205,6 @@ pub(crate) fn each(operations: u64, mut operation: impl FnMut()) -> f64 {
     })
 }
 
-/// All indices below `count`, in random order.
-pub(crate) fn permutation(random: &mut Random, count: usize) -> Vec<usize> {
-    let mut order: Vec<_> = (0..count).collect();
-    for end in (1..count).rev() {
-        order.swap(end, random.index(end + 1));
-    }
-    order
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -247,12 +236,5 @@ mod tests {
             marks[0].ends_with("holds") && marks[1].ends_with("MISSED"),
             "{marks:?}"
         );
-    }
-
-    #[test]
-    fn a_permutation_has_every_index_once() {
-        let mut order = permutation(&mut Random::new(1), 1000);
-        order.sort_unstable();
-        assert_eq!(order, (0..1000).collect::<Vec<_>>());
     }
 }

@@ -15,7 +15,6 @@ mod noise;
 mod output;
 mod page;
 mod plot;
-mod random;
 mod rt_tests;
 mod scheduling;
 mod sim;

@@ -20,7 +20,6 @@ use tickless_sim::random::Random;
 
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, Screen};
-use crate::random::fraction;
 use crate::units;
 
 /// The live state of timers, in the layout of /proc/timer_list.
@@ -149,7 +148,7 @@ fn work(
     });
     let mut kept = Vec::new();
     for number in 0..timers {
-        let after = NEAREST + (FARTHEST - NEAREST).mul_f64(fraction(&mut random));
+        let after = NEAREST + (FARTHEST - NEAREST).mul_f64(random.fraction());
         let nanos = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
         let timer = Box::pin(HrTimer::new(|_| Restart::No));
         timer.as_ref().start(Start::after(Span::from_nanos(nanos)));

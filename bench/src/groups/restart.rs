@@ -6,7 +6,7 @@ use tickless::hrtimer::{Monotonic, now};
 use tickless_sim::random::Random;
 
 use super::{FAR, Sink, at, plain_timer, worker};
-use crate::harness::{Group, Options, each, permutation, time};
+use crate::harness::{Group, Options, each, time};
 use crate::limit::{Line, Map};
 
 const MAP: &str = "BTreeMap<(deadline, id)>";
@@ -26,7 +26,7 @@ pub(super) fn in_place(options: &Options, sink: Sink<'_>) {
             timer.as_ref().start(at(deadline(index)));
         }
         let line = Line::new(pending, origin, SPACING);
-        let order = permutation(&mut Random::new(7), pending);
+        let order = Random::new(7).permutation(pending);
         let repeats = options.operations(2_000_000).div_ceil(pending as u64);
         let operations = repeats * pending as u64;
         let wiggle = Cell::new(1);

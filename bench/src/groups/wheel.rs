@@ -11,7 +11,7 @@ use tickless_core::slots::geometry;
 use tickless_sim::random::Random;
 
 use super::Sink;
-use crate::harness::{Group, Options, permutation, time};
+use crate::harness::{Group, Options, time};
 use crate::host::{self, Coarse, Host};
 use crate::limit::Slots;
 
@@ -105,7 +105,7 @@ pub(super) fn rearm_in_slot(options: &Options, sink: Sink<'_>) {
             armed.expect("it is not armed");
             slots.link(index, place(expiry(index)), expiry(index).0);
         }
-        let order = permutation(&mut Random::new(7), pending);
+        let order = Random::new(7).permutation(pending);
         let repeats = options.operations(2_000_000).div_ceil(pending as u64);
         let operations = repeats * pending as u64;
         let each = |visit: &dyn Fn(usize, Tick)| {

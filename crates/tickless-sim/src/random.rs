@@ -42,6 +42,28 @@ impl Random {
     pub const fn one_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
+
+    /// From 0 up to 1, without 1.
+    pub fn fraction(&mut self) -> f64 {
+        // 53 bits are what the type can hold exactly.
+        (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// Brings `items` into a random order (Fisher and Yates).
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for rest in (1..items.len()).rev() {
+            // The bias of the remainder is below 2^-40 for any list that fits a memory.
+            let other = self.bits() % (rest as u64 + 1);
+            items.swap(rest, usize::try_from(other).unwrap_or(0));
+        }
+    }
+
+    /// All indices below `count`, in random order.
+    pub fn permutation(&mut self, count: usize) -> Vec<usize> {
+        let mut order: Vec<_> = (0..count).collect();
+        self.shuffle(&mut order);
+        order
+    }
 }
 
 #[cfg(test)]
@@ -74,5 +96,13 @@ mod tests {
                 9_817_491_932_198_370_423
             ]
         );
+    }
+
+    #[test]
+    fn a_permutation_has_every_index_once() {
+        let mut order = Random::new(7).permutation(1_000);
+        assert!(!order.is_sorted());
+        order.sort_unstable();
+        assert_eq!(order, (0..1_000).collect::<Vec<_>>());
     }
 }

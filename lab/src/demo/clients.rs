@@ -13,7 +13,6 @@ use tokio::time::{sleep_until, timeout_at};
 
 use super::server::{BODY, Limits};
 use super::tally::{Episodes, Tally};
-use crate::random::{fraction, shuffle};
 
 const REQUEST: &[u8] = b"GET /hello HTTP/1.1\r\nHost: demo\r\n\r\n";
 /// A header that goes on for as long as the server listens.
@@ -51,13 +50,13 @@ pub(crate) async fn run(plan: Plan, tally: Arc<Tally>) {
     let mut roles: Vec<Role> = (0..plan.connections)
         .map(|place| plan.role(place))
         .collect();
-    shuffle(&mut random, &mut roles);
+    random.shuffle(&mut roles);
     let ramp = plan.connected.saturating_duration_since(plan.start);
     for (place, role) in (0..plan.connections).zip(roles) {
         let client = Client {
             plan,
             begins: plan.start + ramp * place / plan.connections,
-            phase: fraction(&mut random),
+            phase: random.fraction(),
             tally: Arc::clone(&tally),
         };
         match role {

@@ -16,7 +16,6 @@ use tickless_link::lock::Lock;
 use tickless_sim::random::Random;
 
 use super::figure::each;
-use crate::random::shuffle;
 
 /// What one round took of each thing, by its name.
 pub(super) type Round = BTreeMap<&'static str, f64>;
@@ -68,9 +67,7 @@ fn signed(number: usize) -> i64 {
 
 /// All indices below `count`, in random order.
 fn shuffled(count: usize) -> Vec<usize> {
-    let mut order: Vec<_> = (0..count).collect();
-    shuffle(&mut Random::new(7), &mut order);
-    order
+    Random::new(7).permutation(count)
 }
 
 impl<'w> Bench<'w> {

@@ -3,7 +3,6 @@
 use tickless_sim::random::Random;
 
 use super::subject::{Subject, TICK};
-use crate::random::shuffle;
 
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,9 +174,7 @@ fn each(spent: f64, operations: usize) -> f64 {
 }
 
 fn shuffled(count: usize) -> Vec<usize> {
-    let mut order: Vec<_> = (0..count).collect();
-    shuffle(&mut Random::new(11), &mut order);
-    order
+    Random::new(11).permutation(count)
 }
 
 /// The place of a timer that stands by.
