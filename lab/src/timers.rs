@@ -136,7 +136,7 @@ fn work(
     let worker = match Worker::new() {
         Ok(worker) => worker,
         Err(error) => {
-            let _nobody_listens = ready.send(Err(error));
+            let _heard = ready.send(Err(error));
             return;
         }
     };
@@ -156,7 +156,7 @@ fn work(
             kept.push(timer);
         }
     }
-    let _nobody_listens = ready.send(Ok(()));
+    let _heard = ready.send(Ok(()));
     // Ends with an error when it was looked at.
     let _looked_at = stay.recv();
 }

@@ -125,7 +125,7 @@ fn a_busy_port_is_named_before_anything_runs() {
 }
 
 #[test]
-fn a_reader_who_left_keeps_nobody_from_the_report() {
+fn a_reader_that_left_takes_the_report_from_no_other() {
     let place = Place::new();
     place.unread(&tiny(&["--json", "result.json"]));
     assert_eq!(place.files(), ["result.json", "tickless-demo.html"]);

@@ -79,7 +79,7 @@ fn the_hierarchy_of_another_machine_is_drawn() {
 
 /// Figures of spec C-4.1.
 #[test]
-fn the_hierarchy_of_a_machine_that_nobody_owns_is_drawn() {
+fn the_hierarchy_of_a_machine_that_need_not_exist_is_drawn() {
     let place = Place::new();
     let output = place.run(&["topology", "--cpus", "3840", "--nodes", "16", "--json", "-"]);
     assert_eq!(end(&output), (Some(0), String::new()));

@@ -485,7 +485,7 @@ fn the_hunt_goes_on_groups_what_it_finds_and_keeps_the_scenarios() {
 }
 
 #[test]
-fn the_hunt_ends_when_its_time_is_over_and_begins_where_nobody_was() {
+fn the_hunt_ends_when_its_time_is_over_and_begins_where_no_hunt_was() {
     let place = Place::new();
     let line = "fuzz --for 1ms --from fresh --json found.json";
     let (code, out, _) = sim(&place, line);

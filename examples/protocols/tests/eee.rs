@@ -204,7 +204,7 @@ fn a_second_sender_waits_for_the_rest_of_the_wake_time() {
 }
 
 #[test]
-fn a_packet_that_wakes_nobody_leaves_the_device_alone() {
+fn a_packet_that_wakes_no_thread_leaves_the_device_alone() {
     let bench = Bench::with_link();
     for _ in 0..1_000 {
         bench.on(|port| {

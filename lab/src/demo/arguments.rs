@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asks_for_few_silent_clients_gets_one_at_least() {
+    fn few_silent_clients_are_one_at_least() {
         let settings = settled("demo -D 2 --connections 10 --silent 1 --slow 0", true);
         let settings = settings.expect("it fits");
         assert_eq!((settings.silent, settings.slow), (1, 0));

@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_of_isolated_cpus_has_nobody_to_pull() {
+    fn a_machine_of_isolated_cpus_has_no_cpu_that_pulls() {
         let text = drawn(2, 1, "0-1");
         assert!(text.contains("CPUs none (places kept for 0-1)\n"), "{text}");
         assert!(text.ends_with("; no CPU is left to pull\n"), "{text}");

@@ -382,7 +382,7 @@ fn timers_on_a_clock_that_may_be_set_go_by_what_it_showed() {
 }
 
 #[test]
-fn a_trace_of_somebody_else_needs_only_what_is_checked() {
+fn a_trace_of_another_program_needs_only_what_is_checked() {
     let checker = verified(SMALL).expect("it is a trace");
     assert!(checker.findings.holds());
     let unknown: Vec<_> = checker.findings.unknown.iter().collect();
