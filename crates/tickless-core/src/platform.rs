@@ -171,7 +171,7 @@ pub trait Platform: Sized {
     }
 
     /// Writes the event device of the CPU of `base`, see [`EventDriver::write`]. Called with `base` locked, by that CPU
-    /// or by somebody who executes its entry points.
+    /// or by a thread that executes its entry points.
     ///
     /// # Errors
     ///
@@ -195,7 +195,7 @@ pub trait Platform: Sized {
     fn kick(&self, base: &CpuBase<Self>);
 
     /// Makes the CPU of `base` call [`soft_interrupt`](crate::base::Timers::soft_interrupt) soon. Called by that
-    /// CPU, or by somebody who executes its entry points, with `base` locked.
+    /// CPU, or by a thread that executes its entry points, with `base` locked.
     ///
     /// By default kicks the CPU, which then MUST call it whenever it was kicked and behind each interrupt: it does
     /// nothing where nothing was raised.
@@ -206,7 +206,7 @@ pub trait Platform: Sized {
     /// Executes a callback: calls `callback` once.
     ///
     /// Called without any lock of the core. MUST NOT unwind: a host in which callbacks can panic catches it here,
-    /// counts and reports it; the core then takes the timer for stopped (DESIGN 7, point 9).
+    /// counts and reports it; the core then takes the timer for stopped.
     fn call(&self, callback: &mut dyn FnMut()) {
         callback();
     }
@@ -232,7 +232,7 @@ pub trait Platform: Sized {
     }
 
     /// To which other CPU a global coarse timer goes that the CPU of `this` arms: the policy for isolated CPUs that
-    /// want none (DESIGN 7, point 1). Asked with a base locked. An answer that is not online counts as none.
+    /// want none. Asked with a base locked. An answer that is not online counts as none.
     #[inline]
     fn housekeeper(&self, this: &CpuBase<Self>) -> Option<CpuId> {
         let _ = this;
@@ -244,7 +244,7 @@ pub trait Platform: Sized {
         true
     }
 
-    /// Passes the time for somebody who polls: `attempt` counts from 0.
+    /// Passes the time for a thread that polls: `attempt` counts from 0.
     fn relax(&self, attempt: u32) {
         let _ = attempt;
         tickless_link::sync::spin_loop();

@@ -1,4 +1,4 @@
-//! Events for whoever wants to watch: trace files, checkers, counters.
+//! Events for observers: trace files, checkers, counters.
 //!
 //! Names and meaning are those of the kernel's `timer:hrtimer_*` events (spec ), so that existing tools and habits
 //! fit. A host that sets [`Platform::TRACE`](crate::platform::Platform::TRACE) to `false` pays nothing.

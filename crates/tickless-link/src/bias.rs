@@ -109,7 +109,7 @@ pub unsafe trait LockHost {
     /// Wakes one thread that sleeps on `word`.
     fn wake_one(word: &AtomicU32);
 
-    /// Gives way to other threads for a moment: somebody holds a lock and has not released it for long.
+    /// Gives way to other threads for a moment: a thread holds a lock and has not released it for long.
     fn relax();
 }
 
@@ -233,7 +233,7 @@ impl<H: LockHost> BiasedLock<H> {
 
     /// Frees the lock and forgets its owner: in the child of a fork, where those who held or owned it do not exist.
     pub fn free_after_fork(&self, _others_are_gone: &LastThread) {
-        // Relaxed: there is nobody to be ordered with.
+        // Relaxed: there is no thread to be ordered with.
         self.owner.store(0, Ordering::Relaxed);
         self.gate.store(ORDINARY, Ordering::Relaxed);
         self.inside.store(OUTSIDE, Ordering::Relaxed);
@@ -320,7 +320,7 @@ impl<H: LockHost> BiasedLock<H> {
             }
             spin_loop();
         }
-        // Acquire: as in `lock_inner`. Whoever sleeps leaves "contended" behind, so that the release wakes somebody.
+        // Acquire: as in `lock_inner`. A thread that sleeps leaves "contended" behind, so that the release wakes one.
         while self.inner.swap(CONTENDED, Ordering::Acquire) != FREE {
             H::wait(&self.inner, CONTENDED);
         }

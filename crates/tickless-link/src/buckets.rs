@@ -71,7 +71,7 @@ unsafe impl<F: Family, const LEVELS: usize> Send for BucketArray<F, LEVELS> {}
 
 /// What became of the place that an entry left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "whoever keeps account of empty lists has to be told"]
+#[must_use = "the pending map has to be told of empty buckets"]
 pub enum BucketState {
     /// Others are on the list still, or it was set aside.
     Others,
@@ -230,8 +230,8 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
     pub fn for_each(&self, mut visit: impl FnMut(EntryRef<'_, F>, usize, &F::Head) -> bool) {
         let lists = self.aside.iter().chain(self.rows.iter().flatten());
         for entry in lists.flat_map(|last| self.walk(*last)) {
-            // SAFETY: Owner Key Invariant: the entry is queued here, and nobody can hold the queue mutably while this
-            // borrow lasts.
+            // SAFETY: Owner Key Invariant: the entry is queued here, and no caller can hold the queue mutably while
+            // this borrow lasts.
             let head = unsafe { entry.head() };
             if !visit(entry, usize::from(entry.place.get()), head) {
                 return;
@@ -476,7 +476,7 @@ impl<F: Family, const LEVELS: usize> entry::sealed::Owner<F> for BucketArray<F, 
 }
 
 impl<F: Family> Running<F> {
-    /// Ends the claim and puts the entry on a list of `buckets`, unless somebody queued it meanwhile: the other start
+    /// Ends the claim and puts the entry on a list of `buckets`, unless a thread queued it meanwhile: the other start
     /// wins.
     ///
     /// `update` is given the head if the entry is queued here. Answers whether it is.
@@ -633,7 +633,7 @@ impl<'s, 'e, F: Family, const LEVELS: usize> Bucketed<'s, 'e, F, LEVELS> {
         (fired, left)
     }
 
-    /// Puts the entry out of use: whoever asks its [state](State::is_shut) finds it shut for good.
+    /// Puts the entry out of use: its [state](State::is_shut) says from here on that it is shut.
     ///
     /// # Panics
     ///

@@ -8,11 +8,11 @@
 //! | no | no | *idle*: no queue knows the entry, it may be dropped |
 //! | yes | no | linked in the queue that its owner word names, or travelling between two |
 //! | no | yes | its callback executes, claimed by one [`Running`] token |
-//! | yes | yes | its callback executes and somebody queued it again meanwhile |
+//! | yes | yes | its callback executes and a thread queued it again meanwhile |
 //!
 //! # Ground rules
 //!
-//! - Whoever holds the owning queue mutably may change the state, and nobody else. Anybody may read it.
+//! - Only the thread that holds the owning queue mutably changes the state. Any thread may read it.
 //! - Both bits live in one word, so that a reader never sees "no longer queued" before it sees "running": an entry that
 //!   is about to run is never reported idle. The original of this mechanism keeps "running" in the queue and needs a
 //!   sequence counter for the same answer (spec OBJ-1, OBJ-14), because there a callback may free its own timer. Here
@@ -262,13 +262,13 @@ pub struct Entry<F: Family, M: Member<F>> {
     guarded: UnsafeCell<M::Guarded>,
     member: UnsafeCell<M>,
     // Queues keep pointers to the entry, so it must not move; and a `&mut` to it must not promise the compiler that
-    // nobody else looks.
+    // no other thread looks.
     pinned: PhantomPinned,
 }
 
 // SAFETY: moving an idle entry to another thread moves its parts, all of which are `Send`; an entry that is not idle
 // is pinned (Live Link Invariant), so what moves then is only the right to name it, and access to its cells goes
-// through the owning queue whoever asks (Owner Key Invariant).
+// through the owning queue for every thread (Owner Key Invariant).
 unsafe impl<F: Family, M: Member<F> + Send> Send for Entry<F, M> {}
 // SAFETY: shared access reaches atomics, the immutable tag, and the cells only through a mutable borrow of the owning
 // queue (Owner Key Invariant). The member is reached only through the one running token (Live Link Invariant), on
@@ -334,8 +334,8 @@ impl<F: Family, M: Member<F>> Entry<F, M> {
         if !self.raw.state().is_idle() {
             return None;
         }
-        // SAFETY: Live Link Invariant: an idle entry has no running token, and while the exclusive borrow lasts nobody
-        // else can name the entry to queue it.
+        // SAFETY: Live Link Invariant: an idle entry has no running token, and while the exclusive borrow lasts no
+        // other thread can name the entry to queue it.
         Some(unsafe { &mut *self.member.get() })
     }
 
@@ -346,7 +346,7 @@ impl<F: Family, M: Member<F>> Entry<F, M> {
             return None;
         }
         // SAFETY: Live Link Invariant: no queue knows an idle entry, so none expires it, and its last expiry was over
-        // before it was seen idle; while the exclusive borrow lasts nobody else can name the entry to a queue.
+        // before it was seen idle; while the exclusive borrow lasts no other thread can name the entry to a queue.
         Some(unsafe { &mut *self.guarded.get() })
     }
 
@@ -423,8 +423,8 @@ impl<F: Family> Raw<F> {
     /// may be out of date when it arrives.
     #[inline]
     pub fn state(&self) -> State {
-        // Acquire: pairs with the Release of `set_state`. Whoever sees the entry idle may free it, so all that the
-        // library did to the entry must have happened before.
+        // Acquire: pairs with the Release of `set_state`. A thread that sees the entry idle may free it, so all that
+        // the library did to the entry must have happened before.
         State(self.state.load(Ordering::Acquire))
     }
 
@@ -657,7 +657,7 @@ impl<'a, F: Family> EntryRef<'a, F> {
                 Fired::Done(token)
             }
             Expiry::Call => {
-                // One store for both bits: nobody sees the entry idle in between (spec OBJ-14).
+                // One store for both bits: no thread sees the entry idle in between (spec OBJ-14).
                 self.set_state(kept | State::RUNNING);
                 Fired::Call(Running { raw: self.raw })
             }
@@ -700,8 +700,8 @@ impl<F: Family> Running<F> {
         self.entry().address()
     }
 
-    /// The life cycle of the entry; whoever holds its queue and finds it neither queued nor shut can rely on what a
-    /// [`restart`](Running::restart) or [`refile`](Running::refile) will answer.
+    /// The life cycle of the entry; a thread that holds its queue and finds it neither queued nor shut can rely on what
+    /// a [`restart`](Running::restart) or [`refile`](Running::refile) will answer.
     #[inline]
     #[must_use]
     pub fn state(&self) -> State {
@@ -732,14 +732,14 @@ impl<F: Family> Running<F> {
 
     /// Ends the claim without queuing the entry.
     ///
-    /// If somebody queued it meanwhile it stays queued, else it is idle and no more looked at.
+    /// If a thread queued it meanwhile it stays queued, else it is idle and no more looked at.
     #[inline]
     pub fn stop(self, queue: &mut impl Queue<F>) {
         let entry = self.finish(queue);
         entry.mark_not_running();
     }
 
-    /// Ends the claim and has `link` queue the entry in `queue`, unless somebody queued it meanwhile: the other start
+    /// Ends the claim and has `link` queue the entry in `queue`, unless a thread queued it meanwhile: the other start
     /// wins (spec OBJ-13). Nor is it queued when it was shut down.
     ///
     /// `update` is given the head before. Answers what `link` does, if it was called.
@@ -796,8 +796,8 @@ impl<F: Family> fmt::Debug for Running<F> {
 
 /// An entry on its way from one queue to another.
 ///
-/// Nobody can open the entry while it travels: who looks for its owner finds [`Owner::Transit`] and looks again (spec
-/// LOC-3). Losing the token would lose the timer, so dropping it ends the process: let it be admitted by a
+/// No queue can open the entry while it travels: a thread that looks for its owner finds [`Owner::Transit`] and looks
+/// again (spec LOC-3). Losing the token would lose the timer, so dropping it ends the process: let it be admitted by a
 /// [tree](crate::tree::Tree::admit) or a [buckets](crate::buckets::BucketArray::admit).
 #[must_use = "an entry in transit must arrive"]
 pub struct Transit<'a, F: Family> {

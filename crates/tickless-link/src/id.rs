@@ -165,30 +165,30 @@ impl OwnerWord {
     /// Reads the word.
     #[inline]
     pub(crate) fn load(&self) -> usize {
-        // Acquire: pairs with the Release of `set`, so that whoever sees a queue's identity sees what the mover wrote
-        // to the entry before it arrived there (spec X-2.8a).
+        // Acquire: pairs with the Release of `set`, so that a thread that sees a queue's identity sees what the mover
+        // wrote to the entry before it arrived there (spec X-2.8a).
         self.0.load(Ordering::Acquire)
     }
 
-    /// Whether the word names `id`, asked by somebody who holds that queue.
+    /// Whether the word names `id`, asked by a thread that holds that queue.
     #[inline]
     pub(crate) fn is(&self, id: QueueId) -> bool {
-        // Relaxed: nobody but the holder of the queue can change the word away from it, and the holder got the queue
+        // Relaxed: only the holder of the queue can change the word away from it, and the holder got the queue
         // by a lock, which ordered everything before.
         self.0.load(Ordering::Relaxed) == id.0
     }
 
-    /// Writes the word: only by whoever may, see the Owner Key Invariant.
+    /// Writes the word: only for those whom the Owner Key Invariant names.
     #[inline]
     pub(crate) fn set(&self, word: usize) {
         // Release: pairs with the Acquire of `load`.
         self.0.store(word, Ordering::Release);
     }
 
-    /// As [`bind`](Self::bind), for somebody who has the entry for himself.
+    /// As [`bind`](Self::bind), for a caller that has the entry for itself.
     #[inline]
     pub(crate) fn bind_exclusively(&self, id: QueueId) -> bool {
-        // Relaxed: nobody else can name the entry while its exclusive borrow lasts.
+        // Relaxed: no other thread can name the entry while its exclusive borrow lasts.
         if self.0.load(Ordering::Relaxed) != UNBOUND {
             return false;
         }
@@ -196,7 +196,7 @@ impl OwnerWord {
         true
     }
 
-    /// Gives an entry that was never bound to the queue `id`; `false` when somebody else was first.
+    /// Gives an entry that was never bound to the queue `id`; `false` when another thread was first.
     #[inline]
     pub(crate) fn bind(&self, id: QueueId) -> bool {
         // AcqRel: the winner publishes nothing yet, but orders its later writes behind the claim; the loser's read is

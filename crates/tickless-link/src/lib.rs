@@ -1,7 +1,7 @@
 //! Intrusive queues, the locks around them and the atomics below them.
 //!
 //! A timer subsystem is a set of queues that hold nodes living inside *other people's* structures: a future on
-//! somebody's stack, a field of a connection, a static of a kernel. No container of the standard library can do
+//! a caller's stack, a field of a connection, a static of a kernel. No container of the standard library can do
 //! that, so pointers and `unsafe` are needed somewhere. This crate is that somewhere: everything above it
 //! (`tickless-core` and what is built on it) contains no pointer `unsafe` at all, and everything here is small
 //! enough to be checked by Miri and by loom.
@@ -24,13 +24,13 @@
 //!
 //! Two invariants carry the whole crate. They are stated here once and cited by name at every `unsafe` block.
 //!
-//! **Owner Key Invariant.** Each queue has an identity that no other queue in the process has or will have, kept in
-//! a [`Key`](id::Key) that cannot be copied. Each entry names at most one queue in its *owner word*. What an entry
-//! keeps in cells (its links, its key, its head, its guarded data) is touched only through a mutable borrow of the
-//! queue that the owner word names, or through an exclusive borrow of the whole entry. The owner word itself is
-//! changed only by whoever holds that queue mutably (to send the entry away, or to give it to another queue that he
-//! holds mutably too), by the holder of the one transit token (to let it arrive), or by a compare-exchange from
-//! *unbound* (to bind it for the first time).
+//! **Owner Key Invariant.** Each queue has an identity that no other queue in the process has or will have, kept in a
+//! [`Key`](id::Key) that cannot be copied. Each entry names at most one queue in its *owner word*. What an entry keeps
+//! in cells (its links, its key, its head, its guarded data) is touched only through a mutable borrow of the queue that
+//! the owner word names, or through an exclusive borrow of the whole entry. The owner word itself is changed only by
+//! the thread that holds that queue mutably (to send the entry away, or to give it to another queue that it holds
+//! mutably too), by the holder of the one transit token (to let it arrive), or by a compare-exchange from *unbound* (to
+//! bind it for the first time).
 //!
 //! **Live Link Invariant.** An entry whose state is not *idle* is pinned and alive: it was handed in as a
 //! [`Pin`](core::pin::Pin), and its destructor aborts the process unless the state is idle. An entry that is

@@ -166,7 +166,7 @@ impl<R: RawLock, T> Deref for Guard<'_, R, T> {
         let data = self.lock.data.get();
         #[cfg(loom)]
         let data = self.data.as_ref().expect("until drop").with(|data| data);
-        // SAFETY: the guard exists, so the lock is held and nobody else has the data (contract of `RawLock`).
+        // SAFETY: the guard exists, so the lock is held and no other thread has the data (contract of `RawLock`).
         unsafe { &*data }
     }
 }
@@ -256,7 +256,7 @@ unsafe impl RawLock for SpinLock {
 
 /// A lock for hosts in which one thread executes everything, such as a simulator.
 ///
-/// Nobody else could ever release it, so taking it twice is a deadlock, and panics.
+/// No other thread could ever release it, so taking it twice is a deadlock, and panics.
 #[derive(Debug, Default)]
 pub struct SoloLock<W> {
     taken: Cell<bool>,
@@ -265,7 +265,7 @@ pub struct SoloLock<W> {
 
 /// What is told about a [`SoloLock`]. What it does by default is nothing.
 pub trait Watcher {
-    /// Somebody comes for the lock, and may find it taken.
+    /// A thread comes for the lock, and may find it taken.
     fn comes(&self) {}
 
     /// The lock is free and is taken now. If this panics it stays free.
@@ -290,7 +290,7 @@ unsafe impl<W: Watcher> RawLock for SoloLock<W> {
         self.taken.set(true);
     }
 
-    /// Takes it, and panics like [`acquire`](RawLock::acquire): whoever tries first goes the same way.
+    /// Takes it, and panics like [`acquire`](RawLock::acquire): a thread that tries first goes the same way.
     fn try_acquire(&self, token: Option<()>) -> Option<()> {
         self.acquire(token);
         Some(())
@@ -307,7 +307,7 @@ use loom::sync as model;
 #[cfg(shuttle)]
 use shuttle::sync as model;
 
-/// For models: a lock that blocks, so that loom and shuttle need not explore how often somebody polled.
+/// For models: a lock that blocks, so that loom and shuttle need not explore how often a thread polled.
 #[cfg(any(loom, shuttle))]
 #[derive(Debug, Default)]
 pub struct ModelLock {

@@ -7,7 +7,7 @@
 //!
 //! # Ground rules
 //!
-//! - Writers are serialised by whoever owns the cell: [`SeqCell::publish`] needs the [`Writer`], of which there is one.
+//! - The owner of the cell serialises its writers: [`SeqCell::publish`] needs the [`Writer`], of which there is one.
 //! - A reader MUST NOT run on top of the writer, as an interrupt handler of the same CPU would: it would wait for ever.
 //!   The writer masks what could read.
 //!
@@ -63,8 +63,8 @@ impl<const N: usize> SeqCell<N> {
             if before.is_multiple_of(2) {
                 // Relaxed: torn copies are found out below.
                 let words = core::array::from_fn(|word| self.words[word].load(Ordering::Relaxed));
-                // The fence keeps the loads above before the load below; it pairs with the fence in `publish`: whoever
-                // read a word of a later publication sees that its sequence has begun.
+                // The fence keeps the loads above before the load below; it pairs with the fence in `publish`: a reader
+                // that read a word of a later publication sees that its sequence has begun.
                 fence(Ordering::Acquire);
                 if self.sequence.load(Ordering::Relaxed) == before {
                     return words;

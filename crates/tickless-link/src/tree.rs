@@ -241,7 +241,7 @@ impl<F: Branched> Tree<F> {
         let mut position = 0;
         while let Some(entry) = current {
             if position >= skip {
-                // SAFETY: Owner Key Invariant: the entry is queued here, and nobody can hold the queue mutably while
+                // SAFETY: Owner Key Invariant: the entry is queued here, and no caller can hold the queue mutably while
                 // this borrow lasts.
                 let head = unsafe { entry.head() };
                 if !visit(entry, entry.key.get(), head) {
@@ -560,7 +560,7 @@ impl<F: Branched> entry::sealed::Owner<F> for Tree<F> {
 }
 
 impl<F: Branched> Running<F> {
-    /// Ends the claim and queues the entry in `tree` under `key`, unless somebody queued it meanwhile: the other start
+    /// Ends the claim and queues the entry in `tree` under `key`, unless a thread queued it meanwhile: the other start
     /// wins (spec OBJ-13).
     ///
     /// `update` is given the head if the entry is queued here. Returns whether the entry is the first of the tree now,
@@ -739,7 +739,7 @@ impl<'t, 'e, F: Branched> Slot<'t, 'e, F> {
 
     /// Takes the entry out of the queue's hands, towards another queue.
     ///
-    /// A queued entry is unlinked but stays marked queued, so that nobody takes it for idle while it travels (spec
+    /// A queued entry is unlinked but stays marked queued, so that no thread takes it for idle while it travels (spec
     /// LOC-8). The journey ends with [`Tree::admit`].
     ///
     /// # Panics

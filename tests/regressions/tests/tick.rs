@@ -133,7 +133,7 @@ fn r33_an_interrupt_without_a_tick_sees_the_present_count<H: Host>() {
 fn r34_others_count_when_the_one_who_should_does_not<H: Host>() {
     let rig = Rig::<H>::ticking(3);
     rig.run_until(10 * MS);
-    assert_eq!(rig.count().duty(), Duty::Held { by: CpuId(0) });
+    assert_eq!(rig.count().duty(), Duty::Taken { by: CpuId(0) });
     rig.set_masked(0, true);
     // They saw this count at the tenth tick, and four times since.
     rig.run_until(13 * MS);
@@ -141,7 +141,7 @@ fn r34_others_count_when_the_one_who_should_does_not<H: Host>() {
     rig.run_until(20 * MS);
     assert_eq!(counted(&rig), 20);
     rig.set_masked(0, false);
-    assert_eq!(rig.count().duty(), Duty::Held { by: CpuId(0) });
+    assert_eq!(rig.count().duty(), Duty::Taken { by: CpuId(0) });
     rig.run_until(30 * MS);
     assert_eq!(counted(&rig), 30);
 }
@@ -199,7 +199,7 @@ fn r36_what_fired_is_programmed_again<H: Host>() {
 fn r37_no_tick_comes_after_its_cpu_left<H: Host>() {
     let rig = Rig::<H>::ticking(3);
     rig.run_until(10 * MS);
-    assert_eq!(rig.count().duty(), Duty::Held { by: CpuId(0) });
+    assert_eq!(rig.count().duty(), Duty::Taken { by: CpuId(0) });
     let ticks = rig.ticks(0);
     rig.offline_to(0, 1).unwrap();
     assert_eq!((rig.tick_timer(0), rig.fires_at(0)), (None, None));
@@ -330,7 +330,7 @@ fn the_last_who_counted_wakes_up_for_the_clock<H: Host>() {
     rig.run_until(1_001 * MS);
     let _kept = rig.work(1);
     rig.run_until(1_010 * MS);
-    assert_eq!(rig.count().duty(), Duty::Held { by: CpuId(1) });
+    assert_eq!(rig.count().duty(), Duty::Taken { by: CpuId(1) });
     rig.run_until(1_150 * MS);
     assert!(rig.next_tick(0).is_some_and(Instant::is_forever));
     rig.offline_to(1, 0).unwrap();

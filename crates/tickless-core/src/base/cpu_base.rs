@@ -32,14 +32,14 @@ pub struct CpuBase<P: BaseTypes> {
     pub(super) armed: AtomicI64,
     /// Takes part in timing; written by the CPU itself, under the lock.
     online: AtomicBool,
-    /// Somebody asked for a retrigger that has not begun (spec LOC-17).
+    /// A CPU was asked for a retrigger that it has not begun (spec LOC-17).
     pub(super) kicked: AtomicBool,
     /// Address of the timer whose callback *this CPU* executes, on whatever base the timer is; only ever compared.
     pub(crate) executing: AtomicUsize,
     local: P::Local,
-    /// Whoever runs the exact timers of this base.
+    /// Held by the thread that runs the exact timers of this base.
     pub(crate) exact: Expirer<P>,
-    /// Whoever runs its wheels, by [`Kind`] and by the place of the pass: somebody else may run the global one, and
+    /// As `exact`, for its wheels, by [`Kind`] and by the place of the pass: another CPU may run the global one, and
     /// must not delay the others.
     pub(crate) coarse: [[Expirer<P>; RUNNERS]; Kind::COUNT],
     /// When the wheels are due at the earliest, in ticks (spec C-2.4).
@@ -125,8 +125,8 @@ impl<P: BaseTypes> CpuBase<P> {
     /// Lock-free: one load. A poller that finds this later than now has nothing to do.
     #[inline]
     pub fn armed(&self) -> Instant {
-        // Relaxed: for the owner, who is the only one to make it earlier, it is exact; for others a hint. Whoever acts
-        // on it takes the lock, which orders everything.
+        // Relaxed: for the owner, who is the only one to make it earlier, it is exact; for other threads a hint. A
+        // thread that acts on it takes the lock, which orders everything.
         Instant::from_nanos(self.armed.load(Ordering::Relaxed))
     }
 
@@ -150,7 +150,7 @@ impl<P: BaseTypes> CpuBase<P> {
         !self.kicked.swap(true, Ordering::AcqRel)
     }
 
-    /// Whether somebody asked for a retrigger that has not begun.
+    /// Whether the CPU was asked for a retrigger that it has not begun.
     pub(crate) fn is_kicked(&self) -> bool {
         // Relaxed: asked under the lock, for checks only.
         self.kicked.load(Ordering::Relaxed)
@@ -177,7 +177,7 @@ impl<P: BaseTypes> CpuBase<P> {
         (due != u64::MAX).then_some(Tick(due))
     }
 
-    /// As [`wheel_first_due`](Self::wheel_first_due), for each of the two wheels that wake somebody.
+    /// As [`wheel_first_due`](Self::wheel_first_due), for each of the two wheels that wake a CPU.
     #[inline]
     pub fn wheel_next_due(&self) -> NextDue {
         NextDue {

@@ -14,7 +14,7 @@ use crate::exact::family::NEAR;
 use crate::time::Deadline;
 
 impl<P: BaseTypes> CpuBase<P> {
-    /// Locks the base until the result is dropped, and lets nobody change anything meanwhile.
+    /// Locks the base until the result is dropped: no other thread changes it meanwhile.
     ///
     /// For a host that copies itself, as a fork does: with every base frozen the copy is consistent. Bases are frozen
     /// in the order of their numbers.
@@ -26,7 +26,7 @@ impl<P: BaseTypes> CpuBase<P> {
     }
 }
 
-/// A base that nobody can change.
+/// A base that no other thread can change.
 pub struct Frozen<'a, P: BaseTypes> {
     base: &'a CpuBase<P>,
     state: Guard<'a, P::Lock, BaseState>,
@@ -55,7 +55,7 @@ impl<P: BaseTypes> Frozen<'_, P> {
     }
 
     /// As [`abandon`](Self::abandon), for a base on which the thread that is left executes a callback itself, as CPU
-    /// `own`: that goes on, and of the others' only what they did on the wheels is given up. Nobody shares an
+    /// `own`: that goes on, and of the others' only what they did on the wheels is given up. No two threads share an
     /// interrupt.
     pub fn abandon_passes(
         &mut self,

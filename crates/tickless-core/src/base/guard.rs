@@ -20,7 +20,7 @@ use crate::wheel::family::Kind;
 /// The longest backoff after an interrupt that gave up (spec IRQ-3).
 pub(crate) const HANG_BACKOFF_MAX: Span = Span::from_millis(100);
 
-/// A base in the hands of whoever holds its lock.
+/// The base of a CPU while its lock is held.
 pub struct BaseGuard<'a, P: Platform> {
     pub(crate) timers: &'a Timers<P>,
     pub(crate) base: &'a CpuBase<P>,
@@ -125,7 +125,7 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
     }
 
     /// A next event as it can be armed: one that was over before the monotonic clock began counts as its beginning
-    /// (spec Q-22), which is noted, for nobody may want timers of then.
+    /// (spec Q-22), which is noted, for a user hardly wants timers of then.
     #[inline]
     pub(crate) fn clamped(&mut self, event: Instant) -> Instant {
         if event < Instant::ZERO {

@@ -49,10 +49,10 @@ loom::thread_local! {
 /// A host whose cancellers poll, or sleep.
 pub(crate) struct Host<const SLEEPS: bool> {
     bases: [OnceLock<Box<CpuBase<Self>>>; CPUS],
-    now: i64,
-    kicked: AtomicBool,
+    pub(crate) now: i64,
+    pub(crate) kicked: AtomicBool,
     /// The time of day was set.
-    jumped: AtomicBool,
+    pub(crate) jumped: AtomicBool,
 }
 
 impl<const SLEEPS: bool> Host<SLEEPS> {
@@ -160,7 +160,7 @@ pub(crate) fn at(nanos: i64) -> Start {
 }
 
 /// How often threads may be interrupted in a case with two of them, and in one with three. Without a bound a case takes
-/// hours, or for ever where somebody polls.
+/// hours, or for ever where a thread polls.
 pub(crate) const TWO: usize = 5;
 pub(crate) const THREE: usize = 3;
 

@@ -17,7 +17,7 @@ use crate::wheel::family::{Coarse, Kind};
 
 /// A family of entries that the bases of CPUs own.
 pub(crate) trait BaseQueue: Family {
-    /// Gives an entry that never had an owner to its queue in `state`; `false` when somebody else was faster.
+    /// Gives an entry that never had an owner to its queue in `state`; `false` when another thread was faster.
     fn bind(state: &mut BaseState, entry: EntryRef<'_, Self>) -> bool;
 
     /// Whether callbacks of the entry run in the soft stage.
@@ -170,7 +170,7 @@ pub(crate) fn opened<'h, 'e, P: Platform>(
 #[inline]
 pub(crate) fn kind_of<P: Platform>(held: &BaseGuard<'_, P>, entry: EntryRef<'_, Coarse>) -> Kind {
     let Owner::Queue(id) = entry.owner() else {
-        unreachable!("nobody but the holder of its base sends a timer away");
+        unreachable!("only the thread that holds its base sends a timer away");
     };
     held.base
         .wheel(id)

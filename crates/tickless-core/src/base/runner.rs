@@ -12,7 +12,7 @@ use crate::base::timers::Timers;
 use crate::platform::{Platform, ThisCpu};
 use crate::trace::{Event, TimerId};
 
-/// Whoever runs the expired timers of a base. Its lock is free while a callback runs.
+/// The thread that runs the expired timers of a base. The lock of the base is free while a callback runs.
 pub(crate) struct Runner<'a, P: Platform> {
     pub(crate) timers: &'a Timers<P>,
     pub(crate) base: &'a CpuBase<P>,

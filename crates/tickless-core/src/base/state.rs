@@ -24,7 +24,7 @@ pub(crate) const IDENTITIES: usize = FIRST_WHEEL + Kind::COUNT;
 /// Who owes the device a write (spec ).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DeferredRearm {
-    /// Nobody: the device is armed.
+    /// No write is owed: the device is armed.
     Clear,
     /// The interrupt handler runs and will see to it.
     Running,
@@ -59,7 +59,7 @@ pub(crate) struct BaseState {
     /// The jump of the clocks that the last evaluation took into account.
     pub(crate) evaluated: SetSequence,
     pub(crate) deferred: DeferredRearm,
-    /// The last interrupt gave up; nobody but the interrupt writes the device until the next one (spec IRQ-4).
+    /// The last interrupt gave up; only the interrupt writes the device until the next one (spec IRQ-4).
     pub(crate) hang: bool,
     /// The soft stage was raised and has not finished.
     pub(crate) soft_pending: bool,

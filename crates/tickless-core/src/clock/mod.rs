@@ -21,7 +21,7 @@ pub struct SetSequence(u64);
 impl SetSequence {
     /// Before any jump.
     pub const START: Self = Self(0);
-    /// What nobody has seen: asking for what changed since then always gives the offsets.
+    /// A state before the first: asking for what changed since then always gives the offsets.
     pub const UNSEEN: Self = Self(u64::MAX);
 
     /// The number after one more jump.

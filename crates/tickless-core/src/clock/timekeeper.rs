@@ -327,7 +327,7 @@ impl Keeper {
         self.publish(timekeeper);
     }
 
-    /// Sets the offsets of the other clocks: somebody set the time of day, or the machine slept (spec TIM-29).
+    /// Sets the offsets of the other clocks: the host set the time of day, or the machine slept (spec TIM-29).
     ///
     /// The caller then tells the timers, through [`Timers::clock_was_set`](crate::base::Timers::clock_was_set).
     pub fn set_offsets(&mut self, timekeeper: &Timekeeper, offsets: Offsets) {

@@ -3,17 +3,17 @@
 //! # Where a timer goes
 //!
 //! To the CPU that executes the operation: there is no search for a better one. Four exceptions: a timer whose callback
-//! runs stays on its wheel, because whoever waits for the callback looks there; a timer on a local wheel stays there
-//! when it is modified, because it is pinned; whoever names a CPU gets it; and an isolated CPU may have a
+//! runs stays on its wheel, because a caller that waits for the callback looks there; a timer on a local wheel stays
+//! there when it is modified, because it is pinned; a caller that names a CPU gets it; and an isolated CPU may have a
 //! [housekeeper](Platform::housekeeper) for its global ones.
 //!
 //! # Without the lock
 //!
 //! Two questions are answered by loads alone: is it queued for this very tick already, and (for
 //! [`reduce`](crate::coarse::WheelTimer::reduce)) for an earlier one? The state is read before the expiry. So either
-//! the timer was active for that expiry when its state was read, or somebody armed it for that expiry since: in both
-//! cases there was a moment during the operation at which it had nothing to do, and that moment is when it counts as
-//! done. What "was active" says is true of that moment (R56).
+//! the timer was active for that expiry when its state was read, or another thread armed it for that expiry since: in
+//! both cases there was a moment during the operation at which it had nothing to do, and that moment is when it counts
+//! as done. What "was active" says is true of that moment (R56).
 
 use core::fmt;
 use core::pin::Pin;
@@ -156,7 +156,7 @@ where
     /// As [`arm`](Self::arm), pinned to `cpu` (or deferrable there).
     ///
     /// A movable timer is always on the CPU that armed it, so this never ends on a global wheel (R32). If `cpu` sleeps
-    /// and the timer is its first, it is kicked, so that it looks again when to wake; a deferrable timer kicks nobody.
+    /// and the timer is its first, it is kicked, so that it looks again when to wake; a deferrable timer kicks no CPU.
     ///
     /// # Errors
     ///
@@ -256,7 +256,7 @@ impl<P: Platform> Timers<P> {
                     .ok_or(ArmError::Offline(cpu))?,
             ),
         };
-        // Whoever made it deferrable did not want anybody to be woken (spec C-1.11).
+        // The user made it deferrable so that no CPU wakes for it (spec C-1.11).
         let kind = match entry.tag() {
             Kind::Deferrable => Kind::Deferrable,
             Kind::Local | Kind::Global => kind,
@@ -404,7 +404,7 @@ impl<P: Platform> Timers<P> {
         held.state.stats.coarse_arms += 1;
         self.trace_arm(held, entry, kind, (now, expiry, filed.due), was_armed);
         // Under the same lock as the computation of when to wake (spec C-2.4): either the sleeper sees the timer, or we
-        // see the sleeper. What is armed by a callback of this wheel is seen by whoever executes that.
+        // see the sleeper. What is armed by a callback of this wheel is seen by the CPU that executes that.
         let sleeps_through = filed.is_first && is_for_sleeper(kind, runs);
         if sleeps_through
             && !me.is_some_and(|me| core::ptr::eq(me.base, held.base))
@@ -416,7 +416,7 @@ impl<P: Platform> Timers<P> {
     }
 
     /// Moves a timer to another wheel (C-1.9). At most one base is locked at any time: on its way the timer names no
-    /// owner, and whoever looks for it waits.
+    /// owner, and a thread that looks for it waits.
     #[cold]
     fn travel<'a>(
         &'a self,

@@ -44,7 +44,7 @@ where
 
     /// Takes the timer off its wheel and waits until its callback does not run; says whether it was queued.
     ///
-    /// On return the timer is idle, unless somebody armed it meanwhile: the caller stops those first, or
+    /// On return the timer is idle, unless another thread armed it meanwhile: the caller stops those first, or
     /// [shuts the timer down](Self::shutdown_sync).
     ///
     /// # Panics

@@ -155,7 +155,7 @@ impl<'a, P: Platform> Runner<'a, P> {
             Restart::Yes => (Some(timeout.expiry), None),
         };
         let state = running.state();
-        // Whoever armed it, or shut it down, meanwhile has the last word.
+        // A thread that armed it, or shut it down, meanwhile has the last word.
         match expiry.filter(|_| !state.is_queued() && !state.is_shut()) {
             None => running.stop(&mut wheel.buckets),
             Some(expiry) => {

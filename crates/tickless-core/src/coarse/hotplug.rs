@@ -15,7 +15,7 @@ impl<P: Platform> Timers<P> {
     /// Prepares the wheels of `cpu`, which is about to go [online](Self::cpu_online): their clocks are at `now`, and
     /// nothing of an earlier life is left (R09).
     ///
-    /// A wheel that nobody prepared works too, and is prepared by what is filed first.
+    /// A wheel that was not prepared works too: the first timer that is filed in it prepares it.
     ///
     /// # Interrupt context
     ///

@@ -61,18 +61,18 @@ fn a_modification_within_a_slot_against_its_expiry() {
         let runs = Count::default();
         let timer = firing(&runs, None);
         be(Some(0));
-        assert_eq!(machine.arm(timer.as_ref(), START, DUE), Ok(()));
+        assert_eq!(timer.as_ref().arm(&machine, START, DUE), Ok(()));
         let modifier = {
             let timer = timer.clone();
             on(&machine, Some(1), move |timers| {
-                // With an old idea of now, for which the slot is the timer.as_ref().modify(same.timers, START,
-                // Tick(DUE.0 + 2))
+                // With an old idea of now, for which the slot is the same.
+                timer.as_ref().modify(timers, START, Tick(DUE.0 + 2))
             })
         };
         let _pass = pass(&machine, NOW);
         let was_active = modifier.join().unwrap().unwrap();
         let left = pending(&machine, 2);
-        machine.delete_sync(timer.as_ref());
+        timer.as_ref().delete_sync(&machine);
         (was_active, runs.get(), left)
     });
 }
@@ -87,7 +87,7 @@ fn deletion_against_a_callback<const SLEEPS: bool>() {
         let timer: Timer = Arc::pin(WheelTimer::new(Kind::Global, {
             let (inside, runs, touched) = (Arc::clone(&inside), runs.clone(), Touched::default());
             Box::new(move |timeout| {
-                // Relaxed: whoever deletes has to be ordered by the core.
+                // Relaxed: the core has to order the thread that deletes.
                 inside.store(true, Ordering::Relaxed);
                 touched.touch();
                 runs.add();
@@ -97,7 +97,7 @@ fn deletion_against_a_callback<const SLEEPS: bool>() {
             })
         }));
         be(Some(0));
-        assert_eq!(machine.arm(timer.as_ref(), START, DUE), Ok(()));
+        assert_eq!(timer.as_ref().arm(&machine, START, DUE), Ok(()));
         let deleter = {
             let (timer, inside) = (timer.clone(), Arc::clone(&inside));
             on(&machine, Some(1), move |timers| {
@@ -144,14 +144,14 @@ fn a_shutdown_against_a_callback_that_arms_itself() {
                 runs.add();
                 let timer = own.get().expect("it was put there");
                 // It is not shut while it runs, so it can always be armed.
-                assert_eq!(machine.modify(timer.as_ref(), NOW, Tick(5_000)), Ok(false));
+                assert_eq!(timer.as_ref().modify(&machine, NOW, Tick(5_000)), Ok(false));
                 timeout.set_expiry(Tick(6_000));
                 Restart::Yes
             })
         }));
         assert!(own.set(timer.clone()).is_ok());
         be(Some(0));
-        assert_eq!(machine.arm(timer.as_ref(), START, DUE), Ok(()));
+        assert_eq!(timer.as_ref().arm(&machine, START, DUE), Ok(()));
         let shutter = {
             let timer = timer.clone();
             on(&machine, Some(1), move |timers| {
@@ -166,7 +166,7 @@ fn a_shutdown_against_a_callback_that_arms_itself() {
         let _pass = pass(&machine, NOW);
         shutter.join().unwrap();
         assert_eq!(pending(&machine, 2), 0);
-        let refused = machine.arm(timer.as_ref(), NOW, DUE);
+        let refused = timer.as_ref().arm(&machine, NOW, DUE);
         assert_eq!(refused, Err(ArmError::ShutDown));
         runs.get()
     });
@@ -186,7 +186,7 @@ fn an_arming_against_a_shutdown() {
             })
         };
         be(Some(0));
-        let armed = machine.arm(timer.as_ref(), START, DUE);
+        let armed = timer.as_ref().arm(&machine, START, DUE);
         assert!(matches!(armed, Ok(()) | Err(ArmError::ShutDown)));
         let was_queued = shutter.join().unwrap();
         assert_eq!(pending(&machine, 2), 0, "WI6");
@@ -205,7 +205,7 @@ fn a_pass_that_takes_over_what_another_has_not_begun() {
         let timers = [firing(&runs[0], None), firing(&runs[1], None)];
         be(Some(0));
         for timer in &timers {
-            assert_eq!(machine.arm(timer.as_ref(), START, DUE), Ok(()));
+            assert_eq!(timer.as_ref().arm(&machine, START, DUE), Ok(()));
         }
         let puller = on(&machine, Some(1), |timers| pass(timers, NOW));
         let own = pass(&machine, NOW);
@@ -237,7 +237,7 @@ fn a_timer_that_is_due_again_while_its_callback_runs() {
                 runs.add();
                 if runs.get() == 1 {
                     let timer = own.get().expect("it was put there");
-                    assert_eq!(machine.modify(timer.as_ref(), NOW, NOW), Ok(false));
+                    assert_eq!(timer.as_ref().modify(&machine, NOW, NOW), Ok(false));
                 }
                 touched.touch();
                 Restart::No
@@ -245,7 +245,7 @@ fn a_timer_that_is_due_again_while_its_callback_runs() {
         }));
         assert!(own.set(timer.clone()).is_ok());
         be(Some(0));
-        assert_eq!(machine.arm(timer.as_ref(), START, DUE), Ok(()));
+        assert_eq!(timer.as_ref().arm(&machine, START, DUE), Ok(()));
         let puller = on(&machine, Some(1), |timers| pass(timers, NOW));
         let later = Tick(NOW.0 + 8);
         let _own = pass(&machine, later);
@@ -269,7 +269,7 @@ fn a_timer_that_moves_between_cpus_against_its_deletion() {
         let machine = machine::<false>(3);
         let timer = firing(&Count::default(), None);
         be(Some(0));
-        assert_eq!(machine.arm(timer.as_ref(), START, DUE), Ok(()));
+        assert_eq!(timer.as_ref().arm(&machine, START, DUE), Ok(()));
         let modifier = {
             let timer = timer.clone();
             on(&machine, Some(1), move |timers| {
@@ -277,23 +277,26 @@ fn a_timer_that_moves_between_cpus_against_its_deletion() {
             })
         };
         be(Some(2));
-        assert!(machine.delete(timer.as_ref()), "it was queued all the time");
+        assert!(
+            timer.as_ref().delete(&machine),
+            "it was queued all the time"
+        );
         let was_active = modifier.join().unwrap();
         let left = pending(&machine, 3);
-        machine.delete(timer.as_ref());
+        timer.as_ref().delete(&machine);
         (was_active, left)
     });
 }
 
-/// R10, the other way round: nobody who tries to take a timer out of the hands of who moves it is told that it was not
-/// there.
+/// R10, the other way round: no thread that tries to take a timer out while another one moves it is told that it was
+/// not there.
 #[test]
 fn two_modifications_from_two_cpus() {
     explore(TWO, [(1, 200), (2, 400)], || {
         let machine = machine::<false>(3);
         let timer = firing(&Count::default(), None);
         be(Some(0));
-        assert_eq!(machine.arm(timer.as_ref(), START, DUE), Ok(()));
+        assert_eq!(timer.as_ref().arm(&machine, START, DUE), Ok(()));
         let other = {
             let timer = timer.clone();
             on(&machine, Some(1), move |timers| {
@@ -301,12 +304,12 @@ fn two_modifications_from_two_cpus() {
             })
         };
         be(Some(2));
-        assert_eq!(machine.modify(timer.as_ref(), START, Tick(400)), Ok(true));
+        assert_eq!(timer.as_ref().modify(&machine, START, Tick(400)), Ok(true));
         assert_eq!(other.join().unwrap(), Ok(true));
         assert_eq!(pending(&machine, 3), 1);
-        let (cpu, _) = machine.wheel_of(timer.as_ref()).expect("it is queued");
+        let (cpu, _) = timer.as_ref().wheel(&machine).expect("it is queued");
         let expiry = timer.expiry().0;
-        assert_eq!(machine.try_delete_sync(timer.as_ref()), TryCancel::Removed);
+        assert_eq!(timer.as_ref().try_delete_sync(&machine), TryCancel::Removed);
         (cpu.0, expiry)
     });
 }
@@ -332,7 +335,7 @@ fn an_idle_entry_against_a_timer_from_elsewhere() {
         });
         assert_eq!(armer.join().unwrap(), Ok(()));
         let kicked = machine.platform().was_kicked();
-        machine.delete(timer.as_ref());
+        timer.as_ref().delete(&machine);
         (knows, kicked)
     });
 }

@@ -36,7 +36,7 @@ where
 }
 
 impl<P: Platform> Timers<P> {
-    /// When the wheels of `cpu` are due first, exactly: for a forecast. Sleeps on nothing and wakes nobody.
+    /// When the wheels of `cpu` are due first, exactly: for a forecast. Never waits, and wakes no CPU.
     ///
     /// # Cost
     ///
@@ -48,13 +48,13 @@ impl<P: Platform> Timers<P> {
         self.settle(&mut held, now)
     }
 
-    /// Lets `cpu` go to sleep until the first of its wheels, if `decide` says so: then whoever arms an earlier local
-    /// timer there from another CPU kicks it. Returns what `decide` said.
+    /// Lets `cpu` go to sleep until the first of its wheels, if `decide` says so: then a thread that arms an earlier
+    /// local timer there from another CPU kicks it. Returns what `decide` said.
     ///
     /// `decide` is told when the wheels are due first, and is called with the base locked: between its computation of
-    /// when to wake and the note that `cpu` sleeps nobody can slip in (II1). It MUST NOT call back into the core for
-    /// this CPU, and MUST NOT call foreign code. The clocks of both wheels are at `now` afterwards, so that what is
-    /// armed later is filed finely (spec C-1.4).
+    /// when to wake and the note that `cpu` sleeps no other thread arms a timer (II1). It MUST NOT call back into the
+    /// core for this CPU, and MUST NOT call foreign code. The clocks of both wheels are at `now` afterwards, so that
+    /// what is armed later is filed finely (spec C-1.4).
     ///
     /// # Interrupt context
     ///
@@ -115,7 +115,7 @@ impl<P: Platform> Timers<P> {
 
     /// When something is due on the local or global wheel of `cpu` first, or before: `None` if there is nothing.
     ///
-    /// Wrong now and then, as [`wheel_is_due`](Self::wheel_is_due); exact for whoever holds the base of `cpu`.
+    /// Wrong now and then, as [`wheel_is_due`](Self::wheel_is_due); exact for a thread that holds the base of `cpu`.
     ///
     /// # Cost
     ///

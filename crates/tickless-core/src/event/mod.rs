@@ -15,7 +15,7 @@
 //!
 //! # The forced minimum (spec DEV-9)
 //!
-//! A deadline that is already over is programmed as the shortest delay the device can do. Somebody who keeps starting
+//! A deadline that is already over is programmed as the shortest delay the device can do. A user that keeps starting
 //! expired timers would renew that delay for ever, and the interrupt would never come. So the record remembers that a
 //! minimum is under way ([`Programmed::ForcedMinimum`]) and leaves it alone until the interrupt, a normal programming,
 //! a refused one or a change of state ends it. Forgetting one of these ends froze machines for seconds (B12), so all
@@ -36,7 +36,7 @@ pub use program::{Force, program};
 /// What a device is doing (spec ).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceState {
-    /// Nobody uses it.
+    /// No CPU uses it.
     Detached,
     /// Switched off; programming it is ignored.
     Shutdown,

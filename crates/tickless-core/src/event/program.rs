@@ -102,7 +102,7 @@ fn program_relative(
         }
         program_minimum(device, driver)?;
     }
-    // Spec DEV-11: whoever looks at the device later finds when it will really fire.
+    // Spec DEV-11: a reader of the device finds when it will really fire.
     let fires = now.saturating_add(device.min_delay);
     device.next_event = fires;
     device.transition(Transition::Minimum(fires));

@@ -116,7 +116,7 @@ impl FarWheel {
 
     /// As [`buckets`](Self::buckets), to open one of them.
     #[inline]
-    pub(crate) fn shelf_mut(&mut self) -> &mut BucketArray<Hr, LEVELS> {
+    pub(crate) fn buckets_mut(&mut self) -> &mut BucketArray<Hr, LEVELS> {
         &mut self.buckets
     }
 

@@ -32,7 +32,7 @@ pub enum Leaving {
 pub enum Refused {
     /// It was never [prepared](Hierarchy::prepare).
     NotPrepared,
-    /// It is the last one of the tree, and somebody has to look after the others (spec XI1).
+    /// It is the last one of the tree, and one CPU has to look after the others (spec XI1).
     LastAvailable,
 }
 
@@ -105,7 +105,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         }
         let mut guard = node.lock();
         if node.is_idle() {
-            // A promise is given up by walking to idle, and that only whoever was active can do.
+            // A CPU gives up a promise by walking to idle, and only an active CPU can do that.
             self.activate_node(node);
         }
         guard.set_available(false);

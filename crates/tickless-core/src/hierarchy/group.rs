@@ -49,7 +49,7 @@ impl Parent {
     fn set(&self, group: GroupId, slot: Slot) {
         // Relaxed: published by the store below.
         self.slot.store(slot.number(), Ordering::Relaxed);
-        // Release: pairs with the Acquire in `get`; whoever sees the parent sees it complete (spec ORDER-5).
+        // Release: pairs with the Acquire in `get`; a CPU that sees the parent sees it complete (spec ORDER-5).
         self.group.store(group.0, Ordering::Release);
     }
 }
@@ -67,7 +67,7 @@ impl SharedInstant {
 
     #[inline]
     pub(super) fn get(&self) -> Instant {
-        // Relaxed: a hint to look, or not to look yet; whoever acts on it takes the lock (spec ORDER-7).
+        // Relaxed: a hint to look, or not to look yet; a CPU that acts on it takes the lock (spec ORDER-7).
         Instant::from_nanos(self.0.load(Ordering::Relaxed))
     }
 
@@ -134,7 +134,8 @@ impl<const WIDTH: usize> Queue<WIDTH> {
 /// An inner node of the hierarchy. Groups are never freed: without CPUs they are merely inactive.
 pub struct Group<L: RawLock, const WIDTH: usize> {
     state: AtomicU64,
-    /// The first time of the queue, as of whoever touched it last: never too late for what is queued (spec C-4.6).
+    /// The first time of the queue, as the CPU that touched it last left it: never too late for what is queued (spec
+    /// C-4.6).
     pub(super) first: SharedInstant,
     parent: Parent,
     /// Whether the event of this group, in its parent's queue, is to be skipped: the group looks after itself.
@@ -304,7 +305,7 @@ impl<L: RawLock, const WIDTH: usize> fmt::Debug for Group<L, WIDTH> {
 /// What the lock of a node protects.
 #[derive(Debug)]
 pub(super) struct NodeState {
-    /// Somebody runs the global timers of this CPU on its behalf (spec TI7).
+    /// Another CPU runs the global timers of this one on its behalf (spec TI7).
     pub(super) expiring_remotely: bool,
     /// The time of its event, as of the last time it was queued.
     pub(super) time: Instant,
@@ -373,7 +374,7 @@ impl<L: RawLock> CpuNode<L> {
     #[inline]
     #[must_use]
     pub fn is_available(&self) -> bool {
-        // Relaxed: the CPU itself writes it, or somebody under the lock of the node, which everybody takes before
+        // Relaxed: the CPU itself writes it, or another one under the lock of the node, which every CPU takes before
         // acting on a `true` that matters.
         self.available.load(Ordering::Relaxed)
     }

@@ -65,7 +65,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// Gives `cpu`, of NUMA node `numa`, its place in the tree, for ever. Harmless if it has one. It does not take part
     /// until it is [available](Hierarchy::set_available).
     ///
-    /// Called by anybody, not by the CPU itself before it has a place. The tree may be in use, and nobody in it need be
+    /// Called by any CPU but the new one, which has no place yet. The tree may be in use, and no CPU in it need be
     /// awake.
     ///
     /// # Errors
@@ -95,7 +95,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
                 self.make(&mut shape, id, level, numa, u8::from(is_root));
             }
         }
-        // The new CPU's own way first, from the top down: whoever follows a parent finds it complete.
+        // The new CPU's own way first, from the top down: a CPU that follows a parent finds it complete.
         for pair in chain.groups[..chain.len].windows(2).rev() {
             let child = self.group(pair[0]);
             if child.parent().is_none() {
@@ -163,7 +163,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         shape.on_level[level] += 1;
     }
 
-    /// Connects a group that nobody is in yet with the next free place of its parent.
+    /// Connects a group that no CPU is in yet with the next free place of its parent.
     fn link(&self, child: &Group<S::Lock, WIDTH>, parent: GroupId) {
         if let Some(slot) = self.group(parent).take_slot() {
             self.connect(child, parent, slot);
@@ -194,7 +194,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         }
         self.connect(old, lowest, Slot::FIRST);
         // Puts this link between the walks through the old root (ORDER-6): a change of its state before is seen by what
-        // follows, and whoever changes it later sees the link. So a walk that did not go on, because there was no
+        // follows, and a CPU that changes it later sees the link. So a walk that did not go on, because there was no
         // parent, is made up for here; and one that comes late does it itself (R22, R26).
         old.synchronise();
         let mut child = old;

@@ -33,7 +33,7 @@ pub trait HierarchyHost<const WIDTH: usize> {
 
     /// The group that [`place`](HierarchyHost::place) was given for `id`. The same group for ever.
     ///
-    /// Asked only for groups that were placed, by somebody to whom the placing has happened before.
+    /// Asked only for groups that were placed, by a CPU that the placing has happened before.
     fn group(&self, id: GroupId) -> &Group<Self::Lock, WIDTH>;
 
     /// Makes sure that there is room for groups 0 to `groups - 1`; `false` if there is none.
@@ -48,8 +48,8 @@ pub trait HierarchyHost<const WIDTH: usize> {
     /// itself, which counts as idle (R20).
     ///
     /// Called without locks; callbacks MAY call anything. Each callback takes one from `budget`, and at zero no more
-    /// run: what is left stays due. If somebody runs these timers already, the host MAY return at once, provided that
-    /// the other one goes on to what is due.
+    /// run: what is left stays due. If another CPU runs these timers already, the host MAY return at once, provided
+    /// that the other one goes on to what is due.
     fn expire_global(&self, cpu: CpuId, now: Instant, budget: &mut u32);
 
     /// Locks the timer bases of `cpu` and says when its first global timer is due, as spec C-3.2 has it:
@@ -118,7 +118,7 @@ pub enum Step {
         cpu: CpuId,
         /// The first time of the group now.
         first: Instant,
-        /// Whether the walk must go on although somebody took over, because he is gone (HAZARD-1).
+        /// Whether the walk must go on although another child took over, because that went idle since (HAZARD-1).
         is_stranded: bool,
     },
     /// An idle CPU has published, and comes to promise what came of it, or not to.
@@ -204,7 +204,7 @@ pub enum Step {
 pub enum Refusal {
     /// It is not part of the hierarchy now.
     NotAvailable,
-    /// Somebody else does so at this moment.
+    /// Another CPU does so at this moment.
     AlreadyServed,
     /// It looks after itself.
     Ignored,

@@ -9,7 +9,7 @@ use crate::time::Instant;
 impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// Says that `cpu` is about to idle, and when its first global timer is due: [`Instant::FOREVER`] if there is none,
     /// or one of its own comes first. Returns when the CPU has to wake up for the whole tree, its own global timers
-    /// included; [`Instant::FOREVER`] if somebody else looks after them.
+    /// included; [`Instant::FOREVER`] if another CPU looks after them.
     ///
     /// Called by the CPU, with its timer bases locked, so that what it says stays true. A CPU that is idle already
     /// [rearms](Hierarchy::rearm_from_idle). A CPU that is not available gets its own time back: it looks after itself.
@@ -61,8 +61,8 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// tree, as [`enter_idle`](Hierarchy::enter_idle) does.
     ///
     /// Called by the CPU, with its timer bases locked, whenever it may have armed something since: after an interrupt,
-    /// or each time if it is a [foreign thread](super::Presence::Foreign). A foreign thread wakes for nobody: if the
-    /// answer is not [`Instant::FOREVER`], nobody in the tree is awake, and the host MUST make an available CPU leave
+    /// or each time if it is a [foreign thread](super::Presence::Foreign). A foreign thread wakes for no CPU: if the
+    /// answer is not [`Instant::FOREVER`], no CPU in the tree is awake, and the host MUST make an available CPU leave
     /// idle and enter it again, which takes the time over. It is answered once: as long as the time stays the same,
     /// later answers are [`Instant::FOREVER`].
     ///
@@ -83,7 +83,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         self.host.step(Step::NewTimer { cpu, time });
         self.withdraw(node);
         let cover = if guard.state.expiring_remotely {
-            // Whoever serves this CPU fetches the time afterwards and publishes it, under the same lock.
+            // The CPU that serves this one fetches the time afterwards and publishes it, under the same lock.
             RootExpiry::NONE
         } else {
             guard.set_ignored(false);
@@ -98,8 +98,8 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
 
     /// When `cpu`, which is active, would have to wake up if it idled now with its first global timer due at `global`.
     ///
-    /// A forecast for whoever chooses how deep to sleep: it takes no lock and changes nothing, and may be wrong in both
-    /// directions. [`Instant::FOREVER`] if somebody else would look after the timers, or has promised to wake up by
+    /// A forecast for the idle governor: it takes no lock and changes nothing, and may be wrong in both
+    /// directions. [`Instant::FOREVER`] if another CPU would look after the timers, or has promised to wake up by
     /// then: what was forecast stays the latest time to wake, and two would wake for the same.
     #[must_use]
     pub fn peek(&self, cpu: CpuId, global: Instant) -> Instant {

@@ -48,7 +48,7 @@ pub trait IsolationHost {
 impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     /// Isolates those CPUs that `host` names, and no others.
     ///
-    /// Returns how many changed. Guests, and CPUs that were never prepared, are not asked.
+    /// Returns how many changed. Foreign threads, and CPUs that were never prepared, are not asked.
     ///
     /// # Errors
     ///

@@ -52,7 +52,7 @@ impl Layout {
     }
 
     /// How many groups there are on each level, the leaves first, once `cpus` CPUs have joined of which `node_of` says
-    /// the node; zero on the levels that nobody needed. For drawing a hierarchy before it exists.
+    /// the node; zero on the levels that no node needed. For drawing a hierarchy before it exists.
     ///
     /// `None` if they do not fit, which takes CPUs that are spread very unevenly, or none.
     #[must_use]

@@ -17,7 +17,7 @@
 //!
 //! A group has up to `WIDTH` children. It is active while any of them is, and then one of the active ones is its
 //! migrator, who looks after the events of the others. An inactive group is itself an event in its parent's queue. So
-//! events of idle CPUs rise only as far as somebody is awake, and CPUs that go idle and leave idle in a busy group
+//! events of idle CPUs rise only as far as a CPU is awake, and CPUs that go idle and leave idle in a busy group
 //! touch no more than the state word of that group.
 //!
 //! # Use
@@ -38,7 +38,8 @@
 //! - A publisher reads the group's state *under its lock* (ORDER-4): of two that race, the later sees what the earlier
 //!   one left.
 //! - A parent is set once and never changes (TI3). Each step of a walk loads it once (R27).
-//! - Who stores a live event in a group that is idle by then goes on upwards, whoever took over before (HAZARD-1).
+//! - A CPU that stores a live event in a group that is idle by then goes on upwards, also when another one took over
+//!   before (HAZARD-1).
 //! - Who served a CPU decides by what it fetched whether the event counts, not by what the flag was (HAZARD-2).
 //! - The operations of one CPU are called by one thread at a time; `serve_remote` names the CPU that calls.
 //!

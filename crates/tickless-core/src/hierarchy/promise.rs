@@ -1,6 +1,6 @@
 //! One promise for all.
 //!
-//! When all CPUs idle, whoever was the last wakes up for the tree. Others may follow it: a CPU that wakes while the
+//! When all CPUs idle, the last of them wakes up for the tree. Others may follow it: a CPU that wakes while the
 //! rest sleeps and finds nothing to do is the last one again. By the letter of spec C-4.7 it promises the
 //! same time once more, and as it wakes at that time for nothing it goes on so for ever: a herd, one CPU larger with
 //! each that ever woke. So a CPU whose time another one wakes up by in any case promises nothing.
@@ -8,8 +8,8 @@
 //! # Why that loses nothing
 //!
 //! A promise stands from the moment it is stored in the node until its CPU withdraws it, which it does before it looks
-//! at the tree anew: when it leaves idle, rearms, serves or goes. Whoever relies on one has published its events first.
-//! Both publishing at the root and looking at it happen under the root's lock:
+//! at the tree anew: when it leaves idle, rearms, serves or goes. A CPU that relies on one has published its events
+//! first. Both publishing at the root and looking at it happen under the root's lock:
 //!
 //! | relies | withdraws |
 //! |---|---|
@@ -22,7 +22,7 @@
 //!
 //! While the tree grows a walk may take the old root for the root. What it publishes there before the new parent adopts
 //! the old root is brought to the new one, and CPUs below that are members only afterwards: they know it when they
-//! promise. What it publishes after that nobody above knows, so the CPU itself promises
+//! promise. What it publishes after that no CPU above knows, so the CPU itself promises
 //! ([`RootExpiry::is_known_to_all`]; `what_only_a_former_root_knows_is_promised_by_its_own_cpu`, which a random
 //! schedule found).
 
@@ -53,7 +53,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         promised
     }
 
-    /// Withdraws the promise of `node`, which is locked, or which nobody else may change meanwhile.
+    /// Withdraws the promise of `node`, which is locked, or which no other CPU may change meanwhile.
     pub(super) fn withdraw(&self, node: &CpuNode<S::Lock>) {
         if mutant!("hierarchy-promise-not-withdrawn") {
             return;
@@ -70,7 +70,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
 
     /// Whether another CPU wakes up by `cover`.
     pub(super) fn is_covered(&self, node: &CpuNode<S::Lock>, cover: Instant) -> bool {
-        // Relaxed: whoever it is, the promise is looked at itself.
+        // Relaxed: a hint which CPU it is; its promise is looked at itself.
         let other = CpuId(self.promiser.load(Ordering::Relaxed));
         other != node.cpu()
             && self

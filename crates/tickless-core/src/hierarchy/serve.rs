@@ -68,7 +68,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         'walk: while let Some(id) = next {
             let group = self.group(id);
             loop {
-                // Each time: serving takes long, and the duty may be somebody else's by now.
+                // Each time: serving takes long, and another CPU may have the duty by now.
                 if !group.state().accepts(slot) {
                     break 'walk;
                 }
@@ -89,7 +89,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
                     };
                     cover = RootExpiry {
                         time: first,
-                        // Under the lock. What a root that is new has not been told nobody else promises.
+                        // Under the lock. No other CPU promises what a root that is new has not been told.
                         is_known_to_all: group.parent().is_none() && group.first() == first,
                     };
                     break;
@@ -110,7 +110,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         }
         let guard = node.lock();
         if node.is_available() && node.is_idle() && !node.is_foreign() {
-            // In any case, so that a promise that somebody else kept does not wake this CPU for ever (R17). Of two that
+            // In any case, so that a promise that another CPU kept does not wake this one for ever (R17). Of two that
             // served at the same moment one promises: else both would wake for the same times for ever.
             let _promised = self.promise(node, cover);
         }

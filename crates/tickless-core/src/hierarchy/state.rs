@@ -13,7 +13,7 @@
 //! - **STATE-2** a migrator is one of the active children;
 //! - **STATE-3** each update increments the sequence, also when nothing else changes.
 //!
-//! The sequence makes a conclusion that somebody drew from an older state fail to be stored, although the masks are
+//! The sequence makes a conclusion that a CPU drew from an older state fail to be stored, although the masks are
 //! what they were (Example 1). Forty bits of it take a stalled walk 10^12 updates to be deceived.
 
 use core::fmt;
@@ -26,11 +26,11 @@ pub const WIDTH_MAX: usize = 16;
 const MIGRATOR_SHIFT: u32 = 16;
 const SEQUENCE_SHIFT: u32 = 24;
 const FIELD: u64 = 0xFF;
-/// Not zero: a zero could be somebody's number (spec C-4.3).
-const NOBODY: u64 = FIELD;
+/// Not zero: a zero could be the number of a child (spec C-4.3).
+const NO_CHILD: u64 = FIELD;
 
 const _: () = assert!(1 << MIGRATOR_SHIFT == 1_u64 << WIDTH_MAX);
-const _: () = assert!((WIDTH_MAX as u64) < NOBODY);
+const _: () = assert!((WIDTH_MAX as u64) < NO_CHILD);
 const _: () = assert!(
     u64::BITS - SEQUENCE_SHIFT >= 32,
     "spec C-4.3: at least 32 bits of sequence"
@@ -144,8 +144,8 @@ impl Iterator for Slots {
 pub struct State(u64);
 
 impl State {
-    /// Nobody active.
-    pub const IDLE: Self = Self(NOBODY << MIGRATOR_SHIFT);
+    /// No child is active.
+    pub const IDLE: Self = Self(NO_CHILD << MIGRATOR_SHIFT);
 
     #[inline]
     pub(super) const fn from_word(word: u64) -> Self {
@@ -177,7 +177,7 @@ impl State {
     #[must_use]
     pub const fn migrator(self) -> Option<Slot> {
         let field = self.0 >> MIGRATOR_SHIFT & FIELD;
-        if field == NOBODY {
+        if field == NO_CHILD {
             None
         } else {
             Some(Slot(field as u8))
@@ -191,9 +191,9 @@ impl State {
         self.0 >> SEQUENCE_SHIFT
     }
 
-    /// Whether the child at `slot` may look after the group: it is migrator, or nobody is.
+    /// Whether the child at `slot` may look after the group: it is migrator, or no child is.
     ///
-    /// Nobody: then the child comes out of idle just now, or the group is idle and the child has promised to wake up.
+    /// If none is, the child comes out of idle just now, or the group is idle and the child has promised to wake up.
     #[inline]
     #[must_use]
     pub const fn accepts(self, slot: Slot) -> bool {
@@ -244,7 +244,7 @@ impl State {
 
     const fn next(self, active: Slots, migrator: Option<Slot>) -> Self {
         let migrator = match migrator {
-            None => NOBODY,
+            None => NO_CHILD,
             Some(slot) => slot.0 as u64,
         };
         let sequence = self.sequence().wrapping_add(1) << SEQUENCE_SHIFT;
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_active_at_first_and_nobody_is_migrator() {
+    fn no_child_is_active_or_migrator_at_first() {
         assert_eq!(shown(State::IDLE), (0, None));
         assert_eq!(State::IDLE.sequence(), 0);
         assert!(State::IDLE.is_valid());

@@ -31,7 +31,7 @@ struct WalkStep<'h, G> {
 pub(super) struct RootExpiry {
     /// If the whole tree is idle its first time, else [`Instant::FOREVER`].
     pub(super) time: Instant,
-    /// The walk came to what was the root still when the events were in its queue: whoever looks at the root finds
+    /// The walk came to what was the root still when the events were in its queue: a CPU that looks at the root finds
     /// them, or who makes another root brings them there.
     pub(super) is_known_to_all: bool,
 }
@@ -39,7 +39,7 @@ pub(super) struct RootExpiry {
 impl RootExpiry {
     pub(super) const NONE: Self = Self::alone(Instant::FOREVER);
 
-    /// What nobody else knows.
+    /// What no other CPU knows.
     pub(super) const fn alone(time: Instant) -> Self {
         Self {
             time,
@@ -52,7 +52,7 @@ impl RootExpiry {
 #[derive(Clone, Copy, Debug)]
 struct Published {
     goes_on: bool,
-    /// Nobody is left in the group to look after the event: the walk must go on in any case (HAZARD-1).
+    /// No child is left active in the group to look after the event: the walk must go on in any case (HAZARD-1).
     is_stranded: bool,
     cover: RootExpiry,
 }
@@ -223,8 +223,9 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         };
         loop {
             let early = mutant!("hierarchy-child-read-before-group-order-2").then(read_child);
-            // Acquire, in here: whoever activated the child and has been here since is seen in the child below; whoever
-            // comes here later repairs the bit (ORDER-2). Reading again after a failed exchange does so too (ORDER-3).
+            // Acquire, in here: a CPU that activated the child and has been here since is seen in the child below; one
+            // that comes here later repairs the bit (ORDER-2). Reading again after a failed exchange does so too
+            // (ORDER-3).
             let old = group.state();
             self.host.step(Step::GroupRead { group: group.id() });
             let is_active = early.unwrap_or_else(read_child);
@@ -305,7 +306,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     ) -> Published {
         let node: &CpuNode<S::Lock> = guard.node;
         let is_root = station.parent.is_none();
-        // With a parent, the next step locks this group and cleans its queue. At the root nobody would, and the last
+        // With a parent, the next step locks this group and cleans its queue. At the root no CPU would, and the last
         // CPU would miss the times of the others (R15, Example 10).
         if node.is_ignored()
             && reason == Reason::Owner

@@ -38,7 +38,7 @@ where
 
     /// Takes the timer out of its queue and waits until its callback does not run; says whether it was queued.
     ///
-    /// On return the timer is idle, unless somebody started it meanwhile: the caller stops those first.
+    /// On return the timer is idle, unless another thread started it meanwhile: the caller stops those first.
     ///
     /// # Panics
     ///
@@ -141,7 +141,7 @@ impl<P: Platform> Timers<P> {
         }
         let local = me.is_some_and(|me| core::ptr::eq(me.base, held.base));
         // Remote removals and lazy ones leave the device alone: it fires early once, and is armed exactly then (spec
-        // CAN-2). So do timeouts. Whoever is about to sleep asks for better: see `settle_armed`.
+        // CAN-2). So do timeouts. A CPU that is about to sleep has the exact value armed: see `settle_armed`.
         if far_exact || (local && lazy) {
             held.state.armed_early |= held.state.first_hint == timer;
         } else if local && held.state.first_hint == timer && !held.leave_to_rearm(Change::Removal) {

@@ -228,7 +228,7 @@ impl<P: Platform> Timers<P> {
     ///
     /// # Interrupt context
     ///
-    /// MUST be called with timer delivery to `cpu` masked, by `cpu` or by somebody who executes for it. One at a time
+    /// MUST be called with timer delivery to `cpu` masked, by `cpu` or by a thread that executes for it. One at a time
     /// for each CPU: a second call while the first runs returns at once, or, where [cancellers
     /// sleep](Platform::WAITING) for hard callbacks, waits for the first to end; there a callback MUST NOT call it for
     /// its own CPU.
@@ -257,8 +257,8 @@ impl<P: Platform> Timers<P> {
             pass += 1;
             held.state.stats.passes += 1;
             if !mutant!("armed-kept-in-interrupt-irq-8") {
-                // Nobody may take this CPU for one that has an earlier event armed (spec IRQ-8), and no equal value may
-                // be taken for one that is still programmed (B29).
+                // No other CPU may take this one for one that has an earlier event armed (spec IRQ-8), and no equal
+                // value may be taken for one that is still programmed (B29).
                 held.set_armed(Instant::FOREVER);
             }
             if now >= held.state.soft_next {
@@ -315,7 +315,7 @@ impl<P: Platform> Timers<P> {
     ///
     /// # Interrupt context
     ///
-    /// With timer delivery unmasked where the host can, by `cpu` or by somebody who executes for it. A rearm that is
+    /// With timer delivery unmasked where the host can, by `cpu` or by a thread that executes for it. A rearm that is
     /// owed should be flushed before (spec FLUSH-4); if it is not, it is marked stale.
     pub fn soft_interrupt(&self, cpu: CpuId) -> ExpiryReport {
         let Some(base) = self.platform.base(cpu) else {

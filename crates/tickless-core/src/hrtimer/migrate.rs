@@ -16,8 +16,8 @@ impl<P: Platform> Timers<P> {
     /// Moves the timer to the base where it belongs and queues it there (spec LOC-4). Afterwards `held` is that base;
     /// says whether the timer is the first of its queue.
     ///
-    /// At most one base is locked at any time (spec LOC-3): on its way the timer names no owner, and whoever looks for
-    /// it waits.
+    /// At most one base is locked at any time (spec LOC-3): on its way the timer names no owner, and a thread that
+    /// looks for it waits.
     #[cold]
     pub(super) fn switch_base<'a>(
         &'a self,

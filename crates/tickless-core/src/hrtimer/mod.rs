@@ -22,7 +22,7 @@
 //!   held.
 //! - At most one base is locked at a time. The one exception is a CPU that goes offline, which the host serialises.
 //! - Lock order: expiry lock of a base, then its base lock.
-//! - A timer changes bases through a state in which it names no owner; whoever looks for it waits (spec LOC-3).
+//! - A timer changes bases through a state in which it names no owner; a thread that looks for it waits (spec LOC-3).
 //! - Callbacks run, and wakers are used, without any lock. While a callback runs its timer keeps its base (spec
 //!   OBJ-15), and a second start queues it in addition.
 //! - `armed`, what the device is to fire for, is `FOREVER` from the beginning of an interrupt until the rearm.

@@ -87,8 +87,9 @@ impl<P: Platform> BaseGuard<'_, P> {
             self.note_written_late(next);
         }
         if programmed.is_err() {
-            // Forced, so the only failure is a device that refuses everything (B27), and there is nobody to tell.
-            // Nothing counts as armed then, so that the next timer that becomes first of a queue, or goes, tries again.
+            // Forced, so the only failure is a device that refuses everything (B27), and the caller could not do
+            // anything about it. Nothing counts as armed then, so that the next timer that becomes first of a queue, or
+            // goes, tries again.
             self.set_armed(Instant::FOREVER);
         }
     }
@@ -155,7 +156,7 @@ impl<P: Platform> Timers<P> {
     ///
     /// # Interrupt context
     ///
-    /// MUST be called with timer delivery to `cpu` masked (B6), by `cpu` or by whoever executes for it.
+    /// MUST be called with timer delivery to `cpu` masked (B6), by `cpu` or by a thread that executes for it.
     ///
     /// # Cost
     ///
@@ -187,8 +188,8 @@ impl<P: Platform> Timers<P> {
         held.reevaluate(mutant!("skip-equal-on-clock-set"));
     }
 
-    /// Arms `cpu` for its first timer, if the armed value may be earlier: for whoever is about to sleep until then. The
-    /// armed value, exact.
+    /// Arms `cpu` for its first timer, if the armed value may be earlier: for a CPU that is about to sleep until then.
+    /// The armed value, exact.
     ///
     /// A [`Sleeper`](crate::hrtimer::Sleeper) that is pushed out or taken back leaves the device as it is, because that
     /// is what becomes of nearly all of them, and so does a [lazy](crate::hrtimer::Setup::lazy) timer. Without this

@@ -29,8 +29,8 @@ impl Member<Hr> for Wake {
 
     #[inline]
     fn expire(waker: &mut Option<Waker>) -> Expiry<Option<Waker>> {
-        // Taken under the lock: the timer is idle before anybody is woken, so nobody ever waits for a wake-up to end,
-        // and the woken task may free the timer at once.
+        // Taken under the lock: the timer is idle before its task is woken, so no thread ever waits for a wake-up to
+        // end, and the woken task may free the timer at once.
         Expiry::Done(waker.take())
     }
 
@@ -155,7 +155,7 @@ impl<C: ClockId> Hooks for Sleeper<C> {
         let entry = self.erase();
         let state = &mut *guard.state;
         if state.far.open(entry).is_some() {
-            self.entry().guarded(state.far.shelf_mut())
+            self.entry().guarded(state.far.buckets_mut())
         } else {
             let index = entry.tag().queue();
             self.entry().guarded(&mut state.queues[index].tree)

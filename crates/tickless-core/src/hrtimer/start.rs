@@ -1,6 +1,6 @@
 //! Starting timers (spec ), and where they go (spec ).
 //!
-//! # Filed is not due
+//! # Lazy requeue
 //!
 //! A timer is *filed* in its queue under a key. Usually that is its deadline. But most restarts push a timer out: the
 //! idle timeout of a connection is started again at every packet and never fires. So a queued timer that is started for
@@ -9,8 +9,8 @@
 //! restarts.
 //!
 //! - A timer is never filed later than its deadline, so nothing is found too late.
-//! - The first timer of a queue is filed under its deadline, because that is what the device is armed for. Whoever
-//!   makes another timer the first files it, and the one behind it, and so on, up to
+//! - The first timer of a queue is filed under its deadline, because that is what the device is armed for. An operation
+//!   that makes another timer the first files it, and the one behind it, and so on, up to
 //!   [`REFILES_MAX`](crate::exact::queues::REFILES_MAX) at a time; if there are more, the device fires early and goes
 //!   on with them.
 //! - A timer that is started for earlier than it is filed moves.
@@ -452,7 +452,7 @@ fn stays_behind_another<P: Platform>(
         let stays = earliest == deadline && deadline >= bucketed.head().deadline();
         if stays {
             *bucketed.head() = Head::new(earliest, deadline);
-            // Whoever is about to sleep asks for what is first by then.
+            // A CPU that is about to sleep asks for what is first by then.
             held.state.armed_early |= held.state.first_hint == entry.address();
             return Stood::FarSlot;
         }

@@ -15,7 +15,7 @@ pub struct Tick(pub u64);
 pub const SLOTS: u64 = 64;
 /// How much coarser each level is than the one below, as a power of two.
 pub const SHIFT: u32 = 3;
-/// The most levels there can be: nine reach 12 days in milliseconds. More would serve timeouts that nobody has seen.
+/// The most levels there can be: nine reach 12 days in milliseconds. No known user has longer timeouts.
 pub const LEVELS_MAX: usize = 9;
 
 /// How many ticks a slot of `level` covers.

@@ -4,13 +4,13 @@
 //!
 //! [`first_due`](PendingMap::first_due) is a *lower bound*. It is exact after each pass. A slot that becomes empty
 //! leaves it as it is, because looking for the next one would make cancelling dear: the worst that can happen is a look
-//! for nothing. Whoever is about to sleep until then asks for it to be [settled](PendingMap::settle).
+//! for nothing. A CPU that is about to sleep until then has it [settled](PendingMap::settle).
 //!
 //! # The clock
 //!
 //! It is not moved at every tick but when something is filed, and never past a slot that is due and was not processed.
 //! A clock that is left behind makes timeouts look farther ahead than they are, and files them too coarsely (R07, R08):
-//! so whoever files calls [`forward`](PendingMap::forward) first.
+//! so a caller that files calls [`forward`](PendingMap::forward) first.
 
 use crate::mutant;
 use crate::slots::geometry::{LEVELS_MAX, Place, SHIFT, SLOTS, Slot, Tick, granularity, place};
@@ -111,7 +111,7 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
     }
 
     /// Notes that something was filed at `place`, which this pending_map chose at its present clock. Returns whether it
-    /// is due before everything else: then whoever waits for the first has to be told.
+    /// is due before everything else: then a CPU that sleeps until the first has to be kicked.
     #[inline]
     pub fn file(&mut self, place: Place) -> bool {
         self.occupied[place.slot.level()] |= 1 << place.slot.index();
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_wheel_claims_to_be_due_far_ahead_of_whoever_asks() {
+    fn an_empty_wheel_claims_to_be_due_far_ahead_of_the_caller() {
         let mut pending_map = PendingMap::<9>::new(Tick(100));
         assert_eq!(pending_map.first_due(), Tick(100 + FAR));
         pending_map.settle(Tick(5_000));
@@ -408,7 +408,7 @@ mod tests {
         assert!(!pending_map.has_timers());
     }
 
-    /// Whoever waits knows of no timer, so he has to be told of the first, even if the old claim ends before it.
+    /// A CPU that sleeps knows of no timer, so it has to be told of the first, even if the old claim ends before it.
     #[test]
     fn the_first_timer_of_an_empty_wheel_is_the_first_whatever_the_wheel_claimed() {
         let mut pending_map = PendingMap::<9>::new(Tick(0));
@@ -477,7 +477,7 @@ mod tests {
         assert_eq!(wheel.drain(), vec![(100_006, vec![100_005])]);
     }
 
-    /// R06: an empty wheel that nobody looked at for longer than its claim reaches is no wheel with something due.
+    /// R06: an empty wheel that no CPU looked at for longer than its claim reaches is no wheel with something due.
     #[test]
     fn the_clock_of_an_empty_wheel_passes_what_it_claimed() {
         let mut wheel = Wheel::<9>::new(0);

@@ -1,8 +1,8 @@
 //! A device that wakes CPUs whose own device stops in deep idle (spec C-7.6).
 //!
 //! Before a CPU enters a state in which its device stops it hands over when it has to wake up; the *broadcast device*
-//! fires for the earliest of these times, wherever, and whoever handles that sends the others an interrupt. A promise
-//! to the hierarchy is part of the CPU's next event, so it is carried like any other (spec C-4.14).
+//! fires for the earliest of these times, wherever, and the CPU that handles it sends the others an interrupt. A
+//! promise to the hierarchy is part of the CPU's next event, so it is carried like any other (spec C-4.14).
 //!
 //! # Ground rules
 //!
@@ -75,7 +75,7 @@ pub enum BroadcastExit {
     Program,
 }
 
-/// What whoever handles the broadcast device has to do, in this order.
+/// What the CPU that handles the broadcast device has to do, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "CPUs are asleep until they are woken"]
 pub struct Delivery<const WORDS: usize> {
@@ -156,7 +156,7 @@ pub struct Broadcast<L: RawLock, const WORDS: usize> {
 }
 
 impl<L: RawLock + Default, const WORDS: usize> Broadcast<L, WORDS> {
-    /// Nobody is online, and there is no broadcast device.
+    /// No CPU is online, and there is no broadcast device.
     #[must_use]
     pub fn new() -> Self {
         let state = State {
@@ -231,10 +231,10 @@ impl<L: RawLock, const WORDS: usize> Broadcast<L, WORDS> {
     /// Puts another device to use, or the same in another mode; returns what to program it for. A periodic one needs
     /// nothing; a software one starts on `cpu`, the caller.
     ///
-    /// Who waited for a period of the old device sleeps until the next one would have come. Nobody else is touched: a
-    /// CPU that is awake and counted as asleep would not hand over its next event (R39).
+    /// A CPU that waited for a period of the old device sleeps until the next one would have come. No other is touched:
+    /// a CPU that is awake and counted as asleep would not hand over its next event (R39).
     ///
-    /// There is no way back to no device: somebody may rely on it.
+    /// There is no way back to no device: a CPU may rely on it.
     #[must_use = "the new device has to be programmed"]
     pub fn set_carrier(&self, cpu: CpuId, carrier: Carrier, now: Instant) -> Instant {
         let mut state = self.lock();
@@ -318,7 +318,7 @@ impl<L: RawLock, const WORDS: usize> Broadcast<L, WORDS> {
             return BroadcastExit::SwitchOn;
         }
         if event <= now {
-            // The device has fired, or is about to. If its handler found this CPU awake, nobody would run what is due.
+            // The device has fired, or is about to. If its handler found this CPU awake, no CPU would run what is due.
             if !mutant!("broadcast-not-forced") {
                 state.forced.insert(cpu);
             }

@@ -18,13 +18,13 @@ pub const STALL_TICKS: u32 = 5;
 /// Who counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duty {
-    /// Nobody: the next CPU that runs a tick takes it.
+    /// No CPU has it: the next one that runs a tick takes it.
     Free {
         /// Who gave it up. It goes on to wake up now and then, so that the clock's counter does not wrap unseen.
         last: Option<CpuId>,
     },
     /// One CPU, at each of its ticks.
-    Held {
+    Taken {
         /// Which one.
         by: CpuId,
     },
@@ -41,7 +41,7 @@ impl Duty {
         match self {
             Self::Free { last: None } => NEVER_HELD,
             Self::Free { last: Some(cpu) } => FREE << KIND_SHIFT | cpu.0 as u64,
-            Self::Held { by } => HELD << KIND_SHIFT | by.0 as u64,
+            Self::Taken { by } => HELD << KIND_SHIFT | by.0 as u64,
         }
     }
 
@@ -54,17 +54,17 @@ impl Duty {
         match word >> KIND_SHIFT {
             NEVER_HELD => Self::Free { last: None },
             FREE => Self::Free { last: Some(cpu) },
-            _ => Self::Held { by: cpu },
+            _ => Self::Taken { by: cpu },
         }
     }
 
-    /// Whether `cpu` counts, or was the last who did. Everybody, if nobody ever did: all may go idle before the first
-    /// tick, and somebody has to look at the clock.
+    /// Whether `cpu` counts, or was the last to count. Any CPU, if none ever did: all may go idle before the first
+    /// tick, and one has to look at the clock.
     #[must_use]
     pub fn concerns(self, cpu: CpuId) -> bool {
         match self {
             Self::Free { last } => last.is_none_or(|last| last == cpu),
-            Self::Held { by } => by == cpu,
+            Self::Taken { by } => by == cpu,
         }
     }
 }
@@ -88,7 +88,7 @@ impl Watch {
         self.equal >= STALL_TICKS
     }
 
-    /// Notes the count that this CPU left: found like that at the next tick, nobody else has counted meanwhile.
+    /// Notes the count that this CPU left: found like that at the next tick, no other CPU has counted meanwhile.
     const fn left(&mut self, tick: Tick) {
         self.seen = tick;
     }
@@ -101,7 +101,7 @@ impl Watch {
 ///
 /// # Cost
 ///
-/// Reading takes four loads, and waits while somebody writes three words. [`update`](TickCount::update) takes one load
+/// Reading takes four loads, and waits while a CPU writes three words. [`update`](TickCount::update) takes one load
 /// where nothing is to be counted.
 pub struct TickCount<L: RawLock> {
     period: Span,
@@ -109,7 +109,7 @@ pub struct TickCount<L: RawLock> {
     pair: SeqCell<2>,
     /// When the next tick begins, in nanoseconds.
     next_period: AtomicI64,
-    /// Somebody who does not have the duty counts at this moment (R41).
+    /// A CPU that does not have the duty counts at this moment (R41).
     contender: AtomicBool,
     /// See [`Duty::word`].
     duty: AtomicU64,
@@ -119,7 +119,7 @@ pub struct TickCount<L: RawLock> {
 }
 
 impl<L: RawLock + Default> TickCount<L> {
-    /// Makes a count of zero, whose tick began at `began`. Nobody has the duty.
+    /// Makes a count of zero, whose tick began at `began`. No CPU has the duty.
     ///
     /// # Panics
     ///
@@ -220,12 +220,12 @@ impl<L: RawLock> TickCount<L> {
         self.kept_for_tasks.load(Ordering::Relaxed)
     }
 
-    /// One tick of `cpu`: counts if it has the duty, takes that first if nobody has it and the CPU `may_take` it, and
-    /// helps out if nobody counts. Returns how many ticks it counted.
+    /// One tick of `cpu`: counts if it has the duty, takes that first if no CPU has it and this one `may_take` it, and
+    /// helps out if no CPU counts. Returns how many ticks it counted.
     pub(super) fn tick(&self, cpu: CpuId, now: Instant, may_take: bool, watch: &mut Watch) -> u64 {
         let has_duty = match self.duty() {
-            Duty::Held { by } => by == cpu,
-            free @ Duty::Free { .. } => may_take && self.change_duty(free, Duty::Held { by: cpu }),
+            Duty::Taken { by } => by == cpu,
+            free @ Duty::Free { .. } => may_take && self.change_duty(free, Duty::Taken { by: cpu }),
         };
         if has_duty {
             return self.update(now);
@@ -240,7 +240,7 @@ impl<L: RawLock> TickCount<L> {
 
     /// Counts in place of who should, unless another one does so already.
     ///
-    /// All CPUs notice at once that nobody counts. One is enough: the others would stand in line for the lock (R41).
+    /// All CPUs notice at once that none counts. One is enough: the others would stand in line for the lock (R41).
     pub(super) fn rescue(&self, now: Instant) -> u64 {
         // Relaxed: to leave a line alone that others use; the exchange decides.
         let is_taken = self.contender.load(Ordering::Relaxed)
@@ -261,14 +261,14 @@ impl<L: RawLock> TickCount<L> {
 
     /// Gives up the duty if `cpu` has it, and remembers who it was. Whether it had.
     pub(super) fn give_up(&self, cpu: CpuId) -> bool {
-        self.change_duty(Duty::Held { by: cpu }, Duty::Free { last: Some(cpu) })
+        self.change_duty(Duty::Taken { by: cpu }, Duty::Free { last: Some(cpu) })
     }
 
     /// Makes `heir` the one that wakes up for the clock if `cpu`, which leaves, was; whether it was. Then the heir, if
     /// it sleeps, MUST evaluate again.
     pub(super) fn bequeath(&self, cpu: CpuId, heir: CpuId) -> bool {
         let inherited = Duty::Free { last: Some(heir) };
-        self.change_duty(Duty::Held { by: cpu }, inherited)
+        self.change_duty(Duty::Taken { by: cpu }, inherited)
             || self.change_duty(Duty::Free { last: Some(cpu) }, inherited)
     }
 

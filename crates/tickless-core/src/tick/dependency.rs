@@ -15,7 +15,7 @@ pub enum Dependency {
     Scheduler,
     /// The clock is not reliable without one.
     UnstableClock,
-    /// Somebody waits until all CPUs have let go of old data.
+    /// A thread waits until all CPUs have let go of old data.
     GracePeriod,
     /// As before, and soon.
     ExpeditedGracePeriod,
@@ -63,7 +63,7 @@ impl Dependencies {
     }
 
     /// Adds `dependency`. Whether there was none before: then the host MUST make every CPU that is concerned look
-    /// again, by a kick. Clearing asks nobody to.
+    /// again, by a kick. Clearing asks no CPU to.
     #[must_use = "the CPUs that are concerned have to be kicked"]
     pub fn set(&self, dependency: Dependency) -> bool {
         // AcqRel: pairs with the Acquire in `first`. The kick comes behind it, and who takes a kick clears its note

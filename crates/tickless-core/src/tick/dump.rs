@@ -35,7 +35,7 @@ impl CpuTick {
             Some(next) => writeln!(out, "  .next_tick      : {}", At(next))?,
             None => writeln!(out, "  .next_tick      : unknown")?,
         }
-        let duty = count.duty() == (Duty::Held { by: self.cpu() });
+        let duty = count.duty() == (Duty::Taken { by: self.cpu() });
         writeln!(out, "  .tick_duty      : {}", u8::from(duty))?;
         writeln!(out, "jiffies: {}", count.now().tick.0)
     }

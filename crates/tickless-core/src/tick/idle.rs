@@ -46,7 +46,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
             return forecast;
         }
         if self.count.duty().concerns(tick.cpu()) && !mutant!("tick-deferment-unlimited") {
-            // Somebody has to look at the clock before its counter wraps.
+            // A CPU has to look at the clock before its counter wraps.
             let limit = at.began.saturating_add(self.max_deferment);
             forecast.own = forecast.own.min(limit);
             forecast.including_movable = forecast.including_movable.min(limit);
@@ -173,8 +173,8 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
         }
         if self.count.has_tickless_tasks() {
             match self.count.duty() {
-                Duty::Held { by } if by == tick.cpu() => return Some(KeepReason::Timekeeper),
-                Duty::Held { .. } => {}
+                Duty::Taken { by } if by == tick.cpu() => return Some(KeepReason::Timekeeper),
+                Duty::Taken { .. } => {}
                 Duty::Free { .. } => return Some(KeepReason::NoTimekeeper),
             }
         }
@@ -217,7 +217,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
                 let ahead = wake.saturating_since(at.began).as_nanos() / at.period.as_nanos();
                 idles |= ahead > 1;
                 if !idles && !mutant!("tick-idle-not-undone-r60") {
-                    // Who is awake is active in the tree, or nobody there looks after the others (R60).
+                    // A CPU that is awake is active in the tree, or no CPU there looks after the others (R60).
                     self.tree.leave_idle(cpu);
                 }
             }

@@ -64,7 +64,7 @@ impl<const WORDS: usize> CpuMask<WORDS> {
         self.0[word] & 1 << bit != 0
     }
 
-    /// Whether nobody is there.
+    /// Whether no CPU is in it.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|word| *word == 0)

@@ -43,7 +43,7 @@ fn tick(count: &Count) -> u64 {
     now.tick.0
 }
 
-/// Who reads while somebody counts sees the pair before or after.
+/// A reader that comes while a CPU counts sees the pair before or after.
 #[test]
 fn a_reader_against_who_counts() {
     explore(PREEMPTIONS, [0, 3], || {
@@ -76,8 +76,8 @@ fn two_who_count_at_once() {
     });
 }
 
-/// R41. Two find that nobody counts, and who should is back. The ticks are counted once, and afterwards somebody can
-/// help out again.
+/// R41. Two CPUs find that none counts, and the one that should is back. The ticks are counted once, and afterwards a
+/// CPU can help out again.
 #[test]
 fn r41_two_contenders_against_who_has_the_duty() {
     explore(PREEMPTIONS, [(2, 0, 0), (0, 2, 0), (0, 0, 2)], || {
@@ -90,12 +90,12 @@ fn r41_two_contenders_against_who_has_the_duty() {
         let own = count.update(at(20));
         let [first, second] = contenders.map(|thread| thread.join().unwrap());
         assert_eq!(tick(&count), 2);
-        assert_eq!(count.rescue(at(30)), 1, "nobody is left in line");
+        assert_eq!(count.rescue(at(30)), 1, "no CPU is left in line");
         (own, first, second)
     });
 }
 
-/// R41. Without who has the duty: somebody gets through, however they meet.
+/// R41. Without the CPU that has the duty: one of the others gets through, however they meet.
 #[test]
 fn r41_two_contenders_alone() {
     explore(PREEMPTIONS, [(0, 1), (1, 0)], || {
@@ -111,7 +111,7 @@ fn r41_two_contenders_alone() {
     });
 }
 
-/// Two CPUs tick and nobody has the duty: one gets it, and both ticks are counted once.
+/// Two CPUs tick and none has the duty: one gets it, and both ticks are counted once.
 #[test]
 fn two_cpus_take_the_duty() {
     explore(PREEMPTIONS, [0, 1], || {
@@ -124,8 +124,8 @@ fn two_cpus_take_the_duty() {
         let own = ticks(0)();
         assert_eq!(own + other.join().unwrap(), 1);
         match count.duty() {
-            Duty::Held { by } => by.0,
-            free @ Duty::Free { .. } => panic!("somebody took it: {free:?}"),
+            Duty::Taken { by } => by.0,
+            free @ Duty::Free { .. } => panic!("one of the CPUs took it: {free:?}"),
         }
     });
 }
@@ -144,7 +144,7 @@ fn the_duty_is_given_up_against_a_tick() {
         let took = other.join().unwrap() == 1;
         count.tick(CpuId(1), at(30), true, &mut Watch::default());
         assert_eq!(tick(&count), 3);
-        assert_eq!(count.duty(), Duty::Held { by: CpuId(1) });
+        assert_eq!(count.duty(), Duty::Taken { by: CpuId(1) });
         took
     });
 }

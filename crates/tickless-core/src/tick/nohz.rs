@@ -48,7 +48,7 @@ pub enum KeepReason {
     SoftWork,
     /// Tasks run without a tick elsewhere, and go by the count that this CPU keeps.
     Timekeeper,
-    /// Tasks run without a tick, and nobody counts: a mistake of the host, which has to let a housekeeping CPU tick.
+    /// Tasks run without a tick, and no CPU counts: a mistake of the host, which has to let a housekeeping CPU tick.
     NoTimekeeper,
     /// The next event is at most a period away.
     Soon,
@@ -60,9 +60,9 @@ pub enum KeepReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Forecast {
-    /// Until the next event of its wheels that nobody else looks after, and of the tick.
+    /// Until the next event of its wheels that no other CPU looks after, and of the tick.
     pub own: Instant,
-    /// Until the next event of its wheels, whoever looks after it.
+    /// Until the next event of its wheels, that of the global one included.
     pub including_movable: Instant,
     /// Why the tick cannot be stopped.
     pub keeps: Option<KeepReason>,
@@ -102,7 +102,7 @@ pub struct TickOutcome {
     pub missed: u64,
     /// The wheels have something due: the host runs a pass of each kind in its soft stage.
     pub wheel_is_due: bool,
-    /// Somebody who sleeps has something due that is this CPU's to run: the host calls
+    /// A CPU that sleeps has something due that is this CPU's to run: the host calls
     /// [`serve_remote`](Hierarchy::serve_remote) after its own wheels.
     pub remote_is_due: bool,
 }
@@ -134,7 +134,7 @@ pub struct Nohz<
     pub tree: &'a Hierarchy<S, WIDTH>,
     /// The count of ticks.
     pub count: &'a TickCount<L>,
-    /// For how long nobody need look at the clock: [`Keeper::max_idle`](crate::clock::Keeper::max_idle).
+    /// For how long no CPU need look at the clock: [`Keeper::max_idle`](crate::clock::Keeper::max_idle).
     pub max_deferment: Span,
 }
 
@@ -167,7 +167,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
     /// *afterwards*.
     ///
     /// Whether `heir`, another CPU that is online, has to evaluate again if it sleeps: it is the one now that wakes up
-    /// for the clock. The host kicks it. So does whoever took over the timers of the CPU, if it sleeps.
+    /// for the clock. The host kicks it. So it does with the CPU that took over its timers, if that sleeps.
     ///
     /// # Errors
     ///
@@ -184,7 +184,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
         F: FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static,
     {
         let cpu = tick.cpu();
-        if self.count.has_tickless_tasks() && self.count.duty() == (Duty::Held { by: cpu }) {
+        if self.count.has_tickless_tasks() && self.count.duty() == (Duty::Taken { by: cpu }) {
             return Err(KeepReason::Timekeeper);
         }
         self.restart(tick, timer, now);
@@ -276,7 +276,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
     /// Whether the CPU, which runs a task without a tick, has armed something that it does not wake up for (R31).
     ///
     /// Asked after a task armed a coarse timer there; if so the host calls [`run_task`](Nohz::run_task). A timer that
-    /// somebody else files there makes him kick the CPU.
+    /// another CPU files there makes that one kick this one.
     ///
     /// # Cost
     ///

@@ -80,10 +80,10 @@ fn the_first_cpu_that_ticks_counts_and_others_do_not() {
     let count = new_count();
     let mut watches = [Watch::default(); 2];
     assert_eq!(count.duty(), Duty::Free { last: None });
-    // All may go idle before the first tick, and somebody has to look at the clock (TIM-21).
+    // All may go idle before the first tick, and one has to look at the clock (TIM-21).
     assert!(count.duty().concerns(CpuId(0)) && count.duty().concerns(CpuId(7)));
     assert_eq!(count.tick(CpuId(1), at(MS), true, &mut watches[1]), 1);
-    assert_eq!(count.duty(), Duty::Held { by: CpuId(1) });
+    assert_eq!(count.duty(), Duty::Taken { by: CpuId(1) });
     assert_eq!(count.tick(CpuId(0), at(2 * MS), true, &mut watches[0]), 0);
     assert!(!count.give_up(CpuId(0)));
     assert!(count.give_up(CpuId(1)));
@@ -95,7 +95,7 @@ fn the_first_cpu_that_ticks_counts_and_others_do_not() {
 }
 
 #[test]
-fn who_leaves_hands_on_that_somebody_wakes_up_for_the_clock() {
+fn a_cpu_that_leaves_hands_on_that_one_wakes_up_for_the_clock() {
     let count = new_count();
     assert!(!count.bequeath(CpuId(0), CpuId(1)));
     count.tick(CpuId(0), at(MS), true, &mut Watch::default());
@@ -342,7 +342,7 @@ fn the_broadcast_device_fires_for_the_earliest_and_then_for_the_next() {
     assert!(broadcast.interrupt(CpuId(70)) && !broadcast.interrupt(CpuId(71)));
     assert_eq!(woken(&broadcast, 0, 30), (vec![70], false, Some(50)));
     assert_eq!(broadcast.exit(CpuId(70), at(31)), BroadcastExit::SwitchOn);
-    // Whoever handles it may be one of those who are due.
+    // The CPU that handles it may be one of those that are due.
     assert_eq!(woken(&broadcast, 2, 50), (vec![1], true, None));
     assert_eq!(broadcast.exit(CpuId(2), at(50)), BroadcastExit::SwitchOn);
     assert_eq!(broadcast.exit(CpuId(1), at(50)), BroadcastExit::SwitchOn);
@@ -432,7 +432,7 @@ fn who_waits_for_a_period_sleeps_until_it_when_the_device_changes_its_mode() {
 
 /// R39: the device is replaced by a better one.
 #[test]
-fn r39_replacing_the_broadcast_device_puts_nobody_to_sleep() {
+fn r39_replacing_the_broadcast_device_puts_no_cpu_to_sleep() {
     let broadcast = sleepers(Carrier::Oneshot);
     assert_eq!(
         broadcast.enter(CpuId(1), at(50)),

@@ -49,7 +49,7 @@ pub(crate) struct CpuWheel {
 pub(crate) struct Filed {
     /// When the slot of the timer is due.
     pub(crate) due: Tick,
-    /// Before everything else: whoever sleeps until the first has to be told.
+    /// Before everything else: a CPU that sleeps until the first has to be kicked.
     pub(crate) is_first: bool,
 }
 

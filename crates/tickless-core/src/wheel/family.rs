@@ -18,7 +18,7 @@ pub enum Kind {
     Local,
     /// Fires on the CPU it is on, or on another that looks after it while that sleeps.
     Global,
-    /// Fires on the CPU it is on, and wakes nobody: when that is awake for something else.
+    /// Fires on the CPU it is on, and wakes no CPU: when that is awake for something else.
     Deferrable,
 }
 

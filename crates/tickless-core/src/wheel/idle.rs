@@ -7,7 +7,7 @@ use crate::time::{Instant, Span};
 /// When the wheels of a CPU are due first; `None` for one that is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextDue {
-    /// What nobody else can fire.
+    /// What no other CPU can fire.
     pub local: Option<Tick>,
     /// What others can.
     pub global: Option<Tick>,
@@ -46,7 +46,7 @@ impl TickTime {
 pub struct WakeTimes {
     /// It has to be awake then, whatever others do; [`Instant::FOREVER`] if not at all.
     pub local: Instant,
-    /// Somebody has to look after its global wheel then; [`Instant::FOREVER`] if nobody has to, because there is
+    /// A CPU has to look after its global wheel then; [`Instant::FOREVER`] if none has to, because there is
     /// nothing, or because the CPU will be awake before and does it itself.
     pub global: Instant,
     /// More than a tick is left: sleeping is worth while.
@@ -67,7 +67,7 @@ pub fn wake_times(next: NextDue, at: TickTime) -> WakeTimes {
         let now = at.instant_of(first.max(at.tick));
         return WakeTimes {
             local: now,
-            // Filled in: whoever ran this wheel from afar looks at nothing else, and would lose what is due.
+            // Filled in: a CPU that ran this wheel from afar looks at nothing else, and would lose what is due.
             global: if local_is_first {
                 Instant::FOREVER
             } else {

@@ -6,7 +6,7 @@
 //!
 //! So a timeout is late by up to a slot of its level, which is an eighth of the time it was armed for (63 slots of one
 //! level reach to the next: 8/63, or 12.7 %), plus the tick in progress. It is never early: beyond the range of the
-//! wheel it is filed in the farthest slot, and again when that is due (decision 4 of the design).
+//! wheel it is filed in the farthest slot, and again when that is due.
 //!
 //! # Words
 //!

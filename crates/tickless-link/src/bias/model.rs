@@ -150,7 +150,7 @@ fn owner_against_strangers<H: LockHost + 'static>(rounds: usize, strangers: usiz
                 thread::spawn(move || *lock.lock(None) += 1)
             })
             .collect();
-        let owner = lock.raw().claim().expect("nobody else claims");
+        let owner = lock.raw().claim().expect("no other thread claims");
         for round in 0..rounds {
             // Every second time as the shortest paths do it, which try first.
             let tried = if round % 2 == 0 {
@@ -192,7 +192,7 @@ fn without_a_barrier_everybody_takes_the_inner_lock() {
 fn disown_and_claim_again_against_a_stranger() {
     explore(3, || {
         let lock = Arc::new(Lock::new(BiasedLock::<Modelled>::new(), 0_usize));
-        let first = lock.raw().claim().expect("nobody else claims");
+        let first = lock.raw().claim().expect("no other thread claims");
         *lock.lock(Some(first)) += 1;
         let stranger = {
             let lock = Arc::clone(&lock);
@@ -230,7 +230,7 @@ fn no_barrier_once_every_lock_was_taken() {
                 *lock.lock(None) += 1;
             })
         };
-        let owner = lock.raw().claim().expect("nobody else claims");
+        let owner = lock.raw().claim().expect("no other thread claims");
         for _ in 0..3 {
             *lock.lock(Some(owner)) += 1;
         }

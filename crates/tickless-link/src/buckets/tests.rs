@@ -396,7 +396,7 @@ proptest! {
     })]
 
     #[test]
-    fn a_shelf_behaves_like_lists(steps in steps()) {
+    fn a_bucket_array_behaves_like_lists(steps in steps()) {
         play(steps);
     }
 }

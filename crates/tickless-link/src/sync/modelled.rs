@@ -2,7 +2,7 @@
 //!
 //! Loom explores another order of two operations when they touch the same atomic and one of them writes. For that it
 //! remembers the *last* operation on each atomic. A thread that reads and then writes hides behind its own read what
-//! others read before, so loom never tries to have the write before their read: the case "somebody looks while the
+//! others read before, so loom never tries to have the write before their read: the case "a thread looks while the
 //! entry is in transit" ran once and passed, whatever the code did.
 //!
 //! So each atomic has a companion that every operation on the atomic changes first, without any order. All operations
@@ -84,7 +84,7 @@ macro_rules! atomics {
         }
     )*};
     (number $value:ty) => {
-        /// Tells loom that the value is accessed by nobody else from here on.
+        /// Tells loom that the value is accessed by no other thread from here on.
         pub fn with_mut<R>(&mut self, body: impl FnOnce(&mut $value) -> R) -> R {
             self.value.with_mut(body)
         }

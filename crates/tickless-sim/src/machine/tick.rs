@@ -82,7 +82,7 @@ impl Ticks {
                 && other.context() != Context::Offline
         };
         !count.has_tickless_tasks()
-            || (count.duty() != (Duty::Held { by: CpuId(cpu) }) && self.cpus.iter().any(counts))
+            || (count.duty() != (Duty::Taken { by: CpuId(cpu) }) && self.cpus.iter().any(counts))
     }
 
     /// Makes the timer of the tick of `cpu`.

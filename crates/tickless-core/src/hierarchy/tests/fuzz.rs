@@ -151,7 +151,7 @@ fn fuzz(name: &str, body: impl Fn() + Send + Sync + 'static) {
     .expect("a string takes all");
     std::io::stdout()
         .write_all(line.as_bytes())
-        .expect("somebody reads");
+        .expect("the receiver lives");
     if let Err(panic) = outcome {
         std::panic::resume_unwind(panic);
     }
@@ -166,7 +166,7 @@ enum Operation {
     Ticks,
     /// Leaves the tree, or comes back.
     Changes,
-    /// Somebody makes a new CPU known, and the tree may grow.
+    /// A CPU makes a new one known, and the tree may grow.
     Prepares,
 }
 

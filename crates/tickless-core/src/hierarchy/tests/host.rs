@@ -23,7 +23,7 @@ pub(super) use tickless_link::lock::ModelLock as TestLock;
 #[cfg(not(any(loom, shuttle)))]
 pub(super) type TestLock = tickless_link::lock::SoloLock<Unwatched>;
 
-/// Nobody watches the locks; what counts is that they refuse to be taken twice.
+/// The locks are not watched; what counts is that they refuse to be taken twice.
 #[cfg(not(any(loom, shuttle)))]
 #[derive(Debug, Default)]
 pub(super) struct Unwatched;
@@ -42,9 +42,9 @@ pub(super) fn at(time: i64) -> Instant {
 #[derive(Debug, Default)]
 pub(super) struct Bases {
     pub(super) timers: BTreeSet<i64>,
-    /// The first timer of its own, which nobody else may run.
+    /// The first timer of its own, which no other CPU may run.
     pub(super) own: Option<i64>,
-    /// Running them runs none, as when somebody else does so for ever.
+    /// Running them runs none, as when another CPU does so for ever.
     pub(super) is_stuck: bool,
 }
 
@@ -137,7 +137,7 @@ impl<const WIDTH: usize> Host<WIDTH> {
         self.group(id).state()
     }
 
-    /// Runs `body` once, at the first step that `fits`, in the middle of what somebody does. Others that stand behind
+    /// Runs `body` once, at the first step that `fits`, in the middle of what a CPU does. Others that stand behind
     /// it wait until it has run.
     #[cfg(not(any(loom, shuttle)))]
     pub(super) fn when(
@@ -313,7 +313,7 @@ impl<const WIDTH: usize> Tree<WIDTH> {
         core::mem::take(&mut *self.host().fired.lock().unwrap())
     }
 
-    /// STATE-1, STATE-2, STATE-4 and the shape. Only while nobody walks.
+    /// STATE-1, STATE-2, STATE-4 and the shape. Only while no CPU walks.
     pub(super) fn check_states(&self) {
         assert_eq!(self.check(), Ok(()));
         for id in (0..self.groups()).map(GroupId) {
@@ -339,7 +339,7 @@ impl<const WIDTH: usize> Tree<WIDTH> {
         }
     }
 
-    /// PULL-2: each finite time of an idle CPU is in the hands of somebody who is awake, or promised. Only while nobody
+    /// PULL-2: each finite time of an idle CPU is in the hands of a CPU that is awake, or promised. Only while no CPU
     /// walks.
     pub(super) fn check_covered(&self) {
         let promised = (0..self.host().cpus())
@@ -361,7 +361,7 @@ impl<const WIDTH: usize> Tree<WIDTH> {
         }
     }
 
-    /// Whether `time` of `cpu`, or an earlier one, is known at each level up to somebody who is awake.
+    /// Whether `time` of `cpu`, or an earlier one, is known at each level up to a CPU that is awake.
     fn is_listed(&self, cpu: u32, time: Instant) -> bool {
         let node = self.node(cpu);
         let (mut next, mut slot, mut ignored) = (node.leaf(), node.slot(), node.is_ignored());

@@ -83,7 +83,7 @@ fn example_2_a_new_timer_against_the_last_cpu_that_idles() {
     });
 }
 
-/// R52, HAZARD-1: both CPUs of a leaf idle, the one with a timer may be overtaken. Nobody else is awake.
+/// R52, HAZARD-1: both CPUs of a leaf idle, the one with a timer may be overtaken. No other CPU is awake.
 #[test]
 fn r52_two_siblings_idle_and_one_has_a_timer() {
     let outcomes = [(Some(10), None), (None, Some(10)), (Some(10), Some(10))];

@@ -1,4 +1,4 @@
-//! Cancelling against whoever runs the timer.
+//! A thread cancels against a CPU that runs the timer.
 
 use std::boxed::Box;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::cpu::CpuId;
 use crate::hrtimer::{Expired, HrTimer, Restart};
 use crate::time::{Instant, Monotonic};
 
-/// CPU 0 runs the callback, which answers that the timer goes on, while CPU 1 cancels. Whoever comes first,
+/// CPU 0 runs the callback, which answers that the timer goes on, while CPU 1 cancels. Whichever comes first,
 /// the timer was pending, and when the cancel is back it is not, and its callback does not run.
 fn cancel_against_a_callback_that_goes_on<const SLEEPS: bool>() {
     explore(TWO, [0, 1], || {
@@ -22,7 +22,7 @@ fn cancel_against_a_callback_that_goes_on<const SLEEPS: bool>() {
             let (inside, runs) = (Arc::clone(&inside), runs.clone());
             let touched = Touched::default();
             move |expired: &mut Expired<'_, '_, Monotonic>| {
-                // Relaxed: whoever cancels has to be ordered by the core.
+                // Relaxed: the core has to order the thread that cancels.
                 inside.store(true, Ordering::Relaxed);
                 touched.touch();
                 runs.add();
@@ -32,7 +32,7 @@ fn cancel_against_a_callback_that_goes_on<const SLEEPS: bool>() {
             }
         }));
         be(Some(0));
-        machine.start(timer.as_ref(), at(500));
+        timer.as_ref().start(&machine, at(500));
         let canceller = {
             let (timer, inside) = (timer.clone(), Arc::clone(&inside));
             on(&machine, Some(1), move |timers| {
@@ -70,8 +70,8 @@ fn a_sleeping_canceller_against_a_runner_with_more_to_do() {
         let runs = Count::default();
         let (first, second) = (once(&runs), once(&runs));
         be(Some(0));
-        machine.start(first.as_ref(), at(500));
-        machine.start(second.as_ref(), at(600));
+        first.as_ref().start(&machine, at(500));
+        second.as_ref().start(&machine, at(600));
         let canceller = {
             let (first, runs) = (first.clone(), runs.clone());
             on(&machine, Some(1), move |timers| {
@@ -89,7 +89,8 @@ fn a_sleeping_canceller_against_a_runner_with_more_to_do() {
     });
 }
 
-/// Spec CAN-1, OBJ-15. Whoever tries to cancel learns what is: removed before the callback began, running, or over.
+/// Spec CAN-1, OBJ-15. A thread that tries to cancel learns what is: removed before the callback began, running, or
+/// over.
 #[test]
 fn a_try_to_cancel_against_a_callback() {
     let outcomes = [
@@ -102,7 +103,7 @@ fn a_try_to_cancel_against_a_callback() {
         let runs = Count::default();
         let timer = once(&runs);
         be(Some(0));
-        machine.start(timer.as_ref(), at(500));
+        timer.as_ref().start(&machine, at(500));
         let canceller = {
             let timer = timer.clone();
             on(&machine, Some(1), move |timers| {
@@ -129,7 +130,7 @@ fn a_callback_ends_against_its_owner_that_frees_it() {
             Restart::No
         }));
         be(Some(0));
-        machine.start(timer.as_ref(), at(500));
+        timer.as_ref().start(&machine, at(500));
         let owner = on(&machine, Some(1), move |timers| {
             timer.as_ref().cancel(timers);
             drop(timer);
@@ -149,7 +150,7 @@ fn a_journey_against_a_cancel() {
         let machine = machine::<false>(2);
         let timer = once(&Count::default());
         be(Some(0));
-        machine.start(timer.as_ref(), at(4_000));
+        timer.as_ref().start(&machine, at(4_000));
         let taker = {
             let timer = timer.clone();
             on(&machine, Some(1), move |timers| {
@@ -157,13 +158,13 @@ fn a_journey_against_a_cancel() {
             })
         };
         assert!(
-            machine.cancel(timer.as_ref()),
+            timer.as_ref().cancel(&machine),
             "it was pending all the time"
         );
         taker.join().unwrap();
         let left = pending(&machine, 2);
         assert_eq!(machine.pending(CpuId(0)), 0);
-        assert_eq!(machine.cancel(timer.as_ref()), left == 1);
+        assert_eq!(timer.as_ref().cancel(&machine), left == 1);
         left
     });
 }

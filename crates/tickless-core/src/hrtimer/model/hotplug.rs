@@ -15,7 +15,7 @@ use crate::cpu::CpuId;
 use crate::hrtimer::{Expired, HrTimer, Restart, Setup, Start};
 use crate::time::{Instant, Realtime};
 
-/// Spec, HP-5. CPU 1 leaves while somebody else runs the callback of one of its timers, which goes on. Nothing
+/// Spec, HP-5. CPU 1 leaves while another thread runs the callback of one of its timers, which goes on. Nothing
 /// stays behind, and CPU 0 is asked to look at its queues.
 #[test]
 fn a_cpu_leaves_against_a_callback_that_goes_on() {
@@ -24,7 +24,7 @@ fn a_cpu_leaves_against_a_callback_that_goes_on() {
         let runs = Count::default();
         let timer = going_on(&runs, 9_000);
         be(Some(1));
-        machine.start(timer.as_ref(), at(500));
+        timer.as_ref().start(&machine, at(500));
         // As a driver does that expires for other threads.
         let driver = on(&machine, Some(0), |timers| {
             let _turn = timers.interrupt(CpuId(1));
@@ -32,10 +32,10 @@ fn a_cpu_leaves_against_a_callback_that_goes_on() {
         machine.cpu_offline(CpuId(1));
         driver.join().unwrap();
         assert_eq!(machine.pending(CpuId(1)), 0);
-        assert_eq!(machine.cpu_of(timer.as_ref()), Some(CpuId(0)));
+        assert_eq!(timer.as_ref().cpu(&machine), Some(CpuId(0)));
         assert_eq!(pending(&machine, 2), 1);
         let armed = armed_after_kick(&machine);
-        assert!(machine.cancel(timer.as_ref()));
+        assert!(timer.as_ref().cancel(&machine));
         (runs.get(), armed)
     });
 }
@@ -43,14 +43,14 @@ fn a_cpu_leaves_against_a_callback_that_goes_on() {
 /// Spec, HP-5. As before, with a second timer and a canceller that sleeps until the first callback is over, so
 /// that the leaving CPU can get in between the two.
 #[test]
-fn a_cpu_leaves_between_two_callbacks_that_somebody_waits_for() {
+fn a_cpu_leaves_between_two_callbacks_that_a_canceller_waits_for() {
     explore(THREE, [(0, 1), (1, 1), (1, 0), (2, 0)], || {
         let machine = machine::<true>(2);
         let runs = Count::default();
         let (first, second) = (once(&runs), going_on(&runs, 9_000));
         be(Some(1));
-        machine.start(first.as_ref(), at(500));
-        machine.start(second.as_ref(), at(600));
+        first.as_ref().start(&machine, at(500));
+        second.as_ref().start(&machine, at(600));
         let driver = on(&machine, Some(0), |timers| {
             let _turn = timers.interrupt(CpuId(1));
         });
@@ -65,10 +65,10 @@ fn a_cpu_leaves_between_two_callbacks_that_somebody_waits_for() {
         driver.join().unwrap();
         canceller.join().unwrap();
         assert_eq!(machine.pending(CpuId(1)), 0);
-        assert_eq!(machine.cpu_of(second.as_ref()), Some(CpuId(0)));
+        assert_eq!(second.as_ref().cpu(&machine), Some(CpuId(0)));
         assert_eq!(pending(&machine, 2), 1);
         let armed = armed_after_kick(&machine);
-        assert!(machine.cancel(second.as_ref()));
+        assert!(second.as_ref().cancel(&machine));
         let overdue = u32::from(armed == 600);
         (runs.get(), overdue)
     });
@@ -82,7 +82,7 @@ fn a_cpu_leaves_against_a_cancel() {
         let machine = machine::<true>(2);
         let timer = once(&Count::default());
         be(Some(1));
-        machine.start(timer.as_ref(), at(5_000));
+        timer.as_ref().start(&machine, at(5_000));
         let canceller = {
             let timer = timer.clone();
             on(&machine, Some(0), move |timers| {
@@ -93,7 +93,7 @@ fn a_cpu_leaves_against_a_cancel() {
         machine.cpu_offline(CpuId(1));
         canceller.join().unwrap();
         assert_eq!(pending(&machine, 2), 0);
-        machine.cpu_of(timer.as_ref()).expect("it was started")
+        timer.as_ref().cpu(&machine).expect("it was started")
     });
 }
 
@@ -105,7 +105,7 @@ fn a_cpu_leaves_against_a_start_of_its_timer() {
         let machine = machine::<true>(2);
         let (timer, late) = (once(&Count::default()), once(&Count::default()));
         be(Some(1));
-        machine.start(timer.as_ref(), at(5_000));
+        timer.as_ref().start(&machine, at(5_000));
         let starter = {
             let timer = timer.clone();
             on(&machine, Some(0), move |timers| {
@@ -113,17 +113,17 @@ fn a_cpu_leaves_against_a_start_of_its_timer() {
             })
         };
         machine.cpu_offline(CpuId(1));
-        machine.start(late.as_ref(), at(4_000));
+        late.as_ref().start(&machine, at(4_000));
         starter.join().unwrap();
         assert_eq!(
-            machine.deadline(timer.as_ref()),
+            timer.as_ref().deadline(&machine),
             Some(Instant::from_nanos(6_000))
         );
         assert_eq!(machine.pending(CpuId(1)), 0);
         assert_eq!(pending(&machine, 2), 2);
         let armed = armed_after_kick(&machine);
-        assert!(machine.cancel(timer.as_ref()));
-        assert!(machine.cancel(late.as_ref()));
+        assert!(timer.as_ref().cancel(&machine));
+        assert!(late.as_ref().cancel(&machine));
         armed
     });
 }
@@ -138,7 +138,7 @@ fn on_the_wall() -> Pin<Arc<HrTimer<WallCallback, Realtime>>> {
 
 /// Sets the time of day, as the writer of a sequence lock does: the offsets first.
 fn set_the_clock(timers: &Timers<Host<true>>) {
-    // Release: pairs with the Acquire of whoever asks for the offsets.
+    // Release: pairs with the Acquire of a thread that asks for the offsets.
     timers.platform().jumped.store(true, Ordering::Release);
     timers.clock_was_set(ClockSet::WALL);
 }
@@ -152,12 +152,14 @@ fn a_clock_jumps_against_a_start_on_it() {
         let timer = on_the_wall();
         let setter = on(&machine, Some(1), set_the_clock);
         be(Some(0));
-        machine.start(timer.as_ref(), Start::at(Instant::from_nanos(8_000)));
+        timer
+            .as_ref()
+            .start(&machine, Start::at(Instant::from_nanos(8_000)));
         setter.join().unwrap();
         // Relaxed: the setter was joined.
         let kicked = machine.platform().kicked.load(Ordering::Relaxed);
         assert_eq!(armed_after_kick(&machine), 8_000 - JUMP);
-        assert!(machine.cancel(timer.as_ref()));
+        assert!(timer.as_ref().cancel(&machine));
         kicked
     });
 }
@@ -170,14 +172,16 @@ fn a_clock_jumps_against_an_interrupt() {
         let machine = machine::<true>(2);
         let timer = on_the_wall();
         be(Some(0));
-        machine.start(timer.as_ref(), Start::at(Instant::from_nanos(8_000)));
+        timer
+            .as_ref()
+            .start(&machine, Start::at(Instant::from_nanos(8_000)));
         let setter = on(&machine, Some(1), set_the_clock);
         let _turn = machine.interrupt(CpuId(0));
         setter.join().unwrap();
         // Relaxed: the setter was joined.
         let kicked = machine.platform().kicked.load(Ordering::Relaxed);
         assert_eq!(armed_after_kick(&machine), 8_000 - JUMP);
-        assert!(machine.cancel(timer.as_ref()));
+        assert!(timer.as_ref().cancel(&machine));
         kicked
     });
 }

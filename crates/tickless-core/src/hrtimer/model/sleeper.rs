@@ -36,7 +36,7 @@ fn asleep(machine: &Machine<true>) -> (Pin<Box<Sleeper>>, Count) {
     let woken = Count::default();
     let mut sleeper = Box::pin(Sleeper::new());
     be(Some(0));
-    let before = machine.start_sleeper(sleeper.as_mut(), at(now / 2), waker(&woken));
+    let before = sleeper.as_mut().start(&machine, at(now / 2), waker(&woken));
     assert!(before.is_none());
     assert_eq!(machine.sorted(CpuId(0)), usize::from(now == NOW));
     (sleeper, woken)
@@ -104,7 +104,7 @@ fn a_sleeper_fires_against_its_owner_that_puts_it_off() {
             let _turn = machine.interrupt(CpuId(0));
             let (put_off, sleeper) = owner.join().unwrap();
             assert_eq!(pending(&machine, 2), usize::from(put_off));
-            let back = machine.cancel_sleeper(sleeper.as_ref());
+            let back = sleeper.as_ref().cancel(&machine);
             (woken.get(), put_off, back.is_some())
         });
     }

@@ -1,12 +1,12 @@
-//! Starting against whoever runs, moves or starts the same timer.
+//! A thread starts a timer against one that runs, moves or starts it.
 
 use std::sync::Arc;
 
 use tickless_link::sync::{AtomicBool, Ordering};
 
 use crate::base::model::{
-    Count, Machine, THREE, TWO, Touched, armed_after_kick, at, be, explore, going_on, machine, on,
-    once, pending, take_kick,
+    Count, Machine, THREE, TWO, Timer, Touched, armed_after_kick, at, be, explore, going_on,
+    machine, on, once, pending, take_kick,
 };
 use crate::cpu::CpuId;
 use crate::hrtimer::{Expired, HrTimer, Restart};
@@ -22,7 +22,7 @@ fn start_from_another_cpu_against_a_callback_that_goes_on() {
         let runs = Count::default();
         let timer = going_on(&runs, 3_000);
         be(Some(0));
-        machine.start(timer.as_ref(), at(500));
+        timer.as_ref().start(&machine, at(500));
         let starter = {
             let timer = timer.clone();
             on(&machine, Some(1), move |timers| {
@@ -32,19 +32,19 @@ fn start_from_another_cpu_against_a_callback_that_goes_on() {
         let _turn = machine.interrupt(CpuId(0));
         starter.join().unwrap();
         assert_eq!(
-            machine.deadline(timer.as_ref()),
+            timer.as_ref().deadline(&machine),
             Some(Instant::from_nanos(5_000))
         );
         assert_eq!(pending(&machine, 2), 1);
-        let place = machine.cpu_of(timer.as_ref()).map(|cpu| cpu.0);
-        assert!(machine.cancel(timer.as_ref()));
+        let place = timer.as_ref().cpu(&machine).map(|cpu| cpu.0);
+        assert!(timer.as_ref().cancel(&machine));
         (place.expect("it was started"), runs.get())
     });
 }
 
 /// ORACLE-11.
 ///
-/// Spec OBJ-14, 2.8a. The timer runs, goes on, is taken to CPU 1 and runs there, for the last time. Somebody who asks
+/// Spec OBJ-14, 2.8a. The timer runs, goes on, is taken to CPU 1 and runs there, for the last time. A thread that asks
 /// all the while never hears "idle" before the last run.
 #[test]
 fn the_activity_query_against_two_runs_and_a_journey() {
@@ -68,11 +68,12 @@ fn the_activity_query_against_two_runs_and_a_journey() {
             }
         }));
         be(Some(0));
-        machine.start(timer.as_ref(), at(500));
+        timer.as_ref().start(&machine, at(500));
         let taker = {
             let timer = timer.clone();
             on(&machine, Some(1), move |timers| {
-                // If its callback runs it stays on CPU timer.as_ref().start(0.timers, at(600));
+                // If its callback runs it stays on CPU 0.
+                timer.as_ref().start(timers, at(600));
                 let _turn = timers.interrupt(CpuId(1));
             })
         };
@@ -89,15 +90,15 @@ fn the_activity_query_against_two_runs_and_a_journey() {
         let _turn = machine.interrupt(CpuId(0));
         taker.join().unwrap();
         let over = observer.join().unwrap();
-        assert_eq!(machine.cancel(timer.as_ref()), runs.get() < 2);
+        assert_eq!(timer.as_ref().cancel(&machine), runs.get() < 2);
         (runs.get(), over)
     });
 }
 
 /// Where a timer is and when it fires.
-fn place(machine: &Machine<false>, timer: &super::Timer) -> (u32, i64) {
-    let cpu = machine.cpu_of(timer.as_ref()).expect("it was started");
-    let deadline = machine.deadline(timer.as_ref()).expect("it is queued");
+fn place(machine: &Machine<false>, timer: &Timer) -> (u32, i64) {
+    let cpu = timer.as_ref().cpu(machine).expect("it was started");
+    let deadline = timer.as_ref().deadline(machine).expect("it is queued");
     (cpu.0, deadline.as_nanos())
 }
 
@@ -115,11 +116,11 @@ fn two_first_starts_at_once() {
             })
         };
         be(Some(0));
-        machine.start(timer.as_ref(), at(5_000));
+        timer.as_ref().start(&machine, at(5_000));
         other.join().unwrap();
         let place = place(&machine, &timer);
         assert_eq!(pending(&machine, 2), 1);
-        assert!(machine.cancel(timer.as_ref()));
+        assert!(timer.as_ref().cancel(&machine));
         place
     });
 }
@@ -132,7 +133,7 @@ fn two_journeys_at_once() {
         let machine = machine::<false>(3);
         let timer = once(&Count::default());
         be(Some(2));
-        machine.start(timer.as_ref(), at(4_000));
+        timer.as_ref().start(&machine, at(4_000));
         let takers = [0, 1].map(|cpu| {
             let timer = timer.clone();
             on(&machine, Some(cpu), move |timers| {
@@ -144,7 +145,7 @@ fn two_journeys_at_once() {
         }
         let place = place(&machine, &timer);
         assert_eq!(pending(&machine, 3), 1);
-        assert!(machine.cancel(timer.as_ref()));
+        assert!(timer.as_ref().cancel(&machine));
         place
     });
 }
@@ -157,20 +158,20 @@ fn a_restart_in_place_against_a_journey() {
         let machine = machine::<false>(2);
         let (first, behind) = (once(&Count::default()), once(&Count::default()));
         be(Some(0));
-        machine.start(first.as_ref(), at(3_000));
-        machine.start(behind.as_ref(), at(4_000));
+        first.as_ref().start(&machine, at(3_000));
+        behind.as_ref().start(&machine, at(4_000));
         let taker = {
             let behind = behind.clone();
             on(&machine, Some(1), move |timers| {
                 behind.as_ref().start(timers, at(5_000));
             })
         };
-        machine.start(behind.as_ref(), at(6_000));
+        behind.as_ref().start(&machine, at(6_000));
         taker.join().unwrap();
         let place = place(&machine, &behind);
         assert_eq!(pending(&machine, 2), 2);
-        assert!(machine.cancel(behind.as_ref()));
-        assert!(machine.cancel(first.as_ref()));
+        assert!(behind.as_ref().cancel(&machine));
+        assert!(first.as_ref().cancel(&machine));
         place
     });
 }
@@ -194,7 +195,7 @@ fn two_kicks_against_the_one_that_is_taken() {
         }
         let armed = armed_after_kick(&machine);
         for (_, timer) in &timers {
-            assert!(machine.cancel(timer.as_ref()));
+            assert!(timer.as_ref().cancel(&machine));
         }
         armed
     });

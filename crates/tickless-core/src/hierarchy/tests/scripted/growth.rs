@@ -148,7 +148,7 @@ fn r21_an_active_old_root_is_active_in_the_new_one() {
     assert_eq!(tree.fired().len(), 1, "CPU 0 is migrator of all of it");
 }
 
-/// R21: nobody is awake when the tree grows. What idle CPUs wait for is known to the new root.
+/// R21: no CPU is awake when the tree grows. The new root knows what idle CPUs wait for.
 #[test]
 fn r21_an_idle_old_root_is_listed_in_the_new_one() {
     let tree = empty_tree::<2>(8, 1, MigratorPolicy::LowestBit);
@@ -163,7 +163,7 @@ fn r21_an_idle_old_root_is_listed_in_the_new_one() {
     assert_eq!(tree.fired().len(), 1);
 }
 
-/// R21: nobody is awake, and the CPU that has promised comes by between the link and the publication in the new root,
+/// R21: no CPU is awake, and the one that has promised comes by between the link and the publication in the new root,
 /// which is empty then. Its promise for what is left stays.
 #[test]
 fn r21_an_idle_server_comes_by_while_the_root_grows() {
@@ -192,7 +192,7 @@ fn r21_an_idle_server_comes_by_while_the_root_grows() {
 }
 
 /// CPU 0 takes the old root for the root while the tree grows, and publishes there when the new root has adopted it
-/// already. That CPU 2 wakes up at that time helps nobody: it does not find the event.
+/// already. That CPU 2 wakes up at that time helps no CPU: it does not find the event.
 #[test]
 fn what_only_a_former_root_knows_is_promised_by_its_own_cpu() {
     let tree = Rc::new(empty_tree::<2>(4, 1, MigratorPolicy::LowestBit));

@@ -153,7 +153,7 @@ fn a_set_says_nothing_of_foreign_threads_and_of_cpus_that_are_offline_or_unknown
 }
 
 #[test]
-fn a_set_that_is_in_force_asks_nobody() {
+fn a_set_that_is_in_force_asks_no_cpu() {
     let tree = idle_tree::<4>(8);
     for changed in [Ok(2), Ok(0)] {
         let mut crew = crew(&tree, &[1, 5], &[]);

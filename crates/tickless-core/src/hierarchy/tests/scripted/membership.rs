@@ -51,7 +51,7 @@ fn r28_an_isolated_cpu_has_no_duty() {
     tree.check_all();
 }
 
-/// ISO-2, XI1: somebody has to look after the others, unless nobody can.
+/// ISO-2, XI1: one CPU has to look after the others, unless none can.
 #[test]
 fn the_last_cpu_is_not_isolated_but_may_go_offline() {
     let tree = idle_tree::<2>(2);
@@ -91,7 +91,7 @@ fn a_cpu_leaves_while_it_is_served() {
     assert_eq!(
         tree.fired().len(),
         1,
-        "the rest is moved by whoever took it offline"
+        "the CPU that took it offline moves the rest"
     );
     tree.set_available(CpuId(0), Presence::Idle).unwrap();
     assert_eq!(tree.idles(0), NEVER);
@@ -114,18 +114,14 @@ fn a_promise_is_not_inherited_by_a_foreign_thread() {
     assert_eq!(activated(&tree), [], "its own timers are its own");
     assert_eq!(tree.arms(0, 20), at(20));
     tree.clear_available(CpuId(2), Leaving::Offline).unwrap();
-    assert_eq!(
-        activated(&tree),
-        [],
-        "nobody is left but the foreign thread"
-    );
+    assert_eq!(activated(&tree), [], "only the foreign thread is left");
     join(&tree, 3, Presence::Awake);
     tree.check_all();
     tree.ticks(3, 20);
     assert_eq!(tree.fired().len(), 1);
 }
 
-/// Design 4: a thread that is no worker arms; nobody is awake; the worker that is told takes over.
+/// A foreign thread arms while no CPU is awake; the worker that the host wakes takes over.
 #[test]
 fn a_foreign_thread_arms_in_a_tree_in_which_everybody_sleeps() {
     let tree = empty_tree::<2>(3, 1, MigratorPolicy::LowestBit);
@@ -133,7 +129,7 @@ fn a_foreign_thread_arms_in_a_tree_in_which_everybody_sleeps() {
     join(&tree, 1, Presence::Idle);
     join(&tree, 2, Presence::Foreign);
     let cover = tree.arms(2, 10);
-    assert_eq!(cover, at(10), "nobody will look after it");
+    assert_eq!(cover, at(10), "no CPU will look after it");
     tree.wakes(0);
     assert_eq!(tree.idles(0), at(10));
     tree.check_all();
@@ -166,7 +162,7 @@ fn a_foreign_thread_serves_where_everybody_sleeps() {
 
 /// A foreign thread that ends gives up what it promised.
 #[test]
-fn a_foreign_thread_leaves_and_somebody_takes_over() {
+fn a_cpu_takes_over_when_a_foreign_thread_leaves() {
     let tree = empty_tree::<2>(3, 1, MigratorPolicy::LowestBit);
     join(&tree, 0, Presence::Idle);
     join(&tree, 1, Presence::Idle);

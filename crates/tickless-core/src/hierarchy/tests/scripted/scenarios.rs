@@ -150,7 +150,7 @@ fn nothing_is_forecast_that_another_cpu_has_promised() {
 /// CPU 0 had promised to wake at 10, woke, and idles without timers. Before it has said so CPU 2 arms one, and must not
 /// rely on what CPU 0 promised before.
 #[test]
-fn nobody_relies_on_a_promise_that_was_withdrawn() {
+fn no_cpu_relies_on_a_promise_that_was_withdrawn() {
     let tree = pairs();
     assert_eq!(tree.arms(0, 10), at(10));
     tree.wakes(0);
@@ -326,7 +326,7 @@ fn a_cpu_that_wakes_for_itself_first_hands_nothing_over() {
     tree.check_all();
 }
 
-/// Spec C-4.11: somebody else is awake in the leaf, or further up.
+/// Spec C-4.11: another CPU is awake in the leaf, or further up.
 #[test]
 fn the_forecast_is_never_while_others_are_awake() {
     let tree = pairs();
@@ -405,7 +405,7 @@ fn the_duty_goes_to_who_served_least() {
 }
 
 #[test]
-fn a_cpu_without_duty_serves_nobody() {
+fn a_cpu_without_duty_serves_no_other() {
     let tree = idle_tree::<4>(4);
     tree.wakes(0);
     tree.wakes(1);
