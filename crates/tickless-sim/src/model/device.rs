@@ -1,6 +1,6 @@
 //! The clock event device of a machine's CPUs: what it is, what writing it costs, and when it fires.
 //!
-//! What a [class](DeviceClass) does with what is written is what it does in a [`Machine`](crate::Machine). Here it
+//! What a [class](DeviceClass) does with what is written is what it does where nothing costs. Here it
 //! takes time besides:
 //!
 //! | class | a write is |

@@ -1,7 +1,7 @@
 //! The promises of the library, by name, and what it looks like when one is not kept.
 //!
 //! Each has a file that says when it is looked at, and whose functions say what is wrong, if anything is. They see
-//! plain values and know no machine: the [`TraceChecker`](trace_checker::TraceChecker) and the machine put these
+//! plain values and know no machine: the trace checker and the machine put these
 //! together, and the checker keeps the stories.
 
 pub(crate) mod armed_not_later_than_first;
