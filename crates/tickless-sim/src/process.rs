@@ -310,13 +310,13 @@ fn tick_time(now: Instant) -> TickTime {
 
 /// Whether something is due on `cpu` at `now`.
 fn is_due(timers: &Timers<ProcessHost>, cpu: CpuId, now: Instant) -> bool {
-    timers.platform().site(cpu).fires.get() <= now || timers.wheel_is_due(cpu, tick_time(now).tick)
+    timers.platform().local(cpu).fires.get() <= now || timers.wheel_is_due(cpu, tick_time(now).tick)
 }
 
 /// Lets the worker on `cpu` go to sleep: until when it may.
 fn enter_idle(timers: &Timers<ProcessHost>, cpu: CpuId) -> Instant {
     timers.settle_armed(cpu);
-    let exact = timers.platform().site(cpu).fires.get();
+    let exact = timers.platform().local(cpu).fires.get();
     let at = tick_time(timers.platform().glance());
     let mut coarse = Instant::FOREVER;
     timers.wheel_enter_idle(cpu, at.tick, |next| {
@@ -337,7 +337,7 @@ fn turn(timers: &Timers<ProcessHost>, cpu: CpuId) -> u32 {
             fired += timers.run_wheel(cpu, kind, tick, TURN_BUDGET).fired;
         }
     }
-    let fires = &host.site(cpu).fires;
+    let fires = &host.local(cpu).fires;
     if fires.get() <= now {
         fires.set(Instant::FOREVER);
         let turn = timers.interrupt(cpu);

@@ -2,13 +2,12 @@
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
-use std::task::Waker;
 
 use tickless_core::base::{CpuBase, Timers};
 use tickless_core::clock::{CounterId, Offsets, SetSequence};
 use tickless_core::coarse::Tick;
 use tickless_core::event::{DeviceState, DeviceWrite, InPast};
-use tickless_core::platform::{CpuId, Locality, Platform, ThisCpu, Waiting};
+use tickless_core::platform::{CpuId, Platform, ThisCpu};
 use tickless_core::tick::TickCount;
 use tickless_core::time::Instant;
 use tickless_core::time::convert::Cycles;
@@ -386,13 +385,7 @@ impl Host {
                 ..
             } => {
                 self.local(cpu.0).lines.write(&self.model, LINES_OF_BASE);
-                current_cpu::charge(charges.hr_start);
-                if !in_place {
-                    current_cpu::charge(charges.tree_insert);
-                    if was_armed {
-                        current_cpu::charge(charges.tree_erase);
-                    }
-                }
+                current_cpu::charge(charges.start(was_armed, in_place));
             }
             Traced::ExpireEntry { .. } | Traced::Cancel { .. } => {
                 current_cpu::charge(charges.tree_erase);
@@ -408,7 +401,6 @@ impl Platform for Host {
     type ExpiryLock = PlainLock;
     type Local = CpuLocal;
     const DEFERRED_REARM: bool = true;
-    const WAITING: Waiting = Waiting::Spin;
     const TRACE: bool = true;
 
     #[inline]
@@ -501,14 +493,6 @@ impl Platform for Host {
             None => callback(),
             Some(faults) => call_and_catch(faults, callback),
         }
-    }
-
-    fn wake(&self, waker: Waker) {
-        waker.wake();
-    }
-
-    fn keep_local(&self, _question: Locality) -> bool {
-        true
     }
 
     fn pick_target(&self, this: Option<CpuId>, _pinned: bool) -> CpuId {

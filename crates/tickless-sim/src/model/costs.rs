@@ -186,6 +186,16 @@ costs! {
 }
 
 impl Charges {
+    /// What it takes to start an exact timer in a sorted tree, besides locks and lines.
+    #[inline]
+    pub(crate) fn start(&self, was_armed: bool, in_place: bool) -> Picos {
+        match (in_place, was_armed) {
+            (true, _) => self.hr_start,
+            (false, false) => self.hr_start + self.tree_insert,
+            (false, true) => self.hr_start + self.tree_insert + self.tree_erase,
+        }
+    }
+
     /// A cache line that was last written that far away.
     pub(crate) const fn line(&self, distance: Distance) -> Picos {
         match distance {

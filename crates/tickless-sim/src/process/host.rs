@@ -2,13 +2,11 @@
 
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
-use std::task::Waker;
 
 use tickless_core::base::{CpuBase, Timers};
-use tickless_core::clock::{Offsets, SetSequence};
 use tickless_core::event::{DeviceConfig, DeviceState, DeviceWrite, InPast};
 use tickless_core::hrtimer::is_far;
-use tickless_core::platform::{CpuId, Locality, Platform, ThisCpu, Waiting};
+use tickless_core::platform::{CpuId, Platform, ThisCpu, Waiting};
 use tickless_core::time::Instant;
 use tickless_core::trace::Event;
 
@@ -25,7 +23,7 @@ pub(super) const TURN_BUDGET: u32 = 4_096;
 
 /// What the host keeps for a thread.
 #[derive(Debug)]
-pub(crate) struct Site {
+pub(crate) struct WorkerLocal {
     /// What the device was written with: the deadline of the next sleep.
     pub(crate) fires: Cell<Instant>,
     /// The lines of the base.
@@ -52,11 +50,11 @@ impl ProcessHost {
 
     pub(crate) fn make_bases(&self, timers: &Timers<Self>) {
         for cell in &self.bases {
-            let site = Site {
+            let local = WorkerLocal {
                 fires: Cell::new(Instant::FOREVER),
                 lines: CacheLine::default(),
             };
-            let placed = cell.set(timers.new_base(DeviceConfig::software("park-deadline"), site));
+            let placed = cell.set(timers.new_base(DeviceConfig::software("park-deadline"), local));
             assert!(placed.is_ok(), "one base for each thread");
         }
     }
@@ -65,7 +63,7 @@ impl ProcessHost {
         &self.model.charges
     }
 
-    pub(crate) fn site(&self, cpu: CpuId) -> &Site {
+    pub(crate) fn local(&self, cpu: CpuId) -> &WorkerLocal {
         let base = self.bases[cpu.0 as usize].get();
         base.expect("every thread has a base").local()
     }
@@ -83,14 +81,14 @@ impl ProcessHost {
     }
 
     fn touches(&self, cpu: CpuId) {
-        self.site(cpu).lines.write(&self.model, LINES_OF_BASE);
+        self.local(cpu).lines.write(&self.model, LINES_OF_BASE);
     }
 }
 
 impl Platform for ProcessHost {
     type Lock = CostedLock;
     type ExpiryLock = PlainLock;
-    type Local = Site;
+    type Local = WorkerLocal;
     const DEFERRED_REARM: bool = true;
     const WAITING: Waiting = Waiting::Sleep;
     const EXPIRY_BUDGET: u32 = TURN_BUDGET;
@@ -114,12 +112,6 @@ impl Platform for ProcessHost {
         current_cpu::cursor().instant()
     }
 
-    fn now_and_offsets(&self, seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {
-        let start = SetSequence::START;
-        let news = (seen != start).then(|| (start, Offsets::default()));
-        (self.glance(), news)
-    }
-
     fn write_device(&self, base: &CpuBase<Self>, write: DeviceWrite) -> Result<(), InPast> {
         current_cpu::charge(self.charges().device_write);
         if let DeviceWrite::Absolute(when) = write {
@@ -137,24 +129,6 @@ impl Platform for ProcessHost {
     /// The worker looks when it wakes: no thread that operates on the timers of another brings one forward.
     fn kick(&self, _base: &CpuBase<Self>) {
         current_cpu::charge(self.charges().ipi_send);
-    }
-
-    fn raise_soft(&self, _base: &CpuBase<Self>) {}
-
-    fn call(&self, callback: &mut dyn FnMut()) {
-        callback();
-    }
-
-    fn wake(&self, waker: Waker) {
-        waker.wake();
-    }
-
-    fn keep_local(&self, _question: Locality) -> bool {
-        true
-    }
-
-    fn pick_target(&self, this: Option<CpuId>, _pinned: bool) -> CpuId {
-        this.unwrap_or(CpuId(0))
     }
 
     fn trace(&self, event: Event) {
@@ -180,15 +154,11 @@ impl Platform for ProcessHost {
                 ..
             } => {
                 self.touches(cpu);
-                current_cpu::charge(charges.hr_start);
-                if !in_place && self.goes_far(hard) {
-                    current_cpu::charge(charges.wheel_arm);
-                } else if !in_place {
-                    current_cpu::charge(charges.tree_insert);
-                    if was_armed {
-                        current_cpu::charge(charges.tree_erase);
-                    }
-                }
+                current_cpu::charge(if !in_place && self.goes_far(hard) {
+                    charges.hr_start + charges.wheel_arm
+                } else {
+                    charges.start(was_armed, in_place)
+                });
             }
             Event::Cancel { cpu, .. } if self.is_sleeper.get() => {
                 self.touches(cpu);
