@@ -38,14 +38,12 @@ use std::future::IntoFuture;
 use std::pin::Pin;
 use std::task::Waker;
 
-use tickless_core::base::TaskTimer as QueuedTimer;
-use tickless_core::coarse::{Kind, WheelSleeper};
+use tickless_core::coarse::{Kind, Tick, WheelSleeper};
 use tickless_core::time::Instant as CoreInstant;
 
-use crate::host::registry::timers;
 use crate::host::remote::publish::publish_earlier;
 use crate::host::tick::{recently, tick_of};
-use crate::time::sleep_timer::TaskTimer;
+use crate::time::sleep_timer::SleepQueue;
 pub use crate::time::{Duration, Instant, error};
 
 /// Waits for `duration`, counted from this call, and [about an eighth longer](self#how-late) at most.
@@ -117,8 +115,7 @@ pub type Timeout<T> = crate::time::Timeout<T, Sleep>;
 /// Cost: 80 bytes, no allocation.
 pub type Sleep = crate::time::Sleep<WheelSleeper>;
 
-/// Deadlines are filed for the tick in which they are: that ends after them.
-impl TaskTimer for WheelSleeper {
+impl SleepQueue for WheelSleeper {
     #[inline]
     fn new() -> Self {
         // Not pinned: a thread that polls it or moves it takes it to its own wheel, and publishes it there.
@@ -131,40 +128,18 @@ impl TaskTimer for WheelSleeper {
     }
 
     #[inline]
-    fn start(self: Pin<&mut Self>, deadline: CoreInstant, waker: Waker) -> Option<Waker> {
-        let now = recently();
-        let old = QueuedTimer::start(self, timers(), (now, tick_of(deadline)), waker);
-        publish_earlier(now);
-        old
-    }
-
-    #[inline(never)]
-    fn restart(self: Pin<&Self>, deadline: CoreInstant) -> bool {
-        let now = recently();
-        let is_queued = QueuedTimer::restart(self, timers(), (now, tick_of(deadline)));
-        if is_queued {
-            publish_earlier(now);
-        }
-        is_queued
-    }
-
-    #[inline]
-    fn cancel(self: Pin<&Self>) -> Option<Waker> {
-        QueuedTimer::cancel(self, timers())
-    }
-
-    #[inline]
-    fn will_wake(self: Pin<&Self>, waker: &Waker) -> Option<bool> {
-        QueuedTimer::will_wake(self, timers(), waker)
-    }
-
-    #[inline]
     fn idle_waker(self: Pin<&mut Self>) -> Option<&mut Option<Waker>> {
         self.idle_waker()
     }
 
+    /// A deadline is filed for the tick in which it is: that ends after it.
     #[inline]
-    fn set_waker(self: Pin<&Self>, waker: Waker) -> Result<Option<Waker>, Waker> {
-        QueuedTimer::set_waker(self, timers(), waker)
+    fn when(deadline: CoreInstant) -> (Tick, Tick) {
+        (recently(), tick_of(deadline))
+    }
+
+    #[inline]
+    fn publish((now, _): (Tick, Tick)) {
+        publish_earlier(now);
     }
 }

@@ -7,13 +7,11 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use pin_project_lite::pin_project;
-use tickless_core::base::TaskTimer as QueuedTimer;
 use tickless_core::hrtimer::{Sleeper, Start};
 use tickless_core::time::Instant as CoreInstant;
 
 use super::Instant;
-use super::sleep_timer::{SleepTimer, TaskTimer};
-use crate::host::registry::timers;
+use super::sleep_timer::{SleepQueue, SleepTimer};
 
 /// Waits until `deadline`.
 ///
@@ -66,14 +64,14 @@ pin_project! {
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct Sleep<T = Sleeper>
     where
-        T: TaskTimer,
+        T: SleepQueue,
     {
         #[pin]
         timer: SleepTimer<T>,
     }
 }
 
-impl<T: TaskTimer> Sleep<T> {
+impl<T: SleepQueue> Sleep<T> {
     #[inline]
     pub(crate) fn lasting(duration: Duration) -> Self {
         let timer = SleepTimer::lasting(duration);
@@ -120,7 +118,7 @@ impl<T: TaskTimer> Sleep<T> {
     }
 }
 
-impl TaskTimer for Sleeper {
+impl SleepQueue for Sleeper {
     #[inline]
     fn new() -> Self {
         Self::new()
@@ -132,37 +130,21 @@ impl TaskTimer for Sleeper {
     }
 
     #[inline]
-    fn start(self: Pin<&mut Self>, deadline: CoreInstant, waker: Waker) -> Option<Waker> {
-        QueuedTimer::start(self, timers(), Start::at(deadline), waker)
-    }
-
-    #[inline(never)]
-    fn restart(self: Pin<&Self>, deadline: CoreInstant) -> bool {
-        QueuedTimer::restart(self, timers(), Start::at(deadline))
-    }
-
-    #[inline]
-    fn cancel(self: Pin<&Self>) -> Option<Waker> {
-        QueuedTimer::cancel(self, timers())
-    }
-
-    #[inline]
-    fn will_wake(self: Pin<&Self>, waker: &Waker) -> Option<bool> {
-        QueuedTimer::will_wake(self, timers(), waker)
-    }
-
-    #[inline]
     fn idle_waker(self: Pin<&mut Self>) -> Option<&mut Option<Waker>> {
         self.idle_waker()
     }
 
     #[inline]
-    fn set_waker(self: Pin<&Self>, waker: Waker) -> Result<Option<Waker>, Waker> {
-        QueuedTimer::set_waker(self, timers(), waker)
+    fn when(deadline: CoreInstant) -> Start {
+        Start::at(deadline)
     }
+
+    /// The start wrote the device.
+    #[inline]
+    fn publish(_when: Start) {}
 }
 
-impl<T: TaskTimer> Future for Sleep<T> {
+impl<T: SleepQueue> Future for Sleep<T> {
     type Output = ();
 
     #[inline]
@@ -171,7 +153,7 @@ impl<T: TaskTimer> Future for Sleep<T> {
     }
 }
 
-impl<T: TaskTimer> fmt::Debug for Sleep<T> {
+impl<T: SleepQueue> fmt::Debug for Sleep<T> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Sleep")

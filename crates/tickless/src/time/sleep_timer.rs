@@ -1,12 +1,13 @@
 //! The state machine of a future that is ready at a certain time, whatever queue it waits in.
 //!
-//! A [`SleepTimer`] is a deadline and a [`TaskTimer`], which is in the queue: an exact or a coarse one.
+//! A [`SleepTimer`] is a deadline and a [`SleepQueue`]: the exact or the coarse timer that waits.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use pin_project_lite::pin_project;
+use tickless_core::base::TaskTimer;
 use tickless_core::time::{Instant, Span};
 
 use super::budget;
@@ -14,31 +15,22 @@ use crate::host::registry::timers;
 use crate::host::thread::with_thread;
 use crate::host::{blocked, wake};
 
-/// A timer that wakes a task. It MAY be late, and MUST NOT be early.
-pub trait TaskTimer {
+/// A timer that wakes a task, exact or coarse, as a [`SleepTimer`] needs it. It MAY be late, and MUST NOT be early.
+pub trait SleepQueue: TaskTimer<When: Copy> {
     /// Makes one that waits for nothing.
     fn new() -> Self;
 
     /// Whether it waits to fire.
     fn is_queued(&self) -> bool;
 
-    /// Queues it, or moves it if it is queued, and has `waker` woken. Returns the waker that it had.
-    fn start(self: Pin<&mut Self>, deadline: Instant, waker: Waker) -> Option<Waker>;
-
-    /// Moves it and keeps its waker; `false`, and nothing is changed, if it is not queued any more.
-    fn restart(self: Pin<&Self>, deadline: Instant) -> bool;
-
-    /// Takes it out and returns its waker. Never waits; afterwards it MAY be freed.
-    fn cancel(self: Pin<&Self>) -> Option<Waker>;
-
-    /// Whether it would wake the task of `waker`; `None` if it is not queued any more.
-    fn will_wake(self: Pin<&Self>, waker: &Waker) -> Option<bool>;
-
     /// Where a timer that is not queued keeps a waker for the next time; `None` if it is queued.
     fn idle_waker(self: Pin<&mut Self>) -> Option<&mut Option<Waker>>;
 
-    /// Has `waker` woken instead and returns the one before; hands `waker` back if it is not queued any more.
-    fn set_waker(self: Pin<&Self>, waker: Waker) -> Result<Option<Waker>, Waker>;
+    /// What it is started for, so that it fires at `deadline` or later.
+    fn when(deadline: Instant) -> Self::When;
+
+    /// Sees to it that a thread comes in time for one that was started for `when`.
+    fn publish(when: Self::When);
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +55,7 @@ pin_project! {
     #[project(!Unpin)]
     pub(crate) struct SleepTimer<T>
     where
-        T: TaskTimer,
+        T: SleepQueue,
     {
         #[pin]
         timer: T,
@@ -73,7 +65,7 @@ pin_project! {
 
     impl<T> PinnedDrop for SleepTimer<T>
     where
-        T: TaskTimer,
+        T: SleepQueue,
     {
         #[inline]
         fn drop(this: Pin<&mut Self>) {
@@ -85,7 +77,7 @@ pin_project! {
     }
 }
 
-impl<T: TaskTimer> SleepTimer<T> {
+impl<T: SleepQueue> SleepTimer<T> {
     #[inline]
     pub(crate) fn until(deadline: Instant) -> Self {
         Self::new(deadline, SleepState::Idle)
@@ -131,7 +123,7 @@ impl<T: TaskTimer> SleepTimer<T> {
         wake::demand();
         let mut this = self.project();
         *this.deadline = deadline;
-        if *this.state == SleepState::Armed && this.timer.as_ref().restart(deadline) {
+        if *this.state == SleepState::Armed && restart(this.timer.as_ref(), deadline) {
             return;
         }
         let was_told = std::mem::replace(this.state, SleepState::Reset) == SleepState::Elapsed;
@@ -144,7 +136,7 @@ impl<T: TaskTimer> SleepTimer<T> {
         if is_over(deadline) {
             waker.wake();
         } else {
-            drop(this.timer.start(deadline, waker));
+            drop(queue(this.timer, deadline, waker));
             *this.state = SleepState::Armed;
         }
     }
@@ -199,7 +191,7 @@ impl<T: TaskTimer> SleepTimer<T> {
                     start(this.timer, *this.deadline, context);
                     return Poll::Pending;
                 }
-                old = this.timer.as_ref().cancel();
+                old = this.timer.as_ref().cancel(timers());
             }
         }
         *this.state = SleepState::Elapsed;
@@ -211,21 +203,41 @@ impl<T: TaskTimer> SleepTimer<T> {
 // The two below are kept whole, out of the caller's code: they are the core's whole path in one piece.
 
 #[inline(never)]
-fn start<T: TaskTimer>(mut timer: Pin<&mut T>, deadline: Instant, context: &Context<'_>) {
+fn start<T: SleepQueue>(mut timer: Pin<&mut T>, deadline: Instant, context: &Context<'_>) {
     wake::demand();
     let kept = timer.as_mut().idle_waker().and_then(Option::take);
     let waker = kept.filter(|kept| kept.will_wake(context.waker()));
     let waker = waker.unwrap_or_else(|| context.waker().clone());
-    let old = timer.start(deadline, waker);
+    let old = queue(timer, deadline, waker);
     // Dropped here, after every lock was released: it may run foreign code.
     drop(old);
     blocked::polled(context.waker());
 }
 
-/// Has an timer that is not queued keep a waker of the task of `waker`; `old` is the one it had, if it was queued
+/// Queues a timer, or moves it if it is queued, and has `waker` woken. Returns the waker that it had.
+#[inline]
+fn queue<T: SleepQueue>(timer: Pin<&mut T>, deadline: Instant, waker: Waker) -> Option<Waker> {
+    let when = T::when(deadline);
+    let old = timer.start(timers(), when, waker);
+    T::publish(when);
+    old
+}
+
+/// Moves a timer and keeps its waker; `false`, and nothing is changed, if it is not queued any more.
+#[inline(never)]
+fn restart<T: SleepQueue>(timer: Pin<&T>, deadline: Instant) -> bool {
+    let when = T::when(deadline);
+    let is_queued = timer.restart(timers(), when);
+    if is_queued {
+        T::publish(when);
+    }
+    is_queued
+}
+
+/// Has a timer that is not queued keep a waker of the task of `waker`; `old` is the one it had, if it was queued
 /// still.
 #[inline]
-fn keep<T: TaskTimer>(timer: Pin<&mut T>, old: Option<Waker>, waker: &Waker) {
+fn keep<T: SleepQueue>(timer: Pin<&mut T>, old: Option<Waker>, waker: &Waker) {
     if let Some(kept) = timer.idle_waker() {
         let old = old.or_else(|| kept.take());
         *kept = old.filter(|old| old.will_wake(waker));
@@ -236,8 +248,8 @@ fn keep<T: TaskTimer>(timer: Pin<&mut T>, old: Option<Waker>, waker: &Waker) {
 }
 
 #[inline(never)]
-fn cancel<T: TaskTimer>(timer: Pin<&T>) {
-    let waker = timer.cancel();
+fn cancel<T: SleepQueue>(timer: Pin<&T>) {
+    let waker = timer.cancel(timers());
     // Dropped here, after every lock was released: it may run foreign code.
     drop(waker);
 }
@@ -256,12 +268,12 @@ fn is_over(deadline: Instant) -> bool {
 }
 
 /// Sees to it that the task of `context` is woken; `false` if the timer fired meanwhile.
-fn wakes<T: TaskTimer>(timer: Pin<&T>, context: &Context<'_>) -> bool {
-    match timer.will_wake(context.waker()) {
+fn wakes<T: SleepQueue>(timer: Pin<&T>, context: &Context<'_>) -> bool {
+    match timer.will_wake(timers(), context.waker()) {
         Some(true) => true,
         // Cloned without a lock: it is foreign code. Should the timer fire meanwhile, it wakes the old task, which is
         // no loss: this poll finds it fired.
-        Some(false) => timer.set_waker(context.waker().clone()).is_ok(),
+        Some(false) => timer.set_waker(timers(), context.waker().clone()).is_ok(),
         None => false,
     }
 }
