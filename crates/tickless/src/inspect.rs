@@ -1,7 +1,7 @@
 //! The live state of all timers of the process: as text, and as data.
 //!
 //! [`dump`] writes it in the layout of `/proc/timer_list`, [`snapshot`] has the same as values. Each thread counts as a
-//! CPU; number 0 is the background thread, which is what that file calls the broadcast device: it fires for threads
+//! CPU; number 0 is the expiry thread, which is what that file calls the broadcast device: it fires for threads
 //! that do not run their own timers.
 //!
 //! ```
@@ -47,10 +47,10 @@ pub struct Snapshot {
     pub tick: Tick,
     /// How long a tick is.
     pub tick_period: Duration,
-    /// The threads that have timers, or had some; number 0 is the background thread.
+    /// The threads that have timers, or had some; number 0 is the expiry thread.
     pub threads: Vec<Thread>,
-    /// What the background thread is about to do.
-    pub background: Background,
+    /// What the expiry thread is about to do.
+    pub expiry_thread: ExpiryThread,
     /// Who looks after whom: the tree of threads that do not run their own timers, and that of workers.
     pub hierarchies: [Hierarchy; 2],
 }
@@ -79,14 +79,14 @@ pub struct Thread {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Role {
-    /// The background thread.
+    /// The expiry thread.
     Foreign,
     /// The thread itself, a [`Worker`](crate::Worker).
     Worker,
     /// The thread itself, with a [`Driver`](crate::Driver).
     Driver,
-    /// It is the background thread.
-    Background,
+    /// It is the expiry thread.
+    ExpiryThread,
     /// The thread ended; another may take its number.
     Ended,
 }
@@ -99,7 +99,7 @@ impl Role {
             Self::Foreign => "foreign",
             Self::Worker => "worker",
             Self::Driver => "driver",
-            Self::Background => "background",
+            Self::ExpiryThread => "background",
             Self::Ended => "ended",
         }
     }
@@ -110,7 +110,7 @@ impl Role {
             ThreadKind::Foreign => Self::Foreign,
             ThreadKind::Worker => Self::Worker,
             ThreadKind::EventLoop => Self::Driver,
-            ThreadKind::ExpiryThread => Self::Background,
+            ThreadKind::ExpiryThread => Self::ExpiryThread,
         }
     }
 }
@@ -127,10 +127,10 @@ pub struct Timer {
     pub queued: Queued,
 }
 
-/// The background thread.
+/// The expiry thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Background {
+pub struct ExpiryThread {
     /// It runs.
     pub is_running: bool,
     /// It sleeps until then, in nanoseconds; `None` while it is awake, or sleeps without an end.
@@ -198,7 +198,7 @@ pub fn snapshot() -> Snapshot {
         tick: tick::tick_of(now),
         tick_period: Duration::from_nanos(tick::TICK),
         threads: threads.collect(),
-        background: Background {
+        expiry_thread: ExpiryThread {
             is_running: wake::is_running(),
             sleeps_until: wake::SLEEPS_UNTIL.sleeps_until(),
         },
@@ -207,7 +207,7 @@ pub fn snapshot() -> Snapshot {
 }
 
 /// Writes the live state of all queues in the layout of `/proc/timer_list`. Each thread counts as a CPU; number 0 is
-/// the background thread.
+/// the expiry thread.
 ///
 /// Callbacks are shown by the names of their types. Nothing shows where anything lies in memory.
 ///

@@ -1,31 +1,53 @@
 //! Exact timers for user space: `sleep(50µs).await` that means 50 µs.
 //!
-//! Most programs need one line, [`use tickless::time`](time): the names of `tokio::time`, exact to the nanosecond, in
-//! any runtime or none. What else there is:
+//! | | a future: wakes a task | a callback: calls a closure |
+//! |---|---|---|
+//! | **exact**: to the nanosecond | [`time`], the names of `tokio::time` | [`hrtimer`] |
+//! | **coarse**: up to an eighth late, O(1) for any number of them | [`coarse`], the same names | [`wheel`], the same verbs |
+//!
+//! Exact is for what has to happen in time. Coarse is for timeouts by the hundred thousand, which are nearly always
+//! cancelled or pushed out. Futures work in any runtime or none; a callback needs no task.
+//!
+//! ```
+//! use std::pin::pin;
+//! use std::time::Duration;
+//! use tickless::hrtimer::HrTimer;
+//! use tickless::wheel::{Restart, WheelTimer};
+//! use tickless::{coarse, time};
+//!
+//! # futures::executor::block_on(async {
+//! time::sleep(Duration::from_micros(50)).await;
+//! coarse::timeout(Duration::from_secs(30), async {}).await?;
+//!
+//! let beat = pin!(HrTimer::new(|_| Restart::No));
+//! beat.as_ref().start(Duration::from_micros(50));
+//! let idle = pin!(WheelTimer::new(|_| Restart::No));
+//! idle.as_ref().start(Duration::from_secs(30));
+//! # Ok::<(), coarse::error::Elapsed>(())
+//! # });
+//! ```
+//!
+//! What else there is:
 //!
 //! | for | there is |
 //! |---|---|
-//! | async code, anywhere | [`time`] |
-//! | timeouts by the hundred thousand, which may be an eighth late | [`coarse`] |
-//! | a thread that wants the shortest way between a timer and its code | [`Worker`] |
-//! | several of them, pinned, some left alone | [`Builder`] |
+//! | a thread that wants the shortest way between a timer and its code, alone or one on each CPU | [`worker`]: [`Worker`], [`Workers`] |
 //! | a thread with an event loop of its own | [`Driver`]: a file descriptor, a deadline, a turn |
-//! | callbacks instead of futures, other clocks than the monotonic one | [`hrtimer`], [`wheel`] |
 //! | hyper | [`hyper`], with the feature of that name |
 //! | which CPUs share what, and which are isolated | [`topology`] |
 //! | looking inside | [`inspect`], [`dump`], [`stats`], [`clock`] |
 //!
-//! # Who runs the timers
+//! # Which thread runs the timers
 //!
-//! Every thread has its own queue and arms its timers there, without any lock that others use. A [`Worker`] or
-//! [`Driver`] runs its own. For all other threads (the workers of an async runtime, for example) one background thread
-//! does, started when it is first needed. If it cannot be started, the first use panics and leaves nothing behind;
-//! [`init`] returns that as an error.
+//! Every thread has its own queue and starts its timers there, without any lock that others use. A [`Worker`] or
+//! [`Driver`] runs its own. For all other threads (the workers of an async runtime, for example) the library's expiry
+//! thread does, started when it is first needed. If it cannot be started, the first use panics and leaves nothing
+//! behind; [`init`] returns that as an error.
 //!
 //! # What is promised
 //!
 //! - Never early, by [`std::time::Instant`]; as soon after the deadline as the operating system wakes a thread.
-//! - Never lost: not when an earlier timer is armed while a thread goes to sleep, not when threads end, not when a
+//! - Never lost: not when an earlier timer is started while a thread goes to sleep, not when threads end, not when a
 //!   callback panics. The child of a fork keeps the timers of the thread that forked.
 //! - A stack of 32 KiB is enough for a thread that uses timers.
 //! - No allocation for timers; 112 bytes for a [`Sleep`](time::Sleep).
@@ -33,7 +55,8 @@
 //!
 //! # Limits
 //!
-//! Linux. Not for signal handlers. 65,536 threads with queues of their own at a time; further ones share the driver's.
+//! Linux. Not for signal handlers. 65,536 threads with queues of their own at a time; further ones share the expiry
+//! thread's.
 #![deny(rustdoc::broken_intra_doc_links)]
 
 #[cfg(not(target_os = "linux"))]

@@ -92,14 +92,14 @@ fn all_is_set_before_the_first_begins() {
     let quiet: CpuSet = cpus.iter().skip(1).collect();
     // With a CPU alone nobody is isolated, which is a test too.
     let builder = Workers::builder().pin(cpus).isolate(quiet).name("");
-    for handover in [
+    for policy in [
         MigratorPolicy::LowestBit,
         MigratorPolicy::LeastLoaded,
         MigratorPolicy::Rotating,
     ] {
         let workers = builder
             .clone()
-            .handover(handover)
+            .migrator_policy(policy)
             .spawn(|worker, _| worker.is_isolated())
             .expect("these CPUs are ours");
         let isolated: Vec<_> = workers

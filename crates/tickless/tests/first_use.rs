@@ -10,6 +10,6 @@ fn the_thread_that_comes_first_has_one_place() {
     assert_eq!(tickless::stats().threads, 1);
     let threads = snapshot().threads;
     let roles: Vec<_> = threads.iter().map(|thread| thread.role).collect();
-    assert_eq!(roles, [Role::Background, Role::Worker]);
+    assert_eq!(roles, [Role::ExpiryThread, Role::Worker]);
     drop(worker);
 }

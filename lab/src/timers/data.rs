@@ -23,8 +23,8 @@ pub(super) fn document(snapshot: &Snapshot, stats: &Stats) -> Value {
         "tick_period_ns": snapshot.tick_period.as_nanos(),
         "threads": snapshot.threads.iter().map(thread).collect::<Vec<_>>(),
         "background": {
-            "running": snapshot.background.is_running,
-            "sleeps_until_ns": snapshot.background.sleeps_until,
+            "running": snapshot.expiry_thread.is_running,
+            "sleeps_until_ns": snapshot.expiry_thread.sleeps_until,
         },
         "hierarchies": snapshot.hierarchies.iter().map(hierarchy).collect::<Vec<_>>(),
         "stats": stats,

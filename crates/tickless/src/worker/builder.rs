@@ -62,7 +62,7 @@ pub struct Builder {
     pinned: Option<CpuSet>,
     isolated: Isolated,
     isolated_timers: IsolatedTimers,
-    handover: Option<MigratorPolicy>,
+    migrator_policy: Option<MigratorPolicy>,
 }
 
 /// Workers that there can be at a time: one base is the expiry thread's.
@@ -91,7 +91,7 @@ impl Builder {
             pinned: None,
             isolated: Isolated::Cpus(CpuSet::new()),
             isolated_timers: IsolatedTimers::Stay,
-            handover: None,
+            migrator_policy: None,
         }
     }
 
@@ -139,12 +139,12 @@ impl Builder {
         self
     }
 
-    /// Who looks after sleeping workers when the one who did goes to sleep.
+    /// Which worker looks after sleeping ones when the one that did goes to sleep.
     ///
     /// For all workers of the process, also those that others started. Nothing is early, late or lost by it: it says
     /// how evenly the work is spread. Default: as it was said last, [`MigratorPolicy::Rotating`] if never.
-    pub const fn handover(mut self, handover: MigratorPolicy) -> Self {
-        self.handover = Some(handover);
+    pub const fn migrator_policy(mut self, policy: MigratorPolicy) -> Self {
+        self.migrator_policy = Some(policy);
         self
     }
 
@@ -162,8 +162,8 @@ impl Builder {
         R: Send + 'static,
     {
         let places = self.places()?;
-        if let Some(handover) = self.handover {
-            trees::set_handover(handover);
+        if let Some(policy) = self.migrator_policy {
+            trees::set_migrator_policy(policy);
         }
         let mut starts = Vec::with_capacity(places.len());
         // In case of an error what is started so far ends: nobody tells it to go on.

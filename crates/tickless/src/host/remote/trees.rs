@@ -117,18 +117,18 @@ struct Generation {
     foreign: OnceLock<Tree>,
     /// Made with the first worker.
     workers: OnceLock<Tree>,
-    handover: MigratorPolicy,
+    migrator_policy: MigratorPolicy,
     /// The tree of foreign threads of an earlier generation is the one in use: its expiry thread forked.
     foreign_of: Option<&'static Tree>,
     next: OnceLock<Box<Self>>,
 }
 
 impl Generation {
-    fn new(foreign_of: Option<&'static Tree>, handover: MigratorPolicy) -> Self {
+    fn new(foreign_of: Option<&'static Tree>, migrator_policy: MigratorPolicy) -> Self {
         Self {
             foreign: OnceLock::new(),
             workers: OnceLock::new(),
-            handover,
+            migrator_policy,
             foreign_of,
             next: OnceLock::new(),
         }
@@ -145,7 +145,7 @@ impl Generation {
 
     fn tree(&self, purpose: Purpose) -> Tree {
         let layout = numa::nodes().layout(THREADS_MAX, WIDTH);
-        Hierarchy::new(Table::new(purpose), layout, self.handover)
+        Hierarchy::new(Table::new(purpose), layout, self.migrator_policy)
     }
 }
 
@@ -185,8 +185,8 @@ pub(crate) fn workers() -> &'static Tree {
 }
 
 /// Says which worker looks after sleeping workers when the one that did goes to sleep.
-pub(crate) fn set_handover(handover: MigratorPolicy) {
-    workers().set_migrator_policy(handover);
+pub(crate) fn set_migrator_policy(migrator_policy: MigratorPolicy) {
+    workers().set_migrator_policy(migrator_policy);
 }
 
 /// Starts anew: in the child of a fork.
@@ -195,13 +195,13 @@ pub(crate) fn forget(expiry_thread_survives: bool) {
         let old = current();
         let foreign_of = expiry_thread_survives.then(foreign);
         // Not asked of a tree that another thread may have been making.
-        let handover = old
+        let migrator_policy = old
             .workers
             .get()
-            .map_or(old.handover, Tree::migrator_policy);
+            .map_or(old.migrator_policy, Tree::migrator_policy);
         let _new = old
             .next
-            .set(Box::new(Generation::new(foreign_of, handover)));
+            .set(Box::new(Generation::new(foreign_of, migrator_policy)));
         FOUND.set(None);
     }
 }
