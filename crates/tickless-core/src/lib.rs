@@ -2,7 +2,7 @@
 //!
 //! Everything between a counter and a timer's callback is here, and nothing that knows an operating system: clocks and
 //! their offsets ([`clock`]), the devices that make an interrupt happen ([`event`]), high-resolution timers
-//! ([`hrtimer`]), coarse ones for timeouts ([`wheel`]), the tree through which awake CPUs run the timers of idle ones
+//! ([`hrtimer`]), coarse ones for timeouts ([`coarse`]), the tree through which awake CPUs run the timers of idle ones
 //! ([`hierarchy`]), and the tick that drives the wheels and stops where nothing happens ([`tick`]). A host (worker
 //! threads in user space, a kernel, a simulator) implements one trait, [`Platform`], and calls the entry points of
 //! [`Timers`](base::Timers) when something happened: an interrupt, a clock that was set, a CPU that goes away.
@@ -12,7 +12,9 @@
 //!               |           |             |              |             |
 //!   Timers: interrupt  soft_interrupt  flush_deferred  clock_was_set  cpu_online/cpu_offline
 //!               |
-//!   hrtimer: queues of a CPU, which timer is first, who may move where
+//!   hrtimer, coarse: start, cancel, expire, hotplug, on a locked base
+//!               |
+//!   base:    the queues of a CPU, its device, its lock      exact, wheel, slots: the queues, by themselves
 //!               |
 //!   event:   what to write to this kind of device          time::convert: the only conversions
 //!               |

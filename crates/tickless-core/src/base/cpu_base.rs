@@ -22,7 +22,8 @@ use crate::wheel::idle::NextDue;
 
 /// The timers of one CPU.
 ///
-/// The host keeps one for each CPU in its table, at a place that never moves, and hands it out by [`Platform::base`].
+/// The host keeps one for each CPU in its table, at a place that never moves, and hands it out by
+/// [`base`](crate::platform::Platform::base).
 pub struct CpuBase<P: BaseTypes> {
     cpu: CpuId,
     first_queue: QueueId,
@@ -161,7 +162,7 @@ impl<P: BaseTypes> CpuBase<P> {
         self.kicked.swap(false, Ordering::AcqRel);
     }
 
-    /// As [`Timers::wheel_first_due`].
+    /// As [`Timers::wheel_first_due`](crate::base::Timers::wheel_first_due).
     #[inline]
     pub fn wheel_first_due(&self) -> Option<Tick> {
         let first = self

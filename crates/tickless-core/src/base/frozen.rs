@@ -41,7 +41,7 @@ impl<P: BaseTypes> Frozen<'_, P> {
 
     /// Gives up what a thread that is gone was in the middle of here: a callback counts as finished with
     /// [`Restart::No`](crate::hrtimer::Restart::No), an interrupt as ended. The device is not armed:
-    /// [`Timers::retrigger`] does that. Has `free` free the locks around those callbacks.
+    /// [`retrigger`](crate::base::Timers::retrigger) does that. Has `free` free the locks around those callbacks.
     pub fn abandon(&mut self, others_are_gone: &LastThread, mut free: impl FnMut(&P::ExpiryLock)) {
         for queue in self.state.queues.iter_mut() {
             queue.tree.abandon_running(others_are_gone);

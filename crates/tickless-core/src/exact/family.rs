@@ -85,7 +85,7 @@ impl Tag {
 /// When a timer fires.
 ///
 /// The deadline is here and not in the key of the entry, because a timer may be *filed* under an earlier key than its
-/// deadline: see [`start`](crate::hrtimer::start). Packed into twelve bytes, of which four fill a gap in the entry: a
+/// deadline: see `hrtimer::start`. Packed into twelve bytes, of which four fill a gap in the entry: a
 /// timer with a plain function stays within 88.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, packed(4))]

@@ -1,14 +1,14 @@
 //! High-resolution timers: sorted, exact, with callbacks.
 //!
-//! Each CPU has a [base](CpuBase) with eight queues, one for each clock and stage. A queue is a red-black tree with
-//! neighbour links, so that the three frequent questions (what is first, is this first, does this keep its place) cost
-//! a load or two. The event device of a CPU is armed for the first timer of all its queues, and written as seldom as
-//! possible.
+//! The [base](crate::base::CpuBase) of a CPU has eight queues, one for each clock and stage. A queue is a red-black
+//! tree with neighbour links, so that the three frequent questions (what is first, is this first, does this keep its
+//! place) cost a load or two. The event device of a CPU is armed for the first timer of all its queues, and written as
+//! seldom as possible.
 //!
 //! # Life of a timer
 //!
-//! [`Timers::start`] queues it on the CPU that executes the start. When its time has come the CPU's interrupt takes it
-//! out and calls it, without any lock. The callback answers whether it goes on ([`Restart`]). [`Timers::cancel`] takes
+//! [`HrTimer::start`] queues it on the CPU that executes the start. When its time has come the CPU's interrupt takes it
+//! out and calls it, without any lock. The callback answers whether it goes on ([`Restart`]). [`HrTimer::cancel`] takes
 //! it back.
 //!
 //! A timer has a *soft expiry*, from which on it may fire, and a *deadline*, for which the device is armed. What lies
@@ -17,15 +17,11 @@
 //!
 //! # Ground rules
 //!
-//! - One lock for each base protects its queues, all timers that name one of them as their owner, its caches, and its
-//!   device (spec LOC-1). A timer's lock is therefore found through its owner word, and looked at again once it is
-//!   held.
-//! - At most one base is locked at a time. The one exception is a CPU that goes offline, which the host serialises.
-//! - Lock order: expiry lock of a base, then its base lock.
-//! - A timer changes bases through a state in which it names no owner; a thread that looks for it waits (spec LOC-3).
-//! - Callbacks run, and wakers are used, without any lock. While a callback runs its timer keeps its base (spec
-//!   OBJ-15), and a second start queues it in addition.
+//! Those of the [base](crate::base), and:
+//!
 //! - `armed`, what the device is to fire for, is `FOREVER` from the beginning of an interrupt until the rearm.
+//! - Only the CPU itself writes its device, or a thread that executes its entry points. A start on another CPU kicks
+//!   that CPU instead, or goes elsewhere (spec LOC-13).
 //!
 //! # When the device is written (spec X-4)
 //!
@@ -33,8 +29,8 @@
 //!   first timer evaluates all queues and writes if the result differs. One start, one cancel, one interrupt: one write
 //!   at most.
 //! - A *lazy* timer that moves later, or goes, leaves the device as it is.
-//! - An interrupt leaves the write to a *flush point* ([`Timers::flush_deferred`]), because what follows it often
-//!   changes the first event again. The state of this is one enum:
+//! - An interrupt leaves the write to a *flush point* ([`flush_deferred`](crate::base::Timers::flush_deferred)),
+//!   because what follows it often changes the first event again. The state of this is one enum:
 //!
 //! ```text
 //!          interrupt begins            ends                  flush

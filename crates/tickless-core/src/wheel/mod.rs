@@ -12,6 +12,15 @@
 //!
 //! A *tick* is the unit of the wheel, chosen by the host, usually a millisecond. The *clock* of a wheel is the first
 //! tick that it has not processed yet. A slot is *due* at the tick at which all that is in it fires.
+//!
+//! Which slot a time belongs in, and which slots hold something, is in [`slots`](crate::slots); what users and hosts do
+//! with coarse timers in [`coarse`](crate::coarse).
+//!
+//! # Ground rules
+//!
+//! - Pure: nothing here knows a base, a device or a clock. The tick in progress is an argument.
+//! - The base lock of the CPU protects a wheel: a caller has it mutably, or not at all. Only the expiry of a timer is
+//!   read without it.
 
 pub(crate) mod cpu_wheel;
 pub(crate) mod family;
