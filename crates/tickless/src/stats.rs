@@ -124,11 +124,11 @@ pub mod clock {
     }
 }
 
-/// Does now what the first timer of a thread would do: gives the thread its queue, and starts the background driver.
+/// Does now what the first timer of a thread would do: gives the thread its queue, and starts the expiry thread.
 ///
-/// Nobody has to call it. It is for those who would rather handle an error now than have a panic at the first timer,
-/// and for programs that fork while other threads run: a child that is forked during the very first use hangs at its
-/// own.
+/// No program has to call it. It is for programs that would rather handle an error now than have a panic at the first
+/// timer, and for programs that fork while other threads run: a child that is forked during the very first use hangs
+/// at its own.
 ///
 /// # Errors
 ///

@@ -223,7 +223,7 @@ fn two_threads(waker: &Waker, meanwhile: impl Fn()) {
             reach(&their_step, 2 * round + 1);
             queue(&waker);
             for sleep in theirs.iter() {
-                let mut sleep = sleep.lock().expect("nobody panics with it");
+                let mut sleep = sleep.lock().expect("no thread panics with it");
                 assert!(poll_with(sleep.as_mut(), &waker).is_pending());
                 sleep.as_mut().reset(time::Instant::now() + ms(9_000));
             }
@@ -233,7 +233,7 @@ fn two_threads(waker: &Waker, meanwhile: impl Fn()) {
     });
     let ours = || {
         for sleep in sleeps.iter() {
-            let mut sleep = sleep.lock().expect("nobody panics with it");
+            let mut sleep = sleep.lock().expect("no thread panics with it");
             assert!(poll_with(sleep.as_mut(), waker).is_pending());
         }
         step.fetch_add(1, Ordering::AcqRel);

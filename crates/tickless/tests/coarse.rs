@@ -271,7 +271,7 @@ fn the_latest_waker_is_woken_and_no_other() {
 }
 
 #[test]
-fn a_dropped_sleep_wakes_nobody() {
+fn a_dropped_sleep_wakes_no_task() {
     let _patience = support::begin();
     // Should the machine stand still for so long that it fires before it is dropped, it is tried again.
     for _ in 0..10 {
@@ -284,7 +284,7 @@ fn a_dropped_sleep_wakes_nobody() {
         on_thread(move || drop(taken));
         block_on(sleep(ms(25)));
         if wakes.count() == 0 {
-            assert_eq!(Arc::strong_count(&wakes), 2, "nobody keeps the waker");
+            assert_eq!(Arc::strong_count(&wakes), 2, "no other keeps the waker");
             return;
         }
     }
@@ -431,7 +431,7 @@ fn a_timeout_is_what_the_exact_one_is() {
 }
 
 #[test]
-fn a_waker_that_panics_harms_nobody() {
+fn a_waker_that_panics_harms_no_other_timer() {
     struct Panics;
     impl Wake for Panics {
         fn wake(self: Arc<Self>) {

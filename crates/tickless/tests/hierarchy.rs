@@ -85,7 +85,7 @@ impl Sleeper {
             thread::spawn(move || {
                 let worker = Worker::new().expect("the thread is free");
                 let _kept = begin(&worker);
-                sender.send(worker.unparker()).expect("somebody waits");
+                sender.send(worker.unparker()).expect("a thread waits");
                 while !ends.load(Ordering::Acquire) {
                     parks.fetch_add(1, Ordering::Release);
                     let _turn = worker.park();
@@ -112,7 +112,7 @@ impl Sleeper {
     }
 }
 
-/// While one is awake, nobody else is woken for coarse timers.
+/// While one is awake, no other worker is woken for coarse timers.
 #[test]
 fn sixty_three_sleep_through_ten_thousand_timers_while_one_is_awake() {
     in_own_process(
@@ -140,7 +140,7 @@ fn sixty_three_sleep_through_ten_thousand_timers_while_one_is_awake() {
                 compute();
             }
             for (sleeper, before) in sleepers.iter().zip(before) {
-                assert_eq!(sleeper.parks(), before, "nobody was woken");
+                assert_eq!(sleeper.parks(), before, "no worker was woken");
             }
             drop(awake);
             for sleeper in sleepers {
@@ -191,10 +191,10 @@ fn one_wakes_up_for_all_that_is_due_at_an_instant() {
     });
 }
 
-/// Somebody comes for what a worker leaves due while it computes.
+/// Another thread comes for what a worker leaves due while it computes.
 #[test]
-fn a_worker_that_computes_strands_nobody() {
-    in_own_process("a_worker_that_computes_strands_nobody", || {
+fn a_worker_that_computes_strands_no_timer() {
+    in_own_process("a_worker_that_computes_strands_no_timer", || {
         let (log, waker) = Log::new();
         let stuck = Worker::new().expect("the thread is free");
         let _own: Vec<_> = (0..100).map(|_| queued(ms(5), &waker)).collect();
@@ -208,8 +208,8 @@ fn a_worker_that_computes_strands_nobody() {
 
 /// The one who is awake looks after others; while it computes, the library's driver does.
 #[test]
-fn a_migrator_that_computes_strands_nobody() {
-    in_own_process("a_migrator_that_computes_strands_nobody", || {
+fn a_migrator_that_computes_strands_no_timer() {
+    in_own_process("a_migrator_that_computes_strands_no_timer", || {
         let (log, waker) = Log::new();
         let stuck = Worker::new().expect("the thread is free");
         let sleeper = Sleeper::start(move |_| queued(ms(50), &waker));
@@ -299,7 +299,7 @@ fn an_isolated_worker_is_left_alone() {
             if isolated.is_due() {
                 fired += isolated.turn().fired;
             }
-            assert!(!isolated.was_unparked(), "nobody has business with it");
+            assert!(!isolated.was_unparked(), "no thread has business with it");
         }
         let own = thread::current().id();
         assert!(log.threads().iter().all(|thread| *thread != own));
@@ -393,7 +393,7 @@ fn all_but_one_may_be_isolated() {
                 barrier.wait();
                 let mine = queued(ms(10), &waker);
                 while !mine.is_elapsed() {
-                    // A timer of the one that is not isolated may be run by the driver, which unparks nobody.
+                    // A timer of the one that is not isolated may be run by the expiry thread, which unparks no worker.
                     let mut tick = pin!(tickless::time::sleep(ms(1)));
                     assert!(poll_with(tick.as_mut(), Waker::noop()).is_pending());
                     let _turn = worker.park();
@@ -415,7 +415,7 @@ fn all_but_one_may_be_isolated() {
     });
 }
 
-/// Whoever promised to wake up for all ends, in all ways.
+/// The worker that promised to wake up for all ends, in all ways.
 #[test]
 fn a_promise_outlives_who_gave_it() {
     in_own_process("a_promise_outlives_who_gave_it", || {
@@ -541,7 +541,7 @@ fn workers_come_and_go_under_load() {
                         }));
                         assert!(!timer.as_ref().start(ms(1 + round % 5)));
                         if round % 3 == 0 {
-                            // Whoever comes for a thread that is no worker any more.
+                            // The thread that comes for one that is no worker any more.
                             drop(worker);
                             until(|| !timer.as_ref().is_active());
                         } else {
@@ -567,7 +567,7 @@ fn workers_come_and_go_under_load() {
     });
 }
 
-/// Shutting a timer down races with arming it, with its callback, and with whoever pulls it.
+/// Shutting a timer down races with arming it, with its callback, and with the thread that pulls it.
 #[test]
 fn a_timer_is_shut_down_while_others_arm_it() {
     in_own_process("a_timer_is_shut_down_while_others_arm_it", || {

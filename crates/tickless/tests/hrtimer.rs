@@ -341,7 +341,7 @@ fn cancel_yourself(_: &mut Expired<'_, '_, Monotonic>) -> Restart {
         itself.cancel();
     });
     SAID.lock()
-        .expect("nobody panics with it")
+        .expect("no thread panics with it")
         .push(panicked.message);
     Restart::No
 }
@@ -359,7 +359,7 @@ fn a_callback_that_cancels_its_own_timer_panics_and_nothing_else_happens() {
         worker.block_on(time::sleep(ms(1)));
     });
     block_on(time::sleep(ms(1)));
-    let said = SAID.lock().expect("nobody panics with it");
+    let said = SAID.lock().expect("no thread panics with it");
     assert_eq!(said.len(), 2);
     for text in said.iter() {
         assert_eq!(
@@ -456,7 +456,7 @@ fn a_callback_sets_the_next_deadline_itself() {
     assert!(now::<Monotonic>() >= at(3));
 }
 
-/// Somebody else's start counts more than the callback's answer.
+/// Another thread's start counts more than the callback's answer.
 #[test]
 fn a_start_during_the_callback_wins() {
     let _patience = support::begin();
@@ -511,7 +511,7 @@ fn a_waker_given_back_may_free_the_timer() {
     struct Free(Mutex<Option<Pin<Box<dyn Send>>>>, Wakes);
     impl Wake for Free {
         fn wake(self: Arc<Self>) {
-            drop(self.0.lock().expect("nobody panics with it").take());
+            drop(self.0.lock().expect("no thread panics with it").take());
             self.1.note();
         }
     }
@@ -520,12 +520,12 @@ fn a_waker_given_back_may_free_the_timer() {
     let waker = Waker::from(Arc::clone(&free));
     let timer = Box::pin(HrTimer::new(move |_| Restart::NoThenWake(waker.clone())));
     {
-        let mut slot = free.0.lock().expect("nobody panics with it");
+        let mut slot = free.0.lock().expect("no thread panics with it");
         timer.as_ref().start(Start::after(Span::from_micros(200)));
         *slot = Some(timer);
     }
     free.1.wait();
-    assert!(free.0.lock().expect("nobody panics with it").is_none());
+    assert!(free.0.lock().expect("no thread panics with it").is_none());
 }
 
 #[test]
@@ -673,7 +673,7 @@ fn soft_callbacks_run_behind_hard_ones() {
     let noting = |name: &'static str| {
         let order = Arc::clone(&order);
         move |_: &mut Expired<'_, '_, Monotonic>| {
-            order.lock().expect("nobody panics with it").push(name);
+            order.lock().expect("no thread panics with it").push(name);
             Restart::No
         }
     };
@@ -692,7 +692,7 @@ fn soft_callbacks_run_behind_hard_ones() {
     while now::<Monotonic>() <= base.saturating_add(Span::from_nanos(1)) {}
     assert_eq!(worker.turn().fired, 2);
     assert_eq!(
-        *order.lock().expect("nobody panics with it"),
+        *order.lock().expect("no thread panics with it"),
         ["hard", "soft"]
     );
 }
@@ -736,11 +736,11 @@ fn dropping_a_timer_in_its_own_callback_ends_the_process() {
         let slot: Arc<Slot> = Arc::default();
         let inside = Arc::clone(&slot);
         let timer = Box::pin(HrTimer::new(move |_| {
-            drop(inside.lock().expect("nobody panics with it").take());
+            drop(inside.lock().expect("no thread panics with it").take());
             Restart::No
         }));
         {
-            let mut slot = slot.lock().expect("nobody panics with it");
+            let mut slot = slot.lock().expect("no thread panics with it");
             timer.as_ref().start(Start::after(Span::from_millis(1)));
             *slot = Some(timer);
         }

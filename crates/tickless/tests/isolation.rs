@@ -137,7 +137,7 @@ fn a_worker_that_is_no_longer_isolated_spares_those_that_are() {
                         work_quietly();
                         worker.set_isolated(false).expect("it is possible always");
                         assert_eq!(cancelled_by_a_stranger(), 0);
-                        // Ends isolated: what it had reserved is nobody's.
+                        // Ends isolated: what it had reserved belongs to no thread.
                         worker.set_isolated(true).expect("the keeper stays");
                         work_quietly();
                     });

@@ -386,7 +386,7 @@ fn a_child_takes_the_seats_of_threads_that_it_does_not_have() {
     );
 }
 
-/// Another thread is inside of a callback at the fork. In the child nobody finishes it, so it counts as finished.
+/// Another thread is inside of a callback at the fork. In the child no thread finishes it, so it counts as finished.
 #[test]
 fn a_callback_of_another_thread_counts_as_finished_in_the_child() {
     in_own_process(

@@ -163,14 +163,14 @@ same_as_tokio! {
         }
     }
 
-    async fn a_tick_that_was_taken_wakes_nobody_again() {
+    async fn a_tick_that_was_taken_wakes_no_task_again() {
         let (wakes, waker) = Wakes::new();
         let mut interval = time::interval_at(time::Instant::now() - ms(20), ms(1));
         interval.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
         let mut context = Context::from_waker(&waker);
         assert!(interval.poll_tick(&mut context).is_ready());
         time::sleep(ms(6)).await;
-        assert_eq!(wakes.count(), 0, "nobody asked for the second tick");
+        assert_eq!(wakes.count(), 0, "no task asked for the second tick");
     }
 
     async fn a_reset_lets_the_next_tick_come_after_a_period() {

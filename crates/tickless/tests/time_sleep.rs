@@ -195,7 +195,7 @@ same_as_tokio! {
         assert!(poll_idly(sleep.as_mut()).is_ready());
     }
 
-    async fn a_dropped_sleep_wakes_nobody() {
+    async fn a_dropped_sleep_wakes_no_task() {
         // Should the machine stand still for so long that it fires before it is dropped, it is tried again.
         for _ in 0..10 {
             let (wakes, waker) = Wakes::new();
@@ -207,7 +207,7 @@ same_as_tokio! {
             drop((never_polled, queued, fired));
             time::sleep(ms(25)).await;
             if wakes.count() == 0 {
-                assert_eq!(Arc::strong_count(&wakes), 2, "nobody keeps the waker");
+                assert_eq!(Arc::strong_count(&wakes), 2, "no other keeps the waker");
                 return;
             }
         }
@@ -372,7 +372,7 @@ fn one_nanosecond_ends() {
     block_on(tickless::time::sleep(Duration::from_nanos(1)));
 }
 
-/// An eager combinator polls without ever going back to its executor, so nobody else may be needed to end a sleep.
+/// An eager combinator polls without ever going back to its executor, so no other thread may be needed to end a sleep.
 #[test]
 fn a_sleep_that_is_polled_in_a_loop_ends() {
     let _patience = support::begin();

@@ -28,7 +28,10 @@ struct Numbered(usize, Order);
 
 impl Wake for Numbered {
     fn wake(self: Arc<Self>) {
-        self.1.lock().expect("nobody panics with it").push(self.0);
+        self.1
+            .lock()
+            .expect("no thread panics with it")
+            .push(self.0);
     }
 }
 
@@ -228,10 +231,10 @@ same_as_tokio! {
                     armed.push(number);
                 }
             }
-            while order.lock().expect("nobody panics with it").len() < armed.len() {
+            while order.lock().expect("no thread panics with it").len() < armed.len() {
                 time::sleep(ms(1)).await;
             }
-            assert_eq!(*order.lock().expect("nobody panics with it"), armed, "{distance:?}");
+            assert_eq!(*order.lock().expect("no thread panics with it"), armed, "{distance:?}");
         }
     }
 
@@ -390,11 +393,11 @@ fn sleeps_of_one_deadline_keep_their_order_however_far_away_they_were() {
         }
         std::thread::sleep(ms(5));
     }
-    support::until(|| order.lock().expect("nobody panics with it").len() == armed.len());
-    assert_eq!(*order.lock().expect("nobody panics with it"), armed);
+    support::until(|| order.lock().expect("no thread panics with it").len() == armed.len());
+    assert_eq!(*order.lock().expect("no thread panics with it"), armed);
 }
 
-/// Code that asks once, with a waker that wakes nobody, is told the truth however often it asks.
+/// Code that asks once, with a waker that wakes no task, is told the truth however often it asks.
 #[test]
 fn what_is_over_is_ready_for_those_who_ask_once() {
     let _patience = support::begin();

@@ -172,7 +172,7 @@ static COUNTING: Mutex<()> = Mutex::new(());
 #[test]
 fn a_callback_that_panics_stops_its_timer_and_nothing_else() {
     let _patience = support::begin();
-    let _alone = COUNTING.lock().expect("nobody panics with it");
+    let _alone = COUNTING.lock().expect("no thread panics with it");
     for runs_its_own in [false, true] {
         on_thread(move || {
             let before = stats().panics;
@@ -215,7 +215,7 @@ fn a_callback_that_panics_stops_its_timer_and_nothing_else() {
 }
 
 #[test]
-fn a_waker_that_panics_harms_nobody() {
+fn a_waker_that_panics_harms_no_other_timer() {
     /// Panics when it wakes, or only when it is dropped.
     struct Panics(Option<Bomb>);
     impl Wake for Panics {
@@ -226,7 +226,7 @@ fn a_waker_that_panics_harms_nobody() {
         }
     }
     let _patience = support::begin();
-    let _alone = COUNTING.lock().expect("nobody panics with it");
+    let _alone = COUNTING.lock().expect("no thread panics with it");
     for runs_its_own in [false, true] {
         on_thread(move || {
             let before = stats().panics;
@@ -259,7 +259,7 @@ fn a_waker_that_panics_harms_nobody() {
     }
 }
 
-/// A waker's destructor is foreign code of whoever drops or changes it.
+/// A waker's destructor is foreign code of the thread that drops or changes it.
 #[test]
 fn a_waker_that_panics_when_a_sleep_is_dropped_leaves_the_timers_intact() {
     struct Panics(Bomb);
@@ -290,7 +290,7 @@ fn a_waker_that_panics_when_a_sleep_is_dropped_leaves_the_timers_intact() {
 #[test]
 fn a_callback_that_blocks_on_a_timer_panics_and_the_others_go_on() {
     let _patience = support::begin();
-    let _alone = COUNTING.lock().expect("nobody panics with it");
+    let _alone = COUNTING.lock().expect("no thread panics with it");
     for runs_its_own in [false, true] {
         on_thread(move || {
             let before = stats().panics;
@@ -320,7 +320,7 @@ fn a_callback_that_blocks_on_a_timer_panics_and_the_others_go_on() {
 #[test]
 fn a_callback_may_poll_a_timer_and_take_its_time() {
     let _patience = support::begin();
-    let _alone = COUNTING.lock().expect("nobody panics with it");
+    let _alone = COUNTING.lock().expect("no thread panics with it");
     let before = stats().panics;
     let (sender, receiver) = mpsc::channel();
     let mut polled = Box::pin(sleep(HOUR));
@@ -344,7 +344,7 @@ fn a_waker_may_use_timers() {
     struct Uses(Mutex<Vec<Pin<Box<Sleep>>>>, Wakes);
     impl Wake for Uses {
         fn wake(self: Arc<Self>) {
-            let mut sleeps = self.0.lock().expect("nobody panics with it");
+            let mut sleeps = self.0.lock().expect("no thread panics with it");
             sleeps.truncate(2);
             sleeps[0].as_mut().reset(time::Instant::now() + ms(1));
             let mut new = Box::pin(sleep(HOUR));
@@ -361,7 +361,7 @@ fn a_waker_may_use_timers() {
             let waker = Waker::from(Arc::clone(&uses));
             let (wakes, woken) = Wakes::new();
             {
-                let mut sleeps = uses.0.lock().expect("nobody panics with it");
+                let mut sleeps = uses.0.lock().expect("no thread panics with it");
                 for _ in 0..50 {
                     let mut sleep = Box::pin(sleep(HOUR));
                     assert!(poll_with(sleep.as_mut(), &woken).is_pending());
@@ -532,7 +532,7 @@ fn starts_and_cancels_of_two_threads_are_exact_with_rare_strangers() {
     }
 }
 
-/// Whoever starts a timer takes it to its own queue, from under the hands of those who are looking for it.
+/// A thread that starts a timer takes it to its own queue, from under the hands of threads that look for it.
 #[test]
 fn a_timer_that_goes_from_hand_to_hand_is_always_found() {
     let _patience = support::begin();
@@ -589,7 +589,7 @@ fn sleeps_are_shared_by_many_threads() {
                 let (_, waker) = Wakes::new();
                 for _ in 0..3_000 {
                     let place = usize::try_from(random.below(32)).expect("it is small");
-                    let mut sleep = sleeps[place].lock().expect("nobody panics with it");
+                    let mut sleep = sleeps[place].lock().expect("no thread panics with it");
                     let soon = time::Instant::now() + us(random.below(200));
                     match random.below(5) {
                         0 => *sleep = Box::pin(time::sleep(HOUR)),
@@ -614,7 +614,7 @@ fn sleeps_are_shared_by_many_threads() {
     }
     // They all still work.
     for sleep in sleeps.iter() {
-        let mut sleep = sleep.lock().expect("nobody panics with it");
+        let mut sleep = sleep.lock().expect("no thread panics with it");
         let deadline = time::Instant::now() + us(100);
         sleep.as_mut().reset(deadline);
         block_on(sleep.as_mut());
@@ -669,7 +669,7 @@ fn threads_come_and_go_by_the_hundred_with_timers_queued() {
 
 /// The ending thread waits for the callback, and must hold nothing that others need meanwhile.
 #[test]
-fn a_thread_that_ends_during_its_callback_is_in_nobodys_way() {
+fn a_thread_that_ends_during_its_callback_is_in_no_thread_s_way() {
     let _patience = support::begin();
     let (enter, entered) = mpsc::channel();
     let (leave, left) = mpsc::channel::<()>();

@@ -214,7 +214,7 @@ fn r37_no_tick_comes_after_its_cpu_left<H: Host>() {
 /// R39: the broadcast device is replaced. A CPU that is awake is not taken for one that sleeps, and what it hands over
 /// next counts.
 #[test]
-fn r39_a_new_broadcast_device_marks_nobody_who_is_awake() {
+fn r39_a_new_broadcast_device_marks_no_cpu_that_is_awake() {
     let broadcast = Broadcast::<PlainLock, 64>::new();
     for cpu in [0, 1, 4_095] {
         broadcast.online(CpuId(cpu), false);
@@ -313,7 +313,7 @@ fn what_was_forecast_stays_the_latest_time_to_wake<H: Host>() {
 }
 
 /// Spec C-7.4: the last who counted wakes up before the clock's counter wraps; who comes after him does in his place.
-fn the_last_who_counted_wakes_up_for_the_clock<H: Host>() {
+fn the_last_cpu_that_counted_wakes_up_for_the_clock<H: Host>() {
     let rig = Rig::<H>::ticking(2);
     rig.set_max_deferment(Span::from_millis(100));
     rig.run_until(10 * MS);
@@ -384,7 +384,7 @@ all_configs!(
     r44_a_dependency_lets_the_tick_of_a_task_run,
     r60_a_cpu_that_is_handed_a_near_time_stays_active,
     what_was_forecast_stays_the_latest_time_to_wake,
-    the_last_who_counted_wakes_up_for_the_clock,
+    the_last_cpu_that_counted_wakes_up_for_the_clock,
     the_timekeeper_of_tickless_tasks_goes_on,
     the_phases_of_ticks_are_kept,
 );

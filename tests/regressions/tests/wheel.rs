@@ -113,7 +113,7 @@ fn r05_a_timer_that_fires_before_the_lock_is_not_requeued_in_its_slot<H: Host>()
 }
 
 /// R06: an empty wheel claims to be due some day. That day comes, and nothing happens.
-fn r06_an_empty_wheel_wakes_nobody<H: Host>() {
+fn r06_an_empty_wheel_wakes_no_cpu<H: Host>() {
     let rig = Rig::<H>::new(1);
     for round in 1..5 {
         rig.spend(1_000_000 * ((1 << 30) + 17));
@@ -384,7 +384,7 @@ all_configs!(
     r03_an_old_now_does_not_set_the_clock_back,
     r04_a_cancelled_first_timer_does_not_let_the_clock_run_away,
     r05_a_timer_that_fires_before_the_lock_is_not_requeued_in_its_slot,
-    r06_an_empty_wheel_wakes_nobody,
+    r06_an_empty_wheel_wakes_no_cpu,
     r07_a_short_timer_after_a_long_sleep_is_fine,
     r08_timers_that_are_taken_over_stay_fine,
     r09_a_cpu_that_comes_back_replays_nothing,

@@ -56,7 +56,7 @@ use self::deep::Depth;
 /// How long a tick is.
 pub const PERIOD: Span = Span::from_nanos(TICK.unsigned_abs());
 
-/// For how long nobody need look at the clock, unless a script says otherwise.
+/// For how long no CPU need look at the clock, unless a script says otherwise.
 const MAX_DEFERMENT: Span = Span::from_secs(600);
 /// Callbacks and looks of one service.
 const BUDGET: u32 = 1_000;
@@ -150,7 +150,7 @@ impl<H: Host> Rig<H> {
         &self.ticks_of_all().count
     }
 
-    /// For how long nobody need look at the clock.
+    /// For how long no CPU need look at the clock.
     pub fn set_max_deferment(&self, span: Span) {
         self.ticks_of_all().max_deferment.set(span);
     }
@@ -465,7 +465,7 @@ impl<H: Host> Rig<H> {
         self.check_sleepers();
     }
 
-    /// What is said of who sleeps agrees, and nobody sleeps through a promise.
+    /// What is said of CPUs that sleep agrees, and none sleeps through a promise.
     fn check_sleepers(&self) {
         for cpu in 0..self.cpus() {
             let node = self.tree().host().node(CpuId(cpu)).expect("it has one");

@@ -155,7 +155,7 @@ impl<H: Host> Rig<H> {
         self.host().offsets().of(clock).as_nanos()
     }
 
-    /// What the monotonic clock will show at the true time `at`, if nobody steers it meanwhile.
+    /// What the monotonic clock will show at the true time `at`, if it is not steered meanwhile.
     #[must_use]
     pub fn monotonic_at(&self, at: i64) -> i64 {
         self.host().shows_at(at).as_nanos()
@@ -234,7 +234,7 @@ impl<H: Host> Rig<H> {
         base.expect("every CPU has a base")
     }
 
-    /// Whether somebody asked `cpu` to look at its queues and it has not begun.
+    /// Whether a CPU asked `cpu` to look at its queues and it has not begun.
     #[must_use]
     pub fn is_kicked(&self, cpu: u32) -> bool {
         self.host().is_kicked(cpu)

@@ -239,7 +239,7 @@ impl Counter {
         }
     }
 
-    /// Lets nobody calibrate until the result is dropped.
+    /// Lets no thread calibrate until the result is dropped.
     pub(crate) fn pause(&self) -> Paused<'_> {
         Paused {
             _calibration: lock(&self.calibration),
@@ -283,7 +283,7 @@ impl Counter {
                     if ppm > AGREEMENT_PPM && *attempt == ATTEMPTS {
                         self.refuse(Refusal::Unsteady { ppm })
                     } else if ppm > AGREEMENT_PPM {
-                        // Whoever measured may have been interrupted between the two clocks.
+                        // The thread that measured may have been interrupted between the two clocks.
                         Calibration::Second {
                             start: now,
                             rate: second,
@@ -450,7 +450,7 @@ mod tests {
         assert_eq!(two_gigahertz, Some(1 << 31));
     }
 
-    /// Whoever measures may be interrupted between the counter and the clock, but not always.
+    /// The thread that measures may be interrupted between the counter and the clock, but not always.
     #[test]
     fn a_rate_is_measured_until_two_agree_or_it_is_hopeless() {
         if usable().is_err() {

@@ -1,4 +1,4 @@
-//! Whether a thread sleeps, and whether somebody has something to tell it: one word.
+//! Whether a thread sleeps, and whether another has something to tell it: one word.
 //!
 //! The classic lost wake-up is a notification between the thread's last look and its going to sleep. Here both are one
 //! exchange on the same word: going to sleep succeeds only if nothing was noted, and who leaves a note learns from the
@@ -38,7 +38,7 @@ impl ParkState {
         }
     }
 
-    /// Nobody sleeps here any more.
+    /// No thread sleeps here any more.
     pub(crate) fn reset(&self) {
         // Relaxed: called when there is no other thread.
         self.state.store(EMPTY, Ordering::Relaxed);
@@ -78,7 +78,7 @@ impl ParkState {
 
     /// Leaves a note. How the thread sleeps, if it has to be woken.
     pub(crate) fn leave(&self) -> Option<Sleep> {
-        // Release: pairs with the Acquire of whoever takes the note.
+        // Release: pairs with the Acquire of the thread that takes the note.
         let before = self.state.swap(NOTED, Ordering::Release);
         [Sleep::Parked, Sleep::OnEpoll]
             .into_iter()

@@ -12,7 +12,7 @@ use tickless_core::time::Instant;
 use super::os::{Descriptor, timespec};
 use super::park_state::{ParkState, Sleep};
 
-/// A thread that sleeps until somebody wakes it or a deadline passes: one futex word, and a descriptor for those who
+/// A thread that sleeps until another wakes it or a deadline passes: one futex word, and a descriptor for those who
 /// wait for others too.
 #[derive(Debug)]
 pub(crate) struct Parker {
@@ -29,7 +29,7 @@ impl Parker {
         }
     }
 
-    /// Nobody sleeps here any more.
+    /// No thread sleeps here any more.
     pub(crate) fn reset(&self) {
         self.state.reset();
     }

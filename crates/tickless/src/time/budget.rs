@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waker_that_wakes_nobody_is_never_told_to_wait() {
+    fn a_waker_that_wakes_no_task_is_never_told_to_wait() {
         assert!((0..1_000).all(|_| !is_spent(Waker::noop())));
     }
 }

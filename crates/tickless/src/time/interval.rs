@@ -30,7 +30,7 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
     Interval::new(start, period)
 }
 
-/// What an [`Interval`] does about ticks that nobody waited for in time.
+/// What an [`Interval`] does about ticks that no task waited for in time.
 ///
 /// A tick counts as missed when it is taken more than 5 ms late, as in tokio.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -21,7 +21,7 @@ use crate::time::Instant;
 /// How a [`Worker`] waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Parking {
-    /// Sleeps in the kernel until its first timer is due or somebody wakes it.
+    /// Sleeps in the kernel until its first timer is due or another thread wakes it.
     #[default]
     Sleep,
     /// Never sleeps: looks again and again. A few hundred nanoseconds late at most, and a whole CPU.
@@ -92,7 +92,7 @@ impl Wake for Target {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // Should the worker be gone, whoever sits there now looks once for nothing.
+        // Should the worker have ended, the thread that has its base now looks once for nothing.
         self.base.local().parker.unpark();
     }
 }
@@ -160,15 +160,15 @@ impl Worker {
         self.timers.turn()
     }
 
-    /// Whether somebody [unparked](Unparker::unpark) this worker since its last park, or since this was last asked: the
-    /// next park waits. For workers that poll and never park.
+    /// Whether another thread [unparked](Unparker::unpark) this worker since its last park, or since this was last
+    /// asked: the next park waits. For workers that poll and never park.
     ///
     /// So may the library, when another worker ends that was to wake up for all, unless this one is
     /// [isolated](Worker::set_isolated).
     ///
     /// # Cost
     ///
-    /// One load, unless somebody did.
+    /// One load, unless one did.
     #[inline]
     #[must_use = "the answer is given once"]
     pub fn was_unparked(&self) -> bool {
@@ -221,7 +221,7 @@ impl Worker {
         self.timers.next_deadline()
     }
 
-    /// Waits until a timer is due or somebody [unparks](Unparker::unpark) this worker, and runs what is due.
+    /// Waits until a timer is due or another thread [unparks](Unparker::unpark) this worker, and runs what is due.
     ///
     /// Returns without waiting if something is due already or the worker was unparked since its last park. May return
     /// for no reason; [`Turn::fired`] says whether a timer did.
@@ -264,7 +264,7 @@ impl Worker {
 
     /// Waits on an epoll instance of yours too, and runs what is due.
     ///
-    /// Ends when events are ready, a timer is due or somebody [unparks](Unparker::unpark) this worker, or for no
+    /// Ends when events are ready, a timer is due or a thread [unparks](Unparker::unpark) this worker, or for no
     /// reason; a worker that [spins](Parking::Spin) looks once. Events are collected in any case, also when a timer is
     /// due already, and stand in `events` then. Returns what the turn did.
     ///
@@ -342,7 +342,7 @@ impl Worker {
             if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
                 return output;
             }
-            // Timers of this thread fire in here, and notify. Somebody who notified since the poll ends the loop at
+            // Timers of this thread fire in here, and notify. A thread that notified since the poll ends the loop at
             // once.
             loop {
                 let notified =

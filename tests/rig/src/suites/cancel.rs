@@ -170,7 +170,7 @@ struct Frees(Mutex<Option<Boxed>>);
 
 impl Wake for Frees {
     fn wake(self: Arc<Self>) {
-        let freed = self.0.lock().expect("nobody panicked").take();
+        let freed = self.0.lock().expect("no thread panicked").take();
         assert!(freed.is_some(), "woken once");
     }
 }
@@ -184,9 +184,9 @@ pub fn a_timer_may_be_freed_behind_its_last_callback<H: Host>() {
         Box::new(move |_| Restart::NoThenWake(Waker::from(Arc::clone(&frees))))
     };
     let behind = TestTimer::once(&rig);
-    *frees.0.lock().expect("nobody panicked") = Some(Box::pin(HrTimer::new(callback)));
+    *frees.0.lock().expect("no thread panicked") = Some(Box::pin(HrTimer::new(callback)));
     rig.on(0, || {
-        let timer = frees.0.lock().expect("nobody panicked");
+        let timer = frees.0.lock().expect("no thread panicked");
         timer
             .as_ref()
             .expect("alive")
@@ -195,7 +195,10 @@ pub fn a_timer_may_be_freed_behind_its_last_callback<H: Host>() {
         behind.start(at(1_000));
     });
     rig.run_until(2_000);
-    assert!(frees.0.lock().expect("nobody panicked").is_none(), "freed");
+    assert!(
+        frees.0.lock().expect("no thread panicked").is_none(),
+        "freed"
+    );
     assert_eq!(behind.fired_at(), [1_000]);
     let mut grammar = Grammar::new();
     grammar.follow(&rig.take_trace());

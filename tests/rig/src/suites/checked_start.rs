@@ -130,8 +130,8 @@ pub fn every_clock_and_stage_is_checked<H: Host>() {
     }
 }
 
-/// USR-4, X-14.10: an untrusted user who keeps asking for the past costs nobody an interrupt or a write.
-pub fn asking_for_the_past_for_ever_costs_nobody_anything<H: Host>() {
+/// USR-4, X-14.10: an untrusted user who keeps asking for the past costs no interrupt and no write.
+pub fn asking_for_the_past_for_ever_costs_no_cpu_anything<H: Host>() {
     for class in DeviceClass::ALL {
         let rig = Rig::<H>::with_devices(1, class);
         rig.spend(10_000);
@@ -156,5 +156,5 @@ crate::kit::cases!(checked_start:
     a_first_event_that_is_refused_is_replaced,
     nothing_is_refused_while_a_rearm_is_owed,
     every_clock_and_stage_is_checked [SOFT, CLOCKS],
-    asking_for_the_past_for_ever_costs_nobody_anything [DEVICES],
+    asking_for_the_past_for_ever_costs_no_cpu_anything [DEVICES],
 );

@@ -24,7 +24,7 @@ pub fn a_step_forward_kicks_the_cpu_whose_timer_became_due<H: Host>() {
     rig.on(1, || timer.start(at_wall(HOUR / 2)));
     rig.take_trace();
     rig.set_wall(0, WALL + HOUR);
-    assert_eq!(kicks(&rig.take_trace()), [1], "and nobody else");
+    assert_eq!(kicks(&rig.take_trace()), [1], "and no other");
     assert!(rig.is_kicked(1) && !rig.is_kicked(2));
     rig.deliver_all();
     rig.run_until(1_000);
@@ -45,7 +45,7 @@ pub fn the_cpu_that_sets_the_clock_is_reprogrammed_too<H: Host>() {
     assert_eq!(timer.fired_at(), [WALL + HOUR]);
 }
 
-/// TIM-32: a step backwards kicks nobody; the device fires once for nothing and is armed exactly then.
+/// TIM-32: a step backwards kicks no CPU; the device fires once for nothing and is armed exactly then.
 pub fn a_step_backwards_costs_one_interrupt<H: Host>() {
     let rig = Rig::<H>::new(2);
     rig.set_wall(0, WALL);
@@ -231,7 +231,7 @@ pub fn a_kick_writes_the_device_in_any_case<H: Host>() {
 }
 
 /// TIM-20, B43: at a leap second that the record does not know yet, no timer on the time of day is a second early.
-pub fn a_leap_second_makes_nobody_early<H: Host>() {
+pub fn a_leap_second_makes_no_timer_early<H: Host>() {
     let rig = Rig::<H>::new(1);
     rig.set_wall(0, WALL);
     rig.set_next_leap(Some(Instant::from_nanos(10 * SEC)));
@@ -337,7 +337,7 @@ crate::kit::cases!(clocks:
     a_jump_during_the_handler_is_found_by_its_end [CPUS, CLOCKS],
     a_step_forward_brings_the_soft_stage_forward [CPUS, SOFT, CLOCKS, TRACE],
     a_kick_writes_the_device_in_any_case [DEVICES],
-    a_leap_second_makes_nobody_early [CLOCKS],
+    a_leap_second_makes_no_timer_early [CLOCKS],
     a_relative_sleep_ignores_the_time_of_day [CLOCKS],
     a_relative_start_behind_a_jump_uses_the_new_time [CLOCKS],
     both_stages_see_the_same_offset [CLOCKS],

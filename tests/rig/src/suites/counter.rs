@@ -97,7 +97,7 @@ pub fn a_coupled_device_follows_the_steering<H: Host>() {
 }
 
 /// A4: nothing is early, whatever the steering does while the device is armed.
-pub fn steering_makes_nobody_early<H: Host>() {
+pub fn steering_makes_no_timer_early<H: Host>() {
     for class in DeviceClass::ALL {
         let rig = Rig::<H>::with_devices(1, class);
         let timer = TestTimer::once(&rig);
@@ -138,6 +138,6 @@ crate::kit::cases!(counter:
     a_switch_disturbs_nothing_that_is_armed [COUNTERS, DEVICES],
     b1_a_counter_that_was_just_installed_has_a_range [COUNTERS],
     a_coupled_device_follows_the_steering [COUNTERS, DEVICES],
-    steering_makes_nobody_early [COUNTERS, DEVICES],
+    steering_makes_no_timer_early [COUNTERS, DEVICES],
     an_event_beyond_the_coupled_range_is_reached_in_steps [COUNTERS],
 );

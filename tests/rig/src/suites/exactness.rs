@@ -3,7 +3,7 @@
 //! The random test allows for lazy timers, jumps, hangs and masked CPUs, so it can ask only that no device fires too
 //! late. Here there is none of that: ordinary timers on the monotonic clock, started, restarted and cancelled from
 //! everywhere, by callbacks and by the scheduler too. Then a device fires when its first timer is due and not before,
-//! unless somebody else took that timer away, and every operation costs one write at most.
+//! unless another CPU took that timer away, and every operation costs one write at most.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -28,7 +28,7 @@ struct Quiet<H: Host> {
     rig: Rig<H>,
     timers: Vec<TestTimer<H>>,
     random: Random,
-    /// The number of evaluations at which somebody else took a timer away.
+    /// The number of evaluations at which another CPU took a timer away.
     robbed_at: [Option<u64>; CPUS as usize],
 }
 
@@ -161,7 +161,7 @@ impl<H: Host> Quiet<H> {
             let cpu = timer.cpu().expect("it is queued");
             assert!(
                 self.rig.armed(cpu).as_nanos() <= timer.deadline().expect("it is queued"),
-                "INV-1, INV-5: no timer is where nobody comes for it in time"
+                "INV-1, INV-5: no timer is where no CPU comes for it in time"
             );
         }
     }

@@ -61,7 +61,7 @@ pub fn a_cpu_that_leaves_hands_its_timers_over<H: Host>() {
     assert_eq!(rig.stats(0).arrived, 5);
 }
 
-/// HP-4: a CPU without timers kicks nobody.
+/// HP-4: a CPU without timers kicks no other.
 pub fn a_cpu_without_timers_leaves_quietly<H: Host>() {
     let rig = Rig::<H>::new(2);
     rig.take_trace();

@@ -122,7 +122,7 @@ pub fn stopping_in_deep_idle_ends_the_backoff<H: Host>() {
 }
 
 /// IRQ-4, X-14.5, B23: during the backoff starts and cancels change the queues but not the device.
-pub fn nobody_writes_the_device_during_the_backoff<H: Host>() {
+pub fn no_start_writes_the_device_during_the_backoff<H: Host>() {
     for class in DeviceClass::ALL {
         let (rig, timers) = overloaded_with::<H>(class);
         interrupt(&rig, 0);
@@ -284,7 +284,7 @@ pub fn an_event_that_is_over_when_the_device_is_written_is_counted_and_traced<H:
     }
 }
 
-/// IRQ-8, LOC-13: while its handler runs nobody pushes timers to a CPU.
+/// IRQ-8, LOC-13: while its handler runs no other CPU pushes timers to a CPU.
 pub fn a_cpu_in_its_handler_takes_no_timers_from_others<H: Host>() {
     let rig = Rig::<H>::new(2);
     rig.set_idleness(1, false, true);
@@ -398,7 +398,7 @@ crate::kit::cases!(interrupt:
     the_backoff_is_as_long_as_the_hang [CPUS, PATHS, DEVICES, TRACE],
     stopping_in_deep_idle_ends_the_backoff [PATHS, DEVICES],
     the_backoff_is_limited [PATHS],
-    nobody_writes_the_device_during_the_backoff [CPUS, PATHS, DEVICES],
+    no_start_writes_the_device_during_the_backoff [CPUS, PATHS, DEVICES],
     an_event_that_is_due_exactly_now_is_programmed [PATHS],
     a_late_periodic_timer_catches_up_in_one_pass [PATHS],
     a_budget_spreads_the_work_over_interrupts [PATHS],

@@ -102,7 +102,7 @@ pub fn a_start_after_a_lazy_cancel_is_lazy<H: Host>() {
     assert_eq!(rig.stats(0).evaluations, evaluations);
 }
 
-/// Change 10, LAZY-5: a thousand restarts, no write, one interrupt for nothing, nobody late.
+/// Change 10, LAZY-5: a thousand restarts, no write, one interrupt for nothing, no timer late.
 pub fn a_thousand_restarts_cost_one_interrupt<H: Host>() {
     let (rig, slice, other) = armed_at_1000::<H>();
     let writes = rig.device_writes(0);
@@ -202,7 +202,7 @@ pub fn a_lazy_cancel_leaves_an_owed_rearm_fresh<H: Host>() {
 }
 
 /// LAZY-7: who is about to sleep arms exactly, and the event of a lazy timer that went does not wake it.
-pub fn whoever_sleeps_is_not_woken_for_a_lazy_timer_that_went<H: Host>() {
+pub fn a_cpu_that_sleeps_is_not_woken_for_a_lazy_timer_that_went<H: Host>() {
     for is_moved in [false, true] {
         let (rig, slice, other) = armed_at_1000::<H>();
         rig.on(0, || {
@@ -257,6 +257,6 @@ crate::kit::cases!(lazy:
     timers_of_other_clocks_are_exact [CLOCKS],
     timers_of_the_soft_stage_are_exact [SOFT],
     a_lazy_cancel_leaves_an_owed_rearm_fresh [PATHS],
-    whoever_sleeps_is_not_woken_for_a_lazy_timer_that_went,
+    a_cpu_that_sleeps_is_not_woken_for_a_lazy_timer_that_went,
     a_lazy_cancel_before_a_sleep_makes_an_owed_rearm_exact [PATHS],
 );

@@ -189,7 +189,7 @@ pub fn staying_costs_one_lock_and_leaving_two<H: Host>() {
     assert_eq!(rig.stats(BUSY).arrived, 1);
 }
 
-/// LOC-5, LOC-13, B37: a timer that would be the first event of another CPU stays here, because nobody writes that
+/// LOC-5, LOC-13, B37: a timer that would be the first event of another CPU stays here, because no CPU writes that
 /// device.
 pub fn a_timer_that_would_be_first_elsewhere_stays<H: Host>() {
     let rig = Rig::<H>::new(3);
@@ -326,7 +326,7 @@ pub fn a_travelling_timer_is_active_and_out_of_reach<H: Host>() {
     let watch = {
         let (rig, timer, seen) = (rig.clone(), Rc::clone(&timer), Rc::clone(&seen));
         move || {
-            // Who looks for it waits, here for ever, because nobody else runs.
+            // A CPU that looks for it waits, here for ever, because no other runs.
             let waits = panic_of(|| {
                 rig.on(0, || {
                     let _never: TryCancel = timer.try_cancel();
@@ -407,7 +407,7 @@ pub fn kicks_that_wait_are_not_repeated<H: Host>() {
 
 /// LOC-1, LOC-9, ORACLE-9: only a CPU that leaves makes a thread hold two base locks. (The locks themselves
 /// check it; this test makes them meet every kind of operation on two CPUs.)
-pub fn nobody_holds_two_base_locks<H: Host>() {
+pub fn no_thread_holds_two_base_locks<H: Host>() {
     let rig = Rig::<H>::new(2);
     let timer = TestTimer::once(&rig);
     rig.on(0, || timer.start(at(5_000)));
@@ -435,5 +435,5 @@ crate::kit::cases!(locality:
     a_travelling_timer_is_active_and_out_of_reach [CPUS, LOCKS],
     a_running_timer_is_restarted_where_it_runs [CPUS, SOFT, TRACE],
     kicks_that_wait_are_not_repeated [CPUS, CLOCKS, TRACE],
-    nobody_holds_two_base_locks [CPUS, CLOCKS],
+    no_thread_holds_two_base_locks [CPUS, CLOCKS],
 );

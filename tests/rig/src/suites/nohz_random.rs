@@ -205,7 +205,7 @@ impl<H: Host> World<H> {
     }
 
     fn finish(&mut self) {
-        // Deferrable timers wait for somebody who is awake.
+        // Deferrable timers wait for a CPU that is awake.
         for cpu in 0..self.is_online.len() {
             let number = u32::try_from(cpu).expect("few");
             if !self.is_online[cpu] {

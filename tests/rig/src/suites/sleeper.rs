@@ -106,7 +106,7 @@ pub fn a_start_replaces_the_waker<H: Host>() {
     assert_eq!((first.woken(), second.woken()), (0, 1));
 }
 
-/// A restart keeps the waker, and says no when there is nobody to wake any more.
+/// A restart keeps the waker, and says no when there is no task to wake any more.
 pub fn a_restart_keeps_the_waker<H: Host>() {
     let rig = Rig::<H>::new(1);
     let (task, waker) = Task::new();
@@ -170,7 +170,7 @@ pub fn a_cancelled_sleeper_may_be_freed<H: Host>() {
     assert_eq!(Arc::strong_count(&task), 1);
 }
 
-/// Cancelling the first event of this CPU leaves the device alone if it is a sleeper, until somebody is about to sleep.
+/// Cancelling the first event of this CPU leaves the device alone if it is a sleeper, until the CPU is about to sleep.
 pub fn cancelling_the_first_sleeper_arms_for_the_next_before_idle<H: Host>() {
     let rig = Rig::<H>::new(1);
     let (task, waker) = Task::new();
@@ -194,7 +194,7 @@ struct Frees(Mutex<Option<Pin<Box<Sleeper>>>>);
 
 impl Wake for Frees {
     fn wake(self: Arc<Self>) {
-        assert!(self.0.lock().expect("nobody panicked").take().is_some());
+        assert!(self.0.lock().expect("no thread panicked").take().is_some());
     }
 }
 
@@ -206,13 +206,13 @@ pub fn the_woken_task_may_free_the_sleeper<H: Host>() {
     let mut behind = sleeper(&rig);
     rig.on(0, || {
         let timers = rig.timers();
-        let mut sleeper = frees.0.lock().expect("nobody panicked");
+        let mut sleeper = frees.0.lock().expect("no thread panicked");
         let pin = sleeper.as_mut().expect("alive").as_mut();
         pin.start(timers, at(1_000), Waker::from(Arc::clone(&frees)));
         behind.as_mut().start(timers, at(1_000), waker);
     });
     rig.run_until(1_000);
-    assert!(frees.0.lock().expect("nobody panicked").is_none());
+    assert!(frees.0.lock().expect("no thread panicked").is_none());
     assert_eq!(task.woken(), 1);
     rig.check();
 }

@@ -242,7 +242,7 @@ pub fn a_stage_with_too_much_to_do_is_raised_again<H: Host>() {
     assert!(rig.dump().contains(".soft_pending   : 0"));
 }
 
-/// SOFT-2: a stage that nobody raised does nothing.
+/// SOFT-2: a stage that was not raised does nothing.
 pub fn a_stage_that_was_not_raised_does_nothing<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timer = soft(&rig);

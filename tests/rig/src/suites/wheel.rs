@@ -161,7 +161,7 @@ pub fn what_a_pass_has_not_begun_is_taken_over<H: Host>() {
     rig.check();
 }
 
-/// Spec C-3.6: somebody else runs the global wheel of a CPU that sleeps, and nothing but that.
+/// Spec C-3.6: another CPU runs the global wheel of a CPU that sleeps, and nothing but that.
 pub fn a_global_timer_is_fired_by_another_cpu<H: Host>() {
     let rig = Rig::<H>::new(2);
     let (global, local) = (

@@ -146,7 +146,7 @@ impl<H: Host> World<H> {
             "never lost: {queued:?} was due at {due}, and a pass came at {last}"
         );
         if timeout.executed_by != Some(timeout.cpu) {
-            assert_eq!(timeout.kind, Kind::Global, "nobody else runs other wheels");
+            assert_eq!(timeout.kind, Kind::Global, "no other CPU runs other wheels");
             self.saw(REMOTE);
         }
         let answer = match self.below(8) {

@@ -156,7 +156,7 @@ impl<C: Config> VirtualPlatform<C> {
         counter_at(self.source.get(), self.now.get())
     }
 
-    /// What the monotonic clock shows at the true time `at`, if nobody steers it meanwhile.
+    /// What the monotonic clock shows at the true time `at`, if it is not steered meanwhile.
     fn shows_at(&self, at: i64) -> i64 {
         let source = self.source.get();
         self.timekeeper.now(|| counter_at(source, at)).as_nanos()
@@ -298,7 +298,7 @@ impl<C: Config> Platform for VirtualPlatform<C> {
     fn relax(&self, attempt: u32) {
         assert!(
             attempt < 1_000,
-            "livelock: somebody polls for a thousand rounds, and nobody else can run"
+            "livelock: a CPU polls for a thousand rounds, and no other can run"
         );
     }
 
