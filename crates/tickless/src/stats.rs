@@ -32,7 +32,7 @@ pub struct Stats {
     pub interrupts: u64,
     /// Those of them that found nothing due.
     pub spurious: u64,
-    /// Deadlines handed to the operating system or the background driver.
+    /// Deadlines handed to the operating system or the expiry thread.
     pub device_writes: u64,
     /// Next deadlines that were over before the monotonic clock began, as those of a wall clock can be, and were armed
     /// for its beginning.

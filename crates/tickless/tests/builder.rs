@@ -44,7 +44,7 @@ fn workers_run_timers_and_return_what_they_found() {
 }
 
 #[test]
-fn there_are_as_many_as_cpus_unless_somebody_says() {
+fn there_are_as_many_as_cpus_unless_the_caller_says() {
     let _patience = support::begin();
     let workers = Workers::builder().spawn(|_, number| number);
     let workers = workers.expect("threads can be had");
@@ -90,7 +90,7 @@ fn all_is_set_before_the_first_begins() {
     let _patience = support::begin();
     let cpus = allowed();
     let quiet: CpuSet = cpus.iter().skip(1).collect();
-    // With a CPU alone nobody is isolated, which is a test too.
+    // With a CPU alone no worker is isolated, which is a test too.
     let builder = Workers::builder().pin(cpus).isolate(quiet).name("");
     for policy in [
         MigratorPolicy::LowestBit,

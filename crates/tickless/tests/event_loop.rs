@@ -262,7 +262,7 @@ fn timers_queued_before_become_the_drivers() {
         let mut sleep = pin!(sleep(ms(3)));
         assert!(poll_with(sleep.as_mut(), &waker).is_pending());
         let driver = driver();
-        // Unless the machine was so slow that the background driver came first.
+        // Unless the machine was so slow that the expiry thread came first.
         if wakes.count() == 0 && driver.next_deadline().is_some() {
             wait(&driver);
             let _fired = driver.turn();
@@ -502,7 +502,7 @@ fn drivers_and_workers_take_turns_on_one_thread() {
             for sleep in [&mut first, &mut second, &mut third] {
                 assert!(poll_idly(sleep.as_mut()).is_pending());
             }
-            // The descriptor may be readable once for what the background driver did on this thread before.
+            // The descriptor may be readable once for what the expiry thread did on this thread before.
             wait(&driver);
             while driver.turn().fired == 0 {
                 wait(&driver);

@@ -243,7 +243,7 @@ fn cancelling_says_what_it_found() {
 }
 
 /// A timer whose callback says that it began and waits until it is let go.
-struct Held {
+struct HeldCallback {
     entered: mpsc::Receiver<()>,
     leave: mpsc::Sender<()>,
     ended: Arc<AtomicBool>,
@@ -251,7 +251,7 @@ struct Held {
 
 type Callback = Box<dyn FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send>;
 
-fn held() -> (Held, Callback) {
+fn held() -> (HeldCallback, Callback) {
     let (enter, entered) = mpsc::channel();
     let (leave, left) = mpsc::channel();
     let ended = Arc::new(AtomicBool::new(false));
@@ -262,7 +262,7 @@ fn held() -> (Held, Callback) {
         end.store(true, Ordering::Release);
         Restart::No
     };
-    let held = Held {
+    let held = HeldCallback {
         entered,
         leave,
         ended,

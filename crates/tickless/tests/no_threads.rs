@@ -1,4 +1,4 @@
-//! The system refuses threads, and gives them later: each thread that needs the background driver is told, and nothing
+//! The system refuses threads, and gives them later: each thread that needs the expiry thread is told, and nothing
 //! that was armed is lost.
 //!
 //! Each test has a process of its own, whose limit of threads binds: it gives up being the superuser.

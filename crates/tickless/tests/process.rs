@@ -341,9 +341,9 @@ fn the_descriptors_of_event_loops_are_two_after_a_fork() {
 }
 
 #[test]
-fn a_child_takes_the_seats_of_threads_that_it_does_not_have() {
+fn a_child_takes_the_bases_of_threads_that_it_does_not_have() {
     in_own_process(
-        "a_child_takes_the_seats_of_threads_that_it_does_not_have",
+        "a_child_takes_the_bases_of_threads_that_it_does_not_have",
         || {
             let (leave, stay) = mpsc::channel::<()>();
             let (ready, is_ready) = mpsc::channel();
@@ -361,7 +361,7 @@ fn a_child_takes_the_seats_of_threads_that_it_does_not_have() {
             is_ready.recv().expect("it is");
             block_on(sleep(us(100)));
             fork(|| {
-                // More than there were seats, and one of them has the descriptor of the thread above.
+                // More than there were bases, and one of them has the descriptor of the thread above.
                 for _ in 0..3 {
                     let threads = [(); 6].map(|()| {
                         thread::spawn(|| {
@@ -566,7 +566,7 @@ fn a_child_that_may_open_nothing_lives() {
                 let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).expect("an epoll instance");
                 let unparker = worker.unparker();
                 unparker.unpark();
-                // Makes the descriptor for wake-ups, which the seat keeps.
+                // Makes the descriptor for wake-ups, which the base keeps.
                 park_on(&worker, &epoll);
             });
             worker_like.join().expect("it does not panic");

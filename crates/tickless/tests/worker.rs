@@ -420,7 +420,7 @@ fn timers_queued_before_become_the_workers() {
     until(|| wakes.count() == 1);
 }
 
-/// The background driver is in a callback of a thread that becomes a worker and parks. Meanwhile another timer of the
+/// The expiry thread is in a callback of a thread that becomes a worker and parks. Meanwhile another timer of the
 /// thread is armed, which is due when the driver goes on, or later.
 fn park_while_the_driver_is_in_a_callback(second: Duration) {
     let (enter, entered) = mpsc::channel();

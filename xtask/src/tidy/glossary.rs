@@ -58,7 +58,7 @@ pub(super) fn retired_words(tree: &Tree, report: &mut Report<'_>) {
                 );
             }
         } else if found.len() < allowed {
-            report.warning(
+            report.error(
                 GLOSSARY,
                 line,
                 format!(
@@ -71,7 +71,7 @@ pub(super) fn retired_words(tree: &Tree, report: &mut Report<'_>) {
         }
     }
     for (path, (line, _)) in not_clean {
-        report.warning(
+        report.error(
             GLOSSARY,
             line,
             format!("{path} is no file"),

@@ -151,8 +151,8 @@ pub const CLAIMS: &[Claim] = &[
         profile: "vm-64",
         why: "The mechanism of 2019, a look at the bitmap of pending timers and an interrupt from the CPU that arms \
               one, under the conditions of its mail: no far timer, no CPU arms for another. What a round through the \
-              thread of the soft stage takes is in the profile, 10 us, from the same source; the rest of the latency is made of \
-              interrupt, wake-up, switch and tick. ",
+              thread of the soft stage takes is in the profile, 10 us, from the same source; the rest of the latency \
+              is made of interrupt, wake-up, switch and tick. ",
         off: "the soft stage at each tick on both sides",
         measure: Some(latency::of_the_mail),
     },

@@ -65,7 +65,7 @@ impl ExactTimer {
     }
 }
 
-/// Has what is done to a sleeper cost what it costs on the shelf.
+/// Has what is done to a sleeper cost what it costs in the far wheel.
 fn as_sleeper<R>(timers: &Timers<ProcessHost>, body: impl FnOnce(&Timers<ProcessHost>) -> R) -> R {
     timers.platform().is_sleeper.set(true);
     let result = body(timers);

@@ -1,7 +1,7 @@
 //! Callbacks that wait for a timer which only their own thread could fire.
 //!
 //! A callback or waker may poll a sleep: executors that run tasks inside of a waker do. It must not *block* until the
-//! sleep is ready, because the thread that runs callbacks is the one that would fire it. On the background driver that
+//! sleep is ready, because the thread that runs callbacks is the one that would fire it. On the expiry thread that
 //! would stop the timers of all ordinary threads, and nothing would say so. The library's own ways to block panic in a
 //! callback; other executors do not know where they are.
 //!

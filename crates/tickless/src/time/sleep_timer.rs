@@ -178,7 +178,7 @@ impl<T: SleepQueue> SleepTimer<T> {
             SleepState::Armed => {
                 wake::demand_again();
                 blocked::polled(context.waker());
-                // The clock decides, not only whether somebody came to fire it: a task that is polled all the time must
+                // The clock decides, not only whether a thread came to fire it: a task that is polled all the time must
                 // not wait for a driver that gets no turn.
                 if this.timer.is_queued()
                     && !is_over(*this.deadline)

@@ -166,7 +166,7 @@ impl Builder {
             trees::set_migrator_policy(policy);
         }
         let mut starts = Vec::with_capacity(places.len());
-        // In case of an error what is started so far ends: nobody tells it to go on.
+        // In case of an error what is started so far ends: it is not told to go on.
         for (number, place) in places.iter().enumerate() {
             starts.push(self.start(number, *place, body.clone())?);
         }
@@ -174,7 +174,7 @@ impl Builder {
             .iter()
             .map(Start::ready)
             .collect::<Result<Vec<_>, _>>()?;
-        // Now that all are there: nobody is the last.
+        // Now that all are there: none is the last.
         for start in &starts {
             start.go_on();
         }

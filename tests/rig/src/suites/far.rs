@@ -107,7 +107,7 @@ fn distance(random: &mut Random) -> i64 {
     random.between(0, 1 << bits)
 }
 
-/// DESIGN 4, far-exact: "the same firing instants as a pure tree", and with as many interrupts.
+/// Far-exact: the same firing instants as a pure tree, and with as many interrupts.
 pub fn they_fire_when_sorted_timers_do_and_cost_no_interrupt_more<H: Host>() {
     const TIMERS: usize = 24;
     let mut fired_in_all = 0;

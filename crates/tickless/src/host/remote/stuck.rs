@@ -3,7 +3,7 @@
 //! A kernel has interrupts: whatever a program computes, timers fire. A worker has its turns, and while it computes for
 //! a second it comes neither for its own coarse timers nor for those of sleeping workers that it is to look after. So
 //! the expiry thread does, a tick later: it wakes a tick after the first coarse timer of any worker is due
-//! ([`publish`](super::publish)), and runs what is still there (DESIGN 7, point 7).
+//! ([`publish`](super::publish)), and runs what is still there.
 
 use tickless_core::time::{Instant, Span};
 
