@@ -17,7 +17,6 @@ use crate::machine::task_context::{Program, TaskContext};
 use crate::machine::{broadcast, checks, clocks, expire, faults, hotplug, idle, rearm};
 use crate::model::current_cpu;
 use crate::model::time::Picos;
-use crate::promise::trace_checker::Entry;
 use crate::record::{Recorded, Recorder};
 
 /// How often the checkers look at the whole machine.
@@ -148,19 +147,12 @@ impl Executor {
             }
             return;
         }
-        self.count_event(cpu, at, (kind as u64) << 32 | u64::from(argument));
-        let machine = &mut self.machine;
+        let value = (kind as u64) << 32 | u64::from(argument);
+        machine.host().checker.borrow_mut().event(cpu, at, value);
         if kind != EventKind::Fault || !faults::hits_from_outside(machine, cpu, at, argument) {
             clocks::update(machine, at);
             self.interrupt(cpu, at, kind, argument);
         }
-    }
-
-    #[inline]
-    fn count_event(&self, cpu: u32, at: Picos, value: u64) {
-        let mut checker = self.machine.host().checker.borrow_mut();
-        checker.counts.events += 1;
-        checker.log(Entry::Event, cpu, at, value);
     }
 
     /// An interrupt of `cpu` at `at`.
@@ -394,7 +386,8 @@ impl Executor {
         };
         let from = at.max(state.cursor);
         machine.tasks[task as usize].left = Picos::ZERO;
-        self.count_event(cpu, at, (EventKind::Segment as u64) << 32);
+        let value = (EventKind::Segment as u64) << 32;
+        machine.host().checker.borrow_mut().event(cpu, at, value);
         current_cpu::enter(cpu, from);
         self.dispatch(cpu);
         self.handle_fired();

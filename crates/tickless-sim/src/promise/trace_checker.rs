@@ -160,6 +160,13 @@ impl TraceChecker {
         self.check(Promise::NeverLost, 0, wrong);
     }
 
+    /// An event of the machine happens on `cpu` at `at`.
+    #[inline]
+    pub(crate) fn event(&mut self, cpu: u32, at: Picos, value: u64) {
+        self.counts.events += 1;
+        self.log(Entry::Event, cpu, at, value);
+    }
+
     /// Writes a line of the log.
     #[inline]
     pub(crate) fn log(&mut self, entry: Entry, cpu: u32, at: Picos, value: u64) {
@@ -320,6 +327,7 @@ impl TraceChecker {
         self.exact_is_late(cpu, at - moment(hard));
     }
 
+    #[inline]
     fn exact_is_late(&mut self, cpu: u32, late: Picos) {
         self.late_exact.note(late);
         self.tallies.exact(cpu, late);
