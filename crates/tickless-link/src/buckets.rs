@@ -1,12 +1,12 @@
-//! Rows of lists of pinned entries, under one identity.
+//! Levels of buckets of pinned entries, under one identity.
 //!
 //! A timer wheel and whatever else files by slots needs many lists that are nearly always empty, entries that know
 //! which list they are on, and a way to hold on to a list while new entries already come to its number. A
-//! [`BucketArray`] is an array of such lists: [`BUCKETS`] in each of its rows, and for each row one place for a list
-//! that was set aside.
+//! [`BucketArray`] is an array of such lists, its *buckets*: [`BUCKETS`] in each of its levels, and for each level one
+//! *pending list*, which was taken out of a bucket and has not been gone through yet.
 //!
 //! An entry is put behind the others of its list, or in front of them, and leaves from anywhere. Its number says where
-//! it is, so that taking it out needs no search; it keeps the number when its list is set aside.
+//! it is, so that taking it out needs no search; it keeps the number when its bucket becomes a pending list.
 //!
 //! # Order
 //!
@@ -16,8 +16,8 @@
 //!
 //! # Cost
 //!
-//! Everything is O(1) and touches at most two entries besides the one that is asked for, but dropping a buckets, which
-//! takes out what is on it. 8 bytes for each list. Nothing allocates.
+//! Everything is O(1) and touches at most two entries besides the one that is asked for, but dropping a bucket array,
+//! which takes out what is on it. 8 bytes for each list. Nothing allocates.
 //!
 //! # Safety
 //!
@@ -26,7 +26,7 @@
 //!
 //! - (a) the first entry of a list has no previous one, the next of the last is the first, and for each other
 //!   `x.next.previous` is `x`;
-//! - (b) each entry carries the number of the list on which it is, or from which it was set aside;
+//! - (b) each entry carries the number of the list on which it is, or of the bucket that its pending list came from;
 //! - (c) an entry that was taken out has no links.
 
 use core::fmt;
@@ -42,10 +42,10 @@ use crate::tree::{self, Branched, Tree, Turn};
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-/// Lists in each row.
+/// Buckets in each level.
 pub const BUCKETS: usize = 64;
 
-/// Entries of one buckets whose callbacks may run at the same time: one for each [place](Bucketed::expire).
+/// Entries of one bucket array whose callbacks may run at the same time: one for each [place](Bucketed::expire).
 ///
 /// Three are enough for a timer wheel: the CPU that owns it, a CPU that looks after it while that sleeps, and one that
 /// helps when both are held up.
@@ -57,38 +57,38 @@ pub const RUNNERS: usize = 3;
 pub struct BucketArray<F: Family, const LEVELS: usize> {
     key: Key,
     /// The last entry of each list.
-    rows: [[Link<F>; BUCKETS]; LEVELS],
-    /// The last entry of the list of each row that was set aside.
-    aside: [Link<F>; LEVELS],
+    levels: [[Link<F>; BUCKETS]; LEVELS],
+    /// The last entry of the pending list of each level.
+    pending: [Link<F>; LEVELS],
     /// The entry of each place whose callback runs.
     running: [Link<F>; RUNNERS],
     len: usize,
 }
 
-// SAFETY: as for `Tree`: the buckets owns no entry, and names entries that are `Sync` and whose cells go with the
-// buckets (Owner Key Invariant).
+// SAFETY: as for `Tree`: the bucket array owns no entry, and names entries that are `Sync` and whose cells go with the
+// bucket array (Owner Key Invariant).
 unsafe impl<F: Family, const LEVELS: usize> Send for BucketArray<F, LEVELS> {}
 
 /// What became of the place that an entry left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the pending map has to be told of empty buckets"]
 pub enum BucketState {
-    /// Others are on the list still, or it was set aside.
+    /// Others are in the bucket still, or the entry was on a pending list.
     Others,
     /// The list of this number is empty now.
     Vacated(usize),
 }
 
 impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
-    /// Makes an empty buckets with the identity of `key`, where it stays.
+    /// Makes an empty bucket array with the identity of `key`, where it stays.
     pub fn emplace(slot: &mut MaybeUninit<Self>, key: Key) -> Emplaced<'_, Self> {
         const { assert!(LEVELS >= 1 && LEVELS * BUCKETS <= u16::MAX as usize) };
         emplace!(slot => Self {
             key: key,
             running: [None; RUNNERS],
             len: 0;
-            rows <- |slot| emplace::array(slot, |_, row| emplace::value(row, [None; BUCKETS])),
-            aside <- |slot| emplace::value(slot, [None; LEVELS]),
+            levels <- |slot| emplace::array(slot, |_, level| emplace::value(level, [None; BUCKETS])),
+            pending <- |slot| emplace::value(slot, [None; LEVELS]),
         })
     }
 
@@ -98,7 +98,7 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         emplace::moved(|slot| Self::emplace(slot, key))
     }
 
-    /// The identity that entries of this buckets name as their owner.
+    /// The identity that entries of this bucket array name as their owner.
     #[inline]
     #[must_use]
     pub const fn id(&self) -> QueueId {
@@ -119,7 +119,7 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         self.len == 0
     }
 
-    /// Opens an entry that belongs to this buckets, queued or not; `None` when it belongs elsewhere.
+    /// Opens an entry that belongs to this bucket array, queued or not; `None` when it belongs elsewhere.
     #[inline]
     pub fn open<'s, 'e>(
         &'s mut self,
@@ -138,7 +138,7 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
     /// When there is no list of that number.
     #[inline]
     pub fn open_first(&mut self, list: usize) -> Option<Bucketed<'_, '_, F, LEVELS>> {
-        self.open_linked(self.first_of(self.rows[list / BUCKETS][list % BUCKETS]))
+        self.open_linked(self.first_of(self.levels[list / BUCKETS][list % BUCKETS]))
     }
 
     /// Opens the last entry of a list.
@@ -148,7 +148,7 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
     /// When there is no list of that number.
     #[inline]
     pub fn open_last(&mut self, list: usize) -> Option<Bucketed<'_, '_, F, LEVELS>> {
-        self.open_linked(self.rows[list / BUCKETS][list % BUCKETS])
+        self.open_linked(self.levels[list / BUCKETS][list % BUCKETS])
     }
 
     /// Opens what a link of this queue names.
@@ -162,14 +162,14 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         })
     }
 
-    /// Opens the first entry of the list of `row` that was set aside.
+    /// Opens the first entry of the pending list of `level`.
     ///
     /// # Panics
     ///
-    /// When there is no such row.
+    /// When there is no such level.
     #[inline]
-    pub fn open_first_pending(&mut self, row: usize) -> Option<Bucketed<'_, '_, F, LEVELS>> {
-        self.open_linked(self.first_of(self.aside[row]))
+    pub fn open_first_pending(&mut self, level: usize) -> Option<Bucketed<'_, '_, F, LEVELS>> {
+        self.open_linked(self.first_of(self.pending[level]))
     }
 
     /// The first entry of the list whose last one is named.
@@ -188,22 +188,22 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         })
     }
 
-    /// Sets a list aside: its number is free for others at once, and its entries stay queued until they are
-    /// [opened](Self::open_first_pending) and taken out.
+    /// Makes the list of a bucket the pending one of its level: the bucket is free for others at once, and the entries
+    /// stay queued until they are [opened](Self::open_first_pending) and taken out.
     ///
     /// # Panics
     ///
-    /// When there is no list of that number, or another of its row is aside still.
+    /// When there is no bucket of that number, or its level has a pending list still.
     pub fn move_to_pending(&mut self, list: usize) {
-        let row = list / BUCKETS;
+        let level = list / BUCKETS;
         assert!(
-            self.aside[row].is_none(),
-            "one list of each row is aside at a time"
+            self.pending[level].is_none(),
+            "a level has one pending list at a time"
         );
-        self.aside[row] = self.rows[row][list % BUCKETS].take();
+        self.pending[level] = self.levels[level][list % BUCKETS].take();
     }
 
-    /// Makes this buckets the owner of an entry that never had one; `false` when it has one.
+    /// Makes this bucket array the owner of an entry that never had one; `false` when it has one.
     #[inline]
     pub fn bind(&mut self, entry: EntryRef<'_, F>) -> bool {
         entry.bind(self.id())
@@ -225,10 +225,10 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         self.link(entry, list, End::Back);
     }
 
-    /// Shows every entry with the number of its list and its head, list by list, what was set aside first, while
+    /// Shows every entry with the number of its list and its head, bucket by bucket, the pending lists first, while
     /// `visit` answers `true`.
     pub fn for_each(&self, mut visit: impl FnMut(EntryRef<'_, F>, usize, &F::Head) -> bool) {
-        let lists = self.aside.iter().chain(self.rows.iter().flatten());
+        let lists = self.pending.iter().chain(self.levels.iter().flatten());
         for entry in lists.flat_map(|last| self.walk(*last)) {
             // SAFETY: Owner Key Invariant: the entry is queued here, and no caller can hold the queue mutably while
             // this borrow lasts.
@@ -239,10 +239,13 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         }
     }
 
-    /// The number of entries on lists that were set aside, in O(of them).
+    /// The number of entries on pending lists, in O(of them).
     #[must_use]
     pub fn pending_len(&self) -> usize {
-        self.aside.iter().flat_map(|last| self.walk(*last)).count()
+        self.pending
+            .iter()
+            .flat_map(|last| self.walk(*last))
+            .count()
     }
 
     /// Checks all structural rules of the module documentation, in O(n).
@@ -252,10 +255,10 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
     /// When a rule is broken, which is a bug in this crate.
     pub fn assert_valid(&self) {
         let mut count = 0;
-        for (row, aside) in self.aside.iter().enumerate() {
-            count += self.assert_list(*aside, |number| number / BUCKETS == row);
+        for (level, pending) in self.pending.iter().enumerate() {
+            count += self.assert_list(*pending, |number| number / BUCKETS == level);
         }
-        for (number, last) in self.rows.iter().flatten().enumerate() {
+        for (number, last) in self.levels.iter().flatten().enumerate() {
             count += self.assert_list(*last, |carried| carried == number);
         }
         assert_eq!(count, self.len, "the length counts the entries");
@@ -327,10 +330,10 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         } else {
             end
         };
-        let last = self.rows[list / BUCKETS][list % BUCKETS];
+        let last = self.levels[list / BUCKETS][list % BUCKETS];
         #[expect(
             clippy::cast_possible_truncation,
-            reason = "the line above ends lists beyond the rows, whose number `new` limits"
+            reason = "the line above ends lists beyond the levels, whose number `new` limits"
         )]
         entry.place.set(list as u16);
         if let Some(tail) = self.follow(last) {
@@ -348,7 +351,7 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
             entry.next.set(entry.link());
         }
         if end == End::Back || last.is_none() {
-            self.rows[list / BUCKETS][list % BUCKETS] = entry.link();
+            self.levels[list / BUCKETS][list % BUCKETS] = entry.link();
         }
         entry.mark_queued();
         self.len += 1;
@@ -396,7 +399,7 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
             return BucketState::Others;
         }
         let list = usize::from(entry.place.get());
-        let here = &mut self.rows[list / BUCKETS][list % BUCKETS];
+        let here = &mut self.levels[list / BUCKETS][list % BUCKETS];
         if *here == entry.link() {
             *here = None;
             return BucketState::Vacated(list);
@@ -405,8 +408,8 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         BucketState::Others
     }
 
-    /// Where the last of the list of `entry` is noted, which `belongs` tells: the list of its number, or that of its
-    /// row which was set aside.
+    /// Where the last of the list of `entry` is noted, which `belongs` tells: its bucket, or the pending list of its
+    /// level.
     #[inline]
     fn last_of(
         &mut self,
@@ -414,15 +417,15 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         belongs: impl Fn(EntryRef<'_, F>) -> bool,
     ) -> &mut Link<F> {
         let list = usize::from(entry.place.get());
-        let (row, index) = (list / BUCKETS, list % BUCKETS);
-        if self.follow(self.rows[row][index]).is_some_and(&belongs) {
-            return &mut self.rows[row][index];
+        let (level, index) = (list / BUCKETS, list % BUCKETS);
+        if self.follow(self.levels[level][index]).is_some_and(&belongs) {
+            return &mut self.levels[level][index];
         }
-        if !self.follow(self.aside[row]).is_some_and(&belongs) {
+        if !self.follow(self.pending[level]).is_some_and(&belongs) {
             // Cannot happen: by (a) and (b) an end of a line is an end here or there.
             crate::abort("a timer is on no list of its queue");
         }
-        &mut self.aside[row]
+        &mut self.pending[level]
     }
 }
 
@@ -435,11 +438,11 @@ pub(crate) enum End {
 
 impl<F: Family, const LEVELS: usize> Drop for BucketArray<F, LEVELS> {
     fn drop(&mut self) {
-        for row in 0..LEVELS {
-            while let Some(mut bucketed) = self.open_first_pending(row) {
+        for level in 0..LEVELS {
+            while let Some(mut bucketed) = self.open_first_pending(level) {
                 bucketed.remove();
             }
-            for list in row * BUCKETS..(row + 1) * BUCKETS {
+            for list in level * BUCKETS..(level + 1) * BUCKETS {
                 while let Some(mut bucketed) = self.open_first(list) {
                     bucketed.remove();
                 }
@@ -494,7 +497,7 @@ impl<F: Family> Running<F> {
     }
 }
 
-/// An entry that belongs to a buckets, together with that buckets.
+/// An entry that belongs to a bucket array, together with that bucket array.
 pub struct Bucketed<'s, 'e, F: Family, const LEVELS: usize> {
     buckets: &'s mut BucketArray<F, LEVELS>,
     entry: EntryRef<'e, F>,
@@ -522,7 +525,7 @@ impl<'s, 'e, F: Family, const LEVELS: usize> Bucketed<'s, 'e, F, LEVELS> {
         unsafe { self.entry.head_mut() }
     }
 
-    /// The number of the list on which the entry is, or from which it was set aside; `None` if it is not queued.
+    /// The number of the bucket in which the entry is, or was before its list was pending; `None` if it is not queued.
     #[inline]
     #[must_use]
     pub fn list(&self) -> Option<usize> {
@@ -531,14 +534,14 @@ impl<'s, 'e, F: Family, const LEVELS: usize> Bucketed<'s, 'e, F, LEVELS> {
             .then(|| usize::from(self.entry.place.get()))
     }
 
-    /// Whether the entry is on the list of that number, and that was not set aside.
+    /// Whether the entry is in the bucket of that number, and not on a pending list.
     ///
     /// An entry in the middle of a list cannot say: then the answer is that of [`list`](Self::list), which is the same
-    /// while no list of its row is aside.
+    /// while its level has no pending list.
     #[inline]
     #[must_use]
     pub fn is_on(&self, list: usize) -> bool {
-        self.list() == Some(list) && self.buckets.aside[list / BUCKETS].is_none()
+        self.list() == Some(list) && self.buckets.pending[list / BUCKETS].is_none()
     }
 
     /// Puts the entry behind the others of a list.
@@ -575,7 +578,7 @@ impl<'s, 'e, F: Family, const LEVELS: usize> Bucketed<'s, 'e, F, LEVELS> {
         self.move_to_end(list, End::Back)
     }
 
-    /// As [`move_to`](Self::move_to), in front of the others: for what was put on this buckets before them.
+    /// As [`move_to`](Self::move_to), in front of the others: for what was put on this bucket array before them.
     ///
     /// # Panics
     ///
@@ -596,7 +599,7 @@ impl<'s, 'e, F: Family, const LEVELS: usize> Bucketed<'s, 'e, F, LEVELS> {
         left
     }
 
-    /// Takes the entry out of the buckets's hands, towards another queue; what became of its place, if it was queued.
+    /// Takes the entry out of the array, towards another queue; what became of its place, if it was queued.
     ///
     /// A queued entry stays marked queued while it travels.
     ///
@@ -615,7 +618,7 @@ impl<'s, 'e, F: Family, const LEVELS: usize> Bucketed<'s, 'e, F, LEVELS> {
         (Transit::depart(self.entry), left)
     }
 
-    /// Takes the entry, which must be queued and not running, out of the buckets and
+    /// Takes the entry, which must be queued and not running, out of the bucket array and
     /// [expires](crate::entry::Member::expire) it at `place`, one of [`RUNNERS`].
     ///
     /// # Panics

@@ -99,7 +99,7 @@ impl<F: Family> fmt::Debug for Branches<F> {
     }
 }
 
-/// What owns entries: a tree or a buckets.
+/// What owns entries: a tree or a bucket array.
 pub trait Queue<F: Family>: sealed::Owner<F> {
     /// The identity that entries of this queue name as their owner.
     fn id(&self) -> QueueId;
@@ -233,7 +233,7 @@ pub struct Raw<F: Family> {
     owner: OwnerWord,
     state: AtomicU8,
     tag: F::Tag,
-    /// In a tree the colour, on a buckets the number of the list.
+    /// In a tree the colour, on a bucket array the number of the list.
     pub(crate) place: Cell<u16>,
     head: UnsafeCell<F::Head>,
     shared: F::Shared,
@@ -798,7 +798,7 @@ impl<F: Family> fmt::Debug for Running<F> {
 ///
 /// No queue can open the entry while it travels: a thread that looks for its owner finds [`Owner::Transit`] and looks
 /// again (spec LOC-3). Losing the token would lose the timer, so dropping it ends the process: let it be admitted by a
-/// [tree](crate::tree::Tree::admit) or a [buckets](crate::buckets::BucketArray::admit).
+/// [tree](crate::tree::Tree::admit) or a [bucket array](crate::buckets::BucketArray::admit).
 #[must_use = "an entry in transit must arrive"]
 pub struct Transit<'a, F: Family> {
     entry: EntryRef<'a, F>,

@@ -13,7 +13,7 @@
 //! | [`id`] | identities of queues, and the [`Key`](id::Key) that opens what a queue owns |
 //! | [`entry`] | [`Entry`](entry::Entry): the pinned node, its life cycle and its callbacks |
 //! | [`tree`] | [`Tree`](tree::Tree): a red-black tree with neighbour links and a cached first entry |
-//! | [`buckets`] | [`BucketArray`](buckets::BucketArray): rows of lists whose entries know where they are |
+//! | [`buckets`] | [`BucketArray`](buckets::BucketArray): levels of buckets whose entries know where they are |
 //! | [`lock`] | [`Lock`](lock::Lock) over any [`RawLock`](lock::RawLock), and a spin lock for hosts without threads |
 //! | [`bias`] | [`BiasedLock`](bias::BiasedLock): nearly free for its owner, possible for strangers |
 //! | [`emplace`](mod@emplace) | making large values where they stay, not on the stack |

@@ -16,9 +16,9 @@ use crate::time::Instant;
 use crate::wheel::cpu_wheel::CpuWheel;
 use crate::wheel::family::Kind;
 
-/// The place of the first wheel among the identities of a base: behind the queues and the buckets of far timers.
+/// The place of the first wheel among the identities of a base: behind the queues and the far wheel.
 pub(crate) const FIRST_WHEEL: usize = QUEUES + 1;
-/// Identities of a base: one for each queue, for the buckets, and for each wheel.
+/// Identities of a base: one for each queue, for the far wheel, and for each wheel.
 pub(crate) const IDENTITIES: usize = FIRST_WHEEL + Kind::COUNT;
 
 /// Who owes the device a write (spec ).

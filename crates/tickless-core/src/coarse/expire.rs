@@ -57,7 +57,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         let mut handled = 0;
         loop {
             let wheel = &mut held.state.wheels[kind as usize];
-            let Some(row) = wheel.pending_level() else {
+            let Some(level) = wheel.pending_level() else {
                 let is_due = wheel.take_due(now);
                 held.publish_next_expiry(kind);
                 if !is_due {
@@ -70,21 +70,21 @@ impl<'a, P: Platform> Runner<'a, P> {
                 return (held, Ran::SomeOfThem);
             }
             handled += 1;
-            held = self.handle(held, (kind, place), row, now);
+            held = self.handle(held, (kind, place), level, now);
         }
     }
 
-    /// Fires the first timer of a list that was set aside, or files it again if its time has not come.
+    /// Fires the first timer of a list that is pending, or files it again if its time has not come.
     fn handle(
         &mut self,
         mut held: BaseGuard<'a, P>,
         (kind, place): (Kind, usize),
-        row: usize,
+        level: usize,
         now: Tick,
     ) -> BaseGuard<'a, P> {
         let wheel = &mut held.state.wheels[kind as usize];
         let due = wheel.pending_due();
-        let Some(bucketed) = wheel.buckets.open_first_pending(row) else {
+        let Some(bucketed) = wheel.buckets.open_first_pending(level) else {
             return held;
         };
         let entry = bucketed.entry();

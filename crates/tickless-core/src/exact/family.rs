@@ -57,7 +57,7 @@ impl Tag {
         self.queue() >= 4
     }
 
-    /// The timer may stand on the buckets of the far ones, if it is of the queue that those end in.
+    /// The timer may stand in the far wheel, if it is of the queue that this feeds.
     pub(crate) const fn far_exact(self) -> Self {
         if self.queue() == NEAR {
             Self(self.0 | Self::FAR)
@@ -66,7 +66,7 @@ impl Tag {
         }
     }
 
-    /// Whether the timer may stand on the buckets of the far ones.
+    /// Whether the timer may stand in the far wheel.
     #[inline]
     pub(crate) const fn is_far_exact(self) -> bool {
         self.0 & Self::FAR != 0

@@ -1,36 +1,36 @@
 //! Far-exact timers: exact, and O(1) while they are far away.
 //!
 //! Nearly all timeouts are cancelled or pushed out long before their time. A tree sorts each of them for nothing, and
-//! with many of them that is what a timer costs. So a timer whose deadline is far away stands on a *buckets*, unsorted,
-//! in a slot that is due *before* the deadline ([`place_before`]). Few are left when the slot is due; they go to a
-//! finer slot, and at last into the tree, when two units or less (2.1 ms) are left. There they are sorted, and fire
-//! exactly.
+//! with many of them that is what a timer costs. So a timer whose deadline is far away stands in the *far wheel*,
+//! unsorted, in a slot that is due *before* the deadline ([`place_before`]). Few are left when the slot is due; they go
+//! to a finer slot, and at last into the tree, when two units or less (2.1 ms) are left. There they are sorted, and
+//! fire exactly.
 //!
 //! # Ground rules
 //!
-//! - The buckets belongs to the base like its trees: one lock, one owner. A timer on the buckets names the buckets as
+//! - The far wheel belongs to the base like its trees: one lock, one owner. A timer in it names it as
 //!   its owner, and is queued; whatever else happens to it (firing, being idle) happens in the hands of the tree.
 //! - A slot is due at or before every deadline in it: when a timer is pushed out only its deadline is written.
-//! - The device is armed for exact deadlines. A start compares its own deadline with the armed value, on the buckets as
-//!   in the tree, so that nothing there is armed too late.
-//! - No interrupt for the sake of filing. Who looks for the next event ([`FarWheel::cascade_next`]) takes out a slot
+//! - The device is armed for exact deadlines. A start compares its own deadline with the armed value, in the far wheel
+//!   as in the tree, so that nothing there is armed too late.
+//! - No interrupt for the sake of filing. An evaluation of the next event ([`FarWheel::cascade_next`]) takes out a slot
 //!   that would be due before everything in the trees: then what comes first is known exactly.
 //!
 //! # Order of equal deadlines
 //!
 //! First in, first out. The clock never goes back, so of timers with one deadline those that were armed earlier are in
-//! the coarser slot, and what is armed into the tree at once comes after all that are on the buckets:
+//! the coarser slot, and what is armed into the tree at once comes after all that are in the far wheel:
 //!
 //! - A slot that is due goes to those of the next finer level, each timer in front of what is there; the last goes
 //!   first. No level is left out, because it may hold what was armed later. From the finest slots they go to the tree,
-//!   the first goes first, behind what came there from the buckets and before what was armed there at once
+//!   the first goes first, behind what came there from the far wheel and before what was armed there at once
 //!   ([`Turn::Old`]).
 //! - A slot that is taken out before it is due goes to the tree in the same way, all of it. Some of it would fit into
 //!   finer slots, but then it would have to be gone through from both ends.
 //! - Of two slots that are due at the same time the coarser is taken out first.
 //!
 //! A timer that was pushed out while it waited is in a slot that is not that of its deadline. It counts as armed when
-//! it is filed again; pushed out within the slot it keeps its turn there. What is beyond the range of the buckets
+//! it is filed again; pushed out within the slot it keeps its turn there. What is beyond the range of the far wheel
 //! stands in such a slot too: timers that were armed for one deadline of those together stay together.
 //!
 //! # Limits
@@ -56,10 +56,10 @@ use crate::slots::geometry::{Place, Slot, Tick, granularity, place_before};
 use crate::slots::pending_map::PendingMap;
 use crate::time::{Deadline, Instant};
 
-/// Levels of the buckets. Eight reach 38 hours; what is farther away is filed again then. Models have small stacks.
+/// Levels of the far wheel. Eight reach 38 hours; what is farther away is filed again then. Models have small stacks.
 const LEVELS: usize = if cfg!(loom) { 1 } else { 8 };
 
-/// The unit of the buckets is 2^20 ns, 1.05 ms: no division.
+/// The unit of the far wheel is 2^20 ns, 1.05 ms: no division.
 const UNIT: u32 = 20;
 
 /// Timers that a search for the next event takes out of slots that are not due.
@@ -99,7 +99,7 @@ pub const fn is_far(now: Instant, deadline: Instant) -> bool {
 }
 
 impl FarWheel {
-    /// Makes an empty buckets where it stays.
+    /// Makes an empty wheel where it stays.
     pub(crate) fn emplace(slot: &mut MaybeUninit<Self>, key: Key) -> Emplaced<'_, Self> {
         emplace!(slot => Self {
             pending_map: PendingMap::new(Tick(0)),
@@ -108,7 +108,7 @@ impl FarWheel {
         })
     }
 
-    /// The timers on the buckets.
+    /// The timers in the far wheel.
     #[inline]
     pub(crate) const fn buckets(&self) -> &BucketArray<Hr, LEVELS> {
         &self.buckets
@@ -120,7 +120,7 @@ impl FarWheel {
         &mut self.buckets
     }
 
-    /// Opens a timer that is on the buckets; `None` if it is in the hands of another queue.
+    /// Opens a timer that is in the far wheel; `None` if it is in the hands of another queue.
     #[inline]
     pub(crate) fn open<'s, 'e>(
         &'s mut self,
@@ -129,7 +129,7 @@ impl FarWheel {
         self.buckets.open(entry)
     }
 
-    /// Brings the pending_map up to date with the time: it is not behind `now`.
+    /// Brings the pending map up to date with the time: it is not behind `now`.
     #[inline]
     pub(crate) fn forward(&mut self, now: Instant) {
         let now = unit_of(now.as_nanos());
@@ -193,7 +193,7 @@ impl FarWheel {
         self.note(place);
     }
 
-    /// Takes all timers off the buckets and leaves them idle with `tree`.
+    /// Takes all timers off the wheel and leaves them idle with `tree`.
     pub(crate) fn clear(&mut self, tree: &mut Tree<Hr>) {
         while let Some(bucketed) = self.open_any() {
             let left = bucketed.return_to(tree);
@@ -214,9 +214,9 @@ const OWNED: &str = "the base that owns the timer is locked";
 /// Where a timer goes that leaves its slot.
 #[derive(Clone, Copy, Debug)]
 enum Way {
-    /// To another place on the buckets, behind the others there.
+    /// To another place in the far wheel, behind the others there.
     Behind(Place),
-    /// To another place on the buckets, before the others there.
+    /// To another place in the far wheel, before the others there.
     Before(Place),
     /// Into the tree.
     Tree(Turn),
@@ -323,7 +323,7 @@ impl FarWheel {
         }
     }
 
-    /// Files a timer under other times, on the buckets or in the tree, wherever it was before; says what that did to
+    /// Files a timer under other times, in the far wheel or in the tree, wherever it was before; says what that did to
     /// its place. The armed value is the caller's business.
     pub(crate) fn file(
         &mut self,
@@ -396,7 +396,7 @@ impl FarWheel {
         }
     }
 
-    /// Takes a timer off the buckets and leaves it idle with the tree; `false` if it is not there.
+    /// Takes a timer off the far wheel and leaves it idle with the tree; `false` if it is not there.
     #[inline]
     pub(crate) fn remove(&mut self, queues: &mut ExactQueues, entry: EntryRef<'_, Hr>) -> bool {
         let Some(bucketed) = self.buckets.open(entry) else {

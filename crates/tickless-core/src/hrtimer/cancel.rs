@@ -124,7 +124,7 @@ impl<P: Platform> Timers<P> {
         let far_exact = entry.tag().is_far_exact();
         let state = &mut *held.state;
         if far_exact && state.far.remove(&mut state.queues, entry) {
-            // It was on the buckets.
+            // It was in the far wheel.
         } else if let Some(was_first) = opened(held, entry).remove() {
             held.state.after_removal(index, was_first);
         } else {

@@ -115,7 +115,7 @@ impl<P: Platform> Timers<P> {
                 let head = *slot.head();
                 let deadline = head.deadline();
                 let moving = Moving::of(slot.entry(), index, head);
-                // By its distance, like those on the buckets: so that equal deadlines stay together, in their order.
+                // By its distance, like those in the far wheel: so that equal deadlines stay together, in their order.
                 let place = to.state.far.place_of(slot.entry(), head);
                 let transit = slot.depart();
                 if let Some(place) = place {

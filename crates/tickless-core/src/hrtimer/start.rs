@@ -463,7 +463,7 @@ fn stays_behind_another<P: Platform>(
         return Stood::Moved;
     }
     // Later than before, later than it is filed, or at least not earlier than the one before it: the cheapest question
-    // first. If its new time is a far one, it may belong on the buckets, behind those that have the same.
+    // first. If its new time is a far one, it may belong in the far wheel, behind those that have the same.
     let stood = if deadline >= slot.head().deadline() || deadline >= slot.key() {
         Stood::FiledEarly
     } else if (!far_exact && slot.move_in_place(deadline))

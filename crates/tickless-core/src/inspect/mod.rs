@@ -328,11 +328,11 @@ impl Batch {
     }
 
     fn copy_wheel(&mut self, kind: Kind, wheel: &CpuWheel) {
-        // Those that were set aside for the pass come first, and carry the numbers of lists that may be in use again.
-        let mut aside = wheel.buckets.pending_len();
+        // Those that are pending for the pass come first, and carry the numbers of lists that may be in use again.
+        let mut pending = wheel.buckets.pending_len();
         wheel.buckets.for_each(|entry, list, ()| {
-            let due = if aside > 0 {
-                aside -= 1;
+            let due = if pending > 0 {
+                pending -= 1;
                 wheel.pending_due()
             } else {
                 wheel.pending_map.due_of(Slot::numbered(list))

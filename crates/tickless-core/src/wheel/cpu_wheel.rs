@@ -38,9 +38,9 @@ pub(crate) struct CpuWheel {
     /// The passes that are under way; the lock is free while they execute callbacks. Several may be: what one has not
     /// begun the next one takes over, so that a thread that is held up in a callback, or preempted, delays one timer.
     passes: [PassBy; RUNNERS],
-    /// One bit for each level of which a list was set aside, and may hold timers still.
-    aside: u16,
-    /// When the lists that were set aside were due.
+    /// One bit for each level of which a list is pending, and may hold timers still.
+    pending_levels: u16,
+    /// When the lists that are pending were due.
     pending_due: Tick,
 }
 
@@ -62,7 +62,7 @@ impl CpuWheel {
         emplace!(slot => Self {
             pending_map: PendingMap::new(Tick(0)),
             passes: [PassBy::Free; RUNNERS],
-            aside: 0,
+            pending_levels: 0,
             pending_due: Tick(0);
             buckets <- |slot| BucketArray::emplace(slot, key),
         })
@@ -71,7 +71,7 @@ impl CpuWheel {
     /// Nothing is due before this tick; FAR ahead when the wheel is empty.
     #[inline]
     pub(crate) fn first_due(&self) -> Tick {
-        if self.aside == 0 {
+        if self.pending_levels == 0 {
             self.pending_map.first_due()
         } else {
             self.pending_due
@@ -81,7 +81,7 @@ impl CpuWheel {
     /// What is told to those who ask without the lock: an empty wheel is never due.
     #[inline]
     pub(crate) fn next_expiry(&self) -> u64 {
-        if self.pending_map.has_timers() || self.aside != 0 {
+        if self.pending_map.has_timers() || self.pending_levels != 0 {
             self.first_due().0
         } else {
             Self::NEVER
@@ -99,26 +99,27 @@ impl CpuWheel {
             .then_some(self.pending_map.first_due())
     }
 
-    /// The level of the next list that was set aside: the coarsest first.
+    /// The level of the next list that is pending: the coarsest first.
     #[inline]
     pub(crate) fn pending_level(&mut self) -> Option<usize> {
-        while self.aside != 0 {
-            let row = self.aside.ilog2() as usize;
-            if self.buckets.open_first_pending(row).is_some() {
-                return Some(row);
+        while self.pending_levels != 0 {
+            let level = self.pending_levels.ilog2() as usize;
+            if self.buckets.open_first_pending(level).is_some() {
+                return Some(level);
             }
-            self.aside &= !(1 << row);
+            self.pending_levels &= !(1 << level);
         }
         None
     }
 
-    /// When the lists that were set aside were due.
+    /// When the lists that are pending were due.
     #[inline]
     pub(crate) const fn pending_due(&self) -> Tick {
         self.pending_due
     }
 
-    /// Sets aside all that is due first, if that is not after `now`; `false` if nothing is. Nothing may be aside still.
+    /// Makes all that is due first pending, if that is not after `now`; `false` if nothing is. Nothing may be pending
+    /// still.
     ///
     /// All slots of the tick at once: what callbacks file from here on is due later.
     pub(crate) fn take_due(&mut self, now: Tick) -> bool {
@@ -127,7 +128,7 @@ impl CpuWheel {
         };
         for slot in due.iter() {
             self.buckets.move_to_pending(slot.number());
-            self.aside |= 1 << slot.level();
+            self.pending_levels |= 1 << slot.level();
         }
         self.pending_due = due.tick;
         true
@@ -152,7 +153,7 @@ impl CpuWheel {
         }
     }
 
-    /// Files a timer of this wheel, queued or not, where `place` says, which the pending_map chose just now.
+    /// Files a timer of this wheel, queued or not, where `place` says, which the pending map chose just now.
     #[inline]
     pub(crate) fn file(&mut self, entry: EntryRef<'_, Coarse>, place: Place) -> Filed {
         let number = place.slot.number();
@@ -177,13 +178,13 @@ impl CpuWheel {
 
     /// Takes the first timer that there is out and hands it to `take`; `false` if there is none.
     pub(crate) fn take_any(&mut self, take: impl FnOnce(Bucketed<'_, '_, Coarse, LEVELS>)) -> bool {
-        for row in 0..LEVELS {
-            if let Some(bucketed) = self.buckets.open_first_pending(row) {
+        for level in 0..LEVELS {
+            if let Some(bucketed) = self.buckets.open_first_pending(level) {
                 take(bucketed);
                 return true;
             }
-            for list in
-                row * tickless_link::buckets::BUCKETS..(row + 1) * tickless_link::buckets::BUCKETS
+            for list in level * tickless_link::buckets::BUCKETS
+                ..(level + 1) * tickless_link::buckets::BUCKETS
             {
                 if let Some(bucketed) = self.buckets.open_first(list) {
                     take(bucketed);
@@ -198,7 +199,7 @@ impl CpuWheel {
     pub(crate) fn restart(&mut self, now: Tick) {
         if self.buckets.is_empty() {
             self.pending_map = PendingMap::new(now);
-            self.aside = 0;
+            self.pending_levels = 0;
         } else {
             // The CPU turned round on its way down: its timers are here still (B55).
             self.pending_map.forward(now);
@@ -233,7 +234,7 @@ impl CpuWheel {
     }
 
     /// Gives up the passes of threads that are gone, all but that of `own`, and tells `ended` their places. What they
-    /// had set aside is there for the next pass.
+    /// had taken out is there for the next pass.
     pub(crate) fn abandon(
         &mut self,
         others_are_gone: &LastThread,
@@ -262,23 +263,23 @@ impl CpuWheel {
     pub(crate) fn assert_valid(&self) {
         self.buckets.assert_valid();
         let mut occupied = [0_u64; LEVELS];
-        let mut rows_aside = 0_u16;
-        // Those aside come first; a list that was set aside has the number of one that may be in use again, so they
-        // are told apart by their count.
-        let mut remaining_aside = self.count_pending();
+        let mut levels_pending = 0_u16;
+        // Those that are pending come first; a list that is pending has the number of one that may be in use again, so
+        // they are told apart by their count.
+        let mut remaining_pending = self.count_pending();
         self.buckets.for_each(|_, number, ()| {
             let slot = Slot::numbered(number);
-            if remaining_aside > 0 {
-                remaining_aside -= 1;
-                rows_aside |= 1 << slot.level();
+            if remaining_pending > 0 {
+                remaining_pending -= 1;
+                levels_pending |= 1 << slot.level();
             } else {
                 occupied[slot.level()] |= 1 << slot.index();
             }
             true
         });
         assert!(
-            rows_aside & !self.aside == 0,
-            "what was set aside is known to the next pass"
+            levels_pending & !self.pending_levels == 0,
+            "what is pending is known to the next pass"
         );
         for (level, bits) in occupied.into_iter().enumerate() {
             for index in 0..64 {
@@ -300,7 +301,7 @@ impl CpuWheel {
         );
     }
 
-    /// How many timers are on lists that were set aside.
+    /// How many timers are on lists that are pending.
     fn count_pending(&self) -> usize {
         self.buckets.pending_len()
     }

@@ -307,7 +307,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..80)
 }
 
-/// What a buckets is, said with containers of the standard library.
+/// What a bucket array is, said with containers of the standard library.
 #[derive(Default)]
 struct Oracle {
     lists: std::collections::BTreeMap<usize, VecDeque<usize>>,
