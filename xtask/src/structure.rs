@@ -62,6 +62,10 @@ const CRATES: &[Limit] = &[
         of: "crates/tickless-sim",
         circle: 4,
     },
+    Limit {
+        of: "tests/rig",
+        circle: 4,
+    },
 ];
 
 /// Files that must not name what stands above them.
