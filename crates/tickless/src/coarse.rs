@@ -24,8 +24,8 @@
 //! A [`reset`](Sleep::reset) that keeps the timer's place keeps what it may be late by, too: that is an eighth of what
 //! was asked for when the timer came to its place, not of what is left of it.
 //!
-//! Sleeps of one thread that were armed for the same deadline at the same time wake their tasks in the order in which
-//! they were armed. One that is armed later, from nearer, may be less late and come first.
+//! Sleeps of one thread that were started for the same deadline at the same time wake their tasks in the order in which
+//! they were started. One that is started later, from nearer, may be less late and come first.
 //!
 //! A task that polls a [`Sleep`] finds it ready as soon as its deadline is over; late is only the wake-up.
 //!

@@ -51,7 +51,7 @@ pub struct Snapshot {
     pub threads: Vec<Thread>,
     /// What the expiry thread is about to do.
     pub expiry_thread: ExpiryThread,
-    /// Who looks after whom: the tree of threads that do not run their own timers, and that of workers.
+    /// Which thread looks after which: the tree of threads that do not run their own timers, and that of workers.
     pub hierarchies: [Hierarchy; 2],
 }
 
@@ -61,7 +61,7 @@ pub struct Snapshot {
 pub struct Thread {
     /// Its number, as that of a CPU.
     pub number: u32,
-    /// Who runs its timers.
+    /// Which thread runs its timers.
     pub role: Role,
     /// What the system calls it.
     pub id: Option<u32>,
@@ -75,7 +75,7 @@ pub struct Thread {
     pub timers: Vec<Timer>,
 }
 
-/// Who runs the timers of a thread.
+/// Which thread runs the timers of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Role {
@@ -219,8 +219,8 @@ pub fn dump(out: &mut dyn fmt::Write) -> fmt::Result {
     timers().dump(&Text { addresses: false }, out)
 }
 
-/// As [`dump`], with the addresses of timers and of their callbacks' code: for who debugs this very process, not for a
-/// log that others read.
+/// As [`dump`], with the addresses of timers and of their callbacks' code: for a person that debugs this very process,
+/// not for a log that others read.
 ///
 /// # Errors
 ///

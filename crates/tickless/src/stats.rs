@@ -42,13 +42,13 @@ pub struct Stats {
     /// Times that one thread had all others execute a memory barrier, which interrupts every CPU that runs one of them:
     /// because it locked the queue of a thread that had it to itself.
     pub barriers: u64,
-    /// Coarse timers that were armed or armed again.
+    /// Coarse timers that were started or started again.
     pub coarse_arms: u64,
     /// Those of them that kept their slot.
     pub coarse_in_slot: u64,
     /// Coarse timers that fired.
     pub coarse_expired: u64,
-    /// Coarse timers that were cancelled while they were armed.
+    /// Coarse timers that were cancelled while they were queued.
     pub coarse_cancelled: u64,
 }
 
@@ -127,12 +127,12 @@ pub mod clock {
 /// Does now what the first timer of a thread would do: gives the thread its queue, and starts the expiry thread.
 ///
 /// No program has to call it. It is for programs that would rather handle an error now than have a panic at the first
-/// timer, and for programs that fork while other threads run: a child that is forked during the very first use hangs
-/// at its own.
+/// timer, and for programs that fork while other threads run: a child that is forked during the very first use hangs at
+/// its own.
 ///
 /// # Errors
 ///
-/// When there are too many threads with timers, or the driver thread cannot be started. It can be called again.
+/// When there are too many threads with timers, or the expiry thread cannot be started. It can be called again.
 pub fn init() -> Result<(), StartError> {
     with_thread(lifecycle::enter).ok_or(StartError::NoPlace)?;
     wake::ensure_running().map_err(StartError::Os)

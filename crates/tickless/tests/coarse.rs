@@ -284,7 +284,7 @@ fn a_dropped_sleep_wakes_no_task() {
         on_thread(move || drop(taken));
         block_on(sleep(ms(25)));
         if wakes.count() == 0 {
-            assert_eq!(Arc::strong_count(&wakes), 2, "no other keeps the waker");
+            assert_eq!(Arc::strong_count(&wakes), 2, "nothing keeps the waker");
             return;
         }
     }

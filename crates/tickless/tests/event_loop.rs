@@ -149,7 +149,7 @@ fn a_turn_at_any_time_does_no_harm() {
     assert_eq!(driver.turn().fired, 1);
 }
 
-/// The descriptor belongs to the first timer, whichever thread armed it and when.
+/// The descriptor belongs to the first timer, whichever thread started it and when.
 #[test]
 fn an_earlier_timer_armed_by_a_callback_is_seen() {
     thread_local! {

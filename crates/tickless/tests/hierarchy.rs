@@ -85,7 +85,7 @@ impl Sleeper {
             thread::spawn(move || {
                 let worker = Worker::new().expect("the thread is free");
                 let _kept = begin(&worker);
-                sender.send(worker.unparker()).expect("a thread waits");
+                sender.send(worker.unparker()).expect("the test waits");
                 while !ends.load(Ordering::Acquire) {
                     parks.fetch_add(1, Ordering::Release);
                     let _turn = worker.park();
@@ -112,7 +112,7 @@ impl Sleeper {
     }
 }
 
-/// While one is awake, no other worker is woken for coarse timers.
+/// While one is awake, no other is woken for coarse timers.
 #[test]
 fn sixty_three_sleep_through_ten_thousand_timers_while_one_is_awake() {
     in_own_process(
@@ -362,7 +362,7 @@ fn what_an_isolated_worker_arms_may_go_to_another() {
         assert!(threads.iter().all(|thread| *thread != own));
         assert!(
             threads.contains(&there),
-            "the driver only does what the housekeeper is late with"
+            "the expiry thread only does what the housekeeper is late with"
         );
         // The next housekeeper, when that one is gone.
         housekeeper.end();
@@ -415,10 +415,10 @@ fn all_but_one_may_be_isolated() {
     });
 }
 
-/// The worker that promised to wake up for all ends, in all ways.
+/// The worker that was to wake up for all ends, in all ways.
 #[test]
-fn a_promise_outlives_who_gave_it() {
-    in_own_process("a_promise_outlives_who_gave_it", || {
+fn a_promised_wakeup_outlives_its_worker() {
+    in_own_process("a_promised_wakeup_outlives_its_worker", || {
         for _ in 0..30 {
             let (log, waker) = Log::new();
             let sleepers: Vec<_> = (0..4)
@@ -567,7 +567,7 @@ fn workers_come_and_go_under_load() {
     });
 }
 
-/// Shutting a timer down races with arming it, with its callback, and with the thread that pulls it.
+/// Shutting a timer down races with starting it, with its callback, and with the thread that pulls it.
 #[test]
 fn a_timer_is_shut_down_while_others_arm_it() {
     in_own_process("a_timer_is_shut_down_while_others_arm_it", || {

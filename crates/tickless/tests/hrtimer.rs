@@ -595,7 +595,7 @@ fn fires_on_clock<C: RelativeClock>() {
         assert_passed(start, ms(1));
         assert!(deadline >= before.saturating_add(Span::from_millis(1)) && found >= deadline);
 
-        // Accepted while the driver is busy with this thread's timers; then it fires at once.
+        // Accepted while the expiry thread is busy with this thread's timers; then it fires at once.
         while timer.start_checked(Start::at(before)) == Ok(()) {
             receiver.recv().expect("it fires");
         }

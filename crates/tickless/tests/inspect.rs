@@ -109,7 +109,7 @@ fn of_six_timers_all_are_shown_and_by_name() {
 }
 
 #[test]
-fn where_things_lie_is_shown_to_who_asks() {
+fn addresses_are_shown_on_request() {
     on_thread("addresses", || {
         let timer = pin!(HrTimer::new(|_| Restart::No));
         timer.as_ref().start(Start::after(Span::from_secs(3600)));
@@ -123,7 +123,7 @@ fn where_things_lie_is_shown_to_who_asks() {
 }
 
 #[test]
-fn what_a_worker_is_and_who_looks_after_it_is_shown() {
+fn what_a_worker_is_and_its_place_in_the_tree_are_shown() {
     if !has_proc() {
         return;
     }

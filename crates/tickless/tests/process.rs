@@ -450,7 +450,7 @@ fn a_callback_forks() {
                 Restart::No
             }));
             timer.as_ref().start(Start::after(Span::from_micros(200)));
-            // In the child of the worker too. That of the driver has the driver only.
+            // In the child of the worker too. That of the expiry thread has the expiry thread only.
             for _ in 0..3 {
                 while receiver.try_recv().is_err() {
                     match &worker {
@@ -660,7 +660,7 @@ fn a_child_that_may_start_no_thread_executes_another_program() {
         let mut command = Command::new("true");
         // SAFETY: the closure does nothing. It has the standard library fork, where it would otherwise spawn.
         unsafe { command.pre_exec(|| Ok(())) };
-        // This thread, the driver, and a child: the other threads of this process are the superuser's.
+        // This thread, the expiry thread, and a child: the other threads of this process are the superuser's.
         limit_threads(3);
         let status = command.status();
         let child = fork_without_patience(|| {

@@ -207,7 +207,7 @@ same_as_tokio! {
             drop((never_polled, queued, fired));
             time::sleep(ms(25)).await;
             if wakes.count() == 0 {
-                assert_eq!(Arc::strong_count(&wakes), 2, "no other keeps the waker");
+                assert_eq!(Arc::strong_count(&wakes), 2, "nothing keeps the waker");
                 return;
             }
         }

@@ -399,7 +399,7 @@ fn sleeps_of_one_deadline_keep_their_order_however_far_away_they_were() {
 
 /// Code that asks once, with a waker that wakes no task, is told the truth however often it asks.
 #[test]
-fn what_is_over_is_ready_for_those_who_ask_once() {
+fn what_is_over_is_ready_for_code_that_asks_once() {
     let _patience = support::begin();
     for _ in 0..1_000 {
         assert!(poll_idly(pin!(tickless::time::sleep(Duration::ZERO))).is_ready());

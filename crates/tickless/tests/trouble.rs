@@ -143,7 +143,7 @@ fn a_callback_that_is_always_due_leaves_room_for_earlier_timers() {
 }
 
 #[test]
-fn a_callback_that_never_catches_up_does_not_keep_the_driver_from_other_threads() {
+fn a_callback_that_never_catches_up_does_not_keep_the_expiry_thread_from_others() {
     let _patience = support::begin();
     let runaway = Runaway::start(|_| {});
     for _ in 0..3 {
@@ -259,7 +259,7 @@ fn a_waker_that_panics_harms_no_other_timer() {
     }
 }
 
-/// A waker's destructor is foreign code of the thread that drops or changes it.
+/// A waker's destructor is foreign code, executed by the thread that drops or changes it.
 #[test]
 fn a_waker_that_panics_when_a_sleep_is_dropped_leaves_the_timers_intact() {
     struct Panics(Bomb);
@@ -669,7 +669,7 @@ fn threads_come_and_go_by_the_hundred_with_timers_queued() {
 
 /// The ending thread waits for the callback, and must hold nothing that others need meanwhile.
 #[test]
-fn a_thread_that_ends_during_its_callback_is_in_no_thread_s_way() {
+fn a_thread_that_ends_during_its_callback_blocks_no_other() {
     let _patience = support::begin();
     let (enter, entered) = mpsc::channel();
     let (leave, left) = mpsc::channel::<()>();
@@ -762,7 +762,7 @@ fn sleep_in_all_ways() {
             }
         }
         assert_passed(start, ms(2));
-        // And through the driver.
+        // And through the expiry thread.
         on_thread(move || {
             let start = Instant::now();
             block_on(time::sleep(ms(1)));

@@ -392,9 +392,10 @@ fn timers_of_a_dropped_worker_fire_while_its_thread_lives_on() {
     }
 }
 
-/// What the worker's device was armed for is gone; a later timer of the same thread must be told to the driver anew.
+/// What the worker's device was armed for is gone; a later timer of the same thread must be told to the expiry thread
+/// anew.
 #[test]
-fn a_timer_that_others_cancelled_does_not_hide_later_ones_from_the_driver() {
+fn a_timer_that_others_cancelled_does_not_hide_later_ones_from_the_expiry_thread() {
     let _patience = support::begin();
     let worker = worker();
     let mut cancelled = Box::pin(sleep(ms(3)));
@@ -421,8 +422,8 @@ fn timers_queued_before_become_the_workers() {
 }
 
 /// The expiry thread is in a callback of a thread that becomes a worker and parks. Meanwhile another timer of the
-/// thread is armed, which is due when the driver goes on, or later.
-fn park_while_the_driver_is_in_a_callback(second: Duration) {
+/// thread is armed, which is due when the expiry thread goes on, or later.
+fn park_while_the_expiry_thread_is_in_a_callback(second: Duration) {
     let (enter, entered) = mpsc::channel();
     let (leave, left) = mpsc::channel::<()>();
     let timer = pin!(HrTimer::new(move |_| {
@@ -447,15 +448,15 @@ fn park_while_the_driver_is_in_a_callback(second: Duration) {
 }
 
 #[test]
-fn a_worker_is_told_of_the_deadline_that_the_driver_armed_for_it() {
+fn a_worker_is_told_of_the_deadline_that_the_expiry_thread_programmed_for_it() {
     let _patience = support::begin();
-    park_while_the_driver_is_in_a_callback(ms(8));
+    park_while_the_expiry_thread_is_in_a_callback(ms(8));
 }
 
 #[test]
-fn a_worker_is_told_of_what_the_driver_did_in_its_place() {
+fn a_worker_is_told_of_what_the_expiry_thread_did_in_its_place() {
     let _patience = support::begin();
-    park_while_the_driver_is_in_a_callback(us(200));
+    park_while_the_expiry_thread_is_in_a_callback(us(200));
 }
 
 /// Starts so many soft timers on this thread, all due at once, that a turn leaves some behind; keep them.

@@ -8,7 +8,7 @@
 //! # Reading it cheaply
 //!
 //! Asking the kernel's clock costs 20 to 30 ns through the vDSO, reading the time-stamp counter about half. A thread
-//! that arms many timers in a row therefore extrapolates from its last exact reading, by the counter, for at most
+//! that starts many timers in a row therefore extrapolates from its last exact reading, by the counter, for at most
 //! [`WINDOW`]. That bounds every error: a counter that is wrong by 0.1 % is off by 50 ns. The counter is read before
 //! and behind the clock, and what lies between the two is an error too: a reading during which the thread lost its CPU
 //! is taken again ([`WIDTH`](reading::WIDTH)). The result is not a time but a bound, and which one is needed is known
@@ -181,7 +181,7 @@ pub(crate) struct Counter {
     /// TIM-46: one word, read when a thread makes an exact reading, which it does every 50 µs at the latest.
     rate: AtomicU64,
     strikes: AtomicU64,
-    /// Nothing is to be calibrated any more: who reads the clock need not look.
+    /// Nothing is to be calibrated any more: a thread that reads the clock need not look.
     settled: AtomicBool,
     calibration: Mutex<Calibration>,
 }
@@ -239,7 +239,7 @@ impl Counter {
         }
     }
 
-    /// Lets no thread calibrate until the result is dropped.
+    /// Keeps other threads from calibrating until the result is dropped.
     pub(crate) fn pause(&self) -> Paused<'_> {
         Paused {
             _calibration: lock(&self.calibration),

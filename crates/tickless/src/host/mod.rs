@@ -20,7 +20,7 @@
 //! | [`kick`], [`sleep_protocol`], [`park_state`], [`suspicion`] | protocols of two threads, each with its models |
 //! | [`parker`] | the place where a thread sleeps |
 //! | [`process`], [`thread`], [`registry`] | what a process has one of, what a thread has, the table of all bases |
-//! | [`tick`], [`wake`], [`remote::trees`] | the tick; the handle of the expiry thread; who sleeps until when |
+//! | [`tick`], [`wake`], [`remote::trees`] | the tick; the handle of the expiry thread; which thread sleeps until when |
 //! | [`device`], [`idle`], [`remote::publish`], [`isolation`], [`blocked`] | what a thread's changes set, tell and ask |
 //! | [`turn`] | everything that is due for a thread, run |
 //! | [`remote::expire`](remote), [`remote::expiry_thread`] | turns for other threads |

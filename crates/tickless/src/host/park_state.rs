@@ -1,8 +1,8 @@
-//! Whether a thread sleeps, and whether another has something to tell it: one word.
+//! Whether a thread sleeps, and whether another thread notified it: one word.
 //!
 //! The classic lost wake-up is a notification between the thread's last look and its going to sleep. Here both are one
-//! exchange on the same word: going to sleep succeeds only if nothing was noted, and who leaves a note learns from the
-//! value that it replaces whether, and how, the thread has to be woken.
+//! exchange on the same word: going to sleep succeeds only without a notification, and the thread that leaves one
+//! learns from the value that it replaces whether, and how, the thread has to be woken.
 //!
 //! How it sleeps is the caller's business; the kernel compares the word once more before it puts the thread to sleep.
 //! Loom runs this as it is (`model.rs`).
@@ -23,7 +23,7 @@ pub(crate) enum Sleep {
 }
 
 const EMPTY: u32 = 0;
-const NOTED: u32 = 2;
+const NOTIFIED: u32 = 2;
 
 /// The word.
 #[derive(Debug)]
@@ -49,20 +49,21 @@ impl ParkState {
         &self.state
     }
 
-    /// Takes the note, if there is one; the thread does not sleep any more.
+    /// Takes the notification, if there is one; the thread does not sleep any more.
     pub(crate) fn take(&self) -> bool {
-        // Acquire: pairs with the Release in `leave`: what was done before the note was left is seen from here on.
-        self.state.swap(EMPTY, Ordering::Acquire) == NOTED
+        // Acquire: pairs with the Release in `leave`: what was done before the notification was left is seen from here
+        // on.
+        self.state.swap(EMPTY, Ordering::Acquire) == NOTIFIED
     }
 
-    /// Whether there is a note to take.
+    /// Whether there is a notification to take.
     #[inline]
     pub(crate) fn is_there(&self) -> bool {
         // Relaxed: a hint; `take` orders.
-        self.state.load(Ordering::Relaxed) == NOTED
+        self.state.load(Ordering::Relaxed) == NOTIFIED
     }
 
-    /// Says that the thread sleeps; `false` if there is a note, so that it must not.
+    /// Says that the thread sleeps; `false` if there is a notification, so that it must not.
     pub(crate) fn enter(&self, sleep: Sleep) -> bool {
         // Acquire on both: see `take`.
         self.state
@@ -70,16 +71,16 @@ impl ParkState {
             .is_ok()
     }
 
-    /// Whether nothing was noted since the thread went to sleep.
+    /// Whether no thread notified it since the thread went to sleep.
     pub(crate) fn is_asleep(&self, sleep: Sleep) -> bool {
         // Relaxed: a hint; `take` orders.
         self.state.load(Ordering::Relaxed) == sleep as u32
     }
 
-    /// Leaves a note. How the thread sleeps, if it has to be woken.
+    /// Leaves a notification. How the thread sleeps, if it has to be woken.
     pub(crate) fn leave(&self) -> Option<Sleep> {
-        // Release: pairs with the Acquire of the thread that takes the note.
-        let before = self.state.swap(NOTED, Ordering::Release);
+        // Release: pairs with the Acquire in `take`.
+        let before = self.state.swap(NOTIFIED, Ordering::Release);
         [Sleep::Parked, Sleep::OnEpoll]
             .into_iter()
             .find(|sleep| *sleep as u32 == before)

@@ -12,8 +12,8 @@ use tickless_core::time::Instant;
 use super::os::{Descriptor, timespec};
 use super::park_state::{ParkState, Sleep};
 
-/// A thread that sleeps until another wakes it or a deadline passes: one futex word, and a descriptor for those who
-/// wait for others too.
+/// A thread that sleeps until another thread wakes it or a deadline passes: one futex word, and a descriptor for
+/// threads that wait on others too.
 #[derive(Debug)]
 pub(crate) struct Parker {
     state: ParkState,
@@ -98,7 +98,7 @@ impl Parker {
         };
         self.take_notification();
         if !sources[1].revents().is_empty() {
-            // Should the one who wakes be about to write, the next sleep ends for no reason.
+            // Should the thread that wakes this one be about to write, the next sleep ends for no reason.
             let _count = rustix::io::read(descriptor, &mut [0; 8]);
         }
         match polled {

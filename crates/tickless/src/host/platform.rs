@@ -99,7 +99,7 @@ impl Platform for Host {
         self.guard(|| waker.wake());
     }
 
-    /// A thread's timers are armed where it runs, always: arming must be cheap, and which thread expires them is
+    /// A thread's timers are queued where it runs, always: starting one must be cheap, and which thread expires them is
     /// another question.
     #[inline]
     fn keep_local(&self, _question: Locality) -> bool {

@@ -36,7 +36,7 @@ pub trait SleepQueue: TaskTimer<When: Copy> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SleepState {
     /// Made with a duration, never polled: the clock was read a moment ago and is not read again for the first poll.
-    /// Should that moment have been long, the timer is armed in the past and fires at once.
+    /// Should that moment have been long, the timer is started in the past and fires at once.
     Fresh,
     /// Made with no time to wait for, never polled.
     Over,
@@ -179,7 +179,7 @@ impl<T: SleepQueue> SleepTimer<T> {
                 wake::demand_again();
                 blocked::polled(context.waker());
                 // The clock decides, not only whether a thread came to fire it: a task that is polled all the time must
-                // not wait for a driver that gets no turn.
+                // not wait for an expiry thread that gets no turn.
                 if this.timer.is_queued()
                     && !is_over(*this.deadline)
                     && wakes(this.timer.as_ref(), context)

@@ -1,4 +1,4 @@
-//! The machine as the kernel describes it: CPUs, cores, packages, caches, nodes, and who is to be left alone.
+//! The machine as the kernel describes it: CPUs, cores, packages, caches, nodes, and which CPUs are to be left alone.
 //!
 //! Where timers go depends on which CPUs share a core, a cache or a memory, and on which of them must not be disturbed.
 //! The kernel tells it in files, under `/sys/devices/system/cpu` and `/sys/devices/system/node`, and this module reads

@@ -351,7 +351,7 @@ fn files_that_cannot_be_understood_are_named_with_their_content() {
 }
 
 #[test]
-fn the_set_of_cpus_to_be_left_alone_may_be_empty_in_several_ways() {
+fn the_set_of_cpus_to_be_left_alone_is_empty_in_several_ways() {
     let online = ("cpu/online", "0-7\n");
     for (name, content) in [("empty", "\n"), ("null", "(null)\n"), ("gap", " (null)\n")] {
         let files = [

@@ -133,7 +133,7 @@ impl Builder {
         self
     }
 
-    /// What becomes of coarse timers that isolated workers arm. Default: [`IsolatedTimers::Stay`].
+    /// What becomes of coarse timers that isolated workers start. Default: [`IsolatedTimers::Stay`].
     pub const fn isolated_timers(mut self, policy: IsolatedTimers) -> Self {
         self.isolated_timers = policy;
         self
@@ -166,7 +166,7 @@ impl Builder {
             trees::set_migrator_policy(policy);
         }
         let mut starts = Vec::with_capacity(places.len());
-        // In case of an error what is started so far ends: it is not told to go on.
+        // In case of an error what is started so far ends: no message tells it to go on.
         for (number, place) in places.iter().enumerate() {
             starts.push(self.start(number, *place, body.clone())?);
         }
@@ -174,7 +174,7 @@ impl Builder {
             .iter()
             .map(Start::ready)
             .collect::<Result<Vec<_>, _>>()?;
-        // Now that all are there: none is the last.
+        // Now that all are there none is the last.
         for start in &starts {
             start.go_on();
         }

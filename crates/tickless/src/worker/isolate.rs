@@ -46,7 +46,7 @@ impl<R> Workers<R> {
     ///
     /// What [`Builder::isolate_like_the_system`](super::Builder::isolate_like_the_system) does at the start, for what
     /// changes at run time: isolated partitions of control groups ([`Topology::isolated`]). To follow them, call it now
-    /// and then; the kernel does not tell that the list has changed.
+    /// and then; the kernel sends no message when the list has changed.
     ///
     /// Not followed: partitions of which neither the root of the control groups nor the process's own group can be read
     /// here, as in many containers; load balancing that was switched off in version 1 of the control groups; CPUs that

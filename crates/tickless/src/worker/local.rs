@@ -12,7 +12,7 @@ use crate::host::thread::{Kind, Thread, ThreadBase, turn_taken_by_this_thread, w
 use crate::host::{device, idle, isolation, lifecycle, tick, turn};
 use crate::time::Instant;
 
-/// What becomes of global coarse timers that an isolated worker arms.
+/// What becomes of global coarse timers that an isolated worker starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IsolatedTimers {

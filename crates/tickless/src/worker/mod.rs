@@ -5,7 +5,7 @@
 //!
 //! | | [`Worker`] | [`Driver`] |
 //! |---|---|---|
-//! | who waits | the library: [`park`](Worker::park), [`block_on`](Worker::block_on), [`park_on_epoll`](Worker::park_on_epoll) | your event loop |
+//! | the wait is | the library's: [`park`](Worker::park), [`block_on`](Worker::block_on), [`park_on_epoll`](Worker::park_on_epoll) | your event loop's |
 //! | how it learns of a deadline | its sleep ends | a file descriptor becomes readable ([`AsFd`](std::os::fd::AsFd)) |
 //! | another thread wakes it | [`Unparker`] | whatever your event loop has for that |
 //! | a deadline costs | one system call, none while it [spins](Parking::Spin) | two: setting the descriptor and reading it |

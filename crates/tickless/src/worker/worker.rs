@@ -92,7 +92,7 @@ impl Wake for Target {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // Should the worker have ended, the thread that has its base now looks once for nothing.
+        // Should the worker be gone, the thread that occupies its base now looks once for nothing.
         self.base.local().parker.unpark();
     }
 }
@@ -160,15 +160,15 @@ impl Worker {
         self.timers.turn()
     }
 
-    /// Whether another thread [unparked](Unparker::unpark) this worker since its last park, or since this was last
-    /// asked: the next park waits. For workers that poll and never park.
+    /// Whether a thread [unparked](Unparker::unpark) this worker since its last park, or since this was last asked: the
+    /// next park waits. For workers that poll and never park.
     ///
     /// So may the library, when another worker ends that was to wake up for all, unless this one is
     /// [isolated](Worker::set_isolated).
     ///
     /// # Cost
     ///
-    /// One load, unless one did.
+    /// One load, unless a thread did.
     #[inline]
     #[must_use = "the answer is given once"]
     pub fn was_unparked(&self) -> bool {
@@ -187,13 +187,13 @@ impl Worker {
     ///
     /// Workers look after each other's [coarse timers](crate::coarse): while one sleeps, one that is awake runs them,
     /// and while all sleep, one of them wakes up for all. An isolated worker neither does that nor has it done for it:
-    /// nothing that others armed runs on it or wakes it, and it wakes up for its own timers, coarse ones included.
+    /// nothing that others started runs on it or wakes it, and it wakes up for its own timers, coarse ones included.
     ///
     /// Its CPU is not interrupted by the locks of other threads either: while a worker is isolated, a thread that takes
-    /// the timers of another one, to cancel there, executes no barrier on behalf of all. Other threads' own arming and
-    /// cancelling costs an atomic exchange more meanwhile. The exception is a thread that cancels or restarts a timer
-    /// *of the isolated worker*, asks for [`stats`](crate::stats()) or a [`dump`](crate::dump), or forks: the first
-    /// that does interrupts all CPUs of the process once, and the isolated worker pays the exchange from then on.
+    /// the timers of another one, to cancel there, executes no barrier on behalf of all. Other threads' own starting
+    /// and cancelling costs an atomic exchange more meanwhile. The exception is a thread that cancels or restarts a
+    /// timer *of the isolated worker*, asks for [`stats`](crate::stats()) or a [`dump`](crate::dump), or forks: the
+    /// first that does interrupts all CPUs of the process once, and the isolated worker pays the exchange from then on.
     ///
     /// # Errors
     ///
@@ -203,8 +203,8 @@ impl Worker {
         self.timers.set_isolated(isolated)
     }
 
-    /// Says what becomes of [coarse timers](crate::coarse) that this worker arms while it is isolated. Those that are
-    /// armed already stay where they are until they are armed or moved again; local ones always stay.
+    /// Says what becomes of [coarse timers](crate::coarse) that this worker starts while it is isolated. Those that are
+    /// queued already stay where they are until they are started again; local ones always stay.
     pub fn set_isolated_timers(&self, policy: IsolatedTimers) {
         self.timers.set_isolated_timers(policy);
     }
@@ -264,7 +264,7 @@ impl Worker {
 
     /// Waits on an epoll instance of yours too, and runs what is due.
     ///
-    /// Ends when events are ready, a timer is due or a thread [unparks](Unparker::unpark) this worker, or for no
+    /// Ends when events are ready, a timer is due or another thread [unparks](Unparker::unpark) this worker, or for no
     /// reason; a worker that [spins](Parking::Spin) looks once. Events are collected in any case, also when a timer is
     /// due already, and stand in `events` then. Returns what the turn did.
     ///
@@ -342,8 +342,7 @@ impl Worker {
             if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
                 return output;
             }
-            // Timers of this thread fire in here, and notify. A thread that notified since the poll ends the loop at
-            // once.
+            // Timers of this thread fire in here, and notify. A notification since the poll ends the loop at once.
             loop {
                 let notified =
                     self.timers.base.local().parker.take_notification() | self.owed.take();

@@ -1,4 +1,5 @@
-//! Loom cases for notes. The kernel is a flag under a lock; a wake-up that gets lost is a deadlock, which loom reports.
+//! Loom cases for notifications. The kernel is a flag under a lock; a wake-up that gets lost is a deadlock, which loom
+//! reports.
 
 use loom::cell::UnsafeCell;
 use loom::sync::{Arc, Condvar, Mutex};
@@ -6,12 +7,12 @@ use loom::thread;
 
 use super::{ParkState, Sleep};
 
-/// A thread, as those see it who wake it.
+/// A thread, as the threads that wake it see it.
 struct Sleeper {
     state: ParkState,
     woken: Mutex<bool>,
     wake: Condvar,
-    /// What is told. Not atomic: the note has to order it.
+    /// What is told. Not atomic: the notification has to order it.
     told: UnsafeCell<u32>,
 }
 
@@ -44,9 +45,9 @@ impl Sleeper {
     }
 }
 
-/// A note is left while the thread goes to sleep: it wakes, and sees what was done before.
+/// A notification is left while the thread goes to sleep: it wakes, and sees what was done before.
 #[test]
-fn note_is_left_while_parking() {
+fn notification_is_left_while_parking() {
     for sleep in [Sleep::Parked, Sleep::OnEpoll] {
         loom::model(move || {
             let sleeper = Sleeper::new();
@@ -64,9 +65,9 @@ fn note_is_left_while_parking() {
     }
 }
 
-/// Two notes at once are one or two, never none.
+/// Two notifications at once are one or two, never none.
 #[test]
-fn two_notes_are_left_while_parking() {
+fn two_notifications_are_left_while_parking() {
     loom::model(|| {
         let sleeper = Sleeper::new();
         let others = [(); 2].map(|()| {
@@ -80,9 +81,9 @@ fn two_notes_are_left_while_parking() {
     });
 }
 
-/// A note that is left between two looks ends the next sleep before it begins.
+/// A notification that is left between two looks ends the next sleep before it begins.
 #[test]
-fn note_is_taken_once() {
+fn notification_is_taken_once() {
     loom::model(|| {
         let sleeper = Sleeper::new();
         let other = {

@@ -2,7 +2,7 @@ use super::{BuildError, Builder, Place, Workers};
 use crate::topology::CpuSet;
 use crate::topology::tests::{fixture, set};
 
-/// Where workers go on `two-sockets`, and who of them is isolated.
+/// Where workers go on `two-sockets`, and which of them are isolated.
 fn places(builder: &Builder) -> (CpuSet, CpuSet) {
     let places = builder
         .places_on(&fixture("two-sockets"))
@@ -39,7 +39,7 @@ fn each_cpu_gets_a_worker() {
 }
 
 #[test]
-fn the_system_says_who_is_isolated() {
+fn the_system_says_which_workers_are_isolated() {
     let machine = fixture("two-sockets");
     let quiet: CpuSet = machine
         .isolated()
@@ -72,7 +72,7 @@ fn workers_follow_what_the_system_isolates() {
     let opened = std::sync::Arc::new(std::sync::Mutex::new(opened));
     let builder = Workers::builder().pin(cpus.clone());
     let workers = builder.spawn(move |worker, _| {
-        // Taken by one of them at a time; who has it goes on taking turns.
+        // Taken by one of them at a time, which goes on taking turns.
         while opened.lock().expect("no panic").try_recv()
             == Err(std::sync::mpsc::TryRecvError::Empty)
         {
