@@ -169,8 +169,8 @@ fn whether_an_entry_is_on_a_list_is_not_claimed_while_one_of_that_row_is_aside()
 }
 
 #[test]
-#[should_panic(expected = "one list of each row is aside at a time")]
-fn a_second_list_of_a_row_is_not_set_aside() {
+#[should_panic(expected = "a level has one pending list at a time")]
+fn a_level_has_one_pending_list_at_a_time() {
     let first = silent(0);
     let mut buckets = buckets::<1>();
     put(&mut buckets, first.as_ref().erase(), 3);
