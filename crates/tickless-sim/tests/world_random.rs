@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use tickless_sim::baseline::{
-    HandoverRule, Isolation, Reads, Rearm, SleepLength, Soft, Target, Tree,
+    Isolation, MigratorRule, Reads, Rearm, SleepLength, Soft, Target, Tree,
 };
 use tickless_sim::random::Random;
 use tickless_sim::{FaultKind, Picos, Policy, Scenario, run_twice};
@@ -175,9 +175,9 @@ fn policy(random: &mut Random) -> Policy {
         handover: pick(
             random,
             [
-                HandoverRule::LowestBit,
-                HandoverRule::Rotating,
-                HandoverRule::LeastLoaded,
+                MigratorRule::LowestBit,
+                MigratorRule::Rotating,
+                MigratorRule::LeastLoaded,
             ],
         ),
         rearm: pick(

@@ -64,7 +64,7 @@ pub enum SleepLength {
 /// Which CPU becomes migrator: [`MigratorPolicy`](tickless_core::hierarchy::MigratorPolicy), for files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum HandoverRule {
+pub enum MigratorRule {
     /// The lowest active child.
     LowestBit,
     /// The next one round: the default of the library.
@@ -74,12 +74,12 @@ pub enum HandoverRule {
     LeastLoaded,
 }
 
-impl From<HandoverRule> for tickless_core::hierarchy::MigratorPolicy {
-    fn from(rule: HandoverRule) -> Self {
+impl From<MigratorRule> for tickless_core::hierarchy::MigratorPolicy {
+    fn from(rule: MigratorRule) -> Self {
         match rule {
-            HandoverRule::LowestBit => Self::LowestBit,
-            HandoverRule::Rotating => Self::Rotating,
-            HandoverRule::LeastLoaded => Self::LeastLoaded,
+            MigratorRule::LowestBit => Self::LowestBit,
+            MigratorRule::Rotating => Self::Rotating,
+            MigratorRule::LeastLoaded => Self::LeastLoaded,
         }
     }
 }
@@ -117,7 +117,7 @@ pub struct Policy {
     /// What the governor is told.
     pub sleep_length: SleepLength,
     /// Which CPU becomes migrator.
-    pub handover: HandoverRule,
+    pub handover: MigratorRule,
     /// What the queues of exact timers are.
     pub tree: Tree,
     /// How a slow counter is read.

@@ -48,7 +48,7 @@ pub(crate) enum Change {
     Steer(i32),
     /// The machine sleeps for so long.
     Sleep(Picos),
-    /// The counter is about to stop: the stand-in takes its place.
+    /// The counter is about to stop: [`STAND_IN`] takes its place.
     Replace,
 }
 

@@ -73,8 +73,8 @@ pub(super) fn sample(machine: &mut Machine) {
 
 /// Whether a CPU looks after the first global time of `cpu`, if that sleeps (PULL-2).
 fn is_covered(machine: &Machine, cpu: u32, promised: Promised) {
-    let sites = machine.tree.host();
-    let Some(node) = sites.node(CpuId(cpu)) else {
+    let tables = machine.tree.host();
+    let Some(node) = tables.node(CpuId(cpu)) else {
         return;
     };
     // It is in an interrupt still, and has not said what it armed there.
@@ -105,7 +105,7 @@ fn is_covered(machine: &Machine, cpu: u32, promised: Promised) {
     {
         return;
     }
-    let wrong = covered::uncovered(sites, node, time, promised);
+    let wrong = covered::uncovered(tables, node, time, promised);
     host.check(Promise::Covered, cpu, wrong);
 }
 

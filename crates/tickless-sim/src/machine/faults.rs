@@ -104,7 +104,7 @@ pub(super) fn hits(machine: &mut Machine, cpu: u32, index: u32, left: Picos) {
             if kind == FaultKind::Panic {
                 callbacks.begin_to_panic();
             } else {
-                callbacks.begin_to_meddle();
+                callbacks.begin_to_reenter();
             }
         }
         _ => unreachable!("it hits from outside"),

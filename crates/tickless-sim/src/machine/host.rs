@@ -49,7 +49,7 @@ pub(crate) struct CpuLocal {
     pub(crate) idle: Cell<bool>,
     /// It sleeps in a state in which its device is stopped.
     pub(crate) is_deep: Cell<bool>,
-    /// It came back from there late, and nothing is programmed until what stands in has called it.
+    /// It came back from there late, and nothing is programmed until the device for all has called it.
     pub(crate) awaits_call: Cell<bool>,
     /// The lines of the base that a CPU writes which files there.
     lines: CacheLine,

@@ -34,7 +34,7 @@ pub(crate) enum EventKind {
     ClockFault,
     /// A CPU tells the timers that the time of day was set.
     ClockSet,
-    /// A moment of a fault: whom it hits.
+    /// A moment of a fault: which CPU it hits.
     Plan,
     /// A fault hits a CPU.
     Fault,

@@ -16,9 +16,9 @@ use crate::model::time::Picos;
 
 /// Which call of a callback panics.
 const PANICS_AT: u32 = 3;
-/// How many callbacks meddle each time that a fault hits.
+/// How many callbacks change other timers each time that a fault hits.
 const MEDDLES: u32 = 24;
-/// Timers of each sort that meddle with each other.
+/// Timers of each sort whose callbacks change each other.
 const CIRCLE: usize = 3;
 
 /// The timers of one fault on one CPU.
@@ -29,7 +29,7 @@ pub(crate) struct Callbacks {
     coarse: [Coarse; CIRCLE],
     exact: [Exact; CIRCLE],
     panicking: OnceCell<(Coarse, Exact)>,
-    /// Meddling callbacks to come.
+    /// Callbacks to come that change timers.
     left: Cell<u32>,
     /// Those so far: what the next one does.
     step: Cell<usize>,
@@ -131,7 +131,7 @@ impl Callbacks {
     }
 
     /// Starts the first of each circle.
-    pub(super) fn begin_to_meddle(&self) {
+    pub(super) fn begin_to_reenter(&self) {
         self.left.set(MEDDLES);
         self.modify(&self.coarse[0], self.amount);
         self.start(&self.exact[0], self.amount);
@@ -143,7 +143,7 @@ impl Callbacks {
         assert!(modified.is_ok(), "no timer of a machine is shut down");
     }
 
-    /// Whether another callback may meddle; which step it is.
+    /// Whether another callback may change timers; which step it is.
     fn takes_turn(&self) -> Option<usize> {
         let left = self.left.get().checked_sub(1)?;
         self.left.set(left);

@@ -37,7 +37,7 @@ pub(crate) struct GlobalTimers {
 pub(crate) fn hierarchy(
     timers: &Rc<Timers<Host>>,
     topology: &Topology,
-    handover: MigratorPolicy,
+    policy: MigratorPolicy,
 ) -> Tree {
     let cpus = topology.cpus();
     let layout = Layout::new(cpus, topology.numa_nodes(), WIDTH_DEFAULT);
@@ -47,7 +47,7 @@ pub(crate) fn hierarchy(
             .map(|_| CacheLine::default())
             .collect(),
     };
-    let tree = Hierarchy::new(Table::with_timers(global, cpus, layout), layout, handover);
+    let tree = Hierarchy::new(Table::with_timers(global, cpus, layout), layout, policy);
     for cpu in 0..cpus {
         let node = NumaNode(topology.place(cpu).node);
         tree.prepare(CpuId(cpu), node)

@@ -41,8 +41,8 @@ impl<C: ClockId> Exact<C> {
     pub(crate) fn may_leave_armed(&self) {
         let from = current_cpu::looking(|| self.pinned().cpu(self.timers()));
         if let Some(from) = from.filter(|from| from.0 != current_cpu::cpu()) {
-            let site = self.timers().platform().local(from.0);
-            site.fault.is_left_armed.set(true);
+            let local = self.timers().platform().local(from.0);
+            local.fault.is_left_armed.set(true);
         }
     }
 

@@ -202,8 +202,8 @@ impl Profile {
             Numbering::Neighbours => "neighbours",
             Numbering::ThreadsLast => "threads-last",
         };
-        let broadcast = self.broadcast.map_or_else(String::new, |stand_in| {
-            format!("broadcast = \"{}\"\n", stand_in.name())
+        let broadcast = self.broadcast.map_or_else(String::new, |device| {
+            format!("broadcast = \"{}\"\n", device.name())
         });
         let mut text = format!(
             "name = {}\nabout = {}\n{broadcast}\n[topology]\nsockets = {}\ncaches = {}\ncores = {}\nthreads = {}\n\

@@ -18,7 +18,7 @@ pub(crate) struct Promised {
 
 /// What is wrong with the first global timer of the sleeping CPU of `node`, which is due at `time`.
 pub(crate) fn uncovered<S: HierarchyHost<WIDTH>, const WIDTH: usize>(
-    sites: &S,
+    tables: &S,
     node: &CpuNode<S::Lock>,
     time: Instant,
     promised: Promised,
@@ -26,7 +26,7 @@ pub(crate) fn uncovered<S: HierarchyHost<WIDTH>, const WIDTH: usize>(
     let mut level = node.leaf();
     let mut is_told = true;
     while let Some(id) = level {
-        let group = sites.group(id);
+        let group = tables.group(id);
         is_told &= group.first() <= time;
         if group.state().is_active() {
             // Its migrator is awake and looks here.
