@@ -13,7 +13,7 @@ use crate::base::cpu_base::CpuBase;
 use crate::base::expirer::BaseTypes;
 use crate::clock::CounterId;
 use crate::clock::{Offsets, SetSequence};
-use crate::event::{DeviceState, DeviceWrite, EventDriver, InPast};
+use crate::event::{DeviceState, DeviceWrite, InPast};
 use crate::time::Instant;
 use crate::time::convert::Cycles;
 use crate::trace::Event;
@@ -164,21 +164,22 @@ pub trait Platform: Sized {
         (self.now(), None)
     }
 
-    /// The value that `counter` has at `when`, see [`EventDriver::cycles_at`].
+    /// The value that `counter` has at `when`, see [`EventDriver::cycles_at`](crate::event::EventDriver::cycles_at).
     fn cycles_at(&self, counter: CounterId, when: Instant) -> Option<Cycles> {
         let _ = (counter, when);
         None
     }
 
-    /// Writes the event device of the CPU of `base`, see [`EventDriver::write`]. Called with `base` locked, by that CPU
-    /// or by a thread that executes its entry points.
+    /// Writes the event device of the CPU of `base`, see [`EventDriver::write`](crate::event::EventDriver::write).
+    /// Called with `base` locked, by that CPU or by a thread that executes its entry points.
     ///
     /// # Errors
     ///
-    /// See [`EventDriver::write`].
+    /// See [`EventDriver::write`](crate::event::EventDriver::write).
     fn write_device(&self, base: &CpuBase<Self>, write: DeviceWrite) -> Result<(), InPast>;
 
-    /// Puts the event device of the CPU of `base` into a state, see [`EventDriver::set_state`].
+    /// Puts the event device of the CPU of `base` into a state, see
+    /// [`EventDriver::set_state`](crate::event::EventDriver::set_state).
     ///
     /// By default a device that is to be silent is told [`Instant::FOREVER`].
     fn set_device_state(&self, base: &CpuBase<Self>, state: DeviceState) {
@@ -261,31 +262,6 @@ impl<P: Platform> BaseTypes for P {
     type Lock = <P as Platform>::Lock;
     type ExpiryLock = <P as Platform>::ExpiryLock;
     type Local = <P as Platform>::Local;
-}
-
-/// The device of one CPU, as the event module drives it.
-pub(crate) struct CpuDevice<'a, P: Platform> {
-    pub(crate) platform: &'a P,
-    pub(crate) base: &'a CpuBase<P>,
-}
-
-impl<P: Platform> EventDriver for CpuDevice<'_, P> {
-    #[inline]
-    fn now(&self) -> Instant {
-        self.platform.now()
-    }
-    #[inline]
-    fn cycles_at(&self, counter: CounterId, when: Instant) -> Option<Cycles> {
-        self.platform.cycles_at(counter, when)
-    }
-    #[inline]
-    fn write(&self, write: DeviceWrite) -> Result<(), InPast> {
-        self.platform.write_device(self.base, write)
-    }
-    #[inline]
-    fn set_state(&self, state: DeviceState) {
-        self.platform.set_device_state(self.base, state);
-    }
 }
 
 /// The reference answer to [`Platform::keep_local`]: the table of spec, cases 8 to 11.

@@ -8,11 +8,13 @@ use tickless_link::sync::Ordering;
 use crate::base::cpu_base::CpuBase;
 use crate::base::state::{BaseState, Change, DeferredRearm};
 use crate::base::timers::Timers;
+use crate::clock::CounterId;
 use crate::cpu::CpuId;
-use crate::event::DeviceState;
+use crate::event::{DeviceState, DeviceWrite, EventDriver, InPast};
 use crate::exact::queues::{HARD, SOFT};
 use crate::mutant;
-use crate::platform::{CpuDevice, Platform, ThisCpu};
+use crate::platform::{Platform, ThisCpu};
+use crate::time::convert::Cycles;
 use crate::time::{Deadline, Instant, Span};
 use crate::trace::Event;
 use crate::wheel::family::Kind;
@@ -213,6 +215,31 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
     pub(crate) fn set_device_state(&mut self, state: DeviceState) {
         let driver = self.device();
         self.state.device.set_state(&driver, state);
+    }
+}
+
+/// The device of one CPU, as the event module drives it.
+pub(crate) struct CpuDevice<'a, P: Platform> {
+    platform: &'a P,
+    base: &'a CpuBase<P>,
+}
+
+impl<P: Platform> EventDriver for CpuDevice<'_, P> {
+    #[inline]
+    fn now(&self) -> Instant {
+        self.platform.now()
+    }
+    #[inline]
+    fn cycles_at(&self, counter: CounterId, when: Instant) -> Option<Cycles> {
+        self.platform.cycles_at(counter, when)
+    }
+    #[inline]
+    fn write(&self, write: DeviceWrite) -> Result<(), InPast> {
+        self.platform.write_device(self.base, write)
+    }
+    #[inline]
+    fn set_state(&self, state: DeviceState) {
+        self.platform.set_device_state(self.base, state);
     }
 }
 
