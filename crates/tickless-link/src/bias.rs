@@ -13,8 +13,8 @@
 //! barrier one of two things holds: the owner's announcement is visible to the stranger, or the owner's next look at
 //! the gate finds it closed. This is Dekker's argument with the owner's fence paid by the stranger.
 //!
-//! While it is **ordinary**, everybody takes an inner lock: one exchange, and a futex when it is contended. Strangers
-//! need no barrier then, because the owner finds the gate closed and takes the inner lock too.
+//! While it is **ordinary**, every thread takes an inner lock: one exchange, and a futex when it is contended.
+//! Strangers need no barrier then, because the owner finds the gate closed and takes the inner lock too.
 //!
 //! # Policy
 //!

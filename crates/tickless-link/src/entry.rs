@@ -44,11 +44,11 @@ use crate::sync::{AtomicU8, Ordering};
 pub trait Family: Sized + 'static {
     /// The sort key.
     type Key: Copy + Ord + fmt::Debug + Send;
-    /// A few bytes that are fixed when the entry is made, readable by anybody.
+    /// A few bytes that are fixed when the entry is made, readable by any thread.
     type Tag: Copy + fmt::Debug + Send + Sync;
     /// Data that the queue's owner keeps for each entry, guarded by the queue.
     type Head: fmt::Debug + Send;
-    /// Data of each entry that anybody may reach at any time: atomics, or nothing.
+    /// Data of each entry that any thread may reach at any time: atomics, or nothing.
     type Shared: fmt::Debug + Send + Sync;
     /// The links of an entry besides those to its neighbours: [`Branches`] for what is queued in trees, `()` for what
     /// only ever stands on bucket arrays.
@@ -150,7 +150,7 @@ pub enum Expiry<T> {
     Call,
 }
 
-/// The life cycle of an entry, as anybody may read it.
+/// The life cycle of an entry, as any thread may read it.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct State(u8);
 
@@ -207,7 +207,7 @@ impl fmt::Debug for State {
     }
 }
 
-/// Where an entry belongs, as anybody may read it.
+/// Where an entry belongs, as any thread may read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// No queue has ever owned the entry.
@@ -438,7 +438,7 @@ impl<F: Family> Raw<F> {
         }
     }
 
-    /// What anybody may reach at any time.
+    /// What any thread may reach at any time.
     #[inline]
     pub fn shared(&self) -> &F::Shared {
         &self.shared
@@ -708,7 +708,7 @@ impl<F: Family> Running<F> {
         self.entry().state()
     }
 
-    /// What anybody may reach at any time.
+    /// What any thread may reach at any time.
     #[inline]
     #[must_use]
     pub fn shared(&self) -> &F::Shared {

@@ -30,7 +30,7 @@ pub unsafe trait RawLock {
 
     /// Waits until the lock is free and takes it.
     ///
-    /// `token` is `None` for everybody but the owner. It MUST NOT be called by a thread that holds the lock.
+    /// `token` is `None` for each thread but the owner. It MUST NOT be called by a thread that holds the lock.
     fn acquire(&self, token: Option<Self::Token>) -> Self::Acquired;
 
     /// Takes the lock if that needs neither waiting nor a call; `None` says nothing about whether it is free.

@@ -1,6 +1,6 @@
 //! A record that readers copy without ever blocking the writer.
 //!
-//! The current time is a small record that one writer changes a few times a second and everybody reads all the time,
+//! The current time is a small record that one writer changes a few times a second and every thread reads all the time,
 //! from interrupt handlers too. So readers take no lock: they copy the record between two looks at a sequence number,
 //! and again if a writer was there meanwhile (spec TIM-17). The copy goes word by word through atomics, which makes the
 //! race with the writer defined behaviour.

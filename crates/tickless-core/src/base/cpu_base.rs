@@ -29,7 +29,7 @@ pub struct CpuBase<P: BaseTypes> {
     first_queue: QueueId,
     /// The armed value: when the device is to fire, `FOREVER` while the handler runs or a rearm is owed (INV-4).
     ///
-    /// Written under the lock, read by anybody who wants to know whether something is due.
+    /// Written under the lock, read by threads that want to know whether something is due.
     pub(super) armed: AtomicI64,
     /// Takes part in timing; written by the CPU itself, under the lock.
     online: AtomicBool,
@@ -45,7 +45,7 @@ pub struct CpuBase<P: BaseTypes> {
     pub(crate) coarse: [[Expirer<P>; RUNNERS]; Kind::COUNT],
     /// When the wheels are due at the earliest, in ticks (spec C-2.4).
     ///
-    /// Written under the lock, read by anybody who wants to know whether a pass is worth while.
+    /// Written under the lock, read by threads that want to know whether a pass is worth while.
     pub(crate) wheel_due: [AtomicU64; Kind::COUNT],
     /// The CPU sleeps until the first timer of its wheels. Set under the lock, together with the time that it sleeps
     /// until (II1); cleared by the CPU without the lock.
@@ -134,8 +134,8 @@ impl<P: BaseTypes> CpuBase<P> {
     /// Whether the CPU takes part in timing.
     #[inline]
     pub fn is_online(&self) -> bool {
-        // Acquire: pairs with the Release in `set_online`: who sees it online sees the base reset. Who must be sure
-        // asks again under the lock (spec LOC-16).
+        // Acquire: pairs with the Release in `set_online`: a thread that sees it online sees the base reset. One that
+        // must be sure asks again under the lock (spec LOC-16).
         self.online.load(Ordering::Acquire)
     }
 

@@ -192,9 +192,10 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
     pub(crate) fn publish_next_expiry(&self, kind: Kind) {
         let due = self.state.wheels[kind as usize].next_expiry();
         let published = &self.base.wheel_due[kind as usize];
-        // Relaxed, both: the value stands alone. Who reads an old one that is too early looks for nothing; who reads
-        // one that is too late is awake and reads again a tick later, or was idle and is kicked (spec C-2.4). The load
-        // is the writer's own last store, for all writers hold the lock: it saves writing a shared line.
+        // Relaxed, both: the value stands alone. A thread that reads an old one that is too early looks for nothing;
+        // one that reads one that is too late is awake and reads again a tick later, or was idle and is kicked (spec
+        // C-2.4). The load is the writer's own last store, for all writers hold the lock: it saves writing a shared
+        // line.
         if published.load(Ordering::Relaxed) != due {
             published.store(due, Ordering::Relaxed);
         }

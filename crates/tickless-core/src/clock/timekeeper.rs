@@ -160,7 +160,7 @@ fn after(base: u64, nanos: u64) -> Instant {
     Instant::from_nanos(base.cast_signed().saturating_add(nanos))
 }
 
-/// The published side: what anybody may read.
+/// The published side: what any thread may read.
 #[derive(Debug)]
 pub struct Timekeeper {
     cell: SeqCell<{ Record::WORDS }>,

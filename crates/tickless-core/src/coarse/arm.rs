@@ -175,7 +175,7 @@ where
     ///
     /// A timer on a local wheel stays there; any other is on the executing CPU afterwards, unless it keeps its slot.
     ///
-    /// The answer is true of the moment of the modification: who counts references by it counts right (R56).
+    /// The answer is true of the moment of the modification: a caller that counts references by it counts right (R56).
     ///
     /// # Errors
     ///

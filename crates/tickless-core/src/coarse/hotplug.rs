@@ -28,7 +28,7 @@ impl<P: Platform> Timers<P> {
             held.state.wheels[kind as usize].restart(now);
             held.publish_next_expiry(kind);
         }
-        // Relaxed: under the lock, as everybody who asks.
+        // Relaxed: under the lock, as all that ask.
         held.base.wheel_idle.store(false, Ordering::Relaxed);
     }
 
@@ -78,7 +78,7 @@ impl<P: Platform> Timers<P> {
             from.publish_next_expiry(kind);
             to.publish_next_expiry(kind);
         }
-        // Relaxed: under the lock, as everybody who asks.
+        // Relaxed: under the lock, as all that ask.
         base.wheel_idle.store(false, Ordering::Relaxed);
         let sleeps = target.is_wheel_idle();
         drop(to);

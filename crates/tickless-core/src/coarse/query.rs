@@ -89,7 +89,8 @@ impl<P: Platform> Timers<P> {
     #[inline]
     pub fn wheel_leave_idle(&self, cpu: CpuId) {
         if let Some(base) = self.platform.base(cpu) {
-            // Relaxed, and without the lock: who reads the old value kicks a CPU that is awake already (spec C-2.4).
+            // Relaxed, and without the lock: a thread that reads the old value kicks a CPU that is awake already (spec
+            // C-2.4).
             base.wheel_idle.store(false, Ordering::Relaxed);
         }
     }

@@ -27,7 +27,7 @@ impl Member<Coarse> for Wake {
 
     #[inline]
     fn expire(waker: &mut Option<Waker>) -> Expiry<Option<Waker>> {
-        // As for the exact ones: idle before anybody is woken, so the woken task may free the timer at once.
+        // As for the exact ones: idle before the task is woken, so that may free the timer at once.
         Expiry::Done(waker.take())
     }
 

@@ -13,7 +13,7 @@ pub enum Presence {
     Idle,
     /// It is a thread that is no worker, and will never be active: it publishes by
     /// [`rearm_from_idle`](Hierarchy::rearm_from_idle), and is served. It makes no promise, and does not count as one
-    /// who looks after others. A thread that sleeps until it is due, and serves then, is [`Idle`](Self::Idle).
+    /// that looks after others. A thread that sleeps until it is due, and serves then, is [`Idle`](Self::Idle).
     Foreign,
 }
 

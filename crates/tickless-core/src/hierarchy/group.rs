@@ -73,7 +73,7 @@ impl SharedInstant {
 
     #[inline]
     pub(super) fn set(&self, time: Instant) {
-        // Relaxed: see `get`; those who must not miss it read under the lock that is held here.
+        // Relaxed: see `get`; CPUs that must not miss it read under the lock that is held here.
         self.0.store(time.as_nanos(), Ordering::Relaxed);
     }
 }
@@ -241,7 +241,7 @@ impl<L: RawLock, const WIDTH: usize> Group<L, WIDTH> {
             .is_ok()
     }
 
-    /// The state, read so that everybody who changes it later sees what the caller did before (spec ORDER-6).
+    /// The state, read so that each CPU that changes it later sees what the caller did before (spec ORDER-6).
     pub(super) fn synchronise(&self) -> State {
         // AcqRel: Acquire to see an activation that is done; Release to hand the new parent to a later one.
         State::from_word(self.state.fetch_add(0, Ordering::AcqRel))
@@ -403,8 +403,8 @@ impl<L: RawLock> CpuNode<L> {
 
     #[inline]
     pub(super) fn is_ignored(&self) -> bool {
-        // Relaxed: who drops events only by this flag does so for a CPU that publishes again; a late look costs one
-        // refused service.
+        // Relaxed: a CPU that drops events only by this flag does so for a CPU that publishes again; a late look costs
+        // one refused service.
         self.ignored.load(Ordering::Relaxed)
     }
 

@@ -16,7 +16,7 @@
 //! ```
 //!
 //! A group has up to `WIDTH` children. It is active while any of them is, and then one of the active ones is its
-//! migrator, who looks after the events of the others. An inactive group is itself an event in its parent's queue. So
+//! migrator, which looks after the events of the others. An inactive group is itself an event in its parent's queue. So
 //! events of idle CPUs rise only as far as a CPU is awake, and CPUs that go idle and leave idle in a busy group
 //! touch no more than the state word of that group.
 //!
@@ -34,13 +34,14 @@
 //! - Lock order: construction and availability; the timer bases of one CPU; the node of that CPU; groups, child before
 //!   parent, two at a time (spec C-4.8). Callbacks run without any of them.
 //! - The state word of a group is changed by exchange only, without its lock, and each change counts (STATE-3).
-//! - Who goes idle reads the group's state *before* the child's (ORDER-2).
+//! - A CPU that goes idle reads the group's state *before* the child's (ORDER-2).
 //! - A publisher reads the group's state *under its lock* (ORDER-4): of two that race, the later sees what the earlier
 //!   one left.
 //! - A parent is set once and never changes (TI3). Each step of a walk loads it once (R27).
 //! - A CPU that stores a live event in a group that is idle by then goes on upwards, also when another one took over
 //!   before (HAZARD-1).
-//! - Who served a CPU decides by what it fetched whether the event counts, not by what the flag was (HAZARD-2).
+//! - A CPU that served another decides by what it fetched whether the event counts, not by what the flag was
+//!   (HAZARD-2).
 //! - The operations of one CPU are called by one thread at a time; `serve_remote` names the CPU that calls.
 //!
 //! # Cost
@@ -135,7 +136,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         }
     }
 
-    /// Says who becomes migrator from here on. Callable at any time: who is migrator now stays it.
+    /// Says who becomes migrator from here on. Callable at any time: a child that is migrator now stays it.
     pub fn set_migrator_policy(&self, policy: MigratorPolicy) {
         // Relaxed: see `migrator_policy`.
         self.policy.store(policy as u8, Ordering::Relaxed);

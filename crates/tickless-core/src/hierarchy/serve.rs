@@ -44,7 +44,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     }
 
     /// Runs the timers of idle CPUs that are due at `now` and that `cpu`, which calls, is to look after: as migrator,
-    /// or because it is idle like everybody and has promised to.
+    /// or because it is idle like all others and has promised to.
     ///
     /// Called without locks. Each callback and each look at a CPU takes one from `budget`; at zero it returns, and what
     /// is left stays due (spec C-D.6). One `now` for the whole call: what becomes due meanwhile waits for the next.

@@ -294,8 +294,8 @@ pub enum MigratorPolicy {
     /// default by measurement (decision 13).
     #[default]
     Rotating,
-    /// The one that served the fewest events of this group so far, the lowest of several. Who comes later than others
-    /// has to catch up with them.
+    /// The one that served the fewest events of this group so far, the lowest of several. A child that comes later than
+    /// others has to catch up with them.
     LeastLoaded,
 }
 

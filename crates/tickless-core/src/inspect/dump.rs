@@ -3,7 +3,7 @@
 //! What that file has is here under its names, and in its order: the CPUs with their queues, then the broadcast device,
 //! then the devices. What it has not is marked by being behind that: far timers and wheels behind the sorted queues of
 //! a CPU, the hierarchy at the end. A callback is shown by name; addresses, which say where things lie in memory, are
-//! shown to who asks for them.
+//! shown to a caller that asks for them.
 
 use core::fmt::{self, Write};
 

@@ -160,8 +160,9 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
         Tick(due.saturating_mul(granularity(slot.level())))
     }
 
-    /// Makes [`first_due`](PendingMap::first_due) exact, for who is about to sleep until then. An empty wheel claims to
-    /// be due far ahead of `now`, whenever it is asked, so that the claim neither comes true nor grows old (C-1.5).
+    /// Makes [`first_due`](PendingMap::first_due) exact, for a CPU that is about to sleep until then. An empty wheel
+    /// claims to be due far ahead of `now`, whenever it is asked, so that the claim neither comes true nor grows old
+    /// (C-1.5).
     pub fn settle(&mut self, now: Tick) {
         if self.unsettled {
             self.search(now);

@@ -1,4 +1,4 @@
-//! How long a CPU has been idle, for who reads that while it sleeps and wakes (R43).
+//! How long a CPU has been idle, for readers that ask while it sleeps and wakes (R43).
 
 use core::fmt;
 

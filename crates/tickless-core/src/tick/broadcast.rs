@@ -106,7 +106,7 @@ struct State<const WORDS: usize> {
     bound: Option<CpuId>,
     /// Their own device is stopped, and the carrier fires for them.
     sleeping: CpuMask<WORDS>,
-    /// Of those, who was sent an interrupt.
+    /// Those of them that were sent an interrupt.
     pending: CpuMask<WORDS>,
     /// They came back by themselves, late, and get their interrupt all the same.
     forced: CpuMask<WORDS>,
@@ -146,7 +146,7 @@ impl<const WORDS: usize> State<WORDS> {
     }
 }
 
-/// Who sleeps deeply, until when, and what wakes them. Room for `64 * WORDS` CPUs.
+/// Which CPUs sleep deeply, until when, and what wakes them. Room for `64 * WORDS` CPUs.
 ///
 /// # Cost
 ///
@@ -356,7 +356,7 @@ impl<L: RawLock, const WORDS: usize> Broadcast<L, WORDS> {
         }
     }
 
-    /// Who sleeps, who has an interrupt under way, the carrier, and what it is programmed for.
+    /// Which CPUs sleep, which have an interrupt under way, the carrier, and what it is programmed for.
     pub(super) fn look(&self) -> Look<WORDS> {
         let state = self.lock();
         Look {

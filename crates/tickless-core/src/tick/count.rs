@@ -1,4 +1,4 @@
-//! The count of ticks, who keeps it, and what happens when he does not (spec C-7.2).
+//! The count of ticks, which CPU keeps it, and what happens when it does not (spec C-7.2).
 
 use core::fmt;
 
@@ -15,7 +15,7 @@ use crate::wheel::idle::TickTime;
 /// So many times in a row a CPU sees the same count at its own tick before it counts itself (spec C-7.2, R34).
 pub const STALL_TICKS: u32 = 5;
 
-/// Who counts.
+/// Which CPU counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duty {
     /// No CPU has it: the next one that runs a tick takes it.
@@ -113,7 +113,7 @@ pub struct TickCount<L: RawLock> {
     contender: AtomicBool,
     /// See [`Duty::word`].
     duty: AtomicU64,
-    /// Tasks run without a tick and rely on who has the duty (spec C-5.5).
+    /// Tasks run without a tick and rely on the CPU that has the duty (spec C-5.5).
     kept_for_tasks: AtomicBool,
     writer: Lock<L, Writer>,
 }
@@ -161,14 +161,14 @@ impl<L: RawLock> TickCount<L> {
 
     /// Counts the ticks that are over at `now`; returns how many.
     ///
-    /// Anybody may: who has the duty does at each tick, and so does the entry of an interrupt on a CPU without a tick,
-    /// so that no handler goes by an old count (R33).
+    /// Any CPU may: the one with the duty does at each tick, and so does the entry of an interrupt on a CPU without a
+    /// tick, so that no handler goes by an old count (R33).
     ///
     /// # Interrupt context
     ///
     /// Allowed, also in that of a lock's holder: the lock masks interrupts.
     pub fn update(&self, now: Instant) -> u64 {
-        // Acquire: pairs with the Release below. Who finds that there is nothing to count sees all that was counted.
+        // Acquire: pairs with the Release below. A CPU that finds nothing to count sees all that was counted.
         // (The fences of the sequence lock would see to that, too, but do not promise it.)
         if now.as_nanos() < self.next_period.load(Ordering::Acquire) {
             return 0;
@@ -199,15 +199,15 @@ impl<L: RawLock> TickCount<L> {
         ticks
     }
 
-    /// Who has the duty; out of date when it arrives, unless it is the caller.
+    /// Which CPU has the duty; out of date when it arrives, unless it is the caller.
     #[must_use]
     pub fn duty(&self) -> Duty {
-        // Relaxed: says only who counts. What is counted is published by itself.
+        // Relaxed: says only which CPU counts. What is counted is published by itself.
         Duty::of(self.duty.load(Ordering::Relaxed))
     }
 
-    /// Says whether tasks run without a tick. As long as they do, who has the duty keeps its tick and may not leave
-    /// (spec C-5.5).
+    /// Says whether tasks run without a tick. As long as they do, the CPU with the duty keeps its tick and may not
+    /// leave (spec C-5.5).
     pub fn set_tickless_tasks(&self, exist: bool) {
         // Relaxed: a CPU that has stopped its tick before finds out when it evaluates again.
         self.kept_for_tasks.store(exist, Ordering::Relaxed);
@@ -238,7 +238,7 @@ impl<L: RawLock> TickCount<L> {
         ticks
     }
 
-    /// Counts in place of who should, unless another one does so already.
+    /// Counts in place of the CPU that should, unless another one does so already.
     ///
     /// All CPUs notice at once that none counts. One is enough: the others would stand in line for the lock (R41).
     pub(super) fn rescue(&self, now: Instant) -> u64 {

@@ -1,4 +1,4 @@
-//! Whether a CPU may stop its tick, until when it sleeps, and who is told (spec C-3.2, C-3.3, C-7.3, C-7.4).
+//! Whether a CPU may stop its tick, until when it sleeps, and which CPU is told (spec C-3.2, C-3.3, C-7.3, C-7.4).
 
 use core::pin::Pin;
 

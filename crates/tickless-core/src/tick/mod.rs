@@ -13,7 +13,7 @@
 //!
 //! | | |
 //! |---|---|
-//! | [`TickCount`] | the count, who keeps it, and what happens when he does not |
+//! | [`TickCount`] | the count, which CPU keeps it, and what happens when it does not |
 //! | [`CpuTick`] | what a CPU knows of its tick |
 //! | [`Nohz`] | the entry points: may it stop, until when, go on; how long a sleep would be |
 //! | [`Dependencies`] | what keeps the tick of a task that could run without one |
@@ -40,9 +40,9 @@
 //!
 //! - A [`CpuTick`] is touched by its CPU alone, with timer delivery masked, so it has no lock.
 //! - The CPU that counts holds the lock of the count; readers take none. What is counted is published before the
-//!   instant from which on there is something to count: who finds nothing to do has seen it.
-//! - Who has the duty is one word together with who had it last. It says only who should count: anybody may, and all
-//!   get the same.
+//!   instant from which on there is something to count: a CPU that finds nothing to do has seen it.
+//! - Which CPU has the duty is one word together with which had it last. It says only which should count: any may, and
+//!   all get the same.
 //! - Of those who do not have the duty one at a time tries to count (R41).
 //! - The wheels' note that a CPU sleeps, its place in the hierarchy, and its stopped tick go together: they change
 //!   between one interrupt and the next, and a CPU that stays awake after all takes all of it back (II2, R60).

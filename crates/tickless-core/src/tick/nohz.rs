@@ -130,7 +130,7 @@ pub struct Nohz<
 > {
     /// The timers and wheels.
     pub timers: &'a Timers<P>,
-    /// Who looks after whose wheels.
+    /// Which CPU looks after whose wheels.
     pub tree: &'a Hierarchy<S, WIDTH>,
     /// The count of ticks.
     pub count: &'a TickCount<L>,

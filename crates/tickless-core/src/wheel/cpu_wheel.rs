@@ -88,7 +88,7 @@ impl CpuWheel {
         }
     }
 
-    /// When something is due first, if anything is filed, for who is about to sleep until then.
+    /// When something is due first, if anything is filed, for a CPU that is about to sleep until then.
     pub(crate) fn settled(&mut self, now: Tick) -> Option<Tick> {
         if self.pending_level().is_some() {
             return Some(self.pending_due);
