@@ -1,4 +1,4 @@
-//! Races of callbacks with those who start and cancel (spec ), and expiries that change in a queue (spec ).
+//! Races of callbacks with starts and cancels (spec ), and expiries that change in a queue (spec ).
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -9,7 +9,7 @@ use tickless_core::time::{Realtime, Span};
 use tickless_rig::suite::{at, at_on, moves};
 use tickless_rig::{Host, Rig, TestTimer, all_configs};
 
-/// B30: another CPU starts the timer twice while its callback takes long. Neither start makes anybody forget that it
+/// B30: another CPU starts the timer twice while its callback takes long. Neither start makes the core forget that it
 /// runs: it stays where it is, and is never run by two.
 fn b30_two_starts_during_a_callback_do_not_hide_it<H: Host>() {
     let rig = Rig::<H>::new(3);

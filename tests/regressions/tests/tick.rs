@@ -1,6 +1,6 @@
 //! What ticks, idle CPUs and their devices did wrong (spec C-8.2, C-8.4: R12, R19, R31 to R44, R60).
 //!
-//! Ticks are milliseconds of the machine. A timer that is armed for a tick on the finest level fires one later.
+//! Ticks are milliseconds of the rig. A timer that is armed for a tick on the finest level fires one later.
 
 use tickless_core::clock::ClockSet;
 use tickless_core::coarse::Kind;
@@ -22,7 +22,7 @@ fn instant(nanos: i64) -> Instant {
     Instant::from_nanos(nanos)
 }
 
-/// The count of ticks as anybody reads it.
+/// The count of ticks as any CPU reads it.
 fn counted<H: Host>(rig: &Rig<H>) -> u64 {
     rig.count().now().tick.0
 }
@@ -60,8 +60,8 @@ fn r12_a_pending_pass_is_not_programmed_for_again_and_again<H: Host>() {
     assert!(wake(rig.evaluate(0)) > instant(22 * MS));
 }
 
-/// R19: who chooses how deep to sleep is told both: for how long nothing concerns this CPU, and for how long nothing
-/// happens.
+/// R19: a governor, which chooses how deep a CPU sleeps, is told both: for how long nothing concerns this CPU, and for
+/// how long nothing happens.
 fn r19_a_governor_learns_of_timers_that_others_run<H: Host>() {
     let rig = Rig::<H>::ticking(2);
     let (own, movable) = (
@@ -113,7 +113,8 @@ fn r31_a_timer_armed_in_a_tickless_task_is_programmed_for<H: Host>() {
     }
 }
 
-/// R33: who counts has its interrupts off for long. An interrupt of a CPU without a tick goes by the present count.
+/// R33: the CPU that counts has its interrupts off for long. An interrupt of a CPU without a tick goes by the present
+/// count.
 fn r33_an_interrupt_without_a_tick_sees_the_present_count<H: Host>() {
     let rig = with_tickless_task::<H>();
     rig.set_masked(0, true);
@@ -312,7 +313,7 @@ fn what_was_forecast_stays_the_latest_time_to_wake<H: Host>() {
     assert!(rig.next_tick(1).is_some_and(Instant::is_forever));
 }
 
-/// Spec C-7.4: the last who counted wakes up before the clock's counter wraps; who comes after him does in his place.
+/// Spec C-7.4: the last CPU that counted wakes up before the clock's counter wraps; its heir does in its place.
 fn the_last_cpu_that_counted_wakes_up_for_the_clock<H: Host>() {
     let rig = Rig::<H>::ticking(2);
     rig.set_max_deferment(Span::from_millis(100));
@@ -342,7 +343,7 @@ fn the_last_cpu_that_counted_wakes_up_for_the_clock<H: Host>() {
     );
 }
 
-/// XI2, Spec C-7.3: who keeps the count for tasks without a tick keeps his tick.
+/// XI2, Spec C-7.3: the CPU that keeps the count for tasks without a tick keeps its tick.
 fn the_timekeeper_of_tickless_tasks_goes_on<H: Host>() {
     let rig = with_tickless_task::<H>();
     assert_eq!(rig.idle(0), Err(KeepReason::Timekeeper));

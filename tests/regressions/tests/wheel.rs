@@ -1,6 +1,6 @@
 //! What timer wheels and their timers did wrong (spec C-8.1: R01 to R14, R32, R55, R56).
 //!
-//! Ticks are milliseconds of the machine. A timer that is armed for a tick on the finest level fires one later.
+//! Ticks are milliseconds of the rig. A timer that is armed for a tick on the finest level fires one later.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -235,7 +235,7 @@ fn r12_an_expired_timer_is_due_now_until_a_pass_ends_it<H: Host>() {
     assert_eq!(timer.fired_at(), [100]);
 }
 
-/// R13: the callback arms its own timer again; who deletes waits for the end of the callback, and takes that too.
+/// R13: the callback arms its own timer again; the deleter waits for the end of the callback, and takes that too.
 fn r13_a_delete_does_not_return_while_the_callback_runs<H: Host>() {
     let rig = Rig::<H>::new(2);
     let answers = Rc::new(RefCell::new(Vec::new()));
@@ -319,7 +319,7 @@ fn r32_a_timer_is_pinned_exactly_if_that_was_asked_for<H: Host>() {
     assert_eq!(
         timer.wheel(),
         Some((1, Kind::Global)),
-        "who modifies has it"
+        "the modifying CPU has it"
     );
     let deferrable = CoarseTimer::once(&rig, Kind::Deferrable);
     rig.on(0, || deferrable.arm_on(2, 100).unwrap());

@@ -123,7 +123,7 @@ pub trait Host: Sized + 'static {
         0
     }
 
-    /// What the monotonic clock will show at the true time `at`, if no one steers it meanwhile.
+    /// What the monotonic clock will show at the true time `at`, if it is not steered meanwhile.
     fn shows_at(&self, at: i64) -> Instant {
         Instant::from_nanos(at)
     }

@@ -1,8 +1,8 @@
 //! The conformance kit of the Tickless core: the suites that a host has to pass, and the rig that they run on.
 //!
-//! An embedder who ports the core writes a [`Platform`](tickless_core::platform::Platform). The suites here are generic
-//! over it: implement [`Host`] for a test build of the port, write `tickless_rig::conformance!(MyHost);` in a test, and
-//! each case becomes a test.
+//! An embedder that ports the core writes a [`Platform`](tickless_core::platform::Platform). The suites here are
+//! generic over it: implement [`Host`] for a test build of the port, write `tickless_rig::conformance!(MyHost);` in a
+//! test, and each case becomes a test.
 //!
 //! [`Rig`] drives a host like a debugger drives a computer: say what a CPU does, let time pass, look at what happened.
 //! Nothing costs anything. Nothing of the timer subsystem is imitated: the rig runs the real `tickless-core`. One

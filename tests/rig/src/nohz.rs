@@ -458,8 +458,8 @@ impl<H: Host> Rig<H> {
 
     /// Looks at everything that must hold between any two interrupts of ticking CPUs.
     pub(crate) fn check_ticking(&self) {
-        if !self.is_anybody_called() {
-            // For who sleeps deeply the broadcast device stands in.
+        if !self.is_a_cpu_called() {
+            // The broadcast device stands in for the devices that stopped.
             self.with_broadcast_in_place(|| self.check_bases());
         }
         self.check_sleepers();

@@ -48,7 +48,7 @@ impl Config for RealTime {
     const NAME: &'static str = "real-time";
 }
 
-/// CAN-5, CAN-6, B35: who polls and who sleeps.
+/// CAN-5, CAN-6, B35: a canceller polls or sleeps as its host says.
 #[test]
 fn cancellers_poll_or_sleep_as_the_host_says() {
     let (polls, sleeps) = ("livelock", "waits for a lock that it holds");

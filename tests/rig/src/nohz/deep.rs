@@ -75,7 +75,7 @@ impl<H: Host> Rig<H> {
     }
 
     /// Whether nothing is programmed on some CPU, because an interrupt is on its way.
-    pub(super) fn is_anybody_called(&self) -> bool {
+    pub(super) fn is_a_cpu_called(&self) -> bool {
         let cpus = &self.ticks_of_all().cpus;
         cpus.iter()
             .any(|cpu| cpu.depth.awaits_call.get() || cpu.depth.is_called.get())

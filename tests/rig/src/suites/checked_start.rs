@@ -130,7 +130,7 @@ pub fn every_clock_and_stage_is_checked<H: Host>() {
     }
 }
 
-/// USR-4, X-14.10: an untrusted user who keeps asking for the past costs no interrupt and no write.
+/// USR-4, X-14.10: an untrusted user that keeps asking for the past costs no interrupt and no write.
 pub fn asking_for_the_past_for_ever_costs_no_cpu_anything<H: Host>() {
     for class in DeviceClass::ALL {
         let rig = Rig::<H>::with_devices(1, class);

@@ -82,7 +82,7 @@ pub fn b11_starting_what_is_over_again_and_again_does_not_starve_the_interrupt<H
     }
 }
 
-/// A machine whose device has a minimum delay under way for an expired timer, at 100000.
+/// A rig whose device has a minimum delay under way for an expired timer, at 100000.
 fn forced<H: Host>() -> (Rig<H>, TestTimer<H>) {
     let rig = Rig::<H>::with_devices(1, DeviceClass::Countdown);
     rig.spend(100_000);

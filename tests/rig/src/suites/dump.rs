@@ -12,7 +12,7 @@ use tickless_sim::random::Random;
 use crate::suite::at;
 use crate::{CoarseTimer, DeviceClass, Host, Rig, TestTimer};
 
-/// A dump for who asks for addresses.
+/// Asks for addresses in a dump.
 struct WithAddresses;
 
 impl DumpHost for WithAddresses {
@@ -197,7 +197,7 @@ pub fn records_say_for_when_a_timer_is_queued<H: Host>() {
     });
 }
 
-/// Where things lie in memory is for who asks.
+/// A dump shows addresses only when its caller asks for them.
 pub fn addresses_are_shown_to_who_asks<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timer = TestTimer::once(&rig);

@@ -1,4 +1,4 @@
-//! The same script on every machine (A5, REARM-13).
+//! The same script on every host (A5, REARM-13).
 //!
 //! Deferral, laziness, coupling and the kind of device change when the device is written, and never what fires when.
 //! The scripts keep to a grid of 10 µs, with operations half-way between its points, so that what a device needs for
@@ -267,7 +267,7 @@ pub fn deferral_and_devices_change_no_batch<H: Host>() {
     }
 }
 
-/// V3: the same script on the same machine gives the same trace, to the last event.
+/// V3: the same script on the same host gives the same trace, to the last event.
 pub fn the_same_script_gives_the_same_trace<H: Host>() {
     let run = || {
         let rig = Rig::<H>::new(2);

@@ -1,4 +1,4 @@
-//! What the promises of spec say about machines on which nothing excuses anybody.
+//! What the promises of spec say about a rig on which nothing excuses a late device.
 //!
 //! The random test allows for lazy timers, jumps, hangs and masked CPUs, so it can ask only that no device fires too
 //! late. Here there is none of that: ordinary timers on the monotonic clock, started, restarted and cancelled from
@@ -23,7 +23,7 @@ const STEPS: u32 = 120;
 /// What a write takes: nothing fires earlier after it.
 const WRITE_TAKES: i64 = 20;
 
-/// A machine, its timers, and on which CPUs a device may fire for a timer that is not there any more.
+/// A rig, its timers, and on which CPUs a device may fire for a timer that is not there any more.
 struct Quiet<H: Host> {
     rig: Rig<H>,
     timers: Vec<TestTimer<H>>,

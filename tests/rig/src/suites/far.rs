@@ -1,6 +1,6 @@
 //! Far-exact timers against the pure tree: the same instants, no interrupt more, and a small tree.
 //!
-//! Twins: two machines that live through the same story, one with timers that stand on the shelf while they are far,
+//! Twins: two rigs that live through the same story, one with timers that stand in the far wheel while they are far,
 //! one with timers that are sorted from the beginning.
 
 use std::pin::Pin;
@@ -46,7 +46,7 @@ impl Wake for Note {
     }
 }
 
-/// A machine with sleepers, which are cancelled when it goes.
+/// A rig with sleepers, which are cancelled when it goes.
 struct Sleepers<H: Host> {
     rig: Rig<H>,
     sleepers: Vec<Pin<Box<Sleeper>>>,
@@ -248,7 +248,7 @@ pub fn the_tree_stays_small<H: Host>() {
     assert!(largest <= 300, "{largest} of {TIMERS} were sorted");
 }
 
-/// Beyond the range of the shelf, up to the end of time.
+/// Beyond the range of the far wheel, up to the end of time.
 pub fn what_is_very_far_is_exact_too<H: Host>() {
     let mut far = Sleepers::<H>::new(1, 4);
     let deadlines = [40 * DAY / 24, 10 * DAY + 1, 3_650 * DAY + 7, i64::MAX - 1];
@@ -296,7 +296,7 @@ pub fn crowded_slots_are_exact_too<H: Host>() {
     );
 }
 
-/// Slack is the tree's business: a timer that was given some leaves the shelf.
+/// Slack is the tree's business: a timer that was given some leaves the far wheel.
 pub fn a_timer_with_slack_is_sorted<H: Host>() {
     let mut far = Sleepers::<H>::new(1, 1);
     let start = at(20 * SECOND);

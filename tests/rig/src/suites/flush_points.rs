@@ -13,7 +13,7 @@ use tickless_core::platform::Waiting;
 use crate::suite::{at, panic_of};
 use crate::{Host, Interrupted, Rig, Schedule, TestTimer};
 
-/// A machine with a timer that is due now, at 1000, and one at 9000.
+/// A rig with a timer that is due now, at 1000, and one at 9000.
 struct Due<H: Host> {
     rig: Rig<H>,
     _due: TestTimer<H>,
@@ -207,7 +207,7 @@ pub fn s9_going_offline_forgives<H: Host>() {
     assert_eq!(later.fired_at(), [9_000]);
 }
 
-/// FLUSH-9, TIM-41: what a CPU owes when the machine falls asleep is forgiven, and it wakes up armed for what is first.
+/// FLUSH-9, TIM-41: what a CPU owes when the host falls asleep is forgiven, and it wakes up armed for what is first.
 pub fn s9_a_suspend_forgives<H: Host>() {
     let Due { rig, later, _due } = due::<H>();
     let _turn = rig.enter_interrupt(0);
@@ -222,7 +222,7 @@ pub fn s9_a_suspend_forgives<H: Host>() {
     assert_eq!(later.fired_at(), [9_000]);
 }
 
-/// INV-2: a way out without its flush point does not go unnoticed. (A canary: the machine itself must fail here.)
+/// INV-2: a way out without its flush point does not go unnoticed. (A canary: the rig itself must fail here.)
 pub fn a_missing_flush_point_is_noticed<H: Host>() {
     let Due {
         rig,

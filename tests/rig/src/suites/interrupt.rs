@@ -29,7 +29,7 @@ fn slow<H: Host>(rig: &Rig<H>, interval: i64, takes: i64) -> TestTimer<H> {
     })
 }
 
-/// the machine of the worked example: three timers of 5 ms each, and one of 1 ms that takes longer than that.
+/// the CPU of the worked example: three timers of 5 ms each, and one of 1 ms that takes longer than that.
 fn overloaded<H: Host>() -> (Rig<H>, Vec<TestTimer<H>>) {
     overloaded_with(DeviceClass::Coupled)
 }

@@ -201,7 +201,7 @@ pub fn a_lazy_cancel_leaves_an_owed_rearm_fresh<H: Host>() {
     assert_eq!(rig.stats(0).spurious, 1);
 }
 
-/// LAZY-7: who is about to sleep arms exactly, and the event of a lazy timer that went does not wake it.
+/// LAZY-7: a CPU that is about to sleep arms exactly, and the event of a lazy timer that went does not wake it.
 pub fn a_cpu_that_sleeps_is_not_woken_for_a_lazy_timer_that_went<H: Host>() {
     for is_moved in [false, true] {
         let (rig, slice, other) = armed_at_1000::<H>();

@@ -317,7 +317,7 @@ pub fn a_timer_that_moves_before_its_lock_is_taken_is_followed<H: Host>() {
     assert!(timer.fired_at().is_empty());
 }
 
-/// LOC-7, LOC-3, LOC-8, INV-7: on its way a pending timer names no base, and is active for everybody who asks.
+/// LOC-7, LOC-3, LOC-8, INV-7: on its way a pending timer names no base, and is active for every caller that asks.
 pub fn a_travelling_timer_is_active_and_out_of_reach<H: Host>() {
     let rig = Rig::<H>::new(3);
     let timer = Rc::new(TestTimer::once(&rig));

@@ -1,8 +1,8 @@
 //! Random histories of CPUs that work, idle, sleep deeply, come, go and get stuck, and of their timers.
 //!
 //! Coarse and exact timers are armed by tasks and by interrupts of CPUs that sleep. Between any two interrupts the
-//! machine checks that wheels, hierarchy and tick agree about who sleeps, and that no CPU sleeps through a promise
-//! or a timer (PULL-3). In the end everything has fired, never early; and where no CPU was stuck, in time.
+//! rig checks that wheels, hierarchy and tick agree about which CPUs sleep, and that no CPU sleeps through a promise or
+//! a timer (PULL-3). In the end everything has fired, never early; and where no CPU was stuck, in time.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -40,7 +40,7 @@ struct World<H: Host> {
     idles: Vec<bool>,
     is_online: Vec<bool>,
     stuck: Option<u32>,
-    was_anybody_stuck: bool,
+    was_a_cpu_stuck: bool,
     kept: Rc<RefCell<Vec<KeepReason>>>,
 }
 
@@ -70,7 +70,7 @@ impl<H: Host> World<H> {
             idles: vec![false; cpus],
             is_online: vec![true; cpus],
             stuck: None,
-            was_anybody_stuck: false,
+            was_a_cpu_stuck: false,
             kept: Rc::default(),
         }
     }
@@ -174,7 +174,7 @@ impl<H: Host> World<H> {
         if self.idles[cpu as usize] {
             return;
         }
-        self.was_anybody_stuck = true;
+        self.was_a_cpu_stuck = true;
         self.stuck = Some(cpu);
         self.rig.set_masked(cpu, true);
         let length = self.random.between(1, 12 * TICK);
@@ -245,7 +245,7 @@ impl<H: Host> World<H> {
             assert!(fired.now.0 > coarse.expiry, "never early");
             let is_in_time = fired.now.0 <= fired.due.0 + 2;
             assert!(
-                is_in_time || self.was_anybody_stuck || fired.kind == Kind::Deferrable,
+                is_in_time || self.was_a_cpu_stuck || fired.kind == Kind::Deferrable,
                 "seed {seed}: {fired:?}"
             );
         }
@@ -255,7 +255,7 @@ impl<H: Host> World<H> {
             };
             assert!(fired >= exact.due, "never early");
             assert!(
-                fired <= exact.due + 2_000 || self.was_anybody_stuck,
+                fired <= exact.due + 2_000 || self.was_a_cpu_stuck,
                 "{fired} of {}",
                 exact.due
             );

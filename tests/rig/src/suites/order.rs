@@ -37,7 +37,7 @@ impl Wake for Note {
     }
 }
 
-/// A machine of one CPU with exact timers, which are cancelled when it goes, and the oracle.
+/// A rig of one CPU with exact timers, which are cancelled when it goes, and the oracle.
 struct Exact<H: Host> {
     rig: Rig<H>,
     sleepers: Vec<Pin<Box<Sleeper>>>,
@@ -120,7 +120,7 @@ impl<H: Host> Drop for Exact<H> {
     }
 }
 
-/// As many near as far times, within the range of the shelf.
+/// As many near as far times, within the range of the far wheel.
 fn distance(random: &mut Random) -> i64 {
     let bits = random.between(4, 46);
     random.between(0, 1 << bits)
@@ -173,7 +173,7 @@ pub fn exact_timers_of_one_deadline_fire_in_turn<H: Host>() {
     assert!(pairs > 5_000, "only {pairs} pairs had equal deadlines");
 }
 
-/// One deadline for all, armed bit by bit on the way there: each level of the shelf, and the tree, holds some of them.
+/// One deadline for all, armed bit by bit on the way there: each level of the far wheel holds some, and the tree.
 pub fn those_that_were_armed_from_far_away_come_first<H: Host>() {
     for (seed, distance) in [10 * MILLI, 700 * MILLI, 61 * SECOND, 30 * HOUR]
         .into_iter()

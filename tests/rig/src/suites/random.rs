@@ -3,7 +3,7 @@
 //!
 //! Timers are started, restarted, checked and cancelled from everywhere: from CPUs that are busy, idle, isolated,
 //! masked or offline, from callbacks of both stages, from the window between an interrupt and the scheduler, and from
-//! the scheduler. Clocks are set and steered, the counter is exchanged, CPUs come and go, the machine sleeps, callbacks
+//! the scheduler. Clocks are set and steered, the counter is exchanged, CPUs come and go, the host sleeps, callbacks
 //! take too long.
 //!
 //! The list knows exactly what is queued, for when, and what every answer must be. It knows how late a timer may be: as
@@ -56,7 +56,7 @@ struct Behaviour {
     overload: bool,
 }
 
-/// The machine and all that is known about it.
+/// The rig and all that is known about it.
 struct World<H: Host> {
     rig: Rig<H>,
     random: RefCell<Random>,

@@ -198,7 +198,7 @@ impl Wake for Frees {
     }
 }
 
-/// OBJ-12: the woken task may free the sleeper at once: it is idle before anybody is woken.
+/// OBJ-12: the woken task may free the sleeper at once: it is idle before the task is woken.
 pub fn the_woken_task_may_free_the_sleeper<H: Host>() {
     let rig = Rig::<H>::new(1);
     let frees = Arc::new(Frees(Mutex::new(Some(Box::pin(Sleeper::new())))));

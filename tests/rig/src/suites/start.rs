@@ -233,7 +233,7 @@ pub fn a_restart_between_its_neighbours_stays_in_place<H: Host>() {
     assert_eq!(timers[1].fired_at(), [999]);
 }
 
-/// OBJ-1, OBJ-3, X-2.1: all four states, as anybody may read them.
+/// OBJ-1, OBJ-3, X-2.1: all four states, as any thread may read them.
 pub fn a_timer_can_be_queued_while_its_callback_runs<H: Host>() {
     let rig = Rig::<H>::new(1);
     let seen = Rc::new(RefCell::new(Vec::new()));
@@ -378,7 +378,7 @@ pub fn a_start_without_a_cpu_kicks_the_cpu_that_gets_the_timer<H: Host>() {
 }
 
 /// A timer stays with the system of CPUs that it was first started on.
-pub fn a_timer_of_another_machine_is_refused<H: Host>() {
+pub fn a_timer_of_another_host_is_refused<H: Host>() {
     let (here, there) = (Rig::<H>::new(1), Rig::<H>::new(1));
     let timer = Box::pin(HrTimer::new(|_| Restart::No));
     here.on(0, || timer.as_ref().start_on(&here));
@@ -421,5 +421,5 @@ crate::kit::cases!(start:
     an_absolute_start_takes_one_lock_and_reads_no_counter [COUNTERS, DEVICES, LOCKS],
     a_stale_hint_costs_one_evaluation [CPUS],
     a_start_without_a_cpu_kicks_the_cpu_that_gets_the_timer [CPUS, TRACE],
-    a_timer_of_another_machine_is_refused,
+    a_timer_of_another_host_is_refused,
 );

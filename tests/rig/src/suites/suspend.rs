@@ -1,4 +1,4 @@
-//! The machine sleeps and wakes up (spec ).
+//! The host sleeps and wakes up (spec ).
 
 use tickless_core::hrtimer::{Restart, Setup};
 use tickless_core::platform::CpuId;

@@ -1,6 +1,6 @@
-//! Coarse timers on the machine (spec C-1.7 to C-1.11, C-2.4, C-3.6). Their regressions are in `tests/regressions`.
+//! Coarse timers on the rig (spec C-1.7 to C-1.11, C-2.4, C-3.6). Their regressions are in `tests/regressions`.
 //!
-//! Ticks are milliseconds of the machine. A timer that is armed for a tick on the finest level fires one later.
+//! Ticks are milliseconds of the rig. A timer that is armed for a tick on the finest level fires one later.
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -333,7 +333,7 @@ impl<H: Host> World<H> {
         assert_eq!((0..CPUS).map(pending).sum::<usize>(), queued);
     }
 
-    /// Everybody wakes, and time goes on until nothing is left.
+    /// All CPUs wake, and time goes on until nothing is left.
     fn drain(&self) {
         self.draining.set(true);
         for cpu in 0..CPUS {

@@ -1,4 +1,4 @@
-//! The clock event devices of a machine, and what tests make them do wrong.
+//! The clock event devices of a virtual host, and what tests make them do wrong.
 
 use std::cell::Cell;
 
@@ -9,7 +9,7 @@ use tickless_sim::model::device_class::{DeviceClass, Range};
 
 use super::COUNTER;
 
-/// What the core is told of the devices of a machine.
+/// What the core is told of the devices of a virtual host.
 pub(crate) fn config(class: DeviceClass) -> DeviceConfig {
     let range = Range {
         hertz: 1_000_000_000,

@@ -1,6 +1,6 @@
 //! Locks that know their order.
 //!
-//! One thread executes the whole machine, so a lock that is taken twice is a deadlock, and says so. Ordinary code holds
+//! One thread executes the whole host, so a lock that is taken twice is a deadlock, and says so. Ordinary code holds
 //! one base lock at a time (LOC-3, ORACLE-9); only a CPU that leaves holds two.
 
 use std::cell::{Cell, RefCell};
@@ -53,7 +53,7 @@ fn run_hooks() {
     }
 }
 
-/// Forgets what an earlier machine on this thread left behind, for example after a panic.
+/// Forgets what an earlier host on this thread left behind, for example after a panic.
 pub(crate) fn reset() {
     BASES_HELD.set(0);
     BASES_ALLOWED.set(1);
