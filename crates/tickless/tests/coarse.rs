@@ -13,15 +13,13 @@ use std::time::{Duration, Instant};
 
 use futures::future::{Either, join_all, select};
 use rustix::event::{PollFd, PollFlags, poll};
-use support::{Wakes, assert_passed, block_on, ms, on_thread, poll_idly, poll_with, until, us};
+use support::{
+    Wakes, assert_passed, block_on, ms, on_thread, poll_idly, poll_with, until, us, worker,
+};
 use tickless::coarse::{self, Sleep, sleep, sleep_until, timeout, timeout_at};
 use tickless::{Driver, Unparker, Worker};
 
 const HOUR: Duration = Duration::from_secs(3600);
-
-fn worker() -> Worker {
-    Worker::new().expect("the thread is free")
-}
 
 fn after(duration: Duration) -> coarse::Instant {
     coarse::Instant::now() + duration

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant as StdInstant, SystemTime, UNIX_EPOCH};
 
 use rustix::process::Signal;
 use rustix::time::{ClockId as KernelClock, DynamicClockId, clock_gettime_dynamic};
-use support::{Wakes, assert_passed, block_on, ms, on_thread, panic_of, until};
+use support::{Wakes, assert_passed, block_on, ms, on_thread, panic_of, until, worker};
 use tickless::hrtimer::{
     AlreadyExpired, Boottime, ClockId, Expired, HrTimer, Instant, Monotonic, Realtime,
     RelativeClock, Restart, Setup, Span, Stage, Start, Tai, TryCancel, now,
@@ -22,10 +22,6 @@ const HOUR: Span = Span::from_secs(3600);
 
 fn after_millis(millis: u64) -> Start {
     Start::after(Span::from_millis(millis))
-}
-
-fn worker() -> Worker {
-    Worker::new().expect("the thread is free")
 }
 
 /// A timer, and how often it fired.

@@ -21,7 +21,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Resource, Rlimit, WaitOptions, getrlimit, setrlimit, waitpid};
 use support::{
     Wakes, allow_threads, as_mortal, assert_passed, block_on, in_own_process, limit_threads, ms,
-    on_thread, panic_of, poll_idly, poll_with, until, us,
+    on_thread, panic_of, poll_idly, poll_with, until, us, worker,
 };
 use tickless::hrtimer::{Boottime, Expired, HrTimer, Monotonic, Restart, Setup, Span, Start};
 use tickless::time::{self, Sleep, sleep};
@@ -75,10 +75,6 @@ fn fork_without_patience(body: impl FnOnce()) -> Child {
 fn leave(status: i32) -> ! {
     // SAFETY: it has no preconditions.
     unsafe { libc::_exit(status) }
-}
-
-fn worker() -> Worker {
-    Worker::new().expect("the thread is free")
 }
 
 /// Uses timers in all ways, on a thread without a worker.

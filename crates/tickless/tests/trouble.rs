@@ -12,12 +12,14 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use rustix::event::epoll;
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
-use support::{Wakes, assert_passed, block_on, ms, on_thread, poll_idly, poll_with, until, us};
+use support::{
+    Wakes, assert_passed, block_on, ms, on_thread, poll_idly, poll_with, until, us, worker,
+};
 use tickless::clock::Refusal;
 use tickless::hrtimer::{Expired, HrTimer, Monotonic, Restart, Span, Start};
+use tickless::stats;
 use tickless::time::{self, Sleep, sleep};
 use tickless::worker::EpollEvents;
-use tickless::{Worker, stats};
 use tickless_sim::random::Random;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -28,10 +30,6 @@ const CROWD: usize = if cfg!(debug_assertions) {
 } else {
     1_000_000
 };
-
-fn worker() -> Worker {
-    Worker::new().expect("the thread is free")
-}
 
 #[test]
 fn a_crowd_of_timers_with_one_deadline_fires() {

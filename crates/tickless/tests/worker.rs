@@ -21,6 +21,7 @@ use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::io::Errno;
 use support::{
     Wakes, assert_passed, block_on, ms, on_thread, panic_of, poll_idly, poll_with, until, us,
+    worker,
 };
 use tickless::hrtimer::{Expired, HrTimer, Monotonic, Restart, Setup, Span, Stage, Start};
 use tickless::time::{self, sleep};
@@ -28,10 +29,6 @@ use tickless::worker::EpollEvents;
 use tickless::{Parking, StartError, Worker};
 
 const HOUR: Duration = Duration::from_secs(3600);
-
-fn worker() -> Worker {
-    Worker::new().expect("the thread is free")
-}
 
 /// A timer that counts its calls.
 fn counter() -> (

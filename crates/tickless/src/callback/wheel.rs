@@ -179,51 +179,51 @@ where
     /// For the tick that it has: loads, no lock. Into the slot where it is: one lock and one store; it keeps what it
     /// may be late by, then. Else the lock of the thread's own base, and O(1).
     pub fn start(self: Pin<&Self>, when: impl Into<Expiry>) -> bool {
-        let Expiry(expiry) = when.into();
-        wake::demand();
-        let now = tick::recently();
-        let started = self.timer().modify(timers(), now, expiry);
-        if started.is_ok() {
-            self.publish(now);
-        }
-        started == Ok(true)
+        let was_queued = self.start_by(when, |timer, now, expiry| {
+            timer.modify(timers(), now, expiry).ok()
+        });
+        was_queued == Some(true)
     }
 
     /// As [`start`](Self::start), and leaves a timer alone that fires at that time or earlier; says whether it was
     /// waiting to fire.
     pub fn start_if_earlier(self: Pin<&Self>, when: impl Into<Expiry>) -> bool {
-        let Expiry(expiry) = when.into();
-        wake::demand();
-        let now = tick::recently();
-        let started = self.timer().reduce(timers(), now, expiry);
-        if started.is_ok() {
-            self.publish(now);
-        }
-        started == Ok(true)
+        let was_queued = self.start_by(when, |timer, now, expiry| {
+            timer.reduce(timers(), now, expiry).ok()
+        });
+        was_queued == Some(true)
     }
 
     /// As [`start`](Self::start), and leaves a timer alone that waits to fire; says whether it was started.
     pub fn start_if_idle(self: Pin<&Self>, when: impl Into<Expiry>) -> bool {
-        let Expiry(expiry) = when.into();
-        wake::demand();
-        let now = tick::recently();
-        let started = self.timer().arm(timers(), now, expiry).is_ok();
-        if started {
-            self.publish(now);
-        }
-        started
+        let started = self.start_by(when, |timer, now, expiry| {
+            timer.arm(timers(), now, expiry).ok()
+        });
+        started.is_some()
     }
 
     /// As [`start`](Self::start), and leaves a timer alone that does not wait to fire; says whether it does.
     pub fn start_if_queued(self: Pin<&Self>, when: impl Into<Expiry>) -> bool {
+        let started = self.start_by(when, |timer, now, expiry| {
+            let is_queued = timer.modify_if_active(timers(), now, expiry);
+            is_queued.then_some(())
+        });
+        started.is_some()
+    }
+
+    /// Has `start` start the timer, which answers if it did, and sees to it that a thread comes in time.
+    #[inline]
+    fn start_by<T>(
+        self: Pin<&Self>,
+        when: impl Into<Expiry>,
+        start: impl FnOnce(Pin<&core::WheelTimer<F>>, Tick, Tick) -> Option<T>,
+    ) -> Option<T> {
         let Expiry(expiry) = when.into();
         wake::demand();
         let now = tick::recently();
-        let is_queued = self.timer().modify_if_active(timers(), now, expiry);
-        if is_queued {
-            self.publish(now);
-        }
-        is_queued
+        let started = start(self.timer(), now, expiry)?;
+        self.publish(now);
+        Some(started)
     }
 
     /// Takes the timer back, unless its closure is being called. Never waits.

@@ -22,9 +22,15 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, Uid, getpid, getrlimit, setrlimit};
 use rustix::thread::set_thread_res_uid;
+use tickless::Worker;
 
 mod skip;
 pub(crate) use skip::skip;
+
+/// This thread, as a worker.
+pub(crate) fn worker() -> Worker {
+    Worker::new().expect("the thread is free")
+}
 
 /// How long a test may take before it counts as hanging. Far more than any test needs; `TICKLESS_PATIENCE` gives
 /// another number of seconds.
