@@ -211,9 +211,10 @@ impl<P: Platform> Timers<P> {
         let me = self.platform.this_cpu();
         let mut held = held.unwrap_or_else(|| self.lock_base_of(entry, me));
         let state = entry.state();
-        if !state.is_shut() {
-            let _always = self.start_held(&mut held, entry, times, mode, me);
+        if state.is_shut() {
+            return false;
         }
+        let _always = self.start_held(&mut held, entry, times, mode, me);
         state.is_queued()
     }
 
