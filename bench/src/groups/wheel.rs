@@ -1,6 +1,6 @@
 //! Coarse timers on the wheel of one CPU, against the least that lists of nodes can cost.
 //!
-//! The core is driven without a [host](crate::host).
+//! The core is driven without a host: [`crate::host`] is all it gets.
 
 use std::pin::Pin;
 

@@ -35,7 +35,7 @@
 //! | a thread with an event loop of its own | [`Driver`]: a file descriptor, a deadline, a turn |
 //! | hyper | [`hyper`], with the feature of that name |
 //! | which CPUs share what, and which are isolated | [`topology`] |
-//! | looking inside | [`inspect`], [`dump`], [`stats`], [`clock`] |
+//! | looking inside | [`inspect`], [`dump`], [`stats()`], [`clock`] |
 //!
 //! # Which thread runs the timers
 //!

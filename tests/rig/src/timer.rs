@@ -107,7 +107,7 @@ impl<H: Host, T: ClockId> TestTimer<H, T> {
     ///
     /// # Errors
     ///
-    /// See [`Timers::start_checked`](tickless_core::base::Timers::start_checked).
+    /// See [`HrTimer::start_checked`](tickless_core::hrtimer::HrTimer::start_checked).
     pub fn start_checked(&self, start: Start<T>) -> Result<(), AlreadyExpired> {
         let timers = self.rig.timers();
         self.timer.as_ref().start_checked(timers, start)
@@ -247,7 +247,7 @@ impl<H: Host> CoarseTimer<H> {
     ///
     /// # Errors
     ///
-    /// See [`Timers::arm`](tickless_core::base::Timers::arm); the same for the others.
+    /// See [`WheelTimer::arm`](tickless_core::coarse::WheelTimer::arm); the same for the others.
     pub fn arm(&self, expiry: u64) -> Result<(), ArmError> {
         let (timers, now) = (self.rig.timers(), self.rig.tick());
         self.timer.as_ref().arm(timers, now, Tick(expiry))

@@ -21,8 +21,8 @@ impl<R> Workers<R> {
     ///
     /// # Errors
     ///
-    /// When the workers are not [pinned](crate::Builder::pin) or none is on one of the CPUs; when no worker of the
-    /// process would be left that is not isolated. Nothing has changed then, unless another worker ended or was
+    /// When the workers are not [pinned](crate::worker::Builder::pin) or none is on one of the CPUs; when no worker of
+    /// the process would be left that is not isolated. Nothing has changed then, unless another worker ended or was
     /// isolated at the same moment.
     pub fn isolate(&self, cpus: &CpuSet) -> Result<(), IsolateError> {
         let used = self.used().ok_or(IsolateError::NotPinned)?;

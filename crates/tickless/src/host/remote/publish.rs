@@ -4,7 +4,7 @@
 //! sleep for longer than a tick beyond that ([`stuck`](super::stuck) says why). What is told is only ever earlier, so
 //! that a worker which takes its turns costs the expiry thread one wake-up for nothing in each period. A worker that
 //! leaves its sleep tells nothing, so the expiry thread means to come for those that sleep, too. Any other thread sets
-//! its [device](crate::host::device).
+//! its [`device`].
 
 use tickless_core::coarse::{Kind as Wheel, Tick};
 use tickless_core::time::{Instant, Span};
