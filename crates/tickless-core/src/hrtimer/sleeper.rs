@@ -174,7 +174,7 @@ impl<C: ClockId> Hooks for Sleeper<C> {
         let entry = self.erase();
         let timers = guard.timers;
         let times = timers.resolve(entry, &start.request);
-        let _always = timers.start_held(guard, entry, times, start.request.mode, me);
+        let _always = timers.start_held(guard, entry, entry.state(), times, start.request.mode, me);
     }
 
     #[inline]
@@ -215,11 +215,12 @@ impl<P: Platform> Timers<P> {
     ) -> bool {
         let me = self.platform.this_cpu();
         let mut guard = guard.unwrap_or_else(|| self.lock_base_of(entry, me));
-        if !entry.state().is_queued() {
+        let state = entry.state();
+        if !state.is_queued() {
             return false;
         }
         let _always: Result<(), AlreadyExpired> =
-            self.start_held(&mut guard, entry, times, mode, me);
+            self.start_held(&mut guard, entry, state, times, mode, me);
         true
     }
 }

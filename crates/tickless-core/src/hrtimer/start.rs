@@ -19,7 +19,7 @@
 
 use core::pin::Pin;
 
-use tickless_link::entry::{EntryRef, Owner};
+use tickless_link::entry::{EntryRef, Owner, State};
 
 use crate::base::guard::BaseGuard;
 use crate::base::owner::opened;
@@ -101,10 +101,11 @@ where
         };
         let times = timers.resolve(self.erase(), &start.request);
         let mut held = timers.lock_base_of(self.erase(), me);
-        if self.state().is_shut() {
+        let state = self.state();
+        if state.is_shut() {
             return Ok(());
         }
-        timers.start_held(&mut held, self.erase(), times, mode, me)
+        timers.start_held(&mut held, self.erase(), state, times, mode, me)
     }
 }
 
@@ -141,7 +142,7 @@ impl<C: ClockId> TimerRef<'_, C> {
         let state = entry.state();
         let is_earlier = !state.is_queued() || times.1 < opened(&mut held, entry).head().deadline();
         if !state.is_shut() && is_earlier {
-            let _always = timers.start_held(&mut held, entry, times, mode, me);
+            let _always = timers.start_held(&mut held, entry, state, times, mode, me);
         }
         state.is_queued()
     }
@@ -186,7 +187,7 @@ impl<P: Platform> Timers<P> {
             return Err(None);
         }
         if held.state.deferred != DeferredRearm::Clear
-            || !self.keeps_base(&held, entry, false, mode.pinned, Some(me))
+            || !self.keeps_base(&held, entry.state(), false, mode.pinned, Some(me))
         {
             return Err(Some(held));
         }
@@ -214,7 +215,7 @@ impl<P: Platform> Timers<P> {
         if state.is_shut() {
             return false;
         }
-        let _always = self.start_held(&mut held, entry, times, mode, me);
+        let _always = self.start_held(&mut held, entry, state, times, mode, me);
         state.is_queued()
     }
 
@@ -228,14 +229,15 @@ impl<P: Platform> Timers<P> {
         (earliest, earliest.saturating_add(request.slack))
     }
 
-    /// Starts an entry whose base is locked. Afterwards `held` is the base it is on now.
+    /// Starts an entry whose base is locked and whose state is `state`. Afterwards `held` is the base it is on now.
     ///
-    /// All arguments travel in registers: it is the hottest path there is.
+    /// All arguments travel in registers: it is the hottest path there is. The state is loaded once, by the caller.
     #[inline]
     pub(crate) fn start_held<'a>(
         &'a self,
         held: &mut BaseGuard<'a, P>,
         entry: EntryRef<'_, Hr>,
+        state: State,
         times: Times,
         mode: StartMode,
         me: Option<ThisCpu<'a, P>>,
@@ -245,9 +247,9 @@ impl<P: Platform> Timers<P> {
         let (earliest, deadline) = times;
         let was_cpu_first = held.state.first_hint == timer;
         let me = me.filter(|me| me.base.is_online());
-        let was_armed = entry.state().is_queued();
+        let was_armed = state.is_queued();
 
-        let requeued = if self.keeps_base(held, entry, was_cpu_first, mode.pinned, me) {
+        let requeued = if self.keeps_base(held, state, was_cpu_first, mode.pinned, me) {
             requeue(held, entry, times)
         } else {
             let is_first = self.switch_base(held, entry, times, mode, me);
@@ -333,13 +335,13 @@ impl<P: Platform> Timers<P> {
     fn keeps_base(
         &self,
         held: &BaseGuard<'_, P>,
-        entry: EntryRef<'_, Hr>,
+        state: State,
         was_cpu_first: bool,
         pinned: bool,
         me: Option<ThisCpu<'_, P>>,
     ) -> bool {
         // Case 2 before case 1: a running timer cannot move, wherever it is (spec OBJ-15).
-        if entry.state().is_running() {
+        if state.is_running() {
             return true;
         }
         let Some(me) = me else { return false };
