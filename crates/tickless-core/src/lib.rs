@@ -7,6 +7,59 @@
 //! threads in user space, a kernel, a simulator) implements one trait, [`Platform`], and calls the entry points of
 //! [`Timers`](base::Timers) when something happened: an interrupt, a clock that was set, a CPU that goes away.
 //!
+//! ```
+//! use std::cell::{Cell, OnceCell};
+//! use std::pin::pin;
+//! use tickless_core::base::{CpuBase, Timers};
+//! use tickless_core::event::{DeviceConfig, DeviceWrite, InPast};
+//! use tickless_core::hrtimer::{HrTimer, Restart, Start};
+//! use tickless_core::link::lock::SpinLock;
+//! use tickless_core::platform::{CpuId, Platform, ThisCpu};
+//! use tickless_core::time::{Instant, Span};
+//!
+//! /// One CPU, a clock that is set by hand, and a device that remembers when it is to fire.
+//! #[derive(Default)]
+//! struct Host {
+//!     now: Cell<i64>,
+//!     fires_at: Cell<i64>,
+//!     base: OnceCell<CpuBase<Host>>,
+//! }
+//!
+//! impl Platform for Host {
+//!     type Lock = SpinLock;
+//!     type ExpiryLock = SpinLock;
+//!     type Local = ();
+//!     fn this_cpu(&self) -> Option<ThisCpu<'_, Self>> {
+//!         self.base.get().map(|base| ThisCpu { base, token: None })
+//!     }
+//!     fn base(&self, _: CpuId) -> Option<&CpuBase<Self>> {
+//!         self.base.get()
+//!     }
+//!     fn now(&self) -> Instant {
+//!         Instant::from_nanos(self.now.get())
+//!     }
+//!     fn write_device(&self, _: &CpuBase<Self>, write: DeviceWrite) -> Result<(), InPast> {
+//!         if let DeviceWrite::Absolute(when) = write {
+//!             self.fires_at.set(when.as_nanos());
+//!         }
+//!         Ok(())
+//!     }
+//!     fn kick(&self, _: &CpuBase<Self>) {}
+//! }
+//!
+//! let timers = Timers::new(Host::default());
+//! let host = timers.platform();
+//! assert!(host.base.set(timers.new_base(DeviceConfig::software("by hand"), ())).is_ok());
+//! timers.cpu_online(CpuId(0));
+//!
+//! let timer = pin!(HrTimer::new(|_| Restart::No));
+//! timer.as_ref().start(&timers, Start::after(Span::from_millis(2)));
+//! assert_eq!(host.fires_at.get(), 2_000_000);
+//!
+//! host.now.set(2_000_000);
+//! assert_eq!(timers.interrupt(CpuId(0)).fired, 1);
+//! ```
+//!
 //! ```text
 //!   host:   interrupt   soft stage   return paths   clock set   CPU on/offline
 //!               |           |             |              |             |
@@ -18,7 +71,7 @@
 //!               |
 //!   event:   what to write to this kind of device          time::convert: the only conversions
 //!               |
-//!   host:    Platform::device(): counter, device, kicks
+//!   host:    Platform: counter, device, kicks
 //! ```
 //!
 //! # What it promises

@@ -6,6 +6,53 @@
 //! (`tickless-core` and what is built on it) contains no pointer `unsafe` at all, and everything here is small
 //! enough to be checked by Miri and by loom.
 //!
+//! ```
+//! use std::pin::pin;
+//! use tickless_link::entry::{Branches, Entry, Expiry, Family, Member};
+//! use tickless_link::id::Realm;
+//! use tickless_link::tree::Tree;
+//!
+//! /// Entries that are sorted by a number, and have a letter.
+//! struct Lettered;
+//! impl Family for Lettered {
+//!     type Key = i64;
+//!     type Tag = char;
+//!     type Head = ();
+//!     type Shared = ();
+//!     type Branches = Branches<Self>;
+//!     type Token = ();
+//!     type Context<'a> = ();
+//!     type Verdict = bool;
+//! }
+//!
+//! /// What an entry carries: nothing, so its expiry calls nothing.
+//! struct Silent;
+//! impl Member<Lettered> for Silent {
+//!     type Guarded = ();
+//!     fn expire((): &mut ()) -> Expiry<()> {
+//!         Expiry::Done(())
+//!     }
+//!     fn call(&mut self, (): &mut ()) -> bool {
+//!         unreachable!("it expires without a call")
+//!     }
+//! }
+//!
+//! let [key] = Realm::new().keys();
+//! let mut tree = Tree::new(key);
+//! // Entries live on the stack; the tree allocates nothing.
+//! let a = pin!(Entry::new(0, 'a', (), (), (), Silent));
+//! let b = pin!(Entry::new(0, 'b', (), (), (), Silent));
+//! for (entry, number) in [(a.as_ref().erase(), 20), (b.as_ref().erase(), 10)] {
+//!     assert!(tree.bind(entry), "it belongs to this tree from now on");
+//!     tree.open(entry).expect("bound here").insert(number);
+//! }
+//! assert_eq!(tree.first_key(), Some(10));
+//! // Only the tree that owns an entry opens it; one that is queued cannot be dropped.
+//! for entry in [a.as_ref().erase(), b.as_ref().erase()] {
+//!     tree.open(entry).expect("bound here").remove();
+//! }
+//! ```
+//!
 //! # What is in it
 //!
 //! | module | holds |
