@@ -4,7 +4,7 @@ use std::task::Waker;
 
 use tickless_core::base::CpuBase;
 use tickless_core::clock::{Offsets, SetSequence};
-use tickless_core::event::{DeviceState, DeviceWrite, InPast};
+use tickless_core::event::{DeviceWrite, InPast};
 use tickless_core::platform::{CpuId, Locality, Platform, ThisCpu, Waiting};
 use tickless_core::time::Instant;
 use tickless_link::bias::BiasedLock;
@@ -75,12 +75,6 @@ impl Platform for Host {
             device::write(base, when);
         }
         Ok(())
-    }
-
-    fn set_device_state(&self, base: &ThreadBase, state: DeviceState) {
-        if matches!(state, DeviceState::Shutdown | DeviceState::OneshotStopped) {
-            device::write(base, Instant::FOREVER);
-        }
     }
 
     fn kick(&self, base: &ThreadBase) {
