@@ -115,15 +115,20 @@ macro_rules! same_verbs {
                         Restart::Yes
                     }));
                     let timer: Pin<&_> = timer.as_ref();
+                    timer.start(Duration::from_micros(50));
+                    until(|| fired.load(Ordering::Relaxed) > 0);
+                    let starts = AtomicU32::new(0);
                     thread::scope(|scope| {
                         for _ in 0..2 {
                             scope.spawn(|| {
+                                // Each start pushes the timer out: it need not fire any more.
                                 while !timer.is_shut_down() {
                                     timer.start(Duration::from_micros(50));
+                                    starts.fetch_add(1, Ordering::Relaxed);
                                 }
                             });
                         }
-                        until(|| fired.load(Ordering::Relaxed) > 0);
+                        until(|| starts.load(Ordering::Relaxed) > 1_000);
                         timer.shutdown();
                         let then = fired.load(Ordering::Relaxed);
                         assert!(!timer.is_active());
