@@ -79,7 +79,8 @@ fn find(
         for path in own {
             let code = Scan::new(&read(path)?).code;
             if is_model(path) {
-                has_models = true;
+                // A folder of that name alone may hold models of anything: those of machines, in the simulator.
+                has_models |= path.ends_with("/model.rs");
                 models.tests += code.matches("#[test]").count();
             } else if code.contains("loom::model") {
                 models.all_in_model_files = false;
@@ -133,6 +134,7 @@ mod tests {
             ),
             ("crates/one/src/model.rs", "// #[test]\n#[test] fn c() {}"),
             ("crates/two/src/models.rs", "#[test] fn d() {}"),
+            ("crates/two/src/model/profile.rs", "#[test] fn e() {}"),
         ]);
         assert_eq!(models.len(), 1);
         assert_eq!(models[0].package, "one");
