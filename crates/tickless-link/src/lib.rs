@@ -65,6 +65,7 @@
 //! | [`bias`] | [`BiasedLock`](bias::BiasedLock): nearly free for its owner, possible for strangers |
 //! | [`emplace`](mod@emplace) | making large values where they stay, not on the stack |
 //! | [`seqlock`] | [`SeqCell`](seqlock::SeqCell): a record that readers copy without ever blocking the writer |
+//! | [`latch`] | [`LatchCell`](latch::LatchCell): the same in two copies, for readers that may stand on top of the writer |
 //! | [`sync`] | the atomics that all crates use, replaced by loom's in models |
 //!
 //! # How safe code can use intrusive nodes
@@ -100,6 +101,7 @@ pub mod buckets;
 pub mod emplace;
 pub mod entry;
 pub mod id;
+pub mod latch;
 pub mod lock;
 pub mod mutants;
 mod project;

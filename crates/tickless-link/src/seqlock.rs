@@ -74,6 +74,17 @@ impl<const N: usize> SeqCell<N> {
         }
     }
 
+    /// One word of the record, as it is or is about to be: a hint that a reading has to confirm.
+    ///
+    /// A word that does not exist fails the build.
+    #[inline]
+    #[must_use]
+    pub fn peek<const WORD: usize>(&self) -> u64 {
+        const { assert!(WORD < N, "the record has fewer words") };
+        // Relaxed: nothing is concluded from it but whether a reading is worth it.
+        self.words[WORD].load(Ordering::Relaxed)
+    }
+
     /// Replaces the record.
     pub fn publish(&self, _writer: &mut Writer, words: [u64; N]) {
         // Relaxed: there is one writer.
