@@ -37,6 +37,9 @@ pub struct Counter {
     pub frequency: Kilohertz,
     /// How many bits count before it wraps, 1 to 64.
     pub bits: u32,
+    /// Whether the host's inlined read gives the value of this very counter, so that the fast path of a guarded clock
+    /// may be on while it drives the time (spec TIM-44).
+    pub can_inline: bool,
 }
 
 impl Counter {
@@ -373,11 +376,13 @@ mod tests {
         id: CounterId(1),
         frequency: Kilohertz(2_000_000),
         bits: 64,
+        can_inline: true,
     };
     const NARROW: Counter = Counter {
         id: CounterId(2),
         frequency: Kilohertz(24_000),
         bits: 32,
+        can_inline: false,
     };
 
     /// TIM-15.

@@ -55,6 +55,7 @@ impl CounterModel {
             id: CounterId(id),
             frequency: Kilohertz(self.kilohertz),
             bits: self.bits,
+            can_inline: false,
         }
     }
 

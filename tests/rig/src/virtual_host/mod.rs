@@ -34,6 +34,7 @@ const COUNTER: Counter = Counter {
     id: CounterId(1),
     frequency: Kilohertz(2_000_000),
     bits: 64,
+    can_inline: false,
 };
 
 /// Another one, which no device compares with: one cycle for each true nanosecond.
@@ -41,6 +42,7 @@ const SPARE: Counter = Counter {
     id: CounterId(2),
     frequency: Kilohertz(1_000_000),
     bits: 64,
+    can_inline: false,
 };
 
 /// What is fixed when a [`VirtualHost`] is built.
