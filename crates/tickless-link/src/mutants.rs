@@ -105,6 +105,14 @@ pub const NAMES: &[&str] = &[
     "tick-restart-cancels-first",
     "broadcast-switch-counts-the-awake-as-waiting-r39",
     "broadcast-not-forced",
+    // Combined reads of a slow counter (spec C-6).
+    "combined-late-holder-stores",
+    "combined-overtaker-looks-late",
+    "combined-waits-masked",
+    "combined-non-maskable-joins-r46",
+    "combined-lock-kept-on-unwind",
+    "combined-leaves-without-publication",
+    "combined-fresh-joins-read-in-flight",
 ];
 
 /// Where the name stands in [`NAMES`]; fails the build when it does not.

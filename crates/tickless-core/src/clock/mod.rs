@@ -10,6 +10,7 @@
 
 use crate::time::{Clock, Offset};
 
+pub mod combined;
 mod timekeeper;
 
 pub use timekeeper::{Counter, CounterId, Keeper, Timekeeper};

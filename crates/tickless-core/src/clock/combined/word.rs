@@ -1,0 +1,151 @@
+//! The word of a combined read, and the rules by which it changes: values, without an atomic.
+//!
+//! ```text
+//!    63            BITS+1    BITS   BITS-1               0
+//!   +-----------------------+------+----------------------+
+//!   |  generation           | lock |  value               |
+//!   +-----------------------+------+----------------------+
+//! ```
+//!
+//! All rules are here, so that a host that lets time pass by itself, such as a simulator, obeys those that
+//! [`Combined`](super::Combined) obeys.
+
+use tickless_link::mutant;
+
+/// What all CPUs share: the value that was read last, whether a CPU reads, and how often one has published.
+///
+/// `BITS` is the width of the value, 1 to [`VALUE_BITS_MAX`](Self::VALUE_BITS_MAX); others fail the build.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Word<const BITS: u32>(u64);
+
+impl<const BITS: u32> Word<BITS> {
+    /// Two bits of generation at least: with one, a waiter that misses two publications of one value would take the
+    /// word for unchanged, with two bits it has to miss four. It waits on in that case, and nothing worse.
+    pub const VALUE_BITS_MAX: u32 = 61;
+
+    /// Before the first read. Its value is returned to no reader.
+    pub const START: Self = Self(0);
+
+    const LOCK: u64 = {
+        assert!(BITS >= 1, "a value has a bit");
+        assert!(BITS <= Self::VALUE_BITS_MAX, "the generation has two bits");
+        1 << BITS
+    };
+    /// One generation more. The last one is followed by the first, without a carry.
+    const GENERATION: u64 = Self::LOCK << 1;
+    /// The bits of a value.
+    pub const VALUE: u64 = Self::LOCK - 1;
+
+    /// The word that is stored as `bits`.
+    #[must_use]
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// What is stored.
+    #[must_use]
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// The value that was published last, in units of the counter, modulo 2^`BITS`.
+    #[must_use]
+    pub const fn value(self) -> u64 {
+        self.0 & Self::VALUE
+    }
+
+    /// Whether a CPU reads the counter for all.
+    #[must_use]
+    pub const fn is_locked(self) -> bool {
+        self.0 & Self::LOCK != 0
+    }
+
+    /// The word of a CPU that begins to read for all.
+    #[must_use]
+    pub const fn locked(self) -> Self {
+        Self(self.0 | Self::LOCK)
+    }
+
+    /// The word of a CPU that gives up without a value.
+    #[must_use]
+    pub const fn given_up(self) -> Self {
+        Self(self.0 & !Self::LOCK)
+    }
+
+    /// The word in which a CPU publishes `value`: unlocked, and a generation on. One store says all three, so that
+    /// those who wait see the whole of it or nothing (spec C-6.5).
+    #[must_use]
+    pub const fn publish(self, value: u64) -> Self {
+        let generation = (self.0 & !(Self::LOCK | Self::VALUE)).wrapping_add(Self::GENERATION);
+        Self(generation | (value & Self::VALUE))
+    }
+
+    /// Whether a CPU has published between `before` and this word.
+    #[must_use]
+    pub const fn is_published_since(self, before: Self) -> bool {
+        (self.0 ^ before.0) & !Self::LOCK != 0
+    }
+}
+
+/// What a reader does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Returns this value.
+    Leave(u64),
+    /// Tries to lock the word, to read the counter for all.
+    Lead,
+    /// Waits for the CPU that reads.
+    Wait,
+}
+
+/// What a reader waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting<const BITS: u32> {
+    since: Word<BITS>,
+    /// The read that is in flight since then began before the call, and may have its sample already.
+    is_stale: bool,
+}
+
+impl<const BITS: u32> Waiting<BITS> {
+    /// For any publication after `entry`, which the reader found when it was called.
+    #[must_use]
+    pub const fn for_any(entry: Word<BITS>) -> Self {
+        Self {
+            since: entry,
+            is_stale: false,
+        }
+    }
+
+    /// For the publication of a sample that began after `entry`, which the reader found when it was called.
+    #[must_use]
+    pub fn for_fresh(entry: Word<BITS>) -> Self {
+        Self {
+            since: entry,
+            is_stale: entry.is_locked() && !mutant!("combined-fresh-joins-read-in-flight"),
+        }
+    }
+
+    /// What a reader does next that finds `now`.
+    ///
+    /// It leaves its wait when a CPU has published, with that value, or when the word is unlocked (spec C-6.2), to read
+    /// itself: if no CPU has published then the one that read gave up, and what stands in the word may be as old as it
+    /// likes.
+    #[must_use]
+    pub fn judge(&mut self, now: Word<BITS>) -> Step {
+        if now.is_published_since(self.since) {
+            if !self.is_stale {
+                return Step::Leave(now.value());
+            }
+            // A read that is in flight by now began after that publication.
+            self.since = now;
+            self.is_stale = false;
+        }
+        if now.is_locked() {
+            Step::Wait
+        } else if mutant!("combined-leaves-without-publication") {
+            Step::Leave(now.value())
+        } else {
+            Step::Lead
+        }
+    }
+}
