@@ -12,6 +12,7 @@ use crate::time::{Clock, Offset};
 
 pub mod combined;
 mod timekeeper;
+pub mod watchdog;
 
 pub use timekeeper::{Counter, CounterId, Keeper, Timekeeper};
 

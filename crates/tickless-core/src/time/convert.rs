@@ -23,6 +23,16 @@ pub struct Cycles(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Kilohertz(pub u32);
 
+impl Kilohertz {
+    /// Nanoseconds in which a counter of this frequency counts `cycles`, exactly and without a limit: a division in 128
+    /// bits, for what is no hot path. Rounds down. A frequency of zero counts as 1 kHz.
+    #[must_use]
+    pub const fn nanos_in(self, cycles: u128) -> u128 {
+        let kilohertz = if self.0 == 0 { 1 } else { self.0 };
+        cycles.saturating_mul(1_000_000) / kilohertz as u128
+    }
+}
+
 /// How the factor of a [`Scale`] is rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounding {

@@ -1,0 +1,223 @@
+//! The watchdog: judges counters against each other, and names the one to drive the time when another is bad.
+//!
+//! A counter can be wrong in two ways that its readers do not notice: it runs at another rate than it says, or its copy
+//! on one CPU lags behind that on another. Each has its test, and neither test may condemn a good counter because the
+//! machine was busy: a preemption, a hypervisor or a debugger may stop the checker at any point and for any time. So a
+//! [`Verdict`] has three values. What could have another reason than a bad counter is *inconclusive*.
+//!
+//! - [`FrequencyCheck`] compares a counter with an independent *reference*, on one CPU. It demands a narrow
+//!   [`ReadOut`] and computes with intervals, in which the true value lies for certain.
+//! - [`AgreementCheck`] lets two CPUs read the counter in turns, through an [`Exchange`], and demands only that each
+//!   reading is not behind the one before. Latency makes it less sensitive, not wrong.
+//! - [`Watchdog`] knows which counters there are, marks those that a verdict condemned, and says when the next check is
+//!   due, of which two CPUs, and which counter to switch to: the best rated of those that are not bad. What is coupled
+//!   to the old one falls back by itself, because the published record names another counter (spec CPL-7).
+//!
+//! It is a state machine fed with readings and times: it reads no counter, takes no lock and starts no timer. The host
+//! does, and carries a switch out by [`Keeper::switch_counter`](super::Keeper::switch_counter).
+//!
+//! Two counters that differ do not say which of them is wrong. As in the source (spec C-6.6), the one that is checked
+//! is blamed; the reference is the best rated other one, and a host that knows a better one names that.
+
+use core::fmt;
+
+use super::{Counter, CounterId};
+use crate::cpu::CpuId;
+use crate::time::{Instant, Span};
+
+mod agreement;
+mod frequency;
+#[cfg(all(test, loom))]
+mod model;
+#[cfg(all(test, not(loom)))]
+mod tests;
+mod verdict;
+
+pub use agreement::{
+    AgreementCheck, AgreementStep, Exchange, Heard, LOOKS, Look, ROUNDS, Role, Side, TRIES,
+};
+pub use frequency::{
+    FrequencyCheck, FrequencyStep, LIMIT_PPM, LIMIT_UNCALIBRATED_PPM, LONGEST, READ_OUTS, ReadOut,
+    WINDOW,
+};
+pub use verdict::{Doubt, Reason, Verdict};
+
+/// The time from the end of a check to the next one: half a second (spec C-6.6).
+pub const INTERVAL: Span = Span::from_millis(500);
+
+/// A counter that can drive the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// The counter.
+    pub counter: Counter,
+    /// What people call it.
+    pub name: &'static str,
+    /// The higher, the better.
+    pub rating: u32,
+}
+
+/// What becomes of the time when a counter is condemned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Next {
+    /// Another counter drives it: nothing is to be done.
+    Unaffected,
+    /// The host switches to this one.
+    SwitchTo(Candidate),
+    /// There is no counter left that is not bad: the time goes on with this one.
+    NothingBetter,
+}
+
+/// A counter that was found bad: what, why, and what follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Condemned {
+    /// The bad one.
+    pub counter: Candidate,
+    /// Why.
+    pub reason: Reason,
+    /// What it was compared with, where that is a counter that the watchdog knows.
+    pub reference: Option<Candidate>,
+    /// What follows.
+    pub next: Next,
+}
+
+impl fmt::Display for Condemned {
+    /// One line for a log.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "the counter {} is bad: it {}",
+            self.counter.name, self.reason
+        )?;
+        if let Some(reference) = &self.reference {
+            write!(formatter, ", by {}", reference.name)?;
+        }
+        match &self.next {
+            Next::Unaffected => formatter.write_str("; it does not drive the time"),
+            Next::SwitchTo(other) => {
+                write!(formatter, "; {} drives the time from now on", other.name)
+            }
+            Next::NothingBetter => formatter.write_str("; there is no better one, and it goes on"),
+        }
+    }
+}
+
+/// Which counters there are, which of them are bad, and when the next check is due.
+#[derive(Clone, Debug)]
+pub struct Watchdog<const N: usize> {
+    candidates: [Candidate; N],
+    bad: [Option<Reason>; N],
+    /// The one that drives the time; `None` without candidates.
+    current: Option<usize>,
+    next: Instant,
+    /// The CPU that was the partner of the last agreement check.
+    partner: CpuId,
+}
+
+impl<const N: usize> Watchdog<N> {
+    /// Watches `candidates`, of which the best rated drives the time. The first check is due an interval after `now`.
+    #[must_use]
+    pub fn new(candidates: [Candidate; N], now: Instant) -> Self {
+        let mut watchdog = Self {
+            candidates,
+            bad: [None; N],
+            current: None,
+            next: now.saturating_add(INTERVAL),
+            partner: CpuId(0),
+        };
+        watchdog.current = watchdog.best(None);
+        watchdog
+    }
+
+    /// The counter that drives the time; `None` if there are none at all.
+    #[must_use]
+    pub fn current(&self) -> Option<&Candidate> {
+        self.current.map(|place| &self.candidates[place])
+    }
+
+    /// What to compare the current counter with: the best rated other one that is not bad.
+    #[must_use]
+    pub fn reference(&self) -> Option<&Candidate> {
+        self.best(self.current).map(|place| &self.candidates[place])
+    }
+
+    /// Why this counter is bad, if it is.
+    #[must_use]
+    pub fn reason(&self, counter: CounterId) -> Option<Reason> {
+        self.bad[self.place(counter)?]
+    }
+
+    /// When the next check is due.
+    #[must_use]
+    pub const fn next_check(&self) -> Instant {
+        self.next
+    }
+
+    /// A check is over at `now`. The next one is due an interval later, however late this one was: where a check had to
+    /// wait, another one at once would only add to what it waited for (spec C-6.6).
+    pub fn checked(&mut self, now: Instant) {
+        self.next = now.saturating_add(INTERVAL);
+    }
+
+    /// The partner of `this` CPU for the next agreement check: the CPUs below `cpus` in turns, those that `is_online`
+    /// refuses left out. `None` if there is no other.
+    pub fn partner(
+        &mut self,
+        this: CpuId,
+        cpus: u32,
+        is_online: impl Fn(CpuId) -> bool,
+    ) -> Option<CpuId> {
+        let after = self.partner.0.saturating_add(1);
+        let found = (0..cpus)
+            .map(|step| CpuId(after.wrapping_add(step) % cpus))
+            .find(|cpu| *cpu != this && is_online(*cpu))?;
+        self.partner = found;
+        Some(found)
+    }
+
+    /// A check of `counter`, against `reference` if it was one of frequency, came to `verdict`. `Some` if that condemns
+    /// a counter that was not bad before.
+    pub fn judge(
+        &mut self,
+        counter: CounterId,
+        reference: Option<CounterId>,
+        verdict: Verdict,
+    ) -> Option<Condemned> {
+        let place = self.place(counter)?;
+        let Verdict::Bad(reason) = verdict else {
+            return None;
+        };
+        if self.bad[place].is_some() {
+            return None;
+        }
+        self.bad[place] = Some(reason);
+        let next = if self.current != Some(place) {
+            Next::Unaffected
+        } else if let Some(best) = self.best(None) {
+            self.current = Some(best);
+            Next::SwitchTo(self.candidates[best])
+        } else {
+            Next::NothingBetter
+        };
+        let reference = reference.and_then(|id| self.place(id));
+        Some(Condemned {
+            counter: self.candidates[place],
+            reason,
+            reference: reference.map(|place| self.candidates[place]),
+            next,
+        })
+    }
+
+    fn place(&self, counter: CounterId) -> Option<usize> {
+        self.candidates
+            .iter()
+            .position(|one| one.counter.id == counter)
+    }
+
+    /// The best rated one that is not bad, but for `except`; of equals the first.
+    fn best(&self, except: Option<usize>) -> Option<usize> {
+        let good = (0..N).filter(|&place| self.bad[place].is_none() && Some(place) != except);
+        good.rev()
+            .max_by_key(|&place| self.candidates[place].rating)
+    }
+}

@@ -1,0 +1,380 @@
+//! The check whether the copies of a counter on two CPUs agree.
+//!
+//! Two CPUs hand a reading to and fro through one word of memory, the [`Exchange`]. Each reads its copy after it saw
+//! the reading of the other, and demands that its own is not behind. How long the word takes from one to the other does
+//! not matter to what is right: a CPU that comes late reads a later value. It matters to what is seen: a lag that is
+//! shorter than the way of the word, a tenth of a microsecond, stays hidden. A program that compares readings of two
+//! CPUs hands them over in some such way too, so that it does not see that lag either.
+//!
+//! # Ground rules
+//!
+//! One CPU has the [`Role`] of the first: it opens the exchange, and only it closes it. The other answers. Whose turn
+//! it is, of which try, and the last reading stand in one word, so that they change together. A CPU writes only in its
+//! own turn, but for the first, which may close instead of waiting on. So the first stores, and the second compares and
+//! exchanges: if the first closed, the answer comes too late and goes nowhere. A second CPU that is still busy with an
+//! earlier try finds another number in the word.
+//!
+//! Both may be interrupted anywhere. The waiting side spins, so the host masks preemption where it can, and gives it an
+//! end: [`LOOKS`]. A CPU that sleeps deeply does not answer in that time; it is asked again, [`TRIES`] times, rather
+//! than waited for (spec C-6.6).
+//!
+//! `model.rs` has the races: an answer against the end of the wait, and that what is handed over is ordered.
+
+use tickless_link::sync::{AtomicU64, CachePadded, Ordering};
+
+use super::super::Counter;
+use super::verdict::{Doubt, Reason, Verdict};
+use crate::cpu::CpuId;
+use crate::time::Span;
+use crate::time::convert::Cycles;
+
+/// How often the reading goes to the other CPU and comes back. Enough that some ways are as short as they can be.
+pub const ROUNDS: u32 = 1_000;
+/// How often a CPU looks for the answer of the other one before it gives up: about 20 µs where a look takes 20 ns.
+pub const LOOKS: u32 = 1_000;
+/// How often a CPU that does not answer is asked again (spec C-6.6).
+pub const TRIES: u32 = 10;
+
+/// Bits of a reading that fit into the word. At 4 GHz they wrap after two years, and half of that is how late a CPU may
+/// come.
+const VALUE_BITS: u32 = 58;
+const VALUE: u64 = (1 << VALUE_BITS) - 1;
+const TRY_SHIFT: u32 = VALUE_BITS;
+/// Numbers of tries before they begin again: more than there are.
+const TRY_MAX: u64 = 1 << 4;
+const TURN_SHIFT: u32 = 62;
+const _: () = assert!(TRIES as u64 + 1 < TRY_MAX);
+const _: () = assert!(TRY_SHIFT + 4 == TURN_SHIFT);
+/// A counter that wraps sooner than this cannot be checked so: a CPU that comes late would look as if it lagged.
+const WRAP_MIN: Span = Span::from_secs(2 * 3_600);
+
+/// Whose turn it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    Over,
+    First,
+    Second,
+}
+
+/// A word, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Word {
+    turn: Turn,
+    attempt: u64,
+    value: u64,
+}
+
+impl Word {
+    const fn pack(self) -> u64 {
+        (self.turn as u64) << TURN_SHIFT | self.attempt << TRY_SHIFT | self.value
+    }
+
+    const fn unpack(word: u64) -> Self {
+        Self {
+            turn: match word >> TURN_SHIFT {
+                1 => Turn::First,
+                2 => Turn::Second,
+                _ => Turn::Over,
+            },
+            attempt: word >> TRY_SHIFT & (TRY_MAX - 1),
+            value: word & VALUE,
+        }
+    }
+}
+
+/// The word through which two CPUs hand a reading to and fro.
+#[derive(Debug, Default)]
+pub struct Exchange {
+    word: CachePadded<AtomicU64>,
+}
+
+impl Exchange {
+    /// A closed one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+/// Which of the two CPUs one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The one that opens and closes.
+    First,
+    /// The one that answers.
+    Second,
+}
+
+/// What a CPU heard from the other one: how far ahead of the other's reading its own was that came behind it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Heard {
+    /// How many readings came.
+    pub readings: u32,
+    /// The smallest distance in cycles: how long the fastest reading was on its way, plus how far this copy is ahead.
+    /// Negative if this copy lags. `None` if no reading came.
+    pub nearest: Option<i64>,
+}
+
+impl Heard {
+    fn hear(&mut self, distance: i64) {
+        self.readings = self.readings.saturating_add(1);
+        self.nearest = Some(
+            self.nearest
+                .map_or(distance, |nearest| nearest.min(distance)),
+        );
+    }
+}
+
+/// What a look at the exchange came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Look {
+    /// The other CPU has not answered.
+    Waiting,
+    /// It has, and is to answer again.
+    Answered,
+    /// The exchange is over.
+    Over,
+}
+
+/// One CPU's side of an exchange.
+#[derive(Debug)]
+pub struct Side<'a> {
+    exchange: &'a Exchange,
+    role: Role,
+    attempt: u64,
+    bits: u32,
+    rounds: u32,
+    heard: Heard,
+}
+
+impl<'a> Side<'a> {
+    /// The side of `role` in the try number `attempt` (from 0, as [`AgreementCheck::attempt`] says) of comparing
+    /// `counter` over `rounds` rounds.
+    #[must_use]
+    pub fn new(
+        exchange: &'a Exchange,
+        role: Role,
+        counter: Counter,
+        attempt: u32,
+        rounds: u32,
+    ) -> Self {
+        Self {
+            exchange,
+            role,
+            attempt: u64::from(attempt) % TRY_MAX,
+            bits: counter.all_bits().count_ones().min(VALUE_BITS),
+            rounds: rounds.max(1),
+            heard: Heard::default(),
+        }
+    }
+
+    /// The whole run: opens if it is the first, and looks until the exchange is over, at most `looks` times for each
+    /// answer. `read` must read the counter after all loads before it: on x86-64, an ordered read of the time-stamp
+    /// counter. `Err` with what was heard so far, if the other CPU did not answer.
+    ///
+    /// # Errors
+    ///
+    /// The other CPU did not answer, or did not open.
+    pub fn run(mut self, looks: u32, mut read: impl FnMut() -> Cycles) -> Result<Heard, Heard> {
+        if self.role == Role::First {
+            self.open(&mut read);
+        }
+        let mut left = looks;
+        loop {
+            match self.look(&mut read) {
+                Look::Over => {
+                    // The second finds a closed exchange too if the first gave up, or has not come yet.
+                    let is_whole = self.heard.readings >= self.rounds || self.role == Role::First;
+                    if is_whole {
+                        return Ok(self.heard);
+                    }
+                    if left == 0 {
+                        return Err(self.heard);
+                    }
+                }
+                Look::Answered => {
+                    left = looks;
+                    continue;
+                }
+                Look::Waiting if left > 0 => {}
+                Look::Waiting => {
+                    if self.role == Role::Second || self.close() {
+                        return Err(self.heard);
+                    }
+                    // The answer came at the last moment.
+                    continue;
+                }
+            }
+            left = left.saturating_sub(1);
+            tickless_link::sync::spin_loop();
+        }
+    }
+
+    /// The first CPU hands its first reading over.
+    pub fn open(&mut self, read: impl FnOnce() -> Cycles) {
+        let word = self.word(Turn::Second, read());
+        // Release: pairs with the acquire load of the second's look, so that what that CPU reads then is behind.
+        self.exchange.word.store(word.pack(), Ordering::Release);
+    }
+
+    /// Looks whether it is this side's turn, and if so reads the counter and hands it over.
+    pub fn look(&mut self, read: impl FnOnce() -> Cycles) -> Look {
+        // Acquire: pairs with the release of the other side, so that the counter is read behind the other's reading.
+        let packed = self.exchange.word.load(Ordering::Acquire);
+        let word = Word::unpack(packed);
+        let mine = match self.role {
+            Role::First => Turn::First,
+            Role::Second => Turn::Second,
+        };
+        if word.turn == Turn::Over || word.attempt != self.attempt {
+            return Look::Over;
+        }
+        if word.turn != mine {
+            return Look::Waiting;
+        }
+        let now = read();
+        self.heard.hear(self.distance(word.value, now));
+        if self.role == Role::First {
+            let is_done = self.heard.readings >= self.rounds;
+            let turn = if is_done { Turn::Over } else { Turn::Second };
+            // Release: as in `open`. A store: in the turn of the first no other CPU writes.
+            self.exchange
+                .word
+                .store(self.word(turn, now).pack(), Ordering::Release);
+            return if is_done { Look::Over } else { Look::Answered };
+        }
+        let answer = self.word(Turn::First, now).pack();
+        // Release: as in `open`. Relaxed if the first closed: nothing is read behind that.
+        let exchanged = self.exchange.word.compare_exchange(
+            packed,
+            answer,
+            Ordering::Release,
+            Ordering::Relaxed,
+        );
+        exchanged.map_or(Look::Over, |_| Look::Answered)
+    }
+
+    /// The first CPU gives up. `false` if the answer has come meanwhile.
+    pub fn close(&mut self) -> bool {
+        // Relaxed: what is compared below decides.
+        let packed = self.exchange.word.load(Ordering::Relaxed);
+        let word = Word::unpack(packed);
+        if word.turn != Turn::Second {
+            return false;
+        }
+        let closed = Word {
+            turn: Turn::Over,
+            ..word
+        };
+        // Relaxed: it hands nothing over.
+        let exchanged = self.exchange.word.compare_exchange(
+            packed,
+            closed.pack(),
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
+        exchanged.is_ok()
+    }
+
+    /// What was heard so far.
+    #[must_use]
+    pub const fn heard(&self) -> Heard {
+        self.heard
+    }
+
+    fn word(&self, turn: Turn, now: Cycles) -> Word {
+        Word {
+            turn,
+            attempt: self.attempt,
+            value: now.0 & (u64::MAX >> (64 - self.bits)),
+        }
+    }
+
+    /// By how much `now` is ahead of `value`, modulo the counter's width.
+    const fn distance(&self, value: u64, now: Cycles) -> i64 {
+        let unused = 64 - self.bits;
+        // Shifted up, the sign of the difference is that of the word; shifted down again, it is kept.
+        (now.0.wrapping_sub(value) << unused).cast_signed() >> unused
+    }
+}
+
+/// What a try came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum AgreementStep {
+    /// A CPU did not answer: another try, with the next number.
+    Again,
+    /// The check is over.
+    Done(Verdict),
+}
+
+/// The check of the copies on two CPUs, try by try.
+#[derive(Clone, Debug)]
+pub struct AgreementCheck {
+    counter: Counter,
+    first: CpuId,
+    second: CpuId,
+    attempt: u32,
+}
+
+impl AgreementCheck {
+    /// Checks the copies of `counter` on two CPUs.
+    #[must_use]
+    pub const fn new(counter: Counter, first: CpuId, second: CpuId) -> Self {
+        Self {
+            counter,
+            first,
+            second,
+            attempt: 0,
+        }
+    }
+
+    /// The number of the try that comes next.
+    #[must_use]
+    pub const fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// Looks at what both sides heard in a try: `Err` where a side gave up, as [`Side::run`] says it.
+    pub fn feed(
+        &mut self,
+        first: Result<Heard, Heard>,
+        second: Result<Heard, Heard>,
+    ) -> AgreementStep {
+        let of = |side: Result<Heard, Heard>| side.unwrap_or_else(|heard| heard).nearest;
+        if u128::from(WRAP_MIN.as_nanos()) > self.wrap() {
+            let bits = self.counter.bits;
+            return AgreementStep::Done(Verdict::Inconclusive(Doubt::Narrow { bits }));
+        }
+        for (nearest, cpu, behind) in [
+            (of(first), self.first, self.second),
+            (of(second), self.second, self.first),
+        ] {
+            // A lag is one, also in a try that came to no end.
+            if let Some(by) = nearest.filter(|nearest| *nearest < 0) {
+                let by = self.counter.frequency.nanos_in(by.unsigned_abs().into());
+                let by = Span::from_nanos(u64::try_from(by).unwrap_or(u64::MAX));
+                return AgreementStep::Done(Verdict::Bad(Reason::Lags { cpu, behind, by }));
+            }
+        }
+        // The second side leaves when the first has all it wants, or gave up: the first knows which.
+        if first.is_ok() {
+            return AgreementStep::Done(Verdict::Good {
+                ppm: 0,
+                within_ppm: 0,
+            });
+        }
+        self.attempt += 1;
+        if self.attempt <= TRIES {
+            return AgreementStep::Again;
+        }
+        let (cpu, tries) = (self.second, core::mem::take(&mut self.attempt));
+        AgreementStep::Done(Verdict::Inconclusive(Doubt::NoAnswer { cpu, tries }))
+    }
+
+    fn wrap(&self) -> u128 {
+        let values = u128::from(self.counter.all_bits().min(VALUE)) + 1;
+        self.counter.frequency.nanos_in(values)
+    }
+}

@@ -1,0 +1,290 @@
+//! The check of a counter's rate against a reference, on one CPU.
+//!
+//! A [`ReadOut`] is the counter between two readings of the reference. Somewhere between those two the counter was
+//! read, so between two read-outs passed, by the reference, at least `lo` and at most `hi`; what the counter counted
+//! meanwhile is condemned only if no time in between explains it. So no preemption condemns a good counter, whether
+//! within a read-out or between two: the first makes it wide, and it is taken again, the second makes the interval
+//! longer.
+//!
+//! # Counters that wrap
+//!
+//! What a counter of few bits counted is known up to whole wraps. As long as the interval is short, the shortest
+//! explanation is the right one. A process that was stopped for ten minutes is no reason to condemn: if some number of
+//! wraps of either counter explains what both show, that is what happened, and it is *too long* for a check. Where both
+//! counters wrap, an explanation of up to [`STOPPED`] is looked for.
+//!
+//! Not covered: a reference of few bits, and a checker that loses its CPU within a read-out for just as long as the
+//! reference takes to wrap, to 50 µs.
+
+use super::super::Counter;
+use super::verdict::{Doubt, Reason, Verdict};
+use crate::time::Span;
+use crate::time::convert::Cycles;
+
+/// How far apart the two readings of the reference in a read-out may be (spec C-6.6).
+pub const WINDOW: Span = Span::from_micros(50);
+/// By how many parts in a million two counters may differ whose frequencies are known: as much as clocks are steered
+/// (spec C-6.6, TIM-27).
+pub const LIMIT_PPM: u32 = 500;
+/// By how many they may differ while the frequency of one is only nominal, or measured in a hurry (spec C-6.6).
+pub const LIMIT_UNCALIBRATED_PPM: u32 = 4_000;
+/// How often a read-out is taken that turns out too wide, before the check is inconclusive. Few: a machine that stops
+/// the checker three times within microseconds does so a fourth time.
+pub const READ_OUTS: u32 = 3;
+/// The longest interval that is judged. Twenty times the one that is meant: behind that the checker was stopped, and
+/// perhaps the machine, of whose counters some stop too.
+pub const LONGEST: Span = Span::from_secs(10);
+/// For how long a checker may be stopped where both counters wrap meanwhile.
+const STOPPED: Span = Span::from_secs(3_600);
+/// Explanations that are looked at, where counters wrap fast.
+const EXPLANATIONS: u128 = 4_096;
+/// As far as a rate is told.
+const PPM_MAX: i128 = 1_000_000_000;
+
+/// A counter, between two readings of its reference. All three by one CPU, and in this order: the host orders its
+/// reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadOut {
+    /// The reference, before.
+    pub before: Cycles,
+    /// The counter.
+    pub counter: Cycles,
+    /// The reference, behind.
+    pub behind: Cycles,
+}
+
+/// What a read-out came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum FrequencyStep {
+    /// It was too wide: another one, at once.
+    Again,
+    /// The check is over.
+    Done(Verdict),
+}
+
+/// A read-out that counts, and its width in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    read_out: ReadOut,
+    width: u128,
+}
+
+/// The check of one counter against one reference, read-out by read-out.
+#[derive(Clone, Debug)]
+pub struct FrequencyCheck {
+    counter: Counter,
+    reference: Counter,
+    limit_ppm: u32,
+    last: Option<Taken>,
+    tries: u32,
+}
+
+/// Nanoseconds, as intervals: neither overflow nor rounding decides anything.
+#[derive(Clone, Copy, Debug)]
+struct Elapsed {
+    least: u128,
+    most: u128,
+    /// What the counter counted, as it says.
+    counted: u128,
+}
+
+impl Elapsed {
+    /// Whether some time between `least` and `most` is what was counted, to `limit` parts in a million.
+    const fn explains(&self, limit: u128) -> bool {
+        self.counted * 1_000_000 <= self.most * (1_000_000 + limit)
+            && self.counted * 1_000_000 >= self.least * (1_000_000 - limit)
+    }
+
+    const fn middle(&self) -> u128 {
+        self.least.midpoint(self.most)
+    }
+
+    fn ppm(&self) -> i128 {
+        let middle = i128::try_from(self.middle().max(1)).unwrap_or(i128::MAX);
+        let counted = i128::try_from(self.counted).unwrap_or(i128::MAX);
+        // Rounds towards zero.
+        (counted.saturating_sub(middle).saturating_mul(1_000_000) / middle).min(PPM_MAX)
+    }
+
+    /// How far off that may be; rounds up.
+    fn within(&self) -> u128 {
+        ((self.most - self.least) * 500_000).div_ceil(self.middle().max(1))
+    }
+
+    fn with_wraps(self, of_reference: u128, of_counter: u128) -> Self {
+        Self {
+            least: self.least + of_reference,
+            most: self.most + of_reference,
+            counted: self.counted + of_counter,
+        }
+    }
+}
+
+fn span(nanos: u128) -> Span {
+    Span::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+impl FrequencyCheck {
+    /// Checks `counter` against `reference`, which must be another one. They may differ by `limit_ppm` parts in a
+    /// million: [`LIMIT_PPM`], or [`LIMIT_UNCALIBRATED_PPM`]; more than 999,999 count as that.
+    #[must_use]
+    pub fn new(counter: Counter, reference: Counter, limit_ppm: u32) -> Self {
+        Self {
+            counter,
+            reference,
+            limit_ppm: limit_ppm.min(999_999),
+            last: None,
+            tries: 0,
+        }
+    }
+
+    /// Forgets the last read-out: the machine slept, or one of the counters was set.
+    pub fn start_again(&mut self) {
+        self.last = None;
+        self.tries = 0;
+    }
+
+    /// Takes read-outs until there is a verdict, [`READ_OUTS`] at most.
+    pub fn run(&mut self, mut read: impl FnMut() -> ReadOut) -> Verdict {
+        loop {
+            if let FrequencyStep::Done(verdict) = self.feed(read()) {
+                return verdict;
+            }
+        }
+    }
+
+    /// Looks at one read-out.
+    pub fn feed(&mut self, read_out: ReadOut) -> FrequencyStep {
+        let width = self
+            .reference
+            .nanos_between(read_out.before, read_out.behind);
+        if width > u128::from(WINDOW.as_nanos()) {
+            self.tries += 1;
+            if self.tries < READ_OUTS {
+                return FrequencyStep::Again;
+            }
+            let tries = core::mem::take(&mut self.tries);
+            // Stops of the checker must not add up over checks.
+            self.last = None;
+            let width = span(width);
+            return FrequencyStep::Done(Verdict::Inconclusive(Doubt::SlowReadOut { width, tries }));
+        }
+        self.tries = 0;
+        let taken = Taken { read_out, width };
+        let Some(last) = self.last.replace(taken) else {
+            return FrequencyStep::Done(Verdict::Inconclusive(Doubt::First));
+        };
+        let verdict = self.judge(last, taken);
+        if let Verdict::Inconclusive(Doubt::TooShort { .. }) = verdict {
+            self.last = Some(last);
+        }
+        FrequencyStep::Done(verdict)
+    }
+
+    fn judge(&self, last: Taken, now: Taken) -> Verdict {
+        let passed = self
+            .reference
+            .nanos_between(last.read_out.before, now.read_out.before);
+        // A reading says which period of its counter it is, and conversions round down.
+        let edge = self.reference.period() + self.counter.period() + 2;
+        let plain = Elapsed {
+            least: passed.saturating_sub(last.width + edge),
+            most: passed + now.width + edge,
+            counted: self
+                .counter
+                .nanos_between(last.read_out.counter, now.read_out.counter),
+        };
+        let limit = u128::from(self.limit_ppm);
+        // The error alone must not use up the limit.
+        if (plain.most - plain.least) * 1_000_000 > limit.max(1) * plain.middle() {
+            return Verdict::Inconclusive(Doubt::TooShort {
+                elapsed: span(passed),
+            });
+        }
+        let longest = u128::from(LONGEST.as_nanos());
+        let Some(elapsed) = self.explanation(plain, limit) else {
+            if passed > longest {
+                return Verdict::Inconclusive(Doubt::TooLong {
+                    elapsed: span(passed),
+                });
+            }
+            return Verdict::Bad(self.reason(plain));
+        };
+        if elapsed.middle() > longest {
+            return Verdict::Inconclusive(Doubt::TooLong {
+                elapsed: span(elapsed.middle()),
+            });
+        }
+        Verdict::Good {
+            ppm: i32::try_from(elapsed.ppm()).unwrap_or(i32::MAX),
+            within_ppm: u32::try_from(elapsed.within()).unwrap_or(u32::MAX),
+        }
+    }
+
+    fn reason(&self, elapsed: Elapsed) -> Reason {
+        let over = span(elapsed.middle());
+        if elapsed.counted == 0 {
+            return Reason::StandsStill { over };
+        }
+        Reason::Frequency {
+            ppm: i32::try_from(elapsed.ppm()).unwrap_or(i32::MAX),
+            limit_ppm: self.limit_ppm,
+            over,
+        }
+    }
+
+    /// The shortest time that explains what both show, with as many wraps of each as that takes.
+    fn explanation(&self, plain: Elapsed, limit: u128) -> Option<Elapsed> {
+        let (of_reference, of_counter) = (self.reference.wrap(), self.counter.wrap());
+        let slower = of_reference.max(of_counter);
+        let wraps = (u128::from(STOPPED.as_nanos()) / slower).min(EXPLANATIONS);
+        // So many wraps of the one with the longer wrap, and of the other as many as come nearest.
+        let nearest = |ahead: u128, behind: u128, wrap: u128| {
+            (ahead.saturating_sub(behind) + wrap / 2) / wrap
+        };
+        (0..=wraps)
+            .map(|wraps| {
+                if of_reference >= of_counter {
+                    let passed = plain.middle() + wraps * of_reference;
+                    let of_it = nearest(passed, plain.counted, of_counter);
+                    plain.with_wraps(wraps * of_reference, of_it * of_counter)
+                } else {
+                    let counted = plain.counted + wraps * of_counter;
+                    let of_it = nearest(counted, plain.middle(), of_reference);
+                    plain.with_wraps(of_it * of_reference, wraps * of_counter)
+                }
+            })
+            .find(|elapsed| elapsed.explains(limit))
+    }
+}
+
+impl Counter {
+    /// What it counts from `from` to `to`, less whole wraps, in nanoseconds.
+    fn nanos_between(&self, from: Cycles, to: Cycles) -> u128 {
+        let counted = to.0.wrapping_sub(from.0) & self.all_bits();
+        self.frequency.nanos_in(u128::from(counted))
+    }
+
+    /// The time that it takes to wrap, in nanoseconds; never 0.
+    fn wrap(&self) -> u128 {
+        self.frequency
+            .nanos_in(u128::from(self.all_bits()) + 1)
+            .max(1)
+    }
+
+    /// The time between two of its values, in nanoseconds.
+    fn period(&self) -> u128 {
+        self.frequency.nanos_in(1) + 1
+    }
+
+    /// As if it had 1 to 64 bits, where it says something else.
+    pub(super) const fn all_bits(&self) -> u64 {
+        let bits = match self.bits {
+            0 => 1,
+            1..64 => self.bits,
+            _ => 64,
+        };
+        u64::MAX >> (64 - bits)
+    }
+}

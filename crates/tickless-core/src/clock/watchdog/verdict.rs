@@ -1,0 +1,195 @@
+//! What a check comes to, as data.
+
+use core::fmt;
+
+use crate::cpu::CpuId;
+use crate::time::Span;
+
+/// What a check of a counter comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing is wrong with it, as far as this check can see.
+    Good {
+        /// By how many parts in a million it is faster than its reference; 0 where frequencies were not compared.
+        ppm: i32,
+        /// How far off that may be, in parts in a million.
+        within_ppm: u32,
+    },
+    /// It is bad, whatever the checker was kept from.
+    Bad(Reason),
+    /// It may be good or bad. What was measured has another explanation, or nothing was.
+    Inconclusive(Doubt),
+}
+
+impl Verdict {
+    /// Whether the counter is condemned.
+    #[must_use]
+    pub const fn is_bad(&self) -> bool {
+        matches!(self, Self::Bad(_))
+    }
+}
+
+/// Why a counter is bad.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// It runs at another rate than its reference.
+    Frequency {
+        /// By how many parts in a million it is faster; at most a thousand times as fast is told.
+        ppm: i32,
+        /// What is allowed.
+        limit_ppm: u32,
+        /// The time over which that was measured, by the reference.
+        over: Span,
+    },
+    /// It did not count while its reference did.
+    StandsStill {
+        /// For how long, by the reference.
+        over: Span,
+    },
+    /// The copy of one CPU lags behind that of another.
+    Lags {
+        /// The CPU whose copy is behind.
+        cpu: CpuId,
+        /// The CPU that read a later value before.
+        behind: CpuId,
+        /// By how much at least.
+        by: Span,
+    },
+}
+
+/// Why a check is inconclusive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Doubt {
+    /// It is the first read-out, or the first after one that did not count: there is nothing to compare it with.
+    First,
+    /// Both readings of the reference around that of the counter never were near enough to each other.
+    SlowReadOut {
+        /// How far apart they were the last time.
+        width: Span,
+        /// How often it was tried.
+        tries: u32,
+    },
+    /// Less time passed since the last read-out than is needed to tell the rate.
+    TooShort {
+        /// How long it was.
+        elapsed: Span,
+    },
+    /// More time passed since the last read-out than is looked at: the checker was stopped, or the machine.
+    TooLong {
+        /// How long it was, as far as can be told.
+        elapsed: Span,
+    },
+    /// A CPU did not answer: it is busy, or sleeps deeply.
+    NoAnswer {
+        /// That CPU.
+        cpu: CpuId,
+        /// How often it was asked.
+        tries: u32,
+    },
+    /// The counter wraps so fast that a wait looks like a lag.
+    Narrow {
+        /// How many bits it has.
+        bits: u32,
+    },
+}
+
+/// A time as people read it: whole in its unit.
+struct Readable(Span);
+
+impl fmt::Display for Readable {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nanos = self.0.as_nanos();
+        // Rounds down: a message, not a measurement.
+        match nanos {
+            0..10_000 => write!(formatter, "{nanos} ns"),
+            10_000..10_000_000 => write!(formatter, "{} us", nanos / 1_000),
+            10_000_000..10_000_000_000 => write!(formatter, "{} ms", nanos / 1_000_000),
+            _ => write!(formatter, "{} s", nanos / 1_000_000_000),
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Good {
+                ppm: 0,
+                within_ppm: 0,
+            } => formatter.write_str("good"),
+            Self::Good { ppm, within_ppm } => {
+                write!(formatter, "good: {ppm:+} ppm, within {within_ppm}")
+            }
+            Self::Bad(reason) => write!(formatter, "bad: it {reason}"),
+            Self::Inconclusive(doubt) => write!(formatter, "inconclusive: {doubt}"),
+        }
+    }
+}
+
+/// A predicate: "the counter ...".
+impl fmt::Display for Reason {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Frequency {
+                ppm,
+                limit_ppm,
+                over,
+            } => {
+                let way = if *ppm < 0 { "slow" } else { "fast" };
+                write!(
+                    formatter,
+                    "runs {way} by {} ppm, of which {limit_ppm} are allowed, over {}",
+                    ppm.unsigned_abs(),
+                    Readable(*over)
+                )
+            }
+            Self::StandsStill { over } => {
+                write!(formatter, "stood still for {}", Readable(*over))
+            }
+            Self::Lags { cpu, behind, by } => {
+                write!(
+                    formatter,
+                    "lags on CPU {} behind CPU {} by {} or more",
+                    cpu.0,
+                    behind.0,
+                    Readable(*by)
+                )
+            }
+        }
+    }
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::First => formatter.write_str("there is nothing to compare with yet"),
+            Self::SlowReadOut { width, tries } => write!(
+                formatter,
+                "a read-out took {}, too long, {tries} times in a row",
+                Readable(*width)
+            ),
+            Self::TooShort { elapsed } => {
+                write!(formatter, "{} is too short to tell", Readable(*elapsed))
+            }
+            Self::TooLong { elapsed } => write!(
+                formatter,
+                "{} passed since the last check, as if the checker had been stopped",
+                Readable(*elapsed)
+            ),
+            Self::NoAnswer { cpu, tries } => {
+                write!(
+                    formatter,
+                    "CPU {} did not answer, {tries} times in a row",
+                    cpu.0
+                )
+            }
+            Self::Narrow { bits } => {
+                write!(
+                    formatter,
+                    "with {bits} bits it wraps too fast to tell a lag from a wait"
+                )
+            }
+        }
+    }
+}
