@@ -42,7 +42,7 @@ use tickless_core::coarse::{Kind, Tick, WheelSleeper};
 use tickless_core::time::Instant as CoreInstant;
 
 use crate::host::remote::publish::publish_earlier;
-use crate::host::tick::{recently, tick_of};
+use crate::host::tick::{now, tick_of};
 use crate::time::sleep_timer::SleepQueue;
 pub use crate::time::{Duration, Instant, error};
 
@@ -135,7 +135,7 @@ impl SleepQueue for WheelSleeper {
     /// A deadline is filed for the tick in which it is: that ends after it.
     #[inline]
     fn when(deadline: CoreInstant) -> (Tick, Tick) {
-        (recently(), tick_of(deadline))
+        (now(), tick_of(deadline))
     }
 
     #[inline]

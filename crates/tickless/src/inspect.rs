@@ -21,6 +21,7 @@
 //! Threads go on meanwhile: what is said of one is as of one moment, what is said of two is not. Timers are copied 32
 //! at a time with their thread's queue locked, so that one that moves meanwhile may be missing or there twice.
 
+use crate::host::clock::CLOCK;
 use std::fmt;
 use std::time::Duration;
 
@@ -191,7 +192,7 @@ pub struct Member {
 #[must_use]
 pub fn snapshot() -> Snapshot {
     note_own_thread();
-    let now = timers().platform().clock.exact();
+    let now = CLOCK.now();
     let threads = bases().filter_map(thread);
     Snapshot {
         now: now.as_nanos(),

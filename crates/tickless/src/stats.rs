@@ -98,11 +98,11 @@ pub fn stats() -> Stats {
     sum
 }
 
-/// What is known of the cheap clock.
+/// How the library knows the time: by the processor's counter, which follows the kernel's clock, or by asking the
+/// kernel.
 pub mod clock {
-    use crate::host::clock;
-    pub use crate::host::clock::{Refusal, WINDOW};
-    use crate::host::registry::timers;
+    use crate::host::clock::{self, counter};
+    pub use crate::host::clock::{ERROR, Refusal, WINDOW};
 
     /// The time-stamp counter of the CPU that this thread is on, whether or not timers use it; 0 where none is known.
     ///
@@ -111,16 +111,31 @@ pub mod clock {
     #[inline]
     #[must_use]
     pub fn cycles() -> u64 {
-        clock::counter::read()
+        counter::read()
     }
 
-    /// The frequency of the time-stamp counter in hertz, if timers read it in place of asking the kernel.
+    /// As [`cycles`], ordered: read when all that the thread did before is over, and before what it does next can be
+    /// noticed by others. Values of two threads compare, if one has told the other.
+    #[inline]
+    #[must_use]
+    pub fn cycles_ordered() -> u64 {
+        counter::read_ordered()
+    }
+
+    /// What the library's clock may be off by from the kernel's at present, in nanoseconds, [`ERROR`] at most; 0 where
+    /// the kernel is asked each time.
+    #[must_use]
+    pub fn error() -> u64 {
+        clock::error()
+    }
+
+    /// The frequency of the time-stamp counter in hertz, if it is read in place of asking the kernel.
     ///
     /// # Errors
     ///
     /// Why they do not. For the first 20 ms of use that is [`Refusal::Calibrating`].
     pub fn time_stamp_counter() -> Result<u64, Refusal> {
-        timers().platform().clock.counter.judge()
+        clock::time_stamp_counter()
     }
 }
 

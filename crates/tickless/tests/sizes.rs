@@ -36,8 +36,8 @@ fn timers_are_small() {
         Restart::Yes
     });
     assert_eq!(size_of_val(&coarse), 56);
-    assert_eq!(size_of::<Interval>(), 48);
-    assert_eq!((size_of::<Instant>(), size_of::<Elapsed>()), (16, 0));
+    assert_eq!(size_of::<Interval>(), 40);
+    assert_eq!((size_of::<Instant>(), size_of::<Elapsed>()), (8, 0));
 }
 
 /// As in tokio: a `Sleep` and what contains one may be sent and shared; what is pinned is not `Unpin`, what boxes is.

@@ -11,6 +11,7 @@
 use crate::time::{Clock, Offset};
 
 pub mod combined;
+pub mod follow;
 mod timekeeper;
 pub mod watchdog;
 

@@ -16,6 +16,7 @@
 //! whichever starts it again. A *deferrable* one wakes no thread: it fires when its thread, or the library's expiry
 //! thread on its behalf, has something else to do.
 
+use crate::host::thread::at_latest;
 use std::fmt;
 use std::pin::Pin;
 use std::time::Duration;
@@ -72,8 +73,7 @@ impl From<Instant> for Expiry {
 impl From<Duration> for Expiry {
     #[inline]
     fn from(duration: Duration) -> Self {
-        let clock = &timers().platform().clock;
-        let now = with_thread(|thread| thread.reading.at_latest(clock));
+        let now = at_latest();
         Self(tick_of(now.saturating_add(Span::from(duration))))
     }
 }
@@ -220,7 +220,7 @@ where
     ) -> Option<T> {
         let Expiry(expiry) = when.into();
         wake::demand();
-        let now = tick::recently();
+        let now = tick::now();
         let started = start(self.timer(), now, expiry)?;
         self.publish(now);
         Some(started)

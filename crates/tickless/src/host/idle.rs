@@ -1,5 +1,6 @@
 //! A worker goes to sleep and wakes up, as far as coarse timers are concerned.
 
+use super::thread::at_earliest;
 use tickless_core::time::Instant;
 use tickless_core::wheel::idle::wake_times;
 
@@ -13,7 +14,7 @@ use super::tick::{first_due, tick_time};
 /// Others look after its global wheel from here on, if it takes part, unless it wakes by itself at `wakes_at` within a
 /// tick.
 pub(crate) fn enter(base: &ThreadBase, wakes_at: Instant) -> Instant {
-    let (cpu, now) = (base.cpu(), timers().platform().clock.exact());
+    let (cpu, now) = (base.cpu(), at_earliest());
     let at = tick_time(now);
     if wakes_at <= now.saturating_add(at.period) {
         // It wakes within a tick, so it counts as awake.

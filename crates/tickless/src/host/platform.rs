@@ -13,7 +13,7 @@ use super::barrier::Linux;
 use super::process::{Host, TURN_BUDGET};
 use super::registry::{self, EXPIRY_THREAD};
 use super::remote::housekeeping;
-use super::thread::{Local, ThreadBase, with_thread};
+use super::thread::{Local, ThreadBase, at_earliest, at_latest, with_thread};
 use super::{device, lifecycle, os};
 
 impl Platform for Host {
@@ -51,22 +51,22 @@ impl Platform for Host {
     }
 
     fn now(&self) -> Instant {
-        self.clock.exact()
+        at_earliest()
     }
 
     #[inline]
     fn now_at_latest(&self) -> Instant {
-        with_thread(|thread| thread.reading.at_latest(&self.clock))
+        at_latest()
     }
 
-    /// The thread's last exact reading: the clock was asked for the timer that is being started, or a little before.
+    /// When the clock was compared with the kernel's: for the timer that is being started, or a little before.
     #[inline]
     fn recent_now(&self) -> Instant {
         with_thread(|thread| thread.reading.last())
     }
 
     fn now_and_offsets(&self, seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {
-        (self.clock.exact(), self.wall.changed_since(seen))
+        (at_earliest(), self.wall.changed_since(seen))
     }
 
     #[inline]

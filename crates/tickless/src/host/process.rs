@@ -1,9 +1,8 @@
-//! What a process has one of: its clocks, and the count of foreign code that panicked.
+//! What a process has one of: the offsets of its clocks, and the count of foreign code that panicked.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::clock::Clock;
 use super::wall::Wall;
 
 /// Callbacks that a turn runs before it lets the thread do something else.
@@ -12,7 +11,6 @@ pub(super) const TURN_BUDGET: u32 = 4096;
 /// The host, as the core sees it: `platform` has what it provides.
 #[derive(Debug)]
 pub(crate) struct Host {
-    pub(crate) clock: Clock,
     pub(crate) wall: Wall,
     panics: AtomicU64,
 }
@@ -20,7 +18,6 @@ pub(crate) struct Host {
 impl Host {
     pub(super) fn new() -> Self {
         Self {
-            clock: Clock::new(),
             wall: Wall::new(),
             panics: AtomicU64::new(0),
         }

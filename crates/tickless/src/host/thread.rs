@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use tickless_core::base::{CpuBase, Frozen};
 use tickless_core::platform::CpuId;
+use tickless_core::time::Instant;
 use tickless_link::bias::Owner;
 
 use super::clock::Reading;
@@ -186,6 +187,18 @@ impl Drop for Alive {
 #[inline]
 pub(crate) fn with_thread<R>(body: impl FnOnce(&Thread) -> R) -> R {
     THREAD.with(body)
+}
+
+/// A time that is not behind the kernel's clock, as this thread can know it without a system call.
+#[inline]
+pub(crate) fn at_latest() -> Instant {
+    with_thread(|thread| thread.reading.at_latest())
+}
+
+/// A time that is not ahead of the kernel's clock nor of the library's.
+#[inline]
+pub(crate) fn at_earliest() -> Instant {
+    with_thread(|thread| thread.reading.at_earliest())
 }
 
 impl Thread {

@@ -6,7 +6,7 @@ use tickless_core::time::{Instant, Span};
 use tickless_core::wheel::idle::TickTime;
 
 use super::registry::timers;
-use super::thread::{ThreadBase, with_thread};
+use super::thread::{ThreadBase, at_earliest};
 
 /// How long a tick is, in nanoseconds.
 pub(crate) const TICK: u64 = 1_000_000;
@@ -17,17 +17,10 @@ pub(crate) fn tick_of(when: Instant) -> Tick {
     Tick(when.as_nanos().max(0).cast_unsigned() / TICK)
 }
 
-/// The tick in progress.
-pub(crate) fn now() -> Tick {
-    tick_of(timers().platform().clock.exact())
-}
-
-/// The tick in progress, or the one before if that ended less than 100 µs ago: nothing fires early for it, and it costs
-/// a reading of the counter.
+/// The tick in progress, or the one before if that ended a moment ago: nothing fires early for it.
 #[inline]
-pub(crate) fn recently() -> Tick {
-    let clock = &timers().platform().clock;
-    tick_of(with_thread(|thread| thread.reading.at_earliest(clock)))
+pub(crate) fn now() -> Tick {
+    tick_of(at_earliest())
 }
 
 /// When `tick` begins.
@@ -55,7 +48,7 @@ pub(crate) fn first_due(base: &ThreadBase) -> Instant {
 
 /// As [`first_due`], for this thread's own base, and exact: what was due and was taken back is forgotten.
 pub(crate) fn settle_first_due(base: &ThreadBase) -> Instant {
-    let next = timers().wheel_next(base.cpu(), recently());
+    let next = timers().wheel_next(base.cpu(), now());
     let due = |tick: Option<Tick>| tick.map_or(Instant::FOREVER, instant_of);
     due(next.local).min(due(next.global))
 }

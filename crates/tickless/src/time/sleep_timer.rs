@@ -11,8 +11,9 @@ use tickless_core::base::TaskTimer;
 use tickless_core::time::{Instant, Span};
 
 use super::budget;
+use crate::host::clock::CLOCK;
 use crate::host::registry::timers;
-use crate::host::thread::with_thread;
+use crate::host::thread::{at_earliest, at_latest};
 use crate::host::{blocked, wake};
 
 /// A timer that wakes a task, exact or coarse, as a [`SleepTimer`] needs it. It MAY be late, and MUST NOT be early.
@@ -85,13 +86,12 @@ impl<T: SleepQueue> SleepTimer<T> {
 
     #[inline]
     pub(crate) fn lasting(duration: Duration) -> Self {
-        let clock = &timers().platform().clock;
         if duration.is_zero() {
             // Over at once: an upper bound on the time would be a moment later.
-            let now = with_thread(|thread| thread.reading.at_earliest(clock));
+            let now = at_earliest();
             return Self::new(now, SleepState::Over);
         }
-        let now = with_thread(|thread| thread.reading.at_latest(clock));
+        let now = at_latest();
         Self::new(now.saturating_add(Span::from(duration)), SleepState::Fresh)
     }
 
@@ -113,7 +113,7 @@ impl<T: SleepQueue> SleepTimer<T> {
             SleepState::Fresh | SleepState::Over | SleepState::Idle => false,
             SleepState::Reset => is_over(self.deadline),
             // Not queued and not over: see `poll`.
-            SleepState::Armed => !self.timer.is_queued() && is_over_exactly(self.deadline),
+            SleepState::Armed => !self.timer.is_queued() && is_over_anywhere(self.deadline),
             SleepState::Elapsed => true,
         }
     }
@@ -186,7 +186,7 @@ impl<T: SleepQueue> SleepTimer<T> {
                 {
                     return Poll::Pending;
                 }
-                if !is_over_exactly(*this.deadline) {
+                if !is_over_anywhere(*this.deadline) {
                     // Neither queued nor over: another thread queued it, and the process is the child of a fork.
                     start(this.timer, *this.deadline, context);
                     return Poll::Pending;
@@ -254,17 +254,16 @@ fn cancel<T: SleepQueue>(timer: Pin<&T>) {
     drop(waker);
 }
 
-/// Whether `deadline` has passed.
+/// Whether `deadline` has passed for a timer that is not queued: for the thread that fired it, it had.
 #[inline]
-fn is_over_exactly(deadline: Instant) -> bool {
-    is_over(deadline) || deadline <= timers().platform().clock.exact()
+fn is_over_anywhere(deadline: Instant) -> bool {
+    is_over(deadline) || CLOCK.now() >= deadline
 }
 
 /// Whether `deadline` has certainly passed.
 #[inline]
 fn is_over(deadline: Instant) -> bool {
-    let clock = &timers().platform().clock;
-    with_thread(|thread| thread.reading.at_earliest(clock)) >= deadline
+    at_earliest() >= deadline
 }
 
 /// Sees to it that the task of `context` is woken; `false` if the timer fired meanwhile.

@@ -8,7 +8,7 @@ use tickless_core::time::Instant as CoreInstant;
 use super::error::{IsolationError, StartError};
 use crate::host::registry::timers;
 use crate::host::remote::{housekeeping, publish, trees};
-use crate::host::thread::{Kind, Thread, ThreadBase, turn_taken_by_this_thread, with_thread};
+use crate::host::thread::{Kind, ThreadBase, at_earliest, turn_taken_by_this_thread, with_thread};
 use crate::host::{device, idle, isolation, lifecycle, tick, turn};
 use crate::time::Instant;
 
@@ -72,25 +72,22 @@ impl LocalTimers {
     }
 
     pub(crate) fn now(&self) -> CoreInstant {
-        with_thread(|thread| thread.reading.renew(&timers().platform().clock))
+        at_earliest()
     }
 
-    /// A few loads and compares, and the clock. That others are to be looked after is noticed when the clock is asked
-    /// for the exact time, which is every 50 µs at the latest.
+    /// A few loads and compares, and the clock. That others are to be looked after is noticed when the clock was
+    /// compared with the kernel's, which is every 50 µs at the latest.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
-        let now = with_thread(|thread| thread.reading.at_earliest_or(|| self.look(thread)));
-        device::due(self.base) <= now
+        with_thread(|thread| {
+            let now = thread.reading.at_earliest();
+            device::due(self.base) <= now || thread.reading.has_new_line() && self.look(now)
+        })
     }
 
     #[cold]
-    fn look(&self, thread: &Thread) -> CoreInstant {
-        let now = thread.reading.renew(&timers().platform().clock);
-        if turn::is_needed(self.base, now) {
-            // Later than any deadline, and than none.
-            return CoreInstant::FOREVER;
-        }
-        now
+    fn look(&self, now: CoreInstant) -> bool {
+        turn::is_needed(self.base, now)
     }
 
     #[track_caller]

@@ -29,6 +29,7 @@
 //!
 //! Not covered: a fork while another thread uses the library for the first time in the life of the process.
 
+use crate::host::clock::CLOCK;
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
@@ -86,7 +87,7 @@ extern "C" fn prepare() {
     let paused = Paused {
         registry,
         bases,
-        _clock: host.clock.counter.pause(),
+        _clock: CLOCK.pause(),
         _wall: host.wall.pause(),
         _starting: wake::starting(),
         _watch: blocked::pause(),
@@ -119,6 +120,7 @@ extern "C" fn child() {
     };
     // What follows may take them: the forking thread occupies a base if it has none.
     drop((registry, clock, wall, starting, watch));
+    CLOCK.forget_others();
     // SAFETY: this handler runs in the child of a fork, which has this thread only, before it has started any other.
     let last = unsafe { LastThread::new() };
     let own = with_thread(Thread::base).map(ThreadBase::cpu);

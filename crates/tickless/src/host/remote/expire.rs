@@ -1,5 +1,6 @@
 //! Turns for other threads: what the [trees](super::trees) ask of the host when a thread finds something due there.
 
+use crate::host::thread::at_earliest;
 use tickless_core::base::Frozen;
 use tickless_core::coarse::Kind as Wheel;
 use tickless_core::hierarchy::{CpuNode, Group, GroupId, HierarchyHost};
@@ -18,7 +19,7 @@ use crate::host::{device, wake};
 /// Takes a turn for the thread on `base`.
 pub(super) fn take_turn_for(base: &'static ThreadBase) -> Done {
     let occupant = base.local().occupant();
-    let done = turn::run(base, timers().platform().clock.exact());
+    let done = turn::run(base, at_earliest());
     if base.local().kind().runs_its_own() && occupant == base.local().occupant() {
         // It began to do so during that turn, and may wait by now for what the turn did or left undone.
         device::kick(base);
@@ -79,7 +80,7 @@ impl HierarchyHost<WIDTH> for Table {
 
     fn lock_bases(&self, cpu: CpuId) -> (Frozen<'_, Host>, Instant) {
         let base = base(cpu).expect("a thread with a node has a base");
-        let now = timers().platform().clock.exact();
+        let now = at_earliest();
         if !first_due(base).is_forever() {
             // What is known of the first coarse timer may be out of date: that would cost a look for nothing.
             let _settled = timers().wheel_next(cpu, tick_of(now));

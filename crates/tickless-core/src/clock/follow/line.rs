@@ -1,0 +1,508 @@
+//! What is known of a reference clock: a straight line over the counter.
+
+use super::Sandwich;
+
+/// For how long a line is followed, in nanoseconds. Taking the next one costs about as much as four readings.
+pub const WINDOW: u64 = 50_000;
+/// How far reference and line come apart in `nanos`, at most: by 1,000 parts in a million, from one end to the other of
+/// what clocks are steered by (spec TIM-27).
+#[inline]
+const fn drifted(nanos: u64) -> u64 {
+    // 1/1024 and 1/32768 make 1,007 parts in a million, without a division.
+    (nanos >> 10) + (nanos >> 15) + 1
+}
+
+/// How far apart, in nanoseconds, the two counter readings around one of the reference may lie for that to say where
+/// the line goes: several times what the three take, less than anything that interrupts them.
+pub const WIDTH: u64 = 100;
+/// What a line may be wrong by at most, in nanoseconds, if it is followed at all.
+pub const ERROR: u64 = WIDTH + 2 * DRIFT;
+
+/// How far reference and line may come apart within a window.
+const DRIFT: u64 = drifted(WINDOW);
+/// The rate is measured over so many nanoseconds.
+const BASELINE: i64 = 100_000_000;
+/// A rate that differs by more from the one before was not measured, but a pause of one of the two clocks.
+const RATE_PPM: u64 = 2_000;
+/// Where the line was left for longer, in nanoseconds, it proves nothing that the reference is elsewhere.
+const JUDGED_FOR: u64 = 20_000_000;
+/// By how much the counter of another CPU may be behind the start of a line, in nanoseconds: beyond that it has been
+/// set back, as by a machine that slept.
+const BEHIND: u64 = 1_000_000;
+/// The error of a line that nothing is known of yet.
+const UNKNOWN: u64 = u64::MAX;
+
+/// From the counter value `start` on and for `span` cycles, the clock shows
+/// `base + ((cycles - start) * rate + residue) / 2^32`.
+///
+/// Invariant *line*: a line starts where no reading was answered by the one before it, and not below its end. So what
+/// all lines say together is one function of the counter that never falls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) start: u64,
+    /// Zero if nothing may be extrapolated.
+    pub(super) span: u64,
+    /// Nanoseconds for a cycle, times `2^32`, as the line goes. Zero if the reference itself is asked.
+    pub(super) rate: u64,
+    /// Below `2^32`.
+    residue: u64,
+    pub(super) base: i64,
+    /// What the clock may be off by at the start.
+    pub(super) error: u64,
+    /// Nanoseconds for a cycle, times `2^32`, as measured.
+    measured: u64,
+    /// Where the measurement of the rate began; zero if it has not.
+    origin_cycles: u64,
+    origin_nanos: i64,
+}
+
+/// Where a counter value lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// On the line.
+    On(i64),
+    /// A little before: another CPU's counter is behind, or the value was read early.
+    Before(i64),
+    /// The line ends before it, or the counter was set back.
+    Off,
+}
+
+/// What a new reading of the reference says of the line so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// The reference is where the line can be.
+    Fits,
+    /// It is not, and no steering explains that.
+    Misfit,
+    /// Nothing can be said.
+    Unjudged,
+}
+
+#[inline]
+fn scaled(cycles: u64, rate: u64) -> i128 {
+    i128::from(cycles) * i128::from(rate)
+}
+
+/// The whole nanoseconds of a fixed-point number, and the rest.
+fn split(fixed: i128) -> (i64, u64) {
+    let whole = i64::try_from(fixed >> 32).unwrap_or(if fixed < 0 { i64::MIN } else { i64::MAX });
+    let rest = u64::try_from(fixed & 0xFFFF_FFFF).unwrap_or(0);
+    (whole, rest)
+}
+
+impl Line {
+    pub(super) const WORDS: usize = 9;
+    /// Words that a reading needs.
+    pub(super) const FAST: usize = 6;
+
+    /// The reference itself is asked, and what was shown so far is not more than `floor`.
+    pub(super) const fn ask(floor: i64) -> Self {
+        Self {
+            start: 0,
+            span: 0,
+            rate: 0,
+            residue: 0,
+            base: floor,
+            error: 0,
+            measured: 0,
+            origin_cycles: 0,
+            origin_nanos: 0,
+        }
+    }
+
+    /// Nothing but the rate is known, and what was shown so far is not more than `floor`.
+    pub(super) const fn unknown(rate: u64, floor: i64) -> Self {
+        Self {
+            rate,
+            measured: rate,
+            error: UNKNOWN,
+            ..Self::ask(floor)
+        }
+    }
+
+    pub(super) const fn words(&self) -> [u64; Self::WORDS] {
+        [
+            self.start,
+            self.span,
+            self.rate,
+            self.residue,
+            self.base.cast_unsigned(),
+            self.error,
+            self.measured,
+            self.origin_cycles,
+            self.origin_nanos.cast_unsigned(),
+        ]
+    }
+
+    pub(super) const fn from_words(words: [u64; Self::WORDS]) -> Self {
+        let [
+            start,
+            span,
+            rate,
+            residue,
+            base,
+            error,
+            measured,
+            origin_cycles,
+            origin_nanos,
+        ] = words;
+        Self {
+            start,
+            span,
+            rate,
+            residue,
+            base: base.cast_signed(),
+            error,
+            measured,
+            origin_cycles,
+            origin_nanos: origin_nanos.cast_signed(),
+        }
+    }
+
+    /// What the clock shows at `cycles`, if the line goes there, by the first words of a line.
+    #[inline]
+    pub(super) const fn shows(fast: [u64; Self::FAST], cycles: u64) -> Option<i64> {
+        let [start, span, rate, residue, base, _error] = fast;
+        let gone = cycles.wrapping_sub(start);
+        if gone >= span {
+            return None;
+        }
+        // A window is 50 µs, so the product is far below 2^63.
+        let nanos = (gone.wrapping_mul(rate).wrapping_add(residue)) >> 32;
+        Some(base.cast_signed().wrapping_add(nanos.cast_signed()))
+    }
+
+    /// What the clock may be off by where it shows `nanos`.
+    #[inline]
+    pub(super) const fn error_at(fast: [u64; Self::FAST], nanos: i64) -> i64 {
+        let [.., base, error] = fast;
+        let gone = nanos.wrapping_sub(base.cast_signed()).cast_unsigned();
+        (error + drifted(gone)).cast_signed()
+    }
+
+    pub(super) const fn error_for(&self, nanos: i64) -> i64 {
+        let [start, span, rate, residue, base, error, ..] = self.words();
+        Self::error_at([start, span, rate, residue, base, error], nanos)
+    }
+
+    pub(super) const fn is_asking(&self) -> bool {
+        self.rate == 0
+    }
+
+    pub(super) const fn measured(&self) -> u64 {
+        self.measured
+    }
+
+    pub(super) fn place(&self, cycles: u64) -> Place {
+        let [start, span, rate, residue, base, error, ..] = self.words();
+        if let Some(nanos) = Self::shows([start, span, rate, residue, base, error], cycles) {
+            return Place::On(nanos);
+        }
+        let before = self.start.wrapping_sub(cycles);
+        let is_little = scaled(before, self.rate) >> 32 <= i128::from(BEHIND);
+        if before != 0 && is_little && self.error != UNKNOWN && self.span != 0 {
+            return Place::Before(self.base);
+        }
+        Place::Off
+    }
+
+    /// The most that was answered by the line.
+    pub(super) fn end(&self) -> i64 {
+        let whole = (scaled(self.span, self.rate) + i128::from(self.residue)) >> 32;
+        let whole = i64::try_from(whole).unwrap_or(i64::MAX);
+        self.base.saturating_add(whole)
+    }
+
+    /// How many nanoseconds `cycles` take, rounded up.
+    pub(super) fn nanos_of(&self, cycles: u64) -> u64 {
+        let nanos = (scaled(cycles, self.measured) >> 32) + 1;
+        u64::try_from(nanos).unwrap_or(u64::MAX)
+    }
+
+    /// The line to follow from `taken` on, and what that says of this one.
+    ///
+    /// At `taken.before` the reference was between `nanos - width` and `nanos`. Where this line goes on into that, the
+    /// new one is its continuation: a reading that says nothing new moves nothing. Else it begins at the nearer end, or
+    /// at what was shown already if that is later, and goes slower until the reference has caught up.
+    pub(super) fn next(&self, taken: &Sandwich) -> (Self, Verdict) {
+        let width = self.nanos_of(taken.behind.wrapping_sub(taken.before));
+        let latest = taken.nanos;
+        let earliest = latest.saturating_sub_unsigned(width);
+        let floor = self.end();
+        let gone = taken.before.wrapping_sub(self.start).cast_signed();
+        let is_known = self.error != UNKNOWN && gone >= 0;
+        let gone = gone.unsigned_abs();
+
+        let predicted =
+            (i128::from(self.base) << 32) + scaled(gone, self.rate) + i128::from(self.residue);
+        let (lowest, highest) = (i128::from(earliest) << 32, i128::from(latest) << 32);
+        // What nobody predicts begins at the upper end: it may not be behind what the reference itself answered.
+        let fitted = if is_known {
+            predicted.clamp(lowest, highest)
+        } else {
+            highest
+        };
+        let begins = fitted.max(i128::from(floor) << 32);
+        let (base, residue) = split(begins);
+
+        // How wrong it may be there: what the reading leaves open, or what the line so far did.
+        let ahead = base.saturating_sub(latest).max(0).unsigned_abs();
+        let elapsed = self.nanos_of(gone.saturating_sub(self.span));
+        let carried = if is_known && fitted == predicted {
+            self.error.saturating_add(drifted(WINDOW + elapsed))
+        } else {
+            UNKNOWN
+        };
+        let error = width.min(carried).saturating_add(ahead);
+
+        let verdict = self.judge(predicted, (lowest, highest), elapsed, is_known);
+        let (measured, origin) = self.measure(taken, width);
+        let mut next = Self {
+            start: taken.before,
+            span: 0,
+            rate: measured,
+            residue,
+            base,
+            error,
+            measured,
+            origin_cycles: origin.0,
+            origin_nanos: origin.1,
+        };
+        if error > ERROR - DRIFT {
+            // Not to be extrapolated from: what was read, and not behind what was shown.
+            next.start = taken.behind;
+            next.base = latest.max(floor);
+            next.residue = 0;
+            return (next, verdict);
+        }
+        next.span = (WINDOW << 32) / measured.max(1);
+        // To be where the reference is by the end, and never less than at half its rate.
+        let slower = u128::from(measured) * u128::from(ahead) / u128::from(WINDOW);
+        let slower = u64::try_from(slower).unwrap_or(u64::MAX).min(measured / 2);
+        next.rate = measured - slower;
+        (next, verdict)
+    }
+
+    fn judge(
+        &self,
+        predicted: i128,
+        (lowest, highest): (i128, i128),
+        elapsed: u64,
+        is_known: bool,
+    ) -> Verdict {
+        if !is_known || self.span == 0 || elapsed > JUDGED_FOR {
+            return Verdict::Unjudged;
+        }
+        let off = (lowest - predicted).max(predicted - highest).max(0) >> 32;
+        let allowed = self.error.saturating_add(drifted(WINDOW + elapsed));
+        if off > i128::from(allowed) {
+            Verdict::Misfit
+        } else {
+            Verdict::Fits
+        }
+    }
+
+    /// The rate with what `taken` says of it, and where its measurement began.
+    fn measure(&self, taken: &Sandwich, width: u64) -> (u64, (u64, i64)) {
+        let origin = (self.origin_cycles, self.origin_nanos);
+        if width > WIDTH {
+            return (self.measured, origin);
+        }
+        let here = (taken.before, taken.nanos);
+        let nanos = taken.nanos.saturating_sub(self.origin_nanos);
+        let cycles = taken.before.wrapping_sub(self.origin_cycles);
+        if self.origin_cycles == 0 || cycles.cast_signed() <= 0 || nanos < 0 {
+            return (self.measured, here);
+        }
+        if nanos < BASELINE {
+            return (self.measured, origin);
+        }
+        let rate = (u128::from(nanos.unsigned_abs()) << 32) / u128::from(cycles);
+        let rate = u64::try_from(rate).unwrap_or(u64::MAX);
+        let change = rate.abs_diff(self.measured);
+        let most = self.measured / (1_000_000 / RATE_PPM);
+        (if change <= most { rate } else { self.measured }, here)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A reference and a counter in true time (nanoseconds), both with rates.
+    #[derive(Clone, Copy, Debug)]
+    struct World {
+        truth: u64,
+        reference: i64,
+        cycles: u64,
+    }
+
+    /// Cycles in a nanosecond.
+    const CYCLES: u64 = 3;
+
+    impl World {
+        /// `nanos` go by, while the reference is steered by `ppm`.
+        fn pass(&mut self, nanos: u64, ppm: i64) {
+            self.truth += nanos;
+            self.cycles += nanos * CYCLES;
+            let nanos = i64::try_from(nanos).unwrap();
+            self.reference += nanos + nanos * ppm / 1_000_000;
+        }
+    }
+
+    fn sandwich(world: &mut World, first: u64, second: u64) -> Sandwich {
+        let before = world.cycles;
+        world.pass(first, 0);
+        let nanos = world.reference;
+        world.pass(second, 0);
+        Sandwich {
+            before,
+            nanos,
+            behind: world.cycles,
+        }
+    }
+
+    fn start(world: &mut World) -> Line {
+        let rate = (1 << 32) / CYCLES;
+        Line::unknown(rate, i64::MIN)
+            .next(&sandwich(world, 20, 20))
+            .0
+    }
+
+    #[test]
+    fn a_reading_that_says_nothing_new_moves_nothing() {
+        let mut world = World {
+            truth: 0,
+            reference: 1_000_000,
+            cycles: 77,
+        };
+        let first = start(&mut world);
+        world.pass(51_000, 0);
+        // What the first one would show.
+        let goes_on = Line {
+            span: 2 * first.span,
+            ..first
+        };
+        let expected = goes_on.place(world.cycles);
+        let at = world.cycles;
+        let (second, verdict) = first.next(&sandwich(&mut world, 35, 5));
+        assert_eq!(verdict, Verdict::Fits);
+        assert_eq!(second.place(at), expected);
+        assert_eq!(second.rate, first.rate);
+    }
+
+    /// Issue 10: a preemption between two halves of a reading must not widen a bound for the window that follows.
+    #[test]
+    fn a_wide_reading_moves_nothing_either() {
+        let mut world = World {
+            truth: 0,
+            reference: 1_000_000,
+            cycles: 77,
+        };
+        let first = start(&mut world);
+        world.pass(51_000, 0);
+        let (second, _) = first.next(&sandwich(&mut world, 20, 34_000));
+        assert!(second.error <= first.error + DRIFT + 1, "{second:?}");
+        let Place::On(shown) = second.place(world.cycles) else {
+            panic!("{second:?}");
+        };
+        assert!(shown.abs_diff(world.reference) <= second.error + DRIFT);
+    }
+
+    #[test]
+    fn what_is_never_narrow_is_not_extrapolated() {
+        let mut world = World {
+            truth: 0,
+            reference: 1_000_000,
+            cycles: 77,
+        };
+        let mut line = Line::unknown((1 << 32) / CYCLES, i64::MIN);
+        for _ in 0..10 {
+            line = line.next(&sandwich(&mut world, 34_000, 34_000)).0;
+            assert_eq!(line.span, 0, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_counter_that_was_set_back_begins_anew() {
+        let mut world = World {
+            truth: 0,
+            reference: 1_000_000,
+            cycles: 1 << 40,
+        };
+        let first = start(&mut world);
+        world.pass(51_000, 0);
+        world.cycles = 5;
+        assert_eq!(first.place(world.cycles), Place::Off);
+        let (second, verdict) = first.next(&sandwich(&mut world, 20, 20));
+        assert_eq!(verdict, Verdict::Unjudged, "no fault of the counter");
+        assert!(second.base >= first.end());
+        assert!(second.span > 0);
+    }
+
+    #[test]
+    fn a_counter_that_runs_off_is_told_from_steering() {
+        for (ppm, expected) in [
+            (900, Verdict::Fits),
+            (-900, Verdict::Fits),
+            (9_000, Verdict::Misfit),
+            (-9_000, Verdict::Misfit),
+        ] {
+            let mut world = World {
+                truth: 0,
+                reference: 1_000_000,
+                cycles: 77,
+            };
+            let line = start(&mut world);
+            world.pass(51_000, ppm);
+            assert_eq!(
+                line.next(&sandwich(&mut world, 20, 20)).1,
+                expected,
+                "{ppm}"
+            );
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// ORACLE-10: whatever the reference is steered by and whoever is preempted where, the lines together never fall,
+        /// and within a span they are within what is stated of the reference.
+        #[test]
+        fn lines_never_fall_and_are_as_close_as_they_say(
+            steps in proptest::collection::vec(
+                (0_u64..400_000, -500_i64..=500, 0_u64..60, 0_u64..60, 0_u8..8, 0_u64..100), 1..300),
+        ) {
+            let mut world = World { truth: 0, reference: 5_000_000_000, cycles: 1 << 50 };
+            let mut line = Line::unknown((1 << 32) / CYCLES, i64::MIN);
+            let mut shown = i64::MIN;
+            for (pause, ppm, first, second, preempted, part) in steps {
+                // A reading somewhere in the pause, one at its end.
+                for share in [part, 100 - part] {
+                    world.pass(pause * share / 100, ppm);
+                    if let Place::On(now) = line.place(world.cycles) {
+                        prop_assert!(now >= shown, "{} after {}", now, shown);
+                        shown = now;
+                        let off = now.abs_diff(world.reference);
+                        prop_assert!(off <= line.error + DRIFT, "{} off, {:?}", off, line);
+                        prop_assert!(line.error + DRIFT <= ERROR);
+                    }
+                }
+                let second = if preempted == 0 { second * 1_000 } else { second };
+                let first = if preempted == 1 { first * 1_000 } else { first };
+                if line.place(world.cycles) == Place::Off {
+                    let taken = sandwich(&mut world, first, second);
+                    let (next, verdict) = line.next(&taken);
+                    prop_assert!(verdict != Verdict::Misfit, "{:?} {:?} {:?}", line, taken, next);
+                    prop_assert!(next.base >= shown);
+                    line = next;
+                    if line.span == 0 {
+                        shown = line.base;
+                    }
+                }
+            }
+        }
+    }
+}

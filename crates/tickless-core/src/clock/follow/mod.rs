@@ -1,0 +1,450 @@
+//! A clock that is kept by another one, read through a counter.
+//!
+//! In user space the kernel keeps the time. Asking it takes 20 to 30 ns, and a process that asks all the time for what
+//! it could compute pays that each time. So a [`Follower`] reads a counter, and computes by a straight line what the
+//! kernel's clock shows: the kernel steers, and we follow. The line is good for [`WINDOW`]; the reading that comes
+//! after its end asks the reference, and lays the next.
+//!
+//! # Why it never runs backwards
+//!
+//! A line says what the clock shows from one counter value to another, and is decided upon *before* a reading is
+//! answered by it: by one exchange of a word that names it. The next one begins where no reading was answered yet, at
+//! what the one before showed at its end or later. So all of them together are one function of the counter that never
+//! falls (invariant *line*, `line.rs`), and two readings that are ordered, on one thread or by synchronisation between
+//! two, are answered in that order:
+//!
+//! - the later one sees the line of the earlier one or a later line, because the word that names it is an atomic;
+//! - on one line the later one has read the counter later, if that was [ordered](Reference::cycles) and the counters of
+//!   all CPUs agree.
+//!
+//! No reader waits for another: a thread that is preempted while it lays a line has decided nothing, and the next
+//! reader lays its own.
+//!
+//! # How close it is
+//!
+//! The reference is read between two readings of the counter, so each reading leaves an interval open. A line that goes
+//! through the interval goes on; another is moved to its nearer end. A reading during which the thread was preempted
+//! has a wide interval, which says nothing and moves nothing. So at the beginning of a line its error is the width of a
+//! narrow interval, [`WIDTH`] at most, and it grows by what the reference can be steered by within a window. The sum is
+//! [`ERROR`] at most; where it would be more, each reading asks the reference.
+//!
+//! # Cost
+//!
+//! A reading: nine loads, the counter, one multiplication; no store. Once in a window: the reference, three readings of
+//! the counter, and two atomic exchanges.
+
+use tickless_link::const_unless_loom;
+use tickless_link::sync::{AtomicBool, AtomicU64, CachePadded, Ordering, fence, spin_loop};
+
+use crate::time::Instant;
+
+mod line;
+#[cfg(all(test, loom))]
+mod model;
+
+pub use line::{ERROR, WIDTH, WINDOW};
+use line::{Line, Place, Verdict};
+
+/// What a [`Follower`] reads.
+pub trait Reference {
+    /// The counter, ordered: not read before what the thread did before is over, nor behind what it does next. The
+    /// counters of all CPUs MUST agree.
+    fn cycles(&self) -> u64;
+
+    /// The clock that is followed, in nanoseconds. MUST NOT run backwards.
+    fn nanos(&self) -> i64;
+
+    /// Passes the time for a thread that finds all places taken: `attempt` counts from 0.
+    fn relax(&self, attempt: u32);
+}
+
+/// A reading of the reference between two of the counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sandwich {
+    /// The counter before.
+    pub before: u64,
+    /// The reference.
+    pub nanos: i64,
+    /// The counter behind.
+    pub behind: u64,
+}
+
+impl Sandwich {
+    /// Reads all three.
+    #[inline]
+    pub fn take(reference: &impl Reference) -> Self {
+        let before = reference.cycles();
+        let nanos = reference.nanos();
+        let behind = reference.cycles();
+        Self {
+            before,
+            nanos,
+            behind,
+        }
+    }
+}
+
+/// A time, and what it may be off by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// The time that the clock shows.
+    pub now: Instant,
+    /// A time that the reference showed already.
+    pub earliest: Instant,
+    /// A time that the reference did not show yet when the reading began.
+    pub latest: Instant,
+    /// What became known, if the reference was asked.
+    pub asked: Option<Asked>,
+}
+
+/// What a reading of the reference made known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// What was read.
+    pub taken: Sandwich,
+    /// The reference is elsewhere than the line says, and no steering explains that.
+    pub is_misfit: bool,
+    /// None of a few attempts was narrow: the thread was interrupted in each, or the reference is slow.
+    pub is_wide: bool,
+}
+
+/// How often the reference is read in search of a narrow interval. A second interruption in a row is rare.
+const TRIES: u32 = 3;
+
+#[cfg(not(loom))]
+const SLOTS: usize = 8;
+#[cfg(loom)]
+const SLOTS: usize = 2;
+const SLOT_BITS: u32 = 8;
+
+/// A place for a line.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Slot {
+    words: [AtomicU64; Line::WORDS],
+    /// A thread writes here, or decides whether what it wrote counts.
+    is_taken: AtomicBool,
+}
+
+impl Slot {
+    const_unless_loom! {
+        const fn new(line: Line) -> Self {
+            let [a, b, c, d, e, f, g, h, i] = line.words();
+            Self {
+                words: [
+                    AtomicU64::new(a),
+                    AtomicU64::new(b),
+                    AtomicU64::new(c),
+                    AtomicU64::new(d),
+                    AtomicU64::new(e),
+                    AtomicU64::new(f),
+                    AtomicU64::new(g),
+                    AtomicU64::new(h),
+                    AtomicU64::new(i),
+                ],
+                is_taken: AtomicBool::new(false),
+            }
+        }
+    }
+}
+
+/// Why a line was not laid.
+enum NotLaid {
+    /// Another thread laid one.
+    Outdated,
+    /// Threads that lay lines have all places.
+    Full,
+}
+
+/// A clock that follows another one.
+#[derive(Debug)]
+pub struct Follower {
+    /// Which slot holds the line, below [`SLOT_BITS`], and how many there were before.
+    current: CachePadded<AtomicU64>,
+    slots: [Slot; SLOTS],
+}
+
+impl Default for Follower {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Follower {
+    #[cfg(not(loom))]
+    /// A clock that asks the reference each time, until it is told to [follow](Self::follow).
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            current: CachePadded(AtomicU64::new(0)),
+            slots: [const { Slot::new(Line::ask(i64::MIN)) }; SLOTS],
+        }
+    }
+
+    #[cfg(loom)]
+    /// As without loom.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            current: CachePadded(AtomicU64::new(0)),
+            slots: core::array::from_fn(|_| Slot::new(Line::ask(i64::MIN))),
+        }
+    }
+
+    #[inline]
+    fn slot(&self, current: u64) -> &Slot {
+        let mask = (SLOTS - 1) as u64;
+        #[expect(clippy::cast_possible_truncation, reason = "below the number of slots")]
+        &self.slots[(current & mask) as usize]
+    }
+
+    /// Copies the first `N` words of the line, and which one it is.
+    #[inline]
+    fn read<const N: usize>(&self) -> (u64, [u64; N]) {
+        loop {
+            // Acquire: pairs with the Release of the exchange in `lay`, so that the words of that line are seen.
+            let before = self.current.load(Ordering::Acquire);
+            let slot = self.slot(before);
+            // Relaxed: words of a line that was written over are found out below.
+            let words = core::array::from_fn(|word| slot.words[word].load(Ordering::Relaxed));
+            // Pairs with the Release fence in `lay`: a reader that read a word of a later line there sees that the slot
+            // was not the current one any more.
+            fence(Ordering::Acquire);
+            if self.current.load(Ordering::Relaxed) == before {
+                return (before, words);
+            }
+            spin_loop();
+        }
+    }
+
+    /// Has `line` follow the one that `seen` names, unless another one did.
+    fn lay(&self, seen: u64, line: &Line) -> Result<(), NotLaid> {
+        for (number, slot) in (0_u64..).zip(&self.slots) {
+            // Acquire: pairs with the Release below, so that writers of one slot follow each other.
+            if slot.is_taken.load(Ordering::Relaxed) || slot.is_taken.swap(true, Ordering::Acquire)
+            {
+                continue;
+            }
+            // Acquire: with the fence below, see `read`. Only the thread that has taken a slot makes it the current
+            // one: what is not now will not be.
+            let current = self.current.load(Ordering::Acquire);
+            let is_current = current % (1 << SLOT_BITS) == number;
+            let mut laid = Err(NotLaid::Outdated);
+            if current == seen && !is_current {
+                fence(Ordering::Release);
+                for (target, word) in slot.words.iter().zip(line.words()) {
+                    target.store(word, Ordering::Relaxed);
+                }
+                let next = ((seen >> SLOT_BITS).wrapping_add(1) << SLOT_BITS) | number;
+                // Release: pairs with the Acquire in `read`.
+                laid = self
+                    .current
+                    .compare_exchange(seen, next, Ordering::Release, Ordering::Relaxed)
+                    .map(drop)
+                    .map_err(|_| NotLaid::Outdated);
+            }
+            // Release: pairs with the Acquire above.
+            slot.is_taken.store(false, Ordering::Release);
+            if is_current && current == seen {
+                continue;
+            }
+            return laid;
+        }
+        Err(NotLaid::Full)
+    }
+
+    /// The time, comparable with that of any other thread. `cycles` reads the counter, [ordered](Reference::cycles);
+    /// `slowly` is called where the reference is to be [asked](Self::ask).
+    #[inline]
+    pub fn now(&self, cycles: impl FnOnce() -> u64, slowly: impl FnOnce() -> Reading) -> Instant {
+        let (_, fast) = self.read::<{ Line::FAST }>();
+        match Line::shows(fast, cycles()) {
+            Some(nanos) => Instant::from_nanos(nanos),
+            None => slowly().now,
+        }
+    }
+
+    /// A time that is over, and one that is not behind the true one: bounds for this thread alone, for which `cycles`
+    /// need not be ordered.
+    #[inline]
+    pub fn bounds(
+        &self,
+        cycles: impl FnOnce() -> u64,
+        slowly: impl FnOnce() -> Reading,
+    ) -> (Instant, Instant) {
+        let (_, fast) = self.read::<{ Line::FAST }>();
+        if let Some(nanos) = Line::shows(fast, cycles()) {
+            let error = Line::error_at(fast, nanos);
+            return (
+                Instant::from_nanos(nanos - error),
+                Instant::from_nanos(nanos + error),
+            );
+        }
+        let reading = slowly();
+        (reading.earliest, reading.latest)
+    }
+
+    /// What names the line that is followed now: another number whenever the reference was asked.
+    #[inline]
+    pub fn line_number(&self) -> u64 {
+        // Relaxed: the number alone is looked at.
+        self.current.load(Ordering::Relaxed)
+    }
+
+    /// Whether the reference is followed, and not asked each time.
+    #[inline]
+    pub fn is_following(&self) -> bool {
+        let (_, fast) = self.read::<{ Line::FAST }>();
+        fast[1] != 0
+    }
+
+    /// A time that is over, without a reading; [`None`] where the reference is asked each time.
+    #[inline]
+    pub fn recently(&self) -> Option<Instant> {
+        let (_, fast) = self.read::<{ Line::FAST }>();
+        let [_, span, _, _, base, _] = fast;
+        (span != 0).then_some(Instant::from_nanos(base.cast_signed()))
+    }
+
+    /// Nanoseconds for a cycle, times `2^32`; [`None`] where the reference is asked.
+    #[must_use]
+    pub fn rate(&self) -> Option<u64> {
+        let line = self.line().1;
+        (!line.is_asking()).then_some(line.measured())
+    }
+
+    /// What the line may be off by; [`None`] where the reference is asked.
+    #[must_use]
+    pub fn error(&self) -> Option<u64> {
+        let line = self.line().1;
+        (line.span != 0).then_some(line.error)
+    }
+
+    fn line(&self) -> (u64, Line) {
+        let (current, words) = self.read();
+        (current, Line::from_words(words))
+    }
+
+    /// The time, asking the reference where there is no line any more.
+    #[cold]
+    pub fn ask(&self, reference: &impl Reference) -> Reading {
+        let mut attempt = 0;
+        loop {
+            let (seen, line) = self.line();
+            if line.is_asking() {
+                let taken = Sandwich::take(reference);
+                // The readings are over, because that of the counter is ordered. So whoever follows the reference from
+                // here on reads it later: a line begins with a reading after this one was replaced. Acquire: with the
+                // Release in `lay`, as in `read`.
+                if self.current.load(Ordering::Acquire) == seen {
+                    return exactly(taken, taken.nanos.max(line.base), false, false);
+                }
+                continue;
+            }
+            match line.place(reference.cycles()) {
+                Place::On(nanos) | Place::Before(nanos) => {
+                    return within(nanos, line.error_for(nanos));
+                }
+                Place::Off => {}
+            }
+            let (taken, is_wide) = narrowest(&line, reference);
+            let (next, verdict) = line.next(&taken);
+            match self.lay(seen, &next) {
+                Err(NotLaid::Full) => {
+                    reference.relax(attempt);
+                    attempt += 1;
+                }
+                Err(NotLaid::Outdated) => spin_loop(),
+                Ok(()) => {
+                    let is_misfit = verdict == Verdict::Misfit;
+                    if next.span == 0 {
+                        return exactly(taken, next.base, is_misfit, is_wide);
+                    }
+                    let Place::On(nanos) = next.place(taken.behind) else {
+                        continue;
+                    };
+                    return exactly(taken, nanos, is_misfit, is_wide);
+                }
+            }
+        }
+    }
+
+    /// Follows the reference from here on by a counter that takes `rate` nanoseconds for a cycle, times `2^32`, as
+    /// measured. What was answered by the reference itself is behind what is answered then.
+    ///
+    /// Nothing happens if it is followed already, or the rate is zero.
+    pub fn follow(&self, rate: u64, reference: &impl Reference) {
+        self.replace(reference, |line| {
+            (line.is_asking() && rate != 0).then(|| Line::unknown(rate, line.base))
+        });
+    }
+
+    /// Asks the reference from here on. Until it has caught up, time stands still.
+    pub fn give_up(&self, reference: &impl Reference) {
+        self.replace(reference, |line| {
+            (!line.is_asking()).then(|| Line::ask(line.end()))
+        });
+    }
+
+    /// In a process of which the calling thread alone is left, as after a fork: no thread lays a line.
+    pub fn forget_others(&self) {
+        for slot in &self.slots {
+            slot.is_taken.store(false, Ordering::Relaxed);
+        }
+    }
+
+    fn replace(&self, reference: &impl Reference, by: impl Fn(&Line) -> Option<Line>) {
+        let mut attempt = 0;
+        loop {
+            let (seen, line) = self.line();
+            let Some(next) = by(&line) else { return };
+            match self.lay(seen, &next) {
+                Ok(()) => return,
+                Err(NotLaid::Outdated) => {}
+                Err(NotLaid::Full) => {
+                    reference.relax(attempt);
+                    attempt += 1;
+                }
+            }
+        }
+    }
+}
+
+/// The narrowest of a few readings, and whether it is wide.
+fn narrowest(line: &Line, reference: &impl Reference) -> (Sandwich, bool) {
+    let width = |taken: &Sandwich| line.nanos_of(taken.behind.wrapping_sub(taken.before));
+    let mut best = Sandwich::take(reference);
+    for _ in 1..TRIES {
+        if width(&best) <= WIDTH {
+            break;
+        }
+        let another = Sandwich::take(reference);
+        if width(&another) < width(&best) {
+            best = another;
+        }
+    }
+    (best, width(&best) > WIDTH)
+}
+
+fn within(nanos: i64, error: i64) -> Reading {
+    Reading {
+        now: Instant::from_nanos(nanos),
+        earliest: Instant::from_nanos(nanos.saturating_sub(error)),
+        latest: Instant::from_nanos(nanos.saturating_add(error)),
+        asked: None,
+    }
+}
+
+fn exactly(taken: Sandwich, shown: i64, is_misfit: bool, is_wide: bool) -> Reading {
+    Reading {
+        now: Instant::from_nanos(shown),
+        // A time that this clock did not show is not over.
+        earliest: Instant::from_nanos(taken.nanos.min(shown)),
+        latest: Instant::from_nanos(taken.nanos.max(shown)),
+        asked: Some(Asked {
+            taken,
+            is_misfit,
+            is_wide,
+        }),
+    }
+}

@@ -1,0 +1,150 @@
+//! Loom cases for the clock that follows another one.
+
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use loom::thread;
+
+use super::{Follower, Line, Reference};
+use crate::time::Instant;
+
+/// A counter that another thread moves on, and a reference that shows what it counts.
+#[derive(Default)]
+struct Clocks(AtomicU64);
+
+impl Reference for Clocks {
+    fn cycles(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+    fn nanos(&self) -> i64 {
+        self.0.load(Ordering::SeqCst).cast_signed()
+    }
+    fn relax(&self, _attempt: u32) {
+        thread::yield_now();
+    }
+}
+
+/// A nanosecond for a cycle.
+const RATE: u64 = 1 << 32;
+/// Longer than a window.
+const LONG: u64 = 60_000;
+
+struct World {
+    clocks: Clocks,
+    follower: Follower,
+    was_read: AtomicBool,
+    first: AtomicU64,
+}
+
+impl World {
+    fn now(&self) -> Instant {
+        self.follower
+            .now(|| self.clocks.cycles(), || self.follower.ask(&self.clocks))
+    }
+}
+
+fn world(now: u64, follows: bool) -> Arc<World> {
+    let world = World {
+        clocks: Clocks(AtomicU64::new(now)),
+        follower: Follower::new(),
+        was_read: AtomicBool::new(false),
+        first: AtomicU64::new(0),
+    };
+    if follows {
+        world.follower.follow(RATE, &world.clocks);
+    }
+    Arc::new(world)
+}
+
+fn reads_first(world: &World) {
+    let first = world.now().as_nanos();
+    // Relaxed: published by the flag.
+    world.first.store(first.cast_unsigned(), Ordering::Relaxed);
+    world.was_read.store(true, Ordering::Release);
+}
+
+/// Reads, if that is behind the first reading.
+fn reads_second(world: &World) {
+    if world.was_read.load(Ordering::Acquire) {
+        let first = world.first.load(Ordering::Relaxed).cast_signed();
+        let second = world.now().as_nanos();
+        assert!(second >= first, "{second} after {first}");
+    }
+}
+
+fn check(bound: usize, body: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(bound);
+    builder.max_branches = 10_000;
+    builder.check(body);
+}
+
+/// Two threads lay the next line at the same time: one of the lines counts, and for both.
+#[test]
+fn readings_that_are_ordered_are_answered_in_order() {
+    check(2, || {
+        let world = world(LONG, true);
+        let other = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || reads_first(&world))
+        };
+        world.clocks.0.store(LONG + 70, Ordering::SeqCst);
+        reads_second(&world);
+        other.join().unwrap();
+    });
+}
+
+/// A reader copies a line while its place is used for the one after the next.
+#[test]
+fn a_line_that_was_written_over_is_not_taken_for_one() {
+    check(2, || {
+        let world = world(0, false);
+        let other = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                for nanos in 1..=2 {
+                    let (seen, _) = world.follower.line();
+                    let line = Line::unknown(nanos, nanos.cast_signed());
+                    assert!(world.follower.lay(seen, &line).is_ok());
+                }
+            })
+        };
+        let (_, line) = world.follower.line();
+        let is_first = line == Line::ask(i64::MIN);
+        let is_laid = line == Line::unknown(line.rate, line.rate.cast_signed());
+        assert!(is_first || is_laid, "{line:?}");
+        other.join().unwrap();
+    });
+}
+
+/// What the reference answered itself is not ahead of what is computed afterwards.
+#[test]
+fn beginning_to_follow_turns_nothing_back() {
+    check(3, || {
+        let world = world(LONG, false);
+        let other = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || reads_first(&world))
+        };
+        world.follower.follow(RATE, &world.clocks);
+        world.clocks.0.fetch_add(30, Ordering::SeqCst);
+        reads_second(&world);
+        other.join().unwrap();
+    });
+}
+
+/// Nor is what was computed ahead of what the reference answers afterwards.
+#[test]
+fn giving_up_turns_nothing_back() {
+    check(3, || {
+        let world = world(LONG, true);
+        world.now();
+        let other = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || reads_first(&world))
+        };
+        world.clocks.0.fetch_add(30, Ordering::SeqCst);
+        world.follower.give_up(&world.clocks);
+        reads_second(&world);
+        other.join().unwrap();
+    });
+}

@@ -1,0 +1,95 @@
+//! The time-stamp counter of the processor.
+//!
+//! [`read`] is not ordered with neighbouring instructions: the processor may read the counter before what stands before
+//! it is over. It serves bounds within one thread, which allow for that. [`read_ordered`] waits for what stands before
+//! it, and what stands behind it and leaves the thread does so later: it serves times that threads compare. It costs
+//! about two thirds more.
+//!
+//! Only on 64-bit x86; on others, and in Miri, there is [none](Refusal::NoCounter).
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+pub(crate) use x86::{read, read_ordered};
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+pub(super) use x86::invariant;
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod x86 {
+    use core::arch::x86_64::{__cpuid, _mm_lfence, _rdtsc, CpuidResult};
+
+    use crate::host::clock::Refusal;
+
+    /// Reads the counter, not ordered.
+    #[inline]
+    pub(crate) fn read() -> u64 {
+        // SAFETY: the instruction exists on every x86-64 processor and touches no memory. A process may be forbidden to
+        // use it (PR_SET_TSC), which kills the process, as it does for every user of the vDSO's clock.
+        unsafe { _rdtsc() }
+    }
+
+    /// Reads the counter, ordered.
+    ///
+    /// An `lfence` begins when all instructions before it are over, and nothing behind it begins before. The pair takes
+    /// less than `rdtscp`, which waits for what stands before it too.
+    #[inline]
+    pub(crate) fn read_ordered() -> u64 {
+        fence();
+        read()
+    }
+
+    #[allow(
+        unused_unsafe,
+        clippy::allow_attributes,
+        reason = "newer compilers know that the intrinsic is safe"
+    )]
+    #[inline]
+    fn fence() {
+        // SAFETY: the instruction exists on every x86-64 processor, and touches no memory.
+        unsafe { _mm_lfence() }
+    }
+
+    /// Whether the processor promises a constant rate in all its states: CPUID 8000_0007h, EDX bit 8.
+    ///
+    /// Asked of the processor itself: the kernel says it in a file too, but there are processes without files.
+    pub(in crate::host::clock) fn invariant() -> Result<(), Refusal> {
+        const HIGHEST: u32 = 0x8000_0000;
+        const POWER: u32 = 0x8000_0007;
+        let promised = leaf(HIGHEST).eax >= POWER && leaf(POWER).edx & (1 << 8) != 0;
+        promised.then_some(()).ok_or(Refusal::NotInvariant)
+    }
+
+    #[allow(
+        unused_unsafe,
+        clippy::allow_attributes,
+        reason = "newer compilers know that the intrinsic is safe"
+    )]
+    fn leaf(number: u32) -> CpuidResult {
+        // SAFETY: the instruction exists on every x86-64 processor and touches no memory.
+        unsafe { __cpuid(number) }
+    }
+}
+
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+pub(crate) use none::{read, read_ordered};
+
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+pub(super) use none::invariant;
+
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+mod none {
+    use crate::host::clock::Refusal;
+
+    #[inline]
+    pub(crate) fn read() -> u64 {
+        0
+    }
+
+    #[inline]
+    pub(crate) fn read_ordered() -> u64 {
+        0
+    }
+
+    pub(in crate::host::clock) fn invariant() -> Result<(), Refusal> {
+        Err(Refusal::NoCounter)
+    }
+}

@@ -1,0 +1,96 @@
+//! Why the time-stamp counter is not used.
+
+use std::fmt;
+
+use tickless_core::clock::follow::WIDTH;
+
+use super::judge::{AGREEMENT_PPM, ATTEMPTS};
+
+/// Why the time-stamp counter is not used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The processor has none that this library knows.
+    NoCounter,
+    /// The processor does not promise that it counts at a constant rate.
+    NotInvariant,
+    /// The kernel keeps its time by something else, named here: it does not trust the counter, or cannot use it.
+    KernelUses(String),
+    /// What the kernel keeps its time by could not be read (`/sys`, with a file descriptor to spare): it may not trust
+    /// the counter.
+    KernelDoesNotTell,
+    /// Two measurements of the rate differ by so many parts per million, however often they are made.
+    Unsteady {
+        /// The difference.
+        ppm: u64,
+    },
+    /// The kernel's clock was elsewhere than the counter said, by more than any steering explains, so many times.
+    Drifted {
+        /// How many times.
+        times: u64,
+    },
+    /// The kernel's clock cannot be read between two readings of the counter that are close enough, however often that
+    /// is tried: this many readings in a row took longer than 100 ns.
+    Slow {
+        /// How many.
+        readings: u64,
+    },
+    /// The rate is not known yet; it is measured over the first 20 ms of use.
+    Calibrating,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoCounter => {
+                formatter.write_str("this processor has no time-stamp counter that is known here")
+            }
+            Self::NotInvariant => formatter.write_str(
+                "the processor does not promise that its counter runs at a constant rate",
+            ),
+            Self::KernelUses(name) => {
+                write!(
+                    formatter,
+                    "the kernel's clock source is {name:?}, so it does not trust the counter either"
+                )
+            }
+            Self::KernelDoesNotTell => formatter.write_str(
+                "the kernel's clock source could not be read, so it may not trust the counter",
+            ),
+            Self::Unsteady { ppm } => {
+                write!(
+                    formatter,
+                    "its rate over two periods of 10 ms differs by {ppm} ppm, more than {AGREEMENT_PPM}, and did so \
+                     {ATTEMPTS} times"
+                )
+            }
+            Self::Drifted { times } => write!(
+                formatter,
+                "the kernel's clock was {times} times elsewhere than the counter says, by more than it is ever steered"
+            ),
+            Self::Slow { readings } => write!(
+                formatter,
+                "{readings} readings of the kernel's clock in a row took longer than {WIDTH} ns, so none says exactly \
+                 what the counter showed then"
+            ),
+            Self::Calibrating => formatter.write_str("its rate is still being measured"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_say_why() {
+        let texts = [
+            Refusal::KernelUses("hpet".to_owned()).to_string(),
+            Refusal::Unsteady { ppm: 512 }.to_string(),
+            Refusal::Slow { readings: 77 }.to_string(),
+        ];
+        assert!(texts[0].contains("hpet"));
+        assert!(texts[1].contains("512 ppm"));
+        assert!(texts[2].contains("77 readings"));
+    }
+}
