@@ -12,8 +12,8 @@ use crate::host::clock::CLOCK;
 ///
 /// [`now`](Self::now) reads the processor's counter where it can be trusted, and is within
 /// [`clock::ERROR`](crate::clock::ERROR) nanoseconds of the kernel's `CLOCK_MONOTONIC`, which
-/// [`std::time::Instant`] shows; where it cannot be trusted it asks the kernel. It never runs backwards, on one thread or
-/// between threads that synchronise. ([How](https://docs.rs/tickless-core/latest/tickless_core/clock/follow).)
+/// [`std::time::Instant`] shows; where it cannot be trusted it asks the kernel. It never runs backwards, on one thread
+/// or between threads that synchronise.
 ///
 /// It reaches 292 years from the start of the system in both directions. What would lie beyond is the last point there
 /// is, which never comes.

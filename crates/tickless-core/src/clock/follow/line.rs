@@ -53,7 +53,7 @@ pub(super) struct Line {
     measured: u64,
     /// Where the measurement of the rate began; zero if it has not.
     origin_cycles: u64,
-    origin_nanos: i64,
+    origin_time: i64,
 }
 
 /// Where a counter value lies.
@@ -106,7 +106,7 @@ impl Line {
             error: 0,
             measured: 0,
             origin_cycles: 0,
-            origin_nanos: 0,
+            origin_time: 0,
         }
     }
 
@@ -130,7 +130,7 @@ impl Line {
             self.error,
             self.measured,
             self.origin_cycles,
-            self.origin_nanos.cast_unsigned(),
+            self.origin_time.cast_unsigned(),
         ]
     }
 
@@ -144,7 +144,7 @@ impl Line {
             error,
             measured,
             origin_cycles,
-            origin_nanos,
+            origin_time,
         ] = words;
         Self {
             start,
@@ -155,7 +155,7 @@ impl Line {
             error,
             measured,
             origin_cycles,
-            origin_nanos: origin_nanos.cast_signed(),
+            origin_time: origin_time.cast_signed(),
         }
     }
 
@@ -236,7 +236,7 @@ impl Line {
         let predicted =
             (i128::from(self.base) << 32) + scaled(gone, self.rate) + i128::from(self.residue);
         let (lowest, highest) = (i128::from(earliest) << 32, i128::from(latest) << 32);
-        // What nobody predicts begins at the upper end: it may not be behind what the reference itself answered.
+        // What was not predicted begins at the upper end: it may not be behind what the reference itself answered.
         let fitted = if is_known {
             predicted.clamp(lowest, highest)
         } else {
@@ -266,7 +266,7 @@ impl Line {
             error,
             measured,
             origin_cycles: origin.0,
-            origin_nanos: origin.1,
+            origin_time: origin.1,
         };
         if error > ERROR - DRIFT {
             // Not to be extrapolated from: what was read, and not behind what was shown.
@@ -304,12 +304,12 @@ impl Line {
 
     /// The rate with what `taken` says of it, and where its measurement began.
     fn measure(&self, taken: &Sandwich, width: u64) -> (u64, (u64, i64)) {
-        let origin = (self.origin_cycles, self.origin_nanos);
+        let origin = (self.origin_cycles, self.origin_time);
         if width > WIDTH {
             return (self.measured, origin);
         }
         let here = (taken.before, taken.nanos);
-        let nanos = taken.nanos.saturating_sub(self.origin_nanos);
+        let nanos = taken.nanos.saturating_sub(self.origin_time);
         let cycles = taken.before.wrapping_sub(self.origin_cycles);
         if self.origin_cycles == 0 || cycles.cast_signed() <= 0 || nanos < 0 {
             return (self.measured, here);
@@ -468,8 +468,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// ORACLE-10: whatever the reference is steered by and whoever is preempted where, the lines together never fall,
-        /// and within a span they are within what is stated of the reference.
+        /// ORACLE-10: whatever the reference is steered by and wherever a reader is preempted, the lines together
+        /// never fall, and within a span they are within what is stated of the reference.
         #[test]
         fn lines_never_fall_and_are_as_close_as_they_say(
             steps in proptest::collection::vec(

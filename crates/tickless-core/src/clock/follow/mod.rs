@@ -333,9 +333,9 @@ impl Follower {
             let (seen, line) = self.line();
             if line.is_asking() {
                 let taken = Sandwich::take(reference);
-                // The readings are over, because that of the counter is ordered. So whoever follows the reference from
-                // here on reads it later: a line begins with a reading after this one was replaced. Acquire: with the
-                // Release in `lay`, as in `read`.
+                // The readings are over, because that of the counter is ordered. So a thread that follows the
+                // reference from here on reads it later: a line begins with a reading after this one was replaced.
+                // Acquire: with the Release in `lay`, as in `read`.
                 if self.current.load(Ordering::Acquire) == seen {
                     return exactly(taken, taken.nanos.max(line.base), false, false);
                 }

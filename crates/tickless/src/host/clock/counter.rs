@@ -5,19 +5,20 @@
 //! it, and what stands behind it and leaves the thread does so later: it serves times that threads compare. It costs
 //! about two thirds more.
 //!
-//! Only on 64-bit x86; on others, and in Miri, there is [none](Refusal::NoCounter).
+//! Only on 64-bit x86; on others, and in Miri, there is none.
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub(crate) use x86::{read, read_ordered};
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-pub(super) use x86::invariant;
+pub(super) use x86::{EXISTS, is_invariant};
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod x86 {
     use core::arch::x86_64::{__cpuid, _mm_lfence, _rdtsc, CpuidResult};
 
-    use crate::host::clock::Refusal;
+    /// There is one that is known here.
+    pub(in crate::host::clock) const EXISTS: bool = true;
 
     /// Reads the counter, not ordered.
     #[inline]
@@ -51,11 +52,10 @@ mod x86 {
     /// Whether the processor promises a constant rate in all its states: CPUID 8000_0007h, EDX bit 8.
     ///
     /// Asked of the processor itself: the kernel says it in a file too, but there are processes without files.
-    pub(in crate::host::clock) fn invariant() -> Result<(), Refusal> {
+    pub(in crate::host::clock) fn is_invariant() -> bool {
         const HIGHEST: u32 = 0x8000_0000;
         const POWER: u32 = 0x8000_0007;
-        let promised = leaf(HIGHEST).eax >= POWER && leaf(POWER).edx & (1 << 8) != 0;
-        promised.then_some(()).ok_or(Refusal::NotInvariant)
+        leaf(HIGHEST).eax >= POWER && leaf(POWER).edx & (1 << 8) != 0
     }
 
     #[allow(
@@ -73,11 +73,11 @@ mod x86 {
 pub(crate) use none::{read, read_ordered};
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-pub(super) use none::invariant;
+pub(super) use none::{EXISTS, is_invariant};
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 mod none {
-    use crate::host::clock::Refusal;
+    pub(in crate::host::clock) const EXISTS: bool = false;
 
     #[inline]
     pub(crate) fn read() -> u64 {
@@ -89,7 +89,7 @@ mod none {
         0
     }
 
-    pub(in crate::host::clock) fn invariant() -> Result<(), Refusal> {
-        Err(Refusal::NoCounter)
+    pub(in crate::host::clock) fn is_invariant() -> bool {
+        false
     }
 }

@@ -5,14 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tickless_core::clock::follow::{Asked, Sandwich};
 
-use super::{Refusal, counter};
+use super::counter;
+use super::refusal::{AGREEMENT_PPM, ATTEMPTS, Refusal};
 
 /// The length of each of the two periods over which the rate is measured, in nanoseconds.
 const CALIBRATION: u64 = 10_000_000;
-/// By how much the two may differ, in parts per million.
-pub(super) const AGREEMENT_PPM: u64 = 200;
-/// How often two measurements of the rate may differ.
-pub(super) const ATTEMPTS: u32 = 50;
 /// How often the kernel's clock may be elsewhere than any steering explains.
 const STRIKES: u64 = 8;
 /// How many readings in a row may be too wide to say anything. A machine on which threads are interrupted all the time
@@ -202,7 +199,12 @@ fn rate(start: Sandwich, end: Sandwich) -> Option<u64> {
 
 /// Whether the counter can be used at all.
 pub(super) fn usable() -> Result<(), Refusal> {
-    counter::invariant()?;
+    if !counter::EXISTS {
+        return Err(Refusal::NoCounter);
+    }
+    if !counter::is_invariant() {
+        return Err(Refusal::NotInvariant);
+    }
     let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
     match std::fs::read_to_string(path) {
         Ok(source) if source.trim() == "tsc" => Ok(()),

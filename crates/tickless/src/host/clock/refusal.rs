@@ -4,7 +4,10 @@ use std::fmt;
 
 use tickless_core::clock::follow::WIDTH;
 
-use super::judge::{AGREEMENT_PPM, ATTEMPTS};
+/// By how much two measurements of the rate may differ, in parts per million.
+pub(super) const AGREEMENT_PPM: u64 = 200;
+/// How often they may.
+pub(super) const ATTEMPTS: u32 = 50;
 
 /// Why the time-stamp counter is not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
