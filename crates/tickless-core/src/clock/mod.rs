@@ -11,11 +11,13 @@
 use crate::time::{Clock, Offset};
 
 pub mod combined;
+mod counter;
 pub mod follow;
 mod timekeeper;
 pub mod watchdog;
 
-pub use timekeeper::{Counter, CounterId, Keeper, Timekeeper};
+pub use counter::{BadCounter, Counter, CounterId};
+pub use timekeeper::{Keeper, KeeperCounts, Slept, Timekeeper};
 
 /// Counts the jumps of the clocks. A base that has seen the current number has the current offsets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -244,22 +244,29 @@ impl Reverse {
         reverse
     }
 
-    /// The factors as they were published, for a counter with `mask`.
-    pub(crate) fn from_words((mult, shift): (u32, u32), mask: u64) -> Self {
-        let mut reverse = Self {
+    /// The factors as they were published, with the range `max` in nanoseconds.
+    #[inline]
+    pub(crate) const fn from_words((mult, shift): (u32, u32), max: u64) -> Self {
+        Self {
             mult,
             shift,
-            max: Span::ZERO,
-        };
-        reverse.max = reverse.range(mask);
-        reverse
+            max: Span::from_nanos(max),
+        }
     }
 
+    /// The longest span whose product fits into 64 bits, and whose cycles a less-or-equal comparison on a narrow
+    /// counter does not take for what is over (spec CPL-2, CPL-10).
     fn range(self, mask: u64) -> Span {
         if crate::mutant!("coupled-range-zero") {
             return Span::ZERO;
         }
-        Span::from_nanos(mask / if self.mult == 0 { 1 } else { self.mult as u64 })
+        let mult = if self.mult == 0 { 1 } else { self.mult as u64 };
+        // Rounds down, both; the last cycle is what the result is rounded up by.
+        let by_product = u64::MAX / mult;
+        let half = (mask / 2).saturating_sub(1);
+        let by_wrap = (u128::from(half) << self.shift) / u128::from(mult);
+        let by_wrap = u64::try_from(by_wrap).unwrap_or(u64::MAX);
+        Span::from_nanos(by_product.min(by_wrap))
     }
 
     /// The factor.

@@ -50,9 +50,9 @@ impl CounterModel {
     };
 
     /// What the core is told of it. A counter that takes the place of another one is another one.
-    pub(super) const fn nominal(&self, id: u32) -> Counter {
+    pub(super) const fn nominal(&self, id: CounterId) -> Counter {
         Counter {
-            id: CounterId(id),
+            id,
             frequency: Kilohertz(self.kilohertz),
             bits: self.bits,
             can_inline: false,

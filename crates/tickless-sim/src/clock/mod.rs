@@ -19,8 +19,8 @@ mod truth;
 
 use std::cell::{Cell, RefCell};
 
-use tickless_core::clock::{Keeper, Offsets, SetSequence, Timekeeper};
-use tickless_core::time::{Clock, Instant, NANOS_PER_SEC, Offset};
+use tickless_core::clock::{CounterId, Keeper, Offsets, SetSequence, Slept, Timekeeper};
+use tickless_core::time::{Clock, Instant, NANOS_PER_SEC, Offset, Span};
 
 use counter::Running;
 pub use counter::{CounterModel, STAND_IN};
@@ -36,6 +36,11 @@ pub(crate) const WALL_START: i64 = 1_700_000_000 * NANOS_PER_SEC;
 const TAI_AHEAD: i64 = 37 * NANOS_PER_SEC;
 /// Longer than a conversion of a device's time takes to find its neighbourhood.
 const STEPS_MAX: u32 = 8;
+
+/// The counter that the clock goes by and coupled devices compare with.
+pub(crate) const COUNTER: CounterId = CounterId(1);
+/// What takes its place.
+const SPARE: CounterId = CounterId(2);
 
 /// Something that changes the clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,12 +63,11 @@ struct Version {
     counter: RefCell<Running>,
     timekeeper: Timekeeper,
     keeper: RefCell<Keeper>,
-    steered: Cell<i32>,
 }
 
 impl Version {
     fn new(counter: Running) -> Self {
-        let nominal = counter.model.nominal(0);
+        let nominal = counter.model.nominal(COUNTER);
         let now = counter.read(current_cpu::NO_CPU, Picos::ZERO);
         let (timekeeper, mut keeper) = Timekeeper::new(nominal, now);
         let offsets = Offsets {
@@ -76,7 +80,6 @@ impl Version {
             counter: RefCell::new(counter),
             timekeeper,
             keeper: RefCell::new(keeper),
-            steered: Cell::new(0),
         }
     }
 
@@ -118,22 +121,32 @@ impl Version {
         let now = self.counter.borrow().read(current_cpu::NO_CPU, at);
         let mut keeper = self.keeper.borrow_mut();
         keeper.steer(&self.timekeeper, now, ppm * 1_000);
-        self.steered.set(ppm);
     }
 
-    /// Another counter, or the same one that went on, drives the time from `at` on.
-    fn switch(&self, at: Picos, change: impl FnOnce(&mut Running) -> u32) {
+    /// The stand-in drives the time from `at` on, at the rate to which the counter before was steered.
+    fn replace(&self, at: Picos) {
         let mut counter = self.counter.borrow_mut();
         let old = counter.read(current_cpu::NO_CPU, at);
-        let id = change(&mut counter);
+        *counter = Running::new(STAND_IN, 0, 0);
         let new = counter.read(current_cpu::NO_CPU, at);
-        let nominal = counter.model.nominal(id);
         drop(counter);
         let mut keeper = self.keeper.borrow_mut();
-        keeper.switch_counter(&self.timekeeper, old, nominal, new);
-        drop(keeper);
-        // A new counter begins at its nominal rate.
-        self.steer(at, self.steered.get());
+        let nominal = STAND_IN.nominal(SPARE);
+        let installed = keeper.switch_counter(&self.timekeeper, old, nominal, new);
+        installed.expect("the stand-in counts");
+    }
+
+    /// The machine sleeps at `at` for `length`: the counter goes on, the monotonic clock does not.
+    fn sleep(&self, at: Picos, length: Picos) {
+        let mut counter = self.counter.borrow_mut();
+        let old = counter.read(current_cpu::NO_CPU, at);
+        counter.goes_on(length);
+        let new = counter.read(current_cpu::NO_CPU, at);
+        drop(counter);
+        let mut keeper = self.keeper.borrow_mut();
+        keeper.suspend(&self.timekeeper, old);
+        let slept = Slept::Lasted(Span::from_nanos(length.as_nanos()));
+        keeper.resume(&self.timekeeper, new, slept);
     }
 
     /// Makes `change` at `at`. Behind a leap second the record knows of `next` at once: where that is over too, no CPU
@@ -146,18 +159,8 @@ impl Version {
                 self.set(nanos, 0, 0);
             }
             Change::Steer(ppm) => self.steer(at, ppm),
-            Change::Sleep(length) => {
-                self.switch(at, |counter| {
-                    counter.goes_on(length);
-                    0
-                });
-                let nanos = nanos(length);
-                self.set(nanos, nanos, nanos);
-            }
-            Change::Replace => self.switch(at, |counter| {
-                *counter = Running::new(STAND_IN, 0, 0);
-                1
-            }),
+            Change::Sleep(length) => self.sleep(at, length),
+            Change::Replace => self.replace(at),
         }
     }
 }
@@ -374,7 +377,7 @@ impl Clocks {
     }
 
     /// For how long no CPU need look at the clock (spec TIM-21).
-    pub(crate) fn max_idle(&self) -> tickless_core::time::Span {
+    pub(crate) fn max_idle(&self) -> Span {
         self.now.keeper.borrow().max_idle()
     }
 

@@ -22,6 +22,7 @@ use tickless_core::time::convert::{Cycles, Ticks};
 use tickless_core::time::{Instant, Span};
 use toml::Spanned;
 
+use crate::clock::COUNTER;
 use crate::model::costs::Charges;
 use crate::model::device_class::{DeviceClass, Range};
 use crate::model::input::{InputError, Source, quoted};
@@ -29,8 +30,6 @@ use crate::model::mark::Mark;
 use crate::model::time::Picos;
 use crate::model::{current_cpu, frequency};
 
-/// The counter that the clock goes by and coupled devices compare with.
-const COUNTER: CounterId = CounterId(1);
 /// Up to here the core lets a shortest delay grow that a device refuses.
 const GROWS_TO: Span = Span::from_millis(4);
 /// The core asks for nothing shorter (spec DEV-2).

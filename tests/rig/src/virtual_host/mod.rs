@@ -502,7 +502,9 @@ impl<C: Config> Host for VirtualHost<C> {
         };
         platform.source.set(new);
         let reading = platform.counter();
-        self.keep(|keeper, timekeeper| keeper.switch_counter(timekeeper, old, new, reading));
+        let installed =
+            self.keep(|keeper, timekeeper| keeper.switch_counter(timekeeper, old, new, reading));
+        installed.expect("both counters count");
     }
 
     fn steer(&self, parts_per_billion: i32) {

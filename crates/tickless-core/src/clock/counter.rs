@@ -1,0 +1,171 @@
+//! Free-running counters: what is known of one, and which factors that gives.
+
+use core::fmt;
+
+use crate::time::convert::{Kilohertz, Rounding, Scale};
+
+/// Which counter it is, so that a device that compares with a counter can ask whether it is the one that drives the
+/// time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CounterId(pub u32);
+
+/// A free-running counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counter {
+    /// Its identity.
+    pub id: CounterId,
+    /// Its nominal frequency.
+    pub frequency: Kilohertz,
+    /// How many bits count before it wraps, 2 to 64.
+    pub bits: u32,
+    /// Whether the host's inlined read gives the value of this very counter, so that the fast path of a guarded clock
+    /// may be on while it drives the time (spec TIM-44).
+    pub can_inline: bool,
+}
+
+/// A counter that can drive no time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BadCounter {
+    /// It was registered without a frequency (B2).
+    StandsStill,
+    /// It has so many bits, which is not 2 to 64.
+    Width {
+        /// So many.
+        bits: u32,
+    },
+}
+
+impl fmt::Display for BadCounter {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::StandsStill => {
+                formatter.write_str("a counter without a frequency drives no time")
+            }
+            Self::Width { bits } => write!(
+                formatter,
+                "no counter that counts in {bits} bits drives the time: 2 to 64"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for BadCounter {}
+
+/// Seconds that a forward scale has to reach, where the counter is wide enough (spec TIM-12).
+const RANGE_SECONDS: u64 = 600;
+/// Up to which percentage of its nominal value a factor may be steered (spec TIM-13).
+const STEERED_PERCENT: u64 = 11;
+
+impl Counter {
+    /// Whether it can drive the time.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub const fn check(&self) -> Result<(), BadCounter> {
+        if self.frequency.0 == 0 {
+            return Err(BadCounter::StandsStill);
+        }
+        if self.bits < 2 || self.bits > 64 {
+            return Err(BadCounter::Width { bits: self.bits });
+        }
+        Ok(())
+    }
+
+    /// The largest value that it shows.
+    #[must_use]
+    pub const fn mask(&self) -> u64 {
+        if self.bits >= 64 {
+            u64::MAX
+        } else {
+            (1 << self.bits) - 1
+        }
+    }
+
+    /// The forward scale for a range of ten minutes, or of the counter's own wrap if that is shorter (spec TIM-12).
+    pub(super) const fn scale(&self) -> Scale {
+        let hertz = self.frequency.0 as u64 * 1000;
+        let seconds = self.mask() / hertz;
+        let seconds = if seconds == 0 {
+            1
+        } else if seconds > RANGE_SECONDS && self.bits > 32 {
+            RANGE_SECONDS
+        } else {
+            seconds
+        };
+        // In kilohertz and nanoseconds per millisecond the range counts in thousandths (spec CPL-1).
+        let scale = Scale::for_range(
+            self.frequency.0,
+            1_000_000,
+            seconds.saturating_mul(1000),
+            Rounding::Nearest,
+        );
+        // Room for steering (spec TIM-13).
+        let mut mult = scale.mult();
+        let mut shift = scale.shift();
+        while mult as u64 + headroom(mult) > u32::MAX as u64 && shift > 0 {
+            mult /= 2;
+            shift -= 1;
+        }
+        Scale::from_parts(mult, shift)
+    }
+}
+
+/// By how much a factor may be steered up or down (spec TIM-13). Rounds down.
+pub(super) const fn headroom(mult: u32) -> u64 {
+    mult as u64 * STEERED_PERCENT / 100
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const fn counter(khz: u32, bits: u32) -> Counter {
+        Counter {
+            id: CounterId(1),
+            frequency: Kilohertz(khz),
+            bits,
+            can_inline: false,
+        }
+    }
+
+    /// TIM-11 to TIM-13: the factor is as precise as ten minutes and the headroom leave it.
+    #[test]
+    fn the_forward_scale_reaches_its_range_steered_or_not() {
+        for (khz, bits) in [
+            (2_000_000, 64),
+            (2_500_000, 64),
+            (24_000, 56),
+            (14_318, 32),
+            (3_579, 24),
+            (1, 64),
+        ] {
+            let counter = counter(khz, bits);
+            let scale = counter.scale();
+            let steered = u64::from(scale.mult()) + headroom(scale.mult());
+            assert!(steered <= u64::from(u32::MAX), "{khz} kHz");
+            let wraps_after = counter.mask() / (u64::from(khz) * 1000);
+            let range = wraps_after.clamp(1, 600) * u64::from(khz) * 1000;
+            assert!(
+                u128::from(range) * u128::from(steered) <= u128::from(u64::MAX),
+                "{khz} kHz"
+            );
+            // To a millionth.
+            let exact = (1_000_000_u128 << scale.shift()) / u128::from(khz);
+            assert!(
+                u128::from(scale.mult()).abs_diff(exact) <= exact / 1_000_000 + 1,
+                "{khz} kHz"
+            );
+        }
+    }
+
+    /// B2.
+    #[test]
+    fn b2_a_counter_without_a_frequency_is_refused() {
+        assert_eq!(counter(0, 64).check(), Err(BadCounter::StandsStill));
+        assert_eq!(counter(1, 65).check(), Err(BadCounter::Width { bits: 65 }));
+        assert_eq!(counter(1, 1).check(), Err(BadCounter::Width { bits: 1 }));
+        assert_eq!(counter(1, 2).check(), Ok(()));
+    }
+}

@@ -1,0 +1,158 @@
+//! Time in whole intervals: how the base moves on, what is left below a nanosecond, and what is owed.
+//!
+//! An interval is a fixed number of cycles, about one tick. What it should last is known to `2^-32` ns, what it does
+//! last is a whole factor times its cycles, and the difference is the *error* (spec TIM-22). The factor is chosen so
+//! that the error goes back to zero: the largest one that is not too fast, and one more while the clock is behind (spec
+//! TIM-24). So the clock is right on average, to much less than one step of the factor.
+//!
+//! All of it is arithmetic on what is passed in.
+
+use crate::clock::counter::headroom;
+use crate::time::Instant;
+use crate::time::convert::{Cycles, Scale};
+
+/// Bits behind the point of what an interval should last: as many as a shift has at most.
+pub(super) const FINE: u32 = 32;
+
+/// The time as far as it was accumulated.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Accumulated {
+    /// The factor at present.
+    pub(super) scale: Scale,
+    /// The factor that is not steered.
+    nominal: Scale,
+    /// Cycles of an interval.
+    interval: u64,
+    /// The end of the last whole interval: so many cycles.
+    origin: Cycles,
+    /// The time there, in nanoseconds, and what is left below one, in `2^-shift`.
+    base: i64,
+    residue: u64,
+    /// By how much the clock is behind what it should show, in `2^-32` ns.
+    error: i64,
+}
+
+impl Accumulated {
+    /// Begins at `base` where the counter reads `origin`.
+    pub(super) const fn new(nominal: Scale, interval: u64, origin: Cycles, base: Instant) -> Self {
+        Self {
+            scale: nominal,
+            nominal,
+            interval,
+            origin,
+            base: base.as_nanos(),
+            residue: 0,
+            error: 0,
+        }
+    }
+
+    /// What an interval lasts at a factor of one, in `2^-32` ns.
+    const fn unit(&self) -> u64 {
+        // Below 2^63: an interval lasts a tenth of a second at most, and the factor counts 2^-32 at least.
+        self.interval << (FINE - self.scale.shift())
+    }
+
+    /// By how much the clock is behind what it should show, in `2^-32` ns.
+    pub(super) const fn error(&self) -> i64 {
+        self.error
+    }
+
+    /// What is owed is forgiven (spec TIM-38).
+    pub(super) const fn clear_error(&mut self) {
+        self.error = 0;
+    }
+
+    /// Takes the whole intervals of the `delta` cycles since the origin, each of which should have lasted `wanted`; how
+    /// many they were (spec TIM-22, TIM-23).
+    ///
+    /// In steps that are a power of two of intervals each, the largest first: 64 at most, however long no CPU looked.
+    /// All products are formed in 128 bits, so no step has to be limited.
+    pub(super) fn take(&mut self, delta: u64, mask: u64, wanted: i64) -> u64 {
+        let mut left = delta;
+        let mut taken = 0;
+        while left >= self.interval {
+            let mut doublings = left.ilog2() - self.interval.ilog2();
+            if self.interval << doublings > left {
+                doublings -= 1;
+            }
+            let cycles = self.interval << doublings;
+            self.step(cycles, doublings, wanted);
+            self.origin = Cycles(self.origin.0.wrapping_add(cycles) & mask);
+            left -= cycles;
+            taken += 1 << doublings;
+        }
+        taken
+    }
+
+    fn step(&mut self, cycles: u64, doublings: u32, wanted: i64) {
+        let mult = u128::from(self.scale.mult());
+        let sum = u128::from(cycles) * mult + u128::from(self.residue);
+        self.set(i128::try_from(sum).unwrap_or(i128::MAX));
+        let given = i128::from(self.unit()) * i128::from(self.scale.mult());
+        let owed = (i128::from(wanted) - given) << doublings;
+        let error = i128::from(self.error) + owed;
+        self.error = i64::try_from(error).unwrap_or(if owed < 0 { i64::MIN } else { i64::MAX });
+    }
+
+    /// The base moves by `sum`, in `2^-shift` ns, and what is left of that is the residue. Rounds down: a negative one
+    /// is borrowed from the base (spec TIM-26).
+    fn set(&mut self, sum: i128) {
+        let shift = self.scale.shift();
+        let nanos = sum >> shift;
+        let nanos = i64::try_from(nanos).unwrap_or(if nanos < 0 { i64::MIN } else { i64::MAX });
+        self.base = self.base.saturating_add(nanos);
+        self.residue = u64::try_from(sum & ((1 << shift) - 1)).unwrap_or(0);
+    }
+
+    /// The factor for intervals that should last `wanted` (spec TIM-24); `None` if the clock may not be steered so far
+    /// (spec TIM-13, TIM-25).
+    pub(super) fn desired_mult(&self, wanted: i64) -> Option<u32> {
+        // Rounds down: with one more while the clock is behind, the error crosses zero again and again.
+        let whole = u64::try_from(wanted).ok()? / self.unit();
+        let mult = u32::try_from(whole + u64::from(self.error > 0)).ok()?;
+        let nominal = self.nominal.mult();
+        (u64::from(mult.abs_diff(nominal)) <= headroom(nominal).max(1)).then_some(mult)
+    }
+
+    /// Lets the clock run by the factor `mult` from `ahead` cycles behind the origin on. The time there stays what it
+    /// is (spec TIM-25).
+    pub(super) fn change_mult(&mut self, mult: u32, ahead: u64) {
+        let by = i128::from(mult) - i128::from(self.scale.mult());
+        let residue = i128::from(self.residue) - i128::from(ahead) * by;
+        self.set(residue);
+        self.scale = Scale::from_parts(mult, self.scale.shift());
+    }
+
+    /// The time, and what is left below a nanosecond, `ahead` cycles behind the origin.
+    pub(super) fn at(&self, ahead: u64) -> (Instant, u64) {
+        let mut there = *self;
+        let sum = u128::from(ahead) * u128::from(self.scale.mult()) + u128::from(self.residue);
+        there.set(i128::try_from(sum).unwrap_or(i128::MAX));
+        (Instant::from_nanos(there.base), there.residue)
+    }
+
+    /// The end of the last whole interval.
+    pub(super) const fn origin(&self) -> Cycles {
+        self.origin
+    }
+
+    /// Another counter takes over, or the same one elsewhere, `ahead` cycles behind the origin: the time there, and
+    /// what is owed, stay.
+    pub(super) fn moved_to(&self, ahead: u64, nominal: Scale, interval: u64, now: Cycles) -> Self {
+        let (base, residue) = self.at(ahead);
+        let (old, new) = (self.scale.shift(), nominal.shift());
+        Self {
+            // Rounds down, by less than what a reader sees.
+            residue: residue << new >> old,
+            error: self.error,
+            ..Self::new(nominal, interval, now, base)
+        }
+    }
+
+    /// The same counter reads `now` at the time `base` with `residue`.
+    pub(super) fn goes_on_at(&mut self, (base, residue): (Instant, u64), now: Cycles) {
+        self.origin = now;
+        self.base = base.as_nanos();
+        self.residue = residue;
+    }
+}

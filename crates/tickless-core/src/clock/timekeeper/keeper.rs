@@ -1,0 +1,379 @@
+//! The writing side: what the owner of the time may do.
+
+use tickless_link::latch::LatchWriter;
+use tickless_link::seqlock::Writer;
+
+use super::Timekeeper;
+use super::accumulate::Accumulated;
+use super::record::Record;
+use super::steering::Steering;
+use crate::clock::counter::{BadCounter, Counter};
+use crate::clock::{Offsets, SetSequence};
+use crate::time::convert::{Cycles, Reverse};
+use crate::time::{Instant, Offset, Realtime, Span};
+
+/// The tick of a [`Keeper`] that is told no other.
+pub(super) const TICK: Span = Span::from_millis(1);
+/// Ticks that a [`Keeper`] can have: what an interval lasts is counted in `2^-32` ns.
+const TICKS: (Span, Span) = (Span::from_micros(10), Span::from_millis(100));
+/// An interval is at most this part of what a narrow counter counts, so that many fit into the half that is not taken
+/// for a step back.
+const INTERVALS_IN_WRAP: u64 = 16;
+/// While an offset is worked off, its share is computed anew each second.
+const SLEWING_IDLE_MAX: Span = Span::from_secs(1);
+
+/// For how long a machine was suspended (spec TIM-38, TIM-39).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slept {
+    /// As long as the counter that drives the time says, which went on meanwhile.
+    ByCounter,
+    /// So long.
+    Lasted(Span),
+    /// Not known yet: [`Keeper::inject_sleep`] tells later.
+    Unknown,
+}
+
+impl Slept {
+    /// By a clock that went on: it showed `before` and shows `after`. A clock that was set back meanwhile says zero.
+    #[must_use]
+    pub const fn by_persistent_clock(before: Instant<Realtime>, after: Instant<Realtime>) -> Self {
+        Self::Lasted(after.saturating_since(before))
+    }
+}
+
+/// What a [`Keeper`] did how often.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeeperCounts {
+    /// Publications.
+    pub publications: u64,
+    /// Changes of the factor, those of one step that spread the error among them.
+    pub rates: u64,
+    /// Reverse factors computed after the installation of a counter (spec TIM-28).
+    pub reverse_factors: u64,
+    /// Updates at which the counter read less than at the one before: no time passed.
+    pub behind: u64,
+    /// Factors that the clock was not steered to, because they are out of range (spec TIM-25).
+    pub refused: u64,
+}
+
+/// The writing side: what the owner of the time may do.
+///
+/// Every call publishes at once. The host serialises the calls and masks what could read on top of them, but for
+/// [`Timekeeper::now_on_top_of_writer`].
+///
+/// Where a call takes `now`, that is what the counter reads. One that is behind what an earlier call was told counts as
+/// that one (spec TIM-15). Where the copies of CPUs differ it should be that which is behind no other: a CPU that is
+/// ahead of it may see the time step back, by that lag times the change of the rate, and by the lag where the clock is
+/// suspended or another counter takes over.
+#[derive(Debug)]
+pub struct Keeper {
+    counter: Counter,
+    steering: Steering,
+    time: Accumulated,
+    /// The reverse factors, which belong to the forward factor of `time`.
+    reverse: Reverse,
+    /// Where the published base is: at the last call.
+    at: Cycles,
+    is_suspended: bool,
+    sequence: SetSequence,
+    offsets: Offsets,
+    next_leap: Instant,
+    counts: KeeperCounts,
+    writers: Option<(Writer, LatchWriter)>,
+}
+
+impl Keeper {
+    pub(super) fn begin(counter: Counter, now: Cycles, tick: Span) -> Result<Self, BadCounter> {
+        counter.check()?;
+        let tick = tick.clamp(TICKS.0, TICKS.1);
+        let interval = interval(&counter, tick);
+        let mut steering = Steering::new(tick);
+        steering.install(interval, counter.frequency.0);
+        Ok(Self {
+            counter,
+            steering,
+            time: Accumulated::new(counter.scale(), interval, now, Instant::ZERO),
+            reverse: Reverse::at_install(counter.frequency, counter.mask()),
+            at: now,
+            is_suspended: false,
+            sequence: SetSequence::START,
+            offsets: Offsets::default(),
+            next_leap: Instant::FOREVER,
+            counts: KeeperCounts::default(),
+            writers: None,
+        })
+    }
+
+    pub(super) fn may_write(&mut self, writers: (Writer, LatchWriter)) {
+        self.writers = Some(writers);
+    }
+
+    pub(super) fn record(&self) -> Record {
+        let (base, residue) = self.time.at(self.ahead());
+        let is_running = !self.is_suspended;
+        Record {
+            mask: if is_running { self.counter.mask() } else { 0 },
+            base_cycles: self.at,
+            scale: self.time.scale,
+            residue,
+            base,
+            max_cycles: self.max_cycles(),
+            counter: is_running.then_some(self.counter.id),
+            reverse: self.reverse,
+            sequence: self.sequence.word(),
+            realtime: self.offsets.realtime.as_nanos(),
+            boottime: self.offsets.boottime.as_nanos(),
+            tai: self.offsets.tai.as_nanos(),
+            next_leap: self.next_leap,
+        }
+    }
+
+    /// Cycles from the end of the last whole interval to the published base.
+    fn ahead(&self) -> u64 {
+        self.at.0.wrapping_sub(self.time.origin().0) & self.counter.mask()
+    }
+
+    fn max_cycles(&self) -> u64 {
+        self.time.scale.max_input().min(self.counter.mask() / 2)
+    }
+
+    fn publish(&mut self, timekeeper: &Timekeeper) {
+        let record = self.record();
+        self.counts.publications += 1;
+        if let Some(writers) = &mut self.writers {
+            timekeeper.publish(writers, &record);
+        }
+    }
+
+    /// The longest time that may pass between two calls of [`advance`](Keeper::advance) (spec TIM-14, TIM-21): half of
+    /// what the fast path can multiply; a second while an offset is worked off.
+    #[must_use]
+    pub fn max_idle(&self) -> Span {
+        let cycles = Cycles(self.max_cycles());
+        let range = Span::from_nanos(self.time.scale.cycles_to_nanos(cycles, 0) / 2);
+        if self.steering.is_slewing() {
+            range.min(SLEWING_IDLE_MAX)
+        } else {
+            range
+        }
+    }
+
+    /// The offsets as published last.
+    #[must_use]
+    pub const fn offsets(&self) -> Offsets {
+        self.offsets
+    }
+
+    /// The counter that drives the time.
+    #[must_use]
+    pub const fn counter(&self) -> Counter {
+        self.counter
+    }
+
+    /// What was done how often.
+    #[must_use]
+    pub const fn counts(&self) -> KeeperCounts {
+        self.counts
+    }
+
+    /// By how much the clock is behind what it should show by its steering, in `2^-32` ns. As long as the clock is
+    /// advanced each tick, less than what one step of the factor gains in a tick.
+    #[must_use]
+    pub const fn error(&self) -> i64 {
+        self.time.error()
+    }
+
+    /// Moves the base of the record to the counter value `now`, and chooses the factor for the time to come.
+    pub fn advance(&mut self, timekeeper: &Timekeeper, now: Cycles) {
+        self.accumulate(now);
+        self.steer_to_wanted();
+        self.publish(timekeeper);
+    }
+
+    /// Takes the time up to `now`.
+    fn accumulate(&mut self, now: Cycles) {
+        let mask = self.counter.mask();
+        if self.is_suspended {
+            return;
+        }
+        if now.0.wrapping_sub(self.at.0) & mask > mask / 2 {
+            self.counts.behind += 1;
+            return;
+        }
+        self.at = Cycles(now.0 & mask);
+        let ahead = self.ahead();
+        let intervals = self.time.take(ahead, mask, self.steering.wanted());
+        self.steering.passed(intervals);
+    }
+
+    /// Changes the factor to what the steering wants, from the published base on (spec TIM-24, TIM-25).
+    fn steer_to_wanted(&mut self) {
+        let Some(mult) = self.time.desired_mult(self.steering.wanted()) else {
+            self.counts.refused += 1;
+            return;
+        };
+        if mult == self.time.scale.mult() {
+            return;
+        }
+        self.counts.rates += 1;
+        self.time.change_mult(mult, self.ahead());
+        self.counts.reverse_factors += 1;
+        self.reverse = self.reverse.follow(self.time.scale, self.counter.mask());
+    }
+
+    /// Lets the time run at another rate from the counter value `now` on, by 500 ppm at most (spec TIM-27). Time does
+    /// not jump (spec TIM-25).
+    pub fn steer(&mut self, timekeeper: &Timekeeper, now: Cycles, parts_per_billion: i32) {
+        self.change(timekeeper, now, |steering| {
+            steering.set_frequency(parts_per_billion);
+        });
+    }
+
+    /// Lets what was given as one tick last `tick` from the counter value `now` on: a tenth more or less at most (spec
+    /// TIM-27). Time does not jump.
+    pub fn set_tick(&mut self, timekeeper: &Timekeeper, now: Cycles, tick: Span) {
+        self.change(timekeeper, now, |steering| steering.set_tick(tick));
+    }
+
+    /// Lets the clock gain `offset` by and by: half a second at most, each second a sixteenth of what is left, and
+    /// 500 µs at most. What is left of an earlier slew is forgotten.
+    pub fn slew(&mut self, timekeeper: &Timekeeper, now: Cycles, offset: Offset) {
+        self.change(timekeeper, now, |steering| steering.set_slew(offset));
+    }
+
+    /// What the clock has still to gain.
+    #[must_use]
+    pub const fn slew_left(&self) -> Offset {
+        self.steering.left()
+    }
+
+    /// The frequency by which the clock is steered, in parts in a billion.
+    #[must_use]
+    pub const fn frequency(&self) -> i32 {
+        self.steering.frequency()
+    }
+
+    /// The tick as it is steered.
+    #[must_use]
+    pub const fn tick(&self) -> Span {
+        self.steering.steered_tick()
+    }
+
+    fn change(&mut self, timekeeper: &Timekeeper, now: Cycles, how: impl FnOnce(&mut Steering)) {
+        self.accumulate(now);
+        how(&mut self.steering);
+        self.steer_to_wanted();
+        self.publish(timekeeper);
+    }
+
+    /// Sets the offsets of the other clocks: the host set the time of day, or the machine slept (spec TIM-29).
+    ///
+    /// The caller then tells the timers, through [`Timers::clock_was_set`](crate::base::Timers::clock_was_set).
+    pub fn set_offsets(&mut self, timekeeper: &Timekeeper, offsets: Offsets) {
+        self.offsets = offsets;
+        self.sequence = self.sequence.next();
+        self.publish(timekeeper);
+    }
+
+    /// Announces a leap second to be inserted at `when`, or none.
+    pub fn set_next_leap(&mut self, timekeeper: &Timekeeper, when: Option<Instant>) {
+        self.next_leap = when.unwrap_or(Instant::FOREVER);
+        self.publish(timekeeper);
+    }
+
+    /// Replaces the counter that drives the time: `old` and `new` are what both read at the same moment (spec TIM-43).
+    /// Time does not jump, and what is asked of the clock stays: tick, frequency and what is left of a slew.
+    ///
+    /// # Errors
+    ///
+    /// [`BadCounter`] for a counter that can drive no time; the one before still does then.
+    pub fn switch_counter(
+        &mut self,
+        timekeeper: &Timekeeper,
+        old: Cycles,
+        counter: Counter,
+        new: Cycles,
+    ) -> Result<(), BadCounter> {
+        counter.check()?;
+        self.accumulate(old);
+        let ahead = self.ahead();
+        let interval = interval(&counter, self.steering.nominal_tick());
+        let new = Cycles(new.0 & counter.mask());
+        self.time = self.time.moved_to(ahead, counter.scale(), interval, new);
+        self.steering.install(interval, counter.frequency.0);
+        self.counter = counter;
+        self.at = new;
+        // Unconditionally: factors that are the same as before have a range all the same (spec CPL-3, B1).
+        self.reverse = Reverse::at_install(counter.frequency, counter.mask());
+        if self.steering.is_steered() {
+            self.steer_to_wanted();
+        }
+        self.publish(timekeeper);
+        Ok(())
+    }
+
+    /// Stops the monotonic clock at the counter value `now`: the machine goes to sleep (spec TIM-37). Until
+    /// [`resume`](Self::resume) all readers get that time, whatever the counter reads, and no counter drives it.
+    pub fn suspend(&mut self, timekeeper: &Timekeeper, now: Cycles) {
+        self.accumulate(now);
+        self.is_suspended = true;
+        self.publish(timekeeper);
+    }
+
+    /// Lets the time go on where it stopped: the machine woke up after `slept`, and the counter reads `now` (spec
+    /// TIM-38). The monotonic clock shows what it showed, the others are ahead by the sleep. Returns how long that was;
+    /// zero, and nothing changes, if the clock was not suspended.
+    ///
+    /// The caller then lets each CPU look at its queues, through [`Timers::resume`](crate::base::Timers::resume), and
+    /// tells the timers of the clocks of [`ClockSet::SLEEP`](crate::clock::ClockSet::SLEEP).
+    pub fn resume(&mut self, timekeeper: &Timekeeper, now: Cycles, slept: Slept) -> Span {
+        if !self.is_suspended {
+            return Span::ZERO;
+        }
+        self.is_suspended = false;
+        let mask = self.counter.mask();
+        let there = self.time.at(self.ahead());
+        let slept = match slept {
+            Slept::ByCounter => {
+                let delta = now.0.wrapping_sub(self.at.0) & mask;
+                let delta = if delta > mask / 2 { 0 } else { delta };
+                let scale = self.time.scale;
+                // The gap may be longer than the fast path can multiply (spec TIM-39).
+                Span::from_nanos(scale.cycles_to_nanos_wide(Cycles(delta), 0))
+            }
+            Slept::Lasted(slept) => slept,
+            Slept::Unknown => Span::ZERO,
+        };
+        self.at = Cycles(now.0 & mask);
+        self.time.goes_on_at(there, self.at);
+        self.time.clear_error();
+        self.add_sleep(slept);
+        self.publish(timekeeper);
+        slept
+    }
+
+    /// Tells how long the machine slept after it woke up, where that is known late (spec TIM-38).
+    pub fn inject_sleep(&mut self, timekeeper: &Timekeeper, slept: Span) {
+        self.add_sleep(slept);
+        self.publish(timekeeper);
+    }
+
+    fn add_sleep(&mut self, slept: Span) {
+        let nanos = i64::try_from(slept.as_nanos()).unwrap_or(i64::MAX);
+        let later = |offset: Offset| Offset::from_nanos(offset.as_nanos().saturating_add(nanos));
+        self.offsets = Offsets {
+            realtime: later(self.offsets.realtime),
+            boottime: later(self.offsets.boottime),
+            tai: later(self.offsets.tai),
+        };
+        self.sequence = self.sequence.next();
+    }
+}
+
+/// Cycles of `counter` in an interval of about one `tick`. Rounds to the nearest.
+fn interval(counter: &Counter, tick: Span) -> u64 {
+    let cycles = u128::from(tick.as_nanos()) * u128::from(counter.frequency.0);
+    let cycles = u64::try_from((cycles + 500_000) / 1_000_000).unwrap_or(u64::MAX);
+    cycles.clamp(1, (counter.mask() / INTERVALS_IN_WRAP).max(1))
+}

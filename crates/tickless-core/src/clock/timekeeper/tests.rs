@@ -1,0 +1,550 @@
+//! Timekeepers by hand.
+
+use super::*;
+use crate::time::Realtime;
+use crate::time::convert::Kilohertz;
+
+mod properties;
+mod suspend;
+
+const TSC: Counter = Counter {
+    id: CounterId(1),
+    frequency: Kilohertz(2_000_000),
+    bits: 64,
+    can_inline: true,
+};
+const ODD: Counter = Counter {
+    id: CounterId(3),
+    frequency: Kilohertz(2_399_987),
+    bits: 64,
+    can_inline: false,
+};
+const NARROW: Counter = Counter {
+    id: CounterId(2),
+    frequency: Kilohertz(24_000),
+    bits: 32,
+    can_inline: false,
+};
+
+/// TIM-15.
+#[test]
+fn time_passes_with_the_counter() {
+    let (timekeeper, mut keeper) = Timekeeper::new(TSC, Cycles(1_000));
+    assert_eq!(timekeeper.now(|| Cycles(1_000)).as_nanos(), 0);
+    assert_eq!(timekeeper.now(|| Cycles(3_000)).as_nanos(), 1_000);
+    keeper.advance(&timekeeper, Cycles(2_001_000));
+    assert_eq!(timekeeper.now(|| Cycles(2_003_000)).as_nanos(), 1_001_000);
+}
+
+#[test]
+fn a_counter_that_lags_behind_stops_time_instead_of_turning_it_back() {
+    let (timekeeper, mut keeper) = Timekeeper::new(TSC, Cycles(0));
+    keeper.advance(&timekeeper, Cycles(2_000_000));
+    assert_eq!(timekeeper.now(|| Cycles(1_999_000)).as_nanos(), 1_000_000);
+}
+
+#[test]
+fn b49_a_machine_stopped_for_days_is_not_set_back() {
+    let (timekeeper, _keeper) = Timekeeper::new(TSC, Cycles(0));
+    let week = 7 * 24 * 3600 * 2_000_000_000_u64;
+    let now = timekeeper.now(|| Cycles(week)).as_nanos();
+    let exact = 7 * 24 * 3600 * NANOS_PER_SEC;
+    assert!((now - exact).abs() < 1_000_000, "{now}");
+}
+
+#[test]
+fn a_narrow_counter_wraps_without_a_jump() {
+    let (timekeeper, mut keeper) = Timekeeper::new(NARROW, Cycles(0xFFFF_FF00));
+    assert!(timekeeper.now(|| Cycles(0x100)).as_nanos() > 0);
+    keeper.advance(&timekeeper, Cycles(0x100));
+    let wrapped = timekeeper.now(|| Cycles(0x100 + 24_000)).as_nanos();
+    let exact = 1_000_000 + 512 * 1_000_000 / 24_000;
+    assert!((wrapped - exact).abs() <= 2, "{wrapped} against {exact}");
+}
+
+/// TIM-25.
+#[test]
+fn steering_changes_the_rate_but_not_the_time() {
+    let (timekeeper, mut keeper) = Timekeeper::new(TSC, Cycles(0));
+    let before = timekeeper.now(|| Cycles(2_000_000_000));
+    keeper.steer(&timekeeper, Cycles(2_000_000_000), 500_000);
+    let after = timekeeper.now(|| Cycles(2_000_000_000));
+    assert!((after.as_nanos() - before.as_nanos()).abs() <= 1);
+    let later = timekeeper.now(|| Cycles(4_000_000_000));
+    let gained = later.as_nanos() - after.as_nanos() - NANOS_PER_SEC;
+    assert!(
+        (gained - 500_000).abs() <= 200,
+        "500 ppm fast, gained {gained}"
+    );
+}
+
+#[test]
+fn offsets_are_copied_only_when_they_changed() {
+    let (timekeeper, mut keeper) = Timekeeper::new(TSC, Cycles(0));
+    let (_, none) = timekeeper.now_and_offsets(SetSequence::START, || Cycles(0));
+    assert_eq!(none, None);
+    let offsets = Offsets {
+        realtime: Offset::from_nanos(5),
+        ..Offsets::default()
+    };
+    keeper.set_offsets(&timekeeper, offsets);
+    let (_, some) = timekeeper.now_and_offsets(SetSequence::START, || Cycles(0));
+    let (sequence, copied) = some.expect("they changed");
+    assert_eq!(copied, offsets);
+    assert_eq!(timekeeper.now_and_offsets(sequence, || Cycles(0)).1, None);
+}
+
+#[test]
+fn b43_a_leap_second_is_seen_before_the_record_knows_it() {
+    let (timekeeper, mut keeper) = Timekeeper::new(TSC, Cycles(0));
+    let wall = Offsets {
+        realtime: Offset::from_nanos(100 * NANOS_PER_SEC),
+        ..Offsets::default()
+    };
+    keeper.set_offsets(&timekeeper, wall);
+    keeper.set_next_leap(&timekeeper, Some(Instant::from_nanos(1_000)));
+    let seen = SetSequence::START.next();
+    assert_eq!(timekeeper.now_and_offsets(seen, || Cycles(1_998)).1, None);
+    let (_, leaping) = timekeeper.now_and_offsets(seen, || Cycles(2_000));
+    assert_eq!(
+        leaping.expect("the leap").1.realtime.as_nanos(),
+        99 * NANOS_PER_SEC
+    );
+}
+
+#[test]
+fn the_coupled_conversion_is_refused_for_another_counter() {
+    let (timekeeper, mut keeper) = Timekeeper::new(TSC, Cycles(0));
+    let when = Instant::from_nanos(1_000);
+    assert_eq!(timekeeper.cycles_at(TSC.id, when), Some(Cycles(2_000)));
+    assert_eq!(timekeeper.cycles_at(NARROW.id, when), None);
+    keeper
+        .switch_counter(&timekeeper, Cycles(2_000), NARROW, Cycles(0))
+        .expect("it counts");
+    assert_eq!(timekeeper.cycles_at(TSC.id, when), None);
+    assert!(
+        timekeeper
+            .cycles_at(NARROW.id, Instant::from_nanos(2_000_000))
+            .is_some()
+    );
+}
+
+#[test]
+fn b1_a_counter_with_the_same_factors_still_has_a_range() {
+    let (timekeeper, mut keeper) = Timekeeper::new(TSC, Cycles(0));
+    let twin = Counter {
+        id: CounterId(9),
+        ..TSC
+    };
+    keeper
+        .switch_counter(&timekeeper, Cycles(0), twin, Cycles(0))
+        .expect("it counts");
+    let hour = Instant::from_nanos(3600 * NANOS_PER_SEC);
+    assert_eq!(
+        timekeeper.cycles_at(twin.id, hour),
+        Some(Cycles(7_200_000_000_000))
+    );
+}
+
+/// What a counter of `khz` should show after `cycles`, by exact arithmetic. Rounds down.
+fn exactly(khz: u32, cycles: u64) -> i64 {
+    let nanos = u128::from(cycles) * 1_000_000 / u128::from(khz);
+    i64::try_from(nanos).expect("within 292 years")
+}
+
+/// TIM-22, TIM-23: the base moves on by whole intervals, however long ago it was moved last, and no reader notices.
+#[test]
+fn long_gaps_are_taken_in_few_steps_and_seen_by_no_reader() {
+    for cycles in [
+        1,
+        1_999_999,
+        2_000_000,
+        2_000_001,
+        5_000_000_000,
+        1 << 40,
+        1 << 53,
+        (1 << 62) + 12_345,
+    ] {
+        let (timekeeper, mut keeper) = Timekeeper::new(TSC, Cycles(77));
+        let at = Cycles(cycles + 77);
+        let before = timekeeper.now(|| at);
+        keeper.advance(&timekeeper, at);
+        assert_eq!(timekeeper.now(|| at), before, "{cycles}");
+        assert_eq!(before.as_nanos(), exactly(TSC.frequency.0, cycles));
+        assert_eq!(keeper.error(), 0, "two cycles are a nanosecond, exactly");
+    }
+}
+
+/// TIM-24: one step of the factor is 60 ppb here, and the clock is right to a nanosecond after ten minutes: the factor
+/// goes up and down.
+#[test]
+fn the_error_of_the_factor_is_spread_until_nothing_is_left() {
+    let (timekeeper, mut keeper) = Timekeeper::new(ODD, Cycles(0));
+    let tick = u64::from(ODD.frequency.0);
+    let mut worst = 0;
+    for interval in 1..=600_000_u64 {
+        keeper.advance(&timekeeper, Cycles(interval * tick));
+        worst = worst.max(keeper.error().abs());
+    }
+    let shown = timekeeper.now(|| Cycles(600_000 * tick)).as_nanos();
+    assert!((shown - 600 * NANOS_PER_SEC).abs() <= 1, "{shown}");
+    // By less than what a step of the factor gains in a tick, which is 60 ppb of a millisecond.
+    assert!(worst < 1 << 32, "{worst}");
+    assert!(keeper.counts().rates > 1_000, "{:?}", keeper.counts());
+    // As the factor was at installation it would be off by this much, and more than is seen above.
+    let scale = ODD.scale();
+    let nominal = (u128::from(600_000 * tick) * u128::from(scale.mult())) >> scale.shift();
+    assert!(nominal.abs_diff(600_000_000_000) > 10, "{nominal}");
+}
+
+/// TIM-25, TIM-26: whatever the factor becomes, and wherever in an interval: the time there is what it was, and a
+/// residue that would be negative is borrowed.
+#[test]
+fn a_change_of_the_factor_does_not_move_the_time() {
+    let (timekeeper, mut keeper) = Timekeeper::new(ODD, Cycles(0));
+    let mut cycles = 0;
+    let mut borrowed = 0;
+    for step in 0..2_000_u64 {
+        cycles += 1_234_567 + step * 1_013;
+        let before = timekeeper.now(|| Cycles(cycles));
+        let rate = if step.is_multiple_of(2) {
+            500_000
+        } else {
+            -500_000
+        };
+        let residue = keeper.record().residue;
+        keeper.steer(&timekeeper, Cycles(cycles), rate);
+        let record = keeper.record();
+        assert!(record.residue < 1 << record.scale.shift());
+        borrowed += u32::from(record.residue < residue);
+        assert_eq!(timekeeper.now(|| Cycles(cycles)), before);
+        assert!(timekeeper.now(|| Cycles(cycles + 3)) > before, "it goes on");
+    }
+    assert!(borrowed > 100);
+    assert_eq!(keeper.counts().refused, 0);
+}
+
+/// A CPU whose copy of the counter lags looked just before the rate went up, by the old record, and looks just behind,
+/// by the new one.
+#[test]
+fn steering_turns_time_back_for_no_cpu_that_lags() {
+    let (timekeeper, mut keeper) = Timekeeper::new(TSC, Cycles(0));
+    keeper.steer(&timekeeper, Cycles(0), -500_000);
+    let lag = 200_000;
+    let mut at = 10_000_000;
+    for rate in [500_000, -500_000, 500_000] {
+        let before = timekeeper.now(|| Cycles(at - lag));
+        keeper.steer(&timekeeper, Cycles(at), rate);
+        let after = timekeeper.now(|| Cycles(at - lag + 10));
+        assert!(after >= before, "{after:?} {before:?}");
+        at += 12_345_678;
+    }
+}
+
+/// TIM-27.
+#[test]
+fn a_clock_is_steered_within_limits() {
+    let (timekeeper, mut keeper) = Timekeeper::new(TSC, Cycles(0));
+    keeper.steer(&timekeeper, Cycles(0), i32::MAX);
+    assert_eq!(keeper.frequency(), 500_000);
+    let second = Cycles(2_000_000_000);
+    let gained = timekeeper.now(|| second).as_nanos() - NANOS_PER_SEC;
+    assert!((gained - 500_000).abs() <= 200, "{gained}");
+    keeper.steer(&timekeeper, Cycles(0), 0);
+    keeper.set_tick(&timekeeper, Cycles(0), Span::from_millis(7));
+    assert_eq!(keeper.tick(), Span::from_micros(1_100));
+    let gained = timekeeper.now(|| second).as_nanos() - NANOS_PER_SEC;
+    assert!((gained - 100_000_000).abs() <= 200, "{gained}");
+    assert_eq!(keeper.counts().refused, 0);
+}
+
+/// A millisecond is worked off, at 62 µs in the first second, and then the clock is where it would have been set to.
+#[test]
+fn an_offset_is_worked_off_without_a_jump() {
+    let (timekeeper, mut keeper) = Timekeeper::new(TSC, Cycles(0));
+    keeper.slew(&timekeeper, Cycles(0), Offset::from_nanos(1_000_000));
+    assert_eq!(keeper.max_idle(), Span::from_secs(1));
+    let at = |millis: u64| Cycles(millis * 2_000_000);
+    let mut last = 0;
+    for millis in 1..=300_000_u64 {
+        keeper.advance(&timekeeper, at(millis));
+        let shown = timekeeper.now(|| at(millis)).as_nanos();
+        let gained = shown - last - 1_000_000;
+        assert!((0..=63).contains(&gained), "{gained} in a millisecond");
+        last = shown;
+        if millis == 1_000 {
+            assert!((last - NANOS_PER_SEC - 62_500).abs() < 100, "{last}");
+        }
+    }
+    assert!(
+        (last - 300 * NANOS_PER_SEC - 1_000_000).abs() <= 2,
+        "{last}"
+    );
+    assert_eq!(keeper.slew_left(), Offset::NONE);
+    assert!(keeper.max_idle() > Span::from_secs(60));
+}
+
+/// TIM-28: a tick that changes nothing computes nothing, and every change of the factor reaches the reverse factor.
+#[test]
+fn reverse_factors_are_computed_when_the_factor_changed() {
+    let (timekeeper, mut keeper) = Timekeeper::new(TSC, Cycles(0));
+    for tick in 1..1_000 {
+        keeper.advance(&timekeeper, Cycles(tick * 2_000_000));
+        keeper.set_offsets(&timekeeper, Offsets::default());
+    }
+    assert_eq!(keeper.counts().reverse_factors, 0);
+    let (timekeeper, mut keeper) = Timekeeper::new(ODD, Cycles(0));
+    for tick in 1..1_000 {
+        keeper.advance(&timekeeper, Cycles(tick * 2_399_987));
+    }
+    let counts = keeper.counts();
+    assert_eq!(counts.reverse_factors, counts.rates);
+    assert!((2..1_000).contains(&counts.rates), "{counts:?}");
+    let follows = keeper.record().reverse;
+    assert_eq!(follows, follows.follow(keeper.record().scale, u64::MAX));
+}
+
+/// CPL-2, CPL-3, CPL-10: the range is there from the installation on, and half a wrap of a narrow counter at most.
+#[test]
+fn every_counter_has_a_range_from_its_installation_on() {
+    for (khz, bits) in [
+        (2_000_000, 64),
+        (24_000, 56),
+        (14_318, 32),
+        (3_579, 24),
+        (u32::MAX, 64),
+        (1, 64),
+        (1, 2),
+    ] {
+        let counter = Counter {
+            frequency: Kilohertz(khz),
+            bits,
+            ..TSC
+        };
+        let (timekeeper, keeper) = Timekeeper::new(counter, Cycles(0));
+        let range = keeper.record().reverse.max();
+        let furthest = timekeeper
+            .cycles_at(TSC.id, Instant::LATEST)
+            .expect("it drives the time");
+        assert!(
+            furthest.0 <= counter.mask() / 2 || bits == 64,
+            "{khz} kHz, {bits} bits"
+        );
+        if bits > 2 {
+            assert!(
+                range > Span::from_millis(1),
+                "{khz} kHz, {bits} bits: {range:?}"
+            );
+            assert!(
+                range.as_nanos() > keeper.max_idle().as_nanos(),
+                "{khz} kHz, {bits} bits"
+            );
+        }
+    }
+}
+
+/// CPL-8: the horizon counts from the base. When the record has become as old as it may, half of it is left.
+#[test]
+fn an_old_record_reaches_half_as_far() {
+    for counter in [TSC, ODD, NARROW] {
+        let (timekeeper, keeper) = Timekeeper::new(counter, Cycles(0));
+        let old = Instant::ZERO.saturating_add(keeper.max_idle());
+        let range = keeper.record().reverse.max().as_nanos();
+        assert!(old.as_nanos().unsigned_abs() <= range / 2 + 1);
+        let ahead = Instant::from_nanos(old.as_nanos() + 1_000_000);
+        let cycles = timekeeper
+            .cycles_at(counter.id, ahead)
+            .expect("it drives the time");
+        assert!(timekeeper.now(|| cycles) > old, "no storm of interrupts");
+    }
+}
+
+/// CPL-4, CPL-6: spec by way of the published record.
+#[test]
+fn deadlines_convert_by_the_published_record() {
+    let (timekeeper, mut keeper) = Timekeeper::new(TSC, Cycles(0));
+    keeper.advance(&timekeeper, Cycles(1_000_000_000));
+    let at = |nanos| {
+        timekeeper
+            .cycles_at(TSC.id, Instant::from_nanos(nanos))
+            .map(|cycles| cycles.0)
+    };
+    assert_eq!(at(-5), Some(1_000_000_000));
+    assert_eq!(at(499_999_999), Some(1_000_000_000));
+    assert_eq!(at(500_000_000), Some(1_000_000_000));
+    assert_eq!(at(500_000_001), Some(1_000_000_002));
+    assert_eq!(at(501_000_000), Some(1_002_000_000));
+    assert_eq!(
+        at(500_000_000 + 9_000_000_000_000),
+        Some(1_000_000_000 + 17_592_186_044_414)
+    );
+}
+
+/// CPL-2: spec by way of the published record, which was steered by -100 ppm.
+#[test]
+fn the_reverse_factor_follows_the_steering() {
+    let (timekeeper, mut keeper) = Timekeeper::new(TSC, Cycles(0));
+    let second = Instant::from_nanos(NANOS_PER_SEC);
+    assert_eq!(
+        timekeeper.cycles_at(TSC.id, second),
+        Some(Cycles(2_000_000_000))
+    );
+    keeper.steer(&timekeeper, Cycles(0), -100_000);
+    let cycles = timekeeper
+        .cycles_at(TSC.id, second)
+        .expect("it drives the time")
+        .0;
+    // To half a step of the forward factor, and the truncation of the reverse one.
+    assert!((2_000_199_000..2_000_200_500).contains(&cycles), "{cycles}");
+    let shown = timekeeper.now(|| Cycles(cycles)).as_nanos();
+    assert!((-500..=1).contains(&(shown - NANOS_PER_SEC)), "{shown}");
+}
+
+/// TIM-18, B38: what interrupts the writer reads the latch; away from it both say the same.
+#[test]
+fn a_reader_on_top_of_the_writer_gets_the_time() {
+    let (timekeeper, mut keeper) = Timekeeper::new(ODD, Cycles(5));
+    let mut cycles = 5;
+    for step in 0..500 {
+        cycles += 1_777_777;
+        keeper.steer(&timekeeper, Cycles(cycles), (step % 3 - 1) * 400_000);
+        for at in [cycles - 100, cycles, cycles + 1_000_000] {
+            let usual = timekeeper.now(|| Cycles(at));
+            assert_eq!(timekeeper.now_on_top_of_writer(|| Cycles(at)), usual);
+        }
+    }
+}
+
+/// Readings that find the counter behind the base, or beyond the record, are counted; so are updates.
+#[test]
+fn what_the_counter_does_wrong_is_counted() {
+    let (timekeeper, mut keeper) = Timekeeper::new(NARROW, Cycles(1_000));
+    keeper.advance(&timekeeper, Cycles(50_000));
+    let base = timekeeper.now(|| Cycles(50_000));
+    assert_eq!(timekeeper.now(|| Cycles(49_000)), base);
+    assert_eq!((timekeeper.behind(), timekeeper.ahead()), (1, 0));
+    keeper.advance(&timekeeper, Cycles(40_000));
+    assert_eq!(keeper.counts().behind, 1);
+    assert_eq!(
+        timekeeper.now(|| Cycles(50_000)),
+        base,
+        "no time was taken twice"
+    );
+    let (timekeeper, _keeper) = Timekeeper::new(TSC, Cycles(0));
+    let week = 7 * 24 * 3600 * 2_000_000_000_u64;
+    let _now = timekeeper.now(|| Cycles(week));
+    assert_eq!((timekeeper.behind(), timekeeper.ahead()), (0, 1));
+}
+
+/// A counter of 32 bits wraps every three minutes: a day of it is a day.
+#[test]
+fn a_narrow_counter_that_wraps_all_day_loses_nothing() {
+    let (timekeeper, mut keeper) = Timekeeper::new(NARROW, Cycles(0xFFFF_0000));
+    let idle = keeper.max_idle().as_nanos() / 1_000_000;
+    let mut millis = 0;
+    while millis < 24 * 3600 * 1_000 {
+        millis += idle;
+        let cycles = (0xFFFF_0000 + millis * 24_000) & 0xFFFF_FFFF;
+        keeper.advance(&timekeeper, Cycles(cycles));
+        let shown = timekeeper.now(|| Cycles(cycles)).as_nanos();
+        let exact = i64::try_from(millis * 1_000_000).expect("a day");
+        // The factor is right to 20 ppb, and what it is off in one gap is paid back in the next.
+        let off = i64::try_from(idle * 1_000_000 / 10_000_000).expect("less");
+        assert!((shown - exact).abs() <= off, "{shown} {exact}");
+    }
+    assert_eq!(keeper.counts().behind, 0);
+}
+
+/// B50, B52: offsets at the ends of what can be said are read as such, and never wrap.
+#[test]
+fn b50_offsets_near_the_limits_saturate() {
+    for nanos in [i64::MIN, i64::MIN + 5, i64::MAX - 5, i64::MAX] {
+        let (timekeeper, mut keeper) = Timekeeper::new(TSC, Cycles(0));
+        let offset = Offset::from_nanos(nanos);
+        let offsets = Offsets {
+            realtime: offset,
+            boottime: offset,
+            tai: offset,
+        };
+        keeper.set_offsets(&timekeeper, offsets);
+        keeper.set_next_leap(&timekeeper, Some(Instant::ZERO));
+        let (now, news) = timekeeper.now_and_offsets(SetSequence::START, || Cycles(2_000));
+        assert_eq!(now.as_nanos(), 1_000);
+        let read = news.expect("they were set").1;
+        assert_eq!(
+            read.realtime.as_nanos(),
+            nanos.saturating_sub(NANOS_PER_SEC)
+        );
+        keeper.inject_sleep(&timekeeper, Span::MAX);
+        assert_eq!(
+            keeper.offsets().boottime.as_nanos(),
+            nanos.saturating_add(i64::MAX)
+        );
+    }
+}
+
+/// B2: the counter before goes on.
+#[test]
+fn b2_a_counter_that_cannot_drive_the_time_is_not_installed() {
+    let (timekeeper, mut keeper) = Timekeeper::new(TSC, Cycles(0));
+    let dead = Counter {
+        frequency: Kilohertz(0),
+        ..NARROW
+    };
+    let refused = keeper.switch_counter(&timekeeper, Cycles(10), dead, Cycles(0));
+    assert_eq!(refused, Err(BadCounter::StandsStill));
+    assert_eq!(timekeeper.counter(), Some(TSC.id));
+    assert_eq!(timekeeper.now(|| Cycles(2_000)).as_nanos(), 1_000);
+    assert!(Timekeeper::try_new(dead, Cycles(0), Span::from_millis(1)).is_err());
+}
+
+#[test]
+fn ticks_of_any_length_make_intervals() {
+    for tick in [
+        Span::ZERO,
+        Span::from_micros(333),
+        Span::from_millis(4),
+        Span::from_millis(10),
+        Span::MAX,
+    ] {
+        for counter in [TSC, ODD, NARROW] {
+            let (timekeeper, mut keeper) =
+                Timekeeper::try_new(counter, Cycles(0), tick).expect("it counts");
+            let mut cycles = 0;
+            for _ in 0..5_000 {
+                cycles += 12_345;
+                keeper.advance(&timekeeper, Cycles(cycles));
+            }
+            let shown = timekeeper.now(|| Cycles(cycles)).as_nanos();
+            let exact = exactly(counter.frequency.0, cycles);
+            assert!(
+                (shown - exact).abs() <= 1 + exact / 10_000_000,
+                "{tick:?} {shown} {exact}"
+            );
+        }
+    }
+}
+
+/// The counter that drives the time is read, whichever that is; none is read while the machine is suspended.
+#[test]
+fn a_reading_asks_for_the_counter_of_the_record() {
+    let (timekeeper, mut keeper) = Timekeeper::new(TSC, Cycles(0));
+    let by = || {
+        timekeeper.now_by(|counter| match counter {
+            CounterId(1) => Cycles(4_000),
+            _ => Cycles(48_000),
+        })
+    };
+    assert_eq!(by().as_nanos(), 2_000);
+    keeper
+        .switch_counter(&timekeeper, Cycles(4_000), NARROW, Cycles(24_000))
+        .expect("it counts");
+    assert_eq!(by().as_nanos(), 1_002_000);
+    keeper.suspend(&timekeeper, Cycles(48_000));
+    assert_eq!(
+        timekeeper
+            .now_by(|_| unreachable!("no counter drives the time"))
+            .as_nanos(),
+        1_002_000
+    );
+}
