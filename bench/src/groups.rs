@@ -8,6 +8,7 @@ use tickless::hrtimer::{Expired, HrTimer, Instant as CoreInstant, Monotonic, Res
 
 use crate::harness::{Group, Options};
 
+mod clock;
 mod enqueue;
 mod lateness;
 mod locks;
@@ -36,6 +37,7 @@ pub(crate) const ALL: &[(&str, Measure)] = &[
     ("wheel-arm-and-delete", wheel::arm_and_delete),
     ("wheel-rearm-in-slot", wheel::rearm_in_slot),
     ("wheel-expire", wheel::expire),
+    ("clock", clock::measure),
     ("enqueue", enqueue::measure),
     ("lateness", lateness::measure),
 ];

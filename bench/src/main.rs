@@ -6,6 +6,7 @@
 //! ratios, taken round by round. Quoted are the median and the spread.
 #![expect(clippy::print_stdout, reason = "printing is what it is for")]
 
+mod agreement;
 mod groups;
 mod harness;
 mod host;
@@ -28,7 +29,8 @@ use harness::{Group, Options, Row};
     after_help = "Examples:\n  cargo run --release -p tickless-bench\n  \
     cargo run --release -p tickless-bench -- --only sleep --rounds 21\n  \
     cargo run --release -p tickless-bench -- --json bench.json\n  \
-    cargo run --release -p tickless-bench -- --instructions"
+    cargo run --release -p tickless-bench -- --instructions\n  \
+    cargo run --release -p tickless-bench -- --agreement"
 )]
 struct Arguments {
     /// Measure only groups whose name contains this.
@@ -49,6 +51,10 @@ struct Arguments {
     /// Instructions of operations, counted by valgrind, and nothing else.
     #[arg(long)]
     instructions: bool,
+    /// How far the library's clock and others are from the kernel's, over so many seconds, and nothing else.
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "60",
+          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    agreement: Option<u64>,
     #[arg(long, hide = true)]
     execute: Option<String>,
 }
@@ -78,6 +84,11 @@ fn main() -> ExitCode {
     }
     if let Some(operation) = arguments.execute {
         instructions::execute(&operation);
+        return ExitCode::SUCCESS;
+    }
+    if let Some(seconds) = arguments.agreement {
+        // A closed output wants no more.
+        let _printed = agreement::print(seconds);
         return ExitCode::SUCCESS;
     }
     if arguments.instructions {

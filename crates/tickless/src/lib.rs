@@ -99,6 +99,12 @@ pub mod worker;
 pub mod internals {
     pub use crate::host::barrier::{Linux, barriers};
 
+    /// A time that is not behind the kernel's clock: what sleeps count from.
+    #[inline]
+    pub fn at_latest() -> tickless_core::time::Instant {
+        crate::host::thread::at_latest()
+    }
+
     /// Makes the descriptor of `driver` readable, with nothing due.
     pub fn poke(driver: &crate::Driver) {
         driver.poke();

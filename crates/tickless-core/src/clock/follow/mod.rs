@@ -257,8 +257,11 @@ impl Follower {
     /// `slowly` is called where the reference is to be [asked](Self::ask).
     #[inline]
     pub fn now(&self, cycles: impl FnOnce() -> u64, slowly: impl FnOnce() -> Reading) -> Instant {
+        // The counter first: what is read of the line meanwhile is the line of any earlier reading or a later one,
+        // whatever the order, and an ordered counter waits for nothing of it.
+        let cycles = cycles();
         let (_, fast) = self.read::<{ Line::FAST }>();
-        match Line::shows(fast, cycles()) {
+        match Line::shows(fast, cycles) {
             Some(nanos) => Instant::from_nanos(nanos),
             None => slowly().now,
         }
@@ -272,8 +275,9 @@ impl Follower {
         cycles: impl FnOnce() -> u64,
         slowly: impl FnOnce() -> Reading,
     ) -> (Instant, Instant) {
+        let cycles = cycles();
         let (_, fast) = self.read::<{ Line::FAST }>();
-        if let Some(nanos) = Line::shows(fast, cycles()) {
+        if let Some(nanos) = Line::shows(fast, cycles) {
             let error = Line::error_at(fast, nanos);
             return (
                 Instant::from_nanos(nanos - error),

@@ -1,0 +1,237 @@
+//! `--agreement`: how far the clocks of user space are from the kernel's, over a minute.
+//!
+//! Two threads read each clock between two readings of the kernel's, directly after they slept and while they are busy.
+//! What is told is by how much a reading lay outside of the two around it, which is an error for certain, and by how
+//! much it can be wrong at most. A reading whose two neighbours lie more than [`WIDE`] apart was interrupted and says
+//! little: it is counted, and checked for the first alone.
+
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// In nanoseconds.
+const WIDE: i64 = 200;
+/// Readings of each clock after each pause.
+const IN_A_ROW: u32 = 3;
+/// Pairs of readings to tie a clock to the kernel's by, of which the closest is taken.
+const TIES: u32 = 10_000;
+
+/// A clock, in nanoseconds of the kernel's.
+trait Clock: Sync {
+    fn nanos(&self) -> i64;
+}
+
+fn kernel() -> i64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
+}
+
+struct Tickless;
+
+impl Clock for Tickless {
+    #[inline]
+    fn nanos(&self) -> i64 {
+        tickless_core::time::Instant::from(tickless::time::Instant::now()).as_nanos()
+    }
+}
+
+/// A clock that says how long something took.
+struct Tied<I> {
+    origin: I,
+    nanos: i64,
+    now: fn() -> I,
+    since: fn(I, I) -> Duration,
+}
+
+impl<I: Copy> Tied<I> {
+    fn new(now: fn() -> I, since: fn(I, I) -> Duration) -> Self {
+        let take = |_| {
+            let before = kernel();
+            let origin = now();
+            let behind = kernel();
+            (behind - before, origin, i64::midpoint(before, behind))
+        };
+        let ties = (0..TIES).map(take);
+        let (_, origin, nanos) = ties
+            .min_by_key(|(width, ..)| *width)
+            .unwrap_or_else(|| (0, now(), kernel()));
+        Self {
+            origin,
+            nanos,
+            now,
+            since,
+        }
+    }
+}
+
+impl<I: Copy + Sync> Clock for Tied<I> {
+    #[inline]
+    fn nanos(&self) -> i64 {
+        let since = (self.since)((self.now)(), self.origin);
+        self.nanos + i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+    }
+}
+
+/// What became of a clock.
+#[derive(Clone, Copy, Default)]
+struct Tally {
+    readings: u64,
+    interrupted: u64,
+    backwards: u64,
+    outside: i64,
+    at_most: i64,
+}
+
+impl Tally {
+    fn take(&mut self, before: i64, now: i64, behind: i64) {
+        self.readings += 1;
+        self.outside = self.outside.max(before - now).max(now - behind);
+        if behind - before > WIDE {
+            self.interrupted += 1;
+        } else {
+            self.at_most = self
+                .at_most
+                .max((now - before).abs())
+                .max((now - behind).abs());
+        }
+    }
+
+    fn with(self, other: &Self) -> Self {
+        Self {
+            readings: self.readings + other.readings,
+            interrupted: self.interrupted + other.interrupted,
+            backwards: self.backwards + other.backwards,
+            outside: self.outside.max(other.outside),
+            at_most: self.at_most.max(other.at_most),
+        }
+    }
+}
+
+/// A clock, and the latest time that a thread told the others.
+struct Subject {
+    name: &'static str,
+    clock: Box<dyn Clock + Send>,
+    told: AtomicI64,
+}
+
+impl Subject {
+    fn new(name: &'static str, clock: impl Clock + Send + 'static) -> Self {
+        Self {
+            name,
+            clock: Box::new(clock),
+            told: AtomicI64::new(i64::MIN),
+        }
+    }
+
+    fn read(&self, tally: &mut Tally) {
+        // Acquire, and Release below: what a thread told was read before this reading begins.
+        let told = self.told.load(Ordering::Acquire);
+        let before = kernel();
+        let now = self.clock.nanos();
+        let behind = kernel();
+        self.told.fetch_max(now, Ordering::AcqRel);
+        tally.backwards += u64::from(now < told);
+        tally.take(before, now, behind);
+    }
+}
+
+/// Compares for so many seconds, and prints what came of it.
+pub(crate) fn print(seconds: u64) -> io::Result<()> {
+    let subjects = [
+        Subject::new("tickless::time::Instant", Tickless),
+        Subject::new(
+            "std::time::Instant",
+            Tied::new(Instant::now, |later, earlier| later.duration_since(earlier)),
+        ),
+        Subject::new(
+            "quanta",
+            Tied::new(quanta::Instant::now, |later, earlier| {
+                later.duration_since(earlier)
+            }),
+        ),
+        Subject::new(
+            "fastant",
+            Tied::new(fastant::Instant::now, |later, earlier| {
+                later.duration_since(earlier)
+            }),
+        ),
+        Subject::new(
+            "minstant",
+            Tied::new(minstant::Instant::now, |later, earlier| {
+                later.duration_since(earlier)
+            }),
+        ),
+    ];
+    // The counter is in use before anything is compared.
+    thread::sleep(Duration::from_millis(50));
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let compare = || {
+        let mut tallies = [Tally::default(); 5];
+        while Instant::now() < end {
+            for _ in 0..IN_A_ROW {
+                for (subject, tally) in subjects.iter().zip(&mut tallies) {
+                    subject.read(tally);
+                }
+            }
+            thread::sleep(Duration::from_micros(40));
+        }
+        tallies
+    };
+    let all = thread::scope(|scope| {
+        let threads = [scope.spawn(compare), scope.spawn(compare)];
+        threads.map(|thread| thread.join().unwrap_or_default())
+    });
+    let mut out = io::stdout().lock();
+    writeln!(
+        out,
+        "agreement with CLOCK_MONOTONIC over {seconds} s, two threads (ns)\n{:<26} {:>10} {:>12} {:>10} {:>10} {:>10}",
+        "", "readings", "interrupted", "backwards", "off", "at most"
+    )?;
+    for (index, subject) in subjects.iter().enumerate() {
+        let tally = all
+            .iter()
+            .fold(Tally::default(), |sum, tallies| sum.with(&tallies[index]));
+        writeln!(
+            out,
+            "{:<26} {:>10} {:>12} {:>10} {:>10} {:>10}",
+            subject.name,
+            tally.readings,
+            tally.interrupted,
+            tally.backwards,
+            tally.outside,
+            tally.at_most
+        )?;
+    }
+    match tickless::clock::time_stamp_counter() {
+        Ok(hertz) => writeln!(
+            out,
+            "the counter runs at {hertz} Hz, and is within {} ns at present",
+            tickless::clock::error()
+        ),
+        Err(refusal) => writeln!(out, "the counter is not used: {refusal}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_outside_is_an_error_and_what_was_interrupted_says_little() {
+        let mut tally = Tally::default();
+        tally.take(100, 120, 150);
+        assert_eq!((tally.outside, tally.at_most), (0, 30));
+        tally.take(100, 90, 150);
+        tally.take(100, 157, 150);
+        assert_eq!(
+            (tally.outside, tally.at_most, tally.interrupted),
+            (10, 60, 0)
+        );
+        tally.take(0, 5_000, 10_000);
+        assert_eq!(
+            (tally.outside, tally.at_most, tally.interrupted),
+            (10, 60, 1)
+        );
+    }
+}

@@ -1,0 +1,75 @@
+//! What a reading of the clock costs, against its floor and against what else people read.
+
+use std::hint::black_box;
+
+use tickless::internals::at_latest;
+use tickless::time::Instant;
+
+use super::{Sink, worker};
+use crate::harness::{Group, Options, Subject, each};
+
+const READINGS: u64 = 2_000_000;
+/// A counter of 2.6 GHz, times 2^32.
+const RATE: u64 = 1_651_910_498;
+
+/// What no clock of a counter can do without.
+#[inline]
+fn scaled(cycles: u64) -> u64 {
+    (cycles.wrapping_sub(1_000_000) & 0xFFFF_FFFF).wrapping_mul(RATE) >> 32
+}
+
+fn subject<'a, T>(
+    options: &Options,
+    name: &'static str,
+    read: impl Fn() -> T + Copy + 'a,
+) -> Subject<'a> {
+    let readings = options.operations(READINGS);
+    let measure = move || {
+        each(readings, || {
+            black_box(read());
+        })
+    };
+    (name, Box::new(measure))
+}
+
+/// A bound for one thread, and the time for all.
+pub(super) fn measure(options: &Options, sink: Sink<'_>) {
+    // Has the counter calibrated.
+    drop(worker());
+    let bare = "the counter, multiplied and shifted";
+    sink(
+        Group::measure(
+            "a bound of the time, for one thread",
+            1,
+            options,
+            vec![
+                subject(options, "tickless", at_latest),
+                subject(options, bare, || scaled(tickless::clock::cycles())),
+            ],
+        )
+        .at_most(1.15, bare),
+    );
+    let bare = "the ordered counter, multiplied and shifted";
+    let kernel = "std::time::Instant::now()";
+    sink(
+        Group::measure(
+            "the time, comparable between threads",
+            1,
+            options,
+            vec![
+                subject(options, "tickless", Instant::now),
+                subject(options, bare, || scaled(tickless::clock::cycles_ordered())),
+                subject(options, kernel, std::time::Instant::now),
+                subject(options, "tickless, a bound, not ordered", at_latest),
+                subject(options, "quanta, not ordered", quanta::Instant::now),
+                subject(options, "fastant, not ordered", fastant::Instant::now),
+                subject(options, "minstant, not ordered", minstant::Instant::now),
+            ],
+        )
+        .at_most(1.15, bare)
+        .at_most(0.7, kernel)
+        .at_most(1.0, "quanta, not ordered")
+        .at_most(1.0, "fastant, not ordered")
+        .at_most(1.0, "minstant, not ordered"),
+    );
+}
