@@ -129,6 +129,14 @@ pub mod clock {
         clock::error()
     }
 
+    /// Whether the kernel answers so slowly, more than half a microsecond, that readings of several threads are
+    /// [combined](https://docs.rs/tickless-core): one asks, and all that wait take the answer. Only where the counter
+    /// is refused.
+    #[must_use]
+    pub fn is_combined() -> bool {
+        clock::is_combined()
+    }
+
     /// The frequency of the time-stamp counter in hertz, if it is read in place of asking the kernel.
     ///
     /// # Errors

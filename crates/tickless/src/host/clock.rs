@@ -19,21 +19,25 @@
 //!
 //! On other processors than x86-64, when the processor does not promise a constant rate, when the kernel does not trust
 //! the counter either, when its rate over two periods differs, when the kernel's clock turns out to be elsewhere, or
-//! cannot be read quickly. Each has its [`Refusal`], and all questions go to the kernel's clock then. The comparison is
-//! one between CPUs too: what one CPU computed another one compares with its own counter.
+//! cannot be read quickly. Each has its [`Refusal`], and all questions go to the kernel's clock then, whose readings are
+//! [combined](kernel) where they are slow. The comparison is one between CPUs too: what one CPU computed another one
+//! compares with its own counter.
 
 use std::sync::OnceLock;
 
-use tickless_core::clock::follow::{self, Follower, Reference};
+use tickless_core::clock::follow::{self, Follower};
 use tickless_core::time::Instant;
 
-use super::os;
 use anchor::Anchor;
 use judge::{Judge, Judgement};
+use kernel::Kernel;
+#[cfg(test)]
+use kernel::kernel_clock;
 
 mod anchor;
 pub(crate) mod counter;
 mod judge;
+mod kernel;
 mod reading;
 mod refusal;
 
@@ -45,35 +49,13 @@ pub use refusal::Refusal;
 /// By how much a counter that is read without order may be read too early, in nanoseconds.
 const SKEW: i64 = 32;
 
-/// The kernel's monotonic clock, and the counter of the processor.
-struct Kernel;
-
-impl Reference for Kernel {
-    #[inline]
-    fn cycles(&self) -> u64 {
-        counter::read_ordered()
-    }
-    #[inline]
-    fn nanos(&self) -> i64 {
-        kernel_clock()
-    }
-    fn relax(&self, attempt: u32) {
-        os::relax(attempt);
-    }
-}
-
-#[inline]
-fn kernel_clock() -> i64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec * 1_000_000_000 + now.tv_nsec
-}
-
 /// The process's clock.
 pub(crate) static CLOCK: Clock = Clock::new();
 
 /// A clock.
 #[derive(Debug)]
 pub(crate) struct Clock {
+    kernel: Kernel,
     follower: Follower,
     judge: Judge,
     anchor: OnceLock<Anchor>,
@@ -82,6 +64,7 @@ pub(crate) struct Clock {
 impl Clock {
     const fn new() -> Self {
         Self {
+            kernel: Kernel::new(),
             follower: Follower::new(),
             judge: Judge::new(),
             anchor: OnceLock::new(),
@@ -107,12 +90,16 @@ impl Clock {
     /// Asks the kernel, unless another thread just did.
     #[cold]
     fn ask(&self) -> follow::Reading {
-        let reading = self.follower.ask(&Kernel);
+        let reading = self.follower.ask(&self.kernel);
         if let Some(asked) = &reading.asked {
             match self.judge.take(asked) {
                 Judgement::GoOn => {}
-                Judgement::Follow(rate) => self.follower.follow(rate, &Kernel),
-                Judgement::GiveUp => self.follower.give_up(&Kernel),
+                Judgement::Follow(rate) => self.follower.follow(rate, &self.kernel),
+                Judgement::Refuse => self.kernel.measure(),
+                Judgement::GiveUp => {
+                    self.kernel.measure();
+                    self.follower.give_up(&self.kernel);
+                }
             }
         }
         reading
@@ -141,6 +128,11 @@ pub(crate) fn time_stamp_counter() -> Result<u64, Refusal> {
     };
     let hertz = (1_000_000_000_u128 << 32) / u128::from(rate.max(1));
     Ok(u64::try_from(hertz).unwrap_or(u64::MAX))
+}
+
+/// Whether the kernel's clock is slow, so that readings of several threads are combined.
+pub(crate) fn is_combined() -> bool {
+    CLOCK.kernel.is_slow()
 }
 
 /// What the clock may be off by at present, in nanoseconds; zero where the kernel is asked each time.

@@ -185,6 +185,26 @@ impl Line {
         Self::error_at([start, span, rate, residue, base, error], nanos)
     }
 
+    /// The first counter value at which `nanos` are certainly over, or the end of the line.
+    pub(super) fn cycles_at(&self, nanos: i64) -> u64 {
+        let is_over = |gone: u64| {
+            let shown = self.base.cast_unsigned() + ((gone * self.rate + self.residue) >> 32);
+            let shown = shown.cast_signed();
+            shown - self.error_for(shown) >= nanos
+        };
+        // The shown time grows with the counter, and what it may be off by a thousandth as fast.
+        let (mut low, mut high) = (0, self.span);
+        while low < high {
+            let middle = low.midpoint(high);
+            if is_over(middle) {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        self.start.wrapping_add(high)
+    }
+
     pub(super) const fn is_asking(&self) -> bool {
         self.rate == 0
     }
@@ -463,6 +483,31 @@ mod tests {
                 "{ppm}"
             );
         }
+    }
+
+    #[test]
+    fn a_moment_is_over_from_its_cycle_on_and_not_before() {
+        let mut world = World {
+            truth: 0,
+            reference: 1_000_000,
+            cycles: 77,
+        };
+        let line = start(&mut world);
+        for ahead in [-5, 0, 1, 7, 1_000, 49_000, 1_000_000] {
+            let when = line.base + ahead;
+            let cycles = line.cycles_at(when);
+            let earliest = |cycles| match line.place(cycles) {
+                Place::On(nanos) => Some(nanos - line.error_for(nanos)),
+                _ => None,
+            };
+            assert!(
+                earliest(cycles).is_none_or(|earliest| earliest >= when),
+                "{ahead}"
+            );
+            let before = earliest(cycles.wrapping_sub(1));
+            assert!(before.is_none_or(|earliest| earliest < when), "{ahead}");
+        }
+        assert_eq!(line.cycles_at(i64::MAX), line.start + line.span);
     }
 
     proptest! {

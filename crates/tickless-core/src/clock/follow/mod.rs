@@ -310,6 +310,16 @@ impl Follower {
         (span != 0).then_some(Instant::from_nanos(base.cast_signed()))
     }
 
+    /// The counter value from which on [`bounds`](Self::bounds) say that `when` is over; where the line ends if that is
+    /// before, so that it has to be asked again then. [`None`] where the reference is asked each time.
+    ///
+    /// For threads that poll: a reading of the counter and a comparison.
+    #[must_use]
+    pub fn cycles_at(&self, when: Instant) -> Option<u64> {
+        let line = self.line().1;
+        (line.span != 0).then(|| line.cycles_at(when.as_nanos()))
+    }
+
     /// Nanoseconds for a cycle, times `2^32`; [`None`] where the reference is asked.
     #[must_use]
     pub fn rate(&self) -> Option<u64> {

@@ -4,7 +4,7 @@ use std::time::Instant as StdInstant;
 
 use tickless_core::time::Instant;
 
-use super::kernel_clock;
+use super::kernel::kernel_clock;
 
 /// The anchor of the timeline.
 #[derive(Clone, Copy, Debug)]

@@ -34,6 +34,8 @@ pub(super) enum Judgement {
     GoOn,
     /// It may be used: it takes so many nanoseconds for a cycle, times 2^32.
     Follow(u64),
+    /// It may not be used.
+    Refuse,
     /// It may not be used any more.
     GiveUp,
 }
@@ -131,7 +133,10 @@ impl Judge {
                     start: now,
                     attempt: 1,
                 },
-                Err(refusal) => self.refuse(refusal),
+                Err(refusal) => {
+                    judgement = Judgement::Refuse;
+                    self.refuse(refusal)
+                }
             },
             Calibration::First { start, attempt } => match rate(*start, now) {
                 Some(rate) => Calibration::Second {
@@ -149,6 +154,7 @@ impl Judge {
                 Some(second) => {
                     let ppm = first.abs_diff(second) * 1_000_000 / (*first).max(1);
                     if ppm > AGREEMENT_PPM && *attempt == ATTEMPTS {
+                        judgement = Judgement::Refuse;
                         self.refuse(Refusal::Unsteady { ppm })
                     } else if ppm > AGREEMENT_PPM {
                         // The thread that measured may have been interrupted between the two clocks.
