@@ -130,8 +130,7 @@ pub mod clock {
     }
 
     /// Whether the kernel answers so slowly, more than half a microsecond, that readings of several threads are
-    /// [combined](https://docs.rs/tickless-core): one asks, and all that wait take the answer. Only where the counter
-    /// is refused.
+    /// combined: one asks, and all that wait take the answer. Only where the counter is refused.
     #[must_use]
     pub fn is_combined() -> bool {
         clock::is_combined()
