@@ -267,6 +267,20 @@ fn a_slow_counter_takes_its_share_of_all_cpus() {
     assert!(jobs(&slow) < jobs(&fast));
 }
 
+/// Spec C-6.4: one read for all CPUs that tick at that moment, in place of one each.
+#[test]
+fn combined_reads_are_fewer_and_shorter() {
+    let text = include_str!("../scenarios/compute.toml").replace("\"1 s\"", "\"60 ms\"");
+    let mut scenario = read(&text);
+    let direct = run(&scenario, 1);
+    scenario.policy.reads = tickless_sim::baseline::Reads::Combined;
+    let combined = run(&scenario, 1);
+    assert!(combined.holds(), "{:?}", combined.violations);
+    assert_eq!(direct.counts.slow_reads, direct.counts.clock_reads);
+    assert!(combined.counts.slow_reads * 2 < combined.counts.clock_reads);
+    assert!(combined.clock_reading_ppm() * 5 < direct.clock_reading_ppm());
+}
+
 /// The error of a scenario with `more` in it: the line of the base does not matter.
 fn refused(more: &str) -> String {
     let error = refusal(&format!("{BASE}\n{more}"));
@@ -293,7 +307,7 @@ fn nonsense_about_counters_and_workloads_is_refused() {
         ("[counter]\nskew = \"1 ms\"\n", "100 us at most"),
         ("[counter]\nwraps_at = \"soon\"\n", "a number and a unit"),
         ("[counter]\nwrap = 1\n", "expected one of"),
-        ("[policy]\nreads = \"combined\"\n", "expected"),
+        ("[policy]\nreads = \"by turns\"\n", "expected"),
         (
             "[[workload]]\nkind = \"alarms\"\ncpus = \"0\"\ntimers = 1\nperiod = \"1 ms\"\n",
             "needs the field clock",

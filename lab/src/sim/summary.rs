@@ -311,8 +311,12 @@ fn clock(outcome: &Outcome) -> String {
     let jobs = outcome.jobs_per_minute().map_or_else(String::new, |jobs| {
         format!("; {} jobs a minute", units::count(jobs))
     });
+    let slow = match counts.slow_reads {
+        0 => String::new(),
+        reads => format!(", the slow counter {} times", units::count(reads)),
+    };
     format!(
-        "Clock: read {} times, {} each, {share} of CPU time{jobs}\n",
+        "Clock: read {} times{slow}, {} each, {share} of CPU time{jobs}\n",
         units::count(counts.clock_reads),
         time(Picos(mean.unwrap_or(0))),
     )

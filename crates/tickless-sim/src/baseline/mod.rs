@@ -99,8 +99,10 @@ pub enum Tree {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reads {
-    /// Each CPU for itself, see [`direct_reads`]. The only way until the core combines reads.
+    /// One CPU for all that wait, as [`combined`](tickless_core::clock::combined) has it. The library's way.
     #[default]
+    Combined,
+    /// Each CPU for itself, see [`direct_reads`].
     Direct,
 }
 

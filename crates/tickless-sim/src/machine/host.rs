@@ -14,7 +14,7 @@ use tickless_core::time::convert::Cycles;
 use tickless_core::trace::Event as Traced;
 use tickless_core::wheel::idle::TickTime;
 
-use crate::baseline::{Rearm, Tree, direct_reads, plain_tree};
+use crate::baseline::{Reads, Rearm, Tree, direct_reads, plain_tree};
 use crate::clock::Clocks;
 use crate::fault::inject::{FaultState, Injector, Spoilt, call_and_catch};
 use crate::fault::{Fault, FaultKind};
@@ -22,6 +22,7 @@ use crate::machine::queue::{EventKind, EventQueue};
 use crate::model::cost_model::{CacheLine, CostModel, CostedLock};
 use crate::model::current_cpu;
 use crate::model::device::{Device, Told};
+use crate::model::slow_counter::SlowCounter;
 use crate::model::time::Picos;
 use crate::promise::canary::Canary;
 use crate::promise::trace_checker::TraceChecker;
@@ -57,6 +58,8 @@ pub(crate) struct CpuLocal {
     pub(crate) told: CacheLine,
     /// The last time that was read here.
     last_read: Cell<i64>,
+    /// How long ago the sample was taken that was read last, when the CPU had it.
+    sample_age: Cell<Picos>,
     /// What the device was told.
     pub(crate) written: Told,
     /// How often the device was programmed since its last interrupt began.
@@ -83,8 +86,10 @@ pub(crate) struct Host {
     pub(crate) clocks: Rc<Clocks>,
     /// The counter is the slow one that all CPUs share.
     pub(crate) is_slow: Cell<bool>,
-    /// Until when that serves the CPUs that read it.
-    pub(crate) slow_until: Cell<Picos>,
+    /// Which reads of it there were.
+    pub(crate) slow_counter: RefCell<SlowCounter>,
+    /// How it is read.
+    pub(crate) reads: Reads,
     /// What devices the CPUs have.
     pub(crate) device: Device,
     /// What the queues of exact timers are.
@@ -151,31 +156,51 @@ impl Host {
 
     /// Reads the clock: what it shows, and what that takes.
     pub(crate) fn read(&self) -> Instant {
-        let charges = &self.model.charges;
+        let mut sampled = None;
         if current_cpu::cpu() != current_cpu::NO_CPU {
             let before = current_cpu::cursor();
             if self.is_slow.get() {
-                direct_reads::charge(charges, &self.slow_until);
+                sampled = self.read_slow_counter(before);
             } else {
-                current_cpu::charge(charges.counter);
+                current_cpu::charge(self.model.charges.counter);
             }
             let mut checker = self.checker.borrow_mut();
             checker.counts.clock_reads += 1;
             checker.counts.clock_reading += current_cpu::cursor() - before;
             checker.read_at = current_cpu::cursor();
         }
-        let mut shows = self.shows();
+        let cpu = current_cpu::cpu();
+        let sampled = sampled.unwrap_or_else(current_cpu::cursor);
+        let mut shows = self.clocks.shows(cpu, sampled);
         if let Some(canary) = self.canary {
             shows = canary.clock(shows);
         }
-        let cpu = current_cpu::cpu();
         if cpu != current_cpu::NO_CPU {
             let now = shows.as_nanos();
             self.record(|| Recorded::ClockRead { now });
-            let last = self.local(cpu).last_read.replace(now);
+            let local = self.local(cpu);
+            local.sample_age.set(current_cpu::cursor() - sampled);
+            let last = local.last_read.replace(now);
             self.check(Promise::Monotonic, cpu, monotonic::goes_back(last, now));
         }
         shows
+    }
+
+    /// The CPU that executes reads the slow counter; when the sample was taken, if that was not just now.
+    fn read_slow_counter(&self, now: Picos) -> Option<Picos> {
+        let counter = &mut self.slow_counter.borrow_mut();
+        match self.reads {
+            Reads::Direct => {
+                direct_reads::charge(&self.model.charges, counter);
+                None
+            }
+            Reads::Combined => {
+                let cpu = current_cpu::cpu();
+                let (sampled, has) = counter.read_joined(&self.model, cpu, now);
+                current_cpu::charge(has - now);
+                Some(sampled)
+            }
+        }
     }
 
     /// The tick in progress, as far as the CPU that executes can know. Others may have counted ahead of it.
@@ -448,6 +473,9 @@ impl Platform for Host {
             local.fires.set(Picos::FOREVER);
             return Err(InPast);
         };
+        // A delay counts from now, and was reckoned from a sample that may be older.
+        let late = &local.written.late;
+        late.set(late.get() + local.sample_age.get());
         if let Some(canary) = self.canary {
             fires = canary.device(fires);
         }

@@ -109,7 +109,8 @@ impl Settings {
             faults: self.faults.first().map(injector),
             clocks,
             is_slow: Cell::new(self.slow_counter),
-            slow_until: Cell::new(Picos::ZERO),
+            slow_counter: RefCell::default(),
+            reads: self.policy.reads,
             recorder,
         }
     }

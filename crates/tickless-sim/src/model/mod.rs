@@ -12,6 +12,7 @@ pub(crate) mod governor;
 pub(crate) mod input;
 pub(crate) mod mark;
 pub(crate) mod profile;
+pub(crate) mod slow_counter;
 pub(crate) mod time;
 pub(crate) mod topology;
 

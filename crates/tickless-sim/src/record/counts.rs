@@ -73,6 +73,8 @@ pub struct Counts {
     pub clock_reads: u64,
     /// How long those took altogether.
     pub clock_reading: Picos,
+    /// Reads of the slow counter itself, which are fewer than those of the clock where they are combined.
+    pub slow_reads: u64,
     /// Waits for locks.
     pub lock_waits: u64,
     /// How long those were altogether.

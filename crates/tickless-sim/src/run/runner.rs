@@ -179,6 +179,7 @@ fn outcome(scenario: &Scenario, seed: u64, machine: &mut Machine) -> Outcome {
     let (lock_waits, lock_waited) = cost_model::waits();
     checker.counts.lock_waits = lock_waits;
     checker.counts.lock_waited = lock_waited;
+    checker.counts.slow_reads = host.slow_counter.borrow().served();
     (checker.counts.timed_starts, checker.counts.starting) = current_cpu::starts();
     let per_cpu: Vec<CpuOutcome> = (0..)
         .zip(&machine.cpus)

@@ -1,0 +1,196 @@
+//! The slow counter that all CPUs share, in virtual time: when it serves which CPU.
+//!
+//! CPUs execute one after the other, each ahead of those that follow. So what is kept is not when the counter is free
+//! again but when it was busy: a CPU that comes from the past gets the gap that it would have found. What the counter
+//! can do in a given time holds; among CPUs that come within one gap, those that execute first go first.
+
+use std::collections::VecDeque;
+
+use tickless_core::clock::combined::{Step, Waiting, Word};
+
+use crate::model::cost_model::CostModel;
+use crate::model::time::Picos;
+
+/// How many reads are remembered: more than all CPUs make within what one of them executes at once.
+const REMEMBERED: usize = 4 * crate::model::topology::CPUS_MAX as usize;
+
+/// The bits of a value: the number of a read, which says nothing and moves on.
+type Number = Word<32>;
+
+/// A read of the counter itself.
+#[derive(Clone, Copy, Debug)]
+struct Read {
+    /// The counter is busy from here,
+    from: Picos,
+    /// until here.
+    until: Picos,
+    /// What the CPU that reads found and published.
+    found: Number,
+    published: Number,
+    /// Which CPU had the line last, and since when.
+    last: u32,
+    handed: Picos,
+}
+
+/// The counter.
+#[derive(Debug, Default)]
+pub(crate) struct SlowCounter {
+    /// In the order of their times, without an overlap.
+    reads: VecDeque<Read>,
+    /// How many there were.
+    served: u64,
+}
+
+impl SlowCounter {
+    /// How often the counter itself was read.
+    pub(crate) const fn served(&self) -> u64 {
+        self.served
+    }
+
+    /// `cpu` comes at `now` to read by itself, and keeps the counter busy for `serial`; from when on.
+    pub(crate) fn serves(&mut self, cpu: u32, now: Picos, serial: Picos) -> Picos {
+        let mut place = self.reads.partition_point(|read| read.until <= now);
+        let mut from = now;
+        while let Some(read) = self.reads.get(place)
+            && read.from < from + serial
+        {
+            from = read.until;
+            place += 1;
+        }
+        self.insert(place, cpu, (from, from + serial));
+        from
+    }
+
+    /// `cpu` comes at `now` for a combined read: when the sample was taken that it gets, and when it has it.
+    ///
+    /// The CPU that reads masks its interrupts meanwhile. That needs nothing here: what a CPU executes at once is not
+    /// interrupted.
+    pub(crate) fn read_joined(
+        &mut self,
+        model: &CostModel,
+        cpu: u32,
+        now: Picos,
+    ) -> (Picos, Picos) {
+        let charges = &model.charges;
+        let place = self.reads.partition_point(|read| read.until <= now);
+        // The line comes from the CPU that had it last.
+        let before = place.checked_sub(1).and_then(|last| self.reads.get(last));
+        let (word, last) = before.map_or((Number::START, cpu), |read| (read.published, read.last));
+        let line = |one, other| charges.line(model.distance(one, other));
+        let locked = now + line(last, cpu) + charges.exchange;
+        let until = locked + charges.slow_counter;
+        if let Some(read) = self.reads.get_mut(place)
+            && read.from < until + charges.exchange
+        {
+            let mut waiting = Waiting::for_any(read.found);
+            // It is locked when this CPU comes, or before this CPU has locked it.
+            let waits = waiting.judge(read.found.locked());
+            let leaves = waiting.judge(read.published);
+            assert!(
+                waits == Step::Wait && leaves == Step::Leave(read.published.value()),
+                "{read:?}: {waits:?}, {leaves:?}"
+            );
+            // Waiters get the line one after the other.
+            read.handed = read.handed.max(now) + line(read.last, cpu);
+            read.last = cpu;
+            return (read.until, read.handed);
+        }
+        assert_eq!(Waiting::for_any(word).judge(word), Step::Lead, "{word:?}");
+        let until = until + charges.exchange;
+        self.insert(place, cpu, (now, until));
+        (until, until)
+    }
+
+    fn insert(&mut self, place: usize, cpu: u32, (from, until): (Picos, Picos)) {
+        self.served += 1;
+        let before = place.checked_sub(1).and_then(|last| self.reads.get(last));
+        let found = before.map_or(Number::START, |read| read.published);
+        let read = Read {
+            from,
+            until,
+            found,
+            published: found.locked().publish(self.served),
+            handed: until,
+            last: cpu,
+        };
+        self.reads.insert(place, read);
+        if self.reads.len() > REMEMBERED {
+            self.reads.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SlowCounter;
+    use crate::model::cost_model::CostModel;
+    use crate::model::profile::Profile;
+    use crate::model::time::Picos;
+
+    fn haswell() -> CostModel {
+        let mut profile = Profile::embedded("hsw-144").unwrap();
+        let nanos = Picos::from_nanos;
+        profile.costs.slow_counter.value = nanos(1_000);
+        profile.costs.exchange.value = nanos(10);
+        profile.costs.line_cache.value = nanos(50);
+        profile.costs.line_remote.value = nanos(150);
+        CostModel::new(&profile.costs, &profile.topology)
+    }
+
+    fn serves(counter: &mut SlowCounter, cpu: u32, now: u64) -> u64 {
+        let now = Picos::from_nanos(now);
+        counter.serves(cpu, now, Picos::from_nanos(300)).as_nanos()
+    }
+
+    #[test]
+    fn direct_reads_are_served_one_at_a_time() {
+        let mut counter = SlowCounter::default();
+        let from: Vec<_> = (0..4).map(|cpu| serves(&mut counter, cpu, 100)).collect();
+        assert_eq!(from, [100, 400, 700, 1_000]);
+        assert_eq!(counter.served(), 4);
+    }
+
+    /// A CPU that executed earlier may have read later.
+    #[test]
+    fn a_cpu_from_the_past_finds_the_gaps_of_its_time() {
+        let mut counter = SlowCounter::default();
+        assert_eq!(serves(&mut counter, 0, 0), 0);
+        assert_eq!(serves(&mut counter, 0, 800), 800);
+        assert_eq!(serves(&mut counter, 1, 100), 300);
+        assert_eq!(
+            serves(&mut counter, 2, 100),
+            1_100,
+            "600 to 800 is too short"
+        );
+        assert_eq!(serves(&mut counter, 3, 5_000), 5_000);
+    }
+
+    fn joins(counter: &mut SlowCounter, model: &CostModel, cpu: u32, now: u64) -> (u64, u64) {
+        let (sampled, has) = counter.read_joined(model, cpu, Picos::from_nanos(now));
+        (sampled.as_nanos(), has.as_nanos())
+    }
+
+    /// Spec C-6.4: one read for all who wait, and the line goes from one to the next.
+    #[test]
+    fn those_who_wait_get_the_read_in_flight() {
+        let (model, mut counter) = (haswell(), SlowCounter::default());
+        assert_eq!(joins(&mut counter, &model, 0, 0), (1_020, 1_020));
+        assert_eq!(joins(&mut counter, &model, 1, 10), (1_020, 1_070));
+        // From another socket.
+        assert_eq!(joins(&mut counter, &model, 18, 1_000), (1_020, 1_220));
+        assert_eq!(counter.served(), 1);
+        // Over: the next one reads, and fetches the line first.
+        assert_eq!(joins(&mut counter, &model, 0, 1_020), (2_190, 2_190));
+        assert_eq!(counter.served(), 2);
+    }
+
+    /// What a CPU gets was published within its call, also if the CPU that reads is ahead.
+    #[test]
+    fn a_read_that_begins_before_ones_own_could_end_is_joined() {
+        let (model, mut counter) = (haswell(), SlowCounter::default());
+        assert_eq!(joins(&mut counter, &model, 0, 5_000), (6_020, 6_020));
+        assert_eq!(joins(&mut counter, &model, 1, 4_500), (6_020, 6_070));
+        assert_eq!(joins(&mut counter, &model, 1, 100), (1_120, 1_120));
+        assert_eq!(counter.served(), 2);
+    }
+}
