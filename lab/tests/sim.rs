@@ -229,7 +229,7 @@ fn a_broken_promise_is_named_and_ends_with_one() {
 }
 
 /// The claims of the design, in its order.
-const CLAIMS: [&str; 12] = [
+const CLAIMS: [&str; 13] = [
     "enqueue",
     "idle-residency",
     "softirq-latency",
@@ -237,6 +237,7 @@ const CLAIMS: [&str; 12] = [
     "isolation-noise",
     "hpet-throughput",
     "hpet-share",
+    "slow-counter-stall",
     "rearm-rate",
     "spurious",
     "in-place",
