@@ -27,13 +27,16 @@
 //!
 //! 1. **Deadlines are exact.** tokio rounds them up to the next millisecond; here a sleep of 50 µs ends after 50 µs and
 //!    what the operating system needs to wake a thread. Never early, not by a nanosecond, by the judgement of
-//!    [`std::time::Instant`]. For reading the clock cheaply something is added to a relative deadline, usually less
-//!    than 100 ns and never more than 250. So [`Sleep::deadline`] can be that much behind `now() + duration` of a
-//!    moment later; of two sleeps of one length on one thread the second never ends before the first.
+//!    [`std::time::Instant`] and by that of [`Instant`]. For reading the clock cheaply something is added to a relative
+//!    deadline, usually about 100 ns and never more than 450. So [`Sleep::deadline`] can be that much behind
+//!    `now() + duration` of a moment later; of two sleeps of one length on one thread the second never ends before the
+//!    first.
 //! 2. **No runtime is needed.** What panics in tokio outside of a runtime ("there is no reactor running") works here.
 //!
 //! And what follows from being another implementation:
 //!
+//! - [`Instant`] is a number of 8 bytes, read from the processor's counter, which follows the kernel's clock. What is
+//!   added to it and does not fit is a time that never comes, where tokio's panics.
 //! - Nothing is allocated, except a box by the first poll of an [`Interval`].
 //! - A deadline can be 292 years ahead; tokio's `sleep` stops at 30 years.
 //! - There is no budget of the runtime, but a loop that never waits gives way all the same: a task that was told 128

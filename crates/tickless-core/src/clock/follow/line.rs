@@ -391,6 +391,7 @@ mod tests {
             .0
     }
 
+    /// FOLLOW-3.
     #[test]
     fn a_reading_that_says_nothing_new_moves_nothing() {
         let mut world = World {
@@ -413,7 +414,8 @@ mod tests {
         assert_eq!(second.rate, first.rate);
     }
 
-    /// Issue 10: a preemption between two halves of a reading must not widen a bound for the window that follows.
+    /// FOLLOW-4, issue 10: a preemption between two halves of a reading must not widen a bound for the window that
+    /// follows.
     #[test]
     fn a_wide_reading_moves_nothing_either() {
         let mut world = World {
@@ -445,6 +447,7 @@ mod tests {
         }
     }
 
+    /// FOLLOW-8.
     #[test]
     fn a_counter_that_was_set_back_begins_anew() {
         let mut world = World {
@@ -462,6 +465,7 @@ mod tests {
         assert!(second.span > 0);
     }
 
+    /// FOLLOW-8.
     #[test]
     fn a_counter_that_runs_off_is_told_from_steering() {
         for (ppm, expected) in [
@@ -513,8 +517,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// ORACLE-10: whatever the reference is steered by and wherever a reader is preempted, the lines together
-        /// never fall, and within a span they are within what is stated of the reference.
+        /// ORACLE-10, FOLLOW-1, FOLLOW-5: whatever the reference is steered by and wherever a reader is preempted, the
+        /// lines together never fall, and within a span they are within what is stated of the reference.
         #[test]
         fn lines_never_fall_and_are_as_close_as_they_say(
             steps in proptest::collection::vec(

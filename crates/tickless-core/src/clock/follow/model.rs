@@ -78,7 +78,7 @@ fn check(bound: usize, body: impl Fn() + Sync + Send + 'static) {
     builder.check(body);
 }
 
-/// Two threads lay the next line at the same time: one of the lines counts, and for both.
+/// FOLLOW-2, FOLLOW-6: two threads lay the next line at the same time; one of the lines counts, and for both.
 #[test]
 fn readings_that_are_ordered_are_answered_in_order() {
     check(2, || {
@@ -116,7 +116,7 @@ fn a_line_that_was_written_over_is_not_taken_for_one() {
     });
 }
 
-/// What the reference answered itself is not ahead of what is computed afterwards.
+/// FOLLOW-7: what the reference answered itself is not ahead of what is computed afterwards.
 #[test]
 fn beginning_to_follow_turns_nothing_back() {
     check(3, || {
