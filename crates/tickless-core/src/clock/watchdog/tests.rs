@@ -259,8 +259,9 @@ fn the_interval_is_measured_and_the_error_told() {
 #[test]
 fn wide_read_outs_are_taken_again_and_then_given_up() {
     let mut checker = Checker::new((FAST, SLOW), LIMIT_PPM, (0, 0), 0);
+    let _first = checker.check(0, narrow);
     let mut taken = 0;
-    let verdict = checker.check(0, || {
+    let verdict = checker.check(SECOND, || {
         taken += 1;
         (30_000, 40_000)
     });
@@ -337,6 +338,42 @@ fn counters_that_wrap_between_two_checks_are_judged_all_the_same() {
         ),
         "{verdict}"
     );
+}
+
+/// Spec C-6.6: 500 ppm, and 4000 where a frequency is not well known.
+#[test]
+fn the_limit_is_what_it_says() {
+    for (limit, within, beyond) in [
+        (LIMIT_PPM, 490, 520),
+        (LIMIT_UNCALIBRATED_PPM, 3_980, 4_020),
+    ] {
+        for (ppm, is_bad) in [
+            (within, false),
+            (-within, false),
+            (beyond, true),
+            (-beyond, true),
+        ] {
+            let mut checker = Checker::new((FAST, SLOW), limit, (0, 0), ppm);
+            let _first = checker.check(0, narrow);
+            let verdict = checker.check(SECOND, narrow);
+            assert_eq!(verdict.is_bad(), is_bad, "{verdict}");
+        }
+    }
+}
+
+/// A reading says which period of its counter it is, and not where in it.
+#[test]
+fn the_periods_of_both_counters_are_part_of_the_error() {
+    // One of 100 us: 200 ppm of half a second.
+    let coarse = counter(9, 10, 64);
+    for pair in [(FAST, coarse), (coarse, FAST)] {
+        for phase in 0..100 {
+            let mut checker = Checker::new(pair, LIMIT_PPM, (0, 0), 450);
+            let _first = checker.check(phase * 1_000, narrow);
+            let verdict = checker.check(SECOND / 2 + phase * 3_100, narrow);
+            assert!(matches!(verdict, Verdict::Good { .. }), "{verdict}");
+        }
+    }
 }
 
 #[test]
