@@ -105,6 +105,13 @@ pub mod internals {
         crate::host::thread::at_latest()
     }
 
+    /// The sources of time that a machine has, read one by one, and compared.
+    pub mod sources {
+        pub use crate::host::sources::{
+            Agreement, HasProcessor, KernelClock, Ordered, agreement, read_out,
+        };
+    }
+
     /// Makes the descriptor of `driver` readable, with nothing due.
     pub fn poke(driver: &crate::Driver) {
         driver.poke();

@@ -17,6 +17,7 @@
 //! | room | holds |
 //! |---|---|
 //! | [`os`], [`barrier`], [`clock`], [`wall`], [`numa`] | what the host needs of Linux |
+//! | `sources` | the clocks of the machine one by one, for checks and measurements |
 //! | [`kick`], [`sleep_protocol`], [`park_state`], [`suspicion`] | protocols of two threads, each with its models |
 //! | [`parker`] | the place where a thread sleeps |
 //! | [`process`], [`thread`], [`registry`] | what a process has one of, what a thread has, the table of all bases |
@@ -72,6 +73,8 @@ pub(crate) mod process;
 pub(crate) mod registry;
 pub(crate) mod remote;
 pub(crate) mod sleep_protocol;
+#[cfg(any(feature = "internals", test))]
+pub(crate) mod sources;
 pub(crate) mod suspicion;
 pub(crate) mod thread;
 pub(crate) mod tick;
