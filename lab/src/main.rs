@@ -2,6 +2,7 @@
 //!
 //! Arguments, printing and reports live here, and no mechanism: whatever is measured is the library's public interface.
 
+mod clock;
 mod crew;
 mod demo;
 mod failure;
@@ -56,6 +57,7 @@ Exit codes: 0 done and every check held, 1 a check failed, 2 bad arguments or in
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Clock(clock::Arguments),
     Demo(demo::Arguments),
     Latency(latency::Arguments),
     Noise(noise::Arguments),
@@ -70,6 +72,7 @@ enum Command {
 impl Command {
     fn run(&self) -> Result<Verdict, Failure> {
         match self {
+            Self::Clock(arguments) => clock::run(arguments),
             Self::Demo(arguments) => demo::run(arguments),
             Self::Latency(arguments) => latency::run(arguments),
             Self::Noise(arguments) => noise::run(arguments),

@@ -96,6 +96,7 @@ fn every_field_is_described_and_every_description_has_its_field() {
         ("sim headline", "start-cost"),
         ("topology", ""),
         ("timers", ""),
+        ("clock", "--watch --seconds 1s"),
         ("verify", "t.gz"),
         ("demo", "-D 3s --connections 100 --rate 1000 --no-report"),
     ] {
