@@ -708,6 +708,13 @@ impl<F: Family> Running<F> {
         self.entry().state()
     }
 
+    /// What is fixed when the entry is made.
+    #[inline]
+    #[must_use]
+    pub fn tag(&self) -> F::Tag {
+        self.entry().tag()
+    }
+
     /// What any thread may reach at any time.
     #[inline]
     #[must_use]

@@ -24,6 +24,7 @@ pub const NAMES: &[&str] = &[
     "stale-not-set-by-start-rearm-7",
     "stale-not-set-by-cancel-rearm-7",
     "stale-not-set-by-clock-set-rearm-7",
+    "clock-set-not-told-tim-34",
     "stale-not-set-by-soft-stage-soft-5",
     "armed-kept-in-interrupt-irq-8",
     "deferred-rearm-survives-offline-hp-3",

@@ -231,6 +231,30 @@ impl<F: Branched> Tree<F> {
         self.link(entry, key)
     }
 
+    /// Gives `key`, which no key here is before, to every queued entry that `is_meant` names, in their order; says how
+    /// many there were that had another one.
+    ///
+    /// O(n) in what is queued.
+    pub fn bring_to_front(
+        &mut self,
+        key: F::Key,
+        mut is_meant: impl FnMut(EntryRef<'_, F>) -> bool,
+    ) -> usize {
+        let mut brought = 0;
+        let mut current = self.first;
+        // SAFETY: Live Link Invariant: `current` is `first`, or the `next` of an entry that was queued when it was
+        // read. What is taken out below is linked again at once, and never the entry that `current` names.
+        while let Some(entry) = unsafe { EntryRef::<F>::follow(current) } {
+            current = entry.next.get();
+            if entry.key.get() != key && is_meant(entry) {
+                self.unlink(entry);
+                self.link(entry, key);
+                brought += 1;
+            }
+        }
+        brought
+    }
+
     /// Shows every queued entry with its key and head, in order, from the `skip`-th on, while `visit` answers `true`.
     pub fn for_each(
         &self,

@@ -56,6 +56,10 @@ pub(crate) struct BaseState {
     pub(crate) armed_early: bool,
     /// The jump of the clocks that the offsets are copied from.
     pub(crate) seen: SetSequence,
+    /// The offsets were copied from a jump of which timers that fire on a set are still to be told.
+    pub(crate) jump_untold: bool,
+    /// How often timers that fire on a set were told.
+    pub(crate) tellings: u32,
     /// The jump of the clocks that the last evaluation took into account.
     pub(crate) evaluated: SetSequence,
     pub(crate) deferred: DeferredRearm,
@@ -86,8 +90,10 @@ impl BaseState {
             // The first keys, as numbers of queues are places among the identities.
             queues: ExactQueues::new(&mut next),
             armed_early: false,
-            seen: SetSequence::START,
-            evaluated: SetSequence::START,
+            seen: SetSequence::UNSEEN,
+            jump_untold: false,
+            tellings: 0,
+            evaluated: SetSequence::UNSEEN,
             deferred: DeferredRearm::Clear,
             hang: false,
             soft_pending: false,
@@ -121,6 +127,8 @@ impl BaseState {
 
     /// Copies new offsets into all queues of their clocks.
     pub(crate) fn adopt(&mut self, sequence: SetSequence, offsets: &Offsets) {
+        // The first copy is no jump.
+        self.jump_untold |= self.seen != SetSequence::UNSEEN && self.seen != sequence;
         self.seen = sequence;
         self.queues.adopt(offsets);
     }

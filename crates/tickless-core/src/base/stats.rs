@@ -40,6 +40,8 @@ pub struct Stats {
     /// Next events that were over before the monotonic clock began, and were armed for its beginning (spec Q-22): each
     /// time that one was found.
     pub clamped: u64,
+    /// Timers that fired, or are about to, because their clock was set (spec TIM-34).
+    pub told_of_sets: u64,
     /// Writes that found their event over already, so that the device was told its shortest delay. Devices that are
     /// told an instant or the value of a counter find that out by themselves, and are not counted.
     pub written_late: u64,

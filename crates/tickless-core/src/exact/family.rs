@@ -28,7 +28,7 @@ impl Family for Hr {
 pub(crate) const NEAR: usize = 0;
 
 /// What is fixed when a timer is made, in one byte: which of the eight queues of a base (the number of the clock, plus
-/// 4 for soft), and whether lazy rearm was asked for.
+/// 4 for soft), whether lazy rearm was asked for, and whether it fires when its clock is set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tag(u8);
 
@@ -36,6 +36,7 @@ impl Tag {
     const QUEUE: u8 = 0x07;
     const LAZY: u8 = 0x08;
     const FAR: u8 = 0x10;
+    const ON_SET: u8 = 0x20;
 
     pub(crate) const fn new(clock: Clock, soft: bool, lazy: bool) -> Self {
         let stage = if soft { 4 } else { 0 };
@@ -70,6 +71,21 @@ impl Tag {
     #[inline]
     pub(crate) const fn is_far_exact(self) -> bool {
         self.0 & Self::FAR != 0
+    }
+
+    /// The timer fires when its clock is set, unless that is the monotonic one, which never is.
+    pub(crate) const fn on_set(self) -> Self {
+        if self.queue() % 4 == Clock::Monotonic as usize {
+            self
+        } else {
+            Self(self.0 | Self::ON_SET)
+        }
+    }
+
+    /// Whether the timer fires when its clock is set.
+    #[inline]
+    pub(crate) const fn fires_on_set(self) -> bool {
+        self.0 & Self::ON_SET != 0
     }
 
     /// Whether lazy rearm was asked for and is possible.
@@ -136,6 +152,8 @@ pub(crate) struct Firing<'a> {
     pub(crate) now: Deadline,
     pub(crate) deadline: Deadline,
     pub(crate) earliest: Deadline,
+    /// The timer fires because its clock was set.
+    pub(crate) clock_was_set: bool,
     /// Reads the timer's clock.
     pub(crate) read: &'a dyn Fn() -> Deadline,
 }

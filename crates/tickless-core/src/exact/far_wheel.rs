@@ -293,8 +293,8 @@ impl FarWheel {
                 break;
             };
             let deadline = slot.head().deadline();
-            if slot.key() == deadline {
-                queue.first_deadline = deadline;
+            if slot.key() == deadline || slot.key() == Deadline::CLOCK_SET {
+                queue.first_deadline = slot.key();
                 return;
             }
             if let Some(place) = self.place_of(slot.entry(), *slot.head()) {

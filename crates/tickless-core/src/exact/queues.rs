@@ -125,7 +125,12 @@ impl ExactQueues {
                     if queue.offset.to_monotonic(filed) >= best {
                         return false;
                     }
-                    best = best.min(queue.offset.to_monotonic(head.deadline()));
+                    let due = if filed == Deadline::CLOCK_SET {
+                        filed
+                    } else {
+                        head.deadline()
+                    };
+                    best = best.min(queue.offset.to_monotonic(due));
                     true
                 });
             }

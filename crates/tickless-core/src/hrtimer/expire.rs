@@ -66,15 +66,18 @@ impl<'a, P: Platform> Runner<'a, P> {
                     break;
                 };
                 let head = *slot.head();
-                if slot.key() != head.deadline() && base_now >= slot.key() {
-                    // Filed too early, and others behind it may be due.
-                    held.state.reload_first(index);
-                    continue;
-                }
-                // The front timer decides: one behind it may be allowed to fire already, but it costs no interrupt of
-                // its own (spec OBJ-9).
-                if base_now < head.earliest() {
-                    break;
+                let clock_was_set = slot.key() == Deadline::CLOCK_SET;
+                if !clock_was_set {
+                    if slot.key() != head.deadline() && base_now >= slot.key() {
+                        // Filed too early, and others behind it may be due.
+                        held.state.reload_first(index);
+                        continue;
+                    }
+                    // The front timer decides: one behind it may be allowed to fire already, but it costs no interrupt
+                    // of its own (spec OBJ-9).
+                    if base_now < head.earliest() {
+                        break;
+                    }
                 }
                 if self.fired >= P::EXPIRY_BUDGET {
                     held.state.stats.budget_exhausted += 1;
@@ -99,6 +102,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         index: usize,
         now: Deadline,
     ) -> BaseGuard<'a, P> {
+        let (jump_untold, tellings) = (held.state.jump_untold, held.state.tellings);
         let queue = &mut held.state.queues[index];
         let Some(mut slot) = queue.tree.open_first() else {
             return held;
@@ -108,6 +112,9 @@ impl<'a, P: Platform> Runner<'a, P> {
         let code = entry.code_address();
         let head = *slot.head();
         let (earliest, deadline) = (head.earliest(), head.deadline());
+        let filed = slot.key();
+        let untold = jump_untold && entry.tag().fires_on_set();
+        let clock_was_set = filed == Deadline::CLOCK_SET || untold;
         let fired = slot.expire();
         held.state.after_removal(index, true);
         held.state.stats.expired += 1;
@@ -119,8 +126,8 @@ impl<'a, P: Platform> Runner<'a, P> {
                 timer,
                 code,
                 now: now.as_nanos(),
-                hard: deadline.as_nanos(),
-                soft: earliest.as_nanos(),
+                hard: filed.min(deadline).as_nanos(),
+                soft: filed.min(earliest).as_nanos(),
             });
         }
         let wakes;
@@ -141,8 +148,10 @@ impl<'a, P: Platform> Runner<'a, P> {
                         now,
                         deadline,
                         earliest,
+                        clock_was_set,
                         read: &|| now,
                     },
+                    tellings,
                 );
             }
         }
@@ -156,6 +165,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         index: usize,
         code: usize,
         firing: Firing<'_>,
+        tellings: u32,
     ) -> (BaseGuard<'a, P>, Option<Waker>) {
         let timer = TimerId(running.address());
         let clock = Clock::ALL[index % 4];
@@ -167,6 +177,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         let mut verdict = Restart::No;
         self.execute(timer, &mut || verdict = running.call(&mut firing));
         let mut held = self.lock();
+        let was_told_meanwhile = held.state.tellings != tellings;
         let tree = &mut held.state.queues[index].tree;
         let wakes = match verdict {
             Restart::No => {
@@ -183,8 +194,13 @@ impl<'a, P: Platform> Runner<'a, P> {
                 } = firing;
                 // Never touches the device: the end of the interrupt or of the soft stage does (spec ).
                 let again = Head::new(earliest, deadline);
-                if let Some(is_first) = running.restart(tree, deadline, |head| *head = again) {
-                    held.state.queues.after_insertion(index, is_first, deadline);
+                let filed = if was_told_meanwhile && running.tag().fires_on_set() {
+                    Deadline::CLOCK_SET
+                } else {
+                    deadline
+                };
+                if let Some(is_first) = running.restart(tree, filed, |head| *head = again) {
+                    held.state.queues.after_insertion(index, is_first, filed);
                     held.state.stats.starts += 1;
                     if P::TRACE {
                         self.timers.platform.trace(Event::Start {

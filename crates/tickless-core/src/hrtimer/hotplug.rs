@@ -12,7 +12,7 @@ use crate::exact::family::{Head, Hr, NEAR};
 use crate::exact::queues::QUEUES;
 use crate::mutant;
 use crate::platform::{Platform, Waiting};
-use crate::time::{Clock, Instant};
+use crate::time::{Clock, Deadline, Instant};
 use crate::trace::{Event, StartMode, TimerId};
 
 /// What traces say of a timer that goes from one base to another.
@@ -113,7 +113,11 @@ impl<P: Platform> Timers<P> {
         for index in 0..QUEUES {
             while let Some(mut slot) = from.state.queues[index].tree.open_first() {
                 let head = *slot.head();
-                let deadline = head.deadline();
+                let deadline = match slot.key() {
+                    // Its task or callback is still to be told.
+                    Deadline::CLOCK_SET => Deadline::CLOCK_SET,
+                    _ => head.deadline(),
+                };
                 let moving = Moving::of(slot.entry(), index, head);
                 // By its distance, like those in the far wheel: so that equal deadlines stay together, in their order.
                 let place = to.state.far.place_of(slot.entry(), head);

@@ -56,10 +56,25 @@ impl<C: ClockId> Sleeper<C> {
         /// Makes an idle timer that fires in the hard stage.
         #[must_use]
         pub const fn new() -> Self {
+            Self::with_setup(Setup::new())
+        }
+    }
+
+    const_unless_loom! {
+        /// As [`new`](Self::new), and the timer fires when its clock is set too, whatever its deadline: see
+        /// [`Setup::fire_on_clock_set`]. The task that it wakes asks the host what happened.
+        #[must_use]
+        pub const fn new_for_clock_sets() -> Self {
+            Self::with_setup(Setup::new().fire_on_clock_set())
+        }
+    }
+
+    const_unless_loom! {
+        const fn with_setup(setup: Setup) -> Self {
             Self {
                 entry: Entry::new(
                     Deadline::FOREVER,
-                    Setup::new().tag::<C>(false).far_exact(),
+                    setup.tag::<C>(false).far_exact(),
                     Head::IDLE,
                     (),
                     None,

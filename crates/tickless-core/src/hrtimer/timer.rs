@@ -49,6 +49,14 @@ impl<C: ClockId> Expired<'_, '_, C> {
         (self.firing.read)().instant()
     }
 
+    /// Whether the timer fires because its clock was set, at whatever time: it was made to
+    /// ([`Setup::fire_on_clock_set`]). Its deadline may be over too, or not: compare it with
+    /// [`read_clock`](Self::read_clock), for [`now`](Self::now) may have been read before the set.
+    #[must_use]
+    pub fn clock_was_set(&self) -> bool {
+        self.firing.clock_was_set
+    }
+
     /// The deadline that passed; after a [`forward`](Self::forward), the next one.
     #[must_use]
     pub fn deadline(&self) -> Instant<C> {
@@ -119,6 +127,7 @@ where
 pub struct Setup {
     stage: Stage,
     lazy: bool,
+    on_set: bool,
 }
 
 impl Setup {
@@ -128,6 +137,7 @@ impl Setup {
         Self {
             stage: Stage::Default,
             lazy: false,
+            on_set: false,
         }
     }
 
@@ -147,13 +157,32 @@ impl Setup {
         Self { lazy: true, ..self }
     }
 
+    /// Has the timer fire when its clock is set too, forwards or backwards, whatever its deadline (spec TIM-34).
+    ///
+    /// [`Expired::clock_was_set`] tells the callback. It may start the timer again: for the same deadline, or for one
+    /// that it computes anew from what the clock shows now. The timer is told of each set that it is queued or executes
+    /// at, of some twice, of two in a row once, and of one that the host notices a moment after the start. It has no
+    /// effect on the monotonic clock, which is never set.
+    ///
+    /// # Cost
+    ///
+    /// At a set, one walk over the timers of the clock on each CPU, under the lock of its base. Else nothing.
+    #[must_use]
+    pub const fn fire_on_clock_set(self) -> Self {
+        Self {
+            on_set: true,
+            ..self
+        }
+    }
+
     pub(super) const fn tag<C: ClockId>(self, soft_by_default: bool) -> Tag {
         let soft = match self.stage {
             Stage::Default => soft_by_default,
             Stage::Hard => false,
             Stage::Soft => true,
         };
-        Tag::new(C::CLOCK, soft, self.lazy)
+        let tag = Tag::new(C::CLOCK, soft, self.lazy);
+        if self.on_set { tag.on_set() } else { tag }
     }
 }
 

@@ -292,13 +292,17 @@ pub(crate) struct Deadline(i64);
 impl Deadline {
     /// Later than every deadline: the queue is empty.
     pub(crate) const FOREVER: Self = Self(i64::MAX);
+    /// Before every deadline: under this key a timer is filed that fires because its clock was set.
+    pub(crate) const CLOCK_SET: Self = Self(i64::MIN);
 
-    /// The deadline that a caller named, at most [`Instant::LATEST`]: a queued deadline is never
-    /// [`FOREVER`](Self::FOREVER).
+    /// The deadline that a caller named, at most [`Instant::LATEST`]: a queued deadline is neither
+    /// [`FOREVER`](Self::FOREVER) nor [`CLOCK_SET`](Self::CLOCK_SET).
     #[inline]
     pub(crate) const fn new<C: ClockId>(instant: Instant<C>) -> Self {
         Self(if instant.nanos > SETTABLE_MAX {
             SETTABLE_MAX
+        } else if instant.nanos == i64::MIN {
+            i64::MIN + 1
         } else {
             instant.nanos
         })

@@ -1,5 +1,8 @@
 //! Clocks that jump (spec ).
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use tickless_core::clock::ClockSet;
 use tickless_core::hrtimer::{Restart, Setup, Stage, Start};
 use tickless_core::platform::CpuId;
@@ -326,6 +329,266 @@ pub fn a_time_of_day_near_the_end_does_not_wrap<H: Host>() {
     rig.check();
 }
 
+/// A timer that fires when its clock is set, and notes how it was told; it goes on for the same deadline.
+fn asking<H: Host, T: ClockId>(
+    rig: &Rig<H>,
+    setup: Setup,
+) -> (TestTimer<H, T>, Rc<RefCell<Vec<(bool, i64)>>>) {
+    let told = Rc::new(RefCell::new(Vec::new()));
+    let notes = Rc::clone(&told);
+    let timer = TestTimer::with_setup(rig, setup.fire_on_clock_set(), move |expired| {
+        let (clock_was_set, deadline) = (expired.clock_was_set(), expired.deadline());
+        notes
+            .borrow_mut()
+            .push((clock_was_set, deadline.as_nanos()));
+        if clock_was_set && expired.now() < deadline {
+            Restart::Yes
+        } else {
+            Restart::No
+        }
+    });
+    (timer, told)
+}
+
+/// TIM-34: a timer that asks for it is told of each set, in both directions and to the same time too, and keeps its
+/// deadline; others are not.
+pub fn a_timer_that_asks_is_told_of_each_set<H: Host>() {
+    for setup in [Setup::new(), Setup::new().stage(Stage::Soft)] {
+        let rig = Rig::<H>::new(2);
+        rig.set_wall(0, WALL);
+        let (real, told) = asking::<H, Realtime>(&rig, setup);
+        let (mono, never) = asking::<H, Monotonic>(&rig, setup);
+        let (first, last) = (
+            TestTimer::<H, Realtime>::once_on(&rig),
+            TestTimer::<H, Realtime>::once_on(&rig),
+        );
+        rig.on(1, || {
+            first.start(at_wall(HOUR / 2));
+            real.start(at_wall(HOUR));
+            last.start(at_wall(2 * HOUR));
+            mono.start(at(2 * HOUR));
+        });
+        let mut expected = Vec::new();
+        for (round, wall) in (1..).zip([WALL + 5_000, WALL + 5_000, WALL - HOUR, WALL]) {
+            rig.set_wall(0, wall);
+            rig.check();
+            rig.deliver_all();
+            rig.run_until(round * 1_000);
+            expected.push((true, WALL + HOUR));
+            assert_eq!(*told.borrow(), expected, "round {round}");
+            rig.check();
+        }
+        assert!(first.fired_at().is_empty() && first.is_queued() && last.is_queued());
+        rig.run_until(2 * HOUR);
+        expected.push((false, WALL + HOUR));
+        assert_eq!(*told.borrow(), expected);
+        assert_eq!(*never.borrow(), [(false, 2 * HOUR)]);
+        assert_eq!(first.fired_at(), [WALL + HOUR / 2]);
+        let told_of_sets: u64 = (0..2).map(|cpu| rig.stats(cpu).told_of_sets).sum();
+        assert_eq!(told_of_sets, 4);
+    }
+}
+
+/// TIM-34: the CPU that is to tell its timers and leaves hands them over untold, and the next one tells them.
+pub fn a_timer_is_told_of_a_set_although_its_cpu_leaves<H: Host>() {
+    let rig = Rig::<H>::new(2);
+    rig.set_wall(0, WALL);
+    let (real, told) = asking::<H, Realtime>(&rig, Setup::new());
+    rig.on(1, || real.start(at_wall(HOUR)));
+    rig.set_wall(0, WALL - HOUR);
+    rig.offline(1);
+    rig.deliver_all();
+    rig.run_until(1_000);
+    assert_eq!(*told.borrow(), [(true, WALL + HOUR)]);
+    rig.check();
+}
+
+/// TIM-34: a timer behind others that are cancelled is told; so is one that is started for later before its CPU looks.
+pub fn what_happens_to_other_timers_hides_no_set<H: Host>() {
+    let rig = Rig::<H>::new(2);
+    rig.set_wall(0, WALL);
+    let (real, told) = asking::<H, Realtime>(&rig, Setup::new());
+    let (other, of_other) = asking::<H, Realtime>(&rig, Setup::new());
+    let plain = TestTimer::<H, Realtime>::once_on(&rig);
+    rig.on(1, || {
+        other.start(at_wall(HOUR));
+        real.start(at_wall(2 * HOUR));
+        plain.start(at_wall(HOUR / 2));
+    });
+    rig.set_wall(0, WALL - HOUR);
+    rig.on(1, || {
+        plain.cancel();
+        other.cancel();
+    });
+    rig.check();
+    rig.deliver_all();
+    rig.run_until(1_000);
+    assert_eq!(*told.borrow(), [(true, WALL + 2 * HOUR)]);
+    assert!(of_other.borrow().is_empty());
+    rig.check();
+}
+
+/// TIM-34: also of a set that the CPU has taken into account already, when the host comes to tell of it: an interrupt
+/// moves the queues to the new offsets, and tells none.
+pub fn a_set_that_was_seen_is_told_to_those_that_ask<H: Host>() {
+    let rig = Rig::<H>::new(2);
+    rig.set_wall(0, WALL);
+    let (real, told) = asking::<H, Realtime>(&rig, Setup::new());
+    let (mono, before) = (
+        TestTimer::once(&rig),
+        TestTimer::<H, Realtime>::once_on(&rig),
+    );
+    rig.on(1, || {
+        before.start(at_wall(HOUR / 2));
+        real.start(at_wall(2 * HOUR));
+        mono.start(at(1_000));
+    });
+    rig.publish_wall(WALL - HOUR);
+    rig.run_until(1_000);
+    assert!(told.borrow().is_empty());
+    rig.on(0, || rig.timers().clock_was_set(ClockSet::WALL));
+    rig.check();
+    assert!(rig.is_kicked(1));
+    rig.deliver_all();
+    rig.run_until(2_000);
+    assert_eq!(*told.borrow(), [(true, WALL + 2 * HOUR)]);
+    rig.check();
+}
+
+/// TIM-34: a timer that fires by its own deadline, which a set moved it past, before the host came to tell of the set,
+/// is told by that.
+pub fn a_timer_that_a_set_made_due_is_told_of_it<H: Host>() {
+    let rig = Rig::<H>::new(2);
+    rig.set_wall(0, WALL);
+    let (real, told) = asking::<H, Realtime>(&rig, Setup::new());
+    let mono = TestTimer::once(&rig);
+    rig.on(1, || {
+        real.start(at_wall(HOUR));
+        mono.start(at(1_000));
+    });
+    rig.publish_wall(WALL + 2 * HOUR);
+    rig.run_until(1_000);
+    assert_eq!(*told.borrow(), [(true, WALL + HOUR)]);
+    rig.on(0, || rig.timers().clock_was_set(ClockSet::WALL));
+    rig.deliver_all();
+    rig.on(1, || real.start(at_wall(2 * HOUR + 5_000)));
+    rig.run_until(9_000);
+    assert_eq!(
+        told.borrow()[1..],
+        [(false, WALL + 2 * HOUR + 5_000)],
+        "told once"
+    );
+}
+
+/// TIM-34: a timer whose callback executes while its clock is set, and goes on, is told.
+pub fn a_timer_is_told_of_a_set_during_its_callback<H: Host>() {
+    for setup in [Setup::new(), Setup::new().stage(Stage::Soft)] {
+        let rig = Rig::<H>::new(2);
+        rig.set_wall(0, WALL);
+        let told = Rc::new(RefCell::new(Vec::new()));
+        let (notes, inside) = (Rc::clone(&told), rig.clone());
+        let timer =
+            TestTimer::<H, Realtime>::with_setup(&rig, setup.fire_on_clock_set(), move |expired| {
+                notes.borrow_mut().push(expired.clock_was_set());
+                if notes.borrow().len() > 1 {
+                    return Restart::No;
+                }
+                inside.set_wall(1, WALL - HOUR);
+                expired.set_deadline(Instant::from_nanos(WALL + HOUR));
+                Restart::Yes
+            });
+        rig.on(1, || timer.start(at_wall(1_000)));
+        rig.run_until(2_000);
+        rig.deliver_all();
+        rig.run_until(3_000);
+        assert_eq!(*told.borrow(), [false, true]);
+        rig.check();
+    }
+}
+
+/// TIM-34, Q-24: the next event of a CPU without its first timer is that of another that is to be told.
+pub fn the_next_event_without_a_timer_is_one_to_be_told<H: Host>() {
+    let rig = Rig::<H>::new(2);
+    rig.set_wall(0, WALL);
+    let (first, _) = asking::<H, Realtime>(&rig, Setup::new());
+    let (second, _) = asking::<H, Realtime>(&rig, Setup::new());
+    rig.on(1, || {
+        first.start(at_wall(HOUR));
+        second.start(at_wall(2 * HOUR));
+    });
+    rig.set_wall(0, WALL - HOUR);
+    assert!(first.next_event_without(1) <= 0);
+    assert!(second.next_event_without(1) <= 0);
+}
+
+/// B50, B52, TIM-3: a clock that is set by years, back and forth and to both ends of what can be told, fires nothing
+/// before its time, wraps nothing, and costs some interrupts for each set.
+pub fn a_clock_set_by_years_makes_no_storm<H: Host>() {
+    const YEAR: i64 = 365 * 24 * HOUR;
+    let rig = Rig::<H>::new(2);
+    rig.set_wall(0, WALL);
+    let real = TestTimer::<H, Realtime>::once_on(&rig);
+    let (tai, _told) = asking::<H, Tai>(&rig, Setup::new());
+    let mono = TestTimer::once(&rig);
+    rig.on(1, || {
+        real.start(at_wall(60 * YEAR));
+        tai.start(at_on(WALL + 60 * YEAR));
+        mono.start(at(SEC));
+    });
+    let walls = [
+        WALL + 30 * YEAR,
+        WALL - 30 * YEAR,
+        0,
+        -30 * YEAR,
+        i64::MIN + 37 * SEC,
+        WALL + 59 * YEAR,
+        i64::MIN + 38 * SEC,
+        WALL,
+    ];
+    for (round, wall) in (1..).zip(walls) {
+        rig.set_wall(0, wall);
+        rig.deliver_all();
+        rig.run_until(round * 1_000);
+        rig.check();
+        assert!(real.fired_at().is_empty() && mono.fired_at().is_empty());
+    }
+    let interrupts = rig.stats(1).interrupts;
+    assert!(interrupts <= 3 * walls.len() as u64, "{interrupts}");
+    rig.set_wall(0, i64::MAX - 100 * SEC);
+    rig.deliver_all();
+    rig.run_until(20_000);
+    assert_eq!(real.fired_at().len(), 1);
+    assert!(real.fired_at()[0] >= WALL + 60 * YEAR);
+    rig.run_until(2 * SEC);
+    assert_eq!(mono.fired_at(), [SEC]);
+    rig.check();
+}
+
+/// B41, T3: what has a period and was not served for ten minutes, because its process was stopped, fires once and says
+/// how many periods it missed.
+pub fn ten_minutes_without_a_turn_cost_one_expiry<H: Host>() {
+    const TEN_MINUTES: i64 = 600 * SEC;
+    let rig = Rig::<H>::new(1);
+    rig.set_wall(0, WALL);
+    let missed = Rc::new(RefCell::new(Vec::new()));
+    let notes = Rc::clone(&missed);
+    let timer = TestTimer::<H, Realtime>::with_setup(&rig, Setup::new(), move |expired| {
+        let now = expired.now();
+        let passed = expired.forward(now, Span::from_millis(1));
+        notes.borrow_mut().push(passed);
+        Restart::Yes
+    });
+    rig.on(0, || timer.start(at_wall(1_000_000)));
+    rig.set_masked(0, true);
+    rig.spend(TEN_MINUTES);
+    rig.set_masked(0, false);
+    rig.run_until(TEN_MINUTES + 2_500_000);
+    assert_eq!(missed.borrow()[0], 600_000);
+    assert_eq!(missed.borrow()[1..], [1, 1]);
+    assert!(rig.stats(0).interrupts <= 4);
+    rig.check();
+}
+
 crate::kit::cases!(clocks:
     a_step_forward_kicks_the_cpu_whose_timer_became_due [CPUS, CLOCKS, TRACE],
     the_cpu_that_sets_the_clock_is_reprogrammed_too [CPUS, CLOCKS],
@@ -342,4 +605,13 @@ crate::kit::cases!(clocks:
     a_relative_start_behind_a_jump_uses_the_new_time [CLOCKS],
     both_stages_see_the_same_offset [CLOCKS],
     a_time_of_day_near_the_end_does_not_wrap [CLOCKS],
+    a_timer_that_asks_is_told_of_each_set [CPUS, SOFT, CLOCKS],
+    a_timer_is_told_of_a_set_although_its_cpu_leaves [CPUS, CLOCKS],
+    what_happens_to_other_timers_hides_no_set [CPUS, CLOCKS],
+    a_set_that_was_seen_is_told_to_those_that_ask [CPUS, CLOCKS],
+    a_timer_that_a_set_made_due_is_told_of_it [CPUS, CLOCKS],
+    a_timer_is_told_of_a_set_during_its_callback [CPUS, SOFT, CLOCKS],
+    the_next_event_without_a_timer_is_one_to_be_told [CPUS, CLOCKS],
+    a_clock_set_by_years_makes_no_storm [CPUS, CLOCKS],
+    ten_minutes_without_a_turn_cost_one_expiry [CLOCKS],
 );

@@ -185,3 +185,27 @@ fn a_clock_jumps_against_an_interrupt() {
         kicked
     });
 }
+
+/// Spec TIM-34. The time of day is set while CPU 0 starts a timer that fires on a set. The timer is told, or CPU 0,
+/// which asks once it has started the timer, finds that the clock was set: no set is lost between the two.
+#[test]
+fn a_clock_is_set_against_a_start_that_wants_to_know() {
+    explore(TWO, [(false, true), (true, false), (true, true)], || {
+        let machine = machine::<true>(2);
+        let callback: WallCallback = |_| Restart::No;
+        let setup = Setup::new().fire_on_clock_set();
+        let timer = Arc::pin(HrTimer::with_setup(setup, false, callback));
+        let setter = on(&machine, Some(1), set_the_clock);
+        be(Some(0));
+        timer
+            .as_ref()
+            .start(&machine, Start::at(Instant::from_nanos(8_000)));
+        // Relaxed: behind the lock of the base, which the setter takes after it wrote.
+        let saw = machine.platform().jumped.load(Ordering::Relaxed);
+        setter.join().unwrap();
+        let told = armed_after_kick(&machine) == 0;
+        assert!(told || saw, "the set was lost");
+        assert!(timer.as_ref().cancel(&machine));
+        (saw, told)
+    });
+}
