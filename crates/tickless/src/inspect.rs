@@ -34,6 +34,7 @@ use crate::host::registry::{base, bases, timers};
 use crate::host::remote::trees;
 use crate::host::thread::{self as host_thread, Kind as ThreadKind, ThreadBase, with_thread};
 use crate::host::{tick, wake};
+use crate::stats::clock;
 
 pub use tickless_core::coarse::{Kind, Tick};
 pub use tickless_core::inspect::{CpuReport, DeviceReport, Queued, WAKES, WheelReport};
@@ -382,6 +383,16 @@ impl DumpHost for Text {
     fn hierarchy(&self, out: &mut dyn fmt::Write) -> fmt::Result {
         all_trees()
             .iter()
-            .try_for_each(|(name, tree)| tree.dump(name, out))
+            .try_for_each(|(name, tree)| tree.dump(name, out))?;
+        let wall = &timers().platform().wall;
+        if let Some(last) = clock::last_set() {
+            let sets = wall.sets();
+            writeln!(
+                out,
+                "clock sets: {sets}, the last at {} nsecs: {last}",
+                last.noticed
+            )?;
+        }
+        Ok(())
     }
 }

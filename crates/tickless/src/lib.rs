@@ -71,6 +71,8 @@ pub mod time;
 #[cfg(not(loom))]
 mod callback;
 #[cfg(not(loom))]
+mod clocks;
+#[cfg(not(loom))]
 pub mod coarse;
 #[cfg(not(loom))]
 mod host;
@@ -81,6 +83,7 @@ mod host {
     pub(crate) mod kick;
     pub(crate) mod park_state;
     pub(crate) mod sleep_protocol;
+    pub(crate) mod spin;
     pub(crate) mod suspicion;
 }
 #[cfg(all(feature = "hyper", not(loom)))]
@@ -112,6 +115,46 @@ pub mod internals {
         };
     }
 
+    /// Clocks as tests set them, for they may not set those of the machine: all that the library asks the kernel for
+    /// besides the monotonic clock differs by what is said here.
+    pub mod clocks {
+        use tickless_core::clock::Offsets;
+        use tickless_core::time::Offset;
+
+        use crate::host::registry::{tell_timers, timers};
+
+        /// By how much the clocks differ from the kernel's, in nanoseconds.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Shifts {
+            /// The time of day.
+            pub realtime: i64,
+            /// That which counts suspended time.
+            pub boottime: i64,
+            /// International atomic time.
+            pub tai: i64,
+        }
+
+        /// Sets the clocks, and tells the library as the kernel does.
+        pub fn set(shifts: Shifts) {
+            set_unseen(shifts);
+            timers().platform().wall.tell(tell_timers);
+        }
+
+        /// Sets the clocks, and tells no thread.
+        pub fn set_unseen(shifts: Shifts) {
+            timers().platform().wall.shift_by(Offsets {
+                realtime: Offset::from_nanos(shifts.realtime),
+                boottime: Offset::from_nanos(shifts.boottime),
+                tai: Offset::from_nanos(shifts.tai),
+            });
+        }
+
+        /// Lets the library believe that the kernel does not tell when a clock is set, or that it does.
+        pub fn pretend_untold(is_untold: bool) {
+            timers().platform().wall.pretend_untold(is_untold);
+        }
+    }
+
     /// Makes the descriptor of `driver` readable, with nothing due.
     pub fn poke(driver: &crate::Driver) {
         driver.poke();
@@ -120,6 +163,8 @@ pub mod internals {
 
 #[cfg(not(loom))]
 pub use callback::{hrtimer, wheel};
+#[cfg(not(loom))]
+pub use clocks::{boottime, realtime, tai};
 #[cfg(not(loom))]
 pub use inspect::dump;
 #[cfg(not(loom))]

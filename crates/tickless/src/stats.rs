@@ -37,6 +37,11 @@ pub struct Stats {
     /// Next deadlines that were over before the monotonic clock began, as those of a wall clock can be, and were armed
     /// for its beginning.
     pub clamped: u64,
+    /// Times that a clock was set, or the machine woke from a suspend, as far as that was noticed: from the first timer
+    /// on a clock besides the monotonic one on. [`clock::last_set`] says what the last one did.
+    pub clock_sets: u64,
+    /// Timers that fired because their clock was set.
+    pub told_of_sets: u64,
     /// Callbacks and wakers that panicked.
     pub panics: u64,
     /// Times that one thread had all others execute a memory barrier, which interrupts every CPU that runs one of them:
@@ -68,6 +73,7 @@ impl Stats {
 pub fn stats() -> Stats {
     let mut sum = Stats {
         panics: timers().platform().panics(),
+        clock_sets: timers().platform().wall.sets(),
         // Before the locks below, which may add some.
         barriers: barrier::barriers(),
         ..Stats::default()
@@ -90,6 +96,7 @@ pub fn stats() -> Stats {
         sum.spurious += one.spurious;
         sum.device_writes += one.device_writes;
         sum.clamped += one.clamped;
+        sum.told_of_sets += one.told_of_sets;
         sum.coarse_arms += one.coarse_arms;
         sum.coarse_in_slot += one.coarse_in_slot;
         sum.coarse_expired += one.coarse_expired;
@@ -99,10 +106,13 @@ pub fn stats() -> Stats {
 }
 
 /// How the library knows the time: by the processor's counter, which follows the kernel's clock, or by asking the
-/// kernel.
+/// kernel. And when clocks were set.
 pub mod clock {
+    use std::fmt;
+
     use crate::host::clock::{self, counter};
     pub use crate::host::clock::{ERROR, Refusal, WINDOW};
+    use crate::host::registry::timers;
 
     /// The time-stamp counter of the CPU that this thread is on, whether or not timers use it; 0 where none is known.
     ///
@@ -143,6 +153,52 @@ pub mod clock {
     /// Why they do not. For the first 20 ms of use that is [`Refusal::Calibrating`].
     pub fn time_stamp_counter() -> Result<u64, Refusal> {
         clock::time_stamp_counter()
+    }
+
+    /// A set of the clocks: by a person or a daemon, by a leap second, or by waking from a suspend.
+    ///
+    /// Shown, it is one line: `CLOCK_REALTIME by -3600000000000 ns, CLOCK_BOOTTIME by 12 ns, CLOCK_TAI by
+    /// -3600000000000 ns`. A clock that was not set shows some nanoseconds, by which asking for it is uncertain.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub struct Set {
+        /// When it was noticed, on the monotonic clock of [`inspect`](crate::inspect), in nanoseconds.
+        pub noticed: i64,
+        /// By how much the time of day jumped, in nanoseconds, at most by 292 years.
+        pub realtime: i64,
+        /// By how much the clock jumped that counts suspended time.
+        pub boottime: i64,
+        /// By how much international atomic time jumped.
+        pub tai: i64,
+    }
+
+    impl fmt::Display for Set {
+        fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(
+                formatter,
+                "CLOCK_REALTIME by {} ns, CLOCK_BOOTTIME by {} ns, CLOCK_TAI by {} ns",
+                self.realtime, self.boottime, self.tai
+            )
+        }
+    }
+
+    /// The last set of the clocks that was noticed.
+    #[must_use]
+    pub fn last_set() -> Option<Set> {
+        let step = timers().platform().wall.last_step()?;
+        Some(Set {
+            noticed: step.noticed,
+            realtime: step.realtime,
+            boottime: step.boottime,
+            tai: step.tai,
+        })
+    }
+
+    /// Whether the library is told when a clock is set: that the kernel does not, or that a thread to be told could not
+    /// be started, is known once the first timer on such a clock was started.
+    #[must_use]
+    pub fn is_told_of_sets() -> bool {
+        !timers().platform().wall.is_untold()
     }
 }
 

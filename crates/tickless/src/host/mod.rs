@@ -75,6 +75,7 @@ pub(crate) mod remote;
 pub(crate) mod sleep_protocol;
 #[cfg(any(feature = "internals", test))]
 pub(crate) mod sources;
+pub(crate) mod spin;
 pub(crate) mod suspicion;
 pub(crate) mod thread;
 pub(crate) mod tick;

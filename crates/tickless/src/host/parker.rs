@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use rustix::thread::futex;
 use rustix::time::Timespec;
 use tickless_core::time::Instant;
+use tickless_link::sync::AtomicU32;
 
 use super::os::{Descriptor, timespec};
 use super::park_state::{ParkState, Sleep};
@@ -43,6 +44,11 @@ impl Parker {
     #[inline]
     pub(crate) fn is_notified(&self) -> bool {
         self.state.is_there()
+    }
+
+    /// The word that a notification is written into.
+    pub(crate) fn word(&self) -> &AtomicU32 {
+        self.state.word()
     }
 
     /// Sleeps until there is a notification, or until the kernel's monotonic clock reaches `deadline`; takes the

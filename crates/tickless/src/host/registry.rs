@@ -16,6 +16,7 @@ use tickless_core::base::Timers;
 use tickless_core::clock::ClockSet;
 use tickless_core::event::DeviceConfig;
 use tickless_core::platform::CpuId;
+use tickless_core::time::Clock;
 
 use super::numa;
 use super::process::Host;
@@ -73,8 +74,18 @@ fn first_timers(cell: &'static OnceLock<Timers<Host>>) -> &'static Timers<Host> 
 
 /// Sees to it that jumps of the clocks that can be set are noticed.
 pub(crate) fn watch_clocks() {
-    let wall = &timers().platform().wall;
-    wall.watch(|| timers().clock_was_set(ClockSet::SLEEP));
+    timers().platform().wall.watch(tell_timers);
+}
+
+/// Looks whether `clock` was set and no thread noticed; then the timers are told.
+pub(crate) fn recheck_clock(clock: Clock) {
+    timers().platform().wall.recheck(clock, tell_timers);
+}
+
+/// Tells the timers that the clocks were set. Which of them is not asked: a set of the time of day moves two, a resume
+/// all three, and a base whose timers are not due by the new offsets is left alone.
+pub(crate) fn tell_timers() {
+    timers().clock_was_set(ClockSet::SLEEP);
 }
 
 /// The base with this number, if it exists.

@@ -50,7 +50,7 @@
 //! A sleep that is polled once and dropped costs two clock readings and one insertion and removal in the thread's own
 //! queue. A future inside a [`timeout()`] that is ready at its first poll costs one clock reading: no queue is touched.
 
-mod budget;
+pub(crate) mod budget;
 mod error_impl;
 mod instant;
 mod interval;

@@ -248,7 +248,7 @@ fn keep<T: SleepQueue>(timer: Pin<&mut T>, old: Option<Waker>, waker: &Waker) {
 }
 
 #[inline(never)]
-fn cancel<T: SleepQueue>(timer: Pin<&T>) {
+pub(crate) fn cancel<T: TaskTimer>(timer: Pin<&T>) {
     let waker = timer.cancel(timers());
     // Dropped here, after every lock was released: it may run foreign code.
     drop(waker);
@@ -267,7 +267,7 @@ fn is_over(deadline: Instant) -> bool {
 }
 
 /// Sees to it that the task of `context` is woken; `false` if the timer fired meanwhile.
-fn wakes<T: SleepQueue>(timer: Pin<&T>, context: &Context<'_>) -> bool {
+pub(crate) fn wakes<T: TaskTimer>(timer: Pin<&T>, context: &Context<'_>) -> bool {
     match timer.will_wake(timers(), context.waker()) {
         Some(true) => true,
         // Cloned without a lock: it is foreign code. Should the timer fire meanwhile, it wakes the old task, which is

@@ -14,8 +14,9 @@ use super::epoll::EpollEvents;
 use super::error::{IsolationError, StartError};
 use super::local::{IsolatedTimers, LocalTimers, Turn, assert_outside_of_callbacks};
 use crate::host::isolation::Occupancy;
-use crate::host::os;
+use crate::host::spin::{self, Pause, Umwait};
 use crate::host::thread::{Kind, ThreadBase};
+use crate::host::{device, os};
 use crate::time::Instant;
 
 /// How a [`Worker`] waits.
@@ -25,7 +26,25 @@ pub enum Parking {
     #[default]
     Sleep,
     /// Never sleeps: looks again and again. A few hundred nanoseconds late at most, and a whole CPU.
+    ///
+    /// Processors with `umwait` execute that in between ([`waits_on_memory`](Self::waits_on_memory)): the CPU is as
+    /// busy for the kernel, and leaves more to its sibling.
     Spin,
+}
+
+impl Parking {
+    /// Whether a worker that [spins](Self::Spin) waits with `umwait` on this machine, for a store to the word that
+    /// wakes it, for its deadline, and for 20 µs at most; else it executes `pause`.
+    ///
+    /// The processor has to have the instructions (WAITPKG), and its counter has to be
+    /// [in use](crate::clock::time_stamp_counter), which it is not for the first 20 ms.
+    ///
+    /// **This was never executed**: none of the machines that it was developed on has the instructions. If yours says
+    /// yes, you are the first to know whether it works.
+    #[must_use]
+    pub fn waits_on_memory() -> bool {
+        Umwait::get().is_some()
+    }
 }
 
 /// A thread that runs its own timers: the fastest and most exact way to have them.
@@ -254,11 +273,23 @@ impl Worker {
                 self.timers.leave_idle();
             }
             Parking::Spin => {
-                while !base.local().parker.is_notified() && !self.timers.is_due() {
-                    std::hint::spin_loop();
-                }
+                self.spin();
                 base.local().parker.take_notification();
             }
+        }
+    }
+
+    /// Looks again and again until something is due or the worker is notified.
+    fn spin(&self) {
+        let parker = &self.timers.base.local().parker;
+        let is_over = || parker.is_notified() || self.timers.is_due();
+        let left = || {
+            let due = device::due(self.timers.base);
+            due.saturating_since(self.timers.now()).as_nanos()
+        };
+        match Umwait::get() {
+            Some(umwait) => spin::wait(&umwait, parker.word(), is_over, left),
+            None => spin::wait(&Pause, parker.word(), is_over, || 0),
         }
     }
 

@@ -1,0 +1,150 @@
+//! Timers that count the time for which the machine is suspended.
+//!
+//! [`time`](crate::time) stands still while the machine sleeps: an hour that was half over when the lid was closed is
+//! half over when it is opened. Here it goes on (`CLOCK_BOOTTIME`). It is what a lease, a token or a cache entry wants
+//! that another machine counts too. No set of the time of day changes it.
+//!
+//! ```
+//! use std::time::Duration;
+//! use tickless::boottime::{Instant, sleep, timeout};
+//!
+//! # futures::executor::block_on(async {
+//! let start = Instant::now();
+//! sleep(Duration::from_millis(1)).await;
+//! assert!(start.elapsed() >= Duration::from_millis(1));
+//!
+//! let lease = std::future::pending::<()>();
+//! assert!(timeout(Duration::from_millis(1), lease).await.is_err());
+//! # });
+//! ```
+//!
+//! # What wakes the process after a resume
+//!
+//! The kernel ends the read of a descriptor that waits for the time of day to be set
+//! (`TFD_TIMER_CANCEL_ON_SET`), also when the machine wakes from a suspend. A thread of this library waits in that
+//! read, started with the first timer on a clock that can be set. It asks by how much the clocks moved, and has those
+//! timers fire that are over by now. Until it does, microseconds behind the resume, no timer knows of the suspend.
+//! Nothing here wakes a *suspended machine*: that is what the kernel's alarm timers are for, which need a privilege.
+//!
+//! Where the kernel does not tell (some emulations of Linux do not), a timer that is awaited is compared with the clock
+//! whenever it is polled, and when another one on such a clock is started or polled. Without such an occasion it is
+//! late by as much of the suspend as lies before its deadline, never early.
+//! [`clock::is_told_of_sets`](crate::clock::is_told_of_sets) says which it is.
+//!
+//! # Limits and cost
+//!
+//! 292 years from the start of the machine. A future takes 120 bytes and allocates nothing; each of its polls asks the
+//! kernel for the clock, some tens of nanoseconds. With callbacks: [`hrtimer`](crate::hrtimer) on
+//! [`Boottime`](crate::hrtimer::Boottime).
+
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+pub use std::time::Duration;
+
+use pin_project_lite::pin_project;
+use tickless_core::time::{Boottime, ClockId};
+
+use super::clock_timer::{ClockTimer, Waits};
+use super::point::Point;
+use crate::time::Timeout;
+
+/// A point on the clock that counts suspended time.
+pub type Instant = Point<Boottime>;
+
+/// Waits for `duration`, suspended time included, counted from this call.
+///
+/// More than 292 years are never over. Zero is ready at once.
+///
+/// # Cancellation
+///
+/// Dropping the future cancels it.
+pub fn sleep(duration: Duration) -> Sleep {
+    sleep_until(Instant::now() + duration)
+}
+
+/// Waits until `deadline`. The future is ready at once if that is over.
+///
+/// # Cancellation
+///
+/// Dropping the future cancels it.
+pub fn sleep_until(deadline: Instant) -> Sleep {
+    ClockSleep::until(deadline)
+}
+
+/// Gives `future` at most `duration`, suspended time included, counted from this call.
+///
+/// The future is polled first: if it is ready, its result counts, however late it is.
+///
+/// # Errors
+///
+/// [`Elapsed`](crate::time::error::Elapsed) when the time was over before the future was ready.
+pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture, Sleep> {
+    Timeout::new(future.into_future(), sleep(duration))
+}
+
+/// Gives `future` until `deadline`.
+///
+/// # Errors
+///
+/// As for [`timeout()`].
+pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture, Sleep> {
+    Timeout::new(future.into_future(), sleep_until(deadline))
+}
+
+/// What [`sleep`] and [`sleep_until`] return.
+pub type Sleep = ClockSleep<Boottime>;
+
+pin_project! {
+    /// A future that is ready at a time on the clock `C`: [`boottime::Sleep`](crate::boottime::Sleep) and
+    /// [`tai::Sleep`](crate::tai::Sleep).
+    ///
+    /// It is queued at its first poll, on the thread that polls. Polled again after it was ready, it is ready again.
+    #[project(!Unpin)]
+    #[must_use = "futures do nothing unless you `.await` or poll them"]
+    pub struct ClockSleep<C>
+    where
+        C: ClockId,
+    {
+        #[pin]
+        timer: ClockTimer<C>,
+    }
+}
+
+impl<C: ClockId> ClockSleep<C> {
+    pub(super) fn until(deadline: Point<C>) -> Self {
+        Self {
+            timer: ClockTimer::new(deadline.to_core(), Waits::ForDeadline),
+        }
+    }
+
+    /// The point at which the future is or was ready.
+    #[must_use]
+    pub fn deadline(&self) -> Point<C> {
+        Point::from_core(self.timer.deadline())
+    }
+
+    /// Makes the future ready at `deadline` instead, whether or not it was ready before. To be polled again: the task
+    /// is not woken for a deadline that is over.
+    pub fn reset(self: Pin<&mut Self>, deadline: Point<C>) {
+        self.project().timer.reset(deadline.to_core());
+    }
+}
+
+impl<C: ClockId> Future for ClockSleep<C> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        self.project().timer.poll(context).map(|_due| ())
+    }
+}
+
+impl<C: ClockId> fmt::Debug for ClockSleep<C> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Sleep")
+            .field("deadline", &self.deadline())
+            .finish_non_exhaustive()
+    }
+}

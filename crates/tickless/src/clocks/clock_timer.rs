@@ -1,0 +1,183 @@
+//! The state machine of a future that waits for a time on a clock that can be set.
+//!
+//! It asks the kernel at each poll what the clock shows, so that it is never ready early by that clock, whatever the
+//! timers believe at that moment. A set that moves the deadline is the timers' business
+//! ([`wall`](crate::host::wall)); a set that its task wants to know of is found by the count of sets, which the future
+//! compares with that of its beginning.
+//!
+//! # The race with a set
+//!
+//! A set between the last look at the count and the queueing of the timer would be told to none. So the count is read
+//! once more when the timer is queued: see *Ground rules* of [`wall`](crate::host::wall). The core has the loom case,
+//! `a_clock_is_set_against_a_start_that_wants_to_know`.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
+use tickless_core::base::TaskTimer;
+use tickless_core::hrtimer::{Sleeper, Start};
+use tickless_core::time::{ClockId, Instant};
+
+use crate::host::registry::{recheck_clock, timers, watch_clocks};
+use crate::host::{blocked, wake};
+use crate::time::budget;
+use crate::time::sleep_timer::{cancel, wakes};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TimerState {
+    /// Not queued.
+    Idle,
+    /// Queued, unless it fired meanwhile.
+    Armed,
+    /// Its task was told.
+    Over,
+}
+
+/// What a poll found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// The deadline is over.
+    Due,
+    /// A clock was set since the future was made, or since it took note. The deadline may be over too.
+    Set,
+}
+
+/// What ends a wait besides the deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waits {
+    /// Nothing does.
+    ForDeadline,
+    /// A set does.
+    ForSets,
+}
+
+pin_project! {
+    /// A deadline on the clock `C`, and a timer that is started for it at the first poll.
+    #[project(!Unpin)]
+    pub(crate) struct ClockTimer<C>
+    where
+        C: ClockId,
+    {
+        #[pin]
+        sleeper: Sleeper<C>,
+        deadline: Instant<C>,
+        state: TimerState,
+        waits: Waits,
+        // Sets of clocks that are known here.
+        sets: u64,
+    }
+
+    impl<C> PinnedDrop for ClockTimer<C>
+    where
+        C: ClockId,
+    {
+        fn drop(this: Pin<&mut Self>) {
+            let this = this.project();
+            if *this.state == TimerState::Armed {
+                cancel(this.sleeper.as_ref());
+            }
+        }
+    }
+}
+
+impl<C: ClockId> ClockTimer<C> {
+    pub(crate) fn new(deadline: Instant<C>, waits: Waits) -> Self {
+        Self {
+            sleeper: match waits {
+                Waits::ForDeadline => Sleeper::new(),
+                Waits::ForSets => Sleeper::new_for_clock_sets(),
+            },
+            deadline: settable(deadline),
+            state: TimerState::Idle,
+            waits,
+            sets: timers().platform().wall.sets(),
+        }
+    }
+
+    pub(crate) const fn deadline(&self) -> Instant<C> {
+        self.deadline
+    }
+
+    /// Whether a clock was set since the future was made, or since [`take_sets`](Self::take_sets).
+    pub(crate) fn was_set(&self) -> bool {
+        timers().platform().wall.sets() != self.sets
+    }
+
+    /// Sets the deadline of one that was just made.
+    pub(crate) fn aim(&mut self, deadline: Instant<C>) {
+        debug_assert_eq!(self.state, TimerState::Idle);
+        self.deadline = settable(deadline);
+    }
+
+    /// Takes note of the sets so far.
+    pub(crate) fn take_sets(self: Pin<&mut Self>) {
+        *self.project().sets = timers().platform().wall.sets();
+    }
+
+    /// Waits for another deadline.
+    pub(crate) fn reset(self: Pin<&mut Self>, deadline: Instant<C>) {
+        let this = self.project();
+        if *this.state == TimerState::Armed {
+            cancel(this.sleeper.as_ref());
+        }
+        *this.deadline = settable(deadline);
+        *this.state = TimerState::Idle;
+    }
+
+    pub(crate) fn poll(self: Pin<&mut Self>, context: &Context<'_>) -> Poll<Found> {
+        let mut this = self.project();
+        let wall = &timers().platform().wall;
+        let is_set = || *this.waits == Waits::ForSets && wall.sets() != *this.sets;
+        let is_armed = *this.state == TimerState::Armed;
+        if is_armed {
+            wake::demand_again();
+            blocked::polled(context.waker());
+            if !this.sleeper.is_queued() && !is_set() && wall.show::<C>() < *this.deadline {
+                // It fired by an offset that is none any more.
+                recheck_clock(C::CLOCK);
+            }
+        }
+        if wall.is_untold() {
+            recheck_clock(C::CLOCK);
+        }
+        loop {
+            let found = if is_set() {
+                Some(Found::Set)
+            } else {
+                (wall.show::<C>() >= *this.deadline).then_some(Found::Due)
+            };
+            if let Some(found) = found {
+                if *this.state != TimerState::Armed && budget::is_spent(context.waker()) {
+                    return Poll::Pending;
+                }
+                cancel(this.sleeper.as_ref());
+                *this.state = TimerState::Over;
+                return Poll::Ready(found);
+            }
+            if *this.state == TimerState::Armed
+                && this.sleeper.is_queued()
+                && wakes(this.sleeper.as_ref(), context)
+            {
+                return Poll::Pending;
+            }
+            watch_clocks();
+            wake::demand();
+            let start = Start::at(*this.deadline);
+            let waker = context.waker().clone();
+            let old = this.sleeper.as_mut().start(timers(), start, waker);
+            // Dropped here, after every lock was released: it may run foreign code.
+            drop(old);
+            blocked::polled(context.waker());
+            *this.state = TimerState::Armed;
+            if !is_set() {
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+/// A deadline that a queue can tell: the end of time, which is none of its deadlines, would never come.
+fn settable<C>(deadline: Instant<C>) -> Instant<C> {
+    deadline.min(Instant::LATEST)
+}

@@ -1,0 +1,13 @@
+//! The clocks besides the monotonic one, at the user's side.
+//!
+//! | room | holds |
+//! |---|---|
+//! | [`point`] | a point in time on one of them |
+//! | [`clock_timer`] | the state machine of a future that waits for one |
+//! | [`realtime`], [`boottime`], [`tai`] | the faces |
+
+pub mod boottime;
+pub(crate) mod clock_timer;
+pub(crate) mod point;
+pub mod realtime;
+pub mod tai;

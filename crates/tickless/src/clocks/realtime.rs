@@ -1,0 +1,411 @@
+//! Timers on the time of day, which can be set.
+//!
+//! [`time`](crate::time) is for *how long*, this is for *when*: at 18:00, at the turn of the hour, when a certificate
+//! ends. The time of day jumps, forwards and backwards: a person or a daemon sets it, a leap second repeats a second, a
+//! suspend is added behind a resume. What a timer does then is a matter of what it is for, so each says it when it is
+//! made:
+//!
+//! | [`OnSet`] | after a set | for |
+//! |---|---|---|
+//! | [`Follow`](OnSet::Follow) | fires when the clock shows the deadline: at once, if it was set past it; later, if it was set back | an alarm |
+//! | [`FireNow`](OnSet::FireNow) | fires at once, whatever the clock shows, and says so | a clock on a screen, a cache of what a day means |
+//! | [`Keep`](OnSet::Keep) | fires when it would have without the set | what is running already |
+//! | [`sleep_until_next`] | asks your function for the next instant | calendars, daylight saving |
+//!
+//! ```
+//! use std::time::{Duration, SystemTime};
+//! use tickless::realtime::{OnSet, sleep_until};
+//!
+//! # futures::executor::block_on(async {
+//! let deadline = SystemTime::now() + Duration::from_millis(1);
+//! let ended = sleep_until(deadline, OnSet::Follow).await;
+//! assert!(ended.is_due());
+//! # });
+//! ```
+//!
+//! Whatever the policy, the future says how it [`Ended`]: whether the deadline came, and whether a clock was set since
+//! it was made.
+//!
+//! # Calendars and daylight saving
+//!
+//! The time of day is UTC here. What "each day at 02:30" means is between a calendar and its user; this library has
+//! none, and [`sleep_until_next`] is where yours comes in. Its function is given the time and returns the next instant,
+//! when the future is made and again after each set. Two conventions are common where a zone skips an hour in spring
+//! and repeats one in autumn:
+//!
+//! - *By the wall*: 02:30 exists once, twice or never. The function returns the first instant behind `now` whose local
+//!   time is 02:30; on the day that skips it, the end of the gap (03:00), so that no day is left out. To run once on
+//!   the day that repeats it, remember the local date that ran last.
+//! - *By duration*: every 24 hours, whatever the wall shows. That needs no calendar, and belongs on
+//!   [`time::interval`](crate::time::interval()).
+//!
+//! The turn of each UTC hour, by the first convention:
+//!
+//! ```no_run
+//! use std::time::{Duration, SystemTime, UNIX_EPOCH};
+//! use tickless::realtime::sleep_until_next;
+//!
+//! fn next_hour(now: SystemTime) -> SystemTime {
+//!     let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+//!     UNIX_EPOCH + Duration::from_secs((since.as_secs() / 3600 + 1) * 3600)
+//! }
+//!
+//! # async fn chime(_hour: SystemTime) {}
+//! # async fn run() {
+//! loop {
+//!     let hour = sleep_until_next(next_hour).await;
+//!     chime(hour).await;
+//! }
+//! # }
+//! ```
+//!
+//! # How a set is noticed
+//!
+//! As [`boottime`](crate::boottime) tells of a resume: the kernel tells a thread of this library. A resume is a set
+//! here. Until it has told, microseconds behind the set, a future may be late and is never ready early: it asks the
+//! kernel for the time before it says that its deadline came. A callback may be early for that long. Where the kernel
+//! does not tell, a set is found when a future here, in [`boottime`](crate::boottime) or in [`tai`](crate::tai) is
+//! started or polled.
+//!
+//! A leap second is a set of one second backwards at its end, of which the kernel tells. The second before it is shown
+//! twice, and a deadline within it comes the first time.
+//!
+//! # With callbacks
+//!
+//! An [`HrTimer`](crate::hrtimer::HrTimer) on [`Realtime`](crate::hrtimer::Realtime) follows sets. With
+//! [`Setup::fire_on_clock_set`](crate::hrtimer::Setup::fire_on_clock_set) it fires at each, and its closure decides:
+//! [`Expired::clock_was_set`](crate::hrtimer::Expired::clock_was_set) tells, and it may set another deadline. To keep
+//! its moment, start a timer on the monotonic clock at [`kept`].
+//!
+//! ```
+//! use std::pin::pin;
+//! use std::sync::mpsc;
+//! use std::time::{Duration, SystemTime};
+//! use tickless::hrtimer::{Expired, HrTimer, Realtime, Restart, Setup};
+//! use tickless::realtime;
+//!
+//! let (sender, receiver) = mpsc::channel();
+//! let setup = Setup::new().fire_on_clock_set();
+//! let alarm = pin!(HrTimer::with_setup(setup, move |expired: &mut Expired<'_, '_, Realtime>| {
+//!     if expired.clock_was_set() && expired.read_clock() < expired.deadline() {
+//!         return Restart::Yes;
+//!     }
+//!     match sender.send(()) {
+//!         Ok(()) | Err(_) => Restart::No,
+//!     }
+//! }));
+//! alarm.as_ref().start(realtime::at(SystemTime::now() + Duration::from_millis(1)));
+//! receiver.recv()?;
+//! # Ok::<(), mpsc::RecvError>(())
+//! ```
+//!
+//! # Limits and cost
+//!
+//! From the year 1677 to 2262: a deadline outside of that counts as the end of the range that it lies beyond, and no
+//! Linux clock shows either. A future takes 144 bytes and allocates nothing; each poll asks the kernel for the time.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use pin_project_lite::pin_project;
+use tickless_core::hrtimer::Start;
+use tickless_core::time::{Instant, Monotonic, Realtime};
+
+use super::clock_timer::{ClockTimer, Found, Waits};
+use crate::host::registry::{timers, watch_clocks};
+use crate::time;
+
+/// What a timer on the time of day does when that is set. [The module](self) compares them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OnSet {
+    /// Ends at once, whatever the clock shows.
+    FireNow,
+    /// Waits until the clock shows the deadline.
+    Follow,
+    /// Ends when it would have ended without the set.
+    Keep,
+}
+
+/// How a sleep ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Ended {
+    /// The deadline came, and no clock was set since the future was made.
+    Due,
+    /// The deadline came, and a clock was set since the future was made.
+    DueAfterSet,
+    /// A clock was set, and the deadline is to come. Only [`OnSet::FireNow`] ends so.
+    ClockSet,
+}
+
+impl Ended {
+    /// Whether the deadline came: with [`OnSet::Keep`] that which the clock showed before it was set.
+    #[must_use]
+    pub const fn is_due(self) -> bool {
+        matches!(self, Self::Due | Self::DueAfterSet)
+    }
+
+    /// Whether a clock was set since the future was made. A resume is a set.
+    #[must_use]
+    pub const fn clock_was_set(self) -> bool {
+        matches!(self, Self::DueAfterSet | Self::ClockSet)
+    }
+
+    const fn new(is_due: bool, clock_was_set: bool) -> Self {
+        match (is_due, clock_was_set) {
+            (true, false) => Self::Due,
+            (true, true) => Self::DueAfterSet,
+            (false, _) => Self::ClockSet,
+        }
+    }
+}
+
+/// Waits until the time of day is `deadline`; `on_set` says what a set of the clock means.
+///
+/// The future is ready at once if `deadline` is over. What counts as since when the clock was set is this call.
+///
+/// ```compile_fail,E0308
+/// use tickless::realtime::{OnSet, sleep_until};
+/// let sleep = sleep_until(tickless::boottime::Instant::now(), OnSet::Follow);
+/// ```
+///
+/// # Cancellation
+///
+/// Dropping the future cancels it.
+pub fn sleep_until(deadline: SystemTime, on_set: OnSet) -> Sleep {
+    // Watched from here on, not from the first poll: a set in between counts.
+    watch_clocks();
+    let instant = to_instant(deadline);
+    Sleep {
+        deadline,
+        waiting: match on_set {
+            OnSet::FireNow => Waiting::OnClock {
+                timer: ClockTimer::new(instant, Waits::ForSets),
+            },
+            OnSet::Follow => Waiting::OnClock {
+                timer: ClockTimer::new(instant, Waits::ForDeadline),
+            },
+            OnSet::Keep => Waiting::Kept {
+                timer: time::sleep_until(kept(deadline)),
+                sets: timers().platform().wall.sets(),
+            },
+        },
+    }
+}
+
+pin_project! {
+    /// What [`sleep_until`] returns.
+    ///
+    /// It is queued at its first poll, on the thread that polls.
+    #[project(!Unpin)]
+    #[must_use = "futures do nothing unless you `.await` or poll them"]
+    pub struct Sleep {
+        #[pin]
+        waiting: Waiting,
+        deadline: SystemTime,
+    }
+}
+
+pin_project! {
+    #[project = WaitingProjection]
+    enum Waiting {
+        OnClock {
+            #[pin]
+            timer: ClockTimer<Realtime>,
+        },
+        Kept {
+            #[pin]
+            timer: time::Sleep,
+            sets: u64,
+        },
+    }
+}
+
+impl Sleep {
+    /// The time of day that the future waits for.
+    #[must_use]
+    pub fn deadline(&self) -> SystemTime {
+        self.deadline
+    }
+
+    /// Whether a clock was set since the future was made, as far as that was noticed.
+    #[must_use]
+    pub fn clock_was_set(&self) -> bool {
+        match &self.waiting {
+            Waiting::OnClock { timer } => timer.was_set(),
+            Waiting::Kept { sets, .. } => timers().platform().wall.sets() != *sets,
+        }
+    }
+}
+
+impl Future for Sleep {
+    type Output = Ended;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Ended> {
+        let found = match self.as_mut().project().waiting.project() {
+            WaitingProjection::OnClock { timer } => ready!(timer.poll(context)),
+            WaitingProjection::Kept { timer, .. } => {
+                ready!(timer.poll(context));
+                Found::Due
+            }
+        };
+        let is_due = found == Found::Due || now() >= self.deadline;
+        Poll::Ready(Ended::new(is_due, self.clock_was_set()))
+    }
+}
+
+impl fmt::Debug for Sleep {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Sleep")
+            .field("deadline", &self.deadline)
+            .field("clock_was_set", &self.clock_was_set())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Waits until the instant that `next` returns for the time now, and asks it again whenever a clock is set.
+///
+/// `next` is called here, and then by the task that polls, without any lock. It should return an instant behind the one
+/// that it is given; one that is over ends the wait. The future returns the instant that came.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::realtime::sleep_until_next;
+///
+/// # futures::executor::block_on(async {
+/// let came = sleep_until_next(|now| now + Duration::from_millis(1)).await;
+/// assert!(std::time::SystemTime::now() >= came);
+/// # });
+/// ```
+///
+/// # Cancellation
+///
+/// Dropping the future cancels it.
+pub fn sleep_until_next<F>(mut next: F) -> SleepNext<F>
+where
+    F: FnMut(SystemTime) -> SystemTime,
+{
+    watch_clocks();
+    // Before the clock is read: a set behind it is found.
+    let mut timer = ClockTimer::new(Instant::LATEST, Waits::ForSets);
+    let deadline = next(now());
+    timer.aim(to_instant(deadline));
+    SleepNext {
+        timer,
+        next,
+        deadline,
+    }
+}
+
+pin_project! {
+    /// What [`sleep_until_next`] returns.
+    #[project(!Unpin)]
+    #[must_use = "futures do nothing unless you `.await` or poll them"]
+    pub struct SleepNext<F> {
+        #[pin]
+        timer: ClockTimer<Realtime>,
+        next: F,
+        deadline: SystemTime,
+    }
+}
+
+impl<F> SleepNext<F> {
+    /// The instant that the future waits for at present.
+    #[must_use]
+    pub fn deadline(&self) -> SystemTime {
+        self.deadline
+    }
+}
+
+impl<F: FnMut(SystemTime) -> SystemTime> Future for SleepNext<F> {
+    type Output = SystemTime;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<SystemTime> {
+        let mut this = self.project();
+        loop {
+            match ready!(this.timer.as_mut().poll(context)) {
+                Found::Due => return Poll::Ready(*this.deadline),
+                Found::Set => {
+                    // Before the clock is read: a set behind it is found.
+                    this.timer.as_mut().take_sets();
+                    *this.deadline = (this.next)(now());
+                    this.timer.as_mut().reset(to_instant(*this.deadline));
+                }
+            }
+        }
+    }
+}
+
+impl<F> fmt::Debug for SleepNext<F> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("SleepNext")
+            .field("deadline", &self.deadline)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A start at this time of day, for [timers with callbacks](crate::hrtimer).
+pub fn at(deadline: SystemTime) -> Start<Realtime> {
+    Start::at(to_instant(deadline))
+}
+
+/// The point on the monotonic clock at which the time of day is `deadline`, if no clock is set until then. What is over
+/// counts as now.
+#[must_use]
+pub fn kept(deadline: SystemTime) -> time::Instant {
+    let wall = &timers().platform().wall;
+    let shows = wall.show::<Realtime>();
+    // Counted from a reading behind that of the other clock: not early.
+    let behind = wall.show::<Monotonic>();
+    let left = to_instant(deadline).saturating_since(shows);
+    time::Instant::from_core(behind.saturating_add(left))
+}
+
+/// What the time of day is, for the timers of this module.
+fn now() -> SystemTime {
+    to_system_time(timers().platform().wall.show())
+}
+
+/// A time of day in nanoseconds, or the end of the range.
+fn to_instant(time: SystemTime) -> Instant<Realtime> {
+    let nanos = |duration: Duration| i64::try_from(duration.as_nanos());
+    let since = match time.duration_since(UNIX_EPOCH) {
+        Ok(behind) => nanos(behind).unwrap_or(i64::MAX),
+        Err(before) => nanos(before.duration()).map_or(i64::MIN, |nanos| -nanos),
+    };
+    Instant::from_nanos(since)
+}
+
+fn to_system_time(instant: Instant<Realtime>) -> SystemTime {
+    let distance = Duration::from_nanos(instant.as_nanos().unsigned_abs());
+    let time = if instant.as_nanos() < 0 {
+        UNIX_EPOCH.checked_sub(distance)
+    } else {
+        UNIX_EPOCH.checked_add(distance)
+    };
+    // The standard library's range on Linux is wider.
+    time.unwrap_or(UNIX_EPOCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// TIM-2, B52: times of day before 1970, and beyond the range.
+    #[test]
+    fn times_of_day_are_told_in_both_directions() {
+        for nanos in [i64::MIN + 1, -1_000_000_001, -1, 0, 1, i64::MAX] {
+            let instant = Instant::from_nanos(nanos);
+            assert_eq!(to_instant(to_system_time(instant)), instant, "{nanos}");
+        }
+        let age = Duration::from_secs(10_000_000_000);
+        assert_eq!(to_instant(UNIX_EPOCH + age).as_nanos(), i64::MAX);
+        assert_eq!(to_instant(UNIX_EPOCH - age).as_nanos(), i64::MIN);
+    }
+}

@@ -1,0 +1,63 @@
+//! International atomic time: the time of day without leap seconds.
+//!
+//! `CLOCK_TAI` goes on by one second each second, also where the time of day repeats one. It is set with the time of
+//! day, and its distance to that (37 s since 2017) is what a time daemon told the kernel: zero where none did, so ask
+//! [`offset_from_utc`] before you rely on it.
+//!
+//! ```
+//! use std::time::Duration;
+//! use tickless::tai;
+//!
+//! # futures::executor::block_on(async {
+//! let start = tai::Instant::now();
+//! tai::sleep_until(start + Duration::from_millis(1)).await;
+//! assert!(tai::Instant::now() >= start + Duration::from_millis(1));
+//! # });
+//! ```
+//!
+//! A sleep follows sets of its clock as one on the [time of day](crate::realtime) with
+//! [`OnSet::Follow`](crate::realtime::OnSet::Follow) does. With callbacks: [`hrtimer`](crate::hrtimer) on
+//! [`Tai`](crate::hrtimer::Tai).
+
+pub use std::time::Duration;
+
+use tickless_core::time::{Realtime, Tai};
+
+use super::boottime::ClockSleep;
+use super::point::Point;
+use crate::host::registry::timers;
+
+/// A point on the clock of international atomic time: what the time of day counts from 1970 on, plus
+/// [`offset_from_utc`].
+pub type Instant = Point<Tai>;
+
+/// What [`sleep`] and [`sleep_until`] return.
+pub type Sleep = ClockSleep<Tai>;
+
+/// Waits until the clock has gone on by `duration` from what it shows now.
+///
+/// # Cancellation
+///
+/// Dropping the future cancels it.
+pub fn sleep(duration: Duration) -> Sleep {
+    sleep_until(Instant::now() + duration)
+}
+
+/// Waits until `deadline`. The future is ready at once if that is over.
+///
+/// # Cancellation
+///
+/// Dropping the future cancels it.
+pub fn sleep_until(deadline: Instant) -> Sleep {
+    Sleep::until(deadline)
+}
+
+/// How many seconds this clock is before the time of day, by the kernel: 37 in 2026, or 0 where no daemon told it.
+#[must_use]
+pub fn offset_from_utc() -> i64 {
+    let wall = &timers().platform().wall;
+    let (tai, realtime) = (wall.show::<Tai>(), wall.show::<Realtime>());
+    let nanos = tai.as_nanos().saturating_sub(realtime.as_nanos());
+    // To the nearest: the two clocks were asked for one after the other.
+    nanos.saturating_add(500_000_000).div_euclid(1_000_000_000)
+}
