@@ -130,6 +130,12 @@ pub(crate) fn time_stamp_counter() -> Result<u64, Refusal> {
     Ok(u64::try_from(hertz).unwrap_or(u64::MAX))
 }
 
+/// The counter value from which on a reading may say that `when` is over, or has to ask the kernel; `None` where each
+/// reading asks.
+pub(crate) fn cycles_at(when: Instant) -> Option<u64> {
+    CLOCK.follower.cycles_at(when)
+}
+
 /// Whether the kernel's clock is slow, so that readings of several threads are combined.
 pub(crate) fn is_combined() -> bool {
     CLOCK.kernel.is_slow()

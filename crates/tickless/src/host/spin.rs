@@ -1,11 +1,12 @@
-//! How a worker that does not sleep passes the time until something is due: with the instructions that wait for a store
-//! to a line of memory, where the processor has them.
+//! How a worker that does not sleep passes the time until something is due: a poll that compares cycles, and where the
+//! processor has them the instructions that wait for a store to a line of memory.
 //!
 //! A worker that [spins](crate::Parking::Spin) looks again and again at its deadline and at the word into which a waker
-//! writes. On most processors it executes `pause` in between. Newer ones of Intel (WAITPKG: CPUID leaf 7, ECX bit 5)
-//! have `umonitor`, which names a line of memory, and `umwait`, which puts the hardware thread into a light sleep until
-//! a store to that line, an interrupt, or a value of the time-stamp counter. The sibling thread has the core to itself
-//! meanwhile, and the core draws less.
+//! writes. It converts its deadline to cycles once ([`Aim`]), so that a look is the loads that say what is due, one
+//! reading of the counter, and one comparison. On most processors it executes `pause` in between. Newer ones of Intel
+//! (WAITPKG: CPUID leaf 7, ECX bit 5) have `umonitor`, which names a line of memory, and `umwait`, which puts the
+//! hardware thread into a light sleep until a store to that line, an interrupt, or a value of the time-stamp counter.
+//! The sibling thread has the core to itself meanwhile, and the core draws less.
 //!
 //! # Never executed on hardware
 //!
@@ -34,38 +35,83 @@
 //! `tpause`, the third instruction of the set, waits for the counter alone. It is not used: a waker could not end it,
 //! and every processor that has it has `umwait`.
 
+use std::cell::Cell;
+
+use tickless_core::time::Instant;
 use tickless_link::sync::AtomicU32;
 
 #[cfg(all(test, loom))]
 mod model;
 
 /// The longest wait between two looks, in nanoseconds. What no store tells of is seen that late; a look costs some tens
-/// of nanoseconds, so a wait in ten thousand would gain nothing.
+/// of nanoseconds, so longer waits would gain a thousandth.
 pub(crate) const LONGEST: u64 = 20_000;
+
+/// A deadline in cycles, converted when it changes and when the clock has to be asked anew.
+///
+/// It is for one wait of one thread: the counter value holds for the line that the clock followed when it was
+/// converted, which ends there or before.
+#[derive(Debug)]
+pub(crate) struct Aim {
+    due: Cell<Instant>,
+    until: Cell<u64>,
+}
+
+impl Aim {
+    /// Nothing is known yet.
+    pub(crate) const fn new() -> Self {
+        Self {
+            due: Cell::new(Instant::FOREVER),
+            until: Cell::new(0),
+        }
+    }
+
+    /// Whether `due`, which is what the thread waits for now, is certainly to come where the counter reads `cycles`.
+    #[inline]
+    pub(crate) fn is_ahead(&self, due: Instant, cycles: impl FnOnce() -> u64) -> bool {
+        due == self.due.get() && cycles() < self.until.get()
+    }
+
+    /// Notes that `due` is to come before the counter reads `until`; zero where that is not known.
+    pub(crate) fn take(&self, due: Instant, until: u64) {
+        self.due.set(due);
+        self.until.set(until);
+    }
+
+    /// The counter value that was noted.
+    pub(crate) fn until(&self) -> u64 {
+        self.until.get()
+    }
+}
 
 /// What waits between two looks.
 pub(crate) trait Instructions {
+    /// The counter now, and how far it counts in [`LONGEST`].
+    fn now_and_longest(&self) -> (u64, u64);
+
     /// Has the next [`wait`](Self::wait) end at a store to `word`.
     fn monitor(&self, word: &AtomicU32);
 
-    /// Waits until a store to `word`, which was [monitored](Self::monitor), since it was, or for `left` nanoseconds, or
-    /// for less.
-    fn wait(&self, word: &AtomicU32, left: u64);
+    /// Waits until a store to `word`, which was [monitored](Self::monitor), since it was, or until the counter reads
+    /// `end`, or for less.
+    fn wait(&self, word: &AtomicU32, end: u64);
 }
 
-/// Waits until `is_over`. `left` says for how many nanoseconds it will not be, unless a thread writes `word`.
+/// Waits until `is_over`, which a store to `word` may bring about at any time, and the counter from the value `until`
+/// on.
 pub(crate) fn wait(
     instructions: &impl Instructions,
     word: &AtomicU32,
     is_over: impl Fn() -> bool,
-    left: impl Fn() -> u64,
+    until: impl Fn() -> u64,
 ) {
     while !is_over() {
         instructions.monitor(word);
         if is_over() {
             return;
         }
-        instructions.wait(word, left().min(LONGEST));
+        let (now, longest) = instructions.now_and_longest();
+        instructions.wait(word, until().min(now.saturating_add(longest)));
     }
 }
 
@@ -74,10 +120,15 @@ pub(crate) struct Pause;
 
 impl Instructions for Pause {
     #[inline]
+    fn now_and_longest(&self) -> (u64, u64) {
+        (0, 0)
+    }
+
+    #[inline]
     fn monitor(&self, _word: &AtomicU32) {}
 
     #[inline]
-    fn wait(&self, _word: &AtomicU32, _left: u64) {
+    fn wait(&self, _word: &AtomicU32, _end: u64) {
         tickless_link::sync::spin_loop();
     }
 }
@@ -93,7 +144,7 @@ mod waitpkg {
 
     use tickless_link::sync::AtomicU32;
 
-    use super::Instructions;
+    use super::{Instructions, LONGEST};
     use crate::host::clock;
 
     /// The bit of the register that asks for the lighter sleep.
@@ -102,7 +153,8 @@ mod waitpkg {
     /// `umonitor` and `umwait`. To have one is to know that the processor has both, and how fast its counter counts.
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct Umwait {
-        hertz: u64,
+        /// What the counter counts in `LONGEST`.
+        longest: u64,
     }
 
     impl Umwait {
@@ -112,7 +164,10 @@ mod waitpkg {
                 return None;
             }
             let hertz = clock::time_stamp_counter().ok()?;
-            Some(Self { hertz })
+            // Rounded down: the product is in billionths of a cycle.
+            let longest = u128::from(hertz) * u128::from(LONGEST) / 1_000_000_000;
+            let longest = u64::try_from(longest).ok()?;
+            Some(Self { longest })
         }
 
         /// Whether the processor has them.
@@ -125,6 +180,11 @@ mod waitpkg {
 
     impl Instructions for Umwait {
         #[inline]
+        fn now_and_longest(&self) -> (u64, u64) {
+            (clock::counter::read(), self.longest)
+        }
+
+        #[inline]
         fn monitor(&self, word: &AtomicU32) {
             // SAFETY: the processor has the instruction, as the existence of `self` proves. It reads nothing and writes
             // nothing: it notes the line of an address that is valid.
@@ -134,9 +194,7 @@ mod waitpkg {
         }
 
         #[inline]
-        fn wait(&self, _word: &AtomicU32, left: u64) {
-            let cycles = u128::from(left) * u128::from(self.hertz) / 1_000_000_000;
-            let end = clock::counter::read().saturating_add(u64::try_from(cycles).unwrap_or(0));
+        fn wait(&self, _word: &AtomicU32, end: u64) {
             #[expect(
                 clippy::cast_possible_truncation,
                 reason = "the two halves of the register pair"
@@ -202,11 +260,15 @@ mod none {
     }
 
     impl Instructions for Umwait {
+        fn now_and_longest(&self) -> (u64, u64) {
+            match *self {}
+        }
+
         fn monitor(&self, _word: &AtomicU32) {
             match *self {}
         }
 
-        fn wait(&self, _word: &AtomicU32, _left: u64) {
+        fn wait(&self, _word: &AtomicU32, _end: u64) {
             match *self {}
         }
     }
@@ -223,29 +285,29 @@ mod tests {
     #[derive(Default)]
     struct Fake {
         now: Cell<u64>,
-        monitored: Cell<Option<u32>>,
+        monitored: Cell<bool>,
         waits: RefCell<Vec<u64>>,
-        /// What happens behind the first look, and in the first wait.
+        /// What a waker writes behind the first look.
         on_monitor: Cell<Option<u32>>,
     }
 
     impl Instructions for Fake {
+        fn now_and_longest(&self) -> (u64, u64) {
+            (self.now.get(), LONGEST)
+        }
+
         fn monitor(&self, word: &AtomicU32) {
             if let Some(value) = self.on_monitor.take() {
                 // Relaxed: one thread.
                 word.store(value, Ordering::Relaxed);
             }
-            // Relaxed: as above.
-            self.monitored.set(Some(word.load(Ordering::Relaxed)));
+            self.monitored.set(true);
         }
 
-        fn wait(&self, _word: &AtomicU32, left: u64) {
-            assert!(
-                self.monitored.take().is_some(),
-                "monitored before each wait"
-            );
-            self.waits.borrow_mut().push(left);
-            self.now.set(self.now.get() + left.max(1));
+        fn wait(&self, _word: &AtomicU32, end: u64) {
+            assert!(self.monitored.take(), "monitored before each wait");
+            self.waits.borrow_mut().push(end);
+            self.now.set(end.max(self.now.get() + 1));
         }
     }
 
@@ -255,7 +317,7 @@ mod tests {
             word,
             // Relaxed: one thread.
             || word.load(Ordering::Relaxed) != 0 || fake.now.get() >= deadline,
-            || deadline - fake.now.get(),
+            || deadline,
         );
     }
 
@@ -263,7 +325,10 @@ mod tests {
     fn a_wait_ends_at_its_deadline_in_bounded_steps() {
         let fake = Fake::default();
         wait_until(&fake, &AtomicU32::new(0), 2 * LONGEST + 700);
-        assert_eq!(*fake.waits.borrow(), [LONGEST, LONGEST, 700]);
+        assert_eq!(
+            *fake.waits.borrow(),
+            [LONGEST, 2 * LONGEST, 2 * LONGEST + 700]
+        );
     }
 
     #[test]
@@ -271,7 +336,7 @@ mod tests {
         let fake = Fake::default();
         wait_until(&fake, &AtomicU32::new(1), u64::MAX);
         wait_until(&fake, &AtomicU32::new(0), 0);
-        assert!(fake.waits.borrow().is_empty() && fake.monitored.get().is_none());
+        assert!(fake.waits.borrow().is_empty() && !fake.monitored.get());
     }
 
     /// A waker that writes between the look and the monitor is not missed.
@@ -281,6 +346,20 @@ mod tests {
         fake.on_monitor.set(Some(1));
         wait_until(&fake, &AtomicU32::new(0), u64::MAX);
         assert!(fake.waits.borrow().is_empty());
+    }
+
+    /// A deadline is converted once: while it stays, and the counter is before it, a look reads the counter and no more.
+    #[test]
+    fn an_aim_holds_for_one_deadline_until_its_cycles() {
+        let aim = Aim::new();
+        let (due, earlier) = (Instant::from_nanos(100), Instant::from_nanos(50));
+        assert!(!aim.is_ahead(Instant::FOREVER, || 0), "nothing is known");
+        aim.take(due, 1_000);
+        assert!(aim.is_ahead(due, || 999) && !aim.is_ahead(due, || 1_000));
+        assert!(!aim.is_ahead(earlier, || unreachable!("another deadline")));
+        assert_eq!(aim.until(), 1_000);
+        aim.take(due, 0);
+        assert!(!aim.is_ahead(due, || 0));
     }
 
     #[cfg(all(target_arch = "x86_64", not(miri)))]

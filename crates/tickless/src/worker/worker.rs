@@ -14,9 +14,9 @@ use super::epoll::EpollEvents;
 use super::error::{IsolationError, StartError};
 use super::local::{IsolatedTimers, LocalTimers, Turn, assert_outside_of_callbacks};
 use crate::host::isolation::Occupancy;
-use crate::host::spin::{self, Pause, Umwait};
+use crate::host::spin::{self, Aim, Pause, Umwait};
 use crate::host::thread::{Kind, ThreadBase};
-use crate::host::{device, os};
+use crate::host::{clock, device, os};
 use crate::time::Instant;
 
 /// How a [`Worker`] waits.
@@ -281,14 +281,24 @@ impl Worker {
 
     /// Looks again and again until something is due or the worker is notified.
     fn spin(&self) {
-        let parker = &self.timers.base.local().parker;
-        let is_over = || parker.is_notified() || self.timers.is_due();
-        let left = || {
-            let due = device::due(self.timers.base);
-            due.saturating_since(self.timers.now()).as_nanos()
+        let base = self.timers.base;
+        let parker = &base.local().parker;
+        let aim = Aim::new();
+        let is_over = || {
+            if parker.is_notified() {
+                return true;
+            }
+            let due = device::due(base);
+            if aim.is_ahead(due, clock::counter::read) {
+                return false;
+            }
+            // At the deadline, and where the clock has to be asked anew: then others are looked after too.
+            let is_over = self.timers.is_due();
+            aim.take(due, clock::cycles_at(due).unwrap_or(0));
+            is_over
         };
         match Umwait::get() {
-            Some(umwait) => spin::wait(&umwait, parker.word(), is_over, left),
+            Some(umwait) => spin::wait(&umwait, parker.word(), is_over, || aim.until()),
             None => spin::wait(&Pause, parker.word(), is_over, || 0),
         }
     }

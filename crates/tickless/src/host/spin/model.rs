@@ -16,12 +16,16 @@ struct Endless {
 }
 
 impl Instructions for Endless {
+    fn now_and_longest(&self) -> (u64, u64) {
+        (0, u64::MAX)
+    }
+
     fn monitor(&self, word: &AtomicU32) {
         // Acquire: the instruction is ordered as a load is, and loads of that processor stay in order.
         self.monitored.set(word.load(Ordering::Acquire));
     }
 
-    fn wait(&self, word: &AtomicU32, _left: u64) {
+    fn wait(&self, word: &AtomicU32, _end: u64) {
         // Acquire: see above.
         while word.load(Ordering::Acquire) == self.monitored.get() {
             thread::yield_now();
