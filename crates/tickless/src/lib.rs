@@ -33,6 +33,8 @@
 //! |---|---|
 //! | a thread that wants the shortest way between a timer and its code, alone or one on each CPU | [`worker`]: [`Worker`], [`Workers`] |
 //! | a thread with an event loop of its own | [`Driver`]: a file descriptor, a deadline, a turn |
+//! | a time of day, and what a set of the clock means for it | [`realtime`] |
+//! | time that goes on while the machine is suspended; atomic time | [`boottime`], [`tai`] |
 //! | hyper | [`hyper`], with the feature of that name |
 //! | which CPUs share what, and which are isolated | [`topology`] |
 //! | looking inside | [`inspect`], [`dump`], [`stats()`], [`clock`] |

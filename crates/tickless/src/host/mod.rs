@@ -18,7 +18,7 @@
 //! |---|---|
 //! | [`os`], [`barrier`], [`clock`], [`wall`], [`numa`] | what the host needs of Linux |
 //! | `sources` | the clocks of the machine one by one, for checks and measurements |
-//! | [`kick`], [`sleep_protocol`], [`park_state`], [`suspicion`] | protocols of two threads, each with its models |
+//! | [`kick`], [`sleep_protocol`], [`park_state`], [`spin`], [`suspicion`] | protocols of two threads, each with its models |
 //! | [`parker`] | the place where a thread sleeps |
 //! | [`process`], [`thread`], [`registry`] | what a process has one of, what a thread has, the table of all bases |
 //! | [`tick`], [`wake`], [`remote::trees`] | the tick; the handle of the expiry thread; which thread sleeps until when |
