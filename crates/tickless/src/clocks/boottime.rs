@@ -35,7 +35,7 @@
 //!
 //! 292 years from the start of the machine. A future takes 120 bytes and allocates nothing; each of its polls asks the
 //! kernel for the clock, some tens of nanoseconds. With callbacks: [`hrtimer`](crate::hrtimer) on
-//! [`Boottime`](crate::hrtimer::Boottime).
+//! [`Boottime`].
 
 use std::fmt;
 use std::future::{Future, IntoFuture};

@@ -1,6 +1,6 @@
 //! Timers on the time of day, which can be set.
 //!
-//! [`time`](crate::time) is for *how long*, this is for *when*: at 18:00, at the turn of the hour, when a certificate
+//! [`time`] is for *how long*, this is for *when*: at 18:00, at the turn of the hour, when a certificate
 //! ends. The time of day jumps, forwards and backwards: a person or a daemon sets it, a leap second repeats a second, a
 //! suspend is added behind a resume. What a timer does then is a matter of what it is for, so each says it when it is
 //! made:
@@ -72,7 +72,7 @@
 //!
 //! # With callbacks
 //!
-//! An [`HrTimer`](crate::hrtimer::HrTimer) on [`Realtime`](crate::hrtimer::Realtime) follows sets. With
+//! An [`HrTimer`](crate::hrtimer::HrTimer) on [`Realtime`] follows sets. With
 //! [`Setup::fire_on_clock_set`](crate::hrtimer::Setup::fire_on_clock_set) it fires at each, and its closure decides:
 //! [`Expired::clock_was_set`](crate::hrtimer::Expired::clock_was_set) tells, and it may set another deadline. To keep
 //! its moment, start a timer on the monotonic clock at [`kept`].

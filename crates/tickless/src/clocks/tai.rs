@@ -17,7 +17,7 @@
 //!
 //! A sleep follows sets of its clock as one on the [time of day](crate::realtime) with
 //! [`OnSet::Follow`](crate::realtime::OnSet::Follow) does. With callbacks: [`hrtimer`](crate::hrtimer) on
-//! [`Tai`](crate::hrtimer::Tai).
+//! [`Tai`].
 
 pub use std::time::Duration;
 

@@ -348,7 +348,7 @@ mod tests {
         assert!(fake.waits.borrow().is_empty());
     }
 
-    /// A deadline is converted once: while it stays, and the counter is before it, a look reads the counter and no more.
+    /// A deadline is converted once: while it stays, and the counter is before it, a look reads the counter alone.
     #[test]
     fn an_aim_holds_for_one_deadline_until_its_cycles() {
         let aim = Aim::new();

@@ -329,11 +329,11 @@ pub fn a_time_of_day_near_the_end_does_not_wrap<H: Host>() {
     rig.check();
 }
 
+/// Whether a timer was told of a set when it fired, and its deadline then.
+type Notes = Rc<RefCell<Vec<(bool, i64)>>>;
+
 /// A timer that fires when its clock is set, and notes how it was told; it goes on for the same deadline.
-fn asking<H: Host, T: ClockId>(
-    rig: &Rig<H>,
-    setup: Setup,
-) -> (TestTimer<H, T>, Rc<RefCell<Vec<(bool, i64)>>>) {
+fn asking<H: Host, T: ClockId>(rig: &Rig<H>, setup: Setup) -> (TestTimer<H, T>, Notes) {
     let told = Rc::new(RefCell::new(Vec::new()));
     let notes = Rc::clone(&told);
     let timer = TestTimer::with_setup(rig, setup.fire_on_clock_set(), move |expired| {
