@@ -289,10 +289,10 @@ pub(super) fn stall(trial: &Trial<'_>) -> Measurement {
         combined.served as f64 / in_unit(of_with, TICK),
         table.join(", "),
     );
-    let second = Picos::from_millis(1_000);
+    let millisecond = Picos::from_millis(1);
     let stalls = (
-        in_unit(direct.stalled, second),
-        in_unit(combined.stalled, second),
+        in_unit(direct.stalled, millisecond),
+        in_unit(combined.stalled, millisecond),
     );
     measurement(stalls, stalls.0 / stalls.1, misfit, notes)
 }

@@ -215,7 +215,7 @@ fn what_direct_reads_cost_is_not_fitted_to_the_source() {
 fn a_very_large_machine_is_stuck_with_direct_reads_and_not_with_combined_ones() {
     let headline = quick("slow-counter-stall");
     let measured = headline.measured.as_ref().expect("it is measured");
-    assert!(measured.baseline > Some(0.05), "all of it: {measured:?}");
-    assert!(measured.with < Some(0.000_1), "{measured:?}");
+    assert!(measured.baseline > Some(290.0), "all of it: {measured:?}");
+    assert!(measured.with < Some(0.1), "{measured:?}");
     assert!(headline.holds() && headline.control_ratio < Some(2.0));
 }
