@@ -9,6 +9,7 @@ use tickless::hrtimer::{Expired, HrTimer, Instant as CoreInstant, Monotonic, Res
 use crate::harness::{Group, Options};
 
 mod clock;
+mod combined;
 mod enqueue;
 mod lateness;
 mod locks;
@@ -38,6 +39,7 @@ pub(crate) const ALL: &[(&str, Measure)] = &[
     ("wheel-rearm-in-slot", wheel::rearm_in_slot),
     ("wheel-expire", wheel::expire),
     ("clock", clock::measure),
+    ("combined", combined::measure),
     ("enqueue", enqueue::measure),
     ("lateness", lateness::measure),
 ];

@@ -13,6 +13,7 @@ mod host;
 mod instructions;
 mod limit;
 mod machine;
+mod slow_counter;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -30,7 +31,8 @@ use harness::{Group, Options, Row};
     cargo run --release -p tickless-bench -- --only sleep --rounds 21\n  \
     cargo run --release -p tickless-bench -- --json bench.json\n  \
     cargo run --release -p tickless-bench -- --instructions\n  \
-    cargo run --release -p tickless-bench -- --agreement"
+    cargo run --release -p tickless-bench -- --agreement\n  \
+    cargo run --release -p tickless-bench -- --only combined --check"
 )]
 struct Arguments {
     /// Measure only groups whose name contains this.
@@ -55,6 +57,9 @@ struct Arguments {
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "60",
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     agreement: Option<u64>,
+    /// Ten million combined reads of an emulated counter, recorded and checked offline, and nothing else.
+    #[arg(long)]
+    check: bool,
     #[arg(long, hide = true)]
     execute: Option<String>,
 }
@@ -90,6 +95,9 @@ fn main() -> ExitCode {
         // A closed output wants no more.
         let _printed = agreement::print(seconds);
         return ExitCode::SUCCESS;
+    }
+    if arguments.check {
+        return check(&arguments);
     }
     if arguments.instructions {
         let printed = instructions::print();
@@ -135,6 +143,21 @@ fn main() -> ExitCode {
     match arguments.json.map(|path| write(&path, &rows, &marks)) {
         Some(Err(error)) => refuse(&error),
         _ => ExitCode::SUCCESS,
+    }
+}
+
+/// Combined reads are the one group that has such a check.
+fn check(arguments: &Arguments) -> ExitCode {
+    const READS: u64 = 10_000_000;
+    let is_meant = |text: &String| "combined".contains(text.as_str());
+    if !arguments.only.is_empty() && !arguments.only.iter().any(is_meant) {
+        return refuse("--check is of the group combined, which --only leaves out");
+    }
+    let reads = if arguments.quick { READS / 100 } else { READS };
+    // A closed output wants no more.
+    match slow_counter::check(reads) {
+        Ok(true) | Err(_) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
     }
 }
 
