@@ -299,6 +299,9 @@ fn every_promise_is_kept_in_random_worlds() {
             "{fires} {remote} {searched} {broadcasts}"
         );
         let happened = |kind: &FaultKind| faults.get(kind.name()).is_some_and(|count| *count > 0);
-        assert!(FaultKind::ALL.iter().all(happened), "{faults:?}");
+        let mut drawn = FaultKind::ALL
+            .iter()
+            .filter(|kind| **kind != FaultKind::RunsOff);
+        assert!(drawn.all(happened), "{faults:?}");
     }
 }

@@ -12,6 +12,8 @@ use crate::random::Random;
 
 /// What steering may do, as in kernels (spec TIM-27).
 pub(crate) const PPM_MAX: u32 = 500;
+/// A counter that is off by more than a tenth is found whatever checks it.
+const OFF_MAX: u32 = 100_000;
 /// Frequencies that counters have.
 const KILOHERTZ: std::ops::RangeInclusive<u32> = 1_000..=10_000_000;
 /// A narrower one would wrap faster than CPUs sleep.
@@ -36,6 +38,9 @@ pub struct CounterModel {
     pub wraps_at: Option<Picos>,
     /// It stops in deep idle states: before the first CPU goes into one, the host takes [`STAND_IN`] for good.
     pub stops_in_deep_idle: bool,
+    /// The host has the core's watchdog compare it with [`STAND_IN`], and the copies of two CPUs with each other, and
+    /// takes that when it is bad.
+    pub is_watched: bool,
 }
 
 impl CounterModel {
@@ -47,6 +52,7 @@ impl CounterModel {
         skew: Picos::ZERO,
         wraps_at: None,
         stops_in_deep_idle: false,
+        is_watched: false,
     };
 
     /// What the core is told of it. A counter that takes the place of another one is another one.
@@ -88,14 +94,10 @@ pub(super) struct Running {
 
 impl Running {
     pub(super) fn new(model: CounterModel, cpus: usize, seed: u64) -> Self {
-        // Rounds up, so that whole periods are whole: what is too much is less than a count in five hours.
-        let per_second = u128::from(model.kilohertz)
-            * u128::from(1_000_000_u32.saturating_add_signed(model.error_ppm));
-        let rate = (per_second << 64).div_ceil(1_000_000_000_000_000);
         let mask = u64::MAX >> (64 - model.bits);
         let mut running = Self {
             model,
-            rate: u64::try_from(rate).unwrap_or(u64::MAX),
+            rate: Self::rate(&model),
             mask,
             start: 0,
             lags: Vec::new(),
@@ -110,6 +112,23 @@ impl Running {
             running.lags = (0..cpus).map(lag).collect();
         }
         running
+    }
+
+    fn rate(model: &CounterModel) -> u64 {
+        // Rounds up, so that whole periods are whole: what is too much is less than a count in five hours.
+        let per_second = u128::from(model.kilohertz)
+            * u128::from(1_000_000_u32.saturating_add_signed(model.error_ppm));
+        let rate = (per_second << 64).div_ceil(1_000_000_000_000_000);
+        u64::try_from(rate).unwrap_or(u64::MAX)
+    }
+
+    /// From `at` on it is faster by so many parts in a million, without a jump.
+    pub(super) fn runs_off(&mut self, at: Picos, ppm: i32) {
+        let before = self.counts(at);
+        self.model.error_ppm += ppm;
+        self.rate = Self::rate(&self.model);
+        let jump = self.counts(at).wrapping_sub(before);
+        self.start = self.start.wrapping_sub(jump) & self.mask;
     }
 
     /// How often it counts in `time`.
@@ -143,6 +162,8 @@ pub(crate) struct RawCounter {
     wraps_at: Option<Spanned<String>>,
     #[serde(default)]
     stops_in_deep_idle: bool,
+    #[serde(default)]
+    watchdog: bool,
 }
 
 /// Reads a counter.
@@ -179,6 +200,7 @@ pub(crate) fn read(source: &Source<'_>, raw: &RawCounter) -> Result<CounterModel
         skew,
         wraps_at: wraps_at.transpose()?,
         stops_in_deep_idle: raw.stops_in_deep_idle,
+        is_watched: raw.watchdog,
     })
 }
 
@@ -190,6 +212,17 @@ pub(crate) fn ppm(source: &Source<'_>, field: &Spanned<i32>) -> Result<i32, Inpu
     }
     let wrong = format!("{ppm} ppm is more than a clock is steered");
     let right = format!("-{PPM_MAX} to {PPM_MAX}");
+    Err(source.error(field.span(), wrong, right))
+}
+
+/// Parts in a million by which a counter runs off.
+pub(crate) fn ppm_off(source: &Source<'_>, field: &Spanned<i32>) -> Result<i32, InputError> {
+    let ppm = *field.get_ref();
+    if ppm.unsigned_abs() <= OFF_MAX {
+        return Ok(ppm);
+    }
+    let wrong = format!("{ppm} ppm is no counter any more");
+    let right = format!("-{OFF_MAX} to {OFF_MAX}");
     Err(source.error(field.span(), wrong, right))
 }
 

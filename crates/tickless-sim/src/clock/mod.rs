@@ -16,6 +16,7 @@
 
 mod counter;
 mod truth;
+mod watch;
 
 use std::cell::{Cell, RefCell};
 
@@ -24,8 +25,9 @@ use tickless_core::time::{Clock, Instant, NANOS_PER_SEC, Offset, Span};
 
 use counter::Running;
 pub use counter::{CounterModel, STAND_IN};
-pub(crate) use counter::{PPM_MAX, RawCounter, ppm, read};
+pub(crate) use counter::{PPM_MAX, RawCounter, ppm, ppm_off, read};
 use truth::Truth;
+use watch::Watch;
 
 use crate::model::current_cpu;
 use crate::model::time::Picos;
@@ -53,8 +55,10 @@ pub(crate) enum Change {
     Steer(i32),
     /// The machine sleeps for so long.
     Sleep(Picos),
-    /// The counter is about to stop: [`STAND_IN`] takes its place.
+    /// The counter is about to stop, or is bad: [`STAND_IN`] takes its place.
     Replace,
+    /// The counter is faster by so many parts in a million from now on.
+    RunsOff(i32),
 }
 
 /// A record of the time, and the counter that it belongs to.
@@ -161,6 +165,7 @@ impl Version {
             Change::Steer(ppm) => self.steer(at, ppm),
             Change::Sleep(length) => self.sleep(at, length),
             Change::Replace => self.replace(at),
+            Change::RunsOff(ppm) => self.counter.borrow_mut().runs_off(at, ppm),
         }
     }
 }
@@ -199,6 +204,10 @@ pub(crate) struct Clocks {
     skew: Picos,
     /// Rates changed after devices were written, or devices count at a rate of their own.
     is_loose: Cell<bool>,
+    /// By how many parts in a million rates changed besides what steering may do.
+    off_ppm: Cell<u32>,
+    /// What looks after the counter, if the host has that.
+    watch: RefCell<Option<Watch>>,
 }
 
 impl Clocks {
@@ -226,6 +235,8 @@ impl Clocks {
             truth: RefCell::new(Truth::new(WALL_START, WALL_START + TAI_AHEAD)),
             skew: model.skew,
             is_loose: Cell::new(false),
+            off_ppm: Cell::new(0),
+            watch: RefCell::new(model.is_watched.then(|| Watch::new(model))),
             leaps: RefCell::new(leaps),
         };
         for leap in clocks.leaps.borrow().iter().rev() {
@@ -365,7 +376,8 @@ impl Clocks {
             return skew;
         }
         // From one end of what steering may do to the other, and what the stand-in shows in steps.
-        skew + Picos::from_micros(1) + ahead.scaled(u64::from(PPM_MAX) * 4, 1_000_000)
+        skew + Picos::from_micros(1)
+            + ahead.scaled(u64::from(PPM_MAX * 4 + self.off_ppm.get()), 1_000_000)
     }
 
     /// By when all CPUs knew that the clocks were set, the last time; zero if they never were.
@@ -407,6 +419,31 @@ impl Clocks {
         leap.is_some_and(|leap| leap.at <= at.instant())
     }
 
+    /// When the watchdog checks the counter next.
+    pub(crate) fn next_check(&self) -> Option<Picos> {
+        self.watch.borrow().as_ref()?.next_check()
+    }
+
+    /// The watchdog checks the counter on `cpu` at `at`, and its copy there against that on another one of `cpus` CPUs,
+    /// of those that `is_online` lets it choose. Whether [`STAND_IN`] is to take its place.
+    pub(crate) fn check(
+        &self,
+        (cpu, cpus): (u32, u32),
+        at: Picos,
+        is_online: impl Fn(u32) -> bool,
+    ) -> bool {
+        let read = |cpu, at| self.version(at).counter.borrow().read(cpu, at);
+        let mut watch = self.watch.borrow_mut();
+        watch
+            .as_mut()
+            .is_some_and(|watch| watch.check((cpu, cpus), at, read, is_online))
+    }
+
+    /// What the watchdog said of a bad counter.
+    pub(crate) fn condemned(&self) -> Option<String> {
+        self.watch.borrow().as_ref()?.said()
+    }
+
     /// Whether a change is under way: one at a time.
     pub(crate) fn is_changing(&self) -> bool {
         self.pending.get().is_some()
@@ -422,12 +459,20 @@ impl Clocks {
             Change::Sleep(length) => {
                 let nanos = nanos(length);
                 truth.changes(shown, nanos, nanos, nanos);
+                if let Some(watch) = self.watch.borrow_mut().as_mut() {
+                    watch.sleeps();
+                }
             }
             // That was true from its moment on, whichever CPU knew of it.
             Change::Leap(_) => {}
             Change::Steer(_) | Change::Replace => self.is_loose.set(true),
+            Change::RunsOff(ppm) => {
+                self.is_loose.set(true);
+                self.off_ppm
+                    .set(self.off_ppm.get() + ppm.unsigned_abs() * 2);
+            }
         }
-        if !matches!(change, Change::Steer(_)) {
+        if !matches!(change, Change::Steer(_) | Change::RunsOff(_)) {
             self.set_at.set(from);
         }
         self.now.make(change, from, self.next_but_one().as_ref());

@@ -63,11 +63,14 @@ pub enum FaultKind {
     /// `suspend`: the machine sleeps for `amount`. The monotonic clock stands still, and so does the time of the
     /// machine; the others go on. Devices forget what they were written.
     Suspend,
+    /// `runs-off`: from then on the counter that drives the time is `ppm` parts in a million faster than it was, which
+    /// no CPU knows. Never drawn: without a watchdog the clock is wrong for good.
+    RunsOff,
 }
 
 impl FaultKind {
     /// All of them, in the order of their declaration.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Late,
         Self::Early,
         Self::Lost,
@@ -82,7 +85,10 @@ impl FaultKind {
         Self::LeapSecond,
         Self::Frequency,
         Self::Suspend,
+        Self::RunsOff,
     ];
+    /// How many of them seeds draw: all but the last.
+    pub(crate) const DRAWN: usize = Self::ALL.len() - 1;
 
     /// The name of the kind.
     #[must_use]
@@ -102,6 +108,7 @@ impl FaultKind {
             Self::LeapSecond => "leap-second",
             Self::Frequency => "frequency",
             Self::Suspend => "suspend",
+            Self::RunsOff => "runs-off",
         }
     }
 
@@ -119,7 +126,7 @@ impl FaultKind {
     pub const fn is_of_clocks(self) -> bool {
         matches!(
             self,
-            Self::ClockStep | Self::LeapSecond | Self::Frequency | Self::Suspend
+            Self::ClockStep | Self::LeapSecond | Self::Frequency | Self::Suspend | Self::RunsOff
         )
     }
 
@@ -128,7 +135,7 @@ impl FaultKind {
     pub const fn has_amount(self) -> bool {
         !matches!(
             self,
-            Self::Spurious | Self::Isolate | Self::LeapSecond | Self::Frequency
+            Self::Spurious | Self::Isolate | Self::LeapSecond | Self::Frequency | Self::RunsOff
         )
     }
 
@@ -194,7 +201,9 @@ impl Fault {
     pub fn allows(&self, duration: Picos) -> Picos {
         match self.kind {
             // A device that was written before goes by the old rate: as long as a CPU may sleep.
-            FaultKind::Frequency => duration.scaled(self.ppm.unsigned_abs().into(), 1_000_000),
+            FaultKind::Frequency | FaultKind::RunsOff => {
+                duration.scaled(self.ppm.unsigned_abs().into(), 1_000_000)
+            }
             kind if kind.delays() => self.amount,
             _ => Picos::ZERO,
         }

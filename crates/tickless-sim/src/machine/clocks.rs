@@ -19,17 +19,24 @@ use crate::model::time::Picos;
 /// In place of the number of a fault: no fault, the host changes something by itself.
 const BY_ITSELF: u32 = u32::MAX;
 
+/// In place of the number of a fault: the watchdog checks the counter.
+const CHECK: u32 = u32::MAX - 1;
+
 const fn change_of(fault: &Fault) -> Option<Change> {
     match fault.kind {
         FaultKind::ClockStep => Some(Change::Step(fault.nanos())),
         FaultKind::Frequency => Some(Change::Steer(fault.ppm)),
         FaultKind::Suspend => Some(Change::Sleep(fault.amount)),
+        FaultKind::RunsOff => Some(Change::RunsOff(fault.ppm)),
         _ => None,
     }
 }
 
 /// A moment of the fault `index` came, which is one of the clocks.
 pub(super) fn fault_comes(machine: &mut Machine, at: Picos, index: u32) {
+    if index == CHECK {
+        return check(machine, at);
+    }
     let change = change_of(&machine.host().plan()[index as usize]);
     match change {
         Some(change) => begin_change(machine, change, at, index),
@@ -80,6 +87,7 @@ pub(super) fn changed(machine: &mut Machine, at: Picos, index: u32) {
             wakes_up(machine, at);
         }
         Change::Replace => host.is_slow.set(true),
+        Change::RunsOff(_) => host.count_fault(FaultKind::RunsOff),
     }
     if let Change::Step(_) | Change::Leap(_) = change {
         let plan = machine.host().plan();
@@ -88,6 +96,33 @@ pub(super) fn changed(machine: &mut Machine, at: Picos, index: u32) {
             .map_or(&[][..], |fault| &fault.cpus);
         machine.push(at, EventKind::ClockSet, teller(machine, cpus), 0);
     }
+}
+
+/// Asks for the next check of the counter, if there is one.
+pub(super) fn plan_check(machine: &Machine) {
+    if let Some(at) = machine.host().clocks.next_check() {
+        machine.push(at, EventKind::ClockFault, 0, CHECK);
+    }
+}
+
+/// The watchdog checks the counter, on a CPU that is online, and the host takes another one if that is bad.
+fn check(machine: &mut Machine, at: Picos) {
+    let clocks = &machine.host().clocks;
+    if clocks.is_changing() {
+        machine.push(at + machine.period, EventKind::ClockFault, 0, CHECK);
+        return;
+    }
+    let cpus = u32::try_from(machine.cpus.len()).unwrap_or(0);
+    let is_online = |cpu: u32| !machine.cpus[cpu as usize].is_off;
+    if machine.host().is_slow.get() {
+        // It was going to stop, and the stand-in drives the time already.
+        return;
+    }
+    let is_bad = clocks.check((teller(machine, &[]), cpus), at, is_online);
+    if is_bad {
+        begin_change(machine, Change::Replace, at, BY_ITSELF);
+    }
+    plan_check(machine);
 }
 
 /// Which CPU tells the timers: the first of `cpus` that is online, or of all.

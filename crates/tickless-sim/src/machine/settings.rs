@@ -71,7 +71,12 @@ impl Settings {
         };
         let mut leaps: Vec<Leap> = faults.clone().filter_map(leap).collect();
         leaps.sort_by_key(|leap| leap.at);
-        let touches_rate = |kind| matches!(kind, FaultKind::Frequency | FaultKind::Suspend);
+        let touches_rate = |kind| {
+            matches!(
+                kind,
+                FaultKind::Frequency | FaultKind::Suspend | FaultKind::RunsOff
+            )
+        };
         let is_steered = faults.clone().any(|fault| touches_rate(fault.kind));
         let cpus = self.topology.cpus() as usize;
         let seed = self.fault_seed;

@@ -60,6 +60,8 @@ pub struct Outcome {
     pub faults: Vec<Fault>,
     /// How often each kind of that happened.
     pub fault_counts: BTreeMap<&'static str, u64>,
+    /// What the watchdog said of the counter, if that was bad.
+    pub watchdog: Option<String>,
     /// How often each promise was broken.
     pub broken: BTreeMap<Promise, u64>,
     /// The first of these, with their stories.

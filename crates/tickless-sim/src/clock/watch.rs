@@ -1,0 +1,136 @@
+//! The core's watchdog as the host of a machine drives it: an event each half a second, in which a CPU compares the
+//! counter with [`STAND_IN`] and its own copy with that of another CPU.
+//!
+//! What the checks cost is not charged to any CPU: some microseconds in half a second.
+
+use tickless_core::clock::watchdog::{
+    AgreementCheck, AgreementStep, Candidate, Condemned, Exchange, FrequencyCheck, LIMIT_PPM, Next,
+    ReadOut, Role, Side, Verdict, Watchdog,
+};
+use tickless_core::platform::CpuId;
+use tickless_core::time::convert::Cycles;
+
+use super::counter::{CounterModel, Running, STAND_IN};
+use super::{COUNTER, SPARE};
+use crate::model::current_cpu;
+use crate::model::time::Picos;
+
+/// From one reading of a read-out to the next: what a slow counter takes.
+const READ: Picos = Picos::from_micros(1);
+/// How long a reading is on its way to another CPU.
+const WAY: Picos = Picos::from_nanos(100);
+const ROUNDS: u32 = 4;
+
+/// The watchdog, and what it compares with.
+#[derive(Debug)]
+pub(super) struct Watch {
+    watchdog: Watchdog<2>,
+    rate: FrequencyCheck,
+    reference: Running,
+    condemned: Option<Condemned>,
+}
+
+impl Watch {
+    pub(super) fn new(model: CounterModel) -> Self {
+        let (counter, spare) = (model.nominal(COUNTER), STAND_IN.nominal(SPARE));
+        let candidate = |counter, name, rating| Candidate {
+            counter,
+            name,
+            rating,
+        };
+        let candidates = [
+            candidate(counter, "primary", 300),
+            candidate(spare, "stand-in", 250),
+        ];
+        Self {
+            watchdog: Watchdog::new(candidates, Picos::ZERO.instant()),
+            rate: FrequencyCheck::new(counter, spare, LIMIT_PPM),
+            reference: Running::new(STAND_IN, 0, 0),
+            condemned: None,
+        }
+    }
+
+    /// `None` once a counter is condemned: there is nothing left to compare the other one with.
+    pub(super) fn next_check(&self) -> Option<Picos> {
+        let is_over = self.condemned.is_some();
+        (!is_over).then(|| Picos::of_instant(self.watchdog.next_check()))
+    }
+
+    /// Checks at `at`, where `read` is what a CPU reads. Whether another counter is to drive the time.
+    pub(super) fn check(
+        &mut self,
+        (cpu, cpus): (u32, u32),
+        at: Picos,
+        read: impl Fn(u32, Picos) -> Cycles,
+        is_online: impl Fn(u32) -> bool,
+    ) -> bool {
+        let mut now = at;
+        let mut verdict = self.rate.run(|| {
+            let reference = |at| self.reference.read(current_cpu::NO_CPU, at);
+            let taken = ReadOut {
+                before: reference(now),
+                counter: read(cpu, now + READ),
+                behind: reference(now + READ * 2),
+            };
+            now += READ * 3;
+            taken
+        });
+        let mut reference = Some(SPARE);
+        let partner = |cpu: CpuId| is_online(cpu.0);
+        if let Some(partner) = self.watchdog.partner(CpuId(cpu), cpus, partner)
+            && !verdict.is_bad()
+        {
+            verdict = self.compare(cpu, partner.0, now, read);
+            reference = None;
+        }
+        self.watchdog.checked(at.instant());
+        self.condemned = self.watchdog.judge(COUNTER, reference, verdict);
+        self.condemned
+            .is_some_and(|condemned| matches!(condemned.next, Next::SwitchTo(_)))
+    }
+
+    /// The machine sleeps, and the two counters need not go on alike.
+    pub(super) fn sleeps(&mut self) {
+        self.rate.start_again();
+    }
+
+    /// Compares the copies of two CPUs.
+    fn compare(
+        &self,
+        first: u32,
+        second: u32,
+        mut now: Picos,
+        read: impl Fn(u32, Picos) -> Cycles,
+    ) -> Verdict {
+        let Some(counter) = self.watchdog.current().map(|current| current.counter) else {
+            return Verdict::Good {
+                ppm: 0,
+                within_ppm: 0,
+            };
+        };
+        let mut check = AgreementCheck::new(counter, CpuId(first), CpuId(second));
+        let exchange = Exchange::new();
+        let side = |role| Side::new(&exchange, role, counter, check.attempt(), ROUNDS);
+        let (mut one, mut other) = (side(Role::First), side(Role::Second));
+        one.open(|| read(first, now));
+        for _ in 0..ROUNDS {
+            now += WAY;
+            let _answered = other.look(|| read(second, now));
+            now += WAY;
+            let _answered = one.look(|| read(first, now));
+        }
+        match check.feed(Ok(one.heard()), Ok(other.heard())) {
+            AgreementStep::Done(verdict) => verdict,
+            // Both have answered.
+            AgreementStep::Again => Verdict::Good {
+                ppm: 0,
+                within_ppm: 0,
+            },
+        }
+    }
+
+    /// One line on the counter that was condemned.
+    pub(super) fn said(&self) -> Option<String> {
+        self.condemned.map(|condemned| condemned.to_string())
+    }
+}
