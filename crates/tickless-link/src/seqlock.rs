@@ -44,6 +44,9 @@ impl<const N: usize> SeqCell<N> {
     }
 
     /// Copies the record; waits while a writer is inside.
+    ///
+    /// A thread that loaded a value, in whatever ordering, before it calls this gets the publications that stand before
+    /// the Release store of that value, or later ones: the sequence is loaded a second time behind an acquire fence.
     #[inline]
     #[must_use]
     pub fn read(&self) -> [u64; N] {

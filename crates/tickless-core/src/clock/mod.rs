@@ -13,10 +13,12 @@ use crate::time::{Clock, Offset};
 pub mod combined;
 mod counter;
 pub mod follow;
+mod switch;
 mod timekeeper;
 pub mod watchdog;
 
 pub use counter::{BadCounter, Counter, CounterId};
+pub use switch::{Counters, GuardedClock, SwitchHost, Switched};
 pub use timekeeper::{Keeper, KeeperCounts, Slept, Timekeeper};
 
 /// Counts the jumps of the clocks. A base that has seen the current number has the current offsets.

@@ -326,6 +326,9 @@ fn every_counter_has_a_range_from_its_installation_on() {
         let furthest = timekeeper
             .cycles_at(TSC.id, Instant::LATEST)
             .expect("it drives the time");
+        let cycles = u128::from(range.as_nanos()) * u128::from(khz) / 1_000_000;
+        let half = u128::from(counter.mask() / 2);
+        assert!(cycles <= half, "{khz} kHz, {bits} bits: {cycles} cycles");
         assert!(
             furthest.0 <= counter.mask() / 2 || bits == 64,
             "{khz} kHz, {bits} bits"

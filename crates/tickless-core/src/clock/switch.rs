@@ -1,0 +1,269 @@
+//! Changing the counter of a clock whose counter is read inline.
+//!
+//! The fast path of a clock reads its counter by a few instructions in the reader itself, without a call. That is right
+//! while the counter that drives the time is the one that these instructions read, and wrong when another one does: the
+//! values of two counters have nothing to do with each other. So the fast path stands behind a guard, and the counter
+//! is replaced in an order in which no reader ever reads one counter and goes by the record of another (spec ).
+//!
+//! # Invariant
+//!
+//! **Guard on, so the counter is the inlined one** (spec TIM-44): a reader that finds the guard on and then copies the
+//! record copies one whose counter has the value of the inlined read.
+//!
+//! # The order of a switch (spec TIM-43)
+//!
+//! 1. If the counter drives the time already, nothing.
+//! 2. The guard goes off, and the switch waits until each reading that may have found it on is over.
+//! 3. All CPUs stop. The time is brought forward by the counter before, the new one is installed and published, and the
+//!    CPUs go on.
+//! 4. The guard goes on, if the *published* counter is the new one and that can be read inline.
+//! 5. The ticks are told.
+//!
+//! # Ground rules
+//!
+//! The host serialises switches, and what else it does with the [`Keeper`]: both take it mutably. A reader may run
+//! anywhere, as for [`Timekeeper`]. While a [`GuardedClock`] is in use its counter MUST be replaced by
+//! [`GuardedClock::switch`] alone.
+//!
+//! # Cost
+//!
+//! A reading costs one load and one branch more than that of a [`Timekeeper`], and no call where the guard is on. A
+//! kernel may patch the branch instead; the order stays.
+
+use tickless_link::sync::{AtomicU8, Ordering};
+
+use super::counter::{BadCounter, Counter, CounterId};
+use super::timekeeper::{Keeper, Timekeeper};
+use crate::time::Instant;
+use crate::time::convert::Cycles;
+
+#[cfg(all(test, loom))]
+mod model;
+
+const OFF: u8 = 0;
+const ON: u8 = 1;
+
+/// What says whether the inlined read may be used.
+#[derive(Debug)]
+struct Guard {
+    mode: AtomicU8,
+}
+
+/// What a switch is made of. The order is the business of [`Guard::switch`].
+trait Steps {
+    /// Waits until each reading is over that may have found the guard on.
+    fn see_off(&mut self);
+    /// Stops all CPUs, installs the counter, publishes, lets them go on. Whether it did.
+    fn install(&mut self) -> bool;
+    /// Whether the counter that is published now is the new one, and the inlined read reads it.
+    fn may_inline(&mut self) -> bool;
+    /// Tells the ticks.
+    fn tell(&mut self);
+}
+
+impl Guard {
+    fn new(is_on: bool) -> Self {
+        Self {
+            mode: AtomicU8::new(if is_on { ON } else { OFF }),
+        }
+    }
+
+    /// Whether the inlined read may be used for the record that is copied next.
+    #[inline(always)]
+    fn is_on(&self) -> bool {
+        // Relaxed: the copy of the record that follows has an acquire fence behind its loads and looks at the sequence
+        // again behind that. The fence pairs with the Release of `switch` that turns the guard on: the sequence is then
+        // that of the publication that made this right, or of a later one, and an older copy is taken again. A later
+        // one for which it is wrong is published only when this reading is over (`see_off`).
+        self.mode.load(Ordering::Relaxed) == ON
+    }
+
+    fn switch(&self, steps: &mut impl Steps) -> bool {
+        // Relaxed: what orders it before the installation is `see_off`, which waits for each CPU.
+        self.mode.store(OFF, Ordering::Relaxed);
+        steps.see_off();
+        let is_installed = steps.install();
+        if steps.may_inline() {
+            // Release: pairs with the fence of a reader's copy behind `is_on`; the publication stands before it. (The
+            // fence inside of a publication would order it as well, but that is the business of the record.)
+            self.mode.store(ON, Ordering::Release);
+        }
+        if is_installed {
+            steps.tell();
+        }
+        is_installed
+    }
+}
+
+/// The counters of a host.
+pub trait Counters {
+    /// Reads the counter that can be read inline. SHOULD be `#[inline(always)]` (spec TIM-45).
+    ///
+    /// It MUST give the value that [`read`](Self::read) gives for each counter whose
+    /// [`can_inline`](Counter::can_inline) says so: so there is one at most.
+    fn read_inlined(&self) -> Cycles;
+
+    /// Reads any counter of the host.
+    fn read(&self, counter: CounterId) -> Cycles;
+}
+
+/// What a host does between the steps of a switch.
+pub trait SwitchHost {
+    /// Waits until each reading of the clock is over that began before the call, on every CPU.
+    ///
+    /// In a kernel that interrupts each CPU and waits for the answers. In user space it takes a barrier on behalf of
+    /// all threads and an end of the readings under way, such as that of a critical section.
+    fn wait_for_readers(&mut self);
+
+    /// Calls `install` once while no other CPU reads the clock.
+    fn stop_cpus(&mut self, install: &mut dyn FnMut());
+
+    /// `counter` drives the time now: a CPU whose device or tick waited for a better one may try again.
+    fn tell_ticks(&mut self, counter: &Counter);
+}
+
+/// What came of a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Switched {
+    /// The counter drove the time already; nothing was done.
+    Current,
+    /// It drives the time now, and readers call the host to read it.
+    Called,
+    /// It drives the time now, and readers read it inline.
+    Inlined,
+}
+
+/// A clock whose counter is read inline where that is right.
+#[derive(Debug)]
+pub struct GuardedClock<C> {
+    timekeeper: Timekeeper,
+    guard: Guard,
+    counters: C,
+}
+
+impl<C: Counters> GuardedClock<C> {
+    /// Starts at monotonic zero, with `counter` driving the time.
+    ///
+    /// # Errors
+    ///
+    /// [`BadCounter`] for a counter that can drive no time.
+    pub fn new(counters: C, counter: Counter) -> Result<(Self, Keeper), BadCounter> {
+        counter.check()?;
+        let (timekeeper, keeper) = Timekeeper::new(counter, counters.read(counter.id));
+        let clock = Self {
+            timekeeper,
+            guard: Guard::new(counter.can_inline),
+            counters,
+        };
+        Ok((clock, keeper))
+    }
+
+    /// The monotonic time.
+    #[inline(always)]
+    pub fn now(&self) -> Instant {
+        if self.guard.is_on() {
+            self.timekeeper.now(|| self.counters.read_inlined())
+        } else {
+            self.now_called()
+        }
+    }
+
+    #[inline]
+    fn now_called(&self) -> Instant {
+        self.timekeeper
+            .now_by(|counter| self.counters.read(counter))
+    }
+
+    /// The published record, for what else is asked of it, and for the [`Keeper`].
+    #[must_use]
+    pub const fn timekeeper(&self) -> &Timekeeper {
+        &self.timekeeper
+    }
+
+    /// The counters.
+    #[must_use]
+    pub const fn counters(&self) -> &C {
+        &self.counters
+    }
+
+    /// Whether readers read the counter inline at this moment.
+    #[must_use]
+    pub fn is_inlined(&self) -> bool {
+        self.guard.is_on()
+    }
+
+    /// Lets `counter` drive the time (spec TIM-43). Time does not jump.
+    ///
+    /// # Errors
+    ///
+    /// [`BadCounter`] for a counter that can drive no time; nothing is done then.
+    pub fn switch(
+        &self,
+        keeper: &mut Keeper,
+        counter: Counter,
+        host: &mut impl SwitchHost,
+    ) -> Result<Switched, BadCounter> {
+        counter.check()?;
+        if keeper.counter() == counter {
+            return Ok(Switched::Current);
+        }
+        let mut steps = Switch {
+            clock: self,
+            keeper,
+            counter,
+            host,
+        };
+        self.guard.switch(&mut steps);
+        Ok(if self.guard.is_on() {
+            Switched::Inlined
+        } else {
+            Switched::Called
+        })
+    }
+}
+
+/// A switch under way.
+struct Switch<'a, C, H> {
+    clock: &'a GuardedClock<C>,
+    keeper: &'a mut Keeper,
+    counter: Counter,
+    host: &'a mut H,
+}
+
+impl<C: Counters, H: SwitchHost> Steps for Switch<'_, C, H> {
+    fn see_off(&mut self) {
+        self.host.wait_for_readers();
+    }
+
+    fn install(&mut self) -> bool {
+        let Self {
+            clock,
+            keeper,
+            counter,
+            host,
+        } = self;
+        let mut is_installed = false;
+        host.stop_cpus(&mut || {
+            let old = clock.counters.read(keeper.counter().id);
+            let new = clock.counters.read(counter.id);
+            let installed = keeper.switch_counter(&clock.timekeeper, old, *counter, new);
+            is_installed = installed.is_ok();
+        });
+        is_installed
+    }
+
+    fn may_inline(&mut self) -> bool {
+        // What is published, not what was asked for. A suspended clock publishes no counter: all readers get the time
+        // at which it stopped, and the record that resumes it names the one of the keeper.
+        let kept = self.keeper.counter();
+        let published = self.clock.timekeeper.counter().unwrap_or(kept.id);
+        published == kept.id && kept.can_inline
+    }
+
+    fn tell(&mut self) {
+        self.host.tell_ticks(&self.counter);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;
