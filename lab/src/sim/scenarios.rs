@@ -23,6 +23,7 @@ macro_rules! shipped {
 /// All of them, by name.
 pub(super) const SHIPPED: &[Shipped] = shipped![
     "compute",
+    "coupled-steering",
     "deep-idle",
     "enqueue",
     "hackbench",

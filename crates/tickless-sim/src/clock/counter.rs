@@ -145,6 +145,18 @@ impl Running {
         Cycles(counted & self.mask)
     }
 
+    /// When the copy of `cpu` comes to read `cycles`, or what is behind it: `now` at the earliest.
+    pub(super) fn reaches(&self, cpu: u32, cycles: Cycles, now: Picos) -> Picos {
+        let ahead = cycles.0.wrapping_sub(self.read(cpu, now).0) & self.mask;
+        if ahead == 0 || ahead > self.mask / 2 {
+            return now;
+        }
+        let counted = u128::from(self.counts(now)) + u128::from(ahead);
+        // Rounds up: not before it counts that far.
+        let at = (counted << 64).div_ceil(u128::from(self.rate.max(1)));
+        u64::try_from(at).map_or(Picos::FOREVER, Picos).max(now)
+    }
+
     /// It went on for `time` while no CPU looked.
     pub(super) fn goes_on(&mut self, time: Picos) {
         self.start = self.start.wrapping_add(self.counts(time)) & self.mask;
@@ -245,6 +257,8 @@ fn kilohertz(source: &Source<'_>, field: &Spanned<String>) -> Result<u32, InputE
 
 #[cfg(test)]
 mod tests {
+    use tickless_core::time::convert::Cycles;
+
     use super::{CounterModel, Running, STAND_IN};
     use crate::model::time::Picos;
 
@@ -271,6 +285,29 @@ mod tests {
         );
         let read = |micros| counter.read(0, Picos::from_micros(micros)).0;
         assert!(read(2_999) > u64::from(u32::MAX) - 20 && read(3_001) < 20);
+    }
+
+    #[test]
+    fn a_comparator_fires_when_its_copy_reads_what_it_was_told() {
+        let model = CounterModel {
+            kilohertz: 2_399_987,
+            error_ppm: -250,
+            skew: Picos::from_micros(2),
+            ..CounterModel::IDEAL
+        };
+        let counter = Running::new(model, 8, 3);
+        let now = Picos::from_millis(77);
+        for cpu in 0..8 {
+            let read = counter.read(cpu, now);
+            assert_eq!(counter.reaches(cpu, read, now), now);
+            assert_eq!(counter.reaches(cpu, Cycles(read.0 - 5), now), now);
+            for ahead in [1, 1_000, 240_000_000_000] {
+                let cycles = Cycles(read.0 + ahead);
+                let at = counter.reaches(cpu, cycles, now);
+                assert!(counter.read(cpu, at) >= cycles);
+                assert!(counter.read(cpu, Picos(at.0 - 1)) < cycles);
+            }
+        }
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod watch;
 use std::cell::{Cell, RefCell};
 
 use tickless_core::clock::{CounterId, Keeper, Offsets, SetSequence, Slept, Timekeeper};
+use tickless_core::time::convert::Cycles;
 use tickless_core::time::{Clock, Instant, NANOS_PER_SEC, Offset, Span};
 
 use counter::Running;
@@ -36,6 +37,8 @@ use crate::model::time::Picos;
 pub(crate) const WALL_START: i64 = 1_700_000_000 * NANOS_PER_SEC;
 /// By how much international atomic time was ahead of it.
 const TAI_AHEAD: i64 = 37 * NANOS_PER_SEC;
+/// The clock shows whole nanoseconds.
+const CLOCK_STEP: Picos = Picos::from_nanos(1);
 /// Longer than a conversion of a device's time takes to find its neighbourhood.
 const STEPS_MAX: u32 = 8;
 
@@ -357,6 +360,41 @@ impl Clocks {
         high
     }
 
+    /// The value of `counter` at which the clock shows `when`, by the record of a CPU that is at `at`, if that counter
+    /// drives it there. `None` too where the clock shows the true time, which has no counter.
+    pub(crate) fn cycles_at(&self, counter: CounterId, when: Instant, at: Picos) -> Option<Cycles> {
+        if self.is_true {
+            return None;
+        }
+        self.version(at).timekeeper.cycles_at(counter, when)
+    }
+
+    /// When the counter of `cpu` reads `cycles`, `now` at the earliest; `None` where the clock shows the true time.
+    pub(crate) fn reaches(&self, cpu: u32, cycles: Cycles, now: Picos) -> Option<Picos> {
+        if self.is_true {
+            return None;
+        }
+        let counter = self.version(now).counter.borrow();
+        Some(counter.reaches(cpu, cycles, now))
+    }
+
+    /// Whether a comparator on the counter of `cpu` may fire before its clock shows `when`, which is further ahead at
+    /// `now` than the counter reaches for sure.
+    pub(crate) fn is_out_of_reach(&self, cpu: u32, when: Instant, now: Picos) -> bool {
+        let ahead = when.saturating_since(self.shows(cpu, now));
+        !self.is_true && Picos::from_nanos(ahead.as_nanos()) > self.version(now).reach()
+    }
+
+    /// Whether the clocks changed since `at`: were set, steered, stopped or replaced.
+    pub(crate) fn changed_since(&self, at: Picos) -> bool {
+        at < self.since.get()
+    }
+
+    /// Whether the clock shows the true time, and has no counter.
+    pub(crate) const fn is_true(&self) -> bool {
+        self.is_true
+    }
+
     /// The longest time for which the clock shows the same, at the nominal rate of its counter.
     pub(crate) fn step(&self) -> Picos {
         if self.is_true {
@@ -373,7 +411,14 @@ impl Clocks {
         // Where the record does not reach, or hardly, one conversion is right to the nanosecond and another is not.
         let far = ahead * 2 > self.now.reach();
         if !self.is_loose.get() && !far {
-            return skew;
+            // The factor goes up and down by one step, and that of a comparator is rounded down: 1 ppm each at most.
+            // That may be a count.
+            let steps = if self.is_true {
+                Picos::ZERO
+            } else {
+                self.step() + CLOCK_STEP + Picos(ahead.0 >> 19)
+            };
+            return skew + steps;
         }
         // From one end of what steering may do to the other, and what the stand-in shows in steps.
         skew + Picos::from_micros(1)

@@ -3,9 +3,11 @@
 use tickless_core::coarse::{Kind, PassEnd};
 use tickless_core::event::Flush;
 use tickless_core::platform::CpuId;
+use tickless_core::time::{Instant, Span};
 
 use crate::baseline::{Rearm, Soft};
 use crate::fault::FaultKind;
+use crate::machine::host::Host;
 use crate::machine::machine::Machine;
 use crate::machine::rearm;
 use crate::model::current_cpu;
@@ -53,9 +55,35 @@ fn wakes_in_time(machine: &Machine, cpu: u32, at: Picos, is_wrong: bool) {
     if is_known {
         return;
     }
+    misses(host, cpu, at);
     let asked = machine.cpus[cpu as usize].wakes_at;
     let wrong = idle_stays_idle::woken(at, asked, host.slop(cpu, asked));
     host.check(Promise::IdleStaysIdle, cpu, wrong);
+}
+
+/// Counts by how much the interrupt of `cpu` at `at` misses what its device was asked for, if the clock did not change
+/// in between.
+fn misses(host: &Host, cpu: u32, at: Picos) {
+    let local = host.local(cpu);
+    if host.clocks.changed_since(local.written.at.get()) {
+        return;
+    }
+    let written = host.clocks.shows(cpu, local.written.at.get());
+    let is_ahead = |asked_for: &Instant| written < *asked_for;
+    let Some(asked_for) = local.asked_for.get().filter(is_ahead) else {
+        return;
+    };
+    let shows = host.clocks.shows(cpu, at);
+    let counts = &mut host.checker.borrow_mut().counts;
+    let by = |span: Span| Picos::from_nanos(span.as_nanos());
+    if shows < asked_for {
+        counts.device_early += 1;
+        let early = by(asked_for.saturating_since(shows));
+        counts.device_early_by = counts.device_early_by.max(early);
+    } else {
+        let late = by(shows.saturating_since(asked_for));
+        counts.device_late_by = counts.device_late_by.max(late);
+    }
 }
 
 /// A timer interrupt of `cpu` at `at` that was not asked for; one that was lost may have been.

@@ -62,6 +62,10 @@ pub(crate) struct CpuLocal {
     sample_age: Cell<Picos>,
     /// What the device was told.
     pub(crate) written: Told,
+    /// The device is about to be written, and no clock was read for that so far.
+    is_programming: Cell<bool>,
+    /// The instant that the device was asked to fire at, if it was at all.
+    pub(crate) asked_for: Cell<Option<Instant>>,
     /// How often the device was programmed since its last interrupt began.
     pub(crate) programmings: Cell<u32>,
     /// The last interrupt left it to a flush point to program the device.
@@ -166,6 +170,8 @@ impl Host {
             }
             let mut checker = self.checker.borrow_mut();
             checker.counts.clock_reads += 1;
+            let local = self.local(current_cpu::cpu());
+            checker.counts.device_clock_reads += u64::from(local.is_programming.take());
             checker.counts.clock_reading += current_cpu::cursor() - before;
             checker.read_at = current_cpu::cursor();
         }
@@ -454,10 +460,16 @@ impl Platform for Host {
 
     fn write_device(&self, base: &CpuBase<Self>, write: DeviceWrite) -> Result<(), InPast> {
         let local = base.local();
+        let cpu = base.cpu().0;
         let when = |shown| {
-            self.clocks
-                .moment_of(base.cpu().0, shown, current_cpu::cursor())
+            let cursor = current_cpu::cursor();
+            let reached = match write {
+                DeviceWrite::Coupled(cycles) => self.clocks.reaches(cpu, cycles, cursor),
+                _ => None,
+            };
+            reached.unwrap_or_else(|| self.clocks.moment_of(cpu, shown, cursor))
         };
+        local.is_programming.set(false);
         let charges = &self.model.charges;
         let clock = (self.clocks.step(), when);
         let written = local.written.write(&self.device, charges, write, clock);
@@ -478,6 +490,11 @@ impl Platform for Host {
         late.set(late.get() + local.sample_age.get());
         if let Some(canary) = self.canary {
             fires = canary.device(fires);
+        }
+        if let (DeviceWrite::Coupled(_), Some(asked_for)) = (write, local.asked_for.get()) {
+            let cursor = current_cpu::cursor();
+            let is_out = self.clocks.is_out_of_reach(cpu, asked_for, cursor);
+            local.written.may_be_early.set(is_out);
         }
         let fires = local.fault.written(fires);
         local.fires.set(fires);
@@ -504,7 +521,11 @@ impl Platform for Host {
         if self.is_slow.get() {
             return None;
         }
-        self.device.cycles_at(counter, when)
+        if self.clocks.is_true() {
+            return self.device.cycles_at(counter, when);
+        }
+        let at = current_cpu::cursor();
+        self.clocks.cycles_at(counter, when, at)
     }
 
     fn kick(&self, base: &CpuBase<Self>) {
@@ -539,9 +560,12 @@ impl Platform for Host {
                 plain_tree::charge(&self.model.charges, &self.local(cpu.0).queued, &event);
             }
         }
-        if let Traced::Rearm { cpu, .. } = event {
-            let count = &self.local(cpu.0).programmings;
-            count.set(count.get() + 1);
+        if let Traced::Rearm { cpu, next, .. } = event {
+            let local = self.local(cpu.0);
+            local.programmings.set(local.programmings.get() + 1);
+            let asked_for = (!next.is_forever()).then_some(next);
+            local.is_programming.set(asked_for.is_some());
+            local.asked_for.set(asked_for);
         }
         self.checker.borrow_mut().follow(&event, &self.clocks);
         if let Some(recorder) = &self.recorder {

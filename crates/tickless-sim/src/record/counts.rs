@@ -47,6 +47,16 @@ pub struct Counts {
     pub device_writes: u64,
     /// Writes that came too late for an equality comparator, and were done again.
     pub device_refused: u64,
+    /// Reads of the clock for a write to an event device: for the distance to the event.
+    pub device_clock_reads: u64,
+    /// Interrupts that came before what their device was asked for, by the clock of their CPU, if no clock changed in
+    /// between.
+    pub device_early: u64,
+    /// By how much, at most.
+    pub device_early_by: Picos,
+    /// By how much interrupts came after what their device was asked for, at most, where that was ahead, and no clock
+    /// changed in between.
+    pub device_late_by: Picos,
     /// Rearms that were paid on the way back to a task (FLUSH-1).
     pub flushes_to_task: u64,
     /// On the way to idle (FLUSH-3).
