@@ -14,8 +14,9 @@ use crate::model::time::Picos;
 
 /// CPU time of a job of AIM7's compute load where the clock costs nothing: 144 CPUs, 1,042,431 jobs a minute.
 const JOB: Picos = Picos::from_micros(8_288);
+const MILLISECOND: Picos = Picos::from_millis(1);
 /// The ticks of the source.
-const TICK: Picos = Picos::from_millis(1);
+const TICK: Picos = MILLISECOND;
 /// Tasks of other CPUs that each CPU wakes in ten ticks. Ten of 1,500 users wait on each CPU and compute; that one of
 /// them has another one woken at each tick is an assumption, and the notes say what is without.
 const WAKES: u32 = 10;
@@ -269,7 +270,7 @@ pub(super) fn stall(trial: &Trial<'_>) -> Measurement {
     let table = SERIAL_NANOS.map(|nanos| {
         let profile = with_serial(trial.profile, nanos);
         let stalled = of(&profile, Reads::Direct, Picos::from_millis(20)).stalled;
-        format!("{nanos} ns {stalled}")
+        format!("{nanos} ns {:.1} ms", in_unit(stalled, MILLISECOND))
     });
     let is_stuck = length - direct.stalled < TICK * 3;
     let misfit = (!is_stuck).then(|| {
@@ -289,10 +290,9 @@ pub(super) fn stall(trial: &Trial<'_>) -> Measurement {
         combined.served as f64 / in_unit(of_with, TICK),
         table.join(", "),
     );
-    let millisecond = Picos::from_millis(1);
     let stalls = (
-        in_unit(direct.stalled, millisecond),
-        in_unit(combined.stalled, millisecond),
+        in_unit(direct.stalled, MILLISECOND),
+        in_unit(combined.stalled, MILLISECOND),
     );
     measurement(stalls, stalls.0 / stalls.1, misfit, notes)
 }
