@@ -3,6 +3,8 @@ use std::vec;
 use std::vec::Vec;
 
 use super::*;
+use crate::clock::{Counter, Keeper, Timekeeper};
+use crate::time::convert::Kilohertz;
 
 /// A driver that notes what it is told, and refuses the next `refuse` writes.
 #[derive(Default)]
@@ -276,4 +278,128 @@ fn an_adaptive_minimum_grows_until_it_is_accepted() {
     program(&mut device, &notes, at(1), Force::Yes).expect("accepted in the end");
     assert_eq!(device.min_delay(), Span::from_nanos(7_500));
     assert_eq!(notes.take(), vec![DeviceWrite::Relative(Ticks(7_500))]);
+}
+
+/// A driver whose clock is a real record of a counter, and which counts how often that is read.
+struct ByRecord {
+    timekeeper: Timekeeper,
+    cycles: Cell<u64>,
+    readings: Cell<u32>,
+    notes: Notes,
+}
+
+impl EventDriver for ByRecord {
+    fn now(&self) -> Instant {
+        self.timekeeper.now(|| {
+            self.readings.set(self.readings.get() + 1);
+            Cycles(self.cycles.get())
+        })
+    }
+    fn cycles_at(&self, counter: CounterId, when: Instant) -> Option<Cycles> {
+        self.timekeeper.cycles_at(counter, when)
+    }
+    fn write(&self, write: DeviceWrite) -> Result<(), InPast> {
+        self.notes.write(write)
+    }
+    fn set_state(&self, _state: DeviceState) {}
+}
+
+const COUNTER: Counter = Counter {
+    id: CounterId(1),
+    frequency: Kilohertz(2_000_000),
+    bits: 64,
+    can_inline: true,
+};
+const COUPLED: DeviceConfig = DeviceConfig {
+    kind: Kind::Coupled(COUNTER.id),
+    ..GIGAHERTZ
+};
+
+fn by_record() -> (ByRecord, Keeper) {
+    let (timekeeper, keeper) = Timekeeper::new(COUNTER, Cycles(0));
+    let driver = ByRecord {
+        timekeeper,
+        cycles: Cell::new(0),
+        readings: Cell::new(0),
+        notes: Notes::default(),
+    };
+    (driver, keeper)
+}
+
+/// CPL-4, CPL-5, CPL-7: steered or not, ahead or over, near or far, a coupled device is told a value, and no counter is
+/// read; when another counter drives the time, or none, it is told a delay, for which one is.
+#[test]
+fn coupled_programming_reads_no_counter() {
+    let (driver, mut keeper) = by_record();
+    let mut device = EventDevice::new(COUPLED);
+    device.set_state(&driver, DeviceState::Oneshot);
+    for step in 1..200_u32 {
+        driver.cycles.set(u64::from(step) * 1_234_567);
+        let rate = if step.is_multiple_of(2) {
+            500_000
+        } else {
+            -500_000
+        };
+        keeper.steer(&driver.timekeeper, Cycles(driver.cycles.get()), rate);
+        let now = i64::from(step) * 617_283;
+        // Nearer than the shortest delay, and further than the longest.
+        for ahead in [-1_000_000, 0, 1, 500, 1_000_000, 900_000_000_000] {
+            program(&mut device, &driver, at((now + ahead).max(0)), Force::No)
+                .expect("it cannot fail");
+            let [DeviceWrite::Coupled(_)] = driver.notes.take()[..] else {
+                panic!("told a value")
+            };
+        }
+    }
+    assert_eq!(driver.readings.get(), 0);
+    let spare = Counter {
+        id: CounterId(2),
+        ..COUNTER
+    };
+    let cycles = Cycles(driver.cycles.get());
+    keeper
+        .switch_counter(&driver.timekeeper, cycles, spare, cycles)
+        .expect("it counts");
+    program(&mut device, &driver, at(900_000_000_000), Force::Yes).expect("ahead");
+    assert!(matches!(
+        driver.notes.take()[..],
+        [DeviceWrite::Relative(_)]
+    ));
+    assert_eq!(driver.readings.get(), 1);
+    keeper.suspend(&driver.timekeeper, cycles);
+    program(&mut device, &driver, at(900_000_000_000), Force::Yes).expect("ahead");
+    assert!(matches!(
+        driver.notes.take()[..],
+        [DeviceWrite::Relative(_)]
+    ));
+}
+
+/// CPL-5: a minimum that is under way is no reason to leave a coupled device alone, and ends.
+#[test]
+fn a_coupled_programming_ends_a_forced_minimum() {
+    let notes = Notes::default();
+    notes.now.set(10_000);
+    let mut device = device(COUPLED, &notes);
+    program(&mut device, &notes, at(5), Force::Yes).expect("forced");
+    assert!(matches!(device.programmed(), Programmed::ForcedMinimum(_)));
+    notes.coupled.set(true);
+    notes.take();
+    program(&mut device, &notes, at(5), Force::Yes).expect("it cannot fail");
+    assert_eq!(notes.take(), [DeviceWrite::Coupled(Cycles(10))]);
+    assert_eq!(device.programmed(), Programmed::Normal(at(5)));
+}
+
+/// CPL-5: a device that is off is asked for nothing, and a software device for no counter.
+#[test]
+fn devices_that_are_off_or_software_come_before_coupling() {
+    let (driver, _keeper) = by_record();
+    let mut device = EventDevice::new(COUPLED);
+    device.set_state(&driver, DeviceState::Shutdown);
+    program(&mut device, &driver, at(5_000), Force::No).expect("no error");
+    assert_eq!(driver.notes.take(), []);
+    let mut device = EventDevice::new(DeviceConfig::software("software"));
+    device.set_state(&driver, DeviceState::Oneshot);
+    program(&mut device, &driver, at(5_000), Force::No).expect("no error");
+    assert_eq!(driver.notes.take(), [DeviceWrite::Absolute(at(5_000))]);
+    assert_eq!(driver.readings.get(), 0);
 }
