@@ -161,7 +161,7 @@ fn work(
     let _looked_at = stay.recv();
 }
 
-fn rows(stats: &Stats) -> [(&'static str, u64); 14] {
+fn rows(stats: &Stats) -> [(&'static str, u64); 16] {
     [
         ("threads", stats.threads),
         ("pending", stats.pending),
@@ -176,6 +176,8 @@ fn rows(stats: &Stats) -> [(&'static str, u64); 14] {
         ("spurious", stats.spurious),
         ("device_writes", stats.device_writes),
         ("clamped", stats.clamped),
+        ("clock_sets", stats.clock_sets),
+        ("told_of_sets", stats.told_of_sets),
         ("panics", stats.panics),
     ]
 }

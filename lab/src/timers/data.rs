@@ -31,6 +31,13 @@ pub(super) fn document(snapshot: &Snapshot, stats: &Stats) -> Value {
         "clock": {
             "time_stamp_counter_hz": counter.as_ref().ok(),
             "why_not": counter.as_ref().err().map(ToString::to_string),
+            "told_of_sets": tickless::clock::is_told_of_sets(),
+            "last_set": tickless::clock::last_set().map(|set| json!({
+                "noticed_ns": set.noticed,
+                "realtime_ns": set.realtime,
+                "boottime_ns": set.boottime,
+                "tai_ns": set.tai,
+            })),
         },
     })
 }

@@ -560,6 +560,35 @@ proptest! {
 }
 
 #[test]
+fn what_is_brought_to_the_front_keeps_its_order() {
+    let count: u16 = if cfg!(miri) { 30 } else { 500 };
+    for every in [1, 2, 7, count + 1] {
+        let timers: Vec<_> = (0..count).map(entry).collect();
+        let mut tree = tree();
+        for (step, timer) in timers.iter().enumerate() {
+            let key = i64::try_from(step).expect("small") * 7919 % 50;
+            start(&mut tree, erase(timer), key);
+        }
+        let is_meant = |tag: u16| (tag + 1).is_multiple_of(every);
+        let before = order(&tree);
+        let (mut expected, others): (Vec<_>, Vec<_>) =
+            before.into_iter().partition(|tag| is_meant(*tag));
+        let meant = expected.len();
+        expected.extend(others);
+        let mut bring = || tree.bring_to_front(i64::MIN, |entry| is_meant(entry.tag()));
+        assert_eq!([bring(), bring()], [meant, 0]);
+        tree.assert_valid();
+        assert_eq!(order(&tree), expected);
+        assert_eq!(tree.first_key() == Some(i64::MIN), meant > 0);
+        while let Some(slot) = tree.open_first() {
+            let Fired::Done(_) = slot.expire() else {
+                panic!("no call")
+            };
+        }
+    }
+}
+
+#[test]
 fn large_trees_stay_balanced() {
     let count: u16 = if cfg!(miri) { 60 } else { 5_000 };
     let timers: Vec<_> = (0..count).map(entry).collect();

@@ -236,10 +236,10 @@ mod waitpkg {
     }
 }
 
-#[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]
+#[cfg(not(any(all(target_arch = "x86_64", not(miri)), loom)))]
 pub(crate) use none::Umwait;
 
-#[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]
+#[cfg(not(any(all(target_arch = "x86_64", not(miri)), loom)))]
 mod none {
     use tickless_link::sync::AtomicU32;
 
