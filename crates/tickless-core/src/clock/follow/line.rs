@@ -489,6 +489,29 @@ mod tests {
         }
     }
 
+    /// FOLLOW-3: what is ahead of the reference goes slower until it is not.
+    #[test]
+    fn a_line_that_is_ahead_is_caught_up_with_by_its_end() {
+        let mut world = World {
+            truth: 0,
+            reference: 1_000_000,
+            cycles: 77,
+        };
+        let line = start(&mut world);
+        world.pass(49_970, -1_000);
+        let (ahead, _) = line.next(&sandwich(&mut world, 5, 5));
+        assert!(ahead.base > world.reference + 20, "{ahead:?}");
+        world.pass(49_980, 0);
+        let Place::On(shown) = ahead.place(world.cycles) else {
+            panic!("{ahead:?}");
+        };
+        assert!(
+            shown.abs_diff(world.reference) <= 8,
+            "{shown} at {}",
+            world.reference
+        );
+    }
+
     #[test]
     fn a_moment_is_over_from_its_cycle_on_and_not_before() {
         let mut world = World {
@@ -545,7 +568,7 @@ mod tests {
                     let taken = sandwich(&mut world, first, second);
                     let (next, verdict) = line.next(&taken);
                     prop_assert!(verdict != Verdict::Misfit, "{:?} {:?} {:?}", line, taken, next);
-                    prop_assert!(next.base >= shown);
+                    prop_assert!(next.base >= line.end() && next.base >= shown, "{:?} behind {:?}", next, line);
                     line = next;
                     if line.span == 0 {
                         shown = line.base;
