@@ -3,9 +3,10 @@
 use std::hint::black_box;
 use std::sync::Barrier;
 use std::thread;
+use std::time::Instant;
 
 use super::Sink;
-use crate::harness::{Group, Options, Subject, time};
+use crate::harness::{Group, Options, Subject};
 use crate::slow_counter::{Direct, Joined, Read, SlowRegister};
 
 /// Of all threads together: a round takes some tens of milliseconds.
@@ -15,25 +16,35 @@ const DIRECT: &str = "each thread reads it itself";
 
 /// Nanoseconds from one read to the next, of all threads together.
 fn aggregate(counter: &impl Read, threads: u32, reads: u64) -> f64 {
-    let start = Barrier::new(threads as usize + 1);
+    let together = Barrier::new(threads as usize);
     let each = reads.div_ceil(u64::from(threads));
-    thread::scope(|scope| {
+    let spans: Vec<_> = thread::scope(|scope| {
         let readers = (0..threads).map(|_| {
             scope.spawn(|| {
-                start.wait();
+                together.wait();
+                let begin = Instant::now();
                 for _ in 0..each {
                     black_box(counter.read());
                 }
+                (begin, Instant::now())
             })
         });
         let readers: Vec<_> = readers.collect();
-        start.wait();
-        time(each * u64::from(threads), || {
-            for reader in readers {
-                reader.join().expect("reading does not panic");
-            }
-        })
-    })
+        let joined = readers.into_iter().map(thread::ScopedJoinHandle::join);
+        joined
+            .map(|span| span.expect("reading does not panic"))
+            .collect()
+    });
+    // From the first that began to the last that ended, as they say it: the thread that started them may come late.
+    let begin = spans.iter().map(|(begin, _)| *begin).min();
+    let end = spans.iter().map(|(_, end)| *end).max();
+    let spent = begin
+        .zip(end)
+        .map_or(f64::NAN, |(begin, end)| (end - begin).as_nanos() as f64);
+    #[expect(clippy::cast_precision_loss, reason = "for printing")]
+    {
+        spent / (each * u64::from(threads)) as f64
+    }
 }
 
 fn subject<'a>(
