@@ -33,8 +33,9 @@
 //! - *Each value that is returned was the published one at a moment within the call*: published by the caller, found by
 //!   it after a publication, or found in place of its own.
 //! - *A call that begins after another one has returned does not return less.* That follows from the two above.
-//! - *A joined value is not older than one read*: its sample ended in a publication within the call.
-//!   [`Combined::read_fresh`] returns a sample that *began* within the call.
+//! - *A joined value is as old as one read takes*: from its sample to a publication within the call. Where a thread may
+//!   be preempted in between, it is older by that, and there is no bound. [`Combined::read_fresh`] returns a sample that
+//!   *began* within the call, preempted or not: that is the one to reckon deadlines from.
 //! - *Progress*: a reader waits for one read in flight, a fresh one for two. If the CPU that reads gives up, by a panic
 //!   of the host, a waiter takes over.
 //!
@@ -213,7 +214,8 @@ impl<C, const BITS: u32> Combined<C, BITS> {
 
 impl<C: SlowCounter<Sample = Cycles>, const BITS: u32> Combined<C, BITS> {
     /// What the counter shows, modulo 2^`BITS`: sampled for this call, or for another one and published within this
-    /// one.
+    /// one. So the sample may have begun before the call, by a read, and in user space by as long as a thread may be
+    /// preempted.
     ///
     /// # Interrupt context
     ///
