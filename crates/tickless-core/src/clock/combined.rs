@@ -33,9 +33,9 @@
 //! - *Each value that is returned was the published one at a moment within the call*: published by the caller, found by
 //!   it after a publication, or found in place of its own.
 //! - *A call that begins after another one has returned does not return less.* That follows from the two above.
-//! - *A joined value is as old as one read takes*: from its sample to a publication within the call. Where a thread may
-//!   be preempted in between, it is older by that, and there is no bound. [`Combined::read_fresh`] returns a sample that
-//!   *began* within the call, preempted or not: that is the one to reckon deadlines from.
+//! - *A joined value is as old as one read takes*: from its sample to a publication within the call. Where a thread
+//!   may be preempted in between, it is older by that, and there is no bound. [`Combined::read_fresh`] returns a sample
+//!   that *began* within the call, preempted or not: that is the one to reckon deadlines from.
 //! - *Progress*: a reader waits for one read in flight, a fresh one for two. If the CPU that reads gives up, by a panic
 //!   of the host, a waiter takes over.
 //!
