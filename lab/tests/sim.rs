@@ -65,7 +65,7 @@ fn scenarios_that_ship_run_by_name() {
     assert_eq!(code, Some(2));
     for part in [
         "cannot read start-costs: ",
-        "comes with the command: compute, deep-idle,",
+        "comes with the command: compute, coupled-steering, deep-idle,",
     ] {
         assert!(error.contains(part), "{error}");
     }
