@@ -369,12 +369,18 @@ impl Clocks {
         self.version(at).timekeeper.cycles_at(counter, when)
     }
 
-    /// When the counter of `cpu` reads `cycles`, `now` at the earliest; `None` where the clock shows the true time.
-    pub(crate) fn reaches(&self, cpu: u32, cycles: Cycles, now: Picos) -> Option<Picos> {
+    /// When the counter of `cpu` reads `cycles`, `now` at the earliest; `None` where the clock shows the true time. What
+    /// the counter is was decided at `asked`: another one that drives the clock since then is not the device's.
+    pub(crate) fn reaches(
+        &self,
+        cpu: u32,
+        cycles: Cycles,
+        (asked, now): (Picos, Picos),
+    ) -> Option<Picos> {
         if self.is_true {
             return None;
         }
-        let counter = self.version(now).counter.borrow();
+        let counter = self.version(asked).counter.borrow();
         Some(counter.reaches(cpu, cycles, now))
     }
 

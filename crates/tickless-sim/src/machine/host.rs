@@ -461,10 +461,11 @@ impl Platform for Host {
     fn write_device(&self, base: &CpuBase<Self>, write: DeviceWrite) -> Result<(), InPast> {
         let local = base.local();
         let cpu = base.cpu().0;
+        let asked = current_cpu::cursor();
         let when = |shown| {
             let cursor = current_cpu::cursor();
             let reached = match write {
-                DeviceWrite::Coupled(cycles) => self.clocks.reaches(cpu, cycles, cursor),
+                DeviceWrite::Coupled(cycles) => self.clocks.reaches(cpu, cycles, (asked, cursor)),
                 _ => None,
             };
             reached.unwrap_or_else(|| self.clocks.moment_of(cpu, shown, cursor))

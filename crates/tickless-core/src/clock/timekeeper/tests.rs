@@ -551,3 +551,15 @@ fn a_reading_asks_for_the_counter_of_the_record() {
         1_002_000
     );
 }
+
+/// CPL-4: another counter took over between the first look at the identity and the copy of the record.
+#[test]
+fn the_identity_is_tested_again_in_the_copy() {
+    let (_timekeeper, keeper) = Timekeeper::new(TSC, Cycles(0));
+    let words = keeper.record().words();
+    let [a, b, c, d, e, f, g, h, i, ..] = words;
+    let copy = [a, b, c, d, e, f, g, h, i];
+    let when = Instant::from_nanos(1_000);
+    assert_eq!(cycles_at(copy, TSC.id, when), Some(Cycles(2_000)));
+    assert_eq!(cycles_at(copy, NARROW.id, when), None);
+}
