@@ -369,8 +369,8 @@ impl Clocks {
         self.version(at).timekeeper.cycles_at(counter, when)
     }
 
-    /// When the counter of `cpu` reads `cycles`, `now` at the earliest; `None` where the clock shows the true time. What
-    /// the counter is was decided at `asked`: another one that drives the clock since then is not the device's.
+    /// When the counter of `cpu` reads `cycles`, `now` at the earliest; `None` where the clock shows the true time.
+    /// What the counter is was decided at `asked`: another one that drives the clock since then is not the device's.
     pub(crate) fn reaches(
         &self,
         cpu: u32,
