@@ -378,6 +378,19 @@ fn deadlines_of_all_ages_are_told_apart() {
     }
 }
 
+/// What is over is over at the first look, however close two looks at the clocks are: the library's clock may be behind
+/// the kernel's by some nanoseconds.
+#[test]
+fn what_is_kept_and_over_is_over_at_once() {
+    let _clocks = Clocks::begin();
+    set(Shifts::default());
+    for _ in 0..10_000 {
+        let kept = tickless::realtime::kept(SystemTime::now());
+        assert!(poll_idly(pin!(tickless::time::sleep_until(kept))).is_ready());
+        assert!(kept <= tickless::time::Instant::now());
+    }
+}
+
 /// Before 1677, if it is subtracted from 1970.
 const AGE: Duration = Duration::from_secs(1000 * 365 * 24 * 3600);
 

@@ -116,6 +116,7 @@ use tickless_core::time::{Instant, Monotonic, Realtime};
 
 use super::clock_timer::{ClockTimer, Found, Waits};
 use crate::host::registry::{timers, watch_clocks};
+use crate::host::thread::at_earliest;
 use crate::time;
 
 /// What a timer on the time of day does when that is set. [The module](self) compares them.
@@ -355,8 +356,8 @@ pub fn at(deadline: SystemTime) -> Start<Realtime> {
     Start::at(to_instant(deadline))
 }
 
-/// The point on the monotonic clock at which the time of day is `deadline`, if no clock is set until then. What is over
-/// counts as now.
+/// The point on the monotonic clock at which the time of day is `deadline`, if no clock is set until then. For what is
+/// over it is a point that is over, by this clock and by the kernel's.
 #[must_use]
 pub fn kept(deadline: SystemTime) -> time::Instant {
     let wall = &timers().platform().wall;
@@ -364,6 +365,9 @@ pub fn kept(deadline: SystemTime) -> time::Instant {
     // Counted from a reading behind that of the other clock: not early.
     let behind = wall.show::<Monotonic>();
     let left = to_instant(deadline).saturating_since(shows);
+    if left.is_zero() {
+        return time::Instant::from_core(at_earliest());
+    }
     time::Instant::from_core(behind.saturating_add(left))
 }
 
