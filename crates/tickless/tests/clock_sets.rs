@@ -385,9 +385,9 @@ fn what_is_kept_and_over_is_over_at_once() {
     let _clocks = Clocks::begin();
     set(Shifts::default());
     for _ in 0..10_000 {
-        let kept = tickless::realtime::kept(SystemTime::now());
-        assert!(poll_idly(pin!(tickless::time::sleep_until(kept))).is_ready());
-        assert!(kept <= tickless::time::Instant::now());
+        let kept = realtime::kept(SystemTime::now());
+        assert!(poll_idly(pin!(time::sleep_until(kept))).is_ready());
+        assert!(kept <= time::Instant::now());
     }
 }
 
