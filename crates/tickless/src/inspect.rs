@@ -21,7 +21,6 @@
 //! Threads go on meanwhile: what is said of one is as of one moment, what is said of two is not. Timers are copied 32
 //! at a time with their thread's queue locked, so that one that moves meanwhile may be missing or there twice.
 
-use crate::host::clock::CLOCK;
 use std::fmt;
 use std::time::Duration;
 
@@ -30,6 +29,7 @@ use tickless_core::inspect::{DumpHost, Part};
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
 
+use crate::host::clock::CLOCK;
 use crate::host::registry::{base, bases, timers};
 use crate::host::remote::trees;
 use crate::host::thread::{self as host_thread, Kind as ThreadKind, ThreadBase, with_thread};

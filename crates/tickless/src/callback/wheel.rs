@@ -16,7 +16,6 @@
 //! whichever starts it again. A *deferrable* one wakes no thread: it fires when its thread, or the library's expiry
 //! thread on its behalf, has something else to do.
 
-use crate::host::thread::at_latest;
 use std::fmt;
 use std::pin::Pin;
 use std::time::Duration;
@@ -30,7 +29,7 @@ use tickless_core::time::Span;
 
 use crate::host::registry::{base, timers};
 use crate::host::remote::publish::publish_earlier;
-use crate::host::thread::{Thread, with_thread};
+use crate::host::thread::{Thread, at_latest, with_thread};
 use crate::host::tick::{self, tick_of};
 use crate::host::{device, wake};
 use crate::time::Instant;

@@ -1,12 +1,11 @@
 //! A worker goes to sleep and wakes up, as far as coarse timers are concerned.
 
-use super::thread::at_earliest;
 use tickless_core::time::Instant;
 use tickless_core::wheel::idle::wake_times;
 
 use super::registry::timers;
 use super::remote::trees;
-use super::thread::ThreadBase;
+use super::thread::{ThreadBase, at_earliest};
 use super::tick::{first_due, tick_time};
 
 /// Lets the worker on `base` go to sleep: until when it may, for its wheels and for those of others.

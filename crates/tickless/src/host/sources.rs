@@ -177,16 +177,7 @@ impl Ordered {
     #[inline]
     #[must_use]
     pub fn read_fenced() -> u64 {
-        #[allow(
-            unused_unsafe,
-            clippy::allow_attributes,
-            reason = "newer compilers know that the intrinsic is safe"
-        )]
-        // SAFETY: every x86-64 processor has the instruction.
-        unsafe {
-            core::arch::x86_64::_mm_lfence();
-        }
-        super::clock::counter::read()
+        super::clock::counter::read_ordered()
     }
 }
 

@@ -134,6 +134,12 @@ impl Line {
         ]
     }
 
+    /// The words that a reading needs.
+    const fn fast(&self) -> [u64; Self::FAST] {
+        let [start, span, rate, residue, base, error, ..] = self.words();
+        [start, span, rate, residue, base, error]
+    }
+
     pub(super) const fn from_words(words: [u64; Self::WORDS]) -> Self {
         let [
             start,
@@ -181,8 +187,7 @@ impl Line {
     }
 
     pub(super) const fn error_for(&self, nanos: i64) -> i64 {
-        let [start, span, rate, residue, base, error, ..] = self.words();
-        Self::error_at([start, span, rate, residue, base, error], nanos)
+        Self::error_at(self.fast(), nanos)
     }
 
     /// The first counter value at which `nanos` are certainly over, or the end of the line.
@@ -214,8 +219,7 @@ impl Line {
     }
 
     pub(super) fn place(&self, cycles: u64) -> Place {
-        let [start, span, rate, residue, base, error, ..] = self.words();
-        if let Some(nanos) = Self::shows([start, span, rate, residue, base, error], cycles) {
+        if let Some(nanos) = Self::shows(self.fast(), cycles) {
             return Place::On(nanos);
         }
         let before = self.start.wrapping_sub(cycles);
@@ -363,6 +367,15 @@ mod tests {
     const CYCLES: u64 = 3;
 
     impl World {
+        /// A millisecond after the reference began.
+        const fn new(cycles: u64) -> Self {
+            Self {
+                truth: 0,
+                reference: 1_000_000,
+                cycles,
+            }
+        }
+
         /// `nanos` go by, while the reference is steered by `ppm`.
         fn pass(&mut self, nanos: u64, ppm: i64) {
             self.truth += nanos;
@@ -394,11 +407,7 @@ mod tests {
     /// FOLLOW-3.
     #[test]
     fn a_reading_that_says_nothing_new_moves_nothing() {
-        let mut world = World {
-            truth: 0,
-            reference: 1_000_000,
-            cycles: 77,
-        };
+        let mut world = World::new(77);
         let first = start(&mut world);
         world.pass(51_000, 0);
         // What the first one would show.
@@ -418,11 +427,7 @@ mod tests {
     /// follows.
     #[test]
     fn a_wide_reading_moves_nothing_either() {
-        let mut world = World {
-            truth: 0,
-            reference: 1_000_000,
-            cycles: 77,
-        };
+        let mut world = World::new(77);
         let first = start(&mut world);
         world.pass(51_000, 0);
         let (second, _) = first.next(&sandwich(&mut world, 20, 34_000));
@@ -435,11 +440,7 @@ mod tests {
 
     #[test]
     fn what_is_never_narrow_is_not_extrapolated() {
-        let mut world = World {
-            truth: 0,
-            reference: 1_000_000,
-            cycles: 77,
-        };
+        let mut world = World::new(77);
         let mut line = Line::unknown((1 << 32) / CYCLES, i64::MIN);
         for _ in 0..10 {
             line = line.next(&sandwich(&mut world, 34_000, 34_000)).0;
@@ -450,11 +451,7 @@ mod tests {
     /// FOLLOW-8.
     #[test]
     fn a_counter_that_was_set_back_begins_anew() {
-        let mut world = World {
-            truth: 0,
-            reference: 1_000_000,
-            cycles: 1 << 40,
-        };
+        let mut world = World::new(1 << 40);
         let first = start(&mut world);
         world.pass(51_000, 0);
         world.cycles = 5;
@@ -474,11 +471,7 @@ mod tests {
             (9_000, Verdict::Misfit),
             (-9_000, Verdict::Misfit),
         ] {
-            let mut world = World {
-                truth: 0,
-                reference: 1_000_000,
-                cycles: 77,
-            };
+            let mut world = World::new(77);
             let line = start(&mut world);
             world.pass(51_000, ppm);
             assert_eq!(
@@ -492,11 +485,7 @@ mod tests {
     /// FOLLOW-3: what is ahead of the reference goes slower until it is not.
     #[test]
     fn a_line_that_is_ahead_is_caught_up_with_by_its_end() {
-        let mut world = World {
-            truth: 0,
-            reference: 1_000_000,
-            cycles: 77,
-        };
+        let mut world = World::new(77);
         let line = start(&mut world);
         world.pass(49_970, -1_000);
         let (ahead, _) = line.next(&sandwich(&mut world, 5, 5));
@@ -514,11 +503,7 @@ mod tests {
 
     #[test]
     fn a_moment_is_over_from_its_cycle_on_and_not_before() {
-        let mut world = World {
-            truth: 0,
-            reference: 1_000_000,
-            cycles: 77,
-        };
+        let mut world = World::new(77);
         let line = start(&mut world);
         for ahead in [-5, 0, 1, 7, 1_000, 49_000, 1_000_000] {
             let when = line.base + ahead;

@@ -298,8 +298,8 @@ impl Follower {
     /// Whether the reference is followed, and not asked each time.
     #[inline]
     pub fn is_following(&self) -> bool {
-        let (_, fast) = self.read::<{ Line::FAST }>();
-        fast[1] != 0
+        let (_, [_, span]) = self.read();
+        span != 0
     }
 
     /// A time that is over, without a reading; [`None`] where the reference is asked each time.

@@ -29,7 +29,6 @@
 //!
 //! Not covered: a fork while another thread uses the library for the first time in the life of the process.
 
-use crate::host::clock::CLOCK;
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
@@ -39,6 +38,7 @@ use tickless_core::base::Frozen;
 use tickless_core::platform::Platform;
 use tickless_link::LastThread;
 
+use crate::host::clock::{self, CLOCK};
 use crate::host::device::state::DeviceState;
 use crate::host::os::Descriptor;
 use crate::host::parker::Parker;
@@ -48,7 +48,7 @@ use crate::host::remote::trees;
 use crate::host::thread::{
     Kind, Local, Thread, ThreadBase, lock, turn_taken_by_this_thread, with_thread,
 };
-use crate::host::{blocked, clock, device, isolation, tick, wake, wall};
+use crate::host::{blocked, device, isolation, tick, wake, wall};
 
 type ExpiryLock = <Host as Platform>::ExpiryLock;
 

@@ -1,6 +1,5 @@
 //! Turns for other threads: what the [trees](super::trees) ask of the host when a thread finds something due there.
 
-use crate::host::thread::at_earliest;
 use tickless_core::base::Frozen;
 use tickless_core::coarse::Kind as Wheel;
 use tickless_core::hierarchy::{CpuNode, Group, GroupId, HierarchyHost};
@@ -11,7 +10,7 @@ use tickless_core::wheel::idle::wake_times;
 use super::trees::{CHUNK, GROUPS_MAX, Lock, Purpose, Table, WIDTH};
 use crate::host::process::Host;
 use crate::host::registry::{base, bases, timers};
-use crate::host::thread::{ThreadBase, lock};
+use crate::host::thread::{ThreadBase, at_earliest, lock};
 use crate::host::tick::{first_due, tick_of, tick_time};
 use crate::host::turn::{self, Done};
 use crate::host::{device, wake};

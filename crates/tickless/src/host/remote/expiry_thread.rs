@@ -3,14 +3,13 @@
 //! It sleeps until the earliest deadline of all of them, and runs the callbacks. What is due, and what is first, the
 //! [tree](super::trees) of these threads tells it. What starts and wakes it is [`wake`].
 
-use crate::host::thread::at_earliest;
 use tickless_core::time::Instant;
 
 use super::expire::take_turn_for;
 use super::{stuck, trees};
 use crate::host::process::{Host, TURN_BUDGET};
 use crate::host::registry::{self, bases};
-use crate::host::thread::{Kind, with_thread};
+use crate::host::thread::{Kind, at_earliest, with_thread};
 use crate::host::wake::{self, Body, SLEEPS_UNTIL};
 use crate::host::{device, os};
 
