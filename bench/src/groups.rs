@@ -11,6 +11,8 @@ use crate::harness::{Group, Options};
 mod clock;
 mod combined;
 mod enqueue;
+mod executor;
+mod handover;
 mod lateness;
 mod locks;
 mod poll;
@@ -33,6 +35,7 @@ pub(crate) const ALL: &[(&str, Measure)] = &[
     ("reset", sleep::reset),
     ("timeout-ready", sleep::timeout_ready),
     ("two-threads", sleep::two_threads),
+    ("handover", handover::measure),
     ("poll", poll::measure),
     ("base-lock", locks::measure),
     ("wheel-arm-and-delete", wheel::arm_and_delete),
@@ -41,6 +44,7 @@ pub(crate) const ALL: &[(&str, Measure)] = &[
     ("clock", clock::measure),
     ("combined", combined::measure),
     ("enqueue", enqueue::measure),
+    ("executor", executor::measure),
     ("lateness", lateness::measure),
 ];
 
@@ -75,7 +79,7 @@ pub(crate) fn worker() -> Worker {
 
 const TOKIO: &str = "tokio, multi-thread runtime";
 
-fn runtime() -> tokio::runtime::Runtime {
+pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_time()

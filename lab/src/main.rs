@@ -2,10 +2,13 @@
 //!
 //! Arguments, printing and reports live here, and no mechanism: whatever is measured is the library's public interface.
 
+mod bench;
 mod clock;
 mod crew;
 mod demo;
 mod failure;
+mod fair;
+mod hack;
 mod hash;
 mod histogram;
 mod interrupt;
@@ -19,6 +22,7 @@ mod plot;
 mod rt_tests;
 mod scheduling;
 mod sim;
+mod spread;
 mod stream;
 mod table;
 mod timers;
@@ -57,8 +61,11 @@ Exit codes: 0 done and every check held, 1 a check failed, 2 bad arguments or in
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Bench(bench::Arguments),
     Clock(clock::Arguments),
     Demo(demo::Arguments),
+    Fair(fair::Arguments),
+    Hack(hack::Arguments),
     Latency(latency::Arguments),
     Noise(noise::Arguments),
     Sim(sim::Arguments),
@@ -72,8 +79,11 @@ enum Command {
 impl Command {
     fn run(&self) -> Result<Verdict, Failure> {
         match self {
+            Self::Bench(arguments) => bench::run(arguments),
             Self::Clock(arguments) => clock::run(arguments),
             Self::Demo(arguments) => demo::run(arguments),
+            Self::Fair(arguments) => fair::run(arguments),
+            Self::Hack(arguments) => hack::run(arguments),
             Self::Latency(arguments) => latency::run(arguments),
             Self::Noise(arguments) => noise::run(arguments),
             Self::Sim(arguments) => sim::run(arguments),

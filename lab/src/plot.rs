@@ -1,5 +1,7 @@
 //! Plots as SVG, drawn in plain colours that the page's style sheet replaces by its own.
 
+pub(crate) mod costs;
+
 use std::ops::Range;
 
 use plotters::coord::combinators::{BindKeyPoints, LogCoord};

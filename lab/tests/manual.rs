@@ -30,7 +30,10 @@ fn every_command_has_a_page_in_the_manual() {
     assert_eq!(end(&output), (Some(0), String::new()));
     for (page, says) in [
         ("tickless", "completions"),
+        ("tickless-bench", "With up to ten million pending timers"),
         ("tickless-latency", "histogram"),
+        ("tickless-fair", "no tick of this library was early"),
+        ("tickless-hack", "every message arrived"),
         ("tickless-sim-run", "Scenarios that come with the command"),
     ] {
         let text = fs::read_to_string(place.path("pages").join(format!("{page}.1")));

@@ -58,7 +58,33 @@ fn every_command_that_measures_has_a_page_that_all_can_read() {
             "noise --quick -D 100ms -c 0 -q --against bare",
             &["Longest turns", "bare", "their share"],
         ),
+        (
+            "fair --hogs 20 --weights 1,2 --servers 1 -w 1 --quick -q",
+            &[
+                "weight 2",
+                "How late servers",
+                "<summary>The figures</summary>",
+            ],
+        ),
+        (
+            "hack -g 1 -f 1 -l 1 --quick -q",
+            &[
+                "Configuration by configuration",
+                "without lazy",
+                "hrtick off",
+            ],
+        ),
         ("sim sweep sweep.toml -q", &["Swept: s", "deep idle"]),
+        (
+            "bench --only churn,two-threads --pending 10,20 --rounds 1 --repeats 100 -q",
+            &[
+                "for-narrow",
+                "<summary>The figures</summary>",
+                "limit: the loop alone",
+                "of best peer",
+                "Missing",
+            ],
+        ),
         (
             "topology --cpus 16 --nodes 2",
             &["pre class=\"drawing\"", "Drawing, which scrolls sideways"],
@@ -87,8 +113,11 @@ fn a_page_cannot_go_where_the_table_goes() {
     for line in [
         "latency -l 1",
         "noise --quick",
+        "fair --quick",
+        "hack --quick",
         "topology --cpus 2",
         "sim predict --quick",
+        "bench --quick",
     ] {
         let first: Vec<&str> = line.split(' ').collect();
         place.refuses(&first, &[(&["--report", "-"], says)]);

@@ -27,6 +27,7 @@ mod changed;
 mod deny;
 mod disk;
 mod features;
+mod instructions;
 mod licence;
 mod loom;
 mod miri;
@@ -78,6 +79,7 @@ enum Step {
     Miri,
     Msrv,
     Deny,
+    Instructions,
     Mutants,
 }
 
@@ -118,6 +120,7 @@ impl Step {
             Self::Miri => "Miri finds no undefined behaviour in the crates with unsafe code",
             Self::Msrv => "the library builds with the oldest compiler it promises",
             Self::Deny => "licences, sources and the walls between the crates are as agreed",
+            Self::Instructions => "no hot path takes 3 % more instructions than its table says",
             Self::Mutants => "each rule broken on purpose is noticed (cargo xtask mutants)",
         }
     }
@@ -147,6 +150,7 @@ impl Step {
             Self::Miri => miri::step(run),
             Self::Msrv => msrv::step(run),
             Self::Deny => deny::step(run),
+            Self::Instructions => instructions::step(run),
             Self::Mutants => crate::mutants::run_all(run.root()),
         }
     }
@@ -284,7 +288,7 @@ mod tests {
             [Step::Fmt, Step::Tidy, Step::Clippy, Step::Test]
         );
         let full = selected(&[], false);
-        assert_eq!(full.len(), 14);
+        assert_eq!(full.len(), 15);
         assert!(!full.contains(&Step::Mutants));
         assert_eq!(
             selected(&[Step::Mutants, Step::Fmt], false),
@@ -320,7 +324,7 @@ mod tests {
     #[test]
     fn the_listing_names_every_step_on_a_line() {
         let listing = listing();
-        assert_eq!(listing.lines().count(), 15);
+        assert_eq!(listing.lines().count(), 16);
         assert!(listing.contains("\ntest-release "));
     }
 }

@@ -55,6 +55,10 @@ const CRATES: &[Limit] = &[
         circle: 1,
     },
     Limit {
+        of: "crates/tickless-sched",
+        circle: 1,
+    },
+    Limit {
         of: "crates/tickless",
         circle: 1,
     },

@@ -245,6 +245,17 @@ pub trait Platform: Sized {
         true
     }
 
+    /// Whether a queued timer that is started again may stay where it is filed (spec ): in its place between the
+    /// same neighbours, under an older key, or in its far slot. With `false` it is always taken out and filed anew.
+    ///
+    /// For experiments alone: it changes what a start costs, not when anything fires. Of timers with equal deadlines
+    /// one that is started for the deadline that it has goes behind the others then. The default costs nothing, because
+    /// the compiler sees it. MAY change at any time.
+    #[inline]
+    fn updates_in_place(&self) -> bool {
+        true
+    }
+
     /// Passes the time for a thread that polls: `attempt` counts from 0.
     fn relax(&self, attempt: u32) {
         let _ = attempt;

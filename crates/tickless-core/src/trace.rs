@@ -9,6 +9,8 @@ use crate::slots::geometry::Tick;
 use crate::time::{Clock, Instant};
 use crate::wheel::family::{Kind, Timeout};
 
+pub use crate::exact::family::Stood;
+
 /// The identity of a timer in a trace: its address, never followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TimerId(pub usize);
@@ -46,8 +48,8 @@ pub enum Event {
         mode: StartMode,
         /// Whether it was pending before.
         was_armed: bool,
-        /// Whether its place in the queue stayed the same.
-        in_place: bool,
+        /// What became of its place in the queue.
+        stood: Stood,
     },
     /// A checked start found the time in the past (spec ); follows its `Start`.
     StartExpired {

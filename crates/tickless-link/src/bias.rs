@@ -311,18 +311,37 @@ impl<H: LockHost> BiasedLock<H> {
         }
     }
 
+    /// Waits for the inner lock: polls it first, and leaves no mark if that is enough.
+    ///
+    /// The mark "contended" makes the release a system call. Two threads that hand timers to each other meet at the
+    /// lock all the time and never for long: were it left by each that had to poll, each release would call.
     #[cold]
     fn lock_inner_slowly(&self) {
-        for _ in 0..SPINS {
-            // Relaxed: only to wait; the exchange below decides.
-            if self.inner.load(Ordering::Relaxed) == FREE {
-                break;
+        let mut mark = TAKEN;
+        loop {
+            for _ in 0..SPINS {
+                // Relaxed: only to wait; the exchange below decides.
+                if self.inner.load(Ordering::Relaxed) != TAKEN {
+                    break;
+                }
+                spin_loop();
             }
-            spin_loop();
-        }
-        // Acquire: as in `lock_inner`. A thread that sleeps leaves "contended" behind, so that the release wakes one.
-        while self.inner.swap(CONTENDED, Ordering::Acquire) != FREE {
+            // Acquire: as in `lock_inner`. Failure needs no order.
+            if self
+                .inner
+                .compare_exchange(FREE, mark, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+            {
+                return;
+            }
+            // Acquire: as in `lock_inner`. A thread that sleeps leaves "contended" behind, so that the release wakes
+            // one.
+            if self.inner.swap(CONTENDED, Ordering::Acquire) == FREE {
+                return;
+            }
             H::wait(&self.inner, CONTENDED);
+            // Others may sleep besides this thread, and the release that woke it forgot them.
+            mark = CONTENDED;
         }
     }
 

@@ -59,6 +59,25 @@ pub trait Family: Sized + 'static {
     type Context<'a>;
     /// What a callback answers.
     type Verdict;
+
+    /// Whether the entries of a tree summarise what is below them: then [`summarise`](Family::summarise) is called for
+    /// each whose subtree changed, and [`Tree::first_where`](crate::tree::Tree::first_where) finds its way by it.
+    const SUMMARISED: bool = false;
+
+    /// Stores in `own` what the entry and the subtrees of its children come to; says whether that is something else
+    /// than before.
+    ///
+    /// The summary MUST be in a cell of the head, and MUST NOT depend on anything but the three heads and the key. A
+    /// panic ends the process.
+    #[must_use]
+    fn summarise(
+        _key: Self::Key,
+        _own: &Self::Head,
+        _left: Option<&Self::Head>,
+        _right: Option<&Self::Head>,
+    ) -> bool {
+        false
+    }
 }
 
 /// The links of an entry besides those to its neighbours.
@@ -210,7 +229,7 @@ impl fmt::Debug for State {
 /// Where an entry belongs, as any thread may read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// No queue has ever owned the entry.
+    /// No queue owns the entry: none ever did, or the one that did [let it go](crate::tree::Slot::release_expired).
     Unbound,
     /// The entry travels from one queue to another; look again.
     Transit,
@@ -432,7 +451,7 @@ impl<F: Family> Raw<F> {
     #[inline]
     pub fn owner(&self) -> Owner {
         match self.owner.load() {
-            id::UNBOUND => Owner::Unbound,
+            id::UNBOUND | id::RELEASED => Owner::Unbound,
             id::TRANSIT => Owner::Transit,
             word => Owner::Queue(QueueId(word)),
         }
@@ -580,6 +599,21 @@ impl<'a, F: Family> EntryRef<'a, F> {
         self.owner.bind(id)
     }
 
+    /// Gives an entry that no queue owns to `id`; `false` when one owns it, or has not quite let it go.
+    #[inline]
+    pub(crate) fn adopt(self, id: QueueId) -> bool {
+        if !self.owner.adopt(id) {
+            return false;
+        }
+        // Behind the claim of the owner word: that a queue has let go of the word does not say that it has made its
+        // last access, the store that makes the state idle. Before the claim another adopter could come between.
+        if self.state().is_idle() {
+            return true;
+        }
+        self.owner.set(id::RELEASED);
+        false
+    }
+
     #[inline]
     pub(crate) fn hand_over(self, id: QueueId) {
         self.owner.set(id.0);
@@ -636,6 +670,31 @@ impl<'a, F: Family> EntryRef<'a, F> {
     #[inline]
     pub(crate) fn mark_not_running(self) {
         self.set_state(self.own_state() & !State::RUNNING);
+    }
+
+    /// Expires an entry that was just unlinked, and lets it go: any queue may adopt it afterwards.
+    ///
+    /// # Safety
+    ///
+    /// As for [`expire`](Self::expire). The member must not ask for a call.
+    pub(crate) unsafe fn expire_and_release(self) -> F::Token {
+        // SAFETY: this pointer stems from `Entry::erase`, and the queue is held mutably by contract.
+        let Expiry::Done(token) = (unsafe { (self.actions.expire)(self.raw) }) else {
+            crate::abort("an entry that is let go has a callback to run");
+        };
+        self.release();
+        token
+    }
+
+    /// Lets go of an entry that is not linked: any queue may adopt it afterwards. The last access of the library to it.
+    #[inline]
+    pub(crate) fn release(self) {
+        // Before the owner lets go: afterwards an adopter may write the state.
+        let idle = self.own_state() & !State::QUEUED;
+        // Not the other way around: what sees the entry idle may free it. An adopter that comes between finds it still
+        // queued and gives it back.
+        self.owner.set(id::RELEASED);
+        self.set_state(idle);
     }
 
     /// Expires an entry that was just unlinked.

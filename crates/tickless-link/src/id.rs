@@ -22,6 +22,8 @@ const REALM_LIMIT: usize = (1 << (usize::BITS - INDEX_BITS)) - 1;
 pub(crate) const UNBOUND: usize = 0;
 /// The owner word of an entry that travels between two queues.
 pub(crate) const TRANSIT: usize = 1;
+/// The owner word of an entry that its queue let go of.
+pub(crate) const RELEASED: usize = 2;
 
 /// The identity of one queue, unique in the process for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -205,6 +207,21 @@ impl OwnerWord {
             .compare_exchange(UNBOUND, id.0, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
     }
+
+    /// Gives an entry that was never bound, or that its queue let go of, to the queue `id`; `false` when it has an
+    /// owner, or another thread was first.
+    #[inline]
+    pub(crate) fn adopt(&self, id: QueueId) -> bool {
+        // Relaxed: the exchange decides.
+        let word = self.0.load(Ordering::Relaxed);
+        (word == UNBOUND || word == RELEASED)
+            // AcqRel: acquires what the queue before wrote to the entry, from the Release of `set` with which it let
+            // go. Failure needs no order.
+            && self
+                .0
+                .compare_exchange(word, id.0, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+    }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -230,7 +247,7 @@ mod tests {
         let [there] = Realm::new().keys();
         assert_eq!(here.id().index(), there.id().index());
         assert_ne!(here.id(), there.id());
-        assert!(here.id().0 > TRANSIT && there.id().0 > TRANSIT);
+        assert!(here.id().0 > RELEASED && there.id().0 > RELEASED);
     }
 
     #[test]

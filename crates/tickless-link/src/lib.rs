@@ -59,7 +59,7 @@
 //! |---|---|
 //! | [`id`] | identities of queues, and the [`Key`](id::Key) that opens what a queue owns |
 //! | [`entry`] | [`Entry`](entry::Entry): the pinned node, its life cycle and its callbacks |
-//! | [`tree`] | [`Tree`](tree::Tree): a red-black tree with neighbour links and a cached first entry |
+//! | [`tree`] | [`Tree`](tree::Tree): a red-black tree with neighbour links and summaries of subtrees |
 //! | [`buckets`] | [`BucketArray`](buckets::BucketArray): levels of buckets whose entries know where they are |
 //! | [`lock`] | [`Lock`](lock::Lock) over any [`RawLock`](lock::RawLock), and a spin lock for hosts without threads |
 //! | [`bias`] | [`BiasedLock`](bias::BiasedLock): nearly free for its owner, possible for strangers |
@@ -77,15 +77,17 @@
 //! in cells (its links, its key, its head, its guarded data) is touched only through a mutable borrow of the queue that
 //! the owner word names, or through an exclusive borrow of the whole entry. The owner word itself is changed only by
 //! the thread that holds that queue mutably (to send the entry away, or to give it to another queue that it holds
-//! mutably too), by the holder of the one transit token (to let it arrive), or by a compare-exchange from *unbound* (to
-//! bind it for the first time).
+//! mutably too, or to let it go), by the holder of the one transit token (to let it arrive), or by a compare-exchange
+//! from *unbound* or *released* (to bind it for the first time, or again).
 //!
 //! **Live Link Invariant.** An entry whose state is not *idle* is pinned and alive: it was handed in as a
 //! [`Pin`](core::pin::Pin), and its destructor aborts the process unless the state is idle. An entry that is
 //! *queued* is linked in exactly the queue that its owner word names (or travels between two queues in the hands of a
 //! transit token), and every link stored in a queue or in a queued entry points to an entry queued in the same queue.
 //! An entry that is *running* is claimed by exactly one [`Running`](entry::Running) token. The store that makes the
-//! state idle is the last access the library makes to the entry.
+//! state idle is the last access the library makes to the entry. A queue that lets an entry go gives up the owner word
+//! just before that store, so a queue that adopts one looks at the state behind its claim, and gives it back if it is
+//! not idle yet.
 //!
 //! # Limits
 //!

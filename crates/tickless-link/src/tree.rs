@@ -32,7 +32,8 @@
 //! - (c) `x.next.previous` is `x`;
 //! - (d) there is no first and no last entry exactly when the tree is empty;
 //! - (e) an entry that was removed has no links;
-//! - (f) a red entry has no red child, and every path from the root to a leaf has equally many black entries.
+//! - (f) a red entry has no red child, and every path from the root to a leaf has equally many black entries;
+//! - (g) in a family that [summarises](Family::SUMMARISED), each entry has the summary of its subtree.
 
 use core::cell::Cell;
 use core::fmt;
@@ -44,6 +45,9 @@ use crate::entry::{
 use crate::id::{Key, QueueId};
 
 mod balance;
+#[cfg(loom)]
+mod model;
+mod summary;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
@@ -334,6 +338,7 @@ impl<F: Branched> Tree<F> {
             );
         }
         self.assert_balanced();
+        self.assert_summarised();
     }
 
     /// (f) of the structural rules, without recursion: each entry whose subtree ends here is walked up to the root.
@@ -466,6 +471,9 @@ impl<F: Branched> Tree<F> {
                 entry.parent_link().set(parent.link());
                 parent.child_link(side).set(entry.link());
             }
+        }
+        if F::SUMMARISED {
+            self.summarise_upwards(Some(entry), Some(entry));
         }
         self.rebalance_after_link(entry);
         entry.mark_queued();
@@ -653,6 +661,9 @@ impl<'t, 'e, F: Branched> Slot<'t, 'e, F> {
     }
 
     /// What the queue's owner keeps for the entry.
+    ///
+    /// Where heads are [summarised](Family::SUMMARISED) and the entry is queued, a change of what the summary is made
+    /// from MUST be followed by [`summarise`](Self::summarise).
     #[inline]
     pub fn head(&mut self) -> &mut F::Head {
         // SAFETY: Owner Key Invariant: `open` checked the owner, and the queue is borrowed mutably for as long.
@@ -738,6 +749,9 @@ impl<'t, 'e, F: Branched> Slot<'t, 'e, F> {
         }
         self.entry.key.set(key);
         self.entry.set_new();
+        if F::SUMMARISED {
+            tree.summarise_upwards(Some(self.entry), Some(self.entry));
+        }
         true
     }
 

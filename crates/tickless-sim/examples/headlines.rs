@@ -1,9 +1,10 @@
 //! Prints the claims of the sources and what came of them: `cargo run --release -p tickless-sim --example headlines`.
 //!
-//! With `-- SEED` for another seed than 1, with `-- sensitivity ID` how much one of them depends on each cost.
+//! With `-- SEED` for another seed than 1, with `-- one ID [SEED]` for one of them, and with
+//! `-- sensitivity ID` how much one of them depends on each cost.
 #![expect(clippy::print_stdout, reason = "printing is what it is for")]
 
-use tickless_sim::headline::{all, sensitivity};
+use tickless_sim::headline::{Effort, Headline, all, one, sensitivity};
 
 fn shown(value: Option<f64>) -> String {
     let precise = |value: f64| format!("{value:.5}");
@@ -43,30 +44,43 @@ fn main() {
         }
         return;
     }
+    if let [what, id, seed @ ..] = arguments.as_slice()
+        && what == "one"
+    {
+        let seed = seed.first().and_then(|text| text.parse().ok());
+        if let Some(headline) = one(id, seed.unwrap_or(1), Effort::Full) {
+            show(&headline);
+        }
+        return;
+    }
     let seed = arguments.first().and_then(|text| text.parse().ok());
     for headline in all(seed.unwrap_or(1)) {
-        let source = &headline.source;
-        println!(
-            "{:16} source {} -> {} {}, ratio {}",
-            headline.id,
-            shown(source.baseline),
-            shown(source.with),
-            source.unit,
-            shown(headline.source_ratio),
-        );
-        if let Some(measured) = &headline.measured {
-            println!(
-                "{:16} here   {} -> {} {}, ratio {}, spread {}, holds: {}, broken: {:?}",
-                "",
-                shown(measured.baseline),
-                shown(measured.with),
-                measured.unit,
-                shown(headline.measured_ratio),
-                shown_spread(headline.spread),
-                headline.holds(),
-                headline.broken,
-            );
-        }
-        println!("{:16} {}\n", "", headline.why);
+        show(&headline);
     }
+}
+
+fn show(headline: &Headline) {
+    let source = &headline.source;
+    println!(
+        "{:16} source {} -> {} {}, ratio {}",
+        headline.id,
+        shown(source.baseline),
+        shown(source.with),
+        source.unit,
+        shown(headline.source_ratio),
+    );
+    if let Some(measured) = &headline.measured {
+        println!(
+            "{:16} here   {} -> {} {}, ratio {}, spread {}, holds: {}, broken: {:?}",
+            "",
+            shown(measured.baseline),
+            shown(measured.with),
+            measured.unit,
+            shown(headline.measured_ratio),
+            shown_spread(headline.spread),
+            headline.holds(),
+            headline.broken,
+        );
+    }
+    println!("{:16} {}\n", "", headline.why);
 }

@@ -69,7 +69,7 @@ pub use process::{Process, ProcessCounts};
 pub use promise::{Canary, Promise, Violation};
 pub use record::{Counts, Distribution, Tally};
 pub use run::{
-    CpuOutcome, Group, Limits, Needs, Outcome, Residency, Scenario, TooMuch, draw, run,
+    CpuOutcome, Group, Limits, Needs, Outcome, Residency, Scenario, Share, TooMuch, draw, run,
     run_recorded, run_twice, run_twice_recorded,
 };
 pub use workload::{Placed, Range, WallClock, Workload};

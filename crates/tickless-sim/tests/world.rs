@@ -111,7 +111,10 @@ fn every_promise_is_kept_under_every_policy() {
 
 #[test]
 fn every_canary_is_caught_by_its_checker() {
-    for promise in Promise::ALL {
+    // Those of fair queues have a machine in `world_fair`.
+    let needs_fair = [Promise::LagBounded, Promise::SliceEnds];
+    let promises = Promise::ALL.into_iter();
+    for promise in promises.filter(|one| !needs_fair.contains(one)) {
         let mut scenario = mixed();
         scenario.canary = Some(Canary(promise));
         let outcome = match promise {

@@ -6,7 +6,8 @@
 use std::fmt::Write;
 
 use tickless_sim::baseline::{
-    Isolation, MigratorRule, Reads, Rearm, SleepLength, Soft, Target, Tree,
+    Balance, Governor, Hrtick, Isolation, MigratorRule, Reads, Rearm, Scheduler, SleepLength, Soft,
+    Target, Tree,
 };
 use tickless_sim::random::Random;
 use tickless_sim::{FaultKind, Picos, Policy, Scenario, run_twice};
@@ -199,6 +200,13 @@ fn policy(random: &mut Random) -> Policy {
             ],
         ),
         reads: Reads::Direct,
+        scheduler: pick(random, [Scheduler::Fifo, Scheduler::Fifo, Scheduler::Fair]),
+        hrtick: pick(
+            random,
+            [Hrtick::On, Hrtick::On, Hrtick::Unfiltered, Hrtick::Off],
+        ),
+        balance: pick(random, [Balance::None, Balance::Idle]),
+        governor: pick(random, [Governor::NextEvent, Governor::History]),
     }
 }
 

@@ -29,6 +29,21 @@
 //!
 //! A task that polls a [`Sleep`] finds it ready as soon as its deadline is over; late is only the wake-up.
 //!
+//! # When which is cheaper
+//!
+//! | | exact | exact, with [slack](crate::time::Sleep::slack) | coarse |
+//! |---|---|---|---|
+//! | late by choice | never | up to the slack, 4.29 s at most | up to an eighth, at least 1 ms |
+//! | armed and dropped, while far away | O(1) | O(1), a dozen instructions more | O(1), and 32 bytes less |
+//! | pushed out | one store of the time | one store of the times | none within a millisecond |
+//! | ends | a wake-up each | one for all of a window | one for all of a slot |
+//!
+//! A timer that nearly always ends is cheaper with slack: it is sorted once, when it is about to, and a coarse one
+//! cascades. One that nearly never ends is cheaper here, above all if it is pushed out often. Slack is a duration that
+//! you choose, and here it grows with the timeout. Coarse timers of workers are looked after by others; exact ones,
+//! with slack or not, stay with their thread. A default slack ([`with_slack`](crate::time::with_slack)) concerns none
+//! here.
+//!
 //! # What is different from [`time`](crate::time)
 //!
 //! Nothing else: the same laziness, errors, clocks and threads. A [`timeout()`] whose future is ready at its first poll
@@ -39,8 +54,9 @@ use std::pin::Pin;
 use std::task::Waker;
 
 use tickless_core::coarse::{Kind, Tick, WheelSleeper};
-use tickless_core::time::Instant as CoreInstant;
+use tickless_core::time::{Instant as CoreInstant, Span};
 
+use crate::host::registry::timers;
 use crate::host::remote::publish::publish_earlier;
 use crate::host::tick::{now, tick_of};
 use crate::time::sleep_timer::SleepQueue;
@@ -116,6 +132,9 @@ pub type Timeout<T> = crate::time::Timeout<T, Sleep>;
 pub type Sleep = crate::time::Sleep<WheelSleeper>;
 
 impl SleepQueue for WheelSleeper {
+    /// The wheel gives it enough.
+    const HAS_SLACK: bool = false;
+
     #[inline]
     fn new() -> Self {
         // Not pinned: a thread that polls it or moves it takes it to its own wheel, and publishes it there.
@@ -134,8 +153,13 @@ impl SleepQueue for WheelSleeper {
 
     /// A deadline is filed for the tick in which it is: that ends after it.
     #[inline]
-    fn when(deadline: CoreInstant) -> (Tick, Tick) {
+    fn when(deadline: CoreInstant, _slack: Span) -> (Tick, Tick) {
         (now(), tick_of(deadline))
+    }
+
+    #[inline]
+    fn restart_in_place(self: Pin<&Self>, deadline: CoreInstant) -> bool {
+        self.modify_in_slot(timers(), tick_of(deadline))
     }
 
     #[inline]

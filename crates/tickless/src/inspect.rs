@@ -31,6 +31,7 @@ use tickless_core::time::Instant;
 
 use crate::host::clock::CLOCK;
 use crate::host::registry::{base, bases, timers};
+use crate::host::remote::reactors::{self, Reactor as HostReactor};
 use crate::host::remote::trees;
 use crate::host::thread::{self as host_thread, Kind as ThreadKind, ThreadBase, with_thread};
 use crate::host::{tick, wake};
@@ -53,8 +54,11 @@ pub struct Snapshot {
     pub threads: Vec<Thread>,
     /// What the expiry thread is about to do.
     pub expiry_thread: ExpiryThread,
-    /// Which thread looks after which: the tree of threads that do not run their own timers, and that of workers.
+    /// Which thread looks after which: the tree of threads that do not run their own timers, and that of workers. Those
+    /// of runtimes stand with their [reactors](Self::reactors).
     pub hierarchies: [Hierarchy; 2],
+    /// The runtimes that are or were attached, whose reactors ring for their threads.
+    pub reactors: Vec<Reactor>,
 }
 
 /// A thread and its timers.
@@ -139,6 +143,58 @@ pub struct ExpiryThread {
     pub sleeps_until: Option<i64>,
 }
 
+/// A runtime that is or was attached.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Reactor {
+    /// Its number.
+    pub number: u32,
+    /// Which thread fires the timers of its threads.
+    pub served_by: ServedBy,
+    /// When that is to happen next, in nanoseconds; `None` if nothing is pending, and while it happens.
+    pub rings_at: Option<i64>,
+    /// Timers that fired because the reactor rang.
+    pub expired: u64,
+    /// Timers that the expiry thread fired in its place.
+    pub expired_by_fallback: u64,
+    /// The tree of its threads, in which the member with the number 0 stands for the thread that looks after them.
+    pub hierarchy: Hierarchy,
+}
+
+/// Which thread fires the timers of a runtime's threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ServedBy {
+    /// One of the runtime's, when its reactor rings.
+    Reactor,
+    /// The expiry thread, until the runtime polls its reactor again.
+    FallbackWhileStalled,
+    /// The expiry thread: the runtime was dropped or detached.
+    FallbackForEver,
+}
+
+impl ServedBy {
+    /// Its name in dumps.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reactor => "reactor",
+            Self::FallbackWhileStalled => "background, stalled",
+            Self::FallbackForEver => "background, detached",
+        }
+    }
+
+    fn of(reactor: &HostReactor) -> Self {
+        if !reactor.is_attached() {
+            Self::FallbackForEver
+        } else if reactor.is_stalled() {
+            Self::FallbackWhileStalled
+        } else {
+            Self::Reactor
+        }
+    }
+}
+
 /// A tree through which timers are found when they are due.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -205,6 +261,7 @@ pub fn snapshot() -> Snapshot {
             sleeps_until: wake::SLEEPS_UNTIL.sleeps_until(),
         },
         hierarchies: all_trees().map(|(name, tree)| hierarchy(name, tree)),
+        reactors: reactors::all().map(reactor).collect(),
     }
 }
 
@@ -239,6 +296,21 @@ fn all_trees() -> [(&'static str, &'static trees::Tree); 2] {
         ("workers", trees::workers()),
     ]
 }
+
+fn reactor(reactor: &HostReactor) -> Reactor {
+    let [expired, expired_by_fallback] = reactor.fired();
+    Reactor {
+        number: reactor.number().get(),
+        served_by: ServedBy::of(reactor),
+        rings_at: reactor.rings_at(),
+        expired,
+        expired_by_fallback,
+        hierarchy: hierarchy(THREADS_OF_A_RUNTIME, reactor.tree()),
+    }
+}
+
+/// The name of the tree of a reactor.
+const THREADS_OF_A_RUNTIME: &str = "threads of a runtime";
 
 /// The thread that asks is the one that knows its number in the system for sure: a fork changes it.
 fn note_own_thread() {
@@ -384,6 +456,18 @@ impl DumpHost for Text {
         all_trees()
             .iter()
             .try_for_each(|(name, tree)| tree.dump(name, out))?;
+        for each in reactors::all() {
+            let [expired, fallback] = each.fired();
+            let until = each.rings_at().unwrap_or(i64::MAX);
+            let (number, by) = (each.number(), ServedBy::of(each).name());
+            writeln!(
+                out,
+                "reactor {number}: served by {by}, next_event: {until} nsecs"
+            )?;
+            writeln!(out, "  .expired        : {expired}")?;
+            writeln!(out, "  .by_background  : {fallback}")?;
+            each.tree().dump(THREADS_OF_A_RUNTIME, out)?;
+        }
         let wall = &timers().platform().wall;
         if let Some(last) = clock::last_set() {
             let sets = wall.sets();

@@ -32,10 +32,12 @@
 //! | for | there is |
 //! |---|---|
 //! | a thread that wants the shortest way between a timer and its code, alone or one on each CPU | [`worker`]: [`Worker`], [`Workers`] |
+//! | tasks that share workers fairly, with weights, slices and checkpoints | [`executor`]: [`Executor`], [`task`], [`coop`] |
 //! | a thread with an event loop of its own | [`Driver`]: a file descriptor, a deadline, a turn |
 //! | a time of day, and what a set of the clock means for it | [`realtime`] |
 //! | time that goes on while the machine is suspended; atomic time | [`boottime`], [`tai`] |
 //! | hyper | [`hyper`], with the feature of that name |
+//! | tokio: one wake-up for each timer in place of two | [`tokio`], with the feature of that name |
 //! | which CPUs share what, and which are isolated | [`topology`] |
 //! | looking inside | [`inspect`], [`dump`], [`stats()`], [`clock`] |
 //!
@@ -44,7 +46,8 @@
 //! Every thread has its own queue and starts its timers there, without any lock that others use. A [`Worker`] or
 //! [`Driver`] runs its own. For all other threads (the workers of an async runtime, for example) the library's expiry
 //! thread does, started when it is first needed. If it cannot be started, the first use panics and leaves nothing
-//! behind; [`init`] returns that as an error.
+//! behind; [`init`] returns that as an error. For the workers of a tokio runtime that is [attached](crate::tokio) the
+//! runtime does, and the expiry thread where that does not come.
 //!
 //! # What is promised
 //!
@@ -77,16 +80,25 @@ mod clocks;
 #[cfg(not(loom))]
 pub mod coarse;
 #[cfg(not(loom))]
+pub mod executor;
+#[cfg(not(loom))]
 mod host;
 #[cfg(loom)]
 mod host {
     //! In a model, the parts that have something to model.
     #![expect(dead_code, reason = "only the models use them")]
+    pub(crate) mod doorbell;
     pub(crate) mod kick;
     pub(crate) mod park_state;
     pub(crate) mod sleep_protocol;
     pub(crate) mod spin;
     pub(crate) mod suspicion;
+}
+#[cfg(loom)]
+mod executor {
+    //! In a model, the parts that have something to model.
+    #![expect(dead_code, reason = "only the models use them")]
+    pub(crate) mod idle;
 }
 #[cfg(all(feature = "hyper", not(loom)))]
 pub mod hyper;
@@ -94,6 +106,8 @@ pub mod hyper;
 pub mod inspect;
 #[cfg(not(loom))]
 mod stats;
+#[cfg(all(feature = "tokio", not(loom)))]
+pub mod tokio;
 #[cfg(not(loom))]
 pub mod topology;
 #[cfg(not(loom))]
@@ -108,6 +122,22 @@ pub mod internals {
     #[inline]
     pub fn at_latest() -> tickless_core::time::Instant {
         crate::host::thread::at_latest()
+    }
+
+    /// Lets timers that are started again stay where they are filed, as they do unless told otherwise, or files them
+    /// anew each time: to measure what it saves. Of the whole process, at once, at any time; changes no firing.
+    ///
+    /// Only with this feature does a start look at the switch: one load.
+    pub fn set_updates_in_place(enabled: bool) {
+        crate::host::registry::timers()
+            .platform()
+            .set_updates_in_place(enabled);
+    }
+
+    /// Has the clock follow the counter of the processor below an emulator, which slows everything else down too much
+    /// for that. To be called before the clock is first read.
+    pub fn emulate_clock() {
+        crate::host::clock::emulation::begin();
     }
 
     /// The sources of time that a machine has, read one by one, and compared.
@@ -168,6 +198,8 @@ pub use callback::{hrtimer, wheel};
 #[cfg(not(loom))]
 pub use clocks::{boottime, realtime, tai};
 #[cfg(not(loom))]
+pub use executor::{Executor, coop, task};
+#[cfg(not(loom))]
 pub use inspect::dump;
 #[cfg(not(loom))]
 pub use stats::{Stats, clock, init, stats};
@@ -177,10 +209,11 @@ pub use worker::{
     StartError, Turn, Unparker, Worker, Workers,
 };
 
-/// The examples of the guide and of the README, so that they are compiled and run. The guide speaks of hyper too.
+/// The examples of the guide and of the README, so that they are compiled and run. The guide speaks of hyper and
+/// tokio too.
 #[cfg(doctest)]
 mod written {
-    #[cfg(feature = "hyper")]
+    #[cfg(all(feature = "hyper", feature = "tokio"))]
     #[doc = include_str!("../../../docs/guide.md")]
     mod guide {}
     #[doc = include_str!("../../../README.md")]

@@ -1,6 +1,7 @@
 //! Looking inside: counters, and the clock.
 
 use crate::host::registry::{bases, timers};
+use crate::host::remote::reactors;
 use crate::host::thread::{Kind, with_thread};
 use crate::host::{barrier, lifecycle, wake};
 use crate::worker::StartError;
@@ -55,6 +56,11 @@ pub struct Stats {
     pub coarse_expired: u64,
     /// Coarse timers that were cancelled while they were queued.
     pub coarse_cancelled: u64,
+    /// Timers that an attached runtime fired, exact and coarse, because its reactor rang.
+    pub reactor_expired: u64,
+    /// Timers that the expiry thread fired in place of a runtime that was attached and did not come in time, or is
+    /// gone.
+    pub fallback_expired: u64,
 }
 
 impl Stats {
@@ -78,6 +84,11 @@ pub fn stats() -> Stats {
         barriers: barrier::barriers(),
         ..Stats::default()
     };
+    for reactor in reactors::all() {
+        let [by_reactor, by_expiry_thread] = reactor.fired();
+        sum.reactor_expired += by_reactor;
+        sum.fallback_expired += by_expiry_thread;
+    }
     for base in bases() {
         let one = timers().stats(base.cpu());
         sum.threads += u64::from(!matches!(

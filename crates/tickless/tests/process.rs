@@ -759,3 +759,142 @@ fn timers_outlive_the_barrier_of_the_base_locks() {
         both.join();
     });
 }
+
+/// A runtime whose reactor fires the timers of its threads, around forks.
+#[cfg(feature = "tokio")]
+mod reactor {
+    use super::*;
+    use tickless::inspect::snapshot;
+    use tickless::tokio::{AttachError, Builder, attach};
+
+    /// The parent's reactor goes on ringing for the parent alone; the child's expiry thread fires what the forking
+    /// thread had started.
+    #[test]
+    fn a_thread_of_an_attached_runtime_forks() {
+        in_own_process("reactor::a_thread_of_an_attached_runtime_forks", || {
+            let runtime = Builder::new_current_thread().build().expect("a runtime");
+            let (start, duration) = (Instant::now(), ms(200));
+            let mut sleep = runtime.block_on(async {
+                sleep(us(200)).await;
+                let mut sleep = Box::pin(sleep(duration));
+                assert!(poll_idly(sleep.as_mut()).is_pending());
+                let child = fork(|| {
+                    assert!(snapshot().reactors.is_empty());
+                    let inherited = attach().expect_err("the reactor is its parent's");
+                    assert!(matches!(inherited, AttachError::Forked), "{inherited}");
+                    block_on(sleep.as_mut());
+                    assert_passed(start, duration);
+                    use_timers();
+                    on_thread(|| {
+                        let own = Builder::new_current_thread().build().expect("a runtime");
+                        own.block_on(super::sleep(us(300)));
+                        assert_eq!(snapshot().reactors.len(), 1);
+                    });
+                });
+                for _ in 0..10 {
+                    super::sleep(us(300)).await;
+                }
+                child.join();
+                Some(sleep)
+            });
+            let sleep = sleep.as_mut().expect("it is armed");
+            runtime.block_on(sleep.as_mut());
+            assert_passed(start, duration);
+            let [reactor] = &snapshot().reactors[..] else {
+                panic!("there is one");
+            };
+            assert_ne!(reactor.expired, 0);
+        });
+    }
+
+    /// What the reactor's turn executes goes on in both processes.
+    #[test]
+    fn a_callback_in_the_turn_of_a_reactor_forks() {
+        in_own_process("reactor::a_callback_in_the_turn_of_a_reactor_forks", || {
+            let runtime = Builder::new_current_thread().build().expect("a runtime");
+            let (sender, receiver) = mpsc::channel();
+            let mut timer = Box::pin(HrTimer::new(move |_| {
+                sender.send(fork_here()).expect("the test listens");
+                Restart::No
+            }));
+            runtime.block_on(async {
+                // The thread has timers, so the reactor rings for it.
+                sleep(us(100)).await;
+                timer.as_mut().as_ref().start(us(200));
+                sleep(us(400)).await;
+                let child = loop {
+                    match receiver.try_recv() {
+                        Ok(forked) => break forked,
+                        // In the child this thread may have been another one: it is gone, and so is the channel.
+                        Err(mpsc::TryRecvError::Empty) => sleep(us(100)).await,
+                        Err(mpsc::TryRecvError::Disconnected) => unreachable!("the timer has it"),
+                    }
+                };
+                match child {
+                    Some(child) => {
+                        sleep(us(300)).await;
+                        child.join();
+                    }
+                    None => {
+                        let _patience = support::begin();
+                        block_on(sleep(us(300)));
+                        leave(0);
+                    }
+                }
+            });
+        });
+    }
+
+    /// Threads of runtimes are in the middle of turns, or attach and end, at the forks of another thread.
+    #[test]
+    fn forks_meet_runtimes_in_the_middle_of_everything() {
+        in_own_process(
+            "reactor::forks_meet_runtimes_in_the_middle_of_everything",
+            || {
+                let stop = Arc::new(AtomicBool::new(false));
+                let threads = (0..2).map(|_| {
+                    let stop = Arc::clone(&stop);
+                    thread::spawn(move || {
+                        while !stop.load(Ordering::Relaxed) {
+                            let runtime = Builder::new_current_thread().build().expect("a runtime");
+                            runtime.block_on(async {
+                                for micros in 0..50 {
+                                    sleep(us(micros)).await;
+                                }
+                            });
+                        }
+                    })
+                });
+                let threads: Vec<_> = threads.collect();
+                for _ in 0..20 {
+                    block_on(sleep(us(500)));
+                    fork(|| {
+                        assert!(snapshot().reactors.is_empty());
+                        use_timers();
+                    })
+                    .join();
+                }
+                stop.store(true, Ordering::Relaxed);
+                for thread in threads {
+                    thread.join().expect("no panic");
+                }
+            },
+        );
+    }
+}
+
+#[test]
+fn the_child_of_a_fork_has_no_executor() {
+    in_own_process("the_child_of_a_fork_has_no_executor", || {
+        let executor = tickless::Executor::builder().workers(2);
+        let executor = executor.build().expect("there are threads");
+        for _ in 0..20 {
+            fork(|| {
+                assert!(block_on(executor.spawn(async { 1 })).is_err());
+                assert_eq!(executor.shutdown(us(100)), 0);
+            })
+            .join();
+            assert_eq!(block_on(executor.spawn(async { 2 })).expect("it ends"), 2);
+        }
+    });
+}

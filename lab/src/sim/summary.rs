@@ -276,7 +276,10 @@ fn totals(outcome: &Outcome) -> String {
     let facts = [
         ("timer operations", counts.timer_operations()),
         ("of them without lock", counts.lockless),
-        ("exact timers moved in place", counts.exact_in_place),
+        ("exact timers queued again", counts.exact_restarts),
+        ("of them in place", counts.exact_in_place),
+        ("filed early", counts.exact_filed_early),
+        ("in a far slot", counts.exact_far_in_slot),
         ("fired", counts.coarse_fires + counts.exact_fires),
         ("run by others", counts.remote_fires),
         ("of them woke their owner", counts.ping_pongs),

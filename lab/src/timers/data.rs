@@ -131,9 +131,10 @@ fn timer(timer: &Timer) -> Value {
             "filed_ns": filed,
             "lazy": lazy,
         }),
-        Queued::Far { hard, filed } => json!({
+        Queued::Far { soft, hard, filed } => json!({
             "queue": "far",
             "clock": clock_name(Clock::Monotonic),
+            "softexpires_ns": soft,
             "expires_ns": hard,
             "filed_ns": filed,
         }),

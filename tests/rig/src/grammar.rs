@@ -45,14 +45,17 @@ impl Grammar {
                 Event::Start {
                     timer,
                     was_armed,
-                    in_place,
+                    stood,
                     hard,
                     soft,
                     ..
                 } => {
                     let life = self.lives.entry(timer).or_default();
                     assert_eq!(life.queued, was_armed, "TR-1: {event:?} after {life:?}");
-                    assert!(was_armed || !in_place, "only what is queued has a place");
+                    assert!(
+                        was_armed || !stood.is_kept(),
+                        "only what is queued has a place"
+                    );
                     assert!(soft <= hard, "OBJ-8: slack is not negative");
                     life.queued = true;
                     self.last_start = Some(timer);

@@ -41,4 +41,4 @@ pub use paths::{Interrupted, Schedule};
 pub use rig::{Rig, TICK};
 pub use tickless_sim::DeviceClass;
 pub use timer::{CoarseTimer, TestTimer};
-pub use virtual_host::{Config, Deferred, Immediate, Preemptible, VirtualHost};
+pub use virtual_host::{Anew, Config, Deferred, Immediate, Preemptible, VirtualHost};

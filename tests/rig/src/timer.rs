@@ -295,6 +295,12 @@ impl<H: Host> CoarseTimer<H> {
         self.timer.as_ref().modify(timers, now, Tick(expiry))
     }
 
+    /// Modifies it if it stays in its slot on the executing CPU.
+    pub fn modify_in_slot(&self, expiry: u64) -> bool {
+        let timer = self.timer.as_ref();
+        timer.modify_in_slot(self.rig.timers(), Tick(expiry))
+    }
+
     /// Modifies it if it is queued.
     pub fn modify_if_active(&self, expiry: u64) -> bool {
         let (timers, now) = (self.rig.timers(), self.rig.tick());

@@ -26,7 +26,7 @@ const FOR_USERS: &[&str] = &[
 ];
 
 /// What tools and tests may need besides: it binds who changes that package, and reaches no user.
-const FOR_TOOLS: &[&str] = &["MPL-2.0"];
+const FOR_TOOLS: &[&str] = &["MPL-2.0", "MPL-2.0+"];
 
 /// The one registry that packages come from.
 const REGISTRY: &str = concat!(

@@ -22,12 +22,16 @@ struct Row {
 const MATRIX: &[Row] = &[
     Row {
         package: "tickless",
-        sets: &[&["default"], &["hyper"], &["internals"]],
+        sets: &[&["default"], &["hyper"], &["internals"], &["tokio"]],
     },
     // With it the other steps build everything.
     Row {
         package: "tickless-lab",
-        sets: &[&["parquet"]],
+        sets: &[&["parquet"], &["glommio"], &["c-peers"]],
+    },
+    Row {
+        package: "tickless-peers",
+        sets: &[&["c-peers"]],
     },
 ];
 

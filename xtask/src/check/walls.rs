@@ -47,8 +47,16 @@ const WALLS: &[Wall] = &[
     Wall {
         package: "tickless",
         inside: &["tickless-link", "tickless-core", "tickless-sched"],
-        // What the operating system offers, the bindings to it, and pinned fields without unsafe code.
-        outside: Outside::Only(&["io-uring", "libc", "pin-project-lite", "rustix"]),
+        // What the operating system offers, the bindings to it, pinned fields without unsafe code, and the cells and
+        // the list of an executor's tasks (decision 28).
+        outside: Outside::Only(&[
+            "async-task",
+            "io-uring",
+            "libc",
+            "pin-project-lite",
+            "rustix",
+            "slab",
+        ]),
     },
     Wall {
         package: "tickless-capi",

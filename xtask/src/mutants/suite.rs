@@ -9,7 +9,12 @@ use crate::invocation::Invocation;
 use crate::workspace::Workspace;
 
 /// The packages whose tests must notice, those to come included; packages under `tests/` belong to them too.
-const PACKAGES: [&str; 3] = ["tickless-link", "tickless-core", "tickless-sim"];
+const PACKAGES: [&str; 4] = [
+    "tickless-link",
+    "tickless-core",
+    "tickless-sched",
+    "tickless-sim",
+];
 const TESTS: &str = "tests/";
 /// A host has rules of its own, such as the flush at the end of a turn. One of its programs reaches them all; the
 /// others take seconds each, which the mutants of the core need not wait for.

@@ -31,6 +31,8 @@ pub struct CpuBase<P: BaseTypes> {
     ///
     /// Written under the lock, read by threads that want to know whether something is due.
     pub(super) armed: AtomicI64,
+    /// From when on the timer may fire that the device is armed for. Written and read like `armed`.
+    pub(super) may_fire_from: AtomicI64,
     /// Takes part in timing; written by the CPU itself, under the lock.
     online: AtomicBool,
     /// A CPU was asked for a retrigger that it has not begun (spec LOC-17).
@@ -73,6 +75,7 @@ impl<P: BaseTypes> CpuBase<P> {
             first_queue: first_queue,
             local: local,
             armed: AtomicI64::new(Instant::<crate::time::Monotonic>::FOREVER.as_nanos()),
+            may_fire_from: AtomicI64::new(Instant::<crate::time::Monotonic>::FOREVER.as_nanos()),
             online: AtomicBool::new(false),
             kicked: AtomicBool::new(false),
             executing: AtomicUsize::new(0),
@@ -129,6 +132,16 @@ impl<P: BaseTypes> CpuBase<P> {
         // Relaxed: for the owner, who is the only one to make it earlier, it is exact; for other threads a hint. A
         // thread that acts on it takes the lock, which orders everything.
         Instant::from_nanos(self.armed.load(Ordering::Relaxed))
+    }
+
+    /// From when on the first timer may fire, which is not behind the [armed](Self::armed) value: with slack it is
+    /// earlier (spec OBJ-9). A thread that is awake then and expires for this CPU may have it take an interrupt, and so
+    /// saves the one at the armed time (spec OBJ-23). The time of a timer that was pushed out or taken back may stand
+    /// here still; then the interrupt finds nothing.
+    #[inline]
+    pub fn may_fire_from(&self) -> Instant {
+        // Relaxed: as for `armed`.
+        Instant::from_nanos(self.may_fire_from.load(Ordering::Relaxed))
     }
 
     /// Whether the CPU takes part in timing.

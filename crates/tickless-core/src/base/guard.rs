@@ -77,6 +77,9 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
     pub(crate) fn set_armed(&self, armed: Instant) {
         // Relaxed: see `CpuBase::armed`.
         self.base.armed.store(armed.as_nanos(), Ordering::Relaxed);
+        // Of "never" it makes centuries from now, which never come either.
+        let earliest = armed.as_nanos() - i64::from(self.state.first_slack);
+        self.base.may_fire_from.store(earliest, Ordering::Relaxed);
     }
 
     /// Reads the clock, and copies the offsets if a clock was set since the last time.
@@ -120,9 +123,16 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
         };
         if overfull < first {
             state.first_hint = 0;
+            state.first_slack = 0;
             return overfull;
         }
         state.first_hint = hint;
+        let is_hard = hint == hard_hint;
+        state.first_slack = if is_hard {
+            state.queues.slack_of_first(HARD, hint)
+        } else {
+            0
+        };
         first
     }
 

@@ -70,6 +70,15 @@ impl<'a, P: Platform> Runner<'a, P> {
         self.lock()
     }
 
+    /// Wakes the task of a timer that is done, and lets waiters in: without the lock of the base, which is taken once
+    /// for the next timer.
+    #[inline]
+    pub(crate) fn after_wake_up(&mut self, wakes: Option<Waker>) -> BaseGuard<'a, P> {
+        self.let_waiters_in();
+        self.wake(wakes);
+        self.lock()
+    }
+
     /// Executes a callback of `timer`, without any lock.
     pub(crate) fn execute(&self, timer: TimerId, callback: &mut dyn FnMut()) {
         // Relaxed: read by this thread only, when a callback cancels its own timer.

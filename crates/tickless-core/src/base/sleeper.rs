@@ -37,9 +37,16 @@ pub trait TaskTimer: Hooks {
         waker: Waker,
     ) -> Option<Waker> {
         let me = Self::executing_cpu(timers);
+        let mut waker = waker;
         let mut guard = match me {
             // The usual case, the first start on the thread that polls: the lock is taken at once.
-            Some(me) if self.as_ref().is_unbound() => self.as_mut().bind(timers, me),
+            Some(me) if self.as_ref().is_unbound() => {
+                match self.as_mut().start_unbound(timers, me, when, waker) {
+                    Ok(old) => return old,
+                    Err(given_back) => waker = given_back,
+                }
+                self.as_mut().bind(timers, me)
+            }
             _ => self.as_ref().lock(timers, me),
         };
         let sleeper = self.as_ref();
@@ -127,7 +134,7 @@ mod hooks {
     /// How one kind of timer that wakes a task is queued.
     pub trait Hooks: Sized {
         /// For when a start is.
-        type When;
+        type When: Copy;
         /// Which queue of a base.
         type Queue: Copy;
 
@@ -143,6 +150,24 @@ mod hooks {
             timers: &'a Timers<P>,
             me: ThisCpu<'a, P>,
         ) -> BaseGuard<'a, P>;
+        /// Starts a timer that is unbound, where that takes less than [`bind`](Self::bind) and
+        /// [`enqueue`](Self::enqueue): it is neither queued nor running, and was not the first of anything. Returns the
+        /// waker that was there before.
+        ///
+        /// # Errors
+        ///
+        /// The waker, when it takes no less; nothing was done.
+        #[inline]
+        fn start_unbound<'a, P: Platform>(
+            self: Pin<&mut Self>,
+            timers: &'a Timers<P>,
+            me: ThisCpu<'a, P>,
+            when: Self::When,
+            waker: Waker,
+        ) -> Result<Option<Waker>, Waker> {
+            let _ = (timers, me, when);
+            Err(waker)
+        }
         /// Locks the base that owns the timer.
         fn lock<'a, P: Platform>(
             self: Pin<&Self>,

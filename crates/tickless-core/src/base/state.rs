@@ -69,6 +69,8 @@ pub(crate) struct BaseState {
     pub(crate) soft_pending: bool,
     /// Address of the timer that determined the armed value; only ever compared (spec OBJ-20, INV-11).
     pub(crate) first_hint: usize,
+    /// The slack of that timer in nanoseconds, 0 if it is not known.
+    pub(crate) first_slack: u32,
     /// When the soft stage has to be raised; `FOREVER` while it is pending (spec Q-18).
     pub(crate) soft_next: Instant,
     pub(crate) soft_first_hint: usize,
@@ -98,6 +100,7 @@ impl BaseState {
             hang: false,
             soft_pending: false,
             first_hint: 0,
+            first_slack: 0,
             soft_next: Instant::FOREVER,
             soft_first_hint: 0,
             device: device,
@@ -144,6 +147,7 @@ impl BaseState {
             self.soft_pending = false;
         }
         self.first_hint = 0;
+        self.first_slack = 0;
         self.soft_first_hint = 0;
         self.soft_next = Instant::FOREVER;
         self.device.forget();

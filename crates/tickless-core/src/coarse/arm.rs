@@ -18,7 +18,7 @@
 use core::fmt;
 use core::pin::Pin;
 
-use tickless_link::entry::EntryRef;
+use tickless_link::entry::{EntryRef, Owner};
 
 use crate::base::cpu_base::CpuBase;
 use crate::base::guard::BaseGuard;
@@ -200,6 +200,20 @@ where
         timers.modify_entry(self.erase(), Modify::Always, now, expiry)
     }
 
+    /// As [`modify`](Self::modify), if the timer waits on a wheel of the executing CPU and belongs into the slot where
+    /// it is; says whether it did. Otherwise nothing was done.
+    ///
+    /// For callers that would have to read a clock: which tick is in progress is not asked.
+    ///
+    /// # Cost
+    ///
+    /// For the expiry that it has: two loads and no lock. Else one lock, if that is to be had without a call, and one
+    /// store.
+    #[inline]
+    pub fn modify_in_slot<P: Platform>(self: Pin<&Self>, timers: &Timers<P>, expiry: Tick) -> bool {
+        timers.modify_in_slot(self.erase(), expiry)
+    }
+
     /// As [`modify`](Self::modify), and leaves a timer alone that is not queued; says whether it was.
     #[inline]
     pub fn modify_if_active<P: Platform>(
@@ -329,6 +343,46 @@ impl<P: Platform> Timers<P> {
         }
         self.modify_held(&mut held, entry, kind, (now, expiry), me);
         Ok(was_active)
+    }
+
+    /// [`WheelTimer::modify_in_slot`] for any entry.
+    #[inline]
+    pub(crate) fn modify_in_slot(&self, entry: EntryRef<'_, Coarse>, expiry: Tick) -> bool {
+        self.try_in_slot(entry, expiry).is_some()
+    }
+
+    #[inline]
+    fn try_in_slot(&self, entry: EntryRef<'_, Coarse>, expiry: Tick) -> Option<()> {
+        if !entry.state().is_only_queued() {
+            return None;
+        }
+        if has_nothing_to_do(Modify::Always, entry.shared().get(), expiry) {
+            return Some(());
+        }
+        let me = self.platform.this_cpu_if_known()?;
+        let Owner::Queue(id) = entry.owner() else {
+            return None;
+        };
+        let kind = me.base.wheel(id).filter(|_| me.base.owns(id))?;
+        let mut held = BaseGuard::try_lock(self, me)?;
+        // It may have left before the lock was ours (R05).
+        if entry.owner() != Owner::Queue(id) || !entry.state().is_only_queued() {
+            return None;
+        }
+        let wheel = &mut held.state.wheels[kind as usize];
+        let slot = wheel.slot_of(entry)?;
+        if !slot.serves_alike(entry.shared().get(), expiry) {
+            return None;
+        }
+        entry.shared().set(expiry);
+        held.state.stats.coarse_arms += 1;
+        held.state.stats.coarse_in_slot += 1;
+        if P::TRACE {
+            let pending_map = &held.state.wheels[kind as usize].pending_map;
+            let times = (pending_map.clock(), expiry, pending_map.due_of(slot));
+            self.trace_arm(&held, entry, kind, times, true);
+        }
+        Some(())
     }
 
     /// Writes the expiry of a queued timer of the locked base, if it belongs into the slot where it is.

@@ -125,16 +125,18 @@ impl<'a, P: Platform> Runner<'a, P> {
                 timeout,
             });
         }
-        let (held, wakes) = match fired {
+        match fired {
             Fired::Done(waker) => {
                 if P::TRACE {
                     self.timers.platform.trace(Event::ExpireExit { timer });
                 }
-                (self.lock(), waker)
+                self.after_wake_up(waker)
             }
-            Fired::Call(running) => self.call_coarse(running, timeout),
-        };
-        self.after_callback(held, wakes)
+            Fired::Call(running) => {
+                let (held, wakes) = self.call_coarse(running, timeout);
+                self.after_callback(held, wakes)
+            }
+        }
     }
 
     /// Executes a callback, and files its timer again if it says so.

@@ -62,6 +62,14 @@ impl WheelSleeper {
         self.entry.state().is_queued()
     }
 
+    /// Gives the timer another expiry, if it waits on a wheel of the executing CPU and belongs into the slot where it
+    /// is; says whether it did. Otherwise nothing was done. See
+    /// [`WheelTimer::modify_in_slot`](crate::coarse::WheelTimer::modify_in_slot).
+    #[inline]
+    pub fn modify_in_slot<P: Platform>(self: Pin<&Self>, timers: &Timers<P>, expiry: Tick) -> bool {
+        timers.modify_in_slot(self.erase(), expiry)
+    }
+
     #[inline]
     pub(crate) fn erase(self: Pin<&Self>) -> EntryRef<'_, Coarse> {
         self.entry().erase()

@@ -78,6 +78,12 @@ impl<F: FnMut(&mut Timeout) -> Restart> WheelTimer<F> {
         self.entry.state()
     }
 
+    /// What the timer was made for.
+    #[inline]
+    pub fn kind(&self) -> Kind {
+        self.entry.tag()
+    }
+
     /// What the timer was armed for last. Lock-free; out of date when it arrives.
     #[inline]
     pub fn expiry(&self) -> Tick {

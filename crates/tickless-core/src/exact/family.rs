@@ -131,15 +131,21 @@ impl Head {
         self.deadline
     }
 
-    /// There is no slack.
+    /// How far the soft expiry is before the deadline, in nanoseconds.
     #[inline]
-    pub(crate) const fn is_exact(self) -> bool {
-        self.slack == 0
+    pub(crate) const fn slack(self) -> u32 {
+        self.slack
     }
 
     #[inline]
-    pub(crate) fn earliest(self) -> Deadline {
+    pub(crate) const fn earliest(self) -> Deadline {
         self.deadline.before(self.slack)
+    }
+
+    /// Whether neither expiry is earlier than that of `old`: a timer that was started again was pushed out.
+    #[inline]
+    pub(crate) fn is_pushed_out_from(self, old: Self) -> bool {
+        self.deadline() >= old.deadline() && self.earliest() >= old.earliest()
     }
 }
 
@@ -170,12 +176,12 @@ impl fmt::Debug for Firing<'_> {
 
 /// What a start did to the place of its timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stood {
+pub enum Stood {
     /// It has another place, or had none.
     Moved,
-    /// It is filed for its new deadline, between the same neighbours.
+    /// It is filed for its new deadline, between the same neighbours, which were looked at (spec Q-13).
     InPlace,
-    /// It is filed for an earlier deadline still.
+    /// It is filed where it was, for that deadline or an earlier one; no neighbour was looked at.
     FiledEarly,
     /// It is far away, in the slot where it was.
     FarSlot,
@@ -184,7 +190,8 @@ pub(crate) enum Stood {
 impl Stood {
     /// Whether the timer was left where it was.
     #[inline]
-    pub(crate) const fn is_kept(self) -> bool {
+    #[must_use]
+    pub const fn is_kept(self) -> bool {
         !matches!(self, Self::Moved)
     }
 }

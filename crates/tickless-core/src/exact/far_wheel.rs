@@ -6,11 +6,14 @@
 //! to a finer slot, and at last into the tree, when two units or less (2.1 ms) are left. There they are sorted, and
 //! fire exactly.
 //!
+//! A timer with slack is filed by its soft expiry: whatever may fire is in the tree, which knows what may fire together
+//! (spec OBJ-9). It is sorted there by its hard expiry, as if it had been there from the beginning.
+//!
 //! # Ground rules
 //!
 //! - The far wheel belongs to the base like its trees: one lock, one owner. A timer in it names it as
 //!   its owner, and is queued; whatever else happens to it (firing, being idle) happens in the hands of the tree.
-//! - A slot is due at or before every deadline in it: when a timer is pushed out only its deadline is written.
+//! - A slot is due at or before every soft expiry in it: when a timer is pushed out only its times are written.
 //! - The device is armed for exact deadlines. A start compares its own deadline with the armed value, in the far wheel
 //!   as in the tree, so that nothing there is armed too late.
 //! - No interrupt for the sake of filing. An evaluation of the next event ([`FarWheel::cascade_next`]) takes out a slot
@@ -38,8 +41,6 @@
 //! A slot with more than [`OPEN_MAX`] timers is not taken out before its time, because that would fill the tree: the
 //! device fires when it is due, once for nothing. It takes 4 KiB for each CPU.
 //!
-//! Timers with slack are not far-exact: of those only the tree knows which may fire together.
-
 use core::mem::MaybeUninit;
 
 use tickless_link::buckets::{BucketArray, BucketState, Bucketed};
@@ -84,6 +85,17 @@ const fn unit_of(when: i64) -> Tick {
     Tick(when.cast_unsigned() >> UNIT)
 }
 
+/// The unit that decides where a timer with the times in `head` stands: that in which it may fire first.
+#[inline]
+fn filed_by(head: Head) -> Tick {
+    let earliest = if mutant!("far-filed-by-hard-expiry-obj-9") {
+        head.deadline()
+    } else {
+        head.earliest()
+    };
+    unit_of(earliest.as_nanos())
+}
+
 /// When a slot is due.
 #[inline]
 pub(crate) fn instant_of(due: Tick) -> Instant {
@@ -91,11 +103,11 @@ pub(crate) fn instant_of(due: Tick) -> Instant {
     Instant::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
 }
 
-/// Whether a timer that is started at `now` for `deadline`, and whose base has seen that time, goes to the far timers,
-/// unsorted. For hosts that account for what a start costs.
+/// Whether a timer that is started at `now` and may fire from `earliest` on goes to the far timers, unsorted. Its base
+/// has seen `now`. For hosts that account for what a start costs.
 #[must_use]
-pub const fn is_far(now: Instant, deadline: Instant) -> bool {
-    place_before::<LEVELS>(unit_of(now.as_nanos()), unit_of(deadline.as_nanos())).is_some()
+pub const fn is_far(now: Instant, earliest: Instant) -> bool {
+    place_before::<LEVELS>(unit_of(now.as_nanos()), unit_of(earliest.as_nanos())).is_some()
 }
 
 impl FarWheel {
@@ -147,17 +159,17 @@ impl FarWheel {
         self.pending_map.due_of(slot)
     }
 
-    /// Where a timer stands whose time is `deadline`; `None` if it belongs into the tree.
+    /// Where a timer stands with the times in `head`; `None` if it belongs into the tree.
     #[inline]
-    pub(crate) fn place(&self, deadline: Deadline) -> Option<Place> {
-        place_before::<LEVELS>(self.pending_map.clock(), unit_of(deadline.as_nanos()))
+    pub(crate) fn place(&self, head: Head) -> Option<Place> {
+        place_before::<LEVELS>(self.pending_map.clock(), filed_by(head))
     }
 
     /// Where `entry` stands with the times in `head`; `None` if it belongs into the tree.
     #[inline]
     pub(crate) fn place_of(&self, entry: EntryRef<'_, Hr>, head: Head) -> Option<Place> {
-        if entry.tag().is_far_exact() && head.is_exact() {
-            self.place(head.deadline())
+        if entry.tag().is_far_exact() {
+            self.place(head)
         } else {
             None
         }
@@ -176,6 +188,15 @@ impl FarWheel {
             self.pending_map.vacate(Slot::numbered(list));
             self.overfull = None;
         }
+    }
+
+    /// Files an idle timer that was given to this wheel when it first got an owner.
+    #[inline]
+    pub(crate) fn file_unbound(&mut self, entry: EntryRef<'_, Hr>, place: Place, head: Head) {
+        let mut bucketed = self.buckets.open(entry).expect(OWNED);
+        *bucketed.head() = head;
+        bucketed.insert(place.slot.number());
+        self.note(place);
     }
 
     /// Takes a timer over from its tree; says whether it was the first there.
@@ -282,6 +303,13 @@ enum Emptied {
     Part,
 }
 
+/// Under which times a timer is filed, and whether it may stay where it is, if it is there already.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Filing {
+    pub(crate) times: Times,
+    pub(crate) may_stay: bool,
+}
+
 impl FarWheel {
     /// Finds the first timer of one of `queues`, and files it where it belongs if it is filed too early: that may be
     /// on this wheel.
@@ -329,14 +357,18 @@ impl FarWheel {
         &mut self,
         queues: &mut ExactQueues,
         entry: EntryRef<'_, Hr>,
-        (earliest, deadline): Times,
+        filing: Filing,
         recently: Instant,
     ) -> Stood {
+        let Filing {
+            times: (earliest, deadline),
+            may_stay,
+        } = filing;
         self.forward(recently);
         let head = Head::new(earliest, deadline);
         let place = self.place_of(entry, head);
         if let Some(mut bucketed) = self.buckets.open(entry) {
-            let stays = head.is_exact() && deadline >= bucketed.head().deadline();
+            let stays = may_stay && head.is_pushed_out_from(*bucketed.head());
             *bucketed.head() = head;
             if !stays {
                 let way = Way::armed(place);
@@ -348,7 +380,7 @@ impl FarWheel {
         let mut slot = queues[NEAR].tree.open(entry).expect(OWNED);
         *slot.head() = head;
         let was_first = slot.is_first();
-        if slot.state().is_queued() {
+        if may_stay && slot.state().is_queued() {
             if deadline == slot.key() {
                 return Stood::InPlace;
             }
@@ -432,8 +464,9 @@ impl FarWheel {
                 return Emptied::Part;
             }
             *budget -= 1;
-            let deadline = bucketed.head().deadline();
-            let way = way_out(slot, due, clock, unit_of(deadline.as_nanos()));
+            let head = *bucketed.head();
+            let deadline = head.deadline();
+            let way = way_out(slot, due, clock, filed_by(head));
             let left = leave(bucketed, way, &mut queues[NEAR].tree, deadline);
             self.after_leaving(queues, left, way, deadline);
         }

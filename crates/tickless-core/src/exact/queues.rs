@@ -107,6 +107,25 @@ impl ExactQueues {
         (best, who)
     }
 
+    /// The slack in nanoseconds of the timer at the address `who`, if it is the first of one of the queues of `mask`,
+    /// and filed for its deadline; else 0.
+    #[inline]
+    pub(crate) fn slack_of_first(&self, mask: u8, who: usize) -> u32 {
+        let mut slack = 0;
+        for index in bits(self.active & mask) {
+            let tree = &self.queues[index].tree;
+            if tree.first().is_some_and(|first| first.address() == who) {
+                tree.for_each(0, |_, filed, head| {
+                    if filed == head.deadline() {
+                        slack = head.slack();
+                    }
+                    false
+                });
+            }
+        }
+        slack
+    }
+
     /// As [`minimum`](Self::minimum), with one timer left out.
     pub(crate) fn minimum_without(&self, mask: u8, excluded: usize) -> Instant {
         let mut best = Instant::FOREVER;

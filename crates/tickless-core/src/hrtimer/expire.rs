@@ -17,7 +17,7 @@ use crate::mutant;
 use crate::platform::Platform;
 use crate::restart::Restart;
 use crate::time::{Clock, Deadline, Instant, Offset, Span};
-use crate::trace::{Event, StartMode, TimerId};
+use crate::trace::{Event, StartMode, Stood, TimerId};
 
 /// Passes over the queues before an interrupt gives up (spec IRQ-1).
 const PASSES_MAX: u32 = 3;
@@ -130,17 +130,15 @@ impl<'a, P: Platform> Runner<'a, P> {
                 soft: filed.min(earliest).as_nanos(),
             });
         }
-        let wakes;
         match fired {
             Fired::Done(waker) => {
-                wakes = waker;
                 if P::TRACE {
                     self.timers.platform.trace(Event::ExpireExit { timer });
                 }
-                held = self.lock();
+                self.after_wake_up(waker)
             }
             Fired::Call(running) => {
-                (held, wakes) = self.call(
+                let (held, wakes) = self.call(
                     running,
                     index,
                     code,
@@ -153,9 +151,9 @@ impl<'a, P: Platform> Runner<'a, P> {
                     },
                     tellings,
                 );
+                self.after_callback(held, wakes)
             }
         }
-        self.after_callback(held, wakes)
     }
 
     /// Executes a callback, and queues its timer again if it says so.
@@ -212,7 +210,7 @@ impl<'a, P: Platform> Runner<'a, P> {
                             soft: earliest.as_nanos(),
                             mode: StartMode::default(),
                             was_armed: false,
-                            in_place: false,
+                            stood: Stood::Moved,
                         });
                     }
                 }
@@ -363,6 +361,7 @@ impl<P: Platform> Timers<P> {
                 First {
                     event: turn.next,
                     timer,
+                    slack: 0,
                     soft: true,
                 },
                 true,

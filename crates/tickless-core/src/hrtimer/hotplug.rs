@@ -13,7 +13,7 @@ use crate::exact::queues::QUEUES;
 use crate::mutant;
 use crate::platform::{Platform, Waiting};
 use crate::time::{Clock, Deadline, Instant};
-use crate::trace::{Event, StartMode, TimerId};
+use crate::trace::{Event, StartMode, Stood, TimerId};
 
 /// What traces say of a timer that goes from one base to another.
 struct Moving {
@@ -161,7 +161,7 @@ impl<P: Platform> Timers<P> {
                 soft: head.earliest().as_nanos(),
                 mode: StartMode::default(),
                 was_armed: true,
-                in_place: false,
+                stood: Stood::Moved,
             });
         }
     }
@@ -174,7 +174,7 @@ impl<P: Platform> Timers<P> {
             let moving = Moving::of(bucketed.entry(), NEAR, head);
             let (transit, left) = bucketed.depart();
             let state = &mut *to.state;
-            if let Some(place) = state.far.place(head.deadline()) {
+            if let Some(place) = state.far.place(head) {
                 state.far.admit(transit, place, head);
             } else {
                 let deadline = head.deadline();

@@ -18,6 +18,8 @@ pub(crate) struct First {
     pub(crate) event: Instant,
     /// The address of the timer.
     pub(crate) timer: usize,
+    /// Its slack in nanoseconds, as far as it is known.
+    pub(crate) slack: u32,
     pub(crate) soft: bool,
 }
 
@@ -44,6 +46,7 @@ impl<P: Platform> BaseGuard<'_, P> {
             return;
         }
         self.state.first_hint = first.timer;
+        self.state.first_slack = first.slack;
         self.write_device(first.event, false);
     }
 

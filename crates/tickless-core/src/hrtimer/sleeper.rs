@@ -11,12 +11,12 @@ use tickless_link::entry::{Entry, EntryRef, Expiry, Member, Owner, State};
 use crate::base::guard::BaseGuard;
 use crate::base::sleeper::{Hooks, WAKES, Wake};
 use crate::base::timers::Timers;
-use crate::exact::family::{Firing, Head, Hr, Times};
+use crate::exact::family::{Firing, Head, Hr, Stood, Times};
 use crate::hrtimer::start::AlreadyExpired;
-use crate::hrtimer::timer::{Setup, Start};
+use crate::hrtimer::timer::{Setup, Start, When};
 use crate::platform::{Platform, ThisCpu};
 use crate::restart::Restart;
-use crate::time::{ClockId, Deadline, Monotonic};
+use crate::time::{ClockId, Deadline, Monotonic, Span};
 use crate::trace::StartMode;
 
 impl Member<Hr> for Wake {
@@ -147,6 +147,49 @@ impl<C: ClockId> Hooks for Sleeper<C> {
         let index = self.entry.tag().queue();
         self.entry_mut().bind(&guard.state.queues[index].tree);
         guard
+    }
+
+    /// Nearly all timers are started once, far ahead, by the thread that made them: straight into the far wheel.
+    #[inline]
+    fn start_unbound<'a, P: Platform>(
+        mut self: Pin<&mut Self>,
+        timers: &'a Timers<P>,
+        me: ThisCpu<'a, P>,
+        start: Start<C>,
+        waker: Waker,
+    ) -> Result<Option<Waker>, Waker> {
+        let request = start.request;
+        let When::At(deadline) = request.when else {
+            return Err(waker);
+        };
+        if !self.entry.tag().is_far_exact() || request.slack != Span::ZERO || request.mode.checked {
+            return Err(waker);
+        }
+        let Some(mut guard) = BaseGuard::try_lock(timers, me) else {
+            return Err(waker);
+        };
+        let Some(place) = timers.far_place(&mut guard, deadline, request.mode, me) else {
+            return Err(waker);
+        };
+        let state = &mut *guard.state;
+        // Unbound by the caller's word, and borrowed exclusively since.
+        self.as_mut().entry_mut().bind(state.far.buckets());
+        let sleeper = self.as_ref();
+        let kept = sleeper.entry().guarded(state.far.buckets_mut());
+        let old = kept.expect("bound just now").replace(waker);
+        let entry = sleeper.erase();
+        state
+            .far
+            .file_unbound(entry, place, Head::new(deadline, deadline));
+        guard.state.stats.note_start(Stood::Moved);
+        timers.trace_start(
+            &guard,
+            entry,
+            (deadline, deadline),
+            request.mode,
+            (false, Stood::Moved),
+        );
+        Ok(old)
     }
 
     #[inline]

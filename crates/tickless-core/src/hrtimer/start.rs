@@ -26,12 +26,14 @@ use crate::base::owner::opened;
 use crate::base::state::{Change, DeferredRearm};
 use crate::base::timers::Timers;
 use crate::clock::SetSequence;
-use crate::exact::family::{Head, Hr, Stood, Times};
+use crate::exact::family::{Head, Hr, NEAR, Stood, Times};
+use crate::exact::far_wheel::Filing;
 use crate::hrtimer::rearm::First;
 use crate::hrtimer::timer::{Expired, HrTimer, Request, Start, TimerRef, When};
 use crate::mutant;
 use crate::platform::{Locality, Platform, ThisCpu};
 use crate::restart::Restart;
+use crate::slots::geometry::Place;
 use crate::time::{Clock, ClockId, Deadline, Offset, Span};
 use crate::trace::{Event, StartMode, TimerId};
 
@@ -174,6 +176,9 @@ impl<P: Platform> Timers<P> {
         times: Times,
         mode: StartMode,
     ) -> Result<(), Option<BaseGuard<'_, P>>> {
+        if !self.platform.updates_in_place() {
+            return Err(None);
+        }
         let me = self.platform.this_cpu_if_known().ok_or(None)?;
         let owner = entry.owner();
         let Owner::Queue(id) = owner else {
@@ -196,7 +201,7 @@ impl<P: Platform> Timers<P> {
             return Err(Some(held));
         }
         held.state.stats.note_start(stood);
-        self.trace_start(&held, entry, times, mode, (true, true));
+        self.trace_start(&held, entry, times, mode, (true, stood));
         Ok(())
     }
 
@@ -259,8 +264,7 @@ impl<P: Platform> Timers<P> {
             }
         };
         held.state.stats.note_start(requeued.stood);
-        let in_place = requeued.stood.is_kept();
-        self.trace_start(held, entry, times, mode, (was_armed, in_place));
+        self.trace_start(held, entry, times, mode, (was_armed, requeued.stood));
         let local = me.is_some_and(|me| core::ptr::eq(me.base, held.base));
         let action = self.decide(
             held,
@@ -282,6 +286,7 @@ impl<P: Platform> Timers<P> {
                 let first = First {
                     event,
                     timer,
+                    slack: Head::new(earliest, deadline).slack(),
                     soft: entry.tag().is_soft(),
                 };
                 held.program_if_earlier(first, local);
@@ -292,13 +297,13 @@ impl<P: Platform> Timers<P> {
     }
 
     #[inline]
-    fn trace_start(
+    pub(super) fn trace_start(
         &self,
         held: &BaseGuard<'_, P>,
         entry: EntryRef<'_, Hr>,
         (earliest, deadline): Times,
         mode: StartMode,
-        (was_armed, in_place): (bool, bool),
+        (was_armed, stood): (bool, Stood),
     ) {
         if P::TRACE {
             self.platform.trace(Event::Start {
@@ -310,7 +315,7 @@ impl<P: Platform> Timers<P> {
                 soft: earliest.as_nanos(),
                 mode,
                 was_armed,
-                in_place,
+                stood,
             });
         }
     }
@@ -328,6 +333,27 @@ impl<P: Platform> Timers<P> {
             offset = offsets.map_or(Offset::NONE, |(_, offsets)| offsets.of(clock));
         }
         offset.shown_at(now).saturating_add(span)
+    }
+
+    /// Where in the far wheel of the locked base, that of the executing CPU, an idle timer goes that never was on a
+    /// base, if its start leaves the device as it is. `None`, and nothing was done, if it is not as simple as that.
+    #[inline]
+    pub(super) fn far_place<'a>(
+        &'a self,
+        held: &mut BaseGuard<'a, P>,
+        deadline: Deadline,
+        mode: StartMode,
+        me: ThisCpu<'a, P>,
+    ) -> Option<Place> {
+        if held.state.deferred != DeferredRearm::Clear
+            || !me.base.is_online()
+            || held.is_before_armed(NEAR, deadline)
+            || !self.keeps_base(held, State::default(), false, mode.pinned, Some(me))
+        {
+            return None;
+        }
+        held.state.far.forward(self.platform.recent_now());
+        held.state.far.place(Head::new(deadline, deadline))
     }
 
     /// Whether the timer stays on its base without further ado (spec ).
@@ -452,9 +478,9 @@ fn stays_behind_another<P: Platform>(
 ) -> Stood {
     let far_exact = entry.tag().is_far_exact();
     if far_exact && let Some(mut bucketed) = held.state.far.open(entry) {
-        let stays = earliest == deadline && deadline >= bucketed.head().deadline();
-        if stays {
-            *bucketed.head() = Head::new(earliest, deadline);
+        let head = Head::new(earliest, deadline);
+        if head.is_pushed_out_from(*bucketed.head()) {
+            *bucketed.head() = head;
             // A CPU that is about to sleep asks for what is first by then.
             held.state.armed_early |= held.state.first_hint == entry.address();
             return Stood::FarSlot;
@@ -492,10 +518,12 @@ pub(super) fn requeue<P: Platform>(
 ) -> Requeued {
     let index = entry.tag().queue();
     let (earliest, deadline) = times;
+    let may_stay = held.platform().updates_in_place();
     if entry.tag().is_far_exact() {
         let recently = held.platform().recent_now();
         let state = &mut *held.state;
-        let stood = state.far.file(&mut state.queues, entry, times, recently);
+        let filing = Filing { times, may_stay };
+        let stood = state.far.file(&mut state.queues, entry, filing, recently);
         return Requeued {
             is_first: held.is_before_armed(index, deadline),
             stood,
@@ -513,13 +541,13 @@ pub(super) fn requeue<P: Platform>(
     }
     let was_first = slot.is_first();
     // The first timer is filed exactly: the device is armed for its key.
-    if !was_first && deadline >= slot.key() {
+    if may_stay && !was_first && deadline >= slot.key() {
         return Requeued {
             is_first: false,
             stood: Stood::FiledEarly,
         };
     }
-    if slot.move_in_place(deadline) {
+    if may_stay && slot.move_in_place(deadline) {
         if was_first {
             held.state.queues[index].first_deadline = deadline;
         }

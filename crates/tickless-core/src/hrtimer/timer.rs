@@ -298,12 +298,22 @@ pub struct TimerRef<'a, C = Monotonic> {
 }
 
 /// When and how to start a timer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 #[must_use = "a start does nothing by itself"]
 pub struct Start<C = Monotonic> {
     pub(crate) request: Request,
     clock: PhantomData<fn() -> C>,
 }
+
+// Not derived: whether the clock's type can be copied does not matter.
+impl<C> Clone for Start<C> {
+    #[inline]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<C> Copy for Start<C> {}
 
 /// A start without its clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

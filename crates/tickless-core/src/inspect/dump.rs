@@ -183,9 +183,9 @@ fn dump_timer(timer: &PendingTimer, now: i64, addresses: bool, out: &mut dyn Wri
             writeln!(out, "{}", if lazy { ", lazy" } else { "" })?;
             (soft, hard)
         }
-        Queued::Far { hard, filed } => {
+        Queued::Far { soft, hard, filed } => {
             writeln!(out, ", filed for {filed} nsecs")?;
-            (hard, hard)
+            (soft, hard)
         }
         Queued::Wheel { expiry, due, .. } => {
             writeln!(out)?;

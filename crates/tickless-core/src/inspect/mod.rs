@@ -76,9 +76,11 @@ pub enum Queued {
         /// It is lazy: the device is not written for it when it moves later or goes.
         lazy: bool,
     },
-    /// Far away: in a slot that is due before it, unsorted. On the monotonic clock, hard, without slack.
+    /// Far away: in a slot that is due before it may fire, unsorted. On the monotonic clock, hard.
     Far {
-        /// When it fires, in nanoseconds.
+        /// The earliest time at which it may fire, in nanoseconds.
+        soft: i64,
+        /// The latest at which it should.
         hard: i64,
         /// When its slot is due, from which on it is filed finer, or sorted.
         filed: i64,
@@ -298,7 +300,11 @@ impl Batch {
             code: 0,
             callback: "",
             is_running: false,
-            queued: Queued::Far { hard: 0, filed: 0 },
+            queued: Queued::Far {
+                soft: 0,
+                hard: 0,
+                filed: 0,
+            },
         };
         Self {
             timers: [none; BATCH],
@@ -319,6 +325,7 @@ impl Batch {
             Part::Far => state.far.buckets().for_each(|entry, list, head| {
                 let due = far_wheel::instant_of(state.far.due_of(Slot::numbered(list)));
                 self.take_exact(entry, |_| Queued::Far {
+                    soft: head.earliest().as_nanos(),
                     hard: head.deadline().as_nanos(),
                     filed: due.as_nanos(),
                 })

@@ -80,6 +80,14 @@ impl Slot {
         self.level as usize
     }
 
+    /// Whether what [`place`] filed in this slot for one of two ticks belongs here for the other one too: it is due at
+    /// the same tick. No clock is asked, so what is here keeps the granularity that it was filed with.
+    #[inline]
+    #[must_use]
+    pub const fn serves_alike(self, one: Tick, other: Tick) -> bool {
+        (one.0 ^ other.0) >> (SHIFT * self.level as u32) == 0
+    }
+
     /// Its index in its level, less than 64.
     #[inline]
     #[must_use]
@@ -295,6 +303,21 @@ mod tests {
             prop_assert!((1..=granularity(level)).contains(&late));
             if level > 0 {
                 prop_assert!(late * 63 <= ahead * 8);
+            }
+        }
+
+        /// Spec C-1.8, 4: what stays in its slot without a look at the clock is in time as what was filed there is.
+        #[test]
+        fn a_slot_that_serves_two_ticks_alike_is_due_behind_both(
+            clock in 0..u64::MAX / 2, ahead in ahead(), step in 0..20_000_u64,
+        ) {
+            let one = Tick(clock + ahead);
+            let place = place::<9>(Tick(clock), one);
+            prop_assume!(!place.beyond);
+            let unit = granularity(place.slot.level());
+            for other in [one.0.saturating_sub(step), one.0 + step] {
+                let is_due_behind_it = (1..=unit).contains(&place.due.0.wrapping_sub(other));
+                prop_assert_eq!(place.slot.serves_alike(one, Tick(other)), is_due_behind_it);
             }
         }
 

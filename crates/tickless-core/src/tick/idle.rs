@@ -127,13 +127,17 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
             self.count.give_up(tick.cpu());
         }
         let was_ticking = !tick.is_stopped();
+        let stands = || timer.deadline(self.timers).unwrap_or(Instant::FOREVER);
+        // What is over is due in the tick in progress, which is another one at each look. Where the timer stands
+        // already, its interrupt is on its way.
+        let is_over = !was_ticking && wake <= self.count.now().began;
+        let wake = if is_over { wake.min(stands()) } else { wake };
         let changed = tick.stop(wake);
         if P::TRACE && was_ticking {
             let cpu = tick.cpu();
             self.timers.platform().trace(Event::TickStop { cpu, wake });
         }
         // Also if nothing changed: the timer itself says what it stands at.
-        let stands = || timer.deadline(self.timers).unwrap_or(Instant::FOREVER);
         let was_programmed = changed.is_some() || stands() != wake;
         if was_programmed {
             if wake.is_forever() {

@@ -15,6 +15,7 @@ use core::time::Duration;
 
 pub mod convert;
 pub(crate) mod forward;
+mod roundest;
 
 /// A clock that timers can be on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

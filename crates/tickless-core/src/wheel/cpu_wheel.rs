@@ -145,6 +145,14 @@ impl CpuWheel {
             .expect("the wheel that owns the timer is locked")
     }
 
+    /// The slot in which a queued timer of this wheel is, unless that is being emptied.
+    #[inline]
+    pub(crate) fn slot_of(&mut self, entry: EntryRef<'_, Coarse>) -> Option<Slot> {
+        let bucketed = self.opened(entry);
+        let list = bucketed.list()?;
+        bucketed.is_on(list).then(|| Slot::numbered(list))
+    }
+
     /// Notes what became of a slot that a timer left.
     #[inline]
     pub(crate) fn note_left(&mut self, left: BucketState) {

@@ -69,6 +69,38 @@ fn strangers_that_keep_coming_keep_the_lock_ordinary() {
     }
 }
 
+/// Threads that meet at the lock without sleeping: none of them has to be woken.
+#[test]
+fn only_a_thread_that_slept_leaves_a_mark() {
+    let lock = BiasedLock::<Alone>::new();
+    lock.lock_inner_slowly();
+    assert_eq!(lock.inner.load(Ordering::Relaxed), TAKEN);
+    lock.unlock_inner();
+    std::thread_local! {
+        static SLEPT: Cell<bool> = const { Cell::new(false) };
+    }
+    struct Woken;
+    // SAFETY: it says that it has no barrier.
+    unsafe impl LockHost for Woken {
+        fn barrier_works() -> bool {
+            false
+        }
+        fn heavy_barrier() {}
+        fn wait(word: &AtomicU32, _expected: u32) {
+            SLEPT.set(true);
+            word.store(FREE, Ordering::Relaxed);
+        }
+        fn wake_one(_word: &AtomicU32) {}
+        fn relax() {}
+    }
+    let lock = BiasedLock::<Woken>::new();
+    lock.inner.store(TAKEN, Ordering::Relaxed);
+    lock.lock_inner_slowly();
+    assert!(SLEPT.get());
+    // The release that woke this thread forgot the others that sleep.
+    assert_eq!(lock.inner.load(Ordering::Relaxed), CONTENDED);
+}
+
 #[test]
 fn there_is_one_owner_at_a_time() {
     let lock = BiasedLock::<Alone>::new();

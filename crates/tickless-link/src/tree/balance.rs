@@ -49,6 +49,7 @@ impl<F: Branched> Tree<F> {
         let right = self.child(entry, Side::Right);
         // `hole` is what moves up into the place that loses an entry, and `above` the parent of that place.
         let (hole, above, lost_black);
+        let has_both = left.is_some() && right.is_some();
         match (left, right) {
             (Some(left), Some(right)) => {
                 // The successor is known without a walk: with a right child it is the next neighbour. It has no left
@@ -77,6 +78,10 @@ impl<F: Branched> Tree<F> {
                 above = self.follow(entry.parent_link().get());
                 self.replace(entry, child.and_then(EntryRef::link));
             }
+        }
+        if F::SUMMARISED {
+            // Up to the successor, which stands in another place now, all are due; above it, those that changed.
+            self.summarise_upwards(above, self.follow(entry.next.get()).filter(|_| has_both));
         }
         if lost_black {
             self.rebalance_after_erase(hole, above);
@@ -156,6 +161,11 @@ impl<F: Branched> Tree<F> {
         self.replace(entry, rising.link());
         rising.child_link(side).set(entry.link());
         entry.parent_link().set(rising.link());
+        if F::SUMMARISED && !crate::mutant!("sched-summary-not-rotated") {
+            // Above them nothing changes: the subtree holds what it held.
+            self.summarise(entry);
+            self.summarise(rising);
+        }
     }
 
     /// Puts `by` where `entry` hangs below its parent, or at the root.

@@ -12,6 +12,8 @@ use super::*;
 use crate::entry::{Entry, Expiry, Member, Owner, Running};
 use crate::id::Realm;
 
+mod summary;
+
 /// Entries that carry a name and count their callbacks.
 #[derive(Debug)]
 struct Numbered;

@@ -106,6 +106,52 @@ pub enum Reads {
     Direct,
 }
 
+/// Which task runs next on a CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scheduler {
+    /// The one that came first, until it sleeps or its slice is over: no scheduler in particular.
+    #[default]
+    Fifo,
+    /// The one with the earliest eligible virtual deadline, as [`FairQueue`](tickless_sched::FairQueue) has it.
+    Fair,
+}
+
+/// When the slice of a task of a fair queue ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Hrtick {
+    /// When it is over: [`HrTick`](tickless_sched::HrTick) has a timer for it.
+    #[default]
+    On,
+    /// The same, and the timer is moved however little that changes.
+    Unfiltered,
+    /// At the next tick.
+    Off,
+}
+
+/// What a CPU does when it has nothing to run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Balance {
+    /// It sleeps: tasks stay where they are.
+    #[default]
+    None,
+    /// It takes a task of a fair queue that waits elsewhere, from the nearest CPU that has one.
+    Idle,
+}
+
+/// What the governor goes by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Governor {
+    /// When the next event is.
+    #[default]
+    NextEvent,
+    /// That, and how long the last sleeps of the CPU were.
+    History,
+}
+
 /// The policies of a machine. The default is the library.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -126,4 +172,12 @@ pub struct Policy {
     pub reads: Reads,
     /// When devices are written.
     pub rearm: Rearm,
+    /// Which task runs next.
+    pub scheduler: Scheduler,
+    /// When slices of a fair queue end.
+    pub hrtick: Hrtick,
+    /// What a CPU does that has nothing to run.
+    pub balance: Balance,
+    /// What the governor goes by.
+    pub governor: Governor,
 }

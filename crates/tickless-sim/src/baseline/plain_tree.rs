@@ -1,7 +1,7 @@
-//! Exact timers in a sorted tree whose nodes do not know their neighbours: only what that costs more, the order is the
-//! same.
+//! Exact timers in a sorted tree whose nodes do not know their neighbours: what that costs more, the order is the same.
 //!
-//! A timer that is started again cannot see whether it keeps its place, so it is always erased and inserted. And when
+//! A timer that is started again cannot see whether it keeps its place, so the core is told [to file each
+//! anew](tickless_core::Platform::updates_in_place), and charged for taking it out and filing it. And when
 //! the first one fires, the next one is looked for from the top: a load for each level of a balanced tree. Those that
 //! are cancelled are seldom the first, and are not charged for that.
 
@@ -20,16 +20,7 @@ const fn levels(queued: u64) -> u64 {
 /// Charges what `event` costs more than in a tree with links. `queued` is how many timers the tree has.
 pub(crate) fn charge(charges: &Charges, queued: &Cell<u64>, event: &Traced) {
     match *event {
-        Traced::Start {
-            was_armed,
-            in_place,
-            ..
-        } => {
-            queued.set(queued.get() + u64::from(!was_armed));
-            if was_armed && in_place {
-                current_cpu::charge(charges.tree_erase + charges.tree_insert);
-            }
-        }
+        Traced::Start { was_armed, .. } => queued.set(queued.get() + u64::from(!was_armed)),
         Traced::ExpireEntry { .. } => {
             // Timers that another CPU took away were counted there.
             queued.set(queued.get().saturating_sub(1));

@@ -12,11 +12,11 @@
 //! `Claim::control` (`claims`).
 
 mod claims;
+mod hackbench;
 mod latency;
 mod measure;
 mod noise;
 mod slow_counter;
-mod starts;
 
 use serde::Serialize;
 

@@ -63,11 +63,25 @@ pub(super) fn sample(machine: &mut Machine) {
         first: first.unwrap_or(Instant::FOREVER),
         has_heirs: machine.host().heirs.get() > 0,
     };
+    lags(machine);
     let first = machine.looked_at;
     let looks = cpus.min(LOOKS);
     machine.looked_at = (first + looks) % cpus;
     for cpu in (0..looks).map(|look| (first + look) % cpus) {
         is_covered(machine, cpu, promised);
+    }
+}
+
+/// What the tasks that wait in fair queues are owed.
+fn lags(machine: &mut Machine) {
+    for task in 0..machine.tasks.len() {
+        let one = &machine.tasks[task];
+        let cpu = one.cpu;
+        let fair = machine.cpus[cpu as usize].waiting.fair();
+        let lag = fair.and_then(|fair| fair.lag(one.entity.as_ref()));
+        if let (Some(lag), Ok(task)) = (lag, u32::try_from(task)) {
+            machine.check_lag_of(cpu, task, lag);
+        }
     }
 }
 

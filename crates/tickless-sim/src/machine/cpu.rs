@@ -1,11 +1,15 @@
 //! What a machine knows of one of its CPUs.
 
+use std::cell::Cell;
+
 use tickless_core::tick::Dependencies;
 
 use crate::baseline::search::Searcher;
+use crate::machine::fair::Precise;
 use crate::machine::scheduler::{RunQueue, TaskId};
 use crate::machine::slice::Slice;
 use crate::machine::timers::Exact;
+use crate::model::governor::Sleeps;
 use crate::model::profile::IdleState;
 use crate::model::time::Picos;
 
@@ -23,7 +27,16 @@ pub(crate) struct Cpu {
     pub(crate) waiting: Box<dyn RunQueue>,
     /// What keeps its tick, if its tasks run without one.
     pub(crate) dependencies: Dependencies,
+    /// The ends of slices where tasks take turns.
     pub(crate) slice: Option<Slice>,
+    /// What a fair queue goes by.
+    pub(crate) precise: Option<Precise>,
+    /// How long it had nothing to run, the last times.
+    pub(crate) sleeps: Sleeps,
+    /// Since when it has nothing to run, if it has not.
+    pub(crate) workless_since: Option<Picos>,
+    /// The device may fire once for a timer that is no more, at this moment, while the CPU sleeps.
+    pub(crate) lazy_until: Cell<Option<Picos>>,
     /// The timer of its tick.
     pub(crate) tick: Exact,
     /// It sleeps without a tick, and asked its device to wake it then.
@@ -48,7 +61,7 @@ impl Cpu {
     pub(super) fn new(
         tick: Exact,
         waiting: Box<dyn RunQueue>,
-        slice: Option<Slice>,
+        (slice, precise): (Option<Slice>, Option<Precise>),
         states: usize,
     ) -> Self {
         Self {
@@ -59,6 +72,10 @@ impl Cpu {
             is_off: false,
             waiting,
             slice,
+            precise,
+            sleeps: Sleeps::default(),
+            workless_since: None,
+            lazy_until: Cell::new(None),
             dependencies: Dependencies::new(),
             tick,
             wakes_at: Picos::ZERO,

@@ -7,6 +7,7 @@ use tickless_core::event::Flush;
 use tickless_core::hrtimer::Start;
 use tickless_core::platform::CpuId;
 use tickless_core::tick::TickDependencies;
+use tickless_sched::Weight;
 
 use crate::machine::fired::{self, Fired};
 use crate::machine::machine::Machine;
@@ -67,9 +68,15 @@ impl Executor {
     }
 
     /// Adds a task, which can run from the start.
-    pub(crate) fn add_task(&mut self, program: Box<dyn Program>, cpu: u32, priority: u8) -> TaskId {
+    pub(crate) fn add_task(
+        &mut self,
+        program: Box<dyn Program>,
+        cpu: u32,
+        priority: u8,
+        (weight, request): (Weight, Option<Picos>),
+    ) -> TaskId {
         self.programs.push(Slot(Some(program)));
-        self.machine.add_task(cpu, priority)
+        self.machine.add_task(cpu, priority, weight, request)
     }
 
     /// Lets everything happen that happens before `end`.
@@ -91,6 +98,12 @@ impl Executor {
             }
         }
         let machine = &mut self.machine;
+        current_cpu::enter(current_cpu::NO_CPU, end);
+        for cpu in 0..u32::try_from(machine.cpus.len()).unwrap_or(u32::MAX) {
+            if let Some(task) = machine.cpus[cpu as usize].current {
+                machine.settle_time(cpu, task);
+            }
+        }
         for cpu in &mut machine.cpus {
             cpu.settle_theft(Picos::FOREVER);
             if let Some(idle) = cpu.idle {
@@ -108,6 +121,7 @@ impl Executor {
             argument,
         } = event;
         let machine = &mut self.machine;
+        machine.event_at = at;
         match kind {
             EventKind::Sample => {
                 current_cpu::enter(current_cpu::NO_CPU, at);
@@ -167,6 +181,9 @@ impl Executor {
         start += wakes_from_idle(machine, cpu, at);
         let left = machine.cpus[cpu as usize].segment_ends - start;
         current_cpu::enter(cpu, start);
+        if let Some(precise) = &mut machine.cpus[cpu as usize].precise {
+            precise.interrupt_begins(start);
+        }
         machine.host().local(cpu).idle.set(false);
         let name = kind.name();
         machine.host().record(|| Recorded::IrqHandlerEntry { name });
@@ -208,6 +225,9 @@ impl Executor {
         self.handle_fired();
         let machine = &mut self.machine;
         machine.host().record(|| Recorded::IrqHandlerExit { name });
+        if let Some(precise) = &mut machine.cpus[cpu as usize].precise {
+            precise.interrupt_ends();
+        }
         if machine.cpus[cpu as usize].is_off {
             machine.cpus[cpu as usize].cursor = current_cpu::leave();
             return;
@@ -245,13 +265,12 @@ impl Executor {
                     Fired::Tick {
                         wheel_is_due,
                         remote_is_due,
-                    } => expire::tick(&self.machine, wheel_is_due, remote_is_due),
-                    Fired::Task(task) => self.machine.wake(task),
-                    Fired::Slice(cpu) => {
-                        if let Some(slice) = &mut self.machine.cpus[cpu as usize].slice {
-                            slice.fired();
-                        }
+                    } => {
+                        expire::tick(&self.machine, wheel_is_due, remote_is_due);
+                        self.machine.account(current_cpu::cpu());
                     }
+                    Fired::Task(task) => self.machine.wake(task),
+                    Fired::Slice(cpu) => self.machine.slice_fired(cpu),
                     Fired::Coarse { task, index } => self.coarse_fired(task, index),
                 }
             }
@@ -292,15 +311,13 @@ impl Executor {
         if let Some(task) = current {
             let priority = machine.tasks[task as usize].priority;
             let preempts = machine.cpus[place].waiting.preempts(priority);
-            if machine.slice_is_over(cpu) || preempts {
+            let makes_room = machine.slice_is_over(cpu) || machine.decision_is_due(cpu);
+            if makes_room || preempts {
                 let state = &mut machine.tasks[task as usize];
                 if state.left != Picos::FOREVER {
                     state.left = left;
                 }
-                let state = &mut machine.cpus[place];
-                state.current = None;
-                state.segment = state.segment.wrapping_add(1);
-                state.waiting.put(task, priority, preempts);
+                machine.put_back(cpu, task, preempts);
                 self.dispatch(cpu);
             } else {
                 rearm::flush(machine, cpu, Flush::UserExit);
@@ -400,6 +417,11 @@ impl Executor {
         let place = cpu as usize;
         let mut has_looked = false;
         loop {
+            if let Some(task) = self.machine.cpus[place].current
+                && self.machine.decision_is_due(cpu)
+            {
+                self.machine.put_back(cpu, task, false);
+            }
             let current = self.machine.cpus[place].current;
             let Some(task) = current.or_else(|| pick(&mut self.machine, cpu)) else {
                 if !std::mem::replace(&mut has_looked, true) && self.serves_others(cpu) {
@@ -491,7 +513,33 @@ fn put_off(machine: &mut Machine, cpu: u32) {
 
 /// Picks the next task of `cpu`, which executes, if one waits.
 fn pick(machine: &mut Machine, cpu: u32) -> Option<TaskId> {
-    let task = machine.cpus[cpu as usize].waiting.take()?;
+    machine.file_woken(cpu);
+    machine.check_slice(cpu);
+    if let Some(precise) = &mut machine.cpus[cpu as usize].precise {
+        precise.begin();
+    }
+    let now = machine.run_time(cpu, current_cpu::cursor());
+    let mut task = machine.cpus[cpu as usize].waiting.take(now);
+    if task.is_none()
+        && let Some(pulled) = machine.pull(cpu)
+    {
+        machine.put(cpu, pulled, false);
+        task = machine.cpus[cpu as usize].waiting.take(now);
+    }
+    let task = task?;
+    let state = &mut machine.cpus[cpu as usize];
+    if let Some(since) = state.workless_since.take() {
+        state.sleeps.note(current_cpu::cursor() - since);
+    }
+    let precise = machine.cpus[cpu as usize].precise.as_mut();
+    let is_same = precise.is_some_and(|precise| precise.previous.take() == Some(task));
+    if is_same {
+        machine.host().checker.borrow_mut().counts.picked_again += 1;
+        machine.cpus[cpu as usize].current = Some(task);
+        machine.begin_slice(cpu, true);
+        rearm::flush(machine, cpu, Flush::SameTask);
+        return Some(task);
+    }
     machine.run_task(cpu, TickDependencies::default());
     current_cpu::charge(machine.model.charges.switch);
     let host = machine.host();
@@ -503,14 +551,23 @@ fn pick(machine: &mut Machine, cpu: u32) -> Option<TaskId> {
     let state = &mut machine.cpus[cpu as usize];
     state.current = Some(task);
     state.changes += 1;
-    machine.begin_slice(cpu);
+    machine.begin_slice(cpu, false);
     rearm::flush(machine, cpu, Flush::Switched);
     Some(task)
 }
 
 /// `task` of `cpu`, which executes, does not run any more.
 fn block(machine: &mut Machine, cpu: u32, task: TaskId, life: Life) {
+    machine.settle_time(cpu, task);
     machine.tasks[task as usize].life = life;
+    let now = machine.run_time(cpu, current_cpu::cursor());
+    let state = &mut machine.cpus[cpu as usize];
+    let is_done = life == Life::Done;
+    let carries = machine.tasks[task as usize].request;
+    machine.longest_carried = machine.longest_carried.max(carries);
+    state
+        .waiting
+        .stops(&machine.tasks[task as usize], is_done, now);
     machine.host().record(|| Recorded::SchedSwitch {
         prev: Some(task),
         next: None,

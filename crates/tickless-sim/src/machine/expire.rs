@@ -57,7 +57,13 @@ fn wakes_in_time(machine: &Machine, cpu: u32, at: Picos, is_wrong: bool) {
     }
     misses(host, cpu, at);
     let asked = machine.cpus[cpu as usize].wakes_at;
-    let wrong = idle_stays_idle::woken(at, asked, host.slop(cpu, asked));
+    // Once: this interrupt arms it for what is first.
+    let lazy = machine.cpus[cpu as usize].lazy_until.take();
+    let slop = host.slop(cpu, asked);
+    let wrong = idle_stays_idle::woken(at, asked, slop, lazy);
+    if lazy.is_some() && at + slop < asked && wrong.is_none() {
+        host.checker.borrow_mut().counts.lazy_wakes += 1;
+    }
     host.check(Promise::IdleStaysIdle, cpu, wrong);
 }
 

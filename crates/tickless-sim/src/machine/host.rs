@@ -412,11 +412,11 @@ impl Host {
             Traced::Start {
                 cpu,
                 was_armed,
-                in_place,
+                stood,
                 ..
             } => {
                 self.local(cpu.0).lines.write(&self.model, LINES_OF_BASE);
-                current_cpu::charge(charges.start(was_armed, in_place));
+                current_cpu::charge(charges.start(was_armed, stood.is_kept()));
             }
             Traced::ExpireEntry { .. } | Traced::Cancel { .. } => {
                 current_cpu::charge(charges.tree_erase);
@@ -548,6 +548,10 @@ impl Platform for Host {
     fn pick_target(&self, this: Option<CpuId>, _pinned: bool) -> CpuId {
         // No CPU asks for itself: the first one that keeps house.
         this.unwrap_or_else(|| CpuId(self.housekeeper_but(current_cpu::NO_CPU)))
+    }
+
+    fn updates_in_place(&self) -> bool {
+        self.tree == Tree::Linked
     }
 
     fn trace(&self, event: Traced) {

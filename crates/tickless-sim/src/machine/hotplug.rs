@@ -33,14 +33,19 @@ pub(super) fn take_off(machine: &mut Machine, cpu: u32, amount: Picos, left: Pic
     machine.end_slice(cpu);
     let state = &mut machine.cpus[cpu as usize];
     state.segment = state.segment.wrapping_add(1);
-    if let Some(task) = state.current.take() {
+    if let Some(task) = state.current {
         let one = &mut machine.tasks[task as usize];
         if one.left != Picos::FOREVER {
             one.left = left.max(Picos(1));
         }
-        state.waiting.put(task, one.priority, true);
+        machine.put_back(cpu, task, true);
     }
+    let state = &mut machine.cpus[cpu as usize];
     state.is_off = true;
+    if let Some(precise) = &mut state.precise {
+        precise.offline();
+        precise.previous = None;
+    }
     end_tick(machine, cpu);
     let id = CpuId(cpu);
     if machine.policy.target == Target::Local {
@@ -109,6 +114,9 @@ pub(super) fn bring_back(machine: &mut Machine, cpu: u32, at: Picos) -> Picos {
     state.cursor = state.cursor.max(at);
     let from = state.cursor;
     machine.bring_up(cpu, from);
+    if let Some(precise) = &mut machine.cpus[cpu as usize].precise {
+        precise.online();
+    }
     current_cpu::enter(cpu, machine.cpus[cpu as usize].cursor);
     record(machine, cpu, true);
     from

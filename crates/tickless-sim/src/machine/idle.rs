@@ -10,7 +10,7 @@ use tickless_core::tick::{
 };
 use tickless_core::time::{Instant, Offset, Span};
 
-use crate::baseline::SleepLength;
+use crate::baseline::{Governor, SleepLength};
 use crate::machine::machine::Machine;
 use crate::machine::{broadcast, clocks, rearm};
 use crate::model::current_cpu;
@@ -22,6 +22,9 @@ use crate::record::Recorded;
 /// Nothing is left to run on `cpu`, which executes. Called again after each interrupt that leaves it so.
 pub(super) fn enter(machine: &mut Machine, cpu: u32) {
     machine.end_slice(cpu);
+    // Interrupts that leave it without work, those of its tick among them, do not end what is to be expected.
+    let since = &mut machine.cpus[cpu as usize].workless_since;
+    since.get_or_insert(current_cpu::cursor());
     let ticks = Rc::clone(&machine.ticks);
     let nohz = ticks.nohz();
     let mut tick = ticks.of(cpu);
@@ -35,6 +38,12 @@ pub(super) fn enter(machine: &mut Machine, cpu: u32) {
         SleepLength::IncludingMovable => sleep.including_movable,
     });
     // A governor that expects an interrupt within a tick lets it run (spec C-7.7).
+    let sleeps = machine.cpus[cpu as usize].sleeps;
+    if machine.policy.governor == Governor::History
+        && let Some(usual) = sleeps.usual()
+    {
+        length = length.min(usual);
+    }
     let keeps = !tick.is_stopped() && length < machine.period;
     let stopped = if keeps {
         None
@@ -43,10 +52,7 @@ pub(super) fn enter(machine: &mut Machine, cpu: u32) {
     };
     let is_stopped = tick.is_stopped();
     drop(tick);
-    if machine.cpus[cpu as usize].slice.is_some() {
-        // Its device may be armed for a slice that is no more (spec LAZY-7).
-        let _armed = machine.timers.settle_armed(CpuId(cpu));
-    }
+    settle(machine, cpu);
     rearm::flush(machine, cpu, Flush::KernelExit);
     let mut wakes_at = Picos::ZERO;
     if let Some(stopped) = stopped {
@@ -59,7 +65,16 @@ pub(super) fn enter(machine: &mut Machine, cpu: u32) {
     } else if !is_stopped {
         // It has its tick, and asked for nothing else.
         let armed = machine.host().base_of(cpu).armed();
-        length = Picos::of_instant(armed) - Picos::of_instant(now);
+        let device = Picos::of_instant(armed).saturating_sub(Picos::of_instant(now));
+        length = match machine.policy.governor {
+            Governor::NextEvent => device,
+            Governor::History => length.min(device),
+        };
+        // Unless its device was left to fire once for nothing: then it asked for nothing else before its first timer.
+        if machine.cpus[cpu as usize].lazy_until.get().is_some() {
+            let first = current_cpu::looking(|| machine.timers.next_event(CpuId(cpu)));
+            wakes_at = machine.host().moment(first);
+        }
     }
     machine.cpus[cpu as usize].wakes_at = wakes_at;
     let chosen = choose(&machine.states, length);
@@ -71,6 +86,11 @@ pub(super) fn enter(machine: &mut Machine, cpu: u32) {
         cpu,
         chosen,
     );
+    falls_asleep(machine, cpu, idle);
+}
+
+/// `cpu`, which executes, is in the state `idle` from here on.
+fn falls_asleep(machine: &mut Machine, cpu: u32, idle: usize) {
     let state = &mut machine.cpus[cpu as usize];
     state.idle = Some(idle);
     state.idle_since = current_cpu::cursor();
@@ -83,6 +103,42 @@ pub(super) fn enter(machine: &mut Machine, cpu: u32) {
             wakes: (!wakes.is_forever()).then(|| wakes.as_nanos()),
         }
     });
+}
+
+/// The device of `cpu`, which executes and is about to sleep, may be armed for a slice that is no more (spec LAZY-7).
+/// It is written if the CPU will probably sleep so long: a write saved is worth more than a wake-up that probably does
+/// not come, and less than one that does.
+fn settle(machine: &Machine, cpu: u32) {
+    let state = &machine.cpus[cpu as usize];
+    state.lazy_until.set(None);
+    if state.slice.is_none() && state.precise.is_none() {
+        return;
+    }
+    let host = machine.host();
+    let armed = host.base_of(cpu).armed();
+    // What is owed is written anyway.
+    if machine.policy.governor == Governor::NextEvent || host.local(cpu).owes_rearm.get() {
+        // The sleep is expected to last until the next event.
+        let _armed = machine.timers.settle_armed(CpuId(cpu));
+        return;
+    }
+    let charges = &machine.model.charges;
+    current_cpu::charge(charges.load);
+    if current_cpu::looking(|| machine.timers.next_event(CpuId(cpu))) <= armed {
+        return;
+    }
+    let fires = host.moment(armed);
+    let lead = fires.saturating_sub(current_cpu::cursor());
+    let exit = machine
+        .states
+        .last()
+        .map_or(Picos::ZERO, |deepest| deepest.exit);
+    let wake = charges.device_fire + charges.irq_kernel + exit;
+    if state.sleeps.pays_to_write(lead, charges.device_write, wake) {
+        let _armed = machine.timers.settle_armed(CpuId(cpu));
+    } else {
+        state.lazy_until.set(Some(fires));
+    }
 }
 
 fn tick_stopped(machine: &Machine, cpu: u32, stopped: StoppedTick) {

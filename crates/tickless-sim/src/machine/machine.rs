@@ -10,11 +10,13 @@ use tickless_core::platform::CpuId;
 use tickless_core::tick::{Dependencies, TickDependencies};
 use tickless_core::time::Span;
 use tickless_core::wheel::idle::TickTime;
+use tickless_sched::{Entity, Request, RunTime, Weight};
 
 use crate::baseline::search::Flags;
-use crate::baseline::{Isolation, Policy, Target};
+use crate::baseline::{Balance, Isolation, Policy, Scheduler, Target};
 use crate::machine::broadcast::BroadcastWakener;
 use crate::machine::cpu::Cpu;
+use crate::machine::fair::{self, FairClass, Precise};
 use crate::machine::fired::{self, Fired};
 use crate::machine::host::Host;
 use crate::machine::queue::EventKind;
@@ -29,17 +31,18 @@ use crate::model::cost_model::{self, CostModel};
 use crate::model::current_cpu;
 use crate::model::profile::IdleState;
 use crate::model::time::Picos;
-use crate::promise::Promise;
+use crate::model::topology::Distance;
+use crate::promise::{Promise, lag_bounded, slice_ends};
 use crate::record::Recorder;
 use crate::record::distribution::Distribution;
 
 /// A machine in virtual time.
 pub(crate) struct Machine {
-    // First, so that the timers go before what they point to.
+    // First, so that run queues go before the tasks in them, and timers before what they point to.
+    pub(crate) cpus: Vec<Cpu>,
     pub(crate) tasks: Vec<Task>,
     /// The timers of faults, by the number of the fault and the CPU.
     pub(super) callbacks: BTreeMap<(u32, u32), Rc<Callbacks>>,
-    pub(crate) cpus: Vec<Cpu>,
     pub(super) tree: Rc<Tree>,
     pub(super) ticks: Rc<Ticks>,
     /// What wakes CPUs whose own device stops.
@@ -55,6 +58,14 @@ pub(crate) struct Machine {
     pub(crate) series: BTreeMap<&'static str, Distribution>,
     /// The first CPU of the next sample.
     pub(super) looked_at: u32,
+    /// How long tasks want to run at a time that say nothing.
+    request: Request,
+    /// How long one wants to at most.
+    longest_request: Picos,
+    /// The same of those that slept: what they are owed they take along, and bring it back.
+    pub(super) longest_carried: Picos,
+    /// When the event came that the CPU that executes does.
+    pub(super) event_at: Picos,
 }
 
 impl std::fmt::Debug for Machine {
@@ -86,9 +97,15 @@ impl Machine {
         let states = settings.profile.idle.clone();
         let slice = |cpu| Slice::new(&timers, policy.rearm, cpu);
         let cpu = |cpu: u32| {
+            if policy.scheduler == Scheduler::Fair {
+                let precise = Precise::new(&timers, policy.hrtick, policy.rearm, cpu);
+                let waiting = Box::new(FairClass::new());
+                let ends = (None, Some(precise));
+                return Cpu::new(ticks.timer(cpu), waiting, ends, states.len());
+            }
             let waiting = Box::new(Fifo::new(settings.slice));
             let slice = settings.slice.map(|_| slice(cpu));
-            Cpu::new(ticks.timer(cpu), waiting, slice, states.len())
+            Cpu::new(ticks.timer(cpu), waiting, (slice, None), states.len())
         };
         let cpus = (0..topology.cpus()).map(cpu).collect();
         let device = settings.profile.broadcast;
@@ -108,6 +125,10 @@ impl Machine {
             late_max: settings.late_max,
             series: BTreeMap::new(),
             looked_at: 0,
+            request: fair::request(settings.slice),
+            longest_request: Picos::ZERO,
+            longest_carried: Picos::ZERO,
+            event_at: Picos::ZERO,
             timers,
         };
         if let Some(recorder) = &machine.host().recorder {
@@ -149,23 +170,36 @@ impl Machine {
     }
 
     /// Adds a task, which can run from the start.
-    pub(super) fn add_task(&mut self, cpu: u32, priority: u8) -> TaskId {
+    pub(super) fn add_task(
+        &mut self,
+        cpu: u32,
+        priority: u8,
+        weight: Weight,
+        request: Option<Picos>,
+    ) -> TaskId {
         let number = u32::try_from(self.tasks.len()).expect("fewer tasks than numbers");
         let sleep = Exact::new(&self.timers, move |_| {
             fired::note(Fired::Task(number));
             Restart::No
         });
+        let request = request.map_or(self.request, |one| fair::request(Some(one)));
+        let length = Picos::from_nanos(request.length().as_nanos());
+        self.longest_request = self.longest_request.max(length);
         self.tasks.push(Task {
             cpu,
             priority,
             life: Life::Ready,
+            entity: Box::pin(Entity::new(weight, request)),
+            weight,
+            request: length,
+            had: Picos::ZERO,
             left: Picos::ZERO,
             woken: false,
             sleep,
             dependencies: Dependencies::new(),
             is_watched: false,
         });
-        self.cpus[cpu as usize].waiting.put(number, priority, false);
+        self.put(cpu, number, false);
         number
     }
 
@@ -214,6 +248,7 @@ impl Machine {
             .nohz()
             .run_task(&mut tick, state.tick.pinned(), conditions, now);
         state.wakes_at = Picos::ZERO;
+        state.lazy_until.set(None);
         state.idle = None;
         host.local(cpu).idle.set(false);
     }
@@ -228,13 +263,193 @@ impl Machine {
             return;
         }
         sleeper.life = Life::Ready;
-        let (cpu, priority) = (sleeper.cpu, sleeper.priority);
-        self.cpus[cpu as usize].waiting.put(task, priority, false);
-        if cpu != current_cpu::cpu() {
-            self.host().send(cpu, EventKind::Reschedule);
-        } else {
-            self.task_waits(cpu);
+        let cpu = sleeper.cpu;
+        let is_local = cpu == current_cpu::cpu();
+        if let (Some(precise), false) = (&mut self.cpus[cpu as usize].precise, is_local) {
+            // It files the task itself, by its own clock. One interrupt for all that come meanwhile.
+            precise.woken.push(task);
+            if precise.woken.len() == 1 {
+                self.host().send(cpu, EventKind::Reschedule);
+            }
+            return;
         }
+        self.put(cpu, task, false);
+        if is_local {
+            self.task_waits(cpu);
+        } else {
+            self.host().send(cpu, EventKind::Reschedule);
+        }
+    }
+
+    /// Puts `task`, which can run, into the queue of `cpu`, which executes or has not begun.
+    pub(super) fn put(&mut self, cpu: u32, task: TaskId, preempted: bool) {
+        let now = self.run_time(cpu, current_cpu::cursor());
+        let state = &mut self.cpus[cpu as usize];
+        let one = &self.tasks[task as usize];
+        let runs = state.current.is_some();
+        let preempts = state.waiting.put(task, one, preempted, now);
+        if let Some(precise) = &mut state.precise {
+            precise.is_decision_due |= runs && preempts;
+        }
+    }
+
+    /// What the clock of the run queue of `cpu` shows at `at`.
+    pub(super) fn run_time(&self, cpu: u32, at: Picos) -> RunTime {
+        let precise = &self.cpus[cpu as usize].precise;
+        precise
+            .as_ref()
+            .map_or(RunTime::ZERO, |precise| precise.shows(at))
+    }
+
+    /// Files what other CPUs woke on `cpu`, which executes.
+    pub(super) fn file_woken(&mut self, cpu: u32) {
+        loop {
+            let precise = self.cpus[cpu as usize].precise.as_mut();
+            let Some(task) = precise.and_then(|precise| precise.woken.pop()) else {
+                return;
+            };
+            self.put(cpu, task, false);
+            self.enqueued(cpu);
+        }
+    }
+
+    /// A task came into the queue of `cpu`, which executes: a tick for the one that runs, which may have been alone.
+    fn enqueued(&mut self, cpu: u32) {
+        let state = &mut self.cpus[cpu as usize];
+        let (Some(precise), Some(fair)) = (&mut state.precise, state.waiting.fair()) else {
+            return;
+        };
+        if let Some(slice) = fair.slice() {
+            precise.enqueued(slice, fair.runnable());
+        }
+    }
+
+    /// Charges the task of `cpu`, which executes, and asks whether another one should run.
+    pub(super) fn account(&mut self, cpu: u32) {
+        let now = self.run_time(cpu, current_cpu::cursor());
+        let state = &mut self.cpus[cpu as usize];
+        let (Some(precise), Some(fair)) = (&mut state.precise, state.waiting.fair()) else {
+            return;
+        };
+        precise.is_decision_due |= fair.account(now).is_due();
+        self.check_lag(cpu);
+    }
+
+    /// Checks what the task of `cpu` is owed.
+    fn check_lag(&mut self, cpu: u32) {
+        let state = &mut self.cpus[cpu as usize];
+        let lag = state.waiting.fair().and_then(|fair| fair.current_lag());
+        if let (Some(lag), Some(task)) = (lag, state.current) {
+            self.check_lag_of(cpu, task, lag);
+        }
+    }
+
+    /// Checks what `task`, which is in the queue of `cpu`, is owed.
+    pub(super) fn check_lag_of(&self, cpu: u32, task: TaskId, lag: i64) {
+        if self.host().faults.is_some() {
+            return;
+        }
+        let is_on = |precise: &Precise| precise.is_on();
+        let is_precise = self.cpus[cpu as usize].precise.as_ref().is_some_and(is_on);
+        // Without precise ends a task has until the next tick, and a tick may come late.
+        let late = if is_precise {
+            lag_bounded::SLOP
+        } else {
+            lag_bounded::SLOP + self.period
+        };
+        let late = late + self.longest_carried;
+        let own = self.tasks[task as usize].request;
+        let wrong = lag_bounded::exceeded(lag, own, self.longest_request, late);
+        self.host().check(Promise::LagBounded, cpu, wrong);
+    }
+
+    /// A decision is made on `cpu`, which executes: whether that comes in time.
+    pub(super) fn check_slice(&self, cpu: u32) {
+        let host = self.host();
+        if let Some(precise) = &self.cpus[cpu as usize].precise
+            && host.faults.is_none()
+        {
+            let now = current_cpu::cursor();
+            let wrong = slice_ends::late(now, precise.decides_by, precise.stolen(now));
+            host.check(Promise::SliceEnds, cpu, wrong);
+        }
+    }
+
+    /// The timer of the slice of `cpu`, which executes, fired.
+    pub(super) fn slice_fired(&mut self, cpu: u32) {
+        if let Some(slice) = &mut self.cpus[cpu as usize].slice {
+            slice.fired();
+            return;
+        }
+        self.account(cpu);
+        let state = &mut self.cpus[cpu as usize];
+        let is_fair = state.waiting.fair().is_some_and(|fair| fair.is_running());
+        if let Some(precise) = &mut state.precise {
+            precise.fired(is_fair);
+        }
+    }
+
+    /// Whether a task of a fair queue has to make room on `cpu`.
+    pub(super) fn decision_is_due(&self, cpu: u32) -> bool {
+        if self.breaks(Promise::LagBounded) {
+            return false;
+        }
+        let precise = &self.cpus[cpu as usize].precise;
+        precise
+            .as_ref()
+            .is_some_and(|precise| precise.is_decision_due)
+    }
+
+    /// The task that runs on `cpu`, which executes, goes back into its queue.
+    pub(super) fn put_back(&mut self, cpu: u32, task: TaskId, preempted: bool) {
+        self.settle_time(cpu, task);
+        let state = &mut self.cpus[cpu as usize];
+        state.current = None;
+        state.segment = state.segment.wrapping_add(1);
+        if let Some(precise) = &mut state.precise {
+            precise.previous = Some(task);
+        }
+        self.put(cpu, task, preempted);
+    }
+
+    /// Notes what `task` had since it was picked on `cpu`, which executes.
+    pub(super) fn settle_time(&mut self, cpu: u32, task: TaskId) {
+        let now = self.run_time(cpu, current_cpu::cursor());
+        if let Some(precise) = &mut self.cpus[cpu as usize].precise {
+            let had = now.saturating_since(precise.since);
+            precise.since = now;
+            self.tasks[task as usize].had += Picos::from_nanos(had.as_nanos());
+        }
+    }
+
+    /// Takes a task of another CPU for `cpu`, which executes and has none: of the nearest that has one waiting.
+    pub(super) fn pull(&mut self, cpu: u32) -> Option<TaskId> {
+        if self.policy.balance != Balance::Idle || self.isolated[cpu as usize] {
+            return None;
+        }
+        let mut found: Option<(Distance, u32)> = None;
+        for other in 0..u32::try_from(self.cpus.len()).unwrap_or(u32::MAX) {
+            let state = &self.cpus[other as usize];
+            // One that waits while none runs is about to.
+            let waits = state.waiting.movable() > usize::from(state.current.is_none());
+            if other == cpu || state.is_off || self.isolated[other as usize] || !waits {
+                continue;
+            }
+            let distance = self.model.distance(cpu, other);
+            if found.is_none_or(|(nearest, _)| distance < nearest) {
+                found = Some((distance, other));
+            }
+        }
+        let charges = &self.model.charges;
+        current_cpu::charge(charges.load * self.cpus.len() as u64);
+        let (distance, other) = found?;
+        current_cpu::charge(charges.lock + charges.line(distance) * 2);
+        // No further than what it can have done by now.
+        let then = self.run_time(other, self.event_at);
+        let task = self.cpus[other as usize].waiting.give(then)?;
+        self.tasks[task as usize].cpu = cpu;
+        self.host().checker.borrow_mut().counts.pulled += 1;
+        Some(task)
     }
 
     /// How long the task of `cpu` may run, from when it was picked, for those that wait.
@@ -247,7 +462,20 @@ impl Machine {
     }
 
     /// A task was picked on `cpu`, which executes.
-    pub(super) fn begin_slice(&mut self, cpu: u32) {
+    pub(super) fn begin_slice(&mut self, cpu: u32, is_same: bool) {
+        let now = self.run_time(cpu, current_cpu::cursor());
+        let state = &mut self.cpus[cpu as usize];
+        if let (Some(precise), Some(fair)) = (&mut state.precise, state.waiting.fair()) {
+            precise.since = now;
+            precise.picked_at = (now, current_cpu::cursor());
+            if let Some(slice) = fair.slice() {
+                let forgets = is_same && self.timers.platform().breaks(Promise::SliceEnds);
+                precise.picked(slice, fair.runnable(), forgets);
+            }
+            precise.end(false);
+            self.check_lag(cpu);
+            return;
+        }
         let length = self.slice_of_current(cpu);
         if let Some(slice) = &mut self.cpus[cpu as usize].slice {
             slice.begin(length);
@@ -255,7 +483,9 @@ impl Machine {
     }
 
     /// A task came to wait on `cpu`, which executes.
-    pub(super) fn task_waits(&self, cpu: u32) {
+    pub(super) fn task_waits(&mut self, cpu: u32) {
+        self.file_woken(cpu);
+        self.enqueued(cpu);
         let length = self.slice_of_current(cpu);
         if let (Some(slice), Some(length)) = (&self.cpus[cpu as usize].slice, length) {
             slice.count(length);
@@ -270,7 +500,11 @@ impl Machine {
     }
 
     /// Nothing is left to run on `cpu`, which executes, or it leaves.
-    pub(super) fn end_slice(&self, cpu: u32) {
+    pub(super) fn end_slice(&mut self, cpu: u32) {
+        if let Some(precise) = &mut self.cpus[cpu as usize].precise {
+            precise.begin();
+            precise.end(true);
+        }
         if let Some(slice) = &self.cpus[cpu as usize].slice {
             slice.end();
         }

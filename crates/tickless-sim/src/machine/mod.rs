@@ -16,7 +16,7 @@
 //! | files | what they are |
 //! |---|---|
 //! | `queue`, `fired` | events to come, and what fired in a callback: values that lower files leave for the executor |
-//! | `host`, `timers`, `tables`, `tick`, `broadcast`, `slice`, `scheduler`, `reentrant` | state of one subject each |
+//! | `host`, `timers`, `tables`, `tick`, `broadcast`, `slice`, `scheduler`, `fair`, `reentrant` | state of one subject each |
 //! | `cpu`, `settings`, `machine` | the state of all of it |
 //! | `rearm`, `clocks`, `idle`, `expire`, `hotplug`, `faults`, `checks` | what a subject does to a machine |
 //! | `task_context` | what a program may do to it |
@@ -49,6 +49,7 @@ mod clocks;
 mod cpu;
 pub(crate) mod executor;
 mod expire;
+pub(crate) mod fair;
 mod faults;
 pub(crate) mod fired;
 pub(crate) mod host;

@@ -1,10 +1,13 @@
 //! Just enough scheduler for workloads: tasks that run, sleep and wake, and a run queue on each CPU.
 //!
-//! [`RunQueue`] is the seam at which a fair run queue takes the place of [`Fifo`].
+//! [`RunQueue`] is the seam: [`Fifo`] is the one that knows nothing of fairness, and
+//! [`FairClass`](crate::machine::fair::FairClass) the one that does.
 
 use std::fmt;
+use std::pin::Pin;
 
 use tickless_core::tick::Dependencies;
+use tickless_sched::{Entity, FairQueue, RunTime, Weight};
 
 use crate::machine::timers::Exact;
 use crate::model::time::Picos;
@@ -42,6 +45,14 @@ pub(crate) struct Task {
     pub(crate) cpu: u32,
     pub(crate) priority: u8,
     pub(crate) life: Life,
+    /// Its place in a fair queue.
+    pub(crate) entity: Pin<Box<Entity<TaskId>>>,
+    /// The part of a CPU that it is entitled to.
+    pub(crate) weight: Weight,
+    /// How long it wants to run at a time.
+    pub(crate) request: Picos,
+    /// How long it had a CPU, as far as that was accounted.
+    pub(crate) had: Picos,
     /// What is left of its [`Next::Run`].
     pub(crate) left: Picos,
     /// It was woken before it slept.
@@ -65,11 +76,30 @@ impl fmt::Debug for Task {
 
 /// Which task runs next on a CPU.
 pub(crate) trait RunQueue {
-    /// Puts a task that can run; one that was `preempted` goes on where it was.
-    fn put(&mut self, task: TaskId, priority: u8, preempted: bool);
+    /// Puts a task that can run, at `now` by the clock of the queue; one that was `preempted` goes on where it was.
+    /// Whether it should run in place of the one that does, which is of the same priority.
+    fn put(&mut self, id: TaskId, task: &Task, preempted: bool, now: RunTime) -> bool;
 
     /// Takes the task that runs next.
-    fn take(&mut self) -> Option<TaskId>;
+    fn take(&mut self, now: RunTime) -> Option<TaskId>;
+
+    /// Takes a task that waits, for another CPU that has none.
+    fn give(&mut self, _now: RunTime) -> Option<TaskId> {
+        None
+    }
+
+    /// How many there are to be given.
+    fn movable(&self) -> usize {
+        0
+    }
+
+    /// The task that runs sleeps, or is done.
+    fn stops(&mut self, _task: &Task, _is_done: bool, _now: RunTime) {}
+
+    /// The queue of those that share the CPU fairly, if there is one.
+    fn fair(&mut self) -> Option<&mut FairQueue<TaskId>> {
+        None
+    }
 
     /// Whether no task waits.
     fn is_empty(&self) -> bool;
@@ -99,18 +129,27 @@ impl Fifo {
             slice,
         }
     }
-}
 
-impl RunQueue for Fifo {
-    fn put(&mut self, task: TaskId, priority: u8, preempted: bool) {
+    fn file(&mut self, task: TaskId, priority: u8, preempted: bool) {
         // Sorted upwards: a task that is taken before the new one stands behind it.
         let is_below = |other: u8| other < priority || (preempted && other == priority);
         let place = self.waiting.partition_point(|(other, _)| is_below(*other));
         self.waiting.insert(place, (priority, task));
     }
 
-    fn take(&mut self) -> Option<TaskId> {
+    fn next(&mut self) -> Option<TaskId> {
         self.waiting.pop().map(|(_, task)| task)
+    }
+}
+
+impl RunQueue for Fifo {
+    fn put(&mut self, id: TaskId, task: &Task, preempted: bool, _now: RunTime) -> bool {
+        self.file(id, task.priority, preempted);
+        false
+    }
+
+    fn take(&mut self, _now: RunTime) -> Option<TaskId> {
+        self.next()
     }
 
     fn is_empty(&self) -> bool {
@@ -138,20 +177,20 @@ mod tests {
     fn the_highest_priority_comes_first_and_then_the_longest_wait() {
         let mut queue = Fifo::new(None);
         for (task, priority) in [(0, 1), (1, 2), (2, 1), (3, 2), (4, 0)] {
-            queue.put(task, priority, false);
+            queue.file(task, priority, false);
         }
         assert!(queue.preempts(1) && !queue.preempts(2));
-        let order: Vec<_> = std::iter::from_fn(|| queue.take()).collect();
+        let order: Vec<_> = std::iter::from_fn(|| queue.next()).collect();
         assert_eq!(order, [1, 3, 0, 2, 4]);
     }
 
     #[test]
     fn a_preempted_task_goes_on_first() {
         let mut queue = Fifo::new(None);
-        queue.put(0, 1, false);
-        queue.put(1, 1, true);
-        queue.put(2, 2, false);
-        let order: Vec<_> = std::iter::from_fn(|| queue.take()).collect();
+        queue.file(0, 1, false);
+        queue.file(1, 1, true);
+        queue.file(2, 2, false);
+        let order: Vec<_> = std::iter::from_fn(|| queue.next()).collect();
         assert_eq!(order, [2, 1, 0]);
     }
 
@@ -160,13 +199,13 @@ mod tests {
         let length = Picos::from_millis(3);
         let mut queue = Fifo::new(Some(length));
         assert_eq!(queue.slice(1), None, "alone");
-        queue.put(0, 1, false);
+        queue.file(0, 1, false);
         assert_eq!(
             [0, 1, 2].map(|one| queue.slice(one)),
             [None, Some(length), None]
         );
         let mut endless = Fifo::new(None);
-        endless.put(0, 1, false);
+        endless.file(0, 1, false);
         assert_eq!(endless.slice(1), None);
     }
 }

@@ -243,6 +243,11 @@ impl<'m> TaskContext<'m> {
         line.write(&self.machine.model, lines);
     }
 
+    /// Copies so many words that are in the nearest cache.
+    pub(crate) fn copy(&self, words: u64) {
+        current_cpu::charge(self.machine.model.charges.load * words);
+    }
+
     /// Notes a value of a series of the outcome.
     pub(crate) fn note(&mut self, series: &'static str, value: Picos) {
         self.machine.note(series, value);

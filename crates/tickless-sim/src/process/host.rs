@@ -150,14 +150,14 @@ impl Platform for ProcessHost {
                 cpu,
                 hard,
                 was_armed,
-                in_place,
+                stood,
                 ..
             } => {
                 self.touches(cpu);
-                current_cpu::charge(if !in_place && self.goes_far(hard) {
+                current_cpu::charge(if !stood.is_kept() && self.goes_far(hard) {
                     charges.hr_start + charges.wheel_arm
                 } else {
-                    charges.start(was_armed, in_place)
+                    charges.start(was_armed, stood.is_kept())
                 });
             }
             Event::Cancel { cpu, .. } if self.is_sleeper.get() => {

@@ -12,12 +12,14 @@ pub(crate) mod covered;
 pub(crate) mod deterministic;
 pub(crate) mod idle_stays_idle;
 mod isolated_undisturbed;
+pub(crate) mod lag_bounded;
 pub(crate) mod ledger;
 pub(crate) mod monotonic;
 mod never_early;
 mod never_lost;
 pub(crate) mod one_device_write_per_interrupt;
 pub(crate) mod one_migrator;
+pub(crate) mod slice_ends;
 pub(crate) mod trace_checker;
 
 pub use canary::Canary;
@@ -51,13 +53,17 @@ pub enum Promise {
     CancelMeansNotRunning,
     /// What a CPU reads of the clock does not go back.
     Monotonic,
+    /// No task of a fair queue is owed more than a request, or owes more.
+    LagBounded,
+    /// A task of a fair queue is looked at again when its slice is over, if others wait.
+    SliceEnds,
     /// The same seed gives the same run, to the byte.
     Deterministic,
 }
 
 impl Promise {
     /// All of them, in the order of their declaration.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::NeverEarly,
         Self::NeverLost,
         Self::BoundedLate,
@@ -69,6 +75,8 @@ impl Promise {
         Self::IdleStaysIdle,
         Self::CancelMeansNotRunning,
         Self::Monotonic,
+        Self::LagBounded,
+        Self::SliceEnds,
         Self::Deterministic,
     ];
 
@@ -87,6 +95,8 @@ impl Promise {
             Self::IdleStaysIdle => "idle_stays_idle",
             Self::CancelMeansNotRunning => "cancel_means_not_running",
             Self::Monotonic => "monotonic",
+            Self::LagBounded => "lag_bounded",
+            Self::SliceEnds => "slice_ends",
             Self::Deterministic => "deterministic",
         }
     }

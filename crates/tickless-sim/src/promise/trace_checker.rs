@@ -221,16 +221,14 @@ impl TraceChecker {
                 timer,
                 clock,
                 was_armed,
-                in_place,
+                stood,
                 hard,
                 ..
             } => {
                 if clock != Clock::Monotonic {
                     self.clock_of.insert(timer, clock);
                 }
-                self.counts.exact_starts += 1;
-                self.counts.exact_restarts += u64::from(was_armed);
-                self.counts.exact_in_place += u64::from(was_armed && in_place);
+                self.counts.started(was_armed, stood);
                 self.pending += i64::from(!was_armed);
                 self.log(Entry::Start, cpu.0, at, hard.cast_unsigned());
             }

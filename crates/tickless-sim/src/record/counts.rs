@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use tickless_core::event::Flush;
+use tickless_core::trace::Stood;
 
 use crate::model::time::Picos;
 
@@ -27,8 +28,12 @@ pub struct Counts {
     pub exact_starts: u64,
     /// Those of them that were queued already.
     pub exact_restarts: u64,
-    /// Those of them that kept their place.
+    /// Those of them whose place was checked against their neighbours and kept.
     pub exact_in_place: u64,
+    /// Those of them that were left filed under an older key: no neighbour was looked at.
+    pub exact_filed_early: u64,
+    /// Those of them that are far away, and stayed in their slot.
+    pub exact_far_in_slot: u64,
     /// Starts that were timed: all but those of a tick that stops or goes on.
     pub timed_starts: u64,
     /// How long those took altogether.
@@ -79,6 +84,12 @@ pub struct Counts {
     pub idle_entries: u64,
     /// Switches between tasks.
     pub switches: u64,
+    /// Tasks that a CPU took from another one because it had none.
+    pub pulled: u64,
+    /// Tasks that were picked again: no switch.
+    pub picked_again: u64,
+    /// Interrupts that a CPU was woken by for a timer that was no more, because that was cheaper than a write.
+    pub lazy_wakes: u64,
     /// Reads of the clock.
     pub clock_reads: u64,
     /// How long those took altogether.
@@ -92,6 +103,21 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// An exact timer was started; if it was queued, this became of its place.
+    pub(crate) const fn started(&mut self, was_armed: bool, stood: Stood) {
+        self.exact_starts += 1;
+        if !was_armed {
+            return;
+        }
+        self.exact_restarts += 1;
+        match stood {
+            Stood::Moved => {}
+            Stood::InPlace => self.exact_in_place += 1,
+            Stood::FiledEarly => self.exact_filed_early += 1,
+            Stood::FarSlot => self.exact_far_in_slot += 1,
+        }
+    }
+
     /// A rearm was paid.
     pub(crate) const fn flushed(&mut self, point: Flush) {
         match point {

@@ -91,7 +91,7 @@ pub enum Recorded {
         expires: i64,
         softexpires: i64,
         was_armed: bool,
-        in_place: bool,
+        place: &'static str,
     },
     HrtimerCancel {
         hrtimer: u64,

@@ -3,7 +3,7 @@
 use tickless_core::coarse::Kind;
 use tickless_core::hierarchy::{GroupId, Hierarchy, HierarchyHost, Slot, State, Step};
 use tickless_core::time::Clock;
-use tickless_core::trace::{Event as Traced, TimerId};
+use tickless_core::trace::{Event as Traced, Stood, TimerId};
 
 use super::{GroupState, Recorded, Recorder, nanos};
 use crate::model::time::Picos;
@@ -22,6 +22,15 @@ const fn clock_name(clock: Clock) -> &'static str {
         Clock::Realtime => "realtime",
         Clock::Boottime => "boottime",
         Clock::Tai => "tai",
+    }
+}
+
+const fn place(stood: Stood) -> &'static str {
+    match stood {
+        Stood::Moved => "moved",
+        Stood::InPlace => "in-place",
+        Stood::FiledEarly => "filed-early",
+        Stood::FarSlot => "far-slot",
     }
 }
 
@@ -143,7 +152,7 @@ impl Recorder {
                 hard,
                 soft,
                 was_armed,
-                in_place,
+                stood,
                 clock,
                 ..
             } => Recorded::HrtimerStart {
@@ -153,7 +162,7 @@ impl Recorder {
                 expires: hard,
                 softexpires: soft,
                 was_armed,
-                in_place,
+                place: place(stood),
             },
             Traced::Cancel { cpu, timer } => Recorded::HrtimerCancel {
                 hrtimer: id(timer),

@@ -9,6 +9,6 @@ pub(crate) mod scenario;
 
 pub use groups::{CpuOutcome, Group};
 pub use needs::{Limits, Needs, TooMuch};
-pub use outcome::{Outcome, Residency};
+pub use outcome::{Outcome, Residency, Share};
 pub use runner::{run, run_recorded, run_twice, run_twice_recorded};
 pub use scenario::Scenario;

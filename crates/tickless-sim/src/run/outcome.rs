@@ -22,6 +22,18 @@ pub struct Residency {
     pub time: Picos,
 }
 
+/// What a task had of a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Share {
+    /// The CPU that it was on at the end.
+    pub cpu: u32,
+    /// To how many parts it was entitled: 2^20 for a task that says nothing.
+    pub weight: u64,
+    /// How long it had a CPU.
+    pub had: Picos,
+}
+
 /// What came of a run. Everything in it is a function of the scenario and the seed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
@@ -56,6 +68,9 @@ pub struct Outcome {
     pub per_cpu: Vec<CpuOutcome>,
     /// The CPUs by what runs on them.
     pub groups: Vec<Group>,
+    /// Each task, if they share CPUs fairly, in the order of the workloads.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<Share>,
     /// What went wrong on purpose.
     pub faults: Vec<Fault>,
     /// How often each kind of that happened.

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use crate::baseline::Scheduler;
 use crate::fault::Fault;
 use crate::machine::checks;
 use crate::machine::executor::Executor;
@@ -15,7 +16,7 @@ use crate::promise::{Promise, Violation, deterministic};
 use crate::random::Random;
 use crate::record::{Header, Recorder, SharedSink};
 use crate::run::groups::{self, CpuOutcome};
-use crate::run::outcome::{Outcome, Residency};
+use crate::run::outcome::{Outcome, Residency, Share};
 use crate::run::scenario::Scenario;
 use crate::workload::tasks;
 
@@ -173,6 +174,14 @@ fn outcome(scenario: &Scenario, seed: u64, machine: &mut Machine) -> Outcome {
         .sum();
     let idle_milliwatts = energy / u128::from(scenario.duration.0.max(1));
     let series = std::mem::take(&mut machine.series);
+    let is_fair = scenario.policy.scheduler == Scheduler::Fair;
+    let tasks = machine.tasks.iter().filter(|_| is_fair);
+    let shares = tasks.map(|task| Share {
+        cpu: task.cpu,
+        weight: task.weight.get(),
+        had: task.had,
+    });
+    let shares = shares.collect();
     let host = machine.host();
     let faults = host.faults.as_ref().map(RefCell::borrow);
     let mut checker = host.checker.borrow_mut();
@@ -205,6 +214,7 @@ fn outcome(scenario: &Scenario, seed: u64, machine: &mut Machine) -> Outcome {
         idle_milliwatts: u64::try_from(idle_milliwatts).unwrap_or(u64::MAX),
         groups: groups::groups(&mut checker.tallies, scenario, &per_cpu),
         per_cpu,
+        shares,
         faults: faults
             .as_ref()
             .map_or_else(Vec::new, |one| one.plan.to_vec()),

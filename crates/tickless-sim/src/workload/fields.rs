@@ -17,6 +17,8 @@ pub(crate) struct RawWorkload {
     pub(crate) cpus: Spanned<String>,
     pub(crate) one_in: Option<u32>,
     pub(crate) priority: Option<u8>,
+    pub(crate) weight: Option<u32>,
+    pub(crate) request: Option<Spanned<String>>,
     #[serde(default)]
     pub(crate) needs_tick: bool,
     period: Option<Spanned<String>>,

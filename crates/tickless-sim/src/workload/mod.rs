@@ -205,6 +205,10 @@ pub struct Placed {
     pub one_in: u32,
     /// The priority of its tasks: higher ones run first.
     pub priority: u8,
+    /// How many parts of a CPU each of its tasks is entitled to, where others have one.
+    pub weight: u32,
+    /// How long each wants to run at a time, if not as long as a slice of the scenario.
+    pub request: Option<Picos>,
     /// They keep the tick of a CPU whose tasks run without one, as those do whose CPU time is limited.
     pub needs_tick: bool,
 }
@@ -226,6 +230,11 @@ pub(crate) fn read(
         cpus: cpu_set::parse(source, &raw.cpus, cpus, isolated)?,
         one_in: raw.one_in.unwrap_or(1).max(1),
         priority: raw.priority.unwrap_or(1),
+        weight: raw.weight.unwrap_or(1).max(1),
+        request: match &raw.request {
+            Some(request) => Some(source.time(request)?),
+            None => None,
+        },
         needs_tick: raw.needs_tick,
     })
 }

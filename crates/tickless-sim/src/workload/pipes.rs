@@ -9,6 +9,8 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use tickless_sched::Weight;
+
 use crate::machine::executor::Executor;
 use crate::machine::scheduler::{Next, TaskId};
 use crate::machine::task_context::Program;
@@ -18,6 +20,8 @@ use crate::model::time::Picos;
 
 /// Bytes that move between caches at a time.
 const LINE_BYTES: u32 = 64;
+/// Bytes that are copied at a time.
+const WORD_BYTES: u32 = 8;
 
 /// What the pipes of a workload have in common.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +61,7 @@ impl Pipe {
     /// The pipe itself, and `size` bytes of it, come to the CPU that executes.
     fn touch(&self, context: &TaskContext<'_>, size: u32) {
         context.touch(&self.lines, 1 + u64::from(size.div_ceil(LINE_BYTES)));
+        context.copy(u64::from(size.div_ceil(WORD_BYTES)));
     }
 }
 
@@ -147,7 +152,7 @@ impl Program for Receiver {
 pub(super) fn add_groups(
     executor: &mut Executor,
     cpus: &[u32],
-    priority: u8,
+    (priority, entitlement): (u8, (Weight, Option<Picos>)),
     groups: u32,
     tasks: u32,
     messages: Messages,
@@ -173,7 +178,7 @@ pub(super) fn add_groups(
             };
             let programs: [Box<dyn Program>; 2] = [Box::new(receiver), Box::new(sender)];
             for (program, cpu) in programs.into_iter().zip(&mut cpus) {
-                executor.add_task(program, *cpu, priority);
+                executor.add_task(program, *cpu, priority, entitlement);
             }
         }
     }

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use tickless_core::tick::Dependency;
 use tickless_core::time::{Boottime, Realtime, Tai};
+use tickless_sched::Weight;
 
 use super::clocked::{Alarms, Compute};
 use super::pairs::{Channel, Desktop, Half};
@@ -16,6 +17,7 @@ use super::{Placed, Workload};
 use crate::machine::executor::Executor;
 use crate::machine::scheduler::TaskId;
 use crate::machine::task_context::{Program, notes};
+use crate::model::time::Picos;
 use crate::random::Random;
 
 /// Adds the tasks of `placed` to a machine. `seed` is that of this workload.
@@ -40,7 +42,8 @@ impl Placed {
             return;
         }
         if let Some((groups, tasks, messages)) = self.pipes() {
-            pipes::add_groups(executor, &cpus, self.priority, groups, tasks, messages);
+            let of = (self.priority, self.entitlement());
+            pipes::add_groups(executor, &cpus, of, groups, tasks, messages);
             return;
         }
         for cpu in cpus {
@@ -54,8 +57,13 @@ impl Placed {
         }
     }
 
+    /// The part of a CPU that each of its tasks is entitled to, and how long it wants to run at a time.
+    fn entitlement(&self) -> (Weight, Option<Picos>) {
+        (Weight::UNIT.times(self.weight), self.request)
+    }
+
     fn add_task(&self, executor: &mut Executor, program: Box<dyn Program>, cpu: u32) -> TaskId {
-        let task = executor.add_task(program, cpu, self.priority);
+        let task = executor.add_task(program, cpu, self.priority, self.entitlement());
         if self.needs_tick {
             // No task runs yet that it would concern.
             let _is_first = executor.machine().tasks[task as usize]

@@ -29,7 +29,7 @@ use tickless_core::time::Span;
 
 use crate::host::registry::{base, timers};
 use crate::host::remote::publish::publish_earlier;
-use crate::host::thread::{Thread, at_latest, with_thread};
+use crate::host::thread::{Thread, with_thread};
 use crate::host::tick::{self, tick_of};
 use crate::host::{device, wake};
 use crate::time::Instant;
@@ -51,20 +51,24 @@ pub fn ticks(duration: Duration) -> u64 {
 
 /// What has to be over before a timer fires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Expiry(Tick);
+pub struct Expiry {
+    tick: Tick,
+    /// The tick in progress, if the clock was read for it.
+    now: Option<Tick>,
+}
 
 /// The tick itself, to its end.
 impl From<Tick> for Expiry {
     #[inline]
     fn from(tick: Tick) -> Self {
-        Self(tick)
+        Self { tick, now: None }
     }
 }
 
 impl From<Instant> for Expiry {
     #[inline]
     fn from(deadline: Instant) -> Self {
-        Self(tick_of(deadline.to_core()))
+        Self::from(tick_of(deadline.to_core()))
     }
 }
 
@@ -72,8 +76,11 @@ impl From<Instant> for Expiry {
 impl From<Duration> for Expiry {
     #[inline]
     fn from(duration: Duration) -> Self {
-        let now = at_latest();
-        Self(tick_of(now.saturating_add(Span::from(duration))))
+        let (earliest, latest) = with_thread(|thread| thread.reading.bounds());
+        Self {
+            tick: tick_of(latest.saturating_add(Span::from(duration))),
+            now: Some(tick_of(earliest)),
+        }
     }
 }
 
@@ -178,6 +185,12 @@ where
     /// For the tick that it has: loads, no lock. Into the slot where it is: one lock and one store; it keeps what it
     /// may be late by, then. Else the lock of the thread's own base, and O(1).
     pub fn start(self: Pin<&Self>, when: impl Into<Expiry>) -> bool {
+        let when = when.into();
+        // It is queued where a thread comes in time already.
+        if self.timer().modify_in_slot(timers(), when.tick) {
+            wake::demand_again();
+            return true;
+        }
         let was_queued = self.start_by(when, |timer, now, expiry| {
             timer.modify(timers(), now, expiry).ok()
         });
@@ -217,10 +230,10 @@ where
         when: impl Into<Expiry>,
         start: impl FnOnce(Pin<&core::WheelTimer<F>>, Tick, Tick) -> Option<T>,
     ) -> Option<T> {
-        let Expiry(expiry) = when.into();
+        let Expiry { tick, now } = when.into();
         wake::demand();
-        let now = tick::now();
-        let started = start(self.timer(), now, expiry)?;
+        let now = now.unwrap_or_else(tick::now);
+        let started = start(self.timer(), now, tick)?;
         self.publish(now);
         Some(started)
     }
@@ -289,7 +302,9 @@ where
     fn publish(self: Pin<&Self>, now: Tick) {
         publish_earlier(now);
         // A pinned one stays where it is, and the thread that looks after that may sleep for longer.
-        if let Some((cpu, Kind::Local)) = self.timer().wheel(timers()) {
+        if self.timer().kind() == Kind::Local
+            && let Some((cpu, _)) = self.timer().wheel(timers())
+        {
             let own = with_thread(Thread::base);
             if own.is_none_or(|own| own.cpu() != cpu)
                 && let Some(base) = base(cpu)

@@ -43,6 +43,8 @@ mod refusal;
 
 pub use follow::{ERROR, WINDOW};
 pub(crate) use judge::Paused;
+#[cfg(feature = "internals")]
+pub(crate) use kernel::emulation;
 pub(crate) use reading::Reading;
 pub use refusal::Refusal;
 

@@ -8,7 +8,9 @@
 //! - a *worker* runs them itself, between other work or when its sleep ends at the first deadline;
 //! - a thread with an *event loop* runs them when its timer file descriptor becomes readable;
 //! - for all other threads, the *foreign* ones, the *expiry thread* runs them: one thread, started when the first of
-//!   them needs it, that sleeps until the earliest deadline of all.
+//!   them needs it, that sleeps until the earliest deadline of all;
+//! - for the workers of an async runtime that is attached, the runtime's *reactor* has one of them run those of all,
+//!   and the expiry thread comes if it does not.
 //!
 //! # Rooms
 //!
@@ -18,13 +20,14 @@
 //! |---|---|
 //! | [`os`], [`barrier`], [`clock`], [`wall`], [`numa`] | what the host needs of Linux |
 //! | `sources` | the clocks of the machine one by one, for checks and measurements |
-//! | [`kick`], [`sleep_protocol`], [`park_state`], [`spin`], [`suspicion`] | protocols of two threads, each with its models |
+//! | [`doorbell`], [`kick`], [`resched`], [`sleep_protocol`], [`park_state`], [`spin`], [`suspicion`] | protocols of two threads, each with its models |
 //! | [`parker`] | the place where a thread sleeps |
 //! | [`process`], [`thread`], [`registry`] | what a process has one of, what a thread has, the table of all bases |
 //! | [`tick`], [`wake`], [`remote::trees`] | the tick; the handle of the expiry thread; which thread sleeps until when |
+//! | [`remote::reactors`] | runtimes that ring for their threads |
 //! | [`device`], [`idle`], [`remote::publish`], [`isolation`], [`blocked`] | what a thread's changes set, tell and ask |
 //! | [`turn`] | everything that is due for a thread, run |
-//! | [`remote::expire`](remote), [`remote::expiry_thread`] | turns for other threads |
+//! | [`remote::expire`](remote), [`remote::reactor_turn`], [`remote::expiry_thread`] | turns for other threads |
 //! | [`lifecycle`], [`platform`] | threads and processes come and go; what the core sees |
 //!
 //! What a lower room asks of a higher one it gets as a trait that the higher one implements: the core's `Platform`, the
@@ -34,8 +37,9 @@
 //!
 //! - **Base lock** of a thread: its queues and wheels, and the setting of its device. Threads other than its own take
 //!   it to cancel, to look and to fork.
-//! - **Lock order**: expiry lock of a base, registry, base locks (the expiry thread's last), locks of the tree's groups
-//!   from the bottom up, then `wake`'s lock for starting, the clock's, the wall's and the suspects'.
+//! - **Lock order**: role of a reactor, expiry lock of a base, list of reactors, registry, base locks (the expiry
+//!   thread's last), locks of the tree's groups from the bottom up, then `wake`'s lock for starting, the clock's, the
+//!   wall's, the suspects' and a doorbell's.
 //! - **Words without a lock** belong to the room that declares them, and nothing outside it touches them but by its
 //!   methods:
 //!
@@ -44,10 +48,12 @@
 //! | kind, occupants, thread number, NUMA node | [`thread`] | Release of the kind, Acquire by any thread |
 //! | programmed, set for, soft raised, left over | [`device::state`](device) | the base lock |
 //! | kick | [`kick`] | a fence on either side |
+//! | a request to give way | [`resched`] | none: a hint |
 //! | until when the expiry thread sleeps | [`sleep_protocol`] | a fence on either side |
 //! | park state | [`park_state`] | Release of the notification, Acquire by the sleeper |
 //! | isolated, request | [`isolation::state`](isolation) | the registry; Release and Acquire of the request |
 //! | published tick, helped until, housekeeping CPU | [`remote::state`](remote) | none: each is a hint |
+//! | until, grace | [`doorbell`] | its lock; the fences of [`sleep_protocol`] |
 //! | running, missing, kicked | [`wake`] | the lock for starting; Release and AcqRel of the kick |
 //! | count of isolated workers, whether barriers work | [`barrier`] | the base locks taken next |
 //!
@@ -60,6 +66,7 @@ pub(crate) mod barrier;
 pub(crate) mod blocked;
 pub(crate) mod clock;
 pub(crate) mod device;
+pub(crate) mod doorbell;
 pub(crate) mod idle;
 pub(crate) mod isolation;
 pub(crate) mod kick;
@@ -72,6 +79,7 @@ pub(crate) mod platform;
 pub(crate) mod process;
 pub(crate) mod registry;
 pub(crate) mod remote;
+pub(crate) mod resched;
 pub(crate) mod sleep_protocol;
 #[cfg(any(feature = "internals", test))]
 pub(crate) mod sources;

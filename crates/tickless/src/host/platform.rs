@@ -110,6 +110,12 @@ impl Platform for Host {
         housekeeping::housekeeper(base)
     }
 
+    #[cfg(feature = "internals")]
+    #[inline]
+    fn updates_in_place(&self) -> bool {
+        Self::updates_in_place(self)
+    }
+
     fn relax(&self, attempt: u32) {
         os::relax(attempt);
     }

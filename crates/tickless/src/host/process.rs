@@ -1,18 +1,39 @@
 //! What a process has one of: the offsets of its clocks, and the count of foreign code that panicked.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+#[cfg(feature = "internals")]
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::wall::Wall;
 
 /// Callbacks that a turn runs before it lets the thread do something else.
 pub(super) const TURN_BUDGET: u32 = 4096;
 
+/// The forks that lead from the first process that used the library to this one.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// Which process this is, among a process and its children.
+#[inline]
+pub(crate) fn forks() -> u32 {
+    // Relaxed: written while there is one thread.
+    FORKS.load(Ordering::Relaxed)
+}
+
+/// This process is the child of a fork.
+pub(super) fn count_fork() {
+    // Relaxed: there is one thread.
+    FORKS.fetch_add(1, Ordering::Relaxed);
+}
+
 /// The host, as the core sees it: `platform` has what it provides.
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) wall: Wall,
     panics: AtomicU64,
+    /// An experiment files each timer anew that is started again.
+    #[cfg(feature = "internals")]
+    files_anew: AtomicBool,
 }
 
 impl Host {
@@ -20,6 +41,8 @@ impl Host {
         Self {
             wall: Wall::new(),
             panics: AtomicU64::new(0),
+            #[cfg(feature = "internals")]
+            files_anew: AtomicBool::new(false),
         }
     }
 
@@ -35,6 +58,21 @@ impl Host {
             std::mem::forget(again);
         }
         false
+    }
+
+    /// Whether a timer that is started again may stay where it is filed.
+    #[cfg(feature = "internals")]
+    #[inline]
+    pub(super) fn updates_in_place(&self) -> bool {
+        // Relaxed: either answer is right at any time, it only decides what a start costs.
+        !self.files_anew.load(Ordering::Relaxed)
+    }
+
+    /// Lets timers that are started again stay where they are filed, or not.
+    #[cfg(feature = "internals")]
+    pub(crate) fn set_updates_in_place(&self, enabled: bool) {
+        // Relaxed: see `updates_in_place`.
+        self.files_anew.store(!enabled, Ordering::Relaxed);
     }
 
     /// Calls of foreign code that panicked.

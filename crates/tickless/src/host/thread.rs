@@ -25,6 +25,7 @@ use super::os;
 use super::parker::Parker;
 use super::process::Host;
 use super::remote::state::RemoteState;
+use super::resched::Resched;
 
 /// Which thread expires the timers of a base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +75,7 @@ pub(crate) struct Local {
     pub(crate) isolation: IsolationState,
     pub(crate) remote: RemoteState,
     pub(crate) parker: Parker,
+    pub(crate) resched: Resched,
 }
 
 impl Local {
@@ -87,6 +89,7 @@ impl Local {
             isolation: IsolationState::new(),
             remote: RemoteState::new(),
             parker: Parker::new(),
+            resched: Resched::new(),
         }
     }
 

@@ -24,13 +24,31 @@ pub(crate) struct Done {
 
 /// Runs what is due on `base` at `now`. Called by the thread that looks after it.
 pub(super) fn run(base: &'static ThreadBase, now: Instant) -> Done {
-    as_turn_of(base, || take(base, now))
+    as_turn_of(base, || take(base, now, Rearm::AtTheEnd))
+}
+
+/// Who carries out the rearm that an interrupt deferred (spec ).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rearm {
+    /// The turn, at its end.
+    AtTheEnd,
+    /// The caller of the turn, at its next flush point.
+    IsOwed,
 }
 
 /// As [`run`], for the thread of `base`: a worker looks after others too.
 pub(crate) fn run_own(base: &'static ThreadBase, now: Instant) -> Done {
+    own(base, now, Rearm::AtTheEnd)
+}
+
+/// As [`run_own`], and leaves the rearm to the caller: a scheduler that is about to start its tick, and flushes then.
+pub(crate) fn run_own_owing(base: &'static ThreadBase, now: Instant) -> Done {
+    own(base, now, Rearm::IsOwed)
+}
+
+fn own(base: &'static ThreadBase, now: Instant, rearm: Rearm) -> Done {
     as_turn_of(base, || {
-        let mut done = take(base, now);
+        let mut done = take(base, now, rearm);
         wake::replace_missing(now);
         if base.local().kind() == Kind::Worker {
             if is_needed(base, now) {
@@ -56,14 +74,14 @@ pub(super) fn as_turn_of<R>(base: &ThreadBase, turn: impl FnOnce() -> R) -> R {
     turn()
 }
 
-fn take(base: &'static ThreadBase, now: Instant) -> Done {
+fn take(base: &'static ThreadBase, now: Instant, rearm: Rearm) -> Done {
     let cpu = base.cpu();
     if base.local().device.kick.take() {
         timers().retrigger(cpu);
         isolation::obey(base);
     }
     let mut done = take_coarse(cpu, now);
-    take_exact(base, now, &mut done);
+    take_exact(base, now, rearm, &mut done);
     if base.local().kind() == Kind::EventLoop {
         device::end_turn(base);
     }
@@ -84,13 +102,15 @@ fn take_coarse(cpu: CpuId, now: Instant) -> Done {
 }
 
 /// The part of a turn that is about exact timers.
-fn take_exact(base: &'static ThreadBase, now: Instant, done: &mut Done) {
+fn take_exact(base: &'static ThreadBase, now: Instant, rearm: Rearm, done: &mut Done) {
     let (cpu, device) = (base.cpu(), &base.local().device);
-    if !device.has_exact_work(now) {
+    // The thread is awake, so what may fire costs no wake-up now, and would cost one later (spec OBJ-23).
+    let may_fire = base.may_fire_from() <= now;
+    if !may_fire && !device.has_exact_work(now) {
         return;
     }
     let mut exact_more = false;
-    if device.take_programmed(now) {
+    if device.take_programmed(now) | may_fire {
         let report = timers().interrupt(cpu);
         done.fired += report.fired;
         exact_more |= report.more;
@@ -106,7 +126,9 @@ fn take_exact(base: &'static ThreadBase, now: Instant, done: &mut Done) {
             break;
         }
     }
-    flush(base);
+    if rearm == Rearm::AtTheEnd {
+        flush(base);
+    }
     done.more |= exact_more;
     if exact_more {
         device.leave_over(now);

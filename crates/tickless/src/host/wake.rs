@@ -41,6 +41,9 @@ static RUNNING: AtomicBool = AtomicBool::new(false);
 /// On cache lines of its own: every start of a timer reads it, and hardly any thread writes it.
 static MISSING: CachePadded<AtomicBool> = CachePadded(AtomicBool::new(false));
 
+/// A timer was given slack in this process.
+static SLACK_IN_USE: AtomicBool = AtomicBool::new(false);
+
 /// Held by the thread that tries to start the expiry thread.
 static STARTING: Mutex<()> = Mutex::new(());
 
@@ -61,6 +64,9 @@ const STACK: usize = 1 << 20;
 pub(super) trait Body {
     /// Never returns.
     fn run();
+
+    /// What a thread does before it starts its first timer: it may belong to a runtime that looks after it.
+    fn settle();
 }
 
 /// Wakes the expiry thread, and starts it if it does not run.
@@ -161,6 +167,9 @@ fn demand_slowly() {
         );
     }
     with_thread(|thread| thread.set_unattended(false));
+    if needed {
+        Host::settle();
+    }
 }
 
 /// Tries to start an expiry thread that is missing, for timers of threads that ended; at the end of a worker's turn.
@@ -189,6 +198,22 @@ pub(super) fn forget() {
     RUNNING.store(false, Ordering::Relaxed);
     MISSING.store(false, Ordering::Relaxed);
     SLEEPS_UNTIL.gone();
+}
+
+/// Notes that there are timers with slack, before the first one is queued.
+#[inline]
+pub(crate) fn note_slack() {
+    // Relaxed, both: an expiry thread that does not see it yet wakes once more, for the hard expiry. Loaded first, so
+    // that threads do not write the line over and over.
+    if !SLACK_IN_USE.load(Ordering::Relaxed) {
+        SLACK_IN_USE.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether there ever were timers with slack.
+pub(super) fn is_slack_in_use() -> bool {
+    // Relaxed: see `note_slack`.
+    SLACK_IN_USE.load(Ordering::Relaxed)
 }
 
 /// Has the expiry thread take a turn for each base with a kick that it looks after.

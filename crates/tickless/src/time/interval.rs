@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use super::slack::Slack;
 use super::{Instant, Sleep, sleep_until};
 
 /// Ticks now and then every `period`.
@@ -74,6 +75,8 @@ pub struct Interval {
     next: Instant,
     period: Duration,
     missed: MissedTickBehavior,
+    /// The slack that was said.
+    slack: Option<Slack>,
     /// What waits for the next tick, made by the first poll. It outlives the futures of [`tick`](Interval::tick): a
     /// task that dropped one is woken all the same. Boxed, because an interval may be moved.
     delay: Option<Pin<Box<Sleep>>>,
@@ -85,8 +88,26 @@ impl Interval {
             next: start,
             period: period.min(LONGEST),
             missed: MissedTickBehavior::default(),
+            slack: None,
             delay: None,
         }
+    }
+
+    /// Lets each tick come up to `slack` late, so that it shares a wake-up with others: see [`Sleep::slack`].
+    ///
+    /// The ticks keep their phase: [`tick`](Self::tick) returns when a tick was due, and the next one is due a period
+    /// after that. A tick counts as missed when it is taken more than 5 ms and the slack late.
+    ///
+    /// Said to an interval that was polled before, it counts from the next tick or reset on. Slack that is not said is
+    /// that of the thread or scope in which the interval was first polled.
+    #[must_use]
+    pub fn slack(mut self, slack: impl Into<Duration>) -> Self {
+        let slack = Slack::new(slack.into());
+        self.slack = Some(slack);
+        if let Some(delay) = &mut self.delay {
+            delay.as_mut().set_slack(slack);
+        }
+        self
     }
 
     /// Waits for the next tick, and returns when it was due.
@@ -109,10 +130,14 @@ impl Interval {
     ///
     /// As a [`Sleep`]. The first call allocates one; it is used again by all later ones.
     pub fn poll_tick(&mut self, context: &mut Context<'_>) -> Poll<Instant> {
-        let next = self.next;
-        let delay = self
-            .delay
-            .get_or_insert_with(|| Box::pin(sleep_until(next)));
+        let (next, slack) = (self.next, self.slack);
+        let delay = self.delay.get_or_insert_with(|| {
+            let sleep = sleep_until(next);
+            Box::pin(match slack {
+                Some(slack) => sleep.slack(slack.duration()),
+                None => sleep,
+            })
+        });
         ready!(delay.as_mut().poll(context));
         let due = self.advance();
         if let Some(delay) = &mut self.delay {
@@ -125,7 +150,8 @@ impl Interval {
     fn advance(&mut self) -> Instant {
         let due = self.next;
         let now = Instant::now();
-        let next = if now > due + MISSED {
+        let slack = self.delay.as_ref().map(|delay| delay.slack_so_far());
+        let next = if now > due + MISSED + slack.unwrap_or_default() {
             self.missed.next(due, now, self.period)
         } else {
             due.checked_add(self.period)

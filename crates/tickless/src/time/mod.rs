@@ -30,7 +30,8 @@
 //!    [`std::time::Instant`] and by that of [`Instant`]. For reading the clock cheaply something is added to a relative
 //!    deadline, usually about 100 ns and never more than 450. So [`Sleep::deadline`] can be that much behind
 //!    `now() + duration` of a moment later; of two sleeps of one length on one thread the second never ends before the
-//!    first.
+//!    first. Where that is more than needed, [slack](Sleep::slack) saves wake-ups, and [`Precision::Millisecond`] is
+//!    what tokio gives.
 //! 2. **No runtime is needed.** What panics in tokio outside of a runtime ("there is no reactor running") works here.
 //!
 //! And what follows from being another implementation:
@@ -54,6 +55,7 @@ pub(crate) mod budget;
 mod error_impl;
 mod instant;
 mod interval;
+pub(crate) mod slack;
 mod sleep;
 pub(crate) mod sleep_timer;
 mod timeout;
@@ -62,6 +64,7 @@ pub use std::time::Duration;
 
 pub use instant::Instant;
 pub use interval::{Interval, MissedTickBehavior, interval, interval_at};
+pub use slack::{Precision, WithSlack, set_thread_slack, thread_slack, with_slack};
 pub use sleep::{Sleep, sleep, sleep_until};
 pub use timeout::{Timeout, timeout, timeout_at};
 

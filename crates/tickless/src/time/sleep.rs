@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use pin_project_lite::pin_project;
 use tickless_core::hrtimer::{Sleeper, Start};
-use tickless_core::time::Instant as CoreInstant;
+use tickless_core::time::{Instant as CoreInstant, Span};
 
 use super::Instant;
+use super::slack::Slack;
 use super::sleep_timer::{SleepQueue, SleepTimer};
 
 /// Waits until `deadline`.
@@ -118,7 +119,59 @@ impl<T: SleepQueue> Sleep<T> {
     }
 }
 
+impl Sleep {
+    /// Lets the sleep end up to `slack` later than its deadline, so that it shares a wake-up with others; a
+    /// [`Precision`](super::Precision) or a [`Duration`].
+    ///
+    /// It never ends before its deadline. When it does end the library chooses within the slack: together with what
+    /// wakes the thread that expires it anyway, and at last at the *roundest* point of that time, where timers of other
+    /// threads and processes meet it: a multiple of 1/64 ms or its longest possible doubling. With a slack of 1 ms that
+    /// is a whole millisecond. What the operating system needs to wake a thread comes on top, as always.
+    ///
+    /// - Slack that is not said is that of the thread or of the scope in which the sleep is first queued:
+    ///   [`set_thread_slack`](super::set_thread_slack), [`with_slack`](super::with_slack). `slack(Duration::ZERO)` says
+    ///   that there is none.
+    /// - It may be longer than the sleep. More than 4.29 s (2^32 - 2 ns) count as that.
+    /// - A sleep that is over when it is polled is ready, whatever its slack; so is one that waits and is polled after
+    ///   its deadline. [`deadline`](Sleep::deadline) and [`is_elapsed`](Sleep::is_elapsed) know nothing of slack.
+    /// - A [`reset`](Sleep::reset) keeps the slack, and counts it from the new deadline.
+    ///
+    /// Sleeps of one thread with one deadline and one slack end in the order in which they were armed; those that only
+    /// share a wake-up do so in any order.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless::time::{Precision, sleep};
+    ///
+    /// # futures::executor::block_on(async {
+    /// sleep(Duration::from_millis(2)).slack(Precision::Millisecond).await;
+    /// sleep(Duration::from_millis(2)).slack(Duration::from_micros(50)).await;
+    /// # });
+    /// ```
+    ///
+    /// # Cost
+    ///
+    /// Arming and moving take a dozen instructions more than without, also for the place in the far wheel. It takes no
+    /// room.
+    pub fn slack(self, slack: impl Into<Duration>) -> Self {
+        let timer = self.timer.with_slack(Slack::new(slack.into()));
+        Self { timer }
+    }
+
+    /// As [`slack`](Self::slack), from the next time on that it is queued.
+    pub(super) fn set_slack(self: Pin<&mut Self>, slack: Slack) {
+        self.project().timer.set_slack(slack);
+    }
+
+    /// The slack that was said, or that it was queued with.
+    pub(super) fn slack_so_far(&self) -> Duration {
+        self.timer.slack().duration()
+    }
+}
+
 impl SleepQueue for Sleeper {
+    const HAS_SLACK: bool = true;
+
     #[inline]
     fn new() -> Self {
         Self::new()
@@ -135,8 +188,8 @@ impl SleepQueue for Sleeper {
     }
 
     #[inline]
-    fn when(deadline: CoreInstant) -> Start {
-        Start::at(deadline)
+    fn when(deadline: CoreInstant, slack: Span) -> Start {
+        Start::at(deadline).slack(slack)
     }
 
     /// The start wrote the device.

@@ -11,6 +11,7 @@ use tickless_core::base::TaskTimer;
 use tickless_core::time::{Instant, Span};
 
 use super::budget;
+use super::slack::{self, Slack};
 use crate::host::clock::CLOCK;
 use crate::host::registry::timers;
 use crate::host::thread::{at_earliest, at_latest};
@@ -18,6 +19,9 @@ use crate::host::{blocked, wake};
 
 /// A timer that wakes a task, exact or coarse, as a [`SleepTimer`] needs it. It MAY be late, and MUST NOT be early.
 pub trait SleepQueue: TaskTimer<When: Copy> {
+    /// Whether it can be given slack.
+    const HAS_SLACK: bool;
+
     /// Makes one that waits for nothing.
     fn new() -> Self;
 
@@ -27,8 +31,16 @@ pub trait SleepQueue: TaskTimer<When: Copy> {
     /// Where a timer that is not queued keeps a waker for the next time; `None` if it is queued.
     fn idle_waker(self: Pin<&mut Self>) -> Option<&mut Option<Waker>>;
 
-    /// What it is started for, so that it fires at `deadline` or later.
-    fn when(deadline: Instant) -> Self::When;
+    /// What it is started for, so that it fires at `deadline` or, if it can be given slack, up to `slack` later.
+    fn when(deadline: Instant, slack: Span) -> Self::When;
+
+    /// Gives one that is queued another deadline if that takes neither a clock nor any other thread's notice: it stays
+    /// where it is. Otherwise nothing was done.
+    #[inline]
+    fn restart_in_place(self: Pin<&Self>, deadline: Instant) -> bool {
+        let _ = deadline;
+        false
+    }
 
     /// Sees to it that a thread comes in time for one that was started for `when`.
     fn publish(when: Self::When);
@@ -61,6 +73,8 @@ pin_project! {
         #[pin]
         timer: T,
         deadline: Instant,
+        // The slack that was said, or taken over from the thread when it was queued first.
+        slack: Option<Slack>,
         state: SleepState,
     }
 
@@ -100,8 +114,25 @@ impl<T: SleepQueue> SleepTimer<T> {
         Self {
             timer: T::new(),
             deadline,
+            slack: None,
             state,
         }
+    }
+
+    /// Gives it a slack, from the next time on that it is queued.
+    pub(crate) fn set_slack(self: Pin<&mut Self>, slack: Slack) {
+        *self.project().slack = Some(slack);
+    }
+
+    /// As [`set_slack`](Self::set_slack), before it is pinned.
+    pub(crate) fn with_slack(mut self, slack: Slack) -> Self {
+        self.slack = Some(slack);
+        self
+    }
+
+    /// The slack that it has, or none if it was neither said nor queued.
+    pub(crate) fn slack(&self) -> Slack {
+        self.slack.unwrap_or(Slack::NONE)
     }
 
     pub(crate) fn deadline(&self) -> Instant {
@@ -123,7 +154,13 @@ impl<T: SleepQueue> SleepTimer<T> {
         wake::demand();
         let mut this = self.project();
         *this.deadline = deadline;
-        if *this.state == SleepState::Armed && restart(this.timer.as_ref(), deadline) {
+        if *this.state == SleepState::Armed
+            && restart(
+                this.timer.as_ref(),
+                deadline,
+                this.slack.unwrap_or(Slack::NONE),
+            )
+        {
             return;
         }
         let was_told = std::mem::replace(this.state, SleepState::Reset) == SleepState::Elapsed;
@@ -136,7 +173,7 @@ impl<T: SleepQueue> SleepTimer<T> {
         if is_over(deadline) {
             waker.wake();
         } else {
-            drop(queue(this.timer, deadline, waker));
+            drop(queue(this.timer, deadline, this.slack, waker));
             *this.state = SleepState::Armed;
         }
     }
@@ -161,7 +198,7 @@ impl<T: SleepQueue> SleepTimer<T> {
             SleepState::Fresh | SleepState::Idle | SleepState::Reset
                 if *this.state == SleepState::Fresh || !is_over(*this.deadline) =>
             {
-                start(this.timer, *this.deadline, context);
+                start(this.timer, *this.deadline, this.slack, context);
                 *this.state = SleepState::Armed;
                 return Poll::Pending;
             }
@@ -188,7 +225,7 @@ impl<T: SleepQueue> SleepTimer<T> {
                 }
                 if !is_over_anywhere(*this.deadline) {
                     // Neither queued nor over: another thread queued it, and the process is the child of a fork.
-                    start(this.timer, *this.deadline, context);
+                    start(this.timer, *this.deadline, this.slack, context);
                     return Poll::Pending;
                 }
                 old = this.timer.as_ref().cancel(timers());
@@ -200,15 +237,21 @@ impl<T: SleepQueue> SleepTimer<T> {
     }
 }
 
-// The two below are kept whole, out of the caller's code: they are the core's whole path in one piece.
+// The two below are kept whole, out of the caller's code: they are the core's whole path in one piece. What has slack
+// takes the same way, because a second copy of it would have the compiler share its parts by calls.
 
 #[inline(never)]
-fn start<T: SleepQueue>(mut timer: Pin<&mut T>, deadline: Instant, context: &Context<'_>) {
+fn start<T: SleepQueue>(
+    mut timer: Pin<&mut T>,
+    deadline: Instant,
+    slack: &mut Option<Slack>,
+    context: &Context<'_>,
+) {
     wake::demand();
     let kept = timer.as_mut().idle_waker().and_then(Option::take);
     let waker = kept.filter(|kept| kept.will_wake(context.waker()));
     let waker = waker.unwrap_or_else(|| context.waker().clone());
-    let old = queue(timer, deadline, waker);
+    let old = queue(timer, deadline, slack, waker);
     // Dropped here, after every lock was released: it may run foreign code.
     drop(old);
     blocked::polled(context.waker());
@@ -216,17 +259,47 @@ fn start<T: SleepQueue>(mut timer: Pin<&mut T>, deadline: Instant, context: &Con
 
 /// Queues a timer, or moves it if it is queued, and has `waker` woken. Returns the waker that it had.
 #[inline]
-fn queue<T: SleepQueue>(timer: Pin<&mut T>, deadline: Instant, waker: Waker) -> Option<Waker> {
-    let when = T::when(deadline);
+fn queue<T: SleepQueue>(
+    timer: Pin<&mut T>,
+    deadline: Instant,
+    slack: &mut Option<Slack>,
+    waker: Waker,
+) -> Option<Waker> {
+    let slack = if T::HAS_SLACK {
+        *slack.get_or_insert_with(slack::default)
+    } else {
+        Slack::NONE
+    };
+    let when = T::when(deadline, chosen::<T>(slack, deadline));
     let old = timer.start(timers(), when, waker);
     T::publish(when);
     old
 }
 
+/// How far behind `deadline` a timer with that slack must fire.
+#[inline]
+fn chosen<T: SleepQueue>(slack: Slack, deadline: Instant) -> Span {
+    if T::HAS_SLACK && !slack.is_none() {
+        chosen_within(slack, deadline)
+    } else {
+        Span::ZERO
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn chosen_within(slack: Slack, deadline: Instant) -> Span {
+    wake::note_slack();
+    slack.after(deadline)
+}
+
 /// Moves a timer and keeps its waker; `false`, and nothing is changed, if it is not queued any more.
 #[inline(never)]
-fn restart<T: SleepQueue>(timer: Pin<&T>, deadline: Instant) -> bool {
-    let when = T::when(deadline);
+fn restart<T: SleepQueue>(timer: Pin<&T>, deadline: Instant, slack: Slack) -> bool {
+    if timer.restart_in_place(deadline) {
+        return true;
+    }
+    let when = T::when(deadline, chosen::<T>(slack, deadline));
     let is_queued = timer.restart(timers(), when);
     if is_queued {
         T::publish(when);

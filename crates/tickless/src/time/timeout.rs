@@ -76,6 +76,16 @@ impl<T, S> Timeout<T, S> {
     }
 }
 
+impl<T> Timeout<T> {
+    /// Lets the time end up to `slack` later, so that it shares a wake-up with others: see [`Sleep::slack`].
+    ///
+    /// The future inside is polled as ever; its own timers do not get the slack.
+    pub fn slack(self, slack: impl Into<Duration>) -> Self {
+        let Self { value, delay } = self;
+        Self::new(value, delay.slack(slack))
+    }
+}
+
 impl<T: Future, S: Future<Output = ()>> Future for Timeout<T, S> {
     type Output = Result<T::Output, Elapsed>;
 

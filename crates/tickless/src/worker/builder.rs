@@ -148,6 +148,11 @@ impl Builder {
         self
     }
 
+    /// How many workers it would be on this machine.
+    pub(crate) fn count(&self) -> Result<usize, BuildError> {
+        Ok(self.places()?.len())
+    }
+
     /// Starts the workers, each with a call of `body`, and the number of the worker.
     ///
     /// All of them are workers, pinned and isolated as they should be, before the first `body` begins. If one cannot be

@@ -1,7 +1,9 @@
 //! A thread that runs its own timers: what workers and event loops have in common.
 
+use std::cell::Cell;
 use std::marker::PhantomData;
 
+use tickless_core::coarse::Tick;
 use tickless_core::hierarchy::Leaving;
 use tickless_core::time::Instant as CoreInstant;
 
@@ -9,7 +11,7 @@ use super::error::{IsolationError, StartError};
 use crate::host::registry::timers;
 use crate::host::remote::{housekeeping, publish, trees};
 use crate::host::thread::{Kind, ThreadBase, at_earliest, turn_taken_by_this_thread, with_thread};
-use crate::host::{device, idle, isolation, lifecycle, tick, turn};
+use crate::host::{clock, device, idle, isolation, lifecycle, tick, turn};
 use crate::time::Instant;
 
 /// What becomes of global coarse timers that an isolated worker starts.
@@ -36,10 +38,47 @@ pub struct Turn {
     pub more: bool,
 }
 
+/// What was due first when the clock was asked last, and the counter value from which on it may be.
+///
+/// Until then, and while nothing else is due first, it takes a reading of the counter to know that nothing is due: the
+/// clock keeps to the line that it followed until the counter is there ([`clock::cycles_at`]).
+#[derive(Debug)]
+struct NotDueBefore {
+    exact: Cell<CoreInstant>,
+    coarse: Cell<Option<Tick>>,
+    until: Cell<u64>,
+}
+
+impl NotDueBefore {
+    const fn unknown() -> Self {
+        Self {
+            exact: Cell::new(CoreInstant::FOREVER),
+            coarse: Cell::new(None),
+            until: Cell::new(0),
+        }
+    }
+
+    #[inline]
+    fn holds(&self, exact: CoreInstant, coarse: Option<Tick>) -> bool {
+        exact == self.exact.get()
+            && coarse == self.coarse.get()
+            && clock::counter::read() < self.until.get()
+    }
+
+    fn note(&self, exact: CoreInstant, coarse: Option<Tick>) {
+        let due = exact.min(coarse.map_or(CoreInstant::FOREVER, tick::instant_of));
+        self.exact.set(exact);
+        self.coarse.set(coarse);
+        // Zero where each reading asks the kernel.
+        self.until.set(clock::cycles_at(due).unwrap_or(0));
+    }
+}
+
 /// The timers of this thread, which a `Worker` or a `Driver` runs as long as it has this.
 #[derive(Debug)]
 pub(crate) struct LocalTimers {
     pub(crate) base: &'static ThreadBase,
+    not_due_before: NotDueBefore,
     /// They belong to the thread.
     stays: PhantomData<*mut ()>,
 }
@@ -62,6 +101,7 @@ impl LocalTimers {
             }
             let timers = Self {
                 base,
+                not_due_before: NotDueBefore::unknown(),
                 stays: PhantomData,
             };
             // It stands for what was started before, too.
@@ -75,14 +115,49 @@ impl LocalTimers {
         at_earliest()
     }
 
-    /// A few loads and compares, and the clock. That others are to be looked after is noticed when the clock was
+    /// A few loads and compares, and the counter. That others are to be looked after is noticed when the clock was
     /// compared with the kernel's, which is every 50 µs at the latest.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
-        with_thread(|thread| {
+        let exact = device::due_but_coarse(self.base);
+        let coarse = self.base.wheel_first_due();
+        !self.not_due_before.holds(exact, coarse) && self.is_due_by_the_clock(exact, coarse)
+    }
+
+    #[inline(never)]
+    fn is_due_by_the_clock(&self, exact: CoreInstant, coarse: Option<Tick>) -> bool {
+        let is_due = with_thread(|thread| {
             let now = thread.reading.at_earliest();
-            device::due(self.base) <= now || thread.reading.has_new_line() && self.look(now)
-        })
+            exact <= now
+                || coarse.is_some_and(|tick| tick::instant_of(tick) <= now)
+                || thread.reading.has_new_line() && self.look(now)
+        });
+        if !is_due {
+            self.not_due_before.note(exact, coarse);
+        }
+        is_due
+    }
+
+    /// As [`is_due`](Self::is_due), for a worker that would go to sleep: it is awake, so what may fire is due, and
+    /// saves the wake-up for it (spec OBJ-23).
+    pub(crate) fn is_due_before_sleep(&self) -> bool {
+        self.is_due() || self.base.may_fire_from() <= self.now()
+    }
+
+    /// As [`is_due`](Self::is_due), with a reading of the clock that the caller has.
+    #[inline]
+    pub(crate) fn is_due_at(&self, now: CoreInstant) -> bool {
+        device::due(self.base) <= now
+            || with_thread(|thread| thread.reading.has_new_line()) && self.look(now)
+    }
+
+    /// A turn that leaves the rearm of the device to the caller, who flushes soon: a scheduler that is about to start
+    /// timers itself.
+    #[track_caller]
+    pub(crate) fn turn_owing(&self, now: CoreInstant) {
+        assert_outside_of_callbacks();
+        // That more is due is seen when the caller looks next.
+        let _more = turn::run_own_owing(self.base, now);
     }
 
     #[cold]
@@ -103,10 +178,25 @@ impl LocalTimers {
 
     /// Lets the worker go to sleep: until when it may. [`leave_idle`](Self::leave_idle) follows.
     pub(crate) fn enter_idle(&self) -> CoreInstant {
-        timers().settle_armed(self.base.cpu());
-        // Not what the base says: the device may be due for other reasons.
-        let own = device::due_but_coarse(self.base);
+        let own = if self.base.local().device.signal.is_on() {
+            // Its device costs a system call. The sleep has a deadline of its own, so the device stays as it is, and an
+            // early signal ends no sleep.
+            self.first_own()
+        } else {
+            timers().settle_armed(self.base.cpu());
+            // Not what the base says: the device may be due for other reasons.
+            device::due_but_coarse(self.base)
+        };
         own.min(idle::enter(self.base, own))
+    }
+
+    /// When this worker has something to do, its wheels aside, whatever its device is armed for.
+    fn first_own(&self) -> CoreInstant {
+        let due = device::due_but_coarse(self.base);
+        if due <= self.now() {
+            return due;
+        }
+        timers().next_event(self.base.cpu())
     }
 
     /// Takes the worker out of those that look after each other, or puts it back.

@@ -8,12 +8,14 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
+use tickless_core::base::Stats as TimerStats;
 use tickless_core::time::Instant as CoreInstant;
 
 use super::epoll::EpollEvents;
 use super::error::{IsolationError, StartError};
 use super::local::{IsolatedTimers, LocalTimers, Turn, assert_outside_of_callbacks};
 use crate::host::isolation::Occupancy;
+use crate::host::registry::timers;
 use crate::host::spin::{self, Aim, Pause, Umwait};
 use crate::host::thread::{Kind, ThreadBase};
 use crate::host::{clock, device, os};
@@ -120,6 +122,21 @@ impl Unparker {
     /// The worker as it is now, which is alive.
     pub(crate) fn occupancy(&self) -> Occupancy {
         Occupancy::of(self.target.base)
+    }
+
+    /// Asks the task that the worker polls to give way at its next checkpoint.
+    pub(crate) fn request_reschedule(&self) {
+        self.target.base.local().resched.request();
+    }
+
+    /// How often the worker's POSIX timer was set, and how often it fired.
+    pub(crate) fn signal_counts(&self) -> (u64, u64) {
+        self.target.base.local().device.signal.counts()
+    }
+
+    /// What the timers of the worker counted.
+    pub(crate) fn timer_stats(&self) -> TimerStats {
+        timers().stats(self.target.base.cpu())
     }
 
     /// Ends the worker's park, or lets its next one return at once. Callable from any thread.
@@ -258,10 +275,79 @@ impl Worker {
             // The notification that ends this park may be the one that the future outside waits for.
             self.owed.set(true);
         }
-        if !self.timers.is_due() && !self.timers.base.local().parker.take_notification() {
+        if !self.timers.is_due_before_sleep()
+            && !self.timers.base.local().parker.take_notification()
+        {
             self.wait();
         }
         self.timers.turn()
+    }
+
+    /// As [`park`](Self::park), for a loop that takes its turns itself.
+    pub(crate) fn park_without_turn(&self) {
+        if !self.timers.is_due() && !self.timers.base.local().parker.take_notification() {
+            self.wait();
+        }
+    }
+
+    /// As [`is_due`](Self::is_due), with a reading of the clock that the caller has.
+    #[inline]
+    pub(crate) fn is_due_at(&self, now: CoreInstant) -> bool {
+        self.timers.is_due_at(now)
+    }
+
+    /// As [`turn`](Self::turn), and leaves the rearm of the device to the caller.
+    pub(crate) fn turn_owing(&self, now: CoreInstant) {
+        self.timers.turn_owing(now);
+    }
+
+    /// Has a POSIX timer interrupt the worker while it computes, until [`end_signals`](Self::end_signals).
+    pub(crate) fn begin_signals(&self, is_relative: bool) -> io::Result<()> {
+        let signal = &self.timers.base.local().device.signal;
+        signal.begin(is_relative, device::on_signal)?;
+        // What was started before is set now.
+        device::renew(self.timers.base);
+        Ok(())
+    }
+
+    /// The POSIX timer interrupts the worker no more.
+    pub(crate) fn end_signals(&self) {
+        self.timers.base.local().device.signal.end();
+    }
+
+    /// As [`is_due_at`](Self::is_due_at), behind a signal: the clock of the library may be behind the kernel's by a
+    /// little, and a timer that fired is not set any more.
+    pub(crate) fn is_due_behind_signal(&self) -> bool {
+        const BEHIND: u64 = 2_000;
+        loop {
+            let now = self.timers.now();
+            let due = device::due_but_coarse(self.timers.base);
+            if due <= now {
+                return true;
+            }
+            if due.saturating_since(now).as_nanos() > BEHIND {
+                // It was set for another time since.
+                return false;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Whether a signal came since this was asked last.
+    #[inline]
+    pub(crate) fn take_signalled(&self) -> bool {
+        self.timers.base.local().device.signal.take_signalled()
+    }
+
+    /// The base of the thread.
+    pub(crate) fn base(&self) -> &'static ThreadBase {
+        self.timers.base
+    }
+
+    /// Takes back what asked the running task to give way: the caller looks at its queues next.
+    #[inline]
+    pub(crate) fn clear_reschedule(&self) {
+        self.timers.base.local().resched.clear();
     }
 
     /// Waits until something is due or the worker is notified; takes the notification.
@@ -331,7 +417,7 @@ impl Worker {
             self.owed.set(true);
         }
         let mut sleeps = false;
-        let left = if self.timers.is_due() || self.parking == Parking::Spin {
+        let left = if self.timers.is_due_before_sleep() || self.parking == Parking::Spin {
             CoreInstant::ZERO
         } else {
             sleeps = true;
@@ -387,13 +473,20 @@ impl Worker {
             loop {
                 let notified =
                     self.timers.base.local().parker.take_notification() | self.owed.take();
-                if self.timers.is_due() {
+                let is_due = if notified {
+                    self.timers.is_due()
+                } else {
+                    self.timers.is_due_before_sleep()
+                };
+                if is_due {
                     let _more_is_seen_next_time = self.timers.turn();
                 }
                 if notified {
                     break;
                 }
-                if !self.timers.base.local().parker.is_notified() && !self.timers.is_due() {
+                if !self.timers.base.local().parker.is_notified()
+                    && !self.timers.is_due_before_sleep()
+                {
                     self.wait();
                     if self.timers.is_due() {
                         let _more_is_seen_next_time = self.timers.turn();

@@ -166,7 +166,7 @@ pub fn records_say_for_when_a_timer_is_queued<H: Host>() {
     for part in Part::all() {
         let seen = timers.for_each_pending(CpuId(0), part, |timer| {
             match timer.queued {
-                Queued::Sorted { hard, filed, .. } | Queued::Far { hard, filed } => {
+                Queued::Sorted { hard, filed, .. } | Queued::Far { hard, filed, .. } => {
                     assert!(filed <= hard, "{timer:?}");
                     exact_seen.push(hard);
                 }

@@ -12,7 +12,7 @@ use tickless_core::time::{Boottime, ClockId, Instant, Monotonic, Realtime, Span}
 use tickless_sim::random::Random;
 
 use crate::suite::at_on;
-use crate::{DeviceClass, Host, Immediate, Interrupted, Rig, Schedule, TestTimer};
+use crate::{Anew, DeviceClass, Host, Immediate, Interrupted, Rig, Schedule, TestTimer};
 
 const SLOT: i64 = 10_000;
 const CPUS: u32 = 3;
@@ -267,6 +267,37 @@ pub fn deferral_and_devices_change_no_batch<H: Host>() {
     }
 }
 
+/// Filing anew at each start changes nothing but what a start costs, and the order of equal deadlines: one that is
+/// started for the deadline that it has goes behind the others.
+pub fn filing_anew_changes_nothing_that_fires<H: Host>() {
+    let by_slot = |mut firings: Vec<(usize, i64)>| {
+        firings.sort_by_key(|(timer, slot)| (*slot, *timer));
+        firings
+    };
+    for seed in 200..212 {
+        let script = script(seed, false);
+        for lazy in [false, true] {
+            let [kept, anew] = [play::<H>, play::<Anew>]
+                .map(|play| by_slot(play(&script, DeviceClass::Software, lazy)));
+            assert_eq!(kept, anew, "seed {seed}, lazy {lazy}");
+        }
+    }
+    let kept = |rig: &Rig<Anew>| rig.stats(0).kept();
+    let rig = Rig::<Anew>::new(1);
+    let timers: Vec<_> = (0..3).map(|_| TestTimer::once(&rig)).collect();
+    rig.on(0, || {
+        for deadline in [9_000, 8_000, 8_500, 8_500] {
+            for timer in &timers {
+                timer.start(at_on(deadline));
+            }
+        }
+    });
+    rig.check();
+    assert_eq!((rig.stats(0).starts, kept(&rig)), (12, 0));
+    rig.run_until(10_000);
+    assert!(timers.iter().all(|timer| timer.fired_at() == [8_500]));
+}
+
 /// V3: the same script on the same host gives the same trace, to the last event.
 pub fn the_same_script_gives_the_same_trace<H: Host>() {
     let run = || {
@@ -298,5 +329,6 @@ pub fn the_same_script_gives_the_same_trace<H: Host>() {
 crate::kit::cases!(equivalence:
     laziness_deferral_and_devices_change_nothing_that_fires [CPUS, PATHS, CLOCKS, DEVICES],
     deferral_and_devices_change_no_batch [CPUS, PATHS, CLOCKS, DEVICES],
+    filing_anew_changes_nothing_that_fires [CPUS, PATHS, CLOCKS, DEVICES],
     the_same_script_gives_the_same_trace [CPUS, TRACE],
 );

@@ -3,6 +3,7 @@
 //! Twins: two rigs that live through the same story, one with timers that stand in the far wheel while they are far,
 //! one with timers that are sorted from the beginning.
 
+use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
@@ -296,18 +297,140 @@ pub fn crowded_slots_are_exact_too<H: Host>() {
     );
 }
 
-/// Slack is the tree's business: a timer that was given some leaves the far wheel.
-pub fn a_timer_with_slack_is_sorted<H: Host>() {
+/// OBJ-21: a timer with slack is unsorted while it is far, and pushing it out is a store, whatever its slack becomes.
+pub fn a_timer_with_slack_is_far_too<H: Host>() {
     let mut far = Sleepers::<H>::new(1, 1);
-    let start = at(20 * SECOND);
-    far.start(0, 0, start);
-    assert_eq!(far.rig.timers().sorted(CpuId(0)), 0);
-    assert!(far.push_out(0, 0, start.slack(Span::from_millis(5))));
-    assert_eq!(far.rig.timers().sorted(CpuId(0)), 1);
-    assert!(far.push_out(0, 0, at(30 * SECOND)));
+    let sorted = |far: &Sleepers<H>| far.rig.timers().sorted(CpuId(0));
+    let slack = Span::from_millis(5);
+    far.start(0, 0, at(20 * SECOND).slack(slack));
+    assert_eq!(sorted(&far), 0);
+    assert_eq!(
+        far.rig.armed(0),
+        Instant::from_nanos(20 * SECOND + 5 * MILLI)
+    );
+    let before = far.rig.stats(0).far_in_slot;
+    let longer = Span::from_millis(9);
+    assert!(far.push_out(0, 0, at(20 * SECOND + MILLI).slack(longer)));
+    assert!(far.push_out(0, 0, at(20 * SECOND + 10 * MILLI)));
+    assert_eq!(far.rig.stats(0).far_in_slot - before, 2);
+    // The hard expiry as before, the soft one earlier: it has to be filed for that, and is due before it.
+    assert!(far.push_out(0, 0, at(20 * SECOND).slack(Span::from_millis(10))));
+    assert_eq!(far.rig.stats(0).far_in_slot - before, 2);
+    assert_eq!(sorted(&far), 0);
     far.settle();
-    assert_eq!(far.rig.armed(0), Instant::from_nanos(30 * SECOND));
+    assert_eq!(
+        far.rig.armed(0),
+        Instant::from_nanos(20 * SECOND + 10 * MILLI)
+    );
     assert_eq!(far.rig.timers().pending(CpuId(0)), 1);
+}
+
+/// OBJ-21, INV-1: a far timer whose soft expiry gets later and whose hard one earlier moves, and the device knows it.
+pub fn a_far_timer_that_loses_slack_is_armed_for_what_is_left<H: Host>() {
+    let mut far = Sleepers::<H>::new(1, 1);
+    far.start(0, 0, at(20 * SECOND).slack(Span::from_millis(10)));
+    assert!(far.push_out(0, 0, at(20 * SECOND + 2 * MILLI)));
+    far.rig.check();
+    let left = Instant::from_nanos(20 * SECOND + 2 * MILLI);
+    assert_eq!(far.rig.armed(0), left);
+}
+
+/// OBJ-9, OBJ-21: an interrupt takes along a far timer as soon as it may fire, and not before, however late it must.
+pub fn an_interrupt_takes_along_what_was_far<H: Host>() {
+    for (when, fires) in [(-1, false), (0, true), (MILLI, true)] {
+        let mut far = Sleepers::<H>::new(1, 2);
+        // The slack reaches over many slots of the far wheel.
+        let patient = at(20 * SECOND).slack(Span::from_secs(4));
+        far.start(0, 0, patient);
+        far.start(0, 1, at(20 * SECOND + when));
+        far.rig.run_until(20 * SECOND + 2 * MILLI);
+        let expected: &[usize] = if fires { &[0, 1] } else { &[1] };
+        assert_eq!(far.woken.take(), expected, "{when} ns from the soft expiry");
+        assert_eq!(far.rig.stats(0).interrupts, 1);
+    }
+}
+
+/// A4, OBJ-10, OBJ-21: with any slack, near or far, moved or not, timers fire within it; no interrupt finds nothing.
+pub fn within_their_slack_they_fire_and_nowhere_else<H: Host>() {
+    const TIMERS: usize = 24;
+    let mut together = 0;
+    for seed in 0..60 {
+        let mut random = Random::new(seed);
+        let mut far = Sleepers::<H>::new(1, TIMERS);
+        let mut windows = [None; TIMERS];
+        for _ in 0..150 {
+            for _ in 0..random.between(1, 6) {
+                let number = random.index(TIMERS);
+                let soft = far.rig.now() + distance(&mut random);
+                let bits = random.between(0, 32);
+                let slack = random.below(1 << bits);
+                let start = at(soft).slack(Span::from_nanos(slack));
+                let hard = soft + i64::try_from(slack).expect("small");
+                if !(random.one_in(2) && far.push_out(0, number, start)) {
+                    far.start(0, number, start);
+                }
+                windows[number] = Some((soft, hard));
+                far.rig.check();
+            }
+            far.settle();
+            // Exactly until something fires, or to some time before.
+            let fires = far.rig.fires_at(0).unwrap_or(0).max(far.rig.now());
+            let until = fires.min(far.rig.now() + FORCED + distance(&mut random));
+            far.rig.run_until(until);
+            let woken = far.woken.take();
+            together += usize::from(woken.len() > 1);
+            for number in woken {
+                let (soft, hard) = windows[number].take().expect("what fires was armed");
+                assert!(
+                    soft <= until && until <= hard.max(soft + 2 * FORCED),
+                    "seed {seed}: timer {number} of {soft} to {hard} fired at {until}"
+                );
+            }
+            for (soft, hard) in windows.into_iter().flatten() {
+                assert!(
+                    until < hard + 2 * FORCED,
+                    "seed {seed}: {soft} to {hard} missed at {until}"
+                );
+            }
+        }
+        assert_eq!(far.rig.stats(0).spurious, 0, "seed {seed}");
+    }
+    assert!(together > 200, "only {together} interrupts were shared");
+}
+
+/// OBJ-22: timers at random times that may be a millisecond late cost no more interrupts than there are milliseconds.
+pub fn a_millisecond_of_slack_bounds_the_interrupts<H: Host>() {
+    const SLACK: Span = Span::from_millis(1);
+    for timers in [100, 1_000, 10_000] {
+        let mut far = Sleepers::<H>::new(1, timers);
+        let mut random = Random::new(12);
+        let start = far.rig.now();
+        let mut latest = Vec::new();
+        for number in 0..timers {
+            let soft = Instant::from_nanos(start + 3 * SECOND + random.between(0, SECOND - 1));
+            let hard = soft.roundest_within(SLACK);
+            latest.push(hard);
+            far.start(
+                0,
+                number,
+                Start::at(soft).slack(hard.saturating_since(soft)),
+            );
+        }
+        far.settle();
+        let meetings: BTreeSet<_> = latest.into_iter().collect();
+        assert!(meetings.len() <= 1_001);
+        far.rig.run_until(start + 5 * SECOND);
+        assert_eq!(far.woken.take().len(), timers);
+        let stats = far.rig.stats(0);
+        // A slot of the far wheel that holds more than 256 costs one when it is due: 64 ms of ten for a millisecond.
+        let crowded = if timers > 4_000 { 32 } else { 0 };
+        assert!(
+            stats.interrupts <= meetings.len() as u64 + crowded,
+            "{} interrupts for {timers} timers that meet at {} times",
+            stats.interrupts,
+            meetings.len()
+        );
+    }
 }
 
 /// What was pushed out and left in its slot is counted apart from what kept its place among the sorted ones.
@@ -330,5 +453,9 @@ crate::kit::cases!(far:
     the_tree_stays_small,
     what_is_very_far_is_exact_too,
     crowded_slots_are_exact_too,
-    a_timer_with_slack_is_sorted,
+    a_timer_with_slack_is_far_too,
+    a_far_timer_that_loses_slack_is_armed_for_what_is_left,
+    an_interrupt_takes_along_what_was_far,
+    within_their_slack_they_fire_and_nowhere_else,
+    a_millisecond_of_slack_bounds_the_interrupts,
 );

@@ -58,7 +58,36 @@ pub fn a_tick_goes_on_without_a_device_write_behind_an_earlier_timer<H: Host>() 
     assert_eq!(restart::<H, _>(7, exact), (1, 0));
 }
 
+/// What a CPU without a tick is to wake up for is over, and its interrupt does not come: each look at it finds it due
+/// in the tick in progress, which is another one each time. Its timer stands early enough already.
+pub fn a_wake_up_that_is_over_is_not_programmed_again<H: Host>() {
+    let rig = Rig::<H>::with_roles(&[Role::Housekeeping, Role::TicklessTasks], false);
+    rig.run_until(10 * TICK);
+    rig.work(CPU).expect("nothing depends on its tick");
+    let timer = CoarseTimer::once(&rig, Kind::Local);
+    rig.in_task(CPU, || timer.arm(20)).expect("it is new");
+    let due = Instant::from_nanos(21 * TICK);
+    assert_eq!(rig.tick_timer(CPU), Some(due));
+    rig.set_masked(CPU, true);
+    let before = rig.device_writes(CPU);
+    for tick in 21..30 {
+        rig.run_until(tick * TICK + TICK / 2);
+        let stopped = rig.work(CPU).expect("it is stopped");
+        assert!(
+            stopped.wake >= due && !stopped.was_programmed,
+            "{stopped:?}"
+        );
+        assert_eq!(rig.tick_timer(CPU), Some(due));
+    }
+    assert_eq!(rig.device_writes(CPU), before);
+    rig.set_masked(CPU, false);
+    rig.run_until(31 * TICK);
+    assert_eq!(timer.fired_at(), [29]);
+    assert!(rig.is_stopped(CPU));
+}
+
 crate::kit::cases!(nohz_restart:
+    a_wake_up_that_is_over_is_not_programmed_again [CPUS],
     a_tick_goes_on_for_one_lock_and_one_device_write [CPUS, LOCKS],
     a_tick_goes_on_without_a_device_write_behind_an_earlier_timer [CPUS, LOCKS],
 );

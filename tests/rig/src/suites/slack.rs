@@ -3,13 +3,15 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use tickless_core::event::Flush;
 use tickless_core::hrtimer::{Restart, Setup};
+use tickless_core::platform::CpuId;
 use tickless_core::time::{Instant, Realtime, Span};
 use tickless_core::trace::Event;
 use tickless_sim::random::Random;
 
 use crate::suite::{at, at_on};
-use crate::{Host, Rig, TestTimer};
+use crate::{DeviceClass, Host, Rig, TestTimer};
 
 /// OBJ-8, OBJ-9: the device is armed for the hard expiry, and a timer that is alone uses all of its slack.
 pub fn a_lone_timer_uses_its_slack<H: Host>() {
@@ -158,7 +160,55 @@ pub fn a_periodic_timer_that_fires_within_its_slack_goes_on<H: Host>() {
     assert_eq!(*overruns.borrow(), [1, 1, 1]);
 }
 
+/// OBJ-23: a CPU publishes from when on its first timer may fire, whatever timer becomes the first.
+pub fn a_cpu_publishes_from_when_on_it_may_fire<H: Host>() {
+    let rig = Rig::<H>::with_devices(1, DeviceClass::Software);
+    let (patient, exact) = (TestTimer::once(&rig), TestTimer::once(&rig));
+    let published = || rig.base(0).may_fire_from().as_nanos();
+    rig.on(0, || {
+        patient.start(at(10_000).slack(Span::from_nanos(5_000)));
+    });
+    assert_eq!(published(), 10_000);
+    rig.on(0, || exact.start(at(12_000)));
+    assert_eq!(published(), 12_000, "the first one is exact");
+    rig.on(0, || exact.cancel());
+    assert_eq!(published(), 10_000, "an evaluation finds it");
+    rig.on(0, || {
+        patient.start(at(20_000).slack(Span::from_nanos(1)));
+    });
+    assert_eq!(published(), 20_000);
+    rig.run_until(30_000);
+    assert_eq!(patient.fired_at(), [20_001]);
+    assert!(published() > 1 << 60, "nothing may fire");
+}
+
+/// OBJ-23: what one expirer serves, awake for another CPU, costs no interrupt of its own later.
+pub fn an_expirer_takes_along_what_may_fire_elsewhere<H: Host>() {
+    let rig = Rig::<H>::with_devices(3, DeviceClass::Software);
+    let timers = [0; 3].map(|_| TestTimer::once(&rig));
+    let windows = [(12_000, 0), (10_000, 5_000), (12_001, 5_000)];
+    for ((timer, (soft, slack)), cpu) in timers.iter().zip(windows).zip(0..) {
+        let start = at(soft).slack(Span::from_nanos(slack));
+        rig.on(cpu, || timer.start(start));
+    }
+    rig.run_until(12_000);
+    for cpu in 0..3 {
+        if rig.base(cpu).may_fire_from() <= rig.monotonic() {
+            rig.on(cpu, || {
+                let _nothing_else = rig.timers().interrupt(CpuId(cpu));
+                rig.timers().flush_deferred(CpuId(cpu), Flush::TurnEnd);
+            });
+        }
+    }
+    rig.run_until(30_000);
+    let fired = timers.each_ref().map(TestTimer::fired_at);
+    assert_eq!(fired, [vec![12_000], vec![12_000], vec![17_001]]);
+    assert_eq!([0, 1, 2].map(|cpu| rig.stats(cpu).interrupts), [1, 1, 1]);
+}
+
 crate::kit::cases!(slack:
+    a_cpu_publishes_from_when_on_it_may_fire,
+    an_expirer_takes_along_what_may_fire_elsewhere [CPUS],
     a_periodic_timer_that_fires_within_its_slack_goes_on,
     a_lone_timer_uses_its_slack,
     an_interrupt_takes_along_what_may_fire,

@@ -4,8 +4,7 @@ use tickless_core::event::Flush;
 use tickless_core::hrtimer::{Restart, Setup};
 use tickless_core::platform::CpuId;
 use tickless_core::time::{Clock, Instant, Realtime, Span};
-use tickless_core::trace::StartMode;
-use tickless_core::trace::{Event, TimerId};
+use tickless_core::trace::{Event, StartMode, Stood, TimerId};
 
 use crate::grammar::Grammar;
 use crate::suite::{at_on, panic_of};
@@ -74,7 +73,7 @@ fn is_started(trace: &[Event], timer: TimerId) -> usize {
             checked: false,
         },
         was_armed: false,
-        in_place: false,
+        stood: Stood::Moved,
     };
     assert_eq!(trace, [start, rearm(1, 1_000, false)]);
     code
@@ -102,7 +101,7 @@ fn firing<H: Host>(timer: TimerId, code: usize) -> Vec<Event> {
             soft: 1_003_500,
             mode: StartMode::default(),
             was_armed: false,
-            in_place: false,
+            stood: Stood::Moved,
         },
     ];
     if Rig::<H>::DEFERRED_REARM {
@@ -129,7 +128,7 @@ fn is_moved(trace: &[Event]) {
             Event::Start {
                 cpu: CpuId(0),
                 was_armed: true,
-                in_place: false,
+                stood: Stood::Moved,
                 ..
             },
             Event::Rearm { cpu: CpuId(0), .. },

@@ -296,6 +296,14 @@ pub fn what_changes_nothing_takes_no_lock<H: Host>() {
     assert_eq!(rig.lock_acquisitions(), before + 1);
     assert_eq!(timer.wheel(), Some((0, Kind::Global)));
     assert_eq!(rig.stats(0).coarse_in_slot, 1);
+    // The same without a clock, on its own CPU alone.
+    rig.on(1, || assert!(!timer.modify_in_slot(103)));
+    rig.on(0, || {
+        assert!(timer.modify_in_slot(103));
+        assert!(!timer.modify_in_slot(104));
+        assert!(!timer.modify_in_slot(95));
+    });
+    assert_eq!(rig.stats(0).coarse_in_slot, 2);
     rig.on(1, || assert_eq!(timer.reduce(50), Ok(true)));
     rig.run_to_tick(Tick(200));
     assert_eq!(timer.fired_at(), [51]);

@@ -55,6 +55,8 @@ pub trait Config: 'static {
     const EXPIRY_BUDGET: u32;
     /// For people.
     const NAME: &'static str;
+    /// See [`Platform::updates_in_place`].
+    const UPDATES_IN_PLACE: bool = true;
     /// What is broken on purpose.
     const FAULT: Option<Fault> = None;
 }
@@ -103,10 +105,24 @@ impl Config for PreemptibleSoft {
     const NAME: &'static str = "preemptible";
 }
 
+/// As [`DeferredRearm`], and a timer that is started again never keeps its place.
+#[derive(Debug)]
+pub enum FiledAnew {}
+
+impl Config for FiledAnew {
+    const DEFERRED_REARM: bool = true;
+    const WAITING: Waiting = Waiting::Spin;
+    const EXPIRY_BUDGET: u32 = u32::MAX;
+    const NAME: &'static str = "filed anew";
+    const UPDATES_IN_PLACE: bool = false;
+}
+
 /// The host whose device is written at a flush point.
 pub type Deferred = VirtualHost<DeferredRearm>;
 /// The host whose device is written by the interrupt itself.
 pub type Immediate = VirtualHost<ImmediateRearm>;
+/// The host in which a timer that is started again never keeps its place.
+pub type Anew = VirtualHost<FiledAnew>;
 /// The host with a preemptible soft stage and a budget for callbacks.
 pub type Preemptible = VirtualHost<PreemptibleSoft>;
 
@@ -295,6 +311,10 @@ impl<C: Config> Platform for VirtualPlatform<C> {
 
     fn migration_enabled(&self) -> bool {
         self.migration.get()
+    }
+
+    fn updates_in_place(&self) -> bool {
+        C::UPDATES_IN_PLACE
     }
 
     fn relax(&self, attempt: u32) {

@@ -82,11 +82,19 @@ impl Kernel {
 impl Reference for Kernel {
     #[inline]
     fn cycles(&self) -> u64 {
+        #[cfg(feature = "internals")]
+        if emulation::is_on() {
+            return emulation::cycles();
+        }
         counter::read_ordered()
     }
 
     #[inline]
     fn nanos(&self) -> i64 {
+        #[cfg(feature = "internals")]
+        if let Some(nanos) = emulation::nanos() {
+            return nanos;
+        }
         if self.is_slow() {
             // Not one that began before: deadlines count from it.
             return self.combined.read_fresh().as_nanos();
@@ -96,6 +104,65 @@ impl Reference for Kernel {
 
     fn relax(&self, attempt: u32) {
         os::relax(attempt);
+    }
+}
+
+/// A clock that is as good as a real one below an emulator of processors, for counting instructions.
+///
+/// Valgrind hands on the counter of the processor below it, but not that its rate is constant; and a reading of the
+/// kernel's clock takes so long there that no line is narrow enough to be followed. So the reference is the counter
+/// itself, in steps so large that hardly ever one comes between two readings.
+#[cfg(feature = "internals")]
+pub(crate) mod emulation {
+    use std::sync::OnceLock;
+    use std::time::Duration;
+
+    use super::{counter, kernel_clock};
+
+    /// A few microseconds.
+    const STEP: u64 = 1 << 14;
+
+    struct Emulation {
+        cycles: u64,
+        nanos: i64,
+        /// Nanoseconds for a cycle.
+        rate: f64,
+    }
+
+    static EMULATION: OnceLock<Emulation> = OnceLock::new();
+
+    /// Begins, for the rest of the process, before the clock was read.
+    pub(crate) fn begin() {
+        EMULATION.get_or_init(|| {
+            let (cycles, nanos) = (cycles(), kernel_clock());
+            std::thread::sleep(Duration::from_millis(50));
+            let passed = (self::cycles() - cycles, kernel_clock() - nanos);
+            let rate = passed.1 as f64 / passed.0 as f64;
+            Emulation {
+                cycles,
+                nanos,
+                rate,
+            }
+        });
+    }
+
+    pub(crate) fn is_on() -> bool {
+        EMULATION.get().is_some()
+    }
+
+    pub(super) fn cycles() -> u64 {
+        counter::read_ordered() / STEP * STEP
+    }
+
+    pub(super) fn nanos() -> Option<i64> {
+        let emulation = EMULATION.get()?;
+        let passed = cycles() - emulation.cycles;
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "nanoseconds of a short life"
+        )]
+        let passed = (passed as f64 * emulation.rate) as i64;
+        Some(emulation.nanos + passed)
     }
 }
 

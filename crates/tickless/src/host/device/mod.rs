@@ -1,8 +1,9 @@
 //! What the device of a thread stands for.
 //!
 //! The device of a thread is what brings the thread that expires its timers in time: a worker's own sleep, the timer
-//! file descriptor of an event loop, the time that a foreign thread publishes in its [tree](super::remote::trees), the
-//! sleep of the expiry thread. Whatever it is, it stands for all that can be due ([`DeviceState`](state::DeviceState)):
+//! file descriptor of an event loop, the time that a foreign thread publishes in its [tree](super::remote::trees) and
+//! by which the expiry thread or a [reactor](super::remote::reactors) wakes, the sleep of the expiry
+//! thread. Whatever it is, it stands for all that can be due ([`DeviceState`](state::DeviceState)):
 //!
 //! | | kept in |
 //! |---|---|
@@ -30,13 +31,14 @@
 //! it; taking it back would not keep the expiry thread asleep. So a timeout that is started and cancelled over and over
 //! costs the expiry thread one wake-up for nothing in each period, not one for each.
 
+pub(crate) mod signal;
 pub(super) mod state;
 
 use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
 use tickless_core::time::Instant;
 
-use super::remote::trees;
-use super::thread::{Kind, ThreadBase, lock, with_thread};
+use super::remote::{reactors, trees};
+use super::thread::{Kind, ThreadBase, at_earliest, lock, with_thread};
 use super::{os, tick, wake};
 
 /// When something on `base` is due: its device fires then, or before. Lock-free; exact with the base locked, and for
@@ -110,8 +112,12 @@ fn set(base: &ThreadBase) {
         Kind::Worker => {
             // The thread computes until when it sleeps before it does. The expiry thread finishes what it began when
             // the base was a foreign thread's, and the worker may be asleep.
-            if with_thread(|thread| !thread.is_own(base)) {
-                base.local().parker.unpark();
+            let local = base.local();
+            if with_thread(|thread| thread.is_own(base)) {
+                local.device.signal.set(due_but_coarse(base), at_earliest);
+            } else {
+                local.resched.request();
+                local.parker.unpark();
             }
         }
         Kind::EventLoop => set_timerfd(base),
@@ -142,7 +148,11 @@ pub(crate) fn use_up(base: &ThreadBase) {
 
 /// Tells the tree, and the expiry thread if it sleeps for longer. Called with `base` locked.
 fn publish(base: &ThreadBase) {
-    let first = trees::foreign().rearm_from_idle(base.cpu(), note_set(base));
+    let due = note_set(base);
+    if let Some(reactor) = reactors::of(base) {
+        return reactor.publish(base.cpu(), due);
+    }
+    let first = trees::foreign().rearm_from_idle(base.cpu(), due);
     // Otherwise a thread in the tree is awake, and finds it before it sleeps.
     if !first.is_forever() && !wake::SLEEPS_UNTIL.wakes_by(first.as_nanos()) {
         wake::wake();
@@ -156,11 +166,24 @@ pub(crate) fn kick(base: &ThreadBase) {
     match local.kind() {
         Kind::Free => {}
         Kind::Worker => {
+            local.resched.request();
             local.parker.unpark();
         }
         Kind::EventLoop => write_timerfd(base, Instant::ZERO),
         Kind::Foreign | Kind::ExpiryThread => wake::wake_for_kicks(),
     }
+}
+
+/// The signal of a worker's timer came to this thread. A signal handler: it takes no lock.
+pub(crate) extern "C" fn on_signal(_: libc::c_int) {
+    with_thread(|thread| {
+        let Some(base) = thread.base() else { return };
+        let local = base.local();
+        if local.device.signal.is_on() {
+            local.device.signal.note_signal();
+            local.resched.request();
+        }
+    });
 }
 
 fn set_timerfd(base: &ThreadBase) {

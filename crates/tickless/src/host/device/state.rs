@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
 use tickless_core::time::Instant;
 
+use super::signal::SignalTimer;
 use crate::host::kick::Kick;
 use crate::host::os::Descriptor;
 use crate::host::sleep_protocol::SleepDeadline;
@@ -37,6 +38,8 @@ pub(crate) struct DeviceState {
     pub(crate) kick: Kick,
     /// The timer file descriptor of an event loop.
     pub(crate) timerfd: Descriptor,
+    /// The timer that interrupts a worker of an executor.
+    pub(crate) signal: SignalTimer,
 }
 
 impl DeviceState {
@@ -52,6 +55,7 @@ impl DeviceState {
             left_over: AtomicI64::new(0),
             kick: Kick::new(),
             timerfd: Descriptor::new(),
+            signal: SignalTimer::new(),
         }
     }
 
@@ -106,6 +110,7 @@ impl DeviceState {
         let is_due = self.programmed() <= now;
         if is_due {
             self.programmed.store(Self::NEVER, Ordering::Relaxed);
+            self.signal.use_up();
         }
         is_due
     }

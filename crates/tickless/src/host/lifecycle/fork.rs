@@ -22,6 +22,9 @@
 //! `std::process::Command` unless it has to fork (`pre_exec`, another user). That child gets its timers for nothing, so
 //! nothing here may end it: what the system refuses is gone without.
 //!
+//! Reactors of runtimes stay the parent's: the child neither sets nor serves them, and its expiry thread comes for the
+//! forking thread.
+//!
 //! The thread that watches for jumps of the time of day is started again by the child's next timer on such a clock.
 //!
 //! What it does not use of its parents it keeps: the hierarchies of each generation before it, which take memory as
@@ -42,9 +45,9 @@ use crate::host::clock::{self, CLOCK};
 use crate::host::device::state::DeviceState;
 use crate::host::os::Descriptor;
 use crate::host::parker::Parker;
-use crate::host::process::Host;
+use crate::host::process::{self, Host};
 use crate::host::registry::{self, EXPIRY_THREAD, base, bases, timers};
-use crate::host::remote::trees;
+use crate::host::remote::{reactors, trees};
 use crate::host::thread::{
     Kind, Local, Thread, ThreadBase, lock, turn_taken_by_this_thread, with_thread,
 };
@@ -54,7 +57,7 @@ type ExpiryLock = <Host as Platform>::ExpiryLock;
 
 /// What the forking thread holds from just before the fork until just after it.
 struct Paused {
-    registry: MutexGuard<'static, Vec<u32>>,
+    lists: (MutexGuard<'static, ()>, MutexGuard<'static, Vec<u32>>),
     bases: Vec<Frozen<'static, Host>>,
     _clock: clock::Paused<'static>,
     _wall: wall::Paused<'static>,
@@ -79,13 +82,13 @@ pub(super) fn install() {
 
 /// Before the fork, in the forking thread.
 extern "C" fn prepare() {
-    let registry = registry::lock();
+    let lists = (reactors::pause(), registry::lock());
     let all: Vec<_> = bases().collect();
     // The expiry thread's last: a thread that ends has its own locked when it locks that.
     let bases = all.into_iter().rev().map(lock).collect();
     let host = timers().platform();
     let paused = Paused {
-        registry,
+        lists,
         bases,
         _clock: CLOCK.pause(),
         _wall: host.wall.pause(),
@@ -105,10 +108,16 @@ extern "C" fn parent() {
     drop(paused());
 }
 
+/// This process is another one than its parent.
+fn begin_anew() {
+    process::count_fork();
+    CLOCK.forget_others();
+}
+
 /// After the fork, in the child.
 extern "C" fn child() {
     let Some(Paused {
-        registry,
+        lists,
         bases,
         _clock: clock,
         _wall: wall,
@@ -119,8 +128,8 @@ extern "C" fn child() {
         return;
     };
     // What follows may take them: the forking thread occupies a base if it has none.
-    drop((registry, clock, wall, starting, watch));
-    CLOCK.forget_others();
+    drop((lists, clock, wall, starting, watch));
+    begin_anew();
     // SAFETY: this handler runs in the child of a fork, which has this thread only, before it has started any other.
     let last = unsafe { LastThread::new() };
     let own = with_thread(Thread::base).map(ThreadBase::cpu);
@@ -183,17 +192,21 @@ fn adopt(base: &ThreadBase) {
     device::renew(base);
 }
 
-/// The threads that need them start them anew.
+/// The threads that need them start them anew; reactors of runtimes are the parent's.
 fn forget_watchers() {
+    reactors::forget();
     timers().platform().wall.forget_watcher();
     blocked::forget();
 }
 
 /// Gives the base of a thread that does not exist here back.
 fn bury(base: &ThreadBase, expiry_thread_survives: bool) {
-    if expiry_thread_survives && base.local().kind() == Kind::Foreign {
+    let remote = &base.local().remote;
+    let is_left_behind = remote.reactor().is_some();
+    if expiry_thread_survives && base.local().kind() == Kind::Foreign && !is_left_behind {
         trees::leave_foreign(base);
     }
+    remote.set_reactor(None);
     base.local().set_kind(Kind::Free);
     timers().cpu_offline(base.cpu());
     timers().wheel_offline(base.cpu(), tick::now());

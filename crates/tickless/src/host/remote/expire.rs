@@ -1,5 +1,7 @@
 //! Turns for other threads: what the [trees](super::trees) ask of the host when a thread finds something due there.
 
+use std::num::NonZeroU32;
+
 use tickless_core::base::Frozen;
 use tickless_core::coarse::Kind as Wheel;
 use tickless_core::hierarchy::{CpuNode, Group, GroupId, HierarchyHost};
@@ -7,23 +9,50 @@ use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
 use tickless_core::wheel::idle::wake_times;
 
+use super::reactors;
 use super::trees::{CHUNK, GROUPS_MAX, Lock, Purpose, Table, WIDTH};
 use crate::host::process::Host;
 use crate::host::registry::{base, bases, timers};
-use crate::host::thread::{ThreadBase, at_earliest, lock};
+use crate::host::thread::{Kind, ThreadBase, at_earliest, lock};
 use crate::host::tick::{first_due, tick_of, tick_time};
 use crate::host::turn::{self, Done};
 use crate::host::{device, wake};
 
 /// Takes a turn for the thread on `base`.
 pub(super) fn take_turn_for(base: &'static ThreadBase) -> Done {
-    let occupant = base.local().occupant();
+    let local = base.local();
+    let (occupant, reactor) = (local.occupant(), local.remote.reactor());
     let done = turn::run(base, at_earliest());
-    if base.local().kind().runs_its_own() && occupant == base.local().occupant() {
-        // It began to do so during that turn, and may wait by now for what the turn did or left undone.
+    let looks_after_itself = local.kind().runs_its_own() || reactor != local.remote.reactor();
+    if looks_after_itself && occupant == local.occupant() {
+        // It began to do so during that turn, or has another reactor, and may wait by now for what the turn did or left
+        // undone.
         device::kick(base);
     }
     done
+}
+
+/// Takes a turn for every thread whose first timer may fire at `now`, though it need not yet: a driver that is awake is
+/// not woken for it later (spec OBJ-23). Of the threads that the driver looks after: that `reactor`, or the expiry
+/// thread. Says whether more is due.
+///
+/// Once any timer has had slack this is a load or two for each thread at each wake-up; before, it is nothing.
+pub(super) fn take_along(reactor: Option<NonZeroU32>, now: Instant) -> bool {
+    if !wake::is_slack_in_use() {
+        return false;
+    }
+    let mut more = false;
+    for base in bases() {
+        let local = base.local();
+        if base.may_fire_from() <= now
+            && local.kind() == Kind::Foreign
+            && local.remote.reactor() == reactor
+        {
+            more |= take_turn_for(base).more;
+            device::renew(base);
+        }
+    }
+    more
 }
 
 /// Runs what is due at `now` on the global wheel of another thread: how many fired.
@@ -72,6 +101,13 @@ impl HierarchyHost<WIDTH> for Table {
     fn expire_global(&self, cpu: CpuId, now: Instant, budget: &mut u32) {
         let fired = match self.purpose {
             Purpose::Foreign => base(cpu).map_or(0, |base| take_turn_for(base).fired),
+            Purpose::Reactor(number) => {
+                let fired = base(cpu).map_or(0, |base| take_turn_for(base).fired);
+                if let Some(reactor) = reactors::of_number(number) {
+                    reactor.count_fired(fired);
+                }
+                fired
+            }
             Purpose::Workers => pull(cpu, now, *budget),
         };
         *budget = budget.saturating_sub(fired);
@@ -86,7 +122,7 @@ impl HierarchyHost<WIDTH> for Table {
         }
         let held = lock(base);
         let global = match self.purpose {
-            Purpose::Foreign => device::note_set(base),
+            Purpose::Foreign | Purpose::Reactor(_) => device::note_set(base),
             Purpose::Workers => wake_times(base.wheel_next_due(), tick_time(now)).global,
         };
         (held, global)
@@ -96,11 +132,76 @@ impl HierarchyHost<WIDTH> for Table {
         match self.purpose {
             // The expiry thread is the only one.
             Purpose::Foreign => wake::wake(),
+            Purpose::Reactor(number) => {
+                if let Some(reactor) = reactors::of_number(number) {
+                    reactor.lower(Instant::ZERO);
+                }
+            }
             Purpose::Workers => {
                 if let Some(base) = base(cpu) {
                     base.local().parker.unpark();
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::task::{Context, Wake, Waker};
+    use std::time::Duration;
+
+    use tickless_core::time::Span;
+
+    use super::*;
+    use crate::time::{Instant as Point, sleep_until};
+
+    #[derive(Default)]
+    struct Woken(AtomicBool);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            // Relaxed: for the thread that wakes, and for one that looks until it sees it.
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// OBJ-23. A sleep that may end soon and must in seconds ends when the expiry thread is awake.
+    ///
+    /// A machine that is away for those seconds proves nothing, so there are some attempts.
+    #[test]
+    fn what_may_fire_is_taken_along() {
+        const SLACK: Duration = Duration::from_secs(4);
+        let taken_along = (0..8).any(|_| {
+            let must = |soft: Instant| soft.roundest_within(SLACK.into());
+            let mut soft = Instant::from_nanos(at_earliest().as_nanos() + 1_000_000);
+            if must(soft).saturating_since(soft) < Span::from_secs(1) {
+                // Behind a round time, which would be next.
+                soft = Instant::from_nanos(must(soft).as_nanos() + 1);
+            }
+            let hard = must(soft);
+            let soft = Point::from_core(soft);
+            let woken = Arc::<Woken>::default();
+            let waker = Waker::from(Arc::clone(&woken));
+            let mut sleep = pin!(sleep_until(soft).slack(SLACK));
+            assert!(
+                sleep
+                    .as_mut()
+                    .poll(&mut Context::from_waker(&waker))
+                    .is_pending()
+            );
+            while Point::now() < soft {
+                std::thread::sleep(Duration::from_micros(100));
+            }
+            let _more = take_along(None, at_earliest());
+            while !woken.0.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_micros(100));
+            }
+            at_earliest() < hard
+        });
+        assert!(taken_along);
     }
 }

@@ -1,12 +1,13 @@
 //! The expiry thread: it expires for threads that do not do it themselves.
 //!
 //! It sleeps until the earliest deadline of all of them, and runs the callbacks. What is due, and what is first, the
-//! [tree](super::trees) of these threads tells it. What starts and wakes it is [`wake`].
+//! [tree](super::trees) of these threads tells it. What starts and wakes it is [`wake`]. For threads that have a
+//! [reactor](super::reactors) it comes if that does not.
 
 use tickless_core::time::Instant;
 
-use super::expire::take_turn_for;
-use super::{stuck, trees};
+use super::expire::{take_along, take_turn_for};
+use super::{reactor_turn, reactors, stuck, trees};
 use crate::host::process::{Host, TURN_BUDGET};
 use crate::host::registry::{self, bases};
 use crate::host::thread::{Kind, at_earliest, with_thread};
@@ -14,6 +15,10 @@ use crate::host::wake::{self, Body, SLEEPS_UNTIL};
 use crate::host::{device, os};
 
 impl Body for Host {
+    fn settle() {
+        reactor_turn::settle();
+    }
+
     fn run() {
         os::remove_timer_slack();
         let own = registry::of_expiry_thread();
@@ -29,7 +34,9 @@ impl Body for Host {
             }
             let mut budget = TURN_BUDGET;
             more |= tree.serve_remote(own.cpu(), now(), &mut budget).has_more;
+            more |= take_along(None, now());
             stuck::rescue(now());
+            reactor_turn::stand_in();
             let first = tree.enter_idle(own.cpu(), Instant::FOREVER);
             let until = first.as_nanos().min(earliest());
             if more || until <= now().as_nanos() {
@@ -52,7 +59,10 @@ fn service_kicks() -> bool {
         let local = base.local();
         let is_looked_after = matches!(local.kind(), Kind::Foreign | Kind::ExpiryThread);
         if is_looked_after && local.device.kick.is_raised() {
-            more |= take_turn_for(base).more;
+            if local.remote.reactor().is_none() {
+                more |= take_turn_for(base).more;
+            }
+            // A thread with a reactor is published as due now.
             device::renew(base);
         }
     }
@@ -64,7 +74,7 @@ fn earliest() -> i64 {
     // Its own first timer is ordered by the fences of `SLEEPS_UNTIL`. Coarse timers come here from threads that end,
     // and those kick.
     let own = device::due(registry::of_expiry_thread());
-    own.min(stuck::first()).as_nanos()
+    own.min(stuck::first()).as_nanos().min(reactors::first())
 }
 
 fn now() -> Instant {

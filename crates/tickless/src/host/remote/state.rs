@@ -1,12 +1,13 @@
 //! The words of a base through which threads help each other with coarse timers.
 
+use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 use tickless_core::coarse::Tick;
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
 
-/// What a thread published of its wheels, and to which worker its global timers go.
+/// What a thread published of its wheels, to which worker its global timers go, and which reactor rings for it.
 #[derive(Debug)]
 pub(crate) struct RemoteState {
     /// The first tick of the global wheel for which the expiry thread was last told to come, 0 if none.
@@ -15,6 +16,8 @@ pub(crate) struct RemoteState {
     helped_until: AtomicI64,
     /// The worker that gets the global coarse timers that this one starts; [`NO_CPU`](Self::NO_CPU) if they stay.
     housekeeping_cpu: AtomicU32,
+    /// The reactor that rings for this foreign thread, 0 if the expiry thread alone comes.
+    reactor: AtomicU32,
 }
 
 impl RemoteState {
@@ -25,7 +28,23 @@ impl RemoteState {
             published: AtomicU64::new(0),
             helped_until: AtomicI64::new(0),
             housekeeping_cpu: AtomicU32::new(Self::NO_CPU),
+            reactor: AtomicU32::new(0),
         }
+    }
+
+    /// The number of the reactor that rings for this foreign thread; `None` if the expiry thread alone comes.
+    #[inline]
+    pub(crate) fn reactor(&self) -> Option<NonZeroU32> {
+        // Relaxed: the thread reads its own word; others read it with the base locked, or send a kick afterwards if it
+        // changed.
+        NonZeroU32::new(self.reactor.load(Ordering::Relaxed))
+    }
+
+    /// Called with the base locked, or while no timer can be published from it.
+    pub(crate) fn set_reactor(&self, reactor: Option<NonZeroU32>) {
+        // Relaxed: see `reactor`.
+        self.reactor
+            .store(reactor.map_or(0, NonZeroU32::get), Ordering::Relaxed);
     }
 
     /// The tick for which the expiry thread was last told to come.

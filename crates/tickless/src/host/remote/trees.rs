@@ -1,7 +1,7 @@
 //! The hierarchies through which threads' timers are found when they are due, and where their nodes and groups are
 //! kept.
 //!
-//! There are two trees, because they promise different things:
+//! There are two trees, because they promise different things, and one for each runtime with a reactor:
 //!
 //! - The tree of *foreign threads*, which do not run their own timers: always idle, they publish the time of their
 //!   first timer and are served. The expiry thread is the one member that sleeps until the first of all these times,
@@ -10,6 +10,10 @@
 //! - The tree of *workers*, which look after each other's coarse timers. One that sleeps hands over when its first one
 //!   is due; one that is awake looks once a tick; the last one to go to sleep promises to wake up for all. An isolated
 //!   worker is not in the tree: it neither pulls nor is pulled. Exact timers stay with their worker.
+//! - Foreign threads that are workers of a runtime whose [reactor](super::reactors) rings for them have a tree of their
+//!   own: what is first there is then known without a look at the threads of others, and neither a busy runtime nor a
+//!   slow callback of one delays those. Its one member has the number of the expiry thread; the thread that holds the
+//!   *role* of the reactor acts for it.
 //!
 //! What the trees ask of the host when they find something due stands above, in `expire`: it takes turns.
 //!
@@ -18,9 +22,10 @@
 //! The child of a fork has one thread. If that is not the expiry thread, the expiry thread may have been in the middle
 //! of anything in the tree of foreign threads, so the child starts with a new one. If it is, no other thread was:
 //! foreign threads publish with their base locked, and come and go with the registry locked, and the forking thread
-//! holds all of these. Workers' trees are always new in a child.
+//! holds all of these. Workers' trees are always new in a child, and those of reactors are left behind.
 
 use std::cell::Cell;
+use std::num::NonZeroU32;
 use std::sync::OnceLock;
 
 use tickless_core::hierarchy::{
@@ -32,7 +37,7 @@ use tickless_link::bias::BiasedLock;
 use crate::host::barrier::Linux;
 use crate::host::numa;
 use crate::host::registry::{self, EXPIRY_THREAD, THREADS_MAX, base, bases};
-use crate::host::thread::{Kind, ThreadBase};
+use crate::host::thread::{Kind, ThreadBase, lock};
 
 /// Children of a group.
 pub(super) const WIDTH: usize = 8;
@@ -54,6 +59,8 @@ pub(crate) type Tree = Hierarchy<Table, WIDTH>;
 pub(super) enum Purpose {
     Foreign,
     Workers,
+    /// Foreign threads for which the reactor of this number rings.
+    Reactor(NonZeroU32),
 }
 
 /// So many nodes as are made at a time.
@@ -144,10 +151,20 @@ impl Generation {
     }
 
     fn tree(&self, purpose: Purpose) -> Tree {
-        let layout = numa::nodes().layout(THREADS_MAX, WIDTH);
-        Hierarchy::new(Table::new(purpose), layout, self.migrator_policy)
+        tree(purpose, self.migrator_policy)
     }
 }
+
+fn tree(purpose: Purpose, migrator_policy: MigratorPolicy) -> Tree {
+    let layout = numa::nodes().layout(THREADS_MAX, WIDTH);
+    Hierarchy::new(Table::new(purpose), layout, migrator_policy)
+}
+
+/// Reactors that there can be, those of this process's parents included.
+pub(super) const REACTORS_MAX: usize = 1 << 12;
+
+/// The trees of reactors, by their numbers less one.
+static REACTORS: [OnceLock<Box<Tree>>; REACTORS_MAX] = [const { OnceLock::new() }; REACTORS_MAX];
 
 /// The first generation.
 static FIRST: OnceLock<Generation> = OnceLock::new();
@@ -184,6 +201,24 @@ pub(crate) fn workers() -> &'static Tree {
     current().workers()
 }
 
+/// The tree of the threads for which a reactor rings; made, with the member that acts for it asleep, on first use.
+pub(super) fn of_reactor(number: NonZeroU32) -> &'static Tree {
+    let place = &REACTORS[number.get() as usize - 1];
+    place.get_or_init(|| {
+        let tree = tree(Purpose::Reactor(number), MigratorPolicy::default());
+        join_tree_locked(&tree, EXPIRY_THREAD, Presence::Idle);
+        Box::new(tree)
+    })
+}
+
+/// The tree that the foreign thread on `base` is in.
+fn tree_of(base: &ThreadBase) -> &'static Tree {
+    base.local()
+        .remote
+        .reactor()
+        .map_or_else(foreign, of_reactor)
+}
+
 /// Says which worker looks after sleeping workers when the one that did goes to sleep.
 pub(crate) fn set_migrator_policy(migrator_policy: MigratorPolicy) {
     workers().set_migrator_policy(migrator_policy);
@@ -206,9 +241,24 @@ pub(crate) fn forget(expiry_thread_survives: bool) {
     }
 }
 
-/// Puts the thread on `base` into the tree of foreign threads.
+/// Puts the thread on `base` into the tree of foreign threads. It is in none of these.
 pub(crate) fn join_foreign(base: &ThreadBase) {
+    base.local().remote.set_reactor(None);
     join_tree(foreign(), base.cpu(), Presence::Foreign);
+}
+
+/// Puts the foreign thread on `base`, which calls this, into the tree of a reactor, and out of the one that it is in.
+/// The caller sets the device anew.
+pub(super) fn move_to(base: &ThreadBase, reactor: NonZeroU32) {
+    let _registry = registry::lock();
+    let old = tree_of(base);
+    join_tree_locked(of_reactor(reactor), base.cpu(), Presence::Foreign);
+    let locked = lock(base);
+    base.local().remote.set_reactor(Some(reactor));
+    drop(locked);
+    // Last: what was published there until now is found there.
+    let left = old.clear_available(base.cpu(), Leaving::Offline);
+    debug_assert!(left.is_ok(), "a thread that leaves has joined: {left:?}");
 }
 
 /// Puts the expiry thread, asleep, into the tree of foreign threads.
@@ -224,6 +274,11 @@ pub(crate) fn join(base: &ThreadBase) {
 fn join_tree(tree: &Tree, cpu: CpuId, presence: Presence) {
     // No thread forks meanwhile.
     let _registry = registry::lock();
+    join_tree_locked(tree, cpu, presence);
+}
+
+/// As [`join_tree`], with the registry locked.
+fn join_tree_locked(tree: &Tree, cpu: CpuId, presence: Presence) {
     let node = base(cpu).map_or(0, |base| base.local().numa_node());
     let joined = tree
         .prepare(cpu, NumaNode(node))
@@ -234,11 +289,12 @@ fn join_tree(tree: &Tree, cpu: CpuId, presence: Presence) {
     );
 }
 
-/// The thread on `base` is in the tree of foreign threads no more.
+/// The thread on `base`, which is no foreign one any more, is in the tree of foreign threads no more.
 pub(crate) fn leave_foreign(base: &ThreadBase) {
     let _registry = registry::lock();
-    let left = foreign().clear_available(base.cpu(), Leaving::Offline);
+    let left = tree_of(base).clear_available(base.cpu(), Leaving::Offline);
     debug_assert!(left.is_ok(), "a thread that leaves has joined: {left:?}");
+    base.local().remote.set_reactor(None);
 }
 
 /// The worker on `base` looks after no other from here on, and no other after it.

@@ -1,0 +1,2 @@
+#define PREFIX peer_libevent
+#include "libevent.h"

@@ -1,0 +1,3 @@
+#define PREFIX peer_libevent_common
+#define COMMON
+#include "libevent.h"

@@ -1,0 +1,46 @@
+//! Memory: how much there is, and how much of it is allocated.
+
+use std::fs;
+
+/// What the largest subject takes for a timer, with what a heap keeps of timers that were taken back.
+const FOR_A_TIMER: u64 = 400;
+
+/// Bytes that may still be used: what the kernel calls available, or what is left to this control group.
+///
+/// `None` where the system does not say.
+#[must_use]
+pub fn available() -> Option<u64> {
+    let info = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = info
+        .lines()
+        .find(|line| line.starts_with("MemAvailable:"))?;
+    let kibibytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    let machine = kibibytes * 1024;
+    let number = |name: &str| -> Option<u64> {
+        let text = fs::read_to_string(format!("/sys/fs/cgroup/{name}")).ok()?;
+        text.trim().parse().ok()
+    };
+    let left = number("memory.max")
+        .map(|most| most.saturating_sub(number("memory.current").unwrap_or_default()));
+    Some(left.map_or(machine, |left| left.min(machine)))
+}
+
+/// Bytes that a run with so many pending timers may take.
+#[must_use]
+pub fn needed(pending: u64) -> u64 {
+    pending.saturating_mul(FOR_A_TIMER)
+}
+
+/// Bytes that this process has allocated, by whatever language.
+///
+/// `None` where the C library does not say.
+pub(crate) fn allocated() -> Option<u64> {
+    #[cfg(target_env = "gnu")]
+    {
+        // SAFETY: it takes no arguments and reads the allocator's own counts under the allocator's locks.
+        let info = unsafe { libc::mallinfo2() };
+        u64::try_from(info.uordblks + info.hblkhd).ok()
+    }
+    #[cfg(not(target_env = "gnu"))]
+    None
+}

@@ -1,0 +1,139 @@
+//! What is measured.
+
+/// Something that programs do with timers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Operation {
+    /// Arm a timer and cancel it.
+    ArmCancel,
+    /// The same, with a reading of the clock.
+    ArmCancelClock,
+    /// Push a deadline out by the time that passed since it was pushed last.
+    PushSmall,
+    /// The same, with a reading of the clock.
+    PushSmallClock,
+    /// Give a timer any other deadline.
+    PushRandom,
+    /// Push a deadline behind all others.
+    PushIdle,
+    /// The same, with a reading of the clock.
+    PushIdleClock,
+    /// Cancel a timer of many and arm it again.
+    Churn,
+    /// The same, with a reading of the clock.
+    ChurnClock,
+    /// Fire a timer, of many that are due at once.
+    Expire,
+    /// Make a future and drop it.
+    DropUnpolled,
+    /// Arm and cancel on two threads at once.
+    TwoThreads,
+    /// Arm a timer that another thread cancels.
+    CrossArm,
+    /// Cancel a timer that another thread armed.
+    CrossCancel,
+    /// Bytes of a pending timer.
+    Memory,
+}
+
+/// What has to be there for an operation, and so what is measured together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Setting {
+    /// A thread with so many pending timers.
+    Pending,
+    /// As many that are due at once.
+    Due,
+    /// None pending.
+    Alone,
+    /// Threads with a few timers each.
+    Threads,
+    /// Two threads that hand timers over.
+    Across,
+}
+
+impl Operation {
+    /// All of them, in the order in which they are told.
+    pub const ALL: [Self; 15] = [
+        Self::ArmCancel,
+        Self::ArmCancelClock,
+        Self::PushSmall,
+        Self::PushSmallClock,
+        Self::PushRandom,
+        Self::PushIdle,
+        Self::PushIdleClock,
+        Self::Churn,
+        Self::ChurnClock,
+        Self::Expire,
+        Self::DropUnpolled,
+        Self::TwoThreads,
+        Self::CrossArm,
+        Self::CrossCancel,
+        Self::Memory,
+    ];
+
+    /// The name in arguments and data.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ArmCancel => "arm-cancel",
+            Self::ArmCancelClock => "arm-cancel-clock",
+            Self::PushSmall => "push-small",
+            Self::PushSmallClock => "push-small-clock",
+            Self::PushRandom => "push-random",
+            Self::PushIdle => "push-idle",
+            Self::PushIdleClock => "push-idle-clock",
+            Self::Churn => "churn",
+            Self::ChurnClock => "churn-clock",
+            Self::Expire => "expire",
+            Self::DropUnpolled => "drop-unpolled",
+            Self::TwoThreads => "two-threads",
+            Self::CrossArm => "cross-arm",
+            Self::CrossCancel => "cross-cancel",
+            Self::Memory => "memory",
+        }
+    }
+
+    /// One line for people.
+    #[must_use]
+    pub const fn explanation(self) -> &'static str {
+        match self {
+            Self::ArmCancel => "arm a timer and cancel it",
+            Self::ArmCancelClock => "arm a timer and cancel it, the clock read each time",
+            Self::PushSmall => "push a deadline out by a small step",
+            Self::PushSmallClock => "push a deadline out by a small step, the clock read each time",
+            Self::PushRandom => "give a pending timer any other deadline",
+            Self::PushIdle => "push an idle timeout out to 60 s from now",
+            Self::PushIdleClock => "push an idle timeout out, the clock read each time",
+            Self::Churn => "cancel one of many and arm it again",
+            Self::ChurnClock => "cancel one of many and arm it again, the clock read each time",
+            Self::Expire => "fire a timer, all due at once; processor time of all threads",
+            Self::DropUnpolled => "make a future and drop it before its first poll",
+            Self::TwoThreads => "arm and cancel, on threads with their own timers",
+            Self::CrossArm => "arm a timer that another thread cancels",
+            Self::CrossCancel => "cancel a timer that another thread armed",
+            Self::Memory => "bytes for each pending timer",
+        }
+    }
+
+    /// The operation of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|operation| operation.name() == name)
+    }
+
+    pub(crate) const fn setting(self) -> Setting {
+        match self {
+            Self::Expire => Setting::Due,
+            Self::DropUnpolled => Setting::Alone,
+            Self::TwoThreads => Setting::Threads,
+            Self::CrossArm | Self::CrossCancel => Setting::Across,
+            _ => Setting::Pending,
+        }
+    }
+
+    /// Whether there must be a pending timer.
+    pub(crate) const fn needs_pending(self) -> bool {
+        !matches!(self, Self::ArmCancel | Self::ArmCancelClock)
+    }
+}

@@ -1,0 +1,361 @@
+//! Rounds: every subject in turn, in an order that rotates.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use serde::Serialize;
+
+use crate::measure::{FEW, Turn};
+use crate::operation::{Operation, Setting};
+use crate::subjects::{self, Entry, Family};
+
+/// What is to be measured.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// In any order.
+    pub operations: Vec<Operation>,
+    /// How many other timers are pending.
+    pub pending: Vec<u64>,
+    /// How often each subject has its turn.
+    pub rounds: u32,
+    /// How often an operation is repeated in a turn.
+    pub repeats: u64,
+    /// Of the delays.
+    pub seed: u64,
+}
+
+/// As many timers can be pending at once: slots are numbered by 32 bits, with room for more.
+pub const MOST_PENDING: u64 = 1_000_000_000;
+/// As many are fired at once, at most: more would tell nothing and take minutes.
+const MOST_DUE: u64 = 1_000_000;
+
+/// Median and spread over the rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    /// The middle one, or the greater of both.
+    pub median: f64,
+    /// The least.
+    pub min: f64,
+    /// The greatest.
+    pub max: f64,
+}
+
+impl Spread {
+    fn of(mut values: Vec<f64>) -> Self {
+        values.sort_by(f64::total_cmp);
+        Self {
+            median: values[values.len() / 2],
+            min: values[0],
+            max: values[values.len() - 1],
+        }
+    }
+
+    /// Whether the rounds differ so much that the median says little: by more than twice.
+    #[must_use]
+    pub fn is_wide(&self) -> bool {
+        self.max > 2.0 * self.min
+    }
+}
+
+/// One figure of one subject.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The name of the operation.
+    pub op: &'static str,
+    /// Timers that are pending meanwhile, or due at once.
+    pub pending: u64,
+    /// Threads that do the same.
+    pub threads: u32,
+    /// Who.
+    pub subject: &'static str,
+    /// Nanoseconds for one operation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ns: Option<Spread>,
+    /// Bytes for one timer, of the operation `memory`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<Spread>,
+    /// Which operation.
+    #[serde(skip)]
+    pub operation: Operation,
+    /// Of what kind the subject is.
+    #[serde(skip)]
+    pub family: Family,
+}
+
+impl Row {
+    /// The figure, whatever its unit.
+    ///
+    /// # Panics
+    ///
+    /// Never: a row has one of both.
+    #[must_use]
+    pub fn figure(&self) -> Spread {
+        self.ns.or(self.bytes).expect("a row has one of both")
+    }
+}
+
+/// What came out.
+#[derive(Clone, Debug, Default)]
+pub struct Results {
+    /// By operation, pending timers and threads, and subjects in the order of [`subjects()`].
+    pub rows: Vec<Row>,
+    /// Subjects that did not do what was to be measured; their figures are left out.
+    pub faults: Vec<Fault>,
+    /// Whether all rounds of all settings were run.
+    pub is_complete: bool,
+}
+
+/// A subject that did not do what was to be measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Fault {
+    /// Which subject.
+    pub subject: &'static str,
+    /// What was wrong.
+    pub what: String,
+}
+
+/// What the run asks and tells meanwhile.
+pub trait Watch {
+    /// Whether to end, with what there is.
+    fn is_over(&self) -> bool;
+    /// What is measured next.
+    fn next(&mut self, what: &str);
+}
+
+/// The names of the subjects that can be measured, and of what kind they are.
+#[must_use]
+pub fn subjects() -> Vec<(&'static str, Family)> {
+    let all = subjects::all();
+    all.iter().map(|entry| (entry.name, entry.family)).collect()
+}
+
+/// What belongs to a row, before the subject.
+type Group = (Operation, u64, u32);
+
+struct Run<'a> {
+    plan: &'a Plan,
+    entries: Vec<Entry>,
+    /// For each group and subject what the rounds gave.
+    values: BTreeMap<(Group, usize), Vec<f64>>,
+    faults: Vec<Fault>,
+    watch: &'a mut dyn Watch,
+}
+
+/// One run at a time in a process: two would measure each other.
+static RUNNING: Mutex<()> = Mutex::new(());
+
+/// Runs everything, or what there is time for.
+pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Results {
+    let _alone = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut run = Run {
+        plan,
+        entries: subjects::all(),
+        values: BTreeMap::new(),
+        faults: Vec::new(),
+        watch,
+    };
+    let is_complete = run.prove() && run.settings();
+    run.results(is_complete)
+}
+
+impl Run<'_> {
+    /// Leaves out who does not fire what it must, and nothing else. Whether there was time for all.
+    fn prove(&mut self) -> bool {
+        for index in 0..self.entries.len() {
+            let entry = &self.entries[index];
+            let (name, proof) = (entry.name, entry.proof);
+            if self.watch.is_over() {
+                return false;
+            }
+            self.watch.next(&format!("{name}: does it fire?"));
+            if let Some(Err(what)) = proof.map(|proof| alone(proof).and_then(|proven| proven)) {
+                self.fault(name, what);
+            }
+        }
+        true
+    }
+
+    fn fault(&mut self, subject: &'static str, what: String) {
+        self.faults.push(Fault { subject, what });
+    }
+
+    fn is_out(&self, index: usize) -> bool {
+        let name = self.entries[index].name;
+        self.faults.iter().any(|fault| fault.subject == name)
+    }
+
+    fn of(&self, setting: Setting) -> Vec<Operation> {
+        let wanted = |operation: &Operation| {
+            operation.setting() == setting && self.plan.operations.contains(operation)
+        };
+        Operation::ALL.into_iter().filter(wanted).collect()
+    }
+
+    /// One setting after the other. Whether there was time for all.
+    fn settings(&mut self) -> bool {
+        let plan = self.plan;
+        let mut is_complete = true;
+        for &pending in &plan.pending {
+            let mut operations = self.of(Setting::Pending);
+            operations.retain(|operation| pending > 0 || !operation.needs_pending());
+            if !operations.is_empty() {
+                is_complete &= self.rounds(Setting::Pending, &operations, pending);
+            }
+        }
+        for &pending in plan
+            .pending
+            .iter()
+            .filter(|pending| (1..=MOST_DUE).contains(*pending))
+        {
+            let operations = self.of(Setting::Due);
+            if !operations.is_empty() {
+                is_complete &= self.rounds(Setting::Due, &operations, pending);
+            }
+        }
+        for (setting, pending) in [
+            (Setting::Alone, 0),
+            (Setting::Threads, FEW as u64),
+            (Setting::Across, 0),
+        ] {
+            let operations = self.of(setting);
+            if !operations.is_empty() {
+                is_complete &= self.rounds(setting, &operations, pending);
+            }
+        }
+        is_complete
+    }
+
+    fn rounds(&mut self, setting: Setting, operations: &[Operation], pending: u64) -> bool {
+        let count = self.entries.len();
+        for round in 0..self.plan.rounds {
+            for place in 0..count {
+                if self.watch.is_over() {
+                    return false;
+                }
+                // The first subject finds another machine than the last one does.
+                let index = (place + round as usize) % count;
+                if !self.is_out(index) {
+                    self.tell(operations, pending, round, index);
+                    self.turn(setting, operations, pending, round, index);
+                }
+            }
+        }
+        true
+    }
+
+    fn tell(&mut self, operations: &[Operation], pending: u64, round: u32, index: usize) {
+        let name = self.entries[index].name;
+        let names: Vec<_> = operations
+            .iter()
+            .map(|operation| operation.name())
+            .collect();
+        let what = match *names {
+            [one] => one.to_owned(),
+            _ => format!("{} operations", names.len()),
+        };
+        self.watch.next(&format!(
+            "{pending} pending, {what}, round {} of {}: {name}",
+            round + 1,
+            self.plan.rounds
+        ));
+    }
+
+    fn turn(
+        &mut self,
+        setting: Setting,
+        operations: &[Operation],
+        pending: u64,
+        round: u32,
+        index: usize,
+    ) {
+        let entry = &self.entries[index];
+        let turn = Turn {
+            operations,
+            pending: usize::try_from(pending).unwrap_or(usize::MAX),
+            repeats: self.plan.repeats,
+            seed: self.plan.seed.wrapping_add(round.into()),
+        };
+        let one = |operation, threads, value| ((operation, pending, threads), value);
+        let measured = alone(|| -> Result<Vec<(Group, f64)>, String> {
+            Ok(match setting {
+                Setting::Pending => match entry.pending {
+                    Some(pending) => { pending(turn)?.into_iter() }
+                        .map(|(operation, value)| one(operation, 1, value))
+                        .collect(),
+                    None => Vec::new(),
+                },
+                Setting::Due => match entry.expire {
+                    Some(expire) => vec![one(Operation::Expire, 1, expire(turn)?)],
+                    None => Vec::new(),
+                },
+                Setting::Alone => { entry.unpolled.iter() }
+                    .map(|unpolled| one(Operation::DropUnpolled, 1, unpolled(turn)))
+                    .collect(),
+                Setting::Threads => match entry.threads {
+                    Some(threads) => vec![
+                        one(Operation::TwoThreads, 1, threads(turn, 1)?),
+                        one(Operation::TwoThreads, 2, threads(turn, 2)?),
+                    ],
+                    None => Vec::new(),
+                },
+                Setting::Across => { (entry.across)(turn).into_iter() }
+                    .flat_map(|across| {
+                        [
+                            one(Operation::CrossArm, 2, across.arm),
+                            one(Operation::CrossCancel, 2, across.cancel),
+                        ]
+                    })
+                    .filter(|((operation, ..), _)| operations.contains(operation))
+                    .collect(),
+            })
+        });
+        let name = entry.name;
+        match measured.and_then(|measured| measured) {
+            Ok(measured) => {
+                for (group, value) in measured {
+                    self.values.entry((group, index)).or_default().push(value);
+                }
+            }
+            Err(what) => self.fault(name, format!("{what} ({pending} pending)")),
+        }
+    }
+
+    fn results(self, is_complete: bool) -> Results {
+        let is_out: Vec<bool> = (0..self.entries.len())
+            .map(|index| self.is_out(index))
+            .collect();
+        let mut rows = Vec::new();
+        for (((operation, pending, threads), index), values) in self.values {
+            if is_out[index] {
+                continue;
+            }
+            let spread = Some(Spread::of(values));
+            let is_memory = operation == Operation::Memory;
+            rows.push(Row {
+                op: operation.name(),
+                pending,
+                threads,
+                subject: self.entries[index].name,
+                ns: spread.filter(|_| !is_memory),
+                bytes: spread.filter(|_| is_memory),
+                operation,
+                family: self.entries[index].family,
+            });
+        }
+        Results {
+            rows,
+            faults: self.faults,
+            is_complete,
+        }
+    }
+}
+
+/// Calls `body` on a thread of its own.
+fn alone<R: Send>(body: impl FnOnce() -> R + Send) -> Result<R, String> {
+    thread::scope(|scope| {
+        let started = thread::Builder::new().spawn_scoped(scope, body);
+        let handle = started.map_err(|error| format!("no thread can be started: {error}"))?;
+        handle.join().map_err(|_| "its thread panicked".to_owned())
+    })
+}

@@ -1,0 +1,70 @@
+//! What is measured, behind one interface.
+
+/// A queue of timers, as one thread uses it. Timers are known by their slots, which the subject keeps.
+///
+/// Each operation MUST do what a program that uses this library would have to: compute deadlines in the library's own
+/// unit, read its own clock, and hold on to whatever stands for a timer.
+pub(crate) trait Subject: Sized {
+    /// A point of the subject's clock.
+    type Time: Copy;
+    /// What has to be there while the subject is used: a runtime that was entered, a worker.
+    type Place;
+
+    /// Whether a timer fires; a limit does not.
+    const FIRES: bool = true;
+    /// Whether a timer is a future, which can be dropped before it was polled.
+    const IS_FUTURE: bool = false;
+
+    /// Calls `body` where the subject can be used.
+    fn within<R>(body: impl FnOnce(&Self::Place) -> R) -> R;
+
+    /// Makes the subject with so many slots, and one more for [`arm_and_cancel`](Self::arm_and_cancel).
+    ///
+    /// With `counts`, firing MUST be counted; without, it MAY cost less.
+    fn new(place: &Self::Place, slots: usize, counts: bool) -> Self;
+
+    /// Reads the clock.
+    fn now(&mut self) -> Self::Time;
+
+    /// The point so many nanoseconds after another one.
+    fn later(time: Self::Time, nanos: u64) -> Self::Time;
+
+    /// Arms the timer of a slot that is empty; says whether it waits to fire.
+    fn arm(&mut self, slot: usize, deadline: Self::Time) -> bool;
+
+    /// Takes the timer of a slot back and leaves the slot empty; says whether there was one.
+    fn cancel(&mut self, slot: usize) -> bool;
+
+    /// Gives the timer of a slot another deadline, earlier or later.
+    fn push_out(&mut self, slot: usize, deadline: Self::Time);
+
+    /// Arms a timer and takes it back; says whether it waited to fire.
+    fn arm_and_cancel(&mut self, deadline: Self::Time) -> bool;
+
+    /// Makes a future and drops it.
+    fn drop_unpolled(&mut self, deadline: Self::Time) {
+        let _not_a_future = deadline;
+    }
+
+    /// Whether the timer of a slot waits to fire.
+    fn is_armed(&mut self, slot: usize) -> bool;
+
+    /// Fires what is due, or waits a little for those that do it on other threads; how many fired since the subject was
+    /// made. Only if it counts.
+    fn fire(&mut self, place: &Self::Place) -> u64;
+
+    /// Arms on one thread and cancels on another, so many batches of timers: nanoseconds for each of both.
+    ///
+    /// `None` if the library has no such thing.
+    fn across_threads(batches: u32) -> Option<Across> {
+        let _unused = batches;
+        None
+    }
+}
+
+/// What it costs to hand timers to another thread, in nanoseconds for each.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Across {
+    pub(crate) arm: f64,
+    pub(crate) cancel: f64,
+}

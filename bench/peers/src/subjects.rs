@@ -1,0 +1,159 @@
+//! Who is measured.
+
+mod across;
+mod async_io_timer;
+#[cfg(has_any)]
+mod foreign;
+mod futures;
+mod limit;
+mod queues;
+mod tickless;
+mod tokio_time;
+
+use crate::measure::{self, Turn};
+use crate::operation::Operation;
+use crate::subject::{Across, Subject};
+use futures::Futures;
+
+/// What a subject is to the reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// A timer of this library.
+    Tickless,
+    /// One of tokio's own.
+    Tokio,
+    /// Another one.
+    Peer,
+    /// The least that is possible; it does not fire.
+    Limit,
+}
+
+/// Measures operations among pending timers.
+type Pending = fn(Turn<'_>) -> Result<Vec<(Operation, f64)>, String>;
+/// Measures so many threads.
+type Threads = fn(Turn<'_>, u32) -> Result<f64, String>;
+
+/// A subject, by the functions that measure it.
+pub(crate) struct Entry {
+    pub(crate) name: &'static str,
+    pub(crate) family: Family,
+    pub(crate) pending: Option<Pending>,
+    pub(crate) expire: Option<fn(Turn<'_>) -> Result<f64, String>>,
+    pub(crate) unpolled: Option<fn(Turn<'_>) -> f64>,
+    pub(crate) threads: Option<Threads>,
+    pub(crate) across: fn(Turn<'_>) -> Option<Across>,
+    pub(crate) proof: Option<fn() -> Result<(), String>>,
+}
+
+const fn entry<S: Subject>(name: &'static str, family: Family) -> Entry {
+    Entry {
+        name,
+        family,
+        pending: Some(measure::pending::<S>),
+        expire: if S::FIRES {
+            Some(measure::expire::<S>)
+        } else {
+            None
+        },
+        unpolled: if S::IS_FUTURE {
+            Some(measure::unpolled::<S>)
+        } else {
+            None
+        },
+        threads: Some(measure::threads::<S>),
+        across: measure::across::<S>,
+        proof: if S::FIRES {
+            Some(measure::proof::<S>)
+        } else {
+            None
+        },
+    }
+}
+
+/// What it costs that a word goes from one thread to another; it is no queue.
+const BOUNCE: Entry = Entry {
+    name: "limit: a cache line, one way",
+    family: Family::Limit,
+    pending: None,
+    expire: None,
+    unpolled: None,
+    threads: None,
+    across: limit::bounce,
+    proof: None,
+};
+
+/// All that can be measured here.
+pub(crate) fn all() -> Vec<Entry> {
+    let mut all = vec![
+        entry::<Futures<tickless::OnWorker>>("Sleep on a Worker", Family::Tickless),
+        entry::<Futures<tickless::OnThread>>("Sleep on a plain thread", Family::Tickless),
+        entry::<Futures<tickless::Coarse>>("coarse::Sleep on a Worker", Family::Tickless),
+        entry::<tickless::Wheel>("WheelTimer on a Worker", Family::Tickless),
+        entry::<tickless::Exact>("HrTimer on a Worker", Family::Tickless),
+        entry::<Futures<tokio_time::Default>>(TOKIO, Family::Tokio),
+        #[cfg(tokio_unstable)]
+        entry::<Futures<tokio_time::Alternative>>(ALTERNATIVE, Family::Tokio),
+        entry::<queues::Delayed>("tokio-util DelayQueue", Family::Peer),
+        entry::<Futures<async_io_timer::AsyncIo>>("async-io Timer", Family::Peer),
+        entry::<queues::Map>("BTreeMap<(Instant, id)>", Family::Peer),
+        entry::<queues::Heap<false>>("binary heap, lazy deletion", Family::Peer),
+        entry::<queues::Heap<true>>("binary heap, lazy extension", Family::Peer),
+    ];
+    #[cfg(has_any)]
+    all.extend(foreign::all());
+    all.push(entry::<limit::Lists>(
+        "limit: a list for each bucket",
+        Family::Limit,
+    ));
+    all.push(entry::<limit::Nothing>(
+        "limit: the loop alone",
+        Family::Limit,
+    ));
+    all.push(BOUNCE);
+    all
+}
+
+/// tokio's timer as every program has it.
+pub const TOKIO: &str = "tokio, multi-thread";
+const ALTERNATIVE: &str = "tokio, alternative timer";
+
+/// A peer that cannot be measured by this program.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Missing {
+    /// Its name.
+    pub subject: &'static str,
+    /// Why, and how it can be had.
+    pub why: String,
+}
+
+/// The peers that are not there, each with what would bring it.
+#[must_use]
+pub fn missing() -> Vec<Missing> {
+    let mut missing = Vec::new();
+    if cfg!(not(tokio_unstable)) {
+        missing.push(Missing {
+            subject: ALTERNATIVE,
+            why: "build with RUSTFLAGS=\"--cfg tokio_unstable\"".to_owned(),
+        });
+    }
+    for (subject, package, is_there) in [
+        ("libevent", "libevent-dev", cfg!(has_libevent)),
+        (
+            "libevent, common timeouts",
+            "libevent-dev",
+            cfg!(has_libevent),
+        ),
+        ("libev", "libev-dev", cfg!(has_libev)),
+        ("libuv", "libuv1-dev", cfg!(has_libuv)),
+        ("Boost.Asio", "libboost-dev", cfg!(has_asio)),
+        ("DPDK rte_timer", "libdpdk-dev", cfg!(has_dpdk)),
+    ] {
+        if !is_there {
+            missing.push(Missing {
+                subject,
+                why: format!("apt-get install {package}, and build with --features c-peers"),
+            });
+        }
+    }
+    missing
+}

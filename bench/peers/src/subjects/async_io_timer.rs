@@ -1,0 +1,46 @@
+//! `async_io::Timer`: a sorted map behind a lock, and a queue of requests in front of it.
+
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use async_io::Timer;
+
+use super::futures::Kind;
+
+#[derive(Debug)]
+pub(crate) struct AsyncIo;
+
+impl Kind for AsyncIo {
+    type Sleep = Timer;
+    type Time = Instant;
+    type Place = ();
+
+    fn within<R>(body: impl FnOnce(&()) -> R) -> R {
+        body(&())
+    }
+
+    #[inline]
+    fn now() -> Instant {
+        Instant::now()
+    }
+
+    #[inline]
+    fn later(time: Instant, nanos: u64) -> Instant {
+        time + Duration::from_nanos(nanos)
+    }
+
+    #[inline]
+    fn make(deadline: Instant) -> Timer {
+        Timer::at(deadline)
+    }
+
+    #[inline]
+    fn reset(sleep: Pin<&mut Timer>, deadline: Instant) {
+        sleep.get_mut().set_at(deadline);
+    }
+
+    /// It says only whether it was polled since.
+    fn is_over(sleep: &Timer) -> bool {
+        !sleep.will_fire()
+    }
+}

@@ -1,0 +1,195 @@
+//! Timers of C and C++ libraries, behind shims of one shape (`shims/peer.h`).
+//!
+//! A call into a shim costs what a call between languages costs, about a nanosecond.
+//!
+//! # Invariant
+//!
+//! *Queue*: the pointer of a [`Foreign`] is what its library's `new` returned, is passed to no other library, to no
+//! function after `free`, and, as it is not `Send`, by no other thread. Slots are below the number given to `new`.
+
+use std::ffi::{c_int, c_void};
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::time::Duration;
+
+use super::{Entry, Family, entry};
+use crate::subject::Subject;
+
+/// The functions of a shim.
+pub(crate) struct Functions {
+    new: unsafe extern "C" fn(usize) -> *mut c_void,
+    free: unsafe extern "C" fn(*mut c_void),
+    now: unsafe extern "C" fn(*mut c_void) -> u64,
+    arm: unsafe extern "C" fn(*mut c_void, usize, u64) -> c_int,
+    cancel: unsafe extern "C" fn(*mut c_void, usize) -> c_int,
+    push: unsafe extern "C" fn(*mut c_void, usize, u64),
+    is_armed: unsafe extern "C" fn(*mut c_void, usize) -> c_int,
+    fire: unsafe extern "C" fn(*mut c_void) -> u64,
+}
+
+/// A library that has a shim.
+pub(crate) trait Library {
+    const FUNCTIONS: Functions;
+}
+
+/// A queue of a library.
+#[derive(Debug)]
+pub(crate) struct Foreign<L: Library> {
+    queue: NonNull<c_void>,
+    /// How many there are, with the one that is armed and cancelled at once.
+    slots: usize,
+    library: PhantomData<L>,
+}
+
+impl<L: Library> Foreign<L> {
+    fn checked(&self, slot: usize) -> usize {
+        assert!(slot < self.slots, "there is no slot {slot}");
+        slot
+    }
+}
+
+impl<L: Library> Drop for Foreign<L> {
+    fn drop(&mut self) {
+        // SAFETY: *Queue*; it is not used any more.
+        unsafe { (L::FUNCTIONS.free)(self.queue.as_ptr()) }
+    }
+}
+
+impl<L: Library> Subject for Foreign<L> {
+    type Time = u64;
+    type Place = ();
+
+    fn within<R>(body: impl FnOnce(&()) -> R) -> R {
+        body(&())
+    }
+
+    fn new((): &(), slots: usize, _counts: bool) -> Self {
+        let slots = slots + 1;
+        // SAFETY: it takes any number.
+        let queue = unsafe { (L::FUNCTIONS.new)(slots) };
+        Self {
+            queue: NonNull::new(queue).expect("the library cannot run here"),
+            slots,
+            library: PhantomData,
+        }
+    }
+
+    #[inline]
+    fn now(&mut self) -> u64 {
+        // SAFETY: *Queue*.
+        unsafe { (L::FUNCTIONS.now)(self.queue.as_ptr()) }
+    }
+
+    #[inline]
+    fn later(time: u64, nanos: u64) -> u64 {
+        time + nanos
+    }
+
+    #[inline]
+    fn arm(&mut self, slot: usize, deadline: u64) -> bool {
+        let slot = self.checked(slot);
+        // SAFETY: *Queue*.
+        unsafe { (L::FUNCTIONS.arm)(self.queue.as_ptr(), slot, deadline) != 0 }
+    }
+
+    #[inline]
+    fn cancel(&mut self, slot: usize) -> bool {
+        let slot = self.checked(slot);
+        // SAFETY: *Queue*.
+        unsafe { (L::FUNCTIONS.cancel)(self.queue.as_ptr(), slot) != 0 }
+    }
+
+    #[inline]
+    fn push_out(&mut self, slot: usize, deadline: u64) {
+        let slot = self.checked(slot);
+        // SAFETY: *Queue*.
+        unsafe { (L::FUNCTIONS.push)(self.queue.as_ptr(), slot, deadline) }
+    }
+
+    #[inline]
+    fn arm_and_cancel(&mut self, deadline: u64) -> bool {
+        let slot = self.slots - 1;
+        self.arm(slot, deadline) & self.cancel(slot)
+    }
+
+    fn is_armed(&mut self, slot: usize) -> bool {
+        let slot = self.checked(slot);
+        // SAFETY: *Queue*.
+        unsafe { (L::FUNCTIONS.is_armed)(self.queue.as_ptr(), slot) != 0 }
+    }
+
+    fn fire(&mut self, (): &()) -> u64 {
+        // SAFETY: *Queue*.
+        let fired = unsafe { (L::FUNCTIONS.fire)(self.queue.as_ptr()) };
+        std::thread::sleep(Duration::from_micros(100));
+        fired
+    }
+}
+
+/// Declares the functions of a shim, and the library that has them.
+macro_rules! library {
+    ($(#[$condition:meta])* $name:ident: $new:ident $free:ident $now:ident $arm:ident $cancel:ident $push:ident
+        $is_armed:ident $fire:ident) => {
+        $(#[$condition])*
+        unsafe extern "C" {
+            fn $new(slots: usize) -> *mut c_void;
+            fn $free(queue: *mut c_void);
+            fn $now(queue: *mut c_void) -> u64;
+            fn $arm(queue: *mut c_void, slot: usize, deadline: u64) -> c_int;
+            fn $cancel(queue: *mut c_void, slot: usize) -> c_int;
+            fn $push(queue: *mut c_void, slot: usize, deadline: u64);
+            fn $is_armed(queue: *mut c_void, slot: usize) -> c_int;
+            fn $fire(queue: *mut c_void) -> u64;
+        }
+
+        $(#[$condition])*
+        #[derive(Debug)]
+        struct $name;
+
+        $(#[$condition])*
+        impl Library for $name {
+            const FUNCTIONS: Functions = Functions {
+                new: $new,
+                free: $free,
+                now: $now,
+                arm: $arm,
+                cancel: $cancel,
+                push: $push,
+                is_armed: $is_armed,
+                fire: $fire,
+            };
+        }
+    };
+}
+
+library!(#[cfg(has_libevent)] LibEvent: peer_libevent_new peer_libevent_free peer_libevent_now peer_libevent_arm
+    peer_libevent_cancel peer_libevent_push peer_libevent_is_armed peer_libevent_fire);
+library!(#[cfg(has_libevent)] LibEventCommon: peer_libevent_common_new peer_libevent_common_free
+    peer_libevent_common_now peer_libevent_common_arm peer_libevent_common_cancel peer_libevent_common_push
+    peer_libevent_common_is_armed peer_libevent_common_fire);
+library!(#[cfg(has_libev)] LibEv: peer_libev_new peer_libev_free peer_libev_now peer_libev_arm peer_libev_cancel
+    peer_libev_push peer_libev_is_armed peer_libev_fire);
+library!(#[cfg(has_libuv)] LibUv: peer_libuv_new peer_libuv_free peer_libuv_now peer_libuv_arm peer_libuv_cancel
+    peer_libuv_push peer_libuv_is_armed peer_libuv_fire);
+library!(#[cfg(has_asio)] Asio: peer_asio_new peer_asio_free peer_asio_now peer_asio_arm peer_asio_cancel
+    peer_asio_push peer_asio_is_armed peer_asio_fire);
+library!(#[cfg(has_dpdk)] Dpdk: peer_dpdk_new peer_dpdk_free peer_dpdk_now peer_dpdk_arm peer_dpdk_cancel
+    peer_dpdk_push peer_dpdk_is_armed peer_dpdk_fire);
+
+/// Those that were built.
+pub(super) fn all() -> Vec<Entry> {
+    vec![
+        #[cfg(has_libevent)]
+        entry::<Foreign<LibEvent>>("libevent", Family::Peer),
+        #[cfg(has_libevent)]
+        entry::<Foreign<LibEventCommon>>("libevent, common timeouts", Family::Peer),
+        #[cfg(has_libev)]
+        entry::<Foreign<LibEv>>("libev", Family::Peer),
+        #[cfg(has_libuv)]
+        entry::<Foreign<LibUv>>("libuv", Family::Peer),
+        #[cfg(has_asio)]
+        entry::<Foreign<Asio>>("Boost.Asio", Family::Peer),
+        #[cfg(has_dpdk)]
+        entry::<Foreign<Dpdk>>("DPDK rte_timer", Family::Peer),
+    ]
+}

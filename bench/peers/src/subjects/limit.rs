@@ -1,0 +1,267 @@
+//! The least that is possible: what no implementation of the same semantics can avoid. Nothing here fires.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tickless::time::Instant;
+
+use crate::measure::Turn;
+use crate::subject::{Across, Subject};
+
+/// The part that limits have in common: the cheapest clock that threads may compare.
+macro_rules! limit {
+    () => {
+        type Time = Instant;
+        type Place = ();
+
+        const FIRES: bool = false;
+
+        fn within<R>(body: impl FnOnce(&()) -> R) -> R {
+            body(&())
+        }
+
+        #[inline]
+        fn now(&mut self) -> Instant {
+            Instant::now()
+        }
+
+        #[inline]
+        fn later(time: Instant, nanos: u64) -> Instant {
+            time + Duration::from_nanos(nanos)
+        }
+    };
+}
+
+/// The loop that measures, and nothing in it.
+#[derive(Debug)]
+pub(crate) struct Nothing;
+
+impl Subject for Nothing {
+    limit!();
+
+    // For the loop around one.
+    const IS_FUTURE: bool = true;
+
+    fn new((): &(), _slots: usize, _counts: bool) -> Self {
+        Self
+    }
+
+    #[inline]
+    fn arm(&mut self, slot: usize, deadline: Instant) -> bool {
+        std::hint::black_box((slot, deadline));
+        true
+    }
+
+    #[inline]
+    fn cancel(&mut self, slot: usize) -> bool {
+        std::hint::black_box(slot);
+        true
+    }
+
+    #[inline]
+    fn push_out(&mut self, slot: usize, deadline: Instant) {
+        std::hint::black_box((slot, deadline));
+    }
+
+    #[inline]
+    fn arm_and_cancel(&mut self, deadline: Instant) -> bool {
+        std::hint::black_box(deadline);
+        true
+    }
+
+    #[inline]
+    fn drop_unpolled(&mut self, deadline: Instant) {
+        std::hint::black_box(deadline);
+    }
+
+    fn is_armed(&mut self, _slot: usize) -> bool {
+        true
+    }
+
+    fn fire(&mut self, (): &()) -> u64 {
+        0
+    }
+}
+
+/// A line that two threads write in turn: nanoseconds for one way. That is what a timer costs at least that is handed
+/// over alone, and what both sides pay now and then.
+pub(crate) fn bounce(turn: Turn<'_>) -> Option<Across> {
+    let rounds = turn.repeats;
+    let line = Line(AtomicU64::new(0));
+    let pass = |first: u64| {
+        for round in 0..rounds {
+            let turn = 2 * round + first;
+            // Relaxed: nothing but the word itself is passed.
+            while line.0.load(Ordering::Relaxed) != turn {
+                std::hint::spin_loop();
+            }
+            // Relaxed: as above.
+            line.0.store(turn + 1, Ordering::Relaxed);
+        }
+    };
+    let start = std::time::Instant::now();
+    std::thread::scope(|scope| {
+        scope.spawn(|| pass(0));
+        scope.spawn(|| pass(1));
+    });
+    #[expect(clippy::cast_precision_loss, reason = "for printing")]
+    let one_way = start.elapsed().as_nanos() as f64 / (2 * rounds) as f64;
+    Some(Across {
+        arm: one_way,
+        cancel: one_way,
+    })
+}
+
+/// A word on a line of its own.
+#[repr(align(128))]
+#[derive(Debug)]
+struct Line(AtomicU64);
+
+/// No node.
+const NONE: u32 = u32::MAX;
+/// Buckets of a level, and levels: as those of a wheel of milliseconds that reaches a minute and more.
+const BUCKETS: usize = 64;
+const LEVELS: usize = 9;
+
+/// A timer that knows its neighbours and its bucket, in one cache line.
+#[repr(align(64))]
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    previous: u32,
+    next: u32,
+    bucket: u32,
+    expiry: u64,
+    _what_to_call: [u64; 2],
+}
+
+/// Lists by bucket, and a bit for each that holds something: a wheel without clock, lock, states and levels that
+/// cascade.
+#[derive(Debug)]
+pub(crate) struct Lists {
+    nodes: Vec<Node>,
+    first: Vec<u32>,
+    occupied: [u64; LEVELS],
+    origin: Instant,
+}
+
+impl Lists {
+    /// Milliseconds from the beginning, and the bucket: an eighth of the distance wide.
+    #[inline]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "less than the number of buckets"
+    )]
+    fn place(&self, deadline: Instant) -> (u64, u32) {
+        let nanos = deadline.duration_since(self.origin).as_nanos() as u64;
+        // Two to the twentieth nanoseconds are a tick: a shift, where a division would cost more than all the rest.
+        let tick = nanos >> 20;
+        let level = (tick | 63)
+            .ilog2()
+            .saturating_sub(5)
+            .div_ceil(3)
+            .min(LEVELS as u32 - 1);
+        let bucket = (tick >> (3 * level)) % BUCKETS as u64;
+        (tick, level * BUCKETS as u32 + bucket as u32)
+    }
+
+    #[inline]
+    fn link(&mut self, slot: u32, expiry: u64, bucket: u32) {
+        let first = std::mem::replace(&mut self.first[bucket as usize], slot);
+        if first != NONE {
+            self.nodes[first as usize].previous = slot;
+        }
+        let node = &mut self.nodes[slot as usize];
+        (node.previous, node.next) = (NONE, first);
+        (node.bucket, node.expiry) = (bucket, expiry);
+        self.occupied[bucket as usize / BUCKETS] |= 1 << (bucket as usize % BUCKETS);
+    }
+
+    #[inline]
+    fn unlink(&mut self, slot: u32) {
+        let Node {
+            previous,
+            next,
+            bucket,
+            ..
+        } = self.nodes[slot as usize];
+        if next != NONE {
+            self.nodes[next as usize].previous = previous;
+        }
+        if previous != NONE {
+            self.nodes[previous as usize].next = next;
+            return;
+        }
+        self.first[bucket as usize] = next;
+        if next == NONE {
+            self.occupied[bucket as usize / BUCKETS] &= !(1 << (bucket as usize % BUCKETS));
+        }
+    }
+}
+
+#[inline]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "there are fewer slots than that (MOST_PENDING)"
+)]
+const fn number(slot: usize) -> u32 {
+    slot as u32
+}
+
+impl Subject for Lists {
+    limit!();
+
+    fn new((): &(), slots: usize, _counts: bool) -> Self {
+        let node = Node {
+            previous: NONE,
+            next: NONE,
+            bucket: 0,
+            expiry: 0,
+            _what_to_call: [0; 2],
+        };
+        Self {
+            nodes: vec![node; slots + 1],
+            first: vec![NONE; BUCKETS * LEVELS],
+            occupied: [0; LEVELS],
+            origin: Instant::now(),
+        }
+    }
+
+    #[inline]
+    fn arm(&mut self, slot: usize, deadline: Instant) -> bool {
+        let (expiry, bucket) = self.place(deadline);
+        self.link(number(slot), expiry, bucket);
+        true
+    }
+
+    #[inline]
+    fn cancel(&mut self, slot: usize) -> bool {
+        self.unlink(number(slot));
+        true
+    }
+
+    #[inline]
+    fn push_out(&mut self, slot: usize, deadline: Instant) {
+        let (expiry, bucket) = self.place(deadline);
+        let node = &mut self.nodes[slot];
+        if node.bucket == bucket {
+            node.expiry = expiry;
+            return;
+        }
+        self.unlink(number(slot));
+        self.link(number(slot), expiry, bucket);
+    }
+
+    #[inline]
+    fn arm_and_cancel(&mut self, deadline: Instant) -> bool {
+        let slot = self.nodes.len() - 1;
+        self.arm(slot, deadline) & self.cancel(slot)
+    }
+
+    fn is_armed(&mut self, _slot: usize) -> bool {
+        true
+    }
+
+    fn fire(&mut self, (): &()) -> u64 {
+        0
+    }
+}

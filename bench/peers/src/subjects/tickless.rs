@@ -1,0 +1,230 @@
+//! The timers of this library: futures and callbacks, on workers and on threads that are none.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tickless::coarse;
+use tickless::hrtimer::{self, Expired, HrTimer};
+use tickless::time::{Instant, Sleep, sleep_until};
+use tickless::wheel::{self, Timeout, WheelTimer};
+use tickless::{Parking, Worker};
+
+use super::futures::Kind;
+use crate::slots::Slots;
+use crate::subject::Subject;
+
+fn as_worker<R>(body: impl FnOnce(&Worker) -> R) -> R {
+    let worker = Worker::with_parking(Parking::Sleep);
+    body(&worker.expect("this thread is no worker yet"))
+}
+
+/// Runs what is due, or waits a little. A park would not end for coarse timers that another thread runs.
+fn turn(worker: &Worker) {
+    if worker.is_due() {
+        let _turn = worker.turn();
+    } else {
+        std::thread::sleep(A_LITTLE);
+    }
+}
+
+/// Longer than the kernel is late, and seldom enough to cost nothing.
+const A_LITTLE: Duration = Duration::from_micros(500);
+
+/// The part that is the same wherever a timer of this library waits.
+macro_rules! on_our_clock {
+    () => {
+        #[inline]
+        fn later(time: Instant, nanos: u64) -> Instant {
+            time + Duration::from_nanos(nanos)
+        }
+    };
+}
+
+/// What both kinds of futures have in common.
+macro_rules! sleep_of {
+    ($sleep:ty, $make:path) => {
+        type Sleep = $sleep;
+        type Time = Instant;
+
+        on_our_clock!();
+
+        #[inline]
+        fn now() -> Instant {
+            Instant::now()
+        }
+
+        #[inline]
+        fn make(deadline: Instant) -> Self::Sleep {
+            $make(deadline)
+        }
+
+        #[inline]
+        fn reset(sleep: Pin<&mut Self::Sleep>, deadline: Instant) {
+            sleep.reset(deadline);
+        }
+
+        fn is_over(sleep: &Self::Sleep) -> bool {
+            sleep.is_elapsed()
+        }
+    };
+}
+
+/// What all that is on a worker has in common.
+macro_rules! on_a_worker {
+    () => {
+        type Place = Worker;
+
+        fn within<R>(body: impl FnOnce(&Worker) -> R) -> R {
+            as_worker(body)
+        }
+    };
+}
+
+/// `tickless::time::Sleep` on a worker.
+#[derive(Debug)]
+pub(crate) struct OnWorker;
+
+impl Kind for OnWorker {
+    sleep_of!(Sleep, sleep_until);
+    on_a_worker!();
+
+    fn wait(worker: &Worker) {
+        turn(worker);
+    }
+}
+
+/// `tickless::time::Sleep` on a thread that the library knows nothing about.
+#[derive(Debug)]
+pub(crate) struct OnThread;
+
+impl Kind for OnThread {
+    sleep_of!(Sleep, sleep_until);
+    type Place = ();
+
+    fn within<R>(body: impl FnOnce(&()) -> R) -> R {
+        body(&())
+    }
+}
+
+/// `tickless::coarse::Sleep` on a worker.
+#[derive(Debug)]
+pub(crate) struct Coarse;
+
+impl Kind for Coarse {
+    sleep_of!(coarse::Sleep, coarse::sleep_until);
+    on_a_worker!();
+
+    fn wait(worker: &Worker) {
+        turn(worker);
+    }
+}
+
+/// How many timers with callbacks fired in this process, in which one subject at a time is measured.
+static FIRED: AtomicU64 = AtomicU64::new(0);
+
+fn fired() -> u64 {
+    // Relaxed: a count that is looked at until it is large enough; nothing else is read by it.
+    FIRED.load(Ordering::Relaxed)
+}
+
+fn count() {
+    // Relaxed: as above.
+    FIRED.fetch_add(1, Ordering::Relaxed);
+}
+
+/// What timers with callbacks have in common: `start` and `cancel` of a pinned timer.
+macro_rules! callbacks {
+    ($name:ident, $make:expr) => {
+        impl Subject for $name {
+            type Time = Instant;
+
+            on_a_worker!();
+            on_our_clock!();
+
+            fn new(_worker: &Worker, slots: usize, _counts: bool) -> Self {
+                Self {
+                    timers: Slots::new(slots + 1, || $make),
+                    fired_before: fired(),
+                }
+            }
+
+            #[inline]
+            fn now(&mut self) -> Instant {
+                Instant::now()
+            }
+
+            #[inline]
+            fn arm(&mut self, slot: usize, deadline: Instant) -> bool {
+                // What it says is whether it was queued before.
+                !self.timers.at(slot).start(deadline)
+            }
+
+            #[inline]
+            fn cancel(&mut self, slot: usize) -> bool {
+                self.timers.at(slot).cancel()
+            }
+
+            #[inline]
+            fn push_out(&mut self, slot: usize, deadline: Instant) {
+                self.timers.at(slot).start(deadline);
+            }
+
+            #[inline]
+            fn arm_and_cancel(&mut self, deadline: Instant) -> bool {
+                let slot = self.timers.len() - 1;
+                self.arm(slot, deadline) & self.cancel(slot)
+            }
+
+            fn is_armed(&mut self, slot: usize) -> bool {
+                self.timers.at(slot).is_active()
+            }
+
+            fn fire(&mut self, worker: &Worker) -> u64 {
+                turn(worker);
+                fired() - self.fired_before
+            }
+        }
+    };
+}
+
+/// What a [`WheelTimer`] calls.
+type OnTimeout = fn(&mut Timeout) -> wheel::Restart;
+
+/// `tickless::wheel::WheelTimer`s, which stay on their worker.
+#[derive(Debug)]
+pub(crate) struct Wheel {
+    timers: Slots<WheelTimer<OnTimeout>>,
+    fired_before: u64,
+}
+
+callbacks!(
+    Wheel,
+    WheelTimer::with_kind(
+        wheel::Kind::Local,
+        (|_| {
+            count();
+            wheel::Restart::No
+        }) as OnTimeout
+    )
+);
+
+/// What an [`HrTimer`] calls.
+type OnExpiry = fn(&mut Expired<'_, '_, hrtimer::Monotonic>) -> hrtimer::Restart;
+
+/// `tickless::hrtimer::HrTimer`s.
+#[derive(Debug)]
+pub(crate) struct Exact {
+    timers: Slots<HrTimer<OnExpiry>>,
+    fired_before: u64,
+}
+
+callbacks!(
+    Exact,
+    HrTimer::new(
+        (|_| {
+            count();
+            hrtimer::Restart::No
+        }) as OnExpiry
+    )
+);

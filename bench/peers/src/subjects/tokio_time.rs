@@ -1,0 +1,87 @@
+//! `tokio::time`, in a multi-thread runtime.
+
+use std::pin::Pin;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::futures::Kind;
+
+/// Calls `body` in the one runtime of the process, which lives as long as that: threads share it, as those of a
+/// program do.
+pub(super) fn entered<R>(body: impl FnOnce() -> R) -> R {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    let runtime = RUNTIME.get_or_init(|| build(Builder::new_multi_thread().enable_time()));
+    let _entered = runtime.enter();
+    body()
+}
+
+fn build(builder: &mut Builder) -> Runtime {
+    let runtime = builder.worker_threads(2).build();
+    runtime.expect("a runtime of two threads can be built")
+}
+
+/// The timer that a runtime has by default: a wheel behind a lock.
+#[derive(Debug)]
+pub(crate) struct Default;
+
+/// What both timers have in common.
+macro_rules! sleep_of_tokio {
+    () => {
+        type Sleep = Sleep;
+        type Time = Instant;
+        type Place = ();
+
+        #[inline]
+        fn now() -> Instant {
+            Instant::now()
+        }
+
+        #[inline]
+        fn later(time: Instant, nanos: u64) -> Instant {
+            time + Duration::from_nanos(nanos)
+        }
+
+        #[inline]
+        fn make(deadline: Instant) -> Sleep {
+            sleep_until(deadline)
+        }
+
+        #[inline]
+        fn reset(sleep: Pin<&mut Sleep>, deadline: Instant) {
+            sleep.reset(deadline);
+        }
+
+        fn is_over(sleep: &Sleep) -> bool {
+            sleep.is_elapsed()
+        }
+    };
+}
+
+impl Kind for Default {
+    sleep_of_tokio!();
+
+    fn within<R>(body: impl FnOnce(&()) -> R) -> R {
+        entered(|| body(&()))
+    }
+}
+
+/// The timer with a wheel for each worker, which has to be asked for. Used from outside of its workers, as here, it
+/// goes through their queue of foreign requests.
+#[cfg(tokio_unstable)]
+#[derive(Debug)]
+pub(crate) struct Alternative;
+
+#[cfg(tokio_unstable)]
+impl Kind for Alternative {
+    sleep_of_tokio!();
+
+    fn within<R>(body: impl FnOnce(&()) -> R) -> R {
+        static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+        let runtime = RUNTIME.get_or_init(|| build(Builder::new_multi_thread().enable_alt_timer()));
+        let _entered = runtime.enter();
+        body(&())
+    }
+}

@@ -1,0 +1,189 @@
+//! Tasks: begin and end, and one wakes the other. The same futures in each executor.
+
+use std::future::{Future, poll_fn};
+use std::hint::black_box;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
+use std::time::Instant;
+
+use tickless::Executor;
+
+use super::Sink;
+use crate::harness::{Group, Options};
+
+const TOKIO: &str = "tokio, current-thread runtime";
+const WITHOUT: &str = "tickless without the tick";
+
+/// Two tasks that have their turn one after the other.
+#[derive(Default)]
+struct Rally {
+    hits: AtomicUsize,
+    wakers: [Mutex<Option<Waker>>; 2],
+}
+
+impl Rally {
+    /// One side of it: `rounds` hits.
+    async fn play(self: Arc<Self>, side: usize, rounds: usize) {
+        for round in 0..rounds {
+            poll_fn(|context| {
+                if self.hits.load(Ordering::Acquire) == 2 * round + side {
+                    return Poll::Ready(());
+                }
+                *self.wakers[side].lock().expect("no panic") = Some(context.waker().clone());
+                Poll::Pending
+            })
+            .await;
+            self.hits.fetch_add(1, Ordering::Release);
+            let other = self.wakers[1 - side].lock().expect("no panic").take();
+            if let Some(waker) = other {
+                waker.wake();
+            }
+        }
+    }
+}
+
+/// Spawns, as the executor that is measured does it.
+trait Spawn: Copy + Send + 'static {
+    fn spawn(
+        self,
+        future: impl Future<Output = ()> + Send + 'static,
+    ) -> impl Future<Output = ()> + Send;
+}
+
+#[derive(Clone, Copy)]
+struct Ours;
+
+impl Spawn for Ours {
+    fn spawn(
+        self,
+        future: impl Future<Output = ()> + Send + 'static,
+    ) -> impl Future<Output = ()> + Send {
+        let task = tickless::task::spawn(future);
+        async { task.await.expect("it ends") }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Tokios;
+
+impl Spawn for Tokios {
+    fn spawn(
+        self,
+        future: impl Future<Output = ()> + Send + 'static,
+    ) -> impl Future<Output = ()> + Send {
+        let task = tokio::spawn(future);
+        async { task.await.expect("it ends") }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a count of operations")]
+fn nanos_each(start: Instant, operations: u64) -> f64 {
+    start.elapsed().as_nanos() as f64 / operations as f64
+}
+
+async fn empty_tasks(spawn: impl Spawn, operations: u64) -> f64 {
+    let start = Instant::now();
+    for _ in 0..operations {
+        spawn
+            .spawn(async {
+                black_box(());
+            })
+            .await;
+    }
+    nanos_each(start, operations)
+}
+
+/// So many pairs at the same time, for one hit.
+async fn rallies(spawn: impl Spawn, pairs: usize, operations: u64) -> f64 {
+    let rounds = usize::try_from(operations).unwrap_or(usize::MAX);
+    let start = Instant::now();
+    let mut tasks = Vec::new();
+    for _ in 0..pairs {
+        let rally = Arc::new(Rally::default());
+        for side in 0..2 {
+            tasks.push(spawn.spawn(Arc::clone(&rally).play(side, rounds)));
+        }
+    }
+    for task in tasks {
+        task.await;
+    }
+    nanos_each(start, 2 * operations * pairs as u64)
+}
+
+fn ours(hrtick: bool) -> Executor {
+    let builder = Executor::builder().workers(1).hrtick(hrtick);
+    builder.build().expect("there are threads enough")
+}
+
+fn tokios() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread()
+        .build()
+        .expect("a runtime can be built")
+}
+
+/// The three, on the same work.
+fn compare<F, G>(
+    name: &str,
+    options: &Options,
+    on_ours: impl Fn() -> F,
+    on_tokios: impl Fn() -> G,
+) -> Group
+where
+    F: Future<Output = f64> + Send + 'static,
+    G: Future<Output = f64> + Send + 'static,
+{
+    let (with, without, tokios) = (ours(true), ours(false), tokios());
+    let run = |executor: &Executor| {
+        let task = executor.spawn(on_ours());
+        executor.block_on(task).expect("it ends")
+    };
+    Group::measure(
+        name,
+        0,
+        options,
+        vec![
+            ("tickless", Box::new(|| run(&with))),
+            (WITHOUT, Box::new(|| run(&without))),
+            (
+                TOKIO,
+                Box::new(|| {
+                    tokios.block_on(async { tokio::spawn(on_tokios()).await.expect("it ends") })
+                }),
+            ),
+        ],
+    )
+}
+
+/// Tasks on one worker.
+pub(super) fn measure(options: &Options, sink: Sink<'_>) {
+    let spawns = options.operations(200_000);
+    sink(
+        compare(
+            "an empty task: spawned, run, awaited",
+            options,
+            || empty_tasks(Ours, spawns),
+            || empty_tasks(Tokios, spawns),
+        )
+        .at_most(1.2, TOKIO),
+    );
+    let hits = options.operations(200_000);
+    sink(
+        compare(
+            "two tasks wake each other, each time",
+            options,
+            || rallies(Ours, 1, hits),
+            || rallies(Tokios, 1, hits),
+        )
+        .at_most(1.2, TOKIO),
+    );
+    sink(
+        compare(
+            "two pairs of tasks wake each other, each time: one waits always",
+            options,
+            || rallies(Ours, 2, hits),
+            || rallies(Tokios, 2, hits),
+        )
+        .at_most(1.05, WITHOUT),
+    );
+}

@@ -1,0 +1,354 @@
+//! Operations of the public interface, with 100 timers pending, and tokio's beside them: the clock, the thread's own
+//! base and all else that users pay for is in these figures.
+
+use std::future::{Future, ready};
+use std::hint::black_box;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Wake, Waker};
+use std::time::Duration;
+
+use tickless::Worker;
+use tickless::hrtimer::{Expired, HrTimer, Monotonic, Restart as ExactRestart};
+use tickless::time::Instant;
+use tickless::wheel::{Restart, Timeout, WheelTimer};
+
+use super::{Aim, Operation, counted};
+use crate::groups::worker;
+
+const PENDING: u64 = 100;
+const ROUNDS: u64 = 201;
+/// Of those that take long.
+const FEW_ROUNDS: u64 = 9;
+/// Sleeps that are due at once.
+const DUE: u64 = 1_000;
+
+const SLEEP: Duration = Duration::from_secs(500);
+const STEP: Duration = Duration::from_micros(10);
+
+/// An operation: its name, how often it is executed between two counts, and its aim; the name of tokio's, if it has
+/// one; what executes its rounds.
+type Row = (&'static str, Aim, fn());
+
+const MADE_AND_DROPPED: &str = "`sleep` of 500 s: made, polled once, dropped; foreign thread";
+const EXPIRY: &str = "expiry of a `Sleep`, its wake-up included, 1,000 due at once";
+
+const ROWS: [Row; 13] = [
+    (MADE_AND_DROPPED, Aim::Instructions(200), || {
+        foreign(polled_and_dropped)
+    }),
+    ("the same on a `Worker`", Aim::Instructions(180), || {
+        on_a_worker(|_| polled_and_dropped())
+    }),
+    (
+        "`coarse::sleep` of 500 s, the same; foreign thread",
+        Aim::Instructions(200),
+        || {
+            foreign(|| {
+                rounds(|| poll_once(pin!(tickless::coarse::sleep(SLEEP))));
+            });
+        },
+    ),
+    (
+        "`sleep` of 500 s: made and dropped unpolled",
+        Aim::Instructions(35),
+        || {
+            foreign(|| rounds(|| drop(black_box(tickless::time::sleep(black_box(SLEEP))))));
+        },
+    ),
+    (
+        "`Sleep::reset` to a given later instant",
+        Aim::Instructions(45),
+        || {
+            on_a_worker(|_| {
+                reset(|_, deadline| *deadline);
+            });
+        },
+    ),
+    (
+        "`Sleep::reset(Instant::now() + d)`",
+        Aim::Instructions(90),
+        || {
+            on_a_worker(|_| {
+                reset(|after, _| Instant::now() + after);
+            });
+        },
+    ),
+    (
+        "`timeout` around what is ready",
+        Aim::Instructions(60),
+        || {
+            foreign(|| {
+                rounds(|| poll_once(pin!(tickless::time::timeout(SLEEP, ready(())))));
+            });
+        },
+    ),
+    (
+        "`WheelTimer`: start and cancel",
+        Aim::Instructions(160),
+        || {
+            on_a_worker(|_| {
+                let timer = pin!(wheel_timer());
+                rounds(|| {
+                    timer.as_ref().start(SLEEP);
+                    timer.as_ref().cancel_queued();
+                });
+            });
+        },
+    ),
+    (
+        "`WheelTimer`: start again, within its bucket",
+        Aim::Instructions(60),
+        || {
+            on_a_worker(|_| {
+                let timer = pin!(wheel_timer());
+                let mut deadline = Instant::now() + SLEEP;
+                timer.as_ref().start(deadline);
+                rounds(|| {
+                    deadline += 100 * STEP;
+                    timer.as_ref().start(deadline);
+                });
+            });
+        },
+    ),
+    (
+        "`HrTimer`: start and cancel, far",
+        Aim::Instructions(200),
+        || {
+            on_a_worker(|_| {
+                let timer = pin!(exact_timer());
+                let mut deadline = Instant::now() + SLEEP;
+                rounds(|| {
+                    deadline += STEP;
+                    timer.as_ref().start(deadline);
+                    timer.as_ref().cancel();
+                });
+            });
+        },
+    ),
+    (
+        "`HrTimer`: start again, later",
+        Aim::Instructions(60),
+        || {
+            on_a_worker(|_| {
+                let timer = pin!(exact_timer());
+                let mut deadline = Instant::now() + SLEEP;
+                timer.as_ref().start(deadline);
+                rounds(|| {
+                    deadline += STEP;
+                    timer.as_ref().start(deadline);
+                });
+            });
+        },
+    ),
+    (
+        "`Worker::is_due`, nothing due",
+        Aim::Instructions(30),
+        || {
+            on_a_worker(|worker| rounds(|| _ = black_box(worker.is_due())));
+        },
+    ),
+    (EXPIRY, Aim::Half, expiry),
+];
+
+/// Tokio's part of those rows that it has one of.
+const PEERS: [(&str, &str, fn()); 6] = [
+    (MADE_AND_DROPPED, "tokio, sleep", || {
+        in_tokio(|| rounds(|| poll_once(pin!(tokio::time::sleep(SLEEP)))));
+    }),
+    (
+        "`sleep` of 500 s: made and dropped unpolled",
+        "tokio, unpolled",
+        || {
+            in_tokio(|| rounds(|| drop(black_box(tokio::time::sleep(black_box(SLEEP))))));
+        },
+    ),
+    (
+        "`Sleep::reset` to a given later instant",
+        "tokio, reset",
+        || {
+            in_tokio(|| reset_tokio(|_, deadline| *deadline));
+        },
+    ),
+    (
+        "`Sleep::reset(Instant::now() + d)`",
+        "tokio, reset by the clock",
+        || {
+            in_tokio(|| reset_tokio(|after, _| tokio::time::Instant::now() + after));
+        },
+    ),
+    ("`timeout` around what is ready", "tokio, timeout", || {
+        in_tokio(|| rounds(|| poll_once(pin!(tokio::time::timeout(SLEEP, ready(()))))));
+    }),
+    (EXPIRY, "tokio, expiry", tokio_expiry),
+];
+
+pub(super) fn operations() -> Vec<Operation> {
+    ROWS.iter()
+        .map(|&(name, aim, _)| Operation {
+            name,
+            batch: if name == EXPIRY { DUE } else { 1 },
+            peer: PEERS.iter().find(|peer| peer.0 == name).map(|peer| peer.1),
+            aim,
+        })
+        .collect()
+}
+
+/// Executes the rounds of an operation, ours or tokio's.
+pub(super) fn execute(name: &str) {
+    tickless::internals::emulate_clock();
+    let own = ROWS.iter().find(|row| row.0 == name).map(|row| row.2);
+    let peer = PEERS.iter().find(|peer| peer.1 == name).map(|peer| peer.2);
+    own.or(peer).expect("the name is one of the table")();
+}
+
+/// Executes `body` twice a round and counts the second: while callgrind wrote down what it counted so much time passed
+/// that the first asks the kernel for it.
+fn rounds(mut body: impl FnMut()) {
+    for _ in 0..ROUNDS {
+        body();
+        counted(&mut body);
+    }
+}
+
+fn poll_once(mut future: Pin<&mut impl Future>) {
+    let mut context = Context::from_waker(Waker::noop());
+    black_box(future.as_mut().poll(&mut context).is_pending());
+}
+
+/// How far ahead the others are that are pending: from 100 to 1,100 s, but those of the row itself.
+fn after(number: u64) -> Duration {
+    Duration::from_micros(100_000_000 + number.wrapping_mul(0x9E37_79B9_7F4A_7C15) % 1_000_000_000)
+}
+
+fn pending<F: Future>(make: impl Fn(Duration) -> F) -> Vec<Pin<Box<F>>> {
+    (0..PENDING)
+        .map(|number| {
+            let mut future = Box::pin(make(after(number)));
+            poll_once(future.as_mut());
+            future
+        })
+        .collect()
+}
+
+/// On a thread for which the expiry thread expires.
+fn foreign(body: impl FnOnce()) {
+    // As long as a worker takes to know the rate of the counter.
+    drop(worker());
+    with_others(body);
+}
+
+fn on_a_worker(body: impl FnOnce(&Worker)) {
+    let worker = worker();
+    with_others(|| body(&worker));
+}
+
+fn with_others(body: impl FnOnce()) {
+    // Until the base lock is biased towards this thread, as that of a thread that uses timers for long is.
+    for _ in 0..tickless_link::bias::REBIAS_AFTER {
+        poll_once(pin!(tickless::time::sleep(SLEEP)));
+    }
+    let _exact = pending(tickless::time::sleep);
+    let _coarse = pending(tickless::coarse::sleep);
+    body();
+}
+
+fn in_tokio(body: impl FnOnce()) {
+    let runtime = crate::groups::runtime();
+    let _entered = runtime.enter();
+    let _others = pending(tokio::time::sleep);
+    body();
+}
+
+fn polled_and_dropped() {
+    rounds(|| poll_once(pin!(tickless::time::sleep(SLEEP))));
+}
+
+fn reset(next: impl Fn(Duration, &Instant) -> Instant) {
+    let mut sleep = pin!(tickless::time::sleep(SLEEP));
+    poll_once(sleep.as_mut());
+    let (mut after, mut deadline) = (SLEEP, sleep.deadline());
+    rounds(|| {
+        after += STEP;
+        deadline += STEP;
+        sleep.as_mut().reset(next(after, &deadline));
+    });
+}
+
+fn reset_tokio(next: impl Fn(Duration, &tokio::time::Instant) -> tokio::time::Instant) {
+    let mut sleep = pin!(tokio::time::sleep(SLEEP));
+    poll_once(sleep.as_mut());
+    let (mut after, mut deadline) = (SLEEP, sleep.deadline());
+    rounds(|| {
+        after += STEP;
+        deadline += STEP;
+        sleep.as_mut().reset(next(after, &deadline));
+    });
+}
+
+fn wheel_timer() -> WheelTimer<fn(&mut Timeout) -> Restart> {
+    WheelTimer::new(|_| Restart::No)
+}
+
+fn exact_timer() -> HrTimer<fn(&mut Expired<'_, '_, Monotonic>) -> ExactRestart> {
+    HrTimer::new(|_| ExactRestart::No)
+}
+
+/// A task that counts how often it was woken.
+#[derive(Default)]
+struct Woken(AtomicU64);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Time enough to arm all sleeps of a round, under valgrind too.
+const SOON: Duration = Duration::from_millis(300);
+
+/// Arms the sleeps of a round, waits until they are due, and has `expire` expire them, which is counted.
+fn expiries<F: Future>(make: impl Fn() -> F, mut expire: impl FnMut()) {
+    for _ in 0..FEW_ROUNDS {
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let sleeps: Vec<_> = (0..DUE)
+            .map(|_| {
+                let mut sleep = Box::pin(make());
+                let mut context = Context::from_waker(&waker);
+                assert!(sleep.as_mut().poll(&mut context).is_pending());
+                sleep
+            })
+            .collect();
+        std::thread::sleep(SOON + Duration::from_millis(2));
+        counted(&mut expire);
+        assert_eq!(woken.0.load(Ordering::Relaxed), DUE, "all were due");
+        drop(sleeps);
+    }
+}
+
+fn expiry() {
+    on_a_worker(|worker| {
+        expiries(
+            || tickless::time::sleep(SOON),
+            || {
+                while worker.is_due() {
+                    _ = black_box(worker.turn());
+                }
+            },
+        );
+    });
+}
+
+fn tokio_expiry() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .expect("a runtime can be built");
+    let _entered = runtime.enter();
+    expiries(
+        || tokio::time::sleep(SOON),
+        || runtime.block_on(tokio::task::yield_now()),
+    );
+}

@@ -1,0 +1,163 @@
+//! Summaries of subtrees, and the search that is led by them.
+//!
+//! In a family that [summarises](crate::entry::Family::SUMMARISED) each entry keeps, in its head, what it and all below
+//! it come to: the smallest of something, say. A search for the first entry *in the order of the keys* that fulfils a
+//! condition on *something else* then passes by every subtree whose summary says that it holds none (Cormen, Leiserson,
+//! Rivest, Stein, *Introduction to Algorithms*, section 14.2). With the deadline as the key and the smallest eligible
+//! time as the summary that is the pick of EEVDF.
+//!
+//! Cost: a search is one descent. Linking and unlinking summarise on the way up as far as something changes, rotations
+//! two entries each. In families that do not summarise nothing is compiled in.
+
+use super::{Branched, Side, Slot, Tree};
+use crate::entry::EntryRef;
+use crate::mutant;
+
+impl<F: Branched> Tree<F> {
+    /// The first entry, in the order of the keys, for which `is_meant` is true of the head.
+    ///
+    /// `holds_some` is asked about the summary in a head and MUST be true whenever the subtree holds an entry that is
+    /// meant; if it is true only then the search is one descent. Where it says more than there is, the search ends at a
+    /// leaf and answers `None`.
+    ///
+    /// # Cost
+    ///
+    /// O(log n), two heads looked at per level.
+    pub fn first_where(
+        &self,
+        holds_some: impl Fn(&F::Head) -> bool,
+        is_meant: impl Fn(&F::Head) -> bool,
+    ) -> Option<EntryRef<'_, F>> {
+        let mut at = self.follow(self.root.get())?;
+        if !holds_some(self.head_of(at)) {
+            return None;
+        }
+        loop {
+            match self.child(at, Side::Left) {
+                Some(left) if holds_some(self.head_of(left)) => at = left,
+                _ if is_meant(self.head_of(at)) => return Some(at),
+                _ => at = self.child(at, Side::Right)?,
+            }
+        }
+    }
+
+    /// As [`first_where`](Self::first_where), and opens what it found.
+    pub fn open_first_where(
+        &mut self,
+        holds_some: impl Fn(&F::Head) -> bool,
+        is_meant: impl Fn(&F::Head) -> bool,
+    ) -> Option<Slot<'_, '_, F>> {
+        let link = self.first_where(holds_some, is_meant)?.link();
+        // SAFETY: Live Link Invariant: the link names an entry of this queue, which stays borrowed.
+        let entry = unsafe { EntryRef::follow(link) }?;
+        Some(Slot { tree: self, entry })
+    }
+
+    /// The head with the summary of all that is queued, and the entry's own part of it.
+    pub fn summary(&self) -> Option<&F::Head> {
+        self.follow(self.root.get()).map(|root| self.head_of(root))
+    }
+
+    /// Opens an entry that no queue owns, and makes this queue its owner; `None` when it has an owner already.
+    ///
+    /// An entry comes here for the first time, or after a queue [let it go](Slot::release_expired). One that a thread
+    /// is just letting go of elsewhere may still be refused.
+    pub fn adopt<'t, 'e>(&'t mut self, entry: EntryRef<'e, F>) -> Option<Slot<'t, 'e, F>> {
+        entry.adopt(self.id()).then_some(Slot { tree: self, entry })
+    }
+
+    /// The head of an entry of this queue.
+    fn head_of<'t>(&'t self, entry: EntryRef<'t, F>) -> &'t F::Head {
+        // SAFETY: Owner Key Invariant: the entry was found by a link of this queue, which no caller can hold mutably
+        // while this borrow lasts.
+        unsafe { entry.head() }
+    }
+
+    /// Brings the summary of one entry up to date; says whether it changed.
+    pub(super) fn summarise(&self, entry: EntryRef<'_, F>) -> bool {
+        let [left, right] = [Side::Left, Side::Right]
+            .map(|side| self.child(entry, side).map(|it| self.head_of(it)));
+        // SAFETY: Owner Key Invariant: as in `head_of`; the entry is linked here, or being linked.
+        let own = unsafe { entry.head() };
+        let bomb = EndsOnUnwinding;
+        let changed = F::summarise(entry.key.get(), own, left, right);
+        core::mem::forget(bomb);
+        changed
+    }
+
+    /// Brings the summaries up to date from `entry` to the root, or until nothing changes; not before `due`, whose own
+    /// part is another one now.
+    pub(super) fn summarise_upwards<'t>(
+        &'t self,
+        mut entry: Option<EntryRef<'t, F>>,
+        mut due: Option<EntryRef<'t, F>>,
+    ) {
+        while let Some(current) = entry {
+            if due == Some(current) {
+                due = None;
+                let _is_due_anyway = self.summarise(current);
+            } else if mutant!("sched-summary-of-own-place-alone")
+                || (!self.summarise(current) && due.is_none())
+            {
+                return;
+            }
+            entry = self.follow(current.parent_link().get());
+        }
+    }
+
+    /// (g) of the structural rules.
+    pub(super) fn assert_summarised(&self) {
+        if F::SUMMARISED {
+            self.for_each(0, |entry, _, _| {
+                assert!(
+                    !self.summarise(entry),
+                    "(g) a summary is that of the subtree"
+                );
+                true
+            });
+        }
+    }
+}
+
+/// Ends the process when it is dropped: what unwinds out of the middle of a rebalancing would leave links behind that
+/// break the Live Link Invariant.
+struct EndsOnUnwinding;
+
+impl Drop for EndsOnUnwinding {
+    fn drop(&mut self) {
+        crate::abort("the summary of a subtree panicked");
+    }
+}
+
+impl<F: Branched> Slot<'_, '_, F> {
+    /// Brings the summaries up to date after a change of the head of a queued entry.
+    pub fn summarise(&mut self) {
+        if F::SUMMARISED && self.state().is_queued() {
+            self.tree
+                .summarise_upwards(Some(self.entry), Some(self.entry));
+        }
+    }
+
+    /// Takes the entry, which must be queued, out of the queue, [expires](crate::entry::Member::expire) it and lets it
+    /// go: no queue owns it afterwards, and any may [adopt](Tree::adopt) it. What the expiry gives up comes back.
+    ///
+    /// # Panics
+    ///
+    /// When the entry is not queued, or its callback runs. Ends the process when the expiry asks for a call.
+    pub fn release_expired(self) -> F::Token {
+        assert!(self.state().is_only_queued(), "only a queued entry expires");
+        self.tree.unlink(self.entry);
+        // SAFETY: the queue is borrowed mutably and owns the entry, which was just unlinked.
+        unsafe { self.entry.expire_and_release() }
+    }
+
+    /// Lets go of an entry that is not queued: no queue owns it afterwards.
+    ///
+    /// # Panics
+    ///
+    /// When the entry is queued, or its callback runs.
+    pub fn let_go(self) {
+        assert!(self.state().is_idle(), "only an idle entry is let go");
+        self.entry.release();
+    }
+}

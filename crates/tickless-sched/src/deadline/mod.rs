@@ -1,0 +1,417 @@
+//! The deadline class: tasks that need so much of the CPU in each period, and get no more.
+//!
+//! # The mechanism
+//!
+//! Each task has a *server* with a [reservation](Reservation): so much runtime in each period, before a deadline
+//! counted from its begin (Abeni and Buttazzo, *Integrating Multimedia Applications in Hard Real-Time Systems*, 1998:
+//! the constant-bandwidth server). Of the servers that have runtime left, the one with the earliest deadline runs. A
+//! server whose runtime is spent is *throttled* until its next period begins, even if the CPU is idle: a task that
+//! needs more than it said harms itself alone. A task that wakes up goes on with what it had left, if that is no more
+//! than its bandwidth until the deadline, else it begins a new period.
+//!
+//! The [admission](DeadlineQueue::admit) keeps the sum of all bandwidths below a limit, so that what was promised can
+//! be kept: with deadlines that are the periods, earliest deadline first meets all of them up to the whole CPU (Liu and
+//! Layland, 1973).
+//!
+//! # The bandwidth timer
+//!
+//! The queue says when the first throttled server has runtime again
+//! ([`next_replenishment`](DeadlineQueue::next_replenishment)), on its own clock, which stands while interrupts run.
+//! The host turns it into an instant of its timers by adding what the monotonic clock is ahead
+//! ([`RunClock::expiry`](crate::load::RunClock::expiry)) and calls [`replenish`](DeadlineQueue::replenish) then. It may
+//! be early by the interrupts that come meanwhile; then nothing is replenished, and it is started again.
+//!
+//! # Ground rules
+//!
+//! As [the fair queue's](crate::fair): plain data under its holder's lock; no clock, no allocation; the task that runs
+//! belongs to no queue. Each operation is O(log n).
+//!
+//! ```
+//! use std::pin::pin;
+//! use tickless_core::time::Span;
+//! use tickless_sched::RunTime;
+//! use tickless_sched::deadline::{Bandwidth, DeadlineQueue, Reservation};
+//!
+//! let at = |millis: u64| RunTime::from_nanos(millis * 1_000_000);
+//! let mut queue = DeadlineQueue::new(Bandwidth::percent(95));
+//! let reservation = Reservation::new(Span::from_millis(2), Span::from_millis(10), Span::from_millis(10))?;
+//! let server = pin!(queue.admit(reservation)?);
+//!
+//! queue.enqueue(server.as_ref(), "control", at(0)).expect("not queued yet");
+//! assert_eq!(queue.pick(at(0)), Some("control"));
+//! assert_eq!(queue.account(at(1)).left().span(), Span::from_millis(1));
+//! // It runs on for longer than it has, and has to wait for the next period.
+//! assert!(queue.account(at(2)).is_due());
+//! queue.enqueue(server.as_ref(), "control", at(2)).expect("it ran");
+//! assert_eq!(queue.pick(at(2)), None);
+//! assert_eq!(queue.next_replenishment(), Some(at(10)));
+//! assert_eq!(queue.replenish(at(10)), 1);
+//! assert_eq!(queue.pick(at(10)), Some("control"));
+//! queue.retire(at(10));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use core::fmt;
+use core::pin::Pin;
+
+use tickless_core::time::Span;
+use tickless_link::id::Realm;
+use tickless_link::mutant;
+use tickless_link::tree::Tree;
+
+use crate::amount::RunTime;
+use crate::membership::{Pick, Refusal, Refused};
+
+mod reservation;
+mod server;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+pub use reservation::{Bandwidth, Rejected, Reservation, ReservationError};
+pub use server::Server;
+use server::{Budget, Served};
+
+/// What is left of the runtime of the server that runs, as it is accounted at this moment.
+///
+/// There is no other way to have one than [`DeadlineQueue::account`], so it is never what was left when the server was
+/// picked (TICK-8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RuntimeLeft(Span);
+
+impl RuntimeLeft {
+    /// So much; zero when it is spent.
+    #[must_use]
+    pub const fn span(self) -> Span {
+        self.0
+    }
+}
+
+/// What the accounts say about the server that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Account {
+    left: RuntimeLeft,
+    is_due: bool,
+}
+
+impl Account {
+    /// Whether another task should run: the runtime is spent, or an earlier deadline waits.
+    #[must_use]
+    pub const fn is_due(self) -> bool {
+        self.is_due
+    }
+
+    /// What is left of the runtime.
+    #[must_use]
+    pub const fn left(self) -> RuntimeLeft {
+        self.left
+    }
+}
+
+/// How a server came into the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Enqueued {
+    /// It should run in place of the one that does, or none runs.
+    pub preempts: bool,
+    /// It has no runtime left, and waits for the next period.
+    pub is_throttled: bool,
+}
+
+/// The server that runs.
+#[derive(Clone, Debug)]
+struct Current {
+    budget: Budget,
+    pick: Pick,
+}
+
+/// A queue of servers.
+///
+/// See the [module documentation](self).
+pub struct DeadlineQueue<T: Send + 'static> {
+    /// Those with runtime, by deadline.
+    ready: Tree<Served<T>>,
+    /// Those without, by the begin of their next period.
+    throttled: Tree<Served<T>>,
+    current: Option<Current>,
+    accounted: RunTime,
+    picks: u64,
+    limit: Bandwidth,
+    admitted: Bandwidth,
+}
+
+impl<T: Send + 'static> DeadlineQueue<T> {
+    /// An empty queue whose servers may come to `limit` together.
+    #[must_use]
+    pub fn new(limit: Bandwidth) -> Self {
+        let [ready, throttled] = Realm::new().keys();
+        Self {
+            ready: Tree::new(ready),
+            throttled: Tree::new(throttled),
+            current: None,
+            accounted: RunTime::ZERO,
+            picks: 0,
+            limit,
+            admitted: Bandwidth::NONE,
+        }
+    }
+
+    /// Makes a server, if the bandwidth of all stays within the limit.
+    ///
+    /// # Errors
+    ///
+    /// When it does not. The same reservation may be admitted later, after a [`dismiss`](Self::dismiss).
+    pub fn admit(&mut self, reservation: Reservation) -> Result<Server<T>, Rejected> {
+        let asked = reservation.bandwidth();
+        let together = self.admitted.plus(asked);
+        if together > self.limit && !mutant!("sched-deadline-admits-all") {
+            return Err(Rejected {
+                asked,
+                admitted: self.admitted,
+                limit: self.limit,
+            });
+        }
+        self.admitted = together;
+        Ok(Server::new(reservation, self.throttled.id()))
+    }
+
+    /// Gives the bandwidth of a server back, which was admitted here: it can be freed, and is not queued again.
+    ///
+    /// # Errors
+    ///
+    /// While a queue has it, and when it was not admitted here or dismissed before.
+    pub fn dismiss(&mut self, server: Pin<&Server<T>>) -> Result<(), Refusal> {
+        let Some(mut slot) = self.ready.adopt(server.linked().erase()) else {
+            return Err(Refusal::Elsewhere);
+        };
+        let id = self.throttled.id();
+        let was_admitted = slot.head().admitted.take_if(|queue| *queue == id).is_some();
+        slot.let_go();
+        if !was_admitted {
+            return Err(Refusal::NotAdmitted);
+        }
+        self.admitted = self.admitted.minus(server.reservation().bandwidth());
+        Ok(())
+    }
+
+    /// What the servers that were admitted come to.
+    #[must_use]
+    pub const fn admitted(&self) -> Bandwidth {
+        self.admitted
+    }
+
+    /// The number of servers that could run: those that wait, and the one that does.
+    #[must_use]
+    pub fn runnable(&self) -> usize {
+        self.ready.len() + usize::from(self.current.is_some())
+    }
+
+    /// The number of servers that wait for their next period.
+    #[must_use]
+    pub const fn throttled(&self) -> usize {
+        self.throttled.len()
+    }
+
+    /// Puts a server into the queue that wakes up, or ran and could go on, with what is to be handed out when it is
+    /// picked.
+    ///
+    /// # Errors
+    ///
+    /// When a queue has it already, or it is not admitted here; the item comes back.
+    pub fn enqueue(
+        &mut self,
+        server: Pin<&Server<T>>,
+        item: T,
+        now: RunTime,
+    ) -> Result<Enqueued, Refused<T>> {
+        self.charge(now);
+        let entry = server.linked();
+        for tree in [&mut self.ready, &mut self.throttled] {
+            if tree.open(entry.erase()).is_some() {
+                let why = Refusal::Queued;
+                return Err(Refused { item, why });
+            }
+        }
+        let Some(mut slot) = self.ready.adopt(entry.erase()) else {
+            let why = Refusal::Elsewhere;
+            return Err(Refused { item, why });
+        };
+        let head = slot.head();
+        if head.admitted != Some(self.throttled.id()) {
+            slot.let_go();
+            let why = Refusal::NotAdmitted;
+            return Err(Refused { item, why });
+        }
+        match self
+            .current
+            .take_if(|current| head.pick == Some(current.pick))
+        {
+            Some(ran) => head.budget = ran.budget,
+            None => head.budget.wake(now),
+        }
+        let budget = head.budget;
+        let throttled_until = budget.throttled_until();
+        match throttled_until {
+            None => {
+                slot.insert(budget.deadline);
+                if let Some(place) = entry.guarded(&mut self.ready) {
+                    *place = Some(item);
+                }
+            }
+            Some(until) => {
+                slot.let_go();
+                let Some(mut slot) = self.throttled.adopt(entry.erase()) else {
+                    let why = Refusal::Elsewhere;
+                    return Err(Refused { item, why });
+                };
+                slot.insert(until);
+                if let Some(place) = entry.guarded(&mut self.throttled) {
+                    *place = Some(item);
+                }
+            }
+        }
+        let is_throttled = throttled_until.is_some();
+        let is_earlier = self
+            .current
+            .as_ref()
+            .is_none_or(|current| budget.deadline < current.budget.deadline);
+        Ok(Enqueued {
+            preempts: !is_throttled && is_earlier,
+            is_throttled,
+        })
+    }
+
+    /// Takes out the server with the earliest deadline; it belongs to no queue while it runs. `None` when none has
+    /// runtime left.
+    ///
+    /// One that ran before and was neither put back nor put to sleep [has finished](Self::retire).
+    pub fn pick(&mut self, now: RunTime) -> Option<T> {
+        self.retire(now);
+        loop {
+            let pick = Pick {
+                queue: self.ready.id(),
+                number: self.picks + 1,
+            };
+            let mut slot = self.ready.open_first()?;
+            let head = slot.head();
+            head.pick = Some(pick);
+            let budget = head.budget;
+            if let Some(item) = slot.release_expired() {
+                self.picks += 1;
+                self.current = Some(Current { budget, pick });
+                return Some(item);
+            }
+        }
+    }
+
+    /// Charges the server that runs with the time until `now`; says what it has left, and whether another task should
+    /// run. When none runs, nothing is left and nothing is due.
+    pub fn account(&mut self, now: RunTime) -> Account {
+        self.charge(now);
+        let Some(Current { budget, .. }) = &self.current else {
+            return Account {
+                left: RuntimeLeft(Span::ZERO),
+                is_due: false,
+            };
+        };
+        let left = RuntimeLeft(budget.left());
+        let is_earlier = self
+            .ready
+            .first_key()
+            .is_some_and(|first| first < budget.deadline);
+        Account {
+            left,
+            is_due: left.span().is_zero() || is_earlier,
+        }
+    }
+
+    /// The server that runs has nothing to do.
+    ///
+    /// # Errors
+    ///
+    /// When it is not the one that runs: nothing happened.
+    pub fn sleep(&mut self, server: Pin<&Server<T>>, now: RunTime) -> Result<(), Refusal> {
+        self.charge(now);
+        let Some(mut slot) = self.ready.adopt(server.linked().erase()) else {
+            return Err(Refusal::Elsewhere);
+        };
+        let head = slot.head();
+        let ran = self
+            .current
+            .take_if(|current| head.pick == Some(current.pick));
+        if let Some(ran) = &ran {
+            head.budget = ran.budget;
+        }
+        slot.let_go();
+        ran.map(drop).ok_or(Refusal::Elsewhere)
+    }
+
+    /// The task that runs has finished; if one runs.
+    pub fn retire(&mut self, now: RunTime) {
+        self.charge(now);
+        self.current = None;
+    }
+
+    /// Takes a server out that waits; `None` when it does not wait here.
+    pub fn dequeue(&mut self, server: Pin<&Server<T>>, now: RunTime) -> Option<T> {
+        self.charge(now);
+        let entry = server.linked().erase();
+        for tree in [&mut self.ready, &mut self.throttled] {
+            if let Some(slot) = tree.open(entry) {
+                return slot.release_expired();
+            }
+        }
+        None
+    }
+
+    /// When the first server that is throttled has runtime again, on the clock of the queue.
+    #[must_use]
+    pub fn next_replenishment(&self) -> Option<RunTime> {
+        self.throttled.first_key()
+    }
+
+    /// Gives those their runtime whose next period has begun; says how many there were.
+    pub fn replenish(&mut self, now: RunTime) -> usize {
+        let mut count = 0;
+        while self.throttled.first_key().is_some_and(|first| first <= now) {
+            let Some(mut slot) = self.throttled.open_first() else {
+                break;
+            };
+            slot.head().budget.replenish(now);
+            let deadline = slot.head().budget.deadline;
+            self.ready.admit(slot.depart(), deadline, |_| ());
+            count += 1;
+        }
+        count
+    }
+
+    fn charge(&mut self, now: RunTime) {
+        let served = now.saturating_since(self.accounted);
+        self.accounted = self.accounted.max(now);
+        if let Some(current) = &mut self.current {
+            current.budget.charge(served);
+        }
+    }
+}
+
+impl<T: Send + 'static> Drop for DeadlineQueue<T> {
+    fn drop(&mut self) {
+        // As in the fair queue: what is handed out and the server may keep each other alive.
+        for tree in [&mut self.ready, &mut self.throttled] {
+            while let Some(slot) = tree.open_first() {
+                drop(slot.release_expired());
+            }
+        }
+    }
+}
+
+impl<T: Send + 'static> fmt::Debug for DeadlineQueue<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("DeadlineQueue")
+            .field("ready", &self.ready.len())
+            .field("throttled", &self.throttled.len())
+            .field("current", &self.current)
+            .field("admitted", &self.admitted)
+            .finish_non_exhaustive()
+    }
+}

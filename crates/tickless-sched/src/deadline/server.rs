@@ -1,0 +1,207 @@
+//! A server: what it may use, and until when.
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::pin::Pin;
+
+use tickless_core::time::Span;
+use tickless_link::entry::{Branches, Entry, Expiry, Family, Member};
+use tickless_link::id::QueueId;
+use tickless_link::mutant;
+
+use super::reservation::Reservation;
+use crate::amount::RunTime;
+use crate::membership::Pick;
+
+/// The entries of deadline queues that hand out `T`.
+pub(super) struct Served<T>(PhantomData<fn() -> T>);
+
+impl<T: Send + 'static> Family for Served<T> {
+    type Key = RunTime;
+    type Tag = Reservation;
+    type Head = Head;
+    type Shared = ();
+    type Branches = Branches<Self>;
+    type Token = Option<T>;
+    type Context<'a> = ();
+    type Verdict = ();
+}
+
+/// Keeps what the queue hands out.
+pub(super) struct Carrier<T>(PhantomData<fn() -> T>);
+
+impl<T: Send + 'static> Member<Served<T>> for Carrier<T> {
+    type Guarded = Option<T>;
+
+    fn expire(item: &mut Option<T>) -> Expiry<Option<T>> {
+        Expiry::Done(item.take())
+    }
+
+    fn call(&mut self, (): &mut ()) {
+        unreachable!("a task is handed out, not called")
+    }
+}
+
+/// What a queue keeps for a server.
+#[derive(Debug)]
+pub(super) struct Head {
+    pub(super) budget: Budget,
+    /// The pick that took it last.
+    pub(super) pick: Option<Pick>,
+    /// The queue that admitted it, until it is dismissed.
+    pub(super) admitted: Option<QueueId>,
+}
+
+/// The account of a server.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Budget {
+    reservation: Reservation,
+    /// Until when the runtime should be used.
+    pub(super) deadline: RunTime,
+    /// What is left of the runtime, in nanoseconds; below zero when it was used beyond that.
+    left: i64,
+}
+
+impl Budget {
+    const fn new(reservation: Reservation) -> Self {
+        Self {
+            reservation,
+            deadline: RunTime::ZERO,
+            left: 0,
+        }
+    }
+
+    /// What is left of the runtime.
+    pub(super) fn left(&self) -> Span {
+        Span::from_nanos(u64::try_from(self.left).unwrap_or(0))
+    }
+
+    pub(super) fn charge(&mut self, served: Span) {
+        let served = i64::try_from(served.as_nanos()).unwrap_or(i64::MAX);
+        self.left = self.left.saturating_sub(served);
+    }
+
+    /// The server wakes up: what is left counts only as far as it is within the bandwidth until the deadline. One that
+    /// has spent its runtime stays throttled until it would have more anyway.
+    pub(super) fn wake(&mut self, now: RunTime) {
+        if self.left <= 0 {
+            if self.deadline == RunTime::ZERO || self.replenished_at() <= now {
+                self.begin(now);
+            }
+            return;
+        }
+        let reservation = self.reservation;
+        let time = self.deadline.saturating_since(now).as_nanos();
+        // What the bandwidth gives until the deadline.
+        let most = u128::from(time) * u128::from(reservation.runtime().as_nanos())
+            / u128::from(reservation.deadline().as_nanos());
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        if self.left <= most || mutant!("sched-deadline-wakes-with-all") {
+            return;
+        }
+        if time > 0 && reservation.deadline() < reservation.period() {
+            // A new period would begin before the last one ended.
+            self.left = most;
+        } else {
+            self.begin(now);
+        }
+    }
+
+    /// Until when it is throttled; `None` while there is runtime left.
+    pub(super) fn throttled_until(&self) -> Option<RunTime> {
+        (self.left <= 0).then(|| self.replenished_at())
+    }
+
+    /// The period begins in which there is runtime again.
+    pub(super) fn replenish(&mut self, now: RunTime) {
+        let (periods, runtime) = (self.missing_periods(), self.runtime());
+        let periods = if mutant!("sched-deadline-debt-forgiven") {
+            1
+        } else {
+            periods
+        };
+        let paid = i64::try_from(periods)
+            .unwrap_or(i64::MAX)
+            .saturating_mul(runtime);
+        self.left = self.left.saturating_add(paid).min(runtime);
+        let later = self.reservation.period().as_nanos().saturating_mul(periods);
+        self.deadline = self.deadline.saturating_add(Span::from_nanos(later));
+        if self.deadline <= now {
+            // The host comes a period late, or more.
+            self.begin(now);
+        }
+    }
+
+    fn begin(&mut self, now: RunTime) {
+        self.left = self.runtime();
+        self.deadline = now.saturating_add(self.reservation.deadline());
+    }
+
+    fn runtime(&self) -> i64 {
+        i64::try_from(self.reservation.runtime().as_nanos()).unwrap_or(i64::MAX)
+    }
+
+    /// The begin of the first period in which something is left: what was used beyond the runtime is taken from those
+    /// to come.
+    fn replenished_at(&self) -> RunTime {
+        let period = self.reservation.period().as_nanos();
+        let rest = period - self.reservation.deadline().as_nanos();
+        let more = period.saturating_mul(self.missing_periods() - 1);
+        self.deadline
+            .saturating_add(Span::from_nanos(rest.saturating_add(more)))
+    }
+
+    /// How many periods it takes until there is runtime again; at least one.
+    fn missing_periods(&self) -> u64 {
+        self.left.min(0).unsigned_abs() / self.runtime().unsigned_abs() + 1
+    }
+}
+
+/// A server, as a [`DeadlineQueue`](super::DeadlineQueue) links it, where it lies.
+///
+/// While a queue has it, it must not be dropped: that ends the process. One that runs belongs to no queue.
+pub struct Server<T: Send + 'static> {
+    entry: Entry<Served<T>, Carrier<T>>,
+}
+
+tickless_link::project_entry!([T] Server<T> [T: Send + 'static] entry: Entry<Served<T>, Carrier<T>>);
+
+impl<T: Send + 'static> Server<T> {
+    pub(super) fn new(reservation: Reservation, queue: QueueId) -> Self {
+        let head = Head {
+            budget: Budget::new(reservation),
+            pick: None,
+            admitted: Some(queue),
+        };
+        let carrier = Carrier(PhantomData);
+        Self {
+            entry: Entry::new(RunTime::ZERO, reservation, head, (), None, carrier),
+        }
+    }
+
+    /// What it was admitted with.
+    #[must_use]
+    pub fn reservation(&self) -> Reservation {
+        self.entry.tag()
+    }
+
+    /// Whether a queue has it.
+    #[must_use]
+    pub fn is_queued(&self) -> bool {
+        self.entry.state().is_queued()
+    }
+
+    pub(super) fn linked(self: Pin<&Self>) -> Pin<&Entry<Served<T>, Carrier<T>>> {
+        self.entry()
+    }
+}
+
+impl<T: Send + 'static> fmt::Debug for Server<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Server")
+            .field("reservation", &self.reservation())
+            .field("state", &self.entry.state())
+            .finish()
+    }
+}

@@ -1,0 +1,219 @@
+//! What a run queue knows of a task.
+
+use core::cell::Cell;
+use core::fmt;
+use core::marker::PhantomData;
+
+use tickless_link::entry::{Branches, Entry, Expiry, Family, Member};
+use tickless_link::mutant;
+
+use super::virtual_time::{FARTHEST, Virtual, virtual_length};
+use crate::amount::{Request, Weight};
+use crate::membership::Pick;
+
+/// The entries of fair queues that hand out `T`: by deadline, each with the smallest virtual time below it.
+pub(crate) struct Fair<T>(PhantomData<fn() -> T>);
+
+impl<T: Send + 'static> Family for Fair<T> {
+    type Key = Virtual;
+    type Tag = ();
+    type Head = Head;
+    type Shared = ();
+    type Branches = Branches<Self>;
+    type Token = Option<T>;
+    type Context<'a> = ();
+    type Verdict = ();
+
+    const SUMMARISED: bool = true;
+
+    #[inline]
+    fn summarise(_: Virtual, own: &Head, left: Option<&Head>, right: Option<&Head>) -> bool {
+        let mut smallest = own.share.vruntime;
+        for below in [left, right].into_iter().flatten() {
+            smallest = smallest.min(below.smallest.get());
+        }
+        own.smallest.replace(smallest) != smallest
+    }
+}
+
+/// Keeps what the queue hands out when the task is picked.
+pub(crate) struct Carrier<T>(PhantomData<fn() -> T>);
+
+impl<T: Send + 'static> Member<Fair<T>> for Carrier<T> {
+    type Guarded = Option<T>;
+
+    fn expire(item: &mut Option<T>) -> Expiry<Option<T>> {
+        Expiry::Done(item.take())
+    }
+
+    fn call(&mut self, (): &mut ()) {
+        unreachable!("a task is handed out, not called")
+    }
+}
+
+/// The account of a task that competes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Share {
+    pub(crate) weight: Weight,
+    pub(crate) request: Request,
+    /// The service that it had, divided by its weight. It is eligible when this is not behind the average.
+    pub(crate) vruntime: Virtual,
+    /// When the request that it has open should be served.
+    pub(crate) deadline: Virtual,
+    /// What was left over when service was divided by the weight, so that no accounting loses any.
+    pub(crate) carry: u64,
+}
+
+impl Share {
+    /// Its part in the average.
+    #[inline]
+    pub(crate) const fn at(&self) -> (Weight, Virtual) {
+        (self.weight, self.vruntime)
+    }
+
+    /// Moves it so that with another weight it is owed the same when the queue is at `average`; the weight itself is
+    /// the caller's to change.
+    pub(crate) fn reweigh(&mut self, weight: Weight, average: Virtual) {
+        let lag = average.since(self.vruntime);
+        let rest = self.deadline.since(self.vruntime);
+        if !mutant!("sched-reweight-keeps-virtual-time") {
+            self.vruntime = average.after(-rescaled(lag, self.weight, weight));
+        }
+        self.deadline = self.vruntime.after(rescaled(rest, self.weight, weight));
+        // A remainder is less than the weight that it was divided by.
+        self.carry = self.carry * weight.get() / self.weight.get();
+    }
+
+    /// Opens a request where the task stands.
+    #[inline]
+    pub(crate) fn open_request(&mut self) {
+        self.deadline = self
+            .vruntime
+            .after(virtual_length(self.request, self.weight));
+    }
+}
+
+/// What a task takes along while no queue has it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Luggage {
+    /// What the average was ahead of it, in virtual time.
+    pub(crate) lag: i64,
+    /// What was left of an open request, in virtual time; nothing when the next one is a new one.
+    pub(crate) rest: Option<i64>,
+}
+
+impl Luggage {
+    /// The same service with another weight.
+    pub(crate) fn reweighed(self, from: Weight, to: Weight) -> Self {
+        Self {
+            lag: rescaled(self.lag, from, to),
+            rest: self.rest.map(|rest| rescaled(rest, from, to)),
+        }
+    }
+}
+
+/// A virtual distance that is worth the same service with another weight, rounded down.
+fn rescaled(distance: i64, from: Weight, to: Weight) -> i64 {
+    let scaled = (i128::from(distance) * i128::from(from.get())).div_euclid(i128::from(to.get()));
+    i64::try_from(scaled)
+        .unwrap_or(if scaled < 0 { -FARTHEST } else { FARTHEST })
+        .clamp(-FARTHEST, FARTHEST)
+}
+
+/// What a queue keeps for an entity.
+#[derive(Debug)]
+pub(crate) struct Head {
+    pub(crate) share: Share,
+    pub(crate) luggage: Luggage,
+    /// The pick that took the task last: how a queue knows the one that it runs.
+    pub(crate) pick: Option<Pick>,
+    /// It sleeps, and stays queued until it has made up for what it had too much.
+    pub(crate) is_delayed: bool,
+    /// The smallest virtual time in the subtree.
+    smallest: Cell<Virtual>,
+}
+
+impl Head {
+    /// Whether an entry of the subtree is eligible when the average is at `average`.
+    #[inline]
+    pub(crate) fn holds_eligible(&self, average: Virtual) -> bool {
+        self.smallest.get() <= average
+    }
+
+    #[inline]
+    pub(crate) fn is_eligible(&self, average: Virtual) -> bool {
+        self.share.vruntime <= average || mutant!("sched-pick-ignores-eligibility")
+    }
+}
+
+/// A task, as a [`FairQueue`](crate::FairQueue) links it: where it lies, without an allocation.
+///
+/// `T` is what the queue hands out when the task is picked: a number, a pointer to the task, the task. While a queue
+/// has the entity it must not be dropped: that ends the process. A picked one belongs to no queue, so a task that
+/// finishes can free its own.
+///
+/// Cost: 168 bytes on 64-bit targets, and the `Option<T>`.
+pub struct Entity<T: Send + 'static> {
+    entry: Entry<Fair<T>, Carrier<T>>,
+}
+
+tickless_link::project_entry!([T] Entity<T> [T: Send + 'static] entry: Entry<Fair<T>, Carrier<T>>);
+
+impl<T: Send + 'static> Entity<T> {
+    tickless_link::const_unless_loom! {
+        /// Makes a task that competes with `weight`, in pieces of `request`.
+        #[must_use]
+        pub const fn new(weight: Weight, request: Request) -> Self {
+            let share = Share {
+                weight,
+                request,
+                vruntime: Virtual::ZERO,
+                deadline: Virtual::ZERO,
+                carry: 0,
+            };
+            let head = Head {
+                share,
+                luggage: Luggage { lag: 0, rest: None },
+                pick: None,
+                is_delayed: false,
+                smallest: Cell::new(Virtual::ZERO),
+            };
+            Self {
+                entry: Entry::new(Virtual::ZERO, (), head, (), None, Carrier(PhantomData)),
+            }
+        }
+    }
+
+    /// Whether a run queue has the task, which waits for its turn there, or sleeps and still owes time.
+    ///
+    /// Lock-free, and out of date when it arrives unless the caller holds the queue.
+    #[must_use]
+    pub fn is_queued(&self) -> bool {
+        self.entry.state().is_queued()
+    }
+
+    pub(crate) fn linked(
+        self: core::pin::Pin<&Self>,
+    ) -> core::pin::Pin<&Entry<Fair<T>, Carrier<T>>> {
+        self.entry()
+    }
+}
+
+impl<T: Send + 'static> Default for Entity<T> {
+    fn default() -> Self {
+        Self::new(Weight::UNIT, Request::DEFAULT)
+    }
+}
+
+impl<T: Send + 'static> fmt::Debug for Entity<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Entity")
+            .field("state", &self.entry.state())
+            .field("owner", &self.entry.owner())
+            .finish()
+    }
+}
+
+#[cfg(all(not(any(loom, shuttle)), target_pointer_width = "64"))]
+const _: () = assert!(size_of::<Entity<u64>>() == 168 + size_of::<Option<u64>>());

@@ -1,0 +1,745 @@
+//! The fair run queue: earliest eligible virtual deadline first.
+//!
+//! # The mechanism
+//!
+//! Stoica and Abdel-Wahab, *Earliest Eligible Virtual Deadline First: A Flexible and Accurate Mechanism for
+//! Proportional Share Resource Allocation* (Old Dominion University, TR-95-22, 1995). Each task has a weight, and asks
+//! for the CPU in requests of a length that it chooses. The queue has a virtual time, which goes on by 1/W for each
+//! nanosecond of service when the weights of all come to W. A task's own virtual time goes on by 1/w while it is
+//! served. Two rules:
+//!
+//! 1. A task is *eligible* when its own virtual time is not ahead of the queue's: it had no more than its share.
+//! 2. Of those that are eligible the one is served whose *deadline* comes first: its own virtual time at the begin of
+//!    its request plus the length of the request divided by its weight.
+//!
+//! What a task is owed is its *lag*: its weight times what it is behind the queue. The lags of all come to nothing.
+//!
+//! # The bound
+//!
+//! While tasks join and leave without a lag, that of each stays above minus its own request and below the longest time
+//! for which a task is served without a new decision (theorem 1 of the report). With [protected
+//! slices](Rules::protect_slices) that time is the longest request of all; without, the time between two decisions or
+//! the task's own request, whichever is longer. A host that decides late adds that.
+//!
+//! # Who joins, who leaves
+//!
+//! - A task that sleeps while it is owed time takes that along, at most one request, and is placed so that it has it
+//!   again when it wakes up. The virtual time of the queue moves by that (section 3 of the report).
+//! - A task that sleeps and owes time stays in the queue without being run, until the others had what it had too much
+//!   (*delayed dequeue*): it cannot get rid of a debt by sleeping. It is taken out when it would be picked, or goes on
+//!   as it is when it wakes up before.
+//! - A task that moves to another queue takes along what it is owed or owes, and what was left of its request.
+//! - A task that finishes goes at once. The others bear what it had too much, or share what it was owed.
+//! - A change of weight keeps what a task is owed or owes, and the part of its request that is left.
+//!
+//! # Ground rules
+//!
+//! The queue is plain data: its holder has a lock around it, where several threads do, and tells it the time. It reads
+//! no clock, allocates nothing, and calls nothing of its user's. The task that runs belongs to no queue: the queue
+//! keeps its account by value, so the task may be freed while it runs.
+//!
+//! # Cost
+//!
+//! Enqueue, dequeue and pick: one descent of a [red-black tree](tickless_link::tree), with the smallest virtual time of
+//! each subtree as [the guide](tickless_link::tree::Tree::first_where); O(log n). Accounting is O(1).
+//!
+//! ```
+//! use std::pin::pin;
+//! use tickless_sched::{Entity, FairQueue, Request, RunTime, Weight};
+//!
+//! let at = |millis: u64| RunTime::from_nanos(millis * 1_000_000);
+//! let small = pin!(Entity::new(Weight::UNIT, Request::DEFAULT));
+//! let large = pin!(Entity::new(Weight::UNIT.times(3), Request::DEFAULT));
+//! // Behind the tasks, so that it is dropped before them: a task that is queued must not be dropped.
+//! let mut queue = FairQueue::default();
+//! queue.enqueue(small.as_ref(), "small", at(0))?;
+//! queue.enqueue(large.as_ref(), "large", at(0))?;
+//!
+//! // Three times the weight, a third of the virtual time for a request, so the earlier deadline.
+//! assert_eq!(queue.pick(at(0)), Some("large"));
+//! assert!(!queue.account(at(2)).is_due(), "its slice goes on");
+//! assert!(queue.account(at(3)).is_due());
+//! queue.enqueue(large.as_ref(), "large", at(3))?;
+//! assert_eq!(queue.pick(at(3)), Some("small"));
+//!
+//! // It finishes, and the other one has the CPU for itself.
+//! queue.retire(at(4));
+//! assert_eq!(queue.pick(at(4)), Some("large"));
+//! queue.retire(at(9));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use core::fmt;
+use core::pin::Pin;
+
+use tickless_core::time::Span;
+use tickless_link::id::{Key, QueueId, Realm};
+use tickless_link::mutant;
+use tickless_link::tree::{Slot, Tree};
+
+use crate::amount::{Request, RunTime, Weight};
+use crate::membership::{Pick, Refusal, Refused};
+
+mod entity;
+#[cfg(all(test, not(loom)))]
+mod tests;
+mod virtual_time;
+
+pub use entity::Entity;
+use entity::{Fair, Luggage, Share};
+use virtual_time::{Average, Virtual, virtual_length};
+
+/// What a queue does beyond the two rules of EEVDF.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// A task that was picked goes on until its request is served. A task that wakes up ends that only if it has the
+    /// earlier deadline, and either the one that runs had its share already or the other one asks for less at a time.
+    /// Fewer switches, for a lag of up to the longest request of all. Without, each accounting decides anew.
+    pub protect_slices: bool,
+    /// A task that sleeps while it owes time stays queued until the others had that. Without, it leaves at once and
+    /// takes the debt along.
+    pub delay_dequeue: bool,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            protect_slices: true,
+            delay_dequeue: true,
+        }
+    }
+}
+
+/// How a task came into the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Enqueued {
+    /// The task should run in place of the one that does, or no task runs.
+    pub preempts: bool,
+    /// The task was the one that ran: it was put back, and no task runs.
+    pub was_current: bool,
+}
+
+/// What the accounts say about the task that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Verdict {
+    /// It goes on, or no task runs.
+    GoOn,
+    /// Another task should run: a decision is due.
+    Switch,
+}
+
+impl Verdict {
+    /// Whether a decision is due.
+    #[must_use]
+    pub const fn is_due(self) -> bool {
+        matches!(self, Self::Switch)
+    }
+}
+
+/// Where a task goes that stops to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sleep {
+    /// Out of the queue.
+    Left,
+    /// It owes time, and stays queued without being run.
+    Delayed,
+}
+
+/// The slice of the task that runs, for a [slice timer](crate::hrtick).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// The weight of the task.
+    pub weight: Weight,
+    /// What is left until its deadline, in virtual nanoseconds; negative when that is over.
+    pub left: i64,
+}
+
+impl Slice {
+    /// The slice, ended after `service` if it goes on for longer: for a host that decides more often than at the end of
+    /// each request.
+    ///
+    /// ```
+    /// use tickless_core::time::Span;
+    /// use tickless_sched::{Weight, fair::Slice};
+    ///
+    /// let slice = Slice { weight: Weight::UNIT.times(2), left: 1_000_000 };
+    /// // Twice the weight, so half of the virtual time for the same service.
+    /// assert_eq!(slice.at_most(Span::from_micros(200)).left, 100_000);
+    /// assert_eq!(slice.at_most(Span::from_millis(5)), slice);
+    /// ```
+    #[must_use]
+    pub fn at_most(self, service: Span) -> Self {
+        let work = u128::from(service.as_nanos()) * u128::from(Weight::UNIT.get());
+        // Rounded up: never nothing.
+        let most = work.div_ceil(u128::from(self.weight.get()));
+        let left = self.left.min(i64::try_from(most).unwrap_or(i64::MAX));
+        Self { left, ..self }
+    }
+}
+
+/// The task that runs.
+#[derive(Clone, Debug)]
+struct Current {
+    share: Share,
+    pick: Pick,
+    /// Until here it goes on if it is eligible.
+    protected_until: Virtual,
+}
+
+/// A run queue.
+///
+/// See the [module documentation](self).
+pub struct FairQueue<T: Send + 'static> {
+    /// Those that wait, and those that sleep and still owe time.
+    tree: Tree<Fair<T>>,
+    /// Of the tree and the one that runs.
+    average: Average,
+    current: Option<Current>,
+    /// Those of the tree that sleep.
+    delayed: usize,
+    /// Until when the one that runs is accounted.
+    accounted: RunTime,
+    picks: u64,
+    rules: Rules,
+}
+
+impl<T: Send + 'static> FairQueue<T> {
+    /// An empty queue with the identity of `key`.
+    #[must_use]
+    pub const fn new(key: Key, rules: Rules) -> Self {
+        Self {
+            tree: Tree::new(key),
+            average: Average::new(),
+            current: None,
+            delayed: 0,
+            accounted: RunTime::ZERO,
+            picks: 0,
+            rules,
+        }
+    }
+
+    /// The identity of the queue.
+    #[must_use]
+    pub const fn id(&self) -> QueueId {
+        self.tree.id()
+    }
+
+    /// The number of tasks that want to run: those that wait, and the one that does.
+    #[must_use]
+    pub fn runnable(&self) -> usize {
+        self.waiting() + usize::from(self.current.is_some())
+    }
+
+    /// The number of tasks that wait.
+    #[must_use]
+    pub const fn waiting(&self) -> usize {
+        self.tree.len() - self.delayed
+    }
+
+    /// The number of tasks that sleep and still owe time.
+    #[must_use]
+    pub const fn delayed(&self) -> usize {
+        self.delayed
+    }
+
+    /// Whether a task runs.
+    #[must_use]
+    pub const fn is_running(&self) -> bool {
+        self.current.is_some()
+    }
+
+    /// Charges the task that runs with the time until `now`, and says whether another one should run.
+    ///
+    /// To be called at each tick, at each slice timer, and whenever a task asks whether it should make room. A `now`
+    /// before the last one counts as that.
+    ///
+    /// # Cost
+    ///
+    /// O(1) within a protected slice, else O(log n).
+    pub fn account(&mut self, now: RunTime) -> Verdict {
+        self.charge(now);
+        let Some(current) = &self.current else {
+            return Verdict::GoOn;
+        };
+        let share = current.share;
+        if self.rules.protect_slices
+            && share.vruntime < current.protected_until
+            && !mutant!("sched-slice-not-protected")
+        {
+            return Verdict::GoOn;
+        }
+        let eligible = share.vruntime <= self.average.settle();
+        match self.best() {
+            Some((_, deadline)) if !eligible || deadline < share.deadline => Verdict::Switch,
+            _ => {
+                // It was the best once more: that is a pick.
+                self.protect();
+                Verdict::GoOn
+            }
+        }
+    }
+
+    /// Takes out the task that runs next; it belongs to no queue while it runs.
+    ///
+    /// A task that ran before and was neither put back nor put to sleep [has finished](Self::retire).
+    ///
+    /// # Cost
+    ///
+    /// O(log n), and as much for each sleeping task that has paid its debt since the pick before.
+    pub fn pick(&mut self, now: RunTime) -> Option<T> {
+        self.retire(now);
+        loop {
+            let average = self.average.settle();
+            let id = self.tree.id();
+            let mut slot = self.tree.open_first_where(
+                |head| head.holds_eligible(average),
+                |head| head.is_eligible(average),
+            )?;
+            if slot.head().is_delayed {
+                self.delayed -= 1;
+                let_go(slot, &mut self.average);
+                continue;
+            }
+            self.picks += 1;
+            let pick = Pick {
+                queue: id,
+                number: self.picks,
+            };
+            let head = slot.head();
+            head.pick = Some(pick);
+            head.luggage = Luggage::default();
+            let share = head.share;
+            let Some(item) = slot.release_expired() else {
+                // Cannot be: what waits carries something.
+                self.average.remove(share.weight, share.vruntime);
+                continue;
+            };
+            self.current = Some(Current {
+                share,
+                pick,
+                protected_until: share.deadline,
+            });
+            return Some(item);
+        }
+    }
+
+    /// Puts a task into the queue: one that is new, wakes up, comes from another queue, or ran and could go on.
+    ///
+    /// What is to be handed out when it is picked comes with it.
+    ///
+    /// # Errors
+    ///
+    /// When a queue has the task already; the item comes back.
+    ///
+    /// # Cost
+    ///
+    /// O(log n).
+    pub fn enqueue(
+        &mut self,
+        entity: Pin<&Entity<T>>,
+        item: T,
+        now: RunTime,
+    ) -> Result<Enqueued, Refused<T>> {
+        self.charge(now);
+        let entry = entity.linked();
+        if let Some(mut slot) = self.tree.open(entry.erase()) {
+            let head = slot.head();
+            if !head.is_delayed {
+                let why = Refusal::Queued;
+                return Err(Refused { item, why });
+            }
+            head.is_delayed = false;
+            let share = head.share;
+            self.delayed -= 1;
+            self.carry(entity, item);
+            return Ok(self.enqueued(share, false));
+        }
+        let average = &self.average;
+        let Some(mut slot) = self.tree.adopt(entry.erase()) else {
+            let why = Refusal::Elsewhere;
+            return Err(Refused { item, why });
+        };
+        let head = slot.head();
+        let running = self
+            .current
+            .take_if(|current| head.pick == Some(current.pick));
+        let was_current = running.is_some();
+        if let Some(running) = running {
+            // It is in the average already.
+            head.share = running.share;
+        } else {
+            let Luggage { lag, rest } = head.luggage;
+            head.share.vruntime = average.place(head.share.weight, lag);
+            match rest {
+                Some(rest) => head.share.deadline = head.share.vruntime.after(rest),
+                None => head.share.open_request(),
+            }
+            self.average.add(head.share.weight, head.share.vruntime);
+        }
+        let share = head.share;
+        slot.insert(share.deadline);
+        self.carry(entity, item);
+        Ok(self.enqueued(share, was_current))
+    }
+
+    /// The task that runs sleeps.
+    ///
+    /// # Errors
+    ///
+    /// When the entity is not that of the task that runs: nothing happened. A queue that the task was given to while it
+    /// ran has it, or it was put back here before.
+    ///
+    /// # Cost
+    ///
+    /// O(log n) when it is delayed, else O(1).
+    pub fn sleep(&mut self, entity: Pin<&Entity<T>>, now: RunTime) -> Result<Sleep, Refusal> {
+        self.charge(now);
+        let entry = entity.linked();
+        let Some(mut slot) = self.tree.adopt(entry.erase()) else {
+            return Err(Refusal::Elsewhere);
+        };
+        let head = slot.head();
+        let Some(current) = self
+            .current
+            .take_if(|current| head.pick == Some(current.pick))
+        else {
+            slot.let_go();
+            return Err(Refusal::Elsewhere);
+        };
+        let share = current.share;
+        let lag = self.average.settle().since(share.vruntime);
+        head.share = share;
+        let others = self.average.weight() > share.weight.get();
+        if lag < 0 && others && self.rules.delay_dequeue && !mutant!("sched-debt-left-by-sleeping")
+        {
+            head.is_delayed = true;
+            slot.insert(share.deadline);
+            self.delayed += 1;
+            return Ok(Sleep::Delayed);
+        }
+        head.luggage = Luggage {
+            lag: if others { capped(lag, share) } else { 0 },
+            rest: None,
+        };
+        slot.let_go();
+        self.average.remove(share.weight, share.vruntime);
+        Ok(Sleep::Left)
+    }
+
+    /// The task that runs has finished, or is gone for other reasons; if one runs.
+    pub fn retire(&mut self, now: RunTime) {
+        self.charge(now);
+        if let Some(Current { share, .. }) = self.current.take() {
+            self.average.remove(share.weight, share.vruntime);
+        }
+    }
+
+    /// Takes a task out that waits, or sleeps and still owes time: to move it to another queue, to change it, to end
+    /// it.
+    ///
+    /// What it is owed or owes, and what is left of its request, it takes along. `None` when it does not wait here; one
+    /// that slept has nothing to hand out.
+    ///
+    /// # Cost
+    ///
+    /// O(log n).
+    pub fn dequeue(&mut self, entity: Pin<&Entity<T>>, now: RunTime) -> Option<Option<T>> {
+        self.charge(now);
+        let average = self.average.settle();
+        let mut slot = self.tree.open(entity.linked().erase())?;
+        let head = slot.head();
+        let share = head.share;
+        head.luggage = Luggage {
+            lag: capped(average.since(share.vruntime), share),
+            rest: (!head.is_delayed).then(|| share.deadline.since(share.vruntime)),
+        };
+        self.delayed -= usize::from(core::mem::take(&mut head.is_delayed));
+        let item = slot.release_expired();
+        self.average.remove(share.weight, share.vruntime);
+        Some(item)
+    }
+
+    /// Takes out the task that this queue would pick next, for another queue that has none.
+    ///
+    /// It takes along what it is owed or owes. The task that runs stays, and so do those that sleep.
+    ///
+    /// # Cost
+    ///
+    /// As [`pick`](Self::pick).
+    pub fn pull(&mut self, now: RunTime) -> Option<T> {
+        self.charge(now);
+        loop {
+            // Where the one that runs is the only one that is eligible, the earliest deadline.
+            let eligible = self.best().is_some();
+            let average = self.average.settle();
+            let mut slot = self.tree.open_first_where(
+                |head| !eligible || head.holds_eligible(average),
+                |head| !head.is_delayed && (!eligible || head.is_eligible(average)),
+            )?;
+            let head = slot.head();
+            let share = head.share;
+            head.luggage = Luggage {
+                lag: capped(average.since(share.vruntime), share),
+                rest: Some(share.deadline.since(share.vruntime)),
+            };
+            let item = slot.release_expired();
+            self.average.remove(share.weight, share.vruntime);
+            if item.is_some() {
+                return item;
+            }
+        }
+    }
+
+    /// Gives a task another weight, wherever it is: it waits here, runs here, or is in no queue.
+    ///
+    /// It is owed, or owes, the same service as before, and the same part of its request is left.
+    ///
+    /// # Errors
+    ///
+    /// When another queue has the task.
+    ///
+    /// # Cost
+    ///
+    /// O(log n) where it waits, else O(1).
+    pub fn reweight(
+        &mut self,
+        entity: Pin<&Entity<T>>,
+        weight: Weight,
+        now: RunTime,
+    ) -> Result<(), Refusal> {
+        self.change(entity, now, |share, luggage, average| {
+            share.reweigh(weight, average);
+            *luggage = luggage.reweighed(share.weight, weight);
+            share.weight = weight;
+        })
+    }
+
+    /// Gives a task another length of requests, wherever it is. A shorter one holds for the request that is open too.
+    ///
+    /// # Errors
+    ///
+    /// When another queue has the task.
+    ///
+    /// # Cost
+    ///
+    /// O(log n) where it waits, else O(1).
+    pub fn set_request(
+        &mut self,
+        entity: Pin<&Entity<T>>,
+        request: Request,
+        now: RunTime,
+    ) -> Result<(), Refusal> {
+        self.change(entity, now, |share, luggage, _| {
+            share.request = request;
+            let length = virtual_length(request, share.weight);
+            share.deadline = share.deadline.min(share.vruntime.after(length));
+            luggage.rest = luggage.rest.map(|rest| rest.min(length));
+        })
+    }
+
+    /// The slice of the task that runs, as it was accounted last.
+    #[must_use]
+    pub fn slice(&self) -> Option<Slice> {
+        self.current.as_ref().map(|Current { share, .. }| Slice {
+            weight: share.weight,
+            left: share.deadline.since(share.vruntime),
+        })
+    }
+
+    /// What the task that runs is owed, in nanoseconds of service; negative when it owes.
+    #[must_use]
+    pub fn current_lag(&self) -> Option<i64> {
+        self.current
+            .as_ref()
+            .map(|current| self.lag_of(&current.share))
+    }
+
+    /// What a task that waits, or sleeps and still owes time, is owed, in nanoseconds of service.
+    #[must_use]
+    pub fn lag(&mut self, entity: Pin<&Entity<T>>) -> Option<i64> {
+        let mut slot = self.tree.open(entity.linked().erase())?;
+        let share = slot.head().share;
+        Some(self.lag_of(&share))
+    }
+
+    /// Gives the task that runs until `now` to be served.
+    fn charge(&mut self, now: RunTime) {
+        let served = now.saturating_since(self.accounted).as_nanos();
+        self.accounted = self.accounted.max(now);
+        let Some(current) = &mut self.current else {
+            return;
+        };
+        let share = &mut current.share;
+        // 73 minutes at once: more is a host that lost its clock, and would not fit.
+        let work = served.min(1 << 42) * Weight::UNIT.get() + share.carry;
+        let distance = i64::try_from(work / share.weight.get()).unwrap_or(0);
+        if self.average.is_out_of_reach(share.vruntime.after(distance)) {
+            return;
+        }
+        share.carry = if mutant!("sched-carry-lost") {
+            0
+        } else {
+            work % share.weight.get()
+        };
+        share.vruntime = share.vruntime.after(distance);
+        self.average.advance(share.weight, distance);
+        if share.vruntime >= share.deadline {
+            share.open_request();
+        }
+    }
+
+    /// Changes the account of a task, wherever it is; `change` is given the account, what the task takes along while no
+    /// queue has it, and the average, and leaves the lag as it is.
+    fn change(
+        &mut self,
+        entity: Pin<&Entity<T>>,
+        now: RunTime,
+        change: impl FnOnce(&mut Share, &mut Luggage, Virtual),
+    ) -> Result<(), Refusal> {
+        self.charge(now);
+        let average = self.average.settle();
+        let entry = entity.linked().erase();
+        if let Some(mut slot) = self.tree.open(entry) {
+            let head = slot.head();
+            let before = head.share;
+            change(&mut head.share, &mut head.luggage, average);
+            let after = head.share;
+            slot.reposition(after.deadline);
+            self.average.exchange(before.at(), after.at());
+            return Ok(());
+        }
+        let Some(mut slot) = self.tree.adopt(entry) else {
+            return Err(Refusal::Elsewhere);
+        };
+        let head = slot.head();
+        let running = self
+            .current
+            .as_mut()
+            .filter(|current| head.pick == Some(current.pick));
+        if let Some(running) = running {
+            let before = running.share;
+            change(&mut running.share, &mut head.luggage, average);
+            running.protected_until = running.share.deadline;
+            self.average.exchange(before.at(), running.share.at());
+        } else {
+            change(&mut head.share, &mut head.luggage, average);
+        }
+        slot.let_go();
+        Ok(())
+    }
+
+    /// The earliest deadline of those that wait and are eligible, and the average that says so; those that sleep and
+    /// have paid are let go.
+    fn best(&mut self) -> Option<(Virtual, Virtual)> {
+        loop {
+            let average = self.average.settle();
+            let mut slot = self.tree.open_first_where(
+                |head| head.holds_eligible(average),
+                |head| head.is_eligible(average),
+            )?;
+            if !slot.head().is_delayed {
+                return Some((average, slot.key()));
+            }
+            self.delayed -= 1;
+            let_go(slot, &mut self.average);
+        }
+    }
+
+    /// Protects the task that runs until its request is served.
+    fn protect(&mut self) {
+        if let Some(current) = &mut self.current {
+            current.protected_until = current.share.deadline;
+        }
+    }
+
+    /// What came of putting a task into the queue.
+    fn enqueued(&self, share: Share, was_current: bool) -> Enqueued {
+        Enqueued {
+            preempts: self.preempts(&share),
+            was_current,
+        }
+    }
+
+    /// Whether a task that waits should run in place of the one that does.
+    fn preempts(&self, share: &Share) -> bool {
+        let Some(current) = &self.current else {
+            return true;
+        };
+        let average = self.average.value();
+        if share.vruntime > average {
+            return false;
+        }
+        if current.share.vruntime > average {
+            return true;
+        }
+        let protected =
+            self.rules.protect_slices && current.share.vruntime < current.protected_until;
+        share.deadline < current.share.deadline
+            && (!protected
+                || (share.request < current.share.request && !mutant!("sched-short-request-waits")))
+    }
+
+    /// Leaves what is to be handed out with a task that is queued here.
+    fn carry(&mut self, entity: Pin<&Entity<T>>, item: T) {
+        if let Some(place) = entity.linked().guarded(&mut self.tree) {
+            *place = Some(item);
+        }
+    }
+
+    fn lag_of(&self, share: &Share) -> i64 {
+        let lag =
+            i128::from(self.average.value().since(share.vruntime)) * i128::from(share.weight.get());
+        let lag = lag.div_euclid(i128::from(Weight::UNIT.get()));
+        i64::try_from(lag).unwrap_or(if lag < 0 { i64::MIN } else { i64::MAX })
+    }
+}
+
+/// A task that sleeps has paid what it owed. What it is owed by now, because no decision was made earlier, stays with
+/// the others.
+fn let_go<T: Send + 'static>(mut slot: Slot<'_, '_, Fair<T>>, average: &mut Average) {
+    let head = slot.head();
+    head.is_delayed = false;
+    head.luggage = Luggage::default();
+    let share = head.share;
+    slot.release_expired();
+    average.remove(share.weight, share.vruntime);
+}
+
+/// A lag that a task may take along: all that it owes, but not more than one request that it is owed, or a task that
+/// was kept waiting by one that cannot be preempted would come back to keep the others waiting as long.
+fn capped(lag: i64, share: Share) -> i64 {
+    if mutant!("sched-credit-not-capped") {
+        return lag;
+    }
+    lag.min(virtual_length(share.request, share.weight))
+}
+
+impl<T: Send + 'static> Drop for FairQueue<T> {
+    fn drop(&mut self) {
+        // What is handed out may be all that keeps the task alive, or the task may keep it alive: neither may survive.
+        while let Some(slot) = self.tree.open_first() {
+            drop(slot.release_expired());
+        }
+    }
+}
+
+impl<T: Send + 'static> Default for FairQueue<T> {
+    fn default() -> Self {
+        let [key] = Realm::new().keys();
+        Self::new(key, Rules::default())
+    }
+}
+
+impl<T: Send + 'static> fmt::Debug for FairQueue<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("FairQueue")
+            .field("waiting", &self.waiting())
+            .field("delayed", &self.delayed)
+            .field("current", &self.current)
+            .field("average", &self.average)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,169 @@
+//! Virtual time, and the average of it that says who is owed what.
+
+use core::cmp::Ordering;
+
+use tickless_link::mutant;
+
+use crate::amount::{Request, Weight};
+
+/// Service divided by weight: nanoseconds for a task of [unit](Weight::UNIT) weight.
+///
+/// It wraps. Two are compared by their difference, so the order is right among those that are less than 2^63 apart:
+/// 292 years for a task of unit weight. [`FairQueue`](super::FairQueue) keeps all of a queue within 2^61.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Virtual(i64);
+
+impl Virtual {
+    pub(crate) const ZERO: Self = Self(0);
+
+    /// How far this is behind `earlier`; negative when it comes before it.
+    #[inline]
+    pub(crate) const fn since(self, earlier: Self) -> i64 {
+        self.0.wrapping_sub(earlier.0)
+    }
+
+    #[inline]
+    #[must_use]
+    pub(crate) const fn after(self, distance: i64) -> Self {
+        Self(self.0.wrapping_add(distance))
+    }
+}
+
+impl PartialOrd for Virtual {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Virtual {
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.since(*other).cmp(&0)
+    }
+}
+
+/// The virtual length of a request: never less than what the request is worth.
+#[inline]
+pub(crate) fn virtual_length(request: Request, weight: Weight) -> i64 {
+    // At most 10^8 * 2^20 / 2^10, so it fits.
+    let length = (request.nanos() * Weight::UNIT.get()).div_ceil(weight.get());
+    i64::try_from(length).unwrap_or(i64::MAX)
+}
+
+/// The average of the virtual times of all that compete, by their weights: the virtual time of the queue.
+///
+/// What it is ahead of a task's own, times the weight of the task, is what the task is owed: its *lag*. The lags of all
+/// come to nothing, which is what makes the average the virtual time of Stoica and Abdel-Wahab (their section 2,
+/// equation 5, with the corrections of section 3 when a task joins or leaves).
+///
+/// It is kept as a sum relative to a base that follows, so that it neither overflows nor loses anything: the sum is
+/// exact, and the average is rounded down when it is asked for. All virtual times are whole, so a task is at or before
+/// the average exactly when it is at or before the average rounded down.
+#[derive(Clone, Debug)]
+pub(crate) struct Average {
+    base: Virtual,
+    /// The sum over all of weight times distance from the base.
+    sum: i128,
+    /// The sum of the weights.
+    weight: u64,
+}
+
+impl Average {
+    pub(crate) const fn new() -> Self {
+        Self {
+            base: Virtual::ZERO,
+            sum: 0,
+            weight: 0,
+        }
+    }
+
+    pub(crate) const fn weight(&self) -> u64 {
+        self.weight
+    }
+
+    /// The average, rounded down; of nothing, where it was at last.
+    #[inline]
+    pub(crate) fn value(&self) -> Virtual {
+        self.base.after(self.offset())
+    }
+
+    /// Whether `at` is so far ahead that differences would soon wrap.
+    #[inline]
+    pub(crate) const fn is_out_of_reach(&self, at: Virtual) -> bool {
+        at.since(self.base) > FARTHEST
+    }
+
+    /// The average, and moves the base there.
+    #[inline]
+    pub(crate) fn settle(&mut self) -> Virtual {
+        let offset = self.offset();
+        self.base = self.base.after(offset);
+        self.sum -= i128::from(offset) * i128::from(self.weight);
+        self.base
+    }
+
+    #[inline]
+    pub(crate) fn add(&mut self, weight: Weight, at: Virtual) {
+        self.sum += i128::from(weight.get()) * i128::from(at.since(self.base));
+        self.weight += weight.get();
+    }
+
+    #[inline]
+    pub(crate) fn remove(&mut self, weight: Weight, at: Virtual) {
+        self.sum -= i128::from(weight.get()) * i128::from(at.since(self.base));
+        self.weight -= weight.get();
+        if self.weight == 0 {
+            // The last one leaves the queue where it was itself.
+            self.base = at;
+            self.sum = 0;
+        }
+    }
+
+    /// One has another weight, or stands elsewhere.
+    pub(crate) fn exchange(&mut self, before: (Weight, Virtual), after: (Weight, Virtual)) {
+        self.add(after.0, after.1);
+        self.remove(before.0, before.1);
+    }
+
+    /// One of this weight went on by `distance`.
+    #[inline]
+    pub(crate) fn advance(&mut self, weight: Weight, distance: i64) {
+        self.sum += i128::from(weight.get()) * i128::from(distance);
+    }
+
+    /// Where one of this weight has to join for `lag`, in virtual time, to be what the average is ahead of it
+    /// *afterwards*.
+    ///
+    /// It pulls the average towards itself, so it joins farther off, by the part of it in the whole.
+    pub(crate) fn place(&self, weight: Weight, lag: i64) -> Virtual {
+        if self.weight == 0 {
+            return self.base;
+        }
+        let own = if mutant!("sched-placed-without-own-weight") {
+            0
+        } else {
+            i128::from(weight.get())
+        };
+        let whole = i128::from(self.weight) + own;
+        let distance = (i128::from(lag) * whole).div_euclid(i128::from(self.weight));
+        self.value()
+            .after(i64::try_from(-distance).unwrap_or(if lag < 0 { FARTHEST } else { -FARTHEST }))
+    }
+
+    #[inline]
+    fn offset(&self) -> i64 {
+        if self.weight == 0 {
+            return 0;
+        }
+        // While the base follows, the sum fits into 64 bits, and dividing those is several times cheaper.
+        if let (Ok(sum), Ok(weight)) = (i64::try_from(self.sum), i64::try_from(self.weight)) {
+            return sum.div_euclid(weight);
+        }
+        let offset = self.sum.div_euclid(i128::from(self.weight));
+        i64::try_from(offset).unwrap_or(if offset < 0 { -FARTHEST } else { FARTHEST })
+    }
+}
+
+/// How far virtual times of one queue may be apart: 73 years of a task of unit weight.
+pub(crate) const FARTHEST: i64 = 1 << 61;

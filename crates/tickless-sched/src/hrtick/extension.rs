@@ -1,0 +1,75 @@
+//! A little more time before a task is preempted.
+//!
+//! A task that is about to leave a short critical section asks for [20 µs](EXTENSION) more. When its slice ends
+//! meanwhile, the host grants them in place of the reschedule, once until the task is picked again. The tick bounds
+//! them. A task that is done earlier says so, and makes room at once if it used what was granted.
+//!
+//! The grant takes the place of the scheduler at the end of an interrupt, so it has to settle the device, which the
+//! scheduler would have done: FLUSH-7. Interrupts are enabled there, and are masked around the flush (B6):
+//! [`SliceTimer::flush`].
+
+use tickless_core::event::Flush;
+use tickless_core::time::Span;
+use tickless_link::mutant;
+
+use super::{HrTick, SliceTimer};
+
+/// What is granted: 20 µs.
+pub const EXTENSION: Span = Span::from_micros(20);
+
+/// The wish of the task that runs on a CPU. It belongs to the run queue, like the [tick](HrTick).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Extension {
+    /// It has none.
+    #[default]
+    None,
+    /// It asks for more, should its slice end.
+    Asked,
+    /// It was given that.
+    Granted,
+}
+
+impl Extension {
+    /// The task asks for more, should its slice end before it [withdraws](Self::withdraw) that. Not twice: one that was
+    /// granted stays.
+    pub fn ask(&mut self) {
+        if *self == Self::None {
+            *self = Self::Asked;
+        }
+    }
+
+    /// The task needs no more. Says whether it has to make room at once: its slice ended, and it went on because it had
+    /// asked.
+    #[must_use]
+    pub fn withdraw(&mut self) -> bool {
+        match *self {
+            Self::Granted => true,
+            Self::None | Self::Asked => {
+                *self = Self::None;
+                false
+            }
+        }
+    }
+
+    /// A reschedule is pending, with interrupts enabled: whether it is put off by [`EXTENSION`], because the task asked
+    /// for it and was not granted it before.
+    ///
+    /// Then the tick is started and the device settled. Where the class of the task has no ticks nothing would end the
+    /// extension, so there is none: `ticks` is [`HrTick::fair_is_on`] or [`HrTick::deadline_is_on`].
+    pub fn grant(&mut self, ticks: bool, tick: &mut HrTick, timer: &impl SliceTimer) -> bool {
+        if *self != Self::Asked || !ticks {
+            return false;
+        }
+        *self = Self::Granted;
+        tick.start(EXTENSION, timer);
+        if !mutant!("sched-extension-not-flushed-flush-7") {
+            timer.flush(Flush::SliceExtension);
+        }
+        true
+    }
+
+    /// Another task was picked, or the same again: it begins without a wish.
+    pub fn picked(&mut self) {
+        *self = Self::None;
+    }
+}

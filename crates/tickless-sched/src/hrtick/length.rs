@@ -1,0 +1,57 @@
+//! How long the task that runs may go on.
+
+use tickless_core::time::Span;
+use tickless_link::mutant;
+
+use crate::amount::Weight;
+use crate::fair::Slice;
+use crate::load::Load;
+
+/// What [`fair_length`] says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    /// No task waits, so none has to make room.
+    Nothing,
+    /// The virtual deadline is over: a hard reschedule, no timer.
+    Over,
+    /// So long, by the clock on the wall.
+    Left(Span),
+}
+
+/// How long a task of the fair class may run until its virtual deadline, when `runnable` tasks of the class could run
+/// on the CPU, counted through groups, itself among them (TICK-5).
+///
+/// The time that interrupts take is added, by their load alone: that of other classes is not, because it is not spent
+/// while the task runs (TICK-6). It is an estimate. When the tick comes early the task is picked again, and has another
+/// (TICK-7, TICK-8).
+///
+/// ```
+/// use tickless_core::time::Span;
+/// use tickless_sched::fair::Slice;
+/// use tickless_sched::hrtick::{Length, fair_length};
+/// use tickless_sched::load::Load;
+/// use tickless_sched::Weight;
+///
+/// let slice = Slice { weight: Weight::UNIT, left: 2_800_000 };
+/// let length = fair_length(slice, 2, Load::of_1024(256));
+/// assert_eq!(length, Length::Left(Span::from_nanos(3_732_421)));
+/// ```
+#[must_use]
+pub fn fair_length(slice: Slice, runnable: usize, interrupts: Load) -> Length {
+    if runnable <= 1 && !mutant!("sched-tick-for-one-task") {
+        return Length::Nothing;
+    }
+    let Ok(left) = u64::try_from(slice.left) else {
+        return Length::Over;
+    };
+    // As wide as the product can be: neither a large difference of weights nor a foreign deadline overflows (TICK-10).
+    let work = u128::from(left) * u128::from(slice.weight.get()) / u128::from(Weight::UNIT.get());
+    let length = match u128::from(interrupts.get()) {
+        0 => work,
+        1024.. => work,
+        _ if mutant!("sched-tick-not-stretched-tick-6") => work,
+        // The quotient first, as the specification has it (spec X-13.5).
+        load => work * (1024 * 1024 / (1024 - load)) / 1024,
+    };
+    Length::Left(Span::from_nanos(u64::try_from(length).unwrap_or(u64::MAX)))
+}

@@ -1,0 +1,516 @@
+//! The high-resolution tick: a timer that fires when the slice of the task that runs is over.
+//!
+//! Without it a task is reconsidered at the periodic tick, and a slice is a whole number of ticks. With it a slice is
+//! as long as it should be, at the price of a timer that is started at every switch. What makes that cheap is left to
+//! the timers (lazy, deferred, in place: spec X-4); what is left to the scheduler is here (spec X-5):
+//!
+//! | rule | where |
+//! |---|---|
+//! | nothing for one task; until the virtual deadline; stretched for interrupts | [`fair_length`] |
+//! | at least 10 µs, and no start for a difference of up to 5 µs | [`HrTick::start`] |
+//! | inside of `schedule()` only the last start counts, carried out at the end | [`begin_batch`], [`end_batch`] |
+//! | the callback asks for a hard reschedule and starts nothing | [`HrTick::fired`] |
+//! | an enqueue starts it only if it is idle, a dequeue never touches it | [`HrTick::enqueued`], and no method for the other |
+//! | the same task that is picked again is picked | [`HrTick::picked`] |
+//!
+//! [`begin_batch`]: HrTick::begin_batch
+//! [`end_batch`]: HrTick::end_batch
+//!
+//! # Who knows whom
+//!
+//! The scheduler knows timers, timers do not know the scheduler (TICK-28). The word, the filter and the minimum are the
+//! scheduler's and stand here; the timer is whatever implements [`SliceTimer`]: a high-resolution timer of the core, a
+//! signal, a deadline that the task compares the clock with.
+//!
+//! # Ground rules
+//!
+//! Everything here belongs to the run queue and is reached under its lock, by remote CPUs too: one that starts the tick
+//! of another writes the time under that lock and then [kicks](SliceTimer::kick); the handler of the kick takes the
+//! lock and reads the latest time. So there is no atomic here, a start cannot be lost in a flag of its own (B63), and a
+//! second kick while one is under way may be dropped (TICK-18). The expiry of a queued timer changes only by a start,
+//! under the lock of its base (B61). Lock order: run queue, then base.
+//!
+//! ```
+//! use tickless_core::time::{Instant, Span};
+//! use tickless_sched::hrtick::{Decision, HrTick, SliceTimer, Switches};
+//! use tickless_core::event::Flush;
+//! use std::cell::Cell;
+//!
+//! /// A clock that is set by hand, and a timer that remembers when it is to fire.
+//! #[derive(Default)]
+//! struct Hand(Cell<i64>, Cell<Option<Instant>>);
+//! impl SliceTimer for Hand {
+//!     fn now(&self) -> Instant { Instant::from_nanos(self.0.get()) }
+//!     fn queued(&self) -> Option<Instant> { self.1.get() }
+//!     fn is_active(&self) -> bool { self.1.get().is_some() }
+//!     fn start(&self, at: Instant) { self.1.set(Some(at)) }
+//!     fn cancel(&self) { self.1.set(None) }
+//! }
+//!
+//! let timer = Hand::default();
+//! let mut tick = HrTick::new(Switches::ON);
+//! tick.begin_batch(false);
+//! tick.start(Span::from_millis(3), &timer);
+//! tick.start(Span::from_micros(1), &timer);
+//! assert_eq!(timer.queued(), None, "not before the end");
+//! timer.0.set(500);
+//! tick.end_batch(Decision::Keep, Flush::Switched, &timer);
+//! assert_eq!(timer.queued(), Some(Instant::from_nanos(10_500)));
+//! ```
+
+use core::fmt;
+
+use tickless_core::event::Flush;
+use tickless_core::platform::Platform;
+use tickless_core::time::{Instant, Span};
+use tickless_link::mutant;
+
+use crate::deadline::RuntimeLeft;
+use crate::fair::Slice;
+use crate::load::Load;
+
+mod extension;
+mod length;
+mod on_core;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+pub use extension::{EXTENSION, Extension};
+pub use length::{Length, fair_length};
+pub use on_core::{CoreHost, CoreTimer, SETUP};
+
+/// No slice timer is started for less: 10 µs (TICK-15, B64).
+pub const LEAST_DELAY: Span = Span::from_micros(10);
+
+/// A queued timer is not moved by so little: 5 µs (TICK-16).
+pub const TOLERANCE: Span = Span::from_nanos(5_000);
+
+/// The timer under a [`HrTick`], on the monotonic clock: absolute, pinned, hard, lazy.
+///
+/// All methods are called under the lock of the run queue, and MUST NOT take it. In a host on the core it is
+/// [`CoreTimer`].
+pub trait SliceTimer {
+    /// The monotonic time.
+    fn now(&self) -> Instant;
+
+    /// The deadline under which the timer is queued; `None` when it is not, even if its callback runs.
+    fn queued(&self) -> Option<Instant>;
+
+    /// Whether the timer is queued or its callback runs.
+    fn is_active(&self) -> bool;
+
+    /// Starts the timer, or moves it.
+    fn start(&self, at: Instant);
+
+    /// Takes the timer out of its queue. Lazily: without a write of the device. MUST NOT wait for a callback
+    /// (TICK-25).
+    fn cancel(&self);
+
+    /// Whether the caller executes on the CPU of the timer. Where it does not, the timer is not started but the CPU
+    /// [kicked](Self::kick).
+    fn is_local(&self) -> bool {
+        true
+    }
+
+    /// Makes the CPU of the timer call [`HrTick::kicked`] soon. Not called where [`is_local`](Self::is_local) is true
+    /// always.
+    fn kick(&self) {}
+
+    /// Settles the device if the interrupt before left that to the scheduler (spec X-4.5).
+    ///
+    /// With [`Flush::SliceExtension`] it is called with timer interrupts enabled, and MUST mask them around the flush
+    /// (FLUSH-7, B6); else they are masked already. Does nothing where the rearm is not deferred.
+    fn flush(&self, place: Flush) {
+        let _ = place;
+    }
+}
+
+/// Which ticks there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switches {
+    /// Ticks for tasks of the fair class.
+    pub fair: bool,
+    /// Ticks for tasks of the deadline class.
+    pub deadline: bool,
+    /// A queued timer is left alone where it would move by [`TOLERANCE`] at most. To be turned off for comparisons
+    /// only.
+    pub filter: bool,
+}
+
+impl Switches {
+    /// Both classes.
+    pub const ON: Self = Self {
+        fair: true,
+        deadline: true,
+        filter: true,
+    };
+    /// Neither.
+    pub const OFF: Self = Self {
+        fair: false,
+        deadline: false,
+        filter: true,
+    };
+
+    /// What is worth it on this platform: both where the rearm of the device is deferred, else neither (TICK-3).
+    ///
+    /// Without that, a slice that ends costs two writes of the device.
+    #[must_use]
+    pub const fn of<P: Platform>() -> Self {
+        if P::DEFERRED_REARM {
+            Self::ON
+        } else {
+            Self::OFF
+        }
+    }
+}
+
+/// How `schedule()` ends for the tick (TICK-28).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// The tick stays as it is, or as a start since the begin of the batch wants it.
+    Keep,
+    /// It is started, whatever was asked for before.
+    Start(Span),
+    /// The run queue is idle: unless a start was asked for, a queued one is cancelled.
+    CancelIfIdle,
+}
+
+/// What the class that runs wants when the tick fired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Reschedule {
+    /// At once, wherever the task is. Never at the next periodic tick, which would be the slice of before (TICK-9).
+    Hard,
+    /// Not needed.
+    No,
+}
+
+/// How often what happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Starts that the scheduler asked for.
+    pub asked: u64,
+    /// Of these, replaced by a later one in the same batch.
+    pub replaced: u64,
+    /// Dropped because the timer was queued near enough.
+    pub filtered: u64,
+    /// Kicks that were sent for a start on another CPU.
+    pub kicks: u64,
+    /// Starts that were dropped by the handler of a kick.
+    pub filtered_by_kick: u64,
+    /// Starts of the timer.
+    pub started: u64,
+    /// Cancellations at idle.
+    pub cancelled: u64,
+    /// Ticks.
+    pub fired: u64,
+}
+
+/// What happens inside of `schedule()`, in one word that is 0 outside.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Word(u8);
+
+impl Word {
+    /// Starts are recorded.
+    const DEFER: Self = Self(1);
+    /// One was.
+    const START: Self = Self(2);
+    /// The device has to be settled at the end.
+    const OWES: Self = Self(4);
+
+    const fn has(self, bit: Self) -> bool {
+        self.0 & bit.0 != 0
+    }
+
+    const fn with(self, bit: Self) -> Self {
+        Self(self.0 | bit.0)
+    }
+}
+
+impl fmt::Debug for Word {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_set()
+            .entries(
+                [
+                    (Self::DEFER, "DEFER"),
+                    (Self::START, "START"),
+                    (Self::OWES, "OWES"),
+                ]
+                .into_iter()
+                .filter_map(|(bit, name)| self.has(bit).then_some(name)),
+            )
+            .finish()
+    }
+}
+
+/// The tick of one run queue.
+///
+/// See the [module documentation](self).
+#[derive(Clone, Debug)]
+pub struct HrTick {
+    switches: Switches,
+    /// The CPU takes part.
+    active: bool,
+    /// Devices of the machine are precise.
+    high_resolution: bool,
+    word: Word,
+    /// The start that was recorded: how long from the end of the batch on (TICK-22).
+    delay: Span,
+    /// When the tick was to fire at last.
+    time: Instant,
+    stats: Stats,
+}
+
+impl HrTick {
+    /// The tick of a CPU that takes part, on a machine with precise devices.
+    #[must_use]
+    pub const fn new(switches: Switches) -> Self {
+        Self {
+            switches,
+            active: true,
+            high_resolution: true,
+            word: Word(0),
+            delay: Span::ZERO,
+            time: Instant::ZERO,
+            stats: Stats {
+                asked: 0,
+                replaced: 0,
+                filtered: 0,
+                kicks: 0,
+                filtered_by_kick: 0,
+                started: 0,
+                cancelled: 0,
+                fired: 0,
+            },
+        }
+    }
+
+    /// Whether devices are precise: without, there are no ticks.
+    pub const fn set_high_resolution(&mut self, on: bool) {
+        self.high_resolution = on;
+    }
+
+    /// Which ticks there are.
+    pub const fn set_switches(&mut self, switches: Switches) {
+        self.switches = switches;
+    }
+
+    /// Whether tasks of the fair class have ticks: the CPU is active, high resolution is on, and the switch is.
+    #[must_use]
+    pub const fn fair_is_on(&self) -> bool {
+        self.switches.fair && self.active && self.high_resolution
+    }
+
+    /// Whether tasks of the deadline class have ticks.
+    #[must_use]
+    pub const fn deadline_is_on(&self) -> bool {
+        self.switches.deadline && self.active && self.high_resolution
+    }
+
+    /// What happened so far.
+    #[must_use]
+    pub const fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    /// A task of the fair class was picked: another one, or the same again (TICK-8).
+    ///
+    /// `runnable` counts the tasks of the class that could run on this CPU, through all groups, the one that was picked
+    /// among them. A host without groups has [that of its queue](crate::FairQueue::runnable). `spends` says that the
+    /// task is the one whose time is being spent, and not one that runs in its place (B62).
+    pub fn picked(
+        &mut self,
+        slice: Slice,
+        runnable: usize,
+        interrupts: Load,
+        spends: bool,
+        timer: &impl SliceTimer,
+    ) -> Reschedule {
+        if !self.fair_is_on() {
+            return Reschedule::No;
+        }
+        match fair_length(slice, runnable, interrupts) {
+            Length::Nothing => Reschedule::No,
+            Length::Over if spends || mutant!("sched-tick-charges-the-one-that-runs-b62") => {
+                Reschedule::Hard
+            }
+            Length::Over => Reschedule::No,
+            Length::Left(delay) => {
+                self.start(delay, timer);
+                Reschedule::No
+            }
+        }
+    }
+
+    /// A task came to wait in the fair class, `runnable` with it. `running` is the slice of the task whose time is
+    /// being spent, if that is of the fair class.
+    ///
+    /// Starts the tick if it is not active: the task that runs may have been alone when it was picked. That a task left
+    /// is no reason to touch it, so there is no such method: it fires, finds nothing to do, and that is cheaper.
+    pub fn enqueued(
+        &mut self,
+        running: Option<Slice>,
+        runnable: usize,
+        interrupts: Load,
+        timer: &impl SliceTimer,
+    ) -> Reschedule {
+        match running {
+            Some(slice)
+                if self.fair_is_on()
+                    && (!timer.is_active() || mutant!("sched-enqueue-moves-the-tick")) =>
+            {
+                self.picked(slice, runnable, interrupts, true, timer)
+            }
+            _ => Reschedule::No,
+        }
+    }
+
+    /// A task of the deadline class was picked, or goes on behind a tick of its own: until its runtime is spent
+    /// (TICK-13).
+    ///
+    /// What is left can only be had [up to date](crate::deadline::DeadlineQueue::account), so a task that is picked
+    /// again has its tick too.
+    pub fn picked_deadline(&mut self, left: RuntimeLeft, timer: &impl SliceTimer) -> Reschedule {
+        if !self.deadline_is_on() {
+            return Reschedule::No;
+        }
+        match left.span() {
+            Span::ZERO => Reschedule::Hard,
+            left => {
+                self.start(left, timer);
+                Reschedule::No
+            }
+        }
+    }
+
+    /// The tick fired: called by its callback, with the run queue locked and its accounts up to date.
+    ///
+    /// `fair` says that the task whose time is being spent is of the fair class. It has to make room at once, or be
+    /// picked again. Nothing is started: which task is next is not known (TICK-4). The callback answers
+    /// [`Restart::No`](tickless_core::hrtimer::Restart::No).
+    pub const fn fired(&mut self, fair: bool) -> Reschedule {
+        self.stats.fired += 1;
+        if fair {
+            Reschedule::Hard
+        } else {
+            Reschedule::No
+        }
+    }
+
+    /// Asks for a tick after `delay`, which is raised to [`LEAST_DELAY`].
+    ///
+    /// Inside of a batch it is recorded, and the last one counts. Else the timer is started if it is not queued near
+    /// enough, on another CPU by way of a kick.
+    pub fn start(&mut self, delay: Span, timer: &impl SliceTimer) {
+        self.stats.asked += 1;
+        let delay = if mutant!("sched-tick-without-minimum-b64") {
+            delay
+        } else {
+            delay.max(LEAST_DELAY)
+        };
+        if self.word != Word::default() {
+            self.stats.replaced += u64::from(self.word.has(Word::START));
+            if self.word.has(Word::START) && mutant!("sched-first-start-wins-tick-23") {
+                return;
+            }
+            self.word = self.word.with(Word::START);
+            self.delay = delay;
+            return;
+        }
+        self.start_at(timer.now().saturating_add(delay), timer);
+    }
+
+    /// The kick for a start from another CPU arrived; called on the CPU of the timer with the run queue locked.
+    ///
+    /// The time may have changed since, so the filter is asked again. A CPU that has become idle wants no tick.
+    pub fn kicked(&mut self, is_idle: bool, timer: &impl SliceTimer) {
+        let is_near =
+            !self.needs_start(self.time, timer) && !mutant!("sched-kick-not-filtered-tick-17");
+        if is_idle || is_near {
+            self.stats.filtered_by_kick += 1;
+            return;
+        }
+        self.stats.started += 1;
+        timer.start(self.time);
+    }
+
+    /// `schedule()` begins, with interrupts off and the run queue locked. `owes` says that the interrupt before left
+    /// the device to it.
+    pub fn begin_batch(&mut self, owes: bool) {
+        self.word = if owes {
+            Word::DEFER.with(Word::OWES)
+        } else {
+            Word::DEFER
+        };
+    }
+
+    /// `schedule()` ends, behind balancing and right before the run queue is unlocked: at both ends, by the task that
+    /// was switched to, its first time included, and where the same task goes on ([`Flush::Switched`],
+    /// [`Flush::SameTask`]).
+    ///
+    /// First the tick, then the device: it is written once, for what is first then.
+    pub fn end_batch(&mut self, decision: Decision, place: Flush, timer: &impl SliceTimer) {
+        let word = core::mem::take(&mut self.word);
+        let delay = match decision {
+            Decision::Start(delay) => Some(delay.max(LEAST_DELAY)),
+            Decision::Keep | Decision::CancelIfIdle => word.has(Word::START).then_some(self.delay),
+        };
+        if let Some(delay) = delay {
+            self.start_at(timer.now().saturating_add(delay), timer);
+        } else if decision == Decision::CancelIfIdle && !mutant!("sched-idle-tick-kept") {
+            self.cancel(timer);
+        }
+        if word.has(Word::OWES) && !mutant!("sched-owed-rearm-forgotten-flush-5") {
+            timer.flush(place);
+        }
+    }
+
+    /// The CPU takes part again.
+    pub const fn online(&mut self) {
+        self.active = true;
+    }
+
+    /// The CPU stops to take part: a queued tick is cancelled (TICK-27).
+    pub fn offline(&mut self, timer: &impl SliceTimer) {
+        self.active = false;
+        self.word = Word::default();
+        self.cancel(timer);
+    }
+
+    fn cancel(&mut self, timer: &impl SliceTimer) {
+        if timer.queued().is_some() {
+            self.stats.cancelled += 1;
+            timer.cancel();
+        }
+    }
+
+    fn start_at(&mut self, at: Instant, timer: &impl SliceTimer) {
+        self.time = at;
+        if !self.needs_start(at, timer) && !mutant!("sched-start-not-filtered-tick-16") {
+            self.stats.filtered += 1;
+        } else if timer.is_local() || mutant!("sched-tick-started-from-afar-b61") {
+            self.stats.started += 1;
+            timer.start(at);
+        } else {
+            self.stats.kicks += 1;
+            timer.kick();
+        }
+    }
+
+    /// The filter: by the deadline that the timer is queued under, never by what the device is armed for, so that small
+    /// differences do not add up (TICK-19).
+    fn needs_start(&self, at: Instant, timer: &impl SliceTimer) -> bool {
+        let Some(queued) = timer.queued() else {
+            return true;
+        };
+        if !self.switches.filter {
+            return true;
+        }
+        let distance = at.saturating_since(queued).max(queued.saturating_since(at));
+        if mutant!("sched-filter-drops-too-little-tick-16") {
+            return distance >= TOLERANCE;
+        }
+        distance > TOLERANCE
+    }
+}

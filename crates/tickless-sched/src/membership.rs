@@ -1,0 +1,61 @@
+//! Who belongs where: what the queues of all classes say alike.
+
+use core::fmt;
+
+use tickless_link::id::QueueId;
+
+/// One pick of all that ever were: how a queue knows the task that it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pick {
+    pub(crate) queue: QueueId,
+    pub(crate) number: u64,
+}
+
+/// Why a task was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The task waits in this queue already.
+    Queued,
+    /// Another queue has the task, or is just handing it out; or the task is not the one that runs here.
+    Elsewhere,
+    /// The queue did not [admit](crate::deadline::DeadlineQueue::admit) the task, or has dismissed it.
+    NotAdmitted,
+}
+
+/// A task that was refused, with what the queue was to hand out for it.
+pub struct Refused<T> {
+    /// What came with the task.
+    pub item: T,
+    /// Why.
+    pub why: Refusal,
+}
+
+impl<T> fmt::Debug for Refused<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Refused")
+            .field("why", &self.why)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Refusal::Queued => "the task is in this run queue already",
+            Refusal::Elsewhere => "the task is in another run queue, or not the one that runs",
+            Refusal::NotAdmitted => "the task is not admitted to this run queue",
+        })
+    }
+}
+
+impl core::error::Error for Refusal {}
+
+impl<T> fmt::Display for Refused<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.why.fmt(formatter)
+    }
+}
+
+impl<T> core::error::Error for Refused<T> {}

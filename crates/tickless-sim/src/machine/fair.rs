@@ -1,0 +1,301 @@
+//! The fair run queue of a CPU, and the precise tick that ends its slices (spec X-5).
+//!
+//! Tasks of [one priority](FAIR) share a [`FairQueue`] of `tickless-sched`; those above and below it stand in a
+//! [`Fifo`], as tasks of other classes do. [`Precise`] is the [`HrTick`] of the CPU on a timer of the core, and what a
+//! run queue knows besides: the clock that stands while interrupts have the CPU, and whether a decision is due.
+//!
+//! A wake-up from another CPU is noted there, and filed by the CPU itself when its interrupt comes: accounts of a CPU
+//! are kept by its own clock.
+
+use std::rc::Rc;
+
+use tickless_core::base::Timers;
+use tickless_core::event::Flush;
+use tickless_core::hrtimer::{Restart, Start};
+use tickless_core::time::{Instant, Span};
+use tickless_sched::fair::{Rules, Sleep, Slice as FairSlice};
+use tickless_sched::hrtick::{
+    Decision, HrTick, LEAST_DELAY, Length, Reschedule, SliceTimer, Switches, TOLERANCE, fair_length,
+};
+use tickless_sched::load::RunClock;
+use tickless_sched::{FairQueue, Request, RunTime};
+
+use crate::baseline::{Hrtick, Rearm};
+use crate::machine::fired::{self, Fired};
+use crate::machine::host::Host;
+use crate::machine::scheduler::{Fifo, RunQueue, Task, TaskId};
+use crate::machine::timers::Exact;
+use crate::model::current_cpu;
+use crate::model::time::Picos;
+
+/// The priority of tasks that share a CPU fairly: the one of tasks that say nothing.
+pub(crate) const FAIR: u8 = 1;
+
+/// A fair queue between those of the classes above and below it.
+pub(crate) struct FairClass {
+    fair: FairQueue<TaskId>,
+    others: Fifo,
+}
+
+impl FairClass {
+    /// Without a task.
+    pub(super) fn new() -> Self {
+        let [key] = tickless_link::id::Realm::new().keys();
+        Self {
+            fair: FairQueue::new(key, Rules::default()),
+            others: Fifo::new(None),
+        }
+    }
+}
+
+impl RunQueue for FairClass {
+    fn put(&mut self, id: TaskId, task: &Task, preempted: bool, now: RunTime) -> bool {
+        if task.priority != FAIR {
+            return self.others.put(id, task, preempted, now);
+        }
+        let runs = self.fair.is_running();
+        let enqueued = self.fair.enqueue(task.entity.as_ref(), id, now);
+        // A task is in one queue at a time, and is not woken while it waits.
+        let enqueued = enqueued.expect("it runs, sleeps, or comes from another CPU");
+        runs && enqueued.preempts && !enqueued.was_current
+    }
+
+    fn take(&mut self, now: RunTime) -> Option<TaskId> {
+        if self.others.preempts(FAIR) {
+            return self.others.take(now);
+        }
+        self.fair.pick(now).or_else(|| self.others.take(now))
+    }
+
+    fn give(&mut self, now: RunTime) -> Option<TaskId> {
+        self.fair.pull(now)
+    }
+
+    fn movable(&self) -> usize {
+        self.fair.waiting()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.fair.waiting() == 0 && self.others.is_empty()
+    }
+
+    fn preempts(&self, priority: u8) -> bool {
+        self.others.preempts(priority) || (priority < FAIR && self.fair.waiting() > 0)
+    }
+
+    fn slice(&self, _priority: u8) -> Option<Picos> {
+        None
+    }
+
+    fn stops(&mut self, task: &Task, is_done: bool, now: RunTime) {
+        if task.priority != FAIR {
+            return;
+        }
+        if is_done {
+            self.fair.retire(now);
+            return;
+        }
+        let slept: Result<Sleep, _> = self.fair.sleep(task.entity.as_ref(), now);
+        debug_assert!(slept.is_ok(), "it runs here");
+    }
+
+    fn fair(&mut self) -> Option<&mut FairQueue<TaskId>> {
+        Some(&mut self.fair)
+    }
+}
+
+/// The timer of the tick, on the CPU that executes: a run queue is only ever changed by its own CPU.
+struct Timer<'a>(&'a Exact);
+
+impl SliceTimer for Timer<'_> {
+    fn now(&self) -> Instant {
+        self.0.timers().platform().read()
+    }
+
+    fn queued(&self) -> Option<Instant> {
+        // Under the lock of the run queue it does not change: no lock of the base.
+        current_cpu::looking(|| self.0.pinned().deadline(self.0.timers()))
+    }
+
+    fn is_active(&self) -> bool {
+        self.0.pinned().is_active()
+    }
+
+    fn start(&self, at: Instant) {
+        self.0.start(Start::at(at));
+    }
+
+    fn cancel(&self) {
+        self.0.cancel();
+    }
+}
+
+/// The precise tick of a CPU, and what its run queue goes by.
+pub(crate) struct Precise {
+    tick: HrTick,
+    timer: Exact,
+    clock: RunClock,
+    /// Another task may have to run.
+    pub(crate) is_decision_due: bool,
+    /// Tasks that other CPUs woke, and that are not filed yet.
+    pub(crate) woken: Vec<TaskId>,
+    /// The task that ran before, while it is not known which one is next.
+    pub(crate) previous: Option<TaskId>,
+    /// When the task that runs has to be looked at again: by then its slice is over, and others wait. For
+    /// `slice_ends`.
+    pub(crate) decides_by: Picos,
+    /// Until when the task that runs is accounted, on the clock of the run queue.
+    pub(crate) since: RunTime,
+    /// When it was picked, on that clock and on the wall's.
+    pub(crate) picked_at: (RunTime, Picos),
+    /// A tick of before is taken out, and written for, before each decision (TICK-20, undone).
+    cancels_first: bool,
+}
+
+impl Precise {
+    /// The tick of `cpu`.
+    pub(super) fn new(timers: &Rc<Timers<Host>>, hrtick: Hrtick, rearm: Rearm, cpu: u32) -> Self {
+        let timer = Exact::with_setup(timers, rearm.lazy_setup(), move |_| {
+            fired::note(Fired::Slice(cpu));
+            Restart::No
+        });
+        let switches = match hrtick {
+            Hrtick::On => Switches::ON,
+            Hrtick::Unfiltered => Switches {
+                filter: false,
+                ..Switches::ON
+            },
+            Hrtick::Off => Switches::OFF,
+        };
+        Self {
+            tick: HrTick::new(switches),
+            timer,
+            clock: RunClock::new(Instant::ZERO),
+            is_decision_due: false,
+            woken: Vec::new(),
+            previous: None,
+            decides_by: Picos::FOREVER,
+            since: RunTime::ZERO,
+            picked_at: (RunTime::ZERO, Picos::ZERO),
+            cancels_first: rearm == Rearm::Immediate,
+        }
+    }
+
+    /// Whether slices end when they are over, and not at the next tick.
+    pub(crate) const fn is_on(&self) -> bool {
+        self.tick.fair_is_on()
+    }
+
+    /// An interrupt begins at `at`.
+    pub(crate) fn interrupt_begins(&mut self, at: Picos) {
+        self.clock.interrupt_begins(at.instant());
+    }
+
+    /// The interrupt that the CPU executes ends.
+    pub(crate) fn interrupt_ends(&mut self) {
+        self.clock.interrupt_ends(current_cpu::cursor().instant());
+    }
+
+    /// What the clock of the run queue shows at `at`.
+    pub(crate) fn shows(&self, at: Picos) -> RunTime {
+        self.clock.at(at.instant())
+    }
+
+    /// What interrupts took until `now` since the task that runs was picked.
+    pub(crate) fn stolen(&self, now: Picos) -> Picos {
+        let (run, began) = self.picked_at;
+        let had = picos(self.shows(now).saturating_since(run));
+        now.saturating_sub(began).saturating_sub(had)
+    }
+
+    /// The timer fired. `fair` says that a task of the fair class runs.
+    pub(crate) fn fired(&mut self, fair: bool) {
+        self.is_decision_due |= self.tick.fired(fair) == Reschedule::Hard;
+    }
+
+    /// A decision begins.
+    pub(crate) fn begin(&mut self) {
+        self.is_decision_due = false;
+        self.decides_by = Picos::FOREVER;
+        if self.cancels_first && self.timer.pinned().is_queued() {
+            self.timer.cancel();
+        }
+        self.tick.begin_batch(false);
+    }
+
+    /// A task of the fair class was picked, another one or the same; `slice` is what it has, and `runnable` how many
+    /// there are.
+    ///
+    /// With `forgets` the tick is not started, as by schedulers that overlook a task that is picked again (TICK-8).
+    pub(crate) fn picked(&mut self, slice: FairSlice, runnable: usize, forgets: bool) {
+        let now = current_cpu::cursor();
+        let load = self.clock.load(now.instant());
+        let timer = Timer(&self.timer);
+        if !forgets {
+            let reschedule = self.tick.picked(slice, runnable, load, true, &timer);
+            self.is_decision_due |= reschedule == Reschedule::Hard;
+        }
+        self.expects(fair_length(slice, runnable, load), now);
+    }
+
+    /// A task came to wait while one of the fair class runs.
+    pub(crate) fn enqueued(&mut self, slice: FairSlice, runnable: usize) {
+        let now = current_cpu::cursor();
+        let load = self.clock.load(now.instant());
+        let timer = Timer(&self.timer);
+        let reschedule = self.tick.enqueued(Some(slice), runnable, load, &timer);
+        self.is_decision_due |= reschedule == Reschedule::Hard;
+        // A tick of before is not touched by a task that comes.
+        let queued = timer.queued();
+        if self.decides_by == Picos::FOREVER {
+            self.expects(fair_length(slice, runnable, load), now);
+            if let Some(queued) = queued.filter(|_| self.decides_by != Picos::FOREVER) {
+                self.decides_by = self.decides_by.max(Picos::of_instant(queued));
+            }
+        }
+    }
+
+    /// A decision ends: a task runs, or the CPU is idle. What is owed to the device is paid behind it.
+    pub(crate) fn end(&mut self, is_idle: bool) {
+        let decision = if is_idle {
+            Decision::CancelIfIdle
+        } else {
+            Decision::Keep
+        };
+        let timer = Timer(&self.timer);
+        self.tick.end_batch(decision, Flush::Switched, &timer);
+    }
+
+    /// The CPU leaves.
+    pub(crate) fn offline(&mut self) {
+        self.tick.offline(&Timer(&self.timer));
+        self.decides_by = Picos::FOREVER;
+    }
+
+    /// The CPU is back.
+    pub(crate) const fn online(&mut self) {
+        self.tick.online();
+    }
+
+    fn expects(&mut self, length: Length, now: Picos) {
+        if !self.is_on() {
+            return;
+        }
+        self.decides_by = match length {
+            Length::Nothing => Picos::FOREVER,
+            Length::Over => now,
+            Length::Left(span) => now + picos(span.max(LEAST_DELAY)) + picos(TOLERANCE),
+        };
+    }
+}
+
+/// The request of tasks that say nothing, in a scenario whose slices are so long.
+pub(crate) fn request(slice: Option<Picos>) -> Request {
+    slice.map_or(Request::DEFAULT, |slice| {
+        Request::clamped(Span::from_nanos(slice.as_nanos()))
+    })
+}
+
+fn picos(span: Span) -> Picos {
+    Picos::from_nanos(span.as_nanos())
+}

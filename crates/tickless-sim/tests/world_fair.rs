@@ -1,0 +1,154 @@
+//! Machines whose tasks share CPUs fairly, in slices that end precisely or at ticks.
+
+mod support;
+
+use tickless_sim::baseline::{Balance, Governor, Hrtick, Rearm};
+use tickless_sim::{Canary, Outcome, Picos, Promise, Scenario, run, run_twice};
+
+use support::read;
+
+fn fair(head: &str, workloads: &str) -> Scenario {
+    let text = format!(
+        "name = \"fair\"\nprofile = \"skl-112\"\n{head}\n\n[policy]\nscheduler = \"fair\"\n\n{workloads}\n"
+    );
+    read(&text)
+}
+
+fn kept(scenario: &Scenario) -> Outcome {
+    let outcome = run(scenario, 1);
+    support::holds(&outcome);
+    outcome
+}
+
+fn busy(cpu: u32, weight: u32) -> String {
+    format!("[[workload]]\nkind = \"busy\"\ncpus = \"{cpu}\"\nweight = {weight}\n\n")
+}
+
+/// By how much what each task had is off from what it is entitled to, in thousandths, at most.
+fn unfairness(outcome: &Outcome) -> u64 {
+    let weights: u64 = outcome.shares.iter().map(|one| one.weight).sum();
+    let time: u64 = outcome.shares.iter().map(|one| one.had.0).sum();
+    let off = |one: &tickless_sim::Share| {
+        let entitled = u128::from(time) * u128::from(one.weight) / u128::from(weights);
+        let had = u128::from(one.had.0);
+        u64::try_from(had.abs_diff(entitled) * 1_000 / entitled).unwrap_or(u64::MAX)
+    };
+    outcome.shares.iter().map(off).max().unwrap_or(u64::MAX)
+}
+
+#[test]
+fn each_weight_gets_its_share_with_ticks_that_are_precise_and_without() {
+    let weights: String = [1, 2, 3, 5].map(|weight| busy(1, weight)).concat();
+    for hrtick in [Hrtick::On, Hrtick::Off] {
+        let mut scenario = fair("cpus = 2\nduration = \"2 s\"\nslice = \"3 ms\"", &weights);
+        scenario.policy.hrtick = hrtick;
+        let outcome = kept(&scenario);
+        assert_eq!(outcome.shares.len(), 4);
+        assert!(
+            unfairness(&outcome) <= 20,
+            "{hrtick:?} {:?}",
+            outcome.shares
+        );
+        assert!(outcome.counts.switches > 300, "{:?}", outcome.counts);
+    }
+}
+
+/// A periodic task beside eight that compute: the 999th of a thousand waits for one request of those at most, and what
+/// an interrupt and a switch take.
+#[test]
+fn a_periodic_task_waits_for_one_request_at_most() {
+    let crowd = busy(1, 1).repeat(8);
+    let late = |request: &str, hrtick| {
+        let periodic = format!(
+            "[[workload]]\nkind = \"cyclictest\"\ncpus = \"1\"\nperiod = \"200 us\"\nrequest = \"{request}\"\n"
+        );
+        let mut scenario = fair(
+            "cpus = 2\nduration = \"4 s\"\nslice = \"1 ms\"\ntick = \"4 ms\"\nlate_max = \"20 ms\"",
+            &format!("{crowd}{periodic}"),
+        );
+        scenario.policy.hrtick = hrtick;
+        let outcome = kept(&scenario);
+        let latency = outcome.series("latency").expect("it runs");
+        assert!(latency.count() > 200, "{latency:?}");
+        [500, 999].map(|permille| latency.percentile(permille))
+    };
+    let micros = Picos::from_micros;
+    let [usual, worst] = late("200 us", Hrtick::On);
+    assert!(
+        usual < micros(20) && worst <= micros(1_050),
+        "{usual} {worst}"
+    );
+    let [_, worst] = late("1 ms", Hrtick::On);
+    assert!(worst <= micros(1_050), "{worst}");
+    // At ticks it waits for those.
+    let [_, worst] = late("1 ms", Hrtick::Off);
+    assert!(worst > micros(1_100), "{worst}");
+}
+
+fn hackbench(head: &str) -> Scenario {
+    let mut scenario = fair(
+        &format!("cpus = 4\nduration = \"40 ms\"\nslice = \"3 ms\"\ntick = \"4 ms\"\n{head}"),
+        "[[workload]]\nkind = \"hackbench\"\ncpus = \"all\"\ngroups = 2\ntasks = 6\nmessages = 60\nsize = 8\n\
+         room = 256\nwork = \"500 ns\"\n",
+    );
+    scenario.policy.balance = Balance::Idle;
+    scenario.policy.governor = Governor::History;
+    scenario
+}
+
+#[test]
+fn tasks_that_talk_share_fairly_under_every_policy() {
+    for hrtick in [Hrtick::On, Hrtick::Unfiltered, Hrtick::Off] {
+        for rearm in [Rearm::Deferred, Rearm::Eager, Rearm::Immediate] {
+            for balance in [Balance::Idle, Balance::None] {
+                let mut scenario = hackbench("");
+                scenario.policy.hrtick = hrtick;
+                scenario.policy.rearm = rearm;
+                scenario.policy.balance = balance;
+                let outcome = run_twice(&scenario, 1);
+                support::holds(&outcome);
+                let finish = outcome.series("finish").expect("a group got everything");
+                assert_eq!(finish.count(), 2);
+                assert_eq!(outcome.counts.pulled > 0, balance == Balance::Idle);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_breaks_the_bound_or_a_slice_is_caught() {
+    for promise in [Promise::LagBounded, Promise::SliceEnds] {
+        let mut scenario = fair(
+            "cpus = 2\nduration = \"200 ms\"\nslice = \"1 ms\"\ntick = \"4 ms\"",
+            &[busy(1, 1), busy(1, 7)].concat(),
+        );
+        kept(&scenario);
+        scenario.canary = Some(Canary(promise));
+        let outcome = run(&scenario, 1);
+        assert!(
+            outcome.broken.contains_key(&promise),
+            "{promise:?} {:?}",
+            outcome.shares
+        );
+    }
+}
+
+/// Two servers on a CPU, which sleeps shortly between packets, with its device armed for a slice that is no more.
+#[test]
+fn a_cpu_that_sleeps_shortly_leaves_its_device_and_is_woken_once_for_it() {
+    let server = "[[workload]]\nkind = \"network\"\ncpus = \"1\"\nconnections = 4\ngap = \"300 us\"\nwork = \"60 us\"\n\
+                  timeout = \"40 ms\"\ntimeout_max = \"80 ms\"\ncancelled = 100\n\n";
+    let mut scenario = fair(
+        "cpus = 2\nduration = \"4 s\"\nslice = \"700 us\"\ntick = \"4 ms\"",
+        &server.repeat(2),
+    );
+    let known = kept(&scenario).counts;
+    assert_eq!(known.lazy_wakes, 0, "the next event is far");
+    scenario.policy.governor = Governor::History;
+    let lazy = kept(&scenario).counts;
+    assert!(lazy.lazy_wakes > 3, "{lazy:?}");
+    assert!(
+        lazy.lazy_wakes * 3 < known.device_writes - lazy.device_writes,
+        "{known:?}\n{lazy:?}"
+    );
+}

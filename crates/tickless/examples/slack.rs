@@ -1,0 +1,34 @@
+//! A thousand sleeps, exact and with slack: how many wake-ups they cost. Run with `cargo run --example slack`.
+#![expect(clippy::print_stdout, reason = "it shows what happens")]
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use tickless::Worker;
+use tickless::time::{Instant, Precision, sleep_until, with_slack};
+
+/// Runs a thousand sleeps that end within 100 ms, and returns how often the worker had an interrupt for them.
+fn interrupts(worker: &Worker, slack: Duration) -> u64 {
+    let before = tickless::stats().interrupts;
+    let start = Instant::now() + Duration::from_millis(10);
+    // Anywhere in 100 ms.
+    let ends =
+        (0..1_000_u32).map(|number| Duration::from_micros(u64::from(number * 37_987 % 100_000)));
+    let sleeps = join_all(ends.map(|after| sleep_until(start + after)));
+    worker.block_on(with_slack(slack, sleeps));
+    tickless::stats().interrupts - before
+}
+
+fn main() -> Result<(), tickless::StartError> {
+    let worker = Worker::new()?;
+    for slack in [
+        Precision::Exact.slack(),
+        Duration::from_micros(100),
+        Precision::Millisecond.slack(),
+        Duration::from_millis(10),
+    ] {
+        let count = interrupts(&worker, slack);
+        println!("1,000 sleeps with a slack of {slack:>6?}: {count:>4} interrupts");
+    }
+    Ok(())
+}

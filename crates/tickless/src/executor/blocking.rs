@@ -1,0 +1,126 @@
+//! Threads for what blocks: as many as are needed, and no more than a bound.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use super::header::Job;
+use super::job::{discard, run};
+
+/// For how long a thread waits for the next job before it ends.
+const KEEP: Duration = Duration::from_secs(10);
+
+/// The threads, as the executor and they themselves know them.
+#[derive(Clone, Debug)]
+pub(crate) struct Pool(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    most: usize,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    threads: usize,
+    waiting: usize,
+    closed: bool,
+}
+
+impl Pool {
+    /// No thread yet, and `most` at a time.
+    pub(crate) fn new(most: usize) -> Self {
+        Self(Arc::new(Inner {
+            most: most.max(1),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues a job, and starts a thread for it if none waits and the bound allows it. A job that no thread can ever
+    /// execute is dropped, which its handle learns of as a cancellation.
+    pub(crate) fn push(&self, job: Job) {
+        let mut state = self.lock();
+        if state.closed {
+            drop(state);
+            discard(job);
+            return;
+        }
+        state.jobs.push_back(job);
+        if state.waiting >= state.jobs.len() {
+            drop(state);
+            self.0.changed.notify_one();
+            return;
+        }
+        if state.threads >= self.0.most {
+            return;
+        }
+        state.threads += 1;
+        drop(state);
+        let pool = self.clone();
+        let started = thread::Builder::new()
+            .name("tickless-blocking".into())
+            .spawn(move || pool.work());
+        if started.is_err() {
+            self.refused();
+        }
+    }
+
+    /// The system refused a thread: others come to the job, or none ever does.
+    fn refused(&self) {
+        let mut state = self.lock();
+        state.threads -= 1;
+        let orphans = if state.threads == 0 {
+            std::mem::take(&mut state.jobs)
+        } else {
+            VecDeque::new()
+        };
+        drop(state);
+        orphans.into_iter().for_each(discard);
+    }
+
+    /// The life of a thread.
+    fn work(&self) {
+        let mut state = self.lock();
+        loop {
+            if let Some(job) = state.jobs.pop_front() {
+                drop(state);
+                run(job);
+                state = self.lock();
+                continue;
+            }
+            if state.closed {
+                break;
+            }
+            state.waiting += 1;
+            let (again, waited) = self
+                .0
+                .changed
+                .wait_timeout(state, KEEP)
+                .unwrap_or_else(PoisonError::into_inner);
+            state = again;
+            state.waiting -= 1;
+            if waited.timed_out() && state.jobs.is_empty() {
+                break;
+            }
+        }
+        state.threads -= 1;
+    }
+
+    /// No job is begun any more; what runs goes on to its end.
+    pub(crate) fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        let jobs = std::mem::take(&mut state.jobs);
+        drop(state);
+        self.0.changed.notify_all();
+        jobs.into_iter().for_each(discard);
+    }
+}

@@ -1,0 +1,146 @@
+//! How an executor is asked for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::report::Stuck;
+use super::settings::{PanicPolicy, Preemption, Settings};
+use super::shared::{Handle, Shared};
+use super::spec::Slice;
+use super::{Executor, context, work};
+use crate::host::device::{self, signal};
+use crate::topology::CpuSet;
+use crate::worker::{BuildError, Builder as WorkersBuilder, StartError, Workers};
+
+/// How an executor is to be; [`Executor::builder`] begins one.
+///
+/// | | default |
+/// |---|---|
+/// | [`workers`](Self::workers) | one for each CPU that the process may use |
+/// | [`pin`](Self::pin) | workers run where the system puts them |
+/// | [`preemption`](Self::preemption) | [`Preemption::Counter`] |
+/// | [`hrtick`](Self::hrtick) | on |
+/// | [`slice`](Self::slice) | 3 ms |
+/// | [`blocking_threads`](Self::blocking_threads) | 64 at most, started when needed |
+/// | [`stuck_after`](Self::stuck_after) | 100 ms |
+/// | [`on_panic`](Self::on_panic) | the other tasks go on |
+#[must_use = "a builder starts nothing until it is told to build"]
+pub struct Builder {
+    threads: WorkersBuilder,
+    settings: Settings,
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Builder")
+            .field("threads", &self.threads)
+            .field("settings", &self.settings)
+            .finish()
+    }
+}
+
+impl Builder {
+    pub(super) fn new() -> Self {
+        Self {
+            threads: Workers::builder().name("tickless-executor"),
+            settings: Settings::default(),
+        }
+    }
+
+    /// How many workers.
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.threads = self.threads.workers(workers);
+        self
+    }
+
+    /// One worker on each of these CPUs, in the order of their numbers; each stays on its CPU.
+    pub fn pin(mut self, cpus: CpuSet) -> Self {
+        self.threads = self.threads.pin(cpus);
+        self
+    }
+
+    /// What the threads are called, with their number behind it.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.threads = self.threads.name(name);
+        self
+    }
+
+    /// How the end of a slice reaches a task that computes.
+    pub fn preemption(mut self, preemption: Preemption) -> Self {
+        self.settings.preemption = preemption;
+        self
+    }
+
+    /// Whether a timer ends each slice exactly. Without it a task that calls checkpoints gives way when another one is
+    /// woken that should run before it, or when any other timer of its worker is due.
+    pub fn hrtick(mut self, on: bool) -> Self {
+        self.settings.hrtick = on;
+        self
+    }
+
+    /// The slice of tasks that ask for none.
+    pub fn slice(mut self, slice: Duration) -> Self {
+        self.settings.slice = Slice::new(slice);
+        self
+    }
+
+    /// How many threads at most execute what [`spawn_blocking`](Executor::spawn_blocking) is given; 0 counts as 1.
+    pub fn blocking_threads(mut self, most: usize) -> Self {
+        self.settings.blocking_threads = most;
+        self
+    }
+
+    /// What becomes of the others when a task panics.
+    pub fn on_panic(mut self, policy: PanicPolicy) -> Self {
+        self.settings.panic = policy;
+        self
+    }
+
+    /// After what time without an end of its poll a task is reported; once for each poll.
+    pub fn stuck_after(mut self, threshold: Duration) -> Self {
+        self.settings.stuck_after = threshold;
+        self
+    }
+
+    /// What is called for a task that is reported, on the library's expiry thread. Default: a line on standard error.
+    ///
+    /// It must not wait for the executor, as [`shutdown`](Executor::shutdown) and dropping it do: the worker's end
+    /// waits for the report.
+    pub fn on_stuck(mut self, report: impl Fn(&Stuck) + Send + Sync + 'static) -> Self {
+        self.settings.on_stuck = Box::new(report);
+        self
+    }
+
+    /// Turns off some of what makes the tick cheap.
+    #[cfg(feature = "internals")]
+    pub fn savings(mut self, savings: super::Savings) -> Self {
+        self.settings.savings = savings;
+        self
+    }
+
+    /// Starts the workers.
+    ///
+    /// # Errors
+    ///
+    /// When the plan does not fit the machine, or the system refuses a thread, a CPU, or with
+    /// [`Preemption::Signal`] a timer, or the program handles `SIGURG` itself: nothing is left behind.
+    pub fn build(self) -> Result<Executor, BuildError> {
+        let count = self.threads.count()?;
+        if self.settings.preemption == Preemption::Signal {
+            signal::probe(device::on_signal)
+                .map_err(|error| BuildError::Start(StartError::Os(error)))?;
+        }
+        let shared: Handle = Arc::new(Shared::new(count, self.settings));
+        let of_workers = Arc::clone(&shared);
+        let workers = self.threads.spawn(move |worker, index| {
+            let _entered = context::enter(&of_workers);
+            work::work(worker, &of_workers, index);
+        })?;
+        // Before any task: none can be spawned yet.
+        for (place, unparker) in shared.places.iter().zip(workers.unparkers()) {
+            let _first = place.unparker.set(unparker.clone());
+        }
+        Ok(Executor::new(shared, workers))
+    }
+}

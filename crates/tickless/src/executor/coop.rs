@@ -1,0 +1,108 @@
+//! Points at which a task that computes lets others run.
+//!
+//! | | when | what happens | cost when no other task wants the worker |
+//! |---|---|---|---|
+//! | [`checkpoint`] | in an `async` computation, each 10 µs or so | the task gives its turn away if its slice is over | a flag, and in counter mode the counter |
+//! | [`need_resched`] | in a tight loop that cannot `await` at each step | says whether the next checkpoint would give way | the same |
+//! | [`yield_now`] | where others should run in any case | gives the turn away to the task that is next by the rules | a switch |
+//!
+//! Outside of an [`Executor`](crate::Executor) a checkpoint is ready at once and [`need_resched`] is `false`.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use super::current;
+use crate::host::{device, thread};
+
+/// Whether the running task should give way: its slice is over, a more urgent task was woken, or a timer of its worker
+/// is due.
+///
+/// For loops that cannot `await` at each step: ask here, and call [`checkpoint`] where it says so. `false` on threads
+/// that are no workers of an executor.
+///
+/// # Cost
+///
+/// One load; with [`Preemption::Counter`](crate::executor::Preemption::Counter) a reading of the counter and a compare
+/// more.
+#[inline]
+#[must_use]
+pub fn need_resched() -> bool {
+    let Some(reads_counter) = current::preemption() else {
+        return false;
+    };
+    thread::with_thread(|thread| {
+        let Some(base) = thread.base() else {
+            return false;
+        };
+        base.local().resched.is_requested()
+            || reads_counter && device::due_but_coarse(base) <= thread.reading.at_earliest()
+    })
+}
+
+/// Gives the task's turn away if the task [should give way](need_resched), and is ready at once otherwise.
+///
+/// ```
+/// # let executor = tickless::Executor::builder().workers(1).build()?;
+/// let sum = executor.block_on(executor.spawn(async {
+///     let mut sum = 0_u64;
+///     for number in 0..100_000 {
+///         sum += number;
+///         tickless::coop::checkpoint().await;
+///     }
+///     sum
+/// }))?;
+/// assert_eq!(sum, 4_999_950_000);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Cancellation
+///
+/// Nothing is lost: the task stays runnable.
+#[inline]
+pub fn checkpoint() -> Checkpoint {
+    Checkpoint {
+        gave_way: false,
+        always: false,
+    }
+}
+
+/// Gives the task's turn away. The task stays runnable, and runs again when it is next by the rules of the queue: at
+/// once if no other task waits.
+///
+/// In other executors it works as their own does.
+#[inline]
+pub fn yield_now() -> Checkpoint {
+    Checkpoint {
+        gave_way: false,
+        always: true,
+    }
+}
+
+/// What [`checkpoint`] and [`yield_now`] return.
+#[derive(Debug)]
+#[must_use = "futures do nothing unless you `.await` or poll them"]
+pub struct Checkpoint {
+    gave_way: bool,
+    always: bool,
+}
+
+impl Future for Checkpoint {
+    type Output = ();
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if self.gave_way || !self.always && !need_resched() {
+            return Poll::Ready(());
+        }
+        self.gave_way = true;
+        give_way(context, !self.always);
+        Poll::Pending
+    }
+}
+
+#[cold]
+fn give_way(context: &Context<'_>, is_preempted: bool) {
+    context.waker().wake_by_ref();
+    current::set_yields(context.waker(), is_preempted);
+}

@@ -1,0 +1,118 @@
+//! What a thread knows of the executor that it works for.
+
+use std::cell::Cell;
+use std::task::Waker;
+
+/// The words of a thread. Without a destructor, so that reaching them is one addition to the thread pointer.
+pub(crate) struct Current {
+    /// The executor that this thread is a worker of, by number; 0 if it is none.
+    executor: Cell<u64>,
+    worker: Cell<usize>,
+    /// The task that is being polled: the address of its header, compared and never followed.
+    running: Cell<usize>,
+    /// The data of its waker, compared and never followed.
+    waker: Cell<usize>,
+    /// It gives its turn away and stays runnable.
+    yields: Cell<bool>,
+    /// It was asked to.
+    preempted: Cell<bool>,
+    /// Checkpoints compare the counter with the deadline of the first timer.
+    reads_counter: Cell<bool>,
+}
+
+thread_local! {
+    static CURRENT: Current = const {
+        Current {
+            executor: Cell::new(0),
+            worker: Cell::new(0),
+            running: Cell::new(0),
+            waker: Cell::new(0),
+            yields: Cell::new(false),
+            preempted: Cell::new(false),
+            reads_counter: Cell::new(false),
+        }
+    };
+}
+
+/// This thread is a worker of the executor from here on; 0 for none.
+pub(crate) fn set_worker(executor: u64, worker: usize, reads_counter: bool) {
+    CURRENT.with(|current| {
+        current.reads_counter.set(reads_counter);
+        current.executor.set(executor);
+        current.worker.set(worker);
+    });
+}
+
+/// Which worker of the executor this thread is, if it is one.
+#[inline]
+pub(crate) fn worker_of(executor: u64) -> Option<usize> {
+    CURRENT.with(|current| (current.executor.get() == executor).then(|| current.worker.get()))
+}
+
+/// Whether this thread is a worker of any executor.
+#[inline]
+pub(crate) fn is_worker() -> bool {
+    CURRENT.with(|current| current.executor.get() != 0)
+}
+
+/// Whether a task is being polled by this thread as a worker.
+#[inline]
+pub(crate) fn polls() -> bool {
+    CURRENT.with(|current| current.running.get() != 0)
+}
+
+/// The task is being polled from here on.
+#[inline]
+pub(crate) fn begin(task: usize) {
+    CURRENT.with(|current| {
+        current.running.set(task);
+        current.yields.set(false);
+    });
+}
+
+/// No task is being polled any more.
+#[inline]
+pub(crate) fn end() {
+    CURRENT.with(|current| current.running.set(0));
+}
+
+/// Whether this is the task that is being polled.
+#[inline]
+pub(crate) fn is_running(task: usize) -> bool {
+    CURRENT.with(|current| current.running.get() == task)
+}
+
+/// Notes what the waker of the task is that is being polled.
+#[inline]
+pub(crate) fn note_waker(waker: &Waker) {
+    CURRENT.with(|current| current.waker.set(waker.data().addr()));
+}
+
+/// The task of `waker`, which was just woken by it, gives its turn away and stays runnable. Nothing is noted if that is
+/// not the task that is being polled, but a part of it with a waker of its own, or a future that the task blocks on.
+pub(crate) fn set_yields(waker: &Waker, is_preempted: bool) {
+    CURRENT.with(|current| {
+        if current.running.get() != 0 && current.waker.get() == waker.data().addr() {
+            current.yields.set(true);
+            current.preempted.set(is_preempted);
+        }
+    });
+}
+
+/// Whether the task that was polled last gave its turn away because it was asked to.
+#[inline]
+pub(crate) fn was_preempted() -> bool {
+    CURRENT.with(|current| current.yields.get() && current.preempted.get())
+}
+
+/// Whether checkpoints of this worker read the counter; `None` for a thread that is none.
+#[inline]
+pub(crate) fn preemption() -> Option<bool> {
+    CURRENT.with(|current| (current.executor.get() != 0).then(|| current.reads_counter.get()))
+}
+
+/// Whether the task that was polled gave its turn away and stays runnable.
+#[inline]
+pub(crate) fn yields() -> bool {
+    CURRENT.with(|current| current.yields.get())
+}

@@ -1,0 +1,186 @@
+//! What an executor keeps of a task, beside its future.
+//!
+//! # Safety
+//!
+//! The *Cell Invariant*: a task is one allocation of `async-task`, its cell. The header stands in it where it was made,
+//! and the cell is freed behind the last [`Runnable`], waker and handle of the task. The future stands in the same cell
+//! and is dropped before that, at the end of its last poll or with its last `Runnable`. So the header of a `Runnable`
+//! stays where it is as long as that is borrowed, and that of a future as long as the future.
+
+use std::fmt;
+use std::panic::Location;
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use async_task::Runnable;
+use tickless_sched::fair::Enqueued;
+use tickless_sched::{FairQueue, RunTime};
+
+/// A task that is to be polled.
+pub(crate) type Job = Runnable<Header>;
+
+/// A task in a queue.
+#[derive(Debug)]
+pub(crate) struct Waiting(pub(crate) Job);
+
+// SAFETY: what a `Runnable` asks for is a header that is `Send` and `Sync`, which it is; here that is said, because the
+// header holds an entity of these, and the compiler would have to know the answer to find it. The future of a job that
+// must not leave its thread is checked by `async-task`, and `give` keeps it there.
+unsafe impl Send for Waiting {}
+
+/// What run queues link.
+pub(crate) type Entity = tickless_sched::Entity<Waiting>;
+
+/// Where a task comes from, for reports.
+#[derive(Clone, Debug)]
+pub(crate) struct Origin {
+    pub(crate) name: Option<Arc<str>>,
+    pub(crate) location: &'static Location<'static>,
+}
+
+/// The part of a task's cell that does not depend on its future.
+pub(crate) struct Header {
+    /// What run queues link.
+    entity: Entity,
+    /// The worker whose queue the task is in, or was in last.
+    worker: AtomicU32,
+    /// The worker that has the task in its list of live ones, and where there.
+    home: AtomicU32,
+    slot: AtomicU32,
+    /// The task ends at its next turn.
+    aborted: AtomicBool,
+    /// The task runs on its worker alone.
+    pub(crate) is_local: bool,
+    /// The class of its requests.
+    pub(crate) class: u8,
+    pub(crate) origin: Origin,
+}
+
+impl Header {
+    pub(crate) fn new(
+        worker: usize,
+        is_local: bool,
+        entity: Entity,
+        class: u8,
+        origin: Origin,
+    ) -> Self {
+        Self {
+            entity,
+            worker: AtomicU32::new(number(worker)),
+            home: AtomicU32::new(0),
+            slot: AtomicU32::new(u32::MAX),
+            aborted: AtomicBool::new(false),
+            is_local,
+            class,
+            origin,
+        }
+    }
+
+    /// The address, by which a task is known. Never followed.
+    #[inline]
+    pub(crate) fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    #[inline]
+    pub(crate) fn worker(&self) -> usize {
+        // Relaxed: a thread that finds an old one queues the task there.
+        self.worker.load(Ordering::Relaxed) as usize
+    }
+
+    pub(crate) fn set_worker(&self, worker: usize) {
+        // Relaxed: written by the thread that has the task in its hand, between two queues.
+        self.worker.store(number(worker), Ordering::Relaxed);
+    }
+
+    /// Where the task is in the list of live ones; `None` if it is in none.
+    pub(crate) fn place(&self) -> Option<(usize, usize)> {
+        // Relaxed, both: written before the task was queued for the first time.
+        let slot = self.slot.load(Ordering::Relaxed);
+        let home = self.home.load(Ordering::Relaxed);
+        (slot != u32::MAX).then_some((home as usize, slot as usize))
+    }
+
+    pub(crate) fn set_place(&self, home: usize, slot: usize) {
+        // Relaxed, both: the queue's lock publishes the task.
+        self.home.store(number(home), Ordering::Relaxed);
+        self.slot.store(number(slot), Ordering::Relaxed);
+    }
+
+    pub(crate) fn abort(&self) {
+        // Release: pairs with the Acquire in `is_aborted`. The wake-up that follows orders as well.
+        self.aborted.store(true, Ordering::Release);
+    }
+
+    #[inline]
+    pub(crate) fn is_aborted(&self) -> bool {
+        // Acquire: see `abort`.
+        self.aborted.load(Ordering::Acquire)
+    }
+}
+
+impl fmt::Debug for Header {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Header")
+            .field("origin", &self.origin)
+            .field("worker", &self.worker())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The number of a worker or of a slot, of which there are fewer than 2^32: each needs memory.
+fn number(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(u32::MAX)
+}
+
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<Header>();
+};
+
+/// Puts a task into a queue, which keeps it until it is picked. `None` if the queue refused it: it is dropped then, and
+/// counts as cancelled.
+pub(crate) fn enqueue(queue: &mut FairQueue<Waiting>, job: Job, now: RunTime) -> Option<Enqueued> {
+    let entity = NonNull::from(&job.metadata().entity);
+    // SAFETY: Cell Invariant: the cell is there as long as `job`, which the queue keeps in the entity itself or
+    // returns, so it outlives this reference.
+    let entity = unsafe { entity.as_ref() };
+    // SAFETY: Cell Invariant: it does not move.
+    let entity = unsafe { Pin::new_unchecked(entity) };
+    let queued = queue.enqueue(entity, Waiting(job), now);
+    debug_assert!(queued.is_ok(), "a task is in one queue: {queued:?}");
+    queued.ok()
+}
+
+/// The header of the cell that a future stands in. A part of that future, and not moved out of it.
+pub(crate) struct OwnHeader(NonNull<Header>);
+
+// SAFETY: it is a shared reference to the header, which is `Sync`.
+unsafe impl Send for OwnHeader {}
+// SAFETY: as above.
+unsafe impl Sync for OwnHeader {}
+
+impl OwnHeader {
+    /// # Safety
+    ///
+    /// The result must become a part of the future that is made for the cell of `header`.
+    pub(crate) unsafe fn new(header: &Header) -> Self {
+        Self(NonNull::from(header))
+    }
+
+    #[inline]
+    pub(crate) fn get(&self) -> &Header {
+        // SAFETY: Cell Invariant: this is a part of the future, so the cell is there.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// What run queues link of the task.
+    #[inline]
+    pub(crate) fn entity(&self) -> Pin<&Entity> {
+        // SAFETY: Cell Invariant: the header does not move.
+        unsafe { Pin::new_unchecked(&self.get().entity) }
+    }
+}

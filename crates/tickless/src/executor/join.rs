@@ -1,0 +1,149 @@
+//! The handle of a task: waiting for its result, and ending it early.
+
+use std::any::Any;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use async_task::Task;
+
+use super::header::Header;
+use super::polled::{Ended, Payload};
+use super::shared::Handle;
+
+/// A task, for waiting for what it returns.
+///
+/// Dropping the handle lets the task go on by itself, as it does in tokio and with threads.
+#[must_use = "dropping it lets the task go on; `detach` says so"]
+pub struct JoinHandle<T> {
+    task: Option<Task<Result<T, Ended>, Header>>,
+    executor: Handle,
+}
+
+impl<T> JoinHandle<T> {
+    pub(crate) fn new(task: Task<Result<T, Ended>, Header>, executor: Handle) -> Self {
+        Self {
+            task: Some(task),
+            executor,
+        }
+    }
+
+    /// Ends the task when it would be polled next, which is at once if it waits: its future is dropped, on a worker.
+    ///
+    /// A task that is being polled goes on to its next `await`, and its result counts if it finishes there. A job of
+    /// [`spawn_blocking`](super::Executor::spawn_blocking) ends only if it did not begin.
+    pub fn abort(&self) {
+        if let Some(task) = &self.task {
+            self.executor.abort(task.metadata());
+        }
+    }
+
+    /// Whether the task is over: a wait for it would end at once.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.task.as_ref().is_none_or(Task::is_finished)
+    }
+
+    /// Lets the task go on by itself; its result is dropped.
+    pub fn detach(mut self) {
+        self.let_go();
+    }
+
+    fn let_go(&mut self) {
+        if let Some(task) = self.task.take() {
+            task.detach();
+        }
+    }
+}
+
+impl<T> Drop for JoinHandle<T> {
+    fn drop(&mut self) {
+        self.let_go();
+    }
+}
+
+impl<T> Future for JoinHandle<T> {
+    type Output = Result<T, JoinError>;
+
+    /// # Panics
+    ///
+    /// When polled again after it was ready.
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let task = self
+            .task
+            .as_mut()
+            .expect("the result of a task is given once");
+        let Poll::Ready(ended) = Pin::new(task).poll(context) else {
+            return Poll::Pending;
+        };
+        self.task = None;
+        Poll::Ready(ended.map_err(|ended| match ended {
+            Ended::Panicked(payload) => JoinError(Some(Mutex::new(payload))),
+            Ended::Cancelled => JoinError(None),
+        }))
+    }
+}
+
+impl<T> fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("JoinHandle")
+            .field("is_finished", &self.is_finished())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a task has no result.
+// A mutex, so that the error can be shared: the payload of a panic need not be.
+pub struct JoinError(Option<Mutex<Payload>>);
+
+impl JoinError {
+    /// The task was [aborted](JoinHandle::abort), its executor shut down, or took no task any more.
+    #[must_use]
+    pub const fn is_cancelled(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// The task panicked.
+    #[must_use]
+    pub const fn is_panic(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// What the panic carried, for [`std::panic::resume_unwind`].
+    ///
+    /// # Errors
+    ///
+    /// The error itself, if the task was cancelled.
+    pub fn try_into_panic(self) -> Result<Box<dyn Any + Send + 'static>, Self> {
+        let payload = self.0.ok_or(Self(None))?;
+        Ok(payload.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn message(&self) -> Option<String> {
+        let payload = self.0.as_ref()?;
+        let payload = payload.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = payload.downcast_ref::<&str>().map(|text| (*text).into());
+        text.or_else(|| payload.downcast_ref::<String>().cloned())
+    }
+}
+
+impl fmt::Debug for JoinError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "JoinError({self})")
+    }
+}
+
+impl fmt::Display for JoinError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.0, self.message()) {
+            (None, _) => formatter.write_str("the task was cancelled"),
+            (Some(_), Some(message)) => write!(formatter, "the task panicked: {message}"),
+            (Some(_), None) => formatter.write_str("the task panicked"),
+        }
+    }
+}
+
+impl std::error::Error for JoinError {}

@@ -1,0 +1,251 @@
+//! A fair executor: tasks with weights and slices, on workers with timers of their own.
+//!
+//! ```
+//! use std::time::Duration;
+//! use tickless::Executor;
+//! use tickless::task::{Spec, Weight};
+//!
+//! let executor = Executor::builder().workers(2).build()?;
+//! let sum = executor.block_on(async {
+//!     let slow = tickless::task::spawn_with(Spec::new().name("slow").weight(Weight::UNIT.times(2)), async {
+//!         tickless::time::sleep(Duration::from_micros(200)).await;
+//!         1
+//!     });
+//!     let quick = tickless::task::spawn(async { 2 });
+//!     Ok::<_, tickless::task::JoinError>(slow.await? + quick.await?)
+//! })?;
+//! assert_eq!(sum, 3);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Who runs when
+//!
+//! Each worker serves its tasks by [earliest eligible virtual deadline](tickless_sched::fair): a task of twice the
+//! [`Weight`](task::Weight) gets twice the time, and one with a shorter [`Slice`](task::Slice) is served sooner, at the
+//! same share. A worker that would idle pulls a task from another one; what the task is owed or owes goes with it.
+//!
+//! A task runs until it waits, or until it finds at a [checkpoint](coop) that it should give way. A task that computes
+//! and calls none keeps its worker: it is [reported](Builder::on_stuck), its neighbours are pulled by other workers,
+//! and the timers of other workers go on.
+//!
+//! # What costs what
+//!
+//! | | costs |
+//! |---|---|
+//! | spawning a task | one allocation, the lock of a queue, an insertion of O(log n) |
+//! | waking one | the lock of its worker's queue, an insertion; a system call if a worker has to be woken for it |
+//! | a switch | two short holds of the queue's lock, a reading of the clock; the tick is a comparison as a rule |
+//! | a [checkpoint](coop) | one load, and with [`Preemption::Counter`] a reading of the counter |
+//! | the end of a slice | with [`Preemption::Signal`] a signal and a `timer_settime`, else nothing |
+//!
+//! # Wakers, signals and forks
+//!
+//! Wakers work from any thread, at any time, behind the end of the executor too. They take locks, so a signal handler
+//! must not use one: let it write to a pipe or set a flag that a task looks at.
+//!
+//! The child of a fork has none of the workers. There nothing is taken any more, what is spawned is cancelled at once,
+//! wakers of the parent's tasks do nothing, and waiting for one of those waits for ever. A task that forks goes on in
+//! the child until its poll ends; then the thread ends, and with it the process: execute another program or end the
+//! process before that.
+//!
+//! # Reading and writing
+//!
+//! Timers are the library's own. For sockets and pipes use what is tied to no runtime, like the crate `async-io`.
+
+use std::fmt;
+use std::future::Future;
+use std::panic::Location;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+pub use builder::Builder;
+pub use join::{JoinError, JoinHandle};
+pub use report::Stuck;
+#[cfg(feature = "internals")]
+pub use settings::Savings;
+pub use settings::{PanicPolicy, Preemption};
+use shared::Handle;
+use spec::Spec;
+pub use stats::ExecutorStats;
+
+use crate::worker::Workers;
+
+mod block_on;
+mod blocking;
+mod builder;
+mod classes;
+mod context;
+pub mod coop;
+mod current;
+mod header;
+mod idle;
+mod job;
+mod join;
+mod polled;
+mod report;
+mod run_queue;
+mod settings;
+mod shared;
+mod spawn;
+mod spec;
+mod stats;
+mod stolen;
+pub mod task;
+mod tick;
+mod watch;
+mod work;
+
+/// A fair executor.
+///
+/// See the [module documentation](self).
+///
+/// # Dropping
+///
+/// [Shuts down](Self::shutdown) without waiting for tasks: those that are not over are cancelled. The drop waits for
+/// the polls that are under way, unless it happens in one of them; what `spawn_blocking` began goes on to its end.
+pub struct Executor {
+    shared: Handle,
+    workers: Mutex<Option<Workers<()>>>,
+}
+
+impl Executor {
+    /// Begins a plan; [`Builder::build`] carries it out.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    fn new(shared: Handle, workers: Workers<()>) -> Self {
+        Self {
+            shared,
+            workers: Mutex::new(Some(workers)),
+        }
+    }
+
+    /// Spawns a task, with the default weight and the slice of the executor.
+    ///
+    /// It begins on the worker that spawns it, or on each in turn when the thread is none.
+    ///
+    /// # Cancellation
+    ///
+    /// The task goes on when the handle is dropped; [`JoinHandle::abort`] ends it. After a [shutdown](Self::shutdown)
+    /// began it is cancelled at once.
+    ///
+    /// # Cost
+    ///
+    /// One allocation, and the lock of the worker's queue.
+    #[track_caller]
+    pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        spawn::spawn(&self.shared, Spec::new(), Location::caller(), future)
+    }
+
+    /// Spawns a task that is entitled to something: a [`Weight`](task::Weight), a [`Slice`](task::Slice), or
+    /// a [`Spec`] of several.
+    #[track_caller]
+    pub fn spawn_with<F>(&self, spec: impl Into<Spec>, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        spawn::spawn(&self.shared, spec.into(), Location::caller(), future)
+    }
+
+    /// Has a thread of the executor's pool call `function`, which may block.
+    ///
+    /// Jobs wait for each other when [`Builder::blocking_threads`] are busy.
+    #[track_caller]
+    pub fn spawn_blocking<F, R>(&self, function: F) -> JoinHandle<R>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        spawn::spawn_blocking(&self.shared, Location::caller(), function)
+    }
+
+    /// Runs a future on this thread to its end, while the workers run the tasks. It need not be [`Send`].
+    ///
+    /// The thread is a [`Worker`](crate::Worker) meanwhile, or the one that it is already; its timers fire here.
+    ///
+    /// # Panics
+    ///
+    /// When called by a task, which would keep its worker from what it waits for: `await` there, or call it in
+    /// [`spawn_blocking`](Self::spawn_blocking). And inside of a timer's callback or a waker.
+    #[track_caller]
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        let _entered = context::enter(&self.shared);
+        block_on::block_on(future)
+    }
+
+    /// Ends the executor: no task is taken any more, those that are there get until `patience` is over to end by
+    /// themselves, and the others are cancelled. Returns how many were.
+    ///
+    /// | what | becomes of it |
+    /// |---|---|
+    /// | a task | is waited for; when the patience is over its future is dropped, its handle says it is cancelled |
+    /// | a task that is polled then | ends its poll, and is dropped; the shutdown waits for that |
+    /// | a timer of a worker | stays queued, and fires on the library's expiry thread |
+    /// | a blocking job that did not begin | is waited for, and cancelled when the patience is over |
+    /// | a blocking job that did | is waited for, and goes on to its end by itself when the patience is over |
+    ///
+    /// A second call finds nothing to do, and so does one in the child of a fork. Called by a task of this executor it
+    /// waits for nothing: that task would wait for itself.
+    pub fn shutdown(&self, patience: Duration) -> usize {
+        if !self.shared.is_here() {
+            return 0;
+        }
+        self.shared.close();
+        let own = spawn::is_on(&self.shared);
+        let deadline = Instant::now().checked_add(patience);
+        let is_over = || self.shared.live() == 0;
+        if !own {
+            self.shared.settings.over.wait(deadline, is_over);
+        }
+        let left = self.shared.live();
+        self.stop(own);
+        left
+    }
+
+    fn stop(&self, is_own: bool) {
+        if !self.shared.is_here() {
+            return;
+        }
+        self.shared.stop();
+        self.shared.pool.close();
+        let workers = self
+            .workers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(workers) = workers
+            && !is_own
+        {
+            // A worker's own code does not panic; what is foreign is caught.
+            let _ended = workers.join();
+        }
+    }
+
+    /// What was counted so far.
+    #[must_use]
+    pub fn stats(&self) -> ExecutorStats {
+        self.shared.stats()
+    }
+}
+
+impl Drop for Executor {
+    fn drop(&mut self) {
+        self.stop(spawn::is_on(&self.shared));
+    }
+}
+
+impl fmt::Debug for Executor {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Executor")
+            .field("workers", &self.shared.places.len())
+            .field("settings", &self.shared.settings)
+            .finish_non_exhaustive()
+    }
+}

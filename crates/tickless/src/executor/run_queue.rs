@@ -1,0 +1,264 @@
+//! The tasks of a worker that have something to do, in the order in which they are served.
+
+use std::pin::Pin;
+use std::task::Waker;
+
+use slab::Slab;
+use tickless_core::event::Flush;
+use tickless_core::time::{Instant, Span};
+use tickless_sched::hrtick::{Decision, HrTick, Reschedule, SliceTimer, Switches};
+use tickless_sched::load::Load;
+use tickless_sched::{FairQueue, RunTime};
+
+use super::classes::Classes;
+use super::header::{self, Entity, Header, Job, Origin, Waiting};
+use super::stolen::Stolen;
+use super::tick::TickTimer;
+
+/// What a queueing asks for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Queued {
+    /// The running task should give way.
+    pub(crate) preempts: bool,
+    /// Tasks that wait for their turn.
+    pub(crate) waiting: usize,
+}
+
+/// The task that is being polled.
+#[derive(Debug)]
+pub(crate) struct Running {
+    /// The address of its header, compared and never followed.
+    pub(crate) task: usize,
+    pub(crate) origin: Origin,
+    pub(crate) since: Instant,
+    /// It was reported, because it keeps the worker.
+    pub(crate) is_reported: bool,
+}
+
+/// The queue.
+#[derive(Debug)]
+pub(crate) struct RunQueue {
+    fair: FairQueue<Waiting>,
+    /// Those that wait and must not be given away.
+    local: usize,
+    /// What those that wait ask for.
+    classes: Classes,
+    tick: HrTick,
+    /// The timer of the tick; none before the worker began and behind its end.
+    timer: Option<TickTimer>,
+    stolen: Stolen,
+    running: Option<Running>,
+    /// A waker of each task that was spawned here and is not over.
+    live: Slab<Waker>,
+    /// Nothing is queued here any more.
+    closed: bool,
+}
+
+impl RunQueue {
+    pub(crate) fn new(switches: Switches) -> Self {
+        Self {
+            fair: FairQueue::default(),
+            local: 0,
+            classes: Classes::default(),
+            tick: HrTick::new(switches),
+            timer: None,
+            stolen: Stolen::nothing(),
+            running: None,
+            live: Slab::new(),
+            closed: false,
+        }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Tasks that wait for their turn.
+    pub(crate) fn waiting(&self) -> usize {
+        self.fair.waiting()
+    }
+
+    /// Tasks that wait for their turn and could be given away.
+    pub(crate) fn waiting_for_any(&self) -> usize {
+        self.waiting() - self.local
+    }
+
+    /// Lists a task that is about to be queued for the first time.
+    pub(crate) fn enlist(&mut self, home: usize, job: &Job) {
+        let slot = self.live.insert(job.waker());
+        job.metadata().set_place(home, slot);
+    }
+
+    /// Takes a task out of the list, when it is over. The waker is dropped without the lock.
+    pub(crate) fn delist(&mut self, slot: usize) -> Option<Waker> {
+        self.live.try_remove(slot)
+    }
+
+    /// A waker of a task that is listed.
+    pub(crate) fn listed(&self, slot: usize) -> Option<&Waker> {
+        self.live.get(slot)
+    }
+
+    /// The worker begins: this is the timer of its tick.
+    pub(crate) fn open(&mut self, timer: TickTimer, now: Instant) {
+        self.timer = Some(timer);
+        self.stolen = Stolen::open(now);
+    }
+
+    /// The queue's clock: that of the worker, without the time in which the system ran others.
+    #[inline]
+    fn run_time(&mut self, now: Instant) -> RunTime {
+        let timer = &self.timer;
+        self.stolen
+            .run_time(now, || timer.as_ref().is_some_and(SliceTimer::is_local))
+    }
+
+    /// For how long the system ran others while the worker could have run.
+    pub(crate) fn stolen(&self) -> Span {
+        self.stolen.total()
+    }
+
+    /// Counts a task that waits for its turn from here on.
+    #[inline]
+    fn begins_to_wait(&mut self, header: &Header) {
+        self.local += usize::from(header.is_local);
+        self.classes.add(header.class);
+    }
+
+    /// As [`begins_to_wait`](Self::begins_to_wait), the other way.
+    #[inline]
+    fn waits_no_more(&mut self, header: &Header) {
+        self.local -= usize::from(header.is_local);
+        self.classes.remove(header.class);
+    }
+
+    /// Queues a task that is new, was woken, comes from another worker, or gave its turn away.
+    pub(crate) fn wake(&mut self, job: Job, now: Instant) -> Queued {
+        self.begins_to_wait(job.metadata());
+        let now = self.run_time(now);
+        let queued = header::enqueue(&mut self.fair, job, now);
+        let mut preempts = queued.is_some_and(|queued| queued.preempts);
+        // The one that runs may have been alone, without a tick. What gave its turn away is picked from next.
+        if self.tick.fair_is_on()
+            && let (Some(timer), Some(slice)) = (&self.timer, self.fair.slice())
+        {
+            let runnable = self.fair.runnable();
+            let asked = self.tick.enqueued(Some(slice), runnable, Load::NONE, timer);
+            preempts |= asked == Reschedule::Hard;
+        }
+        Queued {
+            preempts,
+            waiting: self.waiting(),
+        }
+    }
+
+    /// The running task, whose entity this is, waits for something.
+    pub(crate) fn sleep(&mut self, entity: Pin<&Entity>, now: Instant) {
+        // Refused for a task that gave its turn away, and was queued again.
+        let now = self.run_time(now);
+        let _refused = self.fair.sleep(entity, now);
+    }
+
+    /// The running task is over.
+    pub(crate) fn finish(&mut self, now: Instant) {
+        let now = self.run_time(now);
+        self.fair.retire(now);
+    }
+
+    /// `schedule()`: the task that is polled next, with its tick started; and the device settled if the turn before
+    /// left that to it (spec ). Called by the worker.
+    pub(crate) fn pick(&mut self, now: Instant, owes: bool) -> Option<Job> {
+        let is_same = |running: &Option<Running>, task| {
+            running.as_ref().is_some_and(|running| running.task == task)
+        };
+        self.tick.begin_batch(owes);
+        if let Some(timer) = &self.timer
+            && timer.take_fired()
+        {
+            let _pick_follows = self.tick.fired(true);
+        }
+        let run_time = self.run_time(now);
+        let job = self.fair.pick(run_time).map(|waiting| waiting.0);
+        let mut place = Flush::TurnEnd;
+        if let Some(job) = &job {
+            let header = job.metadata();
+            self.waits_no_more(header);
+            place = if is_same(&self.running, header.address()) {
+                Flush::SameTask
+            } else {
+                Flush::Switched
+            };
+            self.running = Some(Running {
+                task: header.address(),
+                origin: header.origin.clone(),
+                since: now,
+                is_reported: false,
+            });
+        } else {
+            self.running = None;
+        }
+        if let Some(timer) = &self.timer {
+            if let (Some(mut slice), Some(job)) = (self.fair.slice(), &job) {
+                if let Some(shortest) = self.classes.shorter_than(job.metadata().class) {
+                    slice = slice.at_most(Span::from_nanos(shortest));
+                }
+                let runnable = self.fair.runnable();
+                // A task is picked with a deadline ahead, so it is never over.
+                let _never = self.tick.picked(slice, runnable, Load::NONE, true, timer);
+            }
+            let decision = if job.is_some() {
+                Decision::Keep
+            } else {
+                Decision::CancelIfIdle
+            };
+            self.tick.end_batch(decision, place, timer);
+            self.stolen.picked(now, timer.now());
+        }
+        job
+    }
+
+    /// What the tick counted.
+    pub(crate) fn tick_stats(&self) -> tickless_sched::hrtick::Stats {
+        self.tick.stats()
+    }
+
+    /// The task that is being polled.
+    pub(crate) fn running_mut(&mut self) -> Option<&mut Running> {
+        self.running.as_mut()
+    }
+
+    /// Gives a waiting task away, to a worker that has none.
+    pub(crate) fn give(&mut self, now: Instant) -> Option<Job> {
+        let mut stay = Vec::new();
+        let run_time = self.run_time(now);
+        let mut given = None;
+        while let Some(Waiting(job)) = self.fair.pull(run_time) {
+            self.waits_no_more(job.metadata());
+            if !job.metadata().is_local {
+                given = Some(job);
+                break;
+            }
+            stay.push(job);
+        }
+        for job in stay {
+            let _back = self.wake(job, now);
+        }
+        given
+    }
+
+    /// Closes the queue: what waited in it, and the wakers of all that is not over.
+    pub(crate) fn close(&mut self) -> (Vec<Job>, Slab<Waker>) {
+        self.closed = true;
+        self.local = 0;
+        self.classes = Classes::default();
+        self.running = None;
+        if let Some(timer) = self.timer.take() {
+            self.tick.offline(&timer);
+        }
+        let waited =
+            std::iter::from_fn(|| self.fair.pull(RunTime::ZERO).map(|waiting| waiting.0)).collect();
+        // Lets go of those that sleep and owe time.
+        self.fair = FairQueue::default();
+        (waited, std::mem::take(&mut self.live))
+    }
+}

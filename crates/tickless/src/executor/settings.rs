@@ -1,0 +1,159 @@
+//! How an executor was asked to be.
+
+use std::fmt;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::report::Stuck;
+use super::spec::Slice;
+use super::stats::Count;
+
+/// How the end of a slice reaches a task that computes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Preemption {
+    /// Checkpoints compare the processor's counter with the deadline of the worker's first timer. Nothing has to be
+    /// programmed; a checkpoint reads the counter.
+    #[default]
+    Counter,
+    /// A POSIX timer of each worker sends it a signal (`SIGURG`), whose handler sets a flag. A checkpoint reads the
+    /// flag; setting the timer is a system call, which deferred and lazy rearming saves. System calls of tasks may be
+    /// interrupted, and are restarted where the kernel can.
+    ///
+    /// A worker that the system refuses a timer for works as with [`Counter`](Self::Counter).
+    Signal,
+}
+
+/// What becomes of a panic of a task that no [`JoinHandle`](super::JoinHandle) waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PanicPolicy {
+    /// The panic hook has reported it, it is counted, and all other tasks go on.
+    #[default]
+    Ignore,
+    /// The executor shuts down: every other task is cancelled.
+    ShutDown,
+}
+
+/// What is called for a task that keeps its worker.
+pub(crate) type OnStuck = Box<dyn Fn(&Stuck) + Send + Sync>;
+
+/// How an executor was asked to be.
+pub(crate) struct Settings {
+    pub(crate) preemption: Preemption,
+    pub(crate) hrtick: bool,
+    pub(crate) slice: Slice,
+    pub(crate) blocking_threads: usize,
+    pub(crate) panic: PanicPolicy,
+    pub(crate) stuck_after: Duration,
+    pub(crate) on_stuck: OnStuck,
+    pub(crate) stuck: Count,
+    pub(crate) panics: Count,
+    pub(crate) over: Over,
+    pub(crate) savings: Savings,
+}
+
+/// What is done to make the tick cheap; all of it, but in experiments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(feature = "internals"),
+    expect(unreachable_pub, reason = "public with that feature")
+)]
+#[expect(clippy::struct_excessive_bools, reason = "each is varied on its own")]
+pub struct Savings {
+    /// The device stays as it is when the tick moves later or is cancelled (spec ).
+    pub lazy: bool,
+    /// One rearm for an interrupt and the schedule behind it (spec ).
+    pub deferred: bool,
+    /// The device is told until when, and not how long: no reading of the clock (spec ).
+    pub coupled: bool,
+    /// A tick that is queued within 5 µs of the time stays (TICK-16).
+    pub filter: bool,
+}
+
+impl Default for Savings {
+    fn default() -> Self {
+        Self {
+            lazy: true,
+            deferred: true,
+            coupled: true,
+            filter: true,
+        }
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Settings")
+            .field("preemption", &self.preemption)
+            .field("hrtick", &self.hrtick)
+            .field("slice", &self.slice)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Where a shutdown waits for the last task.
+#[derive(Debug, Default)]
+pub(crate) struct Over {
+    lock: Mutex<()>,
+    changed: Condvar,
+}
+
+impl Over {
+    /// Something that a shutdown waits for may be over.
+    pub(crate) fn notify(&self) {
+        drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner));
+        self.changed.notify_all();
+    }
+
+    /// Waits until `is_over` says so, or until `deadline`; whether it said so. `None` waits for ever.
+    pub(crate) fn wait(&self, deadline: Option<Instant>, is_over: impl Fn() -> bool) -> bool {
+        let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            // Looked at under the lock, which `notify` takes after the change: none is missed.
+            if is_over() {
+                return true;
+            }
+            let Some(deadline) = deadline else {
+                lock = self
+                    .changed
+                    .wait(lock)
+                    .unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            let waited = self.changed.wait_timeout(lock, left);
+            lock = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            preemption: Preemption::default(),
+            hrtick: true,
+            slice: Slice::DEFAULT,
+            blocking_threads: 64,
+            panic: PanicPolicy::default(),
+            stuck_after: Duration::from_millis(100),
+            on_stuck: Box::new(report),
+            stuck: Count::default(),
+            panics: Count::default(),
+            over: Over::default(),
+            savings: Savings::default(),
+        }
+    }
+}
+
+#[expect(
+    clippy::print_stderr,
+    reason = "what the user did not ask to be called for"
+)]
+fn report(stuck: &Stuck) {
+    eprintln!("{stuck}");
+}

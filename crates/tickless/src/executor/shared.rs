@@ -1,0 +1,362 @@
+//! What the workers of an executor share, and how a task gets from a waker into a queue.
+//!
+//! # Ground rules
+//!
+//! - A worker's [`RunQueue`] has a lock. A thread holds one of them at a time, and nothing that belongs to a user runs
+//!   under it: no waker, no future, no destructor of either.
+//! - A task is in one queue, or in the hand of one thread: that which woke it, polls it, or carries it from one worker
+//!   to another.
+//! - A worker that has nothing to do says so in [`Idle`], looks again, and parks; a thread that queues a task counts it
+//!   first and looks for idle workers then.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use tickless_link::sync::CachePadded;
+use tickless_sched::hrtick::Switches;
+
+use super::blocking::Pool;
+use super::current;
+use super::header::{Header, Job};
+use super::idle::Idle;
+use super::job::discard;
+use super::run_queue::{Queued, RunQueue};
+use super::settings::{PanicPolicy, Settings};
+use super::stats::{Counters, ExecutorStats};
+use crate::host::process;
+use crate::host::thread::at_earliest;
+use crate::worker::Unparker;
+
+/// A worker as others see it.
+#[derive(Debug)]
+pub(crate) struct Place {
+    queue: Mutex<RunQueue>,
+    /// Tasks that wait in the queue and could be given away, as it was left last.
+    waiting: AtomicUsize,
+    /// What wakes the worker; set before the executor is handed out.
+    pub(crate) unparker: OnceLock<Unparker>,
+    pub(crate) counters: Counters,
+}
+
+impl Place {
+    fn new(switches: Switches) -> Self {
+        Self {
+            queue: Mutex::new(RunQueue::new(switches)),
+            waiting: AtomicUsize::new(0),
+            unparker: OnceLock::new(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Locks the queue; no user code panics under it.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, RunQueue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the queue, and counts what waits in it.
+    #[inline]
+    pub(crate) fn with<R>(&self, change: impl FnOnce(&mut RunQueue) -> R) -> R {
+        let mut queue = self.lock();
+        let result = change(&mut queue);
+        // Relaxed: ordered by the fence of `Idle`, and by the lock for those who take it.
+        self.waiting
+            .store(queue.waiting_for_any(), Ordering::Relaxed);
+        result
+    }
+
+    /// Tasks that another worker could take over, as far as is known without the lock.
+    #[inline]
+    pub(crate) fn waiting(&self) -> usize {
+        // Relaxed: see `with`.
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    fn unpark(&self) {
+        if let Some(unparker) = self.unparker.get() {
+            unparker.unpark();
+        }
+    }
+}
+
+/// How an executor goes on.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// Tells executors apart.
+    pub(crate) id: u64,
+    pub(crate) places: Box<[CachePadded<Place>]>,
+    pub(crate) idle: Idle,
+    /// Tasks that are not over.
+    live: AtomicUsize,
+    /// No task is taken any more.
+    closing: AtomicBool,
+    /// Workers end.
+    stopping: AtomicBool,
+    /// The worker that gets the next task of a thread that is none.
+    next: AtomicUsize,
+    /// The process that the workers belong to, by the forks before it.
+    forks: u32,
+    pub(crate) settings: Settings,
+    pub(crate) pool: Pool,
+}
+
+impl Shared {
+    pub(crate) fn new(workers: usize, settings: Settings) -> Self {
+        static NUMBERS: AtomicU64 = AtomicU64::new(1);
+        let switches = Switches {
+            fair: settings.hrtick,
+            deadline: settings.hrtick,
+            filter: settings.savings.filter,
+        };
+        Self {
+            // Relaxed: a number that is given once.
+            id: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            places: (0..workers)
+                .map(|_| CachePadded(Place::new(switches)))
+                .collect(),
+            idle: Idle::new(workers),
+            live: AtomicUsize::new(0),
+            closing: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+            next: AtomicUsize::new(0),
+            forks: process::forks(),
+            pool: Pool::new(settings.blocking_threads),
+            settings,
+        }
+    }
+
+    /// Whether this process has the workers: the child of a fork has not, and may find any of the locks held.
+    #[inline]
+    pub(crate) fn is_here(&self) -> bool {
+        self.forks == process::forks()
+    }
+
+    /// The worker that a new task starts on: that of the thread that spawns it, else each in turn.
+    pub(crate) fn home(&self) -> usize {
+        current::worker_of(self.id).unwrap_or_else(|| {
+            // Relaxed: any of them will do.
+            self.next.fetch_add(1, Ordering::Relaxed) % self.places.len()
+        })
+    }
+
+    /// Queues a new task; `false` if none is taken any more.
+    pub(crate) fn begin(&self, job: Job) {
+        let home = job.metadata().worker();
+        let now = at_earliest();
+        let queued = self.places[home].with(|queue| {
+            if queue.is_closed() {
+                return Err(job);
+            }
+            queue.enlist(home, &job);
+            Ok(queue.wake(job, now))
+        });
+        match queued {
+            Ok(queued) => self.queued(home, queued),
+            Err(job) => discard(job),
+        }
+    }
+
+    /// Queues a task that was woken.
+    pub(crate) fn schedule(&self, job: Job) {
+        if !self.is_here() {
+            // It is the parent's.
+            std::mem::forget(job);
+            return;
+        }
+        let header = job.metadata();
+        let index = header.worker();
+        let place = &self.places[index];
+        let now = at_earliest();
+        let stays = current::yields() && current::is_running(header.address());
+        let queued = place.with(|queue| {
+            if queue.is_closed() {
+                return Err(job);
+            }
+            Ok(queue.wake(job, now))
+        });
+        match queued {
+            Ok(_) if stays => {}
+            Ok(queued) => self.queued(index, queued),
+            Err(job) => discard(job),
+        }
+    }
+
+    /// A task was queued on a worker, which may have to know, and so may one that is idle.
+    #[inline]
+    fn queued(&self, index: usize, queued: Queued) {
+        let is_here = current::worker_of(self.id) == Some(index);
+        if queued.preempts {
+            self.preempt(index);
+        }
+        if is_here && (queued.waiting < 2 || self.places.len() == 1) {
+            // The running task is about to wait, as a rule, and what it woke is next.
+            return;
+        }
+        if !self.idle.any() {
+            return;
+        }
+        if !is_here && self.idle.claim(index) {
+            self.places[index].unpark();
+        } else if let Some(near) = self.idle.claim_near(index) {
+            self.places[near].unpark();
+        }
+    }
+
+    /// Has an idle worker come and pull, if there is one.
+    pub(crate) fn call_for_help(&self, index: usize) {
+        if self.places.len() > 1
+            && self.idle.any()
+            && let Some(near) = self.idle.claim_near(index)
+        {
+            self.places[near].unpark();
+        }
+    }
+
+    /// Asks the running task of a worker to give way.
+    fn preempt(&self, index: usize) {
+        if let Some(unparker) = self.places[index].unparker.get() {
+            unparker.request_reschedule();
+        }
+    }
+
+    /// Takes a task over from another worker, for `index`, which has none.
+    pub(crate) fn pull(&self, index: usize) -> bool {
+        let count = self.places.len();
+        let victims = (1..count).map(|step| (index + step) % count);
+        for victim in victims {
+            let place = &self.places[victim];
+            if place.waiting() == 0 {
+                continue;
+            }
+            let now = at_earliest();
+            let Some(job) = place.with(|queue| queue.give(now)) else {
+                continue;
+            };
+            job.metadata().set_worker(index);
+            let refused = self.places[index].with(|queue| {
+                if queue.is_closed() {
+                    return Some(job);
+                }
+                let _first = queue.wake(job, now);
+                None
+            });
+            if let Some(job) = refused {
+                discard(job);
+            }
+            self.places[index].counters.pulls.add_one();
+            return true;
+        }
+        false
+    }
+
+    /// Whether a task waits anywhere. For a worker that said that it is idle.
+    pub(crate) fn has_work(&self, index: usize) -> bool {
+        self.places[index].with(|queue| queue.waiting() > 0)
+            || self.places.iter().any(|place| place.waiting() > 0)
+    }
+
+    /// Counts a task more; whether it is taken. One that is not is ended at once, which counts it off.
+    pub(crate) fn admit(&self) -> bool {
+        // SeqCst, both: a shutdown that finds no task has every later one refused, see `close`.
+        self.live.fetch_add(1, Ordering::SeqCst);
+        if self.closing.load(Ordering::SeqCst) || !self.is_here() {
+            return false;
+        }
+        true
+    }
+
+    /// A task is over.
+    pub(crate) fn retire(&self) {
+        // SeqCst: see `admit`.
+        let was = self.live.fetch_sub(1, Ordering::SeqCst);
+        if was == 1 && self.closing.load(Ordering::SeqCst) {
+            self.settings.over.notify();
+        }
+    }
+
+    /// A task panicked.
+    pub(crate) fn panicked(&self) {
+        self.settings.panics.add_one_from_anywhere();
+        if self.settings.panic == PanicPolicy::ShutDown {
+            self.stop();
+        }
+    }
+
+    /// Tasks that are not over.
+    pub(crate) fn live(&self) -> usize {
+        self.live.load(Ordering::SeqCst)
+    }
+
+    /// No task is taken any more.
+    pub(crate) fn close(&self) {
+        // SeqCst: see `admit`.
+        self.closing.store(true, Ordering::SeqCst);
+    }
+
+    /// The workers end when they look next.
+    pub(crate) fn stop(&self) {
+        self.close();
+        // Release: pairs with the Acquire in `stops`.
+        self.stopping.store(true, Ordering::Release);
+        for (index, place) in self.places.iter().enumerate() {
+            self.preempt(index);
+            place.unpark();
+        }
+    }
+
+    /// Whether the workers end.
+    #[inline]
+    pub(crate) fn stops(&self) -> bool {
+        // Acquire: see `stop`.
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn stats(&self) -> ExecutorStats {
+        let mut sum = ExecutorStats {
+            tasks: self.live() as u64,
+            stuck: self.settings.stuck.get(),
+            panics: self.settings.panics.get(),
+            ..ExecutorStats::default()
+        };
+        for place in &self.places {
+            let counters = &place.counters;
+            sum.polls += counters.polls.get();
+            sum.switches += counters.switches.get();
+            sum.preemptions += counters.preemptions.get();
+            sum.pulls += counters.pulls.get();
+            sum.parks += counters.parks.get();
+            let queue = place.lock();
+            sum.stolen += queue.stolen().into();
+            let tick = queue.tick_stats();
+            drop(queue);
+            sum.tick_starts += tick.asked;
+            sum.tick_filtered += tick.filtered;
+            sum.ticks += tick.fired;
+            if let Some(unparker) = place.unparker.get() {
+                let (writes, signals) = unparker.signal_counts();
+                sum.device_writes += writes;
+                sum.signals += signals;
+                let base = unparker.timer_stats();
+                sum.timer_starts += base.starts;
+                sum.in_place += base.in_place;
+                sum.interrupts += base.interrupts;
+                sum.spurious += base.spurious;
+            }
+        }
+        sum
+    }
+
+    /// Ends a task at its next turn, which comes at once.
+    pub(crate) fn abort(&self, header: &Header) {
+        header.abort();
+        let Some((home, slot)) = header.place().filter(|_| self.is_here()) else {
+            return;
+        };
+        let waker = self.places[home].lock().listed(slot).cloned();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+/// An executor as its tasks know it.
+pub(crate) type Handle = Arc<Shared>;

@@ -1,0 +1,121 @@
+//! How a task is made.
+
+use std::future::Future;
+use std::panic::Location;
+use std::sync::Arc;
+
+use async_task::Builder;
+
+use super::classes::class_of;
+use super::current;
+use super::header::{Entity, Header, Job, Origin, OwnHeader};
+use super::job::discard;
+use super::join::JoinHandle;
+use super::polled::Polled;
+use super::shared::Handle;
+use super::spec::Spec;
+
+/// Whether this thread is a worker of `executor`.
+pub(crate) fn is_on(executor: &Handle) -> bool {
+    current::worker_of(executor.id).is_some()
+}
+
+/// Spawns a task on `executor`.
+pub(crate) fn spawn<F>(
+    executor: &Handle,
+    spec: Spec,
+    location: &'static Location<'static>,
+    future: F,
+) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    let is_taken = executor.admit();
+    let header = header(executor, executor.home(), false, spec, location);
+    let (polled, schedule) = (Arc::clone(executor), Arc::clone(executor));
+    let (job, task) = Builder::new().metadata(header).spawn(
+        |header| in_cell(header, future, polled),
+        move |job: Job| schedule.schedule(job),
+    );
+    begin(executor, job, is_taken);
+    JoinHandle::new(task, Arc::clone(executor))
+}
+
+/// Spawns a task on the worker that this thread is, which no other worker polls.
+pub(crate) fn spawn_local<F>(
+    executor: &Handle,
+    worker: usize,
+    spec: Spec,
+    location: &'static Location<'static>,
+    future: F,
+) -> JoinHandle<F::Output>
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    let is_taken = executor.admit();
+    let header = header(executor, worker, true, spec, location);
+    let (polled, schedule) = (Arc::clone(executor), Arc::clone(executor));
+    let (job, task) = Builder::new().metadata(header).spawn_local(
+        |header| in_cell(header, future, polled),
+        move |job: Job| schedule.schedule(job),
+    );
+    begin(executor, job, is_taken);
+    JoinHandle::new(task, Arc::clone(executor))
+}
+
+/// Has a thread of the pool call `function`.
+pub(crate) fn spawn_blocking<F, R>(
+    executor: &Handle,
+    location: &'static Location<'static>,
+    function: F,
+) -> JoinHandle<R>
+where
+    F: FnOnce() -> R + Send + 'static,
+    R: Send + 'static,
+{
+    let is_taken = executor.admit();
+    let header = header(executor, 0, false, Spec::new(), location);
+    let (polled, schedule) = (Arc::clone(executor), Arc::clone(executor));
+    let (job, task) = Builder::new().metadata(header).spawn(
+        |header| in_cell(header, async { function() }, polled),
+        move |job: Job| schedule.pool.push(job),
+    );
+    if is_taken {
+        executor.pool.push(job);
+    } else {
+        discard(job);
+    }
+    JoinHandle::new(task, Arc::clone(executor))
+}
+
+fn header(
+    executor: &Handle,
+    worker: usize,
+    is_local: bool,
+    spec: Spec,
+    location: &'static Location<'static>,
+) -> Header {
+    let slice = spec.slice.unwrap_or(executor.settings.slice);
+    let request = slice.request();
+    let entity = Entity::new(spec.weight, request);
+    let class = class_of(request.length().as_nanos());
+    let name = spec.name;
+    Header::new(worker, is_local, entity, class, Origin { name, location })
+}
+
+/// The future for the cell of `header`.
+fn in_cell<F>(header: &Header, future: F, executor: Handle) -> Polled<F> {
+    // SAFETY: it becomes a part of the future, which `async-task` puts into the cell of the header.
+    let header = unsafe { OwnHeader::new(header) };
+    Polled::new(future, executor, header)
+}
+
+fn begin(executor: &Handle, job: Job, is_taken: bool) {
+    if is_taken {
+        executor.begin(job);
+    } else {
+        discard(job);
+    }
+}

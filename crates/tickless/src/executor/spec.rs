@@ -1,0 +1,121 @@
+//! What a task is entitled to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tickless_core::time::Span;
+use tickless_sched::Request;
+pub use tickless_sched::Weight;
+
+/// How long a task wants to run at a time: a short slice is served sooner and preempted sooner, at the same share.
+///
+/// Values outside of [`MIN`](Self::MIN) to [`MAX`](Self::MAX) become the nearest of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slice(u64);
+
+impl Slice {
+    /// The shortest: 10 µs.
+    pub const MIN: Self = Self(10_000);
+    /// What a task has whose executor says nothing else: 3 ms.
+    pub const DEFAULT: Self = Self(3_000_000);
+    /// The longest: 100 ms.
+    pub const MAX: Self = Self(100_000_000);
+
+    /// A slice, moved into the range if it is outside.
+    #[must_use]
+    pub const fn new(slice: Duration) -> Self {
+        Self(clamp(slice, Self::MIN.0, Self::MAX.0))
+    }
+
+    /// The slice as a duration.
+    #[must_use]
+    pub const fn get(self) -> Duration {
+        Duration::from_nanos(self.0)
+    }
+
+    pub(crate) const fn request(self) -> Request {
+        Request::clamped(Span::from_nanos(self.0))
+    }
+}
+
+impl Default for Slice {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// What a task is entitled to, and what it is called; for [`spawn_with`](super::Executor::spawn_with).
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::task::{Slice, Spec, Weight};
+///
+/// let spec = Spec::new().name("sound").weight(Weight::UNIT.times(4)).slice(Slice::new(Duration::from_micros(200)));
+/// # let _ = spec;
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Spec {
+    pub(crate) weight: Weight,
+    pub(crate) slice: Option<Slice>,
+    pub(crate) name: Option<Arc<str>>,
+}
+
+impl Spec {
+    /// The default weight, the slice of the executor, no name.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            weight: Weight::UNIT,
+            slice: None,
+            name: None,
+        }
+    }
+
+    /// The share of the task among others.
+    #[must_use]
+    pub fn weight(mut self, weight: Weight) -> Self {
+        self.weight = weight;
+        self
+    }
+
+    /// How long the task wants to run at a time.
+    #[must_use]
+    pub fn slice(mut self, slice: Slice) -> Self {
+        self.slice = Some(slice);
+        self
+    }
+
+    /// What reports call the task.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+}
+
+impl From<Weight> for Spec {
+    fn from(weight: Weight) -> Self {
+        Self::new().weight(weight)
+    }
+}
+
+impl From<Slice> for Spec {
+    fn from(slice: Slice) -> Self {
+        Self::new().slice(slice)
+    }
+}
+
+/// The nanoseconds of `duration`, moved into the range.
+const fn clamp(duration: Duration, least: u64, most: u64) -> u64 {
+    let nanos = duration.as_nanos();
+    if nanos < least as u128 {
+        least
+    } else if nanos > most as u128 {
+        most
+    } else {
+        #[expect(clippy::cast_possible_truncation, reason = "at most `most`")]
+        {
+            nanos as u64
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What an executor counts.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// A count that one thread writes and any thread reads.
+#[derive(Debug, Default)]
+pub(crate) struct Count(AtomicU64);
+
+impl Count {
+    /// One more. Called by the one thread that writes the count.
+    #[inline]
+    pub(crate) fn add_one(&self) {
+        // Relaxed, both: a count with one writer needs no read-modify-write.
+        let count = self.0.load(Ordering::Relaxed);
+        self.0.store(count.wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// One more, by any thread.
+    pub(crate) fn add_one_from_anywhere(&self) {
+        // Relaxed: a count.
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        // Relaxed: a count.
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What a worker counts. Each count is written by the worker itself.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) polls: Count,
+    pub(crate) switches: Count,
+    pub(crate) preemptions: Count,
+    pub(crate) pulls: Count,
+    pub(crate) parks: Count,
+}
+
+/// What an executor counted since it was built; see [`Executor::stats`](super::Executor::stats).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ExecutorStats {
+    /// Tasks that are not over.
+    pub tasks: u64,
+    /// Polls of tasks.
+    pub polls: u64,
+    /// Polls of another task than the worker polled last.
+    pub switches: u64,
+    /// Tasks that gave their turn away at a checkpoint, because the tick or a wake-up asked for it.
+    pub preemptions: u64,
+    /// Tasks that an idle worker took over from another one.
+    pub pulls: u64,
+    /// Times that a worker parked.
+    pub parks: u64,
+    /// Times that a tick was asked for: at each pick with another task waiting.
+    pub tick_starts: u64,
+    /// Those of them that were dropped, because the tick was queued within 5 µs of the time.
+    pub tick_filtered: u64,
+    /// Ticks that fired.
+    pub ticks: u64,
+    /// Times that a worker's POSIX timer was set: calls of `timer_settime`, with
+    /// [`Preemption::Signal`](super::Preemption::Signal) alone.
+    pub device_writes: u64,
+    /// Signals of these timers.
+    pub signals: u64,
+    /// Starts of timers on the workers, ticks among them. This and the next three count since the thread's place was
+    /// first used, also by threads before: take differences.
+    pub timer_starts: u64,
+    /// Those of them that kept their place in the sorted queue.
+    pub in_place: u64,
+    /// Looks at a worker's timers because its first deadline had come.
+    pub interrupts: u64,
+    /// Those of them that found nothing due.
+    pub spurious: u64,
+    /// For how long the system ran others on the CPUs of workers that could have run, as the kernel told the workers
+    /// so far. Tasks are not charged for it. Zero where the kernel keeps no such account.
+    pub stolen: Duration,
+    /// Tasks that were reported because they kept their worker for longer than
+    /// [`Builder::stuck_after`](super::Builder::stuck_after).
+    pub stuck: u64,
+    /// Tasks that panicked.
+    pub panics: u64,
+}

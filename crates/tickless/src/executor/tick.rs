@@ -1,0 +1,97 @@
+//! The timer under the tick of a worker: an exact timer of the worker's own base.
+
+use std::cell::Cell;
+use std::fmt;
+use std::pin::Pin;
+
+use tickless_core::event::Flush;
+use tickless_core::hrtimer::{Expired, Restart};
+use tickless_core::time::{Instant, Monotonic};
+use tickless_sched::hrtick::SliceTimer;
+
+use crate::callback::hrtimer::{HrTimer, Setup};
+use crate::host::registry::timers;
+use crate::host::thread::{ThreadBase, at_earliest, with_thread};
+
+/// Asks for a hard reschedule: the worker's task gives way at its next checkpoint.
+type Callback = Box<dyn FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send>;
+
+/// The timer. Under the lock of the worker's run queue, but for its callback.
+pub(crate) struct TickTimer {
+    base: &'static ThreadBase,
+    timer: Pin<Box<HrTimer<Callback>>>,
+    /// What it was started for last: asking the timer itself takes the lock of the base.
+    deadline: Cell<Instant>,
+}
+
+impl TickTimer {
+    /// The timer of the worker on `base`.
+    pub(crate) fn new(base: &'static ThreadBase, setup: Setup) -> Self {
+        let callback: Callback = Box::new(move |_| {
+            base.local().resched.tick();
+            // TICK-4: which task is next is not known.
+            Restart::No
+        });
+        Self {
+            base,
+            timer: Box::pin(HrTimer::with_setup(setup, callback)),
+            deadline: Cell::new(Instant::ZERO),
+        }
+    }
+
+    /// The tick fired since this was asked last.
+    pub(crate) fn take_fired(&self) -> bool {
+        self.base.local().resched.take_tick()
+    }
+}
+
+impl SliceTimer for TickTimer {
+    fn now(&self) -> Instant {
+        at_earliest()
+    }
+
+    #[inline]
+    fn queued(&self) -> Option<Instant> {
+        // Only the worker starts it, and its callback runs in the worker's turn, where no task is picked.
+        self.is_active().then(|| self.deadline.get())
+    }
+
+    #[inline]
+    fn is_active(&self) -> bool {
+        self.timer.as_ref().is_active()
+    }
+
+    fn start(&self, at: Instant) {
+        self.deadline.set(at);
+        self.timer
+            .as_ref()
+            .start(crate::time::Instant::from_core(at));
+    }
+
+    fn cancel(&self) {
+        // A callback that runs is not waited for: it costs one schedule for nothing.
+        let _outcome = self.timer.as_ref().try_cancel();
+    }
+
+    fn is_local(&self) -> bool {
+        with_thread(|thread| thread.is_own(self.base))
+    }
+
+    /// The worker's task gives way, and the worker starts the tick when it picks a task, maybe the same again.
+    fn kick(&self) {
+        self.base.local().resched.request();
+    }
+
+    fn flush(&self, place: Flush) {
+        timers().flush_deferred(self.base.cpu(), place);
+    }
+}
+
+impl fmt::Debug for TickTimer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("TickTimer")
+            .field("deadline", &self.deadline)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,94 @@
+//! A coarse timer of each worker that looks for a task that keeps it.
+//!
+//! The timer goes while the worker has something to do. A worker that computes takes no turn, and then another one or
+//! the expiry thread runs its coarse timers: just when there is something to be found, the timer is run by a thread
+//! that is not held up.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use super::report::Stuck;
+use super::shared::{Handle, Shared};
+use crate::callback::wheel::{self, Kind, Restart, Timeout, WheelTimer};
+use crate::host::thread::at_earliest;
+
+type Callback = Box<dyn FnMut(&mut Timeout) -> Restart + Send>;
+
+/// The timer of one worker.
+pub(crate) struct Watch {
+    timer: Pin<Box<WheelTimer<Callback>>>,
+    period: Duration,
+}
+
+impl Watch {
+    pub(crate) fn new(shared: &Handle, worker: usize) -> Self {
+        let period = (shared.settings.stuck_after / 2).max(wheel::TICK);
+        let shared = Arc::downgrade(shared);
+        let callback: Callback = Box::new(move |timeout| {
+            if look(&shared, worker) {
+                timeout.set_expiry_after(wheel::ticks(period));
+                Restart::Yes
+            } else {
+                Restart::No
+            }
+        });
+        Self {
+            timer: Box::pin(WheelTimer::with_kind(Kind::Global, callback)),
+            period,
+        }
+    }
+
+    /// The worker has something to do from here on.
+    pub(crate) fn begin(&self) {
+        if !self.timer.as_ref().is_queued() {
+            self.timer.as_ref().start(self.period);
+        }
+    }
+}
+
+/// Looks at a worker; whether it has something to do.
+fn look(shared: &Weak<Shared>, worker: usize) -> bool {
+    let Some(shared) = shared.upgrade() else {
+        return false;
+    };
+    let now = at_earliest();
+    let place = &shared.places[worker];
+    let mut found = None;
+    let is_busy = place.with(|queue| {
+        let waiting = queue.waiting();
+        let Some(running) = queue.running_mut() else {
+            return false;
+        };
+        let polled_for = Duration::from_nanos(now.saturating_since(running.since).as_nanos());
+        if polled_for >= shared.settings.stuck_after && !running.is_reported {
+            running.is_reported = true;
+            found = Some(Stuck {
+                name: running.origin.name.clone(),
+                spawned_at: running.origin.location,
+                worker,
+                polled_for,
+                waiting,
+            });
+        }
+        true
+    });
+    if place.waiting() > 0 {
+        shared.call_for_help(worker);
+    }
+    if let Some(stuck) = found {
+        shared.settings.stuck.add_one_from_anywhere();
+        (shared.settings.on_stuck)(&stuck);
+    }
+    is_busy
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Watch")
+            .field("period", &self.period)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,131 @@
+//! The loop of a worker: turn, schedule, poll.
+//!
+//! 1. **Turn**: what is due among the worker's own timers fires. Wakers queue tasks here. The rearm of the device stays
+//!    owed.
+//! 2. **Schedule**: the next task is picked, the tick is started for it, and then what is owed is paid, so that one
+//!    interrupt costs one write of the device (FLUSH-5, FLUSH-10).
+//! 3. **Poll**: the task runs until it waits, is over, or gives its turn away at a checkpoint.
+//!
+//! A worker without a task pulls one from another worker, and parks until its first deadline if there is none.
+
+use tickless_core::hrtimer::{Setup, Stage};
+use tickless_sched::hrtick::SETUP;
+
+use super::current;
+use super::header::Job;
+use super::job::{discard, run};
+use super::settings::Preemption;
+use super::shared::Handle;
+use super::tick::TickTimer;
+use super::watch::Watch;
+use crate::host::thread::at_earliest;
+use crate::worker::Worker;
+
+/// What a worker keeps between two rounds.
+struct Loop<'a> {
+    watch: Watch,
+    worker: &'a Worker,
+    shared: &'a Handle,
+    index: usize,
+    /// The task that was polled last, by the address of its header.
+    last: usize,
+}
+
+/// Runs tasks until the executor stops.
+pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
+    let settings = &shared.settings;
+    let has_signals = settings.preemption == Preemption::Signal
+        && worker.begin_signals(!settings.savings.coupled).is_ok();
+    let reads_counter = !has_signals;
+    current::set_worker(shared.id, index, reads_counter);
+    let setup = if settings.savings.lazy {
+        SETUP
+    } else {
+        Setup::new().stage(Stage::Hard)
+    };
+    shared.places[index]
+        .lock()
+        .open(TickTimer::new(worker.base(), setup), at_earliest());
+    let mut work = Loop {
+        watch: Watch::new(shared, index),
+        worker,
+        shared,
+        index,
+        last: 0,
+    };
+    work.watch.begin();
+    while !shared.stops() && shared.is_here() {
+        work.round();
+    }
+    if shared.is_here() {
+        work.close();
+        worker.end_signals();
+    }
+    current::set_worker(0, 0, false);
+}
+
+impl Loop<'_> {
+    fn round(&mut self) {
+        self.worker.clear_reschedule();
+        let now = at_earliest();
+        let is_due = self.worker.take_signalled() && self.worker.is_due_behind_signal()
+            || self.worker.is_due_at(now);
+        let owes = is_due && self.shared.settings.savings.deferred;
+        if owes {
+            self.worker.turn_owing(at_earliest());
+        } else if is_due {
+            let _more = self.worker.turn();
+        }
+        // What the turn took is no task's: it is not charged to the one that is picked.
+        let now = if is_due { at_earliest() } else { now };
+        let place = &self.shared.places[self.index];
+        let (job, waiting) = place.with(|queue| (queue.pick(now, owes), queue.waiting()));
+        match job {
+            Some(job) => {
+                if waiting > 0 {
+                    self.shared.call_for_help(self.index);
+                }
+                self.poll(job);
+            }
+            None => self.idle(),
+        }
+    }
+
+    fn poll(&mut self, job: Job) {
+        let place = &self.shared.places[self.index];
+        let header = job.metadata();
+        let task = header.address();
+        place.counters.polls.add_one();
+        if self.last != task {
+            self.last = task;
+            place.counters.switches.add_one();
+        }
+        current::begin(task);
+        run(job);
+        if current::was_preempted() {
+            place.counters.preemptions.add_one();
+        }
+        current::end();
+    }
+
+    fn idle(&mut self) {
+        if self.shared.pull(self.index) {
+            return;
+        }
+        self.shared.idle.enter(self.index);
+        if !self.shared.has_work(self.index) && !self.shared.stops() {
+            self.shared.places[self.index].counters.parks.add_one();
+            self.worker.park_without_turn();
+            self.watch.begin();
+        }
+        self.shared.idle.leave(self.index);
+    }
+
+    /// The executor ends: what is queued here is dropped, and what sleeps is woken to be dropped.
+    fn close(&self) {
+        let (jobs, live) = self.shared.places[self.index].with(|queue| queue.close());
+        jobs.into_iter().for_each(discard);
+        // Each is scheduled once more, finds the queue closed, and is dropped there.
+        live.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+}

@@ -1,0 +1,207 @@
+//! Loom cases for the doorbell of a reactor.
+
+use loom::sync::{Arc, Mutex};
+use loom::thread;
+
+use super::{Bell, Doorbell, GRACE};
+use crate::host::sleep_protocol::SleepDeadline;
+use tickless_link::sync::{AtomicBool, AtomicI64, Ordering};
+
+const NEVER: i64 = i64::MAX;
+
+/// What was set last, and has not brought the reactor yet.
+#[derive(Default)]
+struct Rings(Arc<Mutex<Option<i64>>>);
+
+impl Bell for Rings {
+    fn set(&self, when: i64) {
+        *self.0.lock().unwrap() = Some(when);
+    }
+}
+
+/// The first deadlines of two threads, and whether a thread looks after the tree.
+struct Tree {
+    deadlines: [i64; 2],
+    is_awake: bool,
+}
+
+impl Tree {
+    fn first(&self) -> i64 {
+        self.deadlines[0].min(self.deadlines[1])
+    }
+}
+
+/// A runtime: its tree, the lock around its turns, its doorbell, and what the reactor will see of it.
+struct Runtime {
+    tree: Mutex<Tree>,
+    /// An atomic in place of a lock: loom does not try what happens between taking and giving back one of its own.
+    role: AtomicBool,
+    doorbell: Doorbell<Rings>,
+    rings: Arc<Mutex<Option<i64>>>,
+}
+
+impl Runtime {
+    fn new(first: i64) -> Arc<Self> {
+        let rings = Arc::new(Mutex::new(None));
+        let doorbell = Doorbell::new();
+        doorbell.attach(Rings(Arc::clone(&rings)));
+        doorbell.lower(first);
+        let tree = Tree {
+            deadlines: [first, NEVER],
+            is_awake: false,
+        };
+        Arc::new(Self {
+            tree: Mutex::new(tree),
+            role: AtomicBool::new(false),
+            doorbell,
+            rings,
+        })
+    }
+
+    /// The second thread starts a timer, as `device` does.
+    fn publish(&self, deadline: i64) {
+        let mut tree = self.tree.lock().unwrap();
+        tree.deadlines[1] = deadline;
+        let first = tree.first();
+        let is_alone = !tree.is_awake;
+        drop(tree);
+        if is_alone {
+            self.doorbell.lower(first);
+        }
+    }
+
+    /// A turn at `now`, as `reactor_turn` has it: what is first afterwards, or `None` if another thread takes one.
+    fn turn(&self, now: i64) -> Option<i64> {
+        // Acquire, and Release below: as a lock.
+        if self.role.swap(true, Ordering::Acquire) {
+            return None;
+        }
+        self.doorbell.take();
+        self.tree.lock().unwrap().is_awake = true;
+        for deadline in &mut self.tree.lock().unwrap().deadlines {
+            if *deadline <= now {
+                *deadline = NEVER;
+            }
+        }
+        let mut tree = self.tree.lock().unwrap();
+        tree.is_awake = false;
+        let first = tree.first();
+        drop(tree);
+        self.role.store(false, Ordering::Release);
+        Some(first)
+    }
+
+    fn turn_by_reactor(&self, now: i64) {
+        // That it rang is taken first: what is set from here on brings it again.
+        *self.rings.lock().unwrap() = None;
+        match self.turn(now) {
+            Some(first) => self.doorbell.lower_by_reactor(first),
+            None => self.doorbell.revive(0),
+        }
+    }
+
+    fn turn_by_expiry_thread(&self, now: i64) {
+        if self.doorbell.stall_if_overdue(now)
+            && let Some(first) = self.turn(now)
+        {
+            self.doorbell.lower(first);
+        }
+    }
+
+    /// What is first is what the doorbell stands for, and the reactor, unless it counts as stalled, is set for it.
+    fn check(&self) {
+        let first = self.tree.lock().unwrap().first();
+        if first == NEVER {
+            return;
+        }
+        assert!(self.doorbell.until() <= first, "nothing stands for {first}");
+        if !self.doorbell.is_stalled() {
+            let rings = self.rings.lock().unwrap();
+            assert!(
+                rings.is_some_and(|at| at <= first),
+                "the reactor is not set for {first}"
+            );
+        }
+    }
+}
+
+/// A bound keeps three parties within seconds.
+fn check(case: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.check(case);
+}
+
+/// A thread starts an earlier timer while the reactor takes a turn.
+#[test]
+fn an_earlier_deadline_arrives_during_a_turn() {
+    check(|| {
+        let runtime = Runtime::new(10);
+        let publisher = {
+            let runtime = Arc::clone(&runtime);
+            thread::spawn(move || runtime.publish(50))
+        };
+        runtime.turn_by_reactor(20);
+        publisher.join().unwrap();
+        runtime.check();
+    });
+}
+
+/// The expiry thread comes in place of the reactor just when that comes, and a thread starts a timer.
+#[test]
+fn the_expiry_thread_and_the_reactor_come_at_once() {
+    check(|| {
+        let now = 20 + GRACE;
+        let runtime = Runtime::new(10);
+        let expiry_thread = {
+            let runtime = Arc::clone(&runtime);
+            thread::spawn(move || runtime.turn_by_expiry_thread(now))
+        };
+        let publisher = {
+            let runtime = Arc::clone(&runtime);
+            thread::spawn(move || runtime.publish(now + 5))
+        };
+        runtime.turn_by_reactor(now);
+        expiry_thread.join().unwrap();
+        publisher.join().unwrap();
+        runtime.check();
+        let rings = runtime.rings.lock().unwrap();
+        assert!(
+            !runtime.doorbell.is_stalled() || rings.is_some_and(|at| at <= now),
+            "the reactor came, and is never asked again"
+        );
+        drop(rings);
+        assert_eq!(runtime.tree.lock().unwrap().first(), now + 5);
+    });
+}
+
+/// The runtime is dropped while the expiry thread goes to sleep for longer than the doorbell: it is woken, or does not.
+#[test]
+fn a_runtime_is_dropped_while_the_expiry_thread_goes_to_sleep() {
+    check(|| {
+        let runtime = Runtime::new(10);
+        let sleeper = Arc::new(SleepDeadline::new());
+        let woken = Arc::new(AtomicI64::new(0));
+        sleeper.awake();
+        let dropped = {
+            let (runtime, sleeper) = (Arc::clone(&runtime), Arc::clone(&sleeper));
+            let woken = Arc::clone(&woken);
+            thread::spawn(move || {
+                let _bell = runtime.doorbell.detach(|_| true);
+                if sleeper.is_after(runtime.doorbell.expiry_thread_comes_at()) {
+                    // Relaxed: read behind the join.
+                    woken.store(1, Ordering::Relaxed);
+                }
+            })
+        };
+        let comes_at = || runtime.doorbell.expiry_thread_comes_at();
+        let until = comes_at();
+        let sleeps = sleeper.sleep(until, comes_at);
+        dropped.join().unwrap();
+        let is_woken = woken.load(Ordering::Relaxed) == 1;
+        assert!(
+            !sleeps || until == 10 || is_woken,
+            "it sleeps a grace too long"
+        );
+    });
+}

@@ -1,0 +1,145 @@
+//! What a thread does for the threads of a [reactor](super::reactors): a task of the runtime when the reactor rang, the
+//! expiry thread when it did not.
+//!
+//! What a turn looks at it finds in the reactor's tree, as the expiry thread does in that of all other foreign threads.
+
+use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, OnceLock, PoisonError, TryLockError};
+
+use tickless_core::time::Instant;
+
+use super::expire::take_along;
+use super::reactors::{self, Attached, By, Reactor};
+use super::trees;
+use crate::host::doorbell::GRACE;
+use crate::host::process::TURN_BUDGET;
+use crate::host::registry::EXPIRY_THREAD;
+use crate::host::thread::{
+    Kind, Thread, ThreadBase, at_earliest, turn_taken_by_this_thread, with_thread,
+};
+use crate::host::{device, lifecycle};
+
+/// Turns that a task takes in a row if more is due, before it lets others of the runtime go on. Each saves a system
+/// call and a way through the reactor.
+const IN_A_ROW: u32 = 4;
+
+/// The reactor rang: fires what is due for the runtime's threads, and has it ring for what is next. Called by a task of
+/// the runtime.
+pub(crate) fn take_turn(attached: &Attached) {
+    let reactor = attached.reactor;
+    if !attached.is_attached() {
+        return;
+    }
+    if turn_taken_by_this_thread().is_some() {
+        // A runtime that is driven inside of a callback: the turn that the callback belongs to is not over.
+        let later = at_earliest().as_nanos().saturating_add(GRACE);
+        return reactor.doorbell.postpone(later);
+    }
+    join(attached);
+    // Relaxed: a hint.
+    reactor.was_active.store(true, Ordering::Relaxed);
+    for turn in 1..=IN_A_ROW {
+        let Some(first) = act(reactor, By::Reactor) else {
+            // That thread lowers the doorbell afterwards.
+            let later = at_earliest().as_nanos().saturating_add(GRACE);
+            reactor.doorbell.revive(later);
+            break;
+        };
+        if first > at_earliest() || turn == IN_A_ROW {
+            reactor.doorbell.lower_by_reactor(first.as_nanos());
+            break;
+        }
+    }
+    reactor.tell_expiry_thread();
+}
+
+/// The expiry thread comes in place of the reactors that should have rung.
+pub(super) fn stand_in() {
+    for reactor in reactors::all() {
+        let now = at_earliest().as_nanos();
+        if !reactor.look(now) {
+            continue;
+        }
+        match act(reactor, By::ExpiryThread) {
+            Some(first) => reactor.lower(first),
+            // Relaxed: the expiry thread's own.
+            None => reactor
+                .not_before
+                .store(now.saturating_add(GRACE), Ordering::Relaxed),
+        }
+    }
+}
+
+/// Fires what is due: when the next is. `None` if another thread does so at present.
+fn act(reactor: &Reactor, by: By) -> Option<Instant> {
+    let role = take_role(reactor)?;
+    // Relaxed: the role orders it.
+    reactor
+        .is_reactors_turn
+        .store(by == By::Reactor, Ordering::Relaxed);
+    reactor.doorbell.take();
+    let tree = reactor.tree();
+    tree.leave_idle(EXPIRY_THREAD);
+    let now = at_earliest();
+    let mut budget = TURN_BUDGET;
+    let pull = tree.serve_remote(EXPIRY_THREAD, now, &mut budget);
+    let has_more = pull.has_more | take_along(Some(reactor.number()), now);
+    let first = tree.enter_idle(EXPIRY_THREAD, Instant::FOREVER);
+    // Before the doorbell is lowered: a reactor that does not get the role from here on comes too early to miss that.
+    drop(role);
+    if reactor.is_inherited() {
+        // A callback forked, and this is the child.
+        return Some(Instant::FOREVER);
+    }
+    Some(if has_more { now } else { first })
+}
+
+fn take_role(reactor: &Reactor) -> Option<MutexGuard<'_, ()>> {
+    match reactor.role.try_lock() {
+        Ok(role) => Some(role),
+        Err(TryLockError::Poisoned(poisoned)) => Some(PoisonError::into_inner(poisoned)),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+/// This thread is one of the runtime's workers: the reactor rings for it from here on, if no thread but the expiry
+/// thread would come. Nothing happens to a thread without timers.
+///
+/// One load and a comparison if it does already.
+#[inline]
+pub(crate) fn join(attached: &Attached) {
+    let number = Some(attached.reactor.number());
+    if let Some(base) = with_thread(Thread::base)
+        && base.local().remote.reactor() != number
+    {
+        join_slowly(base, attached);
+    }
+}
+
+#[cold]
+fn join_slowly(base: &ThreadBase, attached: &Attached) {
+    if base.local().kind() == Kind::Foreign && attached.is_attached() {
+        trees::move_to(base, attached.reactor.number());
+        device::renew(base);
+    }
+}
+
+/// What knows the runtime that this thread is a worker of.
+static RUNTIME_OF_THIS_THREAD: OnceLock<fn() -> Option<Attached>> = OnceLock::new();
+
+/// Has threads ask `whose` when they start their first timer. The same at each call.
+pub(crate) fn ask(whose: fn() -> Option<Attached>) {
+    let _known = RUNTIME_OF_THIS_THREAD.set(whose);
+}
+
+/// This thread is about to start its first timer.
+pub(super) fn settle() {
+    let Some(whose) = RUNTIME_OF_THIS_THREAD.get() else {
+        return;
+    };
+    if let Some(attached) = whose()
+        && with_thread(lifecycle::enter).is_some()
+    {
+        join(&attached);
+    }
+}

@@ -1,0 +1,402 @@
+//! Reactors of runtimes that ring for the timers of the runtime's threads.
+//!
+//! The expiry thread is woken to expire, and then the thread that waits. The worker of an async runtime waits in its
+//! reactor anyway: with a timer file descriptor there it is woken once, expires, and finds the task that it woke on its
+//! own queue. So each attached runtime has a [tree](super::trees) of its own with the threads that are its workers, and
+//! an [doorbell](crate::host::doorbell), which says when its reactor rings and when the expiry thread comes instead.
+//! [`reactor_turn`](super::reactor_turn) is what either does then.
+//!
+//! # Ground rules
+//!
+//! - The *role* of a reactor is held by the thread that acts for the one member of its tree. It is tried, never waited
+//!   for: a thread that does not get it leaves the rest to the doorbell.
+//! - `LIST` is locked while a runtime is attached, before the registry. It may be held by the thread that forks alone.
+//! - The lock of a doorbell is the last of all; nothing is locked behind it.
+//! - A reactor lives for ever. One that is detached is used again when no thread is in its tree.
+//! - In the child of a fork those of its parent are *foreign*: their descriptors stand for the parent's timers, so they
+//!   are neither set nor served.
+
+use std::any::Any;
+use std::io;
+use std::num::NonZeroU32;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
+use tickless_core::platform::CpuId;
+use tickless_core::time::Instant;
+
+use super::trees::{self, REACTORS_MAX, Tree};
+use crate::host::device::state::DeviceState;
+use crate::host::doorbell::{Bell, Doorbell, GRACE};
+use crate::host::registry::{self, bases};
+use crate::host::thread::{ThreadBase, at_earliest};
+use crate::host::{os, wake};
+
+/// The timer file descriptor that a reactor watches.
+impl Bell for Arc<OwnedFd> {
+    fn set(&self, when: i64) {
+        let zero = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // A deadline of zero would disarm it (spec CPL-11).
+        let value = os::timespec(Instant::from_nanos(when.max(1)));
+        let new = Itimerspec {
+            it_interval: zero,
+            it_value: value.unwrap_or(zero),
+        };
+        // It fails only for a descriptor or a time that is none; both come from here.
+        let _cannot_fail = timerfd_settime(&**self, TimerfdTimerFlags::ABSTIME, &new);
+    }
+}
+
+/// What tells a runtime from others, in its own terms.
+pub(crate) type Key = Arc<dyn Any + Send + Sync>;
+
+/// Which thread takes a turn for the threads of a reactor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// One of the runtime's, because its reactor rang.
+    Reactor,
+    /// The expiry thread, because it did not.
+    ExpiryThread,
+}
+
+/// The reactor of one runtime.
+#[derive(Debug)]
+pub(crate) struct Reactor {
+    number: NonZeroU32,
+    pub(super) doorbell: Doorbell<Arc<OwnedFd>>,
+    /// Held by the thread that acts for the member of the tree.
+    pub(super) role: Mutex<()>,
+    /// The thread that holds the role does so because the reactor rang.
+    pub(super) is_reactors_turn: AtomicBool,
+    /// The reactor took a turn since the expiry thread looked.
+    pub(super) was_active: AtomicBool,
+    /// When the expiry thread looks although nothing is pending, in nanoseconds; its own.
+    pub(super) watched_until: AtomicI64,
+    /// Until when the expiry thread leaves a turn alone that another thread takes, in nanoseconds; its own.
+    pub(super) not_before: AtomicI64,
+    /// Timers that fired because the reactor rang, and those that the expiry thread fired in its place.
+    pub(super) fired: [AtomicU64; 2],
+    key: Mutex<Option<Key>>,
+}
+
+static REACTORS: [OnceLock<&'static Reactor>; REACTORS_MAX] =
+    [const { OnceLock::new() }; REACTORS_MAX];
+/// How many exist.
+static MADE: AtomicU32 = AtomicU32::new(0);
+/// How many of them are those of processes that this one was forked from.
+static INHERITED: AtomicU32 = AtomicU32::new(0);
+/// Locked while a runtime is attached.
+static LIST: Mutex<()> = Mutex::new(());
+
+/// There are as many reactors as there can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooMany;
+
+fn list() -> MutexGuard<'static, ()> {
+    LIST.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The reactors of this process that were ever attached.
+#[inline]
+pub(crate) fn all() -> impl Iterator<Item = &'static Reactor> {
+    // Acquire: pairs with the Release in `make`. Relaxed: written while there was no other thread.
+    let made = MADE.load(Ordering::Acquire);
+    range(INHERITED.load(Ordering::Relaxed)..made)
+}
+
+fn range(numbers: std::ops::Range<u32>) -> impl Iterator<Item = &'static Reactor> {
+    numbers.filter_map(|number| REACTORS.get(number as usize)?.get().copied())
+}
+
+pub(super) fn of_number(number: NonZeroU32) -> Option<&'static Reactor> {
+    REACTORS.get(number.get() as usize - 1)?.get().copied()
+}
+
+/// The reactor that rings for the foreign thread on `base`.
+#[inline]
+pub(crate) fn of(base: &ThreadBase) -> Option<&'static Reactor> {
+    base.local().remote.reactor().and_then(of_number)
+}
+
+/// The reactor that is attached and belongs to the runtime that `is_it` knows.
+pub(crate) fn find(is_it: impl Fn(&dyn Any) -> bool) -> Option<&'static Reactor> {
+    all().find(|reactor| reactor.has_key(&is_it))
+}
+
+/// Makes what a reactor watches.
+pub(crate) fn make_bell() -> io::Result<Arc<OwnedFd>> {
+    Ok(Arc::new(DeviceState::make_timerfd()?))
+}
+
+/// Whether the runtime that `is_it` knows was attached in a process that this one was forked from.
+pub(crate) fn is_inherited(is_it: impl Fn(&dyn Any) -> bool) -> bool {
+    // Relaxed: see `all`.
+    let inherited = INHERITED.load(Ordering::Relaxed);
+    range(0..inherited).any(|reactor| {
+        // Not waited for: a thread that is not there may have held it at the fork.
+        let key = reactor.key.try_lock().ok();
+        key.is_some_and(|key| key.as_ref().is_some_and(|key| is_it(&**key)))
+    })
+}
+
+/// Attaches the runtime of `key`, which `is_it` knows and whose reactor watches `bell`. `None` if another thread did so
+/// meanwhile.
+pub(crate) fn attach(
+    key: Key,
+    is_it: impl Fn(&dyn Any) -> bool,
+    bell: Arc<OwnedFd>,
+) -> Result<Option<Attached>, TooMany> {
+    let _list = list();
+    if find(is_it).is_some() {
+        return Ok(None);
+    }
+    let reactor = match all().find(|reactor| reactor.is_unused()) {
+        Some(unused) => unused,
+        None => make_one().ok_or(TooMany)?,
+    };
+    *reactor.key_slot() = Some(key);
+    reactor.doorbell.attach(Arc::clone(&bell));
+    Ok(Some(Attached { reactor, bell }))
+}
+
+fn make_one() -> Option<&'static Reactor> {
+    // Relaxed: changed with the list locked only.
+    let made = MADE.load(Ordering::Relaxed);
+    let place = REACTORS.get(made as usize)?;
+    let number = NonZeroU32::new(made + 1)?;
+    let reactor: &'static Reactor = Box::leak(Box::new(Reactor::new(number)));
+    {
+        // Its tree is made here, before a thread can be in it.
+        let _registry = registry::lock();
+        let _tree = reactor.tree();
+    }
+    let _new = place.set(reactor);
+    // Release: see `all`.
+    MADE.store(made + 1, Ordering::Release);
+    Some(reactor)
+}
+
+/// Keeps other threads from attaching runtimes, until the result is dropped.
+pub(crate) fn pause() -> MutexGuard<'static, ()> {
+    list()
+}
+
+/// In the child of a fork: those that exist are its parent's.
+pub(crate) fn forget() {
+    // Relaxed, both: there is no other thread.
+    INHERITED.store(MADE.load(Ordering::Relaxed), Ordering::Relaxed);
+}
+
+/// When the expiry thread has to come for one of them, in nanoseconds.
+pub(crate) fn first() -> i64 {
+    all()
+        .map(Reactor::expiry_thread_comes_at)
+        .min()
+        .unwrap_or(i64::MAX)
+}
+
+impl Reactor {
+    fn new(number: NonZeroU32) -> Self {
+        Self {
+            number,
+            doorbell: Doorbell::new(),
+            role: Mutex::new(()),
+            is_reactors_turn: AtomicBool::new(false),
+            was_active: AtomicBool::new(false),
+            watched_until: AtomicI64::new(i64::MAX),
+            not_before: AtomicI64::new(i64::MIN),
+            fired: [AtomicU64::new(0), AtomicU64::new(0)],
+            key: Mutex::new(None),
+        }
+    }
+
+    /// Its number.
+    pub(crate) const fn number(&self) -> NonZeroU32 {
+        self.number
+    }
+
+    /// The tree of its threads.
+    pub(crate) fn tree(&self) -> &'static Tree {
+        trees::of_reactor(self.number)
+    }
+
+    fn key_slot(&self) -> MutexGuard<'_, Option<Key>> {
+        self.key.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has_key(&self, is_it: impl Fn(&dyn Any) -> bool) -> bool {
+        self.key_slot().as_ref().is_some_and(|key| is_it(&**key))
+    }
+
+    /// It belongs to a process that this one was forked from.
+    pub(crate) fn is_inherited(&self) -> bool {
+        // Relaxed: see `all`.
+        self.number.get() <= INHERITED.load(Ordering::Relaxed)
+    }
+
+    /// Whether a runtime is attached to it.
+    pub(crate) fn is_attached(&self) -> bool {
+        self.doorbell.is_attached(|_| true)
+    }
+
+    /// Whether the expiry thread comes in its place, in time.
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.doorbell.is_stalled()
+    }
+
+    /// When it rings; `None` if it need not.
+    pub(crate) fn rings_at(&self) -> Option<i64> {
+        let until = self.doorbell.until();
+        (until != i64::MAX).then_some(until)
+    }
+
+    /// Timers that it fired, and that the expiry thread fired in its place.
+    pub(crate) fn fired(&self) -> [u64; 2] {
+        // Relaxed: counts.
+        self.fired
+            .each_ref()
+            .map(|count| count.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn count_fired(&self, fired: u32) {
+        // Relaxed, both: the role orders the flag; a count.
+        let by = usize::from(!self.is_reactors_turn.load(Ordering::Relaxed));
+        self.fired[by].fetch_add(fired.into(), Ordering::Relaxed);
+    }
+
+    /// Whether a runtime can have it.
+    fn is_unused(&self) -> bool {
+        !self.is_attached()
+            && !bases().any(|base| base.local().remote.reactor() == Some(self.number))
+    }
+
+    /// What the runtime was attached with.
+    pub(crate) fn key(&self) -> Option<Key> {
+        self.key_slot().clone()
+    }
+
+    /// The thread `cpu` of its tree publishes that something is due. Called with the base of the thread locked.
+    pub(crate) fn publish(&self, cpu: CpuId, due: Instant) {
+        let first = self.tree().rearm_from_idle(cpu, due);
+        // Otherwise a thread holds the role, and finds it before it lowers the doorbell.
+        if !first.is_forever() {
+            self.lower(first);
+        }
+    }
+
+    /// Sees to it that a thread comes at `when`.
+    pub(super) fn lower(&self, when: Instant) {
+        // What has no time of its own is due now, and has not been since the clock began.
+        let when = if when <= Instant::ZERO {
+            at_earliest()
+        } else {
+            when
+        };
+        self.doorbell.lower(when.as_nanos());
+        self.tell_expiry_thread();
+    }
+
+    /// Has the expiry thread look, if it means to sleep for longer than until it has to come here.
+    pub(super) fn tell_expiry_thread(&self) {
+        if wake::SLEEPS_UNTIL.is_after(self.expiry_thread_comes_at()) {
+            wake::wake();
+        }
+    }
+
+    /// When the expiry thread has to come if the reactor does not, or to see whether it does, in nanoseconds.
+    pub(super) fn expiry_thread_comes_at(&self) -> i64 {
+        // Relaxed, both: written by the expiry thread; one that reads them late wakes it once for nothing.
+        let not_before = self.not_before.load(Ordering::Relaxed);
+        let watched_until = self.watched_until.load(Ordering::Relaxed);
+        let comes_at = self.doorbell.expiry_thread_comes_at().max(not_before);
+        comes_at.min(watched_until)
+    }
+
+    /// The expiry thread looks at `now` whether it has to come in the place of the reactor.
+    pub(super) fn look(&self, now: i64) -> bool {
+        // Relaxed, all: hints, and the expiry thread's own words.
+        if self.was_active.swap(false, Ordering::Relaxed) {
+            // More will come: to look once in a grace costs less than to be woken for each timer after a pause.
+            self.watched_until
+                .store(now.saturating_add(GRACE), Ordering::Relaxed);
+        } else if self.watched_until.load(Ordering::Relaxed) <= now {
+            self.watched_until.store(i64::MAX, Ordering::Relaxed);
+        }
+        self.not_before.load(Ordering::Relaxed) <= now && self.doorbell.stall_if_overdue(now)
+    }
+}
+
+/// A runtime that is attached to a reactor, until it is detached: another one may have the reactor then.
+#[derive(Clone, Debug)]
+pub(crate) struct Attached {
+    pub(crate) reactor: &'static Reactor,
+    pub(crate) bell: Arc<OwnedFd>,
+}
+
+impl Attached {
+    fn is_mine(&self, bell: &Arc<OwnedFd>) -> bool {
+        Arc::ptr_eq(&self.bell, bell)
+    }
+
+    /// Whether it is attached still.
+    pub(crate) fn is_attached(&self) -> bool {
+        !self.reactor.is_inherited() && self.reactor.doorbell.is_attached(|bell| self.is_mine(bell))
+    }
+
+    /// The runtime is gone, or does not want it any more: the expiry thread comes from here on.
+    pub(crate) fn detach(&self) {
+        if self.reactor.is_inherited() {
+            return;
+        }
+        // While no other runtime can get the reactor.
+        let _list = list();
+        if let Some(bell) = self.reactor.doorbell.detach(|bell| self.is_mine(bell)) {
+            let key = self.reactor.key_slot().take();
+            drop((bell, key));
+            self.reactor.tell_expiry_thread();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// While reactors come the expiry thread looks once in a grace, and a last time when they have nothing to do.
+    #[test]
+    fn the_expiry_thread_sleeps_for_ever_when_nothing_is_pending() {
+        // Nothing of it is in a table, so no thread looks at it.
+        let reactor = Reactor::new(NonZeroU32::MAX);
+        let comes_at = || reactor.expiry_thread_comes_at();
+        assert_eq!(comes_at(), i64::MAX);
+        assert!(!reactor.look(5));
+        assert_eq!(comes_at(), i64::MAX);
+        for now in [10, 10 + GRACE] {
+            // Relaxed: one thread.
+            reactor.was_active.store(true, Ordering::Relaxed);
+            assert!(!reactor.look(now));
+            assert_eq!(comes_at(), now + GRACE);
+        }
+        assert!(!reactor.look(20 + GRACE));
+        assert_eq!(comes_at(), 10 + 2 * GRACE, "it looks no later");
+        assert!(!reactor.look(10 + 2 * GRACE));
+        assert_eq!(comes_at(), i64::MAX);
+    }
+
+    /// A turn that another thread takes is not waited for in a loop.
+    #[test]
+    fn the_expiry_thread_leaves_a_turn_alone_that_lasts() {
+        let reactor = Reactor::new(NonZeroU32::MAX);
+        reactor.doorbell.lower(50);
+        assert!(reactor.look(50));
+        reactor.not_before.store(80, Ordering::Relaxed);
+        assert!(!reactor.look(79));
+        assert_eq!(reactor.expiry_thread_comes_at(), 80);
+        assert!(reactor.look(80));
+    }
+}

@@ -1,0 +1,215 @@
+//! How late a timer may be by choice.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::num::NonZeroU32;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use pin_project_lite::pin_project;
+use tickless_core::time::{Instant, Span};
+
+/// How exact timers have to be: names for two slacks, for all that takes one.
+///
+/// Every other slack is a [`Duration`]. There are two because programs that did not choose have one of them: what the
+/// library does if nothing is said, and what tokio gives.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::time::{Precision, sleep, with_slack};
+///
+/// # futures::executor::block_on(async {
+/// with_slack(Precision::Millisecond, async {
+///     sleep(Duration::from_micros(50)).await;
+///     // A single timer can be exact all the same.
+///     sleep(Duration::from_micros(50)).slack(Precision::Exact).await;
+/// })
+/// .await;
+/// # });
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Precision {
+    /// No slack: a timer has a wake-up at its deadline. The default.
+    #[default]
+    Exact,
+    /// A slack of 1 ms: timers fire at whole milliseconds, like tokio's. (Those of `CLOCK_MONOTONIC`; tokio counts from
+    /// when its runtime began.)
+    Millisecond,
+}
+
+impl Precision {
+    /// By how much a timer may be late.
+    #[must_use]
+    pub const fn slack(self) -> Duration {
+        match self {
+            Self::Exact => Duration::ZERO,
+            Self::Millisecond => Duration::from_millis(1),
+        }
+    }
+}
+
+impl From<Precision> for Duration {
+    fn from(precision: Precision) -> Self {
+        precision.slack()
+    }
+}
+
+/// A slack as a timer keeps it: nanoseconds, plus one, so that "none was said" takes no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slack(NonZeroU32);
+
+impl Slack {
+    pub(crate) const NONE: Self = Self(NonZeroU32::MIN);
+
+    pub(crate) fn new(slack: Duration) -> Self {
+        let nanos = u32::try_from(slack.as_nanos()).unwrap_or(u32::MAX);
+        Self(NonZeroU32::MIN.saturating_add(nanos))
+    }
+
+    #[inline]
+    pub(crate) fn is_none(self) -> bool {
+        self == Self::NONE
+    }
+
+    const fn nanos(self) -> u64 {
+        self.0.get() as u64 - 1
+    }
+
+    pub(crate) const fn duration(self) -> Duration {
+        Duration::from_nanos(self.nanos())
+    }
+
+    /// How far behind `deadline` a timer must fire that may fire from then on: at the roundest point there is.
+    pub(crate) fn after(self, deadline: Instant) -> Span {
+        let slack = Span::from_nanos(self.nanos());
+        deadline.roundest_within(slack).saturating_since(deadline)
+    }
+}
+
+thread_local! {
+    // Without a destructor, so that reaching it is one addition to the thread pointer.
+    static DEFAULT: Cell<Slack> = const { Cell::new(Slack::NONE) };
+}
+
+/// What timers of this thread get for which no slack was said.
+#[inline]
+pub(crate) fn default() -> Slack {
+    DEFAULT.get()
+}
+
+/// Gives all timers that this thread queues from here on a slack, but those that [say one](super::Sleep::slack).
+/// Returns the one before; a thread begins with [`Duration::ZERO`].
+///
+/// It counts for a [`Sleep`](super::Sleep), [`Timeout`](super::Timeout) or [`Interval`](super::Interval) when it is
+/// queued for the first time, on the thread that polls it then, and the timer keeps it. Inside of a [`with_slack`] the
+/// slack of that counts; set there, it is undone when the future inside gives the thread back. Coarse timers and those
+/// with callbacks do not ask for it.
+///
+/// More than 4.29 s (2^32 - 2 ns) count as that.
+///
+/// In tokio, for all threads of a runtime:
+///
+/// ```
+/// use tickless::time::{Precision, set_thread_slack};
+///
+/// let runtime = tokio::runtime::Builder::new_multi_thread()
+///     .on_thread_start(|| {
+///         set_thread_slack(Precision::Millisecond);
+///     })
+///     .build();
+/// # drop(runtime);
+/// ```
+pub fn set_thread_slack(slack: impl Into<Duration>) -> Duration {
+    DEFAULT.replace(Slack::new(slack.into())).duration()
+}
+
+/// What timers of this thread get for which no slack was said.
+#[must_use]
+pub fn thread_slack() -> Duration {
+    default().duration()
+}
+
+/// Gives all timers a slack that `future` queues, but those that [say one](super::Sleep::slack): whichever thread polls
+/// it. One inside of another counts in place of it.
+///
+/// Tasks that `future` spawns are polled outside of it, and so not concerned. More than 4.29 s (2^32 - 2 ns) count as
+/// that.
+///
+/// # Cancellation
+///
+/// Dropping what is returned drops `future`.
+///
+/// # Cost
+///
+/// The future and 4 bytes; two loads and stores at each poll.
+pub fn with_slack<F: Future>(slack: impl Into<Duration>, future: F) -> WithSlack<F> {
+    WithSlack {
+        slack: Slack::new(slack.into()),
+        future,
+    }
+}
+
+pin_project! {
+    /// What [`with_slack`] returns.
+    #[must_use = "futures do nothing unless you `.await` or poll them"]
+    #[derive(Debug)]
+    pub struct WithSlack<F> {
+        slack: Slack,
+        #[pin]
+        future: F,
+    }
+}
+
+impl<F: Future> Future for WithSlack<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        /// Also when the future panics.
+        struct Restore(Slack);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                DEFAULT.set(self.0);
+            }
+        }
+        let this = self.project();
+        let _restore = Restore(DEFAULT.replace(*this.slack));
+        this.future.poll(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slack_is_kept_to_the_nanosecond_and_ends_at_four_seconds() {
+        let longest = Duration::from_nanos(u64::from(u32::MAX) - 1);
+        for (said, kept) in [
+            (Duration::ZERO, Duration::ZERO),
+            (Duration::from_nanos(1), Duration::from_nanos(1)),
+            (longest, longest),
+            (longest + Duration::from_nanos(1), longest),
+            (Duration::MAX, longest),
+        ] {
+            let slack = Slack::new(said);
+            assert_eq!(slack.duration(), kept, "{said:?}");
+            assert_eq!(slack.is_none(), said.is_zero());
+        }
+    }
+
+    #[test]
+    fn what_it_chooses_is_within_it() {
+        let deadlines = [i64::MIN, -1, 0, 1, 7_300_000, i64::MAX - 1, i64::MAX];
+        for deadline in deadlines.map(Instant::from_nanos) {
+            for said in [0, 1, 99, 1_000_000, 4_000_000_000, u64::MAX] {
+                let chosen = Slack::new(Duration::from_nanos(said)).after(deadline);
+                assert!(chosen.as_nanos() <= said.min(u64::from(u32::MAX)));
+            }
+        }
+        let millisecond = Slack::new(Precision::Millisecond.slack());
+        let chosen = millisecond.after(Instant::from_nanos(7_300_000));
+        assert_eq!(chosen.as_nanos(), 700_000);
+    }
+}

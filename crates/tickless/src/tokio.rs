@@ -1,0 +1,471 @@
+//! One wake-up for each timer inside of tokio.
+//!
+//! Without this, a timer of a tokio task costs two: the library's expiry thread is woken at the deadline, and it wakes
+//! the runtime's worker. A runtime that is *attached* has a timer file descriptor in its own reactor: the worker that
+//! waits there is woken by the kernel, fires what is due for all workers of the runtime, and goes on with the task.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> Result<(), tickless::tokio::AttachError> {
+//!     tickless::tokio::attach()?;
+//!     tickless::time::sleep(Duration::from_micros(200)).await;
+//!     Ok(())
+//! }
+//! ```
+//!
+//! Nothing else changes: all timers of the library can be used everywhere, as before. Starting one wakes no thread
+//! either, where it woke the expiry thread whenever it was the first.
+//!
+//! # Which to use
+//!
+//! | | one wake-up for | take it when |
+//! |---|---|---|
+//! | [`attach`] | tasks on the workers of any runtime | the runtime is made elsewhere (`#[tokio::main]`) |
+//! | [`Builder`] | the same, and workers that used timers before | you make the runtime |
+//! | [`block_on`] with a [`Driver`] | the tasks of one thread's current-thread runtime | that thread shall share nothing: no lock and no other thread has to do with its timers |
+//! | a [`Worker`](crate::Worker) on a thread of its own | its own future | the thread needs no tokio at all; the two do not go together on one thread, because each wants to be where it waits |
+//!
+//! The thread that calls `Runtime::block_on` of a multi-thread runtime is none of its workers: the future there is
+//! woken by a worker or by the expiry thread, and costs two. Spawn what has to be exact.
+//!
+//! # If the runtime does not come
+//!
+//! The expiry thread stays, and nothing is lost: a runtime whose workers are all busy, or that is not driven between
+//! two `block_on`s, keeps its timers waiting for 10 ms at most. Then the expiry thread fires them, and all that follow
+//! in time, until the runtime polls its reactor again. When the runtime is dropped, the expiry thread comes at once.
+//! Timers of other threads, and of other runtimes, do not wait for this one: each runtime has a tree of its own.
+//!
+//! A multi-thread runtime may leave its reactor to a worker that computes, while another one sleeps elsewhere: tokio's
+//! own timers wait for it too. Where tasks compute for long the expiry thread alone is the more exact choice.
+//!
+//! # Fork
+//!
+//! The child of a fork has none of its parent's runtimes: its expiry thread fires what the forking thread had started,
+//! and the parent's descriptors are left alone. An inherited runtime cannot be attached there, a new one can.
+//!
+//! # Cost
+//!
+//! Two system calls for each deadline that is the first of its runtime, as with an event loop of one's own: setting the
+//! descriptor, and the wait that ends. While timers are pending the expiry thread looks once in 10 ms at most whether
+//! the runtime comes. [`Stats::reactor_expired`](crate::Stats::reactor_expired) counts what the runtimes fired, and
+//! [`fallback_expired`](crate::Stats::fallback_expired) what the expiry thread did in their place.
+
+use std::any::Any;
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+
+use ::tokio::io::Interest;
+use ::tokio::io::unix::AsyncFd;
+use ::tokio::runtime::{self, Handle, Runtime};
+use ::tokio::task::AbortHandle;
+
+use crate::Driver;
+use crate::host::remote::reactor_turn;
+use crate::host::remote::reactors::{self, Attached, TooMany};
+use crate::host::wake;
+
+/// Why a runtime is not attached. Its timers are fired by the expiry thread, as if it had not been asked for.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum AttachError {
+    /// This thread is in no runtime.
+    NoRuntime,
+    /// The runtime has no reactor: it was built without `enable_io` or `enable_all`.
+    NoIo,
+    /// The runtime belongs to the process that this one was forked from. Make a new one.
+    Forked,
+    /// 4,096 runtimes are attached already.
+    TooMany,
+    /// The operating system refused a file descriptor or a thread.
+    Os(io::Error),
+}
+
+impl fmt::Display for AttachError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoRuntime => formatter.write_str(
+                "this thread is in no tokio runtime; attach inside of one, or build it with `tickless::tokio::Builder`",
+            ),
+            Self::NoIo => formatter.write_str(
+                "this tokio runtime has no reactor; build it with `enable_io` or `enable_all`",
+            ),
+            Self::Forked => formatter.write_str(
+                "this tokio runtime belongs to the parent process; the child of a fork needs one of its own",
+            ),
+            Self::TooMany => {
+                formatter.write_str("4,096 runtimes are attached already; another has to end first")
+            }
+            Self::Os(error) => write!(
+                formatter,
+                "the operating system refused what timers need: {error}"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for AttachError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Os(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// What a reactor knows its runtime by.
+struct Key {
+    runtime: runtime::Id,
+    bell: Arc<OwnedFd>,
+    task: OnceLock<AbortHandle>,
+}
+
+/// A runtime that was [attached](attach). Dropping this changes nothing.
+#[derive(Clone, Debug)]
+pub struct Attachment {
+    attached: Attached,
+    task: Option<AbortHandle>,
+}
+
+impl Attachment {
+    /// Leaves the timers of the runtime to the expiry thread from here on. Harmless if it does already.
+    pub fn detach(&self) {
+        self.attached.detach();
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
+
+    /// Whether the runtime's reactor rings for its timers: it was neither dropped nor detached.
+    #[must_use]
+    pub fn is_attached(&self) -> bool {
+        self.attached.is_attached()
+    }
+}
+
+/// Attaches the runtime that this thread is in: one wake-up for each timer of its workers.
+///
+/// Attaching a runtime that is attached already changes nothing, and gives another handle of the same. Workers that
+/// started timers before are among them when they next poll the reactor; [`Builder`] has them so when they next wait.
+///
+/// # Errors
+///
+/// When there is no runtime, or it has no reactor, or the system refuses a descriptor or the expiry thread. That the
+/// runtime has no reactor tokio says by a panic, which is caught: its message is shown by the panic hook, and a program
+/// that aborts at panics does so.
+///
+/// # Cost
+///
+/// Once for a runtime: a timer file descriptor, a task, some kilobytes for its tree, which are used again.
+pub fn attach() -> Result<Attachment, AttachError> {
+    let handle = Handle::try_current().map_err(|_| AttachError::NoRuntime)?;
+    wake::ensure_running().map_err(AttachError::Os)?;
+    reactor_turn::ask(runtime_of_this_thread);
+    let runtime = handle.id();
+    let is_it = |key: &dyn Any| is_key_of(key, runtime);
+    if reactors::is_inherited(is_it) {
+        return Err(AttachError::Forked);
+    }
+    // Again only if another thread attaches or detaches the same runtime at this moment.
+    loop {
+        if let Some(known) = attachment_of(runtime) {
+            return Ok(known);
+        }
+        let bell = reactors::make_bell().map_err(AttachError::Os)?;
+        // Before anything is locked: it may panic, which a hook of the program is told of.
+        let fd = register(Descriptor(Arc::clone(&bell)))?;
+        let key = Arc::new(Key {
+            runtime,
+            bell: Arc::clone(&bell),
+            task: OnceLock::new(),
+        });
+        let attached = reactors::attach(Arc::<Key>::clone(&key), is_it, bell);
+        let Some(attached) = attached.map_err(|TooMany| AttachError::TooMany)? else {
+            continue;
+        };
+        // A runtime that shuts down drops it at once, which detaches.
+        let task = handle.spawn(Ring {
+            fd: Some(fd),
+            attached: attached.clone(),
+            is_settled: false,
+        });
+        let _first = key.task.set(task.abort_handle());
+        return Ok(key.attachment(attached.reactor));
+    }
+}
+
+/// The runtime, if it is attached.
+fn attachment_of(runtime: runtime::Id) -> Option<Attachment> {
+    let reactor = reactors::find(|key| is_key_of(key, runtime))?;
+    let key = Arc::downcast::<Key>(reactor.key()?).ok()?;
+    // The reactor may be another runtime's by now.
+    (key.runtime == runtime).then(|| key.attachment(reactor))
+}
+
+impl Key {
+    fn attachment(&self, reactor: &'static reactors::Reactor) -> Attachment {
+        Attachment {
+            attached: Attached {
+                reactor,
+                bell: Arc::clone(&self.bell),
+            },
+            task: self.task.get().cloned(),
+        }
+    }
+}
+
+fn is_key_of(key: &dyn Any, runtime: runtime::Id) -> bool {
+    key.downcast_ref::<Key>()
+        .is_some_and(|key| key.runtime == runtime)
+}
+
+/// The attached runtime that this thread is a worker of.
+fn runtime_of_this_thread() -> Option<Attached> {
+    let handle = Handle::try_current().ok()?;
+    // Not for threads that block: those are woken by another thread in any case.
+    runtime::worker_index()?;
+    attachment_of(handle.id()).map(|known| known.attached)
+}
+
+/// A descriptor that stays open, and the same, as long as this lives.
+struct Descriptor<T>(T);
+
+impl AsRawFd for Descriptor<Arc<OwnedFd>> {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+impl AsRawFd for Descriptor<&Driver> {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_fd().as_raw_fd()
+    }
+}
+
+/// Has the reactor of this thread's runtime watch `fd`.
+fn register<T>(fd: Descriptor<T>) -> Result<AsyncFd<Descriptor<T>>, AttachError>
+where
+    Descriptor<T>: AsRawFd,
+{
+    let registered = catch_unwind(AssertUnwindSafe(|| {
+        // SAFETY: what a `Descriptor` holds owns its descriptor or borrows it from what does for ever, and neither
+        // closes nor replaces it; both implementations of `AsRawFd` return that one each time.
+        unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }
+    }));
+    match registered {
+        Ok(Ok(fd)) => Ok(fd),
+        Ok(Err(error)) => Err(AttachError::Os(error.into())),
+        Err(_no_reactor) => Err(AttachError::NoIo),
+    }
+}
+
+/// The task that waits in the reactor.
+struct Ring {
+    /// `None` once dropped.
+    fd: Option<AsyncFd<Descriptor<Arc<OwnedFd>>>>,
+    attached: Attached,
+    is_settled: bool,
+}
+
+impl Future for Ring {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if !self.is_settled {
+            self.is_settled = true;
+            reactor_turn::join(&self.attached);
+        }
+        loop {
+            if self.attached.reactor.is_inherited() {
+                // The child of a fork: the descriptor rings for its parent.
+                return Poll::Pending;
+            }
+            if !self.attached.is_attached() {
+                return Poll::Ready(());
+            }
+            let Some(fd) = &self.fd else {
+                return Poll::Ready(());
+            };
+            match fd.poll_read_ready(context) {
+                Poll::Pending => return Poll::Pending,
+                // The runtime shuts down.
+                Poll::Ready(Err(_)) => return Poll::Ready(()),
+                // Not read: the reactor reports edges, and setting the descriptor anew makes the next one.
+                Poll::Ready(Ok(mut ready)) => ready.clear_ready(),
+            }
+            reactor_turn::take_turn(&self.attached);
+        }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        let fd = self.fd.take();
+        if self.attached.reactor.is_inherited() {
+            // Taking it out would take it out of the parent's reactor.
+            std::mem::forget(fd);
+        }
+        self.attached.detach();
+    }
+}
+
+/// Builds runtimes that are [attached](attach).
+///
+/// ```
+/// let mut builder = tickless::tokio::Builder::new_multi_thread();
+/// builder.tokio().worker_threads(2).enable_time();
+/// let runtime = builder.build()?;
+/// runtime.block_on(async {
+///     tickless::time::sleep(std::time::Duration::from_micros(200)).await;
+/// });
+/// # Ok::<(), tickless::tokio::AttachError>(())
+/// ```
+#[derive(Debug)]
+pub struct Builder {
+    tokio: runtime::Builder,
+    on_thread_park: OnPark,
+}
+
+/// What the program wants to have done when a worker parks.
+#[derive(Clone)]
+struct OnPark(Option<Arc<dyn Fn() + Send + Sync>>);
+
+impl fmt::Debug for OnPark {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(if self.0.is_some() { "Some(..)" } else { "None" })
+    }
+}
+
+impl Builder {
+    fn of(tokio: runtime::Builder) -> Self {
+        Self {
+            tokio,
+            on_thread_park: OnPark(None),
+        }
+    }
+
+    /// A runtime with several workers.
+    #[must_use]
+    pub fn new_multi_thread() -> Self {
+        Self::of(runtime::Builder::new_multi_thread())
+    }
+
+    /// A runtime whose one worker is the thread that drives it.
+    #[must_use]
+    pub fn new_current_thread() -> Self {
+        Self::of(runtime::Builder::new_current_thread())
+    }
+
+    /// All that can be said of a runtime besides. [`build`](Self::build) enables its reactor, and replaces what is said
+    /// here for when a thread parks.
+    pub fn tokio(&mut self) -> &mut runtime::Builder {
+        &mut self.tokio
+    }
+
+    /// Has `f` executed before a worker parks, in place of `tokio().on_thread_park(f)`.
+    pub fn on_thread_park(&mut self, f: impl Fn() + Send + Sync + 'static) -> &mut Self {
+        self.on_thread_park = OnPark(Some(Arc::new(f)));
+        self
+    }
+
+    /// Builds the runtime, and attaches it.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses a descriptor, a thread or memory; no runtime is left then.
+    ///
+    /// # Cost
+    ///
+    /// Two loads and a comparison each time that a worker parks.
+    pub fn build(&mut self) -> Result<Runtime, AttachError> {
+        let place = Arc::new(OnceLock::<Attached>::new());
+        let (known, user) = (Arc::clone(&place), self.on_thread_park.clone());
+        self.tokio.enable_io().on_thread_park(move || {
+            if let Some(attached) = known.get() {
+                reactor_turn::join(attached);
+            }
+            if let Some(user) = &user.0 {
+                user();
+            }
+        });
+        let runtime = self.tokio.build().map_err(AttachError::Os)?;
+        let attachment = {
+            let _inside = runtime.enter();
+            attach()
+        };
+        match attachment {
+            Ok(attachment) => {
+                let _first = place.set(attachment.attached);
+                Ok(runtime)
+            }
+            Err(error) => {
+                // Dropping it would block, which a thread that is in another runtime must not.
+                runtime.shutdown_background();
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Runs `future` on a current-thread runtime, and in it the timers of this thread, which `driver` took over.
+///
+/// As [`attach`], with nothing shared: the timers of this thread are fired by this thread alone, and wait for no other.
+/// While the runtime is not driven, take [turns](Driver::turn) yourself, or drop the driver.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+/// let driver = tickless::Driver::new()?;
+/// let sum = tickless::tokio::block_on(&runtime, &driver, async {
+///     tickless::time::sleep(Duration::from_micros(200)).await;
+///     1 + 1
+/// })?;
+/// assert_eq!(sum, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// [`AttachError::NoIo`] if the runtime has no reactor ([`attach`] says how tokio tells), [`AttachError::Os`] if the
+/// descriptor is watched there already, as by a `block_on` outside of this one. The future was not polled then.
+///
+/// # Panics
+///
+/// As `Runtime::block_on`, when called inside of a runtime. In a callback or waker, where a driver cannot take a turn.
+///
+/// # Cost
+///
+/// Three system calls for a deadline: setting the descriptor, the wait that ends, reading it.
+pub fn block_on<F: Future>(
+    runtime: &Runtime,
+    driver: &Driver,
+    future: F,
+) -> Result<F::Output, AttachError> {
+    let fd = {
+        let _inside = runtime.enter();
+        register(Descriptor(driver))?
+    };
+    Ok(runtime.block_on(async {
+        let mut future = pin!(future);
+        poll_fn(|context| {
+            while let Poll::Ready(Ok(mut ready)) = fd.poll_read_ready(context) {
+                ready.clear_ready();
+                if driver.turn().more {
+                    // The future first. The reactor was not asked to wake this once more.
+                    context.waker().wake_by_ref();
+                    break;
+                }
+            }
+            future.as_mut().poll(context)
+        })
+        .await
+    }))
+}

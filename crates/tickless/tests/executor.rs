@@ -1,0 +1,562 @@
+//! Tasks on an executor: results, panics, cancellation, shutdown.
+
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use tickless::executor::{PanicPolicy, Preemption};
+use tickless::task::{self, Slice, Spec, Weight};
+use tickless::{Executor, coop, time};
+
+fn executor(workers: usize) -> Executor {
+    let builder = Executor::builder().workers(workers);
+    builder.build().expect("there are threads enough")
+}
+
+/// Sets a flag when it is dropped.
+struct Dropped(Arc<AtomicBool>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_task_gives_its_result_to_who_waits_for_it() {
+    let executor = executor(2);
+    let task = executor.spawn(async { 40 + 2 });
+    assert_eq!(executor.block_on(task).expect("it ends"), 42);
+    let tasks: Vec<_> = (0..1_000)
+        .map(|number| executor.spawn(async move { number }))
+        .collect();
+    let sum: u32 = executor.block_on(async {
+        let mut sum = 0;
+        for task in tasks {
+            sum += task.await.expect("it ends");
+        }
+        sum
+    });
+    assert_eq!(sum, 499_500);
+}
+
+#[test]
+fn tasks_spawn_tasks_and_sleep() {
+    let executor = executor(2);
+    let depth = executor.block_on(executor.spawn(async {
+        let outer = task::spawn(async {
+            let inner = task::spawn(async {
+                time::sleep(Duration::from_micros(100)).await;
+                3
+            });
+            inner.await.expect("it ends") + 1
+        });
+        outer.await.expect("it ends") + 1
+    }));
+    assert_eq!(depth.expect("it ends"), 5);
+}
+
+#[test]
+fn a_panic_goes_to_the_joiner_and_no_further() {
+    let executor = executor(1);
+    let bad = executor.spawn(async { panic!("on purpose") });
+    let good = executor.spawn(async {
+        time::sleep(Duration::from_millis(1)).await;
+        7
+    });
+    let error: task::JoinError = executor.block_on(bad).expect_err("it panicked");
+    assert!(error.is_panic() && !error.is_cancelled());
+    assert_eq!(error.to_string(), "the task panicked: on purpose");
+    let payload = error.try_into_panic().expect("it is one");
+    assert_eq!(payload.downcast_ref::<&str>(), Some(&"on purpose"));
+    assert_eq!(executor.block_on(good).expect("it goes on"), 7);
+    assert_eq!(executor.stats().panics, 1);
+}
+
+#[test]
+fn a_panic_ends_the_others_where_that_is_asked_for() {
+    let builder = Executor::builder()
+        .workers(2)
+        .on_panic(PanicPolicy::ShutDown);
+    let executor = builder.build().expect("there are threads enough");
+    let waits = executor.spawn(std::future::pending::<()>());
+    let bad = executor.spawn(async { panic!("on purpose") });
+    let ended = executor.block_on(waits);
+    assert!(ended.expect_err("it never ends by itself").is_cancelled());
+    assert!(executor.block_on(bad).expect_err("it panicked").is_panic());
+}
+
+#[test]
+fn a_destructor_that_panics_harms_no_other_task() {
+    struct Bad;
+    impl Drop for Bad {
+        fn drop(&mut self) {
+            panic!("on purpose, in a destructor");
+        }
+    }
+    let executor = executor(1);
+    let bad = Bad;
+    let bad = executor.spawn(async move {
+        let _bad = bad;
+        std::future::pending::<()>().await;
+    });
+    bad.abort();
+    assert!(
+        executor
+            .block_on(bad)
+            .expect_err("it was aborted")
+            .is_cancelled()
+    );
+    assert_eq!(
+        executor
+            .block_on(executor.spawn(async { 1 }))
+            .expect("it ends"),
+        1
+    );
+    assert_eq!(executor.stats().panics, 1);
+}
+
+#[test]
+fn an_aborted_task_is_dropped_and_says_so() {
+    let executor = executor(2);
+    let dropped = Arc::new(AtomicBool::new(false));
+    let flag = Dropped(Arc::clone(&dropped));
+    let task = executor.spawn(async move {
+        let _flag = flag;
+        std::future::pending::<()>().await;
+    });
+    assert!(!task.is_finished());
+    task.abort();
+    let error = executor.block_on(task).expect_err("it was aborted");
+    assert!(error.is_cancelled());
+    assert!(
+        dropped.load(Ordering::SeqCst),
+        "behind its result there is nothing left of it"
+    );
+}
+
+#[test]
+fn a_task_that_computes_is_aborted_at_its_next_await() {
+    let executor = executor(1);
+    let (begun, begins) = mpsc::channel();
+    let task = executor.spawn(async move {
+        begun.send(()).expect("the test waits");
+        loop {
+            coop::yield_now().await;
+        }
+    });
+    begins.recv().expect("it begins");
+    task.abort();
+    let ended: Result<(), _> = executor.block_on(task);
+    assert!(ended.expect_err("it was aborted").is_cancelled());
+}
+
+#[test]
+fn a_detached_task_goes_on() {
+    let executor = executor(1);
+    let (done, ends) = mpsc::channel();
+    executor
+        .spawn(async move {
+            time::sleep(Duration::from_micros(200)).await;
+            done.send(5).expect("the test waits");
+        })
+        .detach();
+    assert_eq!(ends.recv(), Ok(5));
+}
+
+#[test]
+fn local_tasks_stay_on_their_worker_and_need_not_be_send() {
+    let executor = executor(2);
+    let (done, ends) = mpsc::channel();
+    let spawned = executor.spawn(async move {
+        let here = std::thread::current().id();
+        let shared = Rc::new(Cell::new(0));
+        let local = task::spawn_local(Spec::new().name("local"), async move {
+            for _ in 0..10 {
+                coop::yield_now().await;
+                time::sleep(Duration::from_micros(20)).await;
+                assert_eq!(std::thread::current().id(), here);
+                shared.set(shared.get() + 1);
+            }
+            done.send(shared.get()).expect("the test waits");
+        });
+        local.detach();
+    });
+    executor.block_on(spawned).expect("it ends");
+    assert_eq!(ends.recv(), Ok(10));
+}
+
+#[test]
+fn blocking_jobs_have_a_bound() {
+    let builder = Executor::builder().workers(1).blocking_threads(2);
+    let executor = builder.build().expect("there are threads enough");
+    let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let jobs: Vec<_> = (0..20)
+        .map(|number| {
+            let (running, most) = (Arc::clone(&running), Arc::clone(&most));
+            executor.spawn_blocking(move || {
+                most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                std::thread::sleep(Duration::from_micros(300));
+                running.fetch_sub(1, Ordering::SeqCst);
+                number
+            })
+        })
+        .collect();
+    for (number, job) in jobs.into_iter().enumerate() {
+        assert_eq!(executor.block_on(job).expect("it ends"), number);
+    }
+    assert!(most.load(Ordering::SeqCst) <= 2);
+    let bad = executor.spawn_blocking(|| panic!("on purpose"));
+    assert!(executor.block_on(bad).expect_err("it panicked").is_panic());
+}
+
+#[test]
+fn a_shutdown_waits_and_then_cancels() {
+    let executor = executor(2);
+    let (done, ends) = mpsc::channel();
+    executor
+        .spawn(async move {
+            time::sleep(Duration::from_millis(2)).await;
+            done.send(()).expect("the test waits");
+        })
+        .detach();
+    assert_eq!(
+        executor.shutdown(Duration::from_secs(60)),
+        0,
+        "all ended by themselves"
+    );
+    ends.recv().expect("it ended");
+    let late = executor.spawn(async { 1 });
+    assert!(
+        executor
+            .block_on(late)
+            .expect_err("nothing is taken")
+            .is_cancelled()
+    );
+
+    let executor = self::executor(2);
+    let dropped = Arc::new(AtomicBool::new(false));
+    let flag = Dropped(Arc::clone(&dropped));
+    let task = executor.spawn(async move {
+        let _flag = flag;
+        std::future::pending::<()>().await;
+    });
+    assert_eq!(executor.shutdown(Duration::from_millis(1)), 1);
+    assert!(dropped.load(Ordering::SeqCst));
+    assert!(
+        executor
+            .block_on(task)
+            .expect_err("it was cancelled")
+            .is_cancelled()
+    );
+    assert_eq!(
+        executor.shutdown(Duration::ZERO),
+        0,
+        "a second time there is nothing to do"
+    );
+}
+
+#[test]
+fn an_executor_may_be_dropped_by_its_own_task() {
+    let executor = Arc::new(Mutex::new(None));
+    let own = Arc::clone(&executor);
+    let (done, ends) = mpsc::channel();
+    *executor.lock().expect("no panic") = Some(self::executor(2));
+    let guard = executor.lock().expect("no panic");
+    let inner = guard.as_ref().expect("it is there");
+    inner
+        .spawn(async move {
+            let executor = own.lock().expect("no panic").take();
+            drop(executor);
+            // The poll goes on to its end.
+            done.send(task::spawn(async {}).is_finished())
+                .expect("the test waits");
+        })
+        .detach();
+    drop(guard);
+    assert_eq!(
+        ends.recv(),
+        Ok(true),
+        "what is spawned afterwards is cancelled at once"
+    );
+}
+
+#[test]
+fn blocking_on_a_future_in_a_task_is_a_panic_of_that_task() {
+    let executor = Arc::new(executor(1));
+    let own = Arc::clone(&executor);
+    let task = executor.spawn(async move { own.block_on(async { 1 }) });
+    let error = executor.block_on(task).expect_err("it panicked");
+    assert!(
+        error.to_string().contains("cannot block its worker"),
+        "{error}"
+    );
+    // In a blocking job it is fine.
+    let own = Arc::clone(&executor);
+    let job = executor.spawn_blocking(move || own.block_on(own.spawn(async { 3 })));
+    assert_eq!(
+        executor.block_on(job).expect("it ends").expect("it ends"),
+        3
+    );
+}
+
+#[test]
+fn an_executor_inside_of_another_is_another() {
+    let (one, two) = (executor(1), Arc::new(executor(1)));
+    let inner = Arc::clone(&two);
+    let sum = one.block_on(one.spawn(async move {
+        let there = inner.spawn(async { 2 });
+        let here = task::spawn(async { 1 });
+        there.await.expect("it ends") + here.await.expect("it ends")
+    }));
+    assert_eq!(sum.expect("it ends"), 3);
+}
+
+#[test]
+fn wakers_work_from_foreign_threads_and_behind_the_end() {
+    let executor = executor(2);
+    let kept: Arc<Mutex<Option<Waker>>> = Arc::default();
+    let rounds = Arc::new(AtomicU32::new(0));
+    let (waker, count) = (Arc::clone(&kept), Arc::clone(&rounds));
+    let task = executor.spawn(poll_fn(move |context| {
+        *waker.lock().expect("no panic") = Some(context.waker().clone());
+        if count.fetch_add(1, Ordering::SeqCst) < 1_000 {
+            Poll::Pending
+        } else {
+            Poll::Ready(())
+        }
+    }));
+    while !task.is_finished() {
+        let waker = kept.lock().expect("no panic").clone();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        std::thread::yield_now();
+    }
+    let waker = kept
+        .lock()
+        .expect("no panic")
+        .take()
+        .expect("it was polled");
+    waker.wake_by_ref();
+    drop(executor);
+    waker.wake();
+}
+
+#[test]
+fn nonsense_for_weights_slices_and_deadlines_is_moved_into_the_range() {
+    assert_eq!(Weight::clamped(0), Weight::MIN);
+    assert_eq!(Weight::clamped(u64::MAX), Weight::MAX);
+    assert_eq!(Slice::new(Duration::ZERO), Slice::MIN);
+    assert_eq!(Slice::new(Duration::from_secs(3_600)), Slice::MAX);
+    let executor = executor(1);
+    let specs: [Spec; 5] = [
+        Weight::clamped(0).into(),
+        Weight::clamped(u64::MAX).into(),
+        Slice::new(Duration::ZERO).into(),
+        Slice::new(Duration::MAX).into(),
+        Spec::new().name("").weight(Weight::MAX).slice(Slice::MIN),
+    ];
+    let tasks: Vec<_> = specs
+        .into_iter()
+        .map(|spec| {
+            executor.spawn_with(spec, async {
+                for _ in 0..100 {
+                    coop::yield_now().await;
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        executor.block_on(task).expect("it ends");
+    }
+}
+
+#[test]
+fn a_hundred_thousand_tasks_at_once() {
+    let executor = executor(2);
+    let tasks: Vec<_> = (0..100_000_u64)
+        .map(|number| {
+            executor.spawn(async move {
+                coop::yield_now().await;
+                number
+            })
+        })
+        .collect();
+    let mut sum = 0;
+    for task in tasks {
+        sum += executor.block_on(task).expect("it ends");
+    }
+    assert_eq!(sum, 4_999_950_000);
+    assert_eq!(executor.stats().tasks, 0);
+}
+
+#[test]
+fn checkpoints_cost_no_turn_where_no_executor_is() {
+    assert!(!coop::need_resched());
+    futures::executor::block_on(async {
+        coop::checkpoint().await;
+        coop::yield_now().await;
+    });
+}
+
+#[test]
+fn both_ways_of_preemption_let_a_second_task_run() {
+    for preemption in [Preemption::Counter, Preemption::Signal] {
+        let builder = Executor::builder().workers(1).preemption(preemption);
+        let executor = builder.slice(Duration::from_micros(200)).build();
+        let executor = executor.expect("there are threads enough");
+        let stop = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&stop);
+        let hog = executor.spawn(async move {
+            // It computes until the other one had a turn, which takes a preemption.
+            while !seen.load(Ordering::Relaxed) {
+                coop::checkpoint().await;
+            }
+        });
+        let other = executor.spawn(async move { stop.store(true, Ordering::Relaxed) });
+        executor.block_on(hog).expect("it ends");
+        executor.block_on(other).expect("it ends");
+        if preemption == Preemption::Signal {
+            assert!(executor.stats().device_writes > 0);
+        }
+    }
+}
+
+#[test]
+fn a_task_that_keeps_its_worker_is_named_once_and_timers_go_on() {
+    let reports: Arc<Mutex<Vec<_>>> = Arc::default();
+    let sink = Arc::clone(&reports);
+    let stop = Arc::new(AtomicBool::new(false));
+    let builder = Executor::builder()
+        .workers(1)
+        .stuck_after(Duration::from_millis(5));
+    let builder = builder.on_stuck(move |stuck| sink.lock().expect("no panic").push(stuck.clone()));
+    let executor = builder.build().expect("there are threads enough");
+    let seen = Arc::clone(&stop);
+    let line = line!() + 1;
+    let hog = executor.spawn_with(Spec::new().name("hog"), async move {
+        while !seen.load(Ordering::SeqCst) {
+            std::hint::spin_loop();
+        }
+    });
+    while reports.lock().expect("no panic").is_empty() {
+        executor.block_on(time::sleep(Duration::from_micros(100)));
+    }
+    // It has been reported once; a few periods more report nothing.
+    executor.block_on(time::sleep(Duration::from_millis(20)));
+    stop.store(true, Ordering::SeqCst);
+    executor.block_on(hog).expect("it ends");
+    let reports = reports.lock().expect("no panic");
+    assert_eq!(reports.len(), 1, "{reports:?}");
+    assert_eq!(reports[0].name.as_deref(), Some("hog"));
+    assert_eq!((reports[0].spawned_at.line(), reports[0].worker), (line, 0));
+    assert!(reports[0].polled_for >= Duration::from_millis(5));
+    assert_eq!(executor.stats().stuck, 1);
+}
+
+#[test]
+fn an_idle_worker_pulls_what_waits_behind_a_task_that_computes() {
+    let executor = executor(2);
+    let stop = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&stop);
+    let hog = executor.spawn(async move {
+        let behind = task::spawn(async move { stop.store(true, Ordering::SeqCst) });
+        let second = task::spawn(async {});
+        // No checkpoint: only another worker can run what waits here.
+        while !seen.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        behind.await.expect("it ends");
+        second.await.expect("it ends");
+    });
+    executor.block_on(hog).expect("it ends");
+    assert!(executor.stats().pulls > 0);
+}
+
+thread_local! {
+    static SEEN: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+}
+
+#[test]
+fn a_future_that_block_on_runs_need_not_be_send() {
+    let executor = executor(1);
+    let shared = Rc::new(Cell::new(1));
+    let value = executor.block_on(async {
+        time::sleep(Duration::from_micros(50)).await;
+        SEEN.with_borrow_mut(|seen| seen.push(1));
+        shared.set(shared.get() + task::spawn(async { 1 }).await.expect("it ends"));
+        shared.get()
+    });
+    assert_eq!(value, 2);
+    fn is_send<T: Send>(_: &T) {}
+    is_send(&executor.spawn(async {}));
+    fn is_future<T: Future>(_: &T) {}
+    is_future(&coop::checkpoint());
+}
+
+#[test]
+fn a_worker_with_local_tasks_alone_gives_none_away() {
+    let executor = executor(2);
+    let done = executor.spawn(async {
+        let here = std::thread::current().id();
+        let locals: Vec<_> = (0..50)
+            .map(|_| {
+                task::spawn_local(Spec::new(), async move {
+                    for _ in 0..20 {
+                        coop::yield_now().await;
+                        assert_eq!(std::thread::current().id(), here);
+                    }
+                })
+            })
+            .collect();
+        // Others may be pulled from among them.
+        let free = task::spawn(async { 1 });
+        for local in locals {
+            // It outlives this task, which may move.
+            local.detach();
+        }
+        free.await.expect("it ends")
+    });
+    assert_eq!(executor.block_on(done).expect("it ends"), 1);
+    assert_eq!(executor.shutdown(Duration::from_secs(60)), 0);
+    assert_eq!(executor.stats().panics, 0);
+}
+
+#[test]
+fn sockets_of_any_reactor_work() {
+    let executor = executor(2);
+    let (one, two) = std::os::unix::net::UnixStream::pair().expect("a pair of sockets");
+    let one = smol::Async::new(one).expect("it can be watched");
+    let two = smol::Async::new(two).expect("it can be watched");
+    let echo = executor.spawn(async move {
+        let mut byte = [0];
+        for _ in 0..100 {
+            smol::io::AsyncReadExt::read_exact(&mut &two, &mut byte)
+                .await
+                .expect("it is open");
+            byte[0] += 1;
+            smol::io::AsyncWriteExt::write_all(&mut &two, &byte)
+                .await
+                .expect("it is open");
+        }
+    });
+    let asks = executor.spawn(async move {
+        for number in 0..100 {
+            let mut byte = [number];
+            smol::io::AsyncWriteExt::write_all(&mut &one, &byte)
+                .await
+                .expect("it is open");
+            smol::io::AsyncReadExt::read_exact(&mut &one, &mut byte)
+                .await
+                .expect("it is open");
+            assert_eq!(byte[0], number + 1);
+        }
+    });
+    executor.block_on(asks).expect("it ends");
+    executor.block_on(echo).expect("it ends");
+}

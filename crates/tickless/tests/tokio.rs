@@ -1,0 +1,541 @@
+//! Runtimes of tokio whose own reactors fire the timers of their workers, and what becomes of these when a runtime is
+//! busy, not driven, or gone.
+//!
+//! How many timers the reactor fired depends on the system's scheduler, except where the reactor cannot come at all.
+
+mod support;
+
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Barrier, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use support::{
+    Wakes, assert_passed, block_on, in_own_process, ms, on_thread, poll_idly, poll_with, until, us,
+};
+use tickless::hrtimer::{HrTimer, Restart};
+use tickless::inspect::{Reactor, ServedBy, snapshot};
+use tickless::time::{Sleep, sleep};
+use tickless::tokio::{AttachError, Attachment, Builder, attach};
+use tickless::{Driver, StartError, Worker, coarse};
+use tickless_sim::random::Random;
+use tokio::runtime::{self, Runtime};
+
+/// A runtime of one thread with a reactor, not attached.
+fn current_thread() -> Runtime {
+    runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime")
+}
+
+/// As above, attached.
+fn attached() -> (Runtime, Attachment) {
+    let runtime = current_thread();
+    let attachment = runtime.block_on(async { attach() }).expect("it can be");
+    (runtime, attachment)
+}
+
+fn multi_thread(threads: usize) -> Runtime {
+    let mut builder = Builder::new_multi_thread();
+    builder.tokio().worker_threads(threads);
+    builder.build().expect("a runtime")
+}
+
+/// The reactor that rings for the calling thread.
+fn reactor_of_this_thread() -> Option<Reactor> {
+    let id = rustix::thread::gettid().as_raw_nonzero().get();
+    let snapshot = snapshot();
+    let own = snapshot
+        .threads
+        .iter()
+        .find(|thread| thread.id == Some(id.unsigned_abs()))?;
+    let number = own.number;
+    snapshot.reactors.into_iter().find(|reactor| {
+        let groups = &reactor.hierarchy.groups;
+        let mut members = groups.iter().flat_map(|group| &group.members);
+        members.any(|member| member.thread == number && member.is_available)
+    })
+}
+
+/// A sleep that was polled by this thread, and what its end wakes.
+fn armed(duration: Duration) -> (Pin<Box<Sleep>>, Arc<Wakes>) {
+    loop {
+        let (wakes, waker) = Wakes::new();
+        let mut sleep = Box::pin(sleep(duration));
+        // A thread that is kept from its CPU for that long finds it over.
+        if poll_with(sleep.as_mut(), &waker).is_pending() {
+            return (sleep, wakes);
+        }
+    }
+}
+
+async fn sleep_and_look(duration: Duration) {
+    let start = Instant::now();
+    sleep(duration).await;
+    assert_passed(start, duration);
+}
+
+/// The reactor comes sooner or later: a machine that is busy may keep it away for longer than the grace. Returns its
+/// number.
+async fn wait_for_the_reactor() -> u32 {
+    let mut before = None;
+    loop {
+        sleep_and_look(us(200)).await;
+        // The task may be on a worker that has no timers yet, and is in no tree.
+        let now = reactor_of_this_thread().map(|own| (own.number, own.expired));
+        match (before, now) {
+            (Some((then, few)), Some((now, more))) if then == now && more > few => return now,
+            (None, _) => before = now,
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_reactor_fires_the_timers_of_its_runtime() {
+    let _patience = support::begin();
+    on_thread(|| {
+        let (runtime, attachment) = attached();
+        assert!(attachment.is_attached());
+        runtime.block_on(async {
+            wait_for_the_reactor().await;
+            tokio::spawn(wait_for_the_reactor())
+                .await
+                .expect("no panic");
+        });
+    });
+    let runtime = multi_thread(3);
+    runtime.block_on(async {
+        let tasks = (0..10).map(|_| tokio::spawn(wait_for_the_reactor()));
+        for result in join_all(tasks).await {
+            result.expect("no panic");
+        }
+    });
+}
+
+#[test]
+fn everything_that_has_timers_works_in_an_attached_runtime() {
+    let _patience = support::begin();
+    let runtime = multi_thread(2);
+    let everything = async {
+        let start = Instant::now();
+        coarse::sleep(ms(3)).await;
+        assert_passed(start, ms(3));
+        let never = std::future::pending::<()>();
+        assert!(tickless::time::timeout(us(500), never).await.is_err());
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let mut sender = Some(sender);
+        let mut timer = Box::pin(HrTimer::new(move |_| {
+            sender.take().map(|sender| sender.send(()));
+            Restart::No
+        }));
+        timer.as_mut().as_ref().start(us(300));
+        receiver.await.expect("the callback was called");
+    };
+    runtime
+        .block_on(runtime.spawn(everything))
+        .expect("no panic");
+}
+
+#[test]
+fn outside_of_a_runtime_there_is_nothing_to_attach() {
+    let error = attach().expect_err("no runtime");
+    assert!(matches!(error, AttachError::NoRuntime));
+    assert!(error.to_string().contains("in no tokio runtime"), "{error}");
+}
+
+#[test]
+fn a_runtime_without_a_reactor_is_refused_and_its_timers_fire() {
+    let _patience = support::begin();
+    support::in_tokio(async {
+        let error = attach().expect_err("no reactor");
+        assert!(matches!(error, AttachError::NoIo));
+        assert!(error.to_string().contains("enable_io"), "{error}");
+        sleep_and_look(us(300)).await;
+    });
+    on_thread(|| {
+        let runtime = runtime::Builder::new_current_thread()
+            .build()
+            .expect("a runtime");
+        let driver = Driver::new().expect("the thread is free");
+        let result = tickless::tokio::block_on(&runtime, &driver, async {});
+        assert!(matches!(result, Err(AttachError::NoIo)));
+    });
+}
+
+#[test]
+fn a_second_attach_is_the_same() {
+    let _patience = support::begin();
+    on_thread(|| {
+        let (runtime, first) = attached();
+        runtime.block_on(async {
+            let second = attach().expect("again");
+            wait_for_the_reactor().await;
+            second.detach();
+            assert!(!first.is_attached() && !second.is_attached());
+            second.detach();
+            sleep_and_look(us(300)).await;
+            let third = attach().expect("once more");
+            assert!(third.is_attached() && !first.is_attached());
+            wait_for_the_reactor().await;
+            // Another runtime, or the same one again, may have the place meanwhile.
+            first.detach();
+            assert!(third.is_attached());
+        });
+        drop(runtime);
+    });
+}
+
+#[test]
+fn what_is_pending_when_a_runtime_is_detached_fires() {
+    let _patience = support::begin();
+    on_thread(|| {
+        let (runtime, attachment) = attached();
+        runtime.block_on(async {
+            let (_sleep, wakes) = armed(ms(20));
+            attachment.detach();
+            wakes.wait();
+        });
+    });
+}
+
+/// The thread lives on, in the tree of a runtime that is gone.
+#[test]
+fn a_runtime_is_dropped_with_timers_pending() {
+    let _patience = support::begin();
+    on_thread(|| {
+        let (runtime, attachment) = attached();
+        let (start, duration) = (Instant::now(), ms(30));
+        let (_sleep, wakes) = runtime.block_on(async move { armed(duration) });
+        let own = reactor_of_this_thread().expect("it rang for this thread");
+        drop(runtime);
+        assert!(!attachment.is_attached());
+        let left = reactor_of_this_thread().expect("the thread is there still");
+        assert_eq!(left.served_by, ServedBy::FallbackForEver);
+        wakes.wait();
+        assert_passed(start, duration);
+        // Those that come later, too.
+        for _ in 0..10 {
+            block_on(sleep_and_look(us(200)));
+        }
+        let end = || reactor_of_this_thread().expect("the thread is there still");
+        // A sleep may have been over before it was polled. Turns are counted when they end.
+        until(|| end().expired_by_fallback > own.expired_by_fallback);
+        assert_eq!(end().expired, own.expired);
+    });
+}
+
+/// The workers end, and what they had started goes to the expiry thread.
+#[test]
+fn a_runtime_of_several_threads_is_dropped_with_timers_pending() {
+    let _patience = support::begin();
+    let runtime = multi_thread(2);
+    let (sender, receiver) = mpsc::channel();
+    for _ in 0..20 {
+        let sender = sender.clone();
+        runtime.spawn(async move {
+            sender.send(armed(ms(40))).expect("the test listens");
+            std::future::pending::<()>().await;
+        });
+    }
+    let all: Vec<_> = receiver.iter().take(20).collect();
+    drop(runtime);
+    for (_sleep, wakes) in &all {
+        wakes.wait();
+    }
+}
+
+/// The expiry thread comes a grace later, and in time from then on. The reactor is asked again when it is polled.
+#[test]
+fn a_runtime_that_blocks_keeps_no_timer_waiting() {
+    let _patience = support::begin();
+    on_thread(|| {
+        let (runtime, _attachment) = attached();
+        runtime.block_on(async {
+            wait_for_the_reactor().await;
+            let before = reactor_of_this_thread().expect("it rings");
+            for _ in 0..20 {
+                let (_sleep, wakes) = armed(us(200));
+                // In the one thread that could poll the reactor.
+                wakes.wait();
+            }
+            let after = || reactor_of_this_thread().expect("it rings");
+            // Turns are counted when they end.
+            until(|| after().expired_by_fallback >= before.expired_by_fallback + 20);
+            assert_eq!(after().served_by, ServedBy::FallbackWhileStalled);
+            assert_eq!(after().expired, before.expired);
+            wait_for_the_reactor().await;
+        });
+    });
+}
+
+#[test]
+fn a_runtime_that_is_not_driven_keeps_no_timer_waiting() {
+    let _patience = support::begin();
+    on_thread(|| {
+        let (runtime, _attachment) = attached();
+        for _ in 0..3 {
+            let (_sleep, wakes) = runtime.block_on(async { armed(us(500)) });
+            wakes.wait();
+            // Nor those of the thread outside of the runtime.
+            block_on(sleep_and_look(us(300)));
+            let own = reactor_of_this_thread().expect("it rings");
+            assert_ne!(own.expired_by_fallback, 0);
+            runtime.block_on(wait_for_the_reactor());
+        }
+    });
+}
+
+#[test]
+fn timers_of_other_threads_and_runtimes_do_not_wait_for_one_that_blocks() {
+    let _patience = support::begin();
+    let (stop, stopped) = mpsc::channel::<()>();
+    let (ready, is_ready) = mpsc::channel();
+    let blocked = thread::spawn(move || {
+        let (runtime, _attachment) = attached();
+        runtime.block_on(async {
+            let (_sleep, _wakes) = armed(Duration::from_secs(3600));
+            ready.send(()).expect("the test waits");
+            stopped.recv().expect("the test says when");
+        });
+    });
+    is_ready.recv().expect("it blocks now");
+    block_on(sleep_and_look(us(300)));
+    on_thread(|| attached().0.block_on(wait_for_the_reactor()));
+    stop.send(()).expect("it waits");
+    blocked.join().expect("no panic");
+}
+
+#[test]
+fn ten_thousand_random_timers_fire_and_none_early() {
+    let _patience = support::begin();
+    let runtime = multi_thread(3);
+    let fired = Arc::new(AtomicU32::new(0));
+    runtime.block_on(async {
+        let tasks = (0..100).map(|seed| {
+            let fired = Arc::clone(&fired);
+            tokio::spawn(async move {
+                let mut random = Random::new(seed);
+                let sleeps = (0..100).map(|_| sleep_and_look(us(random.below(50_000))));
+                join_all(sleeps).await;
+                fired.fetch_add(100, Ordering::Relaxed);
+            })
+        });
+        for result in join_all(tasks).await {
+            result.expect("no panic");
+        }
+    });
+    assert_eq!(fired.load(Ordering::Relaxed), 10_000);
+}
+
+/// Each has a reactor of its own, and threads that start what others then cancel.
+#[test]
+fn several_runtimes_at_once() {
+    let _patience = support::begin();
+    let together = Arc::new(Barrier::new(3));
+    let threads = (0..3).map(|seed| {
+        let together = Arc::clone(&together);
+        thread::spawn(move || {
+            let runtime = if seed == 0 {
+                multi_thread(2)
+            } else {
+                attached().0
+            };
+            let number = runtime
+                .block_on(runtime.spawn(wait_for_the_reactor()))
+                .expect("no panic");
+            together.wait();
+            runtime.block_on(async {
+                let mut random = Random::new(seed);
+                for _ in 0..200 {
+                    let mut cancelled = pin!(sleep(us(random.below(2_000))));
+                    assert!(poll_idly(cancelled.as_mut()).is_pending() || cancelled.is_elapsed());
+                    let spawned = tokio::spawn(sleep_and_look(us(random.below(500))));
+                    sleep_and_look(us(random.below(300))).await;
+                    spawned.await.expect("no panic");
+                }
+            });
+            together.wait();
+            number
+        })
+    });
+    let threads: Vec<_> = threads.collect();
+    let mut numbers: Vec<u32> = threads
+        .into_iter()
+        .map(|thread| thread.join().expect("no panic"))
+        .collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    assert_eq!(numbers.len(), 3);
+}
+
+/// More than there can be at a time: the places of those that are gone are used again.
+#[test]
+fn many_runtimes_one_after_the_other() {
+    in_own_process("many_runtimes_one_after_the_other", || {
+        for _ in 0..4_200 {
+            let (runtime, attachment) = attached();
+            assert!(attachment.is_attached());
+            runtime.block_on(async {
+                let _armed = armed(Duration::from_secs(3600));
+            });
+        }
+        assert!(snapshot().reactors.len() <= 2);
+        block_on(sleep_and_look(us(300)));
+    });
+}
+
+#[test]
+fn the_hook_of_the_program_is_called_too() {
+    let _patience = support::begin();
+    for mut builder in [Builder::new_multi_thread(), Builder::new_current_thread()] {
+        let parks = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&parks);
+        builder.on_thread_park(move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+        });
+        builder.tokio().enable_time().worker_threads(1);
+        let runtime = builder.build().expect("a runtime");
+        runtime.block_on(async {
+            tokio::spawn(sleep_and_look(us(500)))
+                .await
+                .expect("no panic");
+        });
+        assert_ne!(parks.load(Ordering::Relaxed), 0);
+        drop(runtime);
+        // The builder may be used again.
+        drop(builder.build().expect("another one"));
+    }
+}
+
+/// What it had started before is the reactor's from then on.
+#[test]
+fn a_thread_that_used_timers_before_joins_when_it_parks() {
+    let _patience = support::begin();
+    on_thread(|| {
+        let (_long, wakes) = armed(ms(50));
+        block_on(sleep_and_look(us(100)));
+        assert!(reactor_of_this_thread().is_none());
+        let runtime = Builder::new_current_thread().build().expect("a runtime");
+        runtime.block_on(wait_for_the_reactor());
+        wakes.wait();
+    });
+}
+
+/// A thread that runs its own timers goes on to do so, and is the reactor's when it no longer does.
+#[test]
+fn a_worker_stays_one_in_an_attached_runtime() {
+    let _patience = support::begin();
+    on_thread(|| {
+        let worker = Worker::new().expect("the thread is free");
+        let (runtime, _attachment) = attached();
+        let own = worker.block_on(async {
+            sleep_and_look(us(300)).await;
+            reactor_of_this_thread()
+        });
+        assert!(own.is_none());
+        let (_sleep, wakes) = armed(ms(20));
+        drop(worker);
+        runtime.block_on(async {
+            wait_for_the_reactor().await;
+        });
+        wakes.wait();
+        let again = Worker::new().expect("the thread is free again");
+        again.block_on(sleep_and_look(us(300)));
+        assert!(reactor_of_this_thread().is_none());
+    });
+}
+
+#[test]
+fn a_driver_in_a_current_thread_runtime() {
+    let _patience = support::begin();
+    on_thread(|| {
+        let runtime = current_thread();
+        let driver = Driver::new().expect("the thread is free");
+        for _ in 0..2 {
+            let before = tickless::stats().expired;
+            let result = tickless::tokio::block_on(&runtime, &driver, async {
+                let tasks = (0..50).map(|number| tokio::spawn(sleep_and_look(us(number * 100))));
+                sleep_and_look(us(700)).await;
+                for result in join_all(tasks).await {
+                    result.expect("no panic");
+                }
+                7
+            });
+            assert_eq!(result.expect("it was registered"), 7);
+            assert!(tickless::stats().expired > before);
+        }
+        // More than one turn fires, of a task that is not the one in which the turns are taken.
+        let many = tickless::tokio::block_on(&runtime, &driver, async {
+            let deadline = tickless::time::Instant::now() + ms(300);
+            let all = (0..10_000).map(|_| tickless::time::sleep_until(deadline));
+            tokio::spawn(join_all(all)).await.expect("no panic").len()
+        });
+        assert_eq!(many.expect("it was registered"), 10_000);
+        // No other thread fires them.
+        let (mut sleep, wakes) = armed(us(200));
+        thread::sleep(ms(5));
+        assert_eq!(wakes.count(), 0);
+        let result = tickless::tokio::block_on(&runtime, &driver, sleep.as_mut());
+        assert!(result.is_ok() && wakes.count() <= 1);
+        let inside = tickless::tokio::block_on(&runtime, &driver, async {
+            tickless::tokio::block_on(&runtime, &driver, async {})
+        });
+        let error = inside
+            .expect("the one outside")
+            .expect_err("it is watched already");
+        assert!(matches!(error, AttachError::Os(_)), "{error}");
+        assert!(matches!(Driver::new(), Err(StartError::AlreadyTaken)));
+        drop(driver);
+        // The expiry thread looks after the thread again.
+        block_on(sleep_and_look(us(300)));
+    });
+}
+
+/// A runtime that is driven inside of a callback takes no turn in that of the callback.
+#[test]
+fn a_runtime_is_driven_in_a_callback() {
+    let _patience = support::begin();
+    let (done, is_done) = mpsc::channel();
+    let mut timer = Box::pin(HrTimer::new(move |_| {
+        let (runtime, attachment) = attached();
+        runtime.block_on(async {
+            tokio::task::yield_now().await;
+            let _armed = armed(Duration::from_secs(3600));
+        });
+        done.send(attachment.is_attached()).expect("the test waits");
+        Restart::No
+    }));
+    timer.as_mut().as_ref().start(us(100));
+    assert_eq!(is_done.recv(), Ok(true));
+    block_on(sleep_and_look(us(300)));
+}
+
+#[test]
+fn the_dump_says_which_thread_fires() {
+    let _patience = support::begin();
+    in_own_process("the_dump_says_which_thread_fires", || {
+        let (runtime, attachment) = attached();
+        let dump = || {
+            let mut text = String::new();
+            tickless::dump(&mut text).expect("a string takes everything");
+            text
+        };
+        runtime.block_on(wait_for_the_reactor());
+        assert!(
+            dump().contains("reactor 1: served by reactor"),
+            "{}",
+            dump()
+        );
+        assert!(dump().contains("threads of a runtime"));
+        assert_ne!(tickless::stats().reactor_expired, 0);
+        attachment.detach();
+        assert!(dump().contains("reactor 1: served by background, detached"));
+        let before = tickless::stats().fallback_expired;
+        block_on(sleep_and_look(us(300)));
+        until(|| tickless::stats().fallback_expired > before);
+    });
+}

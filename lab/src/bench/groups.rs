@@ -1,0 +1,115 @@
+//! Rows that can be compared: of one operation, with as many pending timers and threads.
+
+use tickless_peers::{Family, Operation, Row, Spread, TOKIO};
+
+use super::Finished;
+use crate::units;
+
+/// What subjects took for the same.
+#[derive(Clone, Debug)]
+pub(super) struct Group<'r> {
+    pub(super) operation: Operation,
+    pub(super) pending: u64,
+    pub(super) threads: u32,
+    pub(super) rows: Vec<&'r Row>,
+}
+
+/// All groups, in the order of the rows.
+pub(super) fn all(finished: &Finished) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for row in &finished.results.rows {
+        match groups.last_mut() {
+            Some(group) if group.holds(row) => group.rows.push(row),
+            _ => groups.push(Group {
+                operation: row.operation,
+                pending: row.pending,
+                threads: row.threads,
+                rows: vec![row],
+            }),
+        }
+    }
+    groups
+}
+
+impl<'r> Group<'r> {
+    fn holds(&self, row: &Row) -> bool {
+        (self.operation, self.pending, self.threads) == (row.operation, row.pending, row.threads)
+    }
+
+    /// The cheapest of some.
+    pub(super) fn best(&self, is_meant: impl Fn(Family) -> bool) -> Option<&'r Row> {
+        let rows = self.rows.iter().filter(|row| is_meant(row.family));
+        rows.min_by(|one, other| one.figure().median.total_cmp(&other.figure().median))
+            .copied()
+    }
+
+    /// The cheapest of those that are neither ours nor limits.
+    pub(super) fn best_peer(&self) -> Option<&'r Row> {
+        self.best(|family| matches!(family, Family::Tokio | Family::Peer))
+    }
+
+    pub(super) fn tokio(&self) -> Option<&'r Row> {
+        self.rows.iter().find(|row| row.subject == TOKIO).copied()
+    }
+
+    pub(super) fn of(&self, subject: &str) -> Option<&'r Row> {
+        self.rows.iter().find(|row| row.subject == subject).copied()
+    }
+
+    /// The operation, and under which conditions: `churn, 1,000 pending`.
+    pub(super) fn title(&self) -> String {
+        format!("{}, {}", self.operation.name(), self.conditions())
+    }
+
+    /// How many timers and threads there are.
+    pub(super) fn conditions(&self) -> String {
+        let count = units::count(self.pending);
+        let what = if self.operation == Operation::Expire {
+            "due"
+        } else {
+            "pending"
+        };
+        match self.threads {
+            1 => format!("{count} {what}"),
+            threads => format!("{count} {what}, {threads} threads"),
+        }
+    }
+}
+
+/// A figure with its unit, and a star if it is unsteady.
+pub(super) fn figure(row: &Row) -> String {
+    let figure = row.figure();
+    let star = if figure.is_wide() { "*" } else { "" };
+    format!("{}{star}", units::digits(figure.median))
+}
+
+/// From the least to the greatest.
+pub(super) fn range(figure: Spread) -> String {
+    format!(
+        "{} to {}",
+        units::digits(figure.min),
+        units::digits(figure.max)
+    )
+}
+
+/// How many times as much as another one.
+pub(super) fn ratio(row: &Row, to: Option<&Row>) -> String {
+    to.filter(|to| to.figure().median > 0.0).map_or_else(
+        || "-".to_owned(),
+        |to| {
+            format!(
+                "{}x",
+                units::digits(row.figure().median / to.figure().median)
+            )
+        },
+    )
+}
+
+/// What it is measured in.
+pub(super) fn unit(operation: Operation) -> &'static str {
+    if operation == Operation::Memory {
+        "bytes"
+    } else {
+        "ns"
+    }
+}

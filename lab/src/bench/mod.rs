@@ -1,0 +1,83 @@
+//! `tickless bench`: what timers cost, operation by operation, against other libraries.
+//!
+//! What is measured, and how, is in the crate `tickless_peers`.
+
+mod arguments;
+mod closing;
+mod groups;
+mod json;
+mod page;
+mod print;
+
+use tickless_peers::{Missing, Plan, Results, Watch};
+
+pub(crate) use arguments::Arguments;
+
+use crate::failure::{Failure, Verdict};
+use crate::interrupt::Interrupt;
+use crate::machine::Machine;
+use crate::output::{self, Progress, Screen};
+
+/// A run that is over.
+#[derive(Debug)]
+struct Finished {
+    plan: Plan,
+    machine: Machine,
+    results: Results,
+    missing: Vec<Missing>,
+    /// What was left out, and what else a reader has to know.
+    notes: Vec<String>,
+}
+
+struct Shown<'a> {
+    interrupt: &'a Interrupt,
+    progress: &'a Progress,
+}
+
+impl Watch for Shown<'_> {
+    fn is_over(&self) -> bool {
+        self.interrupt.is_requested()
+    }
+
+    fn next(&mut self, what: &str) {
+        self.progress.show(what);
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
+    let (plan, mut notes) = arguments.settle()?;
+    let json = output::prepare_json(&arguments.output)?;
+    let report = crate::page::prepare(arguments.report.as_ref())?;
+    let screen = Screen::new(&arguments.output);
+    let interrupt = Interrupt::catch()?;
+    let progress = Progress::new(&arguments.output);
+    let machine = Machine::read();
+    screen.print(&format!("{}\n", machine.summary()))?;
+    let mut watch = Shown {
+        interrupt: &interrupt,
+        progress: &progress,
+    };
+    let results = tickless_peers::run(&plan, &mut watch);
+    drop(progress);
+    if cfg!(debug_assertions) {
+        notes.push("Built without optimisation: the figures are not the libraries'.".to_owned());
+    }
+    if !results.is_complete {
+        notes.push("The run was ended early: what was not measured is missing.".to_owned());
+    }
+    let finished = Finished {
+        plan,
+        machine,
+        results,
+        missing: tickless_peers::missing(),
+        notes,
+    };
+    screen.print(&print::report(&finished))?;
+    if let Some(json) = json {
+        json.write_json(&json::of(&finished))?;
+    }
+    if let Some(report) = report {
+        report.write(page::of(&finished)?.as_bytes())?;
+    }
+    Ok(Verdict::from_passed(finished.results.faults.is_empty()))
+}

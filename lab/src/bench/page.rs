@@ -1,0 +1,134 @@
+//! The result as a page.
+
+use maud::{Markup, html};
+use tickless_peers::{Family, Operation};
+
+use super::groups::{self, Group, figure, range, ratio, unit};
+use super::print::{column, names};
+use super::{Finished, closing};
+use crate::failure::Failure;
+use crate::page::{figure as plotted, page};
+use crate::plot::Curve;
+use crate::plot::costs::{self, Style};
+use crate::table;
+use crate::units;
+
+/// The whole page.
+pub(super) fn of(finished: &Finished) -> Result<String, Failure> {
+    let groups = groups::all(finished);
+    let mut parts = Vec::new();
+    for operation in Operation::ALL {
+        let groups: Vec<_> = { groups.iter() }
+            .filter(|group| group.operation == operation)
+            .collect();
+        if !groups.is_empty() {
+            parts.push(part(operation, &groups)?);
+        }
+    }
+    let results = &finished.results;
+    let closing = closing::sentences(finished);
+    let body = html! {
+        p.lead { "What timers cost, subject by subject in one run, round by round in another order. Lower is better." }
+        @if let Some(first) = closing.first() { p.lead { (first) } }
+        @if !finished.notes.is_empty() { ul { @for note in &finished.notes { li { (note) } } } }
+        @if !results.faults.is_empty() {
+            h2 { "Failed, and left out" }
+            ul.checks { @for fault in &results.faults { li.failed { (fault.subject) ": " (fault.what) } } }
+        }
+        p.legend {
+            span.first { "Tickless" } span.second { "tokio" } span.third { "limits" } span.other { "other peers" }
+        }
+        @for part in parts { (part) }
+        @if closing.len() > 1 {
+            h2 { "What is lost" }
+            ul { @for sentence in &closing[1..] { li { (sentence) } } }
+        }
+        @if !finished.missing.is_empty() {
+            h2 { "Missing" }
+            table.facts { tbody { @for missing in &finished.missing {
+                tr { th scope="row" { (missing.subject) } td { (missing.why) } }
+            } } }
+        }
+        h2 { "What ran" }
+        p { (finished.machine.summary()) }
+        p.note {
+            "Medians of " (finished.plan.rounds) " rounds with " (units::count(finished.plan.repeats))
+            " operations each, seed " (finished.plan.seed) ". A star is at figures whose greatest is more than twice "
+            "the least. Limits do not fire: they are the least that is possible."
+        }
+    };
+    Ok(page("What timers cost", &body))
+}
+
+/// One operation: a plot where there is more than one number of pending timers, and its figures.
+fn part(operation: Operation, groups: &[&Group<'_>]) -> Result<Markup, Failure> {
+    let data = figures(groups);
+    let mut sizes: Vec<u64> = groups.iter().map(|group| group.pending).collect();
+    sizes.dedup();
+    let heading = capitalised(operation.explanation());
+    if sizes.len() < 2 {
+        return Ok(html! { h2 { (heading) } (data) });
+    }
+    let curves = names(groups).into_iter().map(|name| {
+        let rows = groups.iter().filter_map(|group| group.of(name));
+        let points = rows
+            .clone()
+            .map(|row| (costs::place(row.pending, &sizes), row.figure().median));
+        let style = match rows.clone().next().map(|row| row.family) {
+            Some(Family::Tickless) => Style::First,
+            Some(Family::Tokio) => Style::Second,
+            Some(Family::Limit) => Style::Third,
+            Some(Family::Peer) | None => Style::Other,
+        };
+        Curve {
+            name: name.to_owned(),
+            colour: style.colour(),
+            points: points.collect(),
+        }
+    });
+    let drawn = costs::draw(&curves.collect::<Vec<_>>(), &sizes, unit(operation), data)?;
+    let across = if operation == Operation::Expire {
+        "due at once"
+    } else {
+        "pending"
+    };
+    Ok(html! {
+        h2 { (heading) }
+        (plotted(drawn, &html! { (operation.name()) ": " (unit(operation)) " over timers that are " (across)
+            ", both logarithmic." }))
+    })
+}
+
+/// All figures of an operation, with what they are to tokio's and to the best peer's.
+fn figures(groups: &[&Group<'_>]) -> Markup {
+    let unit = unit(groups[0].operation);
+    let head = [
+        "subject",
+        "with",
+        unit,
+        "least to greatest",
+        "of tokio",
+        "of best peer",
+    ];
+    let mut rows = Vec::new();
+    for group in groups {
+        for row in &group.rows {
+            rows.push(vec![
+                row.subject.to_owned(),
+                column(group),
+                figure(row),
+                range(row.figure()),
+                ratio(row, group.tokio()),
+                ratio(row, group.best_peer()),
+            ]);
+        }
+    }
+    table::html(&head, 1, &rows)
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
+}

@@ -1,0 +1,247 @@
+//! The report as a page.
+
+use maud::{Markup, html};
+
+use super::result::{Late, PERIODIC, Part, Row, SERVERS};
+use super::{Finished, print};
+use crate::failure::Failure;
+use crate::page::{figure, page};
+use crate::plot::{self, Bar, COLOURS, Curve};
+use crate::spread::Spread;
+use crate::{table, units};
+
+/// The whole page.
+pub(super) fn of(finished: &Finished<'_>) -> Result<String, Failure> {
+    let mix = &finished.plan.mix;
+    let conclusions = print::conclusions(finished);
+    let body = html! {
+        p.lead { (print::title(finished)) "." }
+        ul { @for conclusion in &conclusions { li { (conclusion) } } }
+        @for complaint in finished.rows.iter().filter_map(Row::complaint) { p.note { (complaint) "." } }
+        @if mix.hogs > 0 { (shares(finished)?) }
+        @if mix.periodic.count > 0 {
+            h2 { "How late periodic tasks woke" }
+            (tails(finished, PERIODIC, "The share of ticks that were at least so late. What a task missed it makes up \
+                for at once, each tick late by its own time.")?)
+        }
+        @if mix.servers.count > 0 {
+            h2 { "How late servers took up requests" }
+            (tails(finished, SERVERS, "The share of requests that were taken up at least so late, after another \
+                thread had sent them.")?)
+        }
+        (costs(finished)?)
+        h2 { "Figures" }
+        @for (heading, grid) in print::tables(finished) {
+            p { (heading) "." }
+            (table::html(&grid.head, grid.left, &grid.rows))
+        }
+        h2 { "How to read it" }
+        (reading(finished))
+        h2 { "What ran" }
+        table.facts { tbody { @for row in &finished.rows {
+            tr { th scope="row" { (row.subject.name()) } td { (row.subject.explanation()) } }
+        } } }
+        p { (finished.machine.summary()) }
+        @if cfg!(debug_assertions) {
+            p { "Built without optimisation: the figures are not the library's." }
+        }
+    };
+    Ok(page("Who gets how much", &body))
+}
+
+/// The runtimes that ran.
+fn ran<'f>(finished: &'f Finished<'_>) -> impl Iterator<Item = &'f Row> {
+    finished.rows.iter().filter(|row| !row.parts.is_empty())
+}
+
+/// Beyond that, bars of single tasks say nothing.
+const SINGLE: usize = 16;
+
+/// A panel of bars for each runtime: what tasks got, of their entitlement.
+fn shares(finished: &Finished<'_>) -> Result<Markup, Failure> {
+    let mut panels = Vec::new();
+    for row in ran(finished) {
+        let bars = bars_of(row);
+        let caption = html! { (row.subject.name()) ": " (row.subject.checkpoint()) };
+        panels.push(figure(plot::bars(&bars)?, &caption));
+    }
+    let each = if finished.plan.mix.hogs > SINGLE {
+        "A bar is the mean of the tasks of a weight, with the range of single ones behind it."
+    } else {
+        "A bar is a task: the median of the rounds."
+    };
+    Ok(html! {
+        h2 { "What tasks that compute got, of what they are entitled to" }
+        p.legend { span.third { "within 2 % of it" } span.first { "further off" } }
+        p { (each) " 100 % is fair. A task is never entitled to more than one worker." }
+        div.panels { @for panel in panels { (panel) } }
+    })
+}
+
+fn bars_of(row: &Row) -> Vec<Bar> {
+    let Some(first) = row.parts.first() else {
+        return Vec::new();
+    };
+    // What each task got in the median of the rounds, of its entitlement.
+    let places = 0..first.shares.len();
+    let got = |place: usize| {
+        let of = |part: &Part| {
+            part.shares
+                .get(place)
+                .map(|share| share.got / share.entitled)
+        };
+        Spread::of(row.parts.iter().filter_map(of)).map_or(0.0, |spread| spread.median)
+    };
+    let tasks: Vec<(u32, f64)> = places
+        .map(|place| (first.shares[place].weight, got(place)))
+        .collect();
+    if tasks.len() <= SINGLE {
+        let bars = tasks.iter().zip(1..).map(|(&(weight, got), number)| {
+            bar(
+                format!("{number}, weight {weight}"),
+                got,
+                print::percent(got),
+            )
+        });
+        return bars.collect();
+    }
+    let mut weights: Vec<u32> = tasks.iter().map(|task| task.0).collect();
+    weights.sort_unstable();
+    weights.dedup();
+    let of_weight = |weight: u32| {
+        let got: Vec<f64> = tasks
+            .iter()
+            .filter(|task| task.0 == weight)
+            .map(|task| task.1)
+            .collect();
+        let mean = got.iter().sum::<f64>() / got.len() as f64;
+        let range = Spread::of(got).unwrap_or(Spread {
+            median: mean,
+            min: mean,
+            max: mean,
+        });
+        let text = format!("{:.0} to {:.0} %", range.min * 100.0, range.max * 100.0);
+        bar(format!("weight {weight}"), mean, text)
+    };
+    weights.into_iter().map(of_weight).collect()
+}
+
+fn bar(name: String, got: f64, text: String) -> Bar {
+    const NEAR: f64 = 0.02;
+    let is_near = (got - 1.0).abs() <= NEAR;
+    Bar {
+        colour: COLOURS[if is_near { 2 } else { 0 }],
+        name,
+        value: got,
+        text,
+    }
+}
+
+/// As many plots as it takes, with one of this library's runtimes in each.
+fn tails(finished: &Finished<'_>, of: Late, caption: &str) -> Result<Markup, Failure> {
+    let curve = |row: &Row| Curve {
+        name: row.subject.name().to_owned(),
+        colour: COLOURS[0],
+        points: plot::tail_points(&row.merged(of)),
+    };
+    let curves = ran(finished).map(|row| (row.subject.is_ours(), curve(row)));
+    let curves: Vec<(bool, Curve)> = curves
+        .filter(|(_, curve)| !curve.points.is_empty())
+        .collect();
+    let all: Vec<Curve> = curves.iter().map(|(_, curve)| curve.clone()).collect();
+    if all.is_empty() {
+        return Ok(html! {});
+    }
+    let across = plot::times(&all);
+    let classes = ["first", "second", "third"];
+    let mut plots = Vec::new();
+    for group in groups(&curves) {
+        let coloured = group.into_iter().zip(COLOURS);
+        let group: Vec<Curve> = coloured
+            .map(|(curve, colour)| Curve { colour, ..curve })
+            .collect();
+        plots.push((plot::tails(&group, &across)?, group));
+    }
+    Ok(html! {
+        @for (drawn, curves) in plots {
+            p.legend { @for (curve, class) in curves.iter().zip(classes) { span class=(class) { (curve.name) } } }
+            (figure(drawn, &html! { (caption) }))
+        }
+    })
+}
+
+/// Curves that go into one plot: all of ours; then the first of ours with two others each.
+fn groups(curves: &[(bool, Curve)]) -> Vec<Vec<Curve>> {
+    let of = |ours: bool| {
+        let chosen = curves.iter().filter(move |(is_ours, _)| *is_ours == ours);
+        chosen.map(|(_, curve)| curve.clone()).collect::<Vec<_>>()
+    };
+    let (ours, others) = (of(true), of(false));
+    let mut groups: Vec<Vec<Curve>> = Vec::new();
+    let Some(first) = ours.first() else {
+        return others.chunks(COLOURS.len()).map(<[_]>::to_vec).collect();
+    };
+    groups.extend(others.chunks(COLOURS.len() - 1).map(|others| {
+        let mut group = vec![first.clone()];
+        group.extend_from_slice(others);
+        group
+    }));
+    if ours.len() > 1 || groups.is_empty() {
+        groups.extend(ours.chunks(COLOURS.len()).map(<[_]>::to_vec));
+    }
+    groups
+}
+
+fn costs(finished: &Finished<'_>) -> Result<Markup, Failure> {
+    type Of = fn(&Row) -> Option<Spread>;
+    type Show = fn(f64) -> String;
+    let panels: [(&str, Of, Show); 2] = [
+        ("Processor time, in CPUs", Row::processors, |cpus| {
+            format!("{cpus:.2}")
+        }),
+        (
+            "What tasks computed, of the processor time",
+            Row::work,
+            print::percent,
+        ),
+    ];
+    let mut drawn = Vec::new();
+    for (caption, of, show) in panels {
+        let bars = ran(finished).filter_map(|row| {
+            let median = of(row)?.median;
+            Some(Bar {
+                colour: COLOURS[usize::from(!row.subject.is_ours())],
+                name: row.subject.name().to_owned(),
+                value: median,
+                text: show(median),
+            })
+        });
+        let bars: Vec<Bar> = bars.collect();
+        if !bars.is_empty() {
+            drawn.push(figure(plot::bars(&bars)?, &html! { (caption) }));
+        }
+    }
+    Ok(html! {
+        h2 { "What it costs" }
+        div.panels { @for panel in drawn { (panel) } }
+    })
+}
+
+fn reading(finished: &Finished<'_>) -> Markup {
+    let mix = &finished.plan.mix;
+    html! {
+        p { b { "The tasks. " } "Tasks that compute do so for " (units::time(mix.chunk)) " between two checkpoints. \
+            What a checkpoint is differs: it is what the documentation of the runtime recommends for tasks that \
+            compute for long, and each panel above names it. Runtimes without weights treat all tasks alike: their \
+            errors are those of tasks that have weights all the same." }
+        p { b { "Share. " } "The time of a task's chunks, by the clock, over that of all tasks that compute. What \
+            other processes and the machine's host took from a worker counts for the task that it was taken from." }
+        p { b { "Lag. " } "How much less, or more, than its entitlement a task had got at worst, at the end of one of \
+            its chunks. EEVDF bounds it on one worker by one request." }
+        p { b { "Late " } "is the time from a deadline, or from when a request was sent, to the moment at which the \
+            task runs." }
+        p { b { "Computed. " } "What tasks computed, as the machine computes it undisturbed, of the processor time of \
+            the whole process. It is below 100 % where another process or a sibling of the core slows the worker \
+            down, on all runtimes alike." }
+    }
+}

@@ -1,0 +1,317 @@
+//! The report for people, and the sentences that close it.
+
+use std::fmt::Write as _;
+
+use super::Finished;
+use super::result::{Late, PERIODIC, Row, SERVERS};
+use crate::histogram::quantile;
+use crate::spread::{Outcome, Spread};
+use crate::table::{Align, table};
+use crate::units;
+
+/// The whole report.
+pub(super) fn report(finished: &Finished<'_>) -> String {
+    let mut text = format!("{}\n{}\n", title(finished), finished.machine.summary());
+    if cfg!(debug_assertions) {
+        text.push_str("Built without optimisation: the figures are not those of the library.\n");
+    }
+    text.push('\n');
+    for (heading, grid) in tables(finished) {
+        let aligns = vec![Align::Left; grid.left];
+        let _infallible = writeln!(text, "{heading}");
+        text.push_str(&table(&grid.head, &aligns, grid.rows));
+        text.push('\n');
+    }
+    for complaint in finished.rows.iter().filter_map(Row::complaint) {
+        let _infallible = writeln!(text, "{complaint}");
+    }
+    for conclusion in conclusions(finished) {
+        let _infallible = writeln!(text, "{conclusion}");
+    }
+    text
+}
+
+/// What ran, on one line.
+pub(super) fn title(finished: &Finished<'_>) -> String {
+    let (plan, mix) = (finished.plan, &finished.plan.mix);
+    let mut parts = Vec::new();
+    if mix.hogs > 0 {
+        let tasks = units::counted(mix.hogs as u64, "task");
+        parts.push(format!(
+            "{tasks} that compute, weights {}",
+            weights(&mix.hog_weights)
+        ));
+    }
+    if mix.servers.count > 0 {
+        parts.push(format!(
+            "{} (weight {}, {} requests a second, {} each)",
+            units::counted(mix.servers.count as u64, "server"),
+            mix.servers.weight,
+            mix.servers.rate,
+            units::time(mix.servers.cost)
+        ));
+    }
+    if mix.periodic.count > 0 {
+        parts.push(format!(
+            "{} (weight {}, each {}, for {})",
+            units::counted(mix.periodic.count as u64, "periodic task"),
+            mix.periodic.weight,
+            units::time(mix.periodic.period),
+            units::time(mix.periodic.cost)
+        ));
+    }
+    format!(
+        "tickless fair {}: {} on {}; {} of {} for each, seed {}{}",
+        plan.preset.name(),
+        parts.join(", "),
+        units::counted(mix.workers as u64, "worker"),
+        units::counted(plan.rounds.into(), "round"),
+        units::time(plan.duration),
+        plan.seed,
+        if finished.interrupted {
+            ", ended early"
+        } else {
+            ""
+        }
+    )
+}
+
+fn weights(weights: &[u32]) -> String {
+    let words: Vec<String> = weights.iter().map(u32::to_string).collect();
+    words.join(", ")
+}
+
+/// A table with its heading.
+pub(super) struct Figures {
+    pub(super) head: Vec<&'static str>,
+    pub(super) left: usize,
+    pub(super) rows: Vec<Vec<String>>,
+}
+
+/// The tables of a run: those that its mix has something for.
+pub(super) fn tables(finished: &Finished<'_>) -> Vec<(&'static str, Figures)> {
+    let mix = &finished.plan.mix;
+    let mut tables = Vec::new();
+    let rows: Vec<&Row> = finished
+        .rows
+        .iter()
+        .filter(|row| !row.parts.is_empty())
+        .collect();
+    if mix.hogs > 0 {
+        tables.push((
+            "Shares of tasks that compute: how far from what their weights entitle them to",
+            Figures {
+                head: vec![
+                    "runtime",
+                    "checkpoint",
+                    "weights",
+                    "worst",
+                    "mean",
+                    "lag at most",
+                ],
+                left: 3,
+                rows: rows.iter().map(|row| shares(row)).collect(),
+            },
+        ));
+    }
+    if mix.periodic.count > 0 {
+        tables.push(("How late periodic tasks woke", lateness(&rows, PERIODIC)));
+    }
+    if mix.servers.count > 0 {
+        tables.push((
+            "How late servers took up requests, queueing behind each other included",
+            lateness(&rows, SERVERS),
+        ));
+    }
+    tables.push((
+        "Processor time of the whole process, and what of it tasks computed",
+        Figures {
+            head: vec!["runtime", "CPUs", "computed"],
+            left: 1,
+            rows: rows.iter().map(|row| cost(row)).collect(),
+        },
+    ));
+    tables
+}
+
+fn shown(spread: Option<Spread>, show: impl Fn(f64) -> String) -> String {
+    spread.map_or_else(|| "-".to_owned(), |spread| spread.show(show))
+}
+
+fn shares(row: &Row) -> Vec<String> {
+    vec![
+        row.subject.name().to_owned(),
+        row.subject.checkpoint().to_owned(),
+        if row.subject.has_weights() {
+            "yes"
+        } else {
+            "no"
+        }
+        .to_owned(),
+        shown(row.worst(), percent),
+        shown(row.mean(), percent),
+        shown(row.lag(), units::nanos),
+    ]
+}
+
+fn lateness(rows: &[&Row], of: Late) -> Figures {
+    let row = |row: &&Row| {
+        let all = row.merged(of);
+        let max = (!all.is_empty()).then(|| all.max());
+        let figure = |nanos: Option<u64>| {
+            nanos.map_or_else(|| "-".to_owned(), |nanos| units::nanos(nanos as f64))
+        };
+        vec![
+            row.subject.name().to_owned(),
+            units::count(all.len()),
+            figure(quantile(&all, 0.5)),
+            figure(quantile(&all, 0.99)),
+            figure(quantile(&all, 0.999)),
+            figure(max),
+            shown(row.quantile(of, 0.99), units::nanos),
+        ]
+    };
+    Figures {
+        head: vec![
+            "runtime",
+            "times",
+            "p50",
+            "p99",
+            "p99.9",
+            "max",
+            "p99 of rounds",
+        ],
+        left: 1,
+        rows: rows.iter().map(row).collect(),
+    }
+}
+
+fn cost(row: &Row) -> Vec<String> {
+    vec![
+        row.subject.name().to_owned(),
+        shown(row.processors(), |cpus| format!("{cpus:.2}")),
+        shown(row.work(), percent),
+    ]
+}
+
+/// A share with as many digits as it takes to tell it from nothing.
+pub(super) fn percent(share: f64) -> String {
+    format!("{} %", units::digits(share * 100.0))
+}
+
+/// A figure that runtimes are compared by.
+struct Metric {
+    /// What is less, or more, than with the other.
+    what: &'static str,
+    less_is_better: bool,
+    of: fn(&Row) -> Option<Spread>,
+    show: fn(f64) -> String,
+}
+
+const METRICS: [Metric; 4] = [
+    Metric {
+        what: "error of the worst share",
+        less_is_better: true,
+        of: |row| row.worst().filter(|_| is_shared(row)),
+        show: percent,
+    },
+    Metric {
+        what: "p99.9 of periodic wake-ups",
+        less_is_better: true,
+        of: |row| row.quantile(PERIODIC, 0.999),
+        show: units::nanos,
+    },
+    Metric {
+        what: "p99 of servers",
+        less_is_better: true,
+        of: |row| row.quantile(SERVERS, 0.99),
+        show: units::nanos,
+    },
+    Metric {
+        what: "work for the same processor time",
+        less_is_better: false,
+        of: Row::work,
+        show: percent,
+    },
+];
+
+/// A task alone gets everything, on any runtime.
+fn is_shared(row: &Row) -> bool {
+    row.parts.iter().any(|part| part.shares.len() > 1)
+}
+
+/// What comes of it: a sentence or two for each other runtime, by rule. Losses are named as gains are.
+pub(super) fn conclusions(finished: &Finished<'_>) -> Vec<String> {
+    let ran = |row: &&Row| !row.parts.is_empty();
+    let Some(ours) = finished
+        .rows
+        .iter()
+        .filter(ran)
+        .find(|row| row.subject.is_ours())
+    else {
+        return vec!["Nothing to compare with: tickless did not run.".to_owned()];
+    };
+    let mut sentences = Vec::new();
+    for row in &finished.rows {
+        if !row.holds() {
+            sentences.push(format!(
+                "{} failed: {} early, {} got nothing.",
+                row.subject.name(),
+                units::counted(row.early(), "tick"),
+                units::counted(row.starved() as u64, "task")
+            ));
+        }
+    }
+    let others = finished.rows.iter().filter(ran);
+    for other in others.filter(|row| row.subject != ours.subject) {
+        sentences.extend(against(ours, other));
+    }
+    sentences.push(
+        "A difference counts if each round of one lies on the same side of each round of the other.".to_owned(),
+    );
+    sentences
+}
+
+fn against(ours: &Row, other: &Row) -> Vec<String> {
+    let (mut better, mut worse, mut same) = (Vec::new(), Vec::new(), Vec::new());
+    for metric in &METRICS {
+        let Some((mine, theirs)) = (metric.of)(ours).zip((metric.of)(other)) else {
+            continue;
+        };
+        let figures = format!(
+            "{} against {}",
+            (metric.show)(mine.median),
+            (metric.show)(theirs.median)
+        );
+        let (is_better, ratio) = match mine.compare(&theirs) {
+            Outcome::Less(ratio) => (metric.less_is_better, ratio),
+            Outcome::More(ratio) => (!metric.less_is_better, ratio),
+            Outcome::NoDifference => {
+                same.push(format!("{} ({figures})", metric.what));
+                continue;
+            }
+        };
+        let list = if is_better { &mut better } else { &mut worse };
+        list.push(format!("{} {} ({figures})", metric.what, times(ratio)));
+    }
+    let (ours, other) = (ours.subject.name(), other.subject.name());
+    let sentence = |verdict: &str, list: Vec<String>| {
+        (!list.is_empty()).then(|| format!("{ours} is {verdict} {other}: {}.", list.join("; ")))
+    };
+    [
+        sentence("better than", better),
+        sentence("worse than", worse),
+        sentence("no different from", same),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// `3.10×`.
+fn times(ratio: f64) -> String {
+    format!("{}×", units::digits(ratio))
+}
+
+#[cfg(test)]
+mod tests;

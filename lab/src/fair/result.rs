@@ -1,0 +1,239 @@
+//! What a run found out of each runtime.
+
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+
+use super::mix::entitlements;
+use super::nanos;
+use super::runtime::{Missing, Subject};
+use super::stage::{Notes, Stage};
+use crate::histogram;
+use crate::spread::Spread;
+
+/// What is known of a runtime.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) subject: Subject,
+    /// Why it does not run here.
+    pub(super) missing: Option<Missing>,
+    /// One a round.
+    pub(super) parts: Vec<Part>,
+}
+
+/// One runtime's part of a round.
+#[derive(Debug)]
+pub(super) struct Part {
+    /// Of each task that computes.
+    pub(super) shares: Vec<Share>,
+    pub(super) servers: Histogram<u64>,
+    pub(super) periodic: Histogram<u64>,
+    /// Ticks that came before their time.
+    pub(super) early: u64,
+    /// Processor time, as a number of CPUs.
+    pub(super) processors: f64,
+    /// What tasks computed, as a share of the processor time.
+    pub(super) work: f64,
+}
+
+/// What a task got.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Share {
+    pub(super) weight: u32,
+    /// Of what all that compute got together: what it was entitled to, and what it got.
+    pub(super) entitled: f64,
+    pub(super) got: f64,
+    /// By how much it was ahead or behind at most, in nanoseconds.
+    pub(super) lag: f64,
+}
+
+impl Share {
+    /// How far it got from its entitlement, of that.
+    pub(super) fn error(&self) -> f64 {
+        (self.got / self.entitled - 1.0).abs()
+    }
+}
+
+impl Part {
+    /// What the tasks noted on `stage`, which took `passed` and `used` so much processor time.
+    pub(super) fn new(stage: &Stage, passed: Duration, used: Duration) -> Self {
+        let mix = stage.mix();
+        let notes = stage.notes();
+        let weights = mix.weights();
+        let shares = shares(&weights, mix.workers, &notes);
+        let chunks: u64 = notes.hogs.iter().flatten().map(|hog| hog.chunks).sum();
+        let computed = chunks as f64 * mix.chunk.as_secs_f64() + notes.sleepers.as_secs_f64();
+        // What watches may wake late at either end: rates, each over its own time, can be compared all the same.
+        let is_whole = Instant::now() >= stage.end();
+        let computing = if is_whole { stage.duration() } else { passed };
+        let rate = computed / computing.as_secs_f64().max(f64::MIN_POSITIVE);
+        let processors = used.as_secs_f64() / passed.as_secs_f64().max(f64::MIN_POSITIVE);
+        Self {
+            shares,
+            processors,
+            work: rate / processors.max(f64::MIN_POSITIVE),
+            servers: notes.servers,
+            periodic: notes.periodic,
+            early: notes.early,
+        }
+    }
+
+    /// The largest distance from an entitlement, of that; none if there is nothing to share.
+    pub(super) fn worst(&self) -> Option<f64> {
+        self.shares.iter().map(Share::error).reduce(f64::max)
+    }
+
+    /// The mean of those distances.
+    fn mean(&self) -> Option<f64> {
+        let sum: f64 = self.shares.iter().map(Share::error).sum();
+        (!self.shares.is_empty()).then(|| sum / self.shares.len() as f64)
+    }
+
+    fn lag(&self) -> Option<f64> {
+        self.shares.iter().map(|share| share.lag).reduce(f64::max)
+    }
+}
+
+fn shares(weights: &[u32], workers: usize, notes: &Notes) -> Vec<Share> {
+    let total: Duration = notes.hogs.iter().flatten().map(|hog| hog.time).sum();
+    let total = nanos(total).max(1) as f64;
+    let entitled = entitlements(weights, workers);
+    let each = weights.iter().zip(entitled).zip(&notes.hogs);
+    each.map(|((&weight, entitled), hog)| {
+        let hog = hog.unwrap_or_default();
+        Share {
+            weight,
+            entitled,
+            got: nanos(hog.time) as f64 / total,
+            // Lag is noted by the task itself: one that never ran is behind by all that it was entitled to.
+            lag: hog.lag.max(entitled * total - nanos(hog.time) as f64),
+        }
+    })
+    .collect()
+}
+
+impl Row {
+    pub(super) fn new(subject: Subject) -> Self {
+        Self {
+            subject,
+            missing: None,
+            parts: Vec::new(),
+        }
+    }
+
+    /// `missing: smol, because ...`.
+    pub(super) fn complaint(&self) -> Option<String> {
+        let why = self.missing.as_ref()?;
+        Some(format!("missing: {}, because {why}", self.subject.name()))
+    }
+
+    /// Whether what was checked held.
+    pub(super) fn holds(&self) -> bool {
+        let is_fair = !self.subject.has_slices() || self.starved() == 0;
+        !self.subject.is_ours() || (self.early() == 0 && is_fair)
+    }
+
+    pub(super) fn early(&self) -> u64 {
+        self.parts.iter().map(|part| part.early).sum()
+    }
+
+    /// Tasks that got nothing in some round.
+    pub(super) fn starved(&self) -> usize {
+        let shares = self.parts.iter().flat_map(|part| &part.shares);
+        shares.filter(|share| share.got <= 0.0).count()
+    }
+
+    pub(super) fn worst(&self) -> Option<Spread> {
+        Spread::of(self.parts.iter().filter_map(Part::worst))
+    }
+
+    pub(super) fn mean(&self) -> Option<Spread> {
+        Spread::of(self.parts.iter().filter_map(Part::mean))
+    }
+
+    pub(super) fn lag(&self) -> Option<Spread> {
+        Spread::of(self.parts.iter().filter_map(Part::lag))
+    }
+
+    pub(super) fn processors(&self) -> Option<Spread> {
+        Spread::of(self.parts.iter().map(|part| part.processors))
+    }
+
+    pub(super) fn work(&self) -> Option<Spread> {
+        Spread::of(self.parts.iter().map(|part| part.work))
+    }
+
+    /// Of all rounds together.
+    pub(super) fn merged(&self, of: Late) -> Histogram<u64> {
+        let mut all = histogram::new();
+        for part in &self.parts {
+            all += of(part);
+        }
+        all
+    }
+
+    /// A percentile, round by round.
+    pub(super) fn quantile(&self, of: Late, share: f64) -> Option<Spread> {
+        let values = self.parts.iter().map(of);
+        let values = values.filter_map(|late| histogram::quantile(late, share));
+        Spread::of(values.map(|nanos| nanos as f64))
+    }
+}
+
+/// One of the two distributions of a part.
+pub(super) type Late = fn(&Part) -> &Histogram<u64>;
+
+pub(super) const SERVERS: Late = |part| &part.servers;
+pub(super) const PERIODIC: Late = |part| &part.periodic;
+
+#[cfg(test)]
+mod tests {
+    use super::{Share, shares};
+    use crate::fair::stage::{Hog, Notes};
+    use crate::histogram;
+    use std::time::Duration;
+
+    fn notes(hogs: Vec<Option<Hog>>) -> Notes {
+        Notes {
+            hogs,
+            servers: histogram::new(),
+            periodic: histogram::new(),
+            early: 0,
+            sleepers: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn a_share_is_compared_with_its_entitlement() {
+        let hog = |millis| {
+            Some(Hog {
+                time: Duration::from_millis(millis),
+                chunks: millis,
+                lag: 5.0,
+            })
+        };
+        let shares = shares(&[3, 1], 1, &notes(vec![hog(60), hog(40)]));
+        let expected = Share {
+            weight: 3,
+            entitled: 0.75,
+            got: 0.6,
+            // It is behind by as much at the end.
+            lag: 15e6,
+        };
+        assert_eq!(shares[0], expected);
+        assert!((shares[0].error() - 0.2).abs() < 1e-9);
+        assert!((shares[1].error() - 0.6).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_task_that_never_ran_got_nothing() {
+        let ran = Hog {
+            time: Duration::from_millis(100),
+            chunks: 1,
+            lag: 0.0,
+        };
+        let shares = shares(&[1, 1], 1, &notes(vec![Some(ran), None]));
+        assert_eq!((shares[1].got, shares[1].error()), (0.0, 1.0));
+        assert_eq!(shares[1].lag, 50e6);
+    }
+}

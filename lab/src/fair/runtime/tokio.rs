@@ -1,0 +1,74 @@
+//! tokio's multi-thread runtime.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::runtime::Builder;
+use tokio::task::JoinSet;
+
+use super::{Missing, Runtime};
+use crate::fair::stage::{Job, Stage};
+
+/// At checkpoints a task consumes of its budget, and yields when that is spent: what tokio recommends.
+#[derive(Debug)]
+pub(super) enum Budget {}
+
+/// At checkpoints a task yields.
+#[derive(Debug)]
+pub(super) enum Yield {}
+
+impl Runtime for Budget {
+    async fn checkpoint() {
+        tokio::task::consume_budget().await;
+    }
+
+    async fn sleep_until(deadline: Instant) {
+        tokio::time::sleep_until(deadline.into()).await;
+    }
+}
+
+impl Runtime for Yield {
+    async fn checkpoint() {
+        tokio::task::yield_now().await;
+    }
+
+    async fn sleep_until(deadline: Instant) {
+        tokio::time::sleep_until(deadline.into()).await;
+    }
+}
+
+/// What tokio's threads can take over from each other. Generic code cannot tell, the two of this file can.
+pub(super) trait Movable: Runtime {
+    fn movable(job: Job, stage: Arc<Stage>) -> impl Future<Output = ()> + Send;
+}
+
+impl Movable for Budget {
+    async fn movable(job: Job, stage: Arc<Stage>) {
+        job.run::<Self>(&stage).await;
+    }
+}
+
+impl Movable for Yield {
+    async fn movable(job: Job, stage: Arc<Stage>) {
+        job.run::<Self>(&stage).await;
+    }
+}
+
+pub(super) fn run<R: Movable>(stage: &Arc<Stage>, jobs: Vec<Job>) -> Result<(), Missing> {
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(stage.mix().workers)
+        .enable_time()
+        .build()
+        .map_err(|error| error.to_string())?;
+    runtime.block_on(async {
+        let mut tasks = JoinSet::new();
+        for job in jobs {
+            tasks.spawn(R::movable(job, Arc::clone(stage)));
+        }
+        while let Some(ended) = tasks.join_next().await {
+            ended.map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    })
+}

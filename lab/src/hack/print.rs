@@ -1,0 +1,180 @@
+//! The report for people, and the sentences that close it.
+
+use std::fmt::Write as _;
+
+use super::Finished;
+use super::arguments::Device;
+use super::features::Features;
+use super::result::{Other, Ratio, Row};
+use crate::spread::{Outcome, Spread};
+use crate::table::{Align, table};
+use crate::units;
+
+/// What writes of the device are counted over.
+pub(super) const SCOPE: &str = "all workers of the process together";
+
+/// The whole report.
+pub(super) fn report(finished: &Finished<'_>) -> String {
+    let mut text = format!("{}\n{}\n", title(finished), finished.machine.summary());
+    if cfg!(debug_assertions) {
+        text.push_str("Built without optimisation: the figures are not those of the library.\n");
+    }
+    text.push('\n');
+    text.push_str(&table(&HEAD, &[Align::Left, Align::Left], rows(finished)));
+    text.push_str(NOTE);
+    text.push_str("\n\n");
+    for complaint in finished.others.iter().filter_map(Other::complaint) {
+        let _infallible = writeln!(text, "{complaint}");
+    }
+    for conclusion in conclusions(finished) {
+        let _infallible = writeln!(text, "{conclusion}");
+    }
+    text
+}
+
+/// What ran, on one line.
+pub(super) fn title(finished: &Finished<'_>) -> String {
+    let (plan, traffic) = (finished.plan, &finished.plan.traffic);
+    let through = if plan.pipe { "pipes" } else { "channels" };
+    let device = match plan.device {
+        Device::Signal => "a timer signal for each worker",
+        Device::Counter => "slices that end at checkpoints",
+    };
+    format!(
+        "tickless hack: {} of {} tasks, {} of {} through {through}, {}, {device}; {}, seed {}{}",
+        units::counted(traffic.groups as u64, "group"),
+        2 * traffic.fds,
+        units::counted(traffic.messages(), "message"),
+        units::bytes(traffic.size as u64),
+        units::counted(plan.workers as u64, "worker"),
+        units::counted(plan.rounds.into(), "round"),
+        plan.seed,
+        if finished.interrupted {
+            ", ended early"
+        } else {
+            ""
+        }
+    )
+}
+
+pub(super) const HEAD: [&str; 9] = [
+    "hrtick",
+    "configuration",
+    "run time",
+    "writes/s",
+    "writes",
+    "spurious",
+    "in place",
+    "starts",
+    "switches/s",
+];
+
+pub(super) const NOTE: &str = "Medians of rounds; run times with their range. Writes are programmings of the device \
+                               by all workers of the process together. Spurious is of timer interrupts, in place of \
+                               all starts of timers.";
+
+/// A row for each configuration, and for what else took part.
+pub(super) fn rows(finished: &Finished<'_>) -> Vec<Vec<String>> {
+    let mut rows: Vec<Vec<String>> = finished.rows.iter().map(cells).collect();
+    for other in finished
+        .others
+        .iter()
+        .filter(|other| !other.seconds.is_empty())
+    {
+        let mut row = vec![
+            "-".to_owned(),
+            other.name.to_owned(),
+            run_time(other.spread()),
+        ];
+        row.resize(HEAD.len(), "-".to_owned());
+        rows.push(row);
+    }
+    rows
+}
+
+fn run_time(seconds: Option<Spread>) -> String {
+    shown(seconds, |spread| {
+        spread.show(|seconds| units::nanos(seconds * 1e9))
+    })
+}
+
+fn shown(spread: Option<Spread>, show: impl Fn(Spread) -> String) -> String {
+    spread.map_or_else(|| "-".to_owned(), show)
+}
+
+fn cells(row: &Row) -> Vec<String> {
+    let whole = |spread: Spread| units::digits(spread.median);
+    let percent = |spread: Spread| format!("{} %", units::digits(spread.median * 100.0));
+    vec![
+        on(row.features).to_owned(),
+        row.features.name(),
+        run_time(row.seconds()),
+        shown(row.device_writes_per_s(), whole),
+        shown(row.device_writes(), whole),
+        shown(row.spurious(), percent),
+        shown(row.in_place(), percent),
+        shown(row.starts(), whole),
+        shown(row.switches_per_s(), whole),
+    ]
+}
+
+pub(super) fn on(features: Features) -> &'static str {
+    if features.hrtick { "on" } else { "off" }
+}
+
+/// What comes of it, by rule. Losses are named as gains are.
+pub(super) fn conclusions(finished: &Finished<'_>) -> Vec<String> {
+    let mut sentences = Vec::new();
+    if finished.lost > 0 {
+        sentences.push(format!(
+            "{} did not arrive.",
+            units::counted(finished.lost, "message")
+        ));
+    }
+    if let Some(ratio) = Ratio::of(&finished.rows) {
+        sentences.push(format!(
+            "Device writes with everything on: {} against {} with everything off, {}× fewer, by {SCOPE}.",
+            units::digits(ratio.all_on),
+            units::digits(ratio.all_off),
+            units::digits(ratio.ratio)
+        ));
+    }
+    let of = |features: Features| {
+        let row = finished.rows.iter().find(|row| row.features == features);
+        row.and_then(Row::seconds)
+    };
+    let best = Features::all(true, true);
+    let mine = of(best);
+    let others = [
+        ("everything off", of(Features::all(false, true))),
+        ("hrtick off", of(Features::all(true, false))),
+    ];
+    let others = others.into_iter().chain(
+        finished
+            .others
+            .iter()
+            .map(|other| (other.name, other.spread())),
+    );
+    for (name, theirs) in others {
+        let Some((mine, theirs)) = mine.zip(theirs) else {
+            continue;
+        };
+        let verdict = match mine.compare(&theirs) {
+            Outcome::Less(ratio) => format!("{}× shorter than", units::digits(ratio)),
+            Outcome::More(ratio) => format!("{}× longer than", units::digits(ratio)),
+            Outcome::NoDifference => "no different from".to_owned(),
+        };
+        let time = |spread: Spread| units::nanos(spread.median * 1e9);
+        sentences.push(format!(
+            "Run time with hrtick and everything on is {verdict} that with {name} ({} against {}).",
+            time(mine),
+            time(theirs)
+        ));
+    }
+    if !sentences.is_empty() {
+        sentences.push(
+            "A difference counts if each round of one lies on the same side of each round of the other.".to_owned(),
+        );
+    }
+    sentences
+}

@@ -1,0 +1,204 @@
+//! What a run found out of each configuration.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::features::Features;
+use crate::spread::Spread;
+
+/// What the executor counted in one run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Counts {
+    /// Polls of another task than before.
+    pub(super) switches: u64,
+    /// Programmings of the device, and its signals.
+    pub(super) device_writes: u64,
+    pub(super) signals: u64,
+    /// Timer interrupts, and those that found nothing.
+    pub(super) interrupts: u64,
+    pub(super) spurious: u64,
+    /// Starts of timers, and those that kept their place between the same neighbours, which were looked at.
+    pub(super) starts: u64,
+    pub(super) in_place: u64,
+}
+
+/// One run of a configuration.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ran {
+    pub(super) took: Duration,
+    pub(super) counts: Counts,
+}
+
+impl Ran {
+    fn seconds(&self) -> f64 {
+        self.took.as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+}
+
+/// A configuration with its runs, one a round.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub(super) features: Features,
+    pub(super) runs: Vec<Ran>,
+}
+
+impl Row {
+    pub(super) fn new(features: Features) -> Self {
+        Self {
+            features,
+            runs: Vec::new(),
+        }
+    }
+
+    fn of(&self, figure: impl Fn(&Ran) -> f64) -> Option<Spread> {
+        Spread::of(self.runs.iter().map(figure))
+    }
+
+    /// Of a part that is nothing there is no share.
+    fn share(&self, part: fn(&Counts) -> u64, of: fn(&Counts) -> u64) -> Option<Spread> {
+        let runs = self.runs.iter().map(|run| &run.counts);
+        let runs = runs.filter(|counts| of(counts) > 0);
+        Spread::of(runs.map(|counts| part(counts) as f64 / of(counts) as f64))
+    }
+
+    pub(super) fn seconds(&self) -> Option<Spread> {
+        self.of(Ran::seconds)
+    }
+
+    pub(super) fn device_writes(&self) -> Option<Spread> {
+        self.of(|run| run.counts.device_writes as f64)
+    }
+
+    pub(super) fn device_writes_per_s(&self) -> Option<Spread> {
+        self.of(|run| run.counts.device_writes as f64 / run.seconds())
+    }
+
+    pub(super) fn switches_per_s(&self) -> Option<Spread> {
+        self.of(|run| run.counts.switches as f64 / run.seconds())
+    }
+
+    pub(super) fn spurious(&self) -> Option<Spread> {
+        self.share(|counts| counts.spurious, |counts| counts.interrupts)
+    }
+
+    pub(super) fn in_place(&self) -> Option<Spread> {
+        self.share(|counts| counts.in_place, |counts| counts.starts)
+    }
+
+    pub(super) fn signals(&self) -> Option<Spread> {
+        self.of(|run| run.counts.signals as f64)
+    }
+
+    pub(super) fn starts(&self) -> Option<Spread> {
+        self.of(|run| run.counts.starts as f64)
+    }
+}
+
+/// How many times as many writes one with everything off makes as one with everything on, for the same messages.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(super) struct Ratio {
+    pub(super) all_off: f64,
+    pub(super) all_on: f64,
+    pub(super) ratio: f64,
+}
+
+impl Ratio {
+    /// Of the configurations with precise slices; `None` unless both ran and something was written.
+    pub(super) fn of(rows: &[Row]) -> Option<Self> {
+        let writes = |on: bool| {
+            let wanted = Features::all(on, true);
+            let row = rows.iter().find(|row| row.features == wanted)?;
+            row.device_writes().map(|writes| writes.median)
+        };
+        let (all_off, all_on) = (writes(false)?, writes(true)?);
+        // With none at all, one is what it is held against.
+        (all_off > 0.0).then(|| Self {
+            all_off,
+            all_on,
+            ratio: all_off / all_on.max(1.0),
+        })
+    }
+}
+
+/// What took part besides, and what it took.
+#[derive(Clone, Debug)]
+pub(super) struct Other {
+    pub(super) name: &'static str,
+    pub(super) what: String,
+    pub(super) seconds: Vec<f64>,
+    /// Why it did not run.
+    pub(super) missing: Option<String>,
+}
+
+impl Other {
+    pub(super) fn new(name: &'static str, what: String) -> Self {
+        Self {
+            name,
+            what,
+            seconds: Vec::new(),
+            missing: None,
+        }
+    }
+
+    pub(super) fn spread(&self) -> Option<Spread> {
+        Spread::of(self.seconds.iter().copied())
+    }
+
+    /// `missing: hackbench, because ...`.
+    pub(super) fn complaint(&self) -> Option<String> {
+        let why = self.missing.as_ref()?;
+        Some(format!("missing: {}, because {why}", self.name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Counts, Features, Ran, Ratio, Row};
+    use std::time::Duration;
+
+    fn row(features: Features, writes: &[u64]) -> Row {
+        let run = |&device_writes| Ran {
+            took: Duration::from_millis(500),
+            counts: Counts {
+                device_writes,
+                interrupts: 8,
+                spurious: 2,
+                ..Counts::default()
+            },
+        };
+        Row {
+            runs: writes.iter().map(run).collect(),
+            ..Row::new(features)
+        }
+    }
+
+    #[test]
+    fn the_ratio_is_that_of_both_ends_with_precise_slices() {
+        let rows = [
+            row(Features::all(false, false), &[7]),
+            row(Features::all(false, true), &[900, 1_000, 1_200]),
+            row(Features::all(true, true), &[20, 40, 50]),
+        ];
+        let ratio = Ratio::of(&rows).expect("both ends ran");
+        assert_eq!(
+            (ratio.all_off, ratio.all_on, ratio.ratio),
+            (1_000.0, 40.0, 25.0)
+        );
+        assert_eq!(Ratio::of(&rows[..2]), None);
+        // One that writes nothing is held against one write.
+        let rows = [
+            row(Features::all(false, true), &[30]),
+            row(Features::all(true, true), &[0]),
+        ];
+        assert_eq!(Ratio::of(&rows).map(|ratio| ratio.ratio), Some(30.0));
+    }
+
+    #[test]
+    fn shares_need_something_to_be_a_share_of() {
+        let row = row(Features::all(true, true), &[1, 1]);
+        assert_eq!(row.spurious().map(|share| share.median), Some(0.25));
+        assert_eq!(row.in_place(), None, "there was no start");
+        assert_eq!(row.device_writes_per_s().map(|rate| rate.median), Some(2.0));
+    }
+}

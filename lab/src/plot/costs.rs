@@ -1,0 +1,176 @@
+//! Plots of what something costs over how much there is, with names at the ends of their curves.
+
+use maud::Markup;
+use plotters::coord::combinators::{BindKeyPoints, LogCoord};
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::{COLOURS, Curve, Drawn, GRID, axis, decades, failed};
+use crate::failure::Failure;
+use crate::units;
+
+/// How a curve stands out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Style {
+    First,
+    Second,
+    Third,
+    /// In the background.
+    Other,
+}
+
+impl Style {
+    pub(crate) fn colour(self) -> RGBColor {
+        match self {
+            Self::First => COLOURS[0],
+            Self::Second => COLOURS[1],
+            Self::Third => COLOURS[2],
+            Self::Other => BLACK,
+        }
+    }
+}
+
+/// Size, letters, and the room right of the axis for names.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    size: (u32, u32),
+    letters: u32,
+    names: u32,
+}
+
+const WIDE: Shape = Shape {
+    size: (900, 520),
+    letters: 15,
+    names: 230,
+};
+const NARROW: Shape = Shape {
+    size: (380, 480),
+    letters: 12,
+    names: 165,
+};
+
+/// Where a number stands on the logarithmic axis: nothing a decade before the least of the others.
+pub(crate) fn place(number: u64, all: &[u64]) -> f64 {
+    let least = all.iter().filter(|number| **number > 0).min();
+    if number == 0 {
+        least.map_or(1.0, |least| *least as f64 / 10.0)
+    } else {
+        number as f64
+    }
+}
+
+/// Curves over `sizes`, whose abscissas are from [`place`].
+pub(crate) fn draw(
+    curves: &[Curve],
+    sizes: &[u64],
+    unit: &str,
+    data: Markup,
+) -> Result<Drawn, Failure> {
+    Ok(Drawn {
+        wide: drawn(curves, sizes, unit, WIDE)?,
+        narrow: Some(drawn(curves, sizes, unit, NARROW)?),
+        data,
+    })
+}
+
+fn drawn(curves: &[Curve], sizes: &[u64], unit: &str, shape: Shape) -> Result<String, Failure> {
+    let places: Vec<f64> = sizes.iter().map(|size| place(*size, sizes)).collect();
+    let scale: LogCoord<f64> = (places[0] / 1.5..places[places.len() - 1])
+        .log_scale()
+        .into();
+    let across = scale.with_key_points(places.clone());
+    let points = curves.iter().flat_map(|curve| &curve.points);
+    let up = decades(points.map(|point| point.1));
+    let mut svg = String::new();
+    {
+        let area = SVGBackend::with_string(&mut svg, shape.size).into_drawing_area();
+        let mut chart = ChartBuilder::on(&area)
+            .margin(12)
+            .margin_right(shape.names)
+            .x_label_area_size(30)
+            .y_label_area_size(4 * shape.letters)
+            .build_cartesian_2d(across, axis(&up))
+            .map_err(failed)?;
+        let letters = ("sans-serif", shape.letters);
+        chart
+            .configure_mesh()
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(GRID)
+            .axis_style(BLACK)
+            .label_style(letters)
+            .x_label_formatter(&|at| {
+                let near = |(place, _): &(&f64, &u64)| (**place / at - 1.0).abs() < 0.01;
+                let size = places.iter().zip(sizes).find(near);
+                size.map_or_else(String::new, |(_, size)| label(*size))
+            })
+            .y_label_formatter(&|value| format!("{value:.0} {unit}"))
+            .draw()
+            .map_err(failed)?;
+        let mut ends = Vec::new();
+        for curve in curves {
+            let line = LineSeries::new(curve.points.clone(), curve.colour.stroke_width(3));
+            chart.draw_series(line).map_err(failed)?;
+            if let Some(last) = curve.points.last() {
+                let (x, y) = chart.backend_coord(last);
+                ends.push((y, x, curve.name.as_str()));
+            }
+        }
+        let (_, height) = area.dim_in_pixel();
+        let style = TextStyle::from(letters.into_font()).pos(Pos::new(HPos::Left, VPos::Center));
+        let step = i32::try_from(shape.letters).unwrap_or(15) + 1;
+        for (y, x, name) in apart(ends, step, i32::try_from(height).unwrap_or(0) - 30) {
+            area.draw(&Text::new(name, (x + 6, y), style.clone()))
+                .map_err(failed)?;
+        }
+        area.present().map_err(failed)?;
+    }
+    Ok(svg)
+}
+
+/// `0`, `1,000`, `10^5`: short enough for narrow plots.
+fn label(size: u64) -> String {
+    match size {
+        10_000.. if size == 10_u64.pow(size.ilog10()) => format!("10^{}", size.ilog10()),
+        _ => units::count(size),
+    }
+}
+
+/// Names no nearer than `step` to each other, above `bottom`, in the order of their curves.
+fn apart(mut ends: Vec<(i32, i32, &str)>, step: i32, bottom: i32) -> Vec<(i32, i32, &str)> {
+    ends.sort_unstable();
+    let mut above = i32::MIN / 2;
+    for end in &mut ends {
+        end.0 = end.0.max(above + step);
+        above = end.0;
+    }
+    let mut below = bottom + step;
+    for end in ends.iter_mut().rev() {
+        end.0 = end.0.min(below - step);
+        below = end.0;
+    }
+    ends
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{apart, label, place};
+
+    #[test]
+    fn nothing_stands_a_decade_before_the_least_number() {
+        let all = [0, 1_000, 1_000_000];
+        assert_eq!(all.map(|number| place(number, &all)), [1e2, 1e3, 1e6]);
+        assert_eq!(all.map(label), ["0", "1,000", "10^6"]);
+        assert_eq!(label(20_000), "20,000");
+    }
+
+    #[test]
+    fn names_keep_their_order_and_their_distance() {
+        let names = apart(
+            vec![(10, 0, "a"), (12, 0, "b"), (98, 0, "c"), (99, 0, "d")],
+            10,
+            100,
+        );
+        let places: Vec<_> = names.iter().map(|name| (name.0, name.2)).collect();
+        assert_eq!(places, [(10, "a"), (20, "b"), (90, "c"), (100, "d")]);
+    }
+}
