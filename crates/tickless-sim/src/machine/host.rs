@@ -570,6 +570,7 @@ impl Platform for Host {
             local.programmings.set(local.programmings.get() + 1);
             let asked_for = (!next.is_forever()).then_some(next);
             local.is_programming.set(asked_for.is_some());
+            local.written.is_asked_again();
             local.asked_for.set(asked_for);
         }
         self.checker.borrow_mut().follow(&event, &self.clocks);

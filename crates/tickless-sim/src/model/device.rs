@@ -242,9 +242,21 @@ pub(crate) struct Told {
     grown: std::cell::Cell<Picos>,
     /// It refused the last one.
     is_refused: std::cell::Cell<bool>,
+    /// The last one was its shortest delay, for something that was over or too near.
+    is_minimum: std::cell::Cell<bool>,
 }
 
 impl Told {
+    /// The CPU asks for another instant, and writes the device next, if it does.
+    ///
+    /// While a shortest delay is under way, and the instant no further than that, the core writes nothing (spec DEV-9):
+    /// the device fires for the delay, which may be over before the instant.
+    pub(crate) fn is_asked_again(&self) {
+        if self.is_minimum.get() {
+            self.may_be_early.set(true);
+        }
+    }
+
     /// The CPU that executes writes `device`, which is its own, by a `clock` as in [`Device::write`]: when it fires.
     pub(crate) fn write(
         &self,
@@ -257,6 +269,9 @@ impl Told {
         let written = device.write(charges, write, shortest, clock);
         let was_refused = self.is_refused.replace(written.is_err());
         let mut written = written?;
+        let is_relative = matches!(write, DeviceWrite::Relative(_));
+        self.is_minimum
+            .set(is_relative && (was_refused || written.delay <= shortest));
         if was_refused && written.delay > shortest {
             self.grown.set(written.delay);
             written.late += written.delay;

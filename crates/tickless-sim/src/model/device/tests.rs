@@ -169,6 +169,20 @@ fn what_is_too_far_or_too_near_may_be_early() {
 }
 
 #[test]
+fn a_shortest_delay_that_is_left_under_way_may_be_early_for_what_is_asked_next() {
+    let mut slow = device(DeviceClass::Equality, 1_000_000, Picos::ZERO);
+    slow.shortest = Picos::from_micros(10);
+    let told = Told::default();
+    let asked_behind = |ticks: u64| {
+        let _fires = written(&slow, &told, DeviceWrite::Relative(Ticks(ticks)));
+        assert!(!told.may_be_early.get(), "{ticks}: what it was written for");
+        told.is_asked_again();
+        told.may_be_early.get()
+    };
+    assert_eq!([10, 11].map(asked_behind), [true, false]);
+}
+
+#[test]
 fn frequencies_have_units() {
     for (text, expected) in [
         ("25 MHz", Some(25_000_000)),
