@@ -205,6 +205,12 @@ impl<T: Send + 'static> DeadlineQueue<T> {
         self.ready.len() + usize::from(self.current.is_some())
     }
 
+    /// The number of servers that wait for their turn and have runtime.
+    #[must_use]
+    pub const fn waiting(&self) -> usize {
+        self.ready.len()
+    }
+
     /// The number of servers that wait for their next period.
     #[must_use]
     pub const fn throttled(&self) -> usize {

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tickless_sched::deadline::Bandwidth;
+
 use super::report::Stuck;
 use super::settings::{PanicPolicy, Preemption, Settings};
 use super::shared::{Handle, Shared};
@@ -21,6 +23,8 @@ use crate::worker::{BuildError, Builder as WorkersBuilder, StartError, Workers};
 /// | [`preemption`](Self::preemption) | [`Preemption::Counter`] |
 /// | [`hrtick`](Self::hrtick) | on |
 /// | [`slice`](Self::slice) | 3 ms |
+/// | [`deadline_hrtick`](Self::deadline_hrtick) | on |
+/// | [`deadline_limit`](Self::deadline_limit) | 95 % of each worker |
 /// | [`blocking_threads`](Self::blocking_threads) | 64 at most, started when needed |
 /// | [`stuck_after`](Self::stuck_after) | 100 ms |
 /// | [`on_panic`](Self::on_panic) | the other tasks go on |
@@ -76,6 +80,20 @@ impl Builder {
     /// woken that should run before it, or when any other timer of its worker is due.
     pub fn hrtick(mut self, on: bool) -> Self {
         self.settings.hrtick = on;
+        self
+    }
+
+    /// As [`hrtick`](Self::hrtick), for tasks with a [`Deadline`](super::task::Deadline): whether a timer ends their
+    /// runtime exactly. Without it one that computes uses more at a time, and waits longer for it.
+    pub fn deadline_hrtick(mut self, on: bool) -> Self {
+        self.settings.deadline_hrtick = on;
+        self
+    }
+
+    /// What tasks with a [`Deadline`](super::task::Deadline) may come to on each worker, in hundredths of it; at most
+    /// 100. What they leave is what all other tasks have.
+    pub fn deadline_limit(mut self, percent: u32) -> Self {
+        self.settings.deadline_limit = Bandwidth::percent(percent);
         self
     }
 

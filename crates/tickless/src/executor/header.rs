@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use async_task::Runnable;
+use tickless_sched::deadline::{DeadlineQueue, Enqueued as Reserved, Rejected};
 use tickless_sched::fair::Enqueued;
 use tickless_sched::{FairQueue, RunTime};
 
@@ -32,6 +33,20 @@ unsafe impl Send for Waiting {}
 
 /// What run queues link.
 pub(crate) type Entity = tickless_sched::Entity<Waiting>;
+
+/// What run queues link of a task of the deadline class.
+pub(crate) type Server = tickless_sched::deadline::Server<Waiting>;
+
+/// What a task was given beside its share.
+#[derive(Debug)]
+pub(crate) enum Terms {
+    /// Nothing: it is of the fair class.
+    Share,
+    /// A reservation on its worker. Boxed: most tasks have none.
+    Reservation(Pin<Box<Server>>),
+    /// There is no room for its reservation on any worker: it is never polled.
+    Rejected(Box<Rejected>),
+}
 
 /// Where a task comes from, for reports.
 #[derive(Clone, Debug)]
@@ -55,6 +70,7 @@ pub(crate) struct Header {
     pub(crate) is_local: bool,
     /// The class of its requests.
     pub(crate) class: u8,
+    pub(crate) terms: Terms,
     pub(crate) origin: Origin,
 }
 
@@ -64,6 +80,7 @@ impl Header {
         is_local: bool,
         entity: Entity,
         class: u8,
+        terms: Terms,
         origin: Origin,
     ) -> Self {
         Self {
@@ -74,7 +91,25 @@ impl Header {
             aborted: AtomicBool::new(false),
             is_local,
             class,
+            terms,
             origin,
+        }
+    }
+
+    /// The account of its reservation, if it is of the deadline class.
+    #[inline]
+    pub(crate) fn server(&self) -> Option<Pin<&Server>> {
+        match &self.terms {
+            Terms::Reservation(server) => Some(server.as_ref()),
+            Terms::Share | Terms::Rejected(_) => None,
+        }
+    }
+
+    /// Why it was not taken, if it asked for a reservation that there is no room for.
+    pub(crate) fn rejected(&self) -> Option<Rejected> {
+        match &self.terms {
+            Terms::Rejected(rejected) => Some(**rejected),
+            Terms::Share | Terms::Reservation(_) => None,
         }
     }
 
@@ -151,6 +186,23 @@ pub(crate) fn enqueue(queue: &mut FairQueue<Waiting>, job: Job, now: RunTime) ->
     // SAFETY: Cell Invariant: it does not move.
     let entity = unsafe { Pin::new_unchecked(entity) };
     let queued = queue.enqueue(entity, Waiting(job), now);
+    debug_assert!(queued.is_ok(), "a task is in one queue: {queued:?}");
+    queued.ok()
+}
+
+/// As [`enqueue`], for a task with a reservation. `None` for one without, too.
+pub(crate) fn enqueue_reserved(
+    queue: &mut DeadlineQueue<Waiting>,
+    job: Job,
+    now: RunTime,
+) -> Option<Reserved> {
+    let server = NonNull::from(job.metadata().server()?.get_ref());
+    // SAFETY: Cell Invariant: the cell is there as long as `job`, which the queue keeps in the server itself or
+    // returns, and the header in it owns the server; so it outlives this reference.
+    let server = unsafe { server.as_ref() };
+    // SAFETY: it was pinned in its box before.
+    let server = unsafe { Pin::new_unchecked(server) };
+    let queued = queue.enqueue(server, Waiting(job), now);
     debug_assert!(queued.is_ok(), "a task is in one queue: {queued:?}");
     queued.ok()
 }

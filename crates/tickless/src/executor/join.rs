@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use async_task::Task;
+use tickless_sched::deadline::Rejected;
 
 use super::header::Header;
 use super::polled::{Ended, Payload};
@@ -38,6 +39,11 @@ impl<T> JoinHandle<T> {
         if let Some(task) = &self.task {
             self.executor.abort(task.metadata());
         }
+    }
+
+    /// Why the task was not taken, if there was no room for its reservation.
+    pub(crate) fn rejected(&self) -> Option<Rejected> {
+        self.task.as_ref()?.metadata().rejected()
     }
 
     /// Whether the task is over: a wait for it would end at once.
@@ -78,10 +84,14 @@ impl<T> Future for JoinHandle<T> {
         let Poll::Ready(ended) = Pin::new(task).poll(context) else {
             return Poll::Pending;
         };
+        let rejected = self.rejected();
         self.task = None;
-        Poll::Ready(ended.map_err(|ended| match ended {
-            Ended::Panicked(payload) => JoinError(Some(Mutex::new(payload))),
-            Ended::Cancelled => JoinError(None),
+        Poll::Ready(ended.map_err(|ended| {
+            JoinError(match (ended, rejected) {
+                (Ended::Panicked(payload), _) => Why::Panicked(Mutex::new(payload)),
+                (Ended::Cancelled, Some(rejected)) => Why::Rejected(rejected),
+                (Ended::Cancelled, None) => Why::Cancelled,
+            })
         }))
     }
 }
@@ -96,34 +106,56 @@ impl<T> fmt::Debug for JoinHandle<T> {
 }
 
 /// Why a task has no result.
-// A mutex, so that the error can be shared: the payload of a panic need not be.
-pub struct JoinError(Option<Mutex<Payload>>);
+pub struct JoinError(Why);
+
+enum Why {
+    // A mutex, so that the error can be shared: the payload of a panic need not be.
+    Panicked(Mutex<Payload>),
+    Cancelled,
+    Rejected(Rejected),
+}
 
 impl JoinError {
     /// The task was [aborted](JoinHandle::abort), its executor shut down, or took no task any more.
     #[must_use]
     pub const fn is_cancelled(&self) -> bool {
-        self.0.is_none()
+        matches!(self.0, Why::Cancelled)
     }
 
     /// The task panicked.
     #[must_use]
     pub const fn is_panic(&self) -> bool {
-        self.0.is_some()
+        matches!(self.0, Why::Panicked(_))
+    }
+
+    /// The task was never polled, because no worker had room for its [`Deadline`](super::task::Deadline): what was
+    /// asked for, and what is left.
+    #[must_use]
+    pub const fn rejected(&self) -> Option<Rejected> {
+        match self.0 {
+            Why::Rejected(rejected) => Some(rejected),
+            Why::Panicked(_) | Why::Cancelled => None,
+        }
     }
 
     /// What the panic carried, for [`std::panic::resume_unwind`].
     ///
     /// # Errors
     ///
-    /// The error itself, if the task was cancelled.
+    /// The error itself, if the task did not panic.
     pub fn try_into_panic(self) -> Result<Box<dyn Any + Send + 'static>, Self> {
-        let payload = self.0.ok_or(Self(None))?;
-        Ok(payload.into_inner().unwrap_or_else(PoisonError::into_inner))
+        match self.0 {
+            Why::Panicked(payload) => {
+                Ok(payload.into_inner().unwrap_or_else(PoisonError::into_inner))
+            }
+            why => Err(Self(why)),
+        }
     }
 
     fn message(&self) -> Option<String> {
-        let payload = self.0.as_ref()?;
+        let Why::Panicked(payload) = &self.0 else {
+            return None;
+        };
         let payload = payload.lock().unwrap_or_else(PoisonError::into_inner);
         let text = payload.downcast_ref::<&str>().map(|text| (*text).into());
         text.or_else(|| payload.downcast_ref::<String>().cloned())
@@ -139,9 +171,12 @@ impl fmt::Debug for JoinError {
 impl fmt::Display for JoinError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.0, self.message()) {
-            (None, _) => formatter.write_str("the task was cancelled"),
-            (Some(_), Some(message)) => write!(formatter, "the task panicked: {message}"),
-            (Some(_), None) => formatter.write_str("the task panicked"),
+            (Why::Cancelled, _) => formatter.write_str("the task was cancelled"),
+            (Why::Rejected(rejected), _) => {
+                write!(formatter, "no worker has room for the task: {rejected}")
+            }
+            (Why::Panicked(_), Some(message)) => write!(formatter, "the task panicked: {message}"),
+            (Why::Panicked(_), None) => formatter.write_str("the task panicked"),
         }
     }
 }

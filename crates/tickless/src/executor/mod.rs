@@ -24,6 +24,9 @@
 //! [`Weight`](task::Weight) gets twice the time, and one with a shorter [`Slice`](task::Slice) is served sooner, at the
 //! same share. A worker that would idle pulls a task from another one; what the task is owed or owes goes with it.
 //!
+//! A task with a [`Deadline`](task::Deadline) has so much runtime in each period, before all of these, and no more. It
+//! is taken only if that can be kept.
+//!
 //! A task runs until it waits, or until it finds at a [checkpoint](coop) that it should give way. A task that computes
 //! and calls none keeps its worker: it is [reported](Builder::on_stuck), its neighbours are pulled by other workers,
 //! and the timers of other workers go on.
@@ -77,12 +80,15 @@ mod classes;
 mod context;
 pub mod coop;
 mod current;
+mod deadline;
+mod deadlines;
 mod header;
 mod idle;
 mod job;
 mod join;
 mod polled;
 mod report;
+mod reserve;
 mod run_queue;
 mod settings;
 mod shared;
@@ -142,8 +148,11 @@ impl Executor {
         spawn::spawn(&self.shared, Spec::new(), Location::caller(), future)
     }
 
-    /// Spawns a task that is entitled to something: a [`Weight`](task::Weight), a [`Slice`](task::Slice), or
-    /// a [`Spec`] of several.
+    /// Spawns a task that is entitled to something: a [`Weight`](task::Weight), a [`Slice`](task::Slice),
+    /// a [`Deadline`](task::Deadline), or a [`Spec`] of several.
+    ///
+    /// A task whose deadline no worker has room for is never polled, and [its handle says
+    /// so](JoinError::rejected); [`try_spawn_with`](Self::try_spawn_with) says it at once.
     #[track_caller]
     pub fn spawn_with<F>(&self, spec: impl Into<Spec>, future: F) -> JoinHandle<F::Output>
     where
@@ -151,6 +160,31 @@ impl Executor {
         F::Output: Send + 'static,
     {
         spawn::spawn(&self.shared, spec.into(), Location::caller(), future)
+    }
+
+    /// As [`spawn_with`](Self::spawn_with), for a [`Deadline`](task::Deadline): it can be kept, or the task is not
+    /// taken.
+    ///
+    /// The task is admitted to the worker with the most room, and stays there. Its part must be free on that one: two
+    /// tasks of 60 % need two workers.
+    ///
+    /// # Errors
+    ///
+    /// When no worker has room: what was asked for, what is admitted where the most room is, and
+    /// [the limit](Builder::deadline_limit). The future is dropped. The same may be taken later, when another task is
+    /// over.
+    #[track_caller]
+    pub fn try_spawn_with<F>(
+        &self,
+        spec: impl Into<Spec>,
+        future: F,
+    ) -> Result<JoinHandle<F::Output>, task::Rejected>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let spawned = spawn::spawn(&self.shared, spec.into(), Location::caller(), future);
+        spawned.rejected().map_or(Ok(spawned), Err)
     }
 
     /// Has a thread of the executor's pool call `function`, which may block.

@@ -81,6 +81,10 @@ impl<F> Polled<F> {
         {
             waker = executor.places[home].lock().delist(slot);
         }
+        if header.server().is_some() {
+            // Always queued there, and by now in no queue.
+            executor.places[header.worker()].with(|queue| queue.dismiss(header));
+        }
         // Dropped here, with no lock held.
         drop(waker);
         executor.retire();
@@ -112,8 +116,11 @@ impl<F: Future> Future for Polled<F> {
                     && this.executor.is_here()
                     && let Some(worker) = current::worker_of(this.executor.id)
                 {
-                    let entity = this.header.entity();
-                    this.executor.places[worker].with(|queue| queue.sleep(entity, at_earliest()));
+                    let header = &*this.header;
+                    this.executor.places[worker].with(|queue| match header.get().server() {
+                        None => queue.sleep(header.entity(), at_earliest()),
+                        Some(server) => queue.sleep_reserved(server, at_earliest()),
+                    });
                 }
                 Poll::Pending
             }

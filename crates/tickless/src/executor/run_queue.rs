@@ -6,12 +6,14 @@ use std::task::Waker;
 use slab::Slab;
 use tickless_core::event::Flush;
 use tickless_core::time::{Instant, Span};
+use tickless_sched::deadline::{Bandwidth, Rejected, Reservation};
 use tickless_sched::hrtick::{Decision, HrTick, Reschedule, SliceTimer, Switches};
 use tickless_sched::load::Load;
 use tickless_sched::{FairQueue, RunTime};
 
 use super::classes::Classes;
-use super::header::{self, Entity, Header, Job, Origin, Waiting};
+use super::deadlines::Deadlines;
+use super::header::{self, Entity, Header, Job, Origin, Server, Waiting};
 use super::stolen::Stolen;
 use super::tick::TickTimer;
 
@@ -46,6 +48,10 @@ pub(crate) struct RunQueue {
     tick: HrTick,
     /// The timer of the tick; none before the worker began and behind its end.
     timer: Option<TickTimer>,
+    /// The tasks with deadlines, which come first.
+    deadlines: Deadlines,
+    /// The timer for the next replenishment of one of them; as `timer`.
+    bandwidth: Option<TickTimer>,
     stolen: Stolen,
     running: Option<Running>,
     /// A waker of each task that was spawned here and is not over.
@@ -55,13 +61,15 @@ pub(crate) struct RunQueue {
 }
 
 impl RunQueue {
-    pub(crate) fn new(switches: Switches) -> Self {
+    pub(crate) fn new(switches: Switches, limit: Bandwidth) -> Self {
         Self {
             fair: FairQueue::default(),
             local: 0,
             classes: Classes::default(),
             tick: HrTick::new(switches),
             timer: None,
+            deadlines: Deadlines::new(limit),
+            bandwidth: None,
             stolen: Stolen::nothing(),
             running: None,
             live: Slab::new(),
@@ -75,12 +83,17 @@ impl RunQueue {
 
     /// Tasks that wait for their turn.
     pub(crate) fn waiting(&self) -> usize {
-        self.fair.waiting()
+        self.fair.waiting() + self.deadlines.waiting()
+    }
+
+    /// Whether the worker has something to do here.
+    pub(crate) fn has_work(&self) -> bool {
+        self.waiting() > 0 || self.deadlines.owes_timer()
     }
 
     /// Tasks that wait for their turn and could be given away.
     pub(crate) fn waiting_for_any(&self) -> usize {
-        self.waiting() - self.local
+        self.fair.waiting() - self.local
     }
 
     /// Lists a task that is about to be queued for the first time.
@@ -99,9 +112,10 @@ impl RunQueue {
         self.live.get(slot)
     }
 
-    /// The worker begins: this is the timer of its tick.
-    pub(crate) fn open(&mut self, timer: TickTimer, now: Instant) {
+    /// The worker begins: these are the timers of its tick and of replenishments.
+    pub(crate) fn open(&mut self, timer: TickTimer, bandwidth: TickTimer, now: Instant) {
         self.timer = Some(timer);
+        self.bandwidth = Some(bandwidth);
         self.stolen = Stolen::open(now);
     }
 
@@ -134,10 +148,14 @@ impl RunQueue {
 
     /// Queues a task that is new, was woken, comes from another worker, or gave its turn away.
     pub(crate) fn wake(&mut self, job: Job, now: Instant) -> Queued {
+        if job.metadata().server().is_some() {
+            return self.wake_reserved(job, now);
+        }
         self.begins_to_wait(job.metadata());
         let now = self.run_time(now);
         let queued = header::enqueue(&mut self.fair, job, now);
-        let mut preempts = queued.is_some_and(|queued| queued.preempts);
+        let mut preempts =
+            queued.is_some_and(|queued| queued.preempts) && !self.deadlines.is_running();
         // The one that runs may have been alone, without a tick. What gave its turn away is picked from next.
         if self.tick.fair_is_on()
             && let (Some(timer), Some(slice)) = (&self.timer, self.fair.slice())
@@ -152,6 +170,62 @@ impl RunQueue {
         }
     }
 
+    /// As [`wake`](Self::wake), for a task with a deadline.
+    #[cold]
+    fn wake_reserved(&mut self, job: Job, now: Instant) -> Queued {
+        let run_time = self.run_time(now);
+        let queued = self.deadlines.enqueue(job, run_time);
+        let mut preempts = queued.is_some_and(|queued| queued.preempts);
+        if self.deadlines.owes_timer() {
+            match &self.bandwidth {
+                Some(timer) if timer.is_local() => {
+                    self.deadlines.start_timer(now, run_time, timer);
+                }
+                // The worker starts it when it picks next, which it is asked for.
+                _ => preempts = true,
+            }
+        }
+        Queued {
+            preempts,
+            waiting: self.waiting(),
+        }
+    }
+
+    /// Admits a task with a deadline.
+    pub(crate) fn admit(&mut self, reservation: Reservation) -> Result<Server, Rejected> {
+        self.deadlines.admit(reservation)
+    }
+
+    /// What the tasks with deadlines come to that were admitted.
+    pub(crate) fn admitted(&self) -> Bandwidth {
+        self.deadlines.admitted()
+    }
+
+    /// A task with a deadline is over.
+    pub(crate) fn dismiss(&mut self, header: &Header) {
+        if let Some(server) = header.server() {
+            self.deadlines.dismiss(server);
+        }
+    }
+
+    /// A task was aborted. If it waits for runtime it does not wait for that any more, and the worker has to know.
+    pub(crate) fn end(&mut self, header: &Header, now: Instant) -> bool {
+        let run_time = self.run_time(now);
+        self.deadlines.end(header, run_time)
+    }
+
+    /// How often a task with a deadline was throttled.
+    pub(crate) fn throttles(&self) -> u64 {
+        self.deadlines.throttles()
+    }
+
+    /// As [`sleep`](Self::sleep), for a task with a deadline.
+    #[cold]
+    pub(crate) fn sleep_reserved(&mut self, server: Pin<&Server>, now: Instant) {
+        let now = self.run_time(now);
+        self.deadlines.sleep(server, now);
+    }
+
     /// The running task, whose entity this is, waits for something.
     pub(crate) fn sleep(&mut self, entity: Pin<&Entity>, now: Instant) {
         // Refused for a task that gave its turn away, and was queued again.
@@ -163,6 +237,7 @@ impl RunQueue {
     pub(crate) fn finish(&mut self, now: Instant) {
         let now = self.run_time(now);
         self.fair.retire(now);
+        self.deadlines.finish(now);
     }
 
     /// `schedule()`: the task that is polled next, with its tick started; and the device settled if the turn before
@@ -175,14 +250,24 @@ impl RunQueue {
         if let Some(timer) = &self.timer
             && timer.take_fired()
         {
-            let _pick_follows = self.tick.fired(true);
+            let _pick_follows = self.tick.fired(!self.deadlines.is_running());
         }
         let run_time = self.run_time(now);
-        let job = self.fair.pick(run_time).map(|waiting| waiting.0);
+        let reserved = self.deadlines.pick(run_time);
+        let (job, left) = match reserved {
+            None => (self.fair.pick(run_time).map(|waiting| waiting.0), None),
+            Some((job, left)) => {
+                // The fair class waits, from here on.
+                self.fair.retire(run_time);
+                (Some(job), left)
+            }
+        };
         let mut place = Flush::TurnEnd;
         if let Some(job) = &job {
             let header = job.metadata();
-            self.waits_no_more(header);
+            if header.server().is_none() {
+                self.waits_no_more(header);
+            }
             place = if is_same(&self.running, header.address()) {
                 Flush::SameTask
             } else {
@@ -197,8 +282,14 @@ impl RunQueue {
         } else {
             self.running = None;
         }
+        if let Some(bandwidth) = &self.bandwidth {
+            self.deadlines.start_timer(now, run_time, bandwidth);
+        }
         if let Some(timer) = &self.timer {
-            if let (Some(mut slice), Some(job)) = (self.fair.slice(), &job) {
+            if let Some(left) = left {
+                // A task is picked with runtime left, so it is never over.
+                let _never = self.tick.picked_deadline(left, timer);
+            } else if let (Some(mut slice), Some(job)) = (self.fair.slice(), &job) {
                 if let Some(shortest) = self.classes.shorter_than(job.metadata().class) {
                     slice = slice.at_most(Span::from_nanos(shortest));
                 }
@@ -255,8 +346,13 @@ impl RunQueue {
         if let Some(timer) = self.timer.take() {
             self.tick.offline(&timer);
         }
-        let waited =
-            std::iter::from_fn(|| self.fair.pull(RunTime::ZERO).map(|waiting| waiting.0)).collect();
+        if let Some(timer) = self.bandwidth.take() {
+            timer.cancel();
+        }
+        let mut waited = self.deadlines.close();
+        waited.extend(std::iter::from_fn(|| {
+            self.fair.pull(RunTime::ZERO).map(|waiting| waiting.0)
+        }));
         // Lets go of those that sleep and owe time.
         self.fair = FairQueue::default();
         (waited, std::mem::take(&mut self.live))

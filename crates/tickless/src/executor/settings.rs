@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use tickless_sched::deadline::Bandwidth;
+
 use super::report::Stuck;
 use super::spec::Slice;
 use super::stats::Count;
@@ -42,6 +44,9 @@ pub(crate) type OnStuck = Box<dyn Fn(&Stuck) + Send + Sync>;
 pub(crate) struct Settings {
     pub(crate) preemption: Preemption,
     pub(crate) hrtick: bool,
+    pub(crate) deadline_hrtick: bool,
+    /// What the reservations of one worker may come to.
+    pub(crate) deadline_limit: Bandwidth,
     pub(crate) slice: Slice,
     pub(crate) blocking_threads: usize,
     pub(crate) panic: PanicPolicy,
@@ -137,6 +142,8 @@ impl Default for Settings {
         Self {
             preemption: Preemption::default(),
             hrtick: true,
+            deadline_hrtick: true,
+            deadline_limit: Bandwidth::percent(95),
             slice: Slice::DEFAULT,
             blocking_threads: 64,
             panic: PanicPolicy::default(),

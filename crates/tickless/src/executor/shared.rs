@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tickless_link::sync::CachePadded;
+use tickless_sched::deadline::Bandwidth;
 use tickless_sched::hrtick::Switches;
 
 use super::blocking::Pool;
@@ -39,9 +40,9 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    fn new(switches: Switches) -> Self {
+    fn new(switches: Switches, limit: Bandwidth) -> Self {
         Self {
-            queue: Mutex::new(RunQueue::new(switches)),
+            queue: Mutex::new(RunQueue::new(switches, limit)),
             waiting: AtomicUsize::new(0),
             unparker: OnceLock::new(),
             counters: Counters::default(),
@@ -104,14 +105,14 @@ impl Shared {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         let switches = Switches {
             fair: settings.hrtick,
-            deadline: settings.hrtick,
+            deadline: settings.deadline_hrtick,
             filter: settings.savings.filter,
         };
         Self {
             // Relaxed: a number that is given once.
             id: NUMBERS.fetch_add(1, Ordering::Relaxed),
             places: (0..workers)
-                .map(|_| CachePadded(Place::new(switches)))
+                .map(|_| CachePadded(Place::new(switches, settings.deadline_limit)))
                 .collect(),
             idle: Idle::new(workers),
             live: AtomicUsize::new(0),
@@ -250,7 +251,7 @@ impl Shared {
 
     /// Whether a task waits anywhere. For a worker that said that it is idle.
     pub(crate) fn has_work(&self, index: usize) -> bool {
-        self.places[index].with(|queue| queue.waiting() > 0)
+        self.places[index].with(|queue| queue.has_work())
             || self.places.iter().any(|place| place.waiting() > 0)
     }
 
@@ -327,6 +328,7 @@ impl Shared {
             let queue = place.lock();
             sum.stolen += queue.stolen().into();
             let tick = queue.tick_stats();
+            sum.throttles += queue.throttles();
             drop(queue);
             sum.tick_starts += tick.asked;
             sum.tick_filtered += tick.filtered;
@@ -354,6 +356,13 @@ impl Shared {
         let waker = self.places[home].lock().listed(slot).cloned();
         if let Some(waker) = waker {
             waker.wake();
+        }
+        let worker = header.worker();
+        if header.server().is_some()
+            && self.places[worker].with(|queue| queue.end(header, at_earliest()))
+        {
+            self.preempt(worker);
+            self.places[worker].unpark();
         }
     }
 }

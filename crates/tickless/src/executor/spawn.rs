@@ -8,10 +8,11 @@ use async_task::Builder;
 
 use super::classes::class_of;
 use super::current;
-use super::header::{Entity, Header, Job, Origin, OwnHeader};
+use super::header::{Entity, Header, Job, Origin, OwnHeader, Terms};
 use super::job::discard;
 use super::join::JoinHandle;
 use super::polled::Polled;
+use super::reserve;
 use super::shared::Handle;
 use super::spec::Spec;
 
@@ -32,7 +33,11 @@ where
     F::Output: Send + 'static,
 {
     let is_taken = executor.admit();
-    let header = header(executor, executor.home(), false, spec, location);
+    let (worker, terms) = match spec.deadline {
+        Some(deadline) if is_taken => reserve::anywhere(executor, deadline),
+        _ => (executor.home(), Terms::Share),
+    };
+    let header = header(executor, worker, false, spec, terms, location);
     let (polled, schedule) = (Arc::clone(executor), Arc::clone(executor));
     let (job, task) = Builder::new().metadata(header).spawn(
         |header| in_cell(header, future, polled),
@@ -55,7 +60,11 @@ where
     F::Output: 'static,
 {
     let is_taken = executor.admit();
-    let header = header(executor, worker, true, spec, location);
+    let terms = match spec.deadline {
+        Some(deadline) if is_taken => reserve::on(executor, worker, deadline),
+        _ => Terms::Share,
+    };
+    let header = header(executor, worker, true, spec, terms, location);
     let (polled, schedule) = (Arc::clone(executor), Arc::clone(executor));
     let (job, task) = Builder::new().metadata(header).spawn_local(
         |header| in_cell(header, future, polled),
@@ -76,7 +85,7 @@ where
     R: Send + 'static,
 {
     let is_taken = executor.admit();
-    let header = header(executor, 0, false, Spec::new(), location);
+    let header = header(executor, 0, false, Spec::new(), Terms::Share, location);
     let (polled, schedule) = (Arc::clone(executor), Arc::clone(executor));
     let (job, task) = Builder::new().metadata(header).spawn(
         |header| in_cell(header, async { function() }, polled),
@@ -95,6 +104,7 @@ fn header(
     worker: usize,
     is_local: bool,
     spec: Spec,
+    terms: Terms,
     location: &'static Location<'static>,
 ) -> Header {
     let slice = spec.slice.unwrap_or(executor.settings.slice);
@@ -102,7 +112,8 @@ fn header(
     let entity = Entity::new(spec.weight, request);
     let class = class_of(request.length().as_nanos());
     let name = spec.name;
-    Header::new(worker, is_local, entity, class, Origin { name, location })
+    let origin = Origin { name, location };
+    Header::new(worker, is_local, entity, class, terms, origin)
 }
 
 /// The future for the cell of `header`.
@@ -113,7 +124,7 @@ fn in_cell<F>(header: &Header, future: F, executor: Handle) -> Polled<F> {
 }
 
 fn begin(executor: &Handle, job: Job, is_taken: bool) {
-    if is_taken {
+    if is_taken && job.metadata().rejected().is_none() {
         executor.begin(job);
     } else {
         discard(job);

@@ -7,6 +7,8 @@ use tickless_core::time::Span;
 use tickless_sched::Request;
 pub use tickless_sched::Weight;
 
+use super::deadline::Deadline;
+
 /// How long a task wants to run at a time: a short slice is served sooner and preempted sooner, at the same share.
 ///
 /// Values outside of [`MIN`](Self::MIN) to [`MAX`](Self::MAX) become the nearest of the two.
@@ -57,6 +59,7 @@ impl Default for Slice {
 pub struct Spec {
     pub(crate) weight: Weight,
     pub(crate) slice: Option<Slice>,
+    pub(crate) deadline: Option<Deadline>,
     pub(crate) name: Option<Arc<str>>,
 }
 
@@ -67,6 +70,7 @@ impl Spec {
         Self {
             weight: Weight::UNIT,
             slice: None,
+            deadline: None,
             name: None,
         }
     }
@@ -82,6 +86,13 @@ impl Spec {
     #[must_use]
     pub fn slice(mut self, slice: Slice) -> Self {
         self.slice = Some(slice);
+        self
+    }
+
+    /// So much runtime in each period, in place of a share: weight and slice count for nothing then.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Deadline) -> Self {
+        self.deadline = Some(deadline);
         self
     }
 
@@ -102,6 +113,12 @@ impl From<Weight> for Spec {
 impl From<Slice> for Spec {
     fn from(slice: Slice) -> Self {
         Self::new().slice(slice)
+    }
+}
+
+impl From<Deadline> for Spec {
+    fn from(deadline: Deadline) -> Self {
+        Self::new().deadline(deadline)
     }
 }
 

@@ -54,6 +54,9 @@ pub struct ExecutorStats {
     pub pulls: u64,
     /// Times that a worker parked.
     pub parks: u64,
+    /// Times that a task with a [`Deadline`](super::task::Deadline) had used its runtime and had to wait for its next
+    /// period.
+    pub throttles: u64,
     /// Times that a tick was asked for: at each pick with another task waiting.
     pub tick_starts: u64,
     /// Those of them that were dropped, because the tick was queued within 5 µs of the time.

@@ -6,6 +6,7 @@
 use std::future::Future;
 use std::panic::Location;
 
+pub use super::deadline::{Bandwidth, Deadline, DeadlineError, Rejected};
 pub use super::join::{JoinError, JoinHandle};
 use super::shared::Handle;
 pub use super::spec::{Slice, Spec, Weight};
@@ -44,6 +45,29 @@ where
     F::Output: Send + 'static,
 {
     spawning::spawn(&executor(), spec.into(), Location::caller(), future)
+}
+
+/// Spawns a task with a [`Deadline`] that may be refused: see
+/// [`Executor::try_spawn_with`](crate::Executor::try_spawn_with).
+///
+/// # Errors
+///
+/// When no worker has room for it.
+///
+/// # Panics
+///
+/// Where no executor runs the code.
+#[track_caller]
+pub fn try_spawn_with<F>(
+    spec: impl Into<Spec>,
+    future: F,
+) -> Result<JoinHandle<F::Output>, Rejected>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    let spawned = spawning::spawn(&executor(), spec.into(), Location::caller(), future);
+    spawned.rejected().map_or(Ok(spawned), Err)
 }
 
 /// Spawns a task that need not be [`Send`]: the worker that this task runs on polls it, and no other one.

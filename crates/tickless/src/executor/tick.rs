@@ -5,7 +5,7 @@ use std::fmt;
 use std::pin::Pin;
 
 use tickless_core::event::Flush;
-use tickless_core::hrtimer::{Expired, Restart};
+use tickless_core::hrtimer::{Expired, Restart, Stage};
 use tickless_core::time::{Instant, Monotonic};
 use tickless_sched::hrtick::SliceTimer;
 
@@ -27,9 +27,19 @@ pub(crate) struct TickTimer {
 impl TickTimer {
     /// The timer of the worker on `base`.
     pub(crate) fn new(base: &'static ThreadBase, setup: Setup) -> Self {
+        // TICK-4: which task is next is not known, so nothing is started.
+        Self::asking(base, setup, move || base.local().resched.tick())
+    }
+
+    /// The timer for the next replenishment of a throttled task on `base`: the worker schedules then.
+    pub(crate) fn for_bandwidth(base: &'static ThreadBase) -> Self {
+        let setup = Setup::new().stage(Stage::Hard);
+        Self::asking(base, setup, move || base.local().resched.request())
+    }
+
+    fn asking(base: &'static ThreadBase, setup: Setup, ask: impl Fn() + Send + 'static) -> Self {
         let callback: Callback = Box::new(move |_| {
-            base.local().resched.tick();
-            // TICK-4: which task is next is not known.
+            ask();
             Restart::No
         });
         Self {

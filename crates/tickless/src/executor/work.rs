@@ -43,9 +43,11 @@ pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
     } else {
         Setup::new().stage(Stage::Hard)
     };
-    shared.places[index]
-        .lock()
-        .open(TickTimer::new(worker.base(), setup), at_earliest());
+    shared.places[index].lock().open(
+        TickTimer::new(worker.base(), setup),
+        TickTimer::for_bandwidth(worker.base()),
+        at_earliest(),
+    );
     let mut work = Loop {
         watch: Watch::new(shared, index),
         worker,

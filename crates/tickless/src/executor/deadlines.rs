@@ -1,0 +1,208 @@
+//! The tasks of a worker that have deadlines, beside its fair queue: who runs, who is throttled, and the timer for the
+//! next replenishment.
+//!
+//! The queue's clock is that of the worker, which stands while the system runs others. The timer's is the monotonic
+//! one, so what a replenishment waits for is that much later: [`expiry`] adds what the monotonic clock is ahead (spec
+//! X-5, [`RunClock::expiry`]). Where more is stolen meanwhile the timer comes early, nothing is replenished, and the
+//! next pick starts it again.
+//!
+//! [`RunClock::expiry`]: tickless_sched::load::RunClock::expiry
+
+use std::pin::Pin;
+
+use tickless_core::time::Instant;
+use tickless_sched::RunTime;
+use tickless_sched::deadline::{
+    Bandwidth, DeadlineQueue, Enqueued, Rejected, Reservation, RuntimeLeft,
+};
+use tickless_sched::hrtick::SliceTimer;
+
+use super::header::{self, Header, Job, Server, Waiting};
+
+#[cfg(test)]
+mod tests;
+
+/// The tasks with deadlines.
+#[derive(Debug)]
+pub(crate) struct Deadlines {
+    queue: DeadlineQueue<Waiting>,
+    limit: Bandwidth,
+    /// Those that are not over, whether or not they wait: while there are none, all this costs a comparison.
+    tasks: usize,
+    /// Those that were aborted: each is polled once more, whatever runtime it has left.
+    ending: Vec<Job>,
+    /// One of them runs.
+    is_running: bool,
+    /// A replenishment is due for which the timer was not started: the worker does that when it picks.
+    owes_timer: bool,
+    throttled: u64,
+}
+
+impl Deadlines {
+    /// None, and room for `limit`.
+    pub(crate) fn new(limit: Bandwidth) -> Self {
+        Self {
+            queue: DeadlineQueue::new(limit),
+            limit,
+            tasks: 0,
+            ending: Vec::new(),
+            is_running: false,
+            owes_timer: false,
+            throttled: 0,
+        }
+    }
+
+    /// What those come to that were admitted.
+    pub(crate) fn admitted(&self) -> Bandwidth {
+        self.queue.admitted()
+    }
+
+    /// Admits one more.
+    pub(crate) fn admit(&mut self, reservation: Reservation) -> Result<Server, Rejected> {
+        let server = self.queue.admit(reservation)?;
+        self.tasks += 1;
+        Ok(server)
+    }
+
+    /// One is over.
+    pub(crate) fn dismiss(&mut self, server: Pin<&Server>) {
+        // Refused behind the end of the worker, when the queue that admitted it is gone.
+        if self.queue.dismiss(server).is_ok() {
+            self.tasks -= 1;
+            self.owes_timer &= self.tasks > 0;
+        }
+    }
+
+    /// Those that wait for their turn and could have it.
+    #[inline]
+    pub(crate) fn waiting(&self) -> usize {
+        if self.tasks == 0 {
+            return 0;
+        }
+        self.queue.waiting() + self.ending.len()
+    }
+
+    /// Whether one of them runs: tasks of the fair class do not preempt it.
+    #[inline]
+    pub(crate) fn is_running(&self) -> bool {
+        self.is_running
+    }
+
+    /// Whether the worker has to pick although no task waits, to start the timer.
+    pub(crate) fn owes_timer(&self) -> bool {
+        self.owes_timer
+    }
+
+    /// How often one was throttled.
+    pub(crate) fn throttles(&self) -> u64 {
+        self.throttled
+    }
+
+    /// Queues one that is new, was woken, or gave its turn away. `None` if it was refused.
+    pub(crate) fn enqueue(&mut self, job: Job, now: RunTime) -> Option<Enqueued> {
+        if job.metadata().is_aborted() {
+            self.ending.push(job);
+            let is_throttled = false;
+            return Some(Enqueued {
+                preempts: true,
+                is_throttled,
+            });
+        }
+        let queued = header::enqueue_reserved(&mut self.queue, job, now)?;
+        if queued.is_throttled {
+            self.throttled += 1;
+            self.owes_timer = true;
+        }
+        Some(queued)
+    }
+
+    /// One was aborted: it is polled at once, and not when it has runtime again. Whether it waited here.
+    pub(crate) fn end(&mut self, header: &Header, now: RunTime) -> bool {
+        let server = header.server();
+        let waited = server.and_then(|server| self.queue.dequeue(server, now));
+        let Some(Waiting(job)) = waited else {
+            // It is in the hand of another thread, which finds that it was aborted when it queues it.
+            return false;
+        };
+        self.ending.push(job);
+        true
+    }
+
+    /// The one that is polled next, and its runtime; that is none for one that was aborted. Those have runtime again
+    /// whose next period has begun.
+    #[inline]
+    pub(crate) fn pick(&mut self, now: RunTime) -> Option<(Job, Option<RuntimeLeft>)> {
+        if self.tasks == 0 {
+            return None;
+        }
+        self.pick_among(now)
+    }
+
+    #[cold]
+    fn pick_among(&mut self, now: RunTime) -> Option<(Job, Option<RuntimeLeft>)> {
+        self.queue.replenish(now);
+        if let Some(job) = self.ending.pop() {
+            self.queue.retire(now);
+            self.is_running = true;
+            return Some((job, None));
+        }
+        let picked = self.queue.pick(now);
+        self.is_running = picked.is_some();
+        let left = self.queue.account(now).left();
+        picked.map(|Waiting(job)| (job, Some(left)))
+    }
+
+    /// The one that runs, whose server this is, waits for something.
+    pub(crate) fn sleep(&mut self, server: Pin<&Server>, now: RunTime) {
+        // Refused for one that gave its turn away, and was queued again.
+        let _refused = self.queue.sleep(server, now);
+        self.is_running = false;
+    }
+
+    /// The one that runs is over, if one runs.
+    #[inline]
+    pub(crate) fn finish(&mut self, now: RunTime) {
+        if self.is_running {
+            self.queue.retire(now);
+            self.is_running = false;
+        }
+    }
+
+    /// Starts the timer for the next replenishment, if that is another time than before; only the worker can. `now` is
+    /// the monotonic time at which the clock of the queue shows `run_time`.
+    #[inline]
+    pub(crate) fn start_timer(&mut self, now: Instant, run_time: RunTime, timer: &impl SliceTimer) {
+        if self.tasks == 0 {
+            return;
+        }
+        self.owes_timer = false;
+        let Some(next) = self.queue.next_replenishment() else {
+            // Should it be queued, it fires for nothing.
+            return;
+        };
+        let at = expiry(next, now, run_time);
+        if timer.queued() != Some(at) {
+            timer.start(at);
+        }
+    }
+
+    /// Closes the queue: what waited in it.
+    pub(crate) fn close(&mut self) -> Vec<Job> {
+        let mut queue = std::mem::replace(&mut self.queue, DeadlineQueue::new(self.limit));
+        self.tasks = 0;
+        self.is_running = false;
+        self.owes_timer = false;
+        let end = RunTime::from_nanos(u64::MAX);
+        queue.replenish(end);
+        let mut waited = std::mem::take(&mut self.ending);
+        waited.extend(std::iter::from_fn(|| {
+            queue.pick(end).map(|Waiting(job)| job)
+        }));
+        waited
+    }
+}
+
+/// When the clock of the queue will show `at`, if nothing more is stolen: by adding what the monotonic clock is ahead.
+fn expiry(at: RunTime, now: Instant, run_time: RunTime) -> Instant {
+    now.saturating_add(at.saturating_since(run_time))
+}
