@@ -52,7 +52,11 @@ fn subject(row: &Row) -> Value {
         "holds": row.holds(),
         "early": row.early(),
         "starved": row.starved(),
-        "share_error": {"worst": row.worst(), "mean": row.mean()},
+        "share_error": {
+            "worst": row.worst(),
+            "worst_weight": row.worst_weight(),
+            "mean": row.mean(),
+        },
         "lag_ns": row.lag(),
         "servers": late(row, SERVERS),
         "periodic": late(row, PERIODIC),

@@ -105,7 +105,8 @@ pub(super) fn tables(finished: &Finished<'_>) -> Vec<(&'static str, Figures)> {
                     "runtime",
                     "checkpoint",
                     "weights",
-                    "worst",
+                    "worst weight",
+                    "worst task",
                     "mean",
                     "lag at most",
                 ],
@@ -148,6 +149,7 @@ fn shares(row: &Row) -> Vec<String> {
             "no"
         }
         .to_owned(),
+        shown(row.worst_weight(), percent),
         shown(row.worst(), percent),
         shown(row.mean(), percent),
         shown(row.lag(), units::nanos),
@@ -210,7 +212,7 @@ struct Metric {
 
 const METRICS: [Metric; 4] = [
     Metric {
-        what: "error of the worst share",
+        what: "error of the worst task's share",
         less_is_better: true,
         of: |row| row.worst().filter(|_| is_shared(row)),
         show: percent,

@@ -1,5 +1,6 @@
 //! What a run found out of each runtime.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
@@ -83,7 +84,22 @@ impl Part {
         self.shares.iter().map(Share::error).reduce(f64::max)
     }
 
-    /// The mean of those distances.
+    /// The largest distance of all tasks of one weight together.
+    fn worst_weight(&self) -> Option<f64> {
+        let mut weights = BTreeMap::<u32, Share>::new();
+        for share in &self.shares {
+            let sum = weights.entry(share.weight).or_insert(Share {
+                entitled: 0.0,
+                got: 0.0,
+                ..*share
+            });
+            sum.entitled += share.entitled;
+            sum.got += share.got;
+        }
+        weights.values().map(Share::error).reduce(f64::max)
+    }
+
+    /// The mean of the distances of tasks.
     fn mean(&self) -> Option<f64> {
         let sum: f64 = self.shares.iter().map(Share::error).sum();
         (!self.shares.is_empty()).then(|| sum / self.shares.len() as f64)
@@ -147,6 +163,10 @@ impl Row {
         Spread::of(self.parts.iter().filter_map(Part::worst))
     }
 
+    pub(super) fn worst_weight(&self) -> Option<Spread> {
+        Spread::of(self.parts.iter().filter_map(Part::worst_weight))
+    }
+
     pub(super) fn mean(&self) -> Option<Spread> {
         Spread::of(self.parts.iter().filter_map(Part::mean))
     }
@@ -188,7 +208,7 @@ pub(super) const PERIODIC: Late = |part| &part.periodic;
 
 #[cfg(test)]
 mod tests {
-    use super::{Share, shares};
+    use super::{Part, Share, shares};
     use crate::fair::stage::{Hog, Notes};
     use crate::histogram;
     use std::time::Duration;
@@ -223,6 +243,37 @@ mod tests {
         assert_eq!(shares[0], expected);
         assert!((shares[0].error() - 0.2).abs() < 1e-9);
         assert!((shares[1].error() - 0.6).abs() < 1e-9);
+    }
+
+    #[test]
+    fn tasks_of_one_weight_are_judged_together_as_well() {
+        let share = |weight, entitled, got| Share {
+            weight,
+            entitled,
+            got,
+            lag: 0.0,
+        };
+        let part = Part {
+            shares: vec![
+                share(1, 0.2, 0.18),
+                share(2, 0.3, 0.312),
+                share(1, 0.2, 0.208),
+                share(2, 0.3, 0.3),
+            ],
+            servers: histogram::new(),
+            periodic: histogram::new(),
+            early: 0,
+            processors: 1.0,
+            work: 1.0,
+        };
+        let close =
+            |error: Option<f64>, to: f64| error.is_some_and(|error| (error - to).abs() < 1e-9);
+        assert!(close(part.worst(), 0.1), "{:?}", part.worst());
+        assert!(
+            close(part.worst_weight(), 0.03),
+            "{:?}",
+            part.worst_weight()
+        );
     }
 
     #[test]

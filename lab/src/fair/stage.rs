@@ -72,11 +72,21 @@ enum Kind {
 
 impl Job {
     /// How long it may wait for its turn, for runtimes that want to know; `None` for those that compute.
+    #[cfg(feature = "glommio")]
     pub(super) fn patience(&self, mix: &Mix) -> Option<Duration> {
         match self.kind {
             Kind::Hog { .. } => None,
             Kind::Server { .. } => Some(mix.servers.cost.max(Duration::from_micros(100))),
             Kind::Periodic { .. } => Some(mix.periodic.period),
+        }
+    }
+
+    /// What it computes each time it wakes, for runtimes whose tasks ask for as much; `None` for those that compute.
+    pub(super) fn burst(&self, mix: &Mix) -> Option<Duration> {
+        match self.kind {
+            Kind::Hog { .. } => None,
+            Kind::Server { .. } => Some(mix.servers.cost),
+            Kind::Periodic { .. } => Some(mix.periodic.cost),
         }
     }
 

@@ -42,9 +42,9 @@ pub(super) fn run(
     let executor = builder.build().map_err(|error| error.to_string())?;
     let spawn = |job: Job| {
         let mut spec = Spec::new().weight(Weight::UNIT.times(job.weight));
-        // What has to be served soon asks for little at a time.
-        if let Some(patience) = job.patience(mix) {
-            spec = spec.slice(Slice::new(patience.min(mix.slice.unwrap_or(Duration::MAX))));
+        // What has to be served soon asks for what it needs at a time, and no more.
+        if let Some(burst) = job.burst(mix) {
+            spec = spec.slice(Slice::new(burst.min(mix.slice.unwrap_or(Duration::MAX))));
         }
         executor.spawn_with(spec, task(job, Arc::clone(stage)))
     };
