@@ -11,7 +11,7 @@ use crate::harness::{Group, Options};
 mod clock;
 mod combined;
 mod enqueue;
-mod executor;
+pub(crate) mod executor;
 mod handover;
 mod lateness;
 mod locks;

@@ -18,14 +18,15 @@ use std::process::Command;
 mod faces;
 mod page;
 mod raw;
+mod tasks;
 
 /// What one operation takes.
 struct Operation {
     name: &'static str,
     /// How often it is executed between two counts.
     batch: u64,
-    /// The same of tokio's.
-    peer: Option<&'static str>,
+    /// The same of tokio's, and how often that is executed between two counts.
+    peer: Option<(&'static str, u64)>,
     /// What was set as a goal.
     aim: Aim,
 }
@@ -35,8 +36,10 @@ struct Operation {
 enum Aim {
     None,
     Instructions(u64),
-    /// Of what the peer takes.
-    Half,
+    /// So many percent of what the peer takes.
+    OfPeer(u64),
+    /// So many percent of what another operation takes.
+    Of(&'static str, u64),
 }
 
 /// A line of the table.
@@ -66,7 +69,8 @@ fn operations() -> Vec<Operation> {
         peer: None,
         aim: Aim::None,
     });
-    faces::operations().into_iter().chain(raw).collect()
+    let faces = faces::operations().into_iter();
+    faces.chain(tasks::operations()).chain(raw).collect()
 }
 
 /// What the loop around an operation takes, to be taken off.
@@ -107,7 +111,7 @@ fn measure(meter: &Meter, with_peers: bool, attempts: u32) -> Result<Vec<Line>, 
             let peer = operation.peer.filter(|_| with_peers);
             Ok(Line {
                 tenths: tenths(operation.name, operation.batch)?,
-                peer_tenths: peer.map(|name| tenths(name, operation.batch)).transpose()?,
+                peer_tenths: peer.map(|(name, batch)| tenths(name, batch)).transpose()?,
                 operation,
             })
         })
@@ -218,6 +222,8 @@ pub(crate) fn execute(operation: &str, batch: u64) {
         });
     } else if operation.starts_with("core, ") {
         raw::execute(operation);
+    } else if operation.starts_with(tasks::PREFIX) {
+        tasks::execute(operation, batch);
     } else {
         faces::execute(operation);
     }

@@ -44,7 +44,7 @@ impl Rally {
 }
 
 /// Spawns, as the executor that is measured does it.
-trait Spawn: Copy + Send + 'static {
+pub(crate) trait Spawn: Copy + Send + 'static {
     fn spawn(
         self,
         future: impl Future<Output = ()> + Send + 'static,
@@ -52,7 +52,7 @@ trait Spawn: Copy + Send + 'static {
 }
 
 #[derive(Clone, Copy)]
-struct Ours;
+pub(crate) struct Ours;
 
 impl Spawn for Ours {
     fn spawn(
@@ -65,7 +65,7 @@ impl Spawn for Ours {
 }
 
 #[derive(Clone, Copy)]
-struct Tokios;
+pub(crate) struct Tokios;
 
 impl Spawn for Tokios {
     fn spawn(
@@ -82,7 +82,7 @@ fn nanos_each(start: Instant, operations: u64) -> f64 {
     start.elapsed().as_nanos() as f64 / operations as f64
 }
 
-async fn empty_tasks(spawn: impl Spawn, operations: u64) -> f64 {
+pub(crate) async fn empty_tasks(spawn: impl Spawn, operations: u64) -> f64 {
     let start = Instant::now();
     for _ in 0..operations {
         spawn
@@ -95,7 +95,7 @@ async fn empty_tasks(spawn: impl Spawn, operations: u64) -> f64 {
 }
 
 /// So many pairs at the same time, for one hit.
-async fn rallies(spawn: impl Spawn, pairs: usize, operations: u64) -> f64 {
+pub(crate) async fn rallies(spawn: impl Spawn, pairs: usize, operations: u64) -> f64 {
     let rounds = usize::try_from(operations).unwrap_or(usize::MAX);
     let start = Instant::now();
     let mut tasks = Vec::new();
@@ -116,7 +116,7 @@ fn ours(hrtick: bool) -> Executor {
     builder.build().expect("there are threads enough")
 }
 
-fn tokios() -> tokio::runtime::Runtime {
+pub(crate) fn tokios() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread()
         .build()
         .expect("a runtime can be built")

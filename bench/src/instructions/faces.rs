@@ -149,7 +149,7 @@ const ROWS: [Row; 13] = [
             on_a_worker(|worker| rounds(|| _ = black_box(worker.is_due())));
         },
     ),
-    (EXPIRY, Aim::Half, expiry),
+    (EXPIRY, Aim::OfPeer(50), expiry),
 ];
 
 /// Tokio's part of those rows that it has one of.
@@ -186,11 +186,15 @@ const PEERS: [(&str, &str, fn()); 6] = [
 
 pub(super) fn operations() -> Vec<Operation> {
     ROWS.iter()
-        .map(|&(name, aim, _)| Operation {
-            name,
-            batch: if name == EXPIRY { DUE } else { 1 },
-            peer: PEERS.iter().find(|peer| peer.0 == name).map(|peer| peer.1),
-            aim,
+        .map(|&(name, aim, _)| {
+            let batch = if name == EXPIRY { DUE } else { 1 };
+            let peer = PEERS.iter().find(|peer| peer.0 == name);
+            Operation {
+                name,
+                batch,
+                peer: peer.map(|peer| (peer.1, batch)),
+                aim,
+            }
         })
         .collect()
 }

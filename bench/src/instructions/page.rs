@@ -25,7 +25,11 @@ pub(super) fn table(lines: &[Line]) -> String {
         let aim = match line.operation.aim {
             Aim::None => None,
             Aim::Instructions(count) => Some(count * 10),
-            Aim::Half => line.peer_tenths.map(|tenths| tenths / 2),
+            Aim::OfPeer(percent) => line.peer_tenths.map(|tenths| tenths * percent / 100),
+            Aim::Of(name, percent) => lines
+                .iter()
+                .find(|other| other.operation.name == name)
+                .map(|other| other.tenths * percent / 100),
         };
         let aim = aim.map_or_else(String::new, |aim| {
             let verdict = if line.tenths <= aim { "" } else { ", missed" };

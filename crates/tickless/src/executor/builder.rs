@@ -137,6 +137,13 @@ impl Builder {
         self
     }
 
+    /// Has `around` execute the rounds of the workers, each of which schedules and polls once: to count what is in one.
+    #[cfg(feature = "internals")]
+    pub fn rounds(mut self, around: super::Rounds) -> Self {
+        self.settings.rounds = Some(around);
+        self
+    }
+
     /// Starts the workers.
     ///
     /// # Errors

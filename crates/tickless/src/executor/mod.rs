@@ -64,9 +64,9 @@ use std::time::{Duration, Instant};
 pub use builder::Builder;
 pub use join::{JoinError, JoinHandle};
 pub use report::Stuck;
-#[cfg(feature = "internals")]
-pub use settings::Savings;
 pub use settings::{PanicPolicy, Preemption};
+#[cfg(feature = "internals")]
+pub use settings::{Rounds, Savings};
 use shared::Handle;
 use spec::Spec;
 pub use stats::ExecutorStats;

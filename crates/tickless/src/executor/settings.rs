@@ -37,6 +37,10 @@ pub enum PanicPolicy {
     ShutDown,
 }
 
+/// What executes the rounds of a worker: it is given one, to be called as often as it likes.
+#[cfg(feature = "internals")]
+pub type Rounds = fn(&mut dyn FnMut());
+
 /// What is called for a task that keeps its worker.
 pub(crate) type OnStuck = Box<dyn Fn(&Stuck) + Send + Sync>;
 
@@ -56,6 +60,8 @@ pub(crate) struct Settings {
     pub(crate) panics: Count,
     pub(crate) over: Over,
     pub(crate) savings: Savings,
+    #[cfg(feature = "internals")]
+    pub(crate) rounds: Option<Rounds>,
 }
 
 /// What is done to make the tick cheap; all of it, but in experiments.
@@ -153,6 +159,8 @@ impl Default for Settings {
             panics: Count::default(),
             over: Over::default(),
             savings: Savings::default(),
+            #[cfg(feature = "internals")]
+            rounds: None,
         }
     }
 }

@@ -57,6 +57,11 @@ pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
     };
     work.watch.begin();
     while !shared.stops() && shared.is_here() {
+        #[cfg(feature = "internals")]
+        if let Some(around) = settings.rounds {
+            around(&mut || work.round());
+            continue;
+        }
         work.round();
     }
     if shared.is_here() {
