@@ -1,6 +1,6 @@
 //! How an executor is asked for.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tickless_sched::deadline::Bandwidth;
@@ -11,6 +11,7 @@ use super::shared::{Handle, Shared};
 use super::spec::Slice;
 use super::{Executor, context, work};
 use crate::host::device::{self, signal};
+use crate::host::isolation::{self, locks::OwnedLocks};
 use crate::topology::CpuSet;
 use crate::worker::{BuildError, Builder as WorkersBuilder, StartError, Workers};
 
@@ -157,6 +158,8 @@ impl Builder {
                 .map_err(|error| BuildError::Start(StartError::Os(error)))?;
         }
         let shared: Handle = Arc::new(Shared::new(count, self.settings));
+        // Before any worker owns the lock of its queue.
+        isolation::locks::register(Arc::downgrade(&shared) as Weak<dyn OwnedLocks>);
         let of_workers = Arc::clone(&shared);
         let workers = self.threads.spawn(move |worker, index| {
             let _entered = context::enter(&of_workers);

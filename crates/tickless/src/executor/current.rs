@@ -3,6 +3,9 @@
 use std::cell::Cell;
 use std::task::Waker;
 
+use tickless_core::time::Instant;
+use tickless_link::bias::Owner;
+
 /// The words of a thread. Without a destructor, so that reaching them is one addition to the thread pointer.
 pub(crate) struct Current {
     /// The executor that this thread is a worker of, by number; 0 if it is none.
@@ -18,6 +21,10 @@ pub(crate) struct Current {
     preempted: Cell<bool>,
     /// Checkpoints compare the counter with the deadline of the first timer.
     reads_counter: Cell<bool>,
+    /// What lets the lock of the worker's queue know its owner.
+    owner: Cell<Option<Owner>>,
+    /// When the poll ended, as the task was accounted.
+    ended: Cell<Option<Instant>>,
 }
 
 thread_local! {
@@ -30,13 +37,16 @@ thread_local! {
             yields: Cell::new(false),
             preempted: Cell::new(false),
             reads_counter: Cell::new(false),
+            owner: Cell::new(None),
+            ended: Cell::new(None),
         }
     };
 }
 
-/// This thread is a worker of the executor from here on; 0 for none.
-pub(crate) fn set_worker(executor: u64, worker: usize, reads_counter: bool) {
+/// This thread is a worker of the executor from here on, and owns the lock of its queue; 0 for none.
+pub(crate) fn set_worker(executor: u64, worker: usize, reads_counter: bool, owner: Option<Owner>) {
     CURRENT.with(|current| {
+        current.owner.set(owner);
         current.reads_counter.set(reads_counter);
         current.executor.set(executor);
         current.worker.set(worker);
@@ -47,6 +57,25 @@ pub(crate) fn set_worker(executor: u64, worker: usize, reads_counter: bool) {
 #[inline]
 pub(crate) fn worker_of(executor: u64) -> Option<usize> {
     CURRENT.with(|current| (current.executor.get() == executor).then(|| current.worker.get()))
+}
+
+/// What lets the lock of this worker's queue know its owner. It means nothing to other locks.
+#[inline]
+pub(crate) fn owner() -> Option<Owner> {
+    CURRENT.with(|current| current.owner.get())
+}
+
+/// The poll that goes on is over for the task, which was accounted until `now`: it waits, or gave its turn away. No
+/// code of a user's follows before the worker schedules.
+#[inline]
+pub(crate) fn set_ended(now: Instant) {
+    CURRENT.with(|current| current.ended.set(Some(now)));
+}
+
+/// When the poll before ended, if that was noted: asked once, right behind it.
+#[inline]
+pub(crate) fn take_ended() -> Option<Instant> {
+    CURRENT.with(|current| current.ended.take())
 }
 
 /// Whether this thread is a worker of any executor.

@@ -117,10 +117,12 @@ impl<F: Future> Future for Polled<F> {
                     && let Some(worker) = current::worker_of(this.executor.id)
                 {
                     let header = &*this.header;
+                    let now = at_earliest();
                     this.executor.places[worker].with(|queue| match header.get().server() {
-                        None => queue.sleep(header.entity(), at_earliest()),
-                        Some(server) => queue.sleep_reserved(server, at_earliest()),
+                        None => queue.sleep(header.entity(), now),
+                        Some(server) => queue.sleep_reserved(server, now),
                     });
+                    current::set_ended(now);
                 }
                 Poll::Pending
             }

@@ -123,6 +123,9 @@ impl RunQueue {
     #[inline]
     fn run_time(&mut self, now: Instant) -> RunTime {
         let timer = &self.timer;
+        if let Some(timer) = timer {
+            timer.set_now(now);
+        }
         self.stolen
             .run_time(now, || timer.as_ref().is_some_and(SliceTimer::is_local))
     }
@@ -303,7 +306,6 @@ impl RunQueue {
                 Decision::CancelIfIdle
             };
             self.tick.end_batch(decision, place, timer);
-            self.stolen.picked(now, timer.now());
         }
         job
     }

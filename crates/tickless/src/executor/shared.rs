@@ -10,8 +10,11 @@
 //!   first and looks for idle workers then.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
+use tickless_core::time::Instant;
+use tickless_link::bias::{BiasedLock, Owner};
+use tickless_link::lock::{Guard, Lock};
 use tickless_link::sync::CachePadded;
 use tickless_sched::deadline::Bandwidth;
 use tickless_sched::hrtick::Switches;
@@ -24,14 +27,19 @@ use super::job::discard;
 use super::run_queue::{Queued, RunQueue};
 use super::settings::{PanicPolicy, Settings};
 use super::stats::{Counters, ExecutorStats};
+use crate::host::barrier::Linux;
+use crate::host::isolation::locks::OwnedLocks;
 use crate::host::process;
 use crate::host::thread::at_earliest;
 use crate::worker::Unparker;
 
+/// The lock of a queue. The worker takes it several times for each task, other threads when they wake one.
+type QueueLock = BiasedLock<Linux>;
+
 /// A worker as others see it.
 #[derive(Debug)]
 pub(crate) struct Place {
-    queue: Mutex<RunQueue>,
+    queue: Lock<QueueLock, RunQueue>,
     /// Tasks that wait in the queue and could be given away, as it was left last.
     waiting: AtomicUsize,
     /// What wakes the worker; set before the executor is handed out.
@@ -42,22 +50,55 @@ pub(crate) struct Place {
 impl Place {
     fn new(switches: Switches, limit: Bandwidth) -> Self {
         Self {
-            queue: Mutex::new(RunQueue::new(switches, limit)),
+            queue: Lock::new(BiasedLock::new(), RunQueue::new(switches, limit)),
             waiting: AtomicUsize::new(0),
             unparker: OnceLock::new(),
             counters: Counters::default(),
         }
     }
 
-    /// Locks the queue; no user code panics under it.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, RunQueue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The calling thread is the worker, and owns the lock of the queue from here on.
+    pub(crate) fn claim(&self) -> Option<Owner> {
+        self.queue.raw().claim()
+    }
+
+    /// The worker ends.
+    pub(crate) fn disown(&self, owner: Owner) {
+        self.queue.raw().disown(owner);
+    }
+
+    /// Locks the queue; no user code runs under it.
+    #[inline]
+    pub(crate) fn lock(&self) -> Guard<'_, QueueLock, RunQueue> {
+        self.queue.lock(current::owner())
     }
 
     /// Changes the queue, and counts what waits in it.
     #[inline]
     pub(crate) fn with<R>(&self, change: impl FnOnce(&mut RunQueue) -> R) -> R {
-        let mut queue = self.lock();
+        self.change(self.lock(), change)
+    }
+
+    /// As [`with`](Self::with), at `now`; or later if the lock may have been waited for, which is no task's time.
+    #[inline]
+    pub(crate) fn with_at<R>(
+        &self,
+        now: Instant,
+        change: impl FnOnce(&mut RunQueue, Instant) -> R,
+    ) -> R {
+        let Some(queue) = self.queue.try_lock(current::owner()) else {
+            let queue = self.lock();
+            return self.change(queue, |queue| change(queue, at_earliest()));
+        };
+        self.change(queue, |queue| change(queue, now))
+    }
+
+    #[inline]
+    fn change<R>(
+        &self,
+        mut queue: Guard<'_, QueueLock, RunQueue>,
+        change: impl FnOnce(&mut RunQueue) -> R,
+    ) -> R {
         let result = change(&mut queue);
         // Relaxed: ordered by the fence of `Idle`, and by the lock for those who take it.
         self.waiting
@@ -75,6 +116,16 @@ impl Place {
     fn unpark(&self) {
         if let Some(unparker) = self.unparker.get() {
             unparker.unpark();
+        }
+    }
+}
+
+impl OwnedLocks for Shared {
+    fn take_each_as_stranger(&self) {
+        if self.is_here() {
+            for place in &self.places {
+                drop(place.queue.lock(None));
+            }
         }
     }
 }
@@ -175,7 +226,8 @@ impl Shared {
             Ok(queue.wake(job, now))
         });
         match queued {
-            Ok(_) if stays => {}
+            // Its worker schedules now.
+            Ok(_) if stays => current::set_ended(now),
             Ok(queued) => self.queued(index, queued),
             Err(job) => discard(job),
         }

@@ -11,9 +11,6 @@
 //! millisecond later. The clock never goes back: what a task was charged with too much by then, the next is not
 //! charged with.
 //!
-//! What the worker itself needs to find the next task is nothing that this task had either. As a rule that is a few
-//! hundred nanoseconds. Where it is more, because another thread had a lock, the clock stands still too.
-//!
 //! Time in which a task *blocks* the thread is not stolen: the task chose to. What a hypervisor takes away is not known
 //! to the kernel as a wait, and is charged; so is everything where the kernel does not keep that account.
 //!
@@ -28,9 +25,6 @@ use tickless_sched::RunTime;
 /// How often the kernel is asked at most.
 const EVERY: Span = Span::from_millis(1);
 
-/// What a worker needs for itself at most before it counts.
-const LONG: Span = Span::from_micros(20);
-
 /// The clock of a worker's run queue: the monotonic one, without what was stolen.
 #[derive(Debug)]
 pub(crate) struct Stolen {
@@ -41,8 +35,6 @@ pub(crate) struct Stolen {
     /// What it said first.
     before: u64,
     total: Span,
-    /// What the worker needed for itself, where that was much.
-    own: Span,
 }
 
 impl Stolen {
@@ -53,7 +45,6 @@ impl Stolen {
             read: Instant::ZERO,
             before: 0,
             total: Span::ZERO,
-            own: Span::ZERO,
         }
     }
 
@@ -77,21 +68,12 @@ impl Stolen {
             self.look(now);
         }
         let shown = now.as_nanos().unsigned_abs();
-        RunTime::from_nanos(shown.saturating_sub(self.total().as_nanos()))
-    }
-
-    /// The worker picked a task, which took from `began` to `now`.
-    #[inline]
-    pub(crate) fn picked(&mut self, began: Instant, now: Instant) {
-        let took = now.saturating_since(began);
-        if took >= LONG {
-            self.own = self.own.saturating_add(took);
-        }
+        RunTime::from_nanos(shown.saturating_sub(self.total.as_nanos()))
     }
 
     /// What was stolen so far, as far as it is known.
-    pub(crate) fn total(&self) -> Span {
-        self.total.saturating_add(self.own)
+    pub(crate) const fn total(&self) -> Span {
+        self.total
     }
 
     #[cold]
@@ -153,16 +135,6 @@ mod tests {
         assert_eq!(shown(&mut stolen, writing, true), 8_500_000);
         assert_eq!(shown(&mut stolen, at(10_001), false), 8_501_000);
         assert_eq!(stolen.total(), Span::from_nanos(1_500_000));
-    }
-
-    #[test]
-    fn a_pick_that_took_long_is_no_task_s() {
-        let mut stolen = Stolen::nothing();
-        stolen.picked(at(10), at(29));
-        assert_eq!(stolen.total(), Span::ZERO);
-        stolen.picked(at(100), at(150));
-        assert_eq!(stolen.total(), Span::from_micros(50));
-        assert_eq!(stolen.run_time(at(150), || true).as_nanos(), 100_000);
     }
 
     /// A file with that content.

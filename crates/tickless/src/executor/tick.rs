@@ -11,7 +11,7 @@ use tickless_sched::hrtick::SliceTimer;
 
 use crate::callback::hrtimer::{HrTimer, Setup};
 use crate::host::registry::timers;
-use crate::host::thread::{ThreadBase, at_earliest, with_thread};
+use crate::host::thread::{ThreadBase, with_thread};
 
 /// Asks for a hard reschedule: the worker's task gives way at its next checkpoint.
 type Callback = Box<dyn FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send>;
@@ -22,6 +22,8 @@ pub(crate) struct TickTimer {
     timer: Pin<Box<HrTimer<Callback>>>,
     /// What it was started for last: asking the timer itself takes the lock of the base.
     deadline: Cell<Instant>,
+    /// When the queue was told what happens: a slice begins and ends by the reading that its task is charged by.
+    now: Cell<Instant>,
 }
 
 impl TickTimer {
@@ -46,7 +48,14 @@ impl TickTimer {
             base,
             timer: Box::pin(HrTimer::with_setup(setup, callback)),
             deadline: Cell::new(Instant::ZERO),
+            now: Cell::new(Instant::ZERO),
         }
+    }
+
+    /// The queue is told something that happens at `now`.
+    #[inline]
+    pub(crate) fn set_now(&self, now: Instant) {
+        self.now.set(now);
     }
 
     /// The tick fired since this was asked last.
@@ -56,8 +65,9 @@ impl TickTimer {
 }
 
 impl SliceTimer for TickTimer {
+    #[inline]
     fn now(&self) -> Instant {
-        at_earliest()
+        self.now.get()
     }
 
     #[inline]

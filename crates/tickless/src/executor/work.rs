@@ -37,7 +37,8 @@ pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
     let has_signals = settings.preemption == Preemption::Signal
         && worker.begin_signals(!settings.savings.coupled).is_ok();
     let reads_counter = !has_signals;
-    current::set_worker(shared.id, index, reads_counter);
+    let owner = shared.places[index].claim();
+    current::set_worker(shared.id, index, reads_counter, owner);
     let setup = if settings.savings.lazy {
         SETUP
     } else {
@@ -68,13 +69,17 @@ pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
         work.close();
         worker.end_signals();
     }
-    current::set_worker(0, 0, false);
+    current::set_worker(0, 0, false, None);
+    if let Some(owner) = owner.filter(|_| shared.is_here()) {
+        shared.places[index].disown(owner);
+    }
 }
 
 impl Loop<'_> {
     fn round(&mut self) {
         self.worker.clear_reschedule();
-        let now = at_earliest();
+        // The reading that the task before was accounted by, if it waits: one for each switch.
+        let now = current::take_ended().unwrap_or_else(at_earliest);
         let is_due = self.worker.take_signalled() && self.worker.is_due_behind_signal()
             || self.worker.is_due_at(now);
         let owes = is_due && self.shared.settings.savings.deferred;
@@ -86,7 +91,8 @@ impl Loop<'_> {
         // What the turn took is no task's: it is not charged to the one that is picked.
         let now = if is_due { at_earliest() } else { now };
         let place = &self.shared.places[self.index];
-        let (job, waiting) = place.with(|queue| (queue.pick(now, owes), queue.waiting()));
+        let (job, waiting) =
+            place.with_at(now, |queue, now| (queue.pick(now, owes), queue.waiting()));
         match job {
             Some(job) => {
                 if waiting > 0 {

@@ -3,7 +3,8 @@
 //! An isolated worker is not in the tree of workers: it neither pulls nor is pulled. And no other thread executes a
 //! barrier on its behalf, which would interrupt its CPU: a thread that takes a biased base lock of another thread does
 //! that (`tickless_link::bias`). So before a worker is the first isolated one, the lock of every other base is made
-//! ordinary, and none becomes biased again until the last one's isolation ends.
+//! ordinary, and none becomes biased again until the last one's isolation ends. So are the locks of run queues
+//! ([`locks`]).
 //!
 //! The isolated worker's own base stays biased: other threads have no reason to take it. One that does nevertheless,
 //! because it cancels or restarts a timer of that worker, asks for [`stats`](crate::stats()) or a dump, or forks,
@@ -22,6 +23,7 @@
 //! - One thread at a time changes the set, and only that thread leaves requests. While it waits for its turn, and for
 //!   answers, it answers what it is asked itself: two workers may each change the set.
 
+pub(crate) mod locks;
 pub(super) mod state;
 
 use std::collections::BTreeMap;
@@ -59,6 +61,8 @@ pub(crate) fn apply(base: &ThreadBase, isolated: bool) -> Result<(), Refused> {
 ///
 /// [`Refused::LastAvailable`] if no other worker would look after those that sleep; nothing changes.
 fn begin(base: &ThreadBase) -> Result<(), Refused> {
+    // Declared first, so that it is dropped behind the lock.
+    let _taken;
     let _registry = registry::lock();
     trees::workers().clear_available(base.cpu(), Leaving::Isolation)?;
     if base.local().isolation.replace(true) {
@@ -72,6 +76,7 @@ fn begin(base: &ThreadBase) -> Result<(), Refused> {
             // As a stranger, also on the expiry thread's: it makes the lock ordinary.
             drop(other.freeze(None));
         }
+        _taken = locks::take_each_as_stranger();
     }
     reserve(base, true);
     Ok(())
