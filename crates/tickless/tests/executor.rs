@@ -560,3 +560,101 @@ fn sockets_of_any_reactor_work() {
     executor.block_on(asks).expect("it ends");
     executor.block_on(echo).expect("it ends");
 }
+
+/// Computes until the running task is asked to give way.
+fn until_asked() {
+    while !coop::need_resched() {
+        std::hint::spin_loop();
+    }
+}
+
+#[test]
+fn a_slice_is_extended_once_in_a_section_that_asks_for_it() {
+    for preemption in [Preemption::Counter, Preemption::Signal] {
+        let builder = Executor::builder().workers(1).preemption(preemption);
+        let executor = builder.slice(Duration::from_micros(200)).build();
+        let executor = executor.expect("there are threads enough");
+        let turns = Arc::new(AtomicU32::new(0));
+        let seen = Arc::clone(&turns);
+        let hog = executor.spawn(async move {
+            let more = coop::extend_slice();
+            let before = seen.load(Ordering::Relaxed);
+            until_asked();
+            coop::checkpoint().await;
+            assert_eq!(seen.load(Ordering::Relaxed), before, "it goes on");
+            // The tick ends that, and there is no second time; nor one without a wish, or behind the section.
+            let end_of_turn = async || {
+                let before = seen.load(Ordering::Relaxed);
+                while seen.load(Ordering::Relaxed) == before {
+                    until_asked();
+                    coop::checkpoint().await;
+                }
+            };
+            end_of_turn().await;
+            drop(more);
+            end_of_turn().await;
+            drop(coop::extend_slice());
+            end_of_turn().await;
+            seen.store(u32::MAX, Ordering::Relaxed);
+        });
+        let other = executor.spawn(async move {
+            // It has a turn whenever the first one gives way.
+            while turns.load(Ordering::Relaxed) != u32::MAX {
+                turns.fetch_add(1, Ordering::Relaxed);
+                coop::yield_now().await;
+            }
+        });
+        executor.block_on(hog).expect("as it should be");
+        executor.block_on(other).expect("it ends");
+        assert_eq!(executor.stats().extensions, 1);
+    }
+}
+
+#[test]
+fn a_section_that_used_its_extension_gives_way_behind_it() {
+    let builder = Executor::builder().workers(1);
+    let executor = builder.slice(Duration::from_micros(200)).build();
+    let executor = executor.expect("there are threads enough");
+    let stop = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&stop);
+    let hog = executor.spawn(async move {
+        let more = coop::extend_slice();
+        until_asked();
+        coop::checkpoint().await;
+        drop(more);
+        assert!(coop::need_resched(), "it used what it was granted");
+        seen.store(true, Ordering::Relaxed);
+    });
+    let other = executor.spawn(async move {
+        while !stop.load(Ordering::Relaxed) {
+            coop::checkpoint().await;
+        }
+    });
+    executor.block_on(hog).expect("as it should be");
+    executor.block_on(other).expect("it ends");
+    assert_eq!(executor.stats().extensions, 1);
+}
+
+#[test]
+fn nothing_is_extended_where_no_tick_would_end_it() {
+    let executor = Executor::builder().workers(1).hrtick(false).build();
+    let executor = executor.expect("there are threads enough");
+    let hog = executor.spawn(async {
+        let _more = coop::extend_slice();
+        let behind = task::spawn(async {});
+        let timer = time::sleep(Duration::from_micros(50));
+        let mut timer = std::pin::pin!(timer);
+        poll_fn(|context| {
+            let _pending = timer.as_mut().poll(context);
+            Poll::Ready(())
+        })
+        .await;
+        until_asked();
+        coop::checkpoint().await;
+        drop(behind);
+    });
+    executor.block_on(hog).expect("it ends");
+    assert_eq!(executor.stats().extensions, 0);
+    // Nor where no executor is.
+    drop(coop::extend_slice());
+}

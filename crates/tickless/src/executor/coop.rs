@@ -4,6 +4,7 @@
 //! |---|---|---|---|
 //! | [`checkpoint`] | in an `async` computation, each 10 µs or so | the task gives its turn away if its slice is over | a flag, and in counter mode the counter |
 //! | [`need_resched`] | in a tight loop that cannot `await` at each step | says whether the next checkpoint would give way | the same |
+//! | [`extend_slice`] | around a short section that others wait for | the slice goes on for 20 µs, once, should it end in there | two stores |
 //! | [`yield_now`] | where others should run in any case | gives the turn away to the task that is next by the rules | a switch |
 //!
 //! Outside of an [`Executor`](crate::Executor) a checkpoint is ready at once and [`need_resched`] is `false`.
@@ -98,6 +99,52 @@ impl Future for Checkpoint {
         self.gave_way = true;
         give_way(context, !self.always);
         Poll::Pending
+    }
+}
+
+/// Asks for a little more, should the task's slice end before the result is dropped: then its next checkpoint does not
+/// give way, and it goes on for 20 µs.
+///
+/// For short sections that other tasks wait for, such as one that holds a lock across an `await`: a task that is
+/// preempted in there keeps them waiting for as long as the slices of all others take. It is granted once for each turn
+/// of the task, and ended by a timer. A task that used it gives way at its next checkpoint behind the section. Timers
+/// that are due fire at the checkpoint all the same. What the task uses is charged to it.
+///
+/// A task that waits in the section, which ends its turn, has no wish when it goes on. Nor is there anything to be
+/// granted where slices are not ended by timers: [`hrtick`](crate::executor::Builder::hrtick).
+///
+/// ```
+/// # let executor = tickless::Executor::builder().workers(1).build()?;
+/// # executor.block_on(executor.spawn(async {
+/// let more = tickless::coop::extend_slice();
+/// // A few microseconds that others wait for, with checkpoints in what is called.
+/// tickless::coop::checkpoint().await;
+/// drop(more);
+/// # }))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn extend_slice() -> SliceExtension {
+    let task = current::ask_for_extension();
+    SliceExtension { task }
+}
+
+/// What [`extend_slice`] returns: while it is there the task asks for more.
+#[derive(Debug)]
+#[must_use = "dropped at once, it asks for nothing"]
+pub struct SliceExtension {
+    /// The task, by the address of its header, which is compared and never followed.
+    task: usize,
+}
+
+impl Drop for SliceExtension {
+    fn drop(&mut self) {
+        if current::withdraw_extension(self.task) {
+            thread::with_thread(|thread| {
+                if let Some(base) = thread.base() {
+                    base.local().resched.request();
+                }
+            });
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::task::Waker;
 
 use tickless_core::time::Instant;
 use tickless_link::bias::Owner;
+use tickless_sched::hrtick::Extension;
 
 /// The words of a thread. Without a destructor, so that reaching them is one addition to the thread pointer.
 pub(crate) struct Current {
@@ -19,6 +20,10 @@ pub(crate) struct Current {
     yields: Cell<bool>,
     /// It was asked to.
     preempted: Cell<bool>,
+    /// Whether it wants to go on for a little when it is asked to.
+    extension: Cell<Extension>,
+    /// It was granted that: its next poll is no new turn.
+    goes_on: Cell<bool>,
     /// Checkpoints compare the counter with the deadline of the first timer.
     reads_counter: Cell<bool>,
     /// What lets the lock of the worker's queue know its owner.
@@ -36,6 +41,8 @@ thread_local! {
             waker: Cell::new(0),
             yields: Cell::new(false),
             preempted: Cell::new(false),
+            extension: Cell::new(Extension::None),
+            goes_on: Cell::new(false),
             reads_counter: Cell::new(false),
             owner: Cell::new(None),
             ended: Cell::new(None),
@@ -96,6 +103,9 @@ pub(crate) fn begin(task: usize) {
     CURRENT.with(|current| {
         current.running.set(task);
         current.yields.set(false);
+        if !current.goes_on.take() {
+            change_extension(current, Extension::picked);
+        }
     });
 }
 
@@ -132,6 +142,44 @@ pub(crate) fn set_yields(waker: &Waker, is_preempted: bool) {
 #[inline]
 pub(crate) fn was_preempted() -> bool {
     CURRENT.with(|current| current.yields.get() && current.preempted.get())
+}
+
+fn change_extension<R>(current: &Current, change: impl FnOnce(&mut Extension) -> R) -> R {
+    let mut extension = current.extension.get();
+    let result = change(&mut extension);
+    current.extension.set(extension);
+    result
+}
+
+/// The task that is being polled asks to go on for a little when its slice ends; its address, 0 if there is none.
+pub(crate) fn ask_for_extension() -> usize {
+    CURRENT.with(|current| {
+        change_extension(current, Extension::ask);
+        current.running.get()
+    })
+}
+
+/// The task of that address does not ask any more. Whether it has to give way, because it went on.
+pub(crate) fn withdraw_extension(task: usize) -> bool {
+    CURRENT.with(|current| {
+        // Else it sleeps, or runs elsewhere and has no wish there.
+        task != 0 && current.running.get() == task && change_extension(current, Extension::withdraw)
+    })
+}
+
+/// Whether the task that was polled last gives way because it was asked to, and asks to go on.
+#[inline]
+pub(crate) fn asks_for_extension() -> bool {
+    was_preempted() && CURRENT.with(|current| current.extension.get() == Extension::Asked)
+}
+
+/// The task that was polled last goes on if `grant` says so.
+pub(crate) fn grant_extension(grant: impl FnOnce(&mut Extension) -> bool) -> bool {
+    CURRENT.with(|current| {
+        let goes_on = change_extension(current, grant);
+        current.goes_on.set(goes_on);
+        goes_on
+    })
 }
 
 /// Whether checkpoints of this worker read the counter; `None` for a thread that is none.

@@ -12,6 +12,7 @@ use tickless_sched::load::Load;
 use tickless_sched::{FairQueue, RunTime};
 
 use super::classes::Classes;
+use super::current;
 use super::deadlines::Deadlines;
 use super::header::{self, Entity, Header, Job, Origin, Server, Waiting};
 use super::stolen::Stolen;
@@ -54,8 +55,12 @@ pub(crate) struct RunQueue {
     bandwidth: Option<TickTimer>,
     stolen: Stolen,
     running: Option<Running>,
+    /// The running task, which gives way and asked to go on a little, until the worker schedules.
+    held: Option<Job>,
     /// A waker of each task that was spawned here and is not over.
     live: Slab<Waker>,
+    /// Slices that were extended.
+    extensions: u64,
     /// Nothing is queued here any more.
     closed: bool,
 }
@@ -72,7 +77,9 @@ impl RunQueue {
             bandwidth: None,
             stolen: Stolen::nothing(),
             running: None,
+            held: None,
             live: Slab::new(),
+            extensions: 0,
             closed: false,
         }
     }
@@ -243,19 +250,46 @@ impl RunQueue {
         self.deadlines.finish(now);
     }
 
+    /// The running task gives way, and asked to go on a little: the worker decides when it schedules.
+    pub(crate) fn hold(&mut self, job: Job) {
+        self.held = Some(job);
+    }
+
+    /// Whether the task that was held goes on, in place of `schedule()`: then its tick is started and the device
+    /// settled (FLUSH-7). Nothing has to be masked: the handler of the worker's signal takes no lock.
+    #[cold]
+    fn extends(&mut self) -> bool {
+        let (Some(timer), tick) = (&self.timer, &mut self.tick) else {
+            return false;
+        };
+        let ticks = if self.deadlines.is_running() {
+            tick.deadline_is_on()
+        } else {
+            tick.fair_is_on()
+        };
+        current::grant_extension(|extension| extension.grant(ticks, tick, timer))
+    }
+
     /// `schedule()`: the task that is polled next, with its tick started; and the device settled if the turn before
     /// left that to it (spec ). Called by the worker.
     pub(crate) fn pick(&mut self, now: Instant, owes: bool) -> Option<Job> {
         let is_same = |running: &Option<Running>, task| {
             running.as_ref().is_some_and(|running| running.task == task)
         };
-        self.tick.begin_batch(owes);
         if let Some(timer) = &self.timer
             && timer.take_fired()
         {
             let _pick_follows = self.tick.fired(!self.deadlines.is_running());
         }
         let run_time = self.run_time(now);
+        if let Some(job) = self.held.take() {
+            if self.extends() {
+                self.extensions += 1;
+                return Some(job);
+            }
+            let _pick_follows = self.wake(job, now);
+        }
+        self.tick.begin_batch(owes);
         let reserved = self.deadlines.pick(run_time);
         let (job, left) = match reserved {
             None => (self.fair.pick(run_time).map(|waiting| waiting.0), None),
@@ -315,6 +349,11 @@ impl RunQueue {
         self.tick.stats()
     }
 
+    /// Slices that were extended.
+    pub(crate) fn extensions(&self) -> u64 {
+        self.extensions
+    }
+
     /// The task that is being polled.
     pub(crate) fn running_mut(&mut self) -> Option<&mut Running> {
         self.running.as_mut()
@@ -352,6 +391,7 @@ impl RunQueue {
             timer.cancel();
         }
         let mut waited = self.deadlines.close();
+        waited.extend(self.held.take());
         waited.extend(std::iter::from_fn(|| {
             self.fair.pull(RunTime::ZERO).map(|waiting| waiting.0)
         }));

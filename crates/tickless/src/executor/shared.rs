@@ -223,6 +223,10 @@ impl Shared {
             if queue.is_closed() {
                 return Err(job);
             }
+            if stays && current::asks_for_extension() {
+                queue.hold(job);
+                return Ok(Queued::default());
+            }
             Ok(queue.wake(job, now))
         });
         match queued {
@@ -381,6 +385,7 @@ impl Shared {
             sum.stolen += queue.stolen().into();
             let tick = queue.tick_stats();
             sum.throttles += queue.throttles();
+            sum.extensions += queue.extensions();
             drop(queue);
             sum.tick_starts += tick.asked;
             sum.tick_filtered += tick.filtered;

@@ -50,6 +50,8 @@ pub struct ExecutorStats {
     pub switches: u64,
     /// Tasks that gave their turn away at a checkpoint, because the tick or a wake-up asked for it.
     pub preemptions: u64,
+    /// Slices that went on for a little, because the task had [asked for that](super::coop::extend_slice).
+    pub extensions: u64,
     /// Tasks that an idle worker took over from another one.
     pub pulls: u64,
     /// Times that a worker parked.

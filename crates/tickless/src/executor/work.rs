@@ -77,7 +77,6 @@ pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
 
 impl Loop<'_> {
     fn round(&mut self) {
-        self.worker.clear_reschedule();
         // The reading that the task before was accounted by, if it waits: one for each switch.
         let now = current::take_ended().unwrap_or_else(at_earliest);
         let is_due = self.worker.take_signalled() && self.worker.is_due_behind_signal()
@@ -90,6 +89,11 @@ impl Loop<'_> {
         }
         // What the turn took is no task's: it is not charged to the one that is picked.
         let now = if is_due { at_earliest() } else { now };
+        // Behind the turn, whose timers asked for what comes next.
+        self.worker.clear_reschedule();
+        if self.shared.stops() {
+            return;
+        }
         let place = &self.shared.places[self.index];
         let (job, waiting) =
             place.with_at(now, |queue, now| (queue.pick(now, owes), queue.waiting()));
