@@ -74,10 +74,12 @@ fn on_executor<T: Transport>(
     });
     let took = start.elapsed();
     let after = executor.stats();
+    let start_cost = executor.start_cost();
     executor.shutdown(Duration::ZERO);
     ended.map(|()| Ran {
         took,
         counts: counts(&before, &after),
+        start_cycles: start_cost.mean(),
     })
 }
 

@@ -56,6 +56,7 @@ fn configuration(row: &Row) -> Value {
         "spurious_share": row.spurious(),
         "in_place_share": row.in_place(),
         "starts": row.starts(),
+        "start_cycles": row.start_cycles(),
         "switches_per_s": row.switches_per_s(),
     })
 }

@@ -57,7 +57,7 @@ pub(super) fn title(finished: &Finished<'_>) -> String {
     )
 }
 
-pub(super) const HEAD: [&str; 9] = [
+pub(super) const HEAD: [&str; 10] = [
     "hrtick",
     "configuration",
     "run time",
@@ -66,12 +66,14 @@ pub(super) const HEAD: [&str; 9] = [
     "spurious",
     "in place",
     "starts",
+    "cycles/start",
     "switches/s",
 ];
 
 pub(super) const NOTE: &str = "Medians of rounds; run times with their range. Writes are programmings of the device \
                                by all workers of the process together. Spurious is of timer interrupts, in place of \
-                               all starts of timers.";
+                               all starts of timers. Cycles are of the time-stamp counter, a mean over starts of \
+                               ticks, of which one in sixteen is timed, the system calls of some included.";
 
 /// A row for each configuration, and for what else took part.
 pub(super) fn rows(finished: &Finished<'_>) -> Vec<Vec<String>> {
@@ -114,6 +116,7 @@ fn cells(row: &Row) -> Vec<String> {
         shown(row.spurious(), percent),
         shown(row.in_place(), percent),
         shown(row.starts(), whole),
+        shown(row.start_cycles(), whole),
         shown(row.switches_per_s(), whole),
     ]
 }

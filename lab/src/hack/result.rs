@@ -28,6 +28,8 @@ pub(super) struct Counts {
 pub(super) struct Ran {
     pub(super) took: Duration,
     pub(super) counts: Counts,
+    /// What a start of the tick took, in cycles of the time-stamp counter; of one in sixteen.
+    pub(super) start_cycles: Option<f64>,
 }
 
 impl Ran {
@@ -88,6 +90,10 @@ impl Row {
 
     pub(super) fn signals(&self) -> Option<Spread> {
         self.of(|run| run.counts.signals as f64)
+    }
+
+    pub(super) fn start_cycles(&self) -> Option<Spread> {
+        Spread::of(self.runs.iter().filter_map(|run| run.start_cycles))
     }
 
     pub(super) fn starts(&self) -> Option<Spread> {
@@ -166,6 +172,7 @@ mod tests {
                 spurious: 2,
                 ..Counts::default()
             },
+            start_cycles: (device_writes > 100).then_some(device_writes as f64),
         };
         Row {
             runs: writes.iter().map(run).collect(),
@@ -199,6 +206,7 @@ mod tests {
         let row = row(Features::all(true, true), &[1, 1]);
         assert_eq!(row.spurious().map(|share| share.median), Some(0.25));
         assert_eq!(row.in_place(), None, "there was no start");
+        assert_eq!(row.start_cycles(), None, "none was timed");
         assert_eq!(row.device_writes_per_s().map(|rate| rate.median), Some(2.0));
     }
 }

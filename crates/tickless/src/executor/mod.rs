@@ -69,6 +69,8 @@ pub use settings::{PanicPolicy, Preemption};
 pub use settings::{Rounds, Savings};
 use shared::Handle;
 use spec::Spec;
+#[cfg(feature = "internals")]
+pub use start_cost::StartCost;
 pub use stats::ExecutorStats;
 
 use crate::worker::Workers;
@@ -94,6 +96,8 @@ mod settings;
 mod shared;
 mod spawn;
 mod spec;
+#[cfg(feature = "internals")]
+mod start_cost;
 mod stats;
 mod stolen;
 pub mod task;
@@ -265,6 +269,13 @@ impl Executor {
     #[must_use]
     pub fn stats(&self) -> ExecutorStats {
         self.shared.stats()
+    }
+
+    /// What starts of the workers' ticks took, system calls included, since the workers began.
+    #[cfg(feature = "internals")]
+    #[must_use]
+    pub fn start_cost(&self) -> StartCost {
+        self.shared.start_cost()
     }
 }
 

@@ -349,6 +349,13 @@ impl RunQueue {
         self.tick.stats()
     }
 
+    /// What starts of the tick took since the worker began.
+    #[cfg(feature = "internals")]
+    pub(crate) fn start_cost(&self) -> super::StartCost {
+        let timer = self.timer.as_ref();
+        timer.map(TickTimer::start_cost).unwrap_or_default()
+    }
+
     /// Slices that were extended.
     pub(crate) fn extensions(&self) -> u64 {
         self.extensions

@@ -367,6 +367,16 @@ impl Shared {
         self.stopping.load(Ordering::Acquire)
     }
 
+    /// What starts of the ticks took.
+    #[cfg(feature = "internals")]
+    pub(crate) fn start_cost(&self) -> super::StartCost {
+        let mut sum = super::StartCost::default();
+        for place in &self.places {
+            sum.add(place.lock().start_cost());
+        }
+        sum
+    }
+
     pub(crate) fn stats(&self) -> ExecutorStats {
         let mut sum = ExecutorStats {
             tasks: self.live() as u64,

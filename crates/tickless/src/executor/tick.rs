@@ -24,6 +24,8 @@ pub(crate) struct TickTimer {
     deadline: Cell<Instant>,
     /// When the queue was told what happens: a slice begins and ends by the reading that its task is charged by.
     now: Cell<Instant>,
+    #[cfg(feature = "internals")]
+    stopwatch: super::start_cost::Stopwatch,
 }
 
 impl TickTimer {
@@ -49,7 +51,15 @@ impl TickTimer {
             timer: Box::pin(HrTimer::with_setup(setup, callback)),
             deadline: Cell::new(Instant::ZERO),
             now: Cell::new(Instant::ZERO),
+            #[cfg(feature = "internals")]
+            stopwatch: super::start_cost::Stopwatch::default(),
         }
+    }
+
+    /// What starts took.
+    #[cfg(feature = "internals")]
+    pub(crate) fn start_cost(&self) -> super::StartCost {
+        self.stopwatch.sum()
     }
 
     /// The queue is told something that happens at `now`.
@@ -83,9 +93,14 @@ impl SliceTimer for TickTimer {
 
     fn start(&self, at: Instant) {
         self.deadline.set(at);
-        self.timer
-            .as_ref()
-            .start(crate::time::Instant::from_core(at));
+        let at = crate::time::Instant::from_core(at);
+        let start = || {
+            self.timer.as_ref().start(at);
+        };
+        #[cfg(feature = "internals")]
+        self.stopwatch.time(start);
+        #[cfg(not(feature = "internals"))]
+        start();
     }
 
     fn cancel(&self) {

@@ -1,0 +1,108 @@
+//! What a start of the tick takes, in cycles of the time-stamp counter, for those that measure it.
+
+use std::cell::Cell;
+
+use crate::host::clock::counter;
+
+/// Of so many starts one is timed: two readings of the counter take as long as a start.
+const EVERY: u32 = 16;
+/// What takes longer was interrupted: by the system, or by the hypervisor.
+const INTERRUPTED: u64 = 1 << 16;
+
+/// What starts of the tick took, of all workers together; see [`Executor::start_cost`](super::Executor::start_cost).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StartCost {
+    /// Starts that were timed: one in sixteen.
+    pub timed: u64,
+    /// The cycles of the time-stamp counter that they took together, a reading of the counter included.
+    pub cycles: u64,
+    /// Starts that took 65,536 cycles or more, which are not among them: something else ran meanwhile.
+    pub interrupted: u64,
+}
+
+impl StartCost {
+    /// The cycles of one; [`None`] if none was timed.
+    #[must_use]
+    pub fn mean(&self) -> Option<f64> {
+        #[expect(clippy::cast_precision_loss, reason = "a mean of few digits")]
+        let mean = self.cycles as f64 / self.timed.max(1) as f64;
+        (self.timed > 0).then_some(mean)
+    }
+
+    pub(crate) fn add(&mut self, other: Self) {
+        self.timed += other.timed;
+        self.cycles += other.cycles;
+        self.interrupted += other.interrupted;
+    }
+}
+
+/// Times the starts of one tick. Under the lock of the worker's run queue.
+#[derive(Debug, Default)]
+pub(crate) struct Stopwatch {
+    /// Starts until one is timed.
+    left: Cell<u32>,
+    sum: Cell<StartCost>,
+}
+
+impl Stopwatch {
+    /// Executes a start, and times one in some.
+    #[inline]
+    pub(crate) fn time(&self, start: impl FnOnce()) {
+        let left = self.left.get();
+        if left > 0 {
+            self.left.set(left - 1);
+            start();
+            return;
+        }
+        self.left.set(EVERY - 1);
+        let before = counter::read();
+        start();
+        self.note(counter::read().saturating_sub(before));
+    }
+
+    fn note(&self, cycles: u64) {
+        let mut sum = self.sum.get();
+        if cycles < INTERRUPTED {
+            sum.timed += 1;
+            sum.cycles += cycles;
+        } else {
+            sum.interrupted += 1;
+        }
+        self.sum.set(sum);
+    }
+
+    pub(crate) fn sum(&self) -> StartCost {
+        self.sum.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_start_in_sixteen_is_timed_and_each_is_executed() {
+        let watch = Stopwatch::default();
+        let started = Cell::new(0);
+        for _ in 0..160 {
+            watch.time(|| started.set(started.get() + 1));
+        }
+        let sum = watch.sum();
+        assert_eq!((started.get(), sum.timed + sum.interrupted), (160, 10));
+    }
+
+    #[test]
+    fn what_was_interrupted_is_counted_apart() {
+        let watch = Stopwatch::default();
+        assert_eq!(watch.sum().mean(), None);
+        for cycles in [100, INTERRUPTED - 1, INTERRUPTED, 200, u64::MAX] {
+            watch.note(cycles);
+        }
+        let expected = StartCost {
+            timed: 3,
+            cycles: 300 + INTERRUPTED - 1,
+            interrupted: 2,
+        };
+        assert_eq!(watch.sum(), expected);
+    }
+}
