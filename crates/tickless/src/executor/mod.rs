@@ -53,7 +53,8 @@
 //!
 //! # Reading and writing
 //!
-//! Timers are the library's own. For sockets and pipes use what is tied to no runtime, like the crate `async-io`.
+//! Workers that park wait for descriptors too: see [`io`]. What is tied to no runtime, like the crate `async-io`, works
+//! as well, with a thread of its own.
 
 use std::fmt;
 use std::future::Future;
@@ -86,6 +87,7 @@ mod deadline;
 mod deadlines;
 mod header;
 mod idle;
+pub mod io;
 mod job;
 mod join;
 mod polled;

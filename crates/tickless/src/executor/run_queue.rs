@@ -255,9 +255,20 @@ impl RunQueue {
         self.held = Some(job);
     }
 
+    /// The task that was held, if it goes on; else it is queued.
+    #[cold]
+    fn goes_on(&mut self, now: Instant) -> Option<Job> {
+        let job = self.held.take()?;
+        if self.extends() {
+            self.extensions += 1;
+            return Some(job);
+        }
+        let _pick_follows = self.wake(job, now);
+        None
+    }
+
     /// Whether the task that was held goes on, in place of `schedule()`: then its tick is started and the device
     /// settled (FLUSH-7). Nothing has to be masked: the handler of the worker's signal takes no lock.
-    #[cold]
     fn extends(&mut self) -> bool {
         let (Some(timer), tick) = (&self.timer, &mut self.tick) else {
             return false;
@@ -282,12 +293,10 @@ impl RunQueue {
             let _pick_follows = self.tick.fired(!self.deadlines.is_running());
         }
         let run_time = self.run_time(now);
-        if let Some(job) = self.held.take() {
-            if self.extends() {
-                self.extensions += 1;
-                return Some(job);
-            }
-            let _pick_follows = self.wake(job, now);
+        if self.held.is_some()
+            && let Some(job) = self.goes_on(now)
+        {
+            return Some(job);
         }
         self.tick.begin_batch(owes);
         let reserved = self.deadlines.pick(run_time);

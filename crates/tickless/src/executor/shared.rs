@@ -23,6 +23,7 @@ use super::blocking::Pool;
 use super::current;
 use super::header::{Header, Job};
 use super::idle::Idle;
+use super::io::Reactor;
 use super::job::discard;
 use super::run_queue::{Queued, RunQueue};
 use super::settings::{PanicPolicy, Settings};
@@ -137,6 +138,7 @@ pub(crate) struct Shared {
     pub(crate) id: u64,
     pub(crate) places: Box<[CachePadded<Place>]>,
     pub(crate) idle: Idle,
+    pub(crate) reactor: Arc<Reactor>,
     /// Tasks that are not over.
     live: AtomicUsize,
     /// No task is taken any more.
@@ -166,6 +168,7 @@ impl Shared {
                 .map(|_| CachePadded(Place::new(switches, settings.deadline_limit)))
                 .collect(),
             idle: Idle::new(workers),
+            reactor: Arc::new(Reactor::new()),
             live: AtomicUsize::new(0),
             closing: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
@@ -268,6 +271,23 @@ impl Shared {
         }
     }
 
+    /// Has a worker look at the descriptors, of which there is one more, if none waits for them.
+    pub(crate) fn attend(&self) {
+        if !self.reactor.is_unattended() {
+            return;
+        }
+        if self.idle.any()
+            && let Some(worker) = self.idle.claim_near(0)
+        {
+            self.places[worker].unpark();
+            return;
+        }
+        // They look when they schedule, and from then on from time to time.
+        for index in 0..self.places.len() {
+            self.preempt(index);
+        }
+    }
+
     /// Asks the running task of a worker to give way.
     fn preempt(&self, index: usize) {
         if let Some(unparker) = self.places[index].unparker.get() {
@@ -358,6 +378,7 @@ impl Shared {
             self.preempt(index);
             place.unpark();
         }
+        self.reactor.close();
     }
 
     /// Whether the workers end.

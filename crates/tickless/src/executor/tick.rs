@@ -35,8 +35,8 @@ impl TickTimer {
         Self::asking(base, setup, move || base.local().resched.tick())
     }
 
-    /// The timer for the next replenishment of a throttled task on `base`: the worker schedules then.
-    pub(crate) fn for_bandwidth(base: &'static ThreadBase) -> Self {
+    /// A timer that is none of a slice, on `base`: the worker schedules then.
+    pub(crate) fn other(base: &'static ThreadBase) -> Self {
         let setup = Setup::new().stage(Stage::Hard);
         Self::asking(base, setup, move || base.local().resched.request())
     }

@@ -74,7 +74,7 @@ fn look(shared: &Weak<Shared>, worker: usize) -> bool {
         }
         true
     });
-    if place.waiting() > 0 {
+    if place.waiting() > 0 || shared.reactor.is_unattended() {
         shared.call_for_help(worker);
     }
     if let Some(stuck) = found {

@@ -9,17 +9,18 @@
 //! A worker without a task pulls one from another worker, and parks until its first deadline if there is none.
 
 use tickless_core::hrtimer::{Setup, Stage};
-use tickless_sched::hrtick::SETUP;
+use tickless_sched::hrtick::{SETUP, SliceTimer};
 
 use super::current;
 use super::header::Job;
+use super::io::{EVENTS, PERIOD};
 use super::job::{discard, run};
 use super::settings::Preemption;
 use super::shared::Handle;
 use super::tick::TickTimer;
 use super::watch::Watch;
 use crate::host::thread::at_earliest;
-use crate::worker::Worker;
+use crate::worker::{EpollEvents, Worker};
 
 /// What a worker keeps between two rounds.
 struct Loop<'a> {
@@ -29,6 +30,9 @@ struct Loop<'a> {
     index: usize,
     /// The task that was polled last, by the address of its header.
     last: usize,
+    /// When descriptors are looked at next, while the worker has tasks.
+    looks: TickTimer,
+    events: EpollEvents,
 }
 
 /// Runs tasks until the executor stops.
@@ -46,7 +50,7 @@ pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
     };
     shared.places[index].lock().open(
         TickTimer::new(worker.base(), setup),
-        TickTimer::for_bandwidth(worker.base()),
+        TickTimer::other(worker.base()),
         at_earliest(),
     );
     let mut work = Loop {
@@ -55,6 +59,8 @@ pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
         shared,
         index,
         last: 0,
+        looks: TickTimer::other(worker.base()),
+        events: EpollEvents::with_capacity(EVENTS),
     };
     work.watch.begin();
     while !shared.stops() && shared.is_here() {
@@ -87,6 +93,7 @@ impl Loop<'_> {
         } else if is_due {
             let _more = self.worker.turn();
         }
+        self.look();
         // What the turn took is no task's: it is not charged to the one that is picked.
         let now = if is_due { at_earliest() } else { now };
         // Behind the turn, whose timers asked for what comes next.
@@ -130,12 +137,50 @@ impl Loop<'_> {
             return;
         }
         self.shared.idle.enter(self.index);
+        let mut is_ready = false;
         if !self.shared.has_work(self.index) && !self.shared.stops() {
             self.shared.places[self.index].counters.parks.add_one();
-            self.worker.park_without_turn();
+            is_ready = self.park();
             self.watch.begin();
         }
         self.shared.idle.leave(self.index);
+        if is_ready {
+            self.shared.reactor.dispatch(&self.events);
+        }
+    }
+
+    /// Waits for a timer or a wake-up, and for descriptors if no other worker does. Whether there may be events.
+    fn park(&mut self) -> bool {
+        let reactor = &self.shared.reactor;
+        if reactor.is_needed() {
+            self.looks.cancel();
+            if let Some((role, epoll)) = reactor.attend() {
+                let waited = self
+                    .worker
+                    .park_on_epoll_without_turn(epoll, &mut self.events);
+                drop(role);
+                if waited.is_ok() {
+                    return true;
+                }
+                // There is no room for what wakes a worker that waits for descriptors: it looks now and then.
+                self.start_to_look();
+            }
+        }
+        self.worker.park_without_turn();
+        false
+    }
+
+    /// Looks at the descriptors now and then, for no worker may wait for them.
+    #[inline]
+    fn look(&mut self) {
+        if self.shared.reactor.is_needed() && !self.looks.is_active() {
+            self.shared.reactor.look(&mut self.events);
+            self.start_to_look();
+        }
+    }
+
+    fn start_to_look(&self) {
+        self.looks.start(at_earliest().saturating_add(PERIOD));
     }
 
     /// The executor ends: what is queued here is dropped, and what sleeps is woken to be dropped.

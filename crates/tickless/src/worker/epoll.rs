@@ -62,7 +62,7 @@ impl EpollEvents {
     }
 
     /// Has `wait` fill the room; it answers how many events there are.
-    pub(super) fn fill<E>(
+    pub(crate) fn fill<E>(
         &mut self,
         wait: impl FnOnce(&mut [Event]) -> Result<usize, E>,
     ) -> Result<(), E> {

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::future::Future;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -411,34 +411,50 @@ impl Worker {
     #[track_caller]
     pub fn park_on_epoll(&self, epoll: impl AsFd, events: &mut EpollEvents) -> io::Result<Turn> {
         assert_outside_of_callbacks();
-        let local = self.timers.base.local();
         if self.blocking.get() {
             // As in `park`.
             self.owed.set(true);
         }
-        let mut sleeps = false;
-        let left = if self.timers.is_due_before_sleep() || self.parking == Parking::Spin {
-            CoreInstant::ZERO
-        } else {
-            sleeps = true;
+        let sleeps = !self.timers.is_due_before_sleep() && self.parking != Parking::Spin;
+        self.wait_on_epoll(epoll.as_fd(), events, sleeps)?;
+        Ok(self.timers.turn())
+    }
+
+    /// As [`park_on_epoll`](Self::park_on_epoll), for a loop that takes its turns itself.
+    pub(crate) fn park_on_epoll_without_turn(
+        &self,
+        epoll: BorrowedFd<'_>,
+        events: &mut EpollEvents,
+    ) -> io::Result<()> {
+        self.wait_on_epoll(epoll, events, !self.timers.is_due())
+    }
+
+    /// Collects events, and waits for them if it `sleeps` and there are none.
+    fn wait_on_epoll(
+        &self,
+        epoll: BorrowedFd<'_>,
+        events: &mut EpollEvents,
+        sleeps: bool,
+    ) -> io::Result<()> {
+        let left = if sleeps {
             let deadline = self.timers.enter_idle();
             let left = deadline.saturating_since(self.timers.now());
             match i64::try_from(left.as_nanos()) {
                 Ok(nanos) if !deadline.is_forever() => CoreInstant::from_nanos(nanos),
                 _ => CoreInstant::FOREVER,
             }
+        } else {
+            CoreInstant::ZERO
         };
         let timeout = os::timespec(left);
         let collected = events.fill(|room| {
-            local
-                .parker
-                .park_on_epoll(epoll.as_fd(), room, timeout.as_ref())
+            let parker = &self.timers.base.local().parker;
+            parker.park_on_epoll(epoll, room, timeout.as_ref())
         });
         if sleeps {
             self.timers.leave_idle();
         }
-        collected?;
-        Ok(self.timers.turn())
+        Ok(collected?)
     }
 
     /// What wakes this worker from other threads.

@@ -1,0 +1,221 @@
+//! Waiting for descriptors: sockets, pipes and the like, watched by the workers themselves.
+//!
+//! ```
+//! use std::io::{Read, Write};
+//! use std::os::unix::net::UnixStream;
+//! use tickless::Executor;
+//! use tickless::executor::io::Async;
+//!
+//! let executor = Executor::builder().workers(1).build()?;
+//! let said = executor.block_on(async {
+//!     let (one, two) = UnixStream::pair()?;
+//!     let (one, two) = (Async::new(one)?, Async::new(two)?);
+//!     let asks = tickless::task::spawn(async move {
+//!         let mut said = [0; 5];
+//!         let length = one.read_with(|mut socket| socket.read(&mut said)).await?;
+//!         std::io::Result::Ok(said[..length].to_vec())
+//!     });
+//!     two.write_with(|mut socket| socket.write(b"hello")).await?;
+//!     asks.await.expect("it does not panic")
+//! })?;
+//! assert_eq!(said, b"hello");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Who waits
+//!
+//! A worker that parks waits for its first timer, for wake-ups and for all descriptors of the executor, in one wait
+//! ([`Worker::park_on_epoll`](crate::Worker::park_on_epoll)). One worker at a time does so; the others park as always.
+//! While none does, because all have tasks, those look each 500 µs, at a checkpoint of what they poll.
+//!
+//! # Cost
+//!
+//! A wait is one `epoll_ctl`; [`read_with`](Async::read_with) waits only if there is nothing yet. An executor without
+//! descriptors has a load for each round of a worker.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use reactor::Registration;
+pub(super) use reactor::{EVENTS, PERIOD, Reactor};
+use source::{Direction, Waiting};
+
+use super::{context, coop};
+
+mod attendance;
+mod reactor;
+mod source;
+
+/// A descriptor that tasks wait for.
+///
+/// It need not be used on the executor that watches it, but that has to be there: after its end, waiting is an error.
+/// What owns the descriptor must not replace it by another one.
+///
+/// # Dropping
+///
+/// Ends the watch, and drops what was given.
+pub struct Async<T: AsFd> {
+    /// There until `into_inner`.
+    io: Option<T>,
+    registration: Registration,
+}
+
+impl<T: AsFd> Async<T> {
+    /// Has the executor that runs this code watch the descriptor, and makes it non-blocking.
+    ///
+    /// # Errors
+    ///
+    /// Where no executor runs the code ([`NotConnected`](io::ErrorKind::NotConnected)) or it has ended;
+    /// for a descriptor that cannot be watched, as a file on a disk (`EPERM`), or is watched already (`EEXIST`); and when
+    /// the system has no more room.
+    pub fn new(io: T) -> io::Result<Self> {
+        let executor = context::current().ok_or(io::ErrorKind::NotConnected)?;
+        let registration = Reactor::register(&executor.reactor, io.as_fd())?;
+        if let Err(error) = rustix::io::ioctl_fionbio(io.as_fd(), true) {
+            registration.end(io.as_fd());
+            return Err(error.into());
+        }
+        executor.attend();
+        Ok(Self {
+            io: Some(io),
+            registration,
+        })
+    }
+
+    /// What was given.
+    pub fn get_ref(&self) -> &T {
+        self.io.as_ref().expect("taken by `into_inner` alone")
+    }
+
+    /// Ends the watch. The descriptor stays non-blocking.
+    pub fn into_inner(mut self) -> T {
+        let io = self.io.take().expect("taken here alone");
+        self.registration.end(io.as_fd());
+        io
+    }
+
+    /// Waits until there is something to read, a connection to accept, or the other side is gone.
+    ///
+    /// Another task may take what is there: try, and wait again when it [would block](io::ErrorKind::WouldBlock), or
+    /// have [`read_with`](Self::read_with) do that.
+    ///
+    /// # Errors
+    ///
+    /// When the executor that watches the descriptor ends.
+    ///
+    /// # Cancellation
+    ///
+    /// Nothing is lost.
+    pub fn readable(&self) -> Readiness<'_> {
+        self.readiness(Direction::Read)
+    }
+
+    /// Waits until there is room to write, a connection is made, or the other side is gone: as
+    /// [`readable`](Self::readable).
+    pub fn writable(&self) -> Readiness<'_> {
+        self.readiness(Direction::Write)
+    }
+
+    /// Does `operation` until it does not block; in between it waits until the descriptor is
+    /// [readable](Self::readable). It is a [checkpoint](coop::checkpoint).
+    ///
+    /// # Errors
+    ///
+    /// Those of the operation and of waiting.
+    pub async fn read_with<R>(&self, operation: impl FnMut(&T) -> io::Result<R>) -> io::Result<R> {
+        self.repeat(Direction::Read, operation).await
+    }
+
+    /// As [`read_with`](Self::read_with), for what waits for [room](Self::writable).
+    ///
+    /// # Errors
+    ///
+    /// Those of the operation and of waiting.
+    pub async fn write_with<R>(&self, operation: impl FnMut(&T) -> io::Result<R>) -> io::Result<R> {
+        self.repeat(Direction::Write, operation).await
+    }
+
+    async fn repeat<R>(
+        &self,
+        direction: Direction,
+        mut operation: impl FnMut(&T) -> io::Result<R>,
+    ) -> io::Result<R> {
+        // A source that is always ready would keep the worker.
+        coop::checkpoint().await;
+        loop {
+            match operation(self.get_ref()) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                result => return result,
+            }
+            self.readiness(direction).await?;
+        }
+    }
+
+    fn readiness(&self, direction: Direction) -> Readiness<'_> {
+        Readiness {
+            descriptor: self.get_ref().as_fd(),
+            registration: &self.registration,
+            direction,
+            waiting: None,
+        }
+    }
+}
+
+impl<T: AsFd> Drop for Async<T> {
+    fn drop(&mut self) {
+        if let Some(io) = &self.io {
+            self.registration.end(io.as_fd());
+        }
+    }
+}
+
+impl<T: AsFd + fmt::Debug> fmt::Debug for Async<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Async").field(&self.io).finish()
+    }
+}
+
+/// What [`Async::readable`] and [`Async::writable`] return.
+#[must_use = "futures do nothing unless you `.await` or poll them"]
+pub struct Readiness<'a> {
+    descriptor: BorrowedFd<'a>,
+    registration: &'a Registration,
+    direction: Direction,
+    /// Its place among those that wait.
+    waiting: Option<Waiting>,
+}
+
+impl Future for Readiness<'_> {
+    type Output = io::Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let waker = context.waker();
+        let waiting = &mut this.waiting;
+        this.registration
+            .poll(this.descriptor, this.direction, waiting, waker)
+    }
+}
+
+impl Drop for Readiness<'_> {
+    fn drop(&mut self) {
+        if let Some(waiting) = self.waiting.take() {
+            self.registration.forget(self.direction, &waiting);
+        }
+    }
+}
+
+impl fmt::Debug for Readiness<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Readiness")
+            .field("descriptor", &self.descriptor)
+            .field("direction", &self.direction)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,238 @@
+//! The descriptors of an executor, in an epoll instance that its workers wait on.
+//!
+//! # Ground rules
+//!
+//! - Each wait of a future arms its descriptor once (`EPOLLONESHOT`), by its level: what is there already is reported
+//!   at once, and what no future waits for wakes no worker.
+//! - The list of sources and each source have a lock, taken in that order and never together with a run queue's. Wakers
+//!   are called without any.
+//! - An event names its source by place and number: one that was fetched while its source went is for none.
+//! - The instance of a forked child is its parent's: the child leaves it alone.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::{Poll, Waker};
+
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::time::Timespec;
+use slab::Slab;
+use tickless_core::time::Span;
+
+use super::attendance::{Attendance, Role};
+use super::source::{Direction, Source, Waiting};
+use crate::host::process;
+use crate::worker::EpollEvents;
+
+/// How often workers look that have tasks, while none waits: so late a task may learn that a descriptor is ready.
+pub(crate) const PERIOD: Span = Span::from_micros(500);
+
+/// Events that are fetched at once; there may be more, which are fetched next.
+pub(crate) const EVENTS: usize = 64;
+
+/// The sources by place.
+#[derive(Debug, Default)]
+struct Sources {
+    places: Slab<(u32, Arc<Source>)>,
+    /// The number of the next one, so that a place that is used again is another source.
+    next: u32,
+    is_closed: bool,
+}
+
+/// The reactor of an executor.
+#[derive(Debug)]
+pub(crate) struct Reactor {
+    /// Made with the first source.
+    epoll: OnceLock<OwnedFd>,
+    sources: Mutex<Sources>,
+    attendance: Attendance,
+    /// The process that it belongs to, by the forks before it.
+    forks: u32,
+}
+
+impl Reactor {
+    pub(crate) fn new() -> Self {
+        Self {
+            epoll: OnceLock::new(),
+            sources: Mutex::default(),
+            attendance: Attendance::new(),
+            forks: process::forks(),
+        }
+    }
+
+    /// Watches a descriptor from here on.
+    pub(super) fn register(
+        this: &Arc<Self>,
+        descriptor: BorrowedFd<'_>,
+    ) -> io::Result<Registration> {
+        let epoll = this.epoll()?;
+        let source = Arc::new(Source::default());
+        let mut sources = this.lock();
+        if sources.is_closed || !this.is_here() {
+            return Err(ended());
+        }
+        let number = sources.next;
+        let place = sources.places.vacant_key();
+        // Nothing is asked for until a future waits.
+        let data = u64::from(number) << 32 | place as u64;
+        let named = EventData::new_u64(data);
+        epoll::add(epoll, descriptor, named, EventFlags::ONESHOT)?;
+        sources.next = number.wrapping_add(1);
+        sources.places.insert((number, Arc::clone(&source)));
+        drop(sources);
+        this.attendance.add();
+        Ok(Registration {
+            reactor: Arc::clone(this),
+            source,
+            place,
+            data,
+        })
+    }
+
+    /// Whether there are descriptors. To be asked by a worker that parks behind its saying so.
+    #[inline]
+    pub(crate) fn is_needed(&self) -> bool {
+        self.attendance.is_needed()
+    }
+
+    /// Whether there are descriptors and no worker waits for them.
+    pub(crate) fn is_unattended(&self) -> bool {
+        self.is_needed() && self.attendance.is_missing()
+    }
+
+    /// Takes the role of the worker that waits, if there are descriptors and no other worker has it; and what it waits
+    /// on.
+    pub(crate) fn attend(&self) -> Option<(Role<'_>, BorrowedFd<'_>)> {
+        let role = self.attendance.take()?;
+        Some((role, self.epoll.get()?.as_fd()))
+    }
+
+    /// Looks what is ready, without waiting, unless another worker waits.
+    #[cold]
+    pub(crate) fn look(&self, events: &mut EpollEvents) {
+        const AT_ONCE: Timespec = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let Some((role, epoll)) = self.attend() else {
+            return;
+        };
+        // What fails now is looked at next time.
+        let _failed = events.fill(|room| epoll::wait(epoll, room, Some(&AT_ONCE)));
+        drop(role);
+        self.dispatch(events);
+    }
+
+    /// Wakes those that waited for these events.
+    pub(crate) fn dispatch(&self, events: &EpollEvents) {
+        for event in events.iter() {
+            let Some(source) = self.source(event.data) else {
+                continue;
+            };
+            let flags = EventFlags::from_bits_retain(event.readiness);
+            source.ready(flags).into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Nothing is watched any more: those that wait are told.
+    pub(crate) fn close(&self) {
+        let mut sources = self.lock();
+        sources.is_closed = true;
+        let all: Vec<_> = sources
+            .places
+            .iter()
+            .map(|(_, (_, source))| Arc::clone(source))
+            .collect();
+        drop(sources);
+        for source in all {
+            source.close().into_iter().for_each(Waker::wake);
+        }
+    }
+
+    fn is_here(&self) -> bool {
+        self.forks == process::forks()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Sources> {
+        // Nothing panics under it.
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn epoll(&self) -> io::Result<&OwnedFd> {
+        if let Some(epoll) = self.epoll.get() {
+            return Ok(epoll);
+        }
+        let made = epoll::create(CreateFlags::CLOEXEC)?;
+        // Of two that are made at once one goes again.
+        Ok(self.epoll.get_or_init(|| made))
+    }
+
+    /// The source of an event, if it is still there.
+    fn source(&self, data: u64) -> Option<Arc<Source>> {
+        let (number, place) = (data >> 32, data & u64::from(u32::MAX));
+        let sources = self.lock();
+        let (found, source) = sources.places.get(usize::try_from(place).ok()?)?;
+        (u64::from(*found) == number).then(|| Arc::clone(source))
+    }
+}
+
+/// A descriptor that is watched, for as long as [`end`](Self::end) was not called.
+#[derive(Debug)]
+pub(super) struct Registration {
+    reactor: Arc<Reactor>,
+    source: Arc<Source>,
+    place: usize,
+    /// What events name it by.
+    data: u64,
+}
+
+impl Registration {
+    /// Waits on, for the descriptor that was registered.
+    pub(super) fn poll(
+        &self,
+        descriptor: BorrowedFd<'_>,
+        direction: Direction,
+        waiting: &mut Option<Waiting>,
+        waker: &Waker,
+    ) -> Poll<io::Result<()>> {
+        let Some(epoll) = self.reactor.epoll.get().filter(|_| self.reactor.is_here()) else {
+            return Poll::Ready(Err(ended()));
+        };
+        let arm = |interest: EventFlags| {
+            let flags = interest | EventFlags::ONESHOT;
+            epoll::modify(epoll, descriptor, EventData::new_u64(self.data), flags)
+        };
+        self.source
+            .poll(direction, waiting, waker, arm)
+            .map(|result| match result {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(ended()),
+                Err(error) => Err(error.into()),
+            })
+    }
+
+    /// A future waits no more.
+    pub(super) fn forget(&self, direction: Direction, waiting: &Waiting) {
+        self.source.forget(direction, waiting);
+    }
+
+    /// Ends the watch.
+    pub(super) fn end(&self, descriptor: BorrowedFd<'_>) {
+        if !self.reactor.is_here() {
+            // The instance is the parent's, who goes on watching.
+            return;
+        }
+        if let Some(epoll) = self.reactor.epoll.get() {
+            // It fails where the owner has replaced the descriptor, which is out of the instance then.
+            let _gone = epoll::delete(epoll, descriptor);
+        }
+        let source = self.reactor.lock().places.try_remove(self.place);
+        drop(source);
+        self.reactor.attendance.remove();
+    }
+}
+
+#[cold]
+fn ended() -> io::Error {
+    io::Error::other("the executor that watches the descriptor has ended")
+}
