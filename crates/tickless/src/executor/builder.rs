@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tickless_sched::deadline::Bandwidth;
 
+use super::near::Near;
 use super::report::Stuck;
 use super::settings::{PanicPolicy, Preemption, Settings};
 use super::shared::{Handle, Shared};
@@ -12,7 +13,7 @@ use super::spec::Slice;
 use super::{Executor, context, work};
 use crate::host::device::{self, signal};
 use crate::host::isolation::{self, locks::OwnedLocks};
-use crate::topology::CpuSet;
+use crate::topology::{CpuSet, Topology};
 use crate::worker::{BuildError, Builder as WorkersBuilder, StartError, Workers};
 
 /// How an executor is to be; [`Executor::builder`] begins one.
@@ -59,7 +60,8 @@ impl Builder {
         self
     }
 
-    /// One worker on each of these CPUs, in the order of their numbers; each stays on its CPU.
+    /// One worker on each of these CPUs, in the order of their numbers; each stays on its CPU. A worker that would idle
+    /// then pulls tasks from those first that share its core, its last cache or its memory.
     pub fn pin(mut self, cpus: CpuSet) -> Self {
         self.threads = self.threads.pin(cpus);
         self
@@ -168,6 +170,15 @@ impl Builder {
         // Before any task: none can be spawned yet.
         for (place, unparker) in shared.places.iter().zip(workers.unparkers()) {
             let _first = place.unparker.set(unparker.clone());
+        }
+        let cpus: Vec<_> = workers.places().map(|(_, cpu)| cpu).collect();
+        if cpus.len() > 1
+            && cpus.iter().all(Option::is_some)
+            // A machine that does not tell has no order.
+            && let Ok(machine) = Topology::read()
+            && let Some(near) = Near::of(&machine, &cpus)
+        {
+            let _first = shared.near.set(near);
         }
         Ok(Executor::new(shared, workers))
     }

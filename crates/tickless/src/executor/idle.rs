@@ -57,6 +57,12 @@ impl Idle {
             .any(|word| word.load(Ordering::Relaxed) != 0)
     }
 
+    /// Whether this worker is idle. The caller asked [`any`](Self::any) before.
+    pub(crate) fn is_idle(&self, worker: usize) -> bool {
+        // Relaxed: see `any`; the claim decides.
+        self.words[worker / BITS].load(Ordering::Relaxed) & 1 << (worker % BITS) != 0
+    }
+
     /// Claims this worker, if it is idle: the caller unparks it.
     pub(crate) fn claim(&self, worker: usize) -> bool {
         let bit = 1 << (worker % BITS);

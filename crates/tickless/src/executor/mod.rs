@@ -90,6 +90,7 @@ mod idle;
 pub mod io;
 mod job;
 mod join;
+mod near;
 mod polled;
 mod report;
 mod reserve;

@@ -25,6 +25,7 @@ use super::header::{Header, Job};
 use super::idle::Idle;
 use super::io::Reactor;
 use super::job::discard;
+use super::near::Near;
 use super::run_queue::{Queued, RunQueue};
 use super::settings::{PanicPolicy, Settings};
 use super::stats::{Counters, ExecutorStats};
@@ -139,6 +140,8 @@ pub(crate) struct Shared {
     pub(crate) places: Box<[CachePadded<Place>]>,
     pub(crate) idle: Idle,
     pub(crate) reactor: Arc<Reactor>,
+    /// Who is near whom, where workers are pinned; set before the executor is handed out.
+    pub(crate) near: OnceLock<Near>,
     /// Tasks that are not over.
     live: AtomicUsize,
     /// No task is taken any more.
@@ -169,6 +172,7 @@ impl Shared {
                 .collect(),
             idle: Idle::new(workers),
             reactor: Arc::new(Reactor::new()),
+            near: OnceLock::new(),
             live: AtomicUsize::new(0),
             closing: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
@@ -256,7 +260,7 @@ impl Shared {
         }
         if !is_here && self.idle.claim(index) {
             self.places[index].unpark();
-        } else if let Some(near) = self.idle.claim_near(index) {
+        } else if let Some(near) = self.claim_near(index) {
             self.places[near].unpark();
         }
     }
@@ -265,7 +269,7 @@ impl Shared {
     pub(crate) fn call_for_help(&self, index: usize) {
         if self.places.len() > 1
             && self.idle.any()
-            && let Some(near) = self.idle.claim_near(index)
+            && let Some(near) = self.claim_near(index)
         {
             self.places[near].unpark();
         }
@@ -295,11 +299,25 @@ impl Shared {
         }
     }
 
-    /// Takes a task over from another worker, for `index`, which has none.
-    pub(crate) fn pull(&self, index: usize) -> bool {
+    /// Claims the idle worker that is nearest to this one, if there is one.
+    fn claim_near(&self, index: usize) -> Option<usize> {
+        let Some(near) = self.near.get() else {
+            return self.idle.claim_near(index);
+        };
+        let mut others = near.others(index).iter().copied();
+        others.find(|&other| self.idle.is_idle(other) && self.idle.claim(other))
+    }
+
+    /// The other workers, those first that are to be asked first.
+    fn others(&self, index: usize) -> impl Iterator<Item = usize> {
         let count = self.places.len();
-        let victims = (1..count).map(|step| (index + step) % count);
-        for victim in victims {
+        let near = self.near.get().map(|near| near.others(index));
+        (1..count).map(move |step| near.map_or((index + step) % count, |near| near[step - 1]))
+    }
+
+    /// Takes a task over from another worker, the nearest that has one, for `index`, which has none.
+    pub(crate) fn pull(&self, index: usize) -> bool {
+        for victim in self.others(index) {
             let place = &self.places[victim];
             if place.waiting() == 0 {
                 continue;
@@ -457,3 +475,52 @@ impl Shared {
 
 /// An executor as its tasks know it.
 pub(crate) type Handle = Arc<Shared>;
+
+#[cfg(test)]
+mod tests {
+    use std::panic::Location;
+
+    use async_task::Builder;
+    use tickless_sched::{Request, Weight};
+
+    use super::super::header::{Entity, Origin, Terms};
+    use super::*;
+    use crate::topology::tests::fixture;
+
+    fn queue_on(shared: &Shared, worker: usize) {
+        let origin = Origin {
+            name: None,
+            location: Location::caller(),
+        };
+        let entity = Entity::new(Weight::UNIT, Request::DEFAULT);
+        let header = Header::new(worker, false, entity, 21, Terms::Share, origin);
+        let (job, task) = Builder::new()
+            .metadata(header)
+            .spawn(|_| std::future::pending::<()>(), |_| {});
+        task.detach();
+        shared.places[worker].with(|queue| queue.wake(job, at_earliest()));
+    }
+
+    #[test]
+    fn an_idle_worker_pulls_from_its_sibling_first() {
+        // Workers 0 to 3 on CPUs 0, 4, 2 and 8: the last one shares a core with the first, 4 is in another package.
+        let shared = Shared::new(4, Settings::default());
+        let cpus = [0, 4, 2, 8].map(Some);
+        let near = Near::of(&fixture("two-sockets"), &cpus).expect("all are pinned");
+        shared.near.set(near).expect("for the first time");
+        for worker in [1, 2, 3] {
+            queue_on(&shared, worker);
+        }
+        for from in [3, 2, 1] {
+            assert_eq!(shared.places[from].waiting(), 1);
+            assert!(shared.pull(0));
+            assert_eq!(shared.places[from].waiting(), 0, "worker {from} is next");
+        }
+        assert!(!shared.pull(0), "there is no more");
+        for worker in [1, 2, 3] {
+            shared.idle.enter(worker);
+        }
+        let claimed = std::iter::from_fn(|| shared.claim_near(0));
+        assert_eq!(claimed.collect::<Vec<_>>(), [3, 2, 1]);
+    }
+}

@@ -1,0 +1,107 @@
+//! Which workers are near each other, so that work moves no farther than it has to.
+//!
+//! A task that is pulled leaves what it has in caches. Between the two threads of a core nothing is lost, below one last
+//! cache little, across nodes its memory stays behind. So a worker that would idle asks those near by first, and a
+//! worker with too much wakes one near by. Where workers are is known when they are pinned; the system may move others
+//! at any time, so for those there is no order, and each asks those behind it by number.
+
+use crate::topology::Topology;
+
+/// How far apart two CPUs are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Distance {
+    SameCore,
+    SameCache,
+    SameNode,
+    SamePackage,
+    Apart,
+}
+
+/// The other workers of each, the nearest first.
+#[derive(Debug)]
+pub(crate) struct Near(Box<[Box<[usize]>]>);
+
+impl Near {
+    /// The workers are on these CPUs, by number. `None` if one of them is on none.
+    pub(crate) fn of(machine: &Topology, cpus: &[Option<u32>]) -> Option<Self> {
+        let cpus: Vec<u32> = cpus.iter().copied().collect::<Option<_>>()?;
+        let count = cpus.len();
+        let others = |worker: usize| {
+            // Each begins behind itself, so that equals are not all asked in one order.
+            let mut others: Vec<usize> = (1..count).map(|step| (worker + step) % count).collect();
+            others.sort_by_key(|&other| distance(machine, cpus[worker], cpus[other]));
+            others.into_boxed_slice()
+        };
+        Some(Self((0..count).map(others).collect()))
+    }
+
+    /// The others of this worker, the nearest first.
+    pub(crate) fn others(&self, worker: usize) -> &[usize] {
+        &self.0[worker]
+    }
+}
+
+fn distance(machine: &Topology, one: u32, other: u32) -> Distance {
+    let (Some(here), Some(there)) = (machine.cpu(one), machine.cpu(other)) else {
+        return Distance::Apart;
+    };
+    // What is not known is the same for no two.
+    let same = |here: Option<u32>, there: Option<u32>| here.is_some() && here == there;
+    let cache = machine.last_level_cache(one);
+    if here.siblings.contains(other) {
+        Distance::SameCore
+    } else if cache.is_some_and(|cache| cache.cpus.contains(other)) {
+        Distance::SameCache
+    } else if same(here.node, there.node) {
+        Distance::SameNode
+    } else if same(here.package, there.package) {
+        Distance::SamePackage
+    } else {
+        Distance::Apart
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::tests::fixture;
+
+    fn near(machine: &str, cpus: impl IntoIterator<Item = u32>) -> Near {
+        let cpus: Vec<_> = cpus.into_iter().map(Some).collect();
+        Near::of(&fixture(machine), &cpus).expect("all are pinned")
+    }
+
+    #[test]
+    fn siblings_come_first_and_other_packages_last() {
+        // Cores of CPUs n and n + 8; nodes 0-1,8-9 and so on, each with a cache; packages 0-3,8-11 and 4-7,12-15.
+        let near = near("two-sockets", 0..16);
+        assert_eq!(near.others(0)[0], 8);
+        assert_eq!(near.others(0)[1..3], [1, 9]);
+        assert_eq!(near.others(0)[3..7], [2, 3, 10, 11]);
+        assert_eq!(near.others(13)[0], 5);
+        assert_eq!(near.others(13)[1..3], [4, 12]);
+        assert_eq!(near.others(13)[3..7], [14, 15, 6, 7]);
+        for worker in 0..16 {
+            let mut all = near.others(worker).to_vec();
+            all.push(worker);
+            all.sort_unstable();
+            assert_eq!(all, (0..16).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn workers_are_not_the_cpus_that_they_are_on() {
+        // Worker 1 is the sibling of worker 2, on CPUs 3 and 11.
+        let near = near("two-sockets", [0, 3, 11, 15]);
+        assert_eq!(near.others(1), [2, 0, 3]);
+        assert_eq!(near.others(3), [0, 1, 2]);
+    }
+
+    #[test]
+    fn of_workers_that_may_be_anywhere_nothing_is_known() {
+        let machine = fixture("two-cores");
+        assert!(Near::of(&machine, &[Some(0), None]).is_none());
+        let unknown = Near::of(&machine, &[Some(0), Some(4_000), Some(1)]);
+        assert_eq!(unknown.expect("all are pinned").others(0)[1], 1, "far");
+    }
+}
