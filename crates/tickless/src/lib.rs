@@ -99,6 +99,10 @@ mod executor {
     //! In a model, the parts that have something to model.
     #![expect(dead_code, reason = "only the models use them")]
     pub(crate) mod idle;
+    pub(crate) mod io {
+        //! As above.
+        pub(crate) mod attendance;
+    }
 }
 #[cfg(all(feature = "hyper", not(loom)))]
 pub mod hyper;

@@ -1,7 +1,7 @@
 //! Which workers are near each other, so that work moves no farther than it has to.
 //!
-//! A task that is pulled leaves what it has in caches. Between the two threads of a core nothing is lost, below one last
-//! cache little, across nodes its memory stays behind. So a worker that would idle asks those near by first, and a
+//! A task that is pulled leaves what it has in caches. Between the two threads of a core nothing is lost, below one
+//! last cache little, across nodes its memory stays behind. So a worker that would idle asks those near by first, and a
 //! worker with too much wakes one near by. Where workers are is known when they are pinned; the system may move others
 //! at any time, so for those there is no order, and each asks those behind it by number.
 

@@ -69,9 +69,8 @@ impl<T: AsFd> Async<T> {
     ///
     /// # Errors
     ///
-    /// Where no executor runs the code ([`NotConnected`](io::ErrorKind::NotConnected)) or it has ended;
-    /// for a descriptor that cannot be watched, as a file on a disk (`EPERM`), or is watched already (`EEXIST`); and when
-    /// the system has no more room.
+    /// Where no executor runs the code ([`NotConnected`](io::ErrorKind::NotConnected)) or it has ended. For a
+    /// descriptor that cannot be watched, as a file on a disk (`EPERM`), or is watched already (`EEXIST`).
     pub fn new(io: T) -> io::Result<Self> {
         let executor = context::current().ok_or(io::ErrorKind::NotConnected)?;
         let registration = Reactor::register(&executor.reactor, io.as_fd())?;
