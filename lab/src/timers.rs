@@ -7,6 +7,7 @@ mod data;
 
 use std::fmt::Write;
 use std::future::Future as _;
+use std::pin::Pin;
 use std::sync::mpsc;
 use std::task::{Context, Waker};
 use std::thread;
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use clap::Args;
 use tickless::hrtimer::{Expired, HrTimer, Realtime, Restart, Setup, Span, Start, now};
+use tickless::time::Sleep;
 use tickless::wheel::{Kind, WheelTimer};
 use tickless::{Stats, Worker, inspect};
 use tickless_sim::random::Random;
@@ -25,9 +27,9 @@ use crate::units;
 /// The live state of timers, in the layout of /proc/timer_list.
 ///
 /// It is what tickless::dump writes and tickless::stats counts; a program of yours can show its own in the same way.
-/// Shown here are the timers of this very process: workers with timeouts that were armed and mostly cancelled, and
-/// timers of a thread that is no worker: exact ones, a far one, and one on each wheel. Callbacks are named by their
-/// types.
+/// Shown here are the timers of this very process: workers with timeouts that were armed and mostly cancelled, a sleep
+/// in a tokio runtime whose reactor rings for it, and timers of a thread that is no worker: exact ones, a far one, and
+/// one on each wheel. Callbacks are named by their types.
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -58,7 +60,8 @@ that are no workers. Clock 0 is the monotonic one, clock 1 the real time.
 Examples:
   tickless timers
   tickless timers --workers 1 --timers 1000 --json - | jq .stats
-  tickless timers --json - | jq '.threads[] | {name, role, pending: (.timers | length)}'";
+  tickless timers --json - | jq '.threads[] | {name, role, pending: (.timers | length)}'
+  tickless timers --json - | jq '.reactors[] | {number, served_by, rings_at_ns}'";
 
 /// What is left of as many timers.
 const KEPT_OF: u32 = 10;
@@ -91,6 +94,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         let heard = readiness.recv().unwrap_or(Ok(()));
         heard.map_err(|error| Failure::Machine(format!("cannot make a worker: {error}")))?;
     }
+    let runtime = Attached::start()?;
     let setup = |_: &mut Expired<'_, '_, Realtime>| Restart::No;
     let by_the_clock = Box::pin(HrTimer::with_setup(Setup::new(), setup));
     let in_an_hour = now::<Realtime>().saturating_add(Span::from_millis(3_600_000));
@@ -99,9 +103,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
     on_no_worker
         .as_ref()
         .start(Start::after(Span::from_secs(30)));
-    let far = Box::pin(tickless::time::sleep(FARTHEST * 60));
-    let mut far = far;
-    let _pending = far.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    let _far = queued_sleep(FARTHEST * 60);
     let coarse = Kind::ALL.map(|kind| Box::pin(WheelTimer::with_kind(kind, |_| Restart::No)));
     for timer in &coarse {
         timer.as_ref().start(FARTHEST);
@@ -119,6 +121,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         drop(leave);
         let _panics_are_shown = thread.join();
     }
+    runtime.end();
     if let Some(json) = json {
         json.write_json(&data::document(&snapshot, &stats))?;
     }
@@ -161,7 +164,51 @@ fn work(
     let _looked_at = stay.recv();
 }
 
-fn rows(stats: &Stats) -> [(&'static str, u64); 16] {
+/// A sleep that wakes nothing when it ends.
+fn queued_sleep(duration: Duration) -> Pin<Box<Sleep>> {
+    let mut sleep = Box::pin(tickless::time::sleep(duration));
+    let _pending = sleep.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    sleep
+}
+
+/// A runtime whose reactor rings for its timers, on a thread that drives it.
+struct Attached {
+    thread: thread::JoinHandle<()>,
+    leave: tokio::sync::oneshot::Sender<()>,
+}
+
+impl Attached {
+    /// Starts it: a timer of it has fired then, and one is left to look at.
+    fn start() -> Result<Self, Failure> {
+        let failed = |error: &dyn std::fmt::Display| {
+            Failure::Machine(format!("cannot start a runtime: {error}"))
+        };
+        let built = tickless::tokio::Builder::new_current_thread().build();
+        let runtime = built.map_err(|error| failed(&error))?;
+        let (ready, readiness) = mpsc::channel();
+        let (leave, stay) = tokio::sync::oneshot::channel();
+        let live = async move {
+            tickless::time::sleep(PERIOD).await;
+            let _kept = queued_sleep(FARTHEST);
+            let _heard = ready.send(());
+            let _looked_at = stay.await;
+        };
+        let thread = thread::Builder::new()
+            .name("runtime".to_owned())
+            .spawn(move || runtime.block_on(live));
+        let thread = thread.map_err(|error| failed(&error))?;
+        // One that broke down has said so on standard error.
+        let _ready = readiness.recv();
+        Ok(Self { thread, leave })
+    }
+
+    fn end(self) {
+        drop(self.leave);
+        let _panics_are_shown = self.thread.join();
+    }
+}
+
+fn rows(stats: &Stats) -> [(&'static str, u64); 19] {
     [
         ("threads", stats.threads),
         ("pending", stats.pending),
@@ -179,6 +226,9 @@ fn rows(stats: &Stats) -> [(&'static str, u64); 16] {
         ("clock_sets", stats.clock_sets),
         ("told_of_sets", stats.told_of_sets),
         ("panics", stats.panics),
+        ("reactor_expired", stats.reactor_expired),
+        ("fallback_expired", stats.fallback_expired),
+        ("reactor_sets", stats.reactor_sets),
     ]
 }
 
@@ -188,7 +238,7 @@ fn table(stats: &Stats) -> String {
         // Writing to a string cannot fail.
         let _infallible = writeln!(
             out,
-            "  {:15}{:>12}",
+            "  {:17}{:>10}",
             name.replace('_', " "),
             units::count(count)
         );

@@ -150,6 +150,25 @@ fn files_that_are_missing_or_wrong_are_named() {
     assert!(error.contains("did you mean \"1-3\"?"), "{error}");
 }
 
+/// A runtime with a reactor, one thread, and a far timer on it.
+fn assert_one_runtime(result: &serde_json::Value) {
+    let reactor = &result["reactors"][0];
+    let number = &reactor["number"];
+    assert!(number.is_number() && reactor["rings_at_ns"].is_number());
+    assert_eq!(reactor["hierarchy"]["of"], "threads of a runtime");
+    let threads = result["threads"].as_array().expect("a list");
+    let of_it = threads.iter().filter(|one| &one["reactor"] == number);
+    let of_it: Vec<_> = of_it.map(|one| (&one["name"], &one["timers"])).collect();
+    let [(name, timers)] = of_it[..] else {
+        panic!("one thread has a runtime: {result}");
+    };
+    assert_eq!(
+        (name, &timers[0]["queue"]),
+        (&"runtime".into(), &"far".into())
+    );
+    assert_eq!(timers.as_array().map(Vec::len), Some(1));
+}
+
 #[test]
 fn the_timers_that_are_shown_are_those_that_are_pending() {
     let place = Place::new();
@@ -164,13 +183,14 @@ fn the_timers_that_are_shown_are_those_that_are_pending() {
         });
         timers.count()
     };
-    // Three of each worker, and two of the thread that is none; besides one that is far, and one on each wheel.
+    // Three of each worker, and two of the thread that is none; besides one of that thread that is far, one of the
+    // runtime, and one on each wheel.
     let shown = ["sorted", "far", "wheel"].map(timers);
-    assert_eq!(shown, [8, 1, 3], "{result}");
+    assert_eq!(shown, [8, 2, 3], "{result}");
     let stats = &result["stats"];
     assert_eq!(
         (&stats["pending"], &stats["cancelled"]),
-        (&9.into(), &54.into()),
+        (&10.into(), &54.into()),
         "{stats}"
     );
     assert_eq!(stats["panics"], 0);
@@ -178,7 +198,7 @@ fn the_timers_that_are_shown_are_those_that_are_pending() {
         .iter()
         .filter_map(|one| one["name"].as_str())
         .collect();
-    for name in ["worker-0", "worker-1", "tickless"] {
+    for name in ["worker-0", "worker-1", "runtime", "tickless"] {
         assert!(names.contains(&name), "{names:?}");
     }
     let workers = threads.iter().filter(|one| one["role"] == "worker");
@@ -186,12 +206,13 @@ fn the_timers_that_are_shown_are_those_that_are_pending() {
     assert_eq!(result["hierarchies"][1]["of"], "workers");
     assert_eq!(result["hierarchies"][1]["available"], 2);
     assert_eq!(result.get("dump"), None, "data, not text");
+    assert_one_runtime(&result);
 
     let output = place.run(&["timers", "--workers", "2", "--timers", "30"]);
     let shown = text(&output.stdout);
     let lines = shown.lines();
     let timers = lines.filter(|line| line.starts_with(" #") && line.contains(", S:01"));
-    assert_eq!(timers.count(), 12, "{shown}");
+    assert_eq!(timers.count(), 13, "{shown}");
     for part in [
         "Timer List Version: ",
         "Broadcast device\n",

@@ -22,6 +22,7 @@
 //! at a time with their thread's queue locked, so that one that moves meanwhile may be missing or there twice.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use tickless_core::hierarchy::{Child, GroupId, HierarchyHost};
@@ -75,6 +76,8 @@ pub struct Thread {
     pub name: Option<String>,
     /// It is a worker that is left alone.
     pub is_isolated: bool,
+    /// The [reactor](Reactor::number) that rings for its timers: it is a worker of an attached runtime.
+    pub reactor: Option<u32>,
     /// Its queues, its device and what it counted.
     pub state: CpuReport,
     /// Its timers.
@@ -348,6 +351,7 @@ fn thread(base: &ThreadBase) -> Option<Thread> {
         id,
         name: id.and_then(name),
         is_isolated: is_isolated(base),
+        reactor: base.local().remote.reactor().map(NonZeroU32::get),
         state,
         timers: pending,
     })

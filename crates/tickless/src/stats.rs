@@ -61,6 +61,8 @@ pub struct Stats {
     /// Timers that the expiry thread fired in place of a runtime that was attached and did not come in time, or is
     /// gone.
     pub fallback_expired: u64,
+    /// Times that the timer file descriptor of an attached runtime was set, a system call each.
+    pub reactor_sets: u64,
 }
 
 impl Stats {
@@ -82,6 +84,7 @@ pub fn stats() -> Stats {
         clock_sets: timers().platform().wall.sets(),
         // Before the locks below, which may add some.
         barriers: barrier::barriers(),
+        reactor_sets: reactors::sets(),
         ..Stats::default()
     };
     for reactor in reactors::all() {

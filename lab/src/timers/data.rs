@@ -4,7 +4,8 @@ use serde_json::{Map, Value, json};
 use tickless::Stats;
 use tickless::hrtimer::Clock;
 use tickless::inspect::{
-    CpuReport, DeviceReport, Group, Hierarchy, Kind, Queued, Snapshot, Thread, Timer, WheelReport,
+    CpuReport, DeviceReport, Group, Hierarchy, Kind, Queued, Reactor, Snapshot, Thread, Timer,
+    WheelReport,
 };
 
 use super::rows;
@@ -27,6 +28,7 @@ pub(super) fn document(snapshot: &Snapshot, stats: &Stats) -> Value {
             "sleeps_until_ns": snapshot.expiry_thread.sleeps_until,
         },
         "hierarchies": snapshot.hierarchies.iter().map(hierarchy).collect::<Vec<_>>(),
+        "reactors": snapshot.reactors.iter().map(reactor).collect::<Vec<_>>(),
         "stats": stats,
         "clock": {
             "time_stamp_counter_hz": counter.as_ref().ok(),
@@ -50,6 +52,7 @@ fn thread(thread: &Thread) -> Value {
         "thread": thread.id,
         "name": thread.name,
         "isolated": thread.is_isolated,
+        "reactor": thread.reactor,
         "armed_ns": finite(state.armed.as_nanos()),
         "sleeps": state.wheels_sleep,
         "sorted": state.sorted,
@@ -160,6 +163,17 @@ fn hierarchy(hierarchy: &Hierarchy) -> Value {
         "of": hierarchy.name,
         "available": hierarchy.available,
         "groups": hierarchy.groups.iter().map(group).collect::<Vec<_>>(),
+    })
+}
+
+fn reactor(reactor: &Reactor) -> Value {
+    json!({
+        "number": reactor.number,
+        "served_by": reactor.served_by.name(),
+        "rings_at_ns": reactor.rings_at,
+        "expired": reactor.expired,
+        "expired_by_background": reactor.expired_by_fallback,
+        "hierarchy": hierarchy(&reactor.hierarchy),
     })
 }
 

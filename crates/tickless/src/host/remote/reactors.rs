@@ -49,6 +49,8 @@ impl Bell for Arc<OwnedFd> {
         };
         // It fails only for a descriptor or a time that is none; both come from here.
         let _cannot_fail = timerfd_settime(&**self, TimerfdTimerFlags::ABSTIME, &new);
+        // Relaxed: a count.
+        SETS.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -90,6 +92,8 @@ static REACTORS: [OnceLock<&'static Reactor>; REACTORS_MAX] =
 static MADE: AtomicU32 = AtomicU32::new(0);
 /// How many of them are those of processes that this one was forked from.
 static INHERITED: AtomicU32 = AtomicU32::new(0);
+/// How often a descriptor was set.
+static SETS: AtomicU64 = AtomicU64::new(0);
 /// Locked while a runtime is attached.
 static LIST: Mutex<()> = Mutex::new(());
 
@@ -190,6 +194,12 @@ pub(crate) fn pause() -> MutexGuard<'static, ()> {
 pub(crate) fn forget() {
     // Relaxed, both: there is no other thread.
     INHERITED.store(MADE.load(Ordering::Relaxed), Ordering::Relaxed);
+}
+
+/// How often the descriptor of one of them was set, a system call each.
+pub(crate) fn sets() -> u64 {
+    // Relaxed: a count.
+    SETS.load(Ordering::Relaxed)
 }
 
 /// When the expiry thread has to come for one of them, in nanoseconds.
