@@ -8,10 +8,13 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use crate::failure::Failure;
 use crate::hash::Hash;
 use crate::output::{OutFile, Place};
-use crate::plot::Drawn;
+use crate::plot::{COLOURS, Drawn};
 
 /// The style sheet: one column, tables that scroll, dark or light as the reader has it, and print.
 pub(crate) const STYLE: &str = include_str!("page.css");
+
+/// The classes of a legend whose subjects have the colours of plots, in their order.
+pub(crate) const CLASSES: [&str; COLOURS.len()] = ["first", "second", "third", "fourth", "fifth"];
 
 /// Prepares the file of `--report`, if it was given.
 pub(crate) fn prepare(report: Option<&PathBuf>) -> Result<Option<OutFile>, Failure> {

@@ -13,11 +13,13 @@ use maud::{Markup, html};
 use crate::failure::Failure;
 use crate::{table, units};
 
-/// Colours of the three subjects of a comparison. They stand for the style sheet's, which has a dark and a light set.
-pub(crate) const COLOURS: [RGBColor; 3] = [
+/// Colours of the subjects of a comparison. They stand for the style sheet's, which has a dark and a light set.
+pub(crate) const COLOURS: [RGBColor; 5] = [
     RGBColor(0xcc, 0, 0),
     RGBColor(0, 0, 0xcc),
     RGBColor(0, 0xcc, 0),
+    RGBColor(0xcc, 0, 0xcc),
+    RGBColor(0, 0xcc, 0xcc),
 ];
 const GRID: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
 

@@ -156,11 +156,13 @@ impl Client {
             episodes.expected.add(1);
             let mut next = UNFINISHED;
             let mut last_word = Instant::now();
+            let mut word_before = last_word;
             let mut rest = [0; 64];
             let closed = loop {
                 if last_word >= begun + header + NEVER {
                     break false;
                 }
+                word_before = last_word;
                 last_word = Instant::now();
                 if stream.write_all(next).await.is_err() {
                     break true;
@@ -173,9 +175,11 @@ impl Client {
                     break true;
                 }
             };
-            // Where this machine stalled for long enough, the idle timeout came first, and rightly.
+            // Where this machine stalled for long enough, the idle timeout came first, and rightly: after the last
+            // word, or before this client came to say it.
             let now = Instant::now();
-            let in_time = now >= begun + header || now >= last_word + idle;
+            let stalled = now >= last_word + idle || last_word >= word_before + idle;
+            let in_time = stalled || now >= begun + header;
             episodes.note(closed, in_time);
         }
     }

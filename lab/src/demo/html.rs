@@ -6,9 +6,9 @@ use maud::{Markup, html};
 
 use super::arguments::Settings;
 use super::result::Outcome;
-use super::subject::Arm;
+use super::subject::{Arm, Kind};
 use super::table::{self, Group};
-use super::totals::{Late, Round, Total, median};
+use super::totals::{Late, Round, Total, Totals, median};
 use crate::failure::Failure;
 use crate::plot::{self, Bar, COLOURS, Curve};
 use crate::{page, units};
@@ -26,7 +26,9 @@ pub(crate) fn whole(outcome: &Outcome) -> Result<String, Failure> {
     let across = plot::times(&[&*paced, &idle, &header].concat());
     let body = html! {
         h1 { "The same server, with tokio::time and with tickless::time" }
-        p.lead { (table::sentence(&outcome.settings, &outcome.totals)) }
+        @for (place, sentence) in table::sentences(settings, &outcome.totals).iter().enumerate() {
+            p.lead[place == 0] { (sentence) }
+        }
         @if outcome.interrupted {
             p.note { "The run was ended early, after " (format!("{:.1} s", outcome.took_s)) "." }
         }
@@ -35,11 +37,12 @@ pub(crate) fn whole(outcome: &Outcome) -> Result<String, Failure> {
         } }
         h2 { "Figures" }
         (figures(&groups))
-        p.note { "× says how many times better than tokio::time; below 1 is worse. "
+        (columns())
+        p.note { "× says how many times better than tokio::time; below 1 is worse. \
+            ± is half of what rounds lie apart. "
             @if let Some(why) = &outcome.no_syscalls { (capitalised(why)) "." } }
         h2 { "How late" }
-        p.legend { span.first { "tokio::time" } span.second { "tickless::time" }
-            span.third { "tickless::time, paced sender on a Worker" } }
+        (legend())
         (figure(&paced, &across, &format!("Paced ticks, every {}: the share of ticks that were at least so \
             late.", units::time(settings.pace)))?)
         (figure(&idle, &across, &format!("Idle timeouts of {}: each re-armed by every request, fired for \
@@ -63,21 +66,23 @@ pub(crate) fn whole(outcome: &Outcome) -> Result<String, Failure> {
 
 fn figures(groups: &[Group]) -> Markup {
     html! {
-        div.wide.many tabindex="0" role="region" aria-label="Table, which scrolls sideways" { table {
+        div.wide.many.tight tabindex="0" role="region" aria-label="Table, which scrolls sideways" { table {
             thead { tr {
                 th {}
                 @for arm in Arm::ALL {
                     th scope="col" { (arm.name()) }
+                    th { "±" }
                     @if arm != Arm::Tokio { th { "×" } }
                 }
             } }
             tbody { @for group in groups {
-                tr { th scope="rowgroup" colspan="6" { (group.heading) } }
+                tr { th scope="rowgroup" colspan=(3 * Arm::COUNT) { (group.heading) } }
                 @for row in &group.rows {
                     tr {
                         th scope="row" { (row.label) }
                         @for (arm, cell) in Arm::ALL.iter().zip(&row.cells) {
                             td { (cell.text) }
+                            td.faint { (cell.spread) }
                             @if *arm != Arm::Tokio { td.ratio { (cell.ratio) } }
                         }
                     }
@@ -87,8 +92,26 @@ fn figures(groups: &[Group]) -> Markup {
     }
 }
 
+/// What each column is.
+fn columns() -> Markup {
+    html! {
+        table.facts { tbody { @for arm in Arm::ALL {
+            tr { th scope="row" { (arm.name()) } td { (arm.what()) } }
+        } } }
+    }
+}
+
+/// Which line is whose.
+fn legend() -> Markup {
+    html! {
+        p.legend { @for (arm, class) in Arm::ALL.into_iter().zip(page::CLASSES) {
+            span class=(class) { (arm.name()) }
+        } }
+    }
+}
+
 /// The curves of one kind of lateness, one for each arm that has any.
-fn tails(totals: &[Total; 3], of: impl Fn(&Total) -> &Late) -> Vec<Curve> {
+fn tails(totals: &Totals, of: impl Fn(&Total) -> &Late) -> Vec<Curve> {
     totals
         .iter()
         .zip(COLOURS)
@@ -114,7 +137,7 @@ fn figure(curves: &[Curve], across: &Range<f64>, caption: &str) -> Result<Markup
 }
 
 /// How late paced ticks were as the run went on, and how much rounds differ.
-fn rounds(totals: &[Total; 3]) -> Result<Markup, Failure> {
+fn rounds(totals: &Totals) -> Result<Markup, Failure> {
     type Of = fn(&Round) -> Option<u64>;
     let kinds: [(&str, Of); 4] = [
         ("Paced ticks, p50", |round| round.paced_p50_ns),
@@ -158,8 +181,7 @@ fn rounds(totals: &[Total; 3]) -> Result<Markup, Failure> {
     let head = ["", "", "lowest", "highest", "ratio"];
     Ok(html! {
         h2 { "Round by round" }
-        p.legend { span.first { "tokio::time" } span.second { "tickless::time" }
-            span.third { "tickless::time, paced sender on a Worker" } }
+        (legend())
         div.panels { @for panel in panels { (panel) } }
         p { "How far rounds are apart: a difference between two libraries that is smaller is none." }
         (crate::table::html(&head, 2, &rows))
@@ -167,7 +189,7 @@ fn rounds(totals: &[Total; 3]) -> Result<Markup, Failure> {
 }
 
 /// A panel of bars for each cost.
-fn costs(totals: &[Total; 3]) -> Result<Markup, Failure> {
+fn costs(totals: &Totals) -> Result<Markup, Failure> {
     type Of = fn(&Total) -> Option<f64>;
     type Show = fn(f64) -> String;
     let panels: [(&str, Of, Show); 5] = [
@@ -193,7 +215,7 @@ fn costs(totals: &[Total; 3]) -> Result<Markup, Failure> {
         ),
         (
             "System calls a second of the server's threads",
-            |total| total.syscalls,
+            |total: &Total| total.syscalls,
             table::whole,
         ),
     ];
@@ -228,11 +250,10 @@ fn reading() -> Markup {
             connection has an idle timeout, which each request re-arms, and a header timeout. Some clients fall \
             silent and some never finish a header: those are the timeouts that fire. Beside that a paced sender \
             sends a datagram at a fixed rate. " }
-        p { b { "Side by side. " } "The load ran with tokio::time, with tickless::time in the same kind of runtime, \
-            and with tickless::time and the paced sender on a thread of its own (" code { "tickless::Worker" } "), \
-            again and again in changing order. The clients wait on tokio::time in all three. What else the machine \
-            did hit all three alike, but never equally: figures beyond p99 are those of the machine as much as of \
-            the timers. " }
+        p { b { "Side by side. " } "The load ran with each kind of timers, again and again in changing order. The \
+            clients wait on tokio::time in all of them. What else the machine did hit all alike, but never equally: \
+            figures beyond p99 are those of the machine as much as of the timers. A figure counts as better or worse \
+            only if it was in each round than tokio's in any. " }
         p { b { "Late " } "is the time from the deadline to the moment at which the code behind it runs, by "
             code { "std::time::Instant" } ". Ticks that were missed are made up for at once, each late by its own \
             time, so a stall counts in full. " }
@@ -240,8 +261,12 @@ fn reading() -> Markup {
             Further left and further down is better. " }
         p { b { "The price. " } "tokio's timers move in steps of a millisecond, so five ticks of 200 µs share a \
             wake-up. A program that wants each tick at its time pays for waking up for it: compare wake-ups and \
-            processor time with what they buy. A Worker wakes for its own timers instead of being woken by another \
-            thread, which saves most of that. " }
+            processor time with what they buy. The library's own thread takes two wake-ups for a timer of a tokio \
+            task, the runtime's reactor one, and so does a Worker. Where a millisecond is good enough, a slack of one \
+            says so, and timers share wake-ups as tokio's do. " }
+        p { b { "System calls " } "are counted by the kernel's tracer, in a round of its own. What is counted without \
+            it is how often the library sets a runtime's timer file descriptor: tokio, and the library's own thread, \
+            hand their next deadline to the system call that waits. " }
     }
 }
 
@@ -313,15 +338,20 @@ fn load_facts(settings: &Settings) -> [(&'static str, String); 6] {
         (
             "Rounds",
             format!(
-                "{} of three times {}, seed {}",
+                "{} of {} times {}, seed {}",
                 settings.rounds,
+                Arm::COUNT,
                 units::time(settings.part),
                 settings.seed
             ),
         ),
         (
-            "Server",
-            format!("{} threads for each library", settings.threads),
+            "Servers",
+            format!(
+                "{} threads for each of {}",
+                settings.threads,
+                Kind::ALL.len()
+            ),
         ),
     ]
 }

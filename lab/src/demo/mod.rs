@@ -109,15 +109,21 @@ fn summary(outcome: &Outcome) -> String {
         outcome.machine.summary(),
     );
     text.push_str(&table::text(outcome));
-    text.push_str("\n× says how many times better than tokio::time");
+    text.push('\n');
+    text.push_str(&table::legend());
+    text.push_str(
+        "\n× says how many times better than tokio::time, ± is half of what rounds lie apart",
+    );
     match &outcome.no_syscalls {
         Some(why) => text.push_str(&format!("; {why}.\n\n")),
         None => text.push_str(".\n\n"),
     }
     text.push_str(&table::checks(outcome));
     text.push('\n');
-    text.push_str(&table::sentence(&outcome.settings, &outcome.totals));
-    text.push('\n');
+    for sentence in table::sentences(&outcome.settings, &outcome.totals) {
+        text.push_str(&sentence);
+        text.push('\n');
+    }
     if let Some(output::Place::File(path)) = &settings.report {
         text.push_str(&format!("Report: {}\n", path.display()));
     }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::arguments::Settings;
 use super::subject::Arm;
-use super::totals::{Closed, Late, Round, Total, median};
+use super::totals::{Closed, Late, Round, Total, Totals, median};
 use crate::machine::Machine;
 use crate::units;
 
@@ -30,7 +30,7 @@ pub(crate) struct Outcome {
     pub(crate) checks: Vec<Check>,
     pub(crate) arms: Vec<Figures>,
     #[serde(skip)]
-    pub(crate) totals: [Total; 3],
+    pub(crate) totals: Totals,
 }
 
 /// Something that has to be true.
@@ -47,6 +47,8 @@ pub(crate) struct Check {
 pub(crate) struct Figures {
     arm: Arm,
     name: &'static str,
+    /// By how much its timers may be late by choice.
+    allowed_ns: u64,
     paced: Distribution,
     idle_timeouts: Distribution,
     header_timeouts: Distribution,
@@ -65,6 +67,7 @@ pub(crate) struct Figures {
     wakeups_per_second: Option<f64>,
     preemptions_per_second: Option<f64>,
     syscalls_per_second: Option<f64>,
+    descriptor_sets_per_second: Option<f64>,
     rounds: Vec<Round>,
 }
 
@@ -115,6 +118,7 @@ impl Figures {
         Self {
             arm,
             name: arm.name(),
+            allowed_ns: u64::try_from(arm.allowed().as_nanos()).unwrap_or(u64::MAX),
             paced: Distribution::of(&total.paced),
             idle_timeouts: Distribution::of(&total.idle),
             header_timeouts: Distribution::of(&total.header),
@@ -133,6 +137,7 @@ impl Figures {
             wakeups_per_second: total.rate(total.window.usage.wakeups),
             preemptions_per_second: total.rate(total.window.usage.preempted),
             syscalls_per_second: total.syscalls,
+            descriptor_sets_per_second: total.rate(total.window.sets),
             rounds: total.rounds.clone(),
         }
     }
@@ -141,7 +146,7 @@ impl Figures {
 impl Outcome {
     pub(crate) fn new(
         settings: Settings,
-        totals: [Total; 3],
+        totals: Totals,
         took: Duration,
         interrupted: bool,
         no_syscalls: Option<String>,
@@ -167,7 +172,7 @@ impl Outcome {
     }
 }
 
-fn checks(totals: &[Total; 3]) -> Vec<Check> {
+fn checks(totals: &Totals) -> Vec<Check> {
     let sum = |of: &dyn Fn(&Total) -> u64| totals.iter().map(of).sum::<u64>();
     let ticks = sum(&|total| total.paced.histogram.len());
     let fired = sum(&|total| total.idle.histogram.len() + total.header.histogram.len());

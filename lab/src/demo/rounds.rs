@@ -23,7 +23,7 @@ use crate::interrupt::Interrupt;
 use crate::output::Progress;
 use crate::units;
 
-/// The thread of the third arm's paced sender.
+/// The thread of the paced sender that is no task of the runtime.
 const WORKER: &str = "tickless-worker";
 /// The thread that the library runs the timers of tokio's workers on.
 const EXPIRY: &str = "tickless-expiry";
@@ -37,14 +37,14 @@ const WARM: Duration = Duration::from_millis(60);
 /// The share of the ramp in which connections are made. What they left behind in the kernel is done in the rest.
 const CONNECTING: f64 = 0.65;
 
-/// Both servers, and what a run needs besides.
+/// The servers, and what a run needs besides.
 pub(crate) struct Run<'r> {
     settings: &'r Settings,
     status: Arc<Status>,
     interrupt: &'r Interrupt,
     progress: &'r Progress,
-    tokio: Server,
-    tickless: Server,
+    /// In the order of [`Kind::ALL`].
+    servers: Vec<Server>,
 }
 
 impl<'r> Run<'r> {
@@ -56,45 +56,55 @@ impl<'r> Run<'r> {
         progress: &'r Progress,
     ) -> Result<Self, Failure> {
         let free = SocketAddr::from(([127, 0, 0, 1], 0));
-        let first = settings.listen.unwrap_or(free);
-        let second = settings.listen.map_or(free, |address| {
-            SocketAddr::new(address.ip(), address.port().saturating_add(1))
-        });
-        // Both ports before either server: a run either begins or does not.
-        let for_tickless = server::listen(first, Kind::Tickless.module())?;
-        let for_tokio = server::listen(second, Kind::Tokio.module())?;
         let limits = Limits {
             idle: settings.idle,
             header: settings.header,
         };
+        // All ports before any server: a run either begins or does not. That of visitors comes first.
+        let mut listeners = Vec::new();
+        for kind in [Kind::Tickless, Kind::Tokio, Kind::Reactor, Kind::Slack] {
+            let address = match kind {
+                Kind::Tickless => settings.listen.unwrap_or(free),
+                Kind::Tokio => settings.listen.map_or(free, |address| {
+                    SocketAddr::new(address.ip(), address.port().saturating_add(1))
+                }),
+                Kind::Reactor | Kind::Slack => free,
+            };
+            listeners.push((kind, server::listen(address, kind.module())?));
+        }
+        listeners.sort_by_key(|(kind, _)| *kind as usize);
         let threads = usize::try_from(settings.threads).unwrap_or(1);
+        let servers = listeners.into_iter().map(|(kind, listener)| {
+            let start = match kind {
+                Kind::Tokio => Server::start::<Tokio>,
+                Kind::Tickless | Kind::Reactor | Kind::Slack => Server::start::<Tickless>,
+            };
+            start(kind, listener, threads, limits, Arc::clone(status))
+        });
         Ok(Self {
             settings,
             status: Arc::clone(status),
             interrupt,
             progress,
-            tokio: Server::start::<Tokio>(for_tokio, threads, limits, Arc::clone(status))?,
-            tickless: Server::start::<Tickless>(for_tickless, threads, limits, Arc::clone(status))?,
+            servers: servers.collect::<Result<_, _>>()?,
         })
     }
 
-    /// Where visitors find the two servers, if any are expected: tickless's, tokio's.
+    /// Where visitors find two of the servers, if any are expected: tickless's, tokio's.
     pub(crate) fn visitors(&self) -> Option<(SocketAddr, SocketAddr)> {
         self.settings.listen?;
-        Some((self.tickless.address, self.tokio.address))
+        let address = |kind| self.server(kind).address;
+        Some((address(Kind::Tickless), address(Kind::Tokio)))
     }
 
-    fn server(&self, arm: Arm) -> &Server {
-        match arm.server() {
-            Kind::Tokio => &self.tokio,
-            Kind::Tickless => &self.tickless,
-        }
+    fn server(&self, kind: Kind) -> &Server {
+        &self.servers[kind as usize]
     }
 
     /// Runs all rounds, or as many as there are until the user asks to stop; then the one in which system calls are
     /// counted.
     pub(crate) fn all(&self, counter: Option<&Counter>) -> Result<(), Failure> {
-        for server in [&self.tokio, &self.tickless] {
+        for server in &self.servers {
             self.warm_up(server)?;
         }
         for round in 0..self.settings.rounds {
@@ -140,7 +150,9 @@ impl<'r> Run<'r> {
         self.status.begin(round, arm);
         match arm.server() {
             Kind::Tokio => self.part::<Tokio>(round, arm, counter)?,
-            Kind::Tickless => self.part::<Tickless>(round, arm, counter)?,
+            Kind::Tickless | Kind::Reactor | Kind::Slack => {
+                self.part::<Tickless>(round, arm, counter)?;
+            }
         }
         thread::sleep(PAUSE);
         Ok(())
@@ -153,7 +165,7 @@ impl<'r> Run<'r> {
         arm: Arm,
         counter: Option<&Counter>,
     ) -> Result<(), Failure> {
-        let server = self.server(arm);
+        let server = self.server(arm.server());
         let tally = Arc::new(Tally::new());
         server.desk.begin_round(&tally);
         let start = Instant::now() + PAUSE;
@@ -250,6 +262,7 @@ impl<'r> Run<'r> {
 struct Watch {
     begun: Instant,
     requests: u64,
+    sets: u64,
     usage: Usage,
 }
 
@@ -258,6 +271,7 @@ impl Watch {
         Ok(Self {
             begun: Instant::now(),
             requests: server.desk.requests.get(),
+            sets: tickless::stats().reactor_sets,
             usage: usage(threads)?,
         })
     }
@@ -267,6 +281,7 @@ impl Watch {
         Ok(Window {
             length: self.begun.elapsed(),
             requests: server.desk.requests.get() - self.requests,
+            sets: tickless::stats().reactor_sets - self.sets,
             usage: usage(threads)? - self.usage,
         })
     }

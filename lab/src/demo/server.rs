@@ -20,7 +20,7 @@ use tokio::runtime::{Builder, Runtime};
 use super::header::Noting;
 use super::idle::IdleStream;
 use super::status::Status;
-use super::subject::Timers;
+use super::subject::{Kind, Timers};
 use super::tally::Desk;
 use crate::failure::Failure;
 
@@ -44,6 +44,7 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start<T: Timers>(
+        kind: Kind,
         listener: std::net::TcpListener,
         threads: usize,
         limits: Limits,
@@ -52,14 +53,15 @@ impl Server {
         let mut builder = Builder::new_multi_thread();
         builder
             .worker_threads(threads)
-            .thread_name(T::KIND.threads())
+            .thread_name(kind.threads())
             .enable_io();
-        T::prepare(&mut builder);
+        kind.prepare(&mut builder);
         let started = builder.build().and_then(|runtime| {
             let address = listener.local_addr()?;
             listener.set_nonblocking(true)?;
             let listener = {
                 let _inside = runtime.enter();
+                kind.attach().map_err(io::Error::other)?;
                 TcpListener::from_std(listener)?
             };
             Ok((runtime, address, listener))
@@ -67,7 +69,13 @@ impl Server {
         let (runtime, address, listener) =
             started.map_err(|error| Failure::Machine(format!("cannot start a server: {error}")))?;
         let desk = Arc::new(Desk::new());
-        runtime.spawn(accept::<T>(listener, limits, Arc::clone(&desk), status));
+        let house = House {
+            kind,
+            limits,
+            desk: Arc::clone(&desk),
+            status,
+        };
+        runtime.spawn(accept::<T>(listener, house));
         Ok(Self {
             runtime,
             address,
@@ -79,12 +87,16 @@ impl Server {
 /// How long the server waits after it could not accept a connection.
 const PAUSE: Duration = Duration::from_millis(5);
 
-async fn accept<T: Timers>(
-    listener: TcpListener,
+/// What each connection is served with.
+#[derive(Clone, Debug)]
+struct House {
+    kind: Kind,
     limits: Limits,
     desk: Arc<Desk>,
     status: Arc<Status>,
-) {
+}
+
+async fn accept<T: Timers>(listener: TcpListener, house: House) {
     loop {
         // A connection that was given up before it was accepted is no reason to stop, and neither is a lack of file
         // descriptors: others will free some.
@@ -92,34 +104,37 @@ async fn accept<T: Timers>(
             T::sleep_until(Instant::now() + PAUSE).await;
             continue;
         };
-        let (desk, status) = (Arc::clone(&desk), Arc::clone(&status));
-        tokio::spawn(serve::<T>(stream, limits, desk, status));
+        tokio::spawn(serve::<T>(stream, house.clone()));
     }
 }
 
-async fn serve<T: Timers>(stream: TcpStream, limits: Limits, desk: Arc<Desk>, status: Arc<Status>) {
+async fn serve<T: Timers>(stream: TcpStream, house: House) {
     // Small answers must not wait for each other.
     let _only_slower = stream.set_nodelay(true);
+    let desk = &house.desk;
     desk.connections.add(1);
-    let stream = IdleStream::<T>::new(stream, limits.idle, Arc::clone(&desk));
-    let timer = Noting::new(T::hyper(), Arc::clone(&desk));
+    let stream = IdleStream::<T>::new(stream, house.limits.idle, Arc::clone(desk));
+    let timer = Noting::new(T::hyper(), Arc::clone(desk));
     let service = service_fn(|request| {
         desk.requests.add(1);
-        let response = respond::<T>(&request, &status);
+        let response = respond(&request, &house);
         async { Ok::<_, Infallible>(response) }
     });
     // How it ended is noted by the timers and the clients; resets by clients are their way to leave.
     let _noted: hyper::Result<()> = http1::Builder::new()
         .timer(timer)
-        .header_read_timeout(limits.header)
+        .header_read_timeout(house.limits.header)
         .serve_connection(TokioIo::new(stream), service)
         .await;
 }
 
-fn respond<T: Timers>(request: &Request<Incoming>, status: &Status) -> Response<Full<Bytes>> {
+fn respond(request: &Request<Incoming>, house: &House) -> Response<Full<Bytes>> {
     let (kind, body) = match request.uri().path() {
-        "/" => ("text/html; charset=utf-8", status.page(T::KIND).into()),
-        "/stats" => ("application/json", status.json().into()),
+        "/" => (
+            "text/html; charset=utf-8",
+            house.status.page(house.kind).into(),
+        ),
+        "/stats" => ("application/json", house.status.json().into()),
         _ => ("text/plain", Bytes::from_static(BODY.as_bytes())),
     };
     let mut response = Response::new(Full::new(body));

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::subject::{Arm, Kind};
 use super::tally::Tally;
-use super::totals::{Total, Window};
+use super::totals::{self, Total, Totals, Window};
 use crate::page::STYLE;
 use crate::units;
 
@@ -22,7 +22,7 @@ pub(crate) struct Status {
 #[derive(Debug)]
 struct Inside {
     now: Option<(u32, Arm)>,
-    totals: [Total; 3],
+    totals: Totals,
 }
 
 /// How often the page for visitors loads itself again, in seconds.
@@ -34,7 +34,7 @@ impl Status {
             started: Instant::now(),
             inside: Mutex::new(Inside {
                 now: None,
-                totals: [Total::new(), Total::new(), Total::new()],
+                totals: totals::none(),
             }),
         }
     }
@@ -65,7 +65,7 @@ impl Status {
         self.inside().totals[arm.index()].syscalls = rate;
     }
 
-    pub(crate) fn totals(&self) -> [Total; 3] {
+    pub(crate) fn totals(&self) -> Totals {
         self.inside().totals.clone()
     }
 

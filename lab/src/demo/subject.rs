@@ -1,4 +1,4 @@
-//! The timers that are compared, behind one interface, so that the load is one code for both.
+//! The timers that are compared, behind one interface, so that the load is one code for all.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -6,29 +6,79 @@ use std::time::{Duration, Instant};
 
 use hyper_util::rt::TokioTimer;
 use serde::Serialize;
+use tickless::time::{Precision, set_thread_slack};
+use tickless::tokio::AttachError;
 use tokio::runtime::Builder;
 
-/// What makes the timers of a part of the run.
+/// What makes the timers of a part of the run: a column of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Arm {
     /// `tokio::time` everywhere.
     Tokio,
-    /// `tickless::time` everywhere, in the same runtime.
+    /// `tickless::time` everywhere, in the same kind of runtime.
     Tickless,
-    /// `tickless::time`, and the paced sender on a `tickless::Worker` thread of its own.
+    /// The same, in a runtime whose reactor rings for its timers.
+    Reactor,
+    /// The same, and no timer more exact than tokio's.
+    Slack,
+    /// As [`Reactor`](Self::Reactor), and the paced sender on a `tickless::Worker` thread of its own.
     Worker,
 }
 
 impl Arm {
-    pub(crate) const ALL: [Self; 3] = [Self::Tokio, Self::Tickless, Self::Worker];
+    pub(crate) const COUNT: usize = 5;
+
+    pub(crate) const ALL: [Self; Self::COUNT] = [
+        Self::Tokio,
+        Self::Tickless,
+        Self::Reactor,
+        Self::Slack,
+        Self::Worker,
+    ];
 
     /// The heading of its column.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Tokio => "tokio::time",
             Self::Tickless => "tickless::time",
+            Self::Reactor => "+ reactor",
+            Self::Slack => "+ slack 1 ms",
             Self::Worker => "+ Worker",
+        }
+    }
+
+    /// Its timers in a sentence.
+    pub(crate) fn in_words(self) -> &'static str {
+        match self {
+            Self::Tokio => "tokio::time",
+            Self::Tickless => "tickless::time",
+            Self::Reactor => "the reactor",
+            Self::Slack => "a slack of 1 ms",
+            Self::Worker => "a Worker",
+        }
+    }
+
+    /// What the column is, for those who did not read the documentation.
+    pub(crate) fn what(self) -> &'static str {
+        match self {
+            Self::Tokio => "deadlines are rounded up to the next millisecond",
+            Self::Tickless => "exact; the library's own thread fires what the runtime waits for",
+            Self::Reactor => "exact; the runtime's reactor does, by tickless::tokio::attach",
+            Self::Slack => {
+                "as + reactor, and Precision::Millisecond for each thread: as exact as tokio"
+            }
+            Self::Worker => {
+                "as + reactor, and the paced sender on a tickless::Worker thread of its own"
+            }
+        }
+    }
+
+    /// By how much timers may be late by choice, and not because of the machine.
+    pub(crate) fn allowed(self) -> Duration {
+        match self {
+            Self::Tokio | Self::Slack => Precision::Millisecond.slack(),
+            Self::Tickless | Self::Reactor | Self::Worker => Precision::Exact.slack(),
         }
     }
 
@@ -40,31 +90,60 @@ impl Arm {
     pub(crate) fn server(self) -> Kind {
         match self {
             Self::Tokio => Kind::Tokio,
-            Self::Tickless | Self::Worker => Kind::Tickless,
+            Self::Tickless => Kind::Tickless,
+            Self::Reactor | Self::Worker => Kind::Reactor,
+            Self::Slack => Kind::Slack,
         }
     }
 }
 
-/// The two libraries.
+/// The servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Tokio,
     Tickless,
+    Reactor,
+    Slack,
 }
 
 impl Kind {
-    /// What the threads of its server are called.
+    pub(crate) const ALL: [Self; 4] = [Self::Tokio, Self::Tickless, Self::Reactor, Self::Slack];
+
+    /// What the threads of the server are called.
     pub(crate) fn threads(self) -> &'static str {
         match self {
             Self::Tokio => "serve-tokio",
             Self::Tickless => "serve-tickless",
+            Self::Reactor => "serve-reactor",
+            Self::Slack => "serve-slack",
         }
     }
 
+    /// Whose timers it has.
     pub(crate) fn module(self) -> &'static str {
         match self {
             Self::Tokio => "tokio::time",
-            Self::Tickless => "tickless::time",
+            Self::Tickless | Self::Reactor | Self::Slack => "tickless::time",
+        }
+    }
+
+    /// Lets a runtime have what its timers need of it. That of tickless is built without any timers of its own.
+    pub(crate) fn prepare(self, builder: &mut Builder) {
+        match self {
+            Self::Tokio => drop(builder.enable_time()),
+            Self::Tickless | Self::Reactor => {}
+            Self::Slack => drop(builder.on_thread_start(|| {
+                set_thread_slack(Precision::Millisecond);
+            })),
+        }
+    }
+
+    /// The same for a runtime that is there; called inside of it.
+    pub(crate) fn attach(self) -> Result<(), AttachError> {
+        match self {
+            Self::Tokio | Self::Tickless => Ok(()),
+            // Until the runtime is dropped.
+            Self::Reactor | Self::Slack => tickless::tokio::attach().map(drop),
         }
     }
 }
@@ -75,10 +154,6 @@ pub(crate) trait Timers: Clone + Copy + Send + Sync + 'static {
     type Interval: Send + 'static;
     type Hyper: hyper::rt::Timer + Clone + Send + Sync + 'static;
 
-    const KIND: Kind;
-
-    /// Lets a runtime have what these timers need of it.
-    fn prepare(builder: &mut Builder);
     fn sleep_until(deadline: Instant) -> Self::Sleep;
     fn reset(sleep: Pin<&mut Self::Sleep>, deadline: Instant);
     fn interval_at(start: Instant, period: Duration) -> Self::Interval;
@@ -90,7 +165,7 @@ pub(crate) trait Timers: Clone + Copy + Send + Sync + 'static {
 
 /// Timers of a library: in the same words on both sides.
 macro_rules! timers {
-    ($name:ident, $library:ident, $hyper:ty = $new:expr, |$builder:ident| $prepare:block) => {
+    ($name:ident, $library:ident, $hyper:ty = $new:expr) => {
         #[derive(Clone, Copy, Debug)]
         pub(crate) enum $name {}
 
@@ -98,10 +173,6 @@ macro_rules! timers {
             type Sleep = $library::time::Sleep;
             type Interval = $library::time::Interval;
             type Hyper = $hyper;
-
-            const KIND: Kind = Kind::$name;
-
-            fn prepare($builder: &mut Builder) $prepare
 
             fn sleep_until(deadline: Instant) -> Self::Sleep {
                 $library::time::sleep_until(deadline.into())
@@ -126,13 +197,9 @@ macro_rules! timers {
     };
 }
 
-timers!(Tokio, tokio, TokioTimer = TokioTimer::new(), |builder| {
-    builder.enable_time();
-});
-// The runtime is built without any timers of its own.
+timers!(Tokio, tokio, TokioTimer = TokioTimer::new());
 timers!(
     Tickless,
     tickless,
-    tickless::hyper::Timer = tickless::hyper::Timer,
-    |_builder| {}
+    tickless::hyper::Timer = tickless::hyper::Timer
 );

@@ -1,11 +1,12 @@
 //! The table: what stands in it, once for the terminal and once for the page, and the result in a sentence.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use super::arguments::Settings;
 use super::result::Outcome;
 use super::subject::Arm;
-use super::totals::{Late, Total, median};
+use super::totals::{Late, Total, Totals, median};
 use crate::units;
 
 /// A part of the table, with a heading.
@@ -17,9 +18,9 @@ pub(crate) struct Group {
 /// A figure of all arms.
 pub(crate) struct Row {
     pub(crate) label: &'static str,
-    pub(crate) cells: [Cell; 3],
+    pub(crate) cells: [Cell; Arm::COUNT],
     /// How the figures of the others compare with tokio's, by the rounds.
-    pub(crate) against: [Against; 3],
+    pub(crate) against: [Against; Arm::COUNT],
 }
 
 /// How a figure compares with tokio's.
@@ -35,6 +36,8 @@ pub(crate) enum Against {
 
 pub(crate) struct Cell {
     pub(crate) text: String,
+    /// Half of what its rounds lie apart, as a share of it; empty where there are no two of them.
+    pub(crate) spread: String,
     /// How many times better than tokio's it is; empty where nothing is better.
     pub(crate) ratio: String,
 }
@@ -48,8 +51,8 @@ enum Better {
 
 /// A figure of all arms, and between which it was in their rounds.
 struct Values {
-    figures: [Option<f64>; 3],
-    spreads: [Option<(f64, f64)>; 3],
+    figures: [Option<f64>; Arm::COUNT],
+    spreads: [Option<(f64, f64)>; Arm::COUNT],
 }
 
 fn row(
@@ -67,8 +70,12 @@ fn row(
             }
             _ => None,
         };
+        let spread = better.and(values.spreads[arm.index()]);
         Cell {
             text: value.map_or_else(|| "-".to_owned(), show),
+            spread: value
+                .zip(spread)
+                .map_or_else(String::new, |(value, spread)| half_apart(value, spread)),
             ratio: ratio.map_or_else(String::new, |ratio| format!("{}×", units::digits(ratio))),
         }
     });
@@ -83,6 +90,18 @@ fn row(
         label,
         cells,
         against,
+    }
+}
+
+/// Half of what the rounds of a figure lie apart, as a share of it.
+fn half_apart(value: f64, (least, greatest): (f64, f64)) -> String {
+    let share = (greatest - least) / 2.0 / value;
+    if least == greatest || !share.is_finite() {
+        String::new()
+    } else if share < 9.995 {
+        format!("±{:.0}%", 100.0 * share)
+    } else {
+        "±>9×".to_owned()
     }
 }
 
@@ -104,7 +123,7 @@ fn ratio(tokio: f64, value: f64, better: Better) -> Option<f64> {
     ratio.is_finite().then_some(ratio)
 }
 
-fn each(totals: &[Total; 3], of: impl Fn(&Total) -> Option<f64>) -> Values {
+fn each(totals: &Totals, of: impl Fn(&Total) -> Option<f64>) -> Values {
     Values {
         figures: totals.each_ref().map(&of),
         spreads: totals.each_ref().map(|total| total.spread(&of)),
@@ -112,7 +131,7 @@ fn each(totals: &[Total; 3], of: impl Fn(&Total) -> Option<f64>) -> Values {
 }
 
 /// The rows of a distribution of lateness.
-fn lateness(totals: &[Total; 3], of: impl Fn(&Total) -> &Late) -> Vec<Row> {
+fn lateness(totals: &Totals, of: impl Fn(&Total) -> &Late) -> Vec<Row> {
     let quantiles = [
         ("late, p50", 0.5),
         ("p90", 0.9),
@@ -147,7 +166,7 @@ pub(crate) fn percent(value: f64) -> String {
 }
 
 /// The whole table.
-pub(crate) fn groups(settings: &Settings, totals: &[Total; 3]) -> Vec<Group> {
+pub(crate) fn groups(settings: &Settings, totals: &Totals) -> Vec<Group> {
     let count = |of: fn(&Total) -> u64| each(totals, |total| Some(of(total) as f64));
     let mut paced = vec![row(
         "ticks",
@@ -155,6 +174,7 @@ pub(crate) fn groups(settings: &Settings, totals: &[Total; 3]) -> Vec<Group> {
         None,
         whole,
     )];
+    paced.push(allowed());
     paced.extend(lateness(totals, |total| &total.paced));
     let mut idle = vec![
         row(
@@ -176,22 +196,6 @@ pub(crate) fn groups(settings: &Settings, totals: &[Total; 3]) -> Vec<Group> {
         row("closed", count(|total| total.slow.closed), None, whole),
     ];
     header.extend(lateness(totals, |total| &total.header));
-    let latency = |share| {
-        each(totals, move |total| {
-            let nanos = total.latency.quantile(share)?;
-            Some(nanos as f64)
-        })
-    };
-    let requests = vec![
-        row(
-            "a second",
-            each(totals, |total| total.rate(total.window.requests)),
-            Some(Better::More),
-            whole,
-        ),
-        row("took, p50", latency(0.5), Some(Better::Less), units::nanos),
-        row("p99", latency(0.99), Some(Better::Less), units::nanos),
-    ];
     vec![
         Group {
             heading: format!("paced ticks, every {}", units::time(settings.pace)),
@@ -207,75 +211,125 @@ pub(crate) fn groups(settings: &Settings, totals: &[Total; 3]) -> Vec<Group> {
         },
         Group {
             heading: "requests".to_owned(),
-            rows: requests,
+            rows: requests(totals),
         },
         Group {
-            heading: "cost".to_owned(),
-            rows: cost(totals),
+            heading: "cost of one operation".to_owned(),
+            rows: operations(totals),
+        },
+        Group {
+            heading: "cost of the server, its timers and the sender".to_owned(),
+            rows: threads(totals),
         },
     ]
 }
 
-/// The rows about what it costs.
-fn cost(totals: &[Total; 3]) -> Vec<Row> {
+/// The rows about what clients see of the server.
+fn requests(totals: &Totals) -> Vec<Row> {
+    let latency = |share| {
+        each(totals, move |total| {
+            let nanos = total.latency.quantile(share)?;
+            Some(nanos as f64)
+        })
+    };
+    vec![
+        row(
+            "a second",
+            each(totals, |total| total.rate(total.window.requests)),
+            Some(Better::More),
+            whole,
+        ),
+        row("took, p50", latency(0.5), Some(Better::Less), units::nanos),
+        row("p99", latency(0.99), Some(Better::Less), units::nanos),
+    ]
+}
+
+/// By how much timers may be late by choice: what is beyond that is the machine's.
+fn allowed() -> Row {
+    let values = Values {
+        figures: Arm::ALL.map(|arm| Some(arm.allowed().as_nanos() as f64)),
+        spreads: [None; Arm::COUNT],
+    };
+    row("late by choice, max", values, None, |nanos| {
+        units::time(Duration::from_secs_f64(nanos / 1e9))
+    })
+}
+
+/// The rows about what is done to a timer.
+fn operations(totals: &Totals) -> Vec<Row> {
+    let operation = |label, of: fn(&Total) -> &Vec<f64>| {
+        let values = each(totals, |total| median(of(total)));
+        row(label, values, Some(Better::Less), units::nanos)
+    };
+    vec![
+        operation("push a deadline out", |total| &total.push),
+        operation("arm and drop it", |total| &total.arm),
+    ]
+}
+
+/// The rows about what the threads do that the server and its timers run on.
+fn threads(totals: &Totals) -> Vec<Row> {
     let less = Some(Better::Less);
-    let mut rows = vec![
-        row(
-            "push a deadline out",
-            each(totals, |total| median(&total.push)),
-            less,
-            units::nanos,
-        ),
-        row(
-            "arm a timeout, drop it",
-            each(totals, |total| median(&total.arm)),
-            less,
-            units::nanos,
-        ),
-        row(
-            "server, of one CPU",
-            each(totals, Total::load),
-            less,
-            percent,
-        ),
+    let mut sets = each(totals, |total| total.rate(total.window.sets));
+    // tokio hands its next deadline to the system call that waits, and the expiry thread does as well.
+    for arm in [Arm::Tokio, Arm::Tickless] {
+        sets.figures[arm.index()] = None;
+    }
+    vec![
+        row("of one CPU", each(totals, Total::load), less, percent),
         row(
             "wake-ups a second",
             each(totals, |total| total.rate(total.window.usage.wakeups)),
             less,
             whole,
         ),
-    ];
-    let syscalls = each(totals, |total| total.syscalls);
-    if syscalls.figures.iter().any(Option::is_some) {
-        rows.push(row("system calls a second", syscalls, less, whole));
-    }
-    rows
+        row(
+            "system calls, 1/s",
+            each(totals, |total| total.syscalls),
+            less,
+            whole,
+        ),
+        row("timerfd_settime, 1/s", sets, None, whole),
+    ]
 }
 
-/// Columns of the label, and of each figure with its ratio.
-const LABEL: usize = 24;
-const FIGURE: usize = 16;
-const RATIO: usize = 8;
+/// Columns of the label, of a figure, of what its rounds lie apart, and of its ratio: 120 together.
+const LABEL: usize = 22;
+const FIGURE: usize = 8;
+const SPREAD: usize = 6;
+const RATIO: usize = 7;
 
 /// The table as text.
 pub(crate) fn text(outcome: &Outcome) -> String {
-    let mut out = String::new();
-    let [tokio, tickless, worker] = Arm::ALL.map(Arm::name);
+    let mut out = format!("{:LABEL$}", "");
     // Writing to a string cannot fail.
-    let _infallible = write!(out, "{:LABEL$}{tokio:>FIGURE$}{tickless:>FIGURE$}", "");
-    let _infallible = writeln!(out, "{:RATIO$}{worker:>FIGURE$}", "");
+    for arm in Arm::ALL {
+        let ratio = if arm == Arm::Tokio { 0 } else { RATIO };
+        let width = FIGURE + SPREAD + ratio;
+        let _infallible = write!(out, "{:>width$}", arm.name());
+    }
+    out.push('\n');
     for group in groups(&outcome.settings, &outcome.totals) {
         let _infallible = writeln!(out, "{}", group.heading);
         for row in group.rows {
             let mut line = format!("  {:width$}", row.label, width = LABEL - 2);
             for (arm, cell) in Arm::ALL.iter().zip(&row.cells) {
-                let _infallible = write!(line, "{:>FIGURE$}", cell.text);
+                let _infallible = write!(line, "{:>FIGURE$}{:>SPREAD$}", cell.text, cell.spread);
                 if *arm != Arm::Tokio {
                     let _infallible = write!(line, "{:>RATIO$}", cell.ratio);
                 }
             }
             let _infallible = writeln!(out, "{}", line.trim_end());
         }
+    }
+    out
+}
+
+/// What the columns are.
+pub(crate) fn legend() -> String {
+    let mut out = String::new();
+    for arm in Arm::ALL {
+        let _infallible = writeln!(out, "{:16}{}", arm.name(), arm.what());
     }
     out
 }
@@ -290,83 +344,100 @@ pub(crate) fn checks(outcome: &Outcome) -> String {
     out
 }
 
-/// The result in plain words: the two figures that the library is about, and by one rule how many of all are better,
-/// and which are worse.
-pub(crate) fn sentence(settings: &Settings, totals: &[Total; 3]) -> String {
-    let [tokio, tickless, worker] = totals;
-    let nanos = |late: &Late| late.quantile(0.5).map(|nanos| nanos as f64);
-    let (Some(before), Some(after), Some(best)) = (
-        nanos(&tokio.paced),
-        nanos(&tickless.paced),
-        nanos(&worker.paced),
-    ) else {
-        return "The run ended before every kind of timer had its turn: nothing to compare."
-            .to_owned();
+/// The result in plain words, a paragraph each: the two figures that the library is about, and then by one rule which
+/// figures of each column are better than tokio's, and which are worse.
+pub(crate) fn sentences(settings: &Settings, totals: &Totals) -> Vec<String> {
+    let median = |late: &Late| late.quantile(0.5).map(|nanos| nanos as f64);
+    let total = |arm: Arm| &totals[arm.index()];
+    let Some(before) = median(&total(Arm::Tokio).paced) else {
+        return vec![NOTHING.to_owned()];
     };
-    let mut text = format!(
-        "Paced ticks came {} their time with tickless::time than with tokio::time ({} instead of {} late at the \
-         median), and {} on a tickless::Worker ({})",
-        nearness(before / after),
-        units::nanos(after),
+    let mut columns = Vec::new();
+    for arm in Arm::ALL.into_iter().skip(1) {
+        let Some(after) = median(&total(arm).paced) else {
+            return vec![NOTHING.to_owned()];
+        };
+        columns.push(format!(
+            "{} with {} ({})",
+            nearness(before / after),
+            arm.in_words(),
+            units::nanos(after)
+        ));
+    }
+    let mut first = format!(
+        "Paced ticks were {} late with tokio::time at the median. They came {}",
         units::nanos(before),
-        nearness(before / best)
-            .trim_end_matches(" to")
-            .trim_end_matches(" from"),
-        units::nanos(best),
+        columns.join(", ")
     );
-    if let (Some(before), Some(after)) = (nanos(&tokio.idle), nanos(&tickless.idle)) {
+    let idle = |arm| median(&total(arm).idle);
+    if let (Some(before), Some(after)) = (idle(Arm::Tokio), idle(Arm::Tickless)) {
         let _infallible = write!(
-            text,
-            "; idle timeouts {} theirs ({} instead of {})",
+            first,
+            "; idle timeouts {} with tickless::time ({} instead of {})",
             nearness(before / after),
             units::nanos(after),
             units::nanos(before)
         );
     }
-    text.push('.');
+    first.push('.');
     let groups = groups(settings, totals);
-    for (arm, name) in [(Arm::Tickless, "tickless::time"), (Arm::Worker, "a Worker")] {
-        text.push(' ');
-        text.push_str(&verdicts(&groups, arm, name));
-    }
-    text
+    let verdicts = Arm::ALL
+        .into_iter()
+        .skip(1)
+        .map(|arm| verdict(&groups, arm));
+    std::iter::once(first).chain(verdicts).collect()
 }
 
-/// How many figures of an arm are better than tokio's in every round, and each that is worse.
-fn verdicts(groups: &[Group], arm: Arm, name: &str) -> String {
-    let rows = || {
-        let rows = groups.iter().flat_map(|group| {
+const NOTHING: &str = "The run ended before every kind of timer had its turn: nothing to compare.";
+
+/// Each figure of an arm that is better than tokio's by more than the rounds differ, and each that is worse.
+fn verdict(groups: &[Group], arm: Arm) -> String {
+    let compared = groups.iter().flat_map(|group| &group.rows);
+    let compared = compared.filter(|row| !row.cells[arm.index()].ratio.is_empty());
+    let named = |wanted| {
+        let mut count = 0;
+        let mut parts = Vec::new();
+        for group in groups {
             let rows = group.rows.iter();
-            rows.map(move |row| (group, row, row.against[arm.index()]))
-        });
-        rows.filter(|(_, row, _)| !row.cells[arm.index()].ratio.is_empty())
+            let rows = rows.filter(|row| row.against[arm.index()] == wanted);
+            let rows: Vec<String> = rows
+                .map(|row| {
+                    let [figure, tokio] = [arm, Arm::Tokio].map(|arm| &row.cells[arm.index()].text);
+                    format!("{} {figure} for {tokio}", row.label)
+                })
+                .collect();
+            count += rows.len();
+            if !rows.is_empty() {
+                let heading = group.heading.split(',').next().unwrap_or_default();
+                parts.push(format!("{heading}: {}", rows.join(", ")));
+            }
+        }
+        (count, parts.join("; "))
     };
-    let better = rows().filter(|(_, _, against)| *against == Against::Better);
-    let worse: Vec<String> = rows()
-        .filter(|(_, _, against)| *against == Against::Worse)
-        .map(|(group, row, _)| {
-            let [figure, tokio] = [arm, Arm::Tokio].map(|arm| &row.cells[arm.index()].text);
-            let heading = group.heading.split(',').next().unwrap_or_default();
-            format!("{heading}: {} ({figure} instead of {tokio})", row.label)
-        })
-        .collect();
-    let counted = format!(
-        "With {name} {} of {} figures were better in every round than tokio's in any",
-        better.count(),
-        rows().count()
-    );
-    if worse.is_empty() {
-        return format!("{counted}, and none worse.");
-    }
-    format!("{counted}; worse were {}.", worse.join(", "))
+    let (better, gains) = named(Against::Better);
+    let (worse, losses) = named(Against::Worse);
+    let list = |what: &str| {
+        if what.is_empty() {
+            String::new()
+        } else {
+            format!(" ({what})")
+        }
+    };
+    format!(
+        "With {}, {worse} of {} figures were worse than tokio's by more than the rounds differ{}; {better} better{}.",
+        arm.in_words(),
+        compared.count(),
+        list(&losses),
+        list(&gains),
+    )
 }
 
-/// "30 times closer to", or "1.2 times further from".
+/// "30 times closer to their time", or "1.2 times further from it".
 fn nearness(ratio: f64) -> String {
     if ratio >= 1.0 {
-        format!("{} times closer to", times(ratio))
+        format!("{} times closer to their time", times(ratio))
     } else {
-        format!("{} times further from", times(1.0 / ratio))
+        format!("{} times further from it", times(1.0 / ratio))
     }
 }
 
@@ -380,21 +451,22 @@ fn times(ratio: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Against, Better, Values, groups, nearness, row, sentence, whole};
+    use super::{Against, Better, Values, groups, nearness, row, sentences, whole};
     use crate::demo::arguments::Settings;
-    use crate::demo::totals::Total;
+    use crate::demo::subject::Arm;
+    use crate::demo::totals::{Total, Totals, none};
     use crate::units;
     use std::time::Duration;
 
     /// Figures that were the same in each round.
-    fn steady(figures: [Option<f64>; 3]) -> Values {
+    fn steady(figures: [Option<f64>; Arm::COUNT]) -> Values {
         Values {
             figures,
             spreads: figures.map(|figure| figure.map(|figure| (figure, figure))),
         }
     }
 
-    fn totals(lateness: [u64; 3]) -> [Total; 3] {
+    fn totals(lateness: [u64; Arm::COUNT]) -> Totals {
         lateness.map(|micros| {
             let mut total = Total::new();
             for _ in 0..2 {
@@ -407,80 +479,73 @@ mod tests {
 
     #[test]
     fn more_than_once_is_better_whichever_way_better_is() {
-        let figures = [Some(1_000.0), Some(100.0), Some(2_000.0)];
+        let figures = [1_000.0, 100.0, 2_000.0, 1_000.0, 10.0].map(Some);
         let ratios = |better| {
             let row = row("late", steady(figures), better, units::nanos);
             row.cells.map(|cell| cell.ratio)
         };
-        assert_eq!(ratios(Some(Better::Less)), ["", "10.0×", "0.50×"]);
-        assert_eq!(ratios(Some(Better::More)), ["", "0.10×", "2.00×"]);
-        assert_eq!(ratios(None), ["", "", ""]);
+        let less = ["", "10.0×", "0.50×", "1.00×", "100×"];
+        assert_eq!(ratios(Some(Better::Less)), less);
+        let more = ["", "0.10×", "2.00×", "1.00×", "0.01×"];
+        assert_eq!(ratios(Some(Better::More)), more);
+        assert_eq!(ratios(None), [""; Arm::COUNT]);
     }
 
     #[test]
     fn what_is_unknown_is_a_dash_and_compares_with_nothing() {
-        let row = row(
-            "rate",
-            steady([None, Some(5.0), Some(0.0)]),
-            Some(Better::Less),
-            whole,
-        );
+        let figures = [None, Some(5.0), Some(0.0), None, None];
+        let row = row("rate", steady(figures), Some(Better::Less), whole);
         let texts = row.cells.map(|cell| (cell.text, cell.ratio));
         let of = |text: &str| (text.to_owned(), String::new());
-        assert_eq!(texts, [of("-"), of("5"), of("0")]);
+        assert_eq!(texts, [of("-"), of("5"), of("0"), of("-"), of("-")]);
     }
 
     #[test]
     fn every_row_has_its_figure_of_every_arm() {
-        let groups = groups(&Settings::sample(), &totals([1_000, 50, 20]));
+        let groups = groups(&Settings::sample(), &totals([1_000, 50, 40, 990, 20]));
         let headings: Vec<_> = groups.iter().map(|group| group.heading.as_str()).collect();
         assert_eq!(headings[0], "paced ticks, every 200 µs");
-        assert_eq!(headings.len(), 5);
-        let median = &groups[0].rows[1];
+        assert_eq!(headings.len(), 6);
+        let allowed = groups[0].rows[1].cells.each_ref().map(|cell| &*cell.text);
+        assert_eq!(allowed, ["1 ms", "0 ns", "0 ns", "1 ms", "0 ns"]);
+        let median = &groups[0].rows[2];
         assert_eq!(median.label, "late, p50");
-        let cells: Vec<_> = median
-            .cells
-            .iter()
-            .map(|cell| cell.ratio.as_str())
-            .collect();
-        assert_eq!(
-            (
-                cells[0],
-                cells[1].starts_with("20"),
-                cells[2].starts_with("50")
-            ),
-            ("", true, true)
-        );
+        let cells = median.cells.each_ref().map(|cell| &*cell.ratio);
+        assert_eq!(cells[0], "");
+        for (cell, begins) in cells[1..].iter().zip(["20", "25", "1.", "50"]) {
+            assert!(cell.starts_with(begins), "{cell}");
+        }
     }
 
     #[test]
-    fn the_sentence_says_which_way_it_went() {
-        let text = sentence(&Settings::sample(), &totals([1_000, 50, 2_000]));
-        assert!(
-            text.contains("20 times closer to their time with tickless::time"),
-            "{text}"
-        );
-        assert!(
-            text.contains("2.0 times further on a tickless::Worker"),
-            "{text}"
-        );
-        let [tokio, ..] = totals([1, 1, 1]);
-        let text = sentence(&Settings::sample(), &[tokio, Total::new(), Total::new()]);
+    fn the_first_sentence_says_which_way_it_went() {
+        let all = totals([1_000, 50, 40, 1_000, 2_000]);
+        let text = &sentences(&Settings::sample(), &all)[0];
+        for part in [
+            "20 times closer to their time with tickless::time (50.0 µs)",
+            "25 times closer to their time with the reactor",
+            "2.0 times further from it with a Worker",
+        ] {
+            assert!(text.contains(part), "{part} is missing in {text}");
+        }
+        let mut cut = none();
+        [cut[0], ..] = totals([1; Arm::COUNT]);
+        let text = sentences(&Settings::sample(), &cut).concat();
         assert!(text.contains("nothing to compare"), "{text}");
-        assert_eq!(nearness(1.0), "1.0 times closer to");
+        assert_eq!(nearness(1.0), "1.0 times closer to their time");
     }
 
     #[test]
     fn what_the_rounds_differ_by_decides_what_is_better_or_worse() {
         let against = |tokio, other, better| {
             let values = Values {
-                figures: [Some(10.0); 3],
-                spreads: [Some(tokio), Some(other), None],
+                figures: [Some(10.0); Arm::COUNT],
+                spreads: [Some(tokio), Some(other), None, None, None],
             };
             row("late", values, better, units::nanos).against
         };
         let less = Some(Better::Less);
-        let [_, overlapping, unknown] = against((10.0, 14.0), (13.0, 20.0), less);
+        let [_, overlapping, unknown, ..] = against((10.0, 14.0), (13.0, 20.0), less);
         assert_eq!((overlapping, unknown), (Against::Open, Against::Open));
         assert_eq!(against((10.0, 14.0), (15.0, 20.0), less)[1], Against::Worse);
         assert_eq!(against((10.0, 14.0), (2.0, 9.0), less)[1], Against::Better);
@@ -489,19 +554,47 @@ mod tests {
         assert_eq!(against((10.0, 14.0), (2.0, 9.0), None)[1], Against::Open);
     }
 
+    #[test]
+    fn the_spread_is_half_of_what_rounds_lie_apart() {
+        let spreads = |better| {
+            let values = Values {
+                figures: [Some(100.0), Some(100.0), Some(0.0), None, Some(1.0)],
+                spreads: [
+                    Some((90.0, 120.0)),
+                    Some((100.0, 100.0)),
+                    Some((0.0, 1.0)),
+                    None,
+                    Some((1.0, 99.0)),
+                ],
+            };
+            row("late", values, better, units::nanos)
+                .cells
+                .map(|cell| cell.spread)
+        };
+        assert_eq!(spreads(Some(Better::Less)), ["±15%", "", "", "", "±>9×"]);
+        assert_eq!(spreads(None), [""; Arm::COUNT], "of what is not compared");
+    }
+
     /// What is worse by more than the rounds differ is named, as well as what is better.
     #[test]
-    fn the_sentence_names_every_figure_that_is_worse() {
-        let mut totals = totals([1_000, 50, 20]);
-        for (total, push) in totals.iter_mut().zip([11.0, 25.0, 10.0]) {
+    fn each_figure_that_is_worse_or_better_is_named() {
+        let mut totals = totals([1_000, 50, 40, 990, 20]);
+        for (total, push) in totals.iter_mut().zip([11.0, 25.0, 10.0, 11.0, 11.0]) {
             total.push = vec![push];
         }
-        let text = sentence(&Settings::sample(), &totals);
-        for part in [
-            "20 times closer to their time with tickless::time",
-            "worse were cost: push a deadline out (25.0 ns instead of 11.0 ns).",
-            "With a Worker",
-            "than tokio's in any, and none worse.",
+        let [_, tickless, reactor, slack, _] = sentences(&Settings::sample(), &totals)
+            .try_into()
+            .expect("one for each column");
+        for (text, part) in [
+            (
+                &tickless,
+                "1 of 3 figures were worse than tokio's by more than the rounds differ (cost of one operation: push a \
+                 deadline out 25.0 ns for 11.0 ns)",
+            ),
+            (&tickless, "; 2 better (paced ticks: late, p50 50"),
+            (&reactor, "With the reactor, 0 of 3 figures were worse"),
+            (&reactor, "push a deadline out 10.0 ns for 11.0 ns)."),
+            (&slack, "differ; 2 better ("),
         ] {
             assert!(text.contains(part), "{part} is missing in {text}");
         }

@@ -36,12 +36,6 @@ impl Lateness {
         self.late.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The lateness that `share` of all stay below; `None` if there was nothing.
-    pub(crate) fn quantile(&self, share: f64) -> Option<u64> {
-        let histogram = self.histogram();
-        (!histogram.is_empty()).then(|| histogram.value_at_quantile(share))
-    }
-
     pub(crate) fn early(&self) -> u64 {
         // Relaxed: a count.
         self.early.load(Ordering::Relaxed)
@@ -165,7 +159,6 @@ mod tests {
         lateness.record(due + tick, due);
         assert_eq!((lateness.histogram().len(), lateness.early()), (2, 1));
         assert_eq!(lateness.histogram().max(), 7_003, "to three digits");
-        assert_eq!(lateness.quantile(0.5), Some(0));
     }
 
     #[test]

@@ -6,9 +6,18 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use super::subject::Arm;
 use super::tally::{Episodes, Lateness, Tally};
 use super::threads::Usage;
 use crate::histogram;
+
+/// All arms, in the order of [`Arm::ALL`].
+pub(crate) type Totals = [Total; Arm::COUNT];
+
+/// Those of a run that has not begun.
+pub(crate) fn none() -> Totals {
+    std::array::from_fn(|_| Total::new())
+}
 
 /// One arm, over all of its rounds.
 #[derive(Clone, Debug)]
@@ -54,6 +63,8 @@ pub(crate) struct Closed {
 pub(crate) struct Window {
     pub(crate) length: Duration,
     pub(crate) requests: u64,
+    /// Times that the library set a timer file descriptor of a runtime.
+    pub(crate) sets: u64,
     pub(crate) usage: Usage,
 }
 
@@ -64,6 +75,12 @@ pub(crate) struct Round {
     pub(crate) paced_p99_ns: Option<u64>,
     pub(crate) idle_p50_ns: Option<u64>,
     pub(crate) idle_p99_ns: Option<u64>,
+    pub(crate) request_p50_ns: Option<u64>,
+    pub(crate) request_p99_ns: Option<u64>,
+    pub(crate) push_ns: Option<f64>,
+    pub(crate) arm_and_drop_ns: Option<f64>,
+    pub(crate) cpu_percent: Option<f64>,
+    pub(crate) wakeups_per_second: Option<f64>,
 }
 
 impl Late {
@@ -131,17 +148,27 @@ impl Total {
     pub(crate) fn absorb(&mut self, tally: &Tally, window: Window, cut: bool) {
         let mut part = Self::new();
         part.add(tally, window, cut);
+        self.rounds.push(part.in_short());
         self.parts.push(part);
         self.add(tally, window, cut);
     }
 
+    fn in_short(&self) -> Round {
+        Round {
+            paced_p50_ns: self.paced.quantile(0.5),
+            paced_p99_ns: self.paced.quantile(0.99),
+            idle_p50_ns: self.idle.quantile(0.5),
+            idle_p99_ns: self.idle.quantile(0.99),
+            request_p50_ns: self.latency.quantile(0.5),
+            request_p99_ns: self.latency.quantile(0.99),
+            push_ns: median(&self.push),
+            arm_and_drop_ns: median(&self.arm),
+            cpu_percent: self.load(),
+            wakeups_per_second: self.rate(self.window.usage.wakeups),
+        }
+    }
+
     fn add(&mut self, tally: &Tally, window: Window, cut: bool) {
-        self.rounds.push(Round {
-            paced_p50_ns: tally.paced.quantile(0.5),
-            paced_p99_ns: tally.paced.quantile(0.99),
-            idle_p50_ns: tally.idle.quantile(0.5),
-            idle_p99_ns: tally.idle.quantile(0.99),
-        });
         self.paced.absorb(&tally.paced);
         self.idle.absorb(&tally.idle);
         self.header.absorb(&tally.header);
@@ -164,6 +191,7 @@ impl Total {
         }
         self.window.length += window.length;
         self.window.requests += window.requests;
+        self.window.sets += window.sets;
         self.window.usage += window.usage;
     }
 
@@ -219,6 +247,7 @@ mod tests {
         Window {
             length: Duration::from_secs(2),
             requests: 100,
+            sets: 10,
             usage: Usage {
                 busy: Duration::from_secs(1),
                 wakeups: 50,
@@ -241,7 +270,9 @@ mod tests {
         assert_eq!((total.silent.expected, total.silent.closed), (6, 4));
         assert_eq!(total.idle.histogram.len(), 2);
         assert_eq!(total.rate(total.window.requests), Some(50.0));
+        assert_eq!(total.rate(total.window.sets), Some(5.0));
         assert_eq!(total.load(), Some(50.0));
+        assert_eq!(total.rounds[1].wakeups_per_second, Some(25.0));
         assert_eq!((total.push.len(), total.rounds.len()), (2, 2));
         assert_eq!(total.parts.len(), 2);
         assert_eq!(
