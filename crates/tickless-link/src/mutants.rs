@@ -122,6 +122,7 @@ pub const NAMES: &[&str] = &[
     "sched-deadline-debt-forgiven",
     "sched-deadline-wakes-with-all",
     "sched-debt-left-by-sleeping",
+    "sched-paid-sleeper-is-owed",
     "sched-enqueue-moves-the-tick",
     "sched-extension-not-flushed-flush-7",
     "sched-filter-drops-too-little-tick-16",

@@ -335,7 +335,7 @@ impl<T: Send + 'static> FairQueue<T> {
     ///
     /// # Cost
     ///
-    /// O(log n).
+    /// O(log n), and where no other task waits as much for each sleeping task that has paid its debt.
     pub fn enqueue(
         &mut self,
         entity: Pin<&Entity<T>>,
@@ -343,6 +343,11 @@ impl<T: Send + 'static> FairQueue<T> {
         now: RunTime,
     ) -> Result<Enqueued, Refused<T>> {
         self.charge(now);
+        if self.waiting() == 0 && self.delayed > 0 && !mutant!("sched-paid-sleeper-is-owed") {
+            // A task ran alone, and no decision was made: those that slept and have paid since are let go first. One of
+            // them would be owed what that task had, and the others would have the new one placed too far ahead.
+            let _none = self.best();
+        }
         let entry = entity.linked();
         if let Some(mut slot) = self.tree.open(entry.erase()) {
             let head = slot.head();
@@ -451,8 +456,13 @@ impl<T: Send + 'static> FairQueue<T> {
         let mut slot = self.tree.open(entity.linked().erase())?;
         let head = slot.head();
         let share = head.share;
+        let lag = average.since(share.vruntime);
         head.luggage = Luggage {
-            lag: capped(average.since(share.vruntime), share),
+            lag: if head.is_delayed {
+                lag.min(0)
+            } else {
+                capped(lag, share)
+            },
             rest: (!head.is_delayed).then(|| share.deadline.since(share.vruntime)),
         };
         self.delayed -= usize::from(core::mem::take(&mut head.is_delayed));

@@ -226,6 +226,33 @@ fn a_task_that_has_paid_is_let_go_with_nothing_owed() {
     assert_eq!(world.lag(0), Some(0));
 }
 
+/// The other one runs alone meanwhile, and no decision is made: what it had since then is not owed to the sleeper.
+#[test]
+fn a_task_that_has_paid_and_was_not_let_go_is_owed_nothing() {
+    let mut world = World::new(&[3, 3]);
+    let _joined = (world.put(0, 0), world.put(1, 0));
+    assert_eq!(world.queue.pick(at(0)), Some(0));
+    assert_eq!(world.sleep(0, 2 * MS), Sleep::Delayed);
+    assert_eq!(world.queue.pick(at(2 * MS)), Some(1));
+    let _woken = world.put(0, 40 * MS);
+    assert_eq!((world.lag(0), world.queue.delayed()), (Some(0), 0));
+    assert_eq!(world.queue.current_lag(), Some(0));
+}
+
+/// Two of them: the first that wakes up is not placed by the account of the other, which would be ahead when that goes.
+#[test]
+fn tasks_that_have_paid_do_not_place_each_other() {
+    let mut world = World::new(&[3, 3, 3]);
+    let _joined = (world.put(0, 0), world.put(1, 0), world.put(2, 0));
+    assert_eq!(world.queue.pick(at(0)), Some(0));
+    assert_eq!(world.sleep(0, 3 * MS), Sleep::Delayed);
+    assert_eq!(world.queue.pick(at(3 * MS)), Some(1));
+    assert_eq!(world.sleep(1, 6 * MS), Sleep::Delayed);
+    assert_eq!(world.queue.pick(at(6 * MS)), Some(2));
+    let _woken = (world.put(0, 40 * MS), world.put(1, 40 * MS));
+    assert_eq!([0, 1].map(|task| world.lag(task)), [Some(0), Some(0)]);
+}
+
 #[test]
 fn a_task_that_is_owed_time_takes_it_along_up_to_a_request() {
     let mut world = World::new(&[3, 3]);

@@ -117,7 +117,17 @@ impl World {
         self.share_out(lag);
     }
 
+    /// What the queue does itself before a task comes: here, so that it is seen which ones left.
+    fn let_go(&mut self) {
+        self.queue.charge(at(self.now));
+        if self.queue.waiting() == 0 {
+            let _none = self.queue.best();
+            self.notice_departures();
+        }
+    }
+
     fn put(&mut self, task: usize) {
+        self.let_go();
         let was_delayed = self.drops[task].inside && self.running != Some(task);
         let was_running = self.running == Some(task);
         let enqueued = self
@@ -219,6 +229,7 @@ impl World {
         if self.running == Some(task) {
             return;
         }
+        self.let_go();
         let refused = self
             .queue
             .enqueue(self.tasks[task].as_ref(), task, at(self.now));
@@ -246,12 +257,10 @@ impl World {
 
     /// A task that waits leaves, as for another queue, and comes back with what it took along.
     fn travel(&mut self, task: usize) {
-        if self
-            .queue
-            .dequeue(self.tasks[task].as_ref(), at(self.now))
-            .is_some()
-        {
-            let most = self.drops[task].request * ONE;
+        let waited = self.queue.dequeue(self.tasks[task].as_ref(), at(self.now));
+        if let Some(item) = waited {
+            // One that slept is owed nothing.
+            let most = item.map_or(0, |_| self.drops[task].request * ONE);
             self.leave(task, |lag| lag.min(most));
             self.put(task);
         }
