@@ -67,13 +67,6 @@ impl Waiting {
     }
 }
 
-/// What is known of a start when the host decides where the timer belongs (spec, cases 8 to 11).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Locality {
-    /// The CPU that executes the start; the timer is on it.
-    pub cpu: CpuId,
-}
-
 /// A host.
 ///
 /// # Contexts
@@ -217,14 +210,18 @@ pub trait Platform: Sized {
         waker.wake();
     }
 
-    /// Whether a timer that is on this CPU and starts again unpinned stays here (spec, cases 8 to 11).
-    fn keep_local(&self, question: Locality) -> bool {
-        let _ = question;
+    /// Whether a timer that the CPU of `this` starts unpinned stays there (spec, cases 8 to 11). The timer is on
+    /// that CPU, which executes, and whose base is locked. [`keep_local_by_table`] is the reference answer.
+    ///
+    /// By default it stays.
+    fn keep_local(&self, this: &CpuBase<Self>) -> bool {
+        let _ = this;
         true
     }
 
     /// Where a timer goes that does not stay: any online CPU, `this` if nothing is better. `this` is `None` when the
-    /// executing CPU is offline; then the answer MUST be another one.
+    /// executing CPU is offline; then the answer MUST be another one. Called with a base locked.
+    /// [`pick_target_by_table`] is the reference answer for a CPU that is online and a timer that is not pinned.
     ///
     /// By default the executing CPU, or CPU 0.
     fn pick_target(&self, this: Option<CpuId>, pinned: bool) -> CpuId {
@@ -291,6 +288,37 @@ pub const fn keep_local_by_table(
     reschedule_pending
 }
 
+/// A CPU that keeps house, and might take a timer of another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Housekeeper {
+    /// It would [keep](keep_local_by_table) the timer if it were its own: its tick runs, or is about to.
+    Awake(CpuId),
+    /// It sleeps, and would have to wake up.
+    Asleep(CpuId),
+}
+
+/// The reference answer to [`Platform::pick_target`] (spec ): the first of `others` that is awake. If all sleep,
+/// the timer of an isolated CPU goes to the first of them, and that of any other CPU stays with `this`.
+///
+/// `others` are the online CPUs that keep house, without `this`, the nearest first.
+#[must_use]
+pub fn pick_target_by_table(
+    this: CpuId,
+    isolated: bool,
+    others: impl IntoIterator<Item = Housekeeper>,
+) -> CpuId {
+    let mut asleep = None;
+    for other in others {
+        match other {
+            Housekeeper::Awake(cpu) => return cpu,
+            Housekeeper::Asleep(cpu) => {
+                asleep.get_or_insert(cpu);
+            }
+        }
+    }
+    asleep.filter(|_| isolated).unwrap_or(this)
+}
+
 /// A host with no CPU, no device and a clock that stands still.
 ///
 /// It satisfies the contract of [`Platform`] to the letter and does nothing: for compile tests, and as a start for a
@@ -316,4 +344,28 @@ impl Platform for NullPlatform {
         Ok(())
     }
     fn kick(&self, _base: &CpuBase<Self>) {}
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{CpuId, Housekeeper, pick_target_by_table};
+
+    #[test]
+    fn a_timer_goes_to_the_nearest_cpu_that_is_awake_and_else_from_isolated_ones_alone() {
+        let [asleep, awake] = [Housekeeper::Asleep, Housekeeper::Awake];
+        let picks = |isolated, others: &[Housekeeper]| {
+            pick_target_by_table(CpuId(0), isolated, others.iter().copied()).0
+        };
+        let mixed = [asleep(CpuId(3)), awake(CpuId(2)), awake(CpuId(1))];
+        assert_eq!(
+            [false, true].map(|isolated| picks(isolated, &mixed)),
+            [2, 2]
+        );
+        let sleepers = [asleep(CpuId(3)), asleep(CpuId(2))];
+        assert_eq!(
+            [false, true].map(|isolated| picks(isolated, &sleepers)),
+            [0, 3]
+        );
+        assert_eq!([false, true].map(|isolated| picks(isolated, &[])), [0, 0]);
+    }
 }

@@ -381,6 +381,97 @@ fn what_an_isolated_worker_arms_may_go_to_another() {
     });
 }
 
+/// An exact sleep of this thread.
+fn exactly(duration: Duration) -> Pin<Box<tickless::time::Sleep>> {
+    let mut sleep = Box::pin(tickless::time::sleep(duration));
+    assert!(poll_with(sleep.as_mut(), Waker::noop()).is_pending());
+    sleep
+}
+
+#[test]
+fn exact_timers_of_an_isolated_worker_go_to_one_that_need_not_program_for_them() {
+    in_own_process(
+        "exact_timers_of_an_isolated_worker_go_to_one_that_need_not_program_for_them",
+        || {
+            let housekeeper = Sleeper::start(|_| exactly(HOUR));
+            until(|| housekeeper.parks() == 1);
+            let isolated = Worker::new().expect("the thread is free");
+            isolated.set_isolated(true).expect("another is not");
+            isolated.set_isolated_timers(IsolatedTimers::GoToHousekeeping);
+            let goes = exactly(HOUR * 2);
+            assert_eq!(isolated.next_deadline(), None, "it is there");
+            // That one sleeps for longer: its sleep cannot be programmed from here.
+            let sooner = exactly(HOUR / 2);
+            assert!(isolated.next_deadline().is_some());
+            drop((goes, sooner));
+            assert!(tickless::worker::migration());
+            tickless::worker::set_migration(false);
+            let kept = (exactly(HOUR * 2), queued(HOUR, Waker::noop()));
+            assert!(isolated.next_deadline().is_some(), "nothing moves");
+            tickless::worker::set_migration(true);
+            drop(kept);
+            isolated.set_isolated(false).expect("it was");
+            let own = exactly(HOUR * 2);
+            assert!(isolated.next_deadline().is_some(), "it keeps house itself");
+            drop((own, isolated));
+            housekeeper.end();
+        },
+    );
+}
+
+/// How many timers the worker with this system id has.
+fn timers_of(id: u32) -> usize {
+    let snapshot = tickless::inspect::snapshot();
+    let thread = snapshot.threads.iter().find(|one| one.id == Some(id));
+    thread.expect("it has a base").timers.len()
+}
+
+#[test]
+fn what_an_isolated_worker_arms_goes_to_one_that_is_awake() {
+    in_own_process(
+        "what_an_isolated_worker_arms_goes_to_one_that_is_awake",
+        || {
+            let asleep = Sleeper::start(|_| exactly(HOUR));
+            until(|| asleep.parks() == 1);
+            let isolated = Worker::new().expect("the thread is free");
+            isolated.set_isolated_timers(IsolatedTimers::GoToHousekeeping);
+            isolated.set_isolated(true).expect("another is not");
+            let first = queued(HOUR, Waker::noop());
+            // It begins when the first one has been chosen, and does not park.
+            let (sender, receiver) = std::sync::mpsc::channel();
+            let ends = Arc::new(AtomicBool::new(false));
+            let awake = thread::spawn({
+                let ends = Arc::clone(&ends);
+                move || {
+                    let _worker = Worker::new().expect("the thread is free");
+                    let own = exactly(HOUR);
+                    let id = rustix::thread::gettid().as_raw_nonzero().get();
+                    sender
+                        .send(u32::try_from(id).expect("positive"))
+                        .expect("the test waits");
+                    while !ends.load(Ordering::Acquire) {
+                        thread::sleep(ms(1));
+                    }
+                    drop(own);
+                }
+            });
+            let awake_id = receiver.recv().expect("it begins");
+            let later: Vec<_> = (0..10).map(|_| queued(HOUR, Waker::noop())).collect();
+            let exact = exactly(HOUR * 2);
+            assert_eq!(
+                timers_of(awake_id),
+                12,
+                "its own, ten coarse ones, and an exact one"
+            );
+            ends.store(true, Ordering::Release);
+            drop((first, later, exact));
+            awake.join().expect("it does not panic");
+            drop(isolated);
+            asleep.end();
+        },
+    );
+}
+
 #[test]
 fn all_but_one_may_be_isolated() {
     in_own_process("all_but_one_may_be_isolated", || {

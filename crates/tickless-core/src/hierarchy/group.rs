@@ -383,7 +383,8 @@ impl<L: RawLock> CpuNode<L> {
     #[inline]
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        // Relaxed: read by the CPU that writes it, or under the lock.
+        // Relaxed: read by the CPU that writes it, or under the lock; or by a CPU that looks for one that is awake, to
+        // which either answer is as good as one of a moment ago.
         self.idle.load(Ordering::Relaxed)
     }
 

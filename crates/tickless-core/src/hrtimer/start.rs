@@ -31,7 +31,7 @@ use crate::exact::far_wheel::Filing;
 use crate::hrtimer::rearm::First;
 use crate::hrtimer::timer::{Expired, HrTimer, Request, Start, TimerRef, When};
 use crate::mutant;
-use crate::platform::{Locality, Platform, ThisCpu};
+use crate::platform::{Platform, ThisCpu};
 use crate::restart::Restart;
 use crate::slots::geometry::Place;
 use crate::time::{Clock, ClockId, Deadline, Offset, Span};
@@ -378,7 +378,7 @@ impl<P: Platform> Timers<P> {
         if !self.platform.migration_enabled() || was_cpu_first || pinned {
             return true;
         }
-        self.platform.keep_local(Locality { cpu: me.base.cpu() })
+        self.platform.keep_local(me.base)
     }
 
     /// What a start leaves to be done with the device.

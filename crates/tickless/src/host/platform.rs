@@ -5,7 +5,7 @@ use std::task::Waker;
 use tickless_core::base::CpuBase;
 use tickless_core::clock::{Offsets, SetSequence};
 use tickless_core::event::{DeviceWrite, InPast};
-use tickless_core::platform::{CpuId, Locality, Platform, ThisCpu, Waiting};
+use tickless_core::platform::{CpuId, Platform, ThisCpu, Waiting};
 use tickless_core::time::Instant;
 use tickless_link::bias::BiasedLock;
 
@@ -93,16 +93,23 @@ impl Platform for Host {
         self.guard(|| waker.wake());
     }
 
-    /// A thread's timers are queued where it runs, always: starting one must be cheap, and which thread expires them is
-    /// another question.
+    /// By the table of the core, for a thread: one that executes is awake, so it keeps what it starts unless it is
+    /// isolated. Of isolated ones those keep it that were not told otherwise, which is one load. While
+    /// [migration](crate::worker::set_migration) is off all do, which is what spec, case 3, says of a timer that
+    /// is on this thread; so the core is not told of the switch, which would be a load more for each start.
     #[inline]
-    fn keep_local(&self, _question: Locality) -> bool {
-        true
+    fn keep_local(&self, this: &ThreadBase) -> bool {
+        housekeeping::housekeeper(this).is_none()
     }
 
-    #[inline]
-    fn pick_target(&self, this: Option<CpuId>, _pinned: bool) -> CpuId {
-        this.unwrap_or(EXPIRY_THREAD)
+    fn pick_target(&self, this: Option<CpuId>, pinned: bool) -> CpuId {
+        let Some(this) = this else {
+            return EXPIRY_THREAD;
+        };
+        let picked = registry::base(this)
+            .filter(|_| !pinned)
+            .and_then(housekeeping::housekeeper);
+        picked.unwrap_or(this)
     }
 
     #[inline]

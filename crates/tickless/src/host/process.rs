@@ -1,9 +1,7 @@
 //! What a process has one of: the offsets of its clocks, and the count of foreign code that panicked.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-#[cfg(feature = "internals")]
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::wall::Wall;
 
@@ -31,6 +29,8 @@ pub(super) fn count_fork() {
 pub(crate) struct Host {
     pub(crate) wall: Wall,
     panics: AtomicU64,
+    /// Timers stay with the thread that starts them, whatever isolated workers were told.
+    keeps_timers: AtomicBool,
     /// An experiment files each timer anew that is started again.
     #[cfg(feature = "internals")]
     files_anew: AtomicBool,
@@ -41,6 +41,7 @@ impl Host {
         Self {
             wall: Wall::new(),
             panics: AtomicU64::new(0),
+            keeps_timers: AtomicBool::new(false),
             #[cfg(feature = "internals")]
             files_anew: AtomicBool::new(false),
         }
@@ -58,6 +59,19 @@ impl Host {
             std::mem::forget(again);
         }
         false
+    }
+
+    /// Whether what an isolated worker starts may go to another one.
+    #[inline]
+    pub(crate) fn migration(&self) -> bool {
+        // Relaxed: either answer is right at any time, wherever a timer goes it is found.
+        !self.keeps_timers.load(Ordering::Relaxed)
+    }
+
+    /// Lets it go there, or not.
+    pub(crate) fn set_migration(&self, enabled: bool) {
+        // Relaxed: see `migration`.
+        self.keeps_timers.store(!enabled, Ordering::Relaxed);
     }
 
     /// Whether a timer that is started again may stay where it is filed.

@@ -133,7 +133,7 @@ impl Local {
     }
 
     /// The NUMA node of the base.
-    pub(super) fn numa_node(&self) -> u32 {
+    pub(crate) fn numa_node(&self) -> u32 {
         // Relaxed: written before the base was in the registry.
         self.numa_node.load(Ordering::Relaxed)
     }

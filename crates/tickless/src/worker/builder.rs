@@ -133,7 +133,7 @@ impl Builder {
         self
     }
 
-    /// What becomes of coarse timers that isolated workers start. Default: [`IsolatedTimers::Stay`].
+    /// What becomes of timers that isolated workers start. Default: [`IsolatedTimers::Stay`].
     pub const fn isolated_timers(mut self, policy: IsolatedTimers) -> Self {
         self.isolated_timers = policy;
         self

@@ -14,16 +14,30 @@ use crate::host::thread::{Kind, ThreadBase, at_earliest, turn_taken_by_this_thre
 use crate::host::{clock, device, idle, isolation, lifecycle, tick, turn};
 use crate::time::Instant;
 
-/// What becomes of global coarse timers that an isolated worker starts.
+/// What becomes of timers that an isolated worker starts: global coarse ones, and exact ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IsolatedTimers {
     /// They stay: the worker runs them itself. Arming is as cheap as always.
     #[default]
     Stay,
-    /// They go to a worker that is not isolated, and fire there. Arming costs the lock of that worker's timers, and
-    /// wakes it if it has to know.
+    /// They go to a worker that is not isolated, and fire there: one that is awake, and on the same NUMA node, if there
+    /// is one. Arming costs the lock of that worker's timers, and a look at some workers where the one before sleeps. A
+    /// coarse timer wakes it if it has to know. An exact timer stays if it would be the first there, because a thread
+    /// cannot program the sleep of another.
     GoToHousekeeping,
+}
+
+/// Lets timers go where [`IsolatedTimers`] sends them, as they do unless told otherwise, or keeps each where it is
+/// started. Of the whole process, at once, at any time; what is queued stays where it is until it is started again.
+pub fn set_migration(enabled: bool) {
+    timers().platform().set_migration(enabled);
+}
+
+/// Whether timers go where [`IsolatedTimers`] sends them.
+#[must_use]
+pub fn migration() -> bool {
+    timers().platform().migration()
 }
 
 /// What a turn did.

@@ -29,5 +29,5 @@ pub use builder::{Builder, MigratorPolicy, Workers};
 pub use driver::Driver;
 pub use epoll::{EpollEvent, EpollEvents};
 pub use error::{BuildError, IsolateError, IsolationError, StartError};
-pub use local::{IsolatedTimers, Turn};
+pub use local::{IsolatedTimers, Turn, migration, set_migration};
 pub use worker::{Parking, Unparker, Worker};

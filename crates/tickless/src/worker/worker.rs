@@ -239,8 +239,8 @@ impl Worker {
         self.timers.set_isolated(isolated)
     }
 
-    /// Says what becomes of [coarse timers](crate::coarse) that this worker starts while it is isolated. Those that are
-    /// queued already stay where they are until they are started again; local ones always stay.
+    /// Says what becomes of timers that this worker starts while it is isolated. Those that are queued already stay
+    /// where they are until they are started again; local coarse ones always stay.
     pub fn set_isolated_timers(&self, policy: IsolatedTimers) {
         self.timers.set_isolated_timers(policy);
     }

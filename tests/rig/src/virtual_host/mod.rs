@@ -13,7 +13,7 @@ use tickless_core::base::{CpuBase, Timers};
 use tickless_core::clock::{Counter, CounterId, Keeper, Offsets, SetSequence, Timekeeper};
 use tickless_core::coarse::Tick;
 use tickless_core::event::{DeviceState, DeviceWrite, InPast};
-use tickless_core::platform::{CpuId, Locality, Platform, ThisCpu, Waiting, keep_local_by_table};
+use tickless_core::platform::{CpuId, Platform, ThisCpu, Waiting, keep_local_by_table};
 use tickless_core::time::Instant;
 use tickless_core::time::convert::{Cycles, Kilohertz};
 use tickless_core::trace::Event;
@@ -282,8 +282,8 @@ impl<C: Config> Platform for VirtualPlatform<C> {
         waker.wake();
     }
 
-    fn keep_local(&self, question: Locality) -> bool {
-        let placement = self.cpu(question.cpu).placement.get();
+    fn keep_local(&self, this: &CpuBase<Self>) -> bool {
+        let placement = self.cpu(this.cpu()).placement.get();
         keep_local_by_table(
             placement.isolated,
             placement.tick_stopped,

@@ -313,9 +313,14 @@ pub(crate) fn takes_part(base: &ThreadBase) -> bool {
     node.is_some_and(CpuNode::is_available)
 }
 
+/// Whether the thread on `base` is a worker that looks after others.
+pub(super) fn is_member(base: &ThreadBase) -> bool {
+    base.local().kind() == Kind::Worker && takes_part(base)
+}
+
 /// The workers that look after each other.
 pub(super) fn members() -> impl Iterator<Item = &'static ThreadBase> {
-    bases().filter(|base| base.local().kind() == Kind::Worker && takes_part(base))
+    bases().filter(|base| is_member(base))
 }
 
 #[cfg(test)]
