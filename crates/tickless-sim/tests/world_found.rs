@@ -105,6 +105,25 @@ fn minimum_under_way_a_device_that_is_left_alone_may_be_early() {
     assert_eq!(holds("minimum-under-way"), 1);
 }
 
+/// A task slept in debt on a CPU without a tick, where another one ran alone for 20 ms. When it woke up it was owed what
+/// that had, because no decision was made that would have let it go; and of two such tasks one placed the other.
+#[test]
+fn paid_sleeper_is_owed_nothing_for_what_another_had_alone() {
+    assert_eq!(holds("paid-sleeper"), 2);
+}
+
+/// A task started timers for longer than a slice in one step, which no interrupt of a simulated machine ends.
+#[test]
+fn long_step_of_a_task_is_no_slice_that_does_not_end() {
+    assert_eq!(holds("long-step"), 1);
+}
+
+/// The clock was 95 us behind, and the checker took the deadline of a slice for true time.
+#[test]
+fn slice_by_the_clock_ends_when_the_clock_says_so() {
+    assert_eq!(holds("slice-by-the-clock"), 1);
+}
+
 #[test]
 fn every_file_belongs_to_a_class_that_is_tried() {
     let classes = [
@@ -117,6 +136,9 @@ fn every_file_belongs_to_a_class_that_is_tried() {
         "leap-behind-leap",
         "late-written",
         "minimum-under-way",
+        "paid-sleeper",
+        "long-step",
+        "slice-by-the-clock",
     ];
     for name in names() {
         let class = name.rsplit_once('-').map(|(class, _)| class);

@@ -152,6 +152,18 @@ pub enum Governor {
     History,
 }
 
+/// Whether exact timers move that programs start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Migration {
+    /// No: they are where they are started.
+    #[default]
+    Off,
+    /// By [the table](tickless_core::platform::keep_local_by_table) of the core: what a CPU starts that is isolated, or
+    /// whose tick is stopped and which has nothing to run, goes to a CPU near by that keeps house and is awake.
+    On,
+}
+
 /// The policies of a machine. The default is the library.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -180,4 +192,6 @@ pub struct Policy {
     pub balance: Balance,
     /// What the governor goes by.
     pub governor: Governor,
+    /// Whether exact timers move.
+    pub migration: Migration,
 }

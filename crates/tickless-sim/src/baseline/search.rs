@@ -12,7 +12,7 @@ use crate::model::current_cpu;
 use crate::model::topology::Distance;
 
 /// Loads for each CPU that is looked at.
-const LOADS: u64 = 3;
+pub(crate) const LOADS: u64 = 3;
 
 /// What a search sees of the CPUs of a machine.
 pub(crate) trait Flags {

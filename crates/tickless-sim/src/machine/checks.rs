@@ -7,6 +7,7 @@ use tickless_core::wheel::idle::wake_times;
 
 use crate::machine::broadcast;
 use crate::machine::machine::Machine;
+use crate::machine::scheduler::Life;
 use crate::model::current_cpu;
 use crate::model::time::Picos;
 use crate::promise::Promise;
@@ -80,6 +81,9 @@ fn lags(machine: &mut Machine) {
         let fair = machine.cpus[cpu as usize].waiting.fair();
         let lag = fair.and_then(|fair| fair.lag(one.entity.as_ref()));
         if let (Some(lag), Ok(task)) = (lag, u32::try_from(task)) {
+            // One that sleeps in the queue is owed nothing, however long no decision was made.
+            let sleeps = machine.tasks[task as usize].life != Life::Ready;
+            let lag = if sleeps { lag.min(0) } else { lag };
             machine.check_lag_of(cpu, task, lag);
         }
     }

@@ -414,6 +414,15 @@ impl Executor {
 
     /// Lets tasks of `cpu` take steps until one computes, or goes idle.
     fn dispatch(&mut self, cpu: u32) {
+        let begins = current_cpu::cursor();
+        self.take_steps(cpu);
+        // No interrupt comes in between.
+        let took = current_cpu::cursor() - begins;
+        let longest = &mut self.machine.longest_piece;
+        *longest = took.max(*longest);
+    }
+
+    fn take_steps(&mut self, cpu: u32) {
         let place = cpu as usize;
         let mut has_looked = false;
         loop {
@@ -469,7 +478,7 @@ impl Executor {
             Next::Wait => block(machine, cpu, task, Life::Blocked),
             Next::SleepUntil(until) => {
                 let until = Picos::from_nanos(until.0.div_ceil(1_000));
-                state.sleep.start(Start::at(until.instant()));
+                state.sleep.start_movable(Start::at(until.instant()));
                 block(machine, cpu, task, Life::Blocked);
             }
             Next::Exit => block(machine, cpu, task, Life::Done),
@@ -548,6 +557,7 @@ fn pick(machine: &mut Machine, cpu: u32) -> Option<TaskId> {
         prev: None,
         next: Some(task),
     });
+    machine.host().local(cpu).needs_reschedule.set(false);
     let state = &mut machine.cpus[cpu as usize];
     state.current = Some(task);
     state.changes += 1;

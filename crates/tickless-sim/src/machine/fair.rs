@@ -250,7 +250,9 @@ impl Precise {
         if self.decides_by == Picos::FOREVER {
             self.expects(fair_length(slice, runnable, load), now);
             if let Some(queued) = queued.filter(|_| self.decides_by != Picos::FOREVER) {
-                self.decides_by = self.decides_by.max(Picos::of_instant(queued));
+                // It is queued by the clock, which may be off by now.
+                let fires = self.timer.timers().platform().moment(queued);
+                self.decides_by = self.decides_by.max(fires);
             }
         }
     }

@@ -7,14 +7,16 @@ use tickless_core::base::{CpuBase, Timers};
 use tickless_core::clock::{CounterId, Offsets, SetSequence};
 use tickless_core::coarse::Tick;
 use tickless_core::event::{DeviceState, DeviceWrite, InPast};
-use tickless_core::platform::{CpuId, Platform, ThisCpu};
+use tickless_core::platform::{
+    CpuId, Housekeeper, Platform, ThisCpu, keep_local_by_table, pick_target_by_table,
+};
 use tickless_core::tick::TickCount;
 use tickless_core::time::Instant;
 use tickless_core::time::convert::Cycles;
 use tickless_core::trace::Event as Traced;
 use tickless_core::wheel::idle::TickTime;
 
-use crate::baseline::{Reads, Rearm, Tree, direct_reads, plain_tree};
+use crate::baseline::{Migration, Reads, Rearm, Tree, direct_reads, plain_tree, search};
 use crate::clock::Clocks;
 use crate::fault::inject::{FaultState, Injector, Spoilt, call_and_catch};
 use crate::fault::{Fault, FaultKind};
@@ -72,6 +74,12 @@ pub(crate) struct CpuLocal {
     pub(crate) owes_rearm: Cell<bool>,
     /// It is isolated at this moment.
     pub(crate) is_isolated: Cell<bool>,
+    /// Its tick is stopped.
+    pub(crate) is_tick_stopped: Cell<bool>,
+    /// It has nothing to run yet, but a task that came.
+    pub(crate) needs_reschedule: Cell<bool>,
+    /// The other CPUs, the nearest first; made when it is asked for.
+    nearest: OnceCell<Box<[u32]>>,
     pub(crate) fault: FaultState,
     /// How many exact timers there are, if that is counted.
     queued: Cell<u64>,
@@ -100,6 +108,8 @@ pub(crate) struct Host {
     pub(crate) tree: Tree,
     /// When devices are written.
     pub(crate) rearm: Rearm,
+    /// Whether exact timers move.
+    pub(crate) migration: Migration,
     /// CPUs that were asked to look after others, and have not begun.
     pub(crate) heirs: Cell<u32>,
     /// What goes wrong, if anything does.
@@ -380,6 +390,51 @@ impl Host {
         first.map_or(0, |(other, _)| other)
     }
 
+    /// Whether `cpu` would keep an exact timer that it starts.
+    fn keeps_timers(&self, cpu: u32) -> bool {
+        let local = self.local(cpu);
+        keep_local_by_table(
+            local.is_isolated.get(),
+            local.is_tick_stopped.get(),
+            local.needs_reschedule.get(),
+        )
+    }
+
+    /// The other CPUs, the nearest to `cpu` first, and by their numbers within each distance.
+    fn nearest(&self, cpu: u32) -> &[u32] {
+        let sorted = || {
+            let cpus = u32::try_from(self.bases.len()).unwrap_or(u32::MAX);
+            let mut others: Box<[u32]> = (0..cpus).filter(|other| *other != cpu).collect();
+            others.sort_by_key(|other| self.model.distance(cpu, *other) as u8);
+            others
+        };
+        self.local(cpu).nearest.get_or_init(sorted)
+    }
+
+    /// The CPU to which an exact timer of `cpu` goes, which executes and does not keep it. Each look at another one
+    /// costs what it costs in a search (see [`search`]).
+    fn takes_timer_of(&self, cpu: u32) -> CpuId {
+        let charges = &self.model.charges;
+        let keeps_house = |other: &u32| {
+            current_cpu::charge(charges.search_step + charges.load * search::LOADS);
+            self.base_of(*other).is_online() && !self.local(*other).is_isolated.get()
+        };
+        let asked = |other: u32| {
+            if self.keeps_timers(other) {
+                Housekeeper::Awake(CpuId(other))
+            } else {
+                Housekeeper::Asleep(CpuId(other))
+            }
+        };
+        let others = self.nearest(cpu).iter().copied();
+        let is_isolated = self.local(cpu).is_isolated.get();
+        pick_target_by_table(
+            CpuId(cpu),
+            is_isolated,
+            others.filter(keeps_house).map(asked),
+        )
+    }
+
     pub(crate) fn new_base(timers: &Timers<Self>) -> CpuBase<Self> {
         let local = CpuLocal {
             fires: Cell::new(Picos::FOREVER),
@@ -545,9 +600,23 @@ impl Platform for Host {
         }
     }
 
-    fn pick_target(&self, this: Option<CpuId>, _pinned: bool) -> CpuId {
-        // No CPU asks for itself: the first one that keeps house.
-        this.unwrap_or_else(|| CpuId(self.housekeeper_but(current_cpu::NO_CPU)))
+    fn keep_local(&self, this: &CpuBase<Self>) -> bool {
+        // The mask, the state of the tick, and the flag of the run queue.
+        current_cpu::charge(self.model.charges.load * search::LOADS);
+        self.keeps_timers(this.cpu().0)
+    }
+
+    fn pick_target(&self, this: Option<CpuId>, pinned: bool) -> CpuId {
+        match this {
+            // No CPU asks for itself: the first one that keeps house.
+            None => CpuId(self.housekeeper_but(current_cpu::NO_CPU)),
+            Some(this) if pinned || !self.migration_enabled() => this,
+            Some(this) => self.takes_timer_of(this.0),
+        }
+    }
+
+    fn migration_enabled(&self) -> bool {
+        self.migration == Migration::On
     }
 
     fn updates_in_place(&self) -> bool {
@@ -564,6 +633,11 @@ impl Platform for Host {
             {
                 plain_tree::charge(&self.model.charges, &self.local(cpu.0).queued, &event);
             }
+        }
+        match event {
+            Traced::TickStop { cpu, .. } => self.local(cpu.0).is_tick_stopped.set(true),
+            Traced::TickStart { cpu, .. } => self.local(cpu.0).is_tick_stopped.set(false),
+            _ => {}
         }
         if let Traced::Rearm { cpu, next, .. } = event {
             let local = self.local(cpu.0);

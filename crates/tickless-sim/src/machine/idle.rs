@@ -22,6 +22,7 @@ use crate::record::Recorded;
 /// Nothing is left to run on `cpu`, which executes. Called again after each interrupt that leaves it so.
 pub(super) fn enter(machine: &mut Machine, cpu: u32) {
     machine.end_slice(cpu);
+    machine.host().local(cpu).needs_reschedule.set(false);
     // Interrupts that leave it without work, those of its tick among them, do not end what is to be expected.
     let since = &mut machine.cpus[cpu as usize].workless_since;
     since.get_or_insert(current_cpu::cursor());

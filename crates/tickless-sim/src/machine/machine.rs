@@ -64,6 +64,8 @@ pub(crate) struct Machine {
     longest_request: Picos,
     /// The same of those that slept: what they are owed they take along, and bring it back.
     pub(super) longest_carried: Picos,
+    /// For how long tasks took steps at most, without a decision in between.
+    pub(super) longest_piece: Picos,
     /// When the event came that the CPU that executes does.
     pub(super) event_at: Picos,
 }
@@ -128,6 +130,7 @@ impl Machine {
             request: fair::request(settings.slice),
             longest_request: Picos::ZERO,
             longest_carried: Picos::ZERO,
+            longest_piece: Picos::ZERO,
             event_at: Picos::ZERO,
             timers,
         };
@@ -264,6 +267,9 @@ impl Machine {
         }
         sleeper.life = Life::Ready;
         let cpu = sleeper.cpu;
+        if self.cpus[cpu as usize].current.is_none() {
+            self.host().local(cpu).needs_reschedule.set(true);
+        }
         let is_local = cpu == current_cpu::cpu();
         if let (Some(precise), false) = (&mut self.cpus[cpu as usize].precise, is_local) {
             // It files the task itself, by its own clock. One interrupt for all that come meanwhile.
@@ -357,7 +363,7 @@ impl Machine {
         } else {
             lag_bounded::SLOP + self.period
         };
-        let late = late + self.longest_carried;
+        let late = late + self.longest_carried + self.longest_piece;
         let own = self.tasks[task as usize].request;
         let wrong = lag_bounded::exceeded(lag, own, self.longest_request, late);
         self.host().check(Promise::LagBounded, cpu, wrong);
@@ -370,7 +376,8 @@ impl Machine {
             && host.faults.is_none()
         {
             let now = current_cpu::cursor();
-            let wrong = slice_ends::late(now, precise.decides_by, precise.stolen(now));
+            let lost = precise.stolen(now) + self.longest_piece;
+            let wrong = slice_ends::late(now, precise.decides_by, lost);
             host.check(Promise::SliceEnds, cpu, wrong);
         }
     }

@@ -110,6 +110,7 @@ impl Settings {
             device: self.device.clone(),
             tree: self.policy.tree,
             rearm: self.policy.rearm,
+            migration: self.policy.migration,
             heirs: Cell::new(0),
             faults: self.faults.first().map(injector),
             clocks,

@@ -1,5 +1,6 @@
 //! Timers that belong to a machine, and end with it.
 
+use tickless_core::Platform;
 use tickless_core::hrtimer::Start;
 use tickless_core::time::{ClockId, Monotonic};
 
@@ -27,6 +28,25 @@ impl Keeper for Host {
 }
 
 impl<C: ClockId> Exact<C> {
+    /// Starts a timer of a program, which may move to another CPU if the policy of the machine lets it.
+    pub(crate) fn start_movable(&self, start: Start<C>) {
+        let timers = self.timers();
+        if !timers.platform().migration_enabled() {
+            return self.start(start);
+        }
+        self.may_leave_armed();
+        let rearm = timers.platform().rearm;
+        current_cpu::start(|| {
+            rearm.before_start(timers, self.pinned());
+            self.pinned().start(timers, start);
+        });
+        let there = current_cpu::looking(|| self.pinned().cpu(timers));
+        let is_pushed = there.is_some_and(|there| there.0 != current_cpu::cpu());
+        let mut checker = timers.platform().checker.borrow_mut();
+        checker.counts.exact_pushed += u64::from(is_pushed);
+    }
+
+    /// Starts a timer that stays with the CPU that executes.
     pub(crate) fn start(&self, start: Start<C>) {
         let timers = self.timers();
         let rearm = timers.platform().rearm;
@@ -47,6 +67,9 @@ impl<C: ClockId> Exact<C> {
     }
 
     pub(crate) fn cancel(&self) {
+        if self.timers().platform().migration_enabled() {
+            self.may_leave_armed();
+        }
         let _was = self.pinned().try_cancel(self.timers());
     }
 }

@@ -6,7 +6,8 @@
 use crate::model::time::Picos;
 use crate::promise::lag_bounded::SLOP;
 
-/// What is wrong with a decision at `now`, when one was due by `due`, and interrupts took `stolen`.
+/// What is wrong with a decision at `now`, when one was due by `due`, and interrupts, and steps of tasks that are not
+/// interrupted, took `stolen`.
 pub(crate) fn late(now: Picos, due: Picos, stolen: Picos) -> Option<String> {
     let latest = due + stolen + SLOP;
     (due != Picos::FOREVER && now > latest)

@@ -38,6 +38,8 @@ pub struct Counts {
     pub timed_starts: u64,
     /// How long those took altogether.
     pub starting: Picos,
+    /// Exact timers that went to another CPU when they were started.
+    pub exact_pushed: u64,
     /// Exact timers cancelled.
     pub exact_cancels: u64,
     /// Exact timers that fired.

@@ -79,6 +79,8 @@ pub struct Draft {
     stops: Option<(String, BroadcastDevice)>,
     /// The seed of the run draws what goes wrong.
     has_faults: bool,
+    /// The lines of its policies, if it has others than the default.
+    policy: String,
 }
 
 impl Draft {
@@ -96,7 +98,13 @@ impl Draft {
             _ => 0xFEFE_FEFE_FEFE_FEFE,
         };
         let parts = 1 + random.below(5);
-        let parts: Vec<Part> = (0..parts).map(|_| part(&mut random)).collect();
+        let mut parts: Vec<Part> = (0..parts).map(|_| part(&mut random)).collect();
+        // From numbers of their own, so that what else a seed draws stays what it was.
+        let mut choices = Random::new(seed ^ 0x5CE7_A410_D4A7_0002);
+        let policy = policy(&mut choices);
+        for part in &mut parts {
+            part.fields += &entitlement(&mut choices);
+        }
         let cpus = sizes[random.index(sizes.len())];
         let duration = Picos::from_millis(LENGTHS[random.index(LENGTHS.len())]);
         let tick = ["1 ms", "1 ms", "4 ms"][random.index(3)];
@@ -126,6 +134,7 @@ impl Draft {
             },
             stops: random.one_in(2).then(|| stops(profile, &mut random)),
             has_faults: random.one_in(4),
+            policy,
         }
     }
 
@@ -208,6 +217,9 @@ impl Draft {
             let _infallible = write!(text, "\n[device]\n{}", self.device);
         }
         text += &self.counter;
+        if !self.policy.is_empty() {
+            let _infallible = write!(text, "\n[policy]\n{}", self.policy);
+        }
         for (part, cpus) in self.parts() {
             let fields = &part.fields;
             let _infallible = write!(text, "\n[[workload]]\n{fields}cpus = \"{cpus}\"\n");
@@ -256,6 +268,10 @@ impl Draft {
         push(&|less| less.real_time = false);
         push(&|less| less.slow_counter = false);
         push(&|less| less.counter.clear());
+        push(&|less| less.policy.clear());
+        for gone in ["scheduler", "hrtick", "balance", "governor", "migration"] {
+            push(&|less| less.policy = without(&less.policy, gone));
+        }
         all
     }
 }
@@ -263,6 +279,39 @@ impl Draft {
 /// Whether `cpu` is one of those with these bits. The first one never is: a CPU has to keep house.
 const fn is_in(bits: u64, cpu: u32) -> bool {
     cpu > 0 && bits >> (cpu % 64) & 1 == 1
+}
+
+/// The lines of `text` but those of `key`.
+fn without(text: &str, key: &str) -> String {
+    let is_of = |line: &&str| line.split_once(" = ").is_some_and(|(name, _)| name == key);
+    let lines = text.lines().filter(|line| !is_of(line));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+/// Which scheduler, and what it does; what the governor goes by, and whether exact timers move. Nothing that takes a
+/// mechanism of the library away.
+fn policy(random: &mut Random) -> String {
+    let mut text = String::new();
+    let mut line = |key: &str, value: &str| {
+        // Writing to a string cannot fail.
+        let _infallible = writeln!(text, "{key} = \"{value}\"");
+    };
+    if random.one_in(2) {
+        line("scheduler", "fair");
+        line("hrtick", ["on", "on", "unfiltered", "off"][random.index(4)]);
+        line("balance", ["none", "idle"][random.index(2)]);
+    }
+    line("governor", ["next-event", "history"][random.index(2)]);
+    line("migration", ["off", "on"][random.index(2)]);
+    text
+}
+
+/// What the tasks of a workload are entitled to, where tasks share their CPU fairly.
+fn entitlement(random: &mut Random) -> String {
+    let weight = [1, 1, 2, 7][random.index(4)];
+    let request = random.one_in(3).then(|| 10 + random.below(5_000));
+    let request = request.map(|micros| format!("request = \"{micros} us\"\n"));
+    format!("weight = {weight}\n{}", request.unwrap_or_default())
 }
 
 /// One of the deeper idle states of a profile, and what stands in for devices that stop there.

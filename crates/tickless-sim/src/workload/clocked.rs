@@ -47,7 +47,7 @@ impl<C: ClockId> Alarms<C> {
                 Restart::Yes
             });
             let now = context.read_clock_of::<C>();
-            timer.start(Start::at(Instant::from_nanos(
+            timer.start_movable(Start::at(Instant::from_nanos(
                 now.as_nanos() + ahead(now, period),
             )));
             self.timers.push(timer);

@@ -185,7 +185,7 @@ impl Desktop {
                 Restart::Yes
             });
             let slack = Span::from_nanos(self.slack.as_nanos());
-            timer.start(Start::at(first.instant()).slack(slack));
+            timer.start_movable(Start::at(first.instant()).slack(slack));
             self.periodic.push(timer);
         }
         for _ in 0..self.count * BURST {

@@ -52,6 +52,9 @@ impl Draft {
             class("faults", is_set(self.has_faults)),
         ];
         all.extend(self.counter_classes());
+        for key in ["scheduler", "hrtick", "balance", "governor", "migration"] {
+            all.push(class(key, value(&self.policy, key).unwrap_or("none")));
+        }
         for (part, _) in self.parts() {
             let kind = value(&part.fields, "kind").unwrap_or("none");
             all.push(class("workload", kind));
@@ -74,6 +77,12 @@ impl Draft {
         }
         if self.has_faults {
             text += ", faults";
+        }
+        if value(&self.policy, "scheduler").is_some() {
+            text += ", fair";
+        }
+        if value(&self.policy, "migration") == Some("on") {
+            text += ", migration";
         }
         text
     }
