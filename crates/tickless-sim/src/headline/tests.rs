@@ -72,7 +72,8 @@ fn what_holds_does_not_hold_without_its_mechanism() {
             "softirq-first-due",
             "isolation-noise",
             "slow-counter-stall",
-            "rearm-rate"
+            "rearm-rate",
+            "in-place"
         ]
     );
 }

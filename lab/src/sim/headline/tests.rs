@@ -44,23 +44,6 @@ fn only_what_does_not_hold_says_why() {
     assert!(entry["why"].as_str().is_some_and(|why| !why.is_empty()));
 }
 
-#[test]
-fn the_help_names_every_claim() {
-    use clap::{Args as _, Command};
-    let mut command = super::Arguments::augment_args(Command::new("headline"));
-    let help = command.render_long_help().to_string();
-    // Lines are broken somewhere.
-    let words: Vec<&str> = help.split_whitespace().collect();
-    let names = |id: &str| {
-        words
-            .iter()
-            .any(|word| word.trim_end_matches([',', '.']) == id)
-    };
-    for claim in CLAIMS {
-        assert!(names(claim.id), "{} in\n{help}", claim.id);
-    }
-}
-
 /// The page and the table say the same number of each.
 #[test]
 fn the_page_and_the_table_have_one_count() {
