@@ -105,9 +105,8 @@ fn minimum_under_way_a_device_that_is_left_alone_may_be_early() {
     assert_eq!(holds("minimum-under-way"), 1);
 }
 
-/// A task slept in debt on a CPU without a tick, where another one ran alone for 20 ms. When it woke up it was
-/// owed what
-/// that had, because no decision was made that would have let it go; and of two such tasks one placed the other.
+/// A task slept in debt on a CPU without a tick, where another one ran alone for 20 ms. When it woke up it was owed
+/// what that had, because no decision was made that would have let it go; and of two such tasks one placed the other.
 #[test]
 fn paid_sleeper_is_owed_nothing_for_what_another_had_alone() {
     assert_eq!(holds("paid-sleeper"), 2);
