@@ -131,6 +131,13 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         })
     }
 
+    /// Whether an entry belongs to this bucket array.
+    #[inline]
+    #[must_use]
+    pub fn owns(&self, entry: EntryRef<'_, F>) -> bool {
+        entry.belongs_to(self.id())
+    }
+
     /// Opens the first entry of a list.
     ///
     /// # Panics
@@ -497,6 +504,31 @@ impl<F: Family> Running<F> {
     }
 }
 
+impl<F: Branched> Running<F> {
+    /// Ends the claim on an entry of `tree` and gives it to `buckets`, which puts it on a list, unless a thread queued
+    /// it meanwhile: the other start wins, and it stays in the tree.
+    ///
+    /// `update` is given the head if the entry is queued here. Answers whether it is.
+    ///
+    /// # Panics
+    ///
+    /// When there is no list of that number.
+    #[inline]
+    pub fn restart_in_bucket<const LEVELS: usize>(
+        self,
+        tree: &mut Tree<F>,
+        buckets: &mut BucketArray<F, LEVELS>,
+        list: usize,
+        update: impl FnOnce(&mut F::Head),
+    ) -> bool {
+        self.requeue(tree, update, |_, entry| {
+            entry.hand_over(buckets.id());
+            buckets.link(entry, list, End::Back);
+        })
+        .is_some()
+    }
+}
+
 /// An entry that belongs to a bucket array, together with that bucket array.
 pub struct Bucketed<'s, 'e, F: Family, const LEVELS: usize> {
     buckets: &'s mut BucketArray<F, LEVELS>,
@@ -707,6 +739,25 @@ impl<F: Branched> tree::Slot<'_, '_, F> {
         entry.hand_over(buckets.id());
         buckets.link(entry, list, End::Back);
         was_first
+    }
+}
+
+impl<F: Branched> tree::Slot<'_, '_, F> {
+    /// As [`put_in_bucket`](Self::put_in_bucket), for an entry that is idle.
+    ///
+    /// # Panics
+    ///
+    /// When it is not, or there is no list of that number.
+    #[inline]
+    pub fn put_idle_in_bucket<const LEVELS: usize>(
+        self,
+        buckets: &mut BucketArray<F, LEVELS>,
+        list: usize,
+    ) {
+        assert!(self.state().is_idle(), "what is queued has a place already");
+        let entry = self.entry();
+        entry.hand_over(buckets.id());
+        buckets.link(entry, list, End::Back);
     }
 }
 

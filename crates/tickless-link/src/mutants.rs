@@ -55,6 +55,7 @@ pub const NAMES: &[&str] = &[
     "far-not-cascaded-to-next-inv-1",
     "early-armed-value-not-settled-lazy-7",
     "far-start-not-armed-inv-1",
+    "far-while-running-obj-15",
     "far-filed-by-hard-expiry-obj-9",
     // The wheel.
     "wheel-clock-not-forwarded-r07",

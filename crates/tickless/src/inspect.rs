@@ -12,8 +12,8 @@
 //! let timer = pin!(HrTimer::new(|_| Restart::No));
 //! timer.as_ref().start(Start::after(Span::from_secs(3600)));
 //! let timers = snapshot().threads.into_iter().flat_map(|thread| thread.timers);
-//! let sorted = timers.filter(|timer| matches!(timer.queued, Queued::Sorted { .. }));
-//! assert!(sorted.count() >= 1);
+//! let far = timers.filter(|timer| matches!(timer.queued, Queued::Far { .. }));
+//! assert!(far.count() >= 1);
 //! ```
 //!
 //! # Limits

@@ -14,6 +14,8 @@ use crate::base::expirer::{BaseTypes, Expirer};
 use crate::base::state::{BaseState, FIRST_WHEEL, IDENTITIES};
 use crate::cpu::CpuId;
 use crate::event::EventDevice;
+use crate::exact::family::NEAR;
+use crate::exact::queues::QUEUES;
 use crate::slots::geometry::Tick;
 use crate::time::Instant;
 use crate::wheel::cpu_wheel::CpuWheel;
@@ -27,6 +29,8 @@ use crate::wheel::idle::NextDue;
 pub struct CpuBase<P: BaseTypes> {
     cpu: CpuId,
     first_queue: QueueId,
+    /// The identity of the far wheel.
+    far_queue: QueueId,
     /// The armed value: when the device is to fire, `FOREVER` while the handler runs or a rearm is owed (INV-4).
     ///
     /// Written under the lock, read by threads that want to know whether something is due.
@@ -64,7 +68,7 @@ impl<P: BaseTypes> CpuBase<P> {
         local: P::Local,
     ) -> Emplaced<'a, Self> {
         let keys = realm.keys::<IDENTITIES>();
-        let first_queue = keys[0].id();
+        let (first_queue, far_queue) = (keys[0].id(), keys[QUEUES].id());
         #[expect(
             clippy::cast_possible_truncation,
             reason = "a realm has at most 2^24 queues"
@@ -73,6 +77,7 @@ impl<P: BaseTypes> CpuBase<P> {
         emplace!(slot => Self {
             cpu: cpu,
             first_queue: first_queue,
+            far_queue: far_queue,
             local: local,
             armed: AtomicI64::new(Instant::<crate::time::Monotonic>::FOREVER.as_nanos()),
             may_fire_from: AtomicI64::new(Instant::<crate::time::Monotonic>::FOREVER.as_nanos()),
@@ -106,6 +111,19 @@ impl<P: BaseTypes> CpuBase<P> {
     #[inline]
     pub(crate) const fn owns(&self, id: QueueId) -> bool {
         id.is_within(self.first_queue, IDENTITIES)
+    }
+
+    /// The identity of the queue that far timers end in: idle ones name it, too.
+    #[inline]
+    pub(crate) const fn near_queue(&self) -> QueueId {
+        const { assert!(NEAR == 0) };
+        self.first_queue
+    }
+
+    /// The identity that far timers of this base name as their owner.
+    #[inline]
+    pub(crate) const fn far_queue(&self) -> QueueId {
+        self.far_queue
     }
 
     /// Which of this base's wheels `id` is; `None` if it is another queue.

@@ -157,11 +157,10 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
         }
     }
 
-    /// Whether `deadline`, on the clock of queue `index`, is before what is armed.
+    /// Whether `deadline`, on the monotonic clock as those of all far timers are, is before what is armed.
     #[inline]
-    pub(crate) fn is_before_armed(&self, index: usize, deadline: Deadline) -> bool {
-        let event = self.state.queues[index].offset.to_monotonic(deadline);
-        event < self.base.armed() && !mutant!("far-start-not-armed-inv-1")
+    pub(crate) fn is_before_armed(&self, deadline: Deadline) -> bool {
+        deadline.as_nanos() < self.base.armed().as_nanos() && !mutant!("far-start-not-armed-inv-1")
     }
 
     /// Notes a change of the queues while a rearm is owed (spec REARM-7); `true` if one is owed or the handler runs, so

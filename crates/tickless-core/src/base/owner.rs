@@ -10,7 +10,7 @@ use crate::base::guard::BaseGuard;
 use crate::base::state::{BaseState, IDENTITIES};
 use crate::base::timers::Timers;
 use crate::cpu::CpuId;
-use crate::exact::family::Hr;
+use crate::exact::family::{Head, Hr};
 use crate::mutant;
 use crate::platform::{Platform, ThisCpu};
 use crate::wheel::family::{Coarse, Kind};
@@ -93,6 +93,23 @@ impl<P: Platform> Timers<P> {
         self.lock_base_of_slowly(entry, me)
     }
 
+    /// As [`lock_base_of`](Self::lock_base_of), for a caller that may have locked a base already, probably this one.
+    #[inline]
+    pub(crate) fn base_of_entry<'a, F: BaseQueue>(
+        &'a self,
+        entry: EntryRef<'_, F>,
+        me: Option<ThisCpu<'a, P>>,
+        held: Option<BaseGuard<'a, P>>,
+    ) -> BaseGuard<'a, P> {
+        let is_owner = |held: &BaseGuard<'_, P>| {
+            // It may have moved before the lock was ours.
+            matches!(entry.owner(), Owner::Queue(id) if held.base.owns(id))
+        };
+        // Not both at a time: what is not the owner is released first.
+        held.filter(is_owner)
+            .unwrap_or_else(|| self.lock_base_of(entry, me))
+    }
+
     #[cold]
     fn lock_base_of_slowly<'a, F: BaseQueue>(
         &'a self,
@@ -153,7 +170,7 @@ impl<P: Platform> Timers<P> {
     }
 }
 
-/// Opens an entry that is known to belong to the locked base.
+/// Opens an entry that is known to belong to a tree of the locked base.
 #[inline]
 pub(crate) fn opened<'h, 'e, P: Platform>(
     held: &'h mut BaseGuard<'_, P>,
@@ -164,6 +181,15 @@ pub(crate) fn opened<'h, 'e, P: Platform>(
         .tree
         .open(entry)
         .expect("the base that owns the timer is locked")
+}
+
+/// The times of an entry that is known to belong to the locked base.
+#[inline]
+pub(crate) fn head_of<P: Platform>(held: &mut BaseGuard<'_, P>, entry: EntryRef<'_, Hr>) -> Head {
+    if let Some(mut bucketed) = held.state.far.open(entry) {
+        return *bucketed.head();
+    }
+    *opened(held, entry).head()
 }
 
 /// The wheel of the locked base that an entry is on.

@@ -28,14 +28,15 @@ impl Family for Hr {
 pub(crate) const NEAR: usize = 0;
 
 /// What is fixed when a timer is made, in one byte: which of the eight queues of a base (the number of the clock, plus
-/// 4 for soft), whether lazy rearm was asked for, and whether it fires when its clock is set.
+/// 4 for soft), whether lazy rearm was asked for, whether it always leaves the device early, and whether it fires when
+/// its clock is set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tag(u8);
 
 impl Tag {
     const QUEUE: u8 = 0x07;
     const LAZY: u8 = 0x08;
-    const FAR: u8 = 0x10;
+    const EARLY: u8 = 0x10;
     const ON_SET: u8 = 0x20;
 
     pub(crate) const fn new(clock: Clock, soft: bool, lazy: bool) -> Self {
@@ -58,19 +59,26 @@ impl Tag {
         self.queue() >= 4
     }
 
-    /// The timer may stand in the far wheel, if it is of the queue that this feeds.
-    pub(crate) const fn far_exact(self) -> Self {
-        if self.queue() == NEAR {
-            Self(self.0 | Self::FAR)
+    /// Whether the timer may stand in the far wheel: it is of the queue that this feeds.
+    #[inline]
+    pub(crate) const fn may_stand_far(self) -> bool {
+        self.queue() == NEAR
+    }
+
+    /// The timer leaves the device early when it is pushed out or taken back (spec LAZY-7), if it may stand in the far
+    /// wheel.
+    pub(crate) const fn leaving_early(self) -> Self {
+        if self.may_stand_far() {
+            Self(self.0 | Self::EARLY)
         } else {
             self
         }
     }
 
-    /// Whether the timer may stand in the far wheel.
+    /// Whether the timer leaves the device early when it is pushed out or taken back.
     #[inline]
-    pub(crate) const fn is_far_exact(self) -> bool {
-        self.0 & Self::FAR != 0
+    pub(crate) const fn leaves_early(self) -> bool {
+        self.0 & Self::EARLY != 0
     }
 
     /// The timer fires when its clock is set, unless that is the monotonic one, which never is.

@@ -27,7 +27,8 @@
 //! - A slot that is due goes to those of the next finer level, each timer in front of what is there; the last goes
 //!   first. No level is left out, because it may hold what was armed later. From the finest slots they go to the tree,
 //!   the first goes first, behind what came there from the far wheel and before what was armed there at once
-//!   ([`Turn::Old`]).
+//!   ([`Turn::Old`]). So does at once a slot of which all is over: what is in finer ones for the same time comes
+//!   behind it.
 //! - A slot that is taken out before it is due goes to the tree in the same way, all of it. Some of it would fit into
 //!   finer slots, but then it would have to be gone through from both ends.
 //! - Of two slots that are due at the same time the coarser is taken out first.
@@ -46,7 +47,7 @@ use core::mem::MaybeUninit;
 use tickless_link::buckets::{BucketArray, BucketState, Bucketed};
 use tickless_link::emplace;
 use tickless_link::emplace::Emplaced;
-use tickless_link::entry::{EntryRef, Transit};
+use tickless_link::entry::{EntryRef, Running, Transit};
 use tickless_link::id::Key;
 use tickless_link::tree::{self, Tree, Turn};
 
@@ -120,6 +121,12 @@ impl FarWheel {
         })
     }
 
+    /// Whether a timer is in the far wheel.
+    #[inline]
+    pub(crate) fn holds(&self, entry: EntryRef<'_, Hr>) -> bool {
+        self.buckets.owns(entry)
+    }
+
     /// The timers in the far wheel.
     #[inline]
     pub(crate) const fn buckets(&self) -> &BucketArray<Hr, LEVELS> {
@@ -165,10 +172,26 @@ impl FarWheel {
         place_before::<LEVELS>(self.pending_map.clock(), filed_by(head))
     }
 
-    /// Where `entry` stands with the times in `head`; `None` if it belongs into the tree.
+    /// As [`place`](Self::place), by a clock that is only read if it may matter.
+    #[inline]
+    pub(crate) fn place_now(
+        &mut self,
+        head: Head,
+        recently: impl FnOnce() -> Instant,
+    ) -> Option<Place> {
+        // What is near by an old clock is nearer by the present one.
+        if filed_by(head).0.saturating_sub(self.pending_map.clock().0) < 2 {
+            return None;
+        }
+        self.forward(recently());
+        self.place(head)
+    }
+
+    /// Where `entry` stands with the times in `head`; `None` if it belongs into its tree, as all do whose callback
+    /// executes: the tree has to be there for its end.
     #[inline]
     pub(crate) fn place_of(&self, entry: EntryRef<'_, Hr>, head: Head) -> Option<Place> {
-        if entry.tag().is_far_exact() {
+        if may_stand(entry) {
             self.place(head)
         } else {
             None
@@ -199,12 +222,98 @@ impl FarWheel {
         self.note(place);
     }
 
+    /// Files an idle timer of the first of `queues`; `false`, and nothing was done, if it is not of that one, or near.
+    #[inline]
+    pub(crate) fn file_idle(
+        &mut self,
+        queues: &mut ExactQueues,
+        entry: EntryRef<'_, Hr>,
+        head: Head,
+        recently: impl FnOnce() -> Instant,
+    ) -> bool {
+        let Some(place) = self.place_now(head, recently) else {
+            return false;
+        };
+        let Some(mut slot) = queues[NEAR].tree.open(entry) else {
+            return false;
+        };
+        *slot.head() = head;
+        slot.put_idle_in_bucket(&mut self.buckets, place.slot.number());
+        self.note(place);
+        true
+    }
+
+    /// Gives other times to a timer that is in the far wheel, if it may stay in its slot with them: it was pushed out.
+    #[inline]
+    pub(crate) fn push_out(&mut self, entry: EntryRef<'_, Hr>, head: Head) -> bool {
+        let Some(mut bucketed) = self.buckets.open(entry) else {
+            return false;
+        };
+        let stays = head.is_pushed_out_from(*bucketed.head());
+        if stays {
+            *bucketed.head() = head;
+        }
+        stays
+    }
+
+    /// Gives times to a timer that is in the far wheel for which it is still far, and files it anew; `false`, and
+    /// nothing was done, if it would be near.
+    pub(crate) fn move_within(
+        &mut self,
+        entry: EntryRef<'_, Hr>,
+        head: Head,
+        recently: impl FnOnce() -> Instant,
+    ) -> bool {
+        let place = self.place_now(head, recently);
+        let (Some(place), Some(mut bucketed)) = (place, self.buckets.open(entry)) else {
+            return false;
+        };
+        *bucketed.head() = head;
+        let left = bucketed.move_to(place.slot.number());
+        self.note_left(left);
+        self.note(place);
+        true
+    }
+
     /// Takes a timer over from its tree; says whether it was the first there.
     #[inline]
     pub(crate) fn take_over(&mut self, slot: tree::Slot<'_, '_, Hr>, place: Place) -> bool {
         let was_first = slot.put_in_bucket(&mut self.buckets, place.slot.number());
         self.note(place);
         was_first
+    }
+
+    /// Queues a timer of one of `queues` that its callback starts again, under the key `filed` or, if it is far, here;
+    /// says whether it did, and not a thread that started it meanwhile.
+    #[inline]
+    pub(crate) fn restart(
+        &mut self,
+        queues: &mut ExactQueues,
+        index: usize,
+        running: Running<Hr>,
+        (filed, head): (Deadline, Head),
+        recently: impl FnOnce() -> Instant,
+    ) -> bool {
+        let place = if running.tag().may_stand_far() {
+            self.place_now(head, recently)
+        } else {
+            None
+        };
+        let tree = &mut queues[index].tree;
+        if let Some(place) = place {
+            let list = place.slot.number();
+            let buckets = &mut self.buckets;
+            let is_queued = running.restart_in_bucket(tree, buckets, list, |old| *old = head);
+            if is_queued {
+                self.note(place);
+            }
+            return is_queued;
+        }
+        let queued = running.restart(tree, filed, |old| *old = head);
+        if let Some(is_first) = queued {
+            queues.after_insertion(index, is_first, filed);
+        }
+        queued.is_some()
     }
 
     /// Receives a timer that comes from another base.
@@ -229,6 +338,13 @@ impl FarWheel {
     }
 }
 
+/// Whether a timer may stand in the far wheel now.
+#[inline]
+fn may_stand(entry: EntryRef<'_, Hr>) -> bool {
+    entry.tag().may_stand_far()
+        && (!entry.state().is_running() || mutant!("far-while-running-obj-15"))
+}
+
 /// Why a timer can be opened.
 const OWNED: &str = "the base that owns the timer is locked";
 
@@ -251,22 +367,20 @@ impl Way {
     }
 }
 
-/// Where a timer whose time is `at` goes from a slot that is due at `due` and is taken out now.
-fn way_out(slot: Slot, due: Tick, clock: Tick, at: Tick) -> Way {
-    let is_early = due > clock;
+/// Where a timer whose time is `at` goes from a slot that is due at `due` and is taken out now, the first or the last
+/// of its timers first.
+fn way_out(slot: Slot, due: Tick, clock: Tick, at: Tick, first_goes_first: bool) -> Way {
     let place = place_before::<LEVELS>(clock, at);
     if at.0.saturating_sub(due.0) >= granularity(slot.level()) {
         // Pushed out, or beyond the range.
         return match place {
             Some(place) if place.slot == slot => Way::Tree(Turn::Old),
             // The last goes first, and what is beyond the range is to keep its order.
-            Some(place) if !is_early && slot.level() > 0 && slot.level() + 1 == LEVELS => {
-                Way::Before(place)
-            }
+            Some(place) if !first_goes_first && slot.level() + 1 == LEVELS => Way::Before(place),
             place => Way::armed(place),
         };
     }
-    if is_early || slot.level() == 0 {
+    if first_goes_first {
         return Way::Tree(if mutant!("far-cascaded-to-next-behind-newer-q-2") {
             Turn::New
         } else {
@@ -358,15 +472,18 @@ impl FarWheel {
         queues: &mut ExactQueues,
         entry: EntryRef<'_, Hr>,
         filing: Filing,
-        recently: Instant,
+        recently: impl FnOnce() -> Instant,
     ) -> Stood {
         let Filing {
             times: (earliest, deadline),
             may_stay,
         } = filing;
-        self.forward(recently);
         let head = Head::new(earliest, deadline);
-        let place = self.place_of(entry, head);
+        let place = if may_stand(entry) {
+            self.place_now(head, recently)
+        } else {
+            None
+        };
         if let Some(mut bucketed) = self.buckets.open(entry) {
             let stays = may_stay && head.is_pushed_out_from(*bucketed.head());
             *bucketed.head() = head;
@@ -378,8 +495,11 @@ impl FarWheel {
             return if stays { Stood::FarSlot } else { Stood::Moved };
         }
         let mut slot = queues[NEAR].tree.open(entry).expect(OWNED);
-        *slot.head() = head;
         let was_first = slot.is_first();
+        // The caller looks for the next event then, and would take it out of its slot at once.
+        let stays_first =
+            was_first && !entry.tag().leaves_early() && head.is_pushed_out_from(*slot.head());
+        *slot.head() = head;
         if may_stay && slot.state().is_queued() {
             if deadline == slot.key() {
                 return Stood::InPlace;
@@ -388,7 +508,7 @@ impl FarWheel {
             if !was_first && deadline > slot.key() {
                 return Stood::FiledEarly;
             }
-            if place.is_none() && slot.move_in_place(deadline) {
+            if (place.is_none() || stays_first) && slot.move_in_place(deadline) {
                 if was_first {
                     queues[NEAR].first_deadline = deadline;
                 }
@@ -439,17 +559,20 @@ impl FarWheel {
         true
     }
 
-    /// Takes the timers of a slot out, which is due at `due`: see the module documentation for where they go.
+    /// Takes the timers of a slot out at `now`, which is due at `due`: see the module documentation for where they go.
     fn empty(
         &mut self,
         queues: &mut ExactQueues,
         slot: Slot,
         due: Tick,
+        now: Tick,
         budget: &mut u32,
     ) -> Emptied {
         let list = slot.number();
         let clock = self.pending_map.clock();
-        let first_goes_first = due > clock || slot.level() == 0;
+        // Before it is due, and when all that is in it is over.
+        let over = due.0.saturating_add(granularity(slot.level()) - 1);
+        let first_goes_first = due > clock || over <= now.0;
         loop {
             let buckets = &mut self.buckets;
             let bucketed = if first_goes_first {
@@ -466,7 +589,7 @@ impl FarWheel {
             *budget -= 1;
             let head = *bucketed.head();
             let deadline = head.deadline();
-            let way = way_out(slot, due, clock, filed_by(head));
+            let way = way_out(slot, due, clock, filed_by(head), first_goes_first);
             let left = leave(bucketed, way, &mut queues[NEAR].tree, deadline);
             self.after_leaving(queues, left, way, deadline);
         }
@@ -488,7 +611,10 @@ impl FarWheel {
             && due <= now
         {
             self.pending_map.forward(now);
-            if matches!(self.empty(queues, slot, due, &mut budget), Emptied::Part) {
+            if matches!(
+                self.empty(queues, slot, due, now, &mut budget),
+                Emptied::Part
+            ) {
                 return false;
             }
         }
@@ -531,7 +657,10 @@ impl FarWheel {
             if self.overfull == Some(due) {
                 return instant_of(due);
             }
-            if matches!(self.empty(queues, slot, due, &mut budget), Emptied::Part) {
+            if matches!(
+                self.empty(queues, slot, due, clock, &mut budget),
+                Emptied::Part
+            ) {
                 self.overfull = Some(due);
             }
         }

@@ -2,7 +2,7 @@
 
 use core::pin::Pin;
 
-use tickless_link::entry::EntryRef;
+use tickless_link::entry::{EntryRef, Owner};
 
 use crate::base::callback::TryCancel;
 use crate::base::guard::BaseGuard;
@@ -10,7 +10,7 @@ use crate::base::owner::opened;
 use crate::base::state::Change;
 use crate::base::timers::Timers;
 use crate::exact::family::Hr;
-use crate::hrtimer::timer::{Expired, HrTimer};
+use crate::hrtimer::timer::{Expired, HrTimer, TimerRef};
 use crate::platform::{Platform, ThisCpu};
 use crate::restart::Restart;
 use crate::time::ClockId;
@@ -32,8 +32,9 @@ where
     /// A timer that is not active: one load. Else one lock and one removal; cancelling the first timer of this CPU
     /// writes the device once. Cancelling on another CPU leaves its device as it is: it takes one interrupt for
     /// nothing.
+    #[inline]
     pub fn try_cancel<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> TryCancel {
-        timers.try_cancel_entry(self.erase(), timers.platform.this_cpu())
+        self.timer_ref().try_cancel(timers)
     }
 
     /// Takes the timer out of its queue and waits until its callback does not run; says whether it was queued.
@@ -47,10 +48,9 @@ where
     /// # Interrupt context
     ///
     /// Not while holding a lock that the callback takes, and not on top of the callback's CPU.
+    #[inline]
     pub fn cancel<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> bool {
-        let entry = self.erase();
-        let me = timers.platform.this_cpu();
-        timers.until_not_running(entry, me, || timers.try_cancel_entry(entry, me))
+        self.timer_ref().cancel(timers)
     }
 
     /// Takes the timer out of use: it is not started again, by its running callback neither. Waits until its callback
@@ -90,17 +90,88 @@ where
     }
 }
 
-impl<P: Platform> Timers<P> {
+impl<C: ClockId> TimerRef<'_, C> {
+    /// [`HrTimer::try_cancel`] for a timer whose closure is forgotten.
     #[inline]
-    pub(crate) fn try_cancel_entry<'a>(
+    pub fn try_cancel<P: Platform>(self, timers: &Timers<P>) -> TryCancel {
+        match timers.cancel_at_hand(self.entry) {
+            Ok(()) => TryCancel::Removed,
+            Err(held) => timers.try_cancel_anywhere(self.entry, held),
+        }
+    }
+
+    /// [`HrTimer::cancel`] for a timer whose closure is forgotten.
+    ///
+    /// # Panics
+    ///
+    /// As [`HrTimer::cancel`].
+    #[inline]
+    pub fn cancel<P: Platform>(self, timers: &Timers<P>) -> bool {
+        match timers.cancel_at_hand(self.entry) {
+            Ok(()) => true,
+            Err(held) => timers.cancel_anywhere(self.entry, held),
+        }
+    }
+}
+
+impl<P: Platform> Timers<P> {
+    /// Takes out a far timer of this CPU whose going leaves the device as it is, if the lock is to be had without a
+    /// call; nearly all timers are.
+    ///
+    /// Otherwise it has done nothing, and gives back the lock of this CPU if it took it.
+    // As a call, what it gives back would go through memory.
+    #[inline(always)]
+    fn cancel_at_hand(&self, entry: EntryRef<'_, Hr>) -> Result<(), Option<BaseGuard<'_, P>>> {
+        let me = self.platform.this_cpu_if_known().ok_or(None)?;
+        if entry.owner() != Owner::Queue(me.base.far_queue()) {
+            return Err(None);
+        }
+        let mut held = BaseGuard::try_lock(self, me).ok_or(None)?;
+        let timer = entry.address();
+        let state = &mut *held.state;
+        let was_cpu_first = state.first_hint == timer;
+        if (!was_cpu_first || entry.tag().leaves_early())
+            && state.far.remove(&mut state.queues, entry)
+        {
+            state.armed_early |= was_cpu_first;
+            self.note_cancelled(&mut held, timer);
+            return Ok(());
+        }
+        Err(Some(held))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn try_cancel_anywhere<'a>(
+        &'a self,
+        entry: EntryRef<'_, Hr>,
+        held: Option<BaseGuard<'a, P>>,
+    ) -> TryCancel {
+        self.try_cancel_entry(entry, self.platform.this_cpu(), held)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn cancel_anywhere<'a>(
+        &'a self,
+        entry: EntryRef<'_, Hr>,
+        mut held: Option<BaseGuard<'a, P>>,
+    ) -> bool {
+        let me = self.platform.this_cpu();
+        self.until_not_running(entry, me, || self.try_cancel_entry(entry, me, held.take()))
+    }
+
+    #[inline]
+    fn try_cancel_entry<'a>(
         &'a self,
         entry: EntryRef<'_, Hr>,
         me: Option<ThisCpu<'a, P>>,
+        held: Option<BaseGuard<'a, P>>,
     ) -> TryCancel {
         if entry.state().is_idle() {
             return TryCancel::NotActive;
         }
-        let mut held = self.lock_base_of(entry, me);
+        let mut held = self.base_of_entry(entry, me, held);
         if entry.state().is_running() {
             return TryCancel::Running;
         }
@@ -120,17 +191,30 @@ impl<P: Platform> Timers<P> {
         me: Option<ThisCpu<'_, P>>,
     ) -> bool {
         let timer = entry.address();
-        let (index, lazy) = (entry.tag().queue(), entry.tag().is_lazy());
-        let far_exact = entry.tag().is_far_exact();
+        let tag = entry.tag();
         let state = &mut *held.state;
-        if far_exact && state.far.remove(&mut state.queues, entry) {
+        if tag.may_stand_far() && state.far.remove(&mut state.queues, entry) {
             // It was in the far wheel.
         } else if let Some(was_first) = opened(held, entry).remove() {
-            held.state.after_removal(index, was_first);
+            held.state.after_removal(tag.queue(), was_first);
         } else {
             return false;
         }
         // From here on the timer may be gone: its owner sees it idle.
+        self.note_cancelled(held, timer);
+        let local = me.is_some_and(|me| core::ptr::eq(me.base, held.base));
+        // Remote removals and lazy ones leave the device alone: it fires early once, and is armed exactly then (spec
+        // CAN-2). So do timeouts. A CPU that is about to sleep has the exact value armed: see `settle_armed`.
+        if tag.leaves_early() || (local && tag.is_lazy()) {
+            held.state.armed_early |= held.state.first_hint == timer;
+        } else if local && held.state.first_hint == timer && !held.leave_to_rearm(Change::Removal) {
+            held.reevaluate(true);
+        }
+        true
+    }
+
+    #[inline]
+    fn note_cancelled(&self, held: &mut BaseGuard<'_, P>, timer: usize) {
         held.state.stats.cancelled += 1;
         if P::TRACE {
             let cpu = held.base.cpu();
@@ -139,14 +223,5 @@ impl<P: Platform> Timers<P> {
                 timer: TimerId(timer),
             });
         }
-        let local = me.is_some_and(|me| core::ptr::eq(me.base, held.base));
-        // Remote removals and lazy ones leave the device alone: it fires early once, and is armed exactly then (spec
-        // CAN-2). So do timeouts. A CPU that is about to sleep has the exact value armed: see `settle_armed`.
-        if far_exact || (local && lazy) {
-            held.state.armed_early |= held.state.first_hint == timer;
-        } else if local && held.state.first_hint == timer && !held.leave_to_rearm(Change::Removal) {
-            held.reevaluate(true);
-        }
-        true
     }
 }

@@ -176,14 +176,14 @@ impl<'a, P: Platform> Runner<'a, P> {
         self.execute(timer, &mut || verdict = running.call(&mut firing));
         let mut held = self.lock();
         let was_told_meanwhile = held.state.tellings != tellings;
-        let tree = &mut held.state.queues[index].tree;
+        let state = &mut *held.state;
         let wakes = match verdict {
             Restart::No => {
-                running.stop(tree);
+                running.stop(&mut state.queues[index].tree);
                 None
             }
             Restart::NoThenWake(waker) => {
-                running.stop(tree);
+                running.stop(&mut state.queues[index].tree);
                 Some(waker)
             }
             Restart::Yes => {
@@ -197,9 +197,13 @@ impl<'a, P: Platform> Runner<'a, P> {
                 } else {
                     deadline
                 };
-                if let Some(is_first) = running.restart(tree, filed, |head| *head = again) {
-                    held.state.queues.after_insertion(index, is_first, filed);
-                    held.state.stats.starts += 1;
+                let times = (filed, again);
+                let recently = || self.timers.platform.recent_now();
+                if state
+                    .far
+                    .restart(&mut state.queues, index, running, times, recently)
+                {
+                    state.stats.starts += 1;
                     if P::TRACE {
                         self.timers.platform.trace(Event::Start {
                             cpu: self.base.cpu(),

@@ -3,7 +3,7 @@
 use tickless_link::entry::{EntryRef, Transit};
 
 use crate::base::guard::BaseGuard;
-use crate::base::owner::opened;
+use crate::base::owner::{head_of, opened};
 use crate::base::timers::Timers;
 use crate::exact::family::{Head, Hr, Times};
 use crate::hrtimer::start::requeue;
@@ -36,7 +36,7 @@ impl<P: Platform> Timers<P> {
             return requeue(held, entry, times).is_first;
         }
         let judged = if mutant!("remote-base-judged-by-old-deadline-loc-5") {
-            opened(held, entry).head().deadline()
+            head_of(held, entry).deadline()
         } else {
             deadline
         };
@@ -58,7 +58,7 @@ impl<P: Platform> Timers<P> {
         state.far.forward(self.platform.recent_now());
         let is_first = if let Some(place) = state.far.place_of(entry, head) {
             state.far.admit(transit, place, head);
-            held.is_before_armed(index, deadline)
+            held.is_before_armed(deadline)
         } else {
             let tree = &mut state.queues[index].tree;
             let is_first = tree.admit(transit, deadline, |old| *old = head);

@@ -1,4 +1,4 @@
-//! High-resolution timers: sorted, exact, with callbacks.
+//! High-resolution timers: exact, with callbacks.
 //!
 //! The [base](crate::base::CpuBase) of a CPU has eight queues, one for each clock and stage. A queue is a red-black
 //! tree with neighbour links, so that the three frequent questions (what is first, is this first, does this keep its
@@ -42,9 +42,12 @@
 //!
 //! # Cost
 //!
-//! A timer takes 80 bytes and its closure. Starting and cancelling take one lock and O(log n) in the number of timers
-//! of one clock on one CPU; restarting in place, asking for the next event, and firing the first are O(1).
+//! A timer takes 80 bytes and its closure. Starting and cancelling take one lock, and O(1) while the timer is far, as
+//! those of the hard stage on the monotonic clock can be ([the far wheel](crate::exact::far_wheel)); of a near one
+//! O(log n) in the number of timers of one clock on one CPU that are near. Restarting in place, asking for the next
+//! event, and firing the first are O(1).
 
+mod at_hand;
 mod cancel;
 mod clock_set;
 mod device;

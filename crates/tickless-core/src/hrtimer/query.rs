@@ -4,7 +4,7 @@
 use core::pin::Pin;
 
 use crate::base::cpu_base::CpuBase;
-use crate::base::owner::opened;
+use crate::base::owner::head_of;
 use crate::base::stats::Stats;
 use crate::base::timers::Timers;
 use crate::clock::SetSequence;
@@ -27,10 +27,8 @@ where
             return None;
         }
         let mut held = timers.lock_base_of(entry, timers.platform.this_cpu());
-        let mut slot = opened(&mut held, entry);
-        slot.state()
-            .is_queued()
-            .then(|| slot.head().deadline().instant())
+        let deadline = head_of(&mut held, entry).deadline();
+        entry.state().is_queued().then(|| deadline.instant())
     }
 
     /// The CPU that `timer` is on, if it ever was on one; for tests and dumps, out of date when it arrives.
@@ -77,8 +75,10 @@ impl<P: Platform> Timers<P> {
         let mut first = state.queues.minimum_without(counted, excluded);
         if overfull < first {
             let offset = state.queues[NEAR].offset;
-            state.far.buckets().for_each(|_, _, head| {
-                first = first.min(offset.to_monotonic(head.deadline()));
+            state.far.buckets().for_each(|entry, _, head| {
+                if entry.address() != excluded {
+                    first = first.min(offset.to_monotonic(head.deadline()));
+                }
                 true
             });
         }

@@ -74,7 +74,7 @@ impl<C: ClockId> Sleeper<C> {
             Self {
                 entry: Entry::new(
                     Deadline::FOREVER,
-                    setup.tag::<C>(false).far_exact(),
+                    setup.tag::<C>(false).leaving_early(),
                     Head::IDLE,
                     (),
                     None,
@@ -162,7 +162,8 @@ impl<C: ClockId> Hooks for Sleeper<C> {
         let When::At(deadline) = request.when else {
             return Err(waker);
         };
-        if !self.entry.tag().is_far_exact() || request.slack != Span::ZERO || request.mode.checked {
+        if !self.entry.tag().may_stand_far() || request.slack != Span::ZERO || request.mode.checked
+        {
             return Err(waker);
         }
         let Some(mut guard) = BaseGuard::try_lock(timers, me) else {
@@ -243,9 +244,9 @@ impl<C: ClockId> Hooks for Sleeper<C> {
         }
         let times = timers.resolve(entry, &start.request);
         let mode = start.request.mode;
-        match timers.start_in_place(entry, times, mode) {
+        match timers.push_out_at_hand(entry, times, mode) {
             Ok(()) => true,
-            Err(guard) => timers.start_sleeper_slowly(entry, times, mode, guard),
+            Err(guard) => timers.start_sleeper_otherwise(entry, times, mode, guard),
         }
     }
 
@@ -261,6 +262,20 @@ impl<C: ClockId> Hooks for Sleeper<C> {
 }
 
 impl<P: Platform> Timers<P> {
+    #[inline(never)]
+    fn start_sleeper_otherwise<'a>(
+        &'a self,
+        entry: EntryRef<'_, Hr>,
+        times: Times,
+        mode: StartMode,
+        guard: Option<BaseGuard<'a, P>>,
+    ) -> bool {
+        match self.start_at_hand(entry, times, mode, guard) {
+            Ok(()) => true,
+            Err(guard) => self.start_sleeper_slowly(entry, times, mode, guard),
+        }
+    }
+
     /// Starts a sleeper again that could not stay in its place, unless it is not queued any more; says whether it was.
     #[cold]
     #[inline(never)]
@@ -272,7 +287,7 @@ impl<P: Platform> Timers<P> {
         guard: Option<BaseGuard<'a, P>>,
     ) -> bool {
         let me = self.platform.this_cpu();
-        let mut guard = guard.unwrap_or_else(|| self.lock_base_of(entry, me));
+        let mut guard = self.base_of_entry(entry, me, guard);
         let state = entry.state();
         if !state.is_queued() {
             return false;

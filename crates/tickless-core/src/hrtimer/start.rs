@@ -19,14 +19,14 @@
 
 use core::pin::Pin;
 
-use tickless_link::entry::{EntryRef, Owner, State};
+use tickless_link::entry::{EntryRef, State};
 
 use crate::base::guard::BaseGuard;
-use crate::base::owner::opened;
+use crate::base::owner::{head_of, opened};
 use crate::base::state::{Change, DeferredRearm};
 use crate::base::timers::Timers;
 use crate::clock::SetSequence;
-use crate::exact::family::{Head, Hr, NEAR, Stood, Times};
+use crate::exact::family::{Head, Hr, Stood, Times};
 use crate::exact::far_wheel::Filing;
 use crate::hrtimer::rearm::First;
 use crate::hrtimer::timer::{Expired, HrTimer, Request, Start, TimerRef, When};
@@ -34,7 +34,7 @@ use crate::mutant;
 use crate::platform::{Platform, ThisCpu};
 use crate::restart::Restart;
 use crate::slots::geometry::Place;
-use crate::time::{Clock, ClockId, Deadline, Offset, Span};
+use crate::time::{Clock, ClockId, Deadline, Instant, Offset, Span};
 use crate::trace::{Event, StartMode, TimerId};
 
 /// A checked start found its time in the past; the timer is idle, and its callback will not run (spec USR-1).
@@ -78,8 +78,9 @@ where
     ///
     /// # Cost
     ///
-    /// One lock. A restart that keeps its place in the queue reads both neighbours and writes the timer; otherwise one
-    /// removal and one insertion, O(log n). At most one write of the device, none if an earlier event is armed.
+    /// One lock. Far away, one removal and one insertion, O(1), and pushed out there, a store. A restart that keeps its
+    /// place among the near ones reads both neighbours and writes the timer; otherwise one removal and one insertion,
+    /// O(log n) in those. At most one write of the device, none if an earlier event is armed.
     #[inline]
     pub fn start<P: Platform>(self: Pin<&Self>, timers: &Timers<P>, start: Start<C>) -> bool {
         self.timer_ref().start(timers, start)
@@ -131,6 +132,17 @@ impl<C: ClockId> TimerRef<'_, C> {
         }
     }
 
+    /// [`start`](Self::start) at `instant`, with no slack and not pinned.
+    ///
+    /// # Panics
+    ///
+    /// As [`HrTimer::start`].
+    #[inline]
+    pub fn start_exactly<P: Platform>(self, timers: &Timers<P>, instant: Instant<C>) -> bool {
+        let deadline = Deadline::new(instant);
+        timers.start_resolved(self.entry, (deadline, deadline), StartMode::default())
+    }
+
     /// As [`start`](Self::start), and leaves a queued timer alone that has this deadline or an earlier one.
     ///
     /// # Panics
@@ -142,7 +154,7 @@ impl<C: ClockId> TimerRef<'_, C> {
         let times = timers.resolve(entry, &start.request);
         let mut held = timers.lock_base_of(entry, me);
         let state = entry.state();
-        let is_earlier = !state.is_queued() || times.1 < opened(&mut held, entry).head().deadline();
+        let is_earlier = !state.is_queued() || times.1 < head_of(&mut held, entry).deadline();
         if !state.is_shut() && is_earlier {
             let _always = timers.start_held(&mut held, entry, state, times, mode, me);
         }
@@ -156,58 +168,9 @@ impl<P: Platform> Timers<P> {
         self.start_resolved(entry, self.resolve(entry, request), request.mode)
     }
 
-    #[inline]
-    fn start_resolved(&self, entry: EntryRef<'_, Hr>, times: Times, mode: StartMode) -> bool {
-        match self.start_in_place(entry, times, mode) {
-            Ok(()) => true,
-            Err(held) => self.start_anywhere(entry, times, mode, held),
-        }
-    }
-
-    /// Starts a timer of this CPU that waits behind others and can stay where it is filed, if the lock is to be had
-    /// without a call: the shortest path there is. That a start is absolute is told apart before, because reading a
-    /// clock needs registers that would have to be saved.
-    ///
-    /// Otherwise it has done nothing, and gives back the lock if it took it.
-    #[inline]
-    pub(crate) fn start_in_place(
-        &self,
-        entry: EntryRef<'_, Hr>,
-        times: Times,
-        mode: StartMode,
-    ) -> Result<(), Option<BaseGuard<'_, P>>> {
-        if !self.platform.updates_in_place() {
-            return Err(None);
-        }
-        let me = self.platform.this_cpu_if_known().ok_or(None)?;
-        let owner = entry.owner();
-        let Owner::Queue(id) = owner else {
-            return Err(None);
-        };
-        if !me.base.owns(id) {
-            return Err(None);
-        }
-        let mut held = BaseGuard::try_lock(self, me).ok_or(None)?;
-        if entry.owner() != owner {
-            return Err(None);
-        }
-        if held.state.deferred != DeferredRearm::Clear
-            || !self.keeps_base(&held, entry.state(), false, mode.pinned, Some(me))
-        {
-            return Err(Some(held));
-        }
-        let stood = stays_behind_another(&mut held, entry, times);
-        if !stood.is_kept() {
-            return Err(Some(held));
-        }
-        held.state.stats.note_start(stood);
-        self.trace_start(&held, entry, times, mode, (true, stood));
-        Ok(())
-    }
-
     #[cold]
     #[inline(never)]
-    fn start_anywhere<'a>(
+    pub(super) fn start_anywhere<'a>(
         &'a self,
         entry: EntryRef<'_, Hr>,
         times: Times,
@@ -215,7 +178,7 @@ impl<P: Platform> Timers<P> {
         held: Option<BaseGuard<'a, P>>,
     ) -> bool {
         let me = self.platform.this_cpu();
-        let mut held = held.unwrap_or_else(|| self.lock_base_of(entry, me));
+        let mut held = self.base_of_entry(entry, me, held);
         let state = entry.state();
         if state.is_shut() {
             return false;
@@ -347,7 +310,7 @@ impl<P: Platform> Timers<P> {
     ) -> Option<Place> {
         if held.state.deferred != DeferredRearm::Clear
             || !me.base.is_online()
-            || held.is_before_armed(NEAR, deadline)
+            || held.is_before_armed(deadline)
             || !self.keeps_base(held, State::default(), false, mode.pinned, Some(me))
         {
             return None;
@@ -358,7 +321,7 @@ impl<P: Platform> Timers<P> {
 
     /// Whether the timer stays on its base without further ado (spec ).
     #[inline]
-    fn keeps_base(
+    pub(super) fn keeps_base(
         &self,
         held: &BaseGuard<'_, P>,
         state: State,
@@ -395,7 +358,7 @@ impl<P: Platform> Timers<P> {
         if held.leave_to_rearm(Change::Start) {
             return Action::Nothing;
         }
-        if entry.tag().is_far_exact() && was_cpu_first {
+        if entry.tag().leaves_early() && was_cpu_first {
             // Pushed out or taken back, a timeout leaves the device alone: see `settle_armed`.
             held.state.armed_early = true;
             return if is_first {
@@ -420,7 +383,7 @@ impl<P: Platform> Timers<P> {
         }
         if entry.tag().is_lazy() {
             let event = if mutant!("lazy-compares-other-clock-lazy-4") {
-                crate::time::Instant::from_nanos(deadline.as_nanos())
+                Instant::from_nanos(deadline.as_nanos())
             } else {
                 held.state.queues[entry.tag().queue()]
                     .offset
@@ -447,8 +410,11 @@ impl<P: Platform> Timers<P> {
     /// Removes what a checked start queued, without touching the device for it.
     #[cold]
     fn take_back(&self, held: &mut BaseGuard<'_, P>, entry: EntryRef<'_, Hr>, action: Action) {
-        let was_first = opened(held, entry).remove() == Some(true);
-        held.state.after_removal(entry.tag().queue(), was_first);
+        let state = &mut *held.state;
+        if !(entry.tag().may_stand_far() && state.far.remove(&mut state.queues, entry)) {
+            let was_first = opened(held, entry).remove() == Some(true);
+            held.state.after_removal(entry.tag().queue(), was_first);
+        }
         if P::TRACE {
             self.platform.trace(Event::StartExpired {
                 timer: TimerId(entry.address()),
@@ -468,44 +434,6 @@ pub(super) struct Requeued {
     pub(super) stood: Stood,
 }
 
-/// Leaves the timer where it is filed, if it waits behind another one and can stay there; then its times are written.
-/// Nothing else is to be done for it: it is not the next event, and was not.
-#[inline]
-fn stays_behind_another<P: Platform>(
-    held: &mut BaseGuard<'_, P>,
-    entry: EntryRef<'_, Hr>,
-    (earliest, deadline): Times,
-) -> Stood {
-    let far_exact = entry.tag().is_far_exact();
-    if far_exact && let Some(mut bucketed) = held.state.far.open(entry) {
-        let head = Head::new(earliest, deadline);
-        if head.is_pushed_out_from(*bucketed.head()) {
-            *bucketed.head() = head;
-            // A CPU that is about to sleep asks for what is first by then.
-            held.state.armed_early |= held.state.first_hint == entry.address();
-            return Stood::FarSlot;
-        }
-        return Stood::Moved;
-    }
-    let mut slot = opened(held, entry);
-    if !slot.is_waiting_behind_another() {
-        return Stood::Moved;
-    }
-    // Later than before, later than it is filed, or at least not earlier than the one before it: the cheapest question
-    // first. If its new time is a far one, it may belong in the far wheel, behind those that have the same.
-    let stood = if deadline >= slot.head().deadline() || deadline >= slot.key() {
-        Stood::FiledEarly
-    } else if (!far_exact && slot.move_in_place(deadline))
-        || mutant!("requeue-missing-when-earlier")
-    {
-        Stood::InPlace
-    } else {
-        return Stood::Moved;
-    };
-    *slot.head() = Head::new(earliest, deadline);
-    stood
-}
-
 /// Queues a timer on the base where it is, and leaves it filed where it is if that will do (spec, and the module
 /// documentation).
 ///
@@ -519,13 +447,14 @@ pub(super) fn requeue<P: Platform>(
     let index = entry.tag().queue();
     let (earliest, deadline) = times;
     let may_stay = held.platform().updates_in_place();
-    if entry.tag().is_far_exact() {
-        let recently = held.platform().recent_now();
+    if entry.tag().may_stand_far() {
+        let platform = held.platform();
+        let recently = || platform.recent_now();
         let state = &mut *held.state;
         let filing = Filing { times, may_stay };
         let stood = state.far.file(&mut state.queues, entry, filing, recently);
         return Requeued {
-            is_first: held.is_before_armed(index, deadline),
+            is_first: held.is_before_armed(deadline),
             stood,
         };
     }

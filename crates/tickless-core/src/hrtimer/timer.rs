@@ -377,6 +377,19 @@ impl<C: ClockId> Start<C> {
         self
     }
 
+    /// The instant, if this says nothing else: a start that is absolute, without slack, and not pinned.
+    #[inline]
+    #[must_use]
+    pub fn exact_instant(&self) -> Option<Instant<C>> {
+        let Request { when, slack, mode } = self.request;
+        match when {
+            When::At(deadline) if slack == Span::ZERO && mode == StartMode::default() => {
+                Some(deadline.instant())
+            }
+            _ => None,
+        }
+    }
+
     /// Leaves the timer on the CPU that executes the start (spec LOC-11).
     #[inline]
     pub const fn pinned(mut self) -> Self {

@@ -324,10 +324,11 @@ impl Deadline {
         )
     }
 
-    /// The point `nanos` nanoseconds before this one.
+    /// The point `nanos` nanoseconds before this one, which is not before the beginning of time: it was the distance to
+    /// such a point, or a part of that. Not saturating, because each push-out asks twice.
     #[inline]
     pub(crate) const fn before(self, nanos: u32) -> Self {
-        Self(self.0.saturating_sub(nanos as i64))
+        Self(self.0.wrapping_sub(nanos as i64))
     }
 
     /// How far this is before (negative) or behind `other`.

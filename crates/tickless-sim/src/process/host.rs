@@ -35,8 +35,6 @@ pub(crate) struct WorkerLocal {
 pub(crate) struct ProcessHost {
     pub(crate) model: Rc<CostModel>,
     bases: Vec<OnceCell<CpuBase<Self>>>,
-    /// What is operated on is a sleeper, and so unsorted while it is far away.
-    pub(crate) is_sleeper: Cell<bool>,
 }
 
 impl ProcessHost {
@@ -44,7 +42,6 @@ impl ProcessHost {
         Self {
             model: Rc::clone(model),
             bases: (0..threads).map(|_| OnceCell::new()).collect(),
-            is_sleeper: Cell::new(false),
         }
     }
 
@@ -74,10 +71,12 @@ impl ProcessHost {
         current_cpu::cursor().instant()
     }
 
-    /// Whether a sleeper for `deadline` goes to the far timers.
-    fn goes_far(&self, deadline: i64) -> bool {
-        let now = current_cpu::cursor().instant();
-        self.is_sleeper.get() && is_far(now, Instant::from_nanos(deadline))
+    /// Whether a timer for `deadline` goes to the far timers.
+    fn goes_far(deadline: i64) -> bool {
+        is_far(
+            current_cpu::cursor().instant(),
+            Instant::from_nanos(deadline),
+        )
     }
 
     fn touches(&self, cpu: CpuId) {
@@ -154,19 +153,16 @@ impl Platform for ProcessHost {
                 ..
             } => {
                 self.touches(cpu);
-                current_cpu::charge(if !stood.is_kept() && self.goes_far(hard) {
+                current_cpu::charge(if !stood.is_kept() && Self::goes_far(hard) {
                     charges.hr_start + charges.wheel_arm
                 } else {
                     charges.start(was_armed, stood.is_kept())
                 });
             }
-            Event::Cancel { cpu, .. } if self.is_sleeper.get() => {
-                self.touches(cpu);
-                current_cpu::charge(charges.wheel_cancel);
-            }
+            // Nearly all that are taken back are far still.
             Event::Cancel { cpu, .. } => {
                 self.touches(cpu);
-                current_cpu::charge(charges.tree_erase);
+                current_cpu::charge(charges.wheel_cancel);
             }
             // Firing is one path for both kinds of timers.
             Event::ExpireEntry { cpu, .. } => {

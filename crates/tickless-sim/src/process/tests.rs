@@ -30,7 +30,7 @@ fn a_start_and_a_cancel_cost_what_they_are_made_of() {
     let costs = &profile.costs;
     let value = |name: &str| costs.get(name).unwrap().value;
     let (first, timer) = (process.exact(), process.exact());
-    let fresh = value("lock") + value("hr_start") + value("tree_insert");
+    let fresh = value("lock") + value("hr_start") + value("wheel_arm");
     let started = cost(&mut process, |process| process.start(&first, at(5)));
     assert_eq!(started, fresh + value("device_write"), "it is the first");
     let started = cost(&mut process, |process| process.start(&timer, at(9)));
@@ -38,9 +38,9 @@ fn a_start_and_a_cancel_cost_what_they_are_made_of() {
     let moved = cost(&mut process, |process| {
         process.start(&timer, at(9).saturating_add(Span::from_nanos(1)))
     });
-    assert_eq!(moved, value("lock") + value("hr_start"), "in place");
+    assert_eq!(moved, value("lock") + value("hr_start"), "in its slot");
     let cancelled = cost(&mut process, |process| assert!(process.cancel(&timer)));
-    assert_eq!(cancelled, value("lock") + value("tree_erase"));
+    assert_eq!(cancelled, value("lock") + value("wheel_cancel"));
     let expected = ProcessCounts {
         inserts: 2,
         erases: 1,

@@ -65,14 +65,6 @@ impl ExactTimer {
     }
 }
 
-/// Has what is done to a sleeper cost what it costs in the far wheel.
-fn as_sleeper<R>(timers: &Timers<ProcessHost>, body: impl FnOnce(&Timers<ProcessHost>) -> R) -> R {
-    timers.platform().is_sleeper.set(true);
-    let result = body(timers);
-    timers.platform().is_sleeper.set(false);
-    result
-}
-
 /// An exact timer of the kind that futures sleep by; it wakes no task.
 pub struct SleepTimer {
     timers: Rc<Timers<ProcessHost>>,
@@ -92,25 +84,20 @@ impl SleepTimer {
     pub(super) fn start(&mut self, at: Instant) {
         let sleeper = self.sleeper.as_mut();
         let waker = Waker::noop().clone();
-        let start = |timers: &Timers<ProcessHost>| {
-            let _old = sleeper.start(timers, Start::at(at), waker);
-        };
-        as_sleeper(touched(&self.timers, &self.line), start);
+        let timers = touched(&self.timers, &self.line);
+        let _old = sleeper.start(timers, Start::at(at), waker);
     }
 
     pub(super) fn restart(&mut self, at: Instant) {
         let sleeper = self.sleeper.as_ref();
-        let start = |timers: &Timers<ProcessHost>| sleeper.restart(timers, Start::at(at));
-        if !as_sleeper(touched(&self.timers, &self.line), start) {
+        if !sleeper.restart(touched(&self.timers, &self.line), Start::at(at)) {
             self.start(at);
         }
     }
 
     pub(super) fn cancel(&self) {
         let sleeper = self.sleeper.as_ref();
-        as_sleeper(touched(&self.timers, &self.line), |timers| {
-            sleeper.cancel(timers)
-        });
+        sleeper.cancel(touched(&self.timers, &self.line));
     }
 }
 

@@ -87,7 +87,7 @@ pin_project! {
                 if timer.is_own_callback(timers()) {
                     tickless_link::abort("a timer was dropped by its own callback, which still executes");
                 }
-                timer.cancel(timers());
+                cancel_on_any_thread(timer.timer_ref());
             }
         }
     }
@@ -129,6 +129,7 @@ where
         }
     }
 
+    #[inline]
     fn timer(self: Pin<&Self>) -> Pin<&core::HrTimer<F, C>> {
         self.project_ref().timer
     }
@@ -140,11 +141,17 @@ where
     ///
     /// # Cost
     ///
-    /// The lock of the thread's own base, and O(log n) in the number of the thread's timers; less if it keeps its
-    /// place.
+    /// The lock of the thread's own base, and O(1) while the timer is more than two milliseconds away, on the monotonic
+    /// clock and in the hard stage; otherwise O(log n) in the number of the thread's timers that are not so. A store if
+    /// it was pushed out.
+    #[inline]
     pub fn start(self: Pin<&Self>, when: impl Into<Start<C>>) -> bool {
         Self::watch_clock();
-        start_on_this_thread(self.timer().timer_ref(), when.into())
+        let (timer, start) = (self.timer().timer_ref(), when.into());
+        match start.exact_instant() {
+            Some(instant) => start_exactly(timer, instant),
+            None => start_on_this_thread(timer, start),
+        }
     }
 
     /// As [`start`](Self::start), and leaves a timer alone that fires at that time or earlier; says whether it was
@@ -178,7 +185,7 @@ where
 
     /// Takes the timer back, unless its closure is being called. Never waits.
     pub fn try_cancel(self: Pin<&Self>) -> TryCancel {
-        self.timer().try_cancel(timers())
+        self.timer().timer_ref().try_cancel(timers())
     }
 
     /// Takes the timer back and waits until its closure is not being called; says whether it was waiting to fire.
@@ -186,8 +193,9 @@ where
     /// # Panics
     ///
     /// When called from the closure itself, which would wait for itself: use [`try_cancel`](Self::try_cancel) there.
+    #[inline]
     pub fn cancel(self: Pin<&Self>) -> bool {
-        self.timer().cancel(timers())
+        cancel_on_any_thread(self.timer().timer_ref())
     }
 
     /// Takes the timer back for good: it is not started again, by its running closure neither. Waits until its closure
@@ -218,6 +226,7 @@ where
         self.timer().deadline(timers())
     }
 
+    #[inline]
     fn watch_clock() {
         if C::CLOCK != Clock::Monotonic {
             registry::watch_clocks();
@@ -240,6 +249,18 @@ where
 fn start_on_this_thread<C: ClockId>(timer: core::TimerRef<'_, C>, start: Start<C>) -> bool {
     wake::demand();
     timer.start(timers(), start)
+}
+
+/// As [`start_on_this_thread`], for nearly all starts: what is to be known of them fits into registers.
+#[inline(never)]
+fn start_exactly<C: ClockId>(timer: core::TimerRef<'_, C>, instant: Instant<C>) -> bool {
+    wake::demand();
+    timer.start_exactly(timers(), instant)
+}
+
+#[inline(never)]
+fn cancel_on_any_thread<C: ClockId>(timer: core::TimerRef<'_, C>) -> bool {
+    timer.cancel(timers())
 }
 
 /// At this point of the monotonic clock.

@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 
 use tickless_core::base::TaskTimer;
-use tickless_core::hrtimer::{Sleeper, Start};
+use tickless_core::hrtimer::{Expired, Restart, Setup, Sleeper, Start};
 use tickless_core::platform::CpuId;
-use tickless_core::time::{Instant, Span};
+use tickless_core::time::{Boottime, Clock, ClockId, Instant, Span};
 use tickless_sim::random::Random;
 
-use crate::suite::at;
+use crate::suite::{at, at_on};
 use crate::{DeviceClass, Host, Rig, TestTimer};
 
 const MILLI: i64 = 1_000_000;
@@ -116,12 +116,13 @@ pub fn they_fire_when_sorted_timers_do_and_cost_no_interrupt_more<H: Host>() {
         let mut random = Random::new(seed);
         let mut far = Sleepers::<H>::new(1, TIMERS);
         let sorted = Rig::<H>::with_devices(1, DeviceClass::Software);
-        let timers: Vec<_> = (0..TIMERS).map(|_| TestTimer::once(&sorted)).collect();
+        let timers = sorted_timers(&sorted, TIMERS, |_| Restart::No);
         let mut seen = [0; TIMERS];
         for _ in 0..200 {
             for _ in 0..random.between(1, 6) {
                 let number = random.index(TIMERS);
-                let start = at(far.rig.now() + distance(&mut random));
+                let deadline = far.rig.now() + distance(&mut random);
+                let (start, twin) = (at(deadline), at_on(deadline));
                 match random.index(5) {
                     0 => {
                         let was_queued = sorted.on(0, || timers[number].cancel());
@@ -129,11 +130,11 @@ pub fn they_fire_when_sorted_timers_do_and_cost_no_interrupt_more<H: Host>() {
                     }
                     1 | 2 if timers[number].is_queued() => {
                         assert!(far.push_out(0, number, start));
-                        sorted.on(0, || timers[number].start(start));
+                        sorted.on(0, || timers[number].start(twin));
                     }
                     _ => {
                         far.start(0, number, start);
-                        sorted.on(0, || timers[number].start(start));
+                        sorted.on(0, || timers[number].start(twin));
                     }
                 }
                 far.rig.check();
@@ -165,6 +166,152 @@ pub fn they_fire_when_sorted_timers_do_and_cost_no_interrupt_more<H: Host>() {
         );
     }
     assert!(fired_in_all > 2_000, "only {fired_in_all} timers fired");
+}
+
+/// Timers that are sorted from the beginning: those of a clock that can be set, which here never is, and shows what the
+/// monotonic one shows.
+fn sorted_timers<H: Host>(
+    rig: &Rig<H>,
+    count: usize,
+    callback: fn(&mut Expired<'_, '_, Boottime>) -> Restart,
+) -> Vec<TestTimer<H, Boottime>> {
+    assert_eq!(rig.offset(Clock::Boottime), 0);
+    let new = |_| TestTimer::with_setup(rig, Setup::new(), callback);
+    (0..count).map(new).collect()
+}
+
+/// What the callbacks of twins do: some of the timers start again, near or far.
+fn called<T: ClockId>(expired: &mut Expired<'_, '_, T>) -> Restart {
+    let deadline = expired.deadline().as_nanos().unsigned_abs();
+    if deadline % 3 > 0 {
+        return Restart::No;
+    }
+    expired.forward_now(Span::from_nanos(1_000 << (deadline % 20)));
+    Restart::Yes
+}
+
+/// Far-exact: timers with callbacks fire when sorted ones do, and the device is armed and written as for those, at any
+/// moment: no CPU settles anything.
+pub fn with_callbacks_they_fire_and_write_the_device_as_sorted_timers_do<H: Host>() {
+    const TIMERS: usize = 24;
+    let mut fired_in_all = 0;
+    for seed in 0..60 {
+        let mut random = Random::new(seed);
+        let rigs = [0; 2].map(|_| Rig::<H>::with_devices(1, DeviceClass::Software));
+        let [far, sorted] = &rigs;
+        let twins = sorted_timers(sorted, TIMERS, called);
+        let timers: Vec<_> = (0..TIMERS)
+            .map(|_| TestTimer::<H>::with_setup(far, Setup::new(), called))
+            .collect();
+        for _ in 0..200 {
+            for _ in 0..random.between(1, 6) {
+                let number = random.index(TIMERS);
+                let (timer, twin) = (&timers[number], &twins[number]);
+                let deadline = far.now() + distance(&mut random);
+                match random.index(6) {
+                    0 | 1 => {
+                        let was_queued = far.on(0, || timer.cancel());
+                        assert_eq!(was_queued, sorted.on(0, || twin.cancel()));
+                    }
+                    2 => {
+                        let started = far.on(0, || timer.start_checked(at(deadline)));
+                        let expected = sorted.on(0, || twin.start_checked(at_on(deadline)));
+                        assert_eq!(started, expected);
+                    }
+                    _ => {
+                        far.on(0, || timer.start(at(deadline)));
+                        sorted.on(0, || twin.start(at_on(deadline)));
+                    }
+                }
+                assert_eq!(far.armed(0), sorted.armed(0), "seed {seed}");
+                assert_eq!(timer.deadline(), twin.deadline());
+                if random.one_in(8) {
+                    let expected = twin.next_event_without(0);
+                    assert_eq!(timer.next_event_without(0), expected, "seed {seed}");
+                }
+                far.check();
+            }
+            let until = if random.one_in(2) {
+                far.fires_at(0).unwrap_or(0).max(far.now())
+            } else {
+                far.now() + distance(&mut random).min(SECOND)
+            };
+            far.run_until(until);
+            sorted.run_until(until);
+            assert_eq!(far.armed(0), sorted.armed(0), "seed {seed} at {until}");
+            for (timer, twin) in timers.iter().zip(&twins) {
+                assert_eq!(timer.fired_at(), twin.fired_at(), "seed {seed} at {until}");
+            }
+        }
+        fired_in_all += far.stats(0).expired;
+        let did = |rig: &Rig<H>| {
+            let stats = rig.stats(0);
+            [
+                stats.interrupts,
+                stats.spurious,
+                stats.device_writes,
+                stats.starts,
+                stats.expired,
+                stats.cancelled,
+            ]
+        };
+        assert_eq!(did(far), did(sorted), "seed {seed}");
+    }
+    assert!(fired_in_all > 5_000, "only {fired_in_all} timers fired");
+}
+
+/// OBJ-15: a timer that is started for far ahead while its callback executes stays with its tree until that ends, and
+/// one that its callback starts again goes to the far timers at once.
+pub fn a_timer_goes_far_when_its_callback_has_ended<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    let (by_another, by_itself) = (20 * SECOND, 30 * SECOND);
+    let timer = {
+        let rig = rig.clone();
+        TestTimer::cyclic(&rig.clone(), Setup::new(), move |own, expired| {
+            if expired.deadline().as_nanos() == 1_000 {
+                own.start(at(by_another));
+                assert_eq!(rig.timers().sorted(CpuId(0)), 1);
+                return Restart::No;
+            }
+            expired.set_deadline(Instant::from_nanos(by_itself));
+            if expired.now().as_nanos() < by_itself {
+                Restart::Yes
+            } else {
+                Restart::No
+            }
+        })
+    };
+    // In its tree there is another one, so that no search for the next event takes it out of its slot.
+    let other = TestTimer::once(&rig);
+    rig.on(0, || timer.start(at(1_000)));
+    rig.run_until(2_000);
+    rig.check();
+    assert_eq!(timer.deadline(), Some(by_another));
+    rig.run_until(by_another - MILLI);
+    rig.on(0, || other.start(at(by_another + MILLI)));
+    rig.run_until(by_another);
+    rig.check();
+    assert_eq!(rig.timers().sorted(CpuId(0)), 1, "the other one");
+    assert_eq!(timer.deadline(), Some(by_itself));
+    rig.run_until(by_itself);
+    assert_eq!(timer.fired_at(), [1_000, by_another, by_itself]);
+    assert_eq!(rig.stats(0).interrupts, 4);
+}
+
+/// 3.7: the timer that is left out does not count, even if it stands in a slot that holds too many to be sorted.
+pub fn the_next_event_without_a_timer_of_a_crowded_slot_is_that_of_another<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    let timers: Vec<_> = (0..600).map(|_| TestTimer::once(&rig)).collect();
+    rig.on(0, || {
+        for (timer, deadline) in timers.iter().zip(30 * SECOND..) {
+            timer.start(at(deadline));
+        }
+    });
+    for _ in 0..2 {
+        assert_eq!(timers[0].next_event_without(0), 30 * SECOND + 1);
+        assert_eq!(timers[9].next_event_without(0), 30 * SECOND);
+    }
+    rig.check();
 }
 
 /// Nothing is lost or early when timers are started, taken back and moved from everywhere, and CPUs come and go.
@@ -449,6 +596,9 @@ pub fn starts_that_leave_a_far_timer_in_its_slot_are_counted_by_themselves<H: Ho
 crate::kit::cases!(far:
     starts_that_leave_a_far_timer_in_its_slot_are_counted_by_themselves,
     they_fire_when_sorted_timers_do_and_cost_no_interrupt_more [DEVICES],
+    with_callbacks_they_fire_and_write_the_device_as_sorted_timers_do [DEVICES],
+    a_timer_goes_far_when_its_callback_has_ended,
+    the_next_event_without_a_timer_of_a_crowded_slot_is_that_of_another,
     they_survive_moves_and_hotplug [CPUS],
     the_tree_stays_small,
     what_is_very_far_is_exact_too,
