@@ -425,6 +425,10 @@ impl<F: Branched> Tree<F> {
     /// journey or during a change of position); returns whether it is the first now.
     pub(crate) fn link(&mut self, entry: EntryRef<'_, F>, key: F::Key) -> bool {
         entry.place.set(0);
+        if self.is_empty() {
+            self.attach_alone(entry, key);
+            return true;
+        }
         // Not before equal keys: first in, first out (spec Q-2).
         let place = self.place_of(|other| key >= other.key.get());
         self.attach(entry, key, place)
@@ -436,6 +440,21 @@ impl<F: Branched> Tree<F> {
         let place = self
             .place_of(|other| key > other.key.get() || (key == other.key.get() && other.is_old()));
         self.attach(entry, key, place)
+    }
+
+    /// Attaches the only entry: black, and without neighbours as all that is not linked.
+    #[inline]
+    fn attach_alone(&mut self, entry: EntryRef<'_, F>, key: F::Key) {
+        debug_assert!(entry.belongs_to(self.id()));
+        entry.key.set(key);
+        self.root.set(entry.link());
+        self.first = entry.link();
+        self.last = entry.link();
+        if F::SUMMARISED {
+            let _is_due_anyway = self.summarise(entry);
+        }
+        entry.mark_queued();
+        self.len = 1;
     }
 
     /// Attaches an entry at its place.
@@ -552,6 +571,15 @@ impl<F: Branched> Tree<F> {
     fn unlink(&mut self, entry: EntryRef<'_, F>) -> bool {
         debug_assert!(entry.belongs_to(self.id()));
         debug_assert!(entry.state().is_queued());
+        if self.len == 1 {
+            // It has no links.
+            self.root.set(None);
+            self.first = None;
+            self.last = None;
+            self.finger = None;
+            self.len = 0;
+            return true;
+        }
         let previous = entry.previous.get();
         let next = entry.next.get();
         self.erase(entry);

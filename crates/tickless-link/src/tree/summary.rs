@@ -32,6 +32,11 @@ impl<F: Branched> Tree<F> {
         if !holds_some(self.head_of(at)) {
             return None;
         }
+        // The first of all is meant more often than not, and needs no descent.
+        let first = self.first()?;
+        if is_meant(self.head_of(first)) {
+            return Some(first);
+        }
         loop {
             match self.child(at, Side::Left) {
                 Some(left) if holds_some(self.head_of(left)) => at = left,

@@ -97,9 +97,9 @@ impl Average {
     /// The average, and moves the base there.
     #[inline]
     pub(crate) fn settle(&mut self) -> Virtual {
-        let offset = self.offset();
+        let (offset, rest) = self.divided();
         self.base = self.base.after(offset);
-        self.sum -= i128::from(offset) * i128::from(self.weight);
+        self.sum = rest;
         self.base
     }
 
@@ -140,28 +140,51 @@ impl Average {
         if self.weight == 0 {
             return self.base;
         }
+        if lag == 0 {
+            return self.value();
+        }
         let own = if mutant!("sched-placed-without-own-weight") {
             0
         } else {
-            i128::from(weight.get())
+            weight.get()
         };
-        let whole = i128::from(self.weight) + own;
-        let distance = (i128::from(lag) * whole).div_euclid(i128::from(self.weight));
+        let whole = self.weight + own;
+        // As in `divided`.
+        if let Some(product) = i64::try_from(whole).ok().and_then(|w| lag.checked_mul(w))
+            && let Ok(weight) = i64::try_from(self.weight)
+        {
+            return self.value().after(-product.div_euclid(weight));
+        }
+        let distance = (i128::from(lag) * i128::from(whole)).div_euclid(i128::from(self.weight));
         self.value()
             .after(i64::try_from(-distance).unwrap_or(if lag < 0 { FARTHEST } else { -FARTHEST }))
     }
 
     #[inline]
     fn offset(&self) -> i64 {
-        if self.weight == 0 {
-            return 0;
-        }
+        self.divided().0
+    }
+
+    /// The distance of the average from the base, rounded down, and what is left of the sum.
+    #[inline]
+    fn divided(&self) -> (i64, i128) {
         // While the base follows, the sum fits into 64 bits, and dividing those is several times cheaper.
         if let (Ok(sum), Ok(weight)) = (i64::try_from(self.sum), i64::try_from(self.weight)) {
-            return sum.div_euclid(weight);
+            if weight == 0 {
+                return (0, self.sum);
+            }
+            let offset = sum.div_euclid(weight);
+            return (offset, i128::from(sum - offset * weight));
         }
-        let offset = self.sum.div_euclid(i128::from(self.weight));
-        i64::try_from(offset).unwrap_or(if offset < 0 { -FARTHEST } else { FARTHEST })
+        self.divided_widely()
+    }
+
+    #[cold]
+    fn divided_widely(&self) -> (i64, i128) {
+        let weight = i128::from(self.weight);
+        let offset = self.sum.div_euclid(weight);
+        let offset = i64::try_from(offset).unwrap_or(if offset < 0 { -FARTHEST } else { FARTHEST });
+        (offset, self.sum - i128::from(offset) * weight)
     }
 }
 
