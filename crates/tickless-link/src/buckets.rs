@@ -39,8 +39,11 @@ use crate::entry::{self, EntryRef, Family, Fired, Link, Queue, Running, State, T
 use crate::id::{Key, QueueId};
 use crate::tree::{self, Branched, Tree, Turn};
 
+mod quiet;
 #[cfg(all(test, not(loom)))]
 mod tests;
+
+pub use self::quiet::{Idle, Queued, Quiet};
 
 /// Buckets in each level.
 pub const BUCKETS: usize = 64;
@@ -177,6 +180,17 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
     #[inline]
     pub fn open_first_pending(&mut self, level: usize) -> Option<Bucketed<'_, '_, F, LEVELS>> {
         self.open_linked(self.first_of(self.pending[level]))
+    }
+
+    /// Whether the pending list of `level` holds anything.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such level.
+    #[inline]
+    #[must_use]
+    pub const fn has_pending(&self, level: usize) -> bool {
+        self.pending[level].is_some()
     }
 
     /// The first entry of the list whose last one is named.
@@ -330,6 +344,13 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
     /// already, after a journey).
     #[inline]
     pub(crate) fn link(&mut self, entry: EntryRef<'_, F>, list: usize, end: End) {
+        self.put(entry, list, end);
+        entry.mark_queued();
+    }
+
+    /// As [`link`](Self::link), and leaves the state to the caller.
+    #[inline]
+    fn put(&mut self, entry: EntryRef<'_, F>, list: usize, end: End) {
         debug_assert!(entry.belongs_to(self.id()));
         debug_assert!(entry.previous.get().is_none() && entry.next.get().is_none());
         let end = if crate::mutant!("bucket-last-in-first-out-q-2") {
@@ -360,13 +381,17 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         if end == End::Back || last.is_none() {
             self.levels[list / BUCKETS][list % BUCKETS] = entry.link();
         }
-        entry.mark_queued();
         self.len += 1;
     }
 
     /// Takes a queued entry out and clears its links, but leaves its state to the caller.
-    #[inline]
     fn unlink(&mut self, entry: EntryRef<'_, F>) -> BucketState {
+        self.unlink_here(entry)
+    }
+
+    /// As [`unlink`](Self::unlink), for the one caller that is to have it without a call.
+    #[inline(always)]
+    fn unlink_here(&mut self, entry: EntryRef<'_, F>) -> BucketState {
         debug_assert!(entry.belongs_to(self.id()));
         debug_assert!(entry.state().is_queued());
         let previous = entry.previous.get();

@@ -207,6 +207,13 @@ impl State {
         self.0 & Self::QUEUED != 0
     }
 
+    /// The entry is idle, and was not shut down.
+    #[inline]
+    #[must_use]
+    pub const fn is_fresh(self) -> bool {
+        self.0 == 0
+    }
+
     /// The callback of the entry executes.
     #[inline]
     #[must_use]
@@ -457,6 +464,14 @@ impl<F: Family> Raw<F> {
         }
     }
 
+    /// How many places behind `first` the queue is to which the entry belongs at this instant, in the same realm. If
+    /// it belongs to no such queue, a number beyond all places.
+    #[inline]
+    pub fn owner_behind(&self, first: QueueId) -> usize {
+        // An entry without a queue has one of the numbers that are less than all identities.
+        self.owner.load().wrapping_sub(first.0)
+    }
+
     /// What any thread may reach at any time.
     #[inline]
     pub fn shared(&self) -> &F::Shared {
@@ -653,6 +668,18 @@ impl<'a, F: Family> EntryRef<'a, F> {
     #[inline]
     pub(crate) fn mark_shut(self) {
         self.set_state(self.own_state() | State::SHUT);
+    }
+
+    /// Marks an entry queued that is in no other state.
+    #[inline]
+    pub(crate) fn mark_queued_only(self) {
+        self.set_state(State::QUEUED);
+    }
+
+    /// Marks an entry idle that is queued and in no other state: the last access of the library to it.
+    #[inline]
+    pub(crate) fn mark_idle(self) {
+        self.set_state(0);
     }
 
     #[inline]

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::rc::{Rc, Weak};
 
 use tickless_core::base::TryCancel;
-use tickless_core::coarse::{ArmError, Kind, ShutDown, Tick, Timeout, WheelTimer};
+use tickless_core::coarse::{ArmError, Kind, Own, ShutDown, Tick, Timeout, WheelTimer};
 use tickless_core::hrtimer::{AlreadyExpired, Expired, HrTimer, Restart, Setup, Start};
 use tickless_core::link::entry::State;
 use tickless_core::platform::CpuId;
@@ -299,6 +299,13 @@ impl<H: Host> CoarseTimer<H> {
     pub fn modify_in_slot(&self, expiry: u64) -> bool {
         let timer = self.timer.as_ref();
         timer.modify_in_slot(self.rig.timers(), Tick(expiry))
+    }
+
+    /// Modifies it if it is the executing CPU's own.
+    #[must_use]
+    pub fn modify_own(&self, expiry: u64) -> Option<Own> {
+        let (timers, now) = (self.rig.timers(), self.rig.tick());
+        self.timer.as_ref().modify_own(timers, now, Tick(expiry))
     }
 
     /// Modifies it if it is queued.

@@ -6,6 +6,7 @@ use core::mem::MaybeUninit;
 use tickless_link::buckets::RUNNERS;
 use tickless_link::emplace;
 use tickless_link::emplace::Emplaced;
+use tickless_link::entry::EntryRef;
 use tickless_link::id::{QueueId, Realm};
 use tickless_link::lock::Lock;
 use tickless_link::sync::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
@@ -19,7 +20,7 @@ use crate::exact::queues::QUEUES;
 use crate::slots::geometry::Tick;
 use crate::time::Instant;
 use crate::wheel::cpu_wheel::CpuWheel;
-use crate::wheel::family::Kind;
+use crate::wheel::family::{Coarse, Kind};
 use crate::wheel::idle::NextDue;
 
 /// The timers of one CPU.
@@ -133,6 +134,16 @@ impl<P: BaseTypes> CpuBase<P> {
             .index()
             .wrapping_sub(self.first_queue.index() + FIRST_WHEEL);
         Kind::ALL.get(place).copied()
+    }
+
+    /// Which of this base's wheels an entry is on; `None` if it is elsewhere. Out of date when it arrives, unless the
+    /// base is locked.
+    #[inline]
+    pub(crate) fn wheel_of(&self, entry: EntryRef<'_, Coarse>) -> Option<Kind> {
+        let place = entry
+            .owner_behind(self.first_queue)
+            .wrapping_sub(FIRST_WHEEL);
+        Kind::numbered(place)
     }
 
     /// The lock of the base, for what the host's primitive can do besides locking.

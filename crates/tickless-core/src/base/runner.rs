@@ -54,6 +54,12 @@ impl<'a, P: Platform> Runner<'a, P> {
         BaseGuard::lock(self.timers, self.base, self.me)
     }
 
+    /// Whether threads wait for the callback that ran.
+    #[inline]
+    pub(crate) fn has_waiters(&self) -> bool {
+        self.expirer.waiters.load(Ordering::Relaxed) != 0
+    }
+
     /// What is to be done between two callbacks without the lock of the base.
     #[inline]
     pub(crate) fn after_callback(
@@ -61,7 +67,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         held: BaseGuard<'a, P>,
         wakes: Option<Waker>,
     ) -> BaseGuard<'a, P> {
-        if wakes.is_none() && self.expirer.waiters.load(Ordering::Relaxed) == 0 {
+        if wakes.is_none() && !self.has_waiters() {
             return held;
         }
         drop(held);
@@ -96,7 +102,7 @@ impl<'a, P: Platform> Runner<'a, P> {
 
     /// Lets those who wait for a callback of this base go on before the next one (spec CAN-6).
     fn let_waiters_in(&mut self) {
-        if self.expiry.is_some() && self.expirer.waiters.load(Ordering::Relaxed) != 0 {
+        if self.expiry.is_some() && self.has_waiters() {
             self.expiry = None;
             self.expiry = Some(self.expirer.lock.lock(None));
         }

@@ -110,6 +110,9 @@ pub trait TaskTimer: Hooks {
         if self.state().is_idle() {
             return None;
         }
+        if let Some(old) = self.cancel_own(timers) {
+            return old;
+        }
         let me = Self::executing_cpu(timers);
         let mut guard = self.lock(timers, me);
         let queue = self.queue(&guard);
@@ -167,6 +170,13 @@ mod hooks {
         ) -> Result<Option<Waker>, Waker> {
             let _ = (timers, me, when);
             Err(waker)
+        }
+        /// Takes a timer of the executing CPU out of its queue, where that takes less than [`lock`](Self::lock) and
+        /// [`dequeue`](Self::dequeue), and returns its waker; [`None`] where it takes no less, and nothing was done.
+        #[inline]
+        fn cancel_own<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<Option<Waker>> {
+            let _ = timers;
+            None
         }
         /// Locks the base that owns the timer.
         fn lock<'a, P: Platform>(

@@ -18,12 +18,13 @@
 use core::fmt;
 use core::pin::Pin;
 
-use tickless_link::entry::{EntryRef, Owner};
+use tickless_link::entry::{EntryRef, State};
 
 use crate::base::cpu_base::CpuBase;
 use crate::base::guard::BaseGuard;
 use crate::base::owner::kind_of;
 use crate::base::timers::Timers;
+use crate::coarse::own::Own;
 use crate::coarse::timer::WheelTimer;
 use crate::cpu::CpuId;
 use crate::mutant;
@@ -214,6 +215,20 @@ where
         timers.modify_in_slot(self.erase(), expiry)
     }
 
+    /// As [`modify`](Self::modify), if the timer waits or waited on a wheel of the executing CPU and belongs there, its
+    /// callback does not run, and the lock is to be had without a call. `None` otherwise: then nothing was done.
+    ///
+    /// It also says whether a CPU that sleeps until the wheel is due has to be told.
+    #[inline]
+    pub fn modify_own<P: Platform>(
+        self: Pin<&Self>,
+        timers: &Timers<P>,
+        now: Tick,
+        expiry: Tick,
+    ) -> Option<Own> {
+        timers.modify_own(self.erase(), Modify::Always, (now, expiry))
+    }
+
     /// As [`modify`](Self::modify), and leaves a timer alone that is not queued; says whether it was.
     #[inline]
     pub fn modify_if_active<P: Platform>(
@@ -319,6 +334,21 @@ impl<P: Platform> Timers<P> {
         } else if modify == Modify::IfActive {
             return Ok(false);
         }
+        if let Some(own) = self.modify_own(entry, modify, (now, expiry)) {
+            return Ok(own.was_queued);
+        }
+        self.modify_anywhere(entry, before, modify, (now, expiry))
+    }
+
+    /// [`modify_entry`](Self::modify_entry) for a timer that was `before`, wherever it is.
+    #[cold]
+    fn modify_anywhere(
+        &self,
+        entry: EntryRef<'_, Coarse>,
+        before: State,
+        modify: Modify,
+        (now, expiry): (Tick, Tick),
+    ) -> Result<bool, ShutDown> {
         let me = self.executing_cpu();
         let mut held = self.lock_base_of(entry, me);
         let state = if mutant!("wheel-requeue-not-rechecked-r05") {
@@ -343,46 +373,6 @@ impl<P: Platform> Timers<P> {
         }
         self.modify_held(&mut held, entry, kind, (now, expiry), me);
         Ok(was_active)
-    }
-
-    /// [`WheelTimer::modify_in_slot`] for any entry.
-    #[inline]
-    pub(crate) fn modify_in_slot(&self, entry: EntryRef<'_, Coarse>, expiry: Tick) -> bool {
-        self.try_in_slot(entry, expiry).is_some()
-    }
-
-    #[inline]
-    fn try_in_slot(&self, entry: EntryRef<'_, Coarse>, expiry: Tick) -> Option<()> {
-        if !entry.state().is_only_queued() {
-            return None;
-        }
-        if has_nothing_to_do(Modify::Always, entry.shared().get(), expiry) {
-            return Some(());
-        }
-        let me = self.platform.this_cpu_if_known()?;
-        let Owner::Queue(id) = entry.owner() else {
-            return None;
-        };
-        let kind = me.base.wheel(id).filter(|_| me.base.owns(id))?;
-        let mut held = BaseGuard::try_lock(self, me)?;
-        // It may have left before the lock was ours (R05).
-        if entry.owner() != Owner::Queue(id) || !entry.state().is_only_queued() {
-            return None;
-        }
-        let wheel = &mut held.state.wheels[kind as usize];
-        let slot = wheel.slot_of(entry)?;
-        if !slot.serves_alike(entry.shared().get(), expiry) {
-            return None;
-        }
-        entry.shared().set(expiry);
-        held.state.stats.coarse_arms += 1;
-        held.state.stats.coarse_in_slot += 1;
-        if P::TRACE {
-            let pending_map = &held.state.wheels[kind as usize].pending_map;
-            let times = (pending_map.clock(), expiry, pending_map.due_of(slot));
-            self.trace_arm(&held, entry, kind, times, true);
-        }
-        Some(())
     }
 
     /// Writes the expiry of a queued timer of the locked base, if it belongs into the slot where it is.
@@ -512,7 +502,7 @@ impl<P: Platform> Timers<P> {
     }
 
     #[inline]
-    fn trace_arm(
+    pub(super) fn trace_arm(
         &self,
         held: &BaseGuard<'_, P>,
         entry: EntryRef<'_, Coarse>,
@@ -548,6 +538,6 @@ const fn is_for_sleeper(kind: Kind, callback_runs: bool) -> bool {
 
 /// Whether a modification leaves a queued timer as it is.
 #[inline]
-fn has_nothing_to_do(modify: Modify, current: Tick, expiry: Tick) -> bool {
+pub(super) fn has_nothing_to_do(modify: Modify, current: Tick, expiry: Tick) -> bool {
     current == expiry || (modify == Modify::Reduce && current < expiry)
 }

@@ -114,6 +114,13 @@ impl<P: Platform> Timers<P> {
         if !entry.state().is_queued() {
             return false;
         }
+        self.delete_own(entry)
+            .unwrap_or_else(|| self.delete_anywhere(entry))
+    }
+
+    /// [`delete_entry`](Self::delete_entry), wherever the timer is.
+    #[cold]
+    fn delete_anywhere(&self, entry: EntryRef<'_, Coarse>) -> bool {
         let mut held = self.lock_base_of(entry, self.executing_cpu());
         let kind = kind_of(&held, entry);
         self.unfile(&mut held, entry, kind)

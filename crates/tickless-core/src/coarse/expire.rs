@@ -134,6 +134,9 @@ impl<'a, P: Platform> Runner<'a, P> {
             }
             Fired::Call(running) => {
                 let (held, wakes) = self.call_coarse(running, timeout);
+                if wakes.is_none() && !self.has_waiters() {
+                    return held;
+                }
                 self.after_callback(held, wakes)
             }
         }

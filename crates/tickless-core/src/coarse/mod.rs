@@ -47,12 +47,14 @@ mod expire;
 mod hotplug;
 #[cfg(all(test, loom))]
 mod model;
+mod own;
 mod query;
 mod sleeper;
 mod timer;
 
 pub use self::arm::{ArmError, ShutDown};
 pub use self::expire::{Pass, PassEnd};
+pub use self::own::Own;
 pub use self::sleeper::WheelSleeper;
 pub use self::timer::WheelTimer;
 pub use crate::restart::Restart;

@@ -77,6 +77,27 @@ fn a_modification_within_a_slot_against_its_expiry() {
     });
 }
 
+/// R05. CPU 0 pushes out and takes back a timer of its own, without looking elsewhere, while CPU 1 expires its wheel.
+/// Either the timer fires once, or it was taken back.
+#[test]
+fn what_a_cpu_does_with_its_own_timer_against_its_expiry() {
+    explore(TWO, [(true, true, 0), (false, true, 1)], || {
+        let machine = machine::<false>(2);
+        let runs = Count::default();
+        let timer = firing(&runs, None);
+        be(Some(0));
+        assert_eq!(timer.as_ref().arm(&machine, START, DUE), Ok(()));
+        let expirer = on(&machine, Some(1), |timers| {
+            let _pass = pass(timers, NOW);
+        });
+        let was_active = timer.as_ref().modify(&machine, START, Tick(DUE.0 + 2));
+        let was_queued = timer.as_ref().delete(&machine);
+        expirer.join().unwrap();
+        assert_eq!(pending(&machine, 2), 0);
+        (was_active.unwrap(), was_queued, runs.get())
+    });
+}
+
 /// R13. The callback answers that its timer goes on, while CPU 1 deletes it and waits. When that returns nothing is
 /// queued and nothing runs.
 fn deletion_against_a_callback<const SLEEPS: bool>() {

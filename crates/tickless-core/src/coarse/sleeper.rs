@@ -127,6 +127,22 @@ impl Hooks for WheelSleeper {
     }
 
     #[inline]
+    fn start_unbound<'a, P: Platform>(
+        self: Pin<&mut Self>,
+        timers: &'a Timers<P>,
+        me: ThisCpu<'a, P>,
+        times: (Tick, Tick),
+        waker: Waker,
+    ) -> Result<Option<Waker>, Waker> {
+        timers.start_unbound(self.entry_mut(), me, times, waker)
+    }
+
+    #[inline]
+    fn cancel_own<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<Option<Waker>> {
+        timers.cancel_own(self.entry())
+    }
+
+    #[inline]
     fn lock<'a, P: Platform>(
         self: Pin<&Self>,
         timers: &'a Timers<P>,

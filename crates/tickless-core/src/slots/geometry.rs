@@ -150,11 +150,11 @@ pub const fn place<const LEVELS: usize>(clock: Tick, expiry: Tick) -> Place {
     } else {
         (level_for(ahead), expiry.0)
     };
-    let position = (expiry / granularity(level)).saturating_add(1);
+    // The slot's last tick, and one more. At the end of time there is no tick left to be late by.
+    let due = (expiry | (granularity(level) - 1)).saturating_add(1);
     Place {
-        slot: Slot::at(level, position),
-        // At the end of time there is no tick left to be late by.
-        due: Tick(position.saturating_mul(granularity(level))),
+        slot: Slot::at(level, due >> (SHIFT as usize * level)),
+        due: Tick(due),
         beyond,
     }
 }
@@ -192,8 +192,9 @@ pub const fn place_before<const LEVELS: usize>(clock: Tick, at: Tick) -> Option<
 #[inline]
 const fn level_for(ahead: u64) -> usize {
     // 63 * 8^l <= ahead < 63 * 8^(l+1). The guess by the number of bits is too low by one at the upper end of a level.
-    let bits = u64::BITS - (ahead | (SLOTS - 1)).leading_zeros();
-    let guess = ((bits - 6) / SHIFT) as usize;
+    // The number of the highest bit, which an exclusive or leaves of the count as one instruction.
+    let highest = (ahead | (SLOTS - 1)).leading_zeros() ^ (u64::BITS - 1);
+    let guess = ((highest - 5) / SHIFT) as usize;
     if ahead < limit(guess) {
         guess
     } else {

@@ -96,7 +96,8 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
             return;
         }
         if self.has_timers {
-            self.clock = now.min(self.first_due).max(self.clock);
+            debug_assert!(self.clock <= self.first_due);
+            self.clock = now.min(self.first_due);
         } else {
             self.clock = now;
             self.first_due = self.first_due.max(now);

@@ -104,7 +104,7 @@ impl CpuWheel {
     pub(crate) fn pending_level(&mut self) -> Option<usize> {
         while self.pending_levels != 0 {
             let level = self.pending_levels.ilog2() as usize;
-            if self.buckets.open_first_pending(level).is_some() {
+            if self.buckets.has_pending(level) {
                 return Some(level);
             }
             self.pending_levels &= !(1 << level);
@@ -143,14 +143,6 @@ impl CpuWheel {
         self.buckets
             .open(entry)
             .expect("the wheel that owns the timer is locked")
-    }
-
-    /// The slot in which a queued timer of this wheel is, unless that is being emptied.
-    #[inline]
-    pub(crate) fn slot_of(&mut self, entry: EntryRef<'_, Coarse>) -> Option<Slot> {
-        let bucketed = self.opened(entry);
-        let list = bucketed.list()?;
-        bucketed.is_on(list).then(|| Slot::numbered(list))
     }
 
     /// Notes what became of a slot that a timer left.

@@ -27,6 +27,17 @@ impl Kind {
     pub const ALL: [Self; 3] = [Self::Local, Self::Global, Self::Deferrable];
     /// How many there are.
     pub const COUNT: usize = Self::ALL.len();
+
+    /// The kind of this number; `None` if there is none.
+    #[inline]
+    pub(crate) const fn numbered(number: usize) -> Option<Self> {
+        match number {
+            0 => Some(Self::Local),
+            1 => Some(Self::Global),
+            2 => Some(Self::Deferrable),
+            _ => None,
+        }
+    }
 }
 
 /// All timers of wheels.

@@ -400,3 +400,54 @@ proptest! {
         play(steps);
     }
 }
+
+#[test]
+fn an_entry_is_quiet_while_it_is_idle_or_queued_and_nothing_else() {
+    let mut buckets = buckets::<2>();
+    let entry = calling();
+    let entry = entry.as_ref().erase();
+    buckets.bind(entry);
+    let Some(Quiet::Idle(idle)) = buckets.open(entry).unwrap().quiet() else {
+        panic!("it is idle");
+    };
+    idle.insert(3);
+    let others = [silent(1), silent(2)];
+    for other in &others {
+        put(&mut buckets, other.as_ref().erase(), 70);
+    }
+    let Some(Quiet::Queued(queued)) = buckets.open(entry).unwrap().quiet() else {
+        panic!("it is queued");
+    };
+    assert!(queued.is_on(3) && !queued.is_on(70) && queued.list() == 3);
+    assert_eq!(queued.move_to(70), BucketState::Vacated(3));
+    buckets.assert_valid();
+    assert!(buckets.open(entry).unwrap().is_on(70));
+    buckets.move_to_pending(70);
+    assert!(buckets.has_pending(1) && !buckets.has_pending(0));
+    let Some(Quiet::Queued(queued)) = buckets.open(entry).unwrap().quiet() else {
+        panic!("it is queued still");
+    };
+    assert!(!queued.is_on(70), "its list was taken out");
+    assert_eq!(queued.remove(), BucketState::Others);
+    assert!(entry.state().is_idle());
+    buckets.assert_valid();
+    assert_eq!(buckets.len(), 2);
+    put(&mut buckets, entry, 3);
+    let (fired, _) = buckets.open(entry).unwrap().expire(0);
+    let Fired::Call(running) = fired else {
+        panic!("it has a callback");
+    };
+    assert!(buckets.open(entry).unwrap().quiet().is_none(), "it runs");
+    put(&mut buckets, entry, 4);
+    assert!(buckets.open(entry).unwrap().quiet().is_none(), "both");
+    running.stop(&mut buckets);
+    buckets.open(entry).unwrap().remove();
+    buckets.open(entry).unwrap().shut();
+    assert!(
+        buckets.open(entry).unwrap().quiet().is_none(),
+        "it was shut down"
+    );
+    while let Some(mut first) = buckets.open_first_pending(1) {
+        _ = first.remove();
+    }
+}

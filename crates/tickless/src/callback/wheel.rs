@@ -29,7 +29,7 @@ use tickless_core::time::Span;
 
 use crate::host::registry::{base, timers};
 use crate::host::remote::publish::publish_earlier;
-use crate::host::thread::{Thread, with_thread};
+use crate::host::thread::{Thread, at_latest, with_thread};
 use crate::host::tick::{self, tick_of};
 use crate::host::{device, wake};
 use crate::time::Instant;
@@ -76,10 +76,11 @@ impl From<Instant> for Expiry {
 impl From<Duration> for Expiry {
     #[inline]
     fn from(duration: Duration) -> Self {
-        let (earliest, latest) = with_thread(|thread| thread.reading.bounds());
+        let now = at_latest();
         Self {
-            tick: tick_of(latest.saturating_add(Span::from(duration))),
-            now: Some(tick_of(earliest)),
+            tick: tick_of(now.saturating_add(Span::from(duration))),
+            // Or the one that begins in a moment: what is filed for it is due later, and what is due before stays so.
+            now: Some(tick_of(now)),
         }
     }
 }
@@ -182,19 +183,41 @@ where
     ///
     /// # Cost
     ///
-    /// For the tick that it has: loads, no lock. Into the slot where it is: one lock and one store; it keeps what it
-    /// may be late by, then. Else the lock of the thread's own base, and O(1).
+    /// For the tick that it has, said as a tick or an instant: loads, no lock. Into the slot where it is: one lock and
+    /// one store; it keeps what it may be late by, then. Else the lock of the thread's own base, and O(1).
+    #[inline]
     pub fn start(self: Pin<&Self>, when: impl Into<Expiry>) -> bool {
-        let when = when.into();
-        // It is queued where a thread comes in time already.
-        if self.timer().modify_in_slot(timers(), when.tick) {
+        let Expiry { tick, now } = when.into();
+        if let Some(now) = now {
+            return self.start_in(now, tick);
+        }
+        if self.timer().modify_in_slot(timers(), tick) {
+            // It is queued where a thread comes in time already.
             wake::demand_again();
             return true;
         }
-        let was_queued = self.start_by(when, |timer, now, expiry| {
-            timer.modify(timers(), now, expiry).ok()
-        });
-        was_queued == Some(true)
+        self.start_in(tick::now(), tick)
+    }
+
+    /// Starts the timer in the tick `now`.
+    #[inline]
+    fn start_in(self: Pin<&Self>, now: Tick, tick: Tick) -> bool {
+        wake::demand();
+        let Some(own) = self.timer().modify_own(timers(), now, tick) else {
+            return self.start_anywhere(now, tick);
+        };
+        // Else something that is due before was told already, and a thread comes for that.
+        if own.is_first {
+            publish_earlier(now);
+        }
+        own.was_queued
+    }
+
+    #[cold]
+    fn start_anywhere(self: Pin<&Self>, now: Tick, tick: Tick) -> bool {
+        let was_queued = self.timer().modify(timers(), now, tick) == Ok(true);
+        self.publish(now);
+        was_queued
     }
 
     /// As [`start`](Self::start), and leaves a timer alone that fires at that time or earlier; says whether it was

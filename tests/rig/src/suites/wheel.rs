@@ -51,6 +51,46 @@ pub fn a_callback_that_arms_for_now_is_called_a_tick_later<H: Host>() {
     assert_eq!(timer.fired_at(), [11, 12, 13, 14, 15]);
 }
 
+/// What a CPU does with its own timers tells when something is due before everything else, and leaves alone what is
+/// elsewhere, runs, or was shut down.
+pub fn a_cpu_modifies_its_own_timers_alone<H: Host>() {
+    let rig = Rig::<H>::new(2);
+    let [first, second] = [0, 1].map(|_| CoarseTimer::once(&rig, Kind::Global));
+    rig.on(0, || {
+        assert_eq!(first.modify_own(1_000), None, "it has no wheel yet");
+        first.arm(1_000).unwrap();
+        second.arm(20_000).unwrap();
+        let due = rig.timers().wheel_first_due(CpuId(0));
+        let own = second.modify_own(30_000).unwrap();
+        assert_eq!((own.was_queued, own.is_first), (true, false));
+        assert_eq!(rig.timers().wheel_first_due(CpuId(0)), due);
+        let own = second.modify_own(50).unwrap();
+        assert_eq!((own.was_queued, own.is_first), (true, true));
+        assert_eq!(rig.timers().wheel_first_due(CpuId(0)), Some(Tick(51)));
+        assert!(second.delete());
+        let own = second.modify_own(2_000).unwrap();
+        assert_eq!((own.was_queued, own.is_first), (false, false));
+    });
+    rig.on(1, || {
+        assert_eq!(second.modify_own(10), None, "it is elsewhere");
+        assert!(second.is_queued());
+        assert_eq!(rig.timers().wheel_pending(CpuId(1)), 0);
+        assert!(second.shutdown());
+        assert!(first.delete());
+    });
+    rig.on(0, || {
+        assert_eq!(second.modify_own(10), None, "it was shut down")
+    });
+    let running = CoarseTimer::cyclic(&rig, Kind::Local, |own, _| {
+        assert_eq!(own.modify_own(5_000), None, "it runs");
+        Restart::No
+    });
+    rig.on(0, || running.arm(10).unwrap());
+    rig.run_to_tick(Tick(20));
+    assert_eq!(running.fired_at(), [11]);
+    rig.check();
+}
+
 /// A budget ends a pass in the middle of a slot. Nothing that is aside is lost, and it can be deleted and modified.
 pub fn what_a_budget_left_is_fired_by_the_next_pass<H: Host>() {
     let rig = Rig::<H>::new(1);
@@ -314,6 +354,7 @@ crate::kit::cases!(wheel:
     what_changes_nothing_takes_no_lock [CPUS, LOCKS],
     beyond_the_range_is_never_early,
     a_callback_that_arms_for_now_is_called_a_tick_later,
+    a_cpu_modifies_its_own_timers_alone,
     what_a_budget_left_is_fired_by_the_next_pass,
     a_sleeping_cpu_is_kicked_for_its_new_first_timer [CPUS, TRACE],
     a_running_timer_keeps_its_wheel [CPUS],

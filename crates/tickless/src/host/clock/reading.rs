@@ -40,16 +40,6 @@ impl Reading {
         recently.unwrap_or_else(|| Instant::from_nanos(self.earliest.get()))
     }
 
-    /// A time that is not ahead of the true one, and one that is not behind it.
-    #[inline]
-    pub(crate) fn bounds(&self) -> (Instant, Instant) {
-        let (earliest, latest) = CLOCK.bounds();
-        (
-            not_before(&self.earliest, earliest),
-            not_before(&self.latest, latest),
-        )
-    }
-
     /// A time that is not behind the true one.
     #[inline]
     pub(crate) fn at_latest(&self) -> Instant {

@@ -1,0 +1,250 @@
+//! The usual case: a timer on a wheel of the executing CPU, whose callback does not run.
+//!
+//! Everything here does all of what it is asked for in one section of the CPU's own lock, or nothing of it: what is
+//! rare (a timer that is elsewhere, runs, was never queued or was shut down, a lock that is contended, a CPU that is
+//! isolated or offline) is left to the general way, which asks again from the beginning. No CPU is kicked: the one that
+//! might sleep until the first of its timers is awake.
+
+use core::pin::Pin;
+use core::task::Waker;
+
+use tickless_link::buckets::{Bucketed, Quiet};
+use tickless_link::entry::{Entry, EntryRef, Member};
+
+use crate::base::cpu_base::CpuBase;
+use crate::base::guard::BaseGuard;
+use crate::base::timers::Timers;
+use crate::coarse::arm::{Modify, has_nothing_to_do};
+use crate::platform::{Platform, ThisCpu};
+use crate::slots::geometry::{Place, Slot, Tick};
+use crate::trace::{Event, TimerId};
+use crate::wheel::family::{Coarse, Kind};
+
+/// What became of a timer of the executing CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "what is due before everything else has to be told"]
+pub struct Own {
+    /// It was queued.
+    pub was_queued: bool,
+    /// It is due before everything else on its wheel. If not, then a thread that comes for the wheel comes in time.
+    pub is_first: bool,
+}
+
+impl<P: Platform> Timers<P> {
+    /// The executing CPU, if a timer seems to be on one of its wheels, and which.
+    #[inline]
+    fn own_wheel(&self, entry: EntryRef<'_, Coarse>) -> Option<(ThisCpu<'_, P>, Kind)> {
+        let me = self.platform.this_cpu_if_known()?;
+        let kind = me.base.wheel_of(entry)?;
+        Some((me, kind))
+    }
+
+    /// Whether what the CPU that keeps `base` files on a wheel of `kind` stays there.
+    #[inline]
+    fn keeps(&self, base: &CpuBase<P>, kind: Kind) -> bool {
+        base.is_online() && (kind != Kind::Global || self.platform.housekeeper(base).is_none())
+    }
+
+    /// [`modify_entry`](Self::modify_entry) in the usual case.
+    #[inline]
+    pub(crate) fn modify_own(
+        &self,
+        entry: EntryRef<'_, Coarse>,
+        modify: Modify,
+        (now, expiry): (Tick, Tick),
+    ) -> Option<Own> {
+        let (me, kind) = self.own_wheel(entry)?;
+        if !self.keeps(me.base, kind) {
+            return None;
+        }
+        let mut held = BaseGuard::try_lock(self, me)?;
+        let wheel = &mut held.state.wheels[kind as usize];
+        // It may have left before the lock was ours (R05).
+        let quiet = wheel.buckets.open(entry)?.quiet()?;
+        let (was_queued, leave) = match &quiet {
+            Quiet::Idle(_) => (false, modify == Modify::IfActive),
+            Quiet::Queued(_) => {
+                let current = entry.shared().get();
+                (true, has_nothing_to_do(modify, current, expiry))
+            }
+        };
+        let is_first = false;
+        if leave {
+            return Some(Own {
+                was_queued,
+                is_first,
+            });
+        }
+        wheel.pending_map.forward(now);
+        let place = wheel.pending_map.place(expiry);
+        let number = place.slot.number();
+        entry.shared().set(expiry);
+        match quiet {
+            Quiet::Idle(idle) => idle.insert(number),
+            Quiet::Queued(queued) if queued.is_on(number) => {
+                // The same slot is the same due tick: nothing else has to be told.
+                held.state.stats.coarse_arms += 1;
+                held.state.stats.coarse_in_slot += 1;
+                self.trace_arm(&held, entry, kind, (now, expiry, place.due), true);
+                return Some(Own {
+                    was_queued,
+                    is_first,
+                });
+            }
+            Quiet::Queued(queued) => {
+                let left = queued.move_to(number);
+                wheel.note_left(left);
+            }
+        }
+        let is_first = self.note_own(&mut held, entry, kind, (now, expiry, place), was_queued);
+        Some(Own {
+            was_queued,
+            is_first,
+        })
+    }
+
+    /// [`WheelTimer::modify_in_slot`](crate::coarse::WheelTimer::modify_in_slot) for any entry.
+    #[inline]
+    pub(crate) fn modify_in_slot(&self, entry: EntryRef<'_, Coarse>, expiry: Tick) -> bool {
+        self.try_in_slot(entry, expiry).is_some()
+    }
+
+    #[inline]
+    fn try_in_slot(&self, entry: EntryRef<'_, Coarse>, expiry: Tick) -> Option<()> {
+        if !entry.state().is_only_queued() {
+            return None;
+        }
+        if has_nothing_to_do(Modify::Always, entry.shared().get(), expiry) {
+            return Some(());
+        }
+        let (me, kind) = self.own_wheel(entry)?;
+        let mut held = BaseGuard::try_lock(self, me)?;
+        let wheel = &mut held.state.wheels[kind as usize];
+        // It may have left before the lock was ours (R05).
+        let Quiet::Queued(queued) = wheel.buckets.open(entry)?.quiet()? else {
+            return None;
+        };
+        let slot = Slot::numbered(queued.list());
+        let old = entry.shared().get();
+        if !slot.serves_alike(old, expiry) || !queued.is_on(slot.number()) {
+            return None;
+        }
+        entry.shared().set(expiry);
+        held.state.stats.coarse_arms += 1;
+        held.state.stats.coarse_in_slot += 1;
+        if P::TRACE {
+            let pending_map = &held.state.wheels[kind as usize].pending_map;
+            let times = (pending_map.clock(), expiry, pending_map.due_of(slot));
+            self.trace_arm(&held, entry, kind, times, true);
+        }
+        Some(())
+    }
+
+    /// Binds a timer that never had an owner to the executing CPU and files it, with `waker` in it. Returns the waker
+    /// that was there before.
+    ///
+    /// # Errors
+    ///
+    /// The waker, if this is not the usual case; nothing was done.
+    #[inline]
+    pub(crate) fn start_unbound<'a, M>(
+        &'a self,
+        mut entry: Pin<&mut Entry<Coarse, M>>,
+        me: ThisCpu<'a, P>,
+        (now, expiry): (Tick, Tick),
+        waker: Waker,
+    ) -> Result<Option<Waker>, Waker>
+    where
+        M: Member<Coarse, Guarded = Option<Waker>> + Send + 'static,
+    {
+        let kind = entry.tag();
+        if !self.keeps(me.base, kind) {
+            return Err(waker);
+        }
+        let Some(mut held) = BaseGuard::try_lock(self, me) else {
+            return Err(waker);
+        };
+        let wheel = &mut held.state.wheels[kind as usize];
+        // Unbound by the caller's word, and borrowed exclusively since.
+        entry.as_mut().bind(&wheel.buckets);
+        let entry = entry.as_ref();
+        let kept = entry.guarded(&mut wheel.buckets);
+        let old = kept.expect("bound just now").replace(waker);
+        let entry = entry.erase();
+        let bound = wheel.buckets.open(entry).and_then(Bucketed::quiet);
+        let Some(Quiet::Idle(idle)) = bound else {
+            unreachable!("what never had an owner was never queued");
+        };
+        wheel.pending_map.forward(now);
+        let place = wheel.pending_map.place(expiry);
+        entry.shared().set(expiry);
+        idle.insert(place.slot.number());
+        self.note_own(&mut held, entry, kind, (now, expiry, place), false);
+        Ok(old)
+    }
+
+    /// Notes that a timer came to `place` on the wheel of `kind` of the executing CPU's base; says whether it is due
+    /// before everything else there.
+    #[inline]
+    fn note_own(
+        &self,
+        held: &mut BaseGuard<'_, P>,
+        entry: EntryRef<'_, Coarse>,
+        kind: Kind,
+        (now, expiry, place): (Tick, Tick, Place),
+        was_queued: bool,
+    ) -> bool {
+        let filed = held.state.wheels[kind as usize].note_filed(place);
+        if filed.is_first {
+            held.publish_next_expiry(kind);
+        }
+        held.state.stats.coarse_arms += 1;
+        self.trace_arm(held, entry, kind, (now, expiry, place.due), was_queued);
+        filed.is_first
+    }
+
+    /// [`delete_entry`](Self::delete_entry) in the usual case: says whether the timer was queued.
+    #[inline]
+    pub(crate) fn delete_own(&self, entry: EntryRef<'_, Coarse>) -> Option<bool> {
+        let (me, kind) = self.own_wheel(entry)?;
+        let mut held = BaseGuard::try_lock(self, me)?;
+        self.delete_held(&mut held, entry, kind)
+    }
+
+    #[inline]
+    fn delete_held(
+        &self,
+        held: &mut BaseGuard<'_, P>,
+        entry: EntryRef<'_, Coarse>,
+        kind: Kind,
+    ) -> Option<bool> {
+        let timer = TimerId(entry.address());
+        let wheel = &mut held.state.wheels[kind as usize];
+        let Quiet::Queued(queued) = wheel.buckets.open(entry)?.quiet()? else {
+            return Some(false);
+        };
+        let left = queued.remove();
+        wheel.note_left(left);
+        held.state.stats.coarse_cancelled += 1;
+        if P::TRACE {
+            let cpu = held.base.cpu();
+            self.platform.trace(Event::WheelCancel { cpu, kind, timer });
+        }
+        Some(true)
+    }
+
+    /// Takes a sleeper of the executing CPU off its wheel; its waker, if it was queued.
+    #[inline]
+    pub(crate) fn cancel_own<M>(&self, sleeper: Pin<&Entry<Coarse, M>>) -> Option<Option<Waker>>
+    where
+        M: Member<Coarse, Guarded = Option<Waker>> + Send + 'static,
+    {
+        let entry = sleeper.erase();
+        let (me, kind) = self.own_wheel(entry)?;
+        let mut held = BaseGuard::try_lock(self, me)?;
+        // It may have left before the lock was ours.
+        self.delete_held(&mut held, entry, kind)?;
+        let kept = sleeper.guarded(&mut held.state.wheels[kind as usize].buckets);
+        Some(kept.and_then(Option::take))
+    }
+}
