@@ -37,6 +37,7 @@ use crate::emplace;
 use crate::emplace::Emplaced;
 use crate::entry::{self, EntryRef, Family, Fired, Link, Queue, Running, State, Transit};
 use crate::id::{Key, QueueId};
+use crate::prefetch::prefetch;
 use crate::tree::{self, Branched, Tree, Turn};
 
 mod quiet;
@@ -684,6 +685,12 @@ impl<'s, 'e, F: Family, const LEVELS: usize> Bucketed<'s, 'e, F, LEVELS> {
     #[inline]
     pub fn expire(self, place: usize) -> (Fired<F>, BucketState) {
         assert!(self.state().is_queued(), "only a queued entry expires");
+        // The one behind it is expired next, and what this is doing does not need it: so the processor has until then
+        // to fetch what comes after that, which is rarely at hand where there are many.
+        let next = self.buckets.follow(self.entry.next.get());
+        if let Some(next) = next {
+            prefetch(next.next.get());
+        }
         let left = self.buckets.unlink(self.entry);
         // SAFETY: the queue is borrowed mutably and owns the entry, which was just unlinked.
         let fired = unsafe { self.entry.expire() };

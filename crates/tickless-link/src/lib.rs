@@ -106,6 +106,7 @@ pub mod id;
 pub mod latch;
 pub mod lock;
 pub mod mutants;
+mod prefetch;
 mod project;
 pub mod seqlock;
 pub mod sync;
