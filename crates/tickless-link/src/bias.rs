@@ -43,7 +43,8 @@
 //!
 //! # Cost
 //!
-//! Owner, biased: two stores, one load. Everybody, ordinary: two exchanges. Stranger, biased: a barrier, once.
+//! Owner, biased: two stores, one load. Everybody, ordinary: two exchanges, the owner two stores besides. Stranger,
+//! biased: a barrier, once.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -255,6 +256,28 @@ impl<H: LockHost> BiasedLock<H> {
         // announcement, for the stranger that waits for it.
         self.inside.store(OUTSIDE, Ordering::Release);
         self.lock_inner();
+        self.note_quiet();
+        Acquired::Inner
+    }
+
+    /// As [`acquire_as_owner_slowly`](Self::acquire_as_owner_slowly), unless another thread has the inner lock.
+    ///
+    /// Where strangers keep the lock ordinary the owner is to find its shortest paths all the same.
+    #[cold]
+    fn try_acquire_as_owner_slowly(&self) -> Option<Acquired> {
+        // Release: as in `acquire_as_owner_slowly`.
+        self.inside.store(OUTSIDE, Ordering::Release);
+        // Acquire: as in `lock_inner`. Failure needs no order.
+        let taken = self
+            .inner
+            .compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed);
+        taken.ok()?;
+        self.note_quiet();
+        Some(Acquired::Inner)
+    }
+
+    /// Counts an acquisition of the owner in ordinary mode, which may be the last. Called with the inner lock held.
+    fn note_quiet(&self) {
         // Relaxed: guarded by the inner lock. Saturating: where the lock stays ordinary it counts for ever.
         let quiet = self.quiet.load(Ordering::Relaxed).saturating_add(1);
         if quiet >= REBIAS_AFTER && self.may_be_biased() {
@@ -264,7 +287,6 @@ impl<H: LockHost> BiasedLock<H> {
         } else {
             self.quiet.store(quiet, Ordering::Relaxed);
         }
-        Acquired::Inner
     }
 
     /// Whether the price of a stranger's barrier is one that may be asked. Called with the inner lock held.
@@ -396,7 +418,7 @@ unsafe impl<H: LockHost> RawLock for BiasedLock<H> {
 
     #[inline]
     fn try_acquire(&self, token: Option<Owner>) -> Option<Acquired> {
-        // As in `acquire`, and away again if the gate is closed.
+        // As in `acquire`.
         let owner = token?;
         if self.owner.load(Ordering::Relaxed) != owner.id.get() {
             return None;
@@ -406,9 +428,7 @@ unsafe impl<H: LockHost> RawLock for BiasedLock<H> {
         if self.gate.load(Ordering::Relaxed) == BIASED {
             return Some(Acquired::Gate);
         }
-        // Release: as in `acquire_as_owner_slowly`.
-        self.inside.store(OUTSIDE, Ordering::Release);
-        None
+        self.try_acquire_as_owner_slowly()
     }
 
     #[inline]

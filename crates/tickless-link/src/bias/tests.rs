@@ -69,6 +69,21 @@ fn strangers_that_keep_coming_keep_the_lock_ordinary() {
     }
 }
 
+#[test]
+fn the_owner_of_an_ordinary_lock_tries_with_success_unless_another_has_it() {
+    let lock = Lock::new(BiasedLock::<Alone>::new(), ());
+    let owner = lock.raw().claim().expect("free");
+    let stranger = lock.lock(None);
+    assert!(lock.try_lock(Some(owner)).is_none());
+    drop(stranger);
+    for _ in 0..REBIAS_AFTER {
+        assert!(!lock.raw().is_biased());
+        assert!(lock.try_lock(Some(owner)).is_some());
+    }
+    assert!(lock.raw().is_biased());
+    assert!(lock.try_lock(Some(owner)).is_some());
+}
+
 /// Threads that meet at the lock without sleeping: none of them has to be woken.
 #[test]
 fn only_a_thread_that_slept_leaves_a_mark() {
