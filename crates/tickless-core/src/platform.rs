@@ -149,6 +149,13 @@ pub trait Platform: Sized {
         self.now()
     }
 
+    /// As [`recent_now`](Platform::recent_now), asked by the CPU of the base `own`: where a host may keep the answer.
+    #[inline]
+    fn recent_now_on(&self, own: &CpuBase<Self>) -> Instant {
+        let _ = own;
+        self.recent_now()
+    }
+
     /// The monotonic time and, if `seen` is not the current state of the clocks, the offsets now (spec TIM-20).
     ///
     /// By default the other clocks show what the monotonic one shows, for ever.

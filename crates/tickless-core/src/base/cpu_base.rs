@@ -27,6 +27,10 @@ use crate::wheel::idle::NextDue;
 ///
 /// The host keeps one for each CPU in its table, at a place that never moves, and hands it out by
 /// [`base`](crate::platform::Platform::base).
+///
+/// On cache lines of its own: what a CPU does with its own timers writes no line that another CPU touches, wherever the
+/// host puts the bases.
+#[repr(align(128))]
 pub struct CpuBase<P: BaseTypes> {
     cpu: CpuId,
     first_queue: QueueId,

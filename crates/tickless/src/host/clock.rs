@@ -81,12 +81,24 @@ impl Clock {
 
     /// A time that is over, and one that is not yet.
     #[inline]
-    fn bounds(&self) -> (Instant, Instant) {
+    pub(crate) fn bounds(&self) -> (Instant, Instant) {
         let (earliest, latest) = self.follower.bounds(counter::read, || self.ask());
         (
             earliest,
             Instant::from_nanos(latest.as_nanos().saturating_add(SKEW)),
         )
+    }
+
+    /// The number of the line that is followed: another one whenever the kernel was asked.
+    #[inline]
+    pub(super) fn line_number(&self) -> u64 {
+        self.follower.line_number()
+    }
+
+    /// When the line began that is followed; `None` where each reading asks the kernel.
+    #[inline]
+    pub(super) fn recently(&self) -> Option<Instant> {
+        self.follower.recently()
     }
 
     /// Asks the kernel, unless another thread just did.

@@ -13,7 +13,7 @@ use super::barrier::Linux;
 use super::process::{Host, TURN_BUDGET};
 use super::registry::{self, EXPIRY_THREAD};
 use super::remote::housekeeping;
-use super::thread::{Local, ThreadBase, at_earliest, at_latest, with_thread};
+use super::thread::{Local, ThreadBase, at_earliest, at_latest, recently, with_thread};
 use super::{device, lifecycle, os};
 
 impl Platform for Host {
@@ -63,6 +63,11 @@ impl Platform for Host {
     #[inline]
     fn recent_now(&self) -> Instant {
         with_thread(|thread| thread.reading.last())
+    }
+
+    #[inline]
+    fn recent_now_on(&self, own: &ThreadBase) -> Instant {
+        recently(own)
     }
 
     fn now_and_offsets(&self, seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {

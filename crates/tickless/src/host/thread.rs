@@ -11,14 +11,15 @@
 //! - [`Thread`] is what a thread knows of itself: no other thread reads it.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use tickless_core::base::{CpuBase, Frozen};
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
 use tickless_link::bias::Owner;
+use tickless_link::sync::CachePadded;
 
-use super::clock::Reading;
+use super::clock::{CLOCK, Reading};
 use super::device::state::DeviceState;
 use super::isolation::state::IsolationState;
 use super::os;
@@ -61,6 +62,9 @@ impl Kind {
 /// The base of a thread, with what the host keeps for it inside.
 pub(crate) type ThreadBase = CpuBase<Host>;
 
+// No two bases share a cache line, of which processors fetch two at a time.
+const _: () = assert!(align_of::<ThreadBase>() >= align_of::<CachePadded<u8>>());
+
 /// What the host keeps for a base. Each part belongs to the room that its type comes from.
 #[derive(Debug)]
 pub(crate) struct Local {
@@ -71,11 +75,19 @@ pub(crate) struct Local {
     thread_id: AtomicU32,
     /// The NUMA node on which the base has its places in the trees; written before it has any.
     numa_node: AtomicU32,
+    recent: Recent,
     pub(crate) device: DeviceState,
     pub(crate) isolation: IsolationState,
     pub(crate) remote: RemoteState,
     pub(crate) parker: Parker,
     pub(crate) resched: Resched,
+}
+
+/// When the line of the clock began that the thread of a base looked at last. In the base, which a start has at hand.
+#[derive(Debug)]
+struct Recent {
+    line: AtomicU64,
+    nanos: AtomicI64,
 }
 
 impl Local {
@@ -85,6 +97,10 @@ impl Local {
             occupants: AtomicU32::new(0),
             thread_id: AtomicU32::new(0),
             numa_node: AtomicU32::new(0),
+            recent: Recent {
+                line: AtomicU64::new(u64::MAX),
+                nanos: AtomicI64::new(0),
+            },
             device: DeviceState::new(),
             isolation: IsolationState::new(),
             remote: RemoteState::new(),
@@ -195,13 +211,42 @@ pub(crate) fn with_thread<R>(body: impl FnOnce(&Thread) -> R) -> R {
 /// A time that is not behind the kernel's clock, as this thread can know it without a system call.
 #[inline]
 pub(crate) fn at_latest() -> Instant {
-    with_thread(|thread| thread.reading.at_latest())
+    // The clock is read outside: what is large inside of `with_thread` becomes a call, and reaching the thread another.
+    let (_, latest) = CLOCK.bounds();
+    with_thread(|thread| thread.reading.told_latest(latest))
 }
 
 /// A time that is not ahead of the kernel's clock nor of the library's.
 #[inline]
 pub(crate) fn at_earliest() -> Instant {
-    with_thread(|thread| thread.reading.at_earliest())
+    // As in `at_latest`.
+    let (earliest, _) = CLOCK.bounds();
+    with_thread(|thread| thread.reading.told_earliest(earliest))
+}
+
+/// A time that is over, as recent as is known without a reading, for the thread of `base`.
+#[inline]
+pub(super) fn recently(base: &ThreadBase) -> Instant {
+    // The line itself is eight words on two cache lines, and the same for thousands of timers.
+    let line = CLOCK.line_number();
+    let recent = &base.local().recent;
+    // Relaxed, both: written by the thread of the base alone.
+    if recent.line.load(Ordering::Relaxed) == line {
+        return Instant::from_nanos(recent.nanos.load(Ordering::Relaxed));
+    }
+    look_at(recent, line)
+}
+
+#[cold]
+#[inline(never)]
+fn look_at(recent: &Recent, line: u64) -> Instant {
+    let Some(began) = CLOCK.recently() else {
+        return with_thread(|thread| thread.reading.last());
+    };
+    // Relaxed, both: as above. A line that comes in between is looked at again, under its own number.
+    recent.nanos.store(began.as_nanos(), Ordering::Relaxed);
+    recent.line.store(line, Ordering::Relaxed);
+    began
 }
 
 impl Thread {

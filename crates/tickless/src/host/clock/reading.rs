@@ -41,15 +41,27 @@ impl Reading {
     }
 
     /// A time that is not behind the true one.
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn at_latest(&self) -> Instant {
-        not_before(&self.latest, CLOCK.bounds().1)
+        self.told_latest(CLOCK.bounds().1)
+    }
+
+    /// What the thread is told as a time that is not behind the true one, where the clock says `latest`.
+    #[inline]
+    pub(crate) fn told_latest(&self, latest: Instant) -> Instant {
+        not_before(&self.latest, latest)
     }
 
     /// A time that is not ahead of the true one.
     #[inline]
     pub(crate) fn at_earliest(&self) -> Instant {
-        not_before(&self.earliest, CLOCK.bounds().0)
+        self.told_earliest(CLOCK.bounds().0)
+    }
+
+    /// What the thread is told as a time that is not ahead of the true one, where the clock says `earliest`.
+    #[inline]
+    pub(crate) fn told_earliest(&self, earliest: Instant) -> Instant {
+        not_before(&self.earliest, earliest)
     }
 
     /// Whether the kernel was asked since the thread was asked this last: every [`WINDOW`](super::WINDOW) at the
