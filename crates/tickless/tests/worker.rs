@@ -9,8 +9,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, mpsc};
-use std::task::{Context, Poll, Waker};
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -101,6 +101,66 @@ fn a_turn_ends_after_its_budget_and_says_so() {
 fn tickless_pending(sleeps: &[Pin<Box<time::Sleep>>]) -> u32 {
     let queued = sleeps.iter().filter(|sleep| !sleep.is_elapsed()).count();
     u32::try_from(queued).expect("few")
+}
+
+/// Timers that fire together are taken out together, and their tasks woken one by one behind it.
+#[test]
+fn tasks_that_are_woken_together_may_drop_and_reset_each_others_sleeps() {
+    const SLEEPS: usize = 100;
+    struct Meddler {
+        sleeps: Mutex<Vec<Option<Pin<Box<time::Sleep>>>>>,
+        woken: [AtomicU32; SLEEPS],
+    }
+    struct Task(Arc<Meddler>, usize);
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {
+            let Self(meddler, number) = &*self;
+            // Relaxed: one thread.
+            meddler.woken[*number].fetch_add(1, Ordering::Relaxed);
+            // One of three meddles with the two behind it.
+            if number % 3 == 0 {
+                let mut sleeps = meddler.sleeps.lock().unwrap();
+                if let Some(next) = sleeps.get_mut(number + 1) {
+                    *next = None;
+                }
+                if let Some(Some(later)) = sleeps.get_mut(number + 2) {
+                    later.as_mut().reset(time::Instant::now() + ms(5));
+                }
+            }
+        }
+    }
+    let _patience = support::begin();
+    let worker = worker();
+    let meddler = Arc::new(Meddler {
+        sleeps: Mutex::new((0..SLEEPS).map(|_| None).collect()),
+        woken: [const { AtomicU32::new(0) }; SLEEPS],
+    });
+    let deadline = time::Instant::now() + ms(20);
+    for number in 0..SLEEPS {
+        let mut sleep = Box::pin(time::sleep_until(deadline));
+        let waker = Waker::from(Arc::new(Task(Arc::clone(&meddler), number)));
+        assert!(poll_with(sleep.as_mut(), &waker).is_pending());
+        meddler.sleeps.lock().unwrap()[number] = Some(sleep);
+    }
+    while time::Instant::now() <= deadline || worker.is_due() {
+        worker.turn();
+    }
+    thread::sleep(ms(10));
+    worker.turn();
+    for (number, sleep) in meddler.sleeps.lock().unwrap().iter_mut().enumerate() {
+        // Relaxed: one thread.
+        let woken = meddler.woken[number].load(Ordering::Relaxed);
+        match sleep {
+            // It had fired together with the one before it, or not.
+            None => assert!(number % 3 == 1 && woken <= 1, "{number}: {woken}"),
+            // If it had fired its waker was used up, and it is polled again anyway.
+            Some(sleep) if number % 3 == 2 => {
+                assert!(woken <= 1, "{number}: {woken}");
+                assert!(poll_with(sleep.as_mut(), Waker::noop()).is_ready());
+            }
+            Some(_) => assert_eq!(woken, 1, "{number}"),
+        }
+    }
 }
 
 #[test]

@@ -31,6 +31,57 @@ pub(crate) enum Ran {
     SomeOfThem,
 }
 
+/// Tasks whose timers fired in one section of the base lock, in the order of their firing.
+///
+/// Taking the lock again for each of them would cost as much as firing it. Each timer is idle when the lock is
+/// released, as it would be if it were the only one: a task that is woken may find others fired too, whose tasks are
+/// woken next.
+pub(crate) struct Batch {
+    wakers: [Option<Waker>; BATCH],
+    len: usize,
+}
+
+/// Wake-ups between two sections of the base lock: bounds how long the first of them waits for the others.
+const BATCH: usize = 16;
+
+impl Batch {
+    #[inline]
+    pub(crate) const fn new() -> Self {
+        Self {
+            wakers: [const { None }; BATCH],
+            len: 0,
+        }
+    }
+
+    #[inline]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    #[inline]
+    pub(crate) const fn is_full(&self) -> bool {
+        self.len == BATCH
+    }
+
+    /// Puts a waker to the others. There is room.
+    #[inline]
+    pub(crate) fn push(&mut self, waker: Option<Waker>) {
+        self.wakers[self.len] = waker;
+        self.len += 1;
+    }
+
+    /// Wakes all, without the lock of the base.
+    #[inline]
+    pub(crate) fn wake_all<P: Platform>(&mut self, platform: &P) {
+        let len = core::mem::take(&mut self.len);
+        for waker in &mut self.wakers[..len] {
+            if let Some(waker) = waker.take() {
+                platform.wake(waker);
+            }
+        }
+    }
+}
+
 impl<'a, P: Platform> Runner<'a, P> {
     pub(crate) fn new(
         timers: &'a Timers<P>,

@@ -5,7 +5,7 @@ use core::task::Waker;
 use tickless_link::entry::{Fired, Running};
 
 use crate::base::guard::{BaseGuard, HANG_BACKOFF_MAX};
-use crate::base::runner::{Ran, Runner};
+use crate::base::runner::{Batch, Ran, Runner};
 use crate::base::state::DeferredRearm;
 use crate::base::timers::Timers;
 use crate::clock::SetSequence;
@@ -58,32 +58,30 @@ impl<'a, P: Platform> Runner<'a, P> {
         let state = &mut *held.state;
         let all_near = mask != HARD || state.far.cascade(&mut state.queues, now);
         let snapshot = state.queues.active & mask;
+        let mut woken = Batch::new();
         for index in bits(snapshot) {
             let base_now = held.state.queues[index].offset.shown_at(now);
             loop {
-                let queue = &mut held.state.queues[index];
-                let Some(mut slot) = queue.tree.open_first() else {
+                let is_due = first_is_due(&mut held, index, base_now);
+                let is_spent = self.fired >= P::EXPIRY_BUDGET;
+                if (!is_due || is_spent || woken.is_full()) && !woken.is_empty() {
+                    held = self.wake_all(held, index, &mut woken);
+                } else if !is_due {
                     break;
-                };
-                let head = *slot.head();
-                let clock_was_set = slot.key() == Deadline::CLOCK_SET;
-                if !clock_was_set {
-                    if slot.key() != head.deadline() && base_now >= slot.key() {
-                        // Filed too early, and others behind it may be due.
-                        held.state.reload_first(index);
-                        continue;
-                    }
-                    // The front timer decides: one behind it may be allowed to fire already, but it costs no interrupt
-                    // of its own (spec OBJ-9).
-                    if base_now < head.earliest() {
-                        break;
-                    }
-                }
-                if self.fired >= P::EXPIRY_BUDGET {
+                } else if is_spent {
                     held.state.stats.budget_exhausted += 1;
                     return (held, Ran::SomeOfThem);
+                } else if let Some((fired, due)) = fire_first(&mut held, index) {
+                    self.fired += 1;
+                    match fired {
+                        // Of each traced expiry begin and end are told without the lock (spec ).
+                        Fired::Done(waker) if !P::TRACE => woken.push(waker),
+                        fired => {
+                            let fired = (fired, due, base_now);
+                            held = self.run_fired(held, index, fired, &mut woken);
+                        }
+                    }
                 }
-                held = self.run_first(held, index, base_now);
             }
         }
         let ran = if all_near {
@@ -95,31 +93,29 @@ impl<'a, P: Platform> Runner<'a, P> {
         (held, ran)
     }
 
-    /// Fires the first timer of a queue.
-    fn run_first(
+    /// Wakes the tasks in `woken`, and then runs what a timer that fired at `now` is for.
+    #[inline(never)]
+    fn run_fired(
         &mut self,
         mut held: BaseGuard<'a, P>,
         index: usize,
-        now: Deadline,
+        (fired, due, now): (Fired<Hr>, Due, Deadline),
+        woken: &mut Batch,
     ) -> BaseGuard<'a, P> {
-        let (jump_untold, tellings) = (held.state.jump_untold, held.state.tellings);
-        let queue = &mut held.state.queues[index];
-        let Some(mut slot) = queue.tree.open_first() else {
-            return held;
-        };
-        let entry = slot.entry();
-        let timer = TimerId(entry.address());
-        let code = entry.code_address();
-        let head = *slot.head();
+        let Due {
+            timer,
+            code,
+            fires_on_set,
+            filed,
+            head,
+        } = due;
         let (earliest, deadline) = (head.earliest(), head.deadline());
-        let filed = slot.key();
-        let untold = jump_untold && entry.tag().fires_on_set();
-        let clock_was_set = filed == Deadline::CLOCK_SET || untold;
-        let fired = slot.expire();
         held.state.after_removal(index, true);
-        held.state.stats.expired += 1;
-        self.fired += 1;
+        let untold = held.state.jump_untold && fires_on_set;
+        let clock_was_set = filed == Deadline::CLOCK_SET || untold;
+        let tellings = held.state.tellings;
         drop(held);
+        woken.wake_all(&self.timers.platform);
         if P::TRACE {
             self.timers.platform.trace(Event::ExpireEntry {
                 cpu: self.base.cpu(),
@@ -154,6 +150,20 @@ impl<'a, P: Platform> Runner<'a, P> {
                 self.after_callback(held, wakes)
             }
         }
+    }
+
+    /// Wakes the tasks of timers that fired since the lock of the base was taken, without it.
+    #[inline(never)]
+    fn wake_all(
+        &mut self,
+        mut held: BaseGuard<'a, P>,
+        index: usize,
+        woken: &mut Batch,
+    ) -> BaseGuard<'a, P> {
+        held.state.after_removal(index, true);
+        drop(held);
+        woken.wake_all(&self.timers.platform);
+        self.after_wake_up(None)
     }
 
     /// Executes a callback, and queues its timer again if it says so.
@@ -233,6 +243,54 @@ impl<'a, P: Platform> Runner<'a, P> {
         let (now, offsets) = platform.now_and_offsets(SetSequence::UNSEEN);
         let offset = offsets.map_or(Offset::NONE, |(_, offsets)| offsets.of(clock));
         offset.shown_at(now)
+    }
+}
+
+/// What is known of a timer that fired.
+struct Due {
+    timer: TimerId,
+    code: usize,
+    fires_on_set: bool,
+    filed: Deadline,
+    head: Head,
+}
+
+/// Takes the first timer out of a queue, and out of use unless it has a callback. What is cached about the queue is to
+/// be brought up to date before the lock is released.
+#[inline]
+fn fire_first<P: Platform>(held: &mut BaseGuard<'_, P>, index: usize) -> Option<(Fired<Hr>, Due)> {
+    let mut slot = held.state.queues[index].tree.open_first()?;
+    let entry = slot.entry();
+    let due = Due {
+        timer: TimerId(entry.address()),
+        code: entry.code_address(),
+        fires_on_set: entry.tag().fires_on_set(),
+        filed: slot.key(),
+        head: *slot.head(),
+    };
+    let fired = slot.expire();
+    held.state.stats.expired += 1;
+    Some((fired, due))
+}
+
+/// Whether the first timer of a queue is to fire at `now` on its clock. The first is filed where it belongs before.
+#[inline]
+fn first_is_due<P: Platform>(held: &mut BaseGuard<'_, P>, index: usize, now: Deadline) -> bool {
+    loop {
+        let Some(mut slot) = held.state.queues[index].tree.open_first() else {
+            return false;
+        };
+        let (filed, head) = (slot.key(), *slot.head());
+        if filed == Deadline::CLOCK_SET {
+            return true;
+        }
+        if filed == head.deadline() || now < filed {
+            // The front timer decides: one behind it may be allowed to fire already, but it costs no interrupt of its
+            // own (spec OBJ-9).
+            return now >= head.deadline() || now >= head.earliest();
+        }
+        // Filed too early, and others behind it may be due.
+        held.state.reload_first(index);
     }
 }
 
