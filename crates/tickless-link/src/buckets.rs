@@ -31,11 +31,14 @@
 
 use core::fmt;
 use core::mem::MaybeUninit;
+use core::pin::Pin;
 
 use crate::LastThread;
 use crate::emplace;
 use crate::emplace::Emplaced;
-use crate::entry::{self, EntryRef, Family, Fired, Link, Queue, Running, State, Transit};
+use crate::entry::{
+    self, Entry, EntryRef, Family, Fired, Link, Member, Queue, Running, State, Transit,
+};
 use crate::id::{Key, QueueId};
 use crate::prefetch::prefetch;
 use crate::tree::{self, Branched, Tree, Turn};
@@ -229,6 +232,41 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
     #[inline]
     pub fn bind(&mut self, entry: EntryRef<'_, F>) -> bool {
         entry.bind(self.id())
+    }
+
+    /// Makes this bucket array the owner of an entry that never had one and puts it on a list; `false`, and nothing was
+    /// done, if it has one or had. `fill` is given the guarded data first.
+    ///
+    /// What [`bind`](Self::bind), [`open`](Self::open) and [`insert`](Bucketed::insert) do together, with one question.
+    ///
+    /// # Panics
+    ///
+    /// When there is no list of that number.
+    #[inline]
+    pub fn insert_unbound<M>(
+        &mut self,
+        mut entry: Pin<&mut Entry<F, M>>,
+        list: usize,
+        head: F::Head,
+        fill: impl FnOnce(&mut M::Guarded),
+    ) -> bool
+    where
+        M: Member<F> + Send + 'static,
+    {
+        if !entry.as_mut().bind(self) {
+            return false;
+        }
+        fill(
+            entry
+                .as_mut()
+                .guarded_mut()
+                .expect("what never had an owner is idle"),
+        );
+        let entry = entry.into_ref().erase();
+        // SAFETY: Owner Key Invariant: the entry names this queue, which is borrowed mutably.
+        *unsafe { entry.head_mut() } = head;
+        self.link(entry, list, End::Back);
+        true
     }
 
     /// Receives an entry that left another queue, and puts it on a list.

@@ -6,7 +6,7 @@ use core::pin::Pin;
 use core::task::Waker;
 
 use crate::base::timers::Timers;
-use crate::platform::Platform;
+use crate::platform::{Platform, ThisCpu};
 
 pub(crate) use self::hooks::Hooks;
 
@@ -37,16 +37,32 @@ pub trait TaskTimer: Hooks {
         waker: Waker,
     ) -> Option<Waker> {
         let me = Self::executing_cpu(timers);
-        let mut waker = waker;
+        // The usual case, the first start on the thread that polls.
+        if let Some(me) = me
+            && self.as_ref().is_unbound()
+        {
+            return match self.as_mut().start_unbound(timers, me, when, waker) {
+                Ok(old) => old,
+                Err(waker) => self.start_anywhere(timers, when, waker, Some(me)),
+            };
+        }
+        self.start_anywhere(timers, when, waker, me)
+    }
+
+    /// Starts the timer wherever it is. Apart from [`start`](Self::start), whose shortest path has no use for what this
+    /// needs of registers and stack.
+    #[doc(hidden)]
+    #[inline(never)]
+    fn start_anywhere<'a, P: Platform>(
+        mut self: Pin<&mut Self>,
+        timers: &'a Timers<P>,
+        when: Self::When,
+        waker: Waker,
+        me: Option<ThisCpu<'a, P>>,
+    ) -> Option<Waker> {
         let mut guard = match me {
-            // The usual case, the first start on the thread that polls: the lock is taken at once.
-            Some(me) if self.as_ref().is_unbound() => {
-                match self.as_mut().start_unbound(timers, me, when, waker) {
-                    Ok(old) => return old,
-                    Err(given_back) => waker = given_back,
-                }
-                self.as_mut().bind(timers, me)
-            }
+            // The lock is taken at once.
+            Some(me) if self.as_ref().is_unbound() => self.as_mut().bind(timers, me),
             _ => self.as_ref().lock(timers, me),
         };
         let sleeper = self.as_ref();
@@ -110,9 +126,16 @@ pub trait TaskTimer: Hooks {
         if self.state().is_idle() {
             return None;
         }
-        if let Some(old) = self.cancel_own(timers) {
-            return old;
+        match self.cancel_at_hand(timers) {
+            Some(old) => old,
+            None => self.cancel_anywhere(timers),
         }
+    }
+
+    /// Cancels the timer wherever it is.
+    #[doc(hidden)]
+    #[inline(never)]
+    fn cancel_anywhere<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<Waker> {
         let me = Self::executing_cpu(timers);
         let mut guard = self.lock(timers, me);
         let queue = self.queue(&guard);
@@ -171,10 +194,13 @@ mod hooks {
             let _ = (timers, me, when);
             Err(waker)
         }
-        /// Takes a timer of the executing CPU out of its queue, where that takes less than [`lock`](Self::lock) and
-        /// [`dequeue`](Self::dequeue), and returns its waker; [`None`] where it takes no less, and nothing was done.
+        /// Cancels a timer of the executing CPU where that takes less than [`lock`](Self::lock) and
+        /// [`dequeue`](Self::dequeue); `None`, and nothing was done, where it does not, and else the waker that it had.
         #[inline]
-        fn cancel_own<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<Option<Waker>> {
+        fn cancel_at_hand<P: Platform>(
+            self: Pin<&Self>,
+            timers: &Timers<P>,
+        ) -> Option<Option<Waker>> {
             let _ = timers;
             None
         }

@@ -138,7 +138,7 @@ impl Hooks for WheelSleeper {
     }
 
     #[inline]
-    fn cancel_own<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<Option<Waker>> {
+    fn cancel_at_hand<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<Option<Waker>> {
         timers.cancel_own(self.entry())
     }
 

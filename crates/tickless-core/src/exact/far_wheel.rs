@@ -43,11 +43,12 @@
 //! device fires when it is due, once for nothing. It takes 4 KiB for each CPU.
 //!
 use core::mem::MaybeUninit;
+use core::pin::Pin;
 
 use tickless_link::buckets::{BucketArray, BucketState, Bucketed};
 use tickless_link::emplace;
 use tickless_link::emplace::Emplaced;
-use tickless_link::entry::{EntryRef, Running, Transit};
+use tickless_link::entry::{Entry, EntryRef, Member, Running, Transit};
 use tickless_link::id::Key;
 use tickless_link::tree::{self, Tree, Turn};
 
@@ -213,13 +214,25 @@ impl FarWheel {
         }
     }
 
-    /// Files an idle timer that was given to this wheel when it first got an owner.
+    /// Files a timer that never had an owner, and has `fill` fill it; `false`, and nothing was done, if it has one or
+    /// had.
     #[inline]
-    pub(crate) fn file_unbound(&mut self, entry: EntryRef<'_, Hr>, place: Place, head: Head) {
-        let mut bucketed = self.buckets.open(entry).expect(OWNED);
-        *bucketed.head() = head;
-        bucketed.insert(place.slot.number());
-        self.note(place);
+    pub(crate) fn file_unbound<M>(
+        &mut self,
+        entry: Pin<&mut Entry<Hr, M>>,
+        place: Place,
+        head: Head,
+        fill: impl FnOnce(&mut M::Guarded),
+    ) -> bool
+    where
+        M: Member<Hr> + Send + 'static,
+    {
+        let number = place.slot.number();
+        let is_filed = self.buckets.insert_unbound(entry, number, head, fill);
+        if is_filed {
+            self.note(place);
+        }
+        is_filed
     }
 
     /// Files an idle timer of the first of `queues`; `false`, and nothing was done, if it is not of that one, or near.
@@ -367,20 +380,37 @@ impl Way {
     }
 }
 
-/// Where a timer whose time is `at` goes from a slot that is due at `due` and is taken out now, the first or the last
-/// of its timers first.
-fn way_out(slot: Slot, due: Tick, clock: Tick, at: Tick, first_goes_first: bool) -> Way {
-    let place = place_before::<LEVELS>(clock, at);
+/// How a slot is taken out.
+#[derive(Clone, Copy, Debug)]
+struct Opening {
+    slot: Slot,
+    due: Tick,
+    /// The clock of the wheel.
+    clock: Tick,
+    /// All of it goes to the tree: the slot is of the finest level, it is taken out before it is due, or its time is
+    /// over. In finer slots what is over would stay for a moment only, because those are due too.
+    is_last: bool,
+}
+
+/// Where a timer whose time is `at` goes.
+#[inline]
+fn way_out(opening: Opening, at: Tick) -> Way {
+    let Opening {
+        slot, due, clock, ..
+    } = opening;
+    let is_early = due > clock;
     if at.0.saturating_sub(due.0) >= granularity(slot.level()) {
         // Pushed out, or beyond the range.
-        return match place {
+        return match place_before::<LEVELS>(clock, at) {
             Some(place) if place.slot == slot => Way::Tree(Turn::Old),
             // The last goes first, and what is beyond the range is to keep its order.
-            Some(place) if !first_goes_first && slot.level() + 1 == LEVELS => Way::Before(place),
+            Some(place) if !is_early && slot.level() > 0 && slot.level() + 1 == LEVELS => {
+                Way::Before(place)
+            }
             place => Way::armed(place),
         };
     }
-    if first_goes_first {
+    if opening.is_last {
         return Way::Tree(if mutant!("far-cascaded-to-next-behind-newer-q-2") {
             Turn::New
         } else {
@@ -563,19 +593,24 @@ impl FarWheel {
     fn empty(
         &mut self,
         queues: &mut ExactQueues,
-        slot: Slot,
-        due: Tick,
+        (slot, due): (Slot, Tick),
         now: Tick,
         budget: &mut u32,
     ) -> Emptied {
         let list = slot.number();
         let clock = self.pending_map.clock();
-        // Before it is due, and when all that is in it is over.
-        let over = due.0.saturating_add(granularity(slot.level()) - 1);
-        let first_goes_first = due > clock || over <= now.0;
+        let is_over = due.0.saturating_add(granularity(slot.level())) <= now.0
+            // What is beyond the range is filed again, and keeps its order if the last goes first.
+            && slot.level() + 1 < LEVELS;
+        let opening = Opening {
+            slot,
+            due,
+            clock,
+            is_last: due > clock || slot.level() == 0 || is_over,
+        };
         loop {
             let buckets = &mut self.buckets;
-            let bucketed = if first_goes_first {
+            let bucketed = if opening.is_last {
                 buckets.open_first(list)
             } else {
                 buckets.open_last(list)
@@ -589,7 +624,7 @@ impl FarWheel {
             *budget -= 1;
             let head = *bucketed.head();
             let deadline = head.deadline();
-            let way = way_out(slot, due, clock, filed_by(head), first_goes_first);
+            let way = way_out(opening, filed_by(head));
             let left = leave(bucketed, way, &mut queues[NEAR].tree, deadline);
             self.after_leaving(queues, left, way, deadline);
         }
@@ -612,7 +647,7 @@ impl FarWheel {
         {
             self.pending_map.forward(now);
             if matches!(
-                self.empty(queues, slot, due, now, &mut budget),
+                self.empty(queues, (slot, due), now, &mut budget),
                 Emptied::Part
             ) {
                 return false;
@@ -658,7 +693,7 @@ impl FarWheel {
                 return instant_of(due);
             }
             if matches!(
-                self.empty(queues, slot, due, clock, &mut budget),
+                self.empty(queues, (slot, due), clock, &mut budget),
                 Emptied::Part
             ) {
                 self.overfull = Some(due);

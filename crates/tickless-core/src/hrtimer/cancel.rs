@@ -182,6 +182,34 @@ impl<P: Platform> Timers<P> {
         }
     }
 
+    /// Takes a timer that leaves the device early out of the far wheel of the locked base; `false` if it is not there.
+    // Always: as `Sleeper::start_far`.
+    #[inline(always)]
+    pub(super) fn remove_far(&self, held: &mut BaseGuard<'_, P>, entry: EntryRef<'_, Hr>) -> bool {
+        let timer = entry.address();
+        let state = &mut *held.state;
+        if !state.far.remove(&mut state.queues, entry) {
+            return false;
+        }
+        // It leaves the device alone, as such timers do: see `remove`.
+        state.armed_early |= state.first_hint == timer;
+        self.note_cancelled(held, timer);
+        true
+    }
+
+    /// Counts a timer that was taken out. It may be gone by now: its owner sees it idle.
+    #[inline]
+    fn note_cancelled(&self, held: &mut BaseGuard<'_, P>, timer: usize) {
+        held.state.stats.cancelled += 1;
+        if P::TRACE {
+            let cpu = held.base.cpu();
+            self.platform.trace(Event::Cancel {
+                cpu,
+                timer: TimerId(timer),
+            });
+        }
+    }
+
     /// Takes a timer of the locked base out of its queue; `false` if it is not queued.
     #[inline]
     pub(super) fn remove(
@@ -211,17 +239,5 @@ impl<P: Platform> Timers<P> {
             held.reevaluate(true);
         }
         true
-    }
-
-    #[inline]
-    fn note_cancelled(&self, held: &mut BaseGuard<'_, P>, timer: usize) {
-        held.state.stats.cancelled += 1;
-        if P::TRACE {
-            let cpu = held.base.cpu();
-            self.platform.trace(Event::Cancel {
-                cpu,
-                timer: TimerId(timer),
-            });
-        }
     }
 }

@@ -10,13 +10,14 @@ use tickless_link::entry::{Entry, EntryRef, Expiry, Member, Owner, State};
 
 use crate::base::guard::BaseGuard;
 use crate::base::sleeper::{Hooks, WAKES, Wake};
+use crate::base::state::DeferredRearm;
 use crate::base::timers::Timers;
 use crate::exact::family::{Firing, Head, Hr, Stood, Times};
 use crate::hrtimer::start::AlreadyExpired;
 use crate::hrtimer::timer::{Setup, Start, When};
 use crate::platform::{Platform, ThisCpu};
 use crate::restart::Restart;
-use crate::time::{ClockId, Deadline, Monotonic, Span};
+use crate::time::{ClockId, Deadline, Instant, Monotonic, Span};
 use crate::trace::StartMode;
 
 impl Member<Hr> for Wake {
@@ -99,6 +100,119 @@ impl<C: ClockId> Sleeper<C> {
         self.entry_mut().guarded_mut()
     }
 
+    /// Gives a sleeper that waits in the far wheel of the executing CPU a later deadline, without slack, if the lock is
+    /// to be had without a call: its bucket is due before the new deadline too, so that it stays where it is, behind
+    /// the others that are due before. `false`, and nothing was done, if it is not as simple as that.
+    ///
+    /// Of two threads that push it out at the same time, and of one that does so while another fires it, each finds
+    /// what the one before left: the deadline is written under the lock.
+    ///
+    /// # Cost
+    ///
+    /// A lock section of its owner, with one comparison and one store to the timer.
+    #[inline]
+    pub fn push_out<P: Platform>(
+        self: Pin<&Self>,
+        timers: &Timers<P>,
+        deadline: Instant<C>,
+    ) -> bool {
+        self.try_push_out(timers, Deadline::new(deadline)).is_some()
+    }
+
+    #[inline]
+    fn try_push_out<P: Platform>(
+        self: Pin<&Self>,
+        timers: &Timers<P>,
+        deadline: Deadline,
+    ) -> Option<()> {
+        let me = timers.platform.this_cpu_if_known()?;
+        let mut guard = BaseGuard::try_lock(timers, me)?;
+        let entry = self.erase();
+        let stays = guard.state.deferred == DeferredRearm::Clear
+            && timers.platform.updates_in_place()
+            && timers.keeps_base(&guard, State::default(), false, false, Some(me));
+        let state = &mut *guard.state;
+        let mut bucketed = state.far.open(entry)?;
+        if !stays || deadline < bucketed.head().deadline() {
+            return None;
+        }
+        // Its soft expiry comes later too: with the slack that it had it was not after the old deadline.
+        *bucketed.head() = Head::exact(deadline);
+        // A CPU that is about to sleep asks for what is first by then.
+        state.armed_early |= state.first_hint == entry.address();
+        state.stats.note_start(Stood::FarSlot);
+        timers.trace_start(
+            &guard,
+            entry,
+            (deadline, deadline),
+            StartMode::default(),
+            (true, Stood::FarSlot),
+        );
+        Some(())
+    }
+
+    /// Starts a sleeper that never was on a base, for `deadline` without slack, if that leads straight into the far
+    /// wheel of the executing CPU: as [`start`](crate::base::TaskTimer::start) would.
+    ///
+    /// # Errors
+    ///
+    /// The waker, where it does not; nothing was done.
+    #[inline]
+    pub fn start_at_hand<P: Platform>(
+        self: Pin<&mut Self>,
+        timers: &Timers<P>,
+        deadline: Instant<C>,
+        waker: Waker,
+    ) -> Result<(), Waker> {
+        let Some(me) = timers.platform.this_cpu_if_known() else {
+            return Err(waker);
+        };
+        let (deadline, mode) = (Deadline::new(deadline), StartMode::default());
+        self.start_far(timers, me, deadline, mode, waker).map(drop)
+    }
+
+    /// Files a sleeper that never was on a base in the far wheel of `me`; the waker that it had before.
+    ///
+    /// # Errors
+    ///
+    /// The new waker, if that is not all there is to do; nothing was done.
+    // Always: of two callers one is the shortest path there is, and a call with its arguments costs a sixth of it.
+    #[inline(always)]
+    fn start_far<'a, P: Platform>(
+        mut self: Pin<&mut Self>,
+        timers: &'a Timers<P>,
+        me: ThisCpu<'a, P>,
+        deadline: Deadline,
+        mode: StartMode,
+        waker: Waker,
+    ) -> Result<Option<Waker>, Waker> {
+        if !self.entry.tag().may_stand_far() {
+            return Err(waker);
+        }
+        let Some(mut guard) = BaseGuard::try_lock(timers, me) else {
+            return Err(waker);
+        };
+        let Some(place) = timers.far_place(&mut guard, deadline, mode, me) else {
+            return Err(waker);
+        };
+        let state = &mut *guard.state;
+        let (mut waker, mut old) = (Some(waker), None);
+        let fill = |kept: &mut Option<Waker>| old = core::mem::replace(kept, waker.take());
+        let (entry, head) = (self.as_mut().entry_mut(), Head::exact(deadline));
+        if !state.far.file_unbound(entry, place, head, fill) {
+            return waker.map_or(Ok(None), Err);
+        }
+        state.stats.note_start(Stood::Moved);
+        timers.trace_start(
+            &guard,
+            self.as_ref().erase(),
+            (deadline, deadline),
+            mode,
+            (false, Stood::Moved),
+        );
+        Ok(old)
+    }
+
     #[inline]
     pub(crate) fn erase(self: Pin<&Self>) -> EntryRef<'_, Hr> {
         self.entry().erase()
@@ -152,7 +266,7 @@ impl<C: ClockId> Hooks for Sleeper<C> {
     /// Nearly all timers are started once, far ahead, by the thread that made them: straight into the far wheel.
     #[inline]
     fn start_unbound<'a, P: Platform>(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         timers: &'a Timers<P>,
         me: ThisCpu<'a, P>,
         start: Start<C>,
@@ -162,35 +276,25 @@ impl<C: ClockId> Hooks for Sleeper<C> {
         let When::At(deadline) = request.when else {
             return Err(waker);
         };
-        if !self.entry.tag().may_stand_far() || request.slack != Span::ZERO || request.mode.checked
-        {
+        if request.slack != Span::ZERO || request.mode.checked {
             return Err(waker);
         }
-        let Some(mut guard) = BaseGuard::try_lock(timers, me) else {
-            return Err(waker);
-        };
-        let Some(place) = timers.far_place(&mut guard, deadline, request.mode, me) else {
-            return Err(waker);
-        };
+        self.start_far(timers, me, deadline, request.mode, waker)
+    }
+
+    /// Nearly all timers that are cancelled wait in the far wheel of the CPU that cancels them.
+    #[inline]
+    fn cancel_at_hand<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<Option<Waker>> {
+        let entry = self.erase();
+        if !entry.tag().leaves_early() {
+            return None;
+        }
+        let me = timers.platform.this_cpu_if_known()?;
+        let mut guard = BaseGuard::try_lock(timers, me)?;
         let state = &mut *guard.state;
-        // Unbound by the caller's word, and borrowed exclusively since.
-        self.as_mut().entry_mut().bind(state.far.buckets());
-        let sleeper = self.as_ref();
-        let kept = sleeper.entry().guarded(state.far.buckets_mut());
-        let old = kept.expect("bound just now").replace(waker);
-        let entry = sleeper.erase();
-        state
-            .far
-            .file_unbound(entry, place, Head::new(deadline, deadline));
-        guard.state.stats.note_start(Stood::Moved);
-        timers.trace_start(
-            &guard,
-            entry,
-            (deadline, deadline),
-            request.mode,
-            (false, Stood::Moved),
-        );
-        Ok(old)
+        let waker = self.entry().guarded(state.far.buckets_mut())?.take();
+        timers.remove_far(&mut guard, entry);
+        Some(waker)
     }
 
     #[inline]

@@ -315,8 +315,9 @@ impl<P: Platform> Timers<P> {
         {
             return None;
         }
-        held.state.far.forward(self.platform.recent_now());
-        held.state.far.place(Head::new(deadline, deadline))
+        let recently = self.platform.recent_now_on(me.base);
+        held.state.far.forward(recently);
+        held.state.far.place(Head::exact(deadline))
     }
 
     /// Whether the timer stays on its base without further ado (spec ).

@@ -13,6 +13,7 @@ use tickless_core::time::{Instant as CoreInstant, Span};
 use super::Instant;
 use super::slack::Slack;
 use super::sleep_timer::{SleepQueue, SleepTimer};
+use crate::host::registry::timers;
 
 /// Waits until `deadline`.
 ///
@@ -190,6 +191,20 @@ impl SleepQueue for Sleeper {
     #[inline]
     fn when(deadline: CoreInstant, slack: Span) -> Start {
         Start::at(deadline).slack(slack)
+    }
+
+    #[inline]
+    fn start_at_hand(
+        self: Pin<&mut Self>,
+        deadline: CoreInstant,
+        waker: Waker,
+    ) -> Result<(), Waker> {
+        self.start_at_hand(timers(), deadline, waker)
+    }
+
+    #[inline]
+    fn restart_in_place(self: Pin<&Self>, deadline: CoreInstant) -> bool {
+        self.push_out(timers(), deadline)
     }
 
     /// The start wrote the device.

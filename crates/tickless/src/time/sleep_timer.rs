@@ -34,13 +34,20 @@ pub trait SleepQueue: TaskTimer<When: Copy> {
     /// What it is started for, so that it fires at `deadline` or, if it can be given slack, up to `slack` later.
     fn when(deadline: Instant, slack: Span) -> Self::When;
 
-    /// Gives one that is queued another deadline if that takes neither a clock nor any other thread's notice: it stays
-    /// where it is. Otherwise nothing was done.
+    /// Starts one that was never queued, without slack, where that takes less than [`start`](TaskTimer::start).
+    ///
+    /// # Errors
+    ///
+    /// The waker, where it does not; nothing was done.
     #[inline]
-    fn restart_in_place(self: Pin<&Self>, deadline: Instant) -> bool {
+    fn start_at_hand(self: Pin<&mut Self>, deadline: Instant, waker: Waker) -> Result<(), Waker> {
         let _ = deadline;
-        false
+        Err(waker)
     }
+
+    /// Gives one that is queued another deadline, without slack, if that takes neither a clock nor any other thread's
+    /// notice: it stays where it is. `false`, and nothing was done, if it cannot.
+    fn restart_in_place(self: Pin<&Self>, deadline: Instant) -> bool;
 
     /// Sees to it that a thread comes in time for one that was started for `when`.
     fn publish(when: Self::When);
@@ -65,17 +72,20 @@ enum SleepState {
 
 pin_project! {
     /// A deadline, and a timer that is started for it at the first poll.
+    ///
+    /// In this order what a reset touches lies in 56 bytes together: these fields, and the first of the timer.
     #[project(!Unpin)]
+    #[repr(C)]
     pub(crate) struct SleepTimer<T>
     where
         T: SleepQueue,
     {
-        #[pin]
-        timer: T,
         deadline: Instant,
         // The slack that was said, or taken over from the thread when it was queued first.
         slack: Option<Slack>,
         state: SleepState,
+        #[pin]
+        timer: T,
     }
 
     impl<T> PinnedDrop for SleepTimer<T>
@@ -150,7 +160,22 @@ impl<T: SleepQueue> SleepTimer<T> {
     }
 
     #[inline]
-    pub(crate) fn reset(self: Pin<&mut Self>, deadline: Instant) {
+    pub(crate) fn reset(mut self: Pin<&mut Self>, deadline: Instant) {
+        let this = self.as_mut().project();
+        let is_exact = !T::HAS_SLACK || *this.slack == Some(Slack::NONE);
+        if is_exact
+            && *this.state == SleepState::Armed
+            && this.timer.as_ref().restart_in_place(deadline)
+        {
+            *this.deadline = deadline;
+            return;
+        }
+        self.reset_anywhere(deadline);
+    }
+
+    /// As [`reset`](Self::reset), of a timer that has to be moved, or waits for nothing.
+    #[inline(never)]
+    fn reset_anywhere(self: Pin<&mut Self>, deadline: Instant) {
         wake::demand();
         let mut this = self.project();
         *this.deadline = deadline;
@@ -191,14 +216,25 @@ impl<T: SleepQueue> SleepTimer<T> {
     }
 
     #[inline]
-    pub(crate) fn poll(self: Pin<&mut Self>, context: &Context<'_>) -> Poll<()> {
+    pub(crate) fn poll(mut self: Pin<&mut Self>, context: &Context<'_>) -> Poll<()> {
+        let this = self.as_mut().project();
+        if *this.state == SleepState::Fresh {
+            start(this.timer, *this.deadline, this.slack, None, context);
+            *this.state = SleepState::Armed;
+            return Poll::Pending;
+        }
+        self.poll_again(context)
+    }
+
+    /// As [`poll`](Self::poll), of a timer that was polled before, or may be over.
+    #[inline(never)]
+    fn poll_again(self: Pin<&mut Self>, context: &Context<'_>) -> Poll<()> {
         let mut this = self.project();
         let mut old = None;
         match *this.state {
-            SleepState::Fresh | SleepState::Idle | SleepState::Reset
-                if *this.state == SleepState::Fresh || !is_over(*this.deadline) =>
-            {
-                start(this.timer, *this.deadline, this.slack, context);
+            SleepState::Idle | SleepState::Reset if !is_over(*this.deadline) => {
+                let kept = this.timer.as_mut().idle_waker().and_then(Option::take);
+                start(this.timer, *this.deadline, this.slack, kept, context);
                 *this.state = SleepState::Armed;
                 return Poll::Pending;
             }
@@ -225,7 +261,8 @@ impl<T: SleepQueue> SleepTimer<T> {
                 }
                 if !is_over_anywhere(*this.deadline) {
                     // Neither queued nor over: another thread queued it, and the process is the child of a fork.
-                    start(this.timer, *this.deadline, this.slack, context);
+                    let kept = this.timer.as_mut().idle_waker().and_then(Option::take);
+                    start(this.timer, *this.deadline, this.slack, kept, context);
                     return Poll::Pending;
                 }
                 old = this.timer.as_ref().cancel(timers());
@@ -237,28 +274,34 @@ impl<T: SleepQueue> SleepTimer<T> {
     }
 }
 
-// The two below are kept whole, out of the caller's code: they are the core's whole path in one piece. What has slack
-// takes the same way, because a second copy of it would have the compiler share its parts by calls.
+// Kept whole, out of the caller's code: it is the core's whole path in one piece.
 
+/// Starts a timer that is not queued; `kept` is the waker that it had.
 #[inline(never)]
 fn start<T: SleepQueue>(
     mut timer: Pin<&mut T>,
     deadline: Instant,
     slack: &mut Option<Slack>,
+    kept: Option<Waker>,
     context: &Context<'_>,
 ) {
     wake::demand();
-    let kept = timer.as_mut().idle_waker().and_then(Option::take);
     let waker = kept.filter(|kept| kept.will_wake(context.waker()));
-    let waker = waker.unwrap_or_else(|| context.waker().clone());
-    let old = queue(timer, deadline, slack, waker);
-    // Dropped here, after every lock was released: it may run foreign code.
-    drop(old);
+    let mut waker = Some(waker.unwrap_or_else(|| context.waker().clone()));
+    let is_exact = !T::HAS_SLACK || slack.get_or_insert_with(slack::default).is_none();
+    if is_exact {
+        waker = waker.and_then(|waker| timer.as_mut().start_at_hand(deadline, waker).err());
+    }
+    if let Some(waker) = waker {
+        let old = queue(timer, deadline, slack, waker);
+        // Dropped here, after every lock was released: it may run foreign code.
+        drop(old);
+    }
     blocked::polled(context.waker());
 }
 
 /// Queues a timer, or moves it if it is queued, and has `waker` woken. Returns the waker that it had.
-#[inline]
+#[inline(never)]
 fn queue<T: SleepQueue>(
     timer: Pin<&mut T>,
     deadline: Instant,
@@ -296,9 +339,6 @@ fn chosen_within(slack: Slack, deadline: Instant) -> Span {
 /// Moves a timer and keeps its waker; `false`, and nothing is changed, if it is not queued any more.
 #[inline(never)]
 fn restart<T: SleepQueue>(timer: Pin<&T>, deadline: Instant, slack: Slack) -> bool {
-    if timer.restart_in_place(deadline) {
-        return true;
-    }
     let when = T::when(deadline, chosen::<T>(slack, deadline));
     let is_queued = timer.restart(timers(), when);
     if is_queued {
