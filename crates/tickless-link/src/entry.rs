@@ -29,6 +29,8 @@
 //! Cost on 64-bit targets: 36 bytes, the links that only trees need (24), key, tag, head, shared and guarded data and
 //! member; one indirect call for an expiry, one more for a callback.
 
+mod state;
+
 use core::cell::{Cell, UnsafeCell};
 use core::fmt;
 use core::marker::{PhantomData, PhantomPinned};
@@ -36,6 +38,7 @@ use core::ops::Deref;
 use core::pin::Pin;
 use core::ptr::NonNull;
 
+pub use self::state::State;
 use crate::const_unless_loom;
 use crate::id::{self, OwnerWord, QueueId};
 use crate::sync::{AtomicU8, Ordering};
@@ -167,70 +170,6 @@ pub enum Expiry<T> {
     Done(T),
     /// [`Member::call`] is to be executed.
     Call,
-}
-
-/// The life cycle of an entry, as any thread may read it.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
-pub struct State(u8);
-
-impl State {
-    const QUEUED: u8 = 1;
-    const RUNNING: u8 = 2;
-    const ACTIVE: u8 = Self::QUEUED | Self::RUNNING;
-    const SHUT: u8 = 4;
-
-    /// No queue knows the entry, and no callback executes.
-    #[inline]
-    #[must_use]
-    pub const fn is_idle(self) -> bool {
-        self.0 & Self::ACTIVE == 0
-    }
-
-    /// The entry is linked in a queue, or travels between two, and its callback does not execute.
-    #[inline]
-    #[must_use]
-    pub const fn is_only_queued(self) -> bool {
-        self.0 & Self::ACTIVE == Self::QUEUED
-    }
-
-    /// The entry was shut down: its queue will not take it again.
-    #[inline]
-    #[must_use]
-    pub const fn is_shut(self) -> bool {
-        self.0 & Self::SHUT != 0
-    }
-
-    /// The entry is linked in a queue, or travels between two.
-    #[inline]
-    #[must_use]
-    pub const fn is_queued(self) -> bool {
-        self.0 & Self::QUEUED != 0
-    }
-
-    /// The entry is idle, and was not shut down.
-    #[inline]
-    #[must_use]
-    pub const fn is_fresh(self) -> bool {
-        self.0 == 0
-    }
-
-    /// The callback of the entry executes.
-    #[inline]
-    #[must_use]
-    pub const fn is_running(self) -> bool {
-        self.0 & Self::RUNNING != 0
-    }
-}
-
-impl fmt::Debug for State {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match (self.is_queued(), self.is_running()) {
-            (false, false) => "Idle",
-            (true, false) => "Queued",
-            (false, true) => "Running",
-            (true, true) => "RunningAndQueued",
-        })
-    }
 }
 
 /// Where an entry belongs, as any thread may read it.
@@ -451,7 +390,7 @@ impl<F: Family> Raw<F> {
     pub fn state(&self) -> State {
         // Acquire: pairs with the Release of `set_state`. A thread that sees the entry idle may free it, so all that
         // the library did to the entry must have happened before.
-        State(self.state.load(Ordering::Acquire))
+        State::of(self.state.load(Ordering::Acquire))
     }
 
     /// Where the entry belongs at this instant.

@@ -24,6 +24,7 @@ use crate::base::cpu_base::CpuBase;
 use crate::base::guard::BaseGuard;
 use crate::base::owner::kind_of;
 use crate::base::timers::Timers;
+use crate::coarse::modify::Modify;
 use crate::coarse::own::Own;
 use crate::coarse::timer::WheelTimer;
 use crate::cpu::CpuId;
@@ -80,15 +81,6 @@ enum Target {
     Global,
     /// The local one of a CPU.
     On(CpuId),
-}
-
-/// What a modification does with a timer that is, or is not, queued.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Modify {
-    Always,
-    IfActive,
-    /// Only to earlier.
-    Reduce,
 }
 
 impl<F> WheelTimer<F>
@@ -328,7 +320,7 @@ impl<P: Platform> Timers<P> {
     ) -> Result<bool, ShutDown> {
         let before = entry.state();
         if before.is_queued() {
-            if has_nothing_to_do(modify, entry.shared().get(), expiry) {
+            if modify.leaves(entry.shared().get(), expiry) {
                 return Ok(true);
             }
         } else if modify == Modify::IfActive {
@@ -363,7 +355,7 @@ impl<P: Platform> Timers<P> {
         let was_active = state.is_queued();
         let kind = kind_of(&held, entry);
         if was_active {
-            if has_nothing_to_do(modify, entry.shared().get(), expiry)
+            if modify.leaves(entry.shared().get(), expiry)
                 || self.keep_slot(&mut held, entry, kind, (now, expiry))
             {
                 return Ok(true);
@@ -534,10 +526,4 @@ const fn is_for_sleeper(kind: Kind, callback_runs: bool) -> bool {
         Kind::Global => !callback_runs,
         Kind::Deferrable => false,
     }
-}
-
-/// Whether a modification leaves a queued timer as it is.
-#[inline]
-pub(super) fn has_nothing_to_do(modify: Modify, current: Tick, expiry: Tick) -> bool {
-    current == expiry || (modify == Modify::Reduce && current < expiry)
 }

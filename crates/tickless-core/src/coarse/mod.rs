@@ -47,6 +47,7 @@ mod expire;
 mod hotplug;
 #[cfg(all(test, loom))]
 mod model;
+mod modify;
 mod own;
 mod query;
 mod sleeper;

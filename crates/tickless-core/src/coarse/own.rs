@@ -14,7 +14,7 @@ use tickless_link::entry::{Entry, EntryRef, Member};
 use crate::base::cpu_base::CpuBase;
 use crate::base::guard::BaseGuard;
 use crate::base::timers::Timers;
-use crate::coarse::arm::{Modify, has_nothing_to_do};
+use crate::coarse::modify::Modify;
 use crate::platform::{Platform, ThisCpu};
 use crate::slots::geometry::{Place, Slot, Tick};
 use crate::trace::{Event, TimerId};
@@ -65,7 +65,7 @@ impl<P: Platform> Timers<P> {
             Quiet::Idle(_) => (false, modify == Modify::IfActive),
             Quiet::Queued(_) => {
                 let current = entry.shared().get();
-                (true, has_nothing_to_do(modify, current, expiry))
+                (true, modify.leaves(current, expiry))
             }
         };
         let is_first = false;
@@ -114,7 +114,7 @@ impl<P: Platform> Timers<P> {
         if !entry.state().is_only_queued() {
             return None;
         }
-        if has_nothing_to_do(Modify::Always, entry.shared().get(), expiry) {
+        if Modify::Always.leaves(entry.shared().get(), expiry) {
             return Some(());
         }
         let (me, kind) = self.own_wheel(entry)?;

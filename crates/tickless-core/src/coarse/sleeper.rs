@@ -11,7 +11,7 @@ use crate::base::guard::BaseGuard;
 use crate::base::owner::kind_of;
 use crate::base::sleeper::{Hooks, WAKES, Wake};
 use crate::base::timers::Timers;
-use crate::coarse::arm::Modify;
+use crate::coarse::modify::Modify;
 use crate::platform::{Platform, ThisCpu};
 use crate::restart::Restart;
 use crate::slots::geometry::Tick;

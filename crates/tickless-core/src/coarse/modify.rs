@@ -1,0 +1,20 @@
+//! What a modification does with a timer.
+
+use crate::slots::geometry::Tick;
+
+/// What a modification does with a timer that is, or is not, queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Modify {
+    Always,
+    IfActive,
+    /// Only to earlier.
+    Reduce,
+}
+
+impl Modify {
+    /// Whether it leaves a timer as it is that is queued for `current`.
+    #[inline]
+    pub(super) fn leaves(self, current: Tick, expiry: Tick) -> bool {
+        current == expiry || (self == Self::Reduce && current < expiry)
+    }
+}
