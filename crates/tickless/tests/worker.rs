@@ -143,10 +143,10 @@ fn tasks_that_are_woken_together_may_drop_and_reset_each_others_sleeps() {
         meddler.sleeps.lock().unwrap()[number] = Some(sleep);
     }
     while time::Instant::now() <= deadline || worker.is_due() {
-        worker.turn();
+        _ = worker.turn();
     }
     thread::sleep(ms(10));
-    worker.turn();
+    _ = worker.turn();
     for (number, sleep) in meddler.sleeps.lock().unwrap().iter_mut().enumerate() {
         // Relaxed: one thread.
         let woken = meddler.woken[number].load(Ordering::Relaxed);
