@@ -183,7 +183,7 @@ fn sorted_timers<H: Host>(
 /// What the callbacks of twins do: some of the timers start again, near or far.
 fn called<T: ClockId>(expired: &mut Expired<'_, '_, T>) -> Restart {
     let deadline = expired.deadline().as_nanos().unsigned_abs();
-    if deadline % 3 > 0 {
+    if !deadline.is_multiple_of(3) {
         return Restart::No;
     }
     expired.forward_now(Span::from_nanos(1_000 << (deadline % 20)));
