@@ -8,7 +8,7 @@
 //! | question | asks for | counter |
 //! |---|---|---|
 //! | "what time is it?", [`Instant::now`](crate::time::Instant::now) | [`now`](Clock::now): comparable between threads | ordered |
-//! | "deadline = now + 50 µs" | [`at_latest`](Reading::at_latest): a bound, not behind the kernel's clock | not ordered |
+//! | "deadline = now + 50 µs" | [`told_latest`](Reading::told_latest): a bound, not behind the kernel's clock | not ordered |
 //! | "is anything due?", "does this timer fire?" | [`at_earliest`](Reading::at_earliest): a bound, not ahead of it, nor of `now` | not ordered |
 //!
 //! So a timer is early by neither clock, that of the library and that of [`std::time::Instant`], by whichever a user
