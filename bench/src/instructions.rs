@@ -104,9 +104,14 @@ impl Meter {
 }
 
 /// Counts the instructions of each operation, tokio's too if `with_peers`.
-fn measure(meter: &Meter, with_peers: bool, attempts: u32) -> Result<Vec<Line>, String> {
+fn measure(
+    meter: &Meter,
+    operations: Vec<Operation>,
+    with_peers: bool,
+    attempts: u32,
+) -> Result<Vec<Line>, String> {
     let tenths = |name: &str, batch: u64| meter.tenths(name, batch, attempts);
-    operations()
+    operations
         .into_iter()
         .map(|operation| {
             let peer = operation.peer.filter(|_| with_peers);
@@ -121,22 +126,30 @@ fn measure(meter: &Meter, with_peers: bool, attempts: u32) -> Result<Vec<Line>, 
 
 /// Prints the instructions of each operation.
 pub(crate) fn print() -> Result<(), String> {
-    print!("{}", page::table(&measure(&Meter::new()?, true, 1)?));
+    print!(
+        "{}",
+        page::table(&measure(&Meter::new()?, operations(), true, 1)?)
+    );
     Ok(())
 }
 
 /// Writes the instructions of each operation into the page at `path`.
 pub(crate) fn write(path: &Path) -> Result<(), String> {
-    let lines = measure(&Meter::new()?, true, ATTEMPTS)?;
+    let lines = measure(&Meter::new()?, operations(), true, ATTEMPTS)?;
     page::write(path, &lines)
 }
 
 /// Compares with the page at `path`: what takes more than stands there, and too much of it.
+///
+/// Tasks are not judged: how often their rounds ask the kernel for the time depends on what else the machine does, and
+/// even the least of 201 differed by a fifth.
 pub(crate) fn check(path: &Path) -> Result<(), String> {
     let known = page::read(path)?;
     let meter = Meter::new()?;
     let mut complaints = Vec::new();
-    for line in measure(&meter, false, 1)? {
+    let mut judged = operations();
+    judged.retain(|operation| !operation.name.starts_with(tasks::PREFIX));
+    for line in measure(&meter, judged, false, 1)? {
         let name = line.operation.name;
         let Some(before) = known.iter().find(|(known, _)| known == name) else {
             complaints.push(format!("\"{name}\" is not in the table"));
@@ -154,7 +167,9 @@ pub(crate) fn check(path: &Path) -> Result<(), String> {
         }
     }
     if complaints.is_empty() {
-        println!("no operation takes {TOLERANCE} % more instructions than its table says");
+        println!(
+            "no operation takes {TOLERANCE} % more instructions than its table says; those of the executor are not judged"
+        );
         return Ok(());
     }
     Err(format!(

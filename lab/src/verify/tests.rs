@@ -270,19 +270,20 @@ fn a_trace_that_was_edited_is_noticed() {
             .findings
             .holds()
     );
-    // A fire less, or a cancel.
-    for (event, promise) in [
-        ("timer_expire_entry", "never_lost"),
-        ("hrtimer_expire_entry", "never_lost"),
-        ("timer_cancel", "never_lost"),
-        ("hrtimer_start", "cancel_means_not_running"),
-        ("tmigr_group_set_cpu_active", "one_migrator"),
+    // A fire less, or a cancel. What a start less breaks depends on whether the timer fires or is cancelled next.
+    for (event, promises) in [
+        ("timer_expire_entry", &["never_lost"][..]),
+        ("hrtimer_expire_entry", &["never_lost"]),
+        ("timer_cancel", &["never_lost"]),
+        ("hrtimer_start", &["cancel_means_not_running", "never_lost"]),
+        ("tmigr_group_set_cpu_active", &["one_migrator"]),
     ] {
         let mut less = lines.clone();
         less.remove(place(event));
         let checker = verified(&signed(&less)).expect("it is a trace");
+        let broken = broken(&checker);
         assert!(
-            broken(&checker).contains(&promise),
+            promises.iter().any(|promise| broken.contains(promise)),
             "{event}: {:?}",
             checker.findings.violations
         );
