@@ -3,9 +3,9 @@
 //! Valgrind's `callgrind` executes this command again for each operation and counts within [`counted`] alone, so that
 //! neither the timers that an operation needs nor what becomes of them afterwards is in its figure. What it counts is
 //! dumped after each round, and the median of the rounds is the figure: under valgrind, where time passes fifty times
-//! faster, every tenth operation asks the kernel what time it is, and outside every thousandth. Of tasks it is the least
-//! round: each reads the clock so often that on a busy machine most rounds ask the kernel. The loop around an operation
-//! is counted by itself and taken off.
+//! faster, every tenth operation asks the kernel what time it is, and outside every thousandth. Of tasks it is the
+//! least round: each reads the clock so often that on a busy machine most rounds ask the kernel. The loop around an
+//! operation is counted by itself and taken off.
 //!
 //! What is counted are the instructions of one build on one kind of processor: figures are to be compared with those
 //! that the same machine gives for another commit. `--instructions --write` puts them into the page (`page`), and
@@ -168,7 +168,8 @@ pub(crate) fn check(path: &Path) -> Result<(), String> {
     }
     if complaints.is_empty() {
         println!(
-            "no operation takes {TOLERANCE} % more instructions than its table says; those of the executor are not judged"
+            "no operation takes {TOLERANCE} % more instructions than its table says; \
+             those of the executor are not judged"
         );
         return Ok(());
     }

@@ -43,8 +43,8 @@
 //! # Cost
 //!
 //! A timer takes 80 bytes and its closure. Starting and cancelling take one lock, and O(1) while the timer is far, as
-//! those of the hard stage on the monotonic clock can be; of a near one O(log n) in the number of timers of one clock on
-//! one CPU that are near. Restarting in place, asking for the next event, and firing the first are O(1).
+//! those of the hard stage on the monotonic clock can be; of a near one O(log n) in the number of timers of one clock
+//! on one CPU that are near. Restarting in place, asking for the next event, and firing the first are O(1).
 
 mod at_hand;
 mod cancel;
