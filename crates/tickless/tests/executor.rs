@@ -378,8 +378,18 @@ fn nonsense_for_weights_slices_and_deadlines_is_moved_into_the_range() {
 
 #[test]
 fn a_hundred_thousand_tasks_at_once() {
+    tasks_at_once(100_000);
+}
+
+#[test]
+#[ignore = "takes most of a gigabyte: to be asked for by name"]
+fn a_million_tasks_at_once() {
+    tasks_at_once(1_000_000);
+}
+
+fn tasks_at_once(count: u64) {
     let executor = executor(2);
-    let tasks: Vec<_> = (0..100_000_u64)
+    let tasks: Vec<_> = (0..count)
         .map(|number| {
             executor.spawn(async move {
                 coop::yield_now().await;
@@ -391,8 +401,11 @@ fn a_hundred_thousand_tasks_at_once() {
     for task in tasks {
         sum += executor.block_on(task).expect("it ends");
     }
-    assert_eq!(sum, 4_999_950_000);
-    assert_eq!(executor.stats().tasks, 0);
+    assert_eq!(sum, count * (count - 1) / 2);
+    // The handle has the result before the task is counted off.
+    while executor.stats().tasks > 0 {
+        std::thread::yield_now();
+    }
 }
 
 #[test]
