@@ -77,6 +77,13 @@ impl Workload {
         }
     }
 
+    /// Whether each pass counts the same. Timers that are far when they are started go through slots of the far wheel,
+    /// whose ends lie elsewhere on the clock each time: how many are sorted, and when the device is written for them,
+    /// differs from pass to pass.
+    pub(super) const fn has_counts_foretold(self) -> bool {
+        !matches!(self.kind, Kind::FireExact)
+    }
+
     /// The costs that the prediction is made of.
     pub(super) const fn made_of(self) -> &'static str {
         match self.kind {

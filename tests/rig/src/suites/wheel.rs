@@ -354,7 +354,7 @@ crate::kit::cases!(wheel:
     what_changes_nothing_takes_no_lock [CPUS, LOCKS],
     beyond_the_range_is_never_early,
     a_callback_that_arms_for_now_is_called_a_tick_later,
-    a_cpu_modifies_its_own_timers_alone,
+    a_cpu_modifies_its_own_timers_alone [CPUS],
     what_a_budget_left_is_fired_by_the_next_pass,
     a_sleeping_cpu_is_kicked_for_its_new_first_timer [CPUS, TRACE],
     a_running_timer_keeps_its_wheel [CPUS],
