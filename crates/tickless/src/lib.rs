@@ -90,6 +90,7 @@ mod host {
     pub(crate) mod doorbell;
     pub(crate) mod kick;
     pub(crate) mod park_state;
+    pub(crate) mod resched;
     pub(crate) mod sleep_protocol;
     pub(crate) mod spin;
     pub(crate) mod suspicion;

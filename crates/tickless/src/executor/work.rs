@@ -9,6 +9,7 @@
 //! A worker without a task pulls one from another worker, and parks until its first deadline if there is none.
 
 use tickless_core::hrtimer::{Setup, Stage};
+use tickless_core::time::Instant;
 use tickless_sched::hrtick::{SETUP, SliceTimer};
 
 use super::current;
@@ -96,8 +97,10 @@ impl Loop<'_> {
         self.look();
         // What the turn took is no task's: it is not charged to the one that is picked.
         let now = if is_due { at_earliest() } else { now };
-        // Behind the turn, whose timers asked for what comes next.
-        self.worker.clear_reschedule();
+        // Behind the turn, whose timers asked for what comes next, and before the looks for what others asked for.
+        if self.worker.clear_reschedule() {
+            self.answer(now);
+        }
         if self.shared.stops() {
             return;
         }
@@ -112,6 +115,15 @@ impl Loop<'_> {
                 self.poll(job);
             }
             None => self.idle(),
+        }
+    }
+
+    /// The worker was asked to schedule, maybe behind its turn and its look: for a new descriptor, or by a kick.
+    #[cold]
+    fn answer(&mut self, now: Instant) {
+        self.look();
+        if self.worker.is_due_at(now) {
+            self.worker.request_reschedule();
         }
     }
 

@@ -2,10 +2,16 @@
 //!
 //! Any thread sets it, and so does the handler of a signal; the thread that it belongs to reads it at its checkpoints
 //! and takes it back when it schedules. It is a hint: what it stands for (a task that was queued, a timer that is due)
-//! is found in the queues, under their locks. A request that comes between the taking back and the look at the queues
-//! is seen in the look, and costs one look for nothing afterwards.
+//! is found where that is written: in the queues, or in a word such as "the workers end".
+//!
+//! No request is lost for which there is nothing to be found yet. The thread takes back what it has seen, by an
+//! exchange that is ordered behind what was written before the request, and then looks. A request that it did not see
+//! stays, and costs one look for nothing if what it stands for was found. Loom runs this as it is (`model.rs`).
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use tickless_link::sync::{AtomicBool, Ordering};
+
+#[cfg(all(test, loom))]
+mod model;
 
 /// The flag.
 #[derive(Debug)]
@@ -16,18 +22,19 @@ pub(crate) struct Resched {
 }
 
 impl Resched {
-    pub(crate) const fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             requested: AtomicBool::new(false),
             ticked: AtomicBool::new(false),
         }
     }
 
-    /// Asks. Safe in a signal handler.
+    /// Asks. What it stands for is written before. Safe in a signal handler.
     #[inline]
     pub(crate) fn request(&self) {
-        // Relaxed: a hint, see the module.
-        self.requested.store(true, Ordering::Relaxed);
+        // Release: pairs with the Acquire in `clear`. An exchange, so that the thread that takes back the last of
+        // several requests is ordered behind all of them.
+        self.requested.swap(true, Ordering::Release);
     }
 
     /// The tick of the worker fired, which asks too.
@@ -48,14 +55,14 @@ impl Resched {
     /// Whether there is a request.
     #[inline]
     pub(crate) fn is_requested(&self) -> bool {
-        // Relaxed: see `request`.
+        // Relaxed: a hint; what it stands for is looked for behind `clear`.
         self.requested.load(Ordering::Relaxed)
     }
 
-    /// Takes the request back. The thread looks at its queues afterwards, taking their locks.
+    /// Takes the request back, if there is one. The thread looks afterwards what it was asked for.
     #[inline]
-    pub(crate) fn clear(&self) {
-        // Relaxed: see `request`.
-        self.requested.store(false, Ordering::Relaxed);
+    pub(crate) fn clear(&self) -> bool {
+        // Acquire: see `request`. A request that is not seen is not overwritten.
+        self.is_requested() && self.requested.swap(false, Ordering::Acquire)
     }
 }

@@ -344,10 +344,15 @@ impl Worker {
         self.timers.base
     }
 
-    /// Takes back what asked the running task to give way: the caller looks at its queues next.
+    /// Takes back what asked the running task to give way, if anything did: the caller looks next for what it was.
     #[inline]
-    pub(crate) fn clear_reschedule(&self) {
-        self.timers.base.local().resched.clear();
+    pub(crate) fn clear_reschedule(&self) -> bool {
+        self.timers.base.local().resched.clear()
+    }
+
+    /// Asks the task that is polled next to give way at its first checkpoint.
+    pub(crate) fn request_reschedule(&self) {
+        self.timers.base.local().resched.request();
     }
 
     /// Waits until something is due or the worker is notified; takes the notification.
