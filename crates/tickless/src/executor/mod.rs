@@ -91,6 +91,7 @@ pub mod io;
 mod job;
 mod join;
 mod near;
+mod on_base;
 mod polled;
 mod report;
 mod reserve;
@@ -268,7 +269,7 @@ impl Executor {
         }
     }
 
-    /// What was counted so far.
+    /// What was counted so far; in the child of a fork nothing.
     #[must_use]
     pub fn stats(&self) -> ExecutorStats {
         self.shared.stats()

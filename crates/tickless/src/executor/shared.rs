@@ -26,6 +26,7 @@ use super::idle::Idle;
 use super::io::Reactor;
 use super::job::discard;
 use super::near::Near;
+use super::on_base::OnBase;
 use super::run_queue::{Queued, RunQueue};
 use super::settings::{PanicPolicy, Settings};
 use super::stats::{Counters, ExecutorStats};
@@ -47,6 +48,7 @@ pub(crate) struct Place {
     /// What wakes the worker; set before the executor is handed out.
     pub(crate) unparker: OnceLock<Unparker>,
     pub(crate) counters: Counters,
+    pub(crate) on_base: OnBase,
 }
 
 impl Place {
@@ -56,6 +58,7 @@ impl Place {
             waiting: AtomicUsize::new(0),
             unparker: OnceLock::new(),
             counters: Counters::default(),
+            on_base: OnBase::default(),
         }
     }
 
@@ -417,6 +420,10 @@ impl Shared {
     }
 
     pub(crate) fn stats(&self) -> ExecutorStats {
+        if !self.is_here() {
+            // The locks of the queues may be held by threads that this process does not have.
+            return ExecutorStats::default();
+        }
         let mut sum = ExecutorStats {
             tasks: self.live() as u64,
             stuck: self.settings.stuck.get(),
@@ -439,16 +446,13 @@ impl Shared {
             sum.tick_starts += tick.asked;
             sum.tick_filtered += tick.filtered;
             sum.ticks += tick.fired;
-            if let Some(unparker) = place.unparker.get() {
-                let (writes, signals) = unparker.signal_counts();
-                sum.device_writes += writes;
-                sum.signals += signals;
-                let base = unparker.timer_stats();
-                sum.timer_starts += base.starts;
-                sum.in_place += base.in_place;
-                sum.interrupts += base.interrupts;
-                sum.spurious += base.spurious;
-            }
+            let base = place.on_base.counted();
+            sum.device_writes += base.device_writes;
+            sum.signals += base.signals;
+            sum.timer_starts += base.timer_starts;
+            sum.in_place += base.in_place;
+            sum.interrupts += base.interrupts;
+            sum.spurious += base.spurious;
         }
         sum
     }

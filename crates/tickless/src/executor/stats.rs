@@ -70,8 +70,7 @@ pub struct ExecutorStats {
     pub device_writes: u64,
     /// Signals of these timers.
     pub signals: u64,
-    /// Starts of timers on the workers, ticks among them. This and the next three count since the thread's place was
-    /// first used, also by threads before: take differences.
+    /// Starts of timers on the workers, ticks among them.
     pub timer_starts: u64,
     /// Those of them that kept their place in the sorted queue.
     pub in_place: u64,

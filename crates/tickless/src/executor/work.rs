@@ -39,6 +39,8 @@ struct Loop<'a> {
 /// Runs tasks until the executor stops.
 pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
     let settings = &shared.settings;
+    let on_base = &shared.places[index].on_base;
+    on_base.begin(worker.unparker());
     let has_signals = settings.preemption == Preemption::Signal
         && worker.begin_signals(!settings.savings.coupled).is_ok();
     let reads_counter = !has_signals;
@@ -75,6 +77,7 @@ pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
     if shared.is_here() {
         work.close();
         worker.end_signals();
+        on_base.end();
     }
     current::set_worker(0, 0, false, None);
     if let Some(owner) = owner.filter(|_| shared.is_here()) {

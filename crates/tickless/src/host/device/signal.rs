@@ -65,8 +65,6 @@ impl SignalTimer {
         self.timer.store(timer, Ordering::Relaxed);
         self.is_relative.store(is_relative, Ordering::Relaxed);
         self.set_for.store(USED_UP, Ordering::Relaxed);
-        self.writes.store(0, Ordering::Relaxed);
-        self.signals.store(0, Ordering::Relaxed);
         self.is_on.store(true, Ordering::Relaxed);
         Ok(())
     }
@@ -129,7 +127,7 @@ impl SignalTimer {
         came
     }
 
-    /// Calls of `timer_settime`, and signals that came.
+    /// Calls of `timer_settime`, and signals that came, since the base was first used.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (
             self.writes.load(Ordering::Relaxed),

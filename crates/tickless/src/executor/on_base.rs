@@ -1,0 +1,96 @@
+//! What the bases of workers count, as far as it is an executor's.
+//!
+//! A base counts from its first use on, for all threads that ever were on it: one after the other, and the next one
+//! behind the executor's end. So a worker notes what it finds, and what it leaves.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::worker::Unparker;
+
+/// What is taken from a base.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counted {
+    pub(crate) device_writes: u64,
+    pub(crate) signals: u64,
+    pub(crate) timer_starts: u64,
+    pub(crate) in_place: u64,
+    pub(crate) interrupts: u64,
+    pub(crate) spurious: u64,
+}
+
+impl Counted {
+    /// What the base of a worker has counted by now.
+    fn by(worker: &Unparker) -> Self {
+        let (device_writes, signals) = worker.signal_counts();
+        let timers = worker.timer_stats();
+        Self {
+            device_writes,
+            signals,
+            timer_starts: timers.starts,
+            in_place: timers.in_place,
+            interrupts: timers.interrupts,
+            spurious: timers.spurious,
+        }
+    }
+
+    /// What came since `before`.
+    fn since(self, before: Self) -> Self {
+        Self {
+            device_writes: self.device_writes - before.device_writes,
+            signals: self.signals - before.signals,
+            timer_starts: self.timer_starts - before.timer_starts,
+            in_place: self.in_place - before.in_place,
+            interrupts: self.interrupts - before.interrupts,
+            spurious: self.spurious - before.spurious,
+        }
+    }
+}
+
+/// The part of a worker in what its base counts.
+#[derive(Debug, Default)]
+pub(crate) struct OnBase(Mutex<Part>);
+
+#[derive(Debug, Default)]
+enum Part {
+    /// The worker has not begun.
+    #[default]
+    Nothing,
+    /// It has, and found these counts.
+    From(Unparker, Counted),
+    /// It is over.
+    Whole(Counted),
+}
+
+impl OnBase {
+    /// The worker begins.
+    pub(crate) fn begin(&self, worker: Unparker) {
+        let found = Counted::by(&worker);
+        *self.lock() = Part::From(worker, found);
+    }
+
+    /// The worker ends.
+    pub(crate) fn end(&self) {
+        let mut part = self.lock();
+        *part = Part::Whole(part.counted());
+    }
+
+    /// What the worker's base counted for it so far.
+    pub(crate) fn counted(&self) -> Counted {
+        self.lock().counted()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Part> {
+        // Nothing panics under it.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Part {
+    fn counted(&self) -> Counted {
+        match self {
+            Self::Nothing => Counted::default(),
+            Self::From(worker, found) => Counted::by(worker).since(*found),
+            Self::Whole(counted) => *counted,
+        }
+    }
+}
