@@ -234,12 +234,14 @@ fn reading(finished: &Finished<'_>) -> Markup {
             What a checkpoint is differs: it is what the documentation of the runtime recommends for tasks that \
             compute for long, and each panel above names it. Runtimes without weights treat all tasks alike: their \
             errors are those of tasks that have weights all the same." }
-        p { b { "Share. " } "The time of a task's chunks, by the clock, over that of all tasks that compute. What \
-            other processes and the machine's host took from a worker counts for the task that it was taken from." }
+        p { b { "Share. " } "The processor time of a task's chunks over that of all tasks that compute. What other \
+            processes took from a worker counts for no task; nor does what the machine's host took, where it tells." }
         p { b { "Lag. " } "How much less, or more, than its entitlement a task had got at worst, at the end of one of \
-            its chunks. EEVDF bounds it on one worker by one request." }
+            its chunks, in processor time. EEVDF bounds it on one worker by one request." }
         p { b { "Late " } "is the time from a deadline, or from when a request was sent, to the moment at which the \
             task runs." }
+        p { b { "A chunk at most. " } "The longest time, by the clock, that a chunk took. For what is above its length \
+            the machine kept the worker from all of its tasks: no runtime can serve them then." }
         p { b { "Computed. " } "What tasks computed, as the machine computes it undisturbed, of the processor time of \
             the whole process. It is below 100 % where another process or a sibling of the core slows the worker \
             down, on all runtimes alike." }

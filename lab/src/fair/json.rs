@@ -62,6 +62,7 @@ fn subject(row: &Row) -> Value {
         "periodic": late(row, PERIODIC),
         "processors": row.processors(),
         "work_share": row.work(),
+        "longest_chunk_ns": row.longest(),
         "rounds": row.parts.iter().map(part).collect::<Vec<_>>(),
     })
 }
@@ -93,6 +94,7 @@ fn part(part: &Part) -> Value {
         "periodic": percentiles(&part.periodic),
         "processors": part.processors,
         "work_share": part.work,
+        "longest_chunk_ns": part.longest.map(nanos),
         "shares": part
             .shares
             .iter()

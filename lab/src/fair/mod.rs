@@ -152,7 +152,7 @@ fn part_of(
             show();
             thread::sleep(LOOK.min(time.saturating_duration_since(Instant::now())));
         }
-        (Instant::now(), processor_time())
+        (Instant::now(), processor_time(ClockId::ProcessCPUTime))
     };
     let first = wait_until(stage.begin());
     let last = wait_until(stage.end());
@@ -178,9 +178,9 @@ fn part_of(
     Ok(Ok((last.0 > stage.begin()).then_some(part)))
 }
 
-/// Of this process, all its threads together.
-fn processor_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
+/// The processor time of this process, all its threads together, or of the calling thread.
+fn processor_time(of: ClockId) -> Duration {
+    let time = clock_gettime(of);
     let seconds = Duration::from_secs(u64::try_from(time.tv_sec).unwrap_or(0));
     seconds + Duration::from_nanos(u64::try_from(time.tv_nsec).unwrap_or(0))
 }

@@ -125,9 +125,9 @@ pub(super) fn tables(finished: &Finished<'_>) -> Vec<(&'static str, Figures)> {
         ));
     }
     tables.push((
-        "Processor time of the whole process, and what of it tasks computed",
+        "Processor time of the whole process, what of it tasks computed, and how long the machine kept a task at once",
         Figures {
-            head: vec!["runtime", "CPUs", "computed"],
+            head: vec!["runtime", "CPUs", "computed", "a chunk at most"],
             left: 1,
             rows: rows.iter().map(|row| cost(row)).collect(),
         },
@@ -193,6 +193,7 @@ fn cost(row: &Row) -> Vec<String> {
         row.subject.name().to_owned(),
         shown(row.processors(), |cpus| format!("{cpus:.2}")),
         shown(row.work(), percent),
+        shown(row.longest(), units::nanos),
     ]
 }
 

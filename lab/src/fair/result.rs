@@ -35,6 +35,8 @@ pub(super) struct Part {
     pub(super) processors: f64,
     /// What tasks computed, as a share of the processor time.
     pub(super) work: f64,
+    /// What a chunk took at most; none if nothing computed.
+    pub(super) longest: Option<Duration>,
 }
 
 /// What a task got.
@@ -73,6 +75,7 @@ impl Part {
             shares,
             processors,
             work: rate / processors.max(f64::MIN_POSITIVE),
+            longest: notes.hogs.iter().flatten().map(|hog| hog.longest).max(),
             servers: notes.servers,
             periodic: notes.periodic,
             early: notes.early,
@@ -183,6 +186,12 @@ impl Row {
         Spread::of(self.parts.iter().map(|part| part.work))
     }
 
+    /// For how long the machine was away from a task at once, at most, and the chunk that it computed.
+    pub(super) fn longest(&self) -> Option<Spread> {
+        let longest = self.parts.iter().filter_map(|part| part.longest);
+        Spread::of(longest.map(|longest| nanos(longest) as f64))
+    }
+
     /// Of all rounds together.
     pub(super) fn merged(&self, of: Late) -> Histogram<u64> {
         let mut all = histogram::new();
@@ -230,6 +239,7 @@ mod tests {
                 time: Duration::from_millis(millis),
                 chunks: millis,
                 lag: 5.0,
+                longest: Duration::from_millis(1),
             })
         };
         let shares = shares(&[3, 1], 1, &notes(vec![hog(60), hog(40)]));
@@ -265,6 +275,7 @@ mod tests {
             early: 0,
             processors: 1.0,
             work: 1.0,
+            longest: None,
         };
         let close =
             |error: Option<f64>, to: f64| error.is_some_and(|error| (error - to).abs() < 1e-9);
@@ -282,6 +293,7 @@ mod tests {
             time: Duration::from_millis(100),
             chunks: 1,
             lag: 0.0,
+            longest: Duration::from_millis(100),
         };
         let shares = shares(&[1, 1], 1, &notes(vec![Some(ran), None]));
         assert_eq!((shares[1].got, shares[1].error()), (0.0, 1.0));

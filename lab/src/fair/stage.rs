@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 
 use async_channel::{Receiver, Sender};
 use hdrhistogram::Histogram;
+use rustix::time::ClockId;
 use tickless_sim::random::Random;
 
 use super::mix::{Mix, Periodic, entitlements};
+use super::processor_time;
 use super::runtime::Runtime;
 use crate::histogram;
 
@@ -54,6 +56,8 @@ pub(super) struct Hog {
     pub(super) chunks: u64,
     /// How far it was behind or before its entitlement at most, in nanoseconds.
     pub(super) lag: f64,
+    /// What a chunk took at most.
+    pub(super) longest: Duration,
 }
 
 /// A task of a mix, for a runtime to spawn.
@@ -204,9 +208,14 @@ impl Stage {
             if self.is_over_at(from) {
                 break;
             }
+            let used = processor_time(ClockId::ThreadCPUTime);
             self.work.compute(self.mix.chunk);
+            let used = processor_time(ClockId::ThreadCPUTime).saturating_sub(used);
             let to = Instant::now();
             if let Some(time) = self.inside(from, to) {
+                got.longest = got.longest.max(time);
+                // What the machine did for others meanwhile is not what the runtime gave to the task.
+                let time = time.min(used);
                 got.time += time;
                 got.chunks += 1;
                 let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);

@@ -79,7 +79,8 @@ pub struct ExecutorStats {
     /// Those of them that found nothing due.
     pub spurious: u64,
     /// For how long the system ran others on the CPUs of workers that could have run, as the kernel told the workers
-    /// so far. Tasks are not charged for it. Zero where the kernel keeps no such account.
+    /// so far; a hypervisor counts as the system, where it tells the kernel. Tasks are not charged for it. Zero where
+    /// the kernel keeps no account of waiting.
     pub stolen: Duration,
     /// Tasks that were reported because they kept their worker for longer than
     /// [`Builder::stuck_after`](super::Builder::stuck_after).

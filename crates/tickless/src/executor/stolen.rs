@@ -1,64 +1,122 @@
 //! Time in which a worker could have run and the system ran others.
 //!
 //! A task is charged for what it has of the worker. When the system takes the CPU away from the worker, for another
-//! process or because a real-time thread had its quota, whichever task is being polled has nothing of that, and to
-//! charge it would do harm twice: it would wait for as long as all others together need to have as much, and a small
-//! task that wakes up meanwhile would stand behind those who are owed that time now. So the clock of a run queue stands
-//! still then, as the clock of a kernel's run queue stands still during interrupts (spec X-5, [`RunClock`]).
+//! process, because a real-time thread had its quota, or because a hypervisor ran another machine, whichever task is
+//! being polled has nothing of that, and to charge it would do harm twice: it would wait for as long as all others
+//! together need to have as much, and a small task that wakes up meanwhile would stand behind those who are owed that
+//! time now. So the clock of a run queue stands still then, as the clock of a kernel's run queue stands still during
+//! interrupts (spec X-5, [`RunClock`]).
 //!
-//! The kernel knows how long a thread waited for a CPU: the second number of `/proc/thread-self/schedstat`. That is
-//! asked for at most once a millisecond, by the worker alone, so what is taken away and is shorter is noticed a
-//! millisecond later. The clock never goes back: what a task was charged with too much by then, the next is not
+//! What passed while the worker's thread did not execute was stolen, unless the thread gave the CPU up. So each look
+//! compares the monotonic clock with the thread's CPU time. If they went apart and the thread never gave the CPU up
+//! since (`getrusage` counts that), all of the difference was stolen. If it did, because the worker was idle or a task
+//! blocked it, which that task chose to, only that counts for which the thread waited for a CPU: the second number of
+//! `/proc/thread-self/schedstat`.
+//!
+//! The kernel is asked at most once a millisecond, by the worker alone, so what is taken away and is shorter is noticed
+//! a millisecond later. The clock never goes back: what a task was charged with too much by then, the next is not
 //! charged with.
 //!
-//! Time in which a task *blocks* the thread is not stolen: the task chose to. What a hypervisor takes away is not known
-//! to the kernel as a wait, and is charged; so is everything where the kernel does not keep that account.
+//! What a hypervisor takes away is known where it tells the kernel ("steal" in `/proc/stat`), which takes it off the
+//! CPU time of threads then; elsewhere it is charged. Where the kernel keeps no account of waiting everything is.
 //!
 //! [`RunClock`]: tickless_sched::load::RunClock
 
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{Mode, OFlags};
+use rustix::time::{ClockId, clock_gettime};
 use tickless_core::time::{Instant, Span};
 use tickless_sched::RunTime;
+
+use crate::host::os;
 
 /// How often the kernel is asked at most.
 const EVERY: Span = Span::from_millis(1);
 
+/// In nanoseconds. What is less is not looked into: interrupts, and what passes between two readings of a look. It is
+/// not lost: it counts when there is more.
+const NOTICED: u64 = 10_000;
+
 /// The clock of a worker's run queue: the monotonic one, without what was stolen.
 #[derive(Debug)]
-pub(crate) struct Stolen {
+pub(crate) struct Stolen<A = Kernel> {
     /// The account of the worker's thread; none before it began, and where there is none.
-    account: Option<OwnedFd>,
+    account: Option<A>,
     /// When it was read last.
     read: Instant,
-    /// What it said first.
-    before: u64,
+    /// Up to here it is known what was stolen.
+    before: Reading,
     total: Span,
 }
 
+/// What is known of a thread at a moment. Times are in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Reading {
+    /// What a clock shows that always goes on.
+    passed: u64,
+    /// For how long the thread executed.
+    executed: u64,
+    /// For how long it waited for a CPU.
+    waited: u64,
+    /// How often it gave its CPU up.
+    gave_up: libc::c_long,
+}
+
+impl Reading {
+    /// What was stolen from `before` to this one, so that both differ by more than noise.
+    fn stolen_since(self, before: Self) -> u64 {
+        if self.gave_up == before.gave_up {
+            self.missed_since(before)
+        } else {
+            self.waited.saturating_sub(before.waited)
+        }
+    }
+
+    /// The time from `before` to this one in which the thread did not execute.
+    fn missed_since(self, before: Self) -> u64 {
+        let passed = self.passed.saturating_sub(before.passed);
+        passed.saturating_sub(self.executed.saturating_sub(before.executed))
+    }
+}
+
+/// Where readings come from.
+pub(crate) trait Account {
+    /// A reading, or `before` if no more than noise passed since without the thread; `None` if there is none.
+    fn read(&self, before: Option<Reading>) -> Option<Reading>;
+}
+
 impl Stolen {
+    /// The account of this thread, from here on.
+    pub(crate) fn open(now: Instant) -> Self {
+        Self::of(Kernel::open(), now)
+    }
+}
+
+impl<A: Account> Stolen<A> {
     /// Of a worker that did not begin yet: nothing is stolen.
     pub(crate) const fn nothing() -> Self {
         Self {
             account: None,
             read: Instant::ZERO,
-            before: 0,
+            before: Reading {
+                passed: 0,
+                executed: 0,
+                waited: 0,
+                gave_up: 0,
+            },
             total: Span::ZERO,
         }
     }
 
-    /// The account of this thread, from here on.
-    pub(crate) fn open(now: Instant) -> Self {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let account = rustix::fs::open("/proc/thread-self/schedstat", flags, Mode::empty()).ok();
-        let mut stolen = Self {
-            account,
+    fn of(account: Option<A>, now: Instant) -> Self {
+        let before = account.as_ref().and_then(|account| account.read(None));
+        Self {
+            account: account.filter(|_| before.is_some()),
             read: now,
-            ..Self::nothing()
-        };
-        stolen.before = stolen.waited().unwrap_or(0);
-        stolen
+            before: before.unwrap_or_default(),
+            total: Span::ZERO,
+        }
     }
 
     /// What the run queue's clock shows at `now`. `is_own` says that the worker asks itself.
@@ -79,17 +137,62 @@ impl Stolen {
     #[cold]
     fn look(&mut self, now: Instant) {
         self.read = now;
-        if let Some(waited) = self.waited() {
-            self.total = Span::from_nanos(waited.saturating_sub(self.before));
+        let account = self.account.as_ref();
+        if let Some(reading) = account.and_then(|account| account.read(Some(self.before))) {
+            let stolen = reading.stolen_since(self.before);
+            self.total = self.total.saturating_add(Span::from_nanos(stolen));
+            self.before = reading;
         }
     }
+}
 
-    /// How long the thread waited for a CPU since it was made, in nanoseconds.
+/// What the kernel says of the calling thread.
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    /// `/proc/thread-self/schedstat`
+    schedstat: OwnedFd,
+}
+
+impl Kernel {
+    fn open() -> Option<Self> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let schedstat = rustix::fs::open("/proc/thread-self/schedstat", flags, Mode::empty());
+        schedstat.ok().map(|schedstat| Self { schedstat })
+    }
+
     fn waited(&self) -> Option<u64> {
         let mut text = [0; 64];
-        let length = rustix::io::pread(self.account.as_ref()?, &mut text, 0).ok()?;
+        let length = rustix::io::pread(&self.schedstat, &mut text, 0).ok()?;
         second_number(text.get(..length)?)
     }
+}
+
+impl Account for Kernel {
+    fn read(&self, before: Option<Reading>) -> Option<Reading> {
+        // The CPU time behind the clock: what is stolen between the two comes up at the next look, once.
+        let mut reading = Reading {
+            passed: nanos(ClockId::Monotonic),
+            executed: nanos(ClockId::ThreadCPUTime),
+            ..Reading::default()
+        };
+        if let Some(before) = before
+            && reading.missed_since(before) < NOTICED
+        {
+            return Some(before);
+        }
+        reading.waited = self.waited()?;
+        reading.gave_up = os::times_given_up()?;
+        Some(reading)
+    }
+}
+
+/// What a clock shows, in nanoseconds. Neither of those that are asked for here shows less than nothing.
+fn nanos(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
+    let seconds = u64::try_from(time.tv_sec)
+        .unwrap_or(0)
+        .saturating_mul(1_000_000_000);
+    seconds.saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// The second of the numbers in `text`, which are apart by spaces.
@@ -100,10 +203,31 @@ fn second_number(text: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+    use std::thread;
+    use std::time::Duration;
+
     use super::*;
 
     fn at(micros: i64) -> Instant {
         Instant::from_nanos(micros * 1_000)
+    }
+
+    /// An account that says what the test told it.
+    #[derive(Debug, Default)]
+    struct Told(Cell<Reading>);
+
+    impl Account for Told {
+        fn read(&self, _before: Option<Reading>) -> Option<Reading> {
+            Some(self.0.get())
+        }
+    }
+
+    /// The clock of a thread whose account says `then` after it began.
+    fn told(then: Reading) -> Stolen<Told> {
+        let stolen = Stolen::of(Some(Told::default()), at(0));
+        stolen.account.as_ref().expect("one was given").0.set(then);
+        stolen
     }
 
     #[test]
@@ -117,32 +241,64 @@ mod tests {
 
     #[test]
     fn without_an_account_the_clock_is_the_monotonic_one() {
-        let mut stolen = Stolen::nothing();
+        let mut stolen = Stolen::<Kernel>::nothing();
         assert_eq!(stolen.run_time(at(5_000), || true).as_nanos(), 5_000_000);
     }
 
     #[test]
     fn what_was_stolen_is_taken_off_when_the_worker_asks_itself() {
-        let (reading, writing) = (tempfile(b"10 2000000 1\n"), at(10_000));
-        let mut stolen = Stolen {
-            account: Some(reading),
-            before: 500_000,
-            ..Stolen::nothing()
-        };
-        let shown = |stolen: &mut Stolen, now, own: bool| stolen.run_time(now, || own).as_nanos();
+        let mut stolen = told(Reading {
+            passed: 10_000_000,
+            executed: 8_500_000,
+            ..Reading::default()
+        });
+        let shown = |stolen: &mut Stolen<Told>, now, own| stolen.run_time(now, || own).as_nanos();
         assert_eq!(shown(&mut stolen, at(999), true), 999_000, "too soon");
-        assert_eq!(shown(&mut stolen, writing, false), 10_000_000, "another");
-        assert_eq!(shown(&mut stolen, writing, true), 8_500_000);
+        assert_eq!(shown(&mut stolen, at(10_000), false), 10_000_000, "another");
+        assert_eq!(shown(&mut stolen, at(10_000), true), 8_500_000);
         assert_eq!(shown(&mut stolen, at(10_001), false), 8_501_000);
+        assert_eq!(shown(&mut stolen, at(12_000), true), 10_500_000, "once");
         assert_eq!(stolen.total(), Span::from_nanos(1_500_000));
     }
 
-    /// A file with that content.
-    fn tempfile(content: &[u8]) -> OwnedFd {
-        let file =
-            rustix::fs::memfd_create("account", rustix::fs::MemfdFlags::CLOEXEC).expect("a file");
-        let written = rustix::io::write(&file, content);
-        assert_eq!(written, Ok(content.len()));
-        file
+    /// A hypervisor's part is in no account of waiting.
+    #[test]
+    fn all_of_it_is_stolen_from_a_thread_that_never_gave_its_cpu_up() {
+        let before = Reading {
+            passed: 1_000,
+            executed: 1_000,
+            waited: 7,
+            gave_up: 3,
+        };
+        let later = Reading {
+            passed: 5_001_000,
+            executed: 1_001_000,
+            waited: 500_007,
+            ..before
+        };
+        assert_eq!(later.stolen_since(before), 4_000_000);
+        let asleep = Reading {
+            gave_up: 4,
+            ..later
+        };
+        assert_eq!(asleep.stolen_since(before), 500_000, "it chose to");
+        let coarse = Reading {
+            executed: 9_000_000,
+            ..later
+        };
+        assert_eq!(coarse.stolen_since(before), 0, "clocks that disagree");
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "asks the kernel")]
+    fn a_thread_that_sleeps_was_not_stolen_from_for_as_long() {
+        let Some(kernel) = Kernel::open() else {
+            return;
+        };
+        let before = kernel.read(None).expect("an account");
+        thread::sleep(Duration::from_millis(200));
+        let after = kernel.read(Some(before)).expect("an account");
+        assert!(after.missed_since(before) > 100_000_000, "{after:?}");
+        assert_eq!(after.stolen_since(before), after.waited - before.waited);
     }
 }

@@ -1,5 +1,6 @@
 //! What the library needs of Linux besides: the end of a thread, waiting without a lock, descriptors, times.
 
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,6 +34,15 @@ pub(super) fn at_end_of_thread(destructor: unsafe extern "C" fn(*mut libc::c_voi
 /// How often the destructor of [`at_end_of_thread`] is called at least, if it asks for it each time
 /// (`_POSIX_THREAD_DESTRUCTOR_ITERATIONS`).
 pub(super) const ENDS: u32 = 4;
+
+/// How often the calling thread gave its CPU up: it slept, or waited for something. `None` if the kernel does not say.
+pub(crate) fn times_given_up() -> Option<libc::c_long> {
+    let mut usage = MaybeUninit::<libc::rusage>::uninit();
+    // SAFETY: the structure lives as long as the call, which writes it.
+    let refused = unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) };
+    // SAFETY: the call did not refuse, so it wrote all of the structure.
+    (refused == 0).then(|| unsafe { usage.assume_init() }.ru_nvcsw)
+}
 
 /// Polls before the thread gives its time away.
 const YIELDS_FROM: u32 = 50;

@@ -27,6 +27,7 @@ fn row(subject: Subject, rounds: &[(u64, f64)]) -> Row {
         early: 0,
         processors: 1.0,
         work,
+        longest: None,
     });
     Row {
         parts: parts.collect(),
