@@ -225,7 +225,7 @@ fn a_shutdown_waits_and_then_cancels() {
         })
         .detach();
     assert_eq!(
-        executor.shutdown(Duration::from_secs(60)),
+        executor.shutdown(Duration::from_secs(5)),
         0,
         "all ended by themselves"
     );
@@ -468,6 +468,37 @@ fn a_task_that_keeps_its_worker_is_named_once_and_timers_go_on() {
     assert_eq!(executor.stats().stuck, 1);
 }
 
+/// The system may keep a worker off its CPU for longer than the watch waits, just before it picks its first task.
+#[cfg(feature = "internals")]
+#[test]
+fn a_task_that_is_picked_late_is_watched_all_the_same() {
+    static IS_LATE: AtomicBool = AtomicBool::new(true);
+    let (sender, reports) = mpsc::channel();
+    let stop = Arc::new(AtomicBool::new(false));
+    let executor = Executor::builder()
+        .workers(1)
+        .stuck_after(Duration::from_millis(5))
+        .on_stuck(move |stuck| sender.send(stuck.worker).expect("the test waits"))
+        .rounds(|round| {
+            if IS_LATE.swap(false, Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            round();
+        })
+        .build()
+        .expect("there are threads enough");
+    let seen = Arc::clone(&stop);
+    let hog = executor.spawn(async move {
+        while !seen.load(Ordering::SeqCst) {
+            std::hint::spin_loop();
+        }
+    });
+    let reported = reports.recv_timeout(Duration::from_secs(60));
+    stop.store(true, Ordering::SeqCst);
+    executor.block_on(hog).expect("it ends");
+    assert_eq!(reported, Ok(0), "it is reported");
+}
+
 #[test]
 fn an_idle_worker_pulls_what_waits_behind_a_task_that_computes() {
     let executor = executor(2);
@@ -532,7 +563,7 @@ fn a_worker_with_local_tasks_alone_gives_none_away() {
         free.await.expect("it ends")
     });
     assert_eq!(executor.block_on(done).expect("it ends"), 1);
-    assert_eq!(executor.shutdown(Duration::from_secs(60)), 0);
+    assert_eq!(executor.shutdown(Duration::from_secs(5)), 0);
     assert_eq!(executor.stats().panics, 0);
 }
 

@@ -61,6 +61,8 @@ pub(crate) struct RunQueue {
     live: Slab<Waker>,
     /// Slices that were extended.
     extensions: u64,
+    /// A watch goes that looks at the queue again and again, until it finds it with nothing to do.
+    is_watched: bool,
     /// Nothing is queued here any more.
     closed: bool,
 }
@@ -80,6 +82,7 @@ impl RunQueue {
             held: None,
             live: Slab::new(),
             extensions: 0,
+            is_watched: false,
             closed: false,
         }
     }
@@ -368,6 +371,18 @@ impl RunQueue {
     /// Slices that were extended.
     pub(crate) fn extensions(&self) -> u64 {
         self.extensions
+    }
+
+    /// The watch looks. Whether it goes on, because there is something to do.
+    pub(crate) fn is_watched_on(&mut self) -> bool {
+        self.is_watched = self.running.is_some() || self.has_work();
+        self.is_watched
+    }
+
+    /// Whether a watch has to be started: none goes.
+    #[inline]
+    pub(crate) fn needs_watch(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_watched, true)
     }
 
     /// The task that is being polled.

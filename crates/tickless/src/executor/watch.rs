@@ -1,6 +1,8 @@
 //! A coarse timer of each worker that looks for a task that keeps it.
 //!
-//! The timer goes while the worker has something to do. A worker that computes takes no turn, and then another one or
+//! The timer goes while the worker has something to do: it ends when it finds that it has not, and the worker starts it
+//! with the next task that it picks. Both are decided under the lock of the run queue, so that no task is polled
+//! unwatched, however late the worker picks it. A worker that computes takes no turn, and then another one or
 //! the expiry thread runs its coarse timers: just when there is something to be found, the timer is run by a thread
 //! that is not held up.
 
@@ -40,11 +42,10 @@ impl Watch {
         }
     }
 
-    /// The worker has something to do from here on.
+    /// The queue needs a watch: none goes, or its last look is over but for the return of its callback.
+    #[cold]
     pub(crate) fn begin(&self) {
-        if !self.timer.as_ref().is_queued() {
-            self.timer.as_ref().start(self.period);
-        }
+        self.timer.as_ref().start(self.period);
     }
 }
 
@@ -58,8 +59,9 @@ fn look(shared: &Weak<Shared>, worker: usize) -> bool {
     let mut found = None;
     let is_busy = place.with(|queue| {
         let waiting = queue.waiting();
+        let goes_on = queue.is_watched_on();
         let Some(running) = queue.running_mut() else {
-            return false;
+            return goes_on;
         };
         let polled_for = Duration::from_nanos(now.saturating_since(running.since).as_nanos());
         if polled_for >= shared.settings.stuck_after && !running.is_reported {
@@ -72,7 +74,7 @@ fn look(shared: &Weak<Shared>, worker: usize) -> bool {
                 waiting,
             });
         }
-        true
+        goes_on
     });
     if place.waiting() > 0 || shared.reactor.is_unattended() {
         shared.call_for_help(worker);

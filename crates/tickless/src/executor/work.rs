@@ -65,7 +65,6 @@ pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
         looks: TickTimer::other(worker.base()),
         events: EpollEvents::with_capacity(EVENTS),
     };
-    work.watch.begin();
     while !shared.stops() && shared.is_here() {
         #[cfg(feature = "internals")]
         if let Some(around) = settings.rounds {
@@ -108,10 +107,16 @@ impl Loop<'_> {
             return;
         }
         let place = &self.shared.places[self.index];
-        let (job, waiting) =
-            place.with_at(now, |queue, now| (queue.pick(now, owes), queue.waiting()));
+        let (job, waiting, is_unwatched) = place.with_at(now, |queue, now| {
+            let job = queue.pick(now, owes);
+            let is_unwatched = job.is_some() && queue.needs_watch();
+            (job, queue.waiting(), is_unwatched)
+        });
         match job {
             Some(job) => {
+                if is_unwatched {
+                    self.watch.begin();
+                }
                 if waiting > 0 {
                     self.shared.call_for_help(self.index);
                 }
@@ -156,7 +161,6 @@ impl Loop<'_> {
         if !self.shared.has_work(self.index) && !self.shared.stops() {
             self.shared.places[self.index].counters.parks.add_one();
             is_ready = self.park();
-            self.watch.begin();
         }
         self.shared.idle.leave(self.index);
         if is_ready {
