@@ -8,6 +8,9 @@ use std::fmt;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 /// A program with its arguments and the variables that differ from ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,11 +103,13 @@ impl Invocation {
         self.wait(child)
     }
 
-    /// As [`run_watched`](Self::run_watched), both outputs in one and in their order.
+    /// As [`run_watched`](Self::run_watched), both outputs in one and in their order. What says nothing for `silence`
+    /// hangs: the programs that it started are killed, so that it goes on without them and reports that they failed.
     pub(crate) fn run_watched_whole(
         &self,
         directory: &Path,
-        watch: impl FnMut(&str),
+        silence: Duration,
+        mut watch: impl FnMut(&str),
     ) -> Result<(), String> {
         let cannot = |error| format!("cannot watch `{self}`: {error}");
         let (reader, writer) = std::io::pipe().map_err(cannot)?;
@@ -114,7 +119,34 @@ impl Invocation {
         let child = command.spawn().map_err(|error| self.not_started(&error))?;
         // It holds the ends for writing: with them open the reader would wait for ever.
         drop(command);
-        self.pass_on(reader, watch)?;
+        let (sender, lines) = mpsc::channel();
+        // It ends with the output: when the last of those that write has ended.
+        let reader = thread::spawn(move || {
+            for line in BufReader::new(reader).lines() {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        loop {
+            match lines.recv_timeout(silence) {
+                Ok(line) => {
+                    let line =
+                        line.map_err(|error| format!("cannot read from `{self}`: {error}"))?;
+                    println!("{line}");
+                    watch(&line);
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    println!(
+                        "   nothing was said for {} s: killed what `{self}` waits for",
+                        silence.as_secs()
+                    );
+                    kill_children(child.id());
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        let _ended = reader.join();
         self.wait(child)
     }
 
@@ -208,6 +240,29 @@ fn quoted(word: &str) -> String {
     }
 }
 
+/// Kills the programs that a process started and waits for. Where there is no `/proc` nothing is killed.
+fn kill_children(process: u32) {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    for entry in entries {
+        let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        if parent(&stat) == Some(process) {
+            // One that has ended meanwhile is not found, which does no harm.
+            let child = entry.file_name();
+            let _gone = Command::new("kill").arg("-KILL").arg(child).status();
+        }
+    }
+}
+
+/// The parent of a process, from its `stat`: `NUMBER (NAME) STATE PARENT ...`. The name may contain anything.
+fn parent(stat: &str) -> Option<u32> {
+    let (_, behind_the_name) = stat.rsplit_once(')')?;
+    behind_the_name
+        .split_ascii_whitespace()
+        .nth(1)?
+        .parse()
+        .ok()
+}
+
 /// Whether `program` answers `--version`.
 pub(crate) fn is_installed(program: impl AsRef<OsStr>) -> bool {
     Command::new(program)
@@ -221,8 +276,9 @@ pub(crate) fn is_installed(program: impl AsRef<OsStr>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Captured, Invocation};
+    use super::{Captured, Invocation, parent};
     use std::path::Path;
+    use std::time::Duration;
 
     #[test]
     fn a_line_is_shown_as_it_could_be_typed() {
@@ -259,9 +315,33 @@ mod tests {
     fn watching_the_whole_sees_both_outputs_in_their_order() {
         let mut lines = Vec::new();
         let line = Invocation::new("sh").args(&["-c", "echo one; echo two >&2; echo three"]);
-        let result = line.run_watched_whole(Path::new("."), |line| lines.push(line.to_owned()));
+        let patience = Duration::from_secs(600);
+        let result = line.run_watched_whole(Path::new("."), patience, |line| {
+            lines.push(line.to_owned());
+        });
         assert_eq!(lines, ["one", "two", "three"]);
         assert_eq!(result, Ok(()));
+    }
+
+    #[test]
+    fn the_parent_stands_behind_the_name() {
+        assert_eq!(parent("12 (a (b) c) S 7 12 12 0"), Some(7));
+        assert_eq!(parent("12 (a"), None);
+        assert_eq!(parent(""), None);
+    }
+
+    #[test]
+    fn what_hangs_is_killed_and_its_parent_goes_on() {
+        let mut lines = Vec::new();
+        let script = "echo one; sh -c 'while :; do :; done'; echo \"failed: $?\"; exit 1";
+        let line = Invocation::new("sh").args(&["-c", script]);
+        let patience = Duration::from_millis(100);
+        let result = line.run_watched_whole(Path::new("."), patience, |line| {
+            lines.push(line.to_owned());
+        });
+        assert_eq!(lines.first().map(String::as_str), Some("one"));
+        assert_eq!(lines.last().map(String::as_str), Some("failed: 137"));
+        assert!(result.is_err(), "{result:?}");
     }
 
     #[test]

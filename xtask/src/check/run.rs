@@ -10,6 +10,9 @@ use super::testing::Programs;
 use crate::invocation::Invocation;
 use crate::workspace::Workspace;
 
+/// A test run that says nothing for so long hangs. To build a crate takes minutes where the machine is busy elsewhere.
+const SILENCE: Duration = Duration::from_secs(15 * 60);
+
 /// One step on its way.
 #[derive(Debug)]
 pub(super) struct Run<'r> {
@@ -68,7 +71,7 @@ impl<'r> Run<'r> {
     pub(super) fn invoke_tests(&mut self, line: &Invocation) -> Result<(), String> {
         let line = self.announce(line);
         let mut programs = Programs::new();
-        let result = line.run_watched_whole(self.root, |line| programs.watch(line));
+        let result = line.run_watched_whole(self.root, SILENCE, |line| programs.watch(line));
         let (spent, skips) = programs.finish();
         self.spent.extend(spent);
         self.skips.extend(skips);

@@ -10,7 +10,7 @@ use crate::{files, workspace::Workspace};
 /// All tests, doctests included.
 pub(super) fn test(run: &mut Run<'_>) -> Result<(), String> {
     let sources = Sources::read(run.root(), &files::list(run.root())?)?;
-    let line = Invocation::cargo(&["test", "--workspace", "--all-features"]);
+    let line = Invocation::cargo(&["test", "--workspace", "--all-features", "--no-fail-fast"]);
     run.invoke_tests(&line)?;
     sources.save(run.root())
 }
@@ -68,7 +68,7 @@ fn relying<'w>(workspace: &'w Workspace, wanted: &[Wanted]) -> Vec<&'w str> {
 /// drive is tested here by itself, and the steps behind this one run the tools optimised.
 pub(super) fn test_release(run: &mut Run<'_>) -> Result<(), String> {
     const LEFT_OUT: [&str; 4] = ["xtask", "tickless-lab", "tickless-bench", "tickless-peers"];
-    let line = Invocation::cargo(&["test", "--workspace", "--all-features"]);
+    let line = Invocation::cargo(&["test", "--workspace", "--all-features", "--no-fail-fast"]);
     let line = LEFT_OUT
         .iter()
         .fold(line, |line, package| line.args(&["--exclude", package]))
