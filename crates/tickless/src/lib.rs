@@ -122,6 +122,7 @@ pub mod worker;
 #[cfg(all(feature = "internals", not(loom)))]
 pub mod internals {
     pub use crate::host::barrier::{Linux, barriers};
+    pub use crate::host::clock::addresses as addresses_of_the_clock;
 
     /// A time that is not behind the kernel's clock: what sleeps count from.
     #[inline]

@@ -135,6 +135,13 @@ impl Clock {
     }
 }
 
+/// Where the clock is in memory, which one of the threads that read it writes each [`WINDOW`].
+#[cfg(feature = "internals")]
+pub fn addresses() -> std::ops::Range<usize> {
+    let clock = &raw const CLOCK;
+    clock.addr()..clock.wrapping_add(1).addr()
+}
+
 /// Cycles of the counter a second, or why it is not used.
 pub(crate) fn time_stamp_counter() -> Result<u64, Refusal> {
     let Some(rate) = CLOCK.follower.rate() else {

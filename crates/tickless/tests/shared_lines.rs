@@ -1,0 +1,229 @@
+//! Threads with timers of their own write no cache line that another one of them uses.
+//!
+//! The test runs itself under valgrind, whose tool `lackey` tells the address of each access to memory. Two threads
+//! take turns at using their timers. A line that one of them writes in its turns and the other one touches in its own
+//! is shared, and costs both of them a miss for each operation, which no count of instructions shows.
+//!
+//! The clock is left out. One of the threads that read it asks the kernel each 50 µs, and tells the others by its
+//! lines; under valgrind there is hardly an operation that takes less.
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::ops::Range;
+use std::pin::pin;
+use std::process::{Command, Stdio};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use support::{poll_idly, process_of_its_own, well_done};
+use tickless::coarse;
+use tickless::hrtimer::{HrTimer, Restart};
+use tickless::internals::addresses_of_the_clock;
+use tickless::time::{Instant, sleep, sleep_until};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Turns of each thread. A line counts if it is used in all of them: other threads of the process may come in between.
+const TURNS: usize = 6;
+
+/// Written where a turn of one of the two threads begins or ends, as the trace shows.
+#[repr(align(128))]
+struct Marks([AtomicU64; 3]);
+
+const END: usize = 2;
+
+static MARKS: Marks = Marks([const { AtomicU64::new(0) }; 3]);
+
+/// What the process says before the address of the marks, and those where the clock begins and ends.
+const HERE: &str = "marks and clock: ";
+
+fn mark(which: usize) {
+    MARKS.0[which].store(1, Ordering::SeqCst);
+}
+
+/// What a thread keeps pending, and does over and over.
+fn use_timers(pushed: &mut dyn FnMut(u64), round: u64) {
+    for number in 0..8 {
+        let mut sleep = pin!(sleep(HOUR));
+        assert!(poll_idly(sleep.as_mut()).is_pending());
+        let mut coarse = pin!(coarse::sleep(HOUR));
+        assert!(poll_idly(coarse.as_mut()).is_pending());
+        pushed(round * 8 + number);
+    }
+}
+
+/// A thread with timers of its own, one of which is first all the time.
+fn thread_with_timers(own: usize, order: &Barrier, is_worker: bool) {
+    let _worker = is_worker.then(support::worker);
+    let begin = Instant::now();
+    let mut first = pin!(sleep(Duration::from_secs(1800)));
+    assert!(poll_idly(first.as_mut()).is_pending());
+    let mut first_coarse = pin!(coarse::sleep(Duration::from_secs(1800)));
+    assert!(poll_idly(first_coarse.as_mut()).is_pending());
+    let mut later = pin!(sleep_until(begin + 2 * HOUR));
+    assert!(poll_idly(later.as_mut()).is_pending());
+    let timer = pin!(HrTimer::new(|_| Restart::No));
+    let timer = timer.as_ref();
+    let mut push = |number: u64| {
+        later
+            .as_mut()
+            .reset(begin + 2 * HOUR + Duration::from_micros(number));
+        timer.start(HOUR + Duration::from_micros(number));
+        timer.start(2 * HOUR);
+        timer.cancel();
+    };
+    // What is done for the first time may be told to others.
+    use_timers(&mut push, 0);
+    for turn in 0..2 * TURNS {
+        order.wait();
+        if turn % 2 == own {
+            mark(own);
+            use_timers(&mut push, turn as u64);
+            mark(END);
+        }
+        order.wait();
+    }
+}
+
+/// What the process does that is watched.
+fn two_threads(is_worker: bool) -> ! {
+    // Where the trace goes, so that it comes in order, and in one piece.
+    let clock = addresses_of_the_clock();
+    let marks = (&raw const MARKS).addr();
+    let said = format!("\n{HERE}{marks:x} {:x} {:x}\n", clock.start, clock.end);
+    std::io::stderr()
+        .write_all(said.as_bytes())
+        .expect("a pipe");
+    let order = Barrier::new(2);
+    thread::scope(|scope| {
+        for own in 0..2 {
+            let order = &order;
+            scope.spawn(move || thread_with_timers(own, order, is_worker));
+        }
+    });
+    well_done();
+}
+
+/// The lines that one of the threads used in a turn.
+#[derive(Default)]
+struct Used {
+    read: BTreeSet<u64>,
+    written: BTreeSet<u64>,
+}
+
+/// The turns of both threads, from the trace.
+fn turns(trace: impl Read) -> [Vec<Used>; 2] {
+    let mut places = None;
+    let mut turns = [Vec::new(), Vec::new()];
+    let mut at: Option<usize> = None;
+    let mut trace = BufReader::new(trace);
+    let mut line = Vec::new();
+    while {
+        line.clear();
+        trace.read_until(b'\n', &mut line).expect("a pipe") > 0
+    } {
+        let Some((kind, address)) = access(&line) else {
+            places = places.or_else(|| said(&line));
+            continue;
+        };
+        let Some((marks, clock)) = &places else {
+            continue;
+        };
+        let is_write = kind != b'L';
+        if is_write && (*marks..marks + 24).contains(&address) {
+            let which = usize::try_from((address - marks) / 8).expect("one of three");
+            at = (which != END).then_some(which);
+            if let Some(own) = at {
+                turns[own].push(Used::default());
+            }
+        } else if clock.contains(&address) {
+            // See above.
+        } else if let Some(used) = at.and_then(|own| turns[own].last_mut()) {
+            let lines = if is_write {
+                &mut used.written
+            } else {
+                &mut used.read
+            };
+            lines.insert(address / 64);
+        }
+    }
+    turns
+}
+
+/// Reads a line such as ` S 1ffefff7b8,8`; instructions are none.
+fn access(line: &[u8]) -> Option<(u8, u64)> {
+    let text = std::str::from_utf8(line).ok()?;
+    let kind = *text.strip_prefix(' ')?.as_bytes().first()?;
+    let (address, _) = text[2..].trim_start().split_once(',')?;
+    let address = u64::from_str_radix(address, 16).ok()?;
+    matches!(kind, b'L' | b'S' | b'M').then_some((kind, address))
+}
+
+/// Where the process says that the marks and the clock are.
+fn said(line: &[u8]) -> Option<(u64, Range<u64>)> {
+    let text = std::str::from_utf8(line).ok()?;
+    let numbers = text.trim_end().strip_prefix(HERE)?.split(' ');
+    let mut numbers = numbers.map_while(|number| u64::from_str_radix(number, 16).ok());
+    Some((numbers.next()?, numbers.next()?..numbers.next()?))
+}
+
+/// Lines that `pick` names in all turns.
+fn in_all(turns: &[Used], pick: impl Fn(&Used) -> Vec<u64>) -> BTreeSet<u64> {
+    let mut counts = BTreeMap::<u64, usize>::new();
+    for turn in turns {
+        for line in pick(turn) {
+            *counts.entry(line).or_default() += 1;
+        }
+    }
+    counts.retain(|_, count| *count == turns.len());
+    counts.into_keys().collect()
+}
+
+fn nothing_is_shared(test: &str, is_worker: bool) {
+    let Some(own) = process_of_its_own(test) else {
+        two_threads(is_worker);
+    };
+    let mut valgrind = Command::new("valgrind");
+    valgrind
+        .args(["--tool=lackey", "--trace-mem=yes", "--log-fd=2"])
+        .arg(own.get_program())
+        .args(own.get_args())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    for (name, value) in own.get_envs() {
+        valgrind.env(name, value.expect("it is set"));
+    }
+    let Ok(mut process) = valgrind.spawn() else {
+        support::skip("lines that threads share", "there is no valgrind");
+        return;
+    };
+    let trace = process.stderr.take().expect("it is piped");
+    let [one, other] = turns(trace);
+    support::assert_well_done(process.wait().expect("it runs"));
+    assert_eq!([one.len(), other.len()], [TURNS; 2]);
+    let written = |used: &Used| used.written.iter().copied().collect();
+    let touched = |used: &Used| (&used.read | &used.written).into_iter().collect();
+    let both = |writer: &[Used], user: &[Used]| &in_all(writer, written) & &in_all(user, touched);
+    let own_lines = in_all(&one, written);
+    assert!(own_lines.len() > 10, "the trace shows what is written");
+    let shared = &both(&one, &other) | &both(&other, &one);
+    let shared: Vec<_> = shared
+        .iter()
+        .map(|line| format!("{:x}", line * 64))
+        .collect();
+    assert!(shared.is_empty(), "lines that both use: {shared:?}");
+}
+
+#[test]
+fn threads_with_their_own_timers_write_no_shared_line() {
+    nothing_is_shared("threads_with_their_own_timers_write_no_shared_line", false);
+}
+
+#[test]
+fn workers_with_their_own_timers_write_no_shared_line() {
+    nothing_is_shared("workers_with_their_own_timers_write_no_shared_line", true);
+}
