@@ -60,7 +60,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "50 periods in {:?}, each begun {worst:?} late at most",
         begun.elapsed()
     );
-    println!("throttled {} times", executor.stats().throttles);
+    let stats = executor.stats();
+    println!(
+        "throttled {} times; the system ran others on the worker's CPU for {:?}, which no deadline bounds",
+        stats.throttles, stats.stolen
+    );
     stop.store(true, Ordering::Relaxed);
     executor.block_on(greedy)?;
     Ok(())
