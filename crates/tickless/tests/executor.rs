@@ -260,6 +260,28 @@ fn a_shutdown_waits_and_then_cancels() {
     );
 }
 
+/// Nothing but the request of the shutdown ends a task that computes alone: it has no tick.
+#[test]
+fn a_shutdown_ends_a_task_that_computes_alone() {
+    for preemption in [Preemption::Counter, Preemption::Signal] {
+        for _ in 0..20 {
+            let builder = Executor::builder().workers(1).preemption(preemption);
+            let executor = builder.build().expect("there are threads enough");
+            let (begun, begins) = mpsc::channel();
+            let task = executor.spawn(async move {
+                begun.send(()).expect("the test waits");
+                loop {
+                    coop::checkpoint().await;
+                }
+            });
+            begins.recv().expect("it begins");
+            assert_eq!(executor.shutdown(Duration::ZERO), 1);
+            let ended: Result<(), _> = executor.block_on(task);
+            assert!(ended.expect_err("it was cancelled").is_cancelled());
+        }
+    }
+}
+
 #[test]
 fn an_executor_may_be_dropped_by_its_own_task() {
     let executor = Arc::new(Mutex::new(None));

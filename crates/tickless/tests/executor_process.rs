@@ -1,12 +1,16 @@
-//! What an executor shares with the rest of its process: bases that other threads were on, and barriers.
+//! What an executor shares with the rest of its process: bases that other threads were on, barriers, and signals.
 
 mod support;
 
+use std::io::{self, Read};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use support::{in_own_process, on_thread};
+use tickless::executor::io::Async;
 use tickless::hrtimer::{HrTimer, Restart};
 use tickless::internals::{Linux, barriers};
 use tickless::{Executor, Worker, coop, time};
@@ -122,4 +126,55 @@ fn strangers_at_a_run_queue_execute_no_barrier_while_a_worker_is_isolated() {
             assert_eq!(spawned_by_a_stranger(&executor), 1, "isolation is over");
         },
     );
+}
+
+/// What the handler writes to, and that it was called.
+static WRITES_TO: AtomicI32 = AtomicI32::new(-1);
+static WAS_CALLED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn on_signal(_: libc::c_int) {
+    let byte = 7_u8;
+    let descriptor = WRITES_TO.load(Ordering::Relaxed);
+    // SAFETY: the byte lives as long as the call, which a handler may make.
+    unsafe { libc::write(descriptor, (&raw const byte).cast(), 1) };
+    WAS_CALLED.store(true, Ordering::Relaxed);
+}
+
+/// A handler must not use a waker, which takes locks that its thread may hold: it writes to a pipe that a task reads,
+/// and sets a flag that a task looks at. It interrupts a worker that computes and one that sleeps.
+#[test]
+fn a_signal_handler_wakes_a_task_through_a_pipe() {
+    in_own_process("a_signal_handler_wakes_a_task_through_a_pipe", || {
+        // SAFETY: all bytes zero is a valid `sigaction`: no flags, and an empty mask.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = on_signal as *const () as libc::sighandler_t;
+        // SAFETY: the handler writes to a descriptor that stays open, and to a flag.
+        let installed =
+            unsafe { libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut()) };
+        assert_eq!(installed, 0);
+        let (reader, writer) = io::pipe().expect("a pipe");
+        WRITES_TO.store(writer.as_raw_fd(), Ordering::Relaxed);
+        let executor = executor();
+        let reader = executor.block_on(async { Async::new(reader).expect("it can be watched") });
+        let computes = executor.spawn(async {
+            // SAFETY: its own thread is there, and the handler stays.
+            unsafe { libc::raise(libc::SIGUSR1) };
+            while !WAS_CALLED.load(Ordering::Relaxed) {
+                coop::checkpoint().await;
+            }
+        });
+        let reads = executor.spawn(async move {
+            let mut bytes = [0; 2];
+            for byte in &mut bytes {
+                let read = reader.read_with(|mut pipe| pipe.read_exact(std::slice::from_mut(byte)));
+                read.await.expect("it is open");
+            }
+            bytes
+        });
+        executor.block_on(computes).expect("it ends");
+        // The worker sleeps, or is about to; the handler runs here.
+        // SAFETY: as above.
+        unsafe { libc::raise(libc::SIGUSR1) };
+        assert_eq!(executor.block_on(reads).expect("it ends"), [7, 7]);
+    });
 }

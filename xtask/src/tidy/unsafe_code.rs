@@ -79,6 +79,10 @@ const EXCEPTIONS: &[Exception] = &[
         note: HOST_NOTE,
     },
     Exception {
+        path: "crates/tickless/tests/executor_process.rs",
+        note: HOST_NOTE,
+    },
+    Exception {
         path: "crates/tickless/tests/process.rs",
         note: HOST_NOTE,
     },
