@@ -43,10 +43,12 @@ use crate::id::{Key, QueueId};
 use crate::prefetch::prefetch;
 use crate::tree::{self, Branched, Tree, Turn};
 
+mod gather;
 mod quiet;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
+pub use self::gather::Gathered;
 pub use self::quiet::{Idle, Queued, Quiet};
 
 /// Buckets in each level.

@@ -30,10 +30,11 @@
 //! - (a) the in-order walk of the tree is the walk along `next` from the first entry;
 //! - (b) keys never decrease along `next`, and among equal ones what is marked old comes first;
 //! - (c) `x.next.previous` is `x`;
-//! - (d) there is no first and no last entry exactly when the tree is empty;
+//! - (d) there is no first entry exactly when the queue is empty, and no last one exactly when the tree is;
 //! - (e) an entry that was removed has no links;
 //! - (f) a red entry has no red child, and every path from the root to a leaf has equally many black entries;
-//! - (g) in a family that [summarises](Family::SUMMARISED), each entry has the summary of its subtree.
+//! - (g) in a family that [summarises](Family::SUMMARISED), each entry has the summary of its subtree;
+//! - (h) the entries of the [run](run) are the beginning of the line, and (a) and (f) are about the others.
 
 use core::cell::Cell;
 use core::fmt;
@@ -45,8 +46,10 @@ use crate::entry::{
 use crate::id::{Key, QueueId};
 
 mod balance;
+mod check;
 #[cfg(loom)]
 mod model;
+mod run;
 mod summary;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -127,6 +130,9 @@ pub struct Tree<F: Branched> {
     key: Key,
     root: Cell<Link<F>>,
     first: Link<F>,
+    /// The last entry of the [run](run), which is the beginning of the line and not in the tree.
+    run_end: Link<F>,
+    /// The last entry of the tree.
     last: Link<F>,
     /// Where the next insertion is looked for first: the entry inserted last, or a neighbour of it.
     finger: Link<F>,
@@ -147,6 +153,7 @@ impl<F: Branched> Tree<F> {
             key,
             root: Cell::new(None),
             first: None,
+            run_end: None,
             last: None,
             finger: None,
             running: None,
@@ -281,124 +288,6 @@ impl<F: Branched> Tree<F> {
         }
     }
 
-    /// Checks all structural rules of the module documentation, in O(n).
-    ///
-    /// # Panics
-    ///
-    /// When a rule is broken, which is a bug in this crate.
-    pub fn assert_valid(&self) {
-        let mut count = 0;
-        let mut previous: Option<EntryRef<'_, F>> = None;
-        let mut current = self.first();
-        while let Some(entry) = current {
-            assert!(
-                entry.belongs_to(self.id()),
-                "a queued entry names this queue"
-            );
-            assert!(entry.state().is_queued(), "a linked entry is marked queued");
-            assert!(
-                self.follow(entry.previous.get()) == previous,
-                "(c) neighbours agree"
-            );
-            if let Some(previous) = previous {
-                assert!(
-                    previous.key.get() <= entry.key.get(),
-                    "(b) keys never decrease"
-                );
-                assert!(
-                    previous.key.get() < entry.key.get() || previous.is_old() || !entry.is_old(),
-                    "(b) what is marked old comes first among equals"
-                );
-            }
-            assert!(
-                self.in_order_successor(entry) == self.follow(entry.next.get()),
-                "(a) the line of neighbours is the order of the tree"
-            );
-            previous = Some(entry);
-            current = self.follow(entry.next.get());
-            count += 1;
-        }
-        assert_eq!(count, self.len, "the length counts the entries");
-        assert!(
-            self.follow(self.last) == previous,
-            "(d) last is where the line ends"
-        );
-        let root = self.follow(self.root.get());
-        assert_eq!(
-            root.is_none(),
-            self.is_empty(),
-            "(d) no root exactly when empty"
-        );
-        if let Some(root) = root {
-            assert!(root.parent_link().get().is_none(), "the root has no parent");
-            assert!(!root.is_red(), "(f) the root is black");
-            assert!(
-                self.leftmost(root) == self.first().expect("not empty"),
-                "(d) first is leftmost"
-            );
-        }
-        self.assert_balanced();
-        self.assert_summarised();
-    }
-
-    /// (f) of the structural rules, without recursion: each entry whose subtree ends here is walked up to the root.
-    fn assert_balanced(&self) {
-        let mut black_height = None;
-        self.for_each(0, |entry, _, _| {
-            let children = entry
-                .branches
-                .children
-                .each_ref()
-                .map(|child| self.follow(child.get()));
-            for child in children.into_iter().flatten() {
-                assert!(
-                    self.follow(child.parent_link().get()) == Some(entry),
-                    "a child knows its parent"
-                );
-                assert!(
-                    !(entry.is_red() && child.is_red()),
-                    "(f) no red child of a red entry"
-                );
-            }
-            if children.iter().any(Option::is_none) {
-                let mut height = 0;
-                let mut ancestor = Some(entry);
-                while let Some(entry) = ancestor {
-                    height += usize::from(!entry.is_red());
-                    ancestor = self.follow(entry.parent_link().get());
-                }
-                assert_eq!(
-                    *black_height.get_or_insert(height),
-                    height,
-                    "(f) black heights agree"
-                );
-            }
-            true
-        });
-    }
-
-    /// The successor by the shape of the tree, for checking the neighbour links.
-    fn in_order_successor<'t>(&'t self, entry: EntryRef<'t, F>) -> Option<EntryRef<'t, F>> {
-        if let Some(right) = self.child(entry, Side::Right) {
-            return Some(self.leftmost(right));
-        }
-        let mut below = entry;
-        while let Some(parent) = self.follow(below.parent_link().get()) {
-            if self.child(parent, Side::Left) == Some(below) {
-                return Some(parent);
-            }
-            below = parent;
-        }
-        None
-    }
-
-    fn leftmost<'t>(&'t self, mut entry: EntryRef<'t, F>) -> EntryRef<'t, F> {
-        while let Some(left) = self.child(entry, Side::Left) {
-            entry = left;
-        }
-        entry
-    }
-
     /// The one place where links become references.
     #[inline]
     fn follow(&self, link: Link<F>) -> Option<EntryRef<'_, F>> {
@@ -430,15 +319,20 @@ impl<F: Branched> Tree<F> {
             return true;
         }
         // Not before equal keys: first in, first out (spec Q-2).
-        let place = self.place_of(|other| key >= other.key.get());
+        let is_before = |other: EntryRef<'_, F>| key >= other.key.get();
+        self.make_way(is_before);
+        let place = self.place_of(is_before);
         self.attach(entry, key, place)
     }
 
     /// As [`link`](Self::link), before those of equal keys that are not marked [old](Turn::Old).
     pub(crate) fn link_before_new(&mut self, entry: EntryRef<'_, F>, key: F::Key) -> bool {
         entry.place.set(OLD);
-        let place = self
-            .place_of(|other| key > other.key.get() || (key == other.key.get() && other.is_old()));
+        let is_before = |other: EntryRef<'_, F>| {
+            key > other.key.get() || (key == other.key.get() && other.is_old())
+        };
+        self.make_way(is_before);
+        let place = self.place_of(is_before);
         self.attach(entry, key, place)
     }
 
@@ -471,7 +365,7 @@ impl<F: Branched> Tree<F> {
         let parent = place.and_then(|(parent, side)| Some((self.follow(parent)?, side)));
         // The place decides the neighbours: rotations never change the order.
         let (previous, next) = match parent {
-            None => (None, None),
+            None => (self.run_end, None),
             Some((parent, Side::Left)) => (parent.previous.get(), parent.link()),
             Some((parent, Side::Right)) => (parent.link(), parent.next.get()),
         };
@@ -542,10 +436,10 @@ impl<F: Branched> Tree<F> {
             return None;
         }
         // Of two neighbours one has no child towards the other: if the first has a right child, the second is the
-        // leftmost of that subtree.
+        // leftmost of that subtree. If the first stands in the run, the second is the leftmost of all.
         Some(match self.child(before, Side::Right) {
-            None => (before, Side::Right),
-            Some(_) => (behind, Side::Left),
+            None if !before.is_in_run() => (before, Side::Right),
+            _ => (behind, Side::Left),
         })
     }
 
@@ -571,6 +465,9 @@ impl<F: Branched> Tree<F> {
     fn unlink(&mut self, entry: EntryRef<'_, F>) -> bool {
         debug_assert!(entry.belongs_to(self.id()));
         debug_assert!(entry.state().is_queued());
+        if entry.is_in_run() {
+            return self.unlink_from_run(entry);
+        }
         if self.len == 1 {
             // It has no links.
             self.root.set(None);
@@ -589,7 +486,8 @@ impl<F: Branched> Tree<F> {
         }
         match self.follow(next) {
             Some(next) => next.previous.set(previous),
-            None => self.last = previous,
+            // What is before it may be the end of the run.
+            None => self.last = previous.filter(|_| self.root.get().is_some()),
         }
         if self.finger == entry.link() {
             self.finger = previous.or(next);

@@ -32,6 +32,8 @@
 //! - A slot that is taken out before it is due goes to the tree in the same way, all of it. Some of it would fit into
 //!   finer slots, but then it would have to be gone through from both ends.
 //! - Of two slots that are due at the same time the coarser is taken out first.
+//! - What is due itself when its slot is leaves the slot before all that, first in, first out. Behind the last slot it
+//!   is sorted in front of the tree ([`FarWheel::cascade`]), but behind what is in the tree from slots before.
 //!
 //! A timer that was pushed out while it waited is in a slot that is not that of its deadline. It counts as armed when
 //! it is filed again; pushed out within the slot it keeps its turn there. What is beyond the range of the far wheel
@@ -637,24 +639,50 @@ impl FarWheel {
     pub(crate) fn cascade(&mut self, queues: &mut ExactQueues, now: Instant) -> bool {
         self.buckets.is_empty()
             || mutant!("far-not-cascaded-when-due")
-            || self.cascade_some(queues, unit_of(now.as_nanos()))
+            || self.cascade_some(queues, now)
     }
 
-    fn cascade_some(&mut self, queues: &mut ExactQueues, now: Tick) -> bool {
+    fn cascade_some(&mut self, queues: &mut ExactQueues, now: Instant) -> bool {
+        let unit = unit_of(now.as_nanos());
         let mut budget = CASCADE_MAX;
-        while let Some((slot, due)) = self.pending_map.first_slot(now)
-            && due <= now
+        let mut is_all = true;
+        while let Some((slot, due)) = self.pending_map.first_slot(unit)
+            && due <= unit
         {
-            self.pending_map.forward(now);
-            if matches!(
-                self.empty(queues, (slot, due), now, &mut budget),
-                Emptied::Part
-            ) {
-                return false;
+            self.pending_map.forward(unit);
+            let emptied = match self.gather(slot, Deadline::new(now), &mut budget) {
+                Emptied::Whole => self.empty(queues, (slot, due), unit, &mut budget),
+                Emptied::Part => Emptied::Part,
+            };
+            if matches!(emptied, Emptied::Part) {
+                is_all = false;
+                break;
             }
         }
-        self.pending_map.forward(now);
-        true
+        if is_all {
+            self.pending_map.forward(unit);
+        }
+        let near = &mut queues[NEAR].tree;
+        near.receive(&mut self.buckets, |head| head.deadline());
+        if let Some(first) = near.first_key() {
+            queues.after_insertion(NEAR, true, first);
+        }
+        is_all
+    }
+
+    /// Takes those timers out of a slot that are due at `now`: they fire next, one after the other, and need not be
+    /// sorted into the tree for that. The rest of the slot may be taken out now if it was looked at all of it, or if
+    /// nothing waits for [`receive`](Tree::receive): else what is due in it and was not seen could overtake that.
+    fn gather(&mut self, slot: Slot, now: Deadline, budget: &mut u32) -> Emptied {
+        let is_due = |head: &Head| head.deadline() <= now;
+        let gathered = self.buckets.gather(slot.number(), *budget, is_due);
+        *budget -= gathered.count;
+        self.note_left(gathered.left);
+        if gathered.is_whole || !self.buckets.has_pending(0) {
+            Emptied::Whole
+        } else {
+            Emptied::Part
+        }
     }
 
     /// Takes out slots that are due before everything in the trees but `excluded`, so that the first deadline of all

@@ -12,6 +12,7 @@ use super::*;
 use crate::entry::{Entry, Expiry, Member, Owner, Running};
 use crate::id::Realm;
 
+mod run;
 mod summary;
 
 /// Entries that carry a name and count their callbacks.

@@ -3,20 +3,20 @@
 //! The oracle is a list of what is armed, in the order of the arming. A timer that was pushed out while it waited is
 //! promised nothing; it is in the crowd to disturb the others.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::pin::Pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 
 use tickless_core::base::TaskTimer;
 use tickless_core::coarse::{Kind, Restart, Tick};
-use tickless_core::hrtimer::Sleeper;
+use tickless_core::hrtimer::{Restart as ExactRestart, Sleeper};
 use tickless_core::platform::CpuId;
 use tickless_sim::random::Random;
 
 use crate::suite::at;
-use crate::{CoarseTimer, DeviceClass, Host, Rig};
+use crate::{CoarseTimer, DeviceClass, Host, Rig, TestTimer};
 
 const MILLI: i64 = 1_000_000;
 const SECOND: i64 = 1_000 * MILLI;
@@ -218,6 +218,103 @@ pub fn crowds_keep_their_order<H: Host>() {
     }
 }
 
+/// Timers with callbacks on one CPU, and the oracle.
+struct Crowd<H: Host> {
+    timers: Vec<TestTimer<H>>,
+    rig: Rig<H>,
+    /// Deadline of each timer that is armed.
+    armed: RefCell<Vec<Option<i64>>>,
+    random: RefCell<Random>,
+    fired: Cell<usize>,
+}
+
+impl<H: Host> Crowd<H> {
+    fn new(count: usize, seed: u64) -> Rc<Self> {
+        let rig = Rig::with_devices(1, DeviceClass::Software);
+        Rc::new_cyclic(|own: &Weak<Self>| Self {
+            timers: (0..count)
+                .map(|number| {
+                    let own = Weak::clone(own);
+                    TestTimer::new(&rig, move |_| {
+                        own.upgrade().expect("it is alive").note_fired(number);
+                        ExactRestart::No
+                    })
+                })
+                .collect(),
+            rig,
+            armed: RefCell::new(vec![None; count]),
+            random: RefCell::new(Random::new(seed)),
+            fired: Cell::new(0),
+        })
+    }
+
+    fn start(&self, number: usize, deadline: i64) {
+        self.timers[number].start(at(deadline));
+        self.armed.borrow_mut()[number] = Some(deadline);
+    }
+
+    fn draw<T>(&self, draw: impl FnOnce(&mut Random) -> T) -> T {
+        draw(&mut self.random.borrow_mut())
+    }
+
+    /// The callback: no other timer had an earlier deadline. It changes what waits behind it.
+    fn note_fired(&self, number: usize) {
+        let deadline = self.armed.borrow_mut()[number].take();
+        let others = self.armed.borrow().iter().flatten().min().copied();
+        let deadline = deadline.expect("what fires was armed");
+        assert!(others.is_none_or(|other| deadline <= other), "{others:?}");
+        self.fired.set(self.fired.get() + 1);
+        let other = self.draw(|random| random.index(self.timers.len()));
+        let now = self.rig.now();
+        match self.draw(|random| random.index(8)) {
+            0 | 1 if other != number => {
+                let was_armed = self.armed.borrow_mut()[other].take().is_some();
+                assert_eq!(self.timers[other].cancel(), was_armed);
+            }
+            2 if other != number => {
+                let ago = self.draw(|random| random.between(0, 50 * MILLI));
+                self.start(other, now - ago);
+            }
+            3 if other != number => {
+                let ahead = self.draw(distance);
+                self.start(other, now + ahead);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// An interrupt that comes late finds many timers due, from many slots: they fire by their deadlines, and what a
+/// callback cancels, pushes out or starts among them stands where it belongs.
+pub fn what_is_late_fires_in_turn_whatever_callbacks_do<H: Host>() {
+    const TIMERS: usize = 60;
+    let mut fired = 0;
+    for seed in 0..60 {
+        let crowd = Crowd::<H>::new(TIMERS, seed);
+        let rig = &crowd.rig;
+        for _ in 0..20 {
+            for _ in 0..TIMERS {
+                let number = crowd.draw(|random| random.index(TIMERS));
+                let ahead = crowd.draw(distance).min(HOUR);
+                rig.on(0, || crowd.start(number, rig.now() + ahead));
+            }
+            rig.check();
+            let late = crowd.draw(distance).min(HOUR);
+            rig.spend(late);
+            rig.run_until(rig.now() + MILLI);
+            rig.check();
+            let now = rig.now();
+            let left = crowd.armed.borrow().iter().flatten().min().copied();
+            assert!(left.is_none_or(|left| left > now - MILLI), "seed {seed}");
+        }
+        for timer in &crowd.timers {
+            rig.on(0, || timer.cancel());
+        }
+        fired += crowd.fired.get();
+    }
+    assert!(fired > 10_000, "only {fired} timers fired");
+}
+
 /// Armed at one time, they are together all the way.
 pub fn what_is_very_far_keeps_its_order<H: Host>() {
     let mut exact = Exact::<H>::new(20);
@@ -277,6 +374,7 @@ crate::kit::cases!(order:
     exact_timers_of_one_deadline_fire_in_turn,
     those_that_were_armed_from_far_away_come_first,
     crowds_keep_their_order,
+    what_is_late_fires_in_turn_whatever_callbacks_do,
     what_is_very_far_keeps_its_order,
     coarse_timers_that_are_due_together_fire_in_turn,
 );

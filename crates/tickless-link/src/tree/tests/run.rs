@@ -1,0 +1,314 @@
+//! What a tree receives from a bucket array stands before it, as if each entry had been filed alone.
+
+use super::*;
+use crate::buckets::{BucketArray, BucketState};
+
+/// Buckets of one level, and a tree.
+struct Queues {
+    buckets: BucketArray<Numbered, 1>,
+    tree: Tree<Numbered>,
+}
+
+impl Queues {
+    fn new() -> Self {
+        let [buckets, tree] = Realm::new().keys();
+        Self {
+            buckets: BucketArray::new(buckets),
+            tree: Tree::new(tree),
+        }
+    }
+
+    /// Puts an idle entry on a list; `key` is what its head says.
+    fn put(&mut self, entry: EntryRef<'_, Numbered>, list: usize, key: u32) {
+        self.tree.bind(entry);
+        let mut slot = self.tree.open(entry).expect("it is idle in the tree");
+        *slot.head() = key;
+        slot.put_idle_in_bucket(&mut self.buckets, list);
+    }
+
+    fn gather(&mut self, list: usize, until: u32) -> (u32, bool) {
+        let gathered = self.buckets.gather(list, u32::MAX, |head| *head <= until);
+        self.assert_valid();
+        (gathered.count, gathered.left == BucketState::Vacated(list))
+    }
+
+    fn receive(&mut self) {
+        self.tree
+            .receive(&mut self.buckets, |head| i64::from(*head));
+        self.assert_valid();
+    }
+
+    fn assert_valid(&self) {
+        self.tree.assert_valid();
+        self.buckets.assert_valid();
+    }
+
+    fn on_buckets(&self) -> Vec<u16> {
+        let mut tags = Vec::new();
+        self.buckets.for_each(|entry, _, _| {
+            tags.push(entry.tag());
+            true
+        });
+        tags
+    }
+}
+
+/// Entries with the tags 0, 1, 2, ..., which were gathered from one list in that order.
+fn received(entries: &[Pin<Box<SilentEntry>>], keys: &[u32]) -> Queues {
+    let mut queues = Queues::new();
+    for (entry, key) in entries.iter().zip(keys) {
+        queues.put(erase(entry), 3, *key);
+    }
+    let (count, is_vacated) = queues.gather(3, u32::MAX);
+    assert_eq!((count as usize, is_vacated), (keys.len(), true));
+    queues.receive();
+    queues
+}
+
+fn entries(count: u16) -> Vec<Pin<Box<SilentEntry>>> {
+    (0..count).map(entry).collect()
+}
+
+#[test]
+fn what_is_gathered_is_sorted_and_equal_keys_keep_their_order() {
+    let timers = entries(7);
+    let mut queues = received(&timers, &[5, 1, 5, 9, 1, 0, 5]);
+    assert_eq!(order(&queues.tree), [5, 1, 4, 0, 2, 6, 3]);
+    assert_eq!(queues.tree.len(), 7);
+    assert!(queues.buckets.is_empty());
+    for expected in [5, 1, 4, 0, 2, 6, 3] {
+        let first = queues.tree.open_first().expect("there are more");
+        assert!(matches!(first.expire(), Fired::Done(tag) if tag == expected));
+        queues.assert_valid();
+    }
+    assert!(queues.tree.is_empty());
+}
+
+#[test]
+fn what_is_not_meant_stays_where_it_is() {
+    let timers = entries(6);
+    let mut queues = Queues::new();
+    for (timer, key) in timers.iter().zip([1, 8, 2, 9, 7, 3]) {
+        queues.put(erase(timer), 3, key);
+    }
+    assert_eq!(queues.gather(3, 5), (3, false));
+    assert_eq!(
+        queues.on_buckets(),
+        [0, 2, 5, 1, 3, 4],
+        "the gathered first"
+    );
+    // Those that the limit leaves unseen stay, too.
+    let limited = queues.buckets.gather(3, 1, |_| false);
+    assert_eq!((limited.count, limited.is_whole), (0, false));
+    queues.assert_valid();
+    let limited = queues.buckets.gather(3, 2, |head| *head == 9);
+    assert!(!limited.is_whole);
+    assert_eq!(limited.count, 1);
+    queues.assert_valid();
+    assert_eq!(queues.on_buckets(), [0, 2, 5, 3, 1, 4]);
+    queues.receive();
+    assert_eq!(order(&queues.tree), [0, 2, 5, 3]);
+    assert_eq!(queues.gather(3, u32::MAX), (2, true));
+    queues.receive();
+    assert_eq!(order(&queues.tree), [0, 2, 5, 4, 1, 3]);
+}
+
+#[test]
+fn entries_of_the_tree_come_where_they_belong() {
+    let timers = entries(8);
+    let mut queues = Queues::new();
+    for (timer, key) in timers[..4].iter().zip([1, 5, 6, 40]) {
+        start(&mut queues.tree, erase(timer), key);
+    }
+    for (timer, key) in timers[4..].iter().zip([6, 5, 7, 30]) {
+        queues.put(erase(timer), 3, key);
+    }
+    assert_eq!(queues.gather(3, u32::MAX), (4, true));
+    queues.receive();
+    // What was queued in the bucket array comes before what was queued in the tree at once.
+    assert_eq!(order(&queues.tree), [0, 5, 1, 4, 2, 6, 7, 3]);
+}
+
+#[test]
+fn more_of_the_tree_than_was_gathered_is_left_in_the_tree() {
+    let timers = entries(22);
+    let mut queues = Queues::new();
+    for (timer, key) in timers[..20].iter().zip(0..) {
+        start(&mut queues.tree, erase(timer), key);
+    }
+    queues.put(erase(&timers[20]), 3, 1);
+    queues.put(erase(&timers[21]), 3, 15);
+    queues.gather(3, u32::MAX);
+    queues.receive();
+    let mut expected: Vec<u16> = (0..20).collect();
+    expected.insert(1, 20);
+    expected.insert(16, 21);
+    assert_eq!(order(&queues.tree), expected);
+}
+
+#[test]
+fn an_entry_of_the_run_is_taken_out_from_anywhere() {
+    for which in 0..4 {
+        let timers = entries(5);
+        let mut queues = received(&timers[..4], &[1, 2, 3, 4]);
+        start(&mut queues.tree, erase(&timers[4]), 9);
+        let mut slot = queues.tree.open(erase(&timers[which])).expect("it is here");
+        assert_eq!(slot.remove(), Some(which == 0));
+        assert!(timers[which].state().is_idle());
+        queues.assert_valid();
+        let mut expected: Vec<u16> = (0..5).collect();
+        expected.remove(which);
+        assert_eq!(order(&queues.tree), expected);
+    }
+}
+
+#[test]
+fn what_comes_between_ends_the_run_and_what_comes_behind_does_not() {
+    let timers = entries(6);
+    let mut queues = received(&timers[..3], &[2, 4, 6]);
+    assert!(!start(&mut queues.tree, erase(&timers[3]), 6));
+    queues.assert_valid();
+    assert!(queues.tree.first().expect("not empty").is_in_run());
+    assert!(!start(&mut queues.tree, erase(&timers[4]), 4));
+    queues.assert_valid();
+    assert!(!queues.tree.first().expect("not empty").is_in_run());
+    assert!(start(&mut queues.tree, erase(&timers[5]), 1));
+    queues.assert_valid();
+    assert_eq!(order(&queues.tree), [5, 0, 1, 4, 2, 3]);
+}
+
+#[test]
+fn what_is_received_while_a_run_is_left_comes_behind_equal_ones_of_it() {
+    let timers = entries(6);
+    let mut queues = received(&timers[..3], &[2, 4, 6]);
+    for (timer, key) in timers[3..].iter().zip([6, 4, 9]) {
+        queues.put(erase(timer), 5, key);
+    }
+    queues.gather(5, u32::MAX);
+    queues.receive();
+    assert_eq!(order(&queues.tree), [0, 1, 4, 2, 3, 5]);
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Put(usize, u32),
+    Gather(usize, u32),
+    Start(i64),
+    Remove(usize),
+    Reposition(usize, i64),
+    MoveInPlace(usize, i64),
+    Expire,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let key = || 0..12_u32;
+    let step = prop_oneof![
+        6 => (0..3_usize, key()).prop_map(|(list, key)| Step::Put(list, key)),
+        2 => (0..3_usize, key()).prop_map(|(list, key)| Step::Gather(list, key)),
+        3 => (0..12_i64).prop_map(Step::Start),
+        2 => any::<usize>().prop_map(Step::Remove),
+        2 => (any::<usize>(), 0..12_i64).prop_map(|(which, key)| Step::Reposition(which, key)),
+        1 => (any::<usize>(), 0..12_i64).prop_map(|(which, key)| Step::MoveInPlace(which, key)),
+        2 => Just(Step::Expire),
+    ];
+    proptest::collection::vec(step, 1..120)
+}
+
+/// What is in the tree, in order: tag, key, and whether it is old.
+#[derive(Default)]
+struct Oracle(Vec<(u16, i64, bool)>);
+
+impl Oracle {
+    fn insert(&mut self, tag: u16, key: i64, is_old: bool) {
+        let place = self.0.iter().position(|&(_, other, other_is_old)| {
+            other > key || (other == key && is_old && !other_is_old)
+        });
+        self.0
+            .insert(place.unwrap_or(self.0.len()), (tag, key, is_old));
+    }
+
+    fn move_in_place(&mut self, place: usize, key: i64) -> bool {
+        if self.0[place].1 == key {
+            return true;
+        }
+        let is_behind = place == 0 || self.0[place - 1].1 <= key;
+        let moves = is_behind && self.0.get(place + 1).is_none_or(|next| key < next.1);
+        if moves {
+            self.0[place] = (self.0[place].0, key, false);
+        }
+        moves
+    }
+}
+
+fn play(steps: &[Step]) {
+    let timers = entries(120);
+    let mut unused = timers.iter();
+    let mut queues = Queues::new();
+    let mut lists: [Vec<(u16, u32)>; 3] = Default::default();
+    let mut oracle = Oracle::default();
+    for step in steps {
+        let count = oracle.0.len();
+        match *step {
+            Step::Put(list, key) => {
+                let timer = unused.next().expect("one for each step");
+                queues.put(erase(timer), list, key);
+                lists[list].push((timer.tag(), key));
+            }
+            Step::Gather(list, until) => {
+                queues.gather(list, until);
+                queues.receive();
+                let mut gathered: Vec<_> = lists[list]
+                    .iter()
+                    .copied()
+                    .filter(|entry| entry.1 <= until)
+                    .collect();
+                lists[list].retain(|entry| entry.1 > until);
+                gathered.sort_by_key(|entry| entry.1);
+                for (tag, key) in gathered {
+                    oracle.insert(tag, i64::from(key), true);
+                }
+            }
+            Step::Start(key) => {
+                let timer = unused.next().expect("one for each step");
+                start(&mut queues.tree, erase(timer), key);
+                oracle.insert(timer.tag(), key, false);
+            }
+            Step::Expire => {
+                let fired = queues.tree.open_first().map(Slot::expire);
+                let expected = (count > 0).then(|| oracle.0.remove(0).0);
+                match fired {
+                    Some(Fired::Done(tag)) => assert_eq!(Some(tag), expected.map(u64::from)),
+                    _ => assert_eq!(expected, None),
+                }
+            }
+            Step::Remove(which) if count > 0 => {
+                let (tag, ..) = oracle.0.remove(which % count);
+                let slot = queues.tree.open(erase(&timers[usize::from(tag)]));
+                assert_eq!(slot.expect("it is here").remove(), Some(which % count == 0));
+            }
+            Step::Reposition(which, key) if count > 0 => {
+                let (tag, ..) = oracle.0.remove(which % count);
+                let slot = queues.tree.open(erase(&timers[usize::from(tag)]));
+                slot.expect("it is here").reposition(key);
+                oracle.insert(tag, key, false);
+            }
+            Step::MoveInPlace(which, key) if count > 0 => {
+                let moves = oracle.move_in_place(which % count, key);
+                let (tag, ..) = oracle.0[which % count];
+                let slot = queues.tree.open(erase(&timers[usize::from(tag)]));
+                assert_eq!(slot.expect("it is here").move_in_place(key), moves);
+            }
+            Step::Remove(_) | Step::Reposition(..) | Step::MoveInPlace(..) => {}
+        }
+        queues.assert_valid();
+        let expected: Vec<u16> = oracle.0.iter().map(|entry| entry.0).collect();
+        assert_eq!(order(&queues.tree), expected);
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_run_and_a_tree_behave_like_one_list(steps in steps()) {
+        play(&steps);
+    }
+}
