@@ -34,7 +34,7 @@ mod verify;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use failure::{Failure, Verdict};
 
@@ -112,8 +112,20 @@ fn command_line() -> String {
     words.join(" ")
 }
 
+/// Lets the options themselves say what is wrong with a negative number, which otherwise is an unknown option.
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    let command = command.mut_args(|option| {
+        let has_value = option.get_action().takes_values();
+        option.allow_negative_numbers(has_value)
+    });
+    command.mut_subcommands(with_negative_numbers)
+}
+
 fn main() -> ExitCode {
-    match Arguments::parse().command.run() {
+    let mut command = with_negative_numbers(Arguments::command());
+    let arguments = Arguments::from_arg_matches(&command.get_matches_mut())
+        .unwrap_or_else(|error| error.format(&mut command).exit());
+    match arguments.command.run() {
         Ok(verdict) => verdict.exit_code(),
         Err(failure) => {
             // With standard error closed as well, the exit code has to do.

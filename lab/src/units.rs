@@ -37,6 +37,9 @@ pub(crate) fn seconds_or_endless(text: &str) -> Result<Duration, String> {
 
 fn parse(text: &str, default: Option<u64>) -> Result<Duration, String> {
     let text = text.trim();
+    if text.starts_with('-') {
+        return Err(format!("{text:?} is negative: a time is longer than zero"));
+    }
     let digits = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.');
     let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
     let unit = unit.trim();

@@ -199,7 +199,7 @@ fn nonsense_is_refused_with_what_would_be_right() {
         &[
             (&["--seconds", "ten"], "ns, us, ms, s, m, h and d are"),
             (&["--seconds", "0"], "longer than zero"),
-            (&["--seconds", "-1"], "unexpected argument"),
+            (&["--seconds", "-1"], "is negative"),
             (&["--cpus", "3-1"], "did you mean \"1-3\"?"),
             (&["--cpus", "60000"], "not one of this machine"),
             (&["--cpus", ""], "names no CPU"),

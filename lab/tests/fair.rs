@@ -218,7 +218,8 @@ fn nonsense_is_refused_with_what_would_be_right() {
         &[
             (&["--mix", "best"], "possible values: periodic"),
             (&["--hogs", "0", "--periodic", "0"], "there is no task"),
-            (&["--hogs", "-1"], "unexpected argument"),
+            (&["--hogs", "-1"], "-1 is not in 0..=100000"),
+            (&["-D", "-5"], "is negative"),
             (&["--weights", "0"], "0 is not in 1..=1000"),
             (&["--weights", "1,1001"], "1001 is not in"),
             (&["--weights", "1,,2"], "cannot parse integer"),

@@ -258,7 +258,7 @@ fn nonsense_is_refused_with_what_would_be_right() {
         &["hack"],
         &[
             (&["-g", "0"], "0 is not in 1..=10000"),
-            (&["-f", "-1"], "unexpected argument"),
+            (&["-f", "-1"], "-1 is not in 1..=10000"),
             (&["-l", "many"], "invalid digit"),
             (&["-s", "0"], "1 byte is the least"),
             (&["-s", "65K"], "64K is the most"),

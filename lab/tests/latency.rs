@@ -228,7 +228,7 @@ fn nonsense_is_refused_with_what_would_be_right() {
         &["latency", "-l", "1"],
         &[
             (&["-i", "0"], "1..=1000000"),
-            (&["-t", "-1"], "unexpected argument '-1'"),
+            (&["-t", "-1"], "-1 is not in 0..=1024"),
             (&["-t", "5000"], "0..=1024"),
             (&["-p", "100"], "..=99"),
             (&["-a", "3-1"], "did you mean \"1-3\"?"),

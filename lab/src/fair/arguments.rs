@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=100_000))]
     hogs: Option<u32>,
 
-    /// Their weights, such as 1,2,4, dealt out in turn
+    /// Their weights, 1 to 1000, such as 1,2,4; dealt out in turn
     #[arg(
         long,
         value_name = "LIST",
