@@ -62,7 +62,13 @@
 //!
 //! Linux. Not for signal handlers. 65,536 threads with queues of their own at a time; further ones share the expiry
 //! thread's.
-#![deny(rustdoc::broken_intra_doc_links)]
+#![cfg_attr(
+    not(all(feature = "hyper", feature = "tokio")),
+    allow(
+        rustdoc::broken_intra_doc_links,
+        reason = "what a feature adds is named without it too"
+    )
+)]
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(

@@ -30,14 +30,26 @@ fn clippy_lines(workspace: &Workspace) -> Vec<Invocation> {
     lines.into_iter().map(deny).collect()
 }
 
-/// Once as its authors read it and once as its users do.
+/// Once as its authors read it and once as its users do; and libraries with features once without.
 pub(super) fn doc(run: &mut Run<'_>) -> Result<(), String> {
-    let doc = || {
-        Invocation::cargo(&["doc", "--workspace", "--no-deps", "--all-features"])
+    let doc = |arguments: &[&str]| {
+        Invocation::cargo(&["doc", "--no-deps"])
+            .args(arguments)
             .variable("RUSTDOCFLAGS", "-D warnings")
     };
-    run.invoke(&doc().arg("--document-private-items"))?;
-    run.invoke(&doc())
+    let whole = || doc(&["--workspace", "--all-features"]);
+    run.invoke(&whole().arg("--document-private-items"))?;
+    run.invoke(&whole())?;
+    let libraries = run.workspace()?.members();
+    let with_features: Vec<String> = libraries
+        .filter(|package| package.is_library() && !package.features.is_empty())
+        .map(|package| package.name.clone())
+        .collect();
+    if with_features.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<&str> = with_features.iter().map(String::as_str).collect();
+    run.invoke(&doc(&["--no-default-features"]).packages(&names))
 }
 
 #[cfg(test)]
