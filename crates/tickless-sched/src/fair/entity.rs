@@ -7,7 +7,7 @@ use core::marker::PhantomData;
 use tickless_link::entry::{Branches, Entry, Expiry, Family, Member};
 use tickless_link::mutant;
 
-use super::virtual_time::{FARTHEST, Virtual, virtual_length};
+use super::virtual_time::{Average, FARTHEST, Virtual, virtual_length};
 use crate::amount::{Request, Weight};
 use crate::membership::Pick;
 
@@ -84,6 +84,22 @@ impl Share {
         self.carry = self.carry * weight.get() / self.weight.get();
     }
 
+    /// What so many nanoseconds of service, 2^42 at most, are worth in virtual time, and what is left over.
+    #[inline]
+    pub(crate) fn virtual_service(&self, nanos: u64) -> (i64, u64) {
+        if self.weight == Weight::UNIT {
+            // Most tasks: the one is the other, and nothing is divided.
+            return (nanos.cast_signed(), self.carry);
+        }
+        let work = nanos * Weight::UNIT.get() + self.carry;
+        let carry = if mutant!("sched-carry-lost") {
+            0
+        } else {
+            work % self.weight.get()
+        };
+        (i64::try_from(work / self.weight.get()).unwrap_or(0), carry)
+    }
+
     /// Opens a request where the task stands.
     #[inline]
     pub(crate) fn open_request(&mut self) {
@@ -138,6 +154,17 @@ impl Head {
     #[inline]
     pub(crate) fn holds_eligible(&self, average: Virtual) -> bool {
         self.smallest.get() <= average
+    }
+
+    /// Places the task, with what it took along, in a queue whose others are at `average`.
+    #[inline]
+    pub(super) fn unpack(&mut self, average: &Average) {
+        let Luggage { lag, rest } = self.luggage;
+        self.share.vruntime = average.place(self.share.weight, lag);
+        match rest {
+            Some(rest) => self.share.deadline = self.share.vruntime.after(rest),
+            None => self.share.open_request(),
+        }
     }
 
     #[inline]

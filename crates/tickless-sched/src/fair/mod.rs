@@ -73,6 +73,7 @@ use core::fmt;
 use core::pin::Pin;
 
 use tickless_core::time::Span;
+use tickless_link::entry::EntryRef;
 use tickless_link::id::{Key, QueueId, Realm};
 use tickless_link::mutant;
 use tickless_link::tree::{Slot, Tree};
@@ -81,6 +82,7 @@ use crate::amount::{Request, RunTime, Weight};
 use crate::membership::{Pick, Refusal, Refused};
 
 mod entity;
+mod hand_over;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod virtual_time;
@@ -375,12 +377,7 @@ impl<T: Send + 'static> FairQueue<T> {
             // It is in the average already.
             head.share = running.share;
         } else {
-            let Luggage { lag, rest } = head.luggage;
-            head.share.vruntime = average.place(head.share.weight, lag);
-            match rest {
-                Some(rest) => head.share.deadline = head.share.vruntime.after(rest),
-                None => head.share.open_request(),
-            }
+            head.unpack(average);
             self.average.add(head.share.weight, head.share.vruntime);
         }
         let share = head.share;
@@ -413,24 +410,7 @@ impl<T: Send + 'static> FairQueue<T> {
             slot.let_go();
             return Err(Refusal::Elsewhere);
         };
-        let share = current.share;
-        let lag = self.average.settle().since(share.vruntime);
-        head.share = share;
-        let others = self.average.weight() > share.weight.get();
-        if lag < 0 && others && self.rules.delay_dequeue && !mutant!("sched-debt-left-by-sleeping")
-        {
-            head.is_delayed = true;
-            slot.insert(share.deadline);
-            self.delayed += 1;
-            return Ok(Sleep::Delayed);
-        }
-        head.luggage = Luggage {
-            lag: if others { capped(lag, share) } else { 0 },
-            rest: None,
-        };
-        slot.let_go();
-        self.average.remove(share.weight, share.vruntime);
-        Ok(Sleep::Left)
+        Ok(self.lay_down(entry.erase(), current.share))
     }
 
     /// The task that runs has finished, or is gone for other reasons; if one runs.
@@ -583,21 +563,41 @@ impl<T: Send + 'static> FairQueue<T> {
         };
         let share = &mut current.share;
         // 73 minutes at once: more is a host that lost its clock, and would not fit.
-        let work = served.min(1 << 42) * Weight::UNIT.get() + share.carry;
-        let distance = i64::try_from(work / share.weight.get()).unwrap_or(0);
+        let (distance, carry) = share.virtual_service(served.min(1 << 42));
         if self.average.is_out_of_reach(share.vruntime.after(distance)) {
             return;
         }
-        share.carry = if mutant!("sched-carry-lost") {
-            0
-        } else {
-            work % share.weight.get()
-        };
+        share.carry = carry;
         share.vruntime = share.vruntime.after(distance);
         self.average.advance(share.weight, distance);
         if share.vruntime >= share.deadline {
             share.open_request();
         }
+    }
+
+    /// The task that ran sleeps: its entity, which is adopted, and its account, which is still in the average.
+    fn lay_down(&mut self, entry: EntryRef<'_, Fair<T>>, share: Share) -> Sleep {
+        let lag = self.average.settle().since(share.vruntime);
+        let others = self.average.weight() > share.weight.get();
+        let Some(mut slot) = self.tree.open(entry) else {
+            unreachable!("the caller adopted it")
+        };
+        let head = slot.head();
+        head.share = share;
+        if lag < 0 && others && self.rules.delay_dequeue && !mutant!("sched-debt-left-by-sleeping")
+        {
+            head.is_delayed = true;
+            slot.insert(share.deadline);
+            self.delayed += 1;
+            return Sleep::Delayed;
+        }
+        head.luggage = Luggage {
+            lag: if others { capped(lag, share) } else { 0 },
+            rest: None,
+        };
+        slot.let_go();
+        self.average.remove(share.weight, share.vruntime);
+        Sleep::Left
     }
 
     /// Changes the account of a task, wherever it is; `change` is given the account, what the task takes along while no

@@ -9,6 +9,7 @@ use crate::amount::Request;
 use crate::armed::arm_mutant;
 use tickless_core::time::Span;
 
+mod hand_over;
 mod lag;
 
 const MS: u64 = 1_000_000;

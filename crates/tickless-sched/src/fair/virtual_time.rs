@@ -46,8 +46,13 @@ impl Ord for Virtual {
 /// The virtual length of a request: never less than what the request is worth.
 #[inline]
 pub(crate) fn virtual_length(request: Request, weight: Weight) -> i64 {
-    // At most 10^8 * 2^20 / 2^10, so it fits.
-    let length = (request.nanos() * Weight::UNIT.get()).div_ceil(weight.get());
+    let nanos = request.nanos();
+    let length = if weight == Weight::UNIT {
+        nanos
+    } else {
+        // At most 10^8 * 2^20 / 2^10, so it fits.
+        (nanos * Weight::UNIT.get()).div_ceil(weight.get())
+    };
     i64::try_from(length).unwrap_or(i64::MAX)
 }
 

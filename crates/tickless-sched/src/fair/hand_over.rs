@@ -1,0 +1,139 @@
+//! A task that sleeps behind one that it woke: three steps at once.
+//!
+//! Two tasks that work by turns pass each other the CPU: the one that runs wakes the other and sleeps, and no third one
+//! waits. Each of the three steps, to enqueue, to sleep and to pick, would link one of the two in the tree or take it
+//! out, and the pick would search for what is known. Here the one that is woken is never linked, and the one that
+//! sleeps is so only if it owes time, as the only one then.
+//!
+//! What comes of it is what the three steps would have come to, to the last nanosecond (`tests/hand_over.rs` compares):
+//!
+//! - The one that is woken is the only one that waits, so it is picked. Of two tasks at least one is eligible, and the
+//!   one that sleeps in debt is not.
+//! - A sleeper that has paid by now is let go first, and placed anew. That is the first thing that an enqueue does
+//!   where no task waits.
+
+use core::pin::Pin;
+
+use tickless_link::entry::EntryRef;
+use tickless_link::mutant;
+
+use super::entity::Fair;
+use super::{Current, Entity, FairQueue, Luggage, Pick, RunTime, Share};
+
+impl<T: Send + 'static> FairQueue<T> {
+    /// [Enqueues](Self::enqueue) `to`, which woke up at `woken`, has `from`, the task that runs, [sleep](Self::sleep)
+    /// at `now`, and [picks](Self::pick): in one step, where `to` is the only task that waits then. It runs from here
+    /// on, and its item comes back.
+    ///
+    /// Without `from` the task that runs has finished, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// Where it is no such case: other tasks wait or sleep in debt, `from` is not the task that runs, `to` is, or
+    /// another queue has one of them. The item comes back, no task has moved, and the three methods say what there is
+    /// to be said.
+    ///
+    /// # Cost
+    ///
+    /// O(1).
+    pub fn hand_over(
+        &mut self,
+        from: Option<Pin<&Entity<T>>>,
+        to: Pin<&Entity<T>>,
+        item: T,
+        woken: RunTime,
+        now: RunTime,
+    ) -> Result<T, T> {
+        let to = to.linked().erase();
+        let sleeps = match self.tree.len() {
+            0 => false,
+            1 if self.delayed == 1 && self.tree.open(to).is_some() => true,
+            _ => return Err(item),
+        };
+        let from = match from.map(|from| from.linked().erase()) {
+            Some(from) if !self.adopt_current(from) => return Err(item),
+            from => from,
+        };
+        self.charge(woken);
+        let pick = Pick {
+            queue: self.tree.id(),
+            number: self.picks + 1,
+        };
+        let taken = if sleeps {
+            self.take_sleeper(to, pick)
+        } else {
+            self.take_newcomer(to, pick)
+        };
+        let Some(share) = taken else {
+            if let Some(slot) = from.and_then(|from| self.tree.open(from)) {
+                slot.let_go();
+            }
+            return Err(item);
+        };
+        self.charge(now);
+        match (from, self.current.take()) {
+            (Some(from), Some(current)) => _ = self.lay_down(from, current.share),
+            (_, Some(Current { share, .. })) => self.average.remove(share.weight, share.vruntime),
+            (_, None) => {}
+        }
+        self.picks += 1;
+        self.current = Some(Current {
+            share,
+            pick,
+            protected_until: share.deadline,
+        });
+        Ok(item)
+    }
+
+    /// Adopts the entity of the task that runs; `false` if it is not that one.
+    fn adopt_current(&mut self, entry: EntryRef<'_, Fair<T>>) -> bool {
+        let Some(mut slot) = self.tree.adopt(entry) else {
+            return false;
+        };
+        let pick = slot.head().pick;
+        if pick.is_some() && pick == self.current.as_ref().map(|current| current.pick) {
+            return true;
+        }
+        slot.let_go();
+        false
+    }
+
+    /// Wakes the one that sleeps in debt, the only one in the tree, and picks it.
+    fn take_sleeper(&mut self, entry: EntryRef<'_, Fair<T>>, pick: Pick) -> Option<Share> {
+        let average = self.average.settle();
+        let mut slot = self.tree.open(entry)?;
+        let head = slot.head();
+        if head.is_eligible(average) && !mutant!("sched-paid-sleeper-is-owed") {
+            let (weight, before) = head.share.at();
+            self.average.remove(weight, before);
+            head.share.vruntime = self.average.place(weight, 0);
+            head.share.open_request();
+            self.average.add(weight, head.share.vruntime);
+        }
+        head.is_delayed = false;
+        head.luggage = Luggage::default();
+        head.pick = Some(pick);
+        let share = head.share;
+        self.delayed -= 1;
+        let _nothing = slot.release_expired();
+        Some(share)
+    }
+
+    /// Places a task that no queue has, and picks it; `None` if a queue has it, or it runs here.
+    fn take_newcomer(&mut self, entry: EntryRef<'_, Fair<T>>, pick: Pick) -> Option<Share> {
+        let mut slot = self.tree.adopt(entry)?;
+        let head = slot.head();
+        let current = self.current.as_ref().map(|current| current.pick);
+        if head.pick.is_some() && head.pick == current {
+            slot.let_go();
+            return None;
+        }
+        head.unpack(&self.average);
+        self.average.add(head.share.weight, head.share.vruntime);
+        head.luggage = Luggage::default();
+        head.pick = Some(pick);
+        let share = head.share;
+        slot.let_go();
+        Some(share)
+    }
+}
