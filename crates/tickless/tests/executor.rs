@@ -44,6 +44,26 @@ fn a_task_gives_its_result_to_who_waits_for_it() {
     assert_eq!(sum, 499_500);
 }
 
+/// It was alone until then, without a tick: nothing but the checkpoint can find the other one.
+#[test]
+fn a_task_that_wakes_another_one_gives_way_at_a_checkpoint() {
+    for workers in [1, 2] {
+        let executor = executor(workers);
+        let computes = executor.spawn_with(Slice::MAX, async {
+            let began = Arc::new(AtomicBool::new(false));
+            let begins = Arc::clone(&began);
+            let woken = task::spawn_with(Slice::MIN, async move {
+                begins.store(true, Ordering::SeqCst);
+            });
+            while !began.load(Ordering::SeqCst) {
+                coop::checkpoint().await;
+            }
+            woken.await.expect("it ends");
+        });
+        executor.block_on(computes).expect("it ends");
+    }
+}
+
 #[test]
 fn tasks_spawn_tasks_and_sleep() {
     let executor = executor(2);

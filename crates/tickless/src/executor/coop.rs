@@ -13,7 +13,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use super::current;
+use super::{context, current};
 use crate::host::{device, thread};
 
 /// Whether the running task should give way: its slice is over, a more urgent task was woken, or a timer of its worker
@@ -24,7 +24,7 @@ use crate::host::{device, thread};
 ///
 /// # Cost
 ///
-/// One load; with [`Preemption::Counter`](crate::executor::Preemption::Counter) a reading of the counter and a compare
+/// Two loads; with [`Preemption::Counter`](crate::executor::Preemption::Counter) a reading of the counter and a compare
 /// more.
 #[inline]
 #[must_use]
@@ -32,6 +32,9 @@ pub fn need_resched() -> bool {
     let Some(reads_counter) = current::preemption() else {
         return false;
     };
+    if current::take_arrived() && look() {
+        return true;
+    }
     thread::with_thread(|thread| {
         let Some(base) = thread.base() else {
             return false;
@@ -146,6 +149,12 @@ impl Drop for SliceExtension {
             });
         }
     }
+}
+
+/// Files what the running task woke. Whether that is more urgent.
+#[cold]
+fn look() -> bool {
+    context::current().is_some_and(|executor| executor.look())
 }
 
 #[cold]

@@ -1,11 +1,16 @@
 //! What a thread knows of the executor that it works for.
 
 use std::cell::Cell;
+use std::mem::ManuallyDrop;
 use std::task::Waker;
 
 use tickless_core::time::Instant;
 use tickless_link::bias::Owner;
 use tickless_sched::hrtick::Extension;
+
+use super::header::Job;
+use crate::host::device;
+use crate::host::thread::with_thread;
 
 /// The words of a thread. Without a destructor, so that reaching them is one addition to the thread pointer.
 pub(crate) struct Current {
@@ -30,6 +35,10 @@ pub(crate) struct Current {
     owner: Cell<Option<Owner>>,
     /// When the poll ended, as the task was accounted.
     ended: Cell<Option<Instant>>,
+    /// The task that was picked then.
+    next: Cell<ManuallyDrop<Option<Job>>>,
+    /// The running task woke one that is not filed yet, as far as is known.
+    arrived: Cell<bool>,
 }
 
 thread_local! {
@@ -46,6 +55,8 @@ thread_local! {
             reads_counter: Cell::new(false),
             owner: Cell::new(None),
             ended: Cell::new(None),
+            next: Cell::new(ManuallyDrop::new(None)),
+            arrived: Cell::new(false),
         }
     };
 }
@@ -77,6 +88,49 @@ pub(crate) fn owner() -> Option<Owner> {
 #[inline]
 pub(crate) fn set_ended(now: Instant) {
     CURRENT.with(|current| current.ended.set(Some(now)));
+}
+
+/// Whether the poll that goes on is over for the task.
+#[inline]
+pub(crate) fn has_ended() -> bool {
+    CURRENT.with(|current| current.ended.get().is_some())
+}
+
+/// The task that was picked at the end of the poll.
+#[inline]
+pub(crate) fn set_next(job: Option<Job>) {
+    CURRENT.with(|current| {
+        let _none = current.next.replace(ManuallyDrop::new(job));
+    });
+}
+
+/// The task that was picked at the end of the poll before, if one was.
+#[inline]
+pub(crate) fn take_next() -> Option<Job> {
+    let next = CURRENT.with(|current| current.next.replace(ManuallyDrop::new(None)));
+    ManuallyDrop::into_inner(next)
+}
+
+/// Notes whether there is a task that was woken by the running one and is to be filed.
+#[inline]
+pub(crate) fn set_arrived(arrived: bool) {
+    CURRENT.with(|current| current.arrived.set(arrived));
+}
+
+/// Whether this worker, whose poll ends, has nothing to do before it schedules at `now`: no turn, and no request to
+/// look at anything.
+#[inline]
+pub(crate) fn schedules_at(now: Instant) -> bool {
+    with_thread(|thread| {
+        let Some(base) = thread.base() else {
+            return false;
+        };
+        let local = base.local();
+        !local.resched.is_requested()
+            && !local.device.signal.is_signalled()
+            && device::due(base) > now
+            && !thread.reading.is_behind_line()
+    })
 }
 
 /// When the poll before ended, if that was noted: asked once, right behind it.
@@ -180,6 +234,12 @@ pub(crate) fn grant_extension(grant: impl FnOnce(&mut Extension) -> bool) -> boo
         current.goes_on.set(goes_on);
         goes_on
     })
+}
+
+/// Whether the running task woke one that may not be filed yet. Asked once.
+#[inline]
+pub(crate) fn take_arrived() -> bool {
+    CURRENT.with(|current| current.arrived.take())
 }
 
 /// Whether checkpoints of this worker read the counter; `None` for a thread that is none.

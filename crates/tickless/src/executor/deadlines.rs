@@ -82,6 +82,12 @@ impl Deadlines {
         self.queue.waiting() + self.ending.len()
     }
 
+    /// Whether there are none.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tasks == 0
+    }
+
     /// Whether one of them runs: tasks of the fair class do not preempt it.
     #[inline]
     pub(crate) fn is_running(&self) -> bool {

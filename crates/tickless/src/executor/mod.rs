@@ -37,8 +37,8 @@
 //! |---|---|
 //! | spawning a task | one allocation, the lock of a queue, an insertion of O(log n) |
 //! | waking one | the lock of its worker's queue, an insertion; a system call if a worker has to be woken for it |
-//! | a switch | two short holds of the queue's lock, a reading of the clock; the tick is a comparison as a rule |
-//! | a [checkpoint](coop) | one load, and with [`Preemption::Counter`] a reading of the counter |
+//! | a switch | a short hold of the queue's lock, a reading of the clock; the tick is a comparison as a rule |
+//! | a [checkpoint](coop) | two loads, and with [`Preemption::Counter`] a reading of the counter |
 //! | the end of a slice | with [`Preemption::Signal`] a signal and a `timer_settime`, else nothing |
 //!
 //! # Wakers, signals and forks

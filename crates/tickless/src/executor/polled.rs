@@ -72,7 +72,9 @@ impl<F> Polled<F> {
                 .filter(|(home, _)| *home == worker)
                 .map(|(_, slot)| slot);
             executor.places[worker].with(|queue| {
-                queue.finish(at_earliest());
+                if !current::has_ended() {
+                    queue.finish(at_earliest());
+                }
                 slot.and_then(|slot| queue.delist(slot))
             })
         });
@@ -116,13 +118,7 @@ impl<F: Future> Future for Polled<F> {
                     && this.executor.is_here()
                     && let Some(worker) = current::worker_of(this.executor.id)
                 {
-                    let header = &*this.header;
-                    let now = at_earliest();
-                    this.executor.places[worker].with(|queue| match header.get().server() {
-                        None => queue.sleep(header.entity(), now),
-                        Some(server) => queue.sleep_reserved(server, now),
-                    });
-                    current::set_ended(now);
+                    this.executor.sleep(worker, this.header);
                 }
                 Poll::Pending
             }

@@ -18,6 +18,9 @@ use super::header::{self, Entity, Header, Job, Origin, Server, Waiting};
 use super::stolen::Stolen;
 use super::tick::TickTimer;
 
+#[cfg(all(test, not(loom)))]
+mod tests;
+
 /// What a queueing asks for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Queued {
@@ -25,6 +28,14 @@ pub(crate) struct Queued {
     pub(crate) preempts: bool,
     /// Tasks that wait for their turn.
     pub(crate) waiting: usize,
+}
+
+/// A task that the worker woke itself, and will queue when it looks next.
+#[derive(Debug)]
+struct Arrival {
+    job: Job,
+    /// When it woke up: it is queued as of then.
+    at: Instant,
 }
 
 /// The task that is being polled.
@@ -42,6 +53,11 @@ pub(crate) struct Running {
 #[derive(Debug)]
 pub(crate) struct RunQueue {
     fair: FairQueue<Waiting>,
+    /// The task that the worker woke last: filed before anything else is done with the queue, unless it is just the one
+    /// that is picked then.
+    arrival: Option<Arrival>,
+    /// The running task should give way to one that was filed, and was not asked yet.
+    asks: bool,
     /// Those that wait and must not be given away.
     local: usize,
     /// What those that wait ask for.
@@ -71,6 +87,8 @@ impl RunQueue {
     pub(crate) fn new(switches: Switches, limit: Bandwidth) -> Self {
         Self {
             fair: FairQueue::default(),
+            arrival: None,
+            asks: false,
             local: 0,
             classes: Classes::default(),
             tick: HrTick::new(switches),
@@ -93,7 +111,7 @@ impl RunQueue {
 
     /// Tasks that wait for their turn.
     pub(crate) fn waiting(&self) -> usize {
-        self.fair.waiting() + self.deadlines.waiting()
+        self.fair.waiting() + usize::from(self.arrival.is_some()) + self.deadlines.waiting()
     }
 
     /// Whether the worker has something to do here.
@@ -103,7 +121,9 @@ impl RunQueue {
 
     /// Tasks that wait for their turn and could be given away.
     pub(crate) fn waiting_for_any(&self) -> usize {
-        self.fair.waiting() - self.local
+        let arrived = |arrival: &Arrival| !arrival.job.metadata().is_local;
+        let arrived = self.arrival.as_ref().is_some_and(arrived);
+        self.fair.waiting() - self.local + usize::from(arrived)
     }
 
     /// Lists a task that is about to be queued for the first time.
@@ -159,11 +179,50 @@ impl RunQueue {
         self.classes.remove(header.class);
     }
 
+    /// As [`wake`](Self::wake), by the worker itself, which will look at the queue soon: the task is filed then, as of
+    /// `now`. Other threads that look before file it themselves.
+    #[inline]
+    pub(crate) fn arrive(&mut self, job: Job, now: Instant) -> Queued {
+        if job.metadata().server().is_some() {
+            return self.wake(job, now);
+        }
+        self.file_arrival();
+        self.arrival = Some(Arrival { job, at: now });
+        Queued {
+            preempts: false,
+            waiting: self.waiting(),
+        }
+    }
+
+    /// Files the task that arrived last, if it is not filed yet.
+    #[inline]
+    fn file_arrival(&mut self) {
+        if let Some(Arrival { job, at }) = self.arrival.take() {
+            self.asks |= self.file(job, at);
+        }
+    }
+
+    /// Files the task that arrived last. Whether the running task should give way to that or another one that was
+    /// filed.
+    pub(crate) fn look(&mut self) -> bool {
+        self.file_arrival();
+        std::mem::take(&mut self.asks)
+    }
+
     /// Queues a task that is new, was woken, comes from another worker, or gave its turn away.
     pub(crate) fn wake(&mut self, job: Job, now: Instant) -> Queued {
+        self.file_arrival();
         if job.metadata().server().is_some() {
             return self.wake_reserved(job, now);
         }
+        Queued {
+            preempts: self.file(job, now) | std::mem::take(&mut self.asks),
+            waiting: self.waiting(),
+        }
+    }
+
+    /// Queues a task of the fair class. Whether the running task should give way.
+    fn file(&mut self, job: Job, now: Instant) -> bool {
         self.begins_to_wait(job.metadata());
         let now = self.run_time(now);
         let queued = header::enqueue(&mut self.fair, job, now);
@@ -177,10 +236,7 @@ impl RunQueue {
             let asked = self.tick.enqueued(Some(slice), runnable, Load::NONE, timer);
             preempts |= asked == Reschedule::Hard;
         }
-        Queued {
-            preempts,
-            waiting: self.waiting(),
-        }
+        preempts
     }
 
     /// As [`wake`](Self::wake), for a task with a deadline.
@@ -241,13 +297,91 @@ impl RunQueue {
 
     /// The running task, whose entity this is, waits for something.
     pub(crate) fn sleep(&mut self, entity: Pin<&Entity>, now: Instant) {
-        // Refused for a task that gave its turn away, and was queued again.
+        self.file_arrival();
         let now = self.run_time(now);
+        // Refused for a task that gave its turn away, and was queued again.
         let _refused = self.fair.sleep(entity, now);
+    }
+
+    /// As [`sleep`](Self::sleep), and `schedule()` at once, as [`pick`](Self::pick) would do it next: where the worker
+    /// has nothing to do before. `None` if no task waits.
+    pub(crate) fn sleep_and_pick(&mut self, entity: Pin<&Entity>, now: Instant) -> Option<Job> {
+        if !self.deadlines.is_empty() || self.held.is_some() || !self.is_watched {
+            self.sleep(entity, now);
+            return None;
+        }
+        let job = match self.hand_over(Some(entity), now) {
+            Some(job) => job,
+            None => {
+                self.sleep(entity, now);
+                self.pick_waiting(now)?
+            }
+        };
+        let _switched = self.begin(&job, now);
+        self.start_tick(&job);
+        Some(job)
+    }
+
+    /// Has the task that arrived run next, if it is the only one that waits: the one that runs, if `from` says which
+    /// that is, sleeps.
+    #[inline]
+    fn hand_over(&mut self, from: Option<Pin<&Entity>>, now: Instant) -> Option<Job> {
+        let Arrival { job, at } = self.arrival.take()?;
+        let run_time = self.run_time(now);
+        let before = now.saturating_since(at).as_nanos();
+        let woken = RunTime::from_nanos(run_time.as_nanos().saturating_sub(before));
+        match header::hand_over(&mut self.fair, from, job, woken, run_time) {
+            Ok(job) => Some(job),
+            Err(job) => {
+                self.arrival = Some(Arrival { job, at });
+                None
+            }
+        }
+    }
+
+    /// Takes out the task of the fair class that is next.
+    fn pick_waiting(&mut self, now: Instant) -> Option<Job> {
+        let run_time = self.run_time(now);
+        let Waiting(job) = self.fair.pick(run_time)?;
+        self.waits_no_more(job.metadata());
+        Some(job)
+    }
+
+    /// The task that was picked is polled from `now` on. Whether it is the same as before.
+    #[inline]
+    fn begin(&mut self, job: &Job, now: Instant) -> bool {
+        let header = job.metadata();
+        let task = header.address();
+        let is_same = self.running.as_ref().is_some_and(|it| it.task == task);
+        self.asks = false;
+        self.running = Some(Running {
+            task,
+            origin: header.origin.clone(),
+            since: now,
+            is_reported: false,
+        });
+        is_same
+    }
+
+    /// Starts the tick for a task of the fair class that was picked, if another one waits.
+    #[inline]
+    fn start_tick(&mut self, job: &Job) {
+        let runnable = self.fair.runnable();
+        if runnable < 2 {
+            return;
+        }
+        if let (Some(timer), Some(mut slice)) = (&self.timer, self.fair.slice()) {
+            if let Some(shortest) = self.classes.shorter_than(job.metadata().class) {
+                slice = slice.at_most(Span::from_nanos(shortest));
+            }
+            // A task is picked with a deadline ahead, so it is never over.
+            let _never = self.tick.picked(slice, runnable, Load::NONE, true, timer);
+        }
     }
 
     /// The running task is over.
     pub(crate) fn finish(&mut self, now: Instant) {
+        self.file_arrival();
         let now = self.run_time(now);
         self.fair.retire(now);
         self.deadlines.finish(now);
@@ -287,73 +421,68 @@ impl RunQueue {
     /// `schedule()`: the task that is polled next, with its tick started; and the device settled if the turn before
     /// left that to it (spec ). Called by the worker.
     pub(crate) fn pick(&mut self, now: Instant, owes: bool) -> Option<Job> {
-        let is_same = |running: &Option<Running>, task| {
-            running.as_ref().is_some_and(|running| running.task == task)
-        };
         if let Some(timer) = &self.timer
             && timer.take_fired()
         {
             let _pick_follows = self.tick.fired(!self.deadlines.is_running());
         }
-        let run_time = self.run_time(now);
-        if self.held.is_some()
-            && let Some(job) = self.goes_on(now)
-        {
-            return Some(job);
+        if self.held.is_some() {
+            self.file_arrival();
+            if let Some(job) = self.goes_on(now) {
+                return Some(job);
+            }
         }
         self.tick.begin_batch(owes);
-        let reserved = self.deadlines.pick(run_time);
-        let (job, left) = match reserved {
-            None => (self.fair.pick(run_time).map(|waiting| waiting.0), None),
+        let run_time = self.run_time(now);
+        let (job, left) = match self.deadlines.pick(run_time) {
+            None => (self.pick_fair(now), None),
             Some((job, left)) => {
                 // The fair class waits, from here on.
+                self.file_arrival();
                 self.fair.retire(run_time);
                 (Some(job), left)
             }
         };
         let mut place = Flush::TurnEnd;
         if let Some(job) = &job {
-            let header = job.metadata();
-            if header.server().is_none() {
-                self.waits_no_more(header);
-            }
-            place = if is_same(&self.running, header.address()) {
+            place = if self.begin(job, now) {
                 Flush::SameTask
             } else {
                 Flush::Switched
             };
-            self.running = Some(Running {
-                task: header.address(),
-                origin: header.origin.clone(),
-                since: now,
-                is_reported: false,
-            });
         } else {
             self.running = None;
         }
         if let Some(bandwidth) = &self.bandwidth {
             self.deadlines.start_timer(now, run_time, bandwidth);
         }
+        if let (Some(left), Some(timer)) = (left, &self.timer) {
+            // A task is picked with runtime left, so it is never over.
+            let _never = self.tick.picked_deadline(left, timer);
+        } else if let Some(job) = &job {
+            self.start_tick(job);
+        }
+        let decision = if job.is_some() {
+            Decision::Keep
+        } else {
+            Decision::CancelIfIdle
+        };
         if let Some(timer) = &self.timer {
-            if let Some(left) = left {
-                // A task is picked with runtime left, so it is never over.
-                let _never = self.tick.picked_deadline(left, timer);
-            } else if let (Some(mut slice), Some(job)) = (self.fair.slice(), &job) {
-                if let Some(shortest) = self.classes.shorter_than(job.metadata().class) {
-                    slice = slice.at_most(Span::from_nanos(shortest));
-                }
-                let runnable = self.fair.runnable();
-                // A task is picked with a deadline ahead, so it is never over.
-                let _never = self.tick.picked(slice, runnable, Load::NONE, true, timer);
-            }
-            let decision = if job.is_some() {
-                Decision::Keep
-            } else {
-                Decision::CancelIfIdle
-            };
             self.tick.end_batch(decision, place, timer);
         }
         job
+    }
+
+    /// The task of the fair class that is next. The one that ran is over, if it was neither queued nor put to sleep.
+    #[inline]
+    fn pick_fair(&mut self, now: Instant) -> Option<Job> {
+        if self.arrival.is_some() {
+            if let Some(job) = self.hand_over(None, now) {
+                return Some(job);
+            }
+            self.file_arrival();
+        }
+        self.pick_waiting(now)
     }
 
     /// What the tick counted.
@@ -393,6 +522,7 @@ impl RunQueue {
     /// Gives a waiting task away, to a worker that has none.
     pub(crate) fn give(&mut self, now: Instant) -> Option<Job> {
         let mut stay = Vec::new();
+        self.file_arrival();
         let run_time = self.run_time(now);
         let mut given = None;
         while let Some(Waiting(job)) = self.fair.pull(run_time) {
@@ -423,6 +553,7 @@ impl RunQueue {
         }
         let mut waited = self.deadlines.close();
         waited.extend(self.held.take());
+        waited.extend(self.arrival.take().map(|arrival| arrival.job));
         waited.extend(std::iter::from_fn(|| {
             self.fair.pull(RunTime::ZERO).map(|waiting| waiting.0)
         }));

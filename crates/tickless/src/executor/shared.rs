@@ -21,7 +21,7 @@ use tickless_sched::hrtick::Switches;
 
 use super::blocking::Pool;
 use super::current;
-use super::header::{Header, Job};
+use super::header::{Header, Job, OwnHeader};
 use super::idle::Idle;
 use super::io::Reactor;
 use super::job::discard;
@@ -203,18 +203,20 @@ impl Shared {
     /// Queues a new task; `false` if none is taken any more.
     pub(crate) fn begin(&self, job: Job) {
         let home = job.metadata().worker();
+        let is_own = current::worker_of(self.id) == Some(home);
         let now = at_earliest();
         let queued = self.places[home].with(|queue| {
             if queue.is_closed() {
                 return Err(job);
             }
             queue.enlist(home, &job);
-            Ok(queue.wake(job, now))
+            Ok(if is_own {
+                queue.arrive(job, now)
+            } else {
+                queue.wake(job, now)
+            })
         });
-        match queued {
-            Ok(queued) => self.queued(home, queued),
-            Err(job) => discard(job),
-        }
+        self.announce(home, queued, is_own);
     }
 
     /// Queues a task that was woken.
@@ -228,7 +230,8 @@ impl Shared {
         let index = header.worker();
         let place = &self.places[index];
         let now = at_earliest();
-        let stays = current::yields() && current::is_running(header.address());
+        let is_own = current::worker_of(self.id) == Some(index);
+        let stays = is_own && current::yields() && current::is_running(header.address());
         let queued = place.with(|queue| {
             if queue.is_closed() {
                 return Err(job);
@@ -237,20 +240,67 @@ impl Shared {
                 queue.hold(job);
                 return Ok(Queued::default());
             }
-            Ok(queue.wake(job, now))
+            Ok(if is_own && !stays {
+                queue.arrive(job, now)
+            } else {
+                queue.wake(job, now)
+            })
         });
-        match queued {
+        if stays && queued.is_ok() {
             // Its worker schedules now.
-            Ok(_) if stays => current::set_ended(now),
-            Ok(queued) => self.queued(index, queued),
+            current::set_ended(now);
+        } else {
+            self.announce(index, queued, is_own);
+        }
+    }
+
+    /// Behind the queueing of a task on a worker, which this thread is or not.
+    #[inline]
+    fn announce(&self, index: usize, queued: Result<Queued, Job>, is_own: bool) {
+        match queued {
+            Ok(queued) => {
+                if is_own {
+                    current::set_arrived(true);
+                }
+                self.queued(index, queued, is_own);
+            }
             Err(job) => discard(job),
         }
     }
 
+    /// Files what the running task of this worker woke. Whether that task should give way.
+    pub(crate) fn look(&self) -> bool {
+        let worker = current::worker_of(self.id).filter(|_| self.is_here());
+        worker.is_some_and(|worker| self.places[worker].with(RunQueue::look))
+    }
+
+    /// The task that this worker polls waits for something; its header is `header`. The next one is picked at once if
+    /// the worker has nothing to do before.
+    #[inline]
+    pub(crate) fn sleep(&self, worker: usize, header: &OwnHeader) {
+        let now = at_earliest();
+        let place = &self.places[worker];
+        let next = match header.get().server() {
+            Some(server) => {
+                place.with(|queue| queue.sleep_reserved(server, now));
+                None
+            }
+            None if current::schedules_at(now) => {
+                current::set_arrived(false);
+                place.with(|queue| queue.sleep_and_pick(header.entity(), now))
+            }
+            None => {
+                place.with(|queue| queue.sleep(header.entity(), now));
+                None
+            }
+        };
+        current::set_ended(now);
+        current::set_next(next);
+    }
+
     /// A task was queued on a worker, which may have to know, and so may one that is idle.
     #[inline]
-    fn queued(&self, index: usize, queued: Queued) {
-        let is_here = current::worker_of(self.id) == Some(index);
+    fn queued(&self, index: usize, queued: Queued, is_here: bool) {
         if queued.preempts {
             self.preempt(index);
         }

@@ -86,8 +86,15 @@ pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
 
 impl Loop<'_> {
     fn round(&mut self) {
+        let ended = current::take_ended();
+        if let Some(job) = current::take_next() {
+            // Nothing was due when it was picked.
+            self.look();
+            self.poll(job);
+            return;
+        }
         // The reading that the task before was accounted by, if it waits: one for each switch.
-        let now = current::take_ended().unwrap_or_else(at_earliest);
+        let now = ended.unwrap_or_else(at_earliest);
         let is_due = self.worker.take_signalled() && self.worker.is_due_behind_signal()
             || self.worker.is_due_at(now);
         let owes = is_due && self.shared.settings.savings.deferred;
@@ -103,6 +110,7 @@ impl Loop<'_> {
         if self.worker.clear_reschedule() {
             self.answer(now);
         }
+        current::set_arrived(false);
         if self.shared.stops() {
             return;
         }
@@ -204,6 +212,7 @@ impl Loop<'_> {
 
     /// The executor ends: what is queued here is dropped, and what sleeps is woken to be dropped.
     fn close(&self) {
+        current::take_next().into_iter().for_each(discard);
         let (jobs, live) = self.shared.places[self.index].with(|queue| queue.close());
         jobs.into_iter().for_each(discard);
         // Each is scheduled once more, finds the queue closed, and is dropped there.

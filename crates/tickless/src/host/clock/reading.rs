@@ -71,6 +71,12 @@ impl Reading {
         let line = CLOCK.follower.line_number();
         self.line.replace(line) != line || !CLOCK.follower.is_following()
     }
+
+    /// What [`has_new_line`](Self::has_new_line) would answer.
+    #[inline]
+    pub(crate) fn is_behind_line(&self) -> bool {
+        self.line.get() != CLOCK.follower.line_number() || !CLOCK.follower.is_following()
+    }
 }
 
 #[cfg(test)]

@@ -117,6 +117,13 @@ impl SignalTimer {
         self.set_for.store(USED_UP, Ordering::Relaxed);
     }
 
+    /// Whether a signal came since that was [taken](Self::take_signalled) last.
+    #[inline]
+    pub(crate) fn is_signalled(&self) -> bool {
+        // Relaxed: as for `take_signalled`, which looks again.
+        self.signalled.load(Ordering::Relaxed)
+    }
+
     /// Whether a signal came since this was asked last.
     #[inline]
     pub(crate) fn take_signalled(&self) -> bool {

@@ -1,0 +1,107 @@
+//! Tasks that were woken by their worker and are not filed yet.
+
+use std::panic::Location;
+
+use async_task::Builder;
+use tickless_sched::{Request, Weight};
+
+use super::*;
+use crate::executor::header::Terms;
+
+fn at(micros: i64) -> Instant {
+    Instant::from_nanos(micros * 1_000)
+}
+
+fn queue() -> RunQueue {
+    RunQueue::new(Switches::ON, Bandwidth::percent(95))
+}
+
+/// A task that is never polled, which asks for so many microseconds.
+fn job(name: &'static str, micros: u64) -> Job {
+    let origin = Origin {
+        name: Some(name.into()),
+        location: Location::caller(),
+    };
+    let request = Request::new(Span::from_micros(micros)).expect("within bounds");
+    let entity = Entity::new(Weight::UNIT, request);
+    let header = Header::new(0, false, entity, 21, Terms::Share, origin);
+    let (job, task) = Builder::new()
+        .metadata(header)
+        .spawn(|_| std::future::pending::<()>(), |_| {});
+    task.detach();
+    job
+}
+
+fn name(job: &Job) -> &str {
+    let name = job.metadata().origin.name.as_deref();
+    name.expect("all have one")
+}
+
+#[test]
+fn what_arrived_counts_and_can_be_pulled() {
+    let mut queue = queue();
+    assert_eq!(queue.arrive(job("first", 3_000), at(1)).waiting, 1);
+    assert_eq!(queue.arrive(job("second", 3_000), at(2)).waiting, 2);
+    assert_eq!([queue.waiting(), queue.waiting_for_any()], [2, 2]);
+    assert!(queue.has_work());
+    for expected in ["first", "second"] {
+        let given = queue.give(at(3)).expect("it waits");
+        assert_eq!(name(&given), expected);
+    }
+    assert!(!queue.has_work());
+}
+
+#[test]
+fn what_arrived_is_picked_in_its_turn() {
+    let mut queue = queue();
+    let _queued = queue.arrive(job("lone", 3_000), at(1));
+    let lone = queue.pick(at(1), false).expect("it waits");
+    assert_eq!(name(&lone), "lone");
+    let _queued = queue.arrive(job("long", 3_000), at(2));
+    let _queued = queue.arrive(job("short", 200), at(2));
+    queue.finish(at(3));
+    let picked = queue.pick(at(3), false).expect("two wait");
+    assert_eq!(name(&picked), "short");
+    assert_eq!(queue.waiting(), 1);
+}
+
+#[test]
+fn a_task_that_is_more_urgent_asks_once() {
+    let mut queue = queue();
+    let _queued = queue.arrive(job("long", 3_000), at(0));
+    let _long = queue.pick(at(0), false).expect("it waits");
+    assert!(!queue.look(), "there is none");
+    let _queued = queue.arrive(job("as long", 3_000), at(10));
+    assert!(!queue.look(), "its slice is protected");
+    let _queued = queue.arrive(job("short", 200), at(20));
+    assert!(queue.look());
+    assert!(!queue.look(), "it was asked");
+    // Another thread that looked at the queue before has filed it.
+    let _queued = queue.arrive(job("shorter", 100), at(30));
+    let _queued = queue.wake(job("from afar", 3_000), at(30));
+    let _queued = queue.arrive(job("shortest", 50), at(30));
+    let given = queue.give(at(30)).expect("some wait");
+    assert_eq!(name(&given), "shortest");
+    assert!(queue.look(), "the other one that is short still waits");
+}
+
+/// A task that computes for long behind the wake-up owes for that, whenever the woken one is filed.
+#[test]
+fn what_arrived_waits_since_it_woke_up() {
+    let lags = [true, false].map(|arrives| {
+        let mut queue = queue();
+        let _queued = queue.arrive(job("computes", 3_000), at(0));
+        let _computes = queue.pick(at(0), false).expect("it waits");
+        let woken = job("woken", 3_000);
+        if arrives {
+            let _queued = queue.arrive(woken, at(1_000));
+        } else {
+            let _queued = queue.wake(woken, at(1_000));
+        }
+        let _asks = queue.arrive(job("last", 3_000), at(2_000));
+        let _asks = queue.look();
+        queue.fair.current_lag()
+    });
+    assert_eq!(lags[0], lags[1]);
+    assert!(lags[0].is_some_and(|lag| lag < 0), "{lags:?}");
+}
