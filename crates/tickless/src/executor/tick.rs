@@ -22,6 +22,8 @@ pub(crate) struct TickTimer {
     timer: Pin<Box<HrTimer<Callback>>>,
     /// What it was started for last: asking the timer itself takes the lock of the base.
     deadline: Cell<Instant>,
+    /// It is not moved to a later time: it comes early then, and is started anew by the schedule that follows.
+    comes_early: bool,
     /// When the queue was told what happens: a slice begins and ends by the reading that its task is charged by.
     now: Cell<Instant>,
     #[cfg(feature = "internals")]
@@ -29,10 +31,16 @@ pub(crate) struct TickTimer {
 }
 
 impl TickTimer {
-    /// The timer of the worker on `base`.
-    pub(crate) fn new(base: &'static ThreadBase, setup: Setup) -> Self {
+    /// The timer of the worker on `base`. `comes_early` says that it may: where checkpoints compare the counter, a
+    /// switch that leaves it as it is costs less than one that moves it, and that it comes early costs one schedule in
+    /// each slice (TICK-7, TICK-8).
+    pub(crate) fn new(base: &'static ThreadBase, setup: Setup, comes_early: bool) -> Self {
         // TICK-4: which task is next is not known, so nothing is started.
-        Self::asking(base, setup, move || base.local().resched.tick())
+        let timer = Self::asking(base, setup, move || base.local().resched.tick());
+        Self {
+            comes_early,
+            ..timer
+        }
     }
 
     /// A timer that is none of a slice, on `base`: the worker schedules then.
@@ -50,6 +58,7 @@ impl TickTimer {
             base,
             timer: Box::pin(HrTimer::with_setup(setup, callback)),
             deadline: Cell::new(Instant::ZERO),
+            comes_early: false,
             now: Cell::new(Instant::ZERO),
             #[cfg(feature = "internals")]
             stopwatch: super::start_cost::Stopwatch::default(),
@@ -92,6 +101,9 @@ impl SliceTimer for TickTimer {
     }
 
     fn start(&self, at: Instant) {
+        if self.comes_early && self.deadline.get() <= at && self.is_active() {
+            return;
+        }
         self.deadline.set(at);
         let at = crate::time::Instant::from_core(at);
         let start = || {

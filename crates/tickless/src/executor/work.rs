@@ -52,7 +52,11 @@ pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
         Setup::new().stage(Stage::Hard)
     };
     shared.places[index].lock().open(
-        TickTimer::new(worker.base(), setup),
+        TickTimer::new(
+            worker.base(),
+            setup,
+            reads_counter && settings.savings.filter,
+        ),
         TickTimer::other(worker.base()),
         at_earliest(),
     );
