@@ -1,5 +1,27 @@
 //! Who is measured.
 
+/// The part of a [`Subject`] that needs no place, and counts from what the threads of the process may compare.
+macro_rules! on_a_clock {
+    ($instant:ty) => {
+        type Time = $instant;
+        type Place = ();
+
+        fn within<R>(body: impl FnOnce(&()) -> R) -> R {
+            body(&())
+        }
+
+        #[inline]
+        fn now(&mut self) -> $instant {
+            <$instant>::now()
+        }
+
+        #[inline]
+        fn later(time: $instant, nanos: u64) -> $instant {
+            time + ::std::time::Duration::from_nanos(nanos)
+        }
+    };
+}
+
 mod across;
 mod async_io_timer;
 #[cfg(has_any)]

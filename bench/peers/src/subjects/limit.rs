@@ -1,7 +1,6 @@
 //! The least that is possible: what no implementation of the same semantics can avoid. Nothing here fires.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use tickless::time::Instant;
 
@@ -11,24 +10,9 @@ use crate::subject::{Across, Subject};
 /// The part that limits have in common: the cheapest clock that threads may compare.
 macro_rules! limit {
     () => {
-        type Time = Instant;
-        type Place = ();
+        on_a_clock!(Instant);
 
         const FIRES: bool = false;
-
-        fn within<R>(body: impl FnOnce(&()) -> R) -> R {
-            body(&())
-        }
-
-        #[inline]
-        fn now(&mut self) -> Instant {
-            Instant::now()
-        }
-
-        #[inline]
-        fn later(time: Instant, nanos: u64) -> Instant {
-            time + Duration::from_nanos(nanos)
-        }
     };
 }
 

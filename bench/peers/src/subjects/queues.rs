@@ -14,22 +14,7 @@ use crate::subject::{Across, Subject};
 /// The part of these subjects that is the same for all.
 macro_rules! on_the_clock_of_std {
     () => {
-        type Time = Instant;
-        type Place = ();
-
-        fn within<R>(body: impl FnOnce(&Self::Place) -> R) -> R {
-            body(&())
-        }
-
-        #[inline]
-        fn now(&mut self) -> Instant {
-            Instant::now()
-        }
-
-        #[inline]
-        fn later(time: Instant, nanos: u64) -> Instant {
-            time + Duration::from_nanos(nanos)
-        }
+        on_a_clock!(Instant);
 
         #[inline]
         fn arm_and_cancel(&mut self, deadline: Instant) -> bool {
