@@ -6,7 +6,6 @@
 //! a clock; what the call itself takes is lost among them.
 
 use std::future::Future;
-use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tickless::Executor;
@@ -49,12 +48,20 @@ pub(super) fn operations() -> [Operation; 4] {
 /// Executes an operation, ours or tokio's, `many` times between two counts.
 pub(super) fn execute(name: &str, many: u64) {
     tickless::internals::emulate_clock();
-    let operations = WARM_UP + 2 * ROUNDS;
+    let operations = 3 * (WARM_UP / 2 + ROUNDS);
     match name {
-        EMPTY => on_a_worker(true, |round| twice(round, 2), empty_tasks(Ours, operations)),
-        SWITCH => on_a_worker(true, |round| twice(round, 1), rallies(Ours, 1, operations)),
-        WITH_TICK => on_a_worker(true, |round| twice(round, 1), rallies(Ours, 2, operations)),
-        WITHOUT_TICK => on_a_worker(false, |round| twice(round, 1), rallies(Ours, 2, operations)),
+        EMPTY => on_a_worker(
+            true,
+            |round| thrice(round, 2),
+            empty_tasks(Ours, operations),
+        ),
+        SWITCH => on_a_worker(true, |round| thrice(round, 1), rallies(Ours, 1, operations)),
+        WITH_TICK => on_a_worker(true, |round| thrice(round, 1), rallies(Ours, 2, operations)),
+        WITHOUT_TICK => on_a_worker(
+            false,
+            |round| thrice(round, 1),
+            rallies(Ours, 2, operations),
+        ),
         TOKIO_EMPTY => in_tokio(|| empty_tasks(Tokios, many)),
         // Two hits for each operation.
         TOKIO_SWITCH => in_tokio(|| rallies(Tokios, 1, many / 2)),
@@ -62,17 +69,17 @@ pub(super) fn execute(name: &str, many: u64) {
     }
 }
 
-/// Executes an operation of so many rounds twice and counts the second, when the worker is warm: while callgrind wrote
-/// down what it counted so much time passed that the first asks the kernel for it.
-fn twice(round: &mut dyn FnMut(), rounds: u64) {
+/// Executes an operation of so many rounds three times and counts the last, when the worker is warm. While callgrind
+/// wrote down what it counted so much time passed that the first asks the kernel for it; the second looks at what came
+/// of that, and leaves behind what the next one begins with.
+fn thrice(round: &mut dyn FnMut(), rounds: u64) {
     static EXECUTED: AtomicU64 = AtomicU64::new(0);
     let mut operation = || (0..rounds).for_each(|_| round());
+    operation();
     operation();
     // Relaxed: one worker counts.
     let executed = EXECUTED.fetch_add(1, Ordering::Relaxed);
     if (WARM_UP / 2..WARM_UP / 2 + ROUNDS).contains(&executed) {
-        // Asks the kernel if that is due again, as it is below an emulator after a few rounds.
-        black_box(tickless::internals::at_latest());
         counted(&mut operation);
     } else {
         operation();
