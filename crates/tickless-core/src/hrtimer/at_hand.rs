@@ -12,7 +12,7 @@ use crate::base::state::DeferredRearm;
 use crate::base::timers::Timers;
 use crate::exact::family::{Head, Hr, Stood, Times};
 use crate::mutant;
-use crate::platform::Platform;
+use crate::platform::{Platform, ThisCpu};
 use crate::trace::StartMode;
 
 impl<P: Platform> Timers<P> {
@@ -121,17 +121,14 @@ impl<P: Platform> Timers<P> {
             return Err(None);
         }
         let mut held = BaseGuard::try_lock(self, me).ok_or(None)?;
-        if held.state.deferred != DeferredRearm::Clear
-            || held.state.first_hint == entry.address()
-            || !me.base.is_online()
-            || held.is_before_armed(deadline)
-            || !self.keeps_base(&held, State::default(), false, mode.pinned, Some(me))
+        if held.state.first_hint == entry.address()
+            || !self.stays_quietly(&held, deadline, mode, me)
         {
             return Err(Some(held));
         }
         let head = Head::new(earliest, deadline);
         let state = &mut *held.state;
-        let recently = || self.platform.recent_now();
+        let recently = || self.platform.recent_now_on(me.base);
         if !state
             .far
             .file_idle(&mut state.queues, entry, head, recently)
@@ -185,7 +182,7 @@ impl<P: Platform> Timers<P> {
             // It could not stay in its slot, or others have to be looked at.
             None
         } else {
-            self.start_far(&mut held, entry, times)
+            self.start_far(&mut held, entry, times, me)
         };
         let Some(stood) = stood else {
             return Err(Some(held));
@@ -203,12 +200,13 @@ impl<P: Platform> Timers<P> {
         held: &mut BaseGuard<'_, P>,
         entry: EntryRef<'_, Hr>,
         (earliest, deadline): Times,
+        me: ThisCpu<'_, P>,
     ) -> Option<Stood> {
         if held.is_before_armed(deadline) {
             return None;
         }
         let head = Head::new(earliest, deadline);
-        let recently = || self.platform.recent_now();
+        let recently = || self.platform.recent_now_on(me.base);
         let has_moved = held.state.far.move_within(entry, head, recently);
         has_moved.then_some(Stood::Moved)
     }

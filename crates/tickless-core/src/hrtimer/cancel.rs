@@ -127,17 +127,11 @@ impl<P: Platform> Timers<P> {
             return Err(None);
         }
         let mut held = BaseGuard::try_lock(self, me).ok_or(None)?;
-        let timer = entry.address();
-        let state = &mut *held.state;
-        let was_cpu_first = state.first_hint == timer;
-        if (!was_cpu_first || entry.tag().leaves_early())
-            && state.far.remove(&mut state.queues, entry)
-        {
-            state.armed_early |= was_cpu_first;
-            self.note_cancelled(&mut held, timer);
-            return Ok(());
+        if self.remove_far(&mut held, entry) {
+            Ok(())
+        } else {
+            Err(Some(held))
         }
-        Err(Some(held))
     }
 
     #[cold]
@@ -182,17 +176,22 @@ impl<P: Platform> Timers<P> {
         }
     }
 
-    /// Takes a timer that leaves the device early out of the far wheel of the locked base; `false` if it is not there.
+    /// Takes a timer out of the far wheel of the locked base, that of the executing CPU, if that leaves the device as
+    /// it is; `false`, and nothing was done, if it does not, or the timer is not there.
     // Always: as `Sleeper::start_far`.
     #[inline(always)]
     pub(super) fn remove_far(&self, held: &mut BaseGuard<'_, P>, entry: EntryRef<'_, Hr>) -> bool {
         let timer = entry.address();
         let state = &mut *held.state;
-        if !state.far.remove(&mut state.queues, entry) {
+        let was_cpu_first = state.first_hint == timer;
+        if was_cpu_first && !entry.tag().leaves_early() {
             return false;
         }
-        // It leaves the device alone, as such timers do: see `remove`.
-        state.armed_early |= state.first_hint == timer;
+        if !state.far.remove_here(&mut state.queues, entry) {
+            return false;
+        }
+        // What leaves early leaves the device alone: see `remove`.
+        state.armed_early |= was_cpu_first;
         self.note_cancelled(held, timer);
         true
     }

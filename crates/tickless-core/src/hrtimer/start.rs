@@ -298,9 +298,26 @@ impl<P: Platform> Timers<P> {
         offset.shown_at(now).saturating_add(span)
     }
 
+    /// Whether an idle timer that is started on the locked base, that of the executing CPU, stays there and leaves the
+    /// device as it is.
+    #[inline(always)]
+    pub(super) fn stays_quietly(
+        &self,
+        held: &BaseGuard<'_, P>,
+        deadline: Deadline,
+        mode: StartMode,
+        me: ThisCpu<'_, P>,
+    ) -> bool {
+        held.state.deferred == DeferredRearm::Clear
+            && me.base.is_online()
+            && !held.is_before_armed(deadline)
+            && self.keeps_base(held, State::default(), false, mode.pinned, Some(me))
+    }
+
     /// Where in the far wheel of the locked base, that of the executing CPU, an idle timer goes that never was on a
     /// base, if its start leaves the device as it is. `None`, and nothing was done, if it is not as simple as that.
-    #[inline]
+    // Always: as a call, what it answers would go through memory.
+    #[inline(always)]
     pub(super) fn far_place<'a>(
         &'a self,
         held: &mut BaseGuard<'a, P>,
@@ -308,11 +325,7 @@ impl<P: Platform> Timers<P> {
         mode: StartMode,
         me: ThisCpu<'a, P>,
     ) -> Option<Place> {
-        if held.state.deferred != DeferredRearm::Clear
-            || !me.base.is_online()
-            || held.is_before_armed(deadline)
-            || !self.keeps_base(held, State::default(), false, mode.pinned, Some(me))
-        {
+        if !self.stays_quietly(held, deadline, mode, me) {
             return None;
         }
         let recently = self.platform.recent_now_on(me.base);
