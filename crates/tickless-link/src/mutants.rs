@@ -124,6 +124,7 @@ pub const NAMES: &[&str] = &[
     "sched-deadline-wakes-with-all",
     "sched-debt-left-by-sleeping",
     "sched-paid-sleeper-is-owed",
+    "sched-device-left-to-fire-for-nothing-lazy-8",
     "sched-enqueue-moves-the-tick",
     "sched-extension-not-flushed-flush-7",
     "sched-filter-drops-too-little-tick-16",

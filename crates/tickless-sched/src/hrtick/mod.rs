@@ -12,6 +12,7 @@
 //! | the callback asks for a hard reschedule and starts nothing | [`HrTick::fired`] |
 //! | an enqueue starts it only if it is idle, a dequeue never touches it | [`HrTick::enqueued`], and no method for the other |
 //! | the same task that is picked again is picked | [`HrTick::picked`] |
+//! | a device that would soon fire for nothing is written before | [`HrTick::start`] |
 //!
 //! [`begin_batch`]: HrTick::begin_batch
 //! [`end_batch`]: HrTick::end_batch
@@ -85,6 +86,13 @@ pub const LEAST_DELAY: Span = Span::from_micros(10);
 /// A queued timer is not moved by so little: 5 µs (TICK-16).
 pub const TOLERANCE: Span = Span::from_nanos(5_000);
 
+/// A device that laziness left armed too early is written once what is left until it fires is less than this part of
+/// what it fires too early: a sixteenth.
+///
+/// The interrupt for nothing would write it, too. So this is the same number of writes without the interrupt, if a
+/// decision is made in that time, and at most a sixteenth more of them than there would be such interrupts.
+pub const SETTLED_BEFORE: u64 = 16;
+
 /// The timer under a [`HrTick`], on the monotonic clock: absolute, pinned, hard, lazy.
 ///
 /// All methods are called under the lock of the run queue, and MUST NOT take it. In a host on the core it is
@@ -115,6 +123,16 @@ pub trait SliceTimer {
     /// Makes the CPU of the timer call [`HrTick::kicked`] soon. Not called where [`is_local`](Self::is_local) is true
     /// always.
     fn kick(&self) {}
+
+    /// When the device of the executing CPU fires, if laziness may have left that too early; `None` where there is no
+    /// such device, or none is armed.
+    fn fires(&self) -> Option<Instant> {
+        None
+    }
+
+    /// Arms the device of the executing CPU for what is first. Called where [`fires`](Self::fires) says that it would
+    /// soon fire for nothing, with timer interrupts masked.
+    fn settle(&self) {}
 
     /// Settles the device if the interrupt before left that to the scheduler (spec ).
     ///
@@ -200,6 +218,8 @@ pub struct Stats {
     pub filtered_by_kick: u64,
     /// Starts of the timer.
     pub started: u64,
+    /// Times that the device was to be armed exactly, because it would soon have fired for nothing.
+    pub settled: u64,
     /// Cancellations at idle.
     pub cancelled: u64,
     /// Ticks.
@@ -280,6 +300,7 @@ impl HrTick {
                 kicks: 0,
                 filtered_by_kick: 0,
                 started: 0,
+                settled: 0,
                 cancelled: 0,
                 fired: 0,
             },
@@ -418,7 +439,7 @@ impl HrTick {
             self.delay = delay;
             return;
         }
-        self.start_at(timer.now().saturating_add(delay), timer);
+        self.start_after(delay, timer);
     }
 
     /// The kick for a start from another CPU arrived; called on the CPU of the timer with the run queue locked.
@@ -457,7 +478,7 @@ impl HrTick {
             Decision::Keep | Decision::CancelIfIdle => word.has(Word::START).then_some(self.delay),
         };
         if let Some(delay) = delay {
-            self.start_at(timer.now().saturating_add(delay), timer);
+            self.start_after(delay, timer);
         } else if decision == Decision::CancelIfIdle && !mutant!("sched-idle-tick-kept") {
             self.cancel(timer);
         }
@@ -485,16 +506,34 @@ impl HrTick {
         }
     }
 
-    fn start_at(&mut self, at: Instant, timer: &impl SliceTimer) {
+    fn start_after(&mut self, delay: Span, timer: &impl SliceTimer) {
+        let now = timer.now();
+        let at = now.saturating_add(delay);
         self.time = at;
         if !self.needs_start(at, timer) && !mutant!("sched-start-not-filtered-tick-16") {
             self.stats.filtered += 1;
         } else if timer.is_local() || mutant!("sched-tick-started-from-afar-b61") {
             self.stats.started += 1;
             timer.start(at);
+            self.settle(now, timer);
         } else {
             self.stats.kicks += 1;
             timer.kick();
+        }
+    }
+
+    /// Has the device armed exactly if it would fire soon, and long before the tick that was started (LAZY-8).
+    fn settle(&mut self, now: Instant, timer: &impl SliceTimer) {
+        let Some(fires) = timer.fires() else {
+            return;
+        };
+        let left = fires.saturating_since(now).as_nanos();
+        let too_early = self.time.saturating_since(fires).as_nanos();
+        // Of one that fires at this moment the interrupt is on its way.
+        let is_soon = left > 0 && left.saturating_mul(SETTLED_BEFORE) <= too_early;
+        if is_soon && !mutant!("sched-device-left-to-fire-for-nothing-lazy-8") {
+            self.stats.settled += 1;
+            timer.settle();
         }
     }
 

@@ -100,6 +100,15 @@ where
         self.host.kick(self.cpu);
     }
 
+    fn fires(&self) -> Option<Instant> {
+        let armed = self.timers.platform().this_cpu()?.base.armed();
+        (!armed.is_forever()).then_some(armed)
+    }
+
+    fn settle(&self) {
+        let _armed = self.timers.settle_armed(self.cpu);
+    }
+
     fn flush(&self, place: Flush) {
         let flush = || self.timers.flush_deferred(self.cpu, place);
         if place == Flush::SliceExtension {

@@ -37,6 +37,7 @@ enum Told {
     Cancel,
     Kick,
     Flush(Flush),
+    Settle,
 }
 
 /// A timer and a clock that are set by hand.
@@ -46,6 +47,8 @@ struct Hand {
     queued: Cell<Option<Instant>>,
     callback_runs: Cell<bool>,
     is_remote: Cell<bool>,
+    /// What the device is armed for.
+    fires: Cell<Option<Instant>>,
     told: RefCell<Vec<Told>>,
 }
 
@@ -88,6 +91,12 @@ impl SliceTimer for Hand {
     }
     fn kick(&self) {
         self.tell(Told::Kick);
+    }
+    fn fires(&self) -> Option<Instant> {
+        self.fires.get()
+    }
+    fn settle(&self) {
+        self.tell(Told::Settle);
     }
     fn flush(&self, place: Flush) {
         self.tell(Told::Flush(place));
@@ -133,6 +142,41 @@ fn no_tick_is_needed_for_one_task() {
         let outcome = tick().picked(slice(-5), runnable, Load::NONE, true, &timer);
         assert_eq!((outcome, timer.told()), (Reschedule::No, std::vec![]));
     }
+}
+
+/// LAZY-8: a device that would fire within a sixteenth of what it is armed too early is written by the start before.
+#[test]
+fn a_device_is_settled_shortly_before_it_would_fire_for_nothing() {
+    let told = |fires: i64, now: i64| {
+        let hand = Hand::queued_at(fires);
+        hand.now.set(now);
+        hand.fires.set(Some(at(fires)));
+        let mut tick = tick();
+        tick.start(span(1_700_000), &hand);
+        assert_eq!(
+            tick.stats().settled,
+            u64::from(hand.told().contains(&Told::Settle))
+        );
+        tick.stats().settled
+    };
+    // For a tick 1,600,000 later, with a sixteenth of that to go, and with a little more.
+    assert_eq!(told(1_100_000, 1_000_000 - 17), 0, "not soon enough");
+    assert_eq!(told(1_100_000, 1_000_000), 1);
+    assert_eq!(told(1_100_000, 1_100_000), 0, "its interrupt is on its way");
+    assert_eq!(told(1_000_000, 1_100_000), 0);
+    assert_eq!(told(4_000_000, 1_000_000), 0, "armed for another timer");
+}
+
+/// LAZY-8 is for the CPU that executes, and for timers that are started.
+#[test]
+fn neither_a_filtered_start_nor_a_kick_settles_the_device() {
+    let hand = Hand::queued_at(2_700_000);
+    hand.now.set(1_000_000);
+    hand.fires.set(Some(at(1_000_001)));
+    tick().start(span(1_700_000), &hand);
+    hand.is_remote.set(true);
+    tick().start(span(1_800_000), &hand);
+    assert_eq!(hand.told(), [Told::Kick]);
 }
 
 /// TICK-10: neither a large weight nor a far deadline overflows (spec ).

@@ -12,6 +12,7 @@ use std::rc::Rc;
 use tickless_core::base::Timers;
 use tickless_core::event::Flush;
 use tickless_core::hrtimer::{Restart, Start};
+use tickless_core::platform::CpuId;
 use tickless_core::time::{Instant, Span};
 use tickless_sched::fair::{Rules, Sleep, Slice as FairSlice};
 use tickless_sched::hrtick::{
@@ -105,28 +106,50 @@ impl RunQueue for FairClass {
 }
 
 /// The timer of the tick, on the CPU that executes: a run queue is only ever changed by its own CPU.
-struct Timer<'a>(&'a Exact);
+struct Timer<'a> {
+    timer: &'a Exact,
+    /// The timer is lazy.
+    is_lazy: bool,
+}
+
+impl<'a> Timer<'a> {
+    const fn new(timer: &'a Exact, is_lazy: bool) -> Self {
+        Self { timer, is_lazy }
+    }
+}
 
 impl SliceTimer for Timer<'_> {
     fn now(&self) -> Instant {
-        self.0.timers().platform().read()
+        self.timer.timers().platform().read()
     }
 
     fn queued(&self) -> Option<Instant> {
         // Under the lock of the run queue it does not change: no lock of the base.
-        current_cpu::looking(|| self.0.pinned().deadline(self.0.timers()))
+        current_cpu::looking(|| self.timer.pinned().deadline(self.timer.timers()))
     }
 
     fn is_active(&self) -> bool {
-        self.0.pinned().is_active()
+        self.timer.pinned().is_active()
     }
 
     fn start(&self, at: Instant) {
-        self.0.start(Start::at(at));
+        self.timer.start(Start::at(at));
     }
 
     fn cancel(&self) {
-        self.0.cancel();
+        self.timer.cancel();
+    }
+
+    fn fires(&self) -> Option<Instant> {
+        let host = self.timer.timers().platform();
+        // It is a line of this CPU.
+        let armed = host.base_of(current_cpu::cpu()).armed();
+        (self.is_lazy && !armed.is_forever()).then_some(armed)
+    }
+
+    fn settle(&self) {
+        let timers = self.timer.timers();
+        let _armed = timers.settle_armed(CpuId(current_cpu::cpu()));
     }
 }
 
@@ -150,6 +173,8 @@ pub(crate) struct Precise {
     pub(crate) picked_at: (RunTime, Picos),
     /// A tick of before is taken out, and written for, before each decision (TICK-20, undone).
     cancels_first: bool,
+    /// The device may be left armed too early.
+    is_lazy: bool,
 }
 
 impl Precise {
@@ -178,6 +203,7 @@ impl Precise {
             since: RunTime::ZERO,
             picked_at: (RunTime::ZERO, Picos::ZERO),
             cancels_first: rearm == Rearm::Immediate,
+            is_lazy: rearm == Rearm::Deferred,
         }
     }
 
@@ -230,7 +256,7 @@ impl Precise {
     pub(crate) fn picked(&mut self, slice: FairSlice, runnable: usize, forgets: bool) {
         let now = current_cpu::cursor();
         let load = self.clock.load(now.instant());
-        let timer = Timer(&self.timer);
+        let timer = Timer::new(&self.timer, self.is_lazy);
         if !forgets {
             let reschedule = self.tick.picked(slice, runnable, load, true, &timer);
             self.is_decision_due |= reschedule == Reschedule::Hard;
@@ -242,7 +268,7 @@ impl Precise {
     pub(crate) fn enqueued(&mut self, slice: FairSlice, runnable: usize) {
         let now = current_cpu::cursor();
         let load = self.clock.load(now.instant());
-        let timer = Timer(&self.timer);
+        let timer = Timer::new(&self.timer, self.is_lazy);
         let reschedule = self.tick.enqueued(Some(slice), runnable, load, &timer);
         self.is_decision_due |= reschedule == Reschedule::Hard;
         // A tick of before is not touched by a task that comes.
@@ -264,13 +290,13 @@ impl Precise {
         } else {
             Decision::Keep
         };
-        let timer = Timer(&self.timer);
+        let timer = Timer::new(&self.timer, self.is_lazy);
         self.tick.end_batch(decision, Flush::Switched, &timer);
     }
 
     /// The CPU leaves.
     pub(crate) fn offline(&mut self) {
-        self.tick.offline(&Timer(&self.timer));
+        self.tick.offline(&Timer::new(&self.timer, self.is_lazy));
         self.decides_by = Picos::FOREVER;
     }
 
