@@ -25,7 +25,7 @@ pub(super) fn enter(machine: &mut Machine, cpu: u32) {
     machine.host().local(cpu).needs_reschedule.set(false);
     // Interrupts that leave it without work, those of its tick among them, do not end what is to be expected.
     let since = &mut machine.cpus[cpu as usize].workless_since;
-    since.get_or_insert(current_cpu::cursor());
+    let since = *since.get_or_insert(current_cpu::cursor());
     let ticks = Rc::clone(&machine.ticks);
     let nohz = ticks.nohz();
     let mut tick = ticks.of(cpu);
@@ -41,7 +41,7 @@ pub(super) fn enter(machine: &mut Machine, cpu: u32) {
     // A governor that expects an interrupt within a tick lets it run (spec C-7.7).
     let sleeps = machine.cpus[cpu as usize].sleeps;
     if machine.policy.governor == Governor::History
-        && let Some(usual) = sleeps.usual()
+        && let Some(usual) = sleeps.usual(current_cpu::cursor() - since)
     {
         length = length.min(usual);
     }
@@ -53,7 +53,7 @@ pub(super) fn enter(machine: &mut Machine, cpu: u32) {
     };
     let is_stopped = tick.is_stopped();
     drop(tick);
-    settle(machine, cpu);
+    settle(machine, cpu, since);
     rearm::flush(machine, cpu, Flush::KernelExit);
     let mut wakes_at = Picos::ZERO;
     if let Some(stopped) = stopped {
@@ -106,10 +106,11 @@ fn falls_asleep(machine: &mut Machine, cpu: u32, idle: usize) {
     });
 }
 
-/// The device of `cpu`, which executes and is about to sleep, may be armed for a slice that is no more (spec LAZY-7).
+/// The device of `cpu`, which executes, has had nothing to run `since` then and is about to sleep, may be armed for a
+/// slice that is no more (spec LAZY-7).
 /// It is written if the CPU will probably sleep so long: a write saved is worth more than a wake-up that probably does
 /// not come, and less than one that does.
-fn settle(machine: &Machine, cpu: u32) {
+fn settle(machine: &Machine, cpu: u32, since: Picos) {
     let state = &machine.cpus[cpu as usize];
     state.lazy_until.set(None);
     if state.slice.is_none() && state.precise.is_none() {
@@ -135,7 +136,9 @@ fn settle(machine: &Machine, cpu: u32) {
         .last()
         .map_or(Picos::ZERO, |deepest| deepest.exit);
     let wake = charges.device_fire + charges.irq_kernel + exit;
-    if state.sleeps.pays_to_write(lead, charges.device_write, wake) {
+    let slept = current_cpu::cursor() - since;
+    let sleeps = state.sleeps;
+    if sleeps.pays_to_write(slept, lead, charges.device_write, wake) {
         let _armed = machine.timers.settle_armed(CpuId(cpu));
     } else {
         state.lazy_until.set(Some(fires));

@@ -28,25 +28,38 @@ impl Sleeps {
         self.noted = self.noted.wrapping_add(1);
     }
 
-    /// What all of the last ones but one stayed below; `None` while too few are known.
-    pub(crate) fn usual(&self) -> Option<Picos> {
+    /// What is left, after a CPU has slept for `slept`, of what all of the last sleeps but one stayed below; `None` while
+    /// too few are known, and once this one is longer: then it is another kind of sleep.
+    pub(crate) fn usual(&self, slept: Picos) -> Option<Picos> {
         if self.noted < REMEMBERED {
             return None;
         }
         let mut sorted = self.last;
         sorted.sort();
-        Some(sorted[REMEMBERED - 2])
+        let usual = sorted[REMEMBERED - 2];
+        (slept < usual).then(|| usual - slept)
     }
 
-    /// Whether it pays to write the device for a CPU that goes to sleep, at `write`, rather than to let it fire after
-    /// `lead` for nothing, at `wake`: it does if enough of the last sleeps lasted as long. While too few are known the
-    /// sleep is taken to.
-    pub(crate) fn pays_to_write(&self, lead: Picos, write: Picos, wake: Picos) -> bool {
-        if self.noted < REMEMBERED {
+    /// Whether it pays to write the device for a CPU that has slept for `slept`, at `write`, rather than to let it fire
+    /// after `lead` for nothing, at `wake`: it does if enough of those of the last sleeps that were longer than this one
+    /// lasted until then. If none was, or too few are known, the sleep is taken to.
+    pub(crate) fn pays_to_write(
+        &self,
+        slept: Picos,
+        lead: Picos,
+        write: Picos,
+        wake: Picos,
+    ) -> bool {
+        let longer_than = |length: Picos| {
+            let longer = self.last.iter().filter(|slept| **slept >= length);
+            longer.count() as u64
+        };
+        let such = longer_than(slept);
+        if self.noted < REMEMBERED || such == 0 {
             return true;
         }
-        let longer = self.last.iter().filter(|slept| **slept >= lead).count() as u64;
-        wake.0.saturating_mul(longer) > write.0.saturating_mul(REMEMBERED as u64)
+        let longer = longer_than(slept + lead);
+        wake.0.saturating_mul(longer) > write.0.saturating_mul(such)
     }
 }
 
@@ -63,18 +76,33 @@ mod tests {
         for _ in 0..7 {
             sleeps.note(micros(20));
         }
-        assert_eq!(sleeps.usual(), None);
-        assert!(
-            sleeps.pays_to_write(micros(3_000), micros(1), micros(2)),
-            "nothing is known"
-        );
+        let pays = |sleeps: &Sleeps, wake| {
+            sleeps.pays_to_write(Picos::ZERO, micros(3_000), micros(1), micros(wake))
+        };
+        assert_eq!(sleeps.usual(Picos::ZERO), None);
+        assert!(pays(&sleeps, 2), "nothing is known");
         sleeps.note(micros(30));
-        assert_eq!(sleeps.usual(), Some(micros(20)));
-        assert!(!sleeps.pays_to_write(micros(3_000), micros(1), micros(1_000)));
+        assert_eq!(sleeps.usual(Picos::ZERO), Some(micros(20)));
+        assert!(!pays(&sleeps, 1_000));
         sleeps.note(micros(5_000));
-        assert_eq!(sleeps.usual(), Some(micros(30)));
-        assert!(!sleeps.pays_to_write(micros(3_000), micros(1), micros(8)));
-        assert!(sleeps.pays_to_write(micros(3_000), micros(1), micros(9)));
+        assert_eq!(sleeps.usual(Picos::ZERO), Some(micros(30)));
+        assert!(!pays(&sleeps, 8));
+        assert!(pays(&sleeps, 9));
+    }
+
+    /// The sleeps of before are no reason to keep the tick of a CPU that sleeps longer than they lasted.
+    #[test]
+    fn a_sleep_that_is_longer_than_the_last_ones_is_expected_to_go_on() {
+        let micros = Picos::from_micros;
+        let mut sleeps = Sleeps::default();
+        for _ in 0..8 {
+            sleeps.note(micros(20));
+        }
+        assert_eq!(sleeps.usual(micros(15)), Some(micros(5)));
+        assert_eq!(sleeps.usual(micros(20)), None);
+        let pays =
+            |slept| sleeps.pays_to_write(micros(slept), micros(100), micros(1), micros(1_000));
+        assert_eq!([0, 20, 21].map(pays), [false, false, true]);
     }
 
     #[test]
