@@ -2,7 +2,7 @@
 //!
 //! That a CPU has an overdue timer its queues say. How many there are, and which, they do not say; to keep it here
 //! costs as much again as arming a timer does. So a run keeps it if it is recorded, or is the repetition of one that
-//! lost something.
+//! lost something, or its claim asks for what a look at the neighbours of a timer would find.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,11 @@ pub(crate) enum Due {
 
 /// All of them, by their addresses, whose order means nothing.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger(BTreeMap<TimerId, Queued>);
+pub(crate) struct Ledger {
+    all: BTreeMap<TimerId, Queued>,
+    /// Starts of queued timers that keep their place between the neighbours which they would have in a sorted queue.
+    keeps_place: u64,
+}
 
 impl Ledger {
     /// Takes what the core reports.
@@ -48,7 +52,7 @@ impl Ledger {
                     Kind::Deferrable => Due::Never,
                     Kind::Local | Kind::Global => Due::Tick(due),
                 };
-                self.0.insert(timer, Queued { cpu: cpu.0, due });
+                self.all.insert(timer, Queued { cpu: cpu.0, due });
             }
             Traced::Start {
                 cpu,
@@ -57,21 +61,77 @@ impl Ledger {
                 hard,
                 ..
             } => {
+                self.keeps_place += u64::from(self.stays(timer, (cpu.0, clock), hard));
                 let due = Due::At(clock, hard);
-                self.0.insert(timer, Queued { cpu: cpu.0, due });
+                self.all.insert(timer, Queued { cpu: cpu.0, due });
             }
             Traced::WheelCancel { timer, .. }
             | Traced::WheelExpire { timer, .. }
             | Traced::Cancel { timer, .. }
             | Traced::ExpireEntry { timer, .. } => {
-                self.0.remove(&timer);
+                self.all.remove(&timer);
             }
             _ => {}
         }
     }
 
+    /// Whether `timer` is queued in `queue`, and no other deadline there is between the one that it has and `deadline`:
+    /// what a look at both neighbours finds out in a sorted queue (spec Q-10), wherever the library has it.
+    fn stays(&self, timer: TimerId, queue: (u32, Clock), deadline: i64) -> bool {
+        let at = |queued: &Queued| match queued.due {
+            Due::At(clock, at) if (queued.cpu, clock) == queue => Some(at),
+            _ => None,
+        };
+        let Some(before) = self.all.get(&timer).and_then(at) else {
+            return false;
+        };
+        let between = before.min(deadline) + 1..before.max(deadline);
+        let mut others = self.all.iter().filter(|(other, _)| **other != timer);
+        !others.any(|(_, queued)| at(queued).is_some_and(|at| between.contains(&at)))
+    }
+
+    /// Starts of queued timers that kept their place among the others of their queue.
+    pub(crate) const fn keeps_place(&self) -> u64 {
+        self.keeps_place
+    }
+
     /// What is queued.
     pub(crate) fn queued(&self) -> impl Iterator<Item = &Queued> {
-        self.0.values()
+        self.all.values()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tickless_core::platform::CpuId;
+    use tickless_core::time::Clock;
+    use tickless_core::trace::{Event, StartMode, Stood, TimerId};
+
+    use super::Ledger;
+
+    #[test]
+    fn a_place_is_kept_until_a_neighbour_of_the_same_queue_is_passed() {
+        let mut ledger = Ledger::default();
+        let mut start = |timer, cpu, hard| {
+            let before = ledger.keeps_place();
+            ledger.follow(&Event::Start {
+                cpu: CpuId(cpu),
+                timer: TimerId(timer),
+                code: 0,
+                clock: Clock::Monotonic,
+                hard,
+                soft: hard,
+                mode: StartMode::default(),
+                was_armed: true,
+                stood: Stood::FiledEarly,
+            });
+            ledger.keeps_place() > before
+        };
+        assert!(!start(1, 0, 10), "it was not queued");
+        assert!(!start(2, 0, 20) && !start(3, 1, 12));
+        assert!(start(1, 0, 15), "the timer at 12 is in another queue");
+        assert!(start(1, 0, 20), "equal deadlines are in order");
+        assert!(!start(2, 0, 30) || start(1, 0, 29));
+        assert!(!start(1, 0, 31) && start(1, 0, 1_000) && !start(1, 0, 29));
     }
 }

@@ -12,6 +12,7 @@ use crate::machine::settings::Settings;
 use crate::model::time::Picos;
 use crate::model::{cost_model, current_cpu};
 use crate::promise::canary::whim;
+use crate::promise::ledger::Ledger;
 use crate::promise::{Promise, Violation, deterministic};
 use crate::random::Random;
 use crate::record::{Header, Recorder, SharedSink};
@@ -75,12 +76,19 @@ pub fn run_recorded(scenario: &Scenario, seed: u64, sink: SharedSink) -> Outcome
 
 fn run_with(scenario: &Scenario, seed: u64, recorder: Option<Recorder>) -> Outcome {
     let keeps_ledger = recorder.is_some();
-    let outcome = run_once(scenario, seed, recorder, keeps_ledger);
+    let (outcome, _) = run_once(scenario, seed, recorder, keeps_ledger);
     if keeps_ledger || !outcome.broken.contains_key(&Promise::NeverLost) {
         return outcome;
     }
     // Once more, to count what was lost.
-    run_once(scenario, seed, None, true)
+    run_once(scenario, seed, None, true).0
+}
+
+/// As [`run`], and how many starts of queued timers kept their place among those of their queue.
+pub(crate) fn run_counting_places(scenario: &Scenario, seed: u64) -> (Outcome, u64) {
+    let (outcome, ledger) = run_once(scenario, seed, None, true);
+    let ledger = ledger.expect("it was asked for");
+    (outcome, ledger.keeps_place())
 }
 
 fn run_once(
@@ -88,7 +96,7 @@ fn run_once(
     seed: u64,
     recorder: Option<Recorder>,
     keeps_ledger: bool,
-) -> Outcome {
+) -> (Outcome, Option<Ledger>) {
     let mut random = Random::new(seed);
     if let Some(canary) = scenario.canary
         && canary.breaks(Promise::Deterministic)
@@ -106,7 +114,9 @@ fn run_once(
     }
     executor.run(scenario.duration);
     checks::end(executor.machine(), scenario.duration);
-    outcome(scenario, seed, executor.machine_mut())
+    let outcome = outcome(scenario, seed, executor.machine_mut());
+    let ledger = executor.machine().host().checker.borrow_mut().ledger.take();
+    (outcome, ledger)
 }
 
 /// As [`run`], twice: the outcome breaks the promise [`Deterministic`](Promise::Deterministic) if the second run was
