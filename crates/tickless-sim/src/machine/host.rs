@@ -7,12 +7,13 @@ use tickless_core::base::{CpuBase, Timers};
 use tickless_core::clock::{CounterId, Offsets, SetSequence};
 use tickless_core::coarse::Tick;
 use tickless_core::event::{DeviceState, DeviceWrite, InPast};
+use tickless_core::hrtimer::is_far;
 use tickless_core::platform::{
     CpuId, Housekeeper, Platform, ThisCpu, keep_local_by_table, pick_target_by_table,
 };
 use tickless_core::tick::TickCount;
-use tickless_core::time::Instant;
 use tickless_core::time::convert::Cycles;
+use tickless_core::time::{Clock, Instant};
 use tickless_core::trace::Event as Traced;
 use tickless_core::wheel::idle::TickTime;
 
@@ -466,12 +467,22 @@ impl Host {
             Traced::WheelExpire { .. } => current_cpu::charge(charges.wheel_expire),
             Traced::Start {
                 cpu,
+                clock,
+                soft,
                 was_armed,
                 stood,
                 ..
             } => {
                 self.local(cpu.0).lines.write(&self.model, LINES_OF_BASE);
-                current_cpu::charge(charges.start(was_armed, stood.is_kept()));
+                let goes_far = !stood.is_kept()
+                    && self.tree == Tree::Linked
+                    && clock == Clock::Monotonic
+                    && is_far(current_cpu::cursor().instant(), Instant::from_nanos(soft));
+                current_cpu::charge(if goes_far {
+                    charges.far_start()
+                } else {
+                    charges.start(was_armed, stood.is_kept())
+                });
             }
             Traced::ExpireEntry { .. } | Traced::Cancel { .. } => {
                 current_cpu::charge(charges.tree_erase);

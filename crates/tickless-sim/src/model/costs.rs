@@ -196,6 +196,12 @@ impl Charges {
         }
     }
 
+    /// What it takes to start one that is far, and goes to a slot, unsorted, besides locks and lines.
+    #[inline]
+    pub(crate) fn far_start(&self) -> Picos {
+        self.hr_start + self.wheel_arm
+    }
+
     /// A cache line that was last written that far away.
     pub(crate) const fn line(&self, distance: Distance) -> Picos {
         match distance {

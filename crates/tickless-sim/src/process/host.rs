@@ -154,7 +154,7 @@ impl Platform for ProcessHost {
             } => {
                 self.touches(cpu);
                 current_cpu::charge(if !stood.is_kept() && Self::goes_far(hard) {
-                    charges.hr_start + charges.wheel_arm
+                    charges.far_start()
                 } else {
                     charges.start(was_armed, stood.is_kept())
                 });
