@@ -188,6 +188,10 @@ impl Subject for Real {
         tickless::hrtimer::now::<Monotonic>().as_nanos() - self.origin
     }
 
+    fn origin(&self) -> i64 {
+        self.origin
+    }
+
     fn tick(&self) -> u64 {
         tickless::wheel::now().0
     }

@@ -38,6 +38,8 @@ pub(super) trait Subject {
     fn spin_until(&mut self, at: i64);
 
     fn now(&self) -> i64;
+    /// What the clock of the timers showed when it was made.
+    fn origin(&self) -> i64;
     /// The tick in progress.
     fn tick(&self) -> u64;
     /// What `body` spends, in nanoseconds; sleep is not counted.
@@ -127,6 +129,10 @@ impl Subject for Process {
 
     fn now(&self) -> i64 {
         self.now().as_nanos()
+    }
+
+    fn origin(&self) -> i64 {
+        0
     }
 
     fn tick(&self) -> u64 {

@@ -77,13 +77,6 @@ impl Workload {
         }
     }
 
-    /// Whether each pass counts the same. Timers that are far when they are started go through slots of the far wheel,
-    /// whose ends lie elsewhere on the clock each time: how many are sorted, and when the device is written for them,
-    /// differs from pass to pass.
-    pub(super) const fn has_counts_foretold(self) -> bool {
-        !matches!(self.kind, Kind::FireExact)
-    }
-
     /// The costs that the prediction is made of.
     pub(super) const fn made_of(self) -> &'static str {
         match self.kind {
@@ -155,7 +148,7 @@ pub(super) fn run<S: Subject>(
         Kind::BringForward => bring_forward(subject, timers, rounds),
         Kind::ArmAndDelete => arm_and_delete(subject, timers, rounds),
         Kind::ArmInSlot => arm_in_slot(subject, timers, rounds),
-        Kind::FireExact => fire_exact(subject, timers, rounds),
+        Kind::FireExact => fire_exact(subject, timers, rounds)?,
         Kind::FireCoarse => fire_coarse(subject, timers, rounds),
         Kind::Sleeps => vec![sleeps(subject, timers, gap)?],
         Kind::MixedSleeps => vec![mixed_sleeps(subject, timers, gap)?],
@@ -170,6 +163,8 @@ const FAR: i64 = 10_000_000_000_000;
 /// From one deadline to the next in a queue.
 const APART: i64 = 1_000;
 const SECOND: i64 = 1_000_000_000;
+/// What the two finest levels of the far timers have slots of, in nanoseconds: eight units.
+const FAR_SLOT: i64 = 8 << 20;
 
 fn signed(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
@@ -260,12 +255,13 @@ fn start_and_cancel<S: Subject>(subject: &mut S, pending: usize, rounds: usize) 
 fn start_in_place<S: Subject>(subject: &mut S, pending: usize, rounds: usize) -> Vec<f64> {
     let waiting = waiting(subject, pending);
     let order = shuffled(pending);
-    let mut wiggle = 1;
+    // Always a little later: one that is brought forward leaves its slot.
+    let mut later = 0;
     let round = |_| {
-        wiggle = -wiggle;
+        later += 1;
         let spent = subject.spent(|subject| {
             for index in &order {
-                subject.start(&waiting[*index], place(*index) + wiggle);
+                subject.start(&waiting[*index], place(*index) + later);
             }
         });
         each(spent, pending)
@@ -345,17 +341,37 @@ fn arm_in_slot<S: Subject>(subject: &mut S, pending: usize, rounds: usize) -> Ve
     (0..rounds).map(round).collect()
 }
 
-fn fire_exact<S: Subject>(subject: &mut S, count: usize, rounds: usize) -> Vec<f64> {
+/// Takes turns until `count` timers fired: a turn files only some of a slot of far timers finer, and fires only some.
+fn fire_all<S: Subject>(subject: &mut S, count: usize) -> f64 {
+    let spent = subject.spent(|subject| {
+        let mut fired = 0;
+        while fired < count {
+            fired += subject.turn() as usize;
+        }
+    });
+    each(spent, count)
+}
+
+/// All in one slot of the far timers, wherever the clock stands: what is opened, and when the device is written for
+/// it, is the same in each pass.
+fn fire_exact<S: Subject>(
+    subject: &mut S,
+    count: usize,
+    rounds: usize,
+) -> Result<Vec<f64>, Disturbed> {
     let timers = many(count, || subject.exact());
     let order = shuffled(count);
     let round = |_| {
-        let begins = subject.now() + 2 * TICK;
+        let at = subject.origin() + subject.now() + 50 * TICK;
+        let begins = at + FAR_SLOT - at.rem_euclid(FAR_SLOT) - subject.origin();
         for (index, timer) in order.iter().zip(&timers) {
             subject.start(timer, begins + signed(*index) * 10);
         }
+        if subject.now() + 10 * TICK > begins {
+            return Err(Disturbed);
+        }
         subject.spin_until(begins + signed(count) * 10);
-        let spent = subject.spent(|subject| while subject.turn() == 0 {});
-        each(spent, count)
+        Ok(fire_all(subject, count))
     };
     (0..rounds).map(round).collect()
 }
@@ -371,8 +387,7 @@ fn fire_coarse<S: Subject>(subject: &mut S, count: usize, rounds: usize) -> Vec<
             let next = subject.now() + TICK / 10;
             subject.spin_until(next);
         }
-        let spent = subject.spent(|subject| while subject.turn() == 0 {});
-        each(spent, count)
+        fire_all(subject, count)
     };
     (0..rounds).map(round).collect()
 }
