@@ -83,6 +83,8 @@ use crate::membership::{Pick, Refusal, Refused};
 
 mod entity;
 mod hand_over;
+#[cfg(all(test, loom))]
+mod model;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod virtual_time;

@@ -72,6 +72,8 @@ use crate::load::Load;
 
 mod extension;
 mod length;
+#[cfg(all(test, loom))]
+mod model;
 mod on_core;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -464,6 +466,12 @@ impl HrTick {
         } else {
             Word::DEFER
         };
+    }
+
+    /// Whether `schedule()` began and did not end.
+    #[must_use]
+    pub const fn in_batch(&self) -> bool {
+        self.word.0 != 0
     }
 
     /// `schedule()` ends, behind balancing and right before the run queue is unlocked: at both ends, by the task that
