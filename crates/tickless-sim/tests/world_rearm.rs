@@ -81,3 +81,22 @@ fn each_interrupt_is_paid_for_once_at_one_of_the_points() {
     let counts = holds(busy, Rearm::Immediate).counts;
     assert_eq!(counts.flushes_to_idle, counts.interrupts, "at once");
 }
+
+/// With a fair queue the decision behind an interrupt takes over what that owes, and pays it behind the tick of the slice,
+/// whether another task runs or the same one goes on.
+#[test]
+fn a_decision_pays_what_the_interrupt_before_it_owes() {
+    let fair = "slice = \"1 ms\"\n\n[policy]\nscheduler = \"fair\"\n\n\
+                [[workload]]\nkind = \"busy\"\ncpus = \"0-1\"\n\n\
+                [[workload]]\nkind = \"busy\"\ncpus = \"0-1\"\n\n\
+                [[workload]]\nkind = \"cyclictest\"\ncpus = \"all\"\nperiod = \"3 ms\"\nrequest = \"200 us\"";
+    let counts = holds(fair, Rearm::Deferred).counts;
+    let points = [
+        counts.flushes_to_task,
+        counts.flushes_to_idle,
+        counts.flushes_before_soft,
+        counts.flushes_after_pick,
+    ];
+    assert_eq!(points.iter().sum::<u64>(), counts.interrupts, "{points:?}");
+    assert!(points[0] > 100 && points[3] > 500, "{points:?}");
+}

@@ -291,7 +291,8 @@ impl Executor {
     /// It will not tick any more. Were it left to the CPU that takes over, which may work for less than a tick too, and
     /// so on, what is due would wait for as many ticks.
     fn serves_others(&mut self, cpu: u32) -> bool {
-        let machine = &self.machine;
+        let machine = &mut self.machine;
+        machine.end_decision(cpu);
         current_cpu::charge(machine.model.charges.soft_check);
         let now = machine.tick_time().began;
         let is_due = machine.tree.remote_work_due(CpuId(cpu), now);
@@ -524,8 +525,11 @@ fn put_off(machine: &mut Machine, cpu: u32) {
 fn pick(machine: &mut Machine, cpu: u32) -> Option<TaskId> {
     machine.file_woken(cpu);
     machine.check_slice(cpu);
-    if let Some(precise) = &mut machine.cpus[cpu as usize].precise {
-        precise.begin();
+    if machine.cpus[cpu as usize].precise.is_some() {
+        let owes = machine.host().local(cpu).owes_rearm.take();
+        if let Some(precise) = &mut machine.cpus[cpu as usize].precise {
+            precise.begin(owes);
+        }
     }
     let now = machine.run_time(cpu, current_cpu::cursor());
     let mut task = machine.cpus[cpu as usize].waiting.take(now);

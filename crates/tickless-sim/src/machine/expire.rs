@@ -29,7 +29,7 @@ pub(super) fn device_fires(machine: &Machine, cpu: u32, at: Picos, is_unasked: b
     wakes_in_time(machine, cpu, at, is_early || is_held || is_unasked);
     local.programmings.set(0);
     let _report = machine.timers.interrupt(CpuId(cpu));
-    rearm::owe(machine, cpu);
+    rearm::owe(host, cpu);
     if machine.policy.rearm == Rearm::Immediate {
         rearm::flush(machine, cpu, Flush::KernelExit);
     }

@@ -24,6 +24,7 @@ use tickless_sched::{FairQueue, Request, RunTime};
 use crate::baseline::{Hrtick, Rearm};
 use crate::machine::fired::{self, Fired};
 use crate::machine::host::Host;
+use crate::machine::rearm;
 use crate::machine::scheduler::{Fifo, RunQueue, Task, TaskId};
 use crate::machine::timers::Exact;
 use crate::model::current_cpu;
@@ -140,6 +141,17 @@ impl SliceTimer for Timer<'_> {
         self.timer.cancel();
     }
 
+    /// A CPU that goes idle stops its tick first: it pays behind that.
+    fn flush(&self, place: Flush) {
+        let timers = self.timer.timers();
+        let cpu = current_cpu::cpu();
+        if place == Flush::KernelExit {
+            rearm::owe(timers.platform(), cpu);
+        } else {
+            rearm::pay(timers, cpu, place);
+        }
+    }
+
     fn fires(&self) -> Option<Instant> {
         let host = self.timer.timers().platform();
         // It is a line of this CPU.
@@ -239,14 +251,14 @@ impl Precise {
         self.is_decision_due |= self.tick.fired(fair) == Reschedule::Hard;
     }
 
-    /// A decision begins.
-    pub(crate) fn begin(&mut self) {
+    /// A decision begins. `owes` says that the interrupt before left the device to it (FLUSH-5).
+    pub(crate) fn begin(&mut self, owes: bool) {
         self.is_decision_due = false;
         self.decides_by = Picos::FOREVER;
         if self.cancels_first && self.timer.pinned().is_queued() {
             self.timer.cancel();
         }
-        self.tick.begin_batch(false);
+        self.tick.begin_batch(owes);
     }
 
     /// A task of the fair class was picked, another one or the same; `slice` is what it has, and `runnable` how many
@@ -283,15 +295,27 @@ impl Precise {
         }
     }
 
-    /// A decision ends: a task runs, or the CPU is idle. What is owed to the device is paid behind it.
-    pub(crate) fn end(&mut self, is_idle: bool) {
-        let decision = if is_idle {
-            Decision::CancelIfIdle
+    /// A decision began and did not end.
+    pub(crate) const fn decides(&self) -> bool {
+        self.tick.in_batch()
+    }
+
+    /// A decision ends: another task runs, or the same goes on. First the tick, then the device, if that is owed.
+    pub(crate) fn end(&mut self, is_same: bool) {
+        let place = if is_same {
+            Flush::SameTask
         } else {
-            Decision::Keep
+            Flush::Switched
         };
         let timer = Timer::new(&self.timer, self.is_lazy);
-        self.tick.end_batch(decision, Flush::Switched, &timer);
+        self.tick.end_batch(Decision::Keep, place, &timer);
+    }
+
+    /// A decision ends: no task runs.
+    pub(crate) fn end_idle(&mut self) {
+        let timer = Timer::new(&self.timer, self.is_lazy);
+        self.tick
+            .end_batch(Decision::CancelIfIdle, Flush::KernelExit, &timer);
     }
 
     /// The CPU leaves.

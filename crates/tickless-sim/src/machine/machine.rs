@@ -479,7 +479,7 @@ impl Machine {
                 let forgets = is_same && self.timers.platform().breaks(Promise::SliceEnds);
                 precise.picked(slice, fair.runnable(), forgets);
             }
-            precise.end(false);
+            precise.end(is_same);
             self.check_lag(cpu);
             return;
         }
@@ -509,11 +509,21 @@ impl Machine {
     /// Nothing is left to run on `cpu`, which executes, or it leaves.
     pub(super) fn end_slice(&mut self, cpu: u32) {
         if let Some(precise) = &mut self.cpus[cpu as usize].precise {
-            precise.begin();
-            precise.end(true);
+            if !precise.decides() {
+                precise.begin(false);
+            }
+            precise.end_idle();
         }
         if let Some(slice) = &self.cpus[cpu as usize].slice {
             slice.end();
+        }
+    }
+
+    /// A decision of `cpu`, which executes, found no task.
+    pub(super) fn end_decision(&mut self, cpu: u32) {
+        let precise = self.cpus[cpu as usize].precise.as_mut();
+        if let Some(precise) = precise.filter(|precise| precise.decides()) {
+            precise.end_idle();
         }
     }
 

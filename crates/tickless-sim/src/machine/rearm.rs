@@ -5,30 +5,36 @@
 //! | FLUSH-1 | an interrupt returns to the task that it interrupted |
 //! | FLUSH-3 | it returns to idle |
 //! | FLUSH-4 | before a soft stage |
-//! | FLUSH-5 | a task was picked, and its slice began |
+//! | FLUSH-5 | a task was picked, and its slice began: with a fair queue by the end of the batch of its tick |
 //!
 //! Interrupts of a machine do not nest, no program runs a handler by hand, and no slice is extended, so that the others
 //! do not occur. System calls (FLUSH-2) owe nothing.
 
+use tickless_core::base::Timers;
 use tickless_core::event::Flush;
 use tickless_core::platform::CpuId;
 
+use crate::machine::host::Host;
 use crate::machine::machine::Machine;
 use crate::promise::{Promise, one_device_write_per_interrupt};
 
 /// The timer interrupt of `cpu` ran what was due: from here on a rearm is owed.
-pub(super) fn owe(machine: &Machine, cpu: u32) {
-    machine.host().local(cpu).owes_rearm.set(true);
+pub(super) fn owe(host: &Host, cpu: u32) {
+    host.local(cpu).owes_rearm.set(true);
 }
 
 /// A flush point of `cpu`, which executes.
 pub(super) fn flush(machine: &Machine, cpu: u32, point: Flush) {
-    let host = machine.host();
     // Tested first, without a lock (spec REARM-10).
-    if !host.local(cpu).owes_rearm.take() {
-        return;
+    if machine.host().local(cpu).owes_rearm.take() {
+        pay(&machine.timers, cpu, point);
     }
-    machine.timers.flush_deferred(CpuId(cpu), point);
+}
+
+/// Pays at `point` what `cpu`, which executes, owes.
+pub(super) fn pay(timers: &Timers<Host>, cpu: u32, point: Flush) {
+    let host = timers.platform();
+    timers.flush_deferred(CpuId(cpu), point);
     let mut writes = host.local(cpu).programmings.get();
     if host.breaks(Promise::OneDeviceWritePerInterrupt) {
         writes += 1;

@@ -70,7 +70,7 @@ pub struct Counts {
     pub flushes_to_idle: u64,
     /// Before a soft stage (FLUSH-4).
     pub flushes_before_soft: u64,
-    /// When a task was picked (FLUSH-5).
+    /// When a task was picked, another one or the same (FLUSH-5).
     pub flushes_after_pick: u64,
     /// Ticks.
     pub ticks: u64,
@@ -126,7 +126,7 @@ impl Counts {
             Flush::UserExit => self.flushes_to_task += 1,
             Flush::KernelExit => self.flushes_to_idle += 1,
             Flush::SoftWork => self.flushes_before_soft += 1,
-            Flush::Switched => self.flushes_after_pick += 1,
+            Flush::Switched | Flush::SameTask => self.flushes_after_pick += 1,
             _ => {}
         }
     }
