@@ -2,7 +2,7 @@
 
 mod support;
 
-use tickless_sim::baseline::{Balance, Governor, Hrtick, Rearm};
+use tickless_sim::baseline::{Balance, Governor, Hrtick, Placement, Rearm};
 use tickless_sim::{Canary, Outcome, Picos, Promise, Scenario, run, run_twice};
 
 use support::read;
@@ -150,5 +150,26 @@ fn a_cpu_that_sleeps_shortly_leaves_its_device_and_is_woken_once_for_it() {
     assert!(
         lazy.lazy_wakes * 3 < known.device_writes - lazy.device_writes,
         "{known:?}\n{lazy:?}"
+    );
+}
+
+/// A task that is woken while its CPU has something to run goes to one near by that has not and is awake, if it may.
+#[test]
+fn a_task_that_is_woken_goes_to_a_cpu_near_by_that_is_awake_and_has_nothing_to_run() {
+    let workload = "[[workload]]\nkind = \"hackbench\"\ncpus = \"0-3\"\ngroups = 2\ntasks = 4\nmessages = 300\n\
+                    size = 8\nroom = 64\nwork = \"1 us\"\n";
+    let mut scenario = fair("cpus = 5\nduration = \"20 ms\"\nisolated = \"4\"", workload);
+    scenario.policy.governor = Governor::History;
+    let previous = kept(&scenario);
+    assert_eq!(previous.counts.placed, 0);
+    scenario.policy.placement = Placement::Near;
+    let near = kept(&scenario);
+    assert!(near.counts.placed > 20, "{:?}", near.counts);
+    let finish = |outcome: &Outcome| outcome.series("finish").expect("it ends").count();
+    assert_eq!(finish(&near), finish(&previous));
+    assert!(
+        near.shares.iter().all(|one| one.cpu != 4),
+        "an isolated CPU takes none: {:?}",
+        near.shares
     );
 }

@@ -141,6 +141,18 @@ pub enum Balance {
     Idle,
 }
 
+/// Where a task of a fair queue goes that is woken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Placement {
+    /// To the CPU where it was.
+    #[default]
+    Previous,
+    /// There, if that has nothing to run. Else to the nearest CPU of the same last-level cache that has not, keeps house,
+    /// and is awake by [the table](tickless_core::platform::pick_target_by_table) of the core.
+    Near,
+}
+
 /// What the governor goes by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -190,6 +202,8 @@ pub struct Policy {
     pub hrtick: Hrtick,
     /// What a CPU does that has nothing to run.
     pub balance: Balance,
+    /// Where a task goes that is woken.
+    pub placement: Placement,
     /// What the governor goes by.
     pub governor: Governor,
     /// Whether exact timers move.

@@ -73,6 +73,11 @@ impl RunQueue for FairClass {
         self.fair.pull(now)
     }
 
+    fn forgets(&mut self, task: &Task, now: RunTime) {
+        // It is here only while it sleeps in debt.
+        let _item = self.fair.dequeue(task.entity.as_ref(), now);
+    }
+
     fn movable(&self) -> usize {
         self.fair.waiting()
     }

@@ -392,7 +392,7 @@ impl Host {
     }
 
     /// Whether `cpu` would keep an exact timer that it starts.
-    fn keeps_timers(&self, cpu: u32) -> bool {
+    pub(super) fn keeps_timers(&self, cpu: u32) -> bool {
         let local = self.local(cpu);
         keep_local_by_table(
             local.is_isolated.get(),
@@ -402,7 +402,7 @@ impl Host {
     }
 
     /// The other CPUs, the nearest to `cpu` first, and by their numbers within each distance.
-    fn nearest(&self, cpu: u32) -> &[u32] {
+    pub(super) fn nearest(&self, cpu: u32) -> &[u32] {
         let sorted = || {
             let cpus = u32::try_from(self.bases.len()).unwrap_or(u32::MAX);
             let mut others: Box<[u32]> = (0..cpus).filter(|other| *other != cpu).collect();

@@ -13,7 +13,7 @@ use tickless_core::wheel::idle::TickTime;
 use tickless_sched::{Entity, Request, RunTime, Weight};
 
 use crate::baseline::search::Flags;
-use crate::baseline::{Balance, Isolation, Policy, Scheduler, Target};
+use crate::baseline::{Isolation, Policy, Scheduler, Target};
 use crate::machine::broadcast::BroadcastWakener;
 use crate::machine::cpu::Cpu;
 use crate::machine::fair::{self, FairClass, Precise};
@@ -31,7 +31,6 @@ use crate::model::cost_model::{self, CostModel};
 use crate::model::current_cpu;
 use crate::model::profile::IdleState;
 use crate::model::time::Picos;
-use crate::model::topology::Distance;
 use crate::promise::{Promise, lag_bounded, slice_ends};
 use crate::record::Recorder;
 use crate::record::distribution::Distribution;
@@ -266,7 +265,7 @@ impl Machine {
             return;
         }
         sleeper.life = Life::Ready;
-        let cpu = sleeper.cpu;
+        let cpu = self.place(task);
         if self.cpus[cpu as usize].current.is_none() {
             self.host().local(cpu).needs_reschedule.set(true);
         }
@@ -427,36 +426,6 @@ impl Machine {
             precise.since = now;
             self.tasks[task as usize].had += Picos::from_nanos(had.as_nanos());
         }
-    }
-
-    /// Takes a task of another CPU for `cpu`, which executes and has none: of the nearest that has one waiting.
-    pub(super) fn pull(&mut self, cpu: u32) -> Option<TaskId> {
-        if self.policy.balance != Balance::Idle || self.isolated[cpu as usize] {
-            return None;
-        }
-        let mut found: Option<(Distance, u32)> = None;
-        for other in 0..u32::try_from(self.cpus.len()).unwrap_or(u32::MAX) {
-            let state = &self.cpus[other as usize];
-            // One that waits while none runs is about to.
-            let waits = state.waiting.movable() > usize::from(state.current.is_none());
-            if other == cpu || state.is_off || self.isolated[other as usize] || !waits {
-                continue;
-            }
-            let distance = self.model.distance(cpu, other);
-            if found.is_none_or(|(nearest, _)| distance < nearest) {
-                found = Some((distance, other));
-            }
-        }
-        let charges = &self.model.charges;
-        current_cpu::charge(charges.load * self.cpus.len() as u64);
-        let (distance, other) = found?;
-        current_cpu::charge(charges.lock + charges.line(distance) * 2);
-        // No further than what it can have done by now.
-        let then = self.run_time(other, self.event_at);
-        let task = self.cpus[other as usize].waiting.give(then)?;
-        self.tasks[task as usize].cpu = cpu;
-        self.host().checker.borrow_mut().counts.pulled += 1;
-        Some(task)
     }
 
     /// How long the task of `cpu` may run, from when it was picked, for those that wait.

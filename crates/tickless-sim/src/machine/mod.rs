@@ -60,6 +60,7 @@ mod idle;
     reason = "the machine is what this room is about"
 )]
 pub(crate) mod machine;
+mod placement;
 pub(crate) mod queue;
 mod rearm;
 mod reentrant;

@@ -88,6 +88,9 @@ pub(crate) trait RunQueue {
         None
     }
 
+    /// A task that slept goes to another CPU: what it owes here it takes along.
+    fn forgets(&mut self, _task: &Task, _now: RunTime) {}
+
     /// How many there are to be given.
     fn movable(&self) -> usize {
         0

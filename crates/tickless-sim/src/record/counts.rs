@@ -88,6 +88,8 @@ pub struct Counts {
     pub switches: u64,
     /// Tasks that a CPU took from another one because it had none.
     pub pulled: u64,
+    /// Tasks that were woken, and went to another CPU than they were on.
+    pub placed: u64,
     /// Tasks that were picked again: no switch.
     pub picked_again: u64,
     /// Interrupts that a CPU was woken by for a timer that was no more, because that was cheaper than a write.

@@ -269,7 +269,7 @@ impl Draft {
         push(&|less| less.slow_counter = false);
         push(&|less| less.counter.clear());
         push(&|less| less.policy.clear());
-        for gone in ["scheduler", "hrtick", "balance", "governor", "migration"] {
+        for gone in KEYS {
             push(&|less| less.policy = without(&less.policy, gone));
         }
         all
@@ -288,6 +288,16 @@ fn without(text: &str, key: &str) -> String {
     lines.map(|line| format!("{line}\n")).collect()
 }
 
+/// What of a policy is drawn.
+const KEYS: [&str; 6] = [
+    "scheduler",
+    "hrtick",
+    "balance",
+    "placement",
+    "governor",
+    "migration",
+];
+
 /// Which scheduler, and what it does; what the governor goes by, and whether exact timers move. Nothing that takes a
 /// mechanism of the library away.
 fn policy(random: &mut Random) -> String {
@@ -300,6 +310,7 @@ fn policy(random: &mut Random) -> String {
         line("scheduler", "fair");
         line("hrtick", ["on", "on", "unfiltered", "off"][random.index(4)]);
         line("balance", ["none", "idle"][random.index(2)]);
+        line("placement", ["previous", "near"][random.index(2)]);
     }
     line("governor", ["next-event", "history"][random.index(2)]);
     line("migration", ["off", "on"][random.index(2)]);

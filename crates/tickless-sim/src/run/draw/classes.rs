@@ -52,7 +52,7 @@ impl Draft {
             class("faults", is_set(self.has_faults)),
         ];
         all.extend(self.counter_classes());
-        for key in ["scheduler", "hrtick", "balance", "governor", "migration"] {
+        for key in super::KEYS {
             all.push(class(key, value(&self.policy, key).unwrap_or("none")));
         }
         for (part, _) in self.parts() {

@@ -34,6 +34,7 @@ fn every_seed_draws_a_scenario_and_always_the_same() {
             scheduler: scenario.policy.scheduler,
             hrtick: scenario.policy.hrtick,
             balance: scenario.policy.balance,
+            placement: scenario.policy.placement,
             governor: scenario.policy.governor,
             migration: scenario.policy.migration,
             ..Default::default()

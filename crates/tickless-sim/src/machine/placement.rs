@@ -1,0 +1,99 @@
+//! Where tasks go: which CPU runs one that is woken, and which one is taken over by a CPU that has none.
+
+use tickless_core::platform::{CpuId, Housekeeper, pick_target_by_table};
+
+use crate::baseline::{Balance, Placement, search};
+use crate::machine::fair::{FAIR, Precise};
+use crate::machine::machine::Machine;
+use crate::machine::scheduler::TaskId;
+use crate::model::current_cpu;
+use crate::model::topology::Distance;
+
+impl Machine {
+    /// The CPU on which `task` goes on, which is woken by the CPU that executes. Each look at another one costs what it
+    /// costs in a [search].
+    pub(super) fn place(&mut self, task: TaskId) -> u32 {
+        let sleeper = &self.tasks[task as usize];
+        let before = sleeper.cpu;
+        // An isolated CPU has the tasks that were given to it.
+        let stays = self.policy.placement == Placement::Previous
+            || sleeper.priority != FAIR
+            || self.isolated[before as usize]
+            || self.cpus[before as usize].is_off
+            || self.is_free(before);
+        if stays || self.cpus[before as usize].precise.is_none() {
+            return before;
+        }
+        let there = self.free_near(before);
+        if there != before {
+            // No further than what it can have done by now.
+            let then = self.run_time(before, self.event_at);
+            let queue = &mut self.cpus[before as usize].waiting;
+            queue.forgets(&self.tasks[task as usize], then);
+            self.tasks[task as usize].cpu = there;
+            self.host().checker.borrow_mut().counts.placed += 1;
+        }
+        there
+    }
+
+    /// Whether `cpu` has nothing to run.
+    fn is_free(&self, cpu: u32) -> bool {
+        let state = &self.cpus[cpu as usize];
+        let none_comes = |precise: &Precise| precise.woken.is_empty();
+        state.current.is_none()
+            && state.waiting.is_empty()
+            && state.precise.as_ref().is_none_or(none_comes)
+    }
+
+    /// The nearest CPU of the same last-level cache as `cpu` that has nothing to run and is awake; `cpu` if none is.
+    fn free_near(&self, cpu: u32) -> u32 {
+        let host = self.host();
+        let charges = &self.model.charges;
+        let is_near = |other: &u32| self.model.distance(cpu, *other) <= Distance::Cache;
+        let is_free = |other: &u32| {
+            current_cpu::charge(charges.search_step + charges.load * search::LOADS);
+            let keeps_house = !self.isolated[*other as usize] && !self.cpus[*other as usize].is_off;
+            keeps_house && self.is_free(*other)
+        };
+        let asked = |other: u32| {
+            if host.keeps_timers(other) {
+                Housekeeper::Awake(CpuId(other))
+            } else {
+                Housekeeper::Asleep(CpuId(other))
+            }
+        };
+        let others = host.nearest(cpu).iter().copied();
+        let others = others.take_while(is_near).filter(is_free).map(asked);
+        pick_target_by_table(CpuId(cpu), false, others).0
+    }
+
+    /// Takes a task of another CPU for `cpu`, which executes and has none: of the nearest that has one waiting.
+    pub(super) fn pull(&mut self, cpu: u32) -> Option<TaskId> {
+        if self.policy.balance != Balance::Idle || self.isolated[cpu as usize] {
+            return None;
+        }
+        let mut found: Option<(Distance, u32)> = None;
+        for other in 0..u32::try_from(self.cpus.len()).unwrap_or(u32::MAX) {
+            let state = &self.cpus[other as usize];
+            // One that waits while none runs is about to.
+            let waits = state.waiting.movable() > usize::from(state.current.is_none());
+            if other == cpu || state.is_off || self.isolated[other as usize] || !waits {
+                continue;
+            }
+            let distance = self.model.distance(cpu, other);
+            if found.is_none_or(|(nearest, _)| distance < nearest) {
+                found = Some((distance, other));
+            }
+        }
+        let charges = &self.model.charges;
+        current_cpu::charge(charges.load * self.cpus.len() as u64);
+        let (distance, other) = found?;
+        current_cpu::charge(charges.lock + charges.line(distance) * 2);
+        // No further than what it can have done by now.
+        let then = self.run_time(other, self.event_at);
+        let task = self.cpus[other as usize].waiting.give(then)?;
+        self.tasks[task as usize].cpu = cpu;
+        self.host().checker.borrow_mut().counts.pulled += 1;
+        Some(task)
+    }
+}
