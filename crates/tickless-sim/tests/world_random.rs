@@ -6,8 +6,8 @@
 use std::fmt::Write;
 
 use tickless_sim::baseline::{
-    Balance, Governor, Hrtick, Isolation, Migration, MigratorRule, Reads, Rearm, Scheduler,
-    SleepLength, Soft, Target, Tree,
+    Balance, Governor, Hrtick, Isolation, Migration, MigratorRule, Placement, Reads, Rearm,
+    Scheduler, SleepLength, Soft, Target, Tree,
 };
 use tickless_sim::random::Random;
 use tickless_sim::{FaultKind, Picos, Policy, Scenario, run_twice};
@@ -208,6 +208,7 @@ fn policy(random: &mut Random) -> Policy {
         balance: pick(random, [Balance::None, Balance::Idle]),
         governor: pick(random, [Governor::NextEvent, Governor::History]),
         migration: pick(random, [Migration::Off, Migration::On]),
+        placement: pick(random, [Placement::Previous, Placement::Near]),
     }
 }
 

@@ -82,8 +82,8 @@ fn each_interrupt_is_paid_for_once_at_one_of_the_points() {
     assert_eq!(counts.flushes_to_idle, counts.interrupts, "at once");
 }
 
-/// With a fair queue the decision behind an interrupt takes over what that owes, and pays it behind the tick of the slice,
-/// whether another task runs or the same one goes on.
+/// With a fair queue the decision behind an interrupt takes over what that owes, and pays it behind the tick of the
+/// slice, whether another task runs or the same one goes on.
 #[test]
 fn a_decision_pays_what_the_interrupt_before_it_owes() {
     let fair = "slice = \"1 ms\"\n\n[policy]\nscheduler = \"fair\"\n\n\

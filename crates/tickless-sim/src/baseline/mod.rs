@@ -148,8 +148,8 @@ pub enum Placement {
     /// To the CPU where it was.
     #[default]
     Previous,
-    /// There, if that has nothing to run. Else to the nearest CPU of the same last-level cache that has not, keeps house,
-    /// and is awake by [the table](tickless_core::platform::pick_target_by_table) of the core.
+    /// There, if that has nothing to run. Else to the nearest CPU of the same last-level cache that has not, keeps
+    /// house, and is awake by [the table](tickless_core::platform::pick_target_by_table) of the core.
     Near,
 }
 

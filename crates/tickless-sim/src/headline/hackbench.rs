@@ -183,8 +183,8 @@ pub(super) fn spurious(trial: &Trial<'_>) -> Measurement {
     let of = |outcome: &Outcome| share(outcome.counts.spurious, outcome.counts.interrupts);
     let (before, after) = (of(off), of(on));
     let notes = format!(
-        "{} of {} timer interrupts found nothing, {} of {} with all off. A device that laziness left too early, and that \
-         would soon fire for nothing, is written at the switch before, which costs what the interrupt would have \
+        "{} of {} timer interrupts found nothing, {} of {} with all off. A device that laziness left too early, and \
+         that would soon fire for nothing, is written at the switch before, which costs what the interrupt would have \
          written.",
         on.counts.spurious, on.counts.interrupts, off.counts.spurious, off.counts.interrupts,
     );

@@ -28,8 +28,8 @@ impl Sleeps {
         self.noted = self.noted.wrapping_add(1);
     }
 
-    /// What is left, after a CPU has slept for `slept`, of what all of the last sleeps but one stayed below; `None` while
-    /// too few are known, and once this one is longer: then it is another kind of sleep.
+    /// What is left, after a CPU has slept for `slept`, of what all of the last sleeps but one stayed below; `None`
+    /// while too few are known, and once this one is longer: then it is another kind of sleep.
     pub(crate) fn usual(&self, slept: Picos) -> Option<Picos> {
         if self.noted < REMEMBERED {
             return None;
@@ -41,8 +41,8 @@ impl Sleeps {
     }
 
     /// Whether it pays to write the device for a CPU that has slept for `slept`, at `write`, rather than to let it fire
-    /// after `lead` for nothing, at `wake`: it does if enough of those of the last sleeps that were longer than this one
-    /// lasted until then. If none was, or too few are known, the sleep is taken to.
+    /// after `lead` for nothing, at `wake`: it does if enough of those of the last sleeps that were longer than this
+    /// one lasted until then. If none was, or too few are known, the sleep is taken to.
     pub(crate) fn pays_to_write(
         &self,
         slept: Picos,
