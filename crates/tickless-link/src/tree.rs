@@ -34,7 +34,7 @@
 //! - (e) an entry that was removed has no links;
 //! - (f) a red entry has no red child, and every path from the root to a leaf has equally many black entries;
 //! - (g) in a family that [summarises](Family::SUMMARISED), each entry has the summary of its subtree;
-//! - (h) the entries of the [run](run) are the beginning of the line, and (a) and (f) are about the others.
+//! - (h) the entries of the run (`tree/run.rs`) are the beginning of the line, and (a) and (f) are about the others.
 
 use core::cell::Cell;
 use core::fmt;
@@ -130,7 +130,7 @@ pub struct Tree<F: Branched> {
     key: Key,
     root: Cell<Link<F>>,
     first: Link<F>,
-    /// The last entry of the [run](run), which is the beginning of the line and not in the tree.
+    /// The last entry of the [run], which is the beginning of the line and not in the tree.
     run_end: Link<F>,
     /// The last entry of the tree.
     last: Link<F>,
