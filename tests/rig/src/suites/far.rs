@@ -593,7 +593,46 @@ pub fn starts_that_leave_a_far_timer_in_its_slot_are_counted_by_themselves<H: Ho
     assert_eq!(far.rig.stats(0).kept(), 1, "it went to another slot");
 }
 
+/// What a push-out without a start does, and when it does nothing: the timer is far, on this CPU, and goes later.
+pub fn a_far_sleeper_is_pushed_out_where_it_is_or_not_at_all<H: Host>() {
+    let far = &mut Sleepers::<H>::new(2, 2);
+    let push_out = |far: &Sleepers<H>, cpu, number: usize, deadline| {
+        let (sleeper, timers) = (far.sleepers[number].as_ref(), far.rig.timers());
+        let deadline = Instant::from_nanos(deadline);
+        far.rig.on(cpu, || sleeper.push_out(timers, deadline))
+    };
+    assert!(!push_out(far, 0, 0, 20 * SECOND), "it was never started");
+    far.start(0, 0, at(20 * SECOND).slack(Span::from_millis(5)));
+    assert!(!push_out(far, 1, 0, 30 * SECOND), "of another CPU");
+    assert!(!push_out(far, 0, 0, 20 * SECOND), "before its hard expiry");
+    let before = far.rig.stats(0);
+    // The device is armed for it, and stays so until the CPU is about to sleep.
+    let armed = far.rig.armed(0);
+    assert!(push_out(far, 0, 0, 30 * SECOND));
+    assert_eq!(far.rig.armed(0), armed);
+    let after = far.rig.stats(0);
+    assert_eq!(after.far_in_slot - before.far_in_slot, 1);
+    assert_eq!(after.device_writes, before.device_writes);
+    far.settle();
+    assert_eq!(far.rig.armed(0).as_nanos(), 30 * SECOND);
+    // Settled, it is the first of the tree.
+    assert!(!push_out(far, 0, 0, 40 * SECOND), "it is sorted");
+    far.start(0, 1, at(50 * SECOND));
+    assert!(push_out(far, 0, 1, 60 * SECOND), "behind another one");
+    far.rig.check();
+    far.rig.run_until(30 * SECOND - 1);
+    assert_eq!(far.woken.take(), []);
+    far.rig.run_until(30 * SECOND);
+    assert_eq!(far.woken.take(), [0]);
+    far.rig.run_until(60 * SECOND - 1);
+    assert_eq!(far.woken.take(), []);
+    far.rig.run_until(60 * SECOND);
+    assert_eq!(far.woken.take(), [1]);
+    assert!(!push_out(far, 0, 1, 70 * SECOND), "it fired");
+}
+
 crate::kit::cases!(far:
+    a_far_sleeper_is_pushed_out_where_it_is_or_not_at_all [CPUS],
     starts_that_leave_a_far_timer_in_its_slot_are_counted_by_themselves,
     they_fire_when_sorted_timers_do_and_cost_no_interrupt_more [DEVICES],
     with_callbacks_they_fire_and_write_the_device_as_sorted_timers_do [DEVICES],

@@ -12,6 +12,9 @@ use crate::cpu::CpuId;
 use crate::hrtimer::{Expired, HrTimer, Restart};
 use crate::time::{Instant, Monotonic};
 
+/// So far ahead that a timer waits in the far wheel.
+const FAR: i64 = 20_000_000;
+
 /// CPU 1 starts the timer while CPU 0 runs its callback, which wants another time. The start counts, and the
 /// timer is queued once, where the device is armed for it.
 #[test]
@@ -198,5 +201,62 @@ fn two_kicks_against_the_one_that_is_taken() {
             assert!(timer.as_ref().cancel(&machine));
         }
         armed
+    });
+}
+
+/// LOC-3. A timer waits in the far wheel of CPU 0, which pushes it out there, while CPU 1 starts it as well. It
+/// is queued once, for one of both, and the CPU where it is has its device armed for it.
+#[test]
+fn a_far_timer_is_pushed_out_against_a_start_on_another_cpu() {
+    explore(TWO, [(0, FAR + 2_000), (1, FAR + 1_000)], || {
+        let machine = machine::<false>(2);
+        let runs = Count::default();
+        let timer = once(&runs);
+        be(Some(0));
+        timer.as_ref().start(&machine, at(FAR));
+        assert_eq!(machine.sorted(CpuId(0)), 0, "it is far");
+        let starter = {
+            let timer = timer.clone();
+            on(&machine, Some(1), move |timers| {
+                assert!(timer.as_ref().start(timers, at(FAR + 1_000)), "queued");
+            })
+        };
+        assert!(timer.as_ref().start(&machine, at(FAR + 2_000)), "queued");
+        starter.join().unwrap();
+        assert_eq!(pending(&machine, 2), 1);
+        let place = timer.as_ref().cpu(&machine).map(|cpu| cpu.0);
+        let deadline = timer.as_ref().deadline(&machine).map(Instant::as_nanos);
+        assert!(timer.as_ref().cancel(&machine));
+        (
+            place.expect("it was started"),
+            deadline.expect("it was queued"),
+        )
+    });
+}
+
+/// CAN-1. A timer waits in the far wheel of CPU 0, which pushes it out there, while CPU 1 cancels it. The one that comes
+/// first finds it queued, and afterwards it is what the other one made of it.
+#[test]
+fn a_far_timer_is_pushed_out_against_a_cancel_on_another_cpu() {
+    // Whether the start found it queued, and whether it is queued in the end. The cancel finds it in either case.
+    explore(TWO, [(true, false), (false, true)], || {
+        let machine = machine::<false>(2);
+        let runs = Count::default();
+        let timer = once(&runs);
+        be(Some(0));
+        timer.as_ref().start(&machine, at(FAR));
+        assert_eq!(machine.sorted(CpuId(0)), 0, "it is far");
+        let canceller = {
+            let timer = timer.clone();
+            on(&machine, Some(1), move |timers| {
+                assert!(timer.as_ref().cancel(timers), "it was queued");
+            })
+        };
+        let was_queued = timer.as_ref().start(&machine, at(FAR + 2_000));
+        canceller.join().unwrap();
+        let is_queued = timer.is_queued();
+        assert_eq!(pending(&machine, 2), usize::from(is_queued));
+        assert_eq!(timer.as_ref().cancel(&machine), is_queued);
+        (was_queued, is_queued)
     });
 }
