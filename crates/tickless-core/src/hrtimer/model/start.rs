@@ -234,8 +234,8 @@ fn a_far_timer_is_pushed_out_against_a_start_on_another_cpu() {
     });
 }
 
-/// CAN-1. A timer waits in the far wheel of CPU 0, which pushes it out there, while CPU 1 cancels it. Which comes first
-/// finds it queued, and afterwards it is what the other one made of it.
+/// CAN-1. A timer waits in the far wheel of CPU 0, which pushes it out there, while CPU 1 cancels it. Whichever comes
+/// first finds it queued, and afterwards it is what the other one made of it.
 #[test]
 fn a_far_timer_is_pushed_out_against_a_cancel_on_another_cpu() {
     // Whether the start found it queued, and whether it is queued in the end. The cancel finds it in either case.
