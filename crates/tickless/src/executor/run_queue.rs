@@ -372,7 +372,7 @@ impl RunQueue {
         }
         if let (Some(timer), Some(mut slice)) = (&self.timer, self.fair.slice()) {
             if let Some(shortest) = self.classes.shorter_than(job.metadata().class) {
-                slice = slice.at_most(Span::from_nanos(shortest));
+                slice = slice.at_most(Span::from_nanos(shortest).max(timer.shortest));
             }
             // A task is picked with a deadline ahead, so it is never over.
             let _never = self.tick.picked(slice, runnable, Load::NONE, true, timer);

@@ -9,7 +9,7 @@
 //! A worker without a task pulls one from another worker, and parks until its first deadline if there is none.
 
 use tickless_core::hrtimer::{Setup, Stage};
-use tickless_core::time::Instant;
+use tickless_core::time::{Instant, Span};
 use tickless_sched::hrtick::{SETUP, SliceTimer};
 
 use super::current;
@@ -18,7 +18,7 @@ use super::io::{EVENTS, PERIOD};
 use super::job::{discard, run};
 use super::settings::Preemption;
 use super::shared::Handle;
-use super::tick::TickTimer;
+use super::tick::{SIGNALLED, TickTimer};
 use super::watch::Watch;
 use crate::host::thread::at_earliest;
 use crate::worker::{EpollEvents, Worker};
@@ -56,6 +56,7 @@ pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
             worker.base(),
             setup,
             reads_counter && settings.savings.filter,
+            if has_signals { SIGNALLED } else { Span::ZERO },
         ),
         TickTimer::other(worker.base()),
         at_earliest(),
