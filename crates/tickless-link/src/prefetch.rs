@@ -1,6 +1,6 @@
 //! Memory that is asked for before it is needed.
 
-use crate::entry::{Family, Link, Raw};
+use crate::entry::{Family, Link};
 
 /// Asks the processor to fetch an entry that is going to be read soon. A hint: it reads nothing, and changes nothing.
 #[inline]
@@ -8,6 +8,9 @@ pub(crate) fn prefetch<F: Family>(link: Link<F>) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if let Some(entry) = link {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+
+        use crate::entry::Raw;
+
         let first = entry.as_ptr().cast::<i8>().cast_const();
         // SAFETY: prefetching reads nothing as far as a program can tell, whatever the address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(first) };

@@ -211,7 +211,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (any::<usize>(), 0..12_i64).prop_map(|(which, key)| Step::MoveInPlace(which, key)),
         2 => Just(Step::Expire),
     ];
-    proptest::collection::vec(step, 1..120)
+    proptest::collection::vec(step, 1..if cfg!(miri) { 40 } else { 120 })
 }
 
 /// What is in the tree, in order: tag, key, and whether it is old.
@@ -307,6 +307,12 @@ fn play(steps: &[Step]) {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: if cfg!(miri) { 2 } else { 256 },
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
     #[test]
     fn a_run_and_a_tree_behave_like_one_list(steps in steps()) {
         play(&steps);
