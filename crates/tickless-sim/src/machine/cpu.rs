@@ -12,6 +12,7 @@ use crate::machine::timers::Exact;
 use crate::model::governor::Sleeps;
 use crate::model::profile::IdleState;
 use crate::model::time::Picos;
+use crate::promise::idle_stays_idle::LeftArmed;
 
 /// One CPU.
 pub(crate) struct Cpu {
@@ -35,8 +36,8 @@ pub(crate) struct Cpu {
     pub(crate) sleeps: Sleeps,
     /// Since when it has nothing to run, if it has not.
     pub(crate) workless_since: Option<Picos>,
-    /// The device may fire once for a timer that is no more, at this moment, while the CPU sleeps.
-    pub(crate) lazy_until: Cell<Option<Picos>>,
+    /// The device may fire once for a timer that is no more while the CPU sleeps.
+    pub(crate) left_armed: Cell<Option<LeftArmed>>,
     /// The timer of its tick.
     pub(crate) tick: Exact,
     /// It sleeps without a tick, and asked its device to wake it then.
@@ -75,7 +76,7 @@ impl Cpu {
             precise,
             sleeps: Sleeps::default(),
             workless_since: None,
-            lazy_until: Cell::new(None),
+            left_armed: Cell::new(None),
             dependencies: Dependencies::new(),
             tick,
             wakes_at: Picos::ZERO,

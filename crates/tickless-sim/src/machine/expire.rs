@@ -58,10 +58,10 @@ fn wakes_in_time(machine: &Machine, cpu: u32, at: Picos, is_wrong: bool) {
     misses(host, cpu, at);
     let asked = machine.cpus[cpu as usize].wakes_at;
     // Once: this interrupt arms it for what is first.
-    let lazy = machine.cpus[cpu as usize].lazy_until.take();
+    let left = machine.cpus[cpu as usize].left_armed.take();
     let slop = host.slop(cpu, asked);
-    let wrong = idle_stays_idle::woken(at, asked, slop, lazy);
-    if lazy.is_some() && at + slop < asked && wrong.is_none() {
+    let wrong = idle_stays_idle::woken(at, asked, slop, local.written.at.get(), left);
+    if left.is_some() && at + slop < asked && wrong.is_none() {
         host.checker.borrow_mut().counts.lazy_wakes += 1;
     }
     host.check(Promise::IdleStaysIdle, cpu, wrong);

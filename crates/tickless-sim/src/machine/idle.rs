@@ -17,6 +17,7 @@ use crate::model::current_cpu;
 use crate::model::governor::choose;
 use crate::model::time::Picos;
 use crate::promise::Promise;
+use crate::promise::idle_stays_idle::LeftArmed;
 use crate::record::Recorded;
 
 /// Nothing is left to run on `cpu`, which executes. Called again after each interrupt that leaves it so.
@@ -72,7 +73,7 @@ pub(super) fn enter(machine: &mut Machine, cpu: u32) {
             Governor::History => length.min(device),
         };
         // Unless its device was left to fire once for nothing: then it asked for nothing else before its first timer.
-        if machine.cpus[cpu as usize].lazy_until.get().is_some() {
+        if machine.cpus[cpu as usize].left_armed.get().is_some() {
             let first = current_cpu::looking(|| machine.timers.next_event(CpuId(cpu)));
             wakes_at = machine.host().moment(first);
         }
@@ -112,7 +113,7 @@ fn falls_asleep(machine: &mut Machine, cpu: u32, idle: usize) {
 /// not come, and less than one that does.
 fn settle(machine: &Machine, cpu: u32, since: Picos) {
     let state = &machine.cpus[cpu as usize];
-    state.lazy_until.set(None);
+    state.left_armed.set(None);
     if state.slice.is_none() && state.precise.is_none() {
         return;
     }
@@ -141,7 +142,8 @@ fn settle(machine: &Machine, cpu: u32, since: Picos) {
     if sleeps.pays_to_write(slept, lead, charges.device_write, wake) {
         let _armed = machine.timers.settle_armed(CpuId(cpu));
     } else {
-        state.lazy_until.set(Some(fires));
+        let written = host.local(cpu).written.at.get();
+        state.left_armed.set(Some(LeftArmed { fires, written }));
     }
 }
 

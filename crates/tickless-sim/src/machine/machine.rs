@@ -250,7 +250,7 @@ impl Machine {
             .nohz()
             .run_task(&mut tick, state.tick.pinned(), conditions, now);
         state.wakes_at = Picos::ZERO;
-        state.lazy_until.set(None);
+        state.left_armed.set(None);
         state.idle = None;
         host.local(cpu).idle.set(false);
     }

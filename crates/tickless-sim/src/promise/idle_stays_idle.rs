@@ -4,30 +4,51 @@
 
 use crate::model::time::Picos;
 
-/// By how much a device fires later than it was told: a step of one that counts slowly.
-const LATE: Picos = Picos::from_micros(2);
+/// A device that is left armed for a timer that is no more.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LeftArmed {
+    /// What it is armed for.
+    pub(crate) fires: Picos,
+    /// When it was written for that.
+    pub(crate) written: Picos,
+}
 
-/// What is wrong with a device that fires at `at`, and was `asked` for another time, which it may miss by `slop`.
+/// What is wrong with a device that was last `written` then, fires at `at`, and was `asked` for another time, which it
+/// may miss by `slop`.
 ///
 /// A CPU that expected a short sleep may have left its device armed for a timer that is no more (spec LAZY-7): it fires
-/// then, at `lazy`, for nothing. Only then, and only once in a sleep: the caller forgets the moment when the device
-/// fires, because the interrupt arms it for what is first.
-pub(crate) fn woken(at: Picos, asked: Picos, slop: Picos, lazy: Option<Picos>) -> Option<String> {
-    let is_lazy = lazy.is_some_and(|lazy| at + slop >= lazy && at <= lazy + slop + LATE);
+/// then, as late as such devices do, for nothing. Only for what it was left armed for, and only once in a sleep: the
+/// caller forgets that when the device fires, because the interrupt arms it for what is first.
+pub(crate) fn woken(
+    at: Picos,
+    asked: Picos,
+    slop: Picos,
+    written: Picos,
+    left: Option<LeftArmed>,
+) -> Option<String> {
+    let is_left = |left: LeftArmed| left.written == written && at + slop >= left.fires;
+    let is_lazy = left.is_some_and(is_left);
     (at + slop < asked && !is_lazy).then(|| format!("its device wakes it at {at}, not at {asked}"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::woken;
+    use super::{LeftArmed, woken};
     use crate::model::time::Picos;
 
     #[test]
-    fn a_lazy_device_wakes_its_cpu_at_its_moment_alone() {
+    fn a_device_that_was_left_armed_wakes_its_cpu_for_that_alone() {
         let at = Picos::from_micros;
-        let kept = |fires, lazy| woken(at(fires), at(900), Picos::ZERO, lazy).is_none();
-        assert!(!kept(100, None) && kept(900, None));
-        assert!(kept(100, Some(at(100))));
-        assert!(!kept(99, Some(at(100))) && !kept(200, Some(at(100))));
+        let left = Some(LeftArmed {
+            fires: at(100),
+            written: at(10),
+        });
+        let kept = |fires, written, left| {
+            woken(at(fires), at(900), Picos::ZERO, at(written), left).is_none()
+        };
+        assert!(!kept(100, 10, None) && kept(900, 10, None));
+        assert!(kept(100, 10, left) && kept(103, 10, left), "it is late");
+        assert!(!kept(99, 10, left), "it is early");
+        assert!(!kept(100, 20, left), "it was written meanwhile");
     }
 }
