@@ -108,6 +108,8 @@ pub mod lock;
 pub mod mutants;
 mod prefetch;
 mod project;
+#[cfg(all(test, not(loom)))]
+mod properties;
 pub mod seqlock;
 pub mod sync;
 pub mod tree;

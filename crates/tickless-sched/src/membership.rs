@@ -1,7 +1,9 @@
 //! Who belongs where: what the queues of all classes say alike.
 
 use core::fmt;
+use core::marker::PhantomData;
 
+use tickless_link::entry::{Expiry, Family, Member};
 use tickless_link::id::QueueId;
 
 /// One pick of all that ever were: how a queue knows the task that it runs.
@@ -9,6 +11,32 @@ use tickless_link::id::QueueId;
 pub(crate) struct Pick {
     pub(crate) queue: QueueId,
     pub(crate) number: u64,
+}
+
+/// Keeps what a queue hands out when it picks the task.
+pub(crate) struct Carrier<T>(PhantomData<fn() -> T>);
+
+impl<T> Carrier<T> {
+    pub(crate) const fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<T, F> Member<F> for Carrier<T>
+where
+    T: Send + 'static,
+    F: Family<Token = Option<T>, Verdict = ()>,
+    for<'a> F: Family<Context<'a> = ()>,
+{
+    type Guarded = Option<T>;
+
+    fn expire(item: &mut Option<T>) -> Expiry<Option<T>> {
+        Expiry::Done(item.take())
+    }
+
+    fn call(&mut self, (): &mut ()) {
+        unreachable!("a task is handed out, not called")
+    }
 }
 
 /// Why a task was refused.

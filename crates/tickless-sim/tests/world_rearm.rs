@@ -3,7 +3,7 @@
 mod support;
 
 use tickless_sim::baseline::Rearm;
-use tickless_sim::{Outcome, Scenario, run};
+use tickless_sim::{Counts, Outcome, Scenario, run};
 
 use support::read;
 
@@ -60,6 +60,18 @@ fn a_first_timer_that_moves_is_written_once_or_twice() {
     );
 }
 
+/// At which points interrupts were paid for: back to a task, to idle, before a soft stage, behind a pick. Each once.
+fn paid_at(counts: &Counts) -> [u64; 4] {
+    let points = [
+        counts.flushes_to_task,
+        counts.flushes_to_idle,
+        counts.flushes_before_soft,
+        counts.flushes_after_pick,
+    ];
+    assert_eq!(points.iter().sum::<u64>(), counts.interrupts, "{points:?}");
+    points
+}
+
 #[test]
 fn each_interrupt_is_paid_for_once_at_one_of_the_points() {
     let busy = "[[workload]]\nkind = \"busy\"\ncpus = \"0-1\"\n\n\
@@ -69,13 +81,7 @@ fn each_interrupt_is_paid_for_once_at_one_of_the_points() {
                 [[workload]]\nkind = \"desktop\"\ncpus = \"2-3\"\ntimers = 3\nperiod = \"4 ms\"\nwork = \"5 us\"\n\
                 slack = \"1 us\"\ngap = \"90 ms\"";
     let counts = holds(busy, Rearm::Deferred).counts;
-    let points = [
-        counts.flushes_to_task,
-        counts.flushes_to_idle,
-        counts.flushes_before_soft,
-        counts.flushes_after_pick,
-    ];
-    assert_eq!(points.iter().sum::<u64>(), counts.interrupts, "{points:?}");
+    let points = paid_at(&counts);
     assert!(points[0] > 100 && points[1] > 20, "{points:?}");
     assert!(points[2] > 80 && points[3] > 150, "{points:?}");
     let counts = holds(busy, Rearm::Immediate).counts;
@@ -91,12 +97,6 @@ fn a_decision_pays_what_the_interrupt_before_it_owes() {
                 [[workload]]\nkind = \"busy\"\ncpus = \"0-1\"\n\n\
                 [[workload]]\nkind = \"cyclictest\"\ncpus = \"all\"\nperiod = \"3 ms\"\nrequest = \"200 us\"";
     let counts = holds(fair, Rearm::Deferred).counts;
-    let points = [
-        counts.flushes_to_task,
-        counts.flushes_to_idle,
-        counts.flushes_before_soft,
-        counts.flushes_after_pick,
-    ];
-    assert_eq!(points.iter().sum::<u64>(), counts.interrupts, "{points:?}");
+    let points = paid_at(&counts);
     assert!(points[0] > 100 && points[3] > 500, "{points:?}");
 }

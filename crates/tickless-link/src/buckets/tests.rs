@@ -389,11 +389,7 @@ fn play(steps: Vec<Step>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: if cfg!(miri) { 8 } else { 256 },
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(crate::properties::config(8))]
 
     #[test]
     fn a_bucket_array_behaves_like_lists(steps in steps()) {

@@ -485,11 +485,7 @@ impl Oracle {
 const ENTRIES: usize = if cfg!(miri) { 16 } else { 40 };
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: if cfg!(miri) { 2 } else { 256 },
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(crate::properties::config(2))]
 
     /// ORACLE-7.
     #[test]

@@ -5,13 +5,13 @@ use core::marker::PhantomData;
 use core::pin::Pin;
 
 use tickless_core::time::Span;
-use tickless_link::entry::{Branches, Entry, Expiry, Family, Member};
+use tickless_link::entry::{Branches, Entry, Family};
 use tickless_link::id::QueueId;
 use tickless_link::mutant;
 
 use super::reservation::Reservation;
 use crate::amount::RunTime;
-use crate::membership::Pick;
+use crate::membership::{Carrier, Pick};
 
 /// The entries of deadline queues that hand out `T`.
 pub(super) struct Served<T>(PhantomData<fn() -> T>);
@@ -25,21 +25,6 @@ impl<T: Send + 'static> Family for Served<T> {
     type Token = Option<T>;
     type Context<'a> = ();
     type Verdict = ();
-}
-
-/// Keeps what the queue hands out.
-pub(super) struct Carrier<T>(PhantomData<fn() -> T>);
-
-impl<T: Send + 'static> Member<Served<T>> for Carrier<T> {
-    type Guarded = Option<T>;
-
-    fn expire(item: &mut Option<T>) -> Expiry<Option<T>> {
-        Expiry::Done(item.take())
-    }
-
-    fn call(&mut self, (): &mut ()) {
-        unreachable!("a task is handed out, not called")
-    }
 }
 
 /// What a queue keeps for a server.
@@ -173,9 +158,8 @@ impl<T: Send + 'static> Server<T> {
             pick: None,
             admitted: Some(queue),
         };
-        let carrier = Carrier(PhantomData);
         Self {
-            entry: Entry::new(RunTime::ZERO, reservation, head, (), None, carrier),
+            entry: Entry::new(RunTime::ZERO, reservation, head, (), None, Carrier::new()),
         }
     }
 

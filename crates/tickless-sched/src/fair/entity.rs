@@ -4,12 +4,12 @@ use core::cell::Cell;
 use core::fmt;
 use core::marker::PhantomData;
 
-use tickless_link::entry::{Branches, Entry, Expiry, Family, Member};
+use tickless_link::entry::{Branches, Entry, Family};
 use tickless_link::mutant;
 
 use super::virtual_time::{Average, FARTHEST, Virtual, virtual_length};
 use crate::amount::{Request, Weight};
-use crate::membership::Pick;
+use crate::membership::{Carrier, Pick};
 
 /// The entries of fair queues that hand out `T`: by deadline, each with the smallest virtual time below it.
 pub(crate) struct Fair<T>(PhantomData<fn() -> T>);
@@ -33,21 +33,6 @@ impl<T: Send + 'static> Family for Fair<T> {
             smallest = smallest.min(below.smallest.get());
         }
         own.smallest.replace(smallest) != smallest
-    }
-}
-
-/// Keeps what the queue hands out when the task is picked.
-pub(crate) struct Carrier<T>(PhantomData<fn() -> T>);
-
-impl<T: Send + 'static> Member<Fair<T>> for Carrier<T> {
-    type Guarded = Option<T>;
-
-    fn expire(item: &mut Option<T>) -> Expiry<Option<T>> {
-        Expiry::Done(item.take())
-    }
-
-    fn call(&mut self, (): &mut ()) {
-        unreachable!("a task is handed out, not called")
     }
 }
 
@@ -206,7 +191,7 @@ impl<T: Send + 'static> Entity<T> {
                 smallest: Cell::new(Virtual::ZERO),
             };
             Self {
-                entry: Entry::new(Virtual::ZERO, (), head, (), None, Carrier(PhantomData)),
+                entry: Entry::new(Virtual::ZERO, (), head, (), None, Carrier::new()),
             }
         }
     }

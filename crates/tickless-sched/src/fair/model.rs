@@ -4,7 +4,7 @@ use core::pin::Pin;
 use std::boxed::Box;
 
 use loom::sync::{Arc, Mutex};
-use loom::thread;
+use loom::thread::{self, JoinHandle};
 
 use super::{FairQueue, Rules};
 use crate::amount::{Request, RunTime, Weight};
@@ -47,6 +47,12 @@ impl Shared {
         })
     }
 
+    /// Another CPU [does so](Self::pulls).
+    fn pulling(self: &Arc<Self>) -> JoinHandle<bool> {
+        let shared = Arc::clone(self);
+        thread::spawn(move || shared.pulls())
+    }
+
     fn waiting(&self) -> [usize; 2] {
         [&self.here, &self.there].map(|queue| queue.lock().unwrap().waiting())
     }
@@ -58,8 +64,7 @@ impl Shared {
 fn a_task_that_is_woken_while_it_is_carried_stands_in_one_queue() {
     loom::model(|| {
         let shared = shared();
-        let other = Arc::clone(&shared);
-        let pulling = thread::spawn(move || other.pulls());
+        let pulling = shared.pulling();
         let woken = {
             let mut here = shared.here.lock().unwrap();
             let queued = here.enqueue(shared.entity.as_ref(), TASK, RunTime::ZERO);
@@ -81,8 +86,7 @@ fn a_task_that_is_woken_while_it_is_carried_stands_in_one_queue() {
 fn a_task_is_pulled_by_one_of_two_cpus() {
     loom::model(|| {
         let shared = shared();
-        let other = Arc::clone(&shared);
-        let pulling = thread::spawn(move || other.pulls());
+        let pulling = shared.pulling();
         let mine = shared.here.lock().unwrap().pull(RunTime::ZERO).is_some();
         let theirs = pulling.join().unwrap();
         assert!(mine != theirs);

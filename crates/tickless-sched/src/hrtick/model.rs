@@ -4,7 +4,7 @@ use core::cell::Cell;
 
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::sync::{Arc, Mutex};
-use loom::thread;
+use loom::thread::{self, JoinHandle};
 
 use tickless_core::time::{Instant, Span};
 
@@ -81,9 +81,14 @@ impl Shared {
         queue.queued = seen.queued.get();
     }
 
-    /// Another CPU starts the tick.
-    fn starts_from_afar(&self, after: Span) {
-        self.locked(false, |tick, timer| tick.start(after, timer));
+    /// Another CPU starts the tick, so many milliseconds ahead.
+    fn starting_from_afar(self: &Arc<Self>, millis: u64) -> JoinHandle<()> {
+        let shared = Arc::clone(self);
+        thread::spawn(move || {
+            shared.locked(false, |tick, timer| {
+                tick.start(Span::from_millis(millis), timer);
+            });
+        })
     }
 
     /// The CPU of the timer takes its interrupt, if there is one: taken first, so that one that is sent meanwhile is
@@ -111,10 +116,7 @@ impl Shared {
 fn of_starts_from_afar_the_last_one_counts_however_many_kicks_are_dropped() {
     loom::model(|| {
         let shared = Shared::new();
-        let starting = [1, 2].map(|millis| {
-            let shared = Arc::clone(&shared);
-            thread::spawn(move || shared.starts_from_afar(Span::from_millis(millis)))
-        });
+        let starting = [1, 2].map(|millis| shared.starting_from_afar(millis));
         shared.takes_kick();
         for one in starting {
             one.join().unwrap();
@@ -129,8 +131,7 @@ fn of_starts_from_afar_the_last_one_counts_however_many_kicks_are_dropped() {
 fn a_start_from_afar_and_a_decision_leave_the_time_of_the_last_one() {
     loom::model(|| {
         let shared = Shared::new();
-        let other = Arc::clone(&shared);
-        let starting = thread::spawn(move || other.starts_from_afar(Span::from_millis(1)));
+        let starting = shared.starting_from_afar(1);
         shared.locked(true, |tick, timer| tick.start(Span::from_millis(3), timer));
         starting.join().unwrap();
         shared.takes_kick();
@@ -143,8 +144,7 @@ fn a_start_from_afar_and_a_decision_leave_the_time_of_the_last_one() {
 fn a_kick_that_finds_its_cpu_idle_starts_nothing() {
     loom::model(|| {
         let shared = Shared::new();
-        let other = Arc::clone(&shared);
-        let starting = thread::spawn(move || other.starts_from_afar(Span::from_millis(1)));
+        let starting = shared.starting_from_afar(1);
         shared.locked(true, |tick, timer| tick.kicked(true, timer));
         starting.join().unwrap();
         shared.kick.store(false, Ordering::Relaxed);

@@ -392,7 +392,7 @@ impl Host {
     }
 
     /// Whether `cpu` would keep an exact timer that it starts.
-    pub(super) fn keeps_timers(&self, cpu: u32) -> bool {
+    fn keeps_timers(&self, cpu: u32) -> bool {
         let local = self.local(cpu);
         keep_local_by_table(
             local.is_isolated.get(),
@@ -412,6 +412,15 @@ impl Host {
         self.local(cpu).nearest.get_or_init(sorted)
     }
 
+    /// What `cpu`, a housekeeper, is for one that looks for a target.
+    pub(super) fn asked(&self, cpu: u32) -> Housekeeper {
+        if self.keeps_timers(cpu) {
+            Housekeeper::Awake(CpuId(cpu))
+        } else {
+            Housekeeper::Asleep(CpuId(cpu))
+        }
+    }
+
     /// The CPU to which an exact timer of `cpu` goes, which executes and does not keep it. Each look at another one
     /// costs what it costs in a search (see [`search`]).
     fn takes_timer_of(&self, cpu: u32) -> CpuId {
@@ -420,20 +429,9 @@ impl Host {
             current_cpu::charge(charges.search_step + charges.load * search::LOADS);
             self.base_of(*other).is_online() && !self.local(*other).is_isolated.get()
         };
-        let asked = |other: u32| {
-            if self.keeps_timers(other) {
-                Housekeeper::Awake(CpuId(other))
-            } else {
-                Housekeeper::Asleep(CpuId(other))
-            }
-        };
-        let others = self.nearest(cpu).iter().copied();
+        let others = self.nearest(cpu).iter().copied().filter(keeps_house);
         let is_isolated = self.local(cpu).is_isolated.get();
-        pick_target_by_table(
-            CpuId(cpu),
-            is_isolated,
-            others.filter(keeps_house).map(asked),
-        )
+        pick_target_by_table(CpuId(cpu), is_isolated, others.map(|cpu| self.asked(cpu)))
     }
 
     pub(crate) fn new_base(timers: &Timers<Self>) -> CpuBase<Self> {

@@ -1,6 +1,6 @@
 //! Where tasks go: which CPU runs one that is woken, and which one is taken over by a CPU that has none.
 
-use tickless_core::platform::{CpuId, Housekeeper, pick_target_by_table};
+use tickless_core::platform::{CpuId, pick_target_by_table};
 
 use crate::baseline::{Balance, Placement, search};
 use crate::machine::fair::{FAIR, Precise};
@@ -55,16 +55,9 @@ impl Machine {
             let keeps_house = !self.isolated[*other as usize] && !self.cpus[*other as usize].is_off;
             keeps_house && self.is_free(*other)
         };
-        let asked = |other: u32| {
-            if host.keeps_timers(other) {
-                Housekeeper::Awake(CpuId(other))
-            } else {
-                Housekeeper::Asleep(CpuId(other))
-            }
-        };
         let others = host.nearest(cpu).iter().copied();
-        let others = others.take_while(is_near).filter(is_free).map(asked);
-        pick_target_by_table(CpuId(cpu), false, others).0
+        let others = others.take_while(is_near).filter(is_free);
+        pick_target_by_table(CpuId(cpu), false, others.map(|cpu| host.asked(cpu))).0
     }
 
     /// Takes a task of another CPU for `cpu`, which executes and has none: of the nearest that has one waiting.

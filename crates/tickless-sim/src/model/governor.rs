@@ -69,13 +69,19 @@ mod tests {
     use crate::model::profile::Profile;
     use crate::model::time::Picos;
 
+    /// So many sleeps of 20 us.
+    fn short_sleeps(count: u32) -> Sleeps {
+        let mut sleeps = Sleeps::default();
+        for _ in 0..count {
+            sleeps.note(Picos::from_micros(20));
+        }
+        sleeps
+    }
+
     #[test]
     fn one_long_sleep_of_eight_is_not_usual_but_worth_a_write() {
         let micros = Picos::from_micros;
-        let mut sleeps = Sleeps::default();
-        for _ in 0..7 {
-            sleeps.note(micros(20));
-        }
+        let mut sleeps = short_sleeps(7);
         let pays = |sleeps: &Sleeps, wake| {
             sleeps.pays_to_write(Picos::ZERO, micros(3_000), micros(1), micros(wake))
         };
@@ -94,10 +100,7 @@ mod tests {
     #[test]
     fn a_sleep_that_is_longer_than_the_last_ones_is_expected_to_go_on() {
         let micros = Picos::from_micros;
-        let mut sleeps = Sleeps::default();
-        for _ in 0..8 {
-            sleeps.note(micros(20));
-        }
+        let sleeps = short_sleeps(8);
         assert_eq!(sleeps.usual(micros(15)), Some(micros(5)));
         assert_eq!(sleeps.usual(micros(20)), None);
         let pays =

@@ -7,8 +7,9 @@ use std::pin::Pin;
 use tickless_core::event::Flush;
 use tickless_core::hrtimer::{Expired, Restart, Stage};
 use tickless_core::time::{Instant, Monotonic, Span};
-use tickless_sched::hrtick::SliceTimer;
+use tickless_sched::hrtick::{SETUP, SliceTimer};
 
+use super::settings::Savings;
 use crate::callback::hrtimer::{HrTimer, Setup};
 use crate::host::registry::timers;
 use crate::host::thread::{ThreadBase, with_thread};
@@ -16,7 +17,7 @@ use crate::host::thread::{ThreadBase, with_thread};
 /// The shortest slice that a signal ends because another task asks for less at a time. Each costs system calls and the
 /// signal, some microseconds of a virtual machine's each, which is charged to tasks that have short requests, too: with
 /// 10 us between them such a task never again had less than its share, and four fifths of the CPU went with the ticks.
-pub(crate) const SIGNALLED: Span = Span::from_micros(100);
+const SIGNALLED: Span = Span::from_micros(100);
 
 /// Asks for a hard reschedule: the worker's task gives way at its next checkpoint.
 type Callback = Box<dyn FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send>;
@@ -38,20 +39,21 @@ pub(crate) struct TickTimer {
 }
 
 impl TickTimer {
-    /// The timer of the worker on `base`. `comes_early` says that it may: where checkpoints compare the counter, a
-    /// switch that leaves it as it is costs less than one that moves it, and that it comes early costs one schedule in
-    /// each slice (TICK-7, TICK-8). Slices are cut no shorter than `shortest` for those who ask for less.
-    pub(crate) fn new(
-        base: &'static ThreadBase,
-        setup: Setup,
-        comes_early: bool,
-        shortest: Span,
-    ) -> Self {
+    /// The timer of the worker on `base`. `has_signals` says that a signal ends slices; else checkpoints compare the
+    /// counter.
+    pub(crate) fn new(base: &'static ThreadBase, savings: Savings, has_signals: bool) -> Self {
+        let setup = if savings.lazy {
+            SETUP
+        } else {
+            Setup::new().stage(Stage::Hard)
+        };
         // TICK-4: which task is next is not known, so nothing is started.
         let timer = Self::asking(base, setup, move || base.local().resched.tick());
         Self {
-            comes_early,
-            shortest,
+            // Where checkpoints compare, a switch that leaves it as it is costs less than one that moves it, and that
+            // it comes early costs one schedule in each slice (TICK-7, TICK-8).
+            comes_early: !has_signals && savings.filter,
+            shortest: if has_signals { SIGNALLED } else { Span::ZERO },
             ..timer
         }
     }

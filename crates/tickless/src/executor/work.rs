@@ -8,9 +8,8 @@
 //!
 //! A worker without a task pulls one from another worker, and parks until its first deadline if there is none.
 
-use tickless_core::hrtimer::{Setup, Stage};
-use tickless_core::time::{Instant, Span};
-use tickless_sched::hrtick::{SETUP, SliceTimer};
+use tickless_core::time::Instant;
+use tickless_sched::hrtick::SliceTimer;
 
 use super::current;
 use super::header::Job;
@@ -18,7 +17,7 @@ use super::io::{EVENTS, PERIOD};
 use super::job::{discard, run};
 use super::settings::Preemption;
 use super::shared::Handle;
-use super::tick::{SIGNALLED, TickTimer};
+use super::tick::TickTimer;
 use super::watch::Watch;
 use crate::host::thread::at_earliest;
 use crate::worker::{EpollEvents, Worker};
@@ -46,18 +45,8 @@ pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
     let reads_counter = !has_signals;
     let owner = shared.places[index].claim();
     current::set_worker(shared.id, index, reads_counter, owner);
-    let setup = if settings.savings.lazy {
-        SETUP
-    } else {
-        Setup::new().stage(Stage::Hard)
-    };
     shared.places[index].lock().open(
-        TickTimer::new(
-            worker.base(),
-            setup,
-            reads_counter && settings.savings.filter,
-            if has_signals { SIGNALLED } else { Span::ZERO },
-        ),
+        TickTimer::new(worker.base(), settings.savings, has_signals),
         TickTimer::other(worker.base()),
         at_earliest(),
     );

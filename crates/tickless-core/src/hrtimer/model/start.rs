@@ -204,17 +204,22 @@ fn two_kicks_against_the_one_that_is_taken() {
     });
 }
 
+/// Two CPUs, and a timer that waits in the far wheel of the first, which the caller is.
+fn far_on_cpu_0() -> (Machine<false>, Timer) {
+    let machine = machine(2);
+    let timer = once(&Count::default());
+    be(Some(0));
+    timer.as_ref().start(&machine, at(FAR));
+    assert_eq!(machine.sorted(CpuId(0)), 0, "it is far");
+    (machine, timer)
+}
+
 /// LOC-3. A timer waits in the far wheel of CPU 0, which pushes it out there, while CPU 1 starts it as well. It
 /// is queued once, for one of both, and the CPU where it is has its device armed for it.
 #[test]
 fn a_far_timer_is_pushed_out_against_a_start_on_another_cpu() {
     explore(TWO, [(0, FAR + 2_000), (1, FAR + 1_000)], || {
-        let machine = machine::<false>(2);
-        let runs = Count::default();
-        let timer = once(&runs);
-        be(Some(0));
-        timer.as_ref().start(&machine, at(FAR));
-        assert_eq!(machine.sorted(CpuId(0)), 0, "it is far");
+        let (machine, timer) = far_on_cpu_0();
         let starter = {
             let timer = timer.clone();
             on(&machine, Some(1), move |timers| {
@@ -240,12 +245,7 @@ fn a_far_timer_is_pushed_out_against_a_start_on_another_cpu() {
 fn a_far_timer_is_pushed_out_against_a_cancel_on_another_cpu() {
     // Whether the start found it queued, and whether it is queued in the end. The cancel finds it in either case.
     explore(TWO, [(true, false), (false, true)], || {
-        let machine = machine::<false>(2);
-        let runs = Count::default();
-        let timer = once(&runs);
-        be(Some(0));
-        timer.as_ref().start(&machine, at(FAR));
-        assert_eq!(machine.sorted(CpuId(0)), 0, "it is far");
+        let (machine, timer) = far_on_cpu_0();
         let canceller = {
             let timer = timer.clone();
             on(&machine, Some(1), move |timers| {

@@ -307,11 +307,7 @@ fn play(steps: &[Step]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: if cfg!(miri) { 2 } else { 256 },
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(crate::properties::config(2))]
 
     #[test]
     fn a_run_and_a_tree_behave_like_one_list(steps in steps()) {

@@ -120,11 +120,7 @@ fn operation() -> impl Strategy<Value = Operation> {
 const NODES: usize = if cfg!(miri) { 12 } else { 60 };
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: if cfg!(miri) { 2 } else { 256 },
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(crate::properties::config(2))]
 
     /// (g), and the search finds what a look at all entries finds.
     #[test]
