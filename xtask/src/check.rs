@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 
 use self::disk::Plan;
+use self::loom::Extent;
 use self::run::Run;
 use self::summary::{Outcome, Row, Verdict};
 
@@ -80,6 +81,7 @@ enum Step {
     Msrv,
     Deny,
     Instructions,
+    Models,
     Mutants,
 }
 
@@ -113,7 +115,7 @@ impl Step {
             Self::TestRelease => "the tests pass as users build: optimised, debug assertions off",
             Self::Worlds => "a thousand drawn worlds keep every promise, and fresh ones are tried",
             Self::NoStd => "the crates that need no operating system build for a bare target",
-            Self::Loom => "the models hold in every interleaving that loom explores",
+            Self::Loom => "the models hold in the interleavings that loom explores in some minutes",
             Self::Schedules => {
                 "random schedules break no rule, for some seconds (cargo xtask soak)"
             }
@@ -121,6 +123,7 @@ impl Step {
             Self::Msrv => "the library builds with the oldest compiler it promises",
             Self::Deny => "licences, sources and the walls between the crates are as agreed",
             Self::Instructions => "no hot path takes 3 % more instructions than its table says",
+            Self::Models => "the models hold in every interleaving that they name",
             Self::Mutants => "each rule broken on purpose is noticed (cargo xtask mutants)",
         }
     }
@@ -128,7 +131,7 @@ impl Step {
     const fn share(self) -> Share {
         match self {
             Self::Fmt | Self::Tidy | Self::Clippy | Self::Test => Share::Quick,
-            Self::Mutants => Share::OnRequest,
+            Self::Models | Self::Mutants => Share::OnRequest,
             _ => Share::Full,
         }
     }
@@ -145,12 +148,13 @@ impl Step {
             Self::TestRelease => testing::test_release(run),
             Self::Worlds => worlds::step(run),
             Self::NoStd => no_std::step(run),
-            Self::Loom => loom::step(run),
+            Self::Loom => loom::step(run, Extent::Short),
             Self::Schedules => schedules::step(run),
             Self::Miri => miri::step(run),
             Self::Msrv => msrv::step(run),
             Self::Deny => deny::step(run),
             Self::Instructions => instructions::step(run),
+            Self::Models => loom::step(run, Extent::Whole),
             Self::Mutants => crate::mutants::run_all(run.root()),
         }
     }
@@ -282,14 +286,14 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn the_quick_steps_are_four_and_mutants_runs_only_on_request() {
+    fn the_quick_steps_are_four_and_the_long_ones_run_only_on_request() {
         assert_eq!(
             selected(&[], true),
             [Step::Fmt, Step::Tidy, Step::Clippy, Step::Test]
         );
         let full = selected(&[], false);
         assert_eq!(full.len(), 15);
-        assert!(!full.contains(&Step::Mutants));
+        assert!(!full.contains(&Step::Mutants) && !full.contains(&Step::Models));
         assert_eq!(
             selected(&[Step::Mutants, Step::Fmt], false),
             [Step::Fmt, Step::Mutants]
@@ -324,7 +328,7 @@ mod tests {
     #[test]
     fn the_listing_names_every_step_on_a_line() {
         let listing = listing();
-        assert_eq!(listing.lines().count(), 16);
+        assert_eq!(listing.lines().count(), 17);
         assert!(listing.contains("\ntest-release "));
     }
 }

@@ -53,8 +53,8 @@ fn coupled_step_a_device_is_late_by_a_tick_and_a_step_of_the_clock() {
     assert_eq!(holds("coupled-step"), 16);
 }
 
-/// A CPU that expected a short sleep left its device armed for a slice that was over. The device fired later than it was
-/// told, as all that count do, and by more than the checker allowed such a wake-up.
+/// A CPU that expected a short sleep left its device armed for a slice that was over. The device fired later than it
+/// was told, as all that count do, and by more than the checker allowed such a wake-up.
 #[test]
 fn lazy_late_a_device_that_was_left_armed_may_be_late() {
     assert_eq!(holds("lazy-late"), 3);

@@ -7,8 +7,8 @@ use tickless_link::sync::Ordering;
 
 use crate::base::Timers;
 use crate::base::model::{
-    Count, Host, JUMP, THREE, TWO, armed_after_kick, at, be, explore, going_on, machine, on, once,
-    pending,
+    Count, Host, JUMP, THREE, TWO, armed_after_kick, at, be, explore, explore_all, going_on,
+    machine, on, once, pending,
 };
 use crate::clock::ClockSet;
 use crate::cpu::CpuId;
@@ -44,7 +44,7 @@ fn a_cpu_leaves_against_a_callback_that_goes_on() {
 /// that the leaving CPU can get in between the two.
 #[test]
 fn a_cpu_leaves_between_two_callbacks_that_a_canceller_waits_for() {
-    explore(THREE, [(0, 1), (1, 1), (1, 0), (2, 0)], || {
+    explore_all(THREE, [(0, 1), (1, 1), (1, 0), (2, 0)], || {
         let machine = machine::<true>(2);
         let runs = Count::default();
         let (first, second) = (once(&runs), going_on(&runs, 9_000));
