@@ -42,8 +42,8 @@ pub const fn range(levels: usize) -> u64 {
 /// A slot of a wheel, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot {
-    level: u8,
-    index: u8,
+    level: u32,
+    index: u32,
 }
 
 impl Slot {
@@ -55,8 +55,8 @@ impl Slot {
             reason = "a level is less than 9, and an index is taken modulo 64"
         )]
         Self {
-            level: level as u8,
-            index: (position % SLOTS) as u8,
+            level: level as u32,
+            index: (position % SLOTS) as u32,
         }
     }
 
@@ -85,7 +85,7 @@ impl Slot {
     #[inline]
     #[must_use]
     pub const fn serves_alike(self, one: Tick, other: Tick) -> bool {
-        (one.0 ^ other.0) >> (SHIFT * self.level as u32) == 0
+        (one.0 ^ other.0) >> (SHIFT * self.level) == 0
     }
 
     /// Its index in its level, less than 64.
