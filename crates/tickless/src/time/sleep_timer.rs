@@ -54,6 +54,7 @@ pub trait SleepQueue: TaskTimer<When: Copy> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
 enum SleepState {
     /// Made with a duration, never polled: the clock was read a moment ago and is not read again for the first poll.
     /// Should that moment have been long, the timer is started in the past and fires at once.
