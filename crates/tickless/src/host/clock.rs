@@ -8,7 +8,7 @@
 //! | question | asks for | counter |
 //! |---|---|---|
 //! | "what time is it?", [`Instant::now`](crate::time::Instant::now) | [`now`](Clock::now): comparable between threads | ordered |
-//! | "deadline = now + 50 µs" | [`told_latest`](Reading::told_latest): a bound, not behind the kernel's clock | not ordered |
+//! | "deadline = now + 50 µs" | [`at_latest`](Reading::at_latest): a bound, not behind the kernel's clock | not ordered |
 //! | "is anything due?", "does this timer fire?" | [`at_earliest`](Reading::at_earliest): a bound, not ahead of it, nor of `now` | not ordered |
 //!
 //! So a timer is early by neither clock, that of the library and that of [`std::time::Instant`], by whichever a user
@@ -25,7 +25,7 @@
 
 use std::sync::OnceLock;
 
-use tickless_core::clock::follow::{self, Follower};
+use tickless_core::clock::follow::{self, Follower, Kept};
 use tickless_core::time::Instant;
 
 use anchor::Anchor;
@@ -79,14 +79,49 @@ impl Clock {
         self.follower.now(counter::read_ordered, || self.ask())
     }
 
-    /// A time that is over, and one that is not yet.
+    /// As [`now`](Self::now), by the line that the thread has kept.
+    // Always, as `latest`: a call takes as much as half of the reading.
+    #[inline(always)]
+    pub(crate) fn kept_now(&self, kept: &Kept) -> Instant {
+        let cycles = counter::read_ordered();
+        match self.follower.kept_now(kept, cycles) {
+            Some(now) => now,
+            None => self.now_anew(kept),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn now_anew(&self, kept: &Kept) -> Instant {
+        // Usually the line is over: what is kept is the one that the reading lays.
+        let now = self.now();
+        self.follower.keep(kept, SKEW);
+        now
+    }
+
+    /// A time that is over.
     #[inline]
-    pub(crate) fn bounds(&self) -> (Instant, Instant) {
-        let (earliest, latest) = self.follower.bounds(counter::read, || self.ask());
-        (
-            earliest,
-            Instant::from_nanos(latest.as_nanos().saturating_add(SKEW)),
-        )
+    pub(crate) fn earliest(&self) -> Instant {
+        self.follower.bounds(counter::read, || self.ask()).0
+    }
+
+    /// A time that is not over yet, by the line that the thread has kept.
+    #[inline(always)]
+    pub(crate) fn latest(&self, kept: &Kept) -> Instant {
+        let cycles = counter::read();
+        match self.follower.kept_latest(kept, cycles) {
+            Some(latest) => latest,
+            None => self.latest_anew(kept, cycles),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn latest_anew(&self, kept: &Kept, cycles: u64) -> Instant {
+        // As in `now_anew`.
+        let (_, latest) = self.follower.bounds(|| cycles, || self.ask());
+        self.follower.keep(kept, SKEW);
+        Instant::from_nanos(latest.as_nanos().saturating_add(SKEW))
     }
 
     /// The number of the line that is followed: another one whenever the kernel was asked.

@@ -211,17 +211,27 @@ pub(crate) fn with_thread<R>(body: impl FnOnce(&Thread) -> R) -> R {
 /// A time that is not behind the kernel's clock, as this thread can know it without a system call.
 #[inline]
 pub(crate) fn at_latest() -> Instant {
-    // The clock is read outside: what is large inside of `with_thread` becomes a call, and reaching the thread another.
-    let (_, latest) = CLOCK.bounds();
-    with_thread(|thread| thread.reading.told_latest(latest))
+    with_thread(
+        #[inline(always)]
+        |thread| thread.reading.at_latest(),
+    )
 }
 
 /// A time that is not ahead of the kernel's clock nor of the library's.
 #[inline]
 pub(crate) fn at_earliest() -> Instant {
-    // As in `at_latest`.
-    let (earliest, _) = CLOCK.bounds();
+    // The clock is read outside: what is large inside of `with_thread` becomes a call, and reaching the thread another.
+    let earliest = CLOCK.earliest();
     with_thread(|thread| thread.reading.told_earliest(earliest))
+}
+
+/// What time it is, comparable with what other threads are told.
+#[inline]
+pub(crate) fn now() -> Instant {
+    with_thread(
+        #[inline(always)]
+        |thread| thread.reading.now(),
+    )
 }
 
 /// A time that is over, as recent as is known without a reading, for the thread of `base`.

@@ -186,6 +186,18 @@ impl Line {
         (error + drifted(gone)).cast_signed()
     }
 
+    /// The rate and the base of a line that is nowhere before what this one shows and may be off by, and a few
+    /// nanoseconds behind that: its product needs neither the residue nor what the error grows by.
+    pub(super) const fn latest(fast: [u64; Self::FAST]) -> (u64, i64) {
+        let [_, _, rate, _, base, error] = fast;
+        // What the error grows by, rounded up.
+        let rate = rate.saturating_add((rate >> 10) + (rate >> 15) + 2);
+        let base = base.cast_signed().saturating_add_unsigned(error);
+        // One nanosecond for the residue, which counts for a thousandth more once it is gone by, one that the error
+        // grows by at least, one by which the product is rounded down.
+        (rate, base.saturating_add(4))
+    }
+
     pub(super) const fn error_for(&self, nanos: i64) -> i64 {
         Self::error_at(self.fast(), nanos)
     }

@@ -4,7 +4,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use loom::thread;
 
-use super::{Follower, Line, Reference, Sandwich};
+use super::{Follower, Kept, Line, Reference, Sandwich};
 use crate::time::Instant;
 
 /// A counter that another thread moves on, and a reference that shows so many halves of what it counts.
@@ -88,6 +88,29 @@ fn readings_that_are_ordered_are_answered_in_order() {
         };
         world.clocks.0.store(LONG + 70, Ordering::SeqCst);
         reads_second(&world);
+        other.join().unwrap();
+    });
+}
+
+/// As before, where the reader of the later one has kept an earlier line: it sees that another one is followed.
+#[test]
+fn a_line_that_is_kept_is_not_read_behind_a_later_one() {
+    check(2, || {
+        let world = world(LONG, 2, true);
+        let other = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || reads_first(&world))
+        };
+        let kept = Kept::new();
+        world.follower.keep(&kept, 0);
+        world.clocks.0.store(LONG + 70, Ordering::SeqCst);
+        if world.was_read.load(Ordering::Acquire) {
+            let first = world.first.load(Ordering::Relaxed).cast_signed();
+            let cycles = world.clocks.cycles();
+            let second = world.follower.kept_now(&kept, cycles);
+            let second = second.unwrap_or_else(|| world.now()).as_nanos();
+            assert!(second >= first, "{second} after {first}");
+        }
         other.join().unwrap();
     });
 }

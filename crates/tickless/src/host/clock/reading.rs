@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use tickless_core::clock::follow::Kept;
 use tickless_core::time::Instant;
 
 use super::CLOCK;
@@ -16,6 +17,7 @@ pub(crate) struct Reading {
     latest: Cell<i64>,
     /// The line of the clock when the thread looked last.
     line: Cell<u64>,
+    kept: Kept,
 }
 
 #[inline]
@@ -30,6 +32,7 @@ impl Reading {
             earliest: Cell::new(0),
             latest: Cell::new(0),
             line: Cell::new(0),
+            kept: Kept::new(),
         }
     }
 
@@ -40,22 +43,22 @@ impl Reading {
         recently.unwrap_or_else(|| Instant::from_nanos(self.earliest.get()))
     }
 
-    /// A time that is not behind the true one.
-    #[cfg(test)]
-    pub(crate) fn at_latest(&self) -> Instant {
-        self.told_latest(CLOCK.bounds().1)
+    /// What time it is, comparable with what other threads are told.
+    #[inline(always)]
+    pub(crate) fn now(&self) -> Instant {
+        CLOCK.kept_now(&self.kept)
     }
 
-    /// What the thread is told as a time that is not behind the true one, where the clock says `latest`.
-    #[inline]
-    pub(crate) fn told_latest(&self, latest: Instant) -> Instant {
-        not_before(&self.latest, latest)
+    /// A time that is not behind the true one.
+    #[inline(always)]
+    pub(crate) fn at_latest(&self) -> Instant {
+        not_before(&self.latest, CLOCK.latest(&self.kept))
     }
 
     /// A time that is not ahead of the true one.
     #[inline]
     pub(crate) fn at_earliest(&self) -> Instant {
-        self.told_earliest(CLOCK.bounds().0)
+        self.told_earliest(CLOCK.earliest())
     }
 
     /// What the thread is told as a time that is not ahead of the true one, where the clock says `earliest`.

@@ -1,0 +1,177 @@
+//! The line that is followed, as one thread keeps it.
+//!
+//! The words of a line are the same for as long as it is followed, and each line has a number of its own. So a thread
+//! copies them once, looks at the number at each reading, and has what else there is to reckon out done by then: a
+//! reading is a comparison of numbers and one multiplication.
+
+use core::cell::Cell;
+
+use tickless_link::sync::Ordering;
+
+use super::Follower;
+use super::line::Line;
+use crate::time::Instant;
+
+/// What one thread keeps of the line that is followed.
+///
+/// Not for signal handlers: what one copied while its thread was reading would belong to another line.
+#[derive(Debug)]
+pub struct Kept {
+    /// Which line it is.
+    number: Cell<u64>,
+    start: Cell<u64>,
+    span: Cell<u64>,
+    rate: Cell<u64>,
+    residue: Cell<u64>,
+    base: Cell<i64>,
+    /// As `rate` and `base`, of a line that is nowhere before the reference.
+    latest_rate: Cell<u64>,
+    latest_base: Cell<i64>,
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Kept {
+    /// Keeps nothing yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            // No line has this number.
+            number: Cell::new(u64::MAX),
+            start: Cell::new(0),
+            span: Cell::new(0),
+            rate: Cell::new(0),
+            residue: Cell::new(0),
+            base: Cell::new(0),
+            latest_rate: Cell::new(0),
+            latest_base: Cell::new(0),
+        }
+    }
+
+    /// The nanoseconds since the line began that `cycles` and `rate` come to, in the unit of the line.
+    #[inline(always)]
+    const fn product(gone: u64, rate: u64) -> u64 {
+        // A line is so short that the product is far below 2^63.
+        gone.wrapping_mul(rate)
+    }
+}
+
+impl Follower {
+    /// How many cycles after the start of the line `cycles` are; [`None`] where the line ends before, or another one
+    /// than the one that is `kept` is followed.
+    #[inline(always)]
+    fn gone(&self, kept: &Kept, cycles: u64) -> Option<u64> {
+        // Relaxed: nothing is read of what the number names. A thread that is behind a reading of another one sees the
+        // number of its line or of a later one.
+        if self.current.load(Ordering::Relaxed) != kept.number.get() {
+            return None;
+        }
+        let gone = cycles.wrapping_sub(kept.start.get());
+        (gone < kept.span.get()).then_some(gone)
+    }
+
+    /// As [`now`](Self::now) where the counter shows `cycles`, by the line that is `kept`; [`None`] where that does not
+    /// say it.
+    #[inline(always)]
+    pub fn kept_now(&self, kept: &Kept, cycles: u64) -> Option<Instant> {
+        let gone = self.gone(kept, cycles)?;
+        let nanos = Kept::product(gone, kept.rate.get()).wrapping_add(kept.residue.get()) >> 32;
+        let base = kept.base.get();
+        Some(Instant::from_nanos(base.wrapping_add(nanos.cast_signed())))
+    }
+
+    /// As the later one of the [`bounds`](Self::bounds) where the counter shows `cycles`, or some nanoseconds behind
+    /// that, by the line that is `kept`; [`None`] where that does not say it.
+    #[inline(always)]
+    pub fn kept_latest(&self, kept: &Kept, cycles: u64) -> Option<Instant> {
+        let gone = self.gone(kept, cycles)?;
+        let nanos = Kept::product(gone, kept.latest_rate.get()) >> 32;
+        let base = kept.latest_base.get();
+        Some(Instant::from_nanos(base.wrapping_add(nanos.cast_signed())))
+    }
+
+    /// Copies the line that is followed; [`kept_latest`](Self::kept_latest) answers so many nanoseconds later than the
+    /// line says.
+    pub fn keep(&self, kept: &Kept, later: i64) {
+        let (number, fast) = self.read::<{ Line::FAST }>();
+        let [start, span, rate, residue, base, _] = fast;
+        let (latest_rate, latest_base) = Line::latest(fast);
+        kept.number.set(number);
+        kept.start.set(start);
+        kept.span.set(span);
+        kept.rate.set(rate);
+        kept.residue.set(residue);
+        kept.base.set(base.cast_signed());
+        kept.latest_rate.set(latest_rate);
+        kept.latest_base.set(latest_base.saturating_add(later));
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::line::WINDOW;
+    use super::*;
+
+    #[test]
+    fn what_is_kept_of_another_line_says_nothing() {
+        let follower = Follower::new();
+        let kept = Kept::new();
+        assert_eq!(follower.kept_now(&kept, 0), None);
+        follower.keep(&kept, 0);
+        assert_eq!(follower.kept_now(&kept, 0), None, "the reference is asked");
+        assert_eq!(follower.kept_latest(&kept, 0), None);
+
+        let line = |nanos| Line::from_words([0, 1_000, 1 << 32, 0, nanos, 0, 1 << 32, 0, 0]);
+        let (seen, _) = follower.line();
+        assert!(follower.lay(seen, &line(5)).is_ok());
+        assert_eq!(follower.kept_now(&kept, 0), None, "not copied yet");
+        follower.keep(&kept, 7);
+        assert_eq!(
+            follower.kept_now(&kept, 999),
+            Some(Instant::from_nanos(1_004))
+        );
+        assert_eq!(follower.kept_now(&kept, 1_000), None, "the line is over");
+        assert_eq!(follower.kept_latest(&kept, 1_000), None);
+
+        let (seen, _) = follower.line();
+        assert!(follower.lay(seen, &line(5)).is_ok());
+        assert_eq!(follower.kept_now(&kept, 999), None, "another number");
+        assert_eq!(follower.kept_latest(&kept, 999), None);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// A line that is kept shows what the line shows, and its upper bound is not below that of the line, nor more
+        /// than a few nanoseconds above it.
+        #[test]
+        fn what_is_kept_says_what_the_line_says(
+            rate in (1_u64 << 28)..(1 << 34), residue in 0_u64..(1 << 32), base in 0_i64..(1 << 60),
+            error in 0_u64..300, start: u64, share in 0.0..1.0_f64,
+        ) {
+            let span = (WINDOW << 32) / rate;
+            let words = [start, span, rate, residue, base.cast_unsigned(), error, rate, 0, 0];
+            let follower = Follower::new();
+            let (seen, _) = follower.line();
+            prop_assert!(follower.lay(seen, &Line::from_words(words)).is_ok());
+            let kept = Kept::new();
+            follower.keep(&kept, 0);
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of the span")]
+            #[expect(clippy::cast_precision_loss, reason = "it is any place of the line")]
+            let cycles = start.wrapping_add(((span - 1) as f64 * share) as u64);
+            let unasked = || unreachable!("it is on the line");
+            let now = follower.now(|| cycles, unasked);
+            prop_assert_eq!(follower.kept_now(&kept, cycles), Some(now));
+            let (_, latest) = follower.bounds(|| cycles, || unreachable!("it is on the line"));
+            let kept = follower.kept_latest(&kept, cycles).expect("it is on the line");
+            prop_assert!(kept >= latest, "{:?} before {:?}", kept, latest);
+            prop_assert!(kept.as_nanos() - latest.as_nanos() <= 5, "{:?} behind {:?}", kept, latest);
+        }
+    }
+}
