@@ -273,6 +273,15 @@ impl From<Duration> for Span {
     /// Exact, at most [`Span::MAX`].
     #[inline]
     fn from(duration: Duration) -> Self {
+        const NANOS: u64 = 1_000_000_000;
+        const WHOLE: u64 = Span::MAX.as_nanos() / NANOS;
+        // Usual ones without a multiplication of 128 bits.
+        if duration.as_secs() < WHOLE {
+            let nanos = duration.as_secs() * NANOS + u64::from(duration.subsec_nanos());
+            return Self {
+                nanos: nanos.cast_signed(),
+            };
+        }
         Self::from_nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
     }
 }
