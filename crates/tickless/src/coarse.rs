@@ -58,6 +58,7 @@ use tickless_core::time::{Instant as CoreInstant, Span};
 
 use crate::host::registry::timers;
 use crate::host::remote::publish::publish_earlier;
+use crate::host::thread::asked_last;
 use crate::host::tick::{now, tick_of};
 use crate::time::sleep_timer::SleepQueue;
 pub use crate::time::{Duration, Instant, error};
@@ -131,6 +132,13 @@ pub type Timeout<T> = crate::time::Timeout<T, Sleep>;
 /// Cost: 80 bytes, no allocation.
 pub type Sleep = crate::time::Sleep<WheelSleeper>;
 
+#[cold]
+#[inline(never)]
+fn publish_first() {
+    // Whether what was told before has passed is asked of the present.
+    publish_earlier(now());
+}
+
 impl SleepQueue for WheelSleeper {
     /// The wheel gives it enough.
     const HAS_SLACK: bool = false;
@@ -155,6 +163,22 @@ impl SleepQueue for WheelSleeper {
     #[inline]
     fn when(deadline: CoreInstant, _slack: Span) -> (Tick, Tick) {
         (now(), tick_of(deadline))
+    }
+
+    /// How late it may be counts from when it was asked for: the reading that its deadline was computed from serves.
+    #[inline]
+    fn start_at_hand(
+        self: Pin<&mut Self>,
+        deadline: CoreInstant,
+        waker: Waker,
+    ) -> Result<(), Waker> {
+        let times = (tick_of(asked_last()), tick_of(deadline));
+        let is_first = self.start_at_hand(timers(), times, waker)?;
+        // Else something that is due before was told already, and a thread comes for that.
+        if is_first {
+            publish_first();
+        }
+        Ok(())
     }
 
     #[inline]

@@ -8,7 +8,7 @@
 use core::pin::Pin;
 use core::task::Waker;
 
-use tickless_link::buckets::{Bucketed, Quiet};
+use tickless_link::buckets::Quiet;
 use tickless_link::entry::{Entry, EntryRef, Member};
 
 use crate::base::cpu_base::CpuBase;
@@ -140,12 +140,12 @@ impl<P: Platform> Timers<P> {
         Some(())
     }
 
-    /// Binds a timer that never had an owner to the executing CPU and files it, with `waker` in it. Returns the waker
-    /// that was there before.
+    /// Binds a timer that never had an owner to the executing CPU and files it, with `waker` in it. Says whether it is
+    /// due before everything else there, and returns the waker that was there before.
     ///
     /// # Errors
     ///
-    /// The waker, if this is not the usual case; nothing was done.
+    /// The waker, if this is not the usual case; nothing was done that a start does not undo.
     #[inline]
     pub(crate) fn start_unbound<'a, M>(
         &'a self,
@@ -153,7 +153,7 @@ impl<P: Platform> Timers<P> {
         me: ThisCpu<'a, P>,
         (now, expiry): (Tick, Tick),
         waker: Waker,
-    ) -> Result<Option<Waker>, Waker>
+    ) -> Result<(bool, Option<Waker>), Waker>
     where
         M: Member<Coarse, Guarded = Option<Waker>> + Send + 'static,
     {
@@ -165,22 +165,18 @@ impl<P: Platform> Timers<P> {
             return Err(waker);
         };
         let wheel = &mut held.state.wheels[kind as usize];
-        // Unbound by the caller's word, and borrowed exclusively since.
-        entry.as_mut().bind(&wheel.buckets);
-        let entry = entry.as_ref();
-        let kept = entry.guarded(&mut wheel.buckets);
-        let old = kept.expect("bound just now").replace(waker);
-        let entry = entry.erase();
-        let bound = wheel.buckets.open(entry).and_then(Bucketed::quiet);
-        let Some(Quiet::Idle(idle)) = bound else {
-            unreachable!("what never had an owner was never queued");
-        };
         wheel.pending_map.forward(now);
         let place = wheel.pending_map.place(expiry);
         entry.shared().set(expiry);
-        idle.insert(place.slot.number());
-        self.note_own(&mut held, entry, kind, (now, expiry, place), false);
-        Ok(old)
+        let (mut waker, mut old) = (Some(waker), None);
+        let fill = |kept: &mut Option<Waker>| old = core::mem::replace(kept, waker.take());
+        let list = place.slot.number();
+        if !wheel.buckets.insert_unbound(entry.as_mut(), list, (), fill) {
+            return waker.map_or(Ok((false, None)), Err);
+        }
+        let entry = entry.as_ref().erase();
+        let is_first = self.note_own(&mut held, entry, kind, (now, expiry, place), false);
+        Ok((is_first, old))
     }
 
     /// Notes that a timer came to `place` on the wheel of `kind` of the executing CPU's base; says whether it is due

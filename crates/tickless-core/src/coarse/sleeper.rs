@@ -70,6 +70,31 @@ impl WheelSleeper {
         timers.modify_in_slot(self.erase(), expiry)
     }
 
+    /// Starts a sleeper that never was on a base, in the tick `now` and for `expiry`, if the executing CPU keeps it and
+    /// its lock is to be had without a call: as [`start`](crate::base::TaskTimer::start) would. Says whether it is due
+    /// before everything else on its wheel, so that it has to be told.
+    ///
+    /// # Errors
+    ///
+    /// The waker, if it is not as simple as that; it is to be started otherwise.
+    #[inline]
+    pub fn start_at_hand<P: Platform>(
+        self: Pin<&mut Self>,
+        timers: &Timers<P>,
+        times: (Tick, Tick),
+        waker: Waker,
+    ) -> Result<bool, Waker> {
+        let Some(me) = timers.platform.this_cpu_if_known() else {
+            return Err(waker);
+        };
+        if !self.is_unbound() {
+            return Err(waker);
+        }
+        let filed = timers.start_unbound(self.entry_mut(), me, times, waker);
+        // Here no lock is held any more, and the waker that was there before may be dropped.
+        filed.map(|(is_first, _old)| is_first)
+    }
+
     #[inline]
     pub(crate) fn erase(self: Pin<&Self>) -> EntryRef<'_, Coarse> {
         self.entry().erase()
@@ -134,7 +159,8 @@ impl Hooks for WheelSleeper {
         times: (Tick, Tick),
         waker: Waker,
     ) -> Result<Option<Waker>, Waker> {
-        timers.start_unbound(self.entry_mut(), me, times, waker)
+        let filed = timers.start_unbound(self.entry_mut(), me, times, waker);
+        filed.map(|(_, old)| old)
     }
 
     #[inline]

@@ -217,6 +217,17 @@ pub(crate) fn at_latest() -> Instant {
     )
 }
 
+/// When this thread asked for the time last, or the time, where that is not known to be as recent as all that threads
+/// were told: for a timer that is started the first time, whose deadline was computed from what a thread was told.
+#[inline]
+pub(crate) fn asked_last() -> Instant {
+    let asked = with_thread(
+        #[inline(always)]
+        |thread| thread.reading.asked_last(),
+    );
+    asked.unwrap_or_else(at_earliest)
+}
+
 /// A time that is not ahead of the kernel's clock nor of the library's.
 #[inline]
 pub(crate) fn at_earliest() -> Instant {

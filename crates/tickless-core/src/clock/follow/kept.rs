@@ -12,6 +12,9 @@ use super::Follower;
 use super::line::Line;
 use crate::time::Instant;
 
+/// The number of no line.
+const NOTHING: u64 = u64::MAX;
+
 /// What one thread keeps of the line that is followed.
 ///
 /// Not for signal handlers: what one copied while its thread was reading would belong to another line.
@@ -40,8 +43,7 @@ impl Kept {
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            // No line has this number.
-            number: Cell::new(u64::MAX),
+            number: Cell::new(NOTHING),
             start: Cell::new(0),
             span: Cell::new(0),
             rate: Cell::new(0),
@@ -94,13 +96,23 @@ impl Follower {
         Some(Instant::from_nanos(base.wrapping_add(nanos.cast_signed())))
     }
 
+    /// When the line that is `kept` began, if it is followed still; what any thread was told so far is a
+    /// [window](super::WINDOW) later at most.
+    #[inline(always)]
+    pub fn kept_since(&self, kept: &Kept) -> Option<Instant> {
+        // Relaxed: as in `gone`.
+        let is_followed = self.current.load(Ordering::Relaxed) == kept.number.get();
+        is_followed.then_some(Instant::from_nanos(kept.base.get()))
+    }
+
     /// Copies the line that is followed; [`kept_latest`](Self::kept_latest) answers so many nanoseconds later than the
     /// line says.
     pub fn keep(&self, kept: &Kept, later: i64) {
         let (number, fast) = self.read::<{ Line::FAST }>();
         let [start, span, rate, residue, base, _] = fast;
         let (latest_rate, latest_base) = Line::latest(fast);
-        kept.number.set(number);
+        // While the reference is asked there is nothing to be kept.
+        kept.number.set(if span == 0 { NOTHING } else { number });
         kept.start.set(start);
         kept.span.set(span);
         kept.rate.set(rate);
@@ -126,6 +138,7 @@ mod tests {
         follower.keep(&kept, 0);
         assert_eq!(follower.kept_now(&kept, 0), None, "the reference is asked");
         assert_eq!(follower.kept_latest(&kept, 0), None);
+        assert_eq!(follower.kept_since(&kept), None, "nothing is followed");
 
         let line = |nanos| Line::from_words([0, 1_000, 1 << 32, 0, nanos, 0, 1 << 32, 0, 0]);
         let (seen, _) = follower.line();
@@ -138,11 +151,13 @@ mod tests {
         );
         assert_eq!(follower.kept_now(&kept, 1_000), None, "the line is over");
         assert_eq!(follower.kept_latest(&kept, 1_000), None);
+        assert_eq!(follower.kept_since(&kept), Some(Instant::from_nanos(5)));
 
         let (seen, _) = follower.line();
         assert!(follower.lay(seen, &line(5)).is_ok());
         assert_eq!(follower.kept_now(&kept, 999), None, "another number");
         assert_eq!(follower.kept_latest(&kept, 999), None);
+        assert_eq!(follower.kept_since(&kept), None);
     }
 
     proptest! {

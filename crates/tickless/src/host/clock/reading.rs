@@ -55,6 +55,16 @@ impl Reading {
         not_before(&self.latest, CLOCK.latest(&self.kept))
     }
 
+    /// When the thread asked for a time that is not behind the true one, or a later time; not more than a
+    /// [window](super::WINDOW) before what any thread was told. [`None`] if that is not known without a reading.
+    ///
+    /// It may be long ago: if no thread asked since, nothing is more recent.
+    #[inline(always)]
+    pub(crate) fn asked_last(&self) -> Option<Instant> {
+        let began = CLOCK.follower.kept_since(&self.kept)?;
+        Some(began.max(Instant::from_nanos(self.latest.get())))
+    }
+
     /// A time that is not ahead of the true one.
     #[inline]
     pub(crate) fn at_earliest(&self) -> Instant {
