@@ -176,7 +176,8 @@ impl FarWheel {
     }
 
     /// As [`place`](Self::place), by a clock that is only read if it may matter.
-    #[inline]
+    // As `file_idle`.
+    #[inline(always)]
     pub(crate) fn place_now(
         &mut self,
         head: Head,
@@ -238,7 +239,8 @@ impl FarWheel {
     }
 
     /// Files an idle timer of the first of `queues`; `false`, and nothing was done, if it is not of that one, or near.
-    #[inline]
+    // Always: what it is given would go through memory.
+    #[inline(always)]
     pub(crate) fn file_idle(
         &mut self,
         queues: &mut ExactQueues,

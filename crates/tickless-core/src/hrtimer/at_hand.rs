@@ -30,6 +30,20 @@ impl<P: Platform> Timers<P> {
         }
     }
 
+    /// As [`start_resolved`](Self::start_resolved), for a timer that seems to be idle.
+    #[inline(always)]
+    pub(super) fn start_idle(
+        &self,
+        entry: EntryRef<'_, Hr>,
+        times: Times,
+        mode: StartMode,
+    ) -> bool {
+        match self.start_idle_at_hand(entry, times, mode) {
+            Ok(()) => false,
+            Err(held) => self.start_queued(entry, times, mode, held),
+        }
+    }
+
     #[inline(never)]
     fn start_otherwise<'a>(
         &'a self,

@@ -143,6 +143,25 @@ impl<C: ClockId> TimerRef<'_, C> {
         timers.start_resolved(self.entry, (deadline, deadline), StartMode::default())
     }
 
+    /// As [`start_exactly`](Self::start_exactly), for a timer that seems to be [idle](Self::is_fresh): if it is far
+    /// ahead, in one section of the executing CPU's own lock.
+    ///
+    /// # Panics
+    ///
+    /// As [`HrTimer::start`].
+    #[inline]
+    pub fn start_idle_exactly<P: Platform>(self, timers: &Timers<P>, instant: Instant<C>) -> bool {
+        let deadline = Deadline::new(instant);
+        timers.start_idle(self.entry, (deadline, deadline), StartMode::default())
+    }
+
+    /// Whether the timer is idle and was not shut down. Lock-free; out of date when it arrives.
+    #[inline]
+    #[must_use]
+    pub fn is_fresh(&self) -> bool {
+        self.entry.state().is_fresh()
+    }
+
     /// As [`start`](Self::start), and leaves a queued timer alone that has this deadline or an earlier one.
     ///
     /// # Panics

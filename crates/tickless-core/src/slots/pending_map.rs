@@ -113,7 +113,8 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
 
     /// Notes that something was filed at `place`, which this pending_map chose at its present clock. Returns whether it
     /// is due before everything else: then a CPU that sleeps until the first has to be kicked.
-    #[inline]
+    // What is placed would go through memory.
+    #[inline(always)]
     pub fn file(&mut self, place: Place) -> bool {
         self.occupied[place.slot.level()] |= 1 << place.slot.index();
         let is_first = place.due < self.first_due || !self.has_timers;

@@ -149,6 +149,7 @@ where
         Self::watch_clock();
         let (timer, start) = (self.timer().timer_ref(), when.into());
         match start.exact_instant() {
+            Some(instant) if timer.is_fresh() => start_idle_exactly(timer, instant),
             Some(instant) => start_exactly(timer, instant),
             None => start_on_this_thread(timer, start),
         }
@@ -256,6 +257,13 @@ fn start_on_this_thread<C: ClockId>(timer: core::TimerRef<'_, C>, start: Start<C
 fn start_exactly<C: ClockId>(timer: core::TimerRef<'_, C>, instant: Instant<C>) -> bool {
     wake::demand();
     timer.start_exactly(timers(), instant)
+}
+
+/// As [`start_exactly`], for a timer that seems to be idle. Apart, because one that waits needs less of the stack.
+#[inline(never)]
+fn start_idle_exactly<C: ClockId>(timer: core::TimerRef<'_, C>, instant: Instant<C>) -> bool {
+    wake::demand();
+    timer.start_idle_exactly(timers(), instant)
 }
 
 #[inline(never)]
