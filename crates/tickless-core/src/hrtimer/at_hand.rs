@@ -95,28 +95,55 @@ impl<P: Platform> Timers<P> {
             return Err(None);
         }
         let mut held = BaseGuard::try_lock(self, me).ok_or(None)?;
-        let was_cpu_first = held.state.first_hint == entry.address();
-        if held.state.deferred != DeferredRearm::Clear
-            || (was_cpu_first && !entry.tag().leaves_early())
-            || !self.keeps_base(&held, State::default(), false, mode.pinned, Some(me))
-            || !held
-                .state
-                .far
-                .push_out(entry, Head::new(earliest, deadline))
-        {
-            return Err(Some(held));
+        if self.push_out(&mut held, entry, (earliest, deadline), mode, me) {
+            Ok(())
+        } else {
+            Err(Some(held))
         }
-        // A CPU that is about to sleep asks for what is first by then.
-        held.state.armed_early |= was_cpu_first;
+    }
+
+    /// Gives a far timer of the locked base, that of the executing CPU, other times, if it can stay in its slot with
+    /// them and the device stays as it is: its bucket is due before its new times too, so that it stays behind the
+    /// others that are due before. `false`, and nothing was done, if it is not as simple as that.
+    // As above.
+    #[inline(always)]
+    pub(super) fn push_out(
+        &self,
+        held: &mut BaseGuard<'_, P>,
+        entry: EntryRef<'_, Hr>,
+        (earliest, deadline): Times,
+        mode: StartMode,
+        me: ThisCpu<'_, P>,
+    ) -> bool {
+        if held.state.deferred != DeferredRearm::Clear
+            || !self.keeps_base(held, State::default(), false, mode.pinned, Some(me))
+        {
+            return false;
+        }
+        let was_cpu_first = held.state.first_hint == entry.address();
+        if was_cpu_first && !entry.tag().leaves_early() {
+            return false;
+        }
+        if !held
+            .state
+            .far
+            .push_out(entry, Head::new(earliest, deadline))
+        {
+            return false;
+        }
+        if was_cpu_first {
+            // A CPU that is about to sleep asks for what is first by then.
+            held.state.armed_early = true;
+        }
         held.state.stats.note_start(Stood::FarSlot);
         self.trace_start(
-            &held,
+            held,
             entry,
             (earliest, deadline),
             mode,
             (true, Stood::FarSlot),
         );
-        Ok(())
+        true
     }
 
     /// Starts a timer of this CPU that is idle and goes to the far timers, under the conditions of

@@ -10,7 +10,6 @@ use tickless_link::entry::{Entry, EntryRef, Expiry, Member, Owner, State};
 
 use crate::base::guard::BaseGuard;
 use crate::base::sleeper::{Hooks, WAKES, Wake};
-use crate::base::state::DeferredRearm;
 use crate::base::timers::Timers;
 use crate::exact::family::{Firing, Head, Hr, Stood, Times};
 use crate::hrtimer::start::AlreadyExpired;
@@ -116,39 +115,18 @@ impl<C: ClockId> Sleeper<C> {
         timers: &Timers<P>,
         deadline: Instant<C>,
     ) -> bool {
-        self.try_push_out(timers, Deadline::new(deadline)).is_some()
-    }
-
-    #[inline]
-    fn try_push_out<P: Platform>(
-        self: Pin<&Self>,
-        timers: &Timers<P>,
-        deadline: Deadline,
-    ) -> Option<()> {
-        let me = timers.platform.this_cpu_if_known()?;
-        let mut guard = BaseGuard::try_lock(timers, me)?;
-        let entry = self.erase();
-        let stays = guard.state.deferred == DeferredRearm::Clear
-            && timers.platform.updates_in_place()
-            && timers.keeps_base(&guard, State::default(), false, false, Some(me));
-        let state = &mut *guard.state;
-        let mut bucketed = state.far.open(entry)?;
-        if !stays || deadline < bucketed.head().deadline() {
-            return None;
+        if !timers.platform.updates_in_place() {
+            return false;
         }
-        // Its soft expiry comes later too: with the slack that it had it was not after the old deadline.
-        *bucketed.head() = Head::exact(deadline);
-        // A CPU that is about to sleep asks for what is first by then.
-        state.armed_early |= state.first_hint == entry.address();
-        state.stats.note_start(Stood::FarSlot);
-        timers.trace_start(
-            &guard,
-            entry,
-            (deadline, deadline),
-            StartMode::default(),
-            (true, Stood::FarSlot),
-        );
-        Some(())
+        let Some(me) = timers.platform.this_cpu_if_known() else {
+            return false;
+        };
+        let Some(mut held) = BaseGuard::try_lock(timers, me) else {
+            return false;
+        };
+        let deadline = Deadline::new(deadline);
+        let times = (deadline, deadline);
+        timers.push_out(&mut held, self.erase(), times, StartMode::default(), me)
     }
 
     /// Starts a sleeper that never was on a base, for `deadline` without slack, if that leads straight into the far
