@@ -710,7 +710,7 @@ pub struct Running<F: Family> {
 
 impl<F: Family> Running<F> {
     #[inline]
-    fn entry(&self) -> EntryRef<'_, F> {
+    pub(crate) fn entry(&self) -> EntryRef<'_, F> {
         // The claim keeps the entry alive (Live Link Invariant).
         EntryRef {
             raw: self.raw,

@@ -212,6 +212,12 @@ impl<F: Branched> Tree<F> {
             .then_some(Slot { tree: self, entry })
     }
 
+    /// As [`open`](Self::open), an entry whose callback executes.
+    #[inline]
+    pub fn open_running<'t, 'e>(&'t mut self, running: &'e Running<F>) -> Option<Slot<'t, 'e, F>> {
+        self.open(running.entry())
+    }
+
     /// Opens the first entry.
     #[inline]
     pub fn open_first(&mut self) -> Option<Slot<'_, '_, F>> {

@@ -66,7 +66,10 @@ impl Batch {
     /// Puts a waker to the others. There is room.
     #[inline]
     pub(crate) fn push(&mut self, waker: Option<Waker>) {
-        self.wakers[self.len] = waker;
+        let empty = core::mem::replace(&mut self.wakers[self.len], waker);
+        debug_assert!(empty.is_none());
+        // Nothing to be dropped, which would be asked for each of them.
+        core::mem::forget(empty);
         self.len += 1;
     }
 

@@ -3,6 +3,7 @@
 use core::task::Waker;
 
 use tickless_link::entry::{Fired, Running};
+use tickless_link::tree::Slot;
 
 use crate::base::guard::{BaseGuard, HANG_BACKOFF_MAX};
 use crate::base::runner::{Batch, Ran, Runner};
@@ -77,6 +78,7 @@ impl<'a, P: Platform> Runner<'a, P> {
                         // Of each traced expiry begin and end are told without the lock (spec ).
                         Fired::Done(waker) if !P::TRACE => woken.push(waker),
                         fired => {
+                            let due = due.unwrap_or_else(|| due_of_fired(&mut held, index, &fired));
                             let fired = (fired, due, base_now);
                             held = self.run_fired(held, index, fired, &mut woken);
                         }
@@ -255,22 +257,44 @@ struct Due {
     head: Head,
 }
 
+impl Due {
+    #[inline]
+    fn of(slot: &mut Slot<'_, '_, Hr>) -> Self {
+        let entry = slot.entry();
+        Self {
+            timer: TimerId(entry.address()),
+            code: entry.code_address(),
+            fires_on_set: entry.tag().fires_on_set(),
+            filed: slot.key(),
+            head: *slot.head(),
+        }
+    }
+}
+
 /// Takes the first timer out of a queue, and out of use unless it has a callback. What is cached about the queue is to
 /// be brought up to date before the lock is released.
+///
+/// What is known of the timer where expiries are traced: else nothing has to be known of one that is out of use.
 #[inline]
-fn fire_first<P: Platform>(held: &mut BaseGuard<'_, P>, index: usize) -> Option<(Fired<Hr>, Due)> {
+fn fire_first<P: Platform>(
+    held: &mut BaseGuard<'_, P>,
+    index: usize,
+) -> Option<(Fired<Hr>, Option<Due>)> {
     let mut slot = held.state.queues[index].tree.open_first()?;
-    let entry = slot.entry();
-    let due = Due {
-        timer: TimerId(entry.address()),
-        code: entry.code_address(),
-        fires_on_set: entry.tag().fires_on_set(),
-        filed: slot.key(),
-        head: *slot.head(),
-    };
+    let due = P::TRACE.then(|| Due::of(&mut slot));
     let fired = slot.expire();
     held.state.stats.expired += 1;
     Some((fired, due))
+}
+
+/// What is known of a timer that fired and whose callback is to be executed.
+#[inline]
+fn due_of_fired<P: Platform>(held: &mut BaseGuard<'_, P>, index: usize, fired: &Fired<Hr>) -> Due {
+    let Fired::Call(running) = fired else {
+        unreachable!("where expiries are traced all is known of each");
+    };
+    let slot = held.state.queues[index].tree.open_running(running);
+    Due::of(&mut slot.expect("it fired in this queue, whose lock is held"))
 }
 
 /// Whether the first timer of a queue is to fire at `now` on its clock. The first is filed where it belongs before.

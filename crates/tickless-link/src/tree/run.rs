@@ -54,13 +54,24 @@ impl<F: Branched> Tree<F> {
         const { assert!(!F::SUMMARISED, "what stands in a run is in no subtree") };
         let id = self.id();
         let mut gathered = 0;
+        let mut is_sorted = true;
+        let mut end: Option<(Link<F>, F::Key)> = None;
         let chain = buckets.take_gathered(|entry| {
             gathered += 1;
             entry.hand_over(id);
             entry.place.set(OLD | RUN);
             // SAFETY: Owner Key Invariant: the entry names this queue, which is borrowed mutably.
-            entry.key.set(key(unsafe { entry.head() }));
+            let key = key(unsafe { entry.head() });
+            entry.key.set(key);
+            is_sorted &= end.is_none_or(|(_, before)| before <= key);
+            entry.previous.set(end.and_then(|(before, _)| before));
+            end = Some((entry.link(), key));
         });
+        let end = end.and_then(|(last, _)| last);
+        if is_sorted && self.run_end.is_none() && self.comes_whole(end) {
+            self.prepend(chain, end, gathered);
+            return;
+        }
         let mut rest = self.sorted(chain);
         if self.run_end.is_none() {
             rest = self.put_in_front(rest, gathered);
@@ -105,16 +116,34 @@ impl<F: Branched> Tree<F> {
             end = next.link();
             len += 1;
         }
-        if let Some(last) = self.follow(end) {
-            last.next.set(self.first);
-            if let Some(behind) = self.follow(self.first) {
-                behind.previous.set(end);
-            }
-            self.first = first;
-            self.run_end = end;
-            self.len += len;
-        }
+        self.prepend(first, end, len);
         rest
+    }
+
+    /// Whether a sorted chain that ends with `end` stands in front of the tree as it is: what does not come before its
+    /// last entry comes before none of them.
+    #[inline]
+    fn comes_whole(&self, end: Link<F>) -> bool {
+        match (self.first(), self.follow(end)) {
+            (Some(first), Some(end)) => !comes_before(first, end),
+            (None, _) => true,
+            (_, None) => false,
+        }
+    }
+
+    /// Makes a line of `len` entries, from `first` to `end`, the run.
+    #[inline]
+    fn prepend(&mut self, first: Link<F>, end: Link<F>, len: usize) {
+        let Some(last) = self.follow(end) else {
+            return;
+        };
+        last.next.set(self.first);
+        if let Some(behind) = self.follow(self.first) {
+            behind.previous.set(end);
+        }
+        self.first = first;
+        self.run_end = end;
+        self.len += len;
     }
 
     /// Ends the run if something is to be queued that does not come behind all of it.
