@@ -111,11 +111,8 @@ impl<P: Platform> Timers<P> {
 
     #[inline]
     fn try_in_slot(&self, entry: EntryRef<'_, Coarse>, expiry: Tick) -> Option<()> {
-        if !entry.state().is_only_queued() {
-            return None;
-        }
         if Modify::Always.leaves(entry.shared().get(), expiry) {
-            return Some(());
+            return entry.state().is_only_queued().then_some(());
         }
         let (me, kind) = self.own_wheel(entry)?;
         let mut held = BaseGuard::try_lock(self, me)?;
