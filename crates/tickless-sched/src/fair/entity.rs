@@ -85,6 +85,15 @@ impl Share {
         (i64::try_from(work / self.weight.get()).unwrap_or(0), carry)
     }
 
+    /// Charges a task of unit weight with so many nanoseconds of service, 2^42 at most.
+    #[inline]
+    pub(crate) fn serve_evenly(&mut self, nanos: u64) {
+        self.vruntime = self.vruntime.after(nanos.cast_signed());
+        if self.vruntime >= self.deadline {
+            self.open_request();
+        }
+    }
+
     /// Opens a request where the task stands.
     #[inline]
     pub(crate) fn open_request(&mut self) {

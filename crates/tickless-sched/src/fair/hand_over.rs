@@ -11,6 +11,9 @@
 //!   one that sleeps in debt is not.
 //! - A sleeper that has paid by now is let go first, and placed anew. That is the first thing that an enqueue does
 //!   where no task waits.
+//!
+//! Where both have the unit weight, as most tasks do, the average lies halfway between them, so the sum that it is kept
+//! by is not needed to find it: it is written down once, as it is behind the third step.
 
 use core::pin::Pin;
 
@@ -18,7 +21,8 @@ use tickless_link::entry::EntryRef;
 use tickless_link::mutant;
 
 use super::entity::Fair;
-use super::{Current, Entity, FairQueue, Luggage, Pick, RunTime, Share};
+use super::virtual_time::{Average, Virtual, halfway};
+use super::{Current, Entity, FairQueue, Luggage, Pick, RunTime, Share, Weight, capped};
 
 impl<T: Send + 'static> FairQueue<T> {
     /// [Enqueues](Self::enqueue) `to`, which woke up at `woken`, has `from`, the task that runs, [sleep](Self::sleep)
@@ -50,7 +54,13 @@ impl<T: Send + 'static> FairQueue<T> {
             1 if self.delayed == 1 && self.tree.open(to).is_some() => true,
             _ => return Err(item),
         };
-        let from = match from.map(|from| from.linked().erase()) {
+        let from = from.map(|from| from.linked().erase());
+        if let Some(from) = from
+            && self.hand_over_evenly(from, to, sleeps, woken, now)
+        {
+            return Ok(item);
+        }
+        let from = match from {
             Some(from) if !self.adopt_current(from) => return Err(item),
             from => from,
         };
@@ -83,6 +93,130 @@ impl<T: Send + 'static> FairQueue<T> {
             protected_until: share.deadline,
         });
         Ok(item)
+    }
+
+    /// As [`hand_over`](Self::hand_over), among two of unit weight. Where it is no such case nothing has happened, and
+    /// `false` comes back.
+    #[inline]
+    fn hand_over_evenly(
+        &mut self,
+        from: EntryRef<'_, Fair<T>>,
+        to: EntryRef<'_, Fair<T>>,
+        sleeps: bool,
+        woken: RunTime,
+        now: RunTime,
+    ) -> bool {
+        let Some(Current { mut share, .. }) = self.current else {
+            return false;
+        };
+        let compete = 1 + u64::from(sleeps);
+        if share.weight != Weight::UNIT || self.average.weight() != compete * Weight::UNIT.get() {
+            return false;
+        }
+        let before = woken.saturating_since(self.accounted).as_nanos();
+        let woken = self.accounted.max(woken);
+        let behind = now.saturating_since(woken).as_nanos();
+        // What `charge` cuts off, and virtual times that it finds out of reach.
+        if (before | behind) >> 42 != 0
+            || !self.average.is_near(share.vruntime)
+            || !self.adopt_current(from)
+        {
+            return false;
+        }
+        share.serve_evenly(before);
+        let pick = Pick {
+            queue: self.tree.id(),
+            number: self.picks + 1,
+        };
+        let taken = if sleeps {
+            self.wake_evenly(to, share.vruntime, pick)
+        } else {
+            self.place_evenly(to, share.vruntime, pick)
+        };
+        let Some(mut slot) = self.tree.open(from) else {
+            unreachable!("it is adopted")
+        };
+        let Some(next) = taken else {
+            slot.let_go();
+            return false;
+        };
+        share.serve_evenly(behind);
+        let lag = halfway(share.vruntime, next.vruntime).since(share.vruntime);
+        let head = slot.head();
+        head.share = share;
+        let owes = lag < 0 && self.rules.delay_dequeue && !mutant!("sched-debt-left-by-sleeping");
+        if owes {
+            head.is_delayed = true;
+            slot.insert(share.deadline);
+        } else {
+            head.luggage = Luggage {
+                lag: capped(lag, share),
+                rest: None,
+            };
+            slot.let_go();
+        }
+        self.delayed = usize::from(owes);
+        self.average = Average::of_even(next.vruntime, owes.then_some(share.vruntime));
+        self.accounted = woken.max(now);
+        self.picks = pick.number;
+        self.current = Some(Current {
+            share: next,
+            pick,
+            protected_until: next.deadline,
+        });
+        true
+    }
+
+    /// As [`take_sleeper`](Self::take_sleeper), beside one that stands at `other`; the average is the caller's.
+    #[inline]
+    fn wake_evenly(
+        &mut self,
+        entry: EntryRef<'_, Fair<T>>,
+        other: Virtual,
+        pick: Pick,
+    ) -> Option<Share> {
+        let mut slot = self.tree.open(entry)?;
+        let head = slot.head();
+        let average = halfway(other, head.share.vruntime);
+        if head.is_eligible(average) && !mutant!("sched-paid-sleeper-is-owed") {
+            head.share.vruntime = other;
+            head.share.open_request();
+        }
+        head.is_delayed = false;
+        head.luggage = Luggage::default();
+        head.pick = Some(pick);
+        let share = head.share;
+        let _nothing = slot.release_expired();
+        Some(share)
+    }
+
+    /// As [`take_newcomer`](Self::take_newcomer), beside one that stands at `other`; the average is the caller's. None
+    /// of another weight is taken.
+    #[inline]
+    fn place_evenly(
+        &mut self,
+        entry: EntryRef<'_, Fair<T>>,
+        other: Virtual,
+        pick: Pick,
+    ) -> Option<Share> {
+        let mut slot = self.tree.adopt(entry)?;
+        let head = slot.head();
+        if head.share.weight != Weight::UNIT {
+            slot.let_go();
+            return None;
+        }
+        let Luggage { lag, rest } = core::mem::take(&mut head.luggage);
+        // It pulls the average halfway towards itself, as `Average::place` has it.
+        let pulls = i64::from(!mutant!("sched-placed-without-own-weight"));
+        head.share.vruntime = other.after(-(lag << pulls));
+        match rest {
+            Some(rest) => head.share.deadline = head.share.vruntime.after(rest),
+            None => head.share.open_request(),
+        }
+        head.pick = Some(pick);
+        let share = head.share;
+        slot.let_go();
+        Some(share)
     }
 
     /// Adopts the entity of the task that runs; `false` if it is not that one.

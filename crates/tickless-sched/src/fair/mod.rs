@@ -721,6 +721,7 @@ fn let_go<T: Send + 'static>(mut slot: Slot<'_, '_, Fair<T>>, average: &mut Aver
 
 /// A lag that a task may take along: all that it owes, but not more than one request that it is owed, or a task that
 /// was kept waiting by one that cannot be preempted would come back to keep the others waiting as long.
+#[inline]
 fn capped(lag: i64, share: Share) -> i64 {
     if mutant!("sched-credit-not-capped") {
         return lag;

@@ -29,6 +29,12 @@ impl Virtual {
     }
 }
 
+/// What lies in the middle between two, rounded down: their average, if they have the same weight.
+#[inline]
+pub(crate) fn halfway(from: Virtual, to: Virtual) -> Virtual {
+    from.after(to.since(from) >> 1)
+}
+
 impl PartialOrd for Virtual {
     #[inline]
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
@@ -83,6 +89,25 @@ impl Average {
         }
     }
 
+    /// The average of one of unit weight, or of two: it is kept relative to the first.
+    #[inline]
+    pub(crate) fn of_even(first: Virtual, second: Option<Virtual>) -> Self {
+        let distance = second.map_or(0, |second| second.since(first));
+        let unit = Weight::UNIT.get();
+        Self {
+            base: first,
+            sum: i128::from(distance) * i128::from(unit),
+            weight: unit + if second.is_some() { unit } else { 0 },
+        }
+    }
+
+    /// Whether `at` is so near that what is added within the next hours is in reach.
+    #[inline]
+    pub(crate) const fn is_near(&self, at: Virtual) -> bool {
+        at.since(self.base).unsigned_abs() < FARTHEST.unsigned_abs() / 2
+    }
+
+    #[inline]
     pub(crate) const fn weight(&self) -> u64 {
         self.weight
     }
