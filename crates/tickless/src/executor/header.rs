@@ -6,6 +6,10 @@
 //! and the cell is freed behind the last [`Runnable`], waker and handle of the task. The future stands in the same cell
 //! and is dropped before that, at the end of its last poll or with its last `Runnable`. So the header of a `Runnable`
 //! stays where it is as long as that is borrowed, and that of a future as long as the future.
+//!
+//! The *Worker Invariant*: a thread that is a worker of an executor, by `current::worker_of`, is inside of `work`, which
+//! borrows a handle of that executor, and makes the thread a worker of none before it returns, by a panic too. So that
+//! executor is there as long as such a thread executes anything inside.
 
 use std::fmt;
 use std::panic::Location;
@@ -55,10 +59,41 @@ pub(crate) struct Origin {
     pub(crate) location: &'static Location<'static>,
 }
 
+/// An executor, as its tasks know it.
+pub(crate) trait Keeper: Send + Sync {
+    /// Tells executors apart.
+    fn id(&self) -> u64;
+
+    /// Queues a new task, or ends it if none is taken any more.
+    fn begin(&self, job: Job);
+
+    /// Queues a task that was woken.
+    fn schedule(&self, job: Job);
+
+    /// Queues a job of the pool, which may block.
+    fn push(&self, job: Job);
+
+    /// The task of that header, which this thread polls, waits for something, and did not give its turn away.
+    fn sleep(&self, header: &OwnHeader);
+
+    /// The future of the task is over or dropped, and its cell still there.
+    fn end(&self, header: &Header);
+
+    /// A task panicked.
+    fn panicked(&self);
+
+    /// Ends a task at its next turn, which comes at once.
+    fn abort(&self, header: &Header);
+}
+
 /// The part of a task's cell that does not depend on its future.
 pub(crate) struct Header {
     /// What run queues link.
     entity: Entity,
+    /// The only handle of its executor that a task has.
+    keeper: Arc<dyn Keeper>,
+    /// The number of that.
+    pub(crate) executor: u64,
     /// The worker whose queue the task is in, or was in last.
     worker: AtomicU32,
     /// The worker that has the task in its list of live ones, and where there.
@@ -76,6 +111,7 @@ pub(crate) struct Header {
 
 impl Header {
     pub(crate) fn new(
+        keeper: Arc<dyn Keeper>,
         worker: usize,
         is_local: bool,
         entity: Entity,
@@ -85,6 +121,8 @@ impl Header {
     ) -> Self {
         Self {
             entity,
+            executor: keeper.id(),
+            keeper,
             worker: AtomicU32::new(number(worker)),
             home: AtomicU32::new(0),
             slot: AtomicU32::new(u32::MAX),
@@ -94,6 +132,12 @@ impl Header {
             terms,
             origin,
         }
+    }
+
+    /// The executor of the task.
+    #[inline]
+    pub(crate) const fn keeper(&self) -> &Arc<dyn Keeper> {
+        &self.keeper
     }
 
     /// The account of its reservation, if it is of the deadline class.

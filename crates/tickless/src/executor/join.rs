@@ -12,7 +12,6 @@ use tickless_sched::deadline::Rejected;
 
 use super::header::Header;
 use super::polled::{Ended, Payload};
-use super::shared::Handle;
 
 /// A task, for waiting for what it returns.
 ///
@@ -20,15 +19,11 @@ use super::shared::Handle;
 #[must_use = "dropping it lets the task go on; `detach` says so"]
 pub struct JoinHandle<T> {
     task: Option<Task<Result<T, Ended>, Header>>,
-    executor: Handle,
 }
 
 impl<T> JoinHandle<T> {
-    pub(crate) fn new(task: Task<Result<T, Ended>, Header>, executor: Handle) -> Self {
-        Self {
-            task: Some(task),
-            executor,
-        }
+    pub(crate) const fn new(task: Task<Result<T, Ended>, Header>) -> Self {
+        Self { task: Some(task) }
     }
 
     /// Ends the task when it would be polled next, which is at once if it waits: its future is dropped, on a worker.
@@ -37,7 +32,8 @@ impl<T> JoinHandle<T> {
     /// [`spawn_blocking`](super::Executor::spawn_blocking) ends only if it did not begin.
     pub fn abort(&self) {
         if let Some(task) = &self.task {
-            self.executor.abort(task.metadata());
+            let header = task.metadata();
+            header.keeper().abort(header);
         }
     }
 

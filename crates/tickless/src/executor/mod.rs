@@ -59,7 +59,7 @@
 use std::fmt;
 use std::future::Future;
 use std::panic::Location;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 pub use builder::Builder;
@@ -153,7 +153,12 @@ impl Executor {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        spawn::spawn(&self.shared, Spec::new(), Location::caller(), future)
+        spawn::spawn(
+            Arc::clone(&self.shared),
+            Spec::new(),
+            Location::caller(),
+            future,
+        )
     }
 
     /// Spawns a task that is entitled to something: a [`Weight`](task::Weight), a [`Slice`](task::Slice),
@@ -167,7 +172,12 @@ impl Executor {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        spawn::spawn(&self.shared, spec.into(), Location::caller(), future)
+        spawn::spawn(
+            Arc::clone(&self.shared),
+            spec.into(),
+            Location::caller(),
+            future,
+        )
     }
 
     /// As [`spawn_with`](Self::spawn_with), for a [`Deadline`](task::Deadline): it can be kept, or the task is not
@@ -191,7 +201,12 @@ impl Executor {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let spawned = spawn::spawn(&self.shared, spec.into(), Location::caller(), future);
+        let spawned = spawn::spawn(
+            Arc::clone(&self.shared),
+            spec.into(),
+            Location::caller(),
+            future,
+        );
         spawned.rejected().map_or(Ok(spawned), Err)
     }
 
@@ -204,7 +219,7 @@ impl Executor {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        spawn::spawn_blocking(&self.shared, Location::caller(), function)
+        spawn::spawn_blocking(Arc::clone(&self.shared), Location::caller(), function)
     }
 
     /// Runs a future on this thread to its end, while the workers run the tasks. It need not be [`Send`].

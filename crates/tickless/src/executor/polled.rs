@@ -10,8 +10,6 @@ use pin_project_lite::pin_project;
 
 use super::current;
 use super::header::OwnHeader;
-use super::shared::Handle;
-use crate::host::thread::at_earliest;
 
 /// What a panic carried.
 pub(crate) type Payload = Box<dyn Any + Send + 'static>;
@@ -32,7 +30,6 @@ pin_project! {
     pub(crate) struct Polled<F> {
         #[pin]
         future: Option<F>,
-        executor: Handle,
         header: OwnHeader,
     }
 
@@ -44,10 +41,9 @@ pin_project! {
 }
 
 impl<F> Polled<F> {
-    pub(crate) fn new(future: F, executor: Handle, header: OwnHeader) -> Self {
+    pub(crate) fn new(future: F, header: OwnHeader) -> Self {
         Self {
             future: Some(future),
-            executor,
             header,
         }
     }
@@ -55,41 +51,13 @@ impl<F> Polled<F> {
     /// The future is over or dropped, and the cell still there.
     fn end(self: Pin<&mut Self>) {
         let mut this = self.project();
-        let (executor, header) = (&*this.executor, this.header.get());
+        let header = this.header.get();
+        let keeper = header.keeper();
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| this.future.set(None))) {
             std::mem::forget(payload);
-            executor.panicked();
+            keeper.panicked();
         }
-        if !executor.is_here() {
-            // The lists are the parent's.
-            return;
-        }
-        let listed = header.place();
-        let runs_on =
-            current::worker_of(executor.id).filter(|_| current::is_running(header.address()));
-        let mut waker = runs_on.and_then(|worker| {
-            let slot = listed
-                .filter(|(home, _)| *home == worker)
-                .map(|(_, slot)| slot);
-            executor.places[worker].with(|queue| {
-                if !current::has_ended() {
-                    queue.finish(at_earliest());
-                }
-                slot.and_then(|slot| queue.delist(slot))
-            })
-        });
-        if let Some((home, slot)) = listed
-            && runs_on != Some(home)
-        {
-            waker = executor.places[home].lock().delist(slot);
-        }
-        if header.server().is_some() {
-            // Always queued there, and by now in no queue.
-            executor.places[header.worker()].with(|queue| queue.dismiss(header));
-        }
-        // Dropped here, with no lock held.
-        drop(waker);
-        executor.retire();
+        keeper.end(header);
     }
 }
 
@@ -106,19 +74,17 @@ impl<F: Future> Future for Polled<F> {
             // The future is dropped with the cell's part for it, behind this poll.
             return Poll::Ready(Err(Ended::Cancelled));
         }
+        let keeper = this.header.get().keeper();
         current::note_waker(context.waker());
         match catch_unwind(AssertUnwindSafe(|| future.poll(context))) {
             Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
             Err(payload) => {
-                this.executor.panicked();
+                keeper.panicked();
                 Poll::Ready(Err(Ended::Panicked(payload)))
             }
             Ok(Poll::Pending) => {
-                if !current::yields()
-                    && this.executor.is_here()
-                    && let Some(worker) = current::worker_of(this.executor.id)
-                {
-                    this.executor.sleep(worker, this.header);
+                if !current::yields() {
+                    keeper.sleep(this.header);
                 }
                 Poll::Pending
             }

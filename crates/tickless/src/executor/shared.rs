@@ -21,7 +21,7 @@ use tickless_sched::hrtick::Switches;
 
 use super::blocking::Pool;
 use super::current;
-use super::header::{Header, Job, OwnHeader};
+use super::header::{Header, Job, Keeper, OwnHeader};
 use super::idle::Idle;
 use super::io::Reactor;
 use super::job::discard;
@@ -186,6 +186,12 @@ impl Shared {
         }
     }
 
+    /// One that no thread works for.
+    #[cfg(test)]
+    pub(crate) fn for_tests(workers: usize) -> Handle {
+        Arc::new(Self::new(workers, Settings::default()))
+    }
+
     /// Whether this process has the workers: the child of a fork has not, and may find any of the locks held.
     #[inline]
     pub(crate) fn is_here(&self) -> bool {
@@ -200,27 +206,8 @@ impl Shared {
         })
     }
 
-    /// Queues a new task; `false` if none is taken any more.
-    pub(crate) fn begin(&self, job: Job) {
-        let home = job.metadata().worker();
-        let is_own = current::worker_of(self.id) == Some(home);
-        let now = at_earliest();
-        let queued = self.places[home].with(|queue| {
-            if queue.is_closed() {
-                return Err(job);
-            }
-            queue.enlist(home, &job);
-            Ok(if is_own {
-                queue.arrive(job, now)
-            } else {
-                queue.wake(job, now)
-            })
-        });
-        self.announce(home, queued, is_own);
-    }
-
-    /// Queues a task that was woken.
-    pub(crate) fn schedule(&self, job: Job) {
+    /// As [`Keeper::schedule`].
+    fn queue(&self, job: Job) {
         if !self.is_here() {
             // It is the parent's.
             std::mem::forget(job);
@@ -277,7 +264,7 @@ impl Shared {
     /// The task that this worker polls waits for something; its header is `header`. The next one is picked at once if
     /// the worker has nothing to do before.
     #[inline]
-    pub(crate) fn sleep(&self, worker: usize, header: &OwnHeader) {
+    fn put_to_sleep(&self, worker: usize, header: &OwnHeader) {
         let now = at_earliest();
         let place = &self.places[worker];
         let next = match header.get().server() {
@@ -413,19 +400,11 @@ impl Shared {
     }
 
     /// A task is over.
-    pub(crate) fn retire(&self) {
+    fn retire(&self) {
         // SeqCst: see `admit`.
         let was = self.live.fetch_sub(1, Ordering::SeqCst);
         if was == 1 && self.closing.load(Ordering::SeqCst) {
             self.settings.over.notify();
-        }
-    }
-
-    /// A task panicked.
-    pub(crate) fn panicked(&self) {
-        self.settings.panics.add_one_from_anywhere();
-        if self.settings.panic == PanicPolicy::ShutDown {
-            self.stop();
         }
     }
 
@@ -506,9 +485,88 @@ impl Shared {
         }
         sum
     }
+}
 
-    /// Ends a task at its next turn, which comes at once.
-    pub(crate) fn abort(&self, header: &Header) {
+impl Keeper for Shared {
+    #[inline]
+    fn id(&self) -> u64 {
+        self.id
+    }
+
+    fn begin(&self, job: Job) {
+        let home = job.metadata().worker();
+        let is_own = current::worker_of(self.id) == Some(home);
+        let now = at_earliest();
+        let queued = self.places[home].with(|queue| {
+            if queue.is_closed() {
+                return Err(job);
+            }
+            queue.enlist(home, &job);
+            Ok(if is_own {
+                queue.arrive(job, now)
+            } else {
+                queue.wake(job, now)
+            })
+        });
+        self.announce(home, queued, is_own);
+    }
+
+    fn schedule(&self, job: Job) {
+        self.queue(job);
+    }
+
+    fn push(&self, job: Job) {
+        self.pool.push(job);
+    }
+
+    fn sleep(&self, header: &OwnHeader) {
+        if self.is_here()
+            && let Some(worker) = current::worker_of(self.id)
+        {
+            self.put_to_sleep(worker, header);
+        }
+    }
+
+    fn end(&self, header: &Header) {
+        if !self.is_here() {
+            // The lists are the parent's.
+            return;
+        }
+        let listed = header.place();
+        let runs_on = current::worker_of(self.id).filter(|_| current::is_running(header.address()));
+        let mut waker = runs_on.and_then(|worker| {
+            let slot = listed
+                .filter(|(home, _)| *home == worker)
+                .map(|(_, slot)| slot);
+            self.places[worker].with(|queue| {
+                if !current::has_ended() {
+                    queue.finish(at_earliest());
+                }
+                slot.and_then(|slot| queue.delist(slot))
+            })
+        });
+        if let Some((home, slot)) = listed
+            && runs_on != Some(home)
+        {
+            waker = self.places[home].lock().delist(slot);
+        }
+        if header.server().is_some() {
+            // Always queued there, and by now in no queue.
+            self.places[header.worker()].with(|queue| queue.dismiss(header));
+        }
+        // Dropped here, with no lock held.
+        drop(waker);
+        self.retire();
+    }
+
+    fn panicked(&self) {
+        self.settings.panics.add_one_from_anywhere();
+        if self.settings.panic == PanicPolicy::ShutDown {
+            self.stop();
+        }
+    }
+
+    fn abort(&self, header: &Header) {
         header.abort();
         let Some((home, slot)) = header.place().filter(|_| self.is_here()) else {
             return;
@@ -527,7 +585,7 @@ impl Shared {
     }
 }
 
-/// An executor as its tasks know it.
+/// An executor, as those know it that have a part in it.
 pub(crate) type Handle = Arc<Shared>;
 
 #[cfg(test)]
@@ -541,13 +599,21 @@ mod tests {
     use super::*;
     use crate::topology::tests::fixture;
 
-    fn queue_on(shared: &Shared, worker: usize) {
+    fn queue_on(shared: &Handle, worker: usize) {
         let origin = Origin {
             name: None,
             location: Location::caller(),
         };
         let entity = Entity::new(Weight::UNIT, Request::DEFAULT);
-        let header = Header::new(worker, false, entity, 21, Terms::Share, origin);
+        let header = Header::new(
+            Handle::clone(shared),
+            worker,
+            false,
+            entity,
+            21,
+            Terms::Share,
+            origin,
+        );
         let (job, task) = Builder::new()
             .metadata(header)
             .spawn(|_| std::future::pending::<()>(), |_| {});
@@ -558,7 +624,7 @@ mod tests {
     #[test]
     fn an_idle_worker_pulls_from_its_sibling_first() {
         // Workers 0 to 3 on CPUs 0, 4, 2 and 8: the last one shares a core with the first, 4 is in another package.
-        let shared = Shared::new(4, Settings::default());
+        let shared = Shared::for_tests(4);
         let cpus = [0, 4, 2, 8].map(Some);
         let near = Near::of(&fixture("two-sockets"), &cpus).expect("all are pinned");
         shared.near.set(near).expect("for the first time");

@@ -2,13 +2,14 @@
 
 use std::future::Future;
 use std::panic::Location;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use async_task::Builder;
 
 use super::classes::class_of;
 use super::current;
-use super::header::{Entity, Header, Job, Origin, OwnHeader, Terms};
+use super::header::{Entity, Header, Job, Keeper, Origin, OwnHeader, Terms};
 use super::job::discard;
 use super::join::JoinHandle;
 use super::polled::Polled;
@@ -23,7 +24,7 @@ pub(crate) fn is_on(executor: &Handle) -> bool {
 
 /// Spawns a task on `executor`.
 pub(crate) fn spawn<F>(
-    executor: &Handle,
+    executor: Handle,
     spec: Spec,
     location: &'static Location<'static>,
     future: F,
@@ -34,22 +35,20 @@ where
 {
     let is_taken = executor.admit();
     let (worker, terms) = match spec.deadline {
-        Some(deadline) if is_taken => reserve::anywhere(executor, deadline),
+        Some(deadline) if is_taken => reserve::anywhere(&executor, deadline),
         _ => (executor.home(), Terms::Share),
     };
     let header = header(executor, worker, false, spec, terms, location);
-    let (polled, schedule) = (Arc::clone(executor), Arc::clone(executor));
-    let (job, task) = Builder::new().metadata(header).spawn(
-        |header| in_cell(header, future, polled),
-        move |job: Job| schedule.schedule(job),
-    );
-    begin(executor, job, is_taken);
-    JoinHandle::new(task, Arc::clone(executor))
+    let (job, task) = Builder::new()
+        .metadata(header)
+        .spawn(|header| in_cell(header, future), schedule);
+    begin(&**task.metadata().keeper(), job, is_taken);
+    JoinHandle::new(task)
 }
 
 /// Spawns a task on the worker that this thread is, which no other worker polls.
 pub(crate) fn spawn_local<F>(
-    executor: &Handle,
+    executor: Handle,
     worker: usize,
     spec: Spec,
     location: &'static Location<'static>,
@@ -61,22 +60,20 @@ where
 {
     let is_taken = executor.admit();
     let terms = match spec.deadline {
-        Some(deadline) if is_taken => reserve::on(executor, worker, deadline),
+        Some(deadline) if is_taken => reserve::on(&executor, worker, deadline),
         _ => Terms::Share,
     };
     let header = header(executor, worker, true, spec, terms, location);
-    let (polled, schedule) = (Arc::clone(executor), Arc::clone(executor));
-    let (job, task) = Builder::new().metadata(header).spawn_local(
-        |header| in_cell(header, future, polled),
-        move |job: Job| schedule.schedule(job),
-    );
-    begin(executor, job, is_taken);
-    JoinHandle::new(task, Arc::clone(executor))
+    let (job, task) = Builder::new()
+        .metadata(header)
+        .spawn_local(|header| in_cell(header, future), schedule);
+    begin(&**task.metadata().keeper(), job, is_taken);
+    JoinHandle::new(task)
 }
 
 /// Has a thread of the pool call `function`.
 pub(crate) fn spawn_blocking<F, R>(
-    executor: &Handle,
+    executor: Handle,
     location: &'static Location<'static>,
     function: F,
 ) -> JoinHandle<R>
@@ -86,21 +83,44 @@ where
 {
     let is_taken = executor.admit();
     let header = header(executor, 0, false, Spec::new(), Terms::Share, location);
-    let (polled, schedule) = (Arc::clone(executor), Arc::clone(executor));
-    let (job, task) = Builder::new().metadata(header).spawn(
-        |header| in_cell(header, async { function() }, polled),
-        move |job: Job| schedule.pool.push(job),
-    );
+    let (job, task) = Builder::new()
+        .metadata(header)
+        .spawn(|header| in_cell(header, async { function() }), push);
     if is_taken {
-        executor.pool.push(job);
+        task.metadata().keeper().push(job);
     } else {
         discard(job);
     }
-    JoinHandle::new(task, Arc::clone(executor))
+    JoinHandle::new(task)
+}
+
+/// What a wake-up does. It captures nothing, so that `async-task` keeps neither a waker nor the cell alive around it.
+fn schedule(job: Job) {
+    with_keeper(job, |keeper, job| keeper.schedule(job));
+}
+
+/// As [`schedule`], for a job of the pool.
+fn push(job: Job) {
+    with_keeper(job, |keeper, job| keeper.push(job));
+}
+
+/// Has `queue` take the task, which may be over then, and its handle gone, while the executor is still used.
+#[inline]
+fn with_keeper(job: Job, queue: impl FnOnce(&dyn Keeper, Job)) {
+    let header = job.metadata();
+    if current::worker_of(header.executor).is_none() {
+        let keeper = Arc::clone(header.keeper());
+        queue(&*keeper, job);
+        return;
+    }
+    let keeper = NonNull::from(&**header.keeper());
+    // SAFETY: Worker Invariant: this thread is a worker of that executor, so it is there until the thread is none.
+    let keeper = unsafe { keeper.as_ref() };
+    queue(keeper, job);
 }
 
 fn header(
-    executor: &Handle,
+    executor: Handle,
     worker: usize,
     is_local: bool,
     spec: Spec,
@@ -113,19 +133,19 @@ fn header(
     let class = class_of(request.length().as_nanos());
     let name = spec.name;
     let origin = Origin { name, location };
-    Header::new(worker, is_local, entity, class, terms, origin)
+    Header::new(executor, worker, is_local, entity, class, terms, origin)
 }
 
 /// The future for the cell of `header`.
-fn in_cell<F>(header: &Header, future: F, executor: Handle) -> Polled<F> {
+fn in_cell<F>(header: &Header, future: F) -> Polled<F> {
     // SAFETY: it becomes a part of the future, which `async-task` puts into the cell of the header.
     let header = unsafe { OwnHeader::new(header) };
-    Polled::new(future, executor, header)
+    Polled::new(future, header)
 }
 
-fn begin(executor: &Handle, job: Job, is_taken: bool) {
+fn begin(keeper: &dyn Keeper, job: Job, is_taken: bool) {
     if is_taken && job.metadata().rejected().is_none() {
-        executor.begin(job);
+        keeper.begin(job);
     } else {
         discard(job);
     }

@@ -30,7 +30,7 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    spawning::spawn(&executor(), Spec::new(), Location::caller(), future)
+    spawning::spawn(executor(), Spec::new(), Location::caller(), future)
 }
 
 /// Spawns a task that is entitled to something: see [`Executor::spawn_with`](crate::Executor::spawn_with).
@@ -44,7 +44,7 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    spawning::spawn(&executor(), spec.into(), Location::caller(), future)
+    spawning::spawn(executor(), spec.into(), Location::caller(), future)
 }
 
 /// Spawns a task with a [`Deadline`] that may be refused: see
@@ -66,7 +66,7 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    let spawned = spawning::spawn(&executor(), spec.into(), Location::caller(), future);
+    let spawned = spawning::spawn(executor(), spec.into(), Location::caller(), future);
     spawned.rejected().map_or(Ok(spawned), Err)
 }
 
@@ -86,7 +86,7 @@ where
     let executor = executor();
     let worker = current::worker_of(executor.id)
         .expect("a local task belongs to the worker that spawns it, and this thread is none");
-    spawning::spawn_local(&executor, worker, spec.into(), Location::caller(), future)
+    spawning::spawn_local(executor, worker, spec.into(), Location::caller(), future)
 }
 
 /// Has a thread of the pool call `function`: see [`Executor::spawn_blocking`](crate::Executor::spawn_blocking).
@@ -100,7 +100,7 @@ where
     F: FnOnce() -> R + Send + 'static,
     R: Send + 'static,
 {
-    spawning::spawn_blocking(&executor(), Location::caller(), function)
+    spawning::spawn_blocking(executor(), Location::caller(), function)
 }
 
 #[doc(inline)]

@@ -35,6 +35,15 @@ struct Loop<'a> {
     events: EpollEvents,
 }
 
+/// Behind it the thread is no worker any more (Worker Invariant).
+struct Leaves;
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        current::set_worker(0, 0, false, None);
+    }
+}
+
 /// Runs tasks until the executor stops.
 pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
     let settings = &shared.settings;
@@ -45,6 +54,7 @@ pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
     let reads_counter = !has_signals;
     let owner = shared.places[index].claim();
     current::set_worker(shared.id, index, reads_counter, owner);
+    let leaves = Leaves;
     shared.places[index].lock().open(
         TickTimer::new(worker.base(), settings.savings, has_signals),
         TickTimer::other(worker.base()),
@@ -72,7 +82,7 @@ pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
         worker.end_signals();
         on_base.end();
     }
-    current::set_worker(0, 0, false, None);
+    drop(leaves);
     if let Some(owner) = owner.filter(|_| shared.is_here()) {
         shared.places[index].disown(owner);
     }

@@ -10,6 +10,7 @@ use tickless_sched::{Request, Weight};
 
 use super::super::header::{Entity, Origin, Terms};
 use super::super::run_queue::RunQueue;
+use super::super::shared::Shared;
 use super::*;
 
 const MS: i64 = 1_000_000;
@@ -40,7 +41,7 @@ fn with_handle(name: &'static str, terms: Terms) -> (Job, Task<(), Header>) {
         location: Location::caller(),
     };
     let entity = Entity::new(Weight::UNIT, Request::DEFAULT);
-    let header = Header::new(0, false, entity, 21, terms, origin);
+    let header = Header::new(Shared::for_tests(1), 0, false, entity, 21, terms, origin);
     Builder::new()
         .metadata(header)
         .spawn(|_| std::future::pending(), |_| {})

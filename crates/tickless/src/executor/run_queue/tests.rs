@@ -7,6 +7,7 @@ use tickless_sched::{Request, Weight};
 
 use super::*;
 use crate::executor::header::Terms;
+use crate::executor::shared::Shared;
 
 fn at(micros: i64) -> Instant {
     Instant::from_nanos(micros * 1_000)
@@ -24,7 +25,15 @@ fn job(name: &'static str, micros: u64) -> Job {
     };
     let request = Request::new(Span::from_micros(micros)).expect("within bounds");
     let entity = Entity::new(Weight::UNIT, request);
-    let header = Header::new(0, false, entity, 21, Terms::Share, origin);
+    let header = Header::new(
+        Shared::for_tests(1),
+        0,
+        false,
+        entity,
+        21,
+        Terms::Share,
+        origin,
+    );
     let (job, task) = Builder::new()
         .metadata(header)
         .spawn(|_| std::future::pending::<()>(), |_| {});
