@@ -17,6 +17,7 @@ use std::pin::Pin;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::task::Waker;
 
 use async_task::Runnable;
 use tickless_sched::deadline::{DeadlineQueue, Enqueued as Reserved, Rejected};
@@ -73,8 +74,8 @@ pub(crate) trait Keeper: Send + Sync {
     /// Queues a job of the pool, which may block.
     fn push(&self, job: Job);
 
-    /// The task of that header, which this thread polls, waits for something, and did not give its turn away.
-    fn sleep(&self, header: &OwnHeader);
+    /// The task of that header, which this thread polls, waits for something, and did not give its turn away; its waker is `waker`.
+    fn sleep(&self, header: &OwnHeader, waker: &Waker);
 
     /// The future of the task is over or dropped, and its cell still there.
     fn end(&self, header: &Header);
@@ -96,7 +97,7 @@ pub(crate) struct Header {
     pub(crate) executor: u64,
     /// The worker whose queue the task is in, or was in last.
     worker: AtomicU32,
-    /// The worker that has the task in its list of live ones, and where there.
+    /// The worker that has the task in its list of those that wait for something, and where there.
     home: AtomicU32,
     slot: AtomicU32,
     /// The task ends at its next turn.
@@ -174,29 +175,32 @@ impl Header {
         self.worker.store(number(worker), Ordering::Relaxed);
     }
 
-    /// Where the task is in the list of live ones; `None` if it is in none.
+    /// Where the task is in a list of those that wait for something; `None` before it did so for the first time.
+    #[inline]
     pub(crate) fn place(&self) -> Option<(usize, usize)> {
-        // Relaxed, both: written before the task was queued for the first time.
-        let slot = self.slot.load(Ordering::Relaxed);
+        // SeqCst: an abort looks here behind its mark, and `set_place` is before a look at that, so one sees the other.
+        let slot = self.slot.load(Ordering::SeqCst);
+        // Relaxed: written before the slot.
         let home = self.home.load(Ordering::Relaxed);
         (slot != u32::MAX).then_some((home as usize, slot as usize))
     }
 
     pub(crate) fn set_place(&self, home: usize, slot: usize) {
-        // Relaxed, both: the queue's lock publishes the task.
+        // Relaxed: published with the slot.
         self.home.store(number(home), Ordering::Relaxed);
-        self.slot.store(number(slot), Ordering::Relaxed);
+        // SeqCst: see `place`.
+        self.slot.store(number(slot), Ordering::SeqCst);
     }
 
     pub(crate) fn abort(&self) {
-        // Release: pairs with the Acquire in `is_aborted`. The wake-up that follows orders as well.
-        self.aborted.store(true, Ordering::Release);
+        // SeqCst: pairs with `is_aborted`; see `place`.
+        self.aborted.store(true, Ordering::SeqCst);
     }
 
     #[inline]
     pub(crate) fn is_aborted(&self) -> bool {
-        // Acquire: see `abort`.
-        self.aborted.load(Ordering::Acquire)
+        // SeqCst: see `abort`.
+        self.aborted.load(Ordering::SeqCst)
     }
 }
 

@@ -84,7 +84,7 @@ impl<F: Future> Future for Polled<F> {
             }
             Ok(Poll::Pending) => {
                 if !current::yields() {
-                    keeper.sleep(this.header);
+                    keeper.sleep(this.header, context.waker());
                 }
                 Poll::Pending
             }

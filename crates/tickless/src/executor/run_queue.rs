@@ -73,7 +73,7 @@ pub(crate) struct RunQueue {
     running: Option<Running>,
     /// The running task, which gives way and asked to go on a little, until the worker schedules.
     held: Option<Job>,
-    /// A waker of each task that was spawned here and is not over.
+    /// A waker of each task that waited for something for the first time here, and is not over.
     live: Slab<Waker>,
     /// Slices that were extended.
     extensions: u64,
@@ -126,10 +126,10 @@ impl RunQueue {
         self.fair.waiting() - self.local + usize::from(arrived)
     }
 
-    /// Lists a task that is about to be queued for the first time.
-    pub(crate) fn enlist(&mut self, home: usize, job: &Job) {
-        let slot = self.live.insert(job.waker());
-        job.metadata().set_place(home, slot);
+    /// Lists a task that waits for something for the first time.
+    pub(crate) fn enlist(&mut self, home: usize, header: &Header, waker: Waker) {
+        let slot = self.live.insert(waker);
+        header.set_place(home, slot);
     }
 
     /// Takes a task out of the list, when it is over. The waker is dropped without the lock.
@@ -539,7 +539,7 @@ impl RunQueue {
         given
     }
 
-    /// Closes the queue: what waited in it, and the wakers of all that is not over.
+    /// Closes the queue: what waited in it, and the wakers of all that waits for something.
     pub(crate) fn close(&mut self) -> (Vec<Job>, Slab<Waker>) {
         self.closed = true;
         self.local = 0;

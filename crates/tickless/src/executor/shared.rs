@@ -11,6 +11,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::task::Waker;
 
 use tickless_core::time::Instant;
 use tickless_link::bias::{BiasedLock, Owner};
@@ -285,6 +286,18 @@ impl Shared {
         current::set_next(next);
     }
 
+    /// Lists a task that waits for something for the first time. Until now it was in a queue, or polled by a worker of
+    /// this executor: there its end finds it.
+    #[cold]
+    fn enlist(&self, worker: usize, header: &Header, waker: &Waker) {
+        let listed = waker.clone();
+        self.places[worker].lock().enlist(worker, header, listed);
+        // Behind the place, which an abort that came before did not find.
+        if header.is_aborted() {
+            waker.wake_by_ref();
+        }
+    }
+
     /// A task was queued on a worker, which may have to know, and so may one that is idle.
     #[inline]
     fn queued(&self, index: usize, queued: Queued, is_here: bool) {
@@ -501,7 +514,6 @@ impl Keeper for Shared {
             if queue.is_closed() {
                 return Err(job);
             }
-            queue.enlist(home, &job);
             Ok(if is_own {
                 queue.arrive(job, now)
             } else {
@@ -519,10 +531,13 @@ impl Keeper for Shared {
         self.pool.push(job);
     }
 
-    fn sleep(&self, header: &OwnHeader) {
+    fn sleep(&self, header: &OwnHeader, waker: &Waker) {
         if self.is_here()
             && let Some(worker) = current::worker_of(self.id)
         {
+            if header.get().place().is_none() {
+                self.enlist(worker, header.get(), waker);
+            }
             self.put_to_sleep(worker, header);
         }
     }
@@ -568,12 +583,15 @@ impl Keeper for Shared {
 
     fn abort(&self, header: &Header) {
         header.abort();
-        let Some((home, slot)) = header.place().filter(|_| self.is_here()) else {
+        if !self.is_here() {
             return;
-        };
-        let waker = self.places[home].lock().listed(slot).cloned();
-        if let Some(waker) = waker {
-            waker.wake();
+        }
+        // A task that is not listed is about to be polled, or finds out when it is.
+        if let Some((home, slot)) = header.place() {
+            let waker = self.places[home].lock().listed(slot).cloned();
+            if let Some(waker) = waker {
+                waker.wake();
+            }
         }
         let worker = header.worker();
         if header.server().is_some()
