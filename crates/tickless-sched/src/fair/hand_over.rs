@@ -55,9 +55,11 @@ impl<T: Send + 'static> FairQueue<T> {
             _ => return Err(item),
         };
         let from = from.map(|from| from.linked().erase());
-        if let Some(from) = from
-            && self.hand_over_evenly(from, to, sleeps, woken, now)
-        {
+        let is_simple = match from {
+            Some(from) => self.hand_over_evenly(from, to, sleeps, woken, now),
+            None => !sleeps && self.current.is_none() && self.begin_alone(to, now),
+        };
+        if is_simple {
             return Ok(item);
         }
         let from = match from {
@@ -163,6 +165,34 @@ impl<T: Send + 'static> FairQueue<T> {
             share: next,
             pick,
             protected_until: next.deadline,
+        });
+        true
+    }
+
+    /// Places and picks a task where no other one is or was. Where a queue has it nothing has happened, and `false`
+    /// comes back.
+    #[inline]
+    fn begin_alone(&mut self, entry: EntryRef<'_, Fair<T>>, now: RunTime) -> bool {
+        let pick = Pick {
+            queue: self.tree.id(),
+            number: self.picks + 1,
+        };
+        let Some(mut slot) = self.tree.adopt(entry) else {
+            return false;
+        };
+        let head = slot.head();
+        head.unpack(&self.average);
+        head.luggage = Luggage::default();
+        head.pick = Some(pick);
+        let share = head.share;
+        slot.let_go();
+        self.average.add(share.weight, share.vruntime);
+        self.accounted = self.accounted.max(now);
+        self.picks = pick.number;
+        self.current = Some(Current {
+            share,
+            pick,
+            protected_until: share.deadline,
         });
         true
     }
