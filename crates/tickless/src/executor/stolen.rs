@@ -43,8 +43,8 @@ const NOTICED: u64 = 10_000;
 pub(crate) struct Stolen<A = Kernel> {
     /// The account of the worker's thread; none before it began, and where there is none.
     account: Option<A>,
-    /// When it was read last.
-    read: Instant,
+    /// When it is read next; never where there is none.
+    next: Instant,
     /// Up to here it is known what was stolen.
     before: Reading,
     total: Span,
@@ -98,7 +98,7 @@ impl<A: Account> Stolen<A> {
     pub(crate) const fn nothing() -> Self {
         Self {
             account: None,
-            read: Instant::ZERO,
+            next: Instant::FOREVER,
             before: Reading {
                 passed: 0,
                 executed: 0,
@@ -111,9 +111,12 @@ impl<A: Account> Stolen<A> {
 
     fn of(account: Option<A>, now: Instant) -> Self {
         let before = account.as_ref().and_then(|account| account.read(None));
+        let account = account.filter(|_| before.is_some());
         Self {
-            account: account.filter(|_| before.is_some()),
-            read: now,
+            next: account
+                .as_ref()
+                .map_or(Instant::FOREVER, |_| now.saturating_add(EVERY)),
+            account,
             before: before.unwrap_or_default(),
             total: Span::ZERO,
         }
@@ -122,7 +125,7 @@ impl<A: Account> Stolen<A> {
     /// What the run queue's clock shows at `now`. `is_own` says that the worker asks itself.
     #[inline]
     pub(crate) fn run_time(&mut self, now: Instant, is_own: impl FnOnce() -> bool) -> RunTime {
-        if now.saturating_since(self.read) >= EVERY && self.account.is_some() && is_own() {
+        if now >= self.next && is_own() {
             self.look(now);
         }
         let shown = now.as_nanos().unsigned_abs();
@@ -136,7 +139,7 @@ impl<A: Account> Stolen<A> {
 
     #[cold]
     fn look(&mut self, now: Instant) {
-        self.read = now;
+        self.next = now.saturating_add(EVERY);
         let account = self.account.as_ref();
         if let Some(reading) = account.and_then(|account| account.read(Some(self.before))) {
             let stolen = reading.stolen_since(self.before);

@@ -15,10 +15,13 @@ use super::CLOCK;
 pub(crate) struct Reading {
     earliest: Cell<i64>,
     latest: Cell<i64>,
-    /// The line of the clock when the thread looked last.
+    /// The line of the clock when the thread looked last; [`NONE`] if none was followed.
     line: Cell<u64>,
     kept: Kept,
 }
+
+/// The number of no line: lines are counted from 0, and there is a new one each 50 µs at most.
+const NONE: u64 = u64::MAX;
 
 #[inline]
 fn not_before(cell: &Cell<i64>, now: Instant) -> Instant {
@@ -31,7 +34,7 @@ impl Reading {
         Self {
             earliest: Cell::new(0),
             latest: Cell::new(0),
-            line: Cell::new(0),
+            line: Cell::new(NONE),
             kept: Kept::new(),
         }
     }
@@ -82,13 +85,17 @@ impl Reading {
     #[inline]
     pub(crate) fn has_new_line(&self) -> bool {
         let line = CLOCK.follower.line_number();
-        self.line.replace(line) != line || !CLOCK.follower.is_following()
+        if CLOCK.follower.is_following() {
+            return self.line.replace(line) != line;
+        }
+        self.line.set(NONE);
+        true
     }
 
     /// What [`has_new_line`](Self::has_new_line) would answer.
     #[inline]
     pub(crate) fn is_behind_line(&self) -> bool {
-        self.line.get() != CLOCK.follower.line_number() || !CLOCK.follower.is_following()
+        self.line.get() != CLOCK.follower.line_number()
     }
 }
 
