@@ -53,6 +53,16 @@ impl<T> JoinHandle<T> {
         self.let_go();
     }
 
+    /// Why there is no result.
+    #[cold]
+    fn error(&self, ended: Ended) -> JoinError {
+        JoinError(match (ended, self.rejected()) {
+            (Ended::Panicked(payload), _) => Why::Panicked(Mutex::new(payload)),
+            (Ended::Cancelled, Some(rejected)) => Why::Rejected(rejected),
+            (Ended::Cancelled, None) => Why::Cancelled,
+        })
+    }
+
     fn let_go(&mut self) {
         if let Some(task) = self.task.take() {
             task.detach();
@@ -80,15 +90,9 @@ impl<T> Future for JoinHandle<T> {
         let Poll::Ready(ended) = Pin::new(task).poll(context) else {
             return Poll::Pending;
         };
-        let rejected = self.rejected();
+        let ended = ended.map_err(|ended| self.error(ended));
         self.task = None;
-        Poll::Ready(ended.map_err(|ended| {
-            JoinError(match (ended, rejected) {
-                (Ended::Panicked(payload), _) => Why::Panicked(Mutex::new(payload)),
-                (Ended::Cancelled, Some(rejected)) => Why::Rejected(rejected),
-                (Ended::Cancelled, None) => Why::Cancelled,
-            })
-        }))
+        Poll::Ready(ended)
     }
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct Queued {
 #[derive(Debug)]
 struct Arrival {
     job: Job,
-    /// When it woke up: it is queued as of then.
+    /// When it woke up: it is queued as of then. Where no task ran it may be earlier, which is the same.
     at: Instant,
 }
 
@@ -70,6 +70,8 @@ pub(crate) struct RunQueue {
     /// The timer for the next replenishment of one of them; as `timer`.
     bandwidth: Option<TickTimer>,
     stolen: Stolen,
+    /// Up to here the queue was told what happens.
+    told: Instant,
     running: Option<Running>,
     /// The running task, which gives way and asked to go on a little, until the worker schedules.
     held: Option<Job>,
@@ -96,6 +98,7 @@ impl RunQueue {
             deadlines: Deadlines::new(limit),
             bandwidth: None,
             stolen: Stolen::nothing(),
+            told: Instant::ZERO,
             running: None,
             held: None,
             live: Slab::new(),
@@ -152,6 +155,7 @@ impl RunQueue {
     /// The queue's clock: that of the worker, without the time in which the system ran others.
     #[inline]
     fn run_time(&mut self, now: Instant) -> RunTime {
+        self.told = now;
         let timer = &self.timer;
         if let Some(timer) = timer {
             timer.set_now(now);
@@ -180,14 +184,21 @@ impl RunQueue {
     }
 
     /// As [`wake`](Self::wake), by the worker itself, which will look at the queue soon: the task is filed then, as of
-    /// `now`. Other threads that look before file it themselves.
+    /// now. Other threads that look before file it themselves.
+    ///
+    /// The clock is not read where no task runs that could be charged until now.
     #[inline]
-    pub(crate) fn arrive(&mut self, job: Job, now: Instant) -> Queued {
+    pub(crate) fn arrive(&mut self, job: Job, now: impl FnOnce() -> Instant) -> Queued {
         if job.metadata().server().is_some() {
-            return self.wake(job, now);
+            return self.wake(job, now());
         }
         self.file_arrival();
-        self.arrival = Some(Arrival { job, at: now });
+        let at = if self.fair.is_running() || self.deadlines.is_running() {
+            now()
+        } else {
+            self.told
+        };
+        self.arrival = Some(Arrival { job, at });
         Queued {
             preempts: false,
             waiting: self.waiting(),

@@ -208,6 +208,7 @@ impl Shared {
     }
 
     /// As [`Keeper::schedule`].
+    #[inline]
     fn queue(&self, job: Job) {
         if !self.is_here() {
             // It is the parent's.
@@ -216,43 +217,65 @@ impl Shared {
         }
         let header = job.metadata();
         let index = header.worker();
-        let place = &self.places[index];
-        let now = at_earliest();
-        let is_own = current::worker_of(self.id) == Some(index);
-        let stays = is_own && current::yields() && current::is_running(header.address());
-        let queued = place.with(|queue| {
-            if queue.is_closed() {
-                return Err(job);
-            }
-            if stays && current::asks_for_extension() {
-                queue.hold(job);
-                return Ok(Queued::default());
-            }
-            Ok(if is_own && !stays {
-                queue.arrive(job, now)
-            } else {
-                queue.wake(job, now)
-            })
-        });
-        if stays && queued.is_ok() {
-            // Its worker schedules now.
-            current::set_ended(now);
+        if current::worker_of(self.id) != Some(index) {
+            self.queue_from_afar(index, job);
+        } else if current::yields() && current::is_running(header.address()) {
+            self.queue_again(index, job);
         } else {
-            self.announce(index, queued, is_own);
+            self.arrive(index, job);
         }
     }
 
-    /// Behind the queueing of a task on a worker, which this thread is or not.
+    /// Queues a task on the worker that this thread is.
     #[inline]
-    fn announce(&self, index: usize, queued: Result<Queued, Job>, is_own: bool) {
+    fn arrive(&self, index: usize, job: Job) {
+        let queued = self.places[index].with(|queue| {
+            if queue.is_closed() {
+                return Err(job);
+            }
+            Ok(queue.arrive(job, at_earliest))
+        });
         match queued {
             Ok(queued) => {
-                if is_own {
-                    current::set_arrived(true);
-                }
-                self.queued(index, queued, is_own);
+                current::set_arrived(true);
+                self.queued(index, queued, true);
             }
             Err(job) => discard(job),
+        }
+    }
+
+    /// Queues a task on a worker that this thread is not.
+    fn queue_from_afar(&self, index: usize, job: Job) {
+        let now = at_earliest();
+        let queued = self.places[index].with(|queue| {
+            if queue.is_closed() {
+                return Err(job);
+            }
+            Ok(queue.wake(job, now))
+        });
+        match queued {
+            Ok(queued) => self.queued(index, queued, false),
+            Err(job) => discard(job),
+        }
+    }
+
+    /// Queues the task that this worker polled, and that gave its turn away. The worker schedules now.
+    fn queue_again(&self, index: usize, job: Job) {
+        let now = at_earliest();
+        let refused = self.places[index].with(|queue| {
+            if queue.is_closed() {
+                return Some(job);
+            }
+            if current::asks_for_extension() {
+                queue.hold(job);
+            } else {
+                let _pick_follows = queue.wake(job, now);
+            }
+            None
+        });
+        match refused {
+            None => current::set_ended(now),
+            Some(job) => discard(job),
         }
     }
 
@@ -508,19 +531,11 @@ impl Keeper for Shared {
 
     fn begin(&self, job: Job) {
         let home = job.metadata().worker();
-        let is_own = current::worker_of(self.id) == Some(home);
-        let now = at_earliest();
-        let queued = self.places[home].with(|queue| {
-            if queue.is_closed() {
-                return Err(job);
-            }
-            Ok(if is_own {
-                queue.arrive(job, now)
-            } else {
-                queue.wake(job, now)
-            })
-        });
-        self.announce(home, queued, is_own);
+        if current::worker_of(self.id) == Some(home) {
+            self.arrive(home, job);
+        } else {
+            self.queue_from_afar(home, job);
+        }
     }
 
     fn schedule(&self, job: Job) {

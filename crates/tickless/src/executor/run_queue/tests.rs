@@ -49,8 +49,8 @@ fn name(job: &Job) -> &str {
 #[test]
 fn what_arrived_counts_and_can_be_pulled() {
     let mut queue = queue();
-    assert_eq!(queue.arrive(job("first", 3_000), at(1)).waiting, 1);
-    assert_eq!(queue.arrive(job("second", 3_000), at(2)).waiting, 2);
+    assert_eq!(queue.arrive(job("first", 3_000), || at(1)).waiting, 1);
+    assert_eq!(queue.arrive(job("second", 3_000), || at(2)).waiting, 2);
     assert_eq!([queue.waiting(), queue.waiting_for_any()], [2, 2]);
     assert!(queue.has_work());
     for expected in ["first", "second"] {
@@ -63,11 +63,11 @@ fn what_arrived_counts_and_can_be_pulled() {
 #[test]
 fn what_arrived_is_picked_in_its_turn() {
     let mut queue = queue();
-    let _queued = queue.arrive(job("lone", 3_000), at(1));
+    let _queued = queue.arrive(job("lone", 3_000), || at(1));
     let lone = queue.pick(at(1), false).expect("it waits");
     assert_eq!(name(&lone), "lone");
-    let _queued = queue.arrive(job("long", 3_000), at(2));
-    let _queued = queue.arrive(job("short", 200), at(2));
+    let _queued = queue.arrive(job("long", 3_000), || at(2));
+    let _queued = queue.arrive(job("short", 200), || at(2));
     queue.finish(at(3));
     let picked = queue.pick(at(3), false).expect("two wait");
     assert_eq!(name(&picked), "short");
@@ -77,18 +77,18 @@ fn what_arrived_is_picked_in_its_turn() {
 #[test]
 fn a_task_that_is_more_urgent_asks_once() {
     let mut queue = queue();
-    let _queued = queue.arrive(job("long", 3_000), at(0));
+    let _queued = queue.arrive(job("long", 3_000), || at(0));
     let _long = queue.pick(at(0), false).expect("it waits");
     assert!(!queue.look(), "there is none");
-    let _queued = queue.arrive(job("as long", 3_000), at(10));
+    let _queued = queue.arrive(job("as long", 3_000), || at(10));
     assert!(!queue.look(), "its slice is protected");
-    let _queued = queue.arrive(job("short", 200), at(20));
+    let _queued = queue.arrive(job("short", 200), || at(20));
     assert!(queue.look());
     assert!(!queue.look(), "it was asked");
     // Another thread that looked at the queue before has filed it.
-    let _queued = queue.arrive(job("shorter", 100), at(30));
+    let _queued = queue.arrive(job("shorter", 100), || at(30));
     let _queued = queue.wake(job("from afar", 3_000), at(30));
-    let _queued = queue.arrive(job("shortest", 50), at(30));
+    let _queued = queue.arrive(job("shortest", 50), || at(30));
     let given = queue.give(at(30)).expect("some wait");
     assert_eq!(name(&given), "shortest");
     assert!(queue.look(), "the other one that is short still waits");
@@ -99,15 +99,15 @@ fn a_task_that_is_more_urgent_asks_once() {
 fn what_arrived_waits_since_it_woke_up() {
     let lags = [true, false].map(|arrives| {
         let mut queue = queue();
-        let _queued = queue.arrive(job("computes", 3_000), at(0));
+        let _queued = queue.arrive(job("computes", 3_000), || at(0));
         let _computes = queue.pick(at(0), false).expect("it waits");
         let woken = job("woken", 3_000);
         if arrives {
-            let _queued = queue.arrive(woken, at(1_000));
+            let _queued = queue.arrive(woken, || at(1_000));
         } else {
             let _queued = queue.wake(woken, at(1_000));
         }
-        let _asks = queue.arrive(job("last", 3_000), at(2_000));
+        let _asks = queue.arrive(job("last", 3_000), || at(2_000));
         let _asks = queue.look();
         queue.fair.current_lag()
     });
