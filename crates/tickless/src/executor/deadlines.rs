@@ -106,7 +106,7 @@ impl Deadlines {
 
     /// Queues one that is new, was woken, or gave its turn away. `None` if it was refused.
     pub(crate) fn enqueue(&mut self, job: Job, now: RunTime) -> Option<Enqueued> {
-        if job.metadata().is_aborted() {
+        if job.metadata().listing.is_aborted() {
             self.ending.push(job);
             let is_throttled = false;
             return Some(Enqueued {

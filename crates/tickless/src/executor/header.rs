@@ -7,8 +7,8 @@
 //! and is dropped before that, at the end of its last poll or with its last `Runnable`. So the header of a `Runnable`
 //! stays where it is as long as that is borrowed, and that of a future as long as the future.
 //!
-//! The *Worker Invariant*: a thread that is a worker of an executor, by `current::worker_of`, is inside of `work`, which
-//! borrows a handle of that executor, and makes the thread a worker of none before it returns, by a panic too. So that
+//! The *Worker Invariant*: a thread that is a worker of an executor, by `current::worker_of`, is inside of `work`. That
+//! borrows a handle of the executor, and makes the thread a worker of none before it returns, by a panic too. So the
 //! executor is there as long as such a thread executes anything inside.
 
 use std::fmt;
@@ -16,13 +16,15 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Waker;
 
 use async_task::Runnable;
 use tickless_sched::deadline::{DeadlineQueue, Enqueued as Reserved, Rejected};
 use tickless_sched::fair::Enqueued;
 use tickless_sched::{FairQueue, RunTime};
+
+use super::listing::{Listing, number};
 
 /// A task that is to be polled.
 pub(crate) type Job = Runnable<Header>;
@@ -74,7 +76,8 @@ pub(crate) trait Keeper: Send + Sync {
     /// Queues a job of the pool, which may block.
     fn push(&self, job: Job);
 
-    /// The task of that header, which this thread polls, waits for something, and did not give its turn away; its waker is `waker`.
+    /// The task of that header, which this thread polls, waits for something, and did not give its turn away. Its waker
+    /// is `waker`.
     fn sleep(&self, header: &OwnHeader, waker: &Waker);
 
     /// The future of the task is over or dropped, and its cell still there.
@@ -97,11 +100,8 @@ pub(crate) struct Header {
     pub(crate) executor: u64,
     /// The worker whose queue the task is in, or was in last.
     worker: AtomicU32,
-    /// The worker that has the task in its list of those that wait for something, and where there.
-    home: AtomicU32,
-    slot: AtomicU32,
-    /// The task ends at its next turn.
-    aborted: AtomicBool,
+    /// Whether it is to be ended, and where its waker is.
+    pub(crate) listing: Listing,
     /// The task runs on its worker alone.
     pub(crate) is_local: bool,
     /// The class of its requests.
@@ -125,9 +125,7 @@ impl Header {
             executor: keeper.id(),
             keeper,
             worker: AtomicU32::new(number(worker)),
-            home: AtomicU32::new(0),
-            slot: AtomicU32::new(u32::MAX),
-            aborted: AtomicBool::new(false),
+            listing: Listing::new(),
             is_local,
             class,
             terms,
@@ -174,34 +172,6 @@ impl Header {
         // Relaxed: written by the thread that has the task in its hand, between two queues.
         self.worker.store(number(worker), Ordering::Relaxed);
     }
-
-    /// Where the task is in a list of those that wait for something; `None` before it did so for the first time.
-    #[inline]
-    pub(crate) fn place(&self) -> Option<(usize, usize)> {
-        // SeqCst: an abort looks here behind its mark, and `set_place` is before a look at that, so one sees the other.
-        let slot = self.slot.load(Ordering::SeqCst);
-        // Relaxed: written before the slot.
-        let home = self.home.load(Ordering::Relaxed);
-        (slot != u32::MAX).then_some((home as usize, slot as usize))
-    }
-
-    pub(crate) fn set_place(&self, home: usize, slot: usize) {
-        // Relaxed: published with the slot.
-        self.home.store(number(home), Ordering::Relaxed);
-        // SeqCst: see `place`.
-        self.slot.store(number(slot), Ordering::SeqCst);
-    }
-
-    pub(crate) fn abort(&self) {
-        // SeqCst: pairs with `is_aborted`; see `place`.
-        self.aborted.store(true, Ordering::SeqCst);
-    }
-
-    #[inline]
-    pub(crate) fn is_aborted(&self) -> bool {
-        // SeqCst: see `abort`.
-        self.aborted.load(Ordering::SeqCst)
-    }
 }
 
 impl fmt::Debug for Header {
@@ -212,11 +182,6 @@ impl fmt::Debug for Header {
             .field("worker", &self.worker())
             .finish_non_exhaustive()
     }
-}
-
-/// The number of a worker or of a slot, of which there are fewer than 2^32: each needs memory.
-fn number(index: usize) -> u32 {
-    u32::try_from(index).unwrap_or(u32::MAX)
 }
 
 const _: () = {

@@ -12,7 +12,7 @@ pub(crate) fn discard(job: Job) {
         std::mem::forget(job);
         return;
     }
-    job.metadata().abort();
+    job.metadata().listing.mark_aborted();
     run(job);
 }
 

@@ -90,6 +90,7 @@ mod idle;
 pub mod io;
 mod job;
 mod join;
+mod listing;
 mod near;
 mod on_base;
 mod polled;

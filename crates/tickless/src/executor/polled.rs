@@ -70,7 +70,7 @@ impl<F: Future> Future for Polled<F> {
             // Over already: the cell polls no more.
             return Poll::Pending;
         };
-        if this.header.get().is_aborted() {
+        if this.header.get().listing.is_aborted() {
             // The future is dropped with the cell's part for it, behind this poll.
             return Poll::Ready(Err(Ended::Cancelled));
         }

@@ -129,10 +129,10 @@ impl RunQueue {
         self.fair.waiting() - self.local + usize::from(arrived)
     }
 
-    /// Lists a task that waits for something for the first time.
-    pub(crate) fn enlist(&mut self, home: usize, header: &Header, waker: Waker) {
+    /// Lists a task that waits for something for the first time. Whether it was aborted by now.
+    pub(crate) fn enlist(&mut self, home: usize, header: &Header, waker: Waker) -> bool {
         let slot = self.live.insert(waker);
-        header.set_place(home, slot);
+        header.listing.set_place(home, slot)
     }
 
     /// Takes a task out of the list, when it is over. The waker is dropped without the lock.

@@ -314,9 +314,9 @@ impl Shared {
     #[cold]
     fn enlist(&self, worker: usize, header: &Header, waker: &Waker) {
         let listed = waker.clone();
-        self.places[worker].lock().enlist(worker, header, listed);
-        // Behind the place, which an abort that came before did not find.
-        if header.is_aborted() {
+        let is_aborted = self.places[worker].lock().enlist(worker, header, listed);
+        if is_aborted {
+            // Who aborted it found no place.
             waker.wake_by_ref();
         }
     }
@@ -550,7 +550,7 @@ impl Keeper for Shared {
         if self.is_here()
             && let Some(worker) = current::worker_of(self.id)
         {
-            if header.get().place().is_none() {
+            if header.get().listing.place().is_none() {
                 self.enlist(worker, header.get(), waker);
             }
             self.put_to_sleep(worker, header);
@@ -562,7 +562,7 @@ impl Keeper for Shared {
             // The lists are the parent's.
             return;
         }
-        let listed = header.place();
+        let listed = header.listing.place();
         let runs_on = current::worker_of(self.id).filter(|_| current::is_running(header.address()));
         let mut waker = runs_on.and_then(|worker| {
             let slot = listed
@@ -597,12 +597,12 @@ impl Keeper for Shared {
     }
 
     fn abort(&self, header: &Header) {
-        header.abort();
+        let place = header.listing.abort();
         if !self.is_here() {
             return;
         }
-        // A task that is not listed is about to be polled, or finds out when it is.
-        if let Some((home, slot)) = header.place() {
+        // A task that is not listed is about to be polled, or will find out when it is.
+        if let Some((home, slot)) = place {
             let waker = self.places[home].lock().listed(slot).cloned();
             if let Some(waker) = waker {
                 waker.wake();

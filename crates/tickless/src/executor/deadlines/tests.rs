@@ -153,7 +153,7 @@ fn one_that_is_aborted_does_not_wait_for_its_runtime() {
     assert!(!queue.end(task.metadata(), at(1)), "it runs");
     assert_eq!(queue.wake(job, at(2)).waiting, 0);
     assert!(queue.pick(at(2), false).is_none(), "it used what it had");
-    task.metadata().abort();
+    task.metadata().listing.mark_aborted();
     assert!(queue.end(task.metadata(), at(3)), "it waits for more");
     assert!(queue.has_work());
     let job = queue.pick(at(3), false).expect("at once");

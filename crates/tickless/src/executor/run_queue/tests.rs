@@ -114,3 +114,23 @@ fn what_arrived_waits_since_it_woke_up() {
     assert_eq!(lags[0], lags[1]);
     assert!(lags[0].is_some_and(|lag| lag < 0), "{lags:?}");
 }
+
+/// No task is charged until then, so the clock is not read.
+#[test]
+fn what_arrives_where_no_task_runs_is_filed_as_of_what_was_told_last() {
+    let mut queue = queue();
+    let unread = || -> Instant { unreachable!("no task runs") };
+    let _queued = queue.arrive(job("first", 3_000), unread);
+    let first = queue.pick(at(5), false).expect("it waits");
+    assert_eq!(name(&first), "first");
+    queue.finish(at(9));
+    let _queued = queue.arrive(job("second", 3_000), unread);
+    let _queued = queue.arrive(job("third", 3_000), unread);
+    let second = queue.pick(at(2_000), false).expect("it waits");
+    assert_eq!(name(&second), "second");
+    let slice = queue.fair.slice().expect("a task runs");
+    assert_eq!(slice.left, 3_000_000, "it begins where it is picked");
+    let _given = queue.give(at(2_500));
+    let slice = queue.fair.slice().expect("a task runs");
+    assert_eq!(slice.left, 2_500_000, "it is charged from there on");
+}

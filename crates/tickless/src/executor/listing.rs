@@ -1,0 +1,88 @@
+//! Whether a task is to be ended, and where the waker is that has it polled then.
+//!
+//! A task is listed by its worker, with a waker, when it waits for something for the first time. Until then it is in a
+//! queue, or being polled. So an abort that finds no place has no task to wake; but one that is about to wait must not
+//! miss it. Each side writes its own word and then reads the other's, with a full fence in between on both sides
+//! (Dekker's pattern, as in [`Idle`](super::idle::Idle)):
+//!
+//! - an abort leaves its mark, then looks for the place;
+//! - the worker writes the place down, then looks for the mark, and wakes the task itself if it finds one.
+//!
+//! Loom runs this as it is (`model.rs`).
+
+use tickless_link::sync::{AtomicBool, AtomicU32, Ordering, fence};
+
+#[cfg(all(test, loom))]
+mod model;
+
+/// The words of a task.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    /// The worker that has the task in its list, and where there.
+    home: AtomicU32,
+    slot: AtomicU32,
+    /// The task ends at its next turn.
+    aborted: AtomicBool,
+}
+
+/// The slot of a task that is in no list.
+const NONE: u32 = u32::MAX;
+
+impl Listing {
+    /// A task that is in no list.
+    pub(crate) fn new() -> Self {
+        Self {
+            home: AtomicU32::new(0),
+            slot: AtomicU32::new(NONE),
+            aborted: AtomicBool::new(false),
+        }
+    }
+
+    /// Where the task is in a list; `None` before it waited for the first time.
+    #[inline]
+    pub(crate) fn place(&self) -> Option<(usize, usize)> {
+        // Acquire: pairs with the Release in `set_place`, so that the home is seen.
+        let slot = self.slot.load(Ordering::Acquire);
+        // Relaxed: written before the slot.
+        let home = self.home.load(Ordering::Relaxed);
+        (slot != NONE).then_some((home as usize, slot as usize))
+    }
+
+    /// The task is in the list of the worker `home`. Whether it was aborted by now, and the caller has to wake it.
+    pub(crate) fn set_place(&self, home: usize, slot: usize) -> bool {
+        // Relaxed: published with the slot.
+        self.home.store(number(home), Ordering::Relaxed);
+        // Release: pairs with the Acquire in `place`.
+        self.slot.store(number(slot), Ordering::Release);
+        // Pairs with the fence in `abort`: of two that come at once one sees the other.
+        fence(Ordering::SeqCst);
+        self.is_aborted()
+    }
+
+    /// The task ends at its next turn.
+    pub(crate) fn mark_aborted(&self) {
+        // Release: pairs with the Acquire in `is_aborted`.
+        self.aborted.store(true, Ordering::Release);
+    }
+
+    /// As [`mark_aborted`](Self::mark_aborted); says where the waker is by which it has to be woken for that, if it may
+    /// wait.
+    pub(crate) fn abort(&self) -> Option<(usize, usize)> {
+        self.mark_aborted();
+        // Pairs with the fence in `set_place`.
+        fence(Ordering::SeqCst);
+        self.place()
+    }
+
+    /// Whether the task ends at its next turn.
+    #[inline]
+    pub(crate) fn is_aborted(&self) -> bool {
+        // Acquire: see `mark_aborted`.
+        self.aborted.load(Ordering::Acquire)
+    }
+}
+
+/// The number of a worker or of a slot, of which there are fewer than 2^32: each needs memory.
+pub(crate) fn number(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(u32::MAX)
+}
