@@ -111,6 +111,8 @@ pub(crate) struct Header {
 }
 
 impl Header {
+    /// Inlined, so that it is written once, where it stays.
+    #[inline(always)]
     pub(crate) fn new(
         keeper: Arc<dyn Keeper>,
         worker: usize,

@@ -187,7 +187,7 @@ impl RunQueue {
     /// now. Other threads that look before file it themselves.
     ///
     /// The clock is not read where no task runs that could be charged until now.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn arrive(&mut self, job: Job, now: impl FnOnce() -> Instant) -> Queued {
         if job.metadata().server().is_some() {
             return self.wake(job, now());
@@ -316,6 +316,7 @@ impl RunQueue {
 
     /// As [`sleep`](Self::sleep), and `schedule()` at once, as [`pick`](Self::pick) would do it next: where the worker
     /// has nothing to do before. `None` if no task waits.
+    #[inline(always)]
     pub(crate) fn sleep_and_pick(&mut self, entity: Pin<&Entity>, now: Instant) -> Option<Job> {
         if !self.deadlines.is_empty() || self.held.is_some() || !self.is_watched {
             self.sleep(entity, now);
@@ -323,19 +324,23 @@ impl RunQueue {
         }
         let job = match self.hand_over(Some(entity), now) {
             Some(job) => job,
-            None => {
-                self.sleep(entity, now);
-                self.pick_waiting(now)?
-            }
+            None => self.pick_behind(entity, now)?,
         };
         let _switched = self.begin(&job, now);
         self.start_tick(&job);
         Some(job)
     }
 
+    /// As [`sleep_and_pick`](Self::sleep_and_pick), one step after the other.
+    #[inline(never)]
+    fn pick_behind(&mut self, entity: Pin<&Entity>, now: Instant) -> Option<Job> {
+        self.sleep(entity, now);
+        self.pick_waiting(now)
+    }
+
     /// Has the task that arrived run next, if it is the only one that waits: the one that runs, if `from` says which
     /// that is, sleeps.
-    #[inline]
+    #[inline(always)]
     fn hand_over(&mut self, from: Option<Pin<&Entity>>, now: Instant) -> Option<Job> {
         let Arrival { job, at } = self.arrival.take()?;
         let run_time = self.run_time(now);

@@ -119,6 +119,7 @@ fn with_keeper(job: Job, queue: impl FnOnce(&dyn Keeper, Job)) {
     queue(keeper, job);
 }
 
+#[inline(always)]
 fn header(
     executor: Handle,
     worker: usize,
@@ -137,6 +138,7 @@ fn header(
 }
 
 /// The future for the cell of `header`.
+#[inline(always)]
 fn in_cell<F>(header: &Header, future: F) -> Polled<F> {
     // SAFETY: it becomes a part of the future, which `async-task` puts into the cell of the header.
     let header = unsafe { OwnHeader::new(header) };

@@ -97,6 +97,12 @@ impl Loop<'_> {
             self.poll(job);
             return;
         }
+        self.schedule(ended);
+    }
+
+    /// A whole round, behind a task that was accounted until `ended`, if it waits.
+    #[inline(never)]
+    fn schedule(&mut self, ended: Option<Instant>) {
         // The reading that the task before was accounted by, if it waits: one for each switch.
         let now = ended.unwrap_or_else(at_earliest);
         let is_due = self.worker.take_signalled() && self.worker.is_due_behind_signal()
@@ -147,6 +153,7 @@ impl Loop<'_> {
         }
     }
 
+    #[inline(always)]
     fn poll(&mut self, job: Job) {
         let place = &self.shared.places[self.index];
         let header = job.metadata();
