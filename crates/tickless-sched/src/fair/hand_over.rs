@@ -57,7 +57,7 @@ impl<T: Send + 'static> FairQueue<T> {
         let from = from.map(|from| from.linked().erase());
         let is_simple = match from {
             Some(from) => self.hand_over_evenly(from, to, sleeps, woken, now),
-            None => !sleeps && self.current.is_none() && self.begin_alone(to, now),
+            None => self.current.is_none() && self.begin_alone(to, sleeps, now),
         };
         if is_simple {
             return Ok(item);
@@ -169,24 +169,40 @@ impl<T: Send + 'static> FairQueue<T> {
         true
     }
 
-    /// Places and picks a task where no other one is or was. Where a queue has it nothing has happened, and `false`
-    /// comes back.
+    /// Wakes or places, and picks, the only task that competes: none runs. Where a queue has it nothing has happened,
+    /// and `false` comes back.
     #[inline]
-    fn begin_alone(&mut self, entry: EntryRef<'_, Fair<T>>, now: RunTime) -> bool {
+    fn begin_alone(&mut self, entry: EntryRef<'_, Fair<T>>, sleeps: bool, now: RunTime) -> bool {
         let pick = Pick {
             queue: self.tree.id(),
             number: self.picks + 1,
         };
-        let Some(mut slot) = self.tree.adopt(entry) else {
+        let slot = if sleeps {
+            self.tree.open(entry)
+        } else {
+            self.tree.adopt(entry)
+        };
+        let Some(mut slot) = slot else {
             return false;
         };
         let head = slot.head();
-        head.unpack(&self.average);
+        if !sleeps {
+            head.unpack(&self.average);
+        } else if !mutant!("sched-paid-sleeper-is-owed") {
+            // It is the average, so it has paid, and stays where it is.
+            head.share.open_request();
+        }
+        head.is_delayed = false;
         head.luggage = Luggage::default();
         head.pick = Some(pick);
         let share = head.share;
-        slot.let_go();
-        self.average.add(share.weight, share.vruntime);
+        if sleeps {
+            self.delayed = 0;
+            let _nothing = slot.release_expired();
+        } else {
+            slot.let_go();
+        }
+        self.average = Average::of_one(share.weight, share.vruntime);
         self.accounted = self.accounted.max(now);
         self.picks = pick.number;
         self.current = Some(Current {

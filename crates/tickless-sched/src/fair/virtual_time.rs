@@ -89,6 +89,16 @@ impl Average {
         }
     }
 
+    /// The average of one.
+    #[inline]
+    pub(crate) const fn of_one(weight: Weight, at: Virtual) -> Self {
+        Self {
+            base: at,
+            sum: 0,
+            weight: weight.get(),
+        }
+    }
+
     /// The average of one of unit weight, or of two: it is kept relative to the first.
     #[inline]
     pub(crate) fn of_even(first: Virtual, second: Option<Virtual>) -> Self {

@@ -96,6 +96,11 @@ impl World {
             8 => {
                 let _verdict = self.queue.account(now);
             }
+            9 => {
+                // It is over before another one wakes up.
+                self.queue.retire(now);
+                self.running = None;
+            }
             _ => {
                 if let Some(running) = self.running.take() {
                     let slept = self.queue.sleep(self.tasks[running].as_ref(), now);
@@ -129,7 +134,7 @@ proptest! {
     #[test]
     fn a_task_that_hands_over_does_what_the_three_steps_do(
         tasks in prop::collection::vec((1_u32..4, 20_u64..3_000), 2..5),
-        steps in prop::collection::vec((0_u8..10, 0_usize..4, 0_u64..2_000_000), 1..60),
+        steps in prop::collection::vec((0_u8..11, 0_usize..4, 0_u64..2_000_000), 1..60),
     ) {
         let mut worlds = [false, true].map(|at_once| World::new(&tasks, at_once));
         for (number, (action, task, nanos)) in steps.into_iter().enumerate() {
