@@ -110,6 +110,7 @@ mod executor {
         //! As above.
         pub(crate) mod attendance;
     }
+    pub(crate) mod listing;
 }
 #[cfg(all(feature = "hyper", not(loom)))]
 pub mod hyper;
