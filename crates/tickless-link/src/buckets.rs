@@ -445,7 +445,14 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
             Some(before) => {
                 before.next.set(next);
                 if is_last {
-                    *self.last_of(entry, |last| last == entry) = previous;
+                    let list = usize::from(entry.place.get());
+                    let here = &mut self.levels[list / BUCKETS][list % BUCKETS];
+                    // Nearly always, and without a call.
+                    if *here == entry.link() {
+                        *here = previous;
+                    } else {
+                        *self.last_of(entry, |last| last == entry) = previous;
+                    }
                 } else if let Some(next) = self.follow(next) {
                     next.previous.set(previous);
                 }
@@ -483,7 +490,7 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
 
     /// Where the last of the list of `entry` is noted, which `belongs` tells: its bucket, or the pending list of its
     /// level.
-    #[inline(always)]
+    #[inline]
     fn last_of(
         &mut self,
         entry: EntryRef<'_, F>,
