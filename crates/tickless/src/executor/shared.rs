@@ -229,34 +229,36 @@ impl Shared {
     /// Queues a task on the worker that this thread is.
     #[inline]
     fn arrive(&self, index: usize, job: Job) {
-        let queued = self.places[index].with(|queue| {
-            if queue.is_closed() {
-                return Err(job);
-            }
-            Ok(queue.arrive(job, at_earliest))
-        });
-        match queued {
-            Ok(queued) => {
-                current::set_arrived(true);
-                self.queued(index, queued, true);
-            }
-            Err(job) => discard(job),
+        if let Some(queued) = self.hand_in(index, job, |queue, job| queue.arrive(job, at_earliest))
+        {
+            current::set_arrived(true);
+            self.queued(index, queued, true);
         }
     }
 
     /// Queues a task on a worker that this thread is not.
     fn queue_from_afar(&self, index: usize, job: Job) {
         let now = at_earliest();
+        if let Some(queued) = self.hand_in(index, job, |queue, job| queue.wake(job, now)) {
+            self.queued(index, queued, false);
+        }
+    }
+
+    /// Queues a task on a worker as `queues` does it; ends it where none is taken any more.
+    #[inline(always)]
+    fn hand_in(
+        &self,
+        index: usize,
+        job: Job,
+        queues: impl FnOnce(&mut RunQueue, Job) -> Queued,
+    ) -> Option<Queued> {
         let queued = self.places[index].with(|queue| {
             if queue.is_closed() {
                 return Err(job);
             }
-            Ok(queue.wake(job, now))
+            Ok(queues(queue, job))
         });
-        match queued {
-            Ok(queued) => self.queued(index, queued, false),
-            Err(job) => discard(job),
-        }
+        queued.map_err(discard).ok()
     }
 
     /// Queues the task that this worker polled, and that gave its turn away. The worker schedules now.
