@@ -37,6 +37,7 @@ pub enum Length {
 /// assert_eq!(length, Length::Left(Span::from_nanos(3_732_421)));
 /// ```
 #[must_use]
+#[inline]
 pub fn fair_length(slice: Slice, runnable: usize, interrupts: Load) -> Length {
     if runnable <= 1 && !mutant!("sched-tick-for-one-task") {
         return Length::Nothing;

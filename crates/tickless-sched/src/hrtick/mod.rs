@@ -109,6 +109,12 @@ pub trait SliceTimer {
     /// Whether the timer is queued or its callback runs.
     fn is_active(&self) -> bool;
 
+    /// Whether the timer stays where it is queued when a later tick is asked for. It comes early then, and is started
+    /// anew by the decision that follows (TICK-7, TICK-8): for a timer that is dearer to move than that is.
+    fn comes_early(&self) -> bool {
+        false
+    }
+
     /// Starts the timer, or moves it.
     fn start(&self, at: Instant);
 
@@ -553,6 +559,9 @@ impl HrTick {
         };
         if !self.switches.filter {
             return true;
+        }
+        if queued <= at && timer.comes_early() {
+            return false;
         }
         let distance = at.saturating_since(queued).max(queued.saturating_since(at));
         if mutant!("sched-filter-drops-too-little-tick-16") {

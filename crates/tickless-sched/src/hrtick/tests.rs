@@ -47,6 +47,7 @@ struct Hand {
     queued: Cell<Option<Instant>>,
     callback_runs: Cell<bool>,
     is_remote: Cell<bool>,
+    comes_early: Cell<bool>,
     /// What the device is armed for.
     fires: Cell<Option<Instant>>,
     told: RefCell<Vec<Told>>,
@@ -77,6 +78,9 @@ impl SliceTimer for Hand {
     }
     fn is_active(&self) -> bool {
         self.queued.get().is_some() || self.callback_runs.get()
+    }
+    fn comes_early(&self) -> bool {
+        self.comes_early.get()
     }
     fn start(&self, at: Instant) {
         self.queued.set(Some(at));
@@ -258,15 +262,31 @@ fn tick_16_small_differences_are_dropped() {
     }
 }
 
+/// A timer that may come early is moved to earlier times alone.
+#[test]
+fn tick_16_a_timer_that_comes_early_stays_for_every_later_tick() {
+    for (new, is_started) in [(9_000_000, false), (995_000, false), (994_999, true)] {
+        let timer = Hand::queued_at(1_000_000);
+        timer.comes_early.set(true);
+        let mut tick = tick();
+        tick.start(span(new), &timer);
+        assert_eq!(timer.told().len(), usize::from(is_started), "{new}");
+        assert_eq!(tick.stats().filtered, u64::from(!is_started));
+    }
+}
+
 #[test]
 fn without_the_filter_every_start_is_one() {
-    let timer = Hand::queued_at(1_000_000);
-    let mut tick = HrTick::new(Switches {
-        filter: false,
-        ..Switches::ON
-    });
-    tick.start(span(1_000_000), &timer);
-    assert_eq!(timer.told(), [Told::Start(at(1_000_000))]);
+    for comes_early in [false, true] {
+        let timer = Hand::queued_at(1_000_000);
+        timer.comes_early.set(comes_early);
+        let mut tick = HrTick::new(Switches {
+            filter: false,
+            ..Switches::ON
+        });
+        tick.start(span(1_000_000), &timer);
+        assert_eq!(timer.told(), [Told::Start(at(1_000_000))]);
+    }
 }
 
 /// A timer whose callback runs is not queued: what is started then is not near anything.

@@ -61,7 +61,8 @@ pub struct ExecutorStats {
     pub throttles: u64,
     /// Times that a tick was asked for: at each pick with another task waiting.
     pub tick_starts: u64,
-    /// Those of them that were dropped, because the tick was queued within 5 µs of the time.
+    /// Those of them that were dropped, because the tick was queued within 5 µs of the time, or before it where
+    /// checkpoints compare the counter: it comes early then.
     pub tick_filtered: u64,
     /// Ticks that fired.
     pub ticks: u64,

@@ -52,7 +52,7 @@ impl TickTimer {
         Self {
             // Where checkpoints compare, a switch that leaves it as it is costs less than one that moves it, and that
             // it comes early costs one schedule in each slice (TICK-7, TICK-8).
-            comes_early: !has_signals && savings.filter,
+            comes_early: !has_signals,
             shortest: if has_signals { SIGNALLED } else { Span::ZERO },
             ..timer
         }
@@ -116,10 +116,12 @@ impl SliceTimer for TickTimer {
         self.timer.as_ref().is_active()
     }
 
+    #[inline]
+    fn comes_early(&self) -> bool {
+        self.comes_early
+    }
+
     fn start(&self, at: Instant) {
-        if self.comes_early && self.deadline.get() <= at && self.is_active() {
-            return;
-        }
         self.deadline.set(at);
         let at = crate::time::Instant::from_core(at);
         let start = || {
