@@ -48,8 +48,8 @@ impl Shared {
     }
 
     /// Another CPU [does so](Self::pulls).
-    fn pulling(self: &Arc<Self>) -> JoinHandle<bool> {
-        let shared = Arc::clone(self);
+    fn pulling(shared: &Arc<Self>) -> JoinHandle<bool> {
+        let shared = Arc::clone(shared);
         thread::spawn(move || shared.pulls())
     }
 
@@ -64,7 +64,7 @@ impl Shared {
 fn a_task_that_is_woken_while_it_is_carried_stands_in_one_queue() {
     loom::model(|| {
         let shared = shared();
-        let pulling = shared.pulling();
+        let pulling = Shared::pulling(&shared);
         let woken = {
             let mut here = shared.here.lock().unwrap();
             let queued = here.enqueue(shared.entity.as_ref(), TASK, RunTime::ZERO);
@@ -86,7 +86,7 @@ fn a_task_that_is_woken_while_it_is_carried_stands_in_one_queue() {
 fn a_task_is_pulled_by_one_of_two_cpus() {
     loom::model(|| {
         let shared = shared();
-        let pulling = shared.pulling();
+        let pulling = Shared::pulling(&shared);
         let mine = shared.here.lock().unwrap().pull(RunTime::ZERO).is_some();
         let theirs = pulling.join().unwrap();
         assert!(mine != theirs);

@@ -82,8 +82,8 @@ impl Shared {
     }
 
     /// Another CPU starts the tick, so many milliseconds ahead.
-    fn starting_from_afar(self: &Arc<Self>, millis: u64) -> JoinHandle<()> {
-        let shared = Arc::clone(self);
+    fn starting_from_afar(shared: &Arc<Self>, millis: u64) -> JoinHandle<()> {
+        let shared = Arc::clone(shared);
         thread::spawn(move || {
             shared.locked(false, |tick, timer| {
                 tick.start(Span::from_millis(millis), timer);
@@ -116,7 +116,7 @@ impl Shared {
 fn of_starts_from_afar_the_last_one_counts_however_many_kicks_are_dropped() {
     loom::model(|| {
         let shared = Shared::new();
-        let starting = [1, 2].map(|millis| shared.starting_from_afar(millis));
+        let starting = [1, 2].map(|millis| Shared::starting_from_afar(&shared, millis));
         shared.takes_kick();
         for one in starting {
             one.join().unwrap();
@@ -131,7 +131,7 @@ fn of_starts_from_afar_the_last_one_counts_however_many_kicks_are_dropped() {
 fn a_start_from_afar_and_a_decision_leave_the_time_of_the_last_one() {
     loom::model(|| {
         let shared = Shared::new();
-        let starting = shared.starting_from_afar(1);
+        let starting = Shared::starting_from_afar(&shared, 1);
         shared.locked(true, |tick, timer| tick.start(Span::from_millis(3), timer));
         starting.join().unwrap();
         shared.takes_kick();
@@ -144,7 +144,7 @@ fn a_start_from_afar_and_a_decision_leave_the_time_of_the_last_one() {
 fn a_kick_that_finds_its_cpu_idle_starts_nothing() {
     loom::model(|| {
         let shared = Shared::new();
-        let starting = shared.starting_from_afar(1);
+        let starting = Shared::starting_from_afar(&shared, 1);
         shared.locked(true, |tick, timer| tick.kicked(true, timer));
         starting.join().unwrap();
         shared.kick.store(false, Ordering::Relaxed);
