@@ -64,10 +64,17 @@ fn relying<'w>(workspace: &'w Workspace, wanted: &[Wanted]) -> Vec<&'w str> {
 /// The tests as users build: optimised, debug assertions off.
 ///
 /// The doctests are left out: each is a program to be linked, and debug assertions change nothing about whether an
-/// example is right. So are the tests of the tasks, which are never built that way, and those of the tools: what they
-/// drive is tested here by itself, and the steps behind this one run the tools optimised.
+/// example is right. So are the tests of the tasks, which are never built that way, and those of the tools and examples:
+/// what they drive is tested here by itself, and the steps behind this one run the simulator and the tools optimised.
 pub(super) fn test_release(run: &mut Run<'_>) -> Result<(), String> {
-    const LEFT_OUT: [&str; 4] = ["xtask", "tickless-lab", "tickless-bench", "tickless-peers"];
+    const LEFT_OUT: [&str; 6] = [
+        "xtask",
+        "tickless-bench",
+        "tickless-lab",
+        "tickless-peers",
+        "tickless-protocols",
+        "tickless-sim",
+    ];
     let line = Invocation::cargo(&["test", "--workspace", "--all-features", "--no-fail-fast"]);
     let line = LEFT_OUT
         .iter()
