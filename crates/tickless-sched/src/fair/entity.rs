@@ -153,12 +153,26 @@ impl Head {
     /// Places the task, with what it took along, in a queue whose others are at `average`.
     #[inline]
     pub(super) fn unpack(&mut self, average: &Average) {
-        let Luggage { lag, rest } = self.luggage;
-        self.share.vruntime = average.place(self.share.weight, lag);
-        match rest {
-            Some(rest) => self.share.deadline = self.share.vruntime.after(rest),
+        self.unpack_at(average.place(self.share.weight, self.luggage.lag));
+    }
+
+    /// Places the task at `vruntime`, with what was left of its request.
+    #[inline]
+    pub(super) fn unpack_at(&mut self, vruntime: Virtual) {
+        self.share.vruntime = vruntime;
+        match self.luggage.rest {
+            Some(rest) => self.share.deadline = vruntime.after(rest),
             None => self.share.open_request(),
         }
+    }
+
+    /// The pick hands the task out: it takes along nothing, and is known by the pick. Its account.
+    #[inline]
+    pub(super) fn hand_out(&mut self, pick: Pick) -> Share {
+        self.is_delayed = false;
+        self.luggage = Luggage::default();
+        self.pick = Some(pick);
+        self.share
     }
 
     #[inline]

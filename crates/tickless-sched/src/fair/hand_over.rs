@@ -67,10 +67,7 @@ impl<T: Send + 'static> FairQueue<T> {
             from => from,
         };
         self.charge(woken);
-        let pick = Pick {
-            queue: self.tree.id(),
-            number: self.picks + 1,
-        };
+        let pick = self.next_pick();
         let taken = if sleeps {
             self.take_sleeper(to, pick)
         } else {
@@ -88,12 +85,7 @@ impl<T: Send + 'static> FairQueue<T> {
             (_, Some(Current { share, .. })) => self.average.remove(share.weight, share.vruntime),
             (_, None) => {}
         }
-        self.picks += 1;
-        self.current = Some(Current {
-            share,
-            pick,
-            protected_until: share.deadline,
-        });
+        self.begin(share, pick);
         Ok(item)
     }
 
@@ -126,10 +118,7 @@ impl<T: Send + 'static> FairQueue<T> {
             return false;
         }
         share.serve_evenly(before);
-        let pick = Pick {
-            queue: self.tree.id(),
-            number: self.picks + 1,
-        };
+        let pick = self.next_pick();
         let taken = if sleeps {
             self.wake_evenly(to, share.vruntime, pick)
         } else {
@@ -160,12 +149,7 @@ impl<T: Send + 'static> FairQueue<T> {
         self.delayed = usize::from(owes);
         self.average = Average::of_even(next.vruntime, owes.then_some(share.vruntime));
         self.accounted = woken.max(now);
-        self.picks = pick.number;
-        self.current = Some(Current {
-            share: next,
-            pick,
-            protected_until: next.deadline,
-        });
+        self.begin(next, pick);
         true
     }
 
@@ -173,10 +157,7 @@ impl<T: Send + 'static> FairQueue<T> {
     /// and `false` comes back.
     #[inline]
     fn begin_alone(&mut self, entry: EntryRef<'_, Fair<T>>, sleeps: bool, now: RunTime) -> bool {
-        let pick = Pick {
-            queue: self.tree.id(),
-            number: self.picks + 1,
-        };
+        let pick = self.next_pick();
         let slot = if sleeps {
             self.tree.open(entry)
         } else {
@@ -192,10 +173,7 @@ impl<T: Send + 'static> FairQueue<T> {
             // It is the average, so it has paid, and stays where it is.
             head.share.open_request();
         }
-        head.is_delayed = false;
-        head.luggage = Luggage::default();
-        head.pick = Some(pick);
-        let share = head.share;
+        let share = head.hand_out(pick);
         if sleeps {
             self.delayed = 0;
             let _nothing = slot.release_expired();
@@ -204,12 +182,7 @@ impl<T: Send + 'static> FairQueue<T> {
         }
         self.average = Average::of_one(share.weight, share.vruntime);
         self.accounted = self.accounted.max(now);
-        self.picks = pick.number;
-        self.current = Some(Current {
-            share,
-            pick,
-            protected_until: share.deadline,
-        });
+        self.begin(share, pick);
         true
     }
 
@@ -228,10 +201,7 @@ impl<T: Send + 'static> FairQueue<T> {
             head.share.vruntime = other;
             head.share.open_request();
         }
-        head.is_delayed = false;
-        head.luggage = Luggage::default();
-        head.pick = Some(pick);
-        let share = head.share;
+        let share = head.hand_out(pick);
         let _nothing = slot.release_expired();
         Some(share)
     }
@@ -251,16 +221,10 @@ impl<T: Send + 'static> FairQueue<T> {
             slot.let_go();
             return None;
         }
-        let Luggage { lag, rest } = core::mem::take(&mut head.luggage);
         // It pulls the average halfway towards itself, as `Average::place` has it.
         let pulls = i64::from(!mutant!("sched-placed-without-own-weight"));
-        head.share.vruntime = other.after(-(lag << pulls));
-        match rest {
-            Some(rest) => head.share.deadline = head.share.vruntime.after(rest),
-            None => head.share.open_request(),
-        }
-        head.pick = Some(pick);
-        let share = head.share;
+        head.unpack_at(other.after(-(head.luggage.lag << pulls)));
+        let share = head.hand_out(pick);
         slot.let_go();
         Some(share)
     }
@@ -290,10 +254,7 @@ impl<T: Send + 'static> FairQueue<T> {
             head.share.open_request();
             self.average.add(weight, head.share.vruntime);
         }
-        head.is_delayed = false;
-        head.luggage = Luggage::default();
-        head.pick = Some(pick);
-        let share = head.share;
+        let share = head.hand_out(pick);
         self.delayed -= 1;
         let _nothing = slot.release_expired();
         Some(share)
@@ -310,9 +271,7 @@ impl<T: Send + 'static> FairQueue<T> {
         }
         head.unpack(&self.average);
         self.average.add(head.share.weight, head.share.vruntime);
-        head.luggage = Luggage::default();
-        head.pick = Some(pick);
-        let share = head.share;
+        let share = head.hand_out(pick);
         slot.let_go();
         Some(share)
     }

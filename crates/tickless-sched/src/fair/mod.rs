@@ -296,7 +296,7 @@ impl<T: Send + 'static> FairQueue<T> {
         self.retire(now);
         loop {
             let average = self.average.settle();
-            let id = self.tree.id();
+            let pick = self.next_pick();
             let mut slot = self.tree.open_first_where(
                 |head| head.holds_eligible(average),
                 |head| head.is_eligible(average),
@@ -306,27 +306,35 @@ impl<T: Send + 'static> FairQueue<T> {
                 let_go(slot, &mut self.average);
                 continue;
             }
-            self.picks += 1;
-            let pick = Pick {
-                queue: id,
-                number: self.picks,
-            };
-            let head = slot.head();
-            head.pick = Some(pick);
-            head.luggage = Luggage::default();
-            let share = head.share;
+            let share = slot.head().hand_out(pick);
             let Some(item) = slot.release_expired() else {
                 // Cannot be: what waits carries something.
                 self.average.remove(share.weight, share.vruntime);
                 continue;
             };
-            self.current = Some(Current {
-                share,
-                pick,
-                protected_until: share.deadline,
-            });
+            self.begin(share, pick);
             return Some(item);
         }
+    }
+
+    /// What the task that is handed out next is known by.
+    #[inline]
+    fn next_pick(&self) -> Pick {
+        Pick {
+            queue: self.tree.id(),
+            number: self.picks + 1,
+        }
+    }
+
+    /// The task of this account, which is in the average, runs from here on: the [next pick](Self::next_pick) took it.
+    #[inline]
+    fn begin(&mut self, share: Share, pick: Pick) {
+        self.picks = pick.number;
+        self.current = Some(Current {
+            share,
+            pick,
+            protected_until: share.deadline,
+        });
     }
 
     /// Puts a task into the queue: one that is new, wakes up, comes from another queue, or ran and could go on.

@@ -207,25 +207,6 @@ impl Shared {
         })
     }
 
-    /// As [`Keeper::schedule`].
-    #[inline]
-    fn queue(&self, job: Job) {
-        if !self.is_here() {
-            // It is the parent's.
-            std::mem::forget(job);
-            return;
-        }
-        let header = job.metadata();
-        let index = header.worker();
-        if current::worker_of(self.id) != Some(index) {
-            self.queue_from_afar(index, job);
-        } else if current::yields() && current::is_running(header.address()) {
-            self.queue_again(index, job);
-        } else {
-            self.arrive(index, job);
-        }
-    }
-
     /// Queues a task on the worker that this thread is.
     #[inline]
     fn arrive(&self, index: usize, job: Job) {
@@ -540,8 +521,22 @@ impl Keeper for Shared {
         }
     }
 
+    #[inline]
     fn schedule(&self, job: Job) {
-        self.queue(job);
+        if !self.is_here() {
+            // It is the parent's.
+            std::mem::forget(job);
+            return;
+        }
+        let header = job.metadata();
+        let index = header.worker();
+        if current::worker_of(self.id) != Some(index) {
+            self.queue_from_afar(index, job);
+        } else if current::yields() && current::is_running(header.address()) {
+            self.queue_again(index, job);
+        } else {
+            self.arrive(index, job);
+        }
     }
 
     fn push(&self, job: Job) {
