@@ -63,6 +63,12 @@ impl Batch {
         self.len == BATCH
     }
 
+    /// Has `fill` put wakers to the others, into the places that are free: it says how many.
+    #[inline]
+    pub(crate) fn fill(&mut self, fill: impl FnOnce(&mut [Option<Waker>]) -> usize) {
+        self.len += fill(&mut self.wakers[self.len..]);
+    }
+
     /// Puts a waker to the others. There is room.
     #[inline]
     pub(crate) fn push(&mut self, waker: Option<Waker>) {

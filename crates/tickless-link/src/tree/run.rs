@@ -22,7 +22,7 @@
 
 use super::{Branched, OLD, Place, Side, Tree};
 use crate::buckets::BucketArray;
-use crate::entry::{EntryRef, Link, Raw};
+use crate::entry::{EntryRef, Fired, Link, Raw, Running};
 
 /// The bit of an entry's place that says that it stands in the run.
 const RUN: u16 = 4;
@@ -192,6 +192,69 @@ impl<F: Branched> Tree<F> {
             },
         };
         Some((parent.link(), side))
+    }
+
+    /// [Expires](crate::entry::Member::expire) entries of the run, from the first on, while `is_due` says so of their
+    /// key and head, and puts what is taken out of those that need no call into `tokens`, one after the other, until
+    /// there are no more places.
+    ///
+    /// How many there were, and behind them one that was expired too if its callback is to be executed: that ends it.
+    #[inline]
+    pub fn expire_run<'p>(
+        &mut self,
+        is_due: impl Fn(F::Key, &F::Head) -> bool,
+        tokens: impl Iterator<Item = &'p mut F::Token>,
+    ) -> (usize, Option<Running<F>>)
+    where
+        F::Token: 'p,
+    {
+        if self
+            .follow(self.finger)
+            .is_some_and(|finger| finger.is_in_run())
+        {
+            // It is about to go.
+            self.finger = None;
+        }
+        let mut count = 0;
+        for place in tokens {
+            if self.run_end.is_none() {
+                return (count, None);
+            }
+            // SAFETY: Live Link Invariant: it is a link of this queue, which stays borrowed.
+            let Some(first) = (unsafe { EntryRef::<F>::follow(self.first) }) else {
+                return (count, None);
+            };
+            // SAFETY: Owner Key Invariant: what is queued here names this queue, which is borrowed mutably.
+            if !is_due(first.key.get(), unsafe { first.head() }) {
+                return (count, None);
+            }
+            self.unlink_first_of_run(first);
+            // SAFETY: the queue is borrowed mutably and owns the entry, which was just unlinked.
+            match unsafe { first.expire() } {
+                Fired::Done(token) => *place = token,
+                Fired::Call(running) => {
+                    self.running = first.link();
+                    return (count, Some(running));
+                }
+            }
+            count += 1;
+        }
+        (count, None)
+    }
+
+    /// As [`unlink_from_run`](Self::unlink_from_run), the first entry, which the finger does not name.
+    #[inline]
+    fn unlink_first_of_run(&mut self, entry: EntryRef<'_, F>) {
+        debug_assert!(self.first == entry.link() && entry.is_in_run());
+        debug_assert!(self.finger != entry.link());
+        self.first = entry.next.take();
+        if let Some(next) = self.follow(self.first) {
+            next.previous.set(None);
+        }
+        if self.run_end == entry.link() {
+            self.run_end = None;
+        }
+        self.len -= 1;
     }
 
     /// Takes an entry of the run out and clears its links, but leaves its state to the caller. Returns whether it was

@@ -94,6 +94,7 @@ impl Platform for Host {
         self.guard(callback);
     }
 
+    #[inline]
     fn wake(&self, waker: Waker) {
         self.guard(|| waker.wake());
     }

@@ -1,6 +1,8 @@
 //! What a tree receives from a bucket array stands before it, as if each entry had been filed alone.
 
 use super::*;
+use std::vec;
+
 use crate::buckets::{BucketArray, BucketState};
 
 /// Buckets of one level, and a tree.
@@ -41,6 +43,30 @@ impl Queues {
     fn assert_valid(&self) {
         self.tree.assert_valid();
         self.buckets.assert_valid();
+    }
+
+    /// Entries that stand in the run.
+    fn run_len(&self) -> usize {
+        let mut len = 0;
+        self.tree.for_each(0, |entry, _, _| {
+            len += usize::from(entry.is_in_run());
+            true
+        });
+        len
+    }
+
+    /// Expires what the run holds until a key, into so many places, and compares with the oracle.
+    fn expire_run(&mut self, places: usize, until: i64, oracle: &mut Oracle) {
+        let in_run = self.run_len();
+        let due = oracle.0.iter().take_while(|entry| entry.1 <= until).count();
+        let mut tokens = vec![0; places];
+        let is_due = |key, _: &u32| key <= until;
+        let (fired, running) = self.tree.expire_run(is_due, tokens.iter_mut());
+        assert!(running.is_none());
+        assert_eq!(fired, places.min(due).min(in_run));
+        for token in &tokens[..fired] {
+            assert_eq!(*token, u64::from(oracle.0.remove(0).0));
+        }
     }
 
     fn on_buckets(&self) -> Vec<u16> {
@@ -189,6 +215,38 @@ fn what_is_received_while_a_run_is_left_comes_behind_equal_ones_of_it() {
     assert_eq!(order(&queues.tree), [0, 1, 4, 2, 3, 5]);
 }
 
+#[test]
+fn a_run_is_expired_up_to_the_first_that_has_a_callback() {
+    let timers = entries(4);
+    let calling = Box::pin(Entry::new(0, 9, 0, (), (), Calling(0)));
+    let mut queues = Queues::new();
+    for (timer, key) in timers[..2].iter().zip([1, 3]) {
+        queues.put(erase(timer), 3, key);
+    }
+    queues.put(erase(&calling), 3, 2);
+    queues.put(erase(&timers[2]), 3, 4);
+    assert_eq!(queues.gather(3, u32::MAX), (4, true));
+    queues.receive();
+    // The one inserted last is remembered, and stands behind the run.
+    start(&mut queues.tree, erase(&timers[3]), 5);
+    let mut tokens = [u64::MAX; 4];
+    let all = |_, _: &u32| true;
+    let (fired, running) = queues.tree.expire_run(all, tokens.iter_mut());
+    assert_eq!((fired, tokens[0]), (1, 0));
+    let running = running.expect("the second one has a callback");
+    assert_eq!(running.tag(), 9);
+    assert!(queues.tree.open_running(&running).is_some());
+    queues.assert_valid();
+    running.stop(&mut queues.tree);
+    assert!(calling.state().is_idle());
+    // What is behind the run is left, whatever is due.
+    let (fired, running) = queues.tree.expire_run(all, tokens.iter_mut());
+    assert!(running.is_none());
+    assert_eq!((fired, &tokens[..2]), (2, [1, 2].as_slice()));
+    assert_eq!(order(&queues.tree), [3]);
+    queues.assert_valid();
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Put(usize, u32),
@@ -198,6 +256,7 @@ enum Step {
     Reposition(usize, i64),
     MoveInPlace(usize, i64),
     Expire,
+    ExpireRun(usize, i64),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -210,6 +269,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => (any::<usize>(), 0..12_i64).prop_map(|(which, key)| Step::Reposition(which, key)),
         1 => (any::<usize>(), 0..12_i64).prop_map(|(which, key)| Step::MoveInPlace(which, key)),
         2 => Just(Step::Expire),
+        2 => (0..4_usize, 0..12_i64).prop_map(|(places, until)| Step::ExpireRun(places, until)),
     ];
     proptest::collection::vec(step, 1..if cfg!(miri) { 40 } else { 120 })
 }
@@ -281,6 +341,7 @@ fn play(steps: &[Step]) {
                     _ => assert_eq!(expected, None),
                 }
             }
+            Step::ExpireRun(places, until) => queues.expire_run(places, until, &mut oracle),
             Step::Remove(which) if count > 0 => {
                 let (tag, ..) = oracle.0.remove(which % count);
                 let slot = queues.tree.open(erase(&timers[usize::from(tag)]));
