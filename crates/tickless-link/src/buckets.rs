@@ -12,7 +12,7 @@
 //!
 //! First in, first out. A list is known by its *last* entry, whose `next` is the first: so an insertion touches the
 //! entry that was put there before, which is the one whose memory is likely at hand, and never the oldest. The first
-//! has no `previous`, which tells the ends of the line apart: what has such an entry next is the last.
+//! has no `previous`.
 //!
 //! # Cost
 //!
@@ -390,7 +390,8 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
     }
 
     /// As [`link`](Self::link), and leaves the state to the caller.
-    #[inline]
+    // Always: every caller knows which end it is, which leaves a third of it.
+    #[inline(always)]
     fn put(&mut self, entry: EntryRef<'_, F>, list: usize, end: End) {
         debug_assert!(entry.belongs_to(self.id()));
         debug_assert!(entry.previous.get().is_none() && entry.next.get().is_none());
@@ -431,81 +432,54 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
     }
 
     /// As [`unlink`](Self::unlink), for those callers that are to have it without a call.
+    ///
+    /// Of the neighbours it reads nothing: where there are many, their memory is not at hand, and what is only written
+    /// is not waited for.
     #[inline(always)]
     fn unlink_here(&mut self, entry: EntryRef<'_, F>) -> BucketState {
         debug_assert!(entry.belongs_to(self.id()));
         debug_assert!(entry.state().is_queued());
-        let previous = entry.previous.get();
-        let next = entry.next.get();
-        // By (a): only what is last has a next one without a previous one.
-        let is_last = self
-            .follow(next)
-            .is_none_or(|next| next.previous.get().is_none());
-        let left = match self.follow(previous) {
-            Some(before) => {
-                before.next.set(next);
-                if is_last {
-                    let list = usize::from(entry.place.get());
-                    let here = &mut self.levels[list / BUCKETS][list % BUCKETS];
-                    // Nearly always, and without a call.
-                    if *here == entry.link() {
-                        *here = previous;
-                    } else {
-                        *self.last_of(entry, |last| last == entry) = previous;
-                    }
-                } else if let Some(next) = self.follow(next) {
-                    next.previous.set(previous);
-                }
-                BucketState::Others
-            }
-            None => self.unlink_first(entry, is_last),
-        };
-        entry.previous.set(None);
-        entry.next.set(None);
+        let previous = entry.previous.take();
+        let next = entry.next.take();
         self.len -= 1;
-        left
-    }
-
-    /// Takes the first entry of a list out of the line of the others.
-    #[inline]
-    fn unlink_first(&mut self, entry: EntryRef<'_, F>, is_last: bool) -> BucketState {
-        let next = entry.next.get();
-        if !is_last {
-            let last = *self.last_of(entry, |last| last.next.get() == entry.link());
-            if let (Some(last), Some(second)) = (self.follow(last), self.follow(next)) {
-                last.next.set(next);
-                second.previous.set(None);
-            }
-            return BucketState::Others;
-        }
         let list = usize::from(entry.place.get());
         let here = &mut self.levels[list / BUCKETS][list % BUCKETS];
         if *here == entry.link() {
-            *here = None;
-            return BucketState::Vacated(list);
+            *here = previous;
+            let Some(before) = self.follow(previous) else {
+                return BucketState::Vacated(list);
+            };
+            before.next.set(next);
+            return BucketState::Others;
         }
-        *self.last_of(entry, |last| last == entry) = None;
+        let pending = &mut self.pending[list / BUCKETS];
+        if *pending == entry.link() {
+            *pending = previous;
+            if let Some(before) = self.follow(previous) {
+                before.next.set(next);
+            }
+            return BucketState::Others;
+        }
+        // There is one behind it.
+        let before = previous.or_else(|| self.last_before(entry));
+        if let (Some(before), Some(behind)) = (self.follow(before), self.follow(next)) {
+            before.next.set(next);
+            behind.previous.set(previous);
+        }
         BucketState::Others
     }
 
-    /// Where the last of the list of `entry` is noted, which `belongs` tells: its bucket, or the pending list of its
-    /// level.
-    #[inline]
-    fn last_of(
-        &mut self,
-        entry: EntryRef<'_, F>,
-        belongs: impl Fn(EntryRef<'_, F>) -> bool,
-    ) -> &mut Link<F> {
+    /// The last of the list whose first entry is `entry`.
+    fn last_before(&self, entry: EntryRef<'_, F>) -> Link<F> {
         let list = usize::from(entry.place.get());
         let (level, index) = (list / BUCKETS, list % BUCKETS);
-        if self.follow(self.levels[level][index]).is_some_and(&belongs) {
-            return &mut self.levels[level][index];
-        }
-        if !self.follow(self.pending[level]).is_some_and(&belongs) {
-            // Cannot happen: by (a) and (b) an end of a line is an end here or there.
-            crate::abort("a timer is on no list of its queue");
-        }
-        &mut self.pending[level]
+        let lists = [self.levels[level][index], self.pending[level]];
+        let last = lists.into_iter().find(|last| {
+            let last = self.follow(*last);
+            last.is_some_and(|last| last.next.get() == entry.link())
+        });
+        // Cannot happen: by (a) and (b) the first of a line is behind the last of a list here or there.
+        last.unwrap_or_else(|| crate::abort("a timer is on no list of its queue"))
     }
 }
 
