@@ -61,6 +61,7 @@ pub const NAMES: &[&str] = &[
     "wheel-clock-not-forwarded-r07",
     "wheel-clock-stepped-after-callbacks",
     "wheel-beyond-range-fires-early",
+    "wheel-earlier-left-in-slot-c-1-8",
     "wheel-requeue-not-rechecked-r05",
     "wheel-shut-while-running-r14",
     "wheel-moved-while-running",

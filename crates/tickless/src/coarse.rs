@@ -2,8 +2,8 @@
 //!
 //! The names of [`time`](crate::time), for what is nearly always cancelled or pushed out: the idle timeout of a
 //! connection, the limit of a request. What distinguishes them is the queue: a [wheel](crate::wheel) in place of a
-//! tree. Arming, moving and dropping are O(1) with a hundred thousand of them pending, and moving a deadline by less
-//! than the timer may be late stores one number.
+//! tree. Arming, moving and dropping are O(1) with a hundred thousand of them pending, and pushing a deadline out
+//! stores one number.
 //!
 //! ```
 //! use std::time::Duration;
@@ -21,8 +21,10 @@
 //! is asked for `d` ahead, from there on, up to 8/63 of `d + 1 ms` late: about an eighth, so 30 s end within 33.9 s.
 //! Then comes what the operating system needs to wake a thread. More than 12 days ahead the lateness stops growing.
 //!
-//! A [`reset`](Sleep::reset) that keeps the timer's place keeps what it may be late by, too: that is an eighth of what
-//! was asked for when the timer came to its place, not of what is left of it.
+//! A [`reset`](Sleep::reset) by less than the timer may be late keeps its place, and what it may be late by, too: that
+//! is an eighth of what was asked for when the timer came to its place, not of what is left of it. One that is pushed
+//! out by more waits there as well, and comes to another place when the time of the old one is over; but what is due
+//! first of its thread is moved at once, so that no thread wakes for nothing.
 //!
 //! Sleeps of one thread that were started for the same deadline at the same time wake their tasks in the order in which
 //! they were started. One that is started later, from nearer, may be less late and come first.
@@ -35,7 +37,7 @@
 //! |---|---|---|---|
 //! | late by choice | never | up to the slack, 4.29 s at most | up to an eighth, at least 1 ms |
 //! | armed and dropped, while far away | O(1) | O(1), a dozen instructions more | O(1), and 32 bytes less |
-//! | pushed out | one store of the time | one store of the times | none within a millisecond |
+//! | pushed out | one store of the time | one store of the times | one store of the time, none within a millisecond |
 //! | ends | a wake-up each | one for all of a window | one for all of a slot |
 //!
 //! A timer that nearly always ends is cheaper with slack: it is sorted once, when it is about to, and a coarse one
@@ -57,7 +59,7 @@ use tickless_core::coarse::{Kind, Tick, WheelSleeper};
 use tickless_core::time::{Instant as CoreInstant, Span};
 
 use crate::host::registry::timers;
-use crate::host::remote::publish::publish_earlier;
+use crate::host::remote::publish::{publish_earlier, publish_first};
 use crate::host::thread::asked_last;
 use crate::host::tick::{now, tick_of};
 use crate::time::sleep_timer::SleepQueue;
@@ -131,13 +133,6 @@ pub type Timeout<T> = crate::time::Timeout<T, Sleep>;
 ///
 /// Cost: 80 bytes, no allocation.
 pub type Sleep = crate::time::Sleep<WheelSleeper>;
-
-#[cold]
-#[inline(never)]
-fn publish_first() {
-    // Whether what was told before has passed is asked of the present.
-    publish_earlier(now());
-}
 
 impl SleepQueue for WheelSleeper {
     /// The wheel gives it enough.

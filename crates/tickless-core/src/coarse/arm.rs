@@ -193,8 +193,12 @@ where
         timers.modify_entry(self.erase(), Modify::Always, now, expiry)
     }
 
-    /// As [`modify`](Self::modify), if the timer waits on a wheel of the executing CPU and belongs into the slot where
+    /// As [`modify`](Self::modify), if the timer waits on a wheel of the executing CPU and can stay in the slot where
     /// it is; says whether it did. Otherwise nothing was done.
+    ///
+    /// It can if the slot serves `expiry`, too; or if `expiry` is later than what it was armed for, and the slot is not
+    /// the first of its wheel. Then it is filed again by the pass that finds the slot due, and as finely as what is
+    /// armed then.
     ///
     /// For callers that would have to read a clock: which tick is in progress is not asked.
     ///

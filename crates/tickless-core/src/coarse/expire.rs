@@ -43,6 +43,10 @@ pub enum PassEnd {
     Elsewhere,
 }
 
+/// Timers that are filed again in one section of the base lock, at most: a slot may hold any number that were pushed
+/// out.
+const REFILES_MAX: u32 = 16;
+
 impl<'a, P: Platform> Runner<'a, P> {
     /// Fires what is due on a wheel at `now`.
     ///
@@ -70,7 +74,12 @@ impl<'a, P: Platform> Runner<'a, P> {
                 return (held, Ran::SomeOfThem);
             }
             handled += 1;
+            let fired = self.fired;
             held = self.handle(held, (kind, place), level, now);
+            if self.fired == fired && handled % REFILES_MAX == 0 {
+                drop(held);
+                held = self.lock();
+            }
         }
     }
 
@@ -91,10 +100,13 @@ impl<'a, P: Platform> Runner<'a, P> {
         let expiry = entry.shared().get();
         let runs = bucketed.state().is_running() && !mutant!("wheel-fires-while-running");
         if runs || (expiry >= due && !mutant!("wheel-beyond-range-fires-early")) {
-            // It was beyond the range. Or it was armed while its callback runs, in another pass, and is due again: that
-            // is looked at once a tick. It stays queued for every observer.
+            // It was pushed out, or beyond the range. Or it was armed while its callback runs, in another pass, and is
+            // due again: that is looked at once a tick. It stays queued for every observer.
             let mut bucketed = bucketed;
-            wheel.pending_map.forward(now);
+            if runs || expiry >= now {
+                wheel.pending_map.forward(now);
+            }
+            // Else the pass is late, and fires it in its turn.
             let place = wheel.pending_map.place(if runs { now } else { expiry });
             let left = bucketed.move_to(place.slot.number());
             wheel.note_left(left);
@@ -214,7 +226,8 @@ impl<P: Platform> Timers<P> {
     /// until then [`wheel_is_due`](Self::wheel_is_due) says yes. The timers of a tick fire coarse slots first, and in
     /// each of them the first to come first; ticks fire in order. So timers with one expiry that are due at one tick
     /// fire in the order in which they were armed: the coarser slot is that of the earlier. One that is modified and
-    /// keeps its slot keeps its turn.
+    /// keeps a slot that serves its expiry keeps its turn; one that was pushed out and
+    /// [waits in a slot](crate::coarse::WheelTimer::modify_in_slot) before that has the turn of when it is filed again.
     ///
     /// Global wheels may be run by others than their CPU, while that sleeps; the other two by their CPU only. A CPU
     /// that is offline has nothing to run.

@@ -39,7 +39,8 @@
 //!
 //! A timer takes 48 bytes and its closure; a wheel 4.7 KB. Arming, moving and deleting take one lock and touch the
 //! timer and at most two neighbours. Re-arming into the slot where the timer is takes one lock and one store;
-//! re-arming for the same tick takes two loads.
+//! re-arming for the same tick takes two loads. A timer that is pushed
+//! out again and again is filed once in the time that it is pushed out by.
 
 mod arm;
 mod cancel;

@@ -111,8 +111,12 @@ impl<P: Platform> Timers<P> {
 
     #[inline]
     fn try_in_slot(&self, entry: EntryRef<'_, Coarse>, expiry: Tick) -> Option<()> {
+        // Before the expiry, as for every question that is answered without the lock (R56).
+        if !entry.state().is_only_queued() {
+            return None;
+        }
         if Modify::Always.leaves(entry.shared().get(), expiry) {
-            return entry.state().is_only_queued().then_some(());
+            return Some(());
         }
         let (me, kind) = self.own_wheel(entry)?;
         let mut held = BaseGuard::try_lock(self, me)?;
@@ -123,7 +127,10 @@ impl<P: Platform> Timers<P> {
         };
         let slot = Slot::numbered(queued.list());
         let old = entry.shared().get();
-        if !slot.serves_alike(old, expiry) || !queued.is_on(slot.number()) {
+        if !slot.serves_alike(old, expiry) && !wheel.pending_map.serves_later(slot, old, expiry) {
+            return None;
+        }
+        if !queued.is_on(slot.number()) {
             return None;
         }
         entry.shared().set(expiry);

@@ -62,7 +62,7 @@ impl WheelSleeper {
         self.entry.state().is_queued()
     }
 
-    /// Gives the timer another expiry, if it waits on a wheel of the executing CPU and belongs into the slot where it
+    /// Gives the timer another expiry, if it waits on a wheel of the executing CPU and can stay in the slot where it
     /// is; says whether it did. Otherwise nothing was done. See
     /// [`WheelTimer::modify_in_slot`](crate::coarse::WheelTimer::modify_in_slot).
     #[inline]

@@ -152,6 +152,16 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
         self.occupied[slot.level()] & (1 << slot.index()) != 0
     }
 
+    /// Whether what is in `slot` for `old` may stay there for `expiry`: that is later, so `slot` is due before it or
+    /// serves it, and what is taken out of it then is placed anew. What is in the first slot may not: a CPU may sleep
+    /// until that is due, and would wake for nothing.
+    #[inline]
+    #[must_use]
+    pub fn serves_later(&self, slot: Slot, old: Tick, expiry: Tick) -> bool {
+        let is_later = expiry > old || mutant!("wheel-earlier-left-in-slot-c-1-8");
+        is_later && slot != self.first_slot
+    }
+
     /// When `slot` is due, if it holds something: all that is in it was filed for this rotation of its level.
     #[must_use]
     pub fn due_of(&self, slot: Slot) -> Tick {

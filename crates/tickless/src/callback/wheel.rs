@@ -28,8 +28,8 @@ pub use tickless_core::platform::CpuId;
 use tickless_core::time::Span;
 
 use crate::host::registry::{base, timers};
-use crate::host::remote::publish::publish_earlier;
-use crate::host::thread::{Thread, at_latest, with_thread};
+use crate::host::remote::publish::{publish_earlier, publish_first};
+use crate::host::thread::{Thread, asked_last, at_latest, with_thread};
 use crate::host::tick::{self, tick_of};
 use crate::host::{device, wake};
 use crate::time::Instant;
@@ -183,20 +183,22 @@ where
     ///
     /// # Cost
     ///
-    /// For the tick that it has, said as a tick or an instant: loads, no lock. Into the slot where it is: one lock and
-    /// one store; it keeps what it may be late by, then. Else the lock of the thread's own base, and O(1).
+    /// For the tick that it has: loads, no lock. For later, while it waits and is not the first: one lock and one
+    /// store; it stays in its slot, and is filed again when that is due. Within its slot the same; it keeps what it may
+    /// be late by, then. Else the lock of the thread's own base, and O(1).
+    ///
+    /// No clock is read for an instant or a tick. What it may be late by counts from when this thread asked for the
+    /// time last, or another one did at most 50 µs before.
     #[inline]
     pub fn start(self: Pin<&Self>, when: impl Into<Expiry>) -> bool {
         let Expiry { tick, now } = when.into();
-        if let Some(now) = now {
-            return self.start_in(now, tick);
-        }
         if self.timer().modify_in_slot(timers(), tick) {
             // It is queued where a thread comes in time already.
             wake::demand_again();
             return true;
         }
-        self.start_in(tick::now(), tick)
+        // How late it may be counts from when it was asked for: the reading that its deadline was computed from serves.
+        self.start_in(now.unwrap_or_else(|| tick_of(asked_last())), tick)
     }
 
     /// Starts the timer in the tick `now`.
@@ -204,17 +206,18 @@ where
     fn start_in(self: Pin<&Self>, now: Tick, tick: Tick) -> bool {
         wake::demand();
         let Some(own) = self.timer().modify_own(timers(), now, tick) else {
-            return self.start_anywhere(now, tick);
+            return self.start_anywhere(tick);
         };
         // Else something that is due before was told already, and a thread comes for that.
         if own.is_first {
-            publish_earlier(now);
+            publish_first();
         }
         own.was_queued
     }
 
     #[cold]
-    fn start_anywhere(self: Pin<&Self>, now: Tick, tick: Tick) -> bool {
+    fn start_anywhere(self: Pin<&Self>, tick: Tick) -> bool {
+        let now = tick::now();
         let was_queued = self.timer().modify(timers(), now, tick) == Ok(true);
         self.publish(now);
         was_queued

@@ -349,9 +349,38 @@ pub fn what_changes_nothing_takes_no_lock<H: Host>() {
     assert_eq!(timer.fired_at(), [51]);
 }
 
+/// Spec C-1.8: what is pushed out without a clock stays in its slot, unless that is due before everything else, and is
+/// filed again when the slot is due: never early, and late by a slot at most.
+pub fn what_is_pushed_out_waits_in_its_slot<H: Host>() {
+    let rig = Rig::<H>::new(1);
+    let [first, pushed, pulled] = [0, 1, 2].map(|_| CoarseTimer::once(&rig, Kind::Local));
+    rig.on(0, || {
+        first.arm(10).unwrap();
+        pushed.arm(100).unwrap();
+        pulled.arm(200).unwrap();
+        assert!(!first.modify_in_slot(5_000), "a CPU sleeps until then");
+        assert!(pushed.modify_in_slot(5_000));
+        assert!(pulled.modify_in_slot(5_000));
+        assert!(!pulled.modify_in_slot(4_000), "earlier is another slot");
+        assert_eq!(pulled.modify(150), Ok(true));
+    });
+    rig.check();
+    assert_eq!(rig.stats(0).coarse_in_slot, 2);
+    rig.run_to_tick(Tick(104));
+    assert_eq!(rig.stats(0).coarse_refiled, 1);
+    rig.check();
+    rig.run_to_tick(Tick(6_000));
+    assert_eq!((first.fired_at(), pulled.fired_at()), (vec![11], vec![152]));
+    let [at] = pushed.fired_at()[..] else {
+        panic!("once")
+    };
+    assert!((5_001..5_001 + 5_000 / 7).contains(&at), "at {at}");
+}
+
 crate::kit::cases!(wheel:
     a_sleeper_wakes_its_task [CPUS],
     what_changes_nothing_takes_no_lock [CPUS, LOCKS],
+    what_is_pushed_out_waits_in_its_slot,
     beyond_the_range_is_never_early,
     a_callback_that_arms_for_now_is_called_a_tick_later,
     a_cpu_modifies_its_own_timers_alone [CPUS],

@@ -12,7 +12,7 @@ use tickless_core::time::{Instant, Span};
 use super::{housekeeping, trees};
 use crate::host::registry::base;
 use crate::host::thread::{Kind, ThreadBase, with_thread};
-use crate::host::tick::{TICK, instant_of};
+use crate::host::tick::{TICK, instant_of, now};
 use crate::host::{device, wake};
 
 /// When a timer on the global wheel of `base` that is not fired by then counts as stranded.
@@ -39,6 +39,15 @@ pub(crate) fn publish_earlier(now: Tick) {
             device::changed_own(own);
         }
     });
+}
+
+/// As [`publish_earlier`], for a timer that is due before everything else on its wheel, by a thread that has not read
+/// the clock.
+#[cold]
+#[inline(never)]
+pub(crate) fn publish_first() {
+    // Whether what was told before has passed is asked of the present.
+    publish_earlier(now());
 }
 
 /// As [`republish_next_expiry`], for the worker on `base`, this thread, which started something in the tick `now`.
