@@ -219,7 +219,14 @@ impl<T: SleepQueue> SleepTimer<T> {
     #[inline]
     pub(crate) fn poll(mut self: Pin<&mut Self>, context: &Context<'_>) -> Poll<()> {
         let this = self.as_mut().project();
-        if *this.state == SleepState::Fresh {
+        let is_ahead = match *this.state {
+            SleepState::Fresh => true,
+            // The upper bound is a comparison and a multiplication; the lower one, which `poll_again` asks for if this
+            // does not say it, is three times that.
+            SleepState::Idle => at_latest() < *this.deadline,
+            _ => false,
+        };
+        if is_ahead {
             start(this.timer, *this.deadline, this.slack, None, context);
             *this.state = SleepState::Armed;
             return Poll::Pending;
