@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tickless::Worker;
 use tickless::hrtimer::{Expired, HrTimer, Monotonic, Restart as ExactRestart};
-use tickless::time::Instant;
+use tickless::time::{Instant, Precision};
 use tickless::wheel::{Restart, Timeout, WheelTimer};
 
 use super::{Aim, Operation, counted};
@@ -26,6 +26,8 @@ const DUE: u64 = 1_000;
 
 const SLEEP: Duration = Duration::from_secs(500);
 const STEP: Duration = Duration::from_micros(10);
+/// What tokio gives.
+const SLACK: Precision = Precision::Millisecond;
 
 /// An operation: its name, how often it is executed between two counts, and its aim; the name of tokio's, if it has
 /// one; what executes its rounds.
@@ -34,7 +36,10 @@ type Row = (&'static str, Aim, fn());
 const MADE_AND_DROPPED: &str = "`sleep` of 500 s: made, polled once, dropped; foreign thread";
 const EXPIRY: &str = "expiry of a `Sleep`, its wake-up included, 1,000 due at once";
 
-const ROWS: [Row; 13] = [
+const WITH_SLACK: &str = "`sleep` of 500 s with 1 ms of slack: made, polled once, dropped";
+const RESET_WITH_SLACK: &str = "`Sleep::reset` with 1 ms of slack to a given later instant";
+
+const ROWS: [Row; 15] = [
     (MADE_AND_DROPPED, Aim::Instructions(200), || {
         foreign(polled_and_dropped)
     }),
@@ -62,7 +67,7 @@ const ROWS: [Row; 13] = [
         Aim::Instructions(45),
         || {
             on_a_worker(|_| {
-                reset(|_, deadline| *deadline);
+                reset(Precision::Exact, |_, deadline| *deadline);
             });
         },
     ),
@@ -71,10 +76,18 @@ const ROWS: [Row; 13] = [
         Aim::Instructions(90),
         || {
             on_a_worker(|_| {
-                reset(|after, _| Instant::now() + after);
+                reset(Precision::Exact, |after, _| Instant::now() + after);
             });
         },
     ),
+    (WITH_SLACK, Aim::OfPeer(100), || {
+        foreign(|| rounds(|| poll_once(pin!(tickless::time::sleep(SLEEP).slack(SLACK)))));
+    }),
+    (RESET_WITH_SLACK, Aim::OfPeer(100), || {
+        on_a_worker(|_| {
+            reset(SLACK, |_, deadline| *deadline);
+        });
+    }),
     (
         "`timeout` around what is ready",
         Aim::Instructions(60),
@@ -153,9 +166,15 @@ const ROWS: [Row; 13] = [
 ];
 
 /// Tokio's part of those rows that it has one of.
-const PEERS: [(&str, &str, fn()); 6] = [
-    (MADE_AND_DROPPED, "tokio, sleep", || {
-        in_tokio(|| rounds(|| poll_once(pin!(tokio::time::sleep(SLEEP)))));
+const PEERS: [(&str, &str, fn()); 8] = [
+    (MADE_AND_DROPPED, "tokio, sleep", tokio_polled_and_dropped),
+    (
+        WITH_SLACK,
+        "tokio, sleep, as late",
+        tokio_polled_and_dropped,
+    ),
+    (RESET_WITH_SLACK, "tokio, reset, as late", || {
+        in_tokio(|| reset_tokio(|_, deadline| *deadline));
     }),
     (
         "`sleep` of 500 s: made and dropped unpolled",
@@ -269,8 +288,12 @@ fn polled_and_dropped() {
     rounds(|| poll_once(pin!(tickless::time::sleep(SLEEP))));
 }
 
-fn reset(next: impl Fn(Duration, &Instant) -> Instant) {
-    let mut sleep = pin!(tickless::time::sleep(SLEEP));
+fn tokio_polled_and_dropped() {
+    in_tokio(|| rounds(|| poll_once(pin!(tokio::time::sleep(SLEEP)))));
+}
+
+fn reset(slack: Precision, next: impl Fn(Duration, &Instant) -> Instant) {
+    let mut sleep = pin!(tickless::time::sleep(SLEEP).slack(slack));
     poll_once(sleep.as_mut());
     let (mut after, mut deadline) = (SLEEP, sleep.deadline());
     rounds(|| {

@@ -56,7 +56,7 @@ use std::pin::Pin;
 use std::task::Waker;
 
 use tickless_core::coarse::{Kind, Tick, WheelSleeper};
-use tickless_core::time::{Instant as CoreInstant, Span};
+use tickless_core::time::Instant as CoreInstant;
 
 use crate::host::registry::timers;
 use crate::host::remote::publish::{publish_earlier, publish_first};
@@ -156,7 +156,7 @@ impl SleepQueue for WheelSleeper {
 
     /// A deadline is filed for the tick in which it is: that ends after it.
     #[inline]
-    fn when(deadline: CoreInstant, _slack: Span) -> (Tick, Tick) {
+    fn when(deadline: CoreInstant, _latest: CoreInstant) -> (Tick, Tick) {
         (now(), tick_of(deadline))
     }
 
@@ -165,6 +165,7 @@ impl SleepQueue for WheelSleeper {
     fn start_at_hand(
         self: Pin<&mut Self>,
         deadline: CoreInstant,
+        _latest: CoreInstant,
         waker: Waker,
     ) -> Result<(), Waker> {
         let times = (tick_of(asked_last()), tick_of(deadline));
@@ -177,7 +178,7 @@ impl SleepQueue for WheelSleeper {
     }
 
     #[inline]
-    fn restart_in_place(self: Pin<&Self>, deadline: CoreInstant) -> bool {
+    fn restart_in_place(self: Pin<&Self>, deadline: CoreInstant, _latest: CoreInstant) -> bool {
         self.modify_in_slot(timers(), tick_of(deadline))
     }
 

@@ -134,12 +134,6 @@ impl Head {
         Self { slack, deadline }
     }
 
-    /// A timer that fires at `deadline`.
-    #[inline]
-    pub(crate) const fn exact(deadline: Deadline) -> Self {
-        Self { slack: 0, deadline }
-    }
-
     #[inline]
     pub(crate) const fn deadline(self) -> Deadline {
         self.deadline

@@ -334,22 +334,23 @@ impl<P: Platform> Timers<P> {
     }
 
     /// Where in the far wheel of the locked base, that of the executing CPU, an idle timer goes that never was on a
-    /// base, if its start leaves the device as it is. `None`, and nothing was done, if it is not as simple as that.
+    /// base, with the times in `head`, if its start leaves the device as it is. `None`, and nothing was done, if it is
+    /// not as simple as that.
     // Always: as a call, what it answers would go through memory.
     #[inline(always)]
     pub(super) fn far_place<'a>(
         &'a self,
         held: &mut BaseGuard<'a, P>,
-        deadline: Deadline,
+        head: Head,
         mode: StartMode,
         me: ThisCpu<'a, P>,
     ) -> Option<Place> {
-        if !self.stays_quietly(held, deadline, mode, me) {
+        if !self.stays_quietly(held, head.deadline(), mode, me) {
             return None;
         }
         let recently = self.platform.recent_now_on(me.base);
         held.state.far.forward(recently);
-        held.state.far.place(Head::exact(deadline))
+        held.state.far.place(head)
     }
 
     /// Whether the timer stays on its base without further ado (spec ).

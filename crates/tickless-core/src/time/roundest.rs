@@ -13,10 +13,18 @@ use crate::time::{Instant, Span};
 const GRAIN: i64 = 15_625;
 
 /// The roundest point between `first` and `last`, both included; `last` if none of them is a multiple of any unit.
+#[inline]
 const fn roundest(first: i64, last: i64) -> i64 {
     // Both round down: the last multiple in the window, and the last one before it.
-    let in_window = last.div_euclid(GRAIN);
-    let before = first.saturating_sub(1).div_euclid(GRAIN);
+    let (in_window, before) = if first > 0 {
+        // A third of the instructions, and what times are.
+        (last / GRAIN, (first - 1) / GRAIN)
+    } else {
+        (
+            last.div_euclid(GRAIN),
+            first.saturating_sub(1).div_euclid(GRAIN),
+        )
+    };
     if in_window <= before {
         return last;
     }

@@ -81,10 +81,10 @@ impl Slack {
         Duration::from_nanos(self.nanos())
     }
 
-    /// How far behind `deadline` a timer must fire that may fire from then on: at the roundest point there is.
-    pub(crate) fn after(self, deadline: Instant) -> Span {
-        let slack = Span::from_nanos(self.nanos());
-        deadline.roundest_within(slack).saturating_since(deadline)
+    /// When a timer must fire that may fire from `deadline` on: at the roundest point there is.
+    #[inline]
+    pub(crate) fn latest(self, deadline: Instant) -> Instant {
+        deadline.roundest_within(Span::from_nanos(self.nanos()))
     }
 }
 
@@ -204,12 +204,14 @@ mod tests {
         let deadlines = [i64::MIN, -1, 0, 1, 7_300_000, i64::MAX - 1, i64::MAX];
         for deadline in deadlines.map(Instant::from_nanos) {
             for said in [0, 1, 99, 1_000_000, 4_000_000_000, u64::MAX] {
-                let chosen = Slack::new(Duration::from_nanos(said)).after(deadline);
+                let latest = Slack::new(Duration::from_nanos(said)).latest(deadline);
+                assert!(latest >= deadline);
+                let chosen = latest.saturating_since(deadline);
                 assert!(chosen.as_nanos() <= said.min(u64::from(u32::MAX)));
             }
         }
         let millisecond = Slack::new(Precision::Millisecond.slack());
-        let chosen = millisecond.after(Instant::from_nanos(7_300_000));
-        assert_eq!(chosen.as_nanos(), 700_000);
+        let latest = millisecond.latest(Instant::from_nanos(7_300_000));
+        assert_eq!(latest.as_nanos(), 8_000_000);
     }
 }

@@ -31,23 +31,29 @@ pub trait SleepQueue: TaskTimer<When: Copy> {
     /// Where a timer that is not queued keeps a waker for the next time; `None` if it is queued.
     fn idle_waker(self: Pin<&mut Self>) -> Option<&mut Option<Waker>>;
 
-    /// What it is started for, so that it fires at `deadline` or, if it can be given slack, up to `slack` later.
-    fn when(deadline: Instant, slack: Span) -> Self::When;
+    /// What it is started for, so that it fires at `deadline` or, if it can be given slack, until `latest`.
+    fn when(deadline: Instant, latest: Instant) -> Self::When;
 
-    /// Starts one that was never queued, without slack, where that takes less than [`start`](TaskTimer::start).
+    /// Starts one that was never queued, for what [`when`](Self::when) is given, where that takes less than
+    /// [`start`](TaskTimer::start).
     ///
     /// # Errors
     ///
     /// The waker, where it does not; nothing was done.
     #[inline]
-    fn start_at_hand(self: Pin<&mut Self>, deadline: Instant, waker: Waker) -> Result<(), Waker> {
-        let _ = deadline;
+    fn start_at_hand(
+        self: Pin<&mut Self>,
+        deadline: Instant,
+        latest: Instant,
+        waker: Waker,
+    ) -> Result<(), Waker> {
+        let _ = (deadline, latest);
         Err(waker)
     }
 
-    /// Gives one that is queued another deadline, without slack, if that takes neither a clock nor any other thread's
-    /// notice: it stays where it is. `false`, and nothing was done, if it cannot.
-    fn restart_in_place(self: Pin<&Self>, deadline: Instant) -> bool;
+    /// Starts one that is queued again, for what [`when`](Self::when) is given, if that takes neither a clock nor any
+    /// other thread's notice: it stays where it is. `false`, and nothing was done, if it cannot.
+    fn restart_in_place(self: Pin<&Self>, deadline: Instant, latest: Instant) -> bool;
 
     /// Sees to it that a thread comes in time for one that was started for `when`.
     fn publish(when: Self::When);
@@ -166,7 +172,26 @@ impl<T: SleepQueue> SleepTimer<T> {
         let is_exact = !T::HAS_SLACK || *this.slack == Some(Slack::NONE);
         if is_exact
             && *this.state == SleepState::Armed
-            && this.timer.as_ref().restart_in_place(deadline)
+            && this.timer.as_ref().restart_in_place(deadline, deadline)
+        {
+            *this.deadline = deadline;
+            return;
+        }
+        self.reset_otherwise(deadline);
+    }
+
+    /// As [`reset`](Self::reset), of a timer that has slack, or cannot stay where it is.
+    // Apart: what chooses within a slack takes few registers, and the rest of the ways many.
+    #[inline(never)]
+    fn reset_otherwise(mut self: Pin<&mut Self>, deadline: Instant) {
+        let this = self.as_mut().project();
+        let slack = this.slack.filter(|slack| T::HAS_SLACK && !slack.is_none());
+        if let Some(slack) = slack
+            && *this.state == SleepState::Armed
+            && this
+                .timer
+                .as_ref()
+                .restart_in_place(deadline, slack.latest(deadline))
         {
             *this.deadline = deadline;
             return;
@@ -295,17 +320,33 @@ fn start<T: SleepQueue>(
 ) {
     wake::demand();
     let waker = kept.filter(|kept| kept.will_wake(context.waker()));
-    let mut waker = Some(waker.unwrap_or_else(|| context.waker().clone()));
+    let waker = waker.unwrap_or_else(|| context.waker().clone());
     let is_exact = !T::HAS_SLACK || slack.get_or_insert_with(slack::default).is_none();
-    if is_exact {
-        waker = waker.and_then(|waker| timer.as_mut().start_at_hand(deadline, waker).err());
-    }
-    if let Some(waker) = waker {
+    let started = if is_exact {
+        timer.as_mut().start_at_hand(deadline, deadline, waker)
+    } else {
+        start_with_slack(timer.as_mut(), deadline, *slack, waker)
+    };
+    if let Err(waker) = started {
         let old = queue(timer, deadline, slack, waker);
         // Dropped here, after every lock was released: it may run foreign code.
         drop(old);
     }
     blocked::polled(context.waker());
+}
+
+// Kept out of `start`: to choose takes registers that would have to be saved there.
+
+/// As [`SleepQueue::start_at_hand`], at the point that `slack` chooses.
+#[inline(never)]
+fn start_with_slack<T: SleepQueue>(
+    timer: Pin<&mut T>,
+    deadline: Instant,
+    slack: Option<Slack>,
+    waker: Waker,
+) -> Result<(), Waker> {
+    let latest = latest::<T>(slack.unwrap_or(Slack::NONE), deadline);
+    timer.start_at_hand(deadline, latest, waker)
 }
 
 /// Queues a timer, or moves it if it is queued, and has `waker` woken. Returns the waker that it had.
@@ -321,33 +362,27 @@ fn queue<T: SleepQueue>(
     } else {
         Slack::NONE
     };
-    let when = T::when(deadline, chosen::<T>(slack, deadline));
+    let when = T::when(deadline, latest::<T>(slack, deadline));
     let old = timer.start(timers(), when, waker);
     T::publish(when);
     old
 }
 
-/// How far behind `deadline` a timer with that slack must fire.
+/// When a timer with that slack must fire.
 #[inline]
-fn chosen<T: SleepQueue>(slack: Slack, deadline: Instant) -> Span {
+fn latest<T: SleepQueue>(slack: Slack, deadline: Instant) -> Instant {
     if T::HAS_SLACK && !slack.is_none() {
-        chosen_within(slack, deadline)
+        wake::note_slack();
+        slack.latest(deadline)
     } else {
-        Span::ZERO
+        deadline
     }
-}
-
-#[cold]
-#[inline(never)]
-fn chosen_within(slack: Slack, deadline: Instant) -> Span {
-    wake::note_slack();
-    slack.after(deadline)
 }
 
 /// Moves a timer and keeps its waker; `false`, and nothing is changed, if it is not queued any more.
 #[inline(never)]
 fn restart<T: SleepQueue>(timer: Pin<&T>, deadline: Instant, slack: Slack) -> bool {
-    let when = T::when(deadline, chosen::<T>(slack, deadline));
+    let when = T::when(deadline, latest::<T>(slack, deadline));
     let is_queued = timer.restart(timers(), when);
     if is_queued {
         T::publish(when);

@@ -599,7 +599,8 @@ pub fn a_far_sleeper_is_pushed_out_where_it_is_or_not_at_all<H: Host>() {
     let push_out = |far: &Sleepers<H>, cpu, number: usize, deadline| {
         let (sleeper, timers) = (far.sleepers[number].as_ref(), far.rig.timers());
         let deadline = Instant::from_nanos(deadline);
-        far.rig.on(cpu, || sleeper.push_out(timers, deadline))
+        far.rig
+            .on(cpu, || sleeper.push_out(timers, deadline, deadline))
     };
     assert!(!push_out(far, 0, 0, 20 * SECOND), "it was never started");
     far.start(0, 0, at(20 * SECOND).slack(Span::from_millis(5)));
