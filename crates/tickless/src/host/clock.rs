@@ -99,10 +99,24 @@ impl Clock {
         now
     }
 
-    /// A time that is over.
-    #[inline]
-    pub(crate) fn earliest(&self) -> Instant {
-        self.follower.bounds(counter::read, || self.ask()).0
+    /// A time that is over, by the line that the thread has kept.
+    // Always, as `latest`.
+    #[inline(always)]
+    pub(crate) fn earliest(&self, kept: &Kept) -> Instant {
+        let cycles = counter::read();
+        match self.follower.kept_earliest(kept, cycles) {
+            Some(earliest) => earliest,
+            None => self.earliest_anew(kept, cycles),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn earliest_anew(&self, kept: &Kept, cycles: u64) -> Instant {
+        // As in `now_anew`.
+        let (earliest, _) = self.follower.bounds(|| cycles, || self.ask());
+        self.follower.keep(kept, SKEW);
+        earliest
     }
 
     /// A time that is not over yet, by the line that the thread has kept.

@@ -229,11 +229,13 @@ pub(crate) fn asked_last() -> Instant {
 }
 
 /// A time that is not ahead of the kernel's clock nor of the library's.
-#[inline]
+// Always: a call takes as much as half of the reading.
+#[inline(always)]
 pub(crate) fn at_earliest() -> Instant {
-    // The clock is read outside: what is large inside of `with_thread` becomes a call, and reaching the thread another.
-    let earliest = CLOCK.earliest();
-    with_thread(|thread| thread.reading.told_earliest(earliest))
+    with_thread(
+        #[inline(always)]
+        |thread| thread.reading.at_earliest(),
+    )
 }
 
 /// What time it is, comparable with what other threads are told.

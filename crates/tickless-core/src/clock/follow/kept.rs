@@ -30,6 +30,9 @@ pub struct Kept {
     /// As `rate` and `base`, of a line that is nowhere before the reference.
     latest_rate: Cell<u64>,
     latest_base: Cell<i64>,
+    /// As `rate` and `base`, of a line that is nowhere behind the reference.
+    earliest_rate: Cell<u64>,
+    earliest_base: Cell<i64>,
 }
 
 impl Default for Kept {
@@ -51,6 +54,8 @@ impl Kept {
             base: Cell::new(0),
             latest_rate: Cell::new(0),
             latest_base: Cell::new(0),
+            earliest_rate: Cell::new(0),
+            earliest_base: Cell::new(0),
         }
     }
 
@@ -96,6 +101,16 @@ impl Follower {
         Some(Instant::from_nanos(base.wrapping_add(nanos.cast_signed())))
     }
 
+    /// As the earlier one of the [`bounds`](Self::bounds) where the counter shows `cycles`, or some nanoseconds before
+    /// that, by the line that is `kept`; [`None`] where that does not say it.
+    #[inline(always)]
+    pub fn kept_earliest(&self, kept: &Kept, cycles: u64) -> Option<Instant> {
+        let gone = self.gone(kept, cycles)?;
+        let nanos = Kept::product(gone, kept.earliest_rate.get()) >> 32;
+        let base = kept.earliest_base.get();
+        Some(Instant::from_nanos(base.wrapping_add(nanos.cast_signed())))
+    }
+
     /// When the line that is `kept` began, if it is followed still; what any thread was told so far is a
     /// [window](super::WINDOW) later at most.
     #[inline(always)]
@@ -111,6 +126,7 @@ impl Follower {
         let (number, fast) = self.read::<{ Line::FAST }>();
         let [start, span, rate, residue, base, _] = fast;
         let (latest_rate, latest_base) = Line::latest(fast);
+        let (earliest_rate, earliest_base) = Line::earliest(fast);
         // While the reference is asked there is nothing to be kept.
         kept.number.set(if span == 0 { NOTHING } else { number });
         kept.start.set(start);
@@ -120,6 +136,8 @@ impl Follower {
         kept.base.set(base.cast_signed());
         kept.latest_rate.set(latest_rate);
         kept.latest_base.set(latest_base.saturating_add(later));
+        kept.earliest_rate.set(earliest_rate);
+        kept.earliest_base.set(earliest_base);
     }
 }
 
@@ -138,6 +156,7 @@ mod tests {
         follower.keep(&kept, 0);
         assert_eq!(follower.kept_now(&kept, 0), None, "the reference is asked");
         assert_eq!(follower.kept_latest(&kept, 0), None);
+        assert_eq!(follower.kept_earliest(&kept, 0), None);
         assert_eq!(follower.kept_since(&kept), None, "nothing is followed");
 
         let line = |nanos| Line::from_words([0, 1_000, 1 << 32, 0, nanos, 0, 1 << 32, 0, 0]);
@@ -151,20 +170,22 @@ mod tests {
         );
         assert_eq!(follower.kept_now(&kept, 1_000), None, "the line is over");
         assert_eq!(follower.kept_latest(&kept, 1_000), None);
+        assert_eq!(follower.kept_earliest(&kept, 1_000), None);
         assert_eq!(follower.kept_since(&kept), Some(Instant::from_nanos(5)));
 
         let (seen, _) = follower.line();
         assert!(follower.lay(seen, &line(5)).is_ok());
         assert_eq!(follower.kept_now(&kept, 999), None, "another number");
         assert_eq!(follower.kept_latest(&kept, 999), None);
+        assert_eq!(follower.kept_earliest(&kept, 999), None);
         assert_eq!(follower.kept_since(&kept), None);
     }
 
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// A line that is kept shows what the line shows, and its upper bound is not below that of the line, nor more
-        /// than a few nanoseconds above it.
+        /// A line that is kept shows what the line shows, and its bounds are not within those of the line, nor more
+        /// than a few nanoseconds off them.
         #[test]
         fn what_is_kept_says_what_the_line_says(
             rate in (1_u64 << 28)..(1 << 34), residue in 0_u64..(1 << 32), base in 0_i64..(1 << 60),
@@ -183,10 +204,15 @@ mod tests {
             let unasked = || unreachable!("it is on the line");
             let now = follower.now(|| cycles, unasked);
             prop_assert_eq!(follower.kept_now(&kept, cycles), Some(now));
-            let (_, latest) = follower.bounds(|| cycles, || unreachable!("it is on the line"));
-            let kept = follower.kept_latest(&kept, cycles).expect("it is on the line");
-            prop_assert!(kept >= latest, "{:?} before {:?}", kept, latest);
-            prop_assert!(kept.as_nanos() - latest.as_nanos() <= 5, "{:?} behind {:?}", kept, latest);
+            let (earliest, latest) = follower.bounds(|| cycles, unasked);
+            let later = follower.kept_latest(&kept, cycles).expect("it is on the line");
+            prop_assert!(later >= latest, "{:?} before {:?}", later, latest);
+            let off = later.as_nanos() - latest.as_nanos();
+            prop_assert!(off <= 5, "{:?} behind {:?}", later, latest);
+            let earlier = follower.kept_earliest(&kept, cycles).expect("it is on the line");
+            prop_assert!(earlier <= earliest, "{:?} behind {:?}", earlier, earliest);
+            let off = earliest.as_nanos() - earlier.as_nanos();
+            prop_assert!(off <= 5, "{:?} before {:?}", earlier, earliest);
         }
     }
 }

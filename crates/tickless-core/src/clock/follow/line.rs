@@ -198,6 +198,17 @@ impl Line {
         (rate, base.saturating_add(4))
     }
 
+    /// As [`latest`](Self::latest), of a line that is nowhere behind what this one shows, less what it may be off by,
+    /// and a few nanoseconds before that.
+    pub(super) const fn earliest(fast: [u64; Self::FAST]) -> (u64, i64) {
+        let [_, _, rate, _, base, error] = fast;
+        // What the error grows by, rounded up.
+        let rate = rate.saturating_sub((rate >> 10) + (rate >> 15) + 2);
+        let base = base.cast_signed().saturating_sub_unsigned(error);
+        // One nanosecond that the error grows by at least, one by which what the line shows is rounded down.
+        (rate, base.saturating_sub(2))
+    }
+
     pub(super) const fn error_for(&self, nanos: i64) -> i64 {
         Self::error_at(self.fast(), nanos)
     }

@@ -69,15 +69,9 @@ impl Reading {
     }
 
     /// A time that is not ahead of the true one.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn at_earliest(&self) -> Instant {
-        self.told_earliest(CLOCK.earliest())
-    }
-
-    /// What the thread is told as a time that is not ahead of the true one, where the clock says `earliest`.
-    #[inline]
-    pub(crate) fn told_earliest(&self, earliest: Instant) -> Instant {
-        not_before(&self.earliest, earliest)
+        not_before(&self.earliest, CLOCK.earliest(&self.kept))
     }
 
     /// Whether the kernel was asked since the thread was asked this last: every [`WINDOW`](super::WINDOW) at the
