@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::marker::PhantomData;
+use core::num::NonZeroU64;
 
 use tickless_link::entry::{Expiry, Family, Member};
 use tickless_link::id::QueueId;
@@ -10,7 +11,17 @@ use tickless_link::id::QueueId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pick {
     pub(crate) queue: QueueId,
-    pub(crate) number: u64,
+    /// Counted from 1, so that a pick that may be missing takes no more space than one.
+    pub(crate) number: NonZeroU64,
+}
+
+impl Pick {
+    /// The pick behind so many of `queue`.
+    #[inline]
+    pub(crate) const fn behind(queue: QueueId, picks: u64) -> Self {
+        let number = NonZeroU64::MIN.saturating_add(picks);
+        Self { queue, number }
+    }
 }
 
 /// Keeps what a queue hands out when it picks the task.

@@ -161,6 +161,7 @@ impl<F: Branched> Slot<'_, '_, F> {
     /// # Panics
     ///
     /// When the entry is queued, or its callback runs.
+    #[inline(always)]
     pub fn let_go(self) {
         assert!(self.state().is_idle(), "only an idle entry is let go");
         self.entry.release();

@@ -293,10 +293,7 @@ impl<T: Send + 'static> DeadlineQueue<T> {
     pub fn pick(&mut self, now: RunTime) -> Option<T> {
         self.retire(now);
         loop {
-            let pick = Pick {
-                queue: self.ready.id(),
-                number: self.picks + 1,
-            };
+            let pick = Pick::behind(self.ready.id(), self.picks);
             let mut slot = self.ready.open_first()?;
             let head = slot.head();
             head.pick = Some(pick);

@@ -187,7 +187,7 @@ impl Head {
 /// has the entity it must not be dropped: that ends the process. A picked one belongs to no queue, so a task that
 /// finishes can free its own.
 ///
-/// Cost: 168 bytes on 64-bit targets, and the `Option<T>`.
+/// Cost: 160 bytes on 64-bit targets, and the `Option<T>`.
 pub struct Entity<T: Send + 'static> {
     entry: Entry<Fair<T>, Carrier<T>>,
 }
@@ -251,4 +251,4 @@ impl<T: Send + 'static> fmt::Debug for Entity<T> {
 }
 
 #[cfg(all(not(any(loom, shuttle)), target_pointer_width = "64"))]
-const _: () = assert!(size_of::<Entity<u64>>() == 168 + size_of::<Option<u64>>());
+const _: () = assert!(size_of::<Entity<u64>>() == 160 + size_of::<Option<u64>>());

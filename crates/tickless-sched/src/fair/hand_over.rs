@@ -19,6 +19,7 @@ use core::pin::Pin;
 
 use tickless_link::entry::EntryRef;
 use tickless_link::mutant;
+use tickless_link::tree::Tree;
 
 use super::entity::Fair;
 use super::virtual_time::{Average, Virtual, halfway};
@@ -59,11 +60,26 @@ impl<T: Send + 'static> FairQueue<T> {
             Some(from) => self.hand_over_evenly(from, to, sleeps, woken, now),
             None => self.current.is_none() && self.begin_alone(to, sleeps, now),
         };
-        if is_simple {
+        if is_simple || self.hand_over_unevenly(from, to, sleeps, woken, now) {
             return Ok(item);
         }
+        Err(item)
+    }
+
+    /// As [`hand_over`](Self::hand_over), among tasks of any weight. Where it is no such case no task has moved, and
+    /// `false` comes back.
+    #[inline(never)]
+    fn hand_over_unevenly(
+        &mut self,
+        from: Option<EntryRef<'_, Fair<T>>>,
+        to: EntryRef<'_, Fair<T>>,
+        sleeps: bool,
+        woken: RunTime,
+        now: RunTime,
+    ) -> bool {
+        let running = self.current.as_ref().map(|current| current.pick);
         let from = match from {
-            Some(from) if !self.adopt_current(from) => return Err(item),
+            Some(from) if !adopt_picked(&mut self.tree, from, running) => return false,
             from => from,
         };
         self.charge(woken);
@@ -77,7 +93,7 @@ impl<T: Send + 'static> FairQueue<T> {
             if let Some(slot) = from.and_then(|from| self.tree.open(from)) {
                 slot.let_go();
             }
-            return Err(item);
+            return false;
         };
         self.charge(now);
         match (from, self.current.take()) {
@@ -86,12 +102,12 @@ impl<T: Send + 'static> FairQueue<T> {
             (_, None) => {}
         }
         self.begin(share, pick);
-        Ok(item)
+        true
     }
 
     /// As [`hand_over`](Self::hand_over), among two of unit weight. Where it is no such case nothing has happened, and
     /// `false` comes back.
-    #[inline]
+    #[inline(always)]
     fn hand_over_evenly(
         &mut self,
         from: EntryRef<'_, Fair<T>>,
@@ -100,42 +116,53 @@ impl<T: Send + 'static> FairQueue<T> {
         woken: RunTime,
         now: RunTime,
     ) -> bool {
-        let Some(Current { mut share, .. }) = self.current else {
+        let Some(current) = &mut self.current else {
             return false;
         };
         let compete = 1 + u64::from(sleeps);
-        if share.weight != Weight::UNIT || self.average.weight() != compete * Weight::UNIT.get() {
-            return false;
-        }
-        let before = woken.saturating_since(self.accounted).as_nanos();
-        let woken = self.accounted.max(woken);
-        let behind = now.saturating_since(woken).as_nanos();
-        // What `charge` cuts off, and virtual times that it finds out of reach.
-        if (before | behind) >> 42 != 0
-            || !self.average.is_near(share.vruntime)
-            || !self.adopt_current(from)
+        if current.share.weight != Weight::UNIT
+            || self.average.weight() != compete * Weight::UNIT.get()
         {
             return false;
         }
-        share.serve_evenly(before);
-        let pick = self.next_pick();
-        let taken = if sleeps {
-            self.wake_evenly(to, share.vruntime, pick)
+        let woken = woken.max(self.accounted);
+        let now = now.max(woken);
+        let before = woken.as_nanos() - self.accounted.as_nanos();
+        let behind = now.as_nanos() - woken.as_nanos();
+        // What `charge` cuts off, and virtual times that it finds out of reach.
+        if (before | behind) >> 42 != 0
+            || !self.average.is_near(current.share.vruntime)
+            || !adopt_picked(&mut self.tree, from, Some(current.pick))
+        {
+            return false;
+        }
+        let pick = Pick::behind(self.tree.id(), self.picks);
+        let other = current.share.vruntime.after(before.cast_signed());
+        let next = if sleeps {
+            wake_evenly(&mut self.tree, to, other, pick)
         } else {
-            self.place_evenly(to, share.vruntime, pick)
+            place_evenly(&mut self.tree, to, other, pick)
         };
         let Some(mut slot) = self.tree.open(from) else {
             unreachable!("it is adopted")
         };
-        let Some(next) = taken else {
+        let Some(next) = next else {
             slot.let_go();
             return false;
         };
+        let mut share = core::mem::replace(&mut current.share, next);
+        current.pick = pick;
+        current.protected_until = next.deadline;
+        self.picks = pick.number.get();
+        self.accounted = now;
+        share.serve_evenly(before);
         share.serve_evenly(behind);
         let lag = halfway(share.vruntime, next.vruntime).since(share.vruntime);
+        let owes = lag < 0 && self.rules.delay_dequeue && !mutant!("sched-debt-left-by-sleeping");
+        self.delayed = usize::from(owes);
+        self.average = Average::of_even(next.vruntime, owes.then_some(share.vruntime));
         let head = slot.head();
         head.share = share;
-        let owes = lag < 0 && self.rules.delay_dequeue && !mutant!("sched-debt-left-by-sleeping");
         if owes {
             head.is_delayed = true;
             slot.insert(share.deadline);
@@ -146,16 +173,12 @@ impl<T: Send + 'static> FairQueue<T> {
             };
             slot.let_go();
         }
-        self.delayed = usize::from(owes);
-        self.average = Average::of_even(next.vruntime, owes.then_some(share.vruntime));
-        self.accounted = woken.max(now);
-        self.begin(next, pick);
         true
     }
 
     /// Wakes or places, and picks, the only task that competes: none runs. Where a queue has it nothing has happened,
     /// and `false` comes back.
-    #[inline]
+    #[inline(never)]
     fn begin_alone(&mut self, entry: EntryRef<'_, Fair<T>>, sleeps: bool, now: RunTime) -> bool {
         let pick = self.next_pick();
         let slot = if sleeps {
@@ -184,62 +207,6 @@ impl<T: Send + 'static> FairQueue<T> {
         self.accounted = self.accounted.max(now);
         self.begin(share, pick);
         true
-    }
-
-    /// As [`take_sleeper`](Self::take_sleeper), beside one that stands at `other`; the average is the caller's.
-    #[inline]
-    fn wake_evenly(
-        &mut self,
-        entry: EntryRef<'_, Fair<T>>,
-        other: Virtual,
-        pick: Pick,
-    ) -> Option<Share> {
-        let mut slot = self.tree.open(entry)?;
-        let head = slot.head();
-        let average = halfway(other, head.share.vruntime);
-        if head.is_eligible(average) && !mutant!("sched-paid-sleeper-is-owed") {
-            head.share.vruntime = other;
-            head.share.open_request();
-        }
-        let share = head.hand_out(pick);
-        let _nothing = slot.release_expired();
-        Some(share)
-    }
-
-    /// As [`take_newcomer`](Self::take_newcomer), beside one that stands at `other`; the average is the caller's. None
-    /// of another weight is taken.
-    #[inline]
-    fn place_evenly(
-        &mut self,
-        entry: EntryRef<'_, Fair<T>>,
-        other: Virtual,
-        pick: Pick,
-    ) -> Option<Share> {
-        let mut slot = self.tree.adopt(entry)?;
-        let head = slot.head();
-        if head.share.weight != Weight::UNIT {
-            slot.let_go();
-            return None;
-        }
-        // It pulls the average halfway towards itself, as `Average::place` has it.
-        let pulls = i64::from(!mutant!("sched-placed-without-own-weight"));
-        head.unpack_at(other.after(-(head.luggage.lag << pulls)));
-        let share = head.hand_out(pick);
-        slot.let_go();
-        Some(share)
-    }
-
-    /// Adopts the entity of the task that runs; `false` if it is not that one.
-    fn adopt_current(&mut self, entry: EntryRef<'_, Fair<T>>) -> bool {
-        let Some(mut slot) = self.tree.adopt(entry) else {
-            return false;
-        };
-        let pick = slot.head().pick;
-        if pick.is_some() && pick == self.current.as_ref().map(|current| current.pick) {
-            return true;
-        }
-        slot.let_go();
-        false
     }
 
     /// Wakes the one that sleeps in debt, the only one in the tree, and picks it.
@@ -275,4 +242,65 @@ impl<T: Send + 'static> FairQueue<T> {
         slot.let_go();
         Some(share)
     }
+}
+
+/// As [`take_sleeper`](FairQueue::take_sleeper), of unit weight beside one that stands at `other`; the average is the
+/// caller's.
+#[inline(always)]
+fn wake_evenly<T: Send + 'static>(
+    tree: &mut Tree<Fair<T>>,
+    entry: EntryRef<'_, Fair<T>>,
+    other: Virtual,
+    pick: Pick,
+) -> Option<Share> {
+    let mut slot = tree.open(entry)?;
+    let head = slot.head();
+    let average = halfway(other, head.share.vruntime);
+    if head.is_eligible(average) && !mutant!("sched-paid-sleeper-is-owed") {
+        head.share.vruntime = other;
+        head.share.open_request();
+    }
+    let share = head.hand_out(pick);
+    let _nothing = slot.release_expired();
+    Some(share)
+}
+
+/// As [`take_newcomer`](FairQueue::take_newcomer), beside one of unit weight that stands at `other`; the average is the
+/// caller's. None of another weight is taken.
+#[inline(always)]
+fn place_evenly<T: Send + 'static>(
+    tree: &mut Tree<Fair<T>>,
+    entry: EntryRef<'_, Fair<T>>,
+    other: Virtual,
+    pick: Pick,
+) -> Option<Share> {
+    let mut slot = tree.adopt(entry)?;
+    let head = slot.head();
+    if head.share.weight != Weight::UNIT {
+        slot.let_go();
+        return None;
+    }
+    // It pulls the average halfway towards itself, as `Average::place` has it.
+    let pulls = i64::from(!mutant!("sched-placed-without-own-weight"));
+    head.unpack_at(other.after(-(head.luggage.lag << pulls)));
+    let share = head.hand_out(pick);
+    slot.let_go();
+    Some(share)
+}
+
+/// Adopts the entity of the task that `pick` took; `false` if it is not that one.
+#[inline(always)]
+fn adopt_picked<T: Send + 'static>(
+    tree: &mut Tree<Fair<T>>,
+    entry: EntryRef<'_, Fair<T>>,
+    pick: Option<Pick>,
+) -> bool {
+    let Some(mut slot) = tree.adopt(entry) else {
+        return false;
+    };
+    if pick.is_some() && slot.head().pick == pick {
+        return true;
+    }
+    slot.let_go();
+    false
 }

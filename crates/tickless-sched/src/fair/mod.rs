@@ -320,16 +320,13 @@ impl<T: Send + 'static> FairQueue<T> {
     /// What the task that is handed out next is known by.
     #[inline]
     fn next_pick(&self) -> Pick {
-        Pick {
-            queue: self.tree.id(),
-            number: self.picks + 1,
-        }
+        Pick::behind(self.tree.id(), self.picks)
     }
 
     /// The task of this account, which is in the average, runs from here on: the [next pick](Self::next_pick) took it.
     #[inline]
     fn begin(&mut self, share: Share, pick: Pick) {
-        self.picks = pick.number;
+        self.picks = pick.number.get();
         self.current = Some(Current {
             share,
             pick,

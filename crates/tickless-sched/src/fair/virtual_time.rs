@@ -114,7 +114,9 @@ impl Average {
     /// Whether `at` is so near that what is added within the next hours is in reach.
     #[inline]
     pub(crate) const fn is_near(&self, at: Virtual) -> bool {
-        at.since(self.base).unsigned_abs() < FARTHEST.unsigned_abs() / 2
+        // Between minus and plus that: one comparison of what is never negative.
+        let half = FARTHEST / 2;
+        at.since(self.base).wrapping_add(half).cast_unsigned() < FARTHEST.unsigned_abs()
     }
 
     #[inline]
