@@ -45,6 +45,10 @@ pub fn fair_length(slice: Slice, runnable: usize, interrupts: Load) -> Length {
     let Ok(left) = u64::try_from(slice.left) else {
         return Length::Over;
     };
+    if slice.weight == Weight::UNIT && interrupts == Load::NONE {
+        // Most tasks: what is left is the length, and nothing is multiplied.
+        return Length::Left(Span::from_nanos(left));
+    }
     // As wide as the product can be: neither a large difference of weights nor a foreign deadline overflows (TICK-10).
     let work = u128::from(left) * u128::from(slice.weight.get()) / u128::from(Weight::UNIT.get());
     let length = match u128::from(interrupts.get()) {

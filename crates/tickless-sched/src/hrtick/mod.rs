@@ -282,6 +282,9 @@ pub struct HrTick {
     active: bool,
     /// Devices of the machine are precise.
     high_resolution: bool,
+    /// What comes of these for each class: asked at each pick.
+    fair_is_on: bool,
+    deadline_is_on: bool,
     word: Word,
     /// The start that was recorded: how long from the end of the batch on (TICK-22).
     delay: Span,
@@ -298,6 +301,8 @@ impl HrTick {
             switches,
             active: true,
             high_resolution: true,
+            fair_is_on: switches.fair,
+            deadline_is_on: switches.deadline,
             word: Word(0),
             delay: Span::ZERO,
             time: Instant::ZERO,
@@ -318,23 +323,32 @@ impl HrTick {
     /// Whether devices are precise: without, there are no ticks.
     pub const fn set_high_resolution(&mut self, on: bool) {
         self.high_resolution = on;
+        self.switch();
     }
 
     /// Which ticks there are.
     pub const fn set_switches(&mut self, switches: Switches) {
         self.switches = switches;
+        self.switch();
+    }
+
+    /// One of the conditions changed under which there are ticks.
+    const fn switch(&mut self) {
+        let is_on = self.active && self.high_resolution;
+        self.fair_is_on = self.switches.fair && is_on;
+        self.deadline_is_on = self.switches.deadline && is_on;
     }
 
     /// Whether tasks of the fair class have ticks: the CPU is active, high resolution is on, and the switch is.
     #[must_use]
     pub const fn fair_is_on(&self) -> bool {
-        self.switches.fair && self.active && self.high_resolution
+        self.fair_is_on
     }
 
     /// Whether tasks of the deadline class have ticks.
     #[must_use]
     pub const fn deadline_is_on(&self) -> bool {
-        self.switches.deadline && self.active && self.high_resolution
+        self.deadline_is_on
     }
 
     /// What happened so far.
@@ -348,6 +362,7 @@ impl HrTick {
     /// `runnable` counts the tasks of the class that could run on this CPU, through all groups, the one that was picked
     /// among them. A host without groups has [that of its queue](crate::FairQueue::runnable). `spends` says that the
     /// task is the one whose time is being spent, and not one that runs in its place (B62).
+    #[inline]
     pub fn picked(
         &mut self,
         slice: Slice,
@@ -431,6 +446,7 @@ impl HrTick {
     ///
     /// Inside of a batch it is recorded, and the last one counts. Else the timer is started if it is not queued near
     /// enough, on another CPU by way of a kick.
+    #[inline]
     pub fn start(&mut self, delay: Span, timer: &impl SliceTimer) {
         self.stats.asked += 1;
         let delay = if mutant!("sched-tick-without-minimum-b64") {
@@ -504,11 +520,13 @@ impl HrTick {
     /// The CPU takes part again.
     pub const fn online(&mut self) {
         self.active = true;
+        self.switch();
     }
 
     /// The CPU stops to take part: a queued tick is cancelled (TICK-27).
     pub fn offline(&mut self, timer: &impl SliceTimer) {
         self.active = false;
+        self.switch();
         self.word = Word::default();
         self.cancel(timer);
     }
@@ -520,13 +538,21 @@ impl HrTick {
         }
     }
 
+    #[inline]
     fn start_after(&mut self, delay: Span, timer: &impl SliceTimer) {
         let now = timer.now();
         let at = now.saturating_add(delay);
         self.time = at;
         if !self.needs_start(at, timer) && !mutant!("sched-start-not-filtered-tick-16") {
             self.stats.filtered += 1;
-        } else if timer.is_local() || mutant!("sched-tick-started-from-afar-b61") {
+            return;
+        }
+        self.start_at(at, now, timer);
+    }
+
+    #[inline(never)]
+    fn start_at(&mut self, at: Instant, now: Instant, timer: &impl SliceTimer) {
+        if timer.is_local() || mutant!("sched-tick-started-from-afar-b61") {
             self.stats.started += 1;
             timer.start(at);
             self.settle(now, timer);
@@ -553,6 +579,7 @@ impl HrTick {
 
     /// The filter: by the deadline that the timer is queued under, never by what the device is armed for, so that small
     /// differences do not add up (TICK-19).
+    #[inline]
     fn needs_start(&self, at: Instant, timer: &impl SliceTimer) -> bool {
         let Some(queued) = timer.queued() else {
             return true;
