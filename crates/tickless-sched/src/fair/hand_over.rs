@@ -41,6 +41,8 @@ impl<T: Send + 'static> FairQueue<T> {
     /// # Cost
     ///
     /// O(1).
+    // Always: who calls knows whether there is a `from`, and passes the CPU on with each call.
+    #[inline(always)]
     pub fn hand_over(
         &mut self,
         from: Option<Pin<&Entity<T>>>,

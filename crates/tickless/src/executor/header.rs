@@ -207,6 +207,7 @@ pub(crate) fn enqueue(queue: &mut FairQueue<Waiting>, job: Job, now: RunTime) ->
 
 /// The task that runs, if that is said, sleeps, and the one of `job`, which woke up at `woken` and is the only one that
 /// waits, is picked. Where it is not so nothing has happened, and the job comes back as the error.
+#[inline(always)]
 pub(crate) fn hand_over(
     queue: &mut FairQueue<Waiting>,
     from: Option<Pin<&Entity>>,

@@ -123,6 +123,7 @@ impl RunQueue {
     }
 
     /// Tasks that wait for their turn and could be given away.
+    #[inline(always)]
     pub(crate) fn waiting_for_any(&self) -> usize {
         let arrived = |arrival: &Arrival| !arrival.job.metadata().is_local;
         let arrived = self.arrival.as_ref().is_some_and(arrived);
@@ -183,11 +184,34 @@ impl RunQueue {
         self.classes.remove(header.class);
     }
 
+    /// As [`arrive`](Self::arrive), where there is nothing to do but to note the task: how many wait then. Elsewhere
+    /// nothing has happened, and the task comes back.
+    #[inline(always)]
+    pub(crate) fn note_arrival(
+        &mut self,
+        job: Job,
+        now: impl FnOnce() -> Instant,
+    ) -> Result<usize, Job> {
+        if self.closed
+            || self.arrival.is_some()
+            || !self.deadlines.is_empty()
+            || job.metadata().server().is_some()
+        {
+            return Err(job);
+        }
+        let at = if self.fair.is_running() {
+            now()
+        } else {
+            self.told
+        };
+        self.arrival = Some(Arrival { job, at });
+        Ok(self.fair.waiting() + 1)
+    }
+
     /// As [`wake`](Self::wake), by the worker itself, which will look at the queue soon: the task is filed then, as of
     /// now. Other threads that look before file it themselves.
     ///
     /// The clock is not read where no task runs that could be charged until now.
-    #[inline(always)]
     pub(crate) fn arrive(&mut self, job: Job, now: impl FnOnce() -> Instant) -> Queued {
         if job.metadata().server().is_some() {
             return self.wake(job, now());
@@ -241,7 +265,9 @@ impl RunQueue {
             queued.is_some_and(|queued| queued.preempts) && !self.deadlines.is_running();
         // The one that runs may have been alone, without a tick. What gave its turn away is picked from next.
         if self.tick.fair_is_on()
-            && let (Some(timer), Some(slice)) = (&self.timer, self.fair.slice())
+            && let Some(timer) = &self.timer
+            && !timer.is_active()
+            && let Some(slice) = self.fair.slice()
         {
             let runnable = self.fair.runnable();
             let asked = self.tick.enqueued(Some(slice), runnable, Load::NONE, timer);
@@ -314,28 +340,44 @@ impl RunQueue {
         let _refused = self.fair.sleep(entity, now);
     }
 
-    /// As [`sleep`](Self::sleep), and `schedule()` at once, as [`pick`](Self::pick) would do it next: where the worker
-    /// has nothing to do before. `None` if no task waits.
+    /// As [`sleep_and_pick`](Self::sleep_and_pick), where the task that arrived is the only one that waits. Elsewhere
+    /// nothing has happened, and `None` comes back.
     #[inline(always)]
-    pub(crate) fn sleep_and_pick(&mut self, entity: Pin<&Entity>, now: Instant) -> Option<Job> {
-        if !self.deadlines.is_empty() || self.held.is_some() || !self.is_watched {
-            self.sleep(entity, now);
+    pub(crate) fn sleep_and_hand_over(
+        &mut self,
+        entity: Pin<&Entity>,
+        now: Instant,
+    ) -> Option<Job> {
+        if !self.picks_at_once() {
             return None;
         }
-        let job = match self.hand_over(Some(entity), now) {
-            Some(job) => job,
-            None => self.pick_behind(entity, now)?,
-        };
+        let job = self.hand_over(Some(entity), now)?;
+        // No other one waits, so there is no tick to be started.
+        let _switched = self.begin(&job, now);
+        Some(job)
+    }
+
+    /// As [`sleep`](Self::sleep), and `schedule()` at once, as [`pick`](Self::pick) would do it next: where the worker
+    /// has nothing to do before. `None` if no task waits.
+    #[inline(never)]
+    pub(crate) fn sleep_and_pick(&mut self, entity: Pin<&Entity>, now: Instant) -> Option<Job> {
+        self.file_arrival();
+        let run_time = self.run_time(now);
+        // As in `sleep`.
+        let _refused = self.fair.sleep(entity, run_time);
+        if !self.picks_at_once() {
+            return None;
+        }
+        let job = self.pick_waiting(run_time)?;
         let _switched = self.begin(&job, now);
         self.start_tick(&job);
         Some(job)
     }
 
-    /// As [`sleep_and_pick`](Self::sleep_and_pick), one step after the other.
-    #[inline(never)]
-    fn pick_behind(&mut self, entity: Pin<&Entity>, now: Instant) -> Option<Job> {
-        self.sleep(entity, now);
-        self.pick_waiting(now)
+    /// Whether there is nothing to do before a task of the fair class is picked.
+    #[inline(always)]
+    fn picks_at_once(&self) -> bool {
+        self.deadlines.is_empty() && self.held.is_none() && self.is_watched
     }
 
     /// Has the task that arrived run next, if it is the only one that waits: the one that runs, if `from` says which
@@ -344,7 +386,9 @@ impl RunQueue {
     fn hand_over(&mut self, from: Option<Pin<&Entity>>, now: Instant) -> Option<Job> {
         let Arrival { job, at } = self.arrival.take()?;
         let run_time = self.run_time(now);
-        let before = now.saturating_since(at).as_nanos();
+        // Another thread that told the queue the time may have been a little ahead.
+        let before = now.as_nanos().wrapping_sub(at.as_nanos()).max(0);
+        let before = before.cast_unsigned();
         let woken = RunTime::from_nanos(run_time.as_nanos().saturating_sub(before));
         match header::hand_over(&mut self.fair, from, job, woken, run_time) {
             Ok(job) => Some(job),
@@ -356,15 +400,15 @@ impl RunQueue {
     }
 
     /// Takes out the task of the fair class that is next.
-    fn pick_waiting(&mut self, now: Instant) -> Option<Job> {
-        let run_time = self.run_time(now);
+    #[inline(always)]
+    fn pick_waiting(&mut self, run_time: RunTime) -> Option<Job> {
         let Waiting(job) = self.fair.pick(run_time)?;
         self.waits_no_more(job.metadata());
         Some(job)
     }
 
     /// The task that was picked is polled from `now` on. Whether it is the same as before.
-    #[inline]
+    #[inline(always)]
     fn begin(&mut self, job: &Job, now: Instant) -> bool {
         let header = job.metadata();
         let task = header.address();
@@ -451,7 +495,7 @@ impl RunQueue {
         self.tick.begin_batch(owes);
         let run_time = self.run_time(now);
         let (job, left) = match self.deadlines.pick(run_time) {
-            None => (self.pick_fair(now), None),
+            None => (self.pick_fair(now, run_time), None),
             Some((job, left)) => {
                 // The fair class waits, from here on.
                 self.file_arrival();
@@ -491,14 +535,14 @@ impl RunQueue {
 
     /// The task of the fair class that is next. The one that ran is over, if it was neither queued nor put to sleep.
     #[inline]
-    fn pick_fair(&mut self, now: Instant) -> Option<Job> {
+    fn pick_fair(&mut self, now: Instant, run_time: RunTime) -> Option<Job> {
         if self.arrival.is_some() {
             if let Some(job) = self.hand_over(None, now) {
                 return Some(job);
             }
             self.file_arrival();
         }
-        self.pick_waiting(now)
+        self.pick_waiting(run_time)
     }
 
     /// What the tick counted.

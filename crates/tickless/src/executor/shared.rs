@@ -9,6 +9,7 @@
 //! - A worker that has nothing to do says so in [`Idle`], looks again, and parks; a thread that queues a task counts it
 //!   first and looks for idle workers then.
 
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
@@ -22,7 +23,7 @@ use tickless_sched::hrtick::Switches;
 
 use super::blocking::Pool;
 use super::current;
-use super::header::{Header, Job, Keeper, OwnHeader};
+use super::header::{Entity, Header, Job, Keeper, OwnHeader};
 use super::idle::Idle;
 use super::io::Reactor;
 use super::job::discard;
@@ -106,10 +107,40 @@ impl Place {
         change: impl FnOnce(&mut RunQueue) -> R,
     ) -> R {
         let result = change(&mut queue);
+        self.count(&queue);
+        result
+    }
+
+    /// Counts what waits in the queue, which is locked.
+    #[inline(always)]
+    fn count(&self, queue: &RunQueue) {
         // Relaxed: ordered by the fence of `Idle`, and by the lock for those who take it.
         self.waiting
             .store(queue.waiting_for_any(), Ordering::Relaxed);
-        result
+    }
+
+    /// The task of this entity, which the worker polls, waits for something, and the next one is picked.
+    #[inline(always)]
+    fn sleep_and_pick(&self, entity: Pin<&Entity>, now: Instant) -> Option<Job> {
+        let mut queue = self.lock();
+        if let Some(job) = queue.sleep_and_hand_over(entity, now) {
+            debug_assert_eq!(queue.waiting_for_any(), 0, "no other one waited");
+            // Relaxed: see `count`.
+            self.waiting.store(0, Ordering::Relaxed);
+            return Some(job);
+        }
+        let job = queue.sleep_and_pick(entity, now);
+        self.count(&queue);
+        job
+    }
+
+    /// The task of this header, which the worker polls, waits for something.
+    #[inline(never)]
+    fn put_to_sleep(&self, header: &OwnHeader, now: Instant) {
+        self.with(|queue| match header.get().server() {
+            Some(server) => queue.sleep_reserved(server, now),
+            None => queue.sleep(header.entity(), now),
+        });
     }
 
     /// Tasks that another worker could take over, as far as is known without the lock.
@@ -208,8 +239,30 @@ impl Shared {
     }
 
     /// Queues a task on the worker that this thread is.
-    #[inline]
+    #[inline(always)]
     fn arrive(&self, index: usize, job: Job) {
+        let place = &self.places[index];
+        let mut queue = place.lock();
+        let job = match queue.note_arrival(job, at_earliest) {
+            Ok(waiting) => {
+                place.count(&queue);
+                drop(queue);
+                current::set_arrived(true);
+                // The running task is about to wait, as a rule, and what it woke is next.
+                if waiting >= 2 && self.places.len() > 1 {
+                    self.call_for_help(index);
+                }
+                return;
+            }
+            Err(job) => job,
+        };
+        drop(queue);
+        self.arrive_behind(index, job);
+    }
+
+    /// As [`arrive`](Self::arrive), where the task cannot just be noted.
+    #[inline(never)]
+    fn arrive_behind(&self, index: usize, job: Job) {
         if let Some(queued) = self.hand_in(index, job, |queue, job| queue.arrive(job, at_earliest))
         {
             current::set_arrived(true);
@@ -270,23 +323,16 @@ impl Shared {
 
     /// The task that this worker polls waits for something; its header is `header`. The next one is picked at once if
     /// the worker has nothing to do before.
-    #[inline]
+    #[inline(always)]
     fn put_to_sleep(&self, worker: usize, header: &OwnHeader) {
         let now = at_earliest();
         let place = &self.places[worker];
-        let next = match header.get().server() {
-            Some(server) => {
-                place.with(|queue| queue.sleep_reserved(server, now));
-                None
-            }
-            None if current::schedules_at(now) => {
-                current::set_arrived(false);
-                place.with(|queue| queue.sleep_and_pick(header.entity(), now))
-            }
-            None => {
-                place.with(|queue| queue.sleep(header.entity(), now));
-                None
-            }
+        let next = if header.get().server().is_none() && current::schedules_at(now) {
+            current::set_arrived(false);
+            place.sleep_and_pick(header.entity(), now)
+        } else {
+            place.put_to_sleep(header, now);
+            None
         };
         current::set_ended(now);
         current::set_next(next);

@@ -128,7 +128,8 @@ impl<A: Account> Stolen<A> {
         if now >= self.next && is_own() {
             self.look(now);
         }
-        let shown = now.as_nanos().unsigned_abs();
+        // Monotonic time is not negative.
+        let shown = now.as_nanos().cast_unsigned();
         RunTime::from_nanos(shown.saturating_sub(self.total.as_nanos()))
     }
 

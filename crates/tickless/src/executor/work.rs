@@ -16,7 +16,7 @@ use super::header::Job;
 use super::io::{EVENTS, PERIOD};
 use super::job::{discard, run};
 use super::settings::Preemption;
-use super::shared::Handle;
+use super::shared::{Handle, Place};
 use super::tick::TickTimer;
 use super::watch::Watch;
 use crate::host::thread::at_earliest;
@@ -27,6 +27,8 @@ struct Loop<'a> {
     watch: Watch,
     worker: &'a Worker,
     shared: &'a Handle,
+    /// The worker's own.
+    place: &'a Place,
     index: usize,
     /// The task that was polled last, by the address of its header.
     last: usize,
@@ -64,6 +66,7 @@ pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
         watch: Watch::new(shared, index),
         worker,
         shared,
+        place: &shared.places[index],
         index,
         last: 0,
         looks: TickTimer::other(worker.base()),
@@ -124,7 +127,7 @@ impl Loop<'_> {
         if self.shared.stops() {
             return;
         }
-        let place = &self.shared.places[self.index];
+        let place = self.place;
         let (job, waiting, is_unwatched) = place.with_at(now, |queue, now| {
             let job = queue.pick(now, owes);
             let is_unwatched = job.is_some() && queue.needs_watch();
@@ -155,7 +158,7 @@ impl Loop<'_> {
 
     #[inline(always)]
     fn poll(&mut self, job: Job) {
-        let place = &self.shared.places[self.index];
+        let place = self.place;
         let header = job.metadata();
         let task = header.address();
         place.counters.polls.add_one();
@@ -178,7 +181,7 @@ impl Loop<'_> {
         self.shared.idle.enter(self.index);
         let mut is_ready = false;
         if !self.shared.has_work(self.index) && !self.shared.stops() {
-            self.shared.places[self.index].counters.parks.add_one();
+            self.place.counters.parks.add_one();
             is_ready = self.park();
         }
         self.shared.idle.leave(self.index);
@@ -224,7 +227,7 @@ impl Loop<'_> {
     /// The executor ends: what is queued here is dropped, and what sleeps is woken to be dropped.
     fn close(&self) {
         current::take_next().into_iter().for_each(discard);
-        let (jobs, live) = self.shared.places[self.index].with(|queue| queue.close());
+        let (jobs, live) = self.place.with(|queue| queue.close());
         jobs.into_iter().for_each(discard);
         // Each is scheduled once more, finds the queue closed, and is dropped there.
         live.into_iter().for_each(|(_, waker)| waker.wake());

@@ -99,19 +99,14 @@ impl Clock {
         now
     }
 
-    /// A time that is over, by the line that the thread has kept.
-    // Always, as `latest`.
+    /// A time that is over where the counter shows `cycles`, by the line that the thread has kept; `None` where that
+    /// does not say it.
     #[inline(always)]
-    pub(crate) fn earliest(&self, kept: &Kept) -> Instant {
-        let cycles = counter::read();
-        match self.follower.kept_earliest(kept, cycles) {
-            Some(earliest) => earliest,
-            None => self.earliest_anew(kept, cycles),
-        }
+    fn earliest(&self, kept: &Kept, cycles: u64) -> Option<Instant> {
+        self.follower.kept_earliest(kept, cycles)
     }
 
-    #[cold]
-    #[inline(never)]
+    /// As [`earliest`](Self::earliest), where the line that was kept does not say it.
     fn earliest_anew(&self, kept: &Kept, cycles: u64) -> Instant {
         // As in `now_anew`.
         let (earliest, _) = self.follower.bounds(|| cycles, || self.ask());

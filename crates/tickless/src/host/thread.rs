@@ -19,7 +19,7 @@ use tickless_core::time::Instant;
 use tickless_link::bias::Owner;
 use tickless_link::sync::CachePadded;
 
-use super::clock::{CLOCK, Reading};
+use super::clock::{CLOCK, Reading, counter};
 use super::device::state::DeviceState;
 use super::isolation::state::IsolationState;
 use super::os;
@@ -232,10 +232,19 @@ pub(crate) fn asked_last() -> Instant {
 // Always: a call takes as much as half of the reading.
 #[inline(always)]
 pub(crate) fn at_earliest() -> Instant {
-    with_thread(
+    let cycles = counter::read();
+    // In two steps: what is large inside of `with_thread` becomes a call, and reaching the thread another.
+    let kept = with_thread(
         #[inline(always)]
-        |thread| thread.reading.at_earliest(),
-    )
+        |thread| thread.reading.earliest_at(cycles),
+    );
+    kept.unwrap_or_else(|| earliest_anew(cycles))
+}
+
+#[cold]
+#[inline(never)]
+fn earliest_anew(cycles: u64) -> Instant {
+    with_thread(|thread| thread.reading.earliest_anew(cycles))
 }
 
 /// What time it is, comparable with what other threads are told.

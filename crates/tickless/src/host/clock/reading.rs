@@ -5,7 +5,7 @@ use std::cell::Cell;
 use tickless_core::clock::follow::Kept;
 use tickless_core::time::Instant;
 
-use super::CLOCK;
+use super::{CLOCK, counter};
 
 /// The latest answers to a thread.
 ///
@@ -69,9 +69,26 @@ impl Reading {
     }
 
     /// A time that is not ahead of the true one.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn at_earliest(&self) -> Instant {
-        not_before(&self.earliest, CLOCK.earliest(&self.kept))
+        let cycles = counter::read();
+        self.earliest_at(cycles)
+            .unwrap_or_else(|| self.earliest_anew(cycles))
+    }
+
+    /// As [`at_earliest`](Self::at_earliest), where the counter shows `cycles`; `None` if the line that the thread has
+    /// kept does not say it.
+    #[inline(always)]
+    pub(crate) fn earliest_at(&self, cycles: u64) -> Option<Instant> {
+        let earliest = CLOCK.earliest(&self.kept, cycles)?;
+        Some(not_before(&self.earliest, earliest))
+    }
+
+    /// As [`earliest_at`](Self::earliest_at), where that says nothing.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn earliest_anew(&self, cycles: u64) -> Instant {
+        not_before(&self.earliest, CLOCK.earliest_anew(&self.kept, cycles))
     }
 
     /// Whether the kernel was asked since the thread was asked this last: every [`WINDOW`](super::WINDOW) at the
