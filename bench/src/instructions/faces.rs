@@ -4,9 +4,10 @@
 use std::future::{Future, ready};
 use std::hint::black_box;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
 use std::task::{Context, Wake, Waker};
+use std::thread;
 use std::time::Duration;
 
 use tickless::Worker;
@@ -39,7 +40,9 @@ const EXPIRY: &str = "expiry of a `Sleep`, its wake-up included, 1,000 due at on
 const WITH_SLACK: &str = "`sleep` of 500 s with 1 ms of slack: made, polled once, dropped";
 const RESET_WITH_SLACK: &str = "`Sleep::reset` with 1 ms of slack to a given later instant";
 
-const ROWS: [Row; 15] = [
+const FOREIGN_DROP: &str = "drop of a `Sleep` that another thread armed, 1,000 in a row";
+
+const ROWS: [Row; 16] = [
     (MADE_AND_DROPPED, Aim::Instructions(200), || {
         foreign(polled_and_dropped)
     }),
@@ -163,10 +166,13 @@ const ROWS: [Row; 15] = [
         },
     ),
     (EXPIRY, Aim::OfPeer(50), expiry),
+    (FOREIGN_DROP, Aim::OfPeer(100), || {
+        foreign(|| foreign_drops(|| tickless::time::sleep(SLEEP), || {}));
+    }),
 ];
 
 /// Tokio's part of those rows that it has one of.
-const PEERS: [(&str, &str, fn()); 8] = [
+const PEERS: [(&str, &str, fn()); 9] = [
     (MADE_AND_DROPPED, "tokio, sleep", tokio_polled_and_dropped),
     (
         WITH_SLACK,
@@ -201,12 +207,24 @@ const PEERS: [(&str, &str, fn()); 8] = [
         in_tokio(|| rounds(|| poll_once(pin!(tokio::time::timeout(SLEEP, ready(()))))));
     }),
     (EXPIRY, "tokio, expiry", tokio_expiry),
+    (FOREIGN_DROP, "tokio, foreign drop", || {
+        let runtime = crate::groups::runtime();
+        let _entered = runtime.enter();
+        let handle = runtime.handle();
+        foreign_drops(
+            || tokio::time::sleep(SLEEP),
+            || std::mem::forget(handle.enter()),
+        );
+    }),
 ];
 
 pub(super) fn operations() -> Vec<Operation> {
     ROWS.iter()
         .map(|&(name, aim, _)| {
-            let batch = if name == EXPIRY { DUE } else { 1 };
+            let batch = match name {
+                EXPIRY | FOREIGN_DROP => DUE,
+                _ => 1,
+            };
             let peer = PEERS.iter().find(|peer| peer.0 == name);
             Operation {
                 name,
@@ -348,10 +366,41 @@ fn expiries<F: Future>(make: impl Fn() -> F, mut expire: impl FnMut()) {
                 sleep
             })
             .collect();
-        std::thread::sleep(SOON + Duration::from_millis(2));
+        thread::sleep(SOON + Duration::from_millis(2));
         counted(&mut expire);
         assert_eq!(woken.0.load(Ordering::Relaxed), DUE, "all were due");
         drop(sleeps);
+    }
+}
+
+/// Has another thread, which does `begin` first and lives on, arm sleeps, and drops them, which is counted.
+fn foreign_drops<F: Future + Send>(make: impl Fn() -> F + Sync, begin: impl Fn() + Sync) {
+    for _ in 0..FEW_ROUNDS {
+        let (give, take) = mpsc::channel();
+        let (done, wait) = mpsc::channel::<()>();
+        thread::scope(|scope| {
+            let (make, begin) = (&make, &begin);
+            scope.spawn(move || {
+                begin();
+                let armed = |_| {
+                    let mut sleep = Box::pin(Some(make()));
+                    let future = sleep.as_mut().as_pin_mut();
+                    poll_once(future.expect("it was just made"));
+                    sleep
+                };
+                let sleeps: Vec<_> = (0..DUE).map(armed).collect();
+                give.send(sleeps).expect("the other thread waits for it");
+                // Until it hangs up.
+                let _hung_up = wait.recv();
+            });
+            let mut sleeps = take.recv().expect("the other thread arms them");
+            counted(&mut || {
+                for sleep in &mut sleeps {
+                    sleep.as_mut().set(None);
+                }
+            });
+            drop(done);
+        });
     }
 }
 

@@ -271,6 +271,33 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         true
     }
 
+    /// Takes a queued entry out and gives it to `tree`, idle; what `take` takes out of its guarded data, and what
+    /// became of its place. `None`, and nothing was done, if it belongs elsewhere.
+    ///
+    /// What [`Entry::guarded`], [`open`](Self::open) and [`Bucketed::return_to`] do together, with one question.
+    ///
+    /// # Panics
+    ///
+    /// When the entry is not queued, or its callback runs.
+    #[inline(always)]
+    pub fn return_with<M, R>(
+        &mut self,
+        entry: Pin<&Entry<F, M>>,
+        tree: &mut Tree<F>,
+        take: impl FnOnce(&mut M::Guarded) -> R,
+    ) -> Option<(R, BucketState)>
+    where
+        F: Branched,
+        M: Member<F> + Send + 'static,
+    {
+        let taken = take(entry.guarded(self)?);
+        let bucketed = Bucketed {
+            buckets: self,
+            entry: entry.erase(),
+        };
+        Some((taken, bucketed.return_to(tree)))
+    }
+
     /// Receives an entry that left another queue, and puts it on a list.
     ///
     /// `update` is given the head first.

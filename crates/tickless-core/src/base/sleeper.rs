@@ -138,6 +138,9 @@ pub trait TaskTimer: Hooks {
     fn cancel_anywhere<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<Waker> {
         let me = Self::executing_cpu(timers);
         let mut guard = self.lock(timers, me);
+        if let Some(old) = self.cancel_quietly(&mut guard) {
+            return old;
+        }
         let queue = self.queue(&guard);
         let old = self.waker(&mut guard, queue).take();
         self.dequeue(&mut guard, queue, me);
@@ -202,6 +205,17 @@ mod hooks {
             timers: &Timers<P>,
         ) -> Option<Option<Waker>> {
             let _ = timers;
+            None
+        }
+        /// Cancels a timer of the locked base, whichever that is, where that takes less than
+        /// [`waker`](Self::waker) and [`dequeue`](Self::dequeue); `None`, and nothing was done, where it does not, and
+        /// else the waker that it had.
+        #[inline]
+        fn cancel_quietly<P: Platform>(
+            self: Pin<&Self>,
+            guard: &mut BaseGuard<'_, P>,
+        ) -> Option<Option<Waker>> {
+            let _ = guard;
             None
         }
         /// Locks the base that owns the timer.

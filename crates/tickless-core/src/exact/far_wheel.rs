@@ -602,6 +602,23 @@ impl FarWheel {
         true
     }
 
+    /// As [`remove`](Self::remove), and answers what `take` takes out of its guarded data; `None` if it is not there.
+    #[inline(always)]
+    pub(crate) fn remove_with<M, R>(
+        &mut self,
+        queues: &mut ExactQueues,
+        entry: Pin<&Entry<Hr, M>>,
+        take: impl FnOnce(&mut M::Guarded) -> R,
+    ) -> Option<R>
+    where
+        M: Member<Hr> + Send + 'static,
+    {
+        let tree = &mut queues[NEAR].tree;
+        let (taken, left) = self.buckets.return_with(entry, tree, take)?;
+        self.note_left(left);
+        Some(taken)
+    }
+
     /// Takes the timers of a slot out at `now`, which is due at `due`: see the module documentation for where they go.
     fn empty(
         &mut self,

@@ -198,7 +198,7 @@ impl<P: Platform> Timers<P> {
 
     /// Counts a timer that was taken out. It may be gone by now: its owner sees it idle.
     #[inline]
-    fn note_cancelled(&self, held: &mut BaseGuard<'_, P>, timer: usize) {
+    pub(super) fn note_cancelled(&self, held: &mut BaseGuard<'_, P>, timer: usize) {
         held.state.stats.cancelled += 1;
         if P::TRACE {
             let cpu = held.base.cpu();

@@ -197,6 +197,28 @@ impl<C: ClockId> Sleeper<C> {
         Ok(old)
     }
 
+    /// Takes a sleeper out of the far wheel of the locked base, whichever that is; the waker that it had. `None`, and
+    /// nothing was done, if it is not there.
+    #[inline(always)]
+    fn take_far<P: Platform>(
+        self: Pin<&Self>,
+        guard: &mut BaseGuard<'_, P>,
+    ) -> Option<Option<Waker>> {
+        if !self.entry.tag().leaves_early() {
+            return None;
+        }
+        let timer = self.erase().address();
+        let state = &mut *guard.state;
+        let take = |waker: &mut Option<Waker>| waker.take();
+        let waker = state
+            .far
+            .remove_with(&mut state.queues, self.entry(), take)?;
+        // It leaves the device alone: see `Timers::remove`.
+        state.armed_early |= state.first_hint == timer;
+        guard.timers.note_cancelled(guard, timer);
+        Some(waker)
+    }
+
     #[inline]
     pub(crate) fn erase(self: Pin<&Self>) -> EntryRef<'_, Hr> {
         self.entry().erase()
@@ -270,16 +292,21 @@ impl<C: ClockId> Hooks for Sleeper<C> {
     /// Nearly all timers that are cancelled wait in the far wheel of the CPU that cancels them.
     #[inline]
     fn cancel_at_hand<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<Option<Waker>> {
-        let entry = self.erase();
-        if !entry.tag().leaves_early() {
+        let me = timers.platform.this_cpu_if_known()?;
+        if self.entry.owner_behind(me.base.far_queue()) != 0 {
+            // Another thread armed it, as a rule: its lock is needed, and not this CPU's.
             return None;
         }
-        let me = timers.platform.this_cpu_if_known()?;
         let mut guard = BaseGuard::try_lock(timers, me)?;
-        let state = &mut *guard.state;
-        let waker = self.entry().guarded(state.far.buckets_mut())?.take();
-        timers.remove_far(&mut guard, entry);
-        Some(waker)
+        self.take_far(&mut guard)
+    }
+
+    #[inline]
+    fn cancel_quietly<P: Platform>(
+        self: Pin<&Self>,
+        guard: &mut BaseGuard<'_, P>,
+    ) -> Option<Option<Waker>> {
+        self.take_far(guard)
     }
 
     #[inline]
