@@ -26,8 +26,12 @@ pub(crate) fn now() -> Tick {
 /// When `tick` begins.
 #[inline]
 pub(crate) fn instant_of(tick: Tick) -> Instant {
-    let nanos = tick.0.saturating_mul(TICK);
-    Instant::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
+    /// The last tick that begins on the clock.
+    const LAST: u64 = i64::MAX.cast_unsigned() / TICK;
+    if tick.0 > LAST {
+        return Instant::FOREVER;
+    }
+    Instant::from_nanos((tick.0 * TICK).cast_signed())
 }
 
 /// `now` as idle code wants it.
@@ -51,4 +55,22 @@ pub(crate) fn settle_first_due(base: &ThreadBase) -> Instant {
     let next = timers().wheel_next(base.cpu(), now());
     let due = |tick: Option<Tick>| tick.map_or(Instant::FOREVER, instant_of);
     due(next.local).min(due(next.global))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tick_begins_on_the_clock_or_never() {
+        let last = i64::MAX / 1_000_000;
+        assert_eq!(instant_of(Tick(7)), Instant::from_nanos(7_000_000));
+        assert_eq!(
+            instant_of(Tick(last.cast_unsigned())),
+            Instant::from_nanos(last * 1_000_000)
+        );
+        for never in [last.cast_unsigned() + 1, u64::MAX] {
+            assert_eq!(instant_of(Tick(never)), Instant::FOREVER);
+        }
+    }
 }
