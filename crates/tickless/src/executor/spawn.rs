@@ -106,17 +106,23 @@ fn push(job: Job) {
 
 /// Has `queue` take the task, which may be over then, and its handle gone, while the executor is still used.
 #[inline]
-fn with_keeper(job: Job, queue: impl FnOnce(&dyn Keeper, Job)) {
+fn with_keeper(job: Job, queue: fn(&dyn Keeper, Job)) {
     let header = job.metadata();
     if current::worker_of(header.executor).is_none() {
-        let keeper = Arc::clone(header.keeper());
-        queue(&*keeper, job);
+        with_own_keeper(job, queue);
         return;
     }
     let keeper = NonNull::from(&**header.keeper());
     // SAFETY: Worker Invariant: this thread is a worker of that executor, so it is there until the thread is none.
     let keeper = unsafe { keeper.as_ref() };
     queue(keeper, job);
+}
+
+/// As [`with_keeper`], on a thread that works for another executor or none. Apart, so that a worker's way is short.
+#[inline(never)]
+fn with_own_keeper(job: Job, queue: fn(&dyn Keeper, Job)) {
+    let keeper = Arc::clone(job.metadata().keeper());
+    queue(&*keeper, job);
 }
 
 #[inline(always)]
