@@ -56,8 +56,13 @@ where
     /// Not while holding a lock that the callback takes, and not on top of the callback's CPU.
     pub fn delete_sync<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> bool {
         let entry = self.erase();
-        let me = timers.executing_cpu();
-        timers.until_not_running(entry, me, || timers.try_delete_entry(entry, me))
+        if entry.state().is_idle() {
+            return false;
+        }
+        // Its callback does not run, if this is the usual case.
+        timers
+            .delete_own(entry)
+            .unwrap_or_else(|| timers.delete_entry_sync(entry))
     }
 
     /// Takes the timer off its wheel for good: it is not armed again, by its running callback neither. Says whether it
@@ -116,6 +121,13 @@ impl<P: Platform> Timers<P> {
         }
         self.delete_own(entry)
             .unwrap_or_else(|| self.delete_anywhere(entry))
+    }
+
+    /// Takes a timer off its wheel, wherever it is, and waits for its callback.
+    #[cold]
+    fn delete_entry_sync(&self, entry: EntryRef<'_, Coarse>) -> bool {
+        let me = self.executing_cpu();
+        self.until_not_running(entry, me, || self.try_delete_entry(entry, me))
     }
 
     /// [`delete_entry`](Self::delete_entry), wherever the timer is.

@@ -111,12 +111,10 @@ impl<P: Platform> Timers<P> {
 
     #[inline]
     fn try_in_slot(&self, entry: EntryRef<'_, Coarse>, expiry: Tick) -> Option<()> {
-        // Before the expiry, as for every question that is answered without the lock (R56).
-        if !entry.state().is_only_queued() {
-            return None;
-        }
-        if Modify::Always.leaves(entry.shared().get(), expiry) {
-            return Some(());
+        if entry.shared().get() == expiry {
+            // The state before the expiry, as for every question that is answered without the lock (R56).
+            let is_there = entry.state().is_only_queued() && entry.shared().get() == expiry;
+            return is_there.then_some(());
         }
         let (me, kind) = self.own_wheel(entry)?;
         let mut held = BaseGuard::try_lock(self, me)?;

@@ -192,7 +192,7 @@ where
     #[inline]
     pub fn start(self: Pin<&Self>, when: impl Into<Expiry>) -> bool {
         let Expiry { tick, now } = when.into();
-        if self.timer().modify_in_slot(timers(), tick) {
+        if self.timer().is_queued() && self.timer().modify_in_slot(timers(), tick) {
             // It is queued where a thread comes in time already.
             wake::demand_again();
             return true;
