@@ -427,7 +427,7 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         } else {
             end
         };
-        let last = self.levels[list / BUCKETS][list % BUCKETS];
+        let last = self.levels.as_flattened()[list];
         #[expect(
             clippy::cast_possible_truncation,
             reason = "the line above ends lists beyond the levels, whose number `new` limits"
@@ -448,7 +448,7 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
             entry.next.set(entry.link());
         }
         if end == End::Back || last.is_none() {
-            self.levels[list / BUCKETS][list % BUCKETS] = entry.link();
+            self.levels.as_flattened_mut()[list] = entry.link();
         }
         self.len += 1;
     }
@@ -470,7 +470,7 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         let next = entry.next.take();
         self.len -= 1;
         let list = usize::from(entry.place.get());
-        let here = &mut self.levels[list / BUCKETS][list % BUCKETS];
+        let here = &mut self.levels.as_flattened_mut()[list];
         if *here == entry.link() {
             *here = previous;
             let Some(before) = self.follow(previous) else {

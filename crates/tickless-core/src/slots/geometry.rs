@@ -42,8 +42,8 @@ pub const fn range(levels: usize) -> u64 {
 /// A slot of a wheel, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot {
-    level: u32,
-    index: u32,
+    /// The level in front, then the index: also the number of the list in which it lies.
+    number: u32,
 }
 
 impl Slot {
@@ -55,8 +55,7 @@ impl Slot {
             reason = "a level is less than 9, and an index is taken modulo 64"
         )]
         Self {
-            level: level as u32,
-            index: (position % SLOTS) as u32,
+            number: (level as u32) << SLOTS.trailing_zeros() | (position % SLOTS) as u32,
         }
     }
 
@@ -68,16 +67,18 @@ impl Slot {
     #[inline]
     #[must_use]
     pub const fn numbered(number: usize) -> Self {
-        let level = number >> SLOTS.trailing_zeros();
-        assert!(level < LEVELS_MAX);
-        Self::at(level, number as u64)
+        assert!(number < LEVELS_MAX << SLOTS.trailing_zeros());
+        #[expect(clippy::cast_possible_truncation, reason = "the line above")]
+        Self {
+            number: number as u32,
+        }
     }
 
     /// Its level, from 0 for the finest.
     #[inline]
     #[must_use]
     pub const fn level(self) -> usize {
-        self.level as usize
+        (self.number >> SLOTS.trailing_zeros()) as usize
     }
 
     /// Whether what [`place`] filed in this slot for one of two ticks belongs here for the other one too: it is due at
@@ -85,21 +86,21 @@ impl Slot {
     #[inline]
     #[must_use]
     pub const fn serves_alike(self, one: Tick, other: Tick) -> bool {
-        (one.0 ^ other.0) >> (SHIFT * self.level) == 0
+        (one.0 ^ other.0) >> (SHIFT as usize * self.level()) == 0
     }
 
     /// Its index in its level, less than 64.
     #[inline]
     #[must_use]
     pub const fn index(self) -> usize {
-        self.index as usize
+        self.number as usize % (1 << SLOTS.trailing_zeros())
     }
 
     /// Its number in the wheel: slots of a finer level come first.
     #[inline]
     #[must_use]
     pub const fn number(self) -> usize {
-        (self.level() << SLOTS.trailing_zeros()) | self.index()
+        self.number as usize
     }
 }
 

@@ -122,10 +122,10 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
             self.first_due = place.due;
             self.first_slot = place.slot;
             self.unsettled = false;
+            self.has_timers = true;
         } else if place.due == self.first_due && place.slot.level() > self.first_slot.level() {
             self.first_slot = place.slot;
         }
-        self.has_timers = true;
         is_first
     }
 
