@@ -225,7 +225,13 @@ pub(crate) fn asked_last() -> Instant {
         #[inline(always)]
         |thread| thread.reading.asked_last(),
     );
-    asked.unwrap_or_else(at_earliest)
+    asked.unwrap_or_else(ask_anew)
+}
+
+#[cold]
+#[inline(never)]
+fn ask_anew() -> Instant {
+    at_earliest()
 }
 
 /// A time that is not ahead of the kernel's clock nor of the library's.
