@@ -246,8 +246,8 @@ impl<T: SleepQueue> SleepTimer<T> {
         let this = self.as_mut().project();
         let is_ahead = match *this.state {
             SleepState::Fresh => true,
-            // The upper bound: by that it is filed, if it is coarse. The lower one, which decides whether it is over, is
-            // asked for if this does not say it.
+            // The upper bound: by that it is filed, if it is coarse. The lower one, which decides whether it is over,
+            // is asked for if this does not say it.
             SleepState::Idle => at_latest() < *this.deadline,
             _ => false,
         };
