@@ -64,8 +64,12 @@ macro_rules! same_verbs {
                 let start = Instant::now();
                 assert!(timer.start_if_earlier(ms(40)));
                 while start.elapsed() < ms(20) {
-                    let waited = timer.start_if_earlier(HOUR);
-                    assert!(waited || start.elapsed() >= ms(20));
+                    if !timer.start_if_earlier(HOUR) {
+                        // This thread lost its CPU for so long that the timer fired, and now waits for an hour.
+                        assert_passed(start, ms(40));
+                        assert!(timer.cancel());
+                        return;
+                    }
                 }
                 until(|| !timer.is_active());
                 assert_passed(start, ms(40));
