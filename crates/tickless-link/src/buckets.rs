@@ -244,7 +244,8 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
     /// # Panics
     ///
     /// When there is no list of that number.
-    #[inline]
+    // Always: as a call it takes a sixth more of the shortest start there is.
+    #[inline(always)]
     pub fn insert_unbound<M>(
         &mut self,
         mut entry: Pin<&mut Entry<F, M>>,
