@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Wake, Waker};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant as StdInstant};
 
 use tickless::Worker;
 use tickless::hrtimer::{Expired, HrTimer, Monotonic, Restart as ExactRestart};
@@ -38,11 +38,13 @@ const MADE_AND_DROPPED: &str = "`sleep` of 500 s: made, polled once, dropped; fo
 const EXPIRY: &str = "expiry of a `Sleep`, its wake-up included, 1,000 due at once";
 
 const WITH_SLACK: &str = "`sleep` of 500 s with 1 ms of slack: made, polled once, dropped";
+const RESET_FROM_STD: &str =
+    "`Sleep::reset` to a later instant of the standard library's, which is a sum";
 const RESET_WITH_SLACK: &str = "`Sleep::reset` with 1 ms of slack to a given later instant";
 
 const FOREIGN_DROP: &str = "drop of a `Sleep` that another thread armed, 1,000 in a row";
 
-const ROWS: [Row; 16] = [
+const ROWS: [Row; 17] = [
     (MADE_AND_DROPPED, Aim::Instructions(200), || {
         foreign(polled_and_dropped)
     }),
@@ -83,6 +85,14 @@ const ROWS: [Row; 16] = [
             });
         },
     ),
+    (RESET_FROM_STD, Aim::OfPeer(100), || {
+        let begun = StdInstant::now();
+        on_a_worker(move |_| {
+            reset(Precision::Exact, |after, _| {
+                Instant::from_std(begun + after)
+            });
+        });
+    }),
     (WITH_SLACK, Aim::OfPeer(100), || {
         foreign(|| rounds(|| poll_once(pin!(tickless::time::sleep(SLEEP).slack(SLACK)))));
     }),
@@ -172,13 +182,17 @@ const ROWS: [Row; 16] = [
 ];
 
 /// Tokio's part of those rows that it has one of.
-const PEERS: [(&str, &str, fn()); 9] = [
+const PEERS: [(&str, &str, fn()); 10] = [
     (MADE_AND_DROPPED, "tokio, sleep", tokio_polled_and_dropped),
     (
         WITH_SLACK,
         "tokio, sleep, as late",
         tokio_polled_and_dropped,
     ),
+    (RESET_FROM_STD, "tokio, reset from std", || {
+        let begun = StdInstant::now();
+        in_tokio(|| reset_tokio(|after, _| (begun + after).into()));
+    }),
     (RESET_WITH_SLACK, "tokio, reset, as late", || {
         in_tokio(|| reset_tokio(|_, deadline| *deadline));
     }),

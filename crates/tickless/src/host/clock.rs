@@ -164,8 +164,9 @@ impl Clock {
     }
 
     /// What ties the instants of the standard library to those of the core.
-    pub(crate) fn anchor(&self) -> Anchor {
-        *self.anchor.get_or_init(Anchor::take)
+    #[inline]
+    pub(crate) fn anchor(&self) -> &Anchor {
+        self.anchor.get_or_init(Anchor::take)
     }
 
     /// Keeps other threads from judging the counter until the result is dropped: before a fork.

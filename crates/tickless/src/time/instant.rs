@@ -42,6 +42,7 @@ impl Instant {
     /// Exact, and the inverse of [`into_std`](Self::into_std). The kernel's clock and ours are not the same, so an
     /// [`Instant::now`](Self::now) behind a [`StdInstant::now`] may show less by up to
     /// [`clock::ERROR`](crate::clock::ERROR) nanoseconds.
+    #[inline]
     pub fn from_std(std: StdInstant) -> Self {
         Self::from_core(CLOCK.anchor().to_core(std))
     }
@@ -108,12 +109,14 @@ impl Instant {
 const FAR: Duration = Duration::from_secs(86_400 * 365 * 30);
 
 impl From<StdInstant> for Instant {
+    #[inline]
     fn from(std: StdInstant) -> Self {
         Self::from_std(std)
     }
 }
 
 impl From<Instant> for StdInstant {
+    #[inline]
     fn from(instant: Instant) -> Self {
         instant.into_std()
     }
