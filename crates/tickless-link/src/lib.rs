@@ -64,6 +64,7 @@
 //! | [`lock`] | [`Lock`](lock::Lock) over any [`RawLock`](lock::RawLock), and a spin lock for hosts without threads |
 //! | [`bias`] | [`BiasedLock`](bias::BiasedLock): nearly free for its owner, possible for strangers |
 //! | [`emplace`](mod@emplace) | making large values where they stay, not on the stack |
+//! | [`late`] | [`Late`](late::Late): a value that is made when it is pinned, so that little is moved before |
 //! | [`seqlock`] | [`SeqCell`](seqlock::SeqCell): a record that readers copy without ever blocking the writer |
 //! | [`latch`] | [`LatchCell`](latch::LatchCell): the same in two copies, for readers that may stand on top of the writer |
 //! | [`sync`] | the atomics that all crates use, replaced by loom's in models |
@@ -104,6 +105,7 @@ pub mod emplace;
 pub mod entry;
 pub mod id;
 pub mod latch;
+pub mod late;
 pub mod lock;
 pub mod mutants;
 mod prefetch;

@@ -82,7 +82,7 @@ pub use crate::time::{Duration, Instant, error};
 /// # Cancellation
 ///
 /// Dropping the future cancels it; nothing else is needed.
-#[inline]
+#[inline(always)]
 pub fn sleep(duration: Duration) -> Sleep {
     Sleep::lasting(duration)
 }
@@ -94,6 +94,7 @@ pub fn sleep(duration: Duration) -> Sleep {
 /// # Cancellation
 ///
 /// Dropping the future cancels it; nothing else is needed.
+#[inline(always)]
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep::until(deadline)
 }

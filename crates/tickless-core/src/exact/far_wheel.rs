@@ -152,16 +152,22 @@ impl FarWheel {
     }
 
     /// Brings the pending map up to date with the time: it is not behind `now`.
-    #[inline]
+    // Always: it has nothing to do but once in a unit.
+    #[inline(always)]
     pub(crate) fn forward(&mut self, now: Instant) {
         let now = unit_of(now.as_nanos());
         if now > self.pending_map.clock() {
-            if now >= self.pending_map.first_due() {
-                // It may stand for a slot that is empty by now.
-                self.pending_map.settle(now);
-            }
-            self.pending_map.forward(now);
+            self.forward_to(now);
         }
+    }
+
+    #[inline(never)]
+    fn forward_to(&mut self, now: Tick) {
+        if now >= self.pending_map.first_due() {
+            // It may stand for a slot that is empty by now.
+            self.pending_map.settle(now);
+        }
+        self.pending_map.forward(now);
     }
 
     /// When a slot that holds something is due.
@@ -170,7 +176,8 @@ impl FarWheel {
     }
 
     /// Where a timer stands with the times in `head`; `None` if it belongs into the tree.
-    #[inline]
+    // As `file_idle`.
+    #[inline(always)]
     pub(crate) fn place(&self, head: Head) -> Option<Place> {
         place_before::<LEVELS>(self.pending_map.clock(), filed_by(head))
     }

@@ -169,7 +169,8 @@ pub const fn place<const LEVELS: usize>(clock: Tick, expiry: Tick) -> Place {
 /// # Cost
 ///
 /// As [`place`].
-#[inline]
+// Always: as a call, what it answers would go through memory.
+#[inline(always)]
 #[must_use]
 pub const fn place_before<const LEVELS: usize>(clock: Tick, at: Tick) -> Option<Place> {
     const { assert!(LEVELS >= 1 && LEVELS <= LEVELS_MAX) };

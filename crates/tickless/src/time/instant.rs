@@ -44,12 +44,12 @@ impl Instant {
     /// [`clock::ERROR`](crate::clock::ERROR) nanoseconds.
     #[inline]
     pub fn from_std(std: StdInstant) -> Self {
-        Self::from_core(CLOCK.anchor().to_core(std))
+        Self::from_core(CLOCK.anchor().core_of(std))
     }
 
     /// The same point as one of the standard library's; one that it cannot tell becomes a time in thirty years.
     pub fn into_std(self) -> StdInstant {
-        let std = CLOCK.anchor().to_std(self.core);
+        let std = CLOCK.anchor().std_of(self.core);
         std.unwrap_or_else(|| StdInstant::now() + FAR)
     }
 

@@ -23,6 +23,7 @@ use crate::host::registry::timers;
 ///
 /// Dropping the future cancels it; nothing else is needed.
 #[track_caller]
+#[inline(always)]
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep::until(deadline)
 }
@@ -45,7 +46,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 ///
 /// Dropping the future cancels it; nothing else is needed.
 #[track_caller]
-#[inline]
+#[inline(always)]
 pub fn sleep(duration: Duration) -> Sleep {
     Sleep::lasting(duration)
 }
@@ -74,13 +75,14 @@ pin_project! {
 }
 
 impl<T: SleepQueue> Sleep<T> {
-    #[inline]
+    // Always, as in the timer.
+    #[inline(always)]
     pub(crate) fn lasting(duration: Duration) -> Self {
         let timer = SleepTimer::lasting(duration);
         Self { timer }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn until(deadline: Instant) -> Self {
         let timer = SleepTimer::until(deadline.to_core());
         Self { timer }

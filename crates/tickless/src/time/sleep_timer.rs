@@ -9,6 +9,7 @@ use std::time::Duration;
 use pin_project_lite::pin_project;
 use tickless_core::base::TaskTimer;
 use tickless_core::time::{Instant, Span};
+use tickless_link::late::Late;
 
 use super::budget;
 use super::slack::{self, Slack};
@@ -59,23 +60,32 @@ pub trait SleepQueue: TaskTimer<When: Copy> {
     fn publish(when: Self::When);
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-enum SleepState {
-    /// Made with a duration, never polled: the clock was read a moment ago and is not read again for the first poll.
-    /// Should that moment have been long, the timer is started in the past and fires at once.
-    Fresh,
-    /// Made with no time to wait for, never polled.
-    Over,
-    /// Made with a deadline, never polled: not queued.
-    Idle,
-    /// Given another deadline since it was queued last, or before it ever was: not queued.
-    Reset,
-    /// Queued, unless it fired meanwhile.
-    Armed,
-    /// Its time has come, and a task was told. The timer keeps the waker of that task, for a reset.
-    Elapsed,
+tickless_link::stages! {
+    /// How far a [`SleepTimer`] is, and whether its timer is made: where it is pinned, at the first poll or reset.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum SleepState {
+        unmade {
+            /// Made with a duration, never polled: the clock was read a moment ago and is not read again for the first
+            /// poll. Should that moment have been long, the timer is started in the past and fires at once.
+            Fresh,
+            /// Made with no time to wait for, never polled.
+            Over,
+            /// Made with a deadline, never polled: not queued.
+            Idle,
+        }
+        made {
+            /// Given another deadline since it was queued last, or before it ever was: not queued.
+            Reset,
+            /// Queued, unless it fired meanwhile.
+            Armed,
+            /// Its time has come, and a task was told. The timer keeps the waker of that task, for a reset.
+            Elapsed,
+        }
+    }
 }
+
+/// The slack that was said, or taken over from the thread when it was queued first; the state; and the timer.
+type Timer<T> = Late<Option<Slack>, SleepState, T>;
 
 pin_project! {
     /// A deadline, and a timer that is started for it at the first poll.
@@ -88,11 +98,8 @@ pin_project! {
         T: SleepQueue,
     {
         deadline: Instant,
-        // The slack that was said, or taken over from the thread when it was queued first.
-        slack: Option<Slack>,
-        state: SleepState,
         #[pin]
-        timer: T,
+        timer: Timer<T>,
     }
 
     impl<T> PinnedDrop for SleepTimer<T>
@@ -101,21 +108,42 @@ pin_project! {
     {
         #[inline]
         fn drop(this: Pin<&mut Self>) {
-            let this = this.project();
-            if *this.state == SleepState::Armed {
-                cancel(this.timer.as_ref());
+            if let Some(timer) = this.project().timer.as_ref().armed() {
+                cancel(timer);
             }
         }
     }
 }
 
-impl<T: SleepQueue> SleepTimer<T> {
+/// What is asked of a [`Timer`].
+trait Parts<T> {
+    /// The timer, if the state is armed.
+    fn armed(self: Pin<&Self>) -> Option<Pin<&T>>;
+
+    /// Where the timer keeps a waker for the next time, if it is made and not queued.
+    fn idle_waker(self: Pin<&mut Self>) -> Option<&mut Option<Waker>>;
+}
+
+impl<T: SleepQueue> Parts<T> for Timer<T> {
+    #[inline(always)]
+    fn armed(self: Pin<&Self>) -> Option<Pin<&T>> {
+        self.value().filter(|_| self.stage() == SleepState::Armed)
+    }
+
     #[inline]
+    fn idle_waker(self: Pin<&mut Self>) -> Option<&mut Option<Waker>> {
+        self.parts().1.and_then(T::idle_waker)
+    }
+}
+
+impl<T: SleepQueue> SleepTimer<T> {
+    // Always, as all that makes one: what is returned through memory is copied from there.
+    #[inline(always)]
     pub(crate) fn until(deadline: Instant) -> Self {
         Self::new(deadline, SleepState::Idle)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn lasting(duration: Duration) -> Self {
         if duration.is_zero() {
             // Over at once: an upper bound on the time would be a moment later.
@@ -126,30 +154,28 @@ impl<T: SleepQueue> SleepTimer<T> {
         Self::new(now.saturating_add(Span::from(duration)), SleepState::Fresh)
     }
 
-    #[inline]
+    #[inline(always)]
     fn new(deadline: Instant, state: SleepState) -> Self {
         Self {
-            timer: T::new(),
             deadline,
-            slack: None,
-            state,
+            timer: Late::new(None, state),
         }
     }
 
     /// Gives it a slack, from the next time on that it is queued.
     pub(crate) fn set_slack(self: Pin<&mut Self>, slack: Slack) {
-        *self.project().slack = Some(slack);
+        *self.project().timer.parts().0 = Some(slack);
     }
 
     /// As [`set_slack`](Self::set_slack), before it is pinned.
     pub(crate) fn with_slack(mut self, slack: Slack) -> Self {
-        self.slack = Some(slack);
+        *self.timer.note_mut() = Some(slack);
         self
     }
 
     /// The slack that it has, or none if it was neither said nor queued.
     pub(crate) fn slack(&self) -> Slack {
-        self.slack.unwrap_or(Slack::NONE)
+        self.timer.note().unwrap_or(Slack::NONE)
     }
 
     pub(crate) fn deadline(&self) -> Instant {
@@ -157,11 +183,13 @@ impl<T: SleepQueue> SleepTimer<T> {
     }
 
     pub(crate) fn is_elapsed(&self) -> bool {
-        match self.state {
+        match self.timer.stage() {
             SleepState::Fresh | SleepState::Over | SleepState::Idle => false,
             SleepState::Reset => is_over(self.deadline),
             // Not queued and not over: see `poll`.
-            SleepState::Armed => !self.timer.is_queued() && is_over_anywhere(self.deadline),
+            SleepState::Armed => {
+                !self.timer.get().is_some_and(T::is_queued) && is_over_anywhere(self.deadline)
+            }
             SleepState::Elapsed => true,
         }
     }
@@ -169,10 +197,10 @@ impl<T: SleepQueue> SleepTimer<T> {
     #[inline]
     pub(crate) fn reset(mut self: Pin<&mut Self>, deadline: Instant) {
         let this = self.as_mut().project();
-        let is_exact = !T::HAS_SLACK || *this.slack == Some(Slack::NONE);
+        let is_exact = !T::HAS_SLACK || *this.timer.note() == Some(Slack::NONE);
         if is_exact
-            && *this.state == SleepState::Armed
-            && this.timer.as_ref().restart_in_place(deadline, deadline)
+            && let Some(timer) = this.timer.as_ref().armed()
+            && timer.restart_in_place(deadline, deadline)
         {
             *this.deadline = deadline;
             return;
@@ -185,13 +213,13 @@ impl<T: SleepQueue> SleepTimer<T> {
     #[inline(never)]
     fn reset_otherwise(mut self: Pin<&mut Self>, deadline: Instant) {
         let this = self.as_mut().project();
-        let slack = this.slack.filter(|slack| T::HAS_SLACK && !slack.is_none());
+        let slack = this
+            .timer
+            .note()
+            .filter(|slack| T::HAS_SLACK && !slack.is_none());
         if let Some(slack) = slack
-            && *this.state == SleepState::Armed
-            && this
-                .timer
-                .as_ref()
-                .restart_in_place(deadline, slack.latest(deadline))
+            && let Some(timer) = this.timer.as_ref().armed()
+            && timer.restart_in_place(deadline, slack.latest(deadline))
         {
             *this.deadline = deadline;
             return;
@@ -205,16 +233,15 @@ impl<T: SleepQueue> SleepTimer<T> {
         wake::demand();
         let mut this = self.project();
         *this.deadline = deadline;
-        if *this.state == SleepState::Armed
-            && restart(
-                this.timer.as_ref(),
-                deadline,
-                this.slack.unwrap_or(Slack::NONE),
-            )
+        let slack = this.timer.note().unwrap_or(Slack::NONE);
+        if let Some(timer) = this.timer.as_ref().armed()
+            && restart(timer, deadline, slack)
         {
             return;
         }
-        let was_told = std::mem::replace(this.state, SleepState::Reset) == SleepState::Elapsed;
+        let was_told = this.timer.stage() == SleepState::Elapsed;
+        this.timer.as_mut().make(SleepState::Reset, T::new);
+        this.timer.as_mut().set_stage(SleepState::Reset);
         let kept = this.timer.as_mut().idle_waker().filter(|_| was_told);
         let Some(waker) = kept.and_then(Option::take) else {
             // If it fired unseen its waker is used up, so the task polls again anyway.
@@ -224,8 +251,8 @@ impl<T: SleepQueue> SleepTimer<T> {
         if is_over(deadline) {
             waker.wake();
         } else {
-            drop(queue(this.timer, deadline, this.slack, waker));
-            *this.state = SleepState::Armed;
+            drop(queue(this.timer.as_mut(), deadline, waker));
+            this.timer.set_stage(SleepState::Armed);
         }
     }
 
@@ -233,9 +260,9 @@ impl<T: SleepQueue> SleepTimer<T> {
     #[inline]
     pub(crate) fn retime(mut self: Pin<&mut Self>, deadline: Instant) {
         let this = self.as_mut().project();
-        if *this.state == SleepState::Elapsed {
+        if this.timer.stage() == SleepState::Elapsed {
             *this.deadline = deadline;
-            *this.state = SleepState::Reset;
+            this.timer.set_stage(SleepState::Reset);
         } else {
             self.reset(deadline);
         }
@@ -244,7 +271,7 @@ impl<T: SleepQueue> SleepTimer<T> {
     #[inline]
     pub(crate) fn poll(mut self: Pin<&mut Self>, context: &Context<'_>) -> Poll<()> {
         let this = self.as_mut().project();
-        let is_ahead = match *this.state {
+        let is_ahead = match this.timer.stage() {
             SleepState::Fresh => true,
             // The upper bound: by that it is filed, if it is coarse. The lower one, which decides whether it is over,
             // is asked for if this does not say it.
@@ -252,8 +279,7 @@ impl<T: SleepQueue> SleepTimer<T> {
             _ => false,
         };
         if is_ahead {
-            start(this.timer, *this.deadline, this.slack, None, context);
-            *this.state = SleepState::Armed;
+            start(this.timer, *this.deadline, None, context);
             return Poll::Pending;
         }
         self.poll_again(context)
@@ -264,11 +290,10 @@ impl<T: SleepQueue> SleepTimer<T> {
     fn poll_again(self: Pin<&mut Self>, context: &Context<'_>) -> Poll<()> {
         let mut this = self.project();
         let mut old = None;
-        match *this.state {
+        match this.timer.stage() {
             SleepState::Idle | SleepState::Reset if !is_over(*this.deadline) => {
                 let kept = this.timer.as_mut().idle_waker().and_then(Option::take);
-                start(this.timer, *this.deadline, this.slack, kept, context);
-                *this.state = SleepState::Armed;
+                start(this.timer, *this.deadline, kept, context);
                 return Poll::Pending;
             }
             // Ready without ever having waited.
@@ -284,54 +309,60 @@ impl<T: SleepQueue> SleepTimer<T> {
             SleepState::Armed => {
                 wake::demand_again();
                 blocked::polled(context.waker());
+                let timer = this.timer.as_ref().armed();
                 // The clock decides, not only whether a thread came to fire it: a task that is polled all the time must
                 // not wait for an expiry thread that gets no turn.
-                if this.timer.is_queued()
+                if let Some(timer) = timer
+                    && timer.is_queued()
                     && !is_over(*this.deadline)
-                    && wakes(this.timer.as_ref(), context)
+                    && wakes(timer, context)
                 {
                     return Poll::Pending;
                 }
                 if !is_over_anywhere(*this.deadline) {
                     // Neither queued nor over: another thread queued it, and the process is the child of a fork.
                     let kept = this.timer.as_mut().idle_waker().and_then(Option::take);
-                    start(this.timer, *this.deadline, this.slack, kept, context);
+                    start(this.timer, *this.deadline, kept, context);
                     return Poll::Pending;
                 }
-                old = this.timer.as_ref().cancel(timers());
+                old = timer.and_then(|timer| timer.cancel(timers()));
             }
         }
-        *this.state = SleepState::Elapsed;
-        keep(this.timer.as_mut(), old, context.waker());
+        this.timer.as_mut().make(SleepState::Elapsed, T::new);
+        this.timer.as_mut().set_stage(SleepState::Elapsed);
+        keep(this.timer, old, context.waker());
         Poll::Ready(())
     }
 }
 
 // Kept whole, out of the caller's code: it is the core's whole path in one piece.
 
-/// Starts a timer that is not queued; `kept` is the waker that it had.
+/// Starts a timer that is not queued, and makes it if it is not made; `kept` is the waker that it had.
 #[inline(never)]
 fn start<T: SleepQueue>(
-    mut timer: Pin<&mut T>,
+    mut timer: Pin<&mut Timer<T>>,
     deadline: Instant,
-    slack: &mut Option<Slack>,
     kept: Option<Waker>,
     context: &Context<'_>,
 ) {
     wake::demand();
     let waker = kept.filter(|kept| kept.will_wake(context.waker()));
     let waker = waker.unwrap_or_else(|| context.waker().clone());
-    let is_exact = !T::HAS_SLACK || slack.get_or_insert_with(slack::default).is_none();
-    let started = if is_exact {
-        timer.as_mut().start_at_hand(deadline, deadline, waker)
-    } else {
-        start_with_slack(timer.as_mut(), deadline, *slack, waker)
+    timer.as_mut().make(SleepState::Reset, T::new);
+    let (slack, made) = timer.as_mut().parts();
+    let started = match made {
+        Some(made) if !T::HAS_SLACK || slack.get_or_insert_with(slack::default).is_none() => {
+            made.start_at_hand(deadline, deadline, waker)
+        }
+        Some(made) => start_with_slack(made, deadline, *slack, waker),
+        None => Err(waker),
     };
     if let Err(waker) = started {
-        let old = queue(timer, deadline, slack, waker);
+        let old = queue(timer.as_mut(), deadline, waker);
         // Dropped here, after every lock was released: it may run foreign code.
         drop(old);
     }
+    timer.set_stage(SleepState::Armed);
     blocked::polled(context.waker());
 }
 
@@ -349,21 +380,21 @@ fn start_with_slack<T: SleepQueue>(
     timer.start_at_hand(deadline, latest, waker)
 }
 
-/// Queues a timer, or moves it if it is queued, and has `waker` woken. Returns the waker that it had.
+/// Queues a timer that is made, or moves it if it is queued, and has `waker` woken. Returns the waker that it had.
 #[inline(never)]
 fn queue<T: SleepQueue>(
-    timer: Pin<&mut T>,
+    timer: Pin<&mut Timer<T>>,
     deadline: Instant,
-    slack: &mut Option<Slack>,
     waker: Waker,
 ) -> Option<Waker> {
+    let (slack, made) = timer.parts();
     let slack = if T::HAS_SLACK {
         *slack.get_or_insert_with(slack::default)
     } else {
         Slack::NONE
     };
     let when = T::when(deadline, latest::<T>(slack, deadline));
-    let old = timer.start(timers(), when, waker);
+    let old = made?.start(timers(), when, waker);
     T::publish(when);
     old
 }
@@ -393,7 +424,7 @@ fn restart<T: SleepQueue>(timer: Pin<&T>, deadline: Instant, slack: Slack) -> bo
 /// Has a timer that is not queued keep a waker of the task of `waker`; `old` is the one it had, if it was queued
 /// still.
 #[inline]
-fn keep<T: SleepQueue>(timer: Pin<&mut T>, old: Option<Waker>, waker: &Waker) {
+fn keep<T: SleepQueue>(timer: Pin<&mut Timer<T>>, old: Option<Waker>, waker: &Waker) {
     if let Some(kept) = timer.idle_waker() {
         let old = old.or_else(|| kept.take());
         *kept = old.filter(|old| old.will_wake(waker));

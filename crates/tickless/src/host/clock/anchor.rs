@@ -60,14 +60,14 @@ impl Anchor {
     /// The core's instant for an instant of the standard library; saturates.
     // In the caller: programs that keep the standard library's deadlines push a timeout out with each packet.
     #[inline(always)]
-    pub(crate) fn to_core(&self, instant: StdInstant) -> Instant {
+    pub(crate) fn core_of(&self, instant: StdInstant) -> Instant {
         let said = self
             .origin
             .and_then(|origin| origin.checked_add(parts(instant)?));
         said.map_or_else(|| self.measured(instant), Instant::from_nanos)
     }
 
-    /// As [`to_core`](Self::to_core), by the distance to the anchor.
+    /// As [`core_of`](Self::core_of), by the distance to the anchor.
     #[cold]
     #[inline(never)]
     fn measured(&self, instant: StdInstant) -> Instant {
@@ -81,7 +81,7 @@ impl Anchor {
     }
 
     /// The standard library's instant for one of the core's; the exact inverse. `None` before its origin.
-    pub(crate) fn to_std(&self, instant: Instant) -> Option<StdInstant> {
+    pub(crate) fn std_of(&self, instant: Instant) -> Option<StdInstant> {
         let nanos = instant.as_nanos();
         let distance = Duration::from_nanos(nanos.abs_diff(self.nanos));
         if nanos >= self.nanos {
@@ -106,7 +106,7 @@ const TRIED: [Duration; 6] = [
 /// consists of seconds and nanoseconds and gives both to a hasher; `None` elsewhere, and beyond 292 years.
 ///
 /// The distance to another instant is all that an instant says for sure, and it takes a call and four times as long
-/// (9 ns here, twice a push-out). That the hash says the same is promised by nobody, so [`Anchor::at`] finds it out.
+/// (9 ns here, twice a push-out). That the hash says the same is no promise of theirs, so [`Anchor::at`] finds it out.
 #[inline(always)]
 fn parts(instant: StdInstant) -> Option<i64> {
     let mut parts = Parts::default();
@@ -164,9 +164,9 @@ mod tests {
         let anchor = Anchor::take();
         for offset in [0, 1, 999_999_999, 5_000_000_000_000] {
             let instant = anchor.instant + Duration::from_nanos(offset);
-            assert_eq!(anchor.to_std(anchor.to_core(instant)), Some(instant));
+            assert_eq!(anchor.std_of(anchor.core_of(instant)), Some(instant));
             let earlier = anchor.instant - Duration::from_nanos(offset.min(1_000_000));
-            assert_eq!(anchor.to_std(anchor.to_core(earlier)), Some(earlier));
+            assert_eq!(anchor.std_of(anchor.core_of(earlier)), Some(earlier));
         }
     }
 
@@ -175,8 +175,8 @@ mod tests {
     fn what_is_too_far_saturates() {
         let anchor = Anchor::take();
         let far = anchor.instant + Duration::from_secs(300 * 86_400 * 365);
-        assert_eq!(anchor.to_core(far), Instant::from_nanos(i64::MAX));
-        assert_eq!(anchor.to_core(far), anchor.measured(far));
+        assert_eq!(anchor.core_of(far), Instant::from_nanos(i64::MAX));
+        assert_eq!(anchor.core_of(far), anchor.measured(far));
     }
 
     #[test]
@@ -197,7 +197,7 @@ mod tests {
             assert_eq!(anchor.origin, None);
             let later = now + Duration::from_secs(5);
             assert_eq!(
-                anchor.to_core(later),
+                anchor.core_of(later),
                 Instant::from_nanos(nanos + 5_000_000_000)
             );
         }

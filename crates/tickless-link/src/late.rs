@@ -1,0 +1,287 @@
+//! A value that is made where it stays.
+//!
+//! Futures are moved from where they are made to where they wait, and the copy of what was stored a moment ago in other
+//! pieces is waited for until the stores before it have arrived in the cache: behind an operation that touched memory
+//! which was not there, that is a hundred nanoseconds. A [`Late`] has little to copy until it is pinned, and its value
+//! is made there.
+//!
+//! # Invariant
+//!
+//! *Made*: the value is initialised exactly if the stage says that it is made. The stage is written by
+//! [`Late::make`](Late::make), behind the value, and by [`Late::set_stage`], which refuses to change what it says.
+
+use core::fmt;
+use core::marker::PhantomPinned;
+use core::mem::MaybeUninit;
+use core::pin::Pin;
+
+/// The stages of a [`Late`]: defined by [`stages!`](crate::stages).
+///
+/// # Safety
+///
+/// [`is_made`](Self::is_made) MUST say the same of the same value each time.
+pub unsafe trait Stage: Copy {
+    /// Whether the value is made.
+    fn is_made(self) -> bool;
+}
+
+/// A stage, a note that fits beside it, and a value that is made when it is needed first.
+///
+/// `repr(C)`: the note and the stage lie before the value, so that what is used together can be placed together.
+#[repr(C)]
+pub struct Late<N, S: Stage, T> {
+    note: N,
+    stage: S,
+    value: MaybeUninit<T>,
+    _pinned: PhantomPinned,
+}
+
+impl<N, S: Stage, T> Late<N, S, T> {
+    /// One without a value.
+    ///
+    /// # Panics
+    ///
+    /// When `stage` is one of those that have a value.
+    // Always, as all of this type: what is known of the stage saves most of it.
+    #[inline(always)]
+    #[must_use]
+    pub fn new(note: N, stage: S) -> Self {
+        assert!(!stage.is_made(), "there is no value yet");
+        Self {
+            note,
+            stage,
+            value: MaybeUninit::uninit(),
+            _pinned: PhantomPinned,
+        }
+    }
+
+    /// The note.
+    #[inline(always)]
+    pub const fn note(&self) -> &N {
+        &self.note
+    }
+
+    /// The note, while it may be moved still.
+    #[inline(always)]
+    pub const fn note_mut(&mut self) -> &mut N {
+        &mut self.note
+    }
+
+    /// The stage.
+    #[inline(always)]
+    pub const fn stage(&self) -> S {
+        self.stage
+    }
+
+    /// Goes on to another stage; the value stays as it is.
+    ///
+    /// # Panics
+    ///
+    /// When one of both stages has a value and the other has none.
+    #[inline(always)]
+    pub fn set_stage(self: Pin<&mut Self>, stage: S) {
+        assert!(
+            stage.is_made() == self.stage.is_made(),
+            "a value is made by `make`, and stays"
+        );
+        // SAFETY: nothing is moved.
+        unsafe { self.get_unchecked_mut() }.stage = stage;
+    }
+
+    /// The value, if it is made.
+    #[inline(always)]
+    pub fn get(&self) -> Option<&T> {
+        if !self.stage.is_made() {
+            return None;
+        }
+        // SAFETY: *Made*.
+        Some(unsafe { self.value.assume_init_ref() })
+    }
+
+    /// The value, if it is made, which stays where it is.
+    #[inline(always)]
+    pub fn value(self: Pin<&Self>) -> Option<Pin<&T>> {
+        let value = self.get_ref().get()?;
+        // SAFETY: the value is pinned with the whole: nothing here moves it, and it is dropped in place.
+        Some(unsafe { Pin::new_unchecked(value) })
+    }
+
+    /// The note, and the value if it is made.
+    #[inline(always)]
+    pub fn parts(self: Pin<&mut Self>) -> (&mut N, Option<Pin<&mut T>>) {
+        // SAFETY: nothing is moved: the value is given out pinned, and the note is no part of what is pinned.
+        let late = unsafe { self.get_unchecked_mut() };
+        let value = if late.stage.is_made() {
+            // SAFETY: *Made*.
+            let value = unsafe { late.value.assume_init_mut() };
+            // SAFETY: as in `value`.
+            Some(unsafe { Pin::new_unchecked(value) })
+        } else {
+            None
+        };
+        (&mut late.note, value)
+    }
+
+    /// Makes the value, unless it is made, by going on to `stage`.
+    ///
+    /// # Panics
+    ///
+    /// When `stage` is none that has a value.
+    #[inline(always)]
+    pub fn make(self: Pin<&mut Self>, stage: S, make: impl FnOnce() -> T) {
+        assert!(stage.is_made(), "what is made has a value");
+        // SAFETY: nothing is moved.
+        let late = unsafe { self.get_unchecked_mut() };
+        if !late.stage.is_made() {
+            late.value.write(make());
+            late.stage = stage;
+        }
+    }
+}
+
+impl<N, S: Stage, T> Drop for Late<N, S, T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.stage.is_made() {
+            // SAFETY: *Made*, and this is the last access.
+            unsafe { self.value.assume_init_drop() };
+        }
+    }
+}
+
+impl<N: fmt::Debug, S: Stage + fmt::Debug, T> fmt::Debug for Late<N, S, T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Late")
+            .field("note", &self.note)
+            .field("stage", &self.stage)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Defines the [`Stage`](crate::late::Stage)s of a [`Late`](crate::late::Late): those before its value is made, and
+/// those behind.
+///
+/// ```
+/// tickless_link::stages! {
+///     /// How far a door is.
+///     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///     pub enum Door {
+///         unmade {
+///             /// A plan.
+///             Planned,
+///         }
+///         made {
+///             /// Closed.
+///             Closed,
+///             /// Open.
+///             Open,
+///         }
+///     }
+/// }
+/// # fn main() {
+/// use tickless_link::late::Stage;
+/// assert!(!Door::Planned.is_made() && Door::Open.is_made());
+/// # }
+/// ```
+#[macro_export]
+macro_rules! stages {
+    (
+        $(#[$attribute:meta])*
+        $visibility:vis enum $Stages:ident {
+            unmade { $($(#[$of_unmade:meta])* $Unmade:ident,)+ }
+            made { $($(#[$of_made:meta])* $Made:ident,)+ }
+        }
+    ) => {
+        $(#[$attribute])*
+        #[repr(u32)]
+        $visibility enum $Stages {
+            $($(#[$of_unmade])* $Unmade,)+
+            $($(#[$of_made])* $Made,)+
+        }
+
+        // SAFETY: what it says depends on the value alone.
+        unsafe impl $crate::late::Stage for $Stages {
+            #[inline(always)]
+            fn is_made(self) -> bool {
+                ::core::matches!(self, $(Self::$Made)|+)
+            }
+        }
+    };
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::boxed::Box;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::pin::pin;
+    use std::rc::Rc;
+
+    use super::*;
+
+    crate::stages! {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        enum Step {
+            unmade {
+                New,
+                Waiting,
+            }
+            made {
+                Ready,
+                Done,
+            }
+        }
+    }
+
+    #[test]
+    fn the_value_is_made_once_and_dropped_once() {
+        let counted = Rc::new(());
+        {
+            let mut late = pin!(Late::new(7_u32, Step::New));
+            assert!(late.as_ref().value().is_none());
+            late.as_mut().set_stage(Step::Waiting);
+            late.as_mut().make(Step::Ready, || Rc::clone(&counted));
+            late.as_mut()
+                .make(Step::Done, || unreachable!("it is made"));
+            assert_eq!(late.stage(), Step::Ready);
+            late.as_mut().set_stage(Step::Done);
+            let (note, value) = late.as_mut().parts();
+            *note += 1;
+            assert!(Rc::ptr_eq(&value.unwrap(), &counted));
+            assert_eq!((*late.note(), Rc::strong_count(&counted)), (8, 2));
+        }
+        assert_eq!(Rc::strong_count(&counted), 1);
+    }
+
+    #[test]
+    fn what_was_never_made_is_not_dropped() {
+        let mut late = Late::<_, _, Box<u32>>::new(0_u8, Step::New);
+        *late.note_mut() = 1;
+        // Moved, as a future is before it is polled.
+        let moved = Box::new(late);
+        assert_eq!((*moved.note(), moved.stage()), (1, Step::New));
+    }
+
+    #[test]
+    fn stages_cannot_say_what_is_not_so() {
+        fn panics(body: impl FnOnce()) -> bool {
+            catch_unwind(AssertUnwindSafe(body)).is_err()
+        }
+        assert!(panics(|| drop(Late::<_, _, Box<u32>>::new((), Step::Done))));
+        let mut late = pin!(Late::<_, _, Box<u32>>::new((), Step::New));
+        assert!(panics(|| late.as_mut().set_stage(Step::Ready)));
+        assert!(panics(|| late.as_mut().make(Step::Waiting, || Box::new(1))));
+        late.as_mut().make(Step::Ready, || Box::new(1));
+        assert!(panics(|| late.as_mut().set_stage(Step::New)));
+        assert_eq!(**late.as_ref().value().unwrap(), 1);
+    }
+
+    #[test]
+    fn a_panic_while_it_is_made_leaves_it_unmade() {
+        let mut late = pin!(Late::<_, _, Box<u32>>::new((), Step::New));
+        let made = catch_unwind(AssertUnwindSafe(|| {
+            late.as_mut().make(Step::Ready, || panic!("no"))
+        }));
+        assert!(made.is_err() && late.stage() == Step::New);
+    }
+}
