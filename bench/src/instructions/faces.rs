@@ -267,6 +267,8 @@ fn rounds(mut body: impl FnMut()) {
     }
 }
 
+// Always: whether polling is part of its caller is not to hang on how large the caller is.
+#[inline(always)]
 fn poll_once(mut future: Pin<&mut impl Future>) {
     let mut context = Context::from_waker(Waker::noop());
     black_box(future.as_mut().poll(&mut context).is_pending());

@@ -268,7 +268,8 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         let entry = entry.into_ref().erase();
         // SAFETY: Owner Key Invariant: the entry names this queue, which is borrowed mutably.
         *unsafe { entry.head_mut() } = head;
-        self.link(entry, list, End::Back);
+        self.put(entry, list, End::Back);
+        entry.mark_queued();
         true
     }
 

@@ -163,7 +163,8 @@ impl Hooks for WheelSleeper {
         filed.map(|(_, old)| old)
     }
 
-    #[inline]
+    // Always, as what calls it.
+    #[inline(always)]
     fn cancel_at_hand<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<Option<Waker>> {
         timers.cancel_own(self.entry())
     }

@@ -16,6 +16,7 @@ use crate::hrtimer::start::AlreadyExpired;
 use crate::hrtimer::timer::{Setup, Start, When};
 use crate::platform::{Platform, ThisCpu};
 use crate::restart::Restart;
+use crate::slots::geometry::Place;
 use crate::time::{ClockId, Deadline, Instant, Monotonic};
 use crate::trace::StartMode;
 
@@ -154,6 +155,41 @@ impl<C: ClockId> Sleeper<C> {
         self.start_far(timers, me, times, mode, waker).map(drop)
     }
 
+    /// As [`start_at_hand`](Self::start_at_hand), of a sleeper that does not exist yet: `make` makes it once its place
+    /// is known, so that what was just stored there need not be asked.
+    ///
+    /// # Errors
+    ///
+    /// The waker, where that does not lead into the far wheel; the sleeper was made or not, and nothing else was done.
+    // As `push_out`.
+    #[inline(always)]
+    pub fn start_new<'t, P: Platform>(
+        make: impl FnOnce() -> Pin<&'t mut Self>,
+        timers: &Timers<P>,
+        earliest: Instant<C>,
+        latest: Instant<C>,
+        waker: Waker,
+    ) -> Result<(), Waker> {
+        let Some(me) = timers.platform.this_cpu_if_known() else {
+            return Err(waker);
+        };
+        let Some(mut guard) = BaseGuard::try_lock(timers, me) else {
+            return Err(waker);
+        };
+        let times = (Deadline::new(earliest), Deadline::new(latest));
+        let mode = StartMode::default();
+        let Some(place) = timers.far_place(&mut guard, Head::new(times.0, times.1), mode, me)
+        else {
+            return Err(waker);
+        };
+        let made = make();
+        if !made.entry.tag().may_stand_far() {
+            return Err(waker);
+        }
+        made.file_far(&mut guard, place, times, mode, waker)
+            .map(drop)
+    }
+
     /// Files a sleeper that never was on a base in the far wheel of `me`; the waker that it had before.
     ///
     /// # Errors
@@ -162,10 +198,10 @@ impl<C: ClockId> Sleeper<C> {
     // Always: of two callers one is the shortest path there is, and a call with its arguments costs a sixth of it.
     #[inline(always)]
     fn start_far<'a, P: Platform>(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         timers: &'a Timers<P>,
         me: ThisCpu<'a, P>,
-        (earliest, deadline): Times,
+        times: Times,
         mode: StartMode,
         waker: Waker,
     ) -> Result<Option<Waker>, Waker> {
@@ -175,10 +211,29 @@ impl<C: ClockId> Sleeper<C> {
         let Some(mut guard) = BaseGuard::try_lock(timers, me) else {
             return Err(waker);
         };
-        let head = Head::new(earliest, deadline);
-        let Some(place) = timers.far_place(&mut guard, head, mode, me) else {
+        let Some(place) = timers.far_place(&mut guard, Head::new(times.0, times.1), mode, me)
+        else {
             return Err(waker);
         };
+        self.file_far(&mut guard, place, times, mode, waker)
+    }
+
+    /// Files a sleeper that never was on a base in the far wheel of the locked one; the waker that it had before.
+    ///
+    /// # Errors
+    ///
+    /// The new waker, if it was on a base; nothing was done.
+    // As `start_far`.
+    #[inline(always)]
+    fn file_far<P: Platform>(
+        mut self: Pin<&mut Self>,
+        guard: &mut BaseGuard<'_, P>,
+        place: Place,
+        (earliest, deadline): Times,
+        mode: StartMode,
+        waker: Waker,
+    ) -> Result<Option<Waker>, Waker> {
+        let head = Head::new(earliest, deadline);
         let state = &mut *guard.state;
         let (mut waker, mut old) = (Some(waker), None);
         let fill = |kept: &mut Option<Waker>| old = core::mem::replace(kept, waker.take());
@@ -187,8 +242,8 @@ impl<C: ClockId> Sleeper<C> {
             return waker.map_or(Ok(None), Err);
         }
         state.stats.note_start(Stood::Moved);
-        timers.trace_start(
-            &guard,
+        guard.timers.trace_start(
+            guard,
             self.as_ref().erase(),
             (earliest, deadline),
             mode,
@@ -290,7 +345,8 @@ impl<C: ClockId> Hooks for Sleeper<C> {
     }
 
     /// Nearly all timers that are cancelled wait in the far wheel of the CPU that cancels them.
-    #[inline]
+    // Always, as what calls it.
+    #[inline(always)]
     fn cancel_at_hand<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<Option<Waker>> {
         let me = timers.platform.this_cpu_if_known()?;
         if self.entry.owner_behind(me.base.far_queue()) != 0 {

@@ -170,11 +170,23 @@ pub(crate) struct Thread {
     ends: Cell<u32>,
     /// The thread is past the end of its life: it gets no base any more.
     is_gone: Cell<bool>,
-    /// It is not known yet that a thread expires what this one starts next; see `wake::demand`.
-    is_unattended: Cell<bool>,
+    /// What a first poll would have to ask, one bit each: nothing, as a rule, and that is one question.
+    ways: Cell<u8>,
     /// The base whose turn this thread takes.
     turn_of: Cell<Option<CpuId>>,
     pub(crate) reading: Reading,
+}
+
+/// What keeps a thread from starting its sleeps the straight way.
+#[derive(Clone, Copy, Debug)]
+#[repr(u8)]
+pub(crate) enum Way {
+    /// It is not known yet that a thread expires what this one starts next; see `wake::demand`.
+    Unattended = 1,
+    /// The thread takes a turn: what is polled in it may wait for the turn itself.
+    InTurn = 2,
+    /// Sleeps for which no slack was said get one.
+    Slack = 4,
 }
 
 thread_local! {
@@ -186,7 +198,7 @@ thread_local! {
             has_turns: Cell::new(false),
             ends: Cell::new(0),
             is_gone: Cell::new(false),
-            is_unattended: Cell::new(true),
+            ways: Cell::new(Way::Unattended as u8),
             turn_of: Cell::new(None),
             reading: Reading::new(),
         }
@@ -351,15 +363,29 @@ impl Thread {
     /// Whether it is not known yet that a thread expires what this one starts next.
     #[inline]
     pub(super) fn is_unattended(&self) -> bool {
-        self.is_unattended.get()
+        self.ways.get() & Way::Unattended as u8 != 0
     }
 
     pub(crate) fn set_unattended(&self, is_unattended: bool) {
-        self.is_unattended.set(is_unattended);
+        self.note(Way::Unattended, is_unattended);
+    }
+
+    /// Notes what keeps this thread from the straight way, or no longer does.
+    pub(crate) fn note(&self, way: Way, is_so: bool) {
+        let others = self.ways.get() & !(way as u8);
+        self.ways
+            .set(if is_so { others | way as u8 } else { others });
+    }
+
+    /// Whether nothing keeps this thread from it.
+    #[inline]
+    pub(super) fn goes_straight(&self) -> bool {
+        self.ways.get() == 0
     }
 
     /// Notes whose turn this thread takes; returns whose it took before.
     pub(super) fn replace_turn(&self, of: Option<CpuId>) -> Option<CpuId> {
+        self.note(Way::InTurn, of.is_some());
         self.turn_of.replace(of)
     }
 }

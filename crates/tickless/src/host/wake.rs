@@ -143,6 +143,13 @@ pub(crate) fn demand() {
     }
 }
 
+/// Whether a sleep that is polled on this thread for the first time may be started at once: it will be expired, no turn
+/// of this thread is waited for, and a sleep for which no slack was said has none.
+#[inline]
+pub(crate) fn goes_straight() -> bool {
+    !is_missing() && with_thread(Thread::goes_straight)
+}
+
 /// As [`demand`], for a timer that is queued: it stays queued if this panics.
 #[inline]
 pub(crate) fn demand_again() {

@@ -10,6 +10,8 @@ use std::time::Duration;
 use pin_project_lite::pin_project;
 use tickless_core::time::{Instant, Span};
 
+use crate::host::thread::{Way, with_thread};
+
 /// How exact timers have to be: names for two slacks, for all that takes one.
 ///
 /// Every other slack is a [`Duration`]. There are two because programs that did not choose have one of them: what the
@@ -99,6 +101,11 @@ pub(crate) fn default() -> Slack {
     DEFAULT.get()
 }
 
+fn replace_default(slack: Slack) -> Slack {
+    with_thread(|thread| thread.note(Way::Slack, !slack.is_none()));
+    DEFAULT.replace(slack)
+}
+
 /// Gives all timers that this thread queues from here on a slack, but those that [say one](super::Sleep::slack).
 /// Returns the one before; a thread begins with [`Duration::ZERO`].
 ///
@@ -122,7 +129,7 @@ pub(crate) fn default() -> Slack {
 /// # drop(runtime);
 /// ```
 pub fn set_thread_slack(slack: impl Into<Duration>) -> Duration {
-    DEFAULT.replace(Slack::new(slack.into())).duration()
+    replace_default(Slack::new(slack.into())).duration()
 }
 
 /// What timers of this thread get for which no slack was said.
@@ -170,11 +177,11 @@ impl<F: Future> Future for WithSlack<F> {
         struct Restore(Slack);
         impl Drop for Restore {
             fn drop(&mut self) {
-                DEFAULT.set(self.0);
+                replace_default(self.0);
             }
         }
         let this = self.project();
-        let _restore = Restore(DEFAULT.replace(*this.slack));
+        let _restore = Restore(replace_default(*this.slack));
         this.future.poll(context)
     }
 }

@@ -174,6 +174,7 @@ impl Sleep {
 
 impl SleepQueue for Sleeper {
     const HAS_SLACK: bool = true;
+    const STARTS_NEW: bool = true;
 
     #[inline]
     fn new() -> Self {
@@ -203,6 +204,19 @@ impl SleepQueue for Sleeper {
         waker: Waker,
     ) -> Result<(), Waker> {
         self.start_at_hand(timers(), deadline, latest, waker)
+    }
+
+    #[inline(always)]
+    fn start_new<'t>(
+        make: impl FnOnce() -> Pin<&'t mut Self>,
+        deadline: CoreInstant,
+        latest: CoreInstant,
+        waker: Waker,
+    ) -> Result<(), Waker>
+    where
+        Self: 't,
+    {
+        Self::start_new(make, timers(), deadline, latest, waker)
     }
 
     #[inline(always)]

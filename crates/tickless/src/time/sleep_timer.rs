@@ -52,6 +52,28 @@ pub trait SleepQueue: TaskTimer<When: Copy> {
         Err(waker)
     }
 
+    /// Whether [`start_new`](Self::start_new) is worth trying.
+    const STARTS_NEW: bool = false;
+
+    /// As [`start_at_hand`](Self::start_at_hand), of one that `make` makes in its place.
+    ///
+    /// # Errors
+    ///
+    /// The waker, where that does not take less; it was made or not, and nothing else was done.
+    #[inline]
+    fn start_new<'t>(
+        make: impl FnOnce() -> Pin<&'t mut Self>,
+        deadline: Instant,
+        latest: Instant,
+        waker: Waker,
+    ) -> Result<(), Waker>
+    where
+        Self: 't,
+    {
+        let _ = (make, deadline, latest);
+        Err(waker)
+    }
+
     /// Starts one that is queued again, for what [`when`](Self::when) is given, if that takes neither a clock nor any
     /// other thread's notice: it stays where it is. `false`, and nothing was done, if it cannot.
     fn restart_in_place(self: Pin<&Self>, deadline: Instant, latest: Instant) -> bool;
@@ -279,7 +301,11 @@ impl<T: SleepQueue> SleepTimer<T> {
             _ => false,
         };
         if is_ahead {
-            start(this.timer, *this.deadline, None, context);
+            if T::STARTS_NEW && this.timer.note().is_none_or(Slack::is_none) {
+                start_first(this.timer, *this.deadline, context);
+            } else {
+                start(this.timer, *this.deadline, None, context);
+            }
             return Poll::Pending;
         }
         self.poll_again(context)
@@ -335,7 +361,32 @@ impl<T: SleepQueue> SleepTimer<T> {
     }
 }
 
-// Kept whole, out of the caller's code: it is the core's whole path in one piece.
+// Kept whole, out of the caller's code: each is the core's whole path in one piece.
+
+/// Starts a timer that was never polled, without slack: nearly always it is not made yet, and goes the straight way.
+#[inline(never)]
+fn start_first<T: SleepQueue>(
+    mut timer: Pin<&mut Timer<T>>,
+    deadline: Instant,
+    context: &Context<'_>,
+) {
+    if !wake::goes_straight() {
+        start(timer, deadline, None, context);
+        return;
+    }
+    let slot = timer.as_mut();
+    let make = || {
+        let mut slot = slot;
+        // Armed before it is: should it not come to that, it is started below, or, behind a panic, by the next poll.
+        slot.as_mut().make(SleepState::Armed, T::new);
+        let (slack, made) = slot.parts();
+        *slack = Some(Slack::NONE);
+        made.expect("it was just made")
+    };
+    if let Err(waker) = T::start_new(make, deadline, deadline, context.waker().clone()) {
+        start(timer, deadline, Some(waker), context);
+    }
+}
 
 /// Starts a timer that is not queued, and makes it if it is not made; `kept` is the waker that it had.
 #[inline(never)]
