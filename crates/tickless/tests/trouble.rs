@@ -289,13 +289,16 @@ fn a_waker_that_panics_when_a_sleep_is_dropped_leaves_the_timers_intact() {
 fn a_callback_that_blocks_on_a_timer_panics_and_the_others_go_on() {
     let _patience = support::begin();
     let _alone = COUNTING.lock().expect("no thread panics with it");
-    for runs_its_own in [false, true] {
+    // A sleep of either kind is noted at its first poll, each on a way of its own.
+    for (runs_its_own, is_coarse) in [(false, false), (false, true), (true, false), (true, true)] {
         on_thread(move || {
             let before = stats().panics;
             let worker = runs_its_own.then(worker);
-            let blocking = pin!(HrTimer::new(|_| {
+            let blocking = pin!(HrTimer::new(move |_| {
                 block_on(async {
-                    tickless::coarse::sleep(ms(1)).await;
+                    if is_coarse {
+                        tickless::coarse::sleep(ms(1)).await;
+                    }
                     sleep(HOUR).await;
                 });
                 Restart::No
