@@ -19,6 +19,7 @@ use tickless::clock::Refusal;
 use tickless::hrtimer::{Expired, HrTimer, Monotonic, Restart, Span, Start};
 use tickless::stats;
 use tickless::time::{self, Sleep, sleep};
+use tickless::wheel::{self, WheelTimer};
 use tickless::worker::EpollEvents;
 use tickless_sim::random::Random;
 
@@ -315,6 +316,30 @@ fn a_callback_that_blocks_on_a_timer_panics_and_the_others_go_on() {
             assert!(!blocking.as_ref().is_active());
         });
     }
+}
+
+/// While coarse timers run nothing keeps an exact sleep from the straightest way, on a thread that has an earlier one.
+#[test]
+fn a_coarse_callback_that_blocks_on_a_timer_panics() {
+    let _patience = support::begin();
+    let _alone = COUNTING.lock().expect("no thread panics with it");
+    on_thread(|| {
+        let before = stats().panics;
+        let worker = worker();
+        let mut earlier = Box::pin(sleep(HOUR / 2));
+        assert!(poll_idly(earlier.as_mut()).is_pending());
+        let blocking = pin!(WheelTimer::new(|_| {
+            block_on(sleep(HOUR));
+            wheel::Restart::No
+        }));
+        blocking.as_ref().start(ms(1));
+        worker.block_on(async {
+            while stats().panics == before {
+                sleep(ms(1)).await;
+            }
+        });
+        assert!(!blocking.as_ref().is_active());
+    });
 }
 
 /// Executors that run tasks inside of a waker poll sleeps there. They do not wait for them.
