@@ -138,6 +138,7 @@ pub type Sleep = crate::time::Sleep<WheelSleeper>;
 impl SleepQueue for WheelSleeper {
     /// The wheel gives it enough.
     const HAS_SLACK: bool = false;
+    const STARTS_NEW: bool = true;
 
     #[inline]
     fn new() -> Self {
@@ -173,6 +174,23 @@ impl SleepQueue for WheelSleeper {
         let is_first = self.start_at_hand(timers(), times, waker)?;
         // Else something that is due before was told already, and a thread comes for that.
         if is_first {
+            publish_first();
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn start_new<'t>(
+        make: impl FnOnce() -> Pin<&'t mut Self>,
+        deadline: CoreInstant,
+        _latest: CoreInstant,
+        waker: Waker,
+    ) -> Result<(), Waker>
+    where
+        Self: 't,
+    {
+        let times = (tick_of(asked_last()), tick_of(deadline));
+        if Self::start_new(make, Kind::Global, timers(), times, waker)? {
             publish_first();
         }
         Ok(())

@@ -19,7 +19,7 @@ use tickless::clock::Refusal;
 use tickless::hrtimer::{Expired, HrTimer, Monotonic, Restart, Span, Start};
 use tickless::stats;
 use tickless::time::{self, Sleep, sleep};
-use tickless::wheel::{self, WheelTimer};
+use tickless::wheel::WheelTimer;
 use tickless::worker::EpollEvents;
 use tickless_sim::random::Random;
 
@@ -330,7 +330,7 @@ fn a_coarse_callback_that_blocks_on_a_timer_panics() {
         assert!(poll_idly(earlier.as_mut()).is_pending());
         let blocking = pin!(WheelTimer::new(|_| {
             block_on(sleep(HOUR));
-            wheel::Restart::No
+            Restart::No
         }));
         blocking.as_ref().start(ms(1));
         worker.block_on(async {

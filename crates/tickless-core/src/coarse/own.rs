@@ -151,7 +151,30 @@ impl<P: Platform> Timers<P> {
     #[inline]
     pub(crate) fn start_unbound<'a, M>(
         &'a self,
-        mut entry: Pin<&mut Entry<Coarse, M>>,
+        entry: Pin<&mut Entry<Coarse, M>>,
+        me: ThisCpu<'a, P>,
+        times: (Tick, Tick),
+        waker: Waker,
+    ) -> Result<(bool, Option<Waker>), Waker>
+    where
+        M: Member<Coarse, Guarded = Option<Waker>> + Send + 'static,
+    {
+        let kind = entry.tag();
+        self.start_new(|| entry, kind, me, times, waker)
+    }
+
+    /// As [`start_unbound`](Self::start_unbound), of a timer of `kind` that `make` makes once its place is known, so
+    /// that what was just stored there need not be asked.
+    ///
+    /// # Errors
+    ///
+    /// As there; it was made or not.
+    // Always: of two callers one is the shortest path there is.
+    #[inline(always)]
+    pub(crate) fn start_new<'a, 't, M>(
+        &'a self,
+        make: impl FnOnce() -> Pin<&'t mut Entry<Coarse, M>>,
+        kind: Kind,
         me: ThisCpu<'a, P>,
         (now, expiry): (Tick, Tick),
         waker: Waker,
@@ -159,7 +182,6 @@ impl<P: Platform> Timers<P> {
     where
         M: Member<Coarse, Guarded = Option<Waker>> + Send + 'static,
     {
-        let kind = entry.tag();
         if !self.keeps(me.base, kind) {
             return Err(waker);
         }
@@ -169,6 +191,10 @@ impl<P: Platform> Timers<P> {
         let wheel = &mut held.state.wheels[kind as usize];
         wheel.pending_map.forward(now);
         let place = wheel.pending_map.place(expiry);
+        let mut entry = make();
+        if entry.tag() != kind {
+            return Err(waker);
+        }
         entry.shared().set(expiry);
         let (mut waker, mut old) = (Some(waker), None);
         let fill = |kept: &mut Option<Waker>| old = core::mem::replace(kept, waker.take());

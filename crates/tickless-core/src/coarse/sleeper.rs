@@ -95,6 +95,27 @@ impl WheelSleeper {
         filed.map(|(is_first, _old)| is_first)
     }
 
+    /// As [`start_at_hand`](Self::start_at_hand), of a sleeper of `kind` that does not exist yet: `make` makes it once
+    /// its place is known.
+    ///
+    /// # Errors
+    ///
+    /// The waker, where it is not the usual case; the sleeper was made or not, and nothing else was done.
+    #[inline(always)]
+    pub fn start_new<'t, P: Platform>(
+        make: impl FnOnce() -> Pin<&'t mut Self>,
+        kind: Kind,
+        timers: &Timers<P>,
+        times: (Tick, Tick),
+        waker: Waker,
+    ) -> Result<bool, Waker> {
+        let Some(me) = timers.platform.this_cpu_if_known() else {
+            return Err(waker);
+        };
+        let filed = timers.start_new(|| make().entry_mut(), kind, me, times, waker);
+        filed.map(|(is_first, _old)| is_first)
+    }
+
     #[inline]
     pub(crate) fn erase(self: Pin<&Self>) -> EntryRef<'_, Coarse> {
         self.entry().erase()
