@@ -42,9 +42,12 @@ const RESET_FROM_STD: &str =
     "`Sleep::reset` to a later instant of the standard library's, which is a sum";
 const RESET_WITH_SLACK: &str = "`Sleep::reset` with 1 ms of slack to a given later instant";
 
+const POLLED_AGAIN: &str =
+    "`Sleep`, pending, polled again by its task, as a `timeout` is at each wake-up";
+
 const FOREIGN_DROP: &str = "drop of a `Sleep` that another thread armed, 1,000 in a row";
 
-const ROWS: [Row; 17] = [
+const ROWS: [Row; 18] = [
     (MADE_AND_DROPPED, Aim::Instructions(200), || {
         foreign(polled_and_dropped)
     }),
@@ -100,6 +103,9 @@ const ROWS: [Row; 17] = [
         on_a_worker(|_| {
             reset(SLACK, |_, deadline| *deadline);
         });
+    }),
+    (POLLED_AGAIN, Aim::OfPeer(100), || {
+        on_a_worker(|_| polled_again(tickless::time::sleep(SLEEP)));
     }),
     (
         "`timeout` around what is ready",
@@ -182,7 +188,7 @@ const ROWS: [Row; 17] = [
 ];
 
 /// Tokio's part of those rows that it has one of.
-const PEERS: [(&str, &str, fn()); 10] = [
+const PEERS: [(&str, &str, fn()); 11] = [
     (MADE_AND_DROPPED, "tokio, sleep", tokio_polled_and_dropped),
     (
         WITH_SLACK,
@@ -217,6 +223,9 @@ const PEERS: [(&str, &str, fn()); 10] = [
             in_tokio(|| reset_tokio(|after, _| tokio::time::Instant::now() + after));
         },
     ),
+    (POLLED_AGAIN, "tokio, polled again", || {
+        in_tokio(|| polled_again(tokio::time::sleep(SLEEP)));
+    }),
     ("`timeout` around what is ready", "tokio, timeout", || {
         in_tokio(|| rounds(|| poll_once(pin!(tokio::time::timeout(SLEEP, ready(()))))));
     }),
@@ -324,6 +333,12 @@ fn polled_and_dropped() {
 
 fn tokio_polled_and_dropped() {
     in_tokio(|| rounds(|| poll_once(pin!(tokio::time::sleep(SLEEP)))));
+}
+
+fn polled_again(sleep: impl Future) {
+    let mut sleep = pin!(sleep);
+    poll_once(sleep.as_mut());
+    rounds(|| poll_once(sleep.as_mut()));
 }
 
 fn reset(slack: Precision, next: impl Fn(Duration, &Instant) -> Instant) {

@@ -323,13 +323,24 @@ fn a_callback_that_blocks_on_a_timer_panics_and_the_others_go_on() {
 fn a_coarse_callback_that_blocks_on_a_timer_panics() {
     let _patience = support::begin();
     let _alone = COUNTING.lock().expect("no thread panics with it");
-    on_thread(|| {
+    for is_armed_before in [false, true] {
+        blocks_in_a_coarse_callback(is_armed_before);
+    }
+}
+
+fn blocks_in_a_coarse_callback(is_armed_before: bool) {
+    on_thread(move || {
         let before = stats().panics;
         let worker = worker();
         let mut earlier = Box::pin(sleep(HOUR / 2));
         assert!(poll_idly(earlier.as_mut()).is_pending());
-        let blocking = pin!(WheelTimer::new(|_| {
-            block_on(sleep(HOUR));
+        let mut later = Box::pin(sleep(HOUR));
+        if is_armed_before {
+            assert!(poll_idly(later.as_mut()).is_pending());
+        }
+        let mut later = Some(later);
+        let blocking = pin!(WheelTimer::new(move |_| {
+            block_on(later.take().expect("it is called once"));
             Restart::No
         }));
         blocking.as_ref().start(ms(1));

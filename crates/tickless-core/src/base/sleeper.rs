@@ -97,6 +97,18 @@ pub trait TaskTimer: Hooks {
         Some(waits_with.is_some_and(|old| old.will_wake(waker)))
     }
 
+    /// Whether the timer is queued on the executing CPU and would wake the task of `waker`, if that is to be known
+    /// without a call; `false` says nothing.
+    ///
+    /// # Cost
+    ///
+    /// A lock section of its owner.
+    // Always: a future that waits beside others is asked this whenever its task is woken.
+    #[inline(always)]
+    fn wakes_at_hand<P: Platform>(self: Pin<&Self>, timers: &Timers<P>, waker: &Waker) -> bool {
+        Hooks::at_hand(self, timers, |kept| kept.will_wake(waker)).unwrap_or(false)
+    }
+
     /// Has `waker` woken instead of the one before, which is returned.
     ///
     /// # Errors
@@ -206,6 +218,17 @@ mod hooks {
             timers: &Timers<P>,
         ) -> Option<Option<Waker>> {
             let _ = timers;
+            None
+        }
+        /// What `ask` says of the waker of a timer that is queued on the executing CPU, where that takes less than
+        /// [`lock`](Self::lock) and [`waker`](Self::waker); `None` where it does not.
+        #[inline]
+        fn at_hand<P: Platform, R>(
+            self: Pin<&Self>,
+            timers: &Timers<P>,
+            ask: impl FnOnce(&Waker) -> R,
+        ) -> Option<R> {
+            let _ = (timers, ask);
             None
         }
         /// Cancels a timer of the locked base, whichever that is, where that takes less than

@@ -190,6 +190,21 @@ impl Hooks for WheelSleeper {
         timers.cancel_own(self.entry())
     }
 
+    /// On the wheel that it was made for.
+    #[inline(always)]
+    fn at_hand<P: Platform, R>(
+        self: Pin<&Self>,
+        timers: &Timers<P>,
+        ask: impl FnOnce(&Waker) -> R,
+    ) -> Option<R> {
+        let me = timers.platform.this_cpu_if_known()?;
+        let mut guard = BaseGuard::try_lock(timers, me)?;
+        let buckets = &mut guard.state.wheels[self.entry.tag() as usize].buckets;
+        let queued = self.entry.state().is_queued();
+        let kept = self.entry().guarded(buckets).filter(|_| queued)?;
+        kept.as_ref().map(ask)
+    }
+
     #[inline]
     fn lock<'a, P: Platform>(
         self: Pin<&Self>,

@@ -357,6 +357,19 @@ impl<C: ClockId> Hooks for Sleeper<C> {
         self.take_far(&mut guard)
     }
 
+    /// In the far wheel, as nearly all that are asked.
+    #[inline(always)]
+    fn at_hand<P: Platform, R>(
+        self: Pin<&Self>,
+        timers: &Timers<P>,
+        ask: impl FnOnce(&Waker) -> R,
+    ) -> Option<R> {
+        let me = timers.platform.this_cpu_if_known()?;
+        let mut guard = BaseGuard::try_lock(timers, me)?;
+        let kept = self.entry().guarded(guard.state.far.buckets_mut())?;
+        kept.as_ref().map(ask)
+    }
+
     #[inline]
     fn cancel_quietly<P: Platform>(
         self: Pin<&Self>,

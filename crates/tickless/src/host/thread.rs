@@ -377,6 +377,12 @@ impl Thread {
             .set(if is_so { others | way as u8 } else { others });
     }
 
+    /// Whether this thread takes a turn.
+    #[inline]
+    pub(super) fn takes_a_turn(&self) -> bool {
+        self.ways.get() & Way::InTurn as u8 != 0
+    }
+
     /// Whether nothing keeps this thread from it.
     #[inline]
     pub(super) fn goes_straight(&self) -> bool {

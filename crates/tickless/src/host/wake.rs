@@ -150,6 +150,13 @@ pub(crate) fn goes_straight() -> bool {
     !is_missing() && with_thread(Thread::goes_straight)
 }
 
+/// Whether a sleep that is queued may be polled again without further ado: it will be expired, and no turn of this
+/// thread is waited for.
+#[inline]
+pub(crate) fn goes_on() -> bool {
+    !is_missing() && !with_thread(Thread::takes_a_turn)
+}
+
 /// As [`demand`], for a timer that is queued: it stays queued if this panics.
 #[inline]
 pub(crate) fn demand_again() {

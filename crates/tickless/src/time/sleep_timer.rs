@@ -311,9 +311,25 @@ impl<T: SleepQueue> SleepTimer<T> {
         self.poll_again(context)
     }
 
-    /// As [`poll`](Self::poll), of a timer that was polled before, or may be over.
+    /// As [`poll`](Self::poll), of a timer that was polled before, or may be over: nearly always it goes on waiting, for
+    /// the same task.
     #[inline(never)]
-    fn poll_again(self: Pin<&mut Self>, context: &Context<'_>) -> Poll<()> {
+    fn poll_again(mut self: Pin<&mut Self>, context: &Context<'_>) -> Poll<()> {
+        let this = self.as_mut().project();
+        // The clock decides, as in `poll_slowly`.
+        if let Some(timer) = this.timer.as_ref().armed()
+            && wake::goes_on()
+            && at_earliest() < *this.deadline
+            && timer.wakes_at_hand(timers(), context.waker())
+        {
+            return Poll::Pending;
+        }
+        self.poll_slowly(context)
+    }
+
+    /// As [`poll`](Self::poll), of a timer that is elsewhere, over, or waits for another task.
+    #[inline(never)]
+    fn poll_slowly(self: Pin<&mut Self>, context: &Context<'_>) -> Poll<()> {
         let mut this = self.project();
         let mut old = None;
         match this.timer.stage() {
