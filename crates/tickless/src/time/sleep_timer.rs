@@ -311,8 +311,8 @@ impl<T: SleepQueue> SleepTimer<T> {
         self.poll_again(context)
     }
 
-    /// As [`poll`](Self::poll), of a timer that was polled before, or may be over: nearly always it goes on waiting, for
-    /// the same task.
+    /// As [`poll`](Self::poll), of a timer that was polled before, or may be over: nearly always it goes on waiting,
+    /// for the same task.
     #[inline(never)]
     fn poll_again(mut self: Pin<&mut Self>, context: &Context<'_>) -> Poll<()> {
         let this = self.as_mut().project();
