@@ -209,7 +209,8 @@ impl<P: Platform> Timers<P> {
 
     /// Notes that a timer came to `place` on the wheel of `kind` of the executing CPU's base; says whether it is due
     /// before everything else there.
-    #[inline]
+    // Always: the end of each of the shortest paths.
+    #[inline(always)]
     fn note_own(
         &self,
         held: &mut BaseGuard<'_, P>,

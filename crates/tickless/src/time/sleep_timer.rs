@@ -304,7 +304,7 @@ impl<T: SleepQueue> SleepTimer<T> {
             if T::STARTS_NEW && this.timer.note().is_none_or(Slack::is_none) {
                 start_first(this.timer, *this.deadline, context);
             } else {
-                start(this.timer, *this.deadline, None, context);
+                start_first_with_slack(this.timer, *this.deadline, context);
             }
             return Poll::Pending;
         }
@@ -381,25 +381,52 @@ impl<T: SleepQueue> SleepTimer<T> {
 
 /// Starts a timer that was never polled, without slack: nearly always it is not made yet, and goes the straight way.
 #[inline(never)]
-fn start_first<T: SleepQueue>(
-    mut timer: Pin<&mut Timer<T>>,
+fn start_first<T: SleepQueue>(timer: Pin<&mut Timer<T>>, deadline: Instant, context: &Context<'_>) {
+    if wake::goes_straight() {
+        start_new(timer, (deadline, deadline), Slack::NONE, context);
+    } else {
+        start(timer, deadline, None, context);
+    }
+}
+
+// Apart: to choose within a slack takes registers.
+
+/// As [`start_first`], of a timer with slack.
+#[inline(never)]
+fn start_first_with_slack<T: SleepQueue>(
+    timer: Pin<&mut Timer<T>>,
     deadline: Instant,
     context: &Context<'_>,
 ) {
-    if !wake::goes_straight() {
+    let slack = timer.note().filter(|_| T::STARTS_NEW && T::HAS_SLACK);
+    if let Some(slack) = slack
+        && wake::goes_straight()
+    {
+        let latest = latest::<T>(slack, deadline);
+        start_new(timer, (deadline, latest), slack, context);
+    } else {
         start(timer, deadline, None, context);
-        return;
     }
+}
+
+/// Starts a timer that was never polled, on a thread that goes straight.
+#[inline(always)]
+fn start_new<T: SleepQueue>(
+    mut timer: Pin<&mut Timer<T>>,
+    (deadline, latest): (Instant, Instant),
+    slack: Slack,
+    context: &Context<'_>,
+) {
     let slot = timer.as_mut();
     let make = || {
         let mut slot = slot;
         // Armed before it is: should it not come to that, it is started below, or, behind a panic, by the next poll.
         slot.as_mut().make(SleepState::Armed, T::new);
-        let (slack, made) = slot.parts();
-        *slack = Some(Slack::NONE);
+        let (note, made) = slot.parts();
+        *note = Some(slack);
         made.expect("it was just made")
     };
-    if let Err(waker) = T::start_new(make, deadline, deadline, context.waker().clone()) {
+    if let Err(waker) = T::start_new(make, deadline, latest, context.waker().clone()) {
         start(timer, deadline, Some(waker), context);
     }
 }
