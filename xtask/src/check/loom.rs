@@ -3,11 +3,18 @@
 //! The packages are found by looking for those files, so that a new model needs no entry anywhere. A model that is
 //! never compiled would pass unseen, so the tests that ran are counted and compared with those written down.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use super::run::Run;
+use super::testing::program;
 use crate::files;
 use crate::invocation::Invocation;
 use crate::tidy::scan::Scan;
 use crate::workspace::Workspace;
+
+/// A model that is explored whole says nothing for half an hour, where the machine is busy elsewhere.
+const SILENCE: Duration = Duration::from_secs(2 * 60 * 60);
 
 /// The models of one package.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,7 +29,7 @@ struct Models {
 /// How much is explored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// Most cases with one preemption less than they name: some minutes.
+    /// Most cases with one preemption less than they name, a few with two: two minutes of exploring at most.
     Short,
     /// All that they name: half an hour on two CPUs, where they have nothing else to do.
     Whole,
@@ -39,32 +46,57 @@ pub(super) fn step(run: &mut Run<'_>, extent: Extent) -> Result<(), String> {
     if found.is_empty() {
         run.skip("loom", "no library has a file called model.rs");
     }
-    for models in found {
-        let mut executed = 0;
-        run.invoke_watched(&line(&models, extent), |line| {
-            executed += announced(line).unwrap_or(0);
-        })?;
-        require_all(&models, executed)?;
+    let mut ran = Ran::default();
+    if !found.is_empty() {
+        run.invoke_tests_watched(&line(&found, extent), SILENCE, |line| ran.watch(line))?;
     }
-    Ok(())
+    found
+        .iter()
+        .try_for_each(|models| require_all(models, &ran))
 }
 
-fn line(models: &Models, extent: Extent) -> Invocation {
-    let line = Invocation::cargo(&["test", "-p", &models.package, "--lib"])
-        .args(&["--profile", "loom", "--target-dir", "target/loom"])
+/// All packages in one command: cargo then builds what they share once, and the programs side by side.
+fn line(found: &[Models], extent: Extent) -> Invocation {
+    let packages: Vec<&str> = found.iter().map(|models| &*models.package).collect();
+    let line = Invocation::cargo(&["test"])
+        .packages(&packages)
+        .args(&["--lib", "--profile", "loom", "--target-dir", "target/loom"])
         .variable("RUSTFLAGS", "--cfg loom");
     let line = match extent {
         Extent::Short => line.variable("TICKLESS_SHORT_MODELS", "1"),
         Extent::Whole => line,
     };
-    if models.all_in_model_files {
+    if found.iter().all(|models| models.all_in_model_files) {
         line.args(&["--", "model::"])
     } else {
         line
     }
 }
 
-fn require_all(models: &Models, executed: usize) -> Result<(), String> {
+/// How many tests each program ran.
+#[derive(Debug, Default)]
+struct Ran {
+    current: String,
+    tests: BTreeMap<String, usize>,
+}
+
+impl Ran {
+    fn watch(&mut self, line: &str) {
+        if let Some(program) = program(line) {
+            self.current = program;
+        } else if let Some(tests) = announced(line) {
+            *self.tests.entry(self.current.clone()).or_default() += tests;
+        }
+    }
+
+    fn tests_of(&self, package: &str) -> usize {
+        let program = format!("unit tests of {}", package.replace('-', "_"));
+        self.tests.get(&program).copied().unwrap_or(0)
+    }
+}
+
+fn require_all(models: &Models, ran: &Ran) -> Result<(), String> {
+    let executed = ran.tests_of(&models.package);
     if executed >= models.tests {
         return Ok(());
     }
@@ -124,7 +156,7 @@ fn announced(line: &str) -> Option<usize> {
 mod tests {
     use serde_json::json;
 
-    use super::{Extent, Models, announced, find, line, require_all};
+    use super::{Extent, Models, Ran, announced, find, line, require_all};
     use crate::workspace::samples::{library, workspace};
 
     fn found(files: &[(&str, &str)]) -> Vec<Models> {
@@ -155,7 +187,7 @@ mod tests {
         assert_eq!(models.len(), 1);
         assert_eq!(models[0].package, "one");
         assert_eq!(models[0].tests, 3);
-        let shown = |extent| line(&models[0], extent).to_string();
+        let shown = |extent| line(&models, extent).to_string();
         assert!(shown(Extent::Short).ends_with(" -- model::"));
         let variable = "TICKLESS_SHORT_MODELS=1 ";
         assert_eq!(
@@ -189,7 +221,7 @@ mod tests {
         ]);
         assert!(!models[0].all_in_model_files);
         assert_eq!(
-            line(&models[0], Extent::Whole).to_string(),
+            line(&models, Extent::Whole).to_string(),
             "RUSTFLAGS=\"--cfg loom\" cargo test -p one --lib --profile loom --target-dir target/loom"
         );
     }
@@ -197,8 +229,18 @@ mod tests {
     #[test]
     fn a_model_that_did_not_run_is_noticed() {
         let models = &found(&[("crates/one/src/model.rs", "#[test] fn a() {}")])[0];
-        assert!(require_all(models, 1).is_ok());
-        assert!(require_all(models, 0).unwrap_err().contains("only 0 ran"));
+        let mut ran = Ran::default();
+        let other = "     Running unittests src/lib.rs (target/loom/loom/deps/two-1f2e)";
+        for line in [other, "running 5 tests"] {
+            ran.watch(line);
+        }
+        let message = require_all(models, &ran).unwrap_err();
+        assert!(message.contains("only 0 ran"), "{message}");
+        let own = "     Running unittests src/lib.rs (target/loom/loom/deps/one-1f2e)";
+        for line in [own, "running 1 test"] {
+            ran.watch(line);
+        }
+        assert_eq!(require_all(models, &ran), Ok(()));
     }
 
     #[test]

@@ -69,9 +69,23 @@ impl<'r> Run<'r> {
 
     /// Shows and runs a command line of `cargo test`; what its tests skip is recorded, and what each program took.
     pub(super) fn invoke_tests(&mut self, line: &Invocation) -> Result<(), String> {
+        self.invoke_tests_watched(line, SILENCE, |_| ())
+    }
+
+    /// As [`invoke_tests`](Self::invoke_tests), and passes each line of both outputs to `watch`. What says nothing for
+    /// `silence` hangs.
+    pub(super) fn invoke_tests_watched(
+        &mut self,
+        line: &Invocation,
+        silence: Duration,
+        mut watch: impl FnMut(&str),
+    ) -> Result<(), String> {
         let line = self.announce(line);
         let mut programs = Programs::new();
-        let result = line.run_watched_whole(self.root, SILENCE, |line| programs.watch(line));
+        let result = line.run_watched_whole(self.root, silence, |line| {
+            programs.watch(line);
+            watch(line);
+        });
         let (spent, skips) = programs.finish();
         self.spent.extend(spent);
         self.skips.extend(skips);

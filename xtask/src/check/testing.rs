@@ -129,7 +129,7 @@ impl Programs {
 }
 
 /// The test program that cargo starts, if that is what `line` says.
-fn program(line: &str) -> Option<String> {
+pub(super) fn program(line: &str) -> Option<String> {
     let line = line.trim_start();
     if let Some(package) = line.strip_prefix("Doc-tests ") {
         return Some(format!("doctests of {package}"));

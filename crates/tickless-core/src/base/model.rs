@@ -166,7 +166,7 @@ pub(crate) const THREE: usize = 3;
 
 /// Of so many preemptions how many are explored: one less where [`SHORT`] is set, which takes a tenth of the time and
 /// finds nearly all that the last one does.
-fn explored(preemptions: usize) -> usize {
+pub(crate) fn explored(preemptions: usize) -> usize {
     preemptions - usize::from(std::env::var_os(SHORT).is_some())
 }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use tickless_link::sync::{AtomicBool, Ordering};
 
 use super::{ArmError, Kind, Pass, PassEnd, Restart, Tick, Timeout, WheelTimer};
-use crate::base::model::{Count, Host, Machine, TWO, Touched, be, explore, machine, on};
+use crate::base::model::{Count, Host, Machine, TWO, Touched, be, explore, explored, machine, on};
 use crate::base::{Timers, TryCancel};
 use crate::cpu::CpuId;
 
@@ -312,10 +312,10 @@ fn a_timer_that_moves_between_cpus_against_its_deletion() {
 }
 
 /// R10, the other way round: no thread that tries to take a timer out while another one moves it is told that it was
-/// not there.
+/// not there. Of all cases it takes longest: the short check does with one preemption less again.
 #[test]
 fn two_modifications_from_two_cpus() {
-    explore(TWO, [(1, 200), (2, 400)], || {
+    explore(explored(TWO), [(1, 200), (2, 400)], || {
         let machine = machine::<false>(3);
         let timer = firing(&Count::default(), None);
         be(Some(0));
