@@ -389,7 +389,7 @@ fn play(steps: Vec<Step>) {
 }
 
 proptest! {
-    #![proptest_config(crate::properties::config(8))]
+    #![proptest_config(crate::properties::config(2))]
 
     #[test]
     fn a_bucket_array_behaves_like_lists(steps in steps()) {
