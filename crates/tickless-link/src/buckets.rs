@@ -48,7 +48,8 @@ mod quiet;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub use self::gather::Gathered;
+pub(crate) use self::gather::Chain;
+pub use self::gather::{Gathered, Gathering};
 pub use self::quiet::{Idle, Queued, Quiet};
 
 /// Buckets in each level.

@@ -29,7 +29,9 @@
 //! Cost on 64-bit targets: 36 bytes, the links that only trees need (24), key, tag, head, shared and guarded data and
 //! member; one indirect call for an expiry, one more for a callback.
 
+mod always;
 mod state;
+mod transit;
 
 use core::cell::{Cell, UnsafeCell};
 use core::fmt;
@@ -38,7 +40,10 @@ use core::ops::Deref;
 use core::pin::Pin;
 use core::ptr::NonNull;
 
+pub use self::always::Always;
+use self::always::Outcome;
 pub use self::state::State;
+pub use self::transit::Transit;
 use crate::const_unless_loom;
 use crate::id::{self, OwnerWord, QueueId};
 use crate::sync::{AtomicU8, Ordering};
@@ -66,6 +71,14 @@ pub trait Family: Sized + 'static {
     /// Whether the entries of a tree summarise what is below them: then [`summarise`](Family::summarise) is called for
     /// each whose subtree changed, and [`Tree::first_where`](crate::tree::Tree::first_where) finds its way by it.
     const SUMMARISED: bool = false;
+
+    /// Where a key lies among others, for sorting many: MUST NOT be less for a key that is greater. Where it is the
+    /// same for all, sorting takes longer.
+    #[inline]
+    #[must_use]
+    fn rank(_key: Self::Key) -> i64 {
+        0
+    }
 
     /// Stores in `own` what the entry and the subtrees of its children come to; says whether that is something else
     /// than before.
@@ -145,6 +158,9 @@ pub trait Member<F: Family>: Sized {
     /// Data of this entry that is guarded by the queue, like [`Family::Head`].
     type Guarded: Send;
 
+    /// What an expiry always comes to, if that is one thing.
+    const EXPIRY: Always<Self::Guarded, F::Token> = Always::ASKED;
+
     /// What the callback is called in dumps.
     #[must_use]
     fn name() -> &'static str {
@@ -209,6 +225,8 @@ pub struct Raw<F: Family> {
 
 /// The member's code, reached without its type.
 struct Actions<F: Family> {
+    /// [`Member::EXPIRY`].
+    outcome: Outcome,
     /// [`expire`] of the member's type.
     expire: unsafe fn(NonNull<Raw<F>>) -> Expiry<F::Token>,
     /// [`call`] of the member's type.
@@ -229,6 +247,13 @@ pub struct Entry<F: Family, M: Member<F>> {
     // Queues keep pointers to the entry, so it must not move; and a `&mut` to it must not promise the compiler that
     // no other thread looks.
     pinned: PhantomPinned,
+}
+
+/// The beginning of an entry whose guarded data is the token: an [`Entry`] has its parts in this order too.
+#[repr(C)]
+struct WithToken<F: Family> {
+    raw: Raw<F>,
+    token: UnsafeCell<F::Token>,
 }
 
 // SAFETY: moving an idle entry to another thread moves its parts, all of which are `Send`; an entry that is not idle
@@ -266,7 +291,12 @@ impl<F: Family, M: Member<F>> Entry<F, M> {
                     head: UnsafeCell::new(head),
                     shared,
                     actions: const {
-                        &Actions { expire: expire::<F, M>, call: call::<F, M>, name: M::name }
+                        &Actions {
+                            outcome: M::EXPIRY.outcome,
+                            expire: expire::<F, M>,
+                            call: call::<F, M>,
+                            name: M::name,
+                        }
                     },
                 },
                 guarded: UnsafeCell::new(guarded),
@@ -606,6 +636,7 @@ impl<'a, F: Family> EntryRef<'a, F> {
     /// Puts the entry out of use for good.
     #[inline]
     pub(crate) fn mark_shut(self) {
+        assert!(!self.is_taken(), "what is taken out whole is not shut");
         self.set_state(self.own_state() | State::SHUT);
     }
 
@@ -663,19 +694,58 @@ impl<'a, F: Family> EntryRef<'a, F> {
         self.set_state(idle);
     }
 
+    /// Whether an expiry of this entry is [`take`](Self::take).
+    #[inline]
+    pub(crate) fn is_taken(self) -> bool {
+        self.actions.outcome == Outcome::Taken
+    }
+
+    /// Whether an expiry of this entry is a call.
+    #[inline]
+    pub(crate) fn is_called(self) -> bool {
+        self.actions.outcome == Outcome::Called
+    }
+
+    /// Expires an entry that was just unlinked, of which an expiry [takes](Always::TAKEN) the token: that goes to
+    /// `place`, and what was there to the entry.
+    ///
+    /// # Safety
+    ///
+    /// As for [`expire`](Self::expire), and the entry [must be such a one](Self::is_taken).
+    #[inline]
+    pub(crate) unsafe fn take(self, place: &mut F::Token) {
+        let entry = self.raw.cast::<WithToken<F>>();
+        // SAFETY: this pointer stems from `Entry::erase`, and so covers the whole entry, which is alive. Behind its raw
+        // part that has its guarded data, which is a token by contract: both are `repr(C)`.
+        let token = unsafe { &raw const (*entry.as_ptr()).token };
+        // SAFETY: as above, and the owning queue is held mutably by contract (Owner Key Invariant).
+        let token = unsafe { &mut *UnsafeCell::raw_get(token) };
+        core::mem::swap(token, place);
+        // It never runs, and is never shut.
+        debug_assert!(self.state().is_just_queued());
+        // The last access: the owner may free the entry as soon as it sees this.
+        self.set_state(0);
+    }
+
     /// Expires an entry that was just unlinked.
     ///
     /// # Safety
     ///
     /// The caller must hold the owning queue mutably, and the entry must not be linked any more.
+    #[inline]
     pub(crate) unsafe fn expire(self) -> Fired<F> {
         let kept = self.own_state() & !State::QUEUED;
         if kept & State::RUNNING != 0 {
             // Cannot happen: a queue that fires a running entry would run its callback twice at once.
             crate::abort("a timer expired while its callback was still running");
         }
-        // SAFETY: this pointer stems from `Entry::erase`, and the queue is held mutably by contract.
-        match unsafe { (self.actions.expire)(self.raw) } {
+        let expiry = if self.actions.outcome == Outcome::Called {
+            Expiry::Call
+        } else {
+            // SAFETY: this pointer stems from `Entry::erase`, and the queue is held mutably by contract.
+            unsafe { (self.actions.expire)(self.raw) }
+        };
+        match expiry {
             Expiry::Done(token) => {
                 // The last access: the owner may free the entry as soon as it sees this.
                 self.set_state(kept);
@@ -823,41 +893,5 @@ impl<F: Family> fmt::Debug for Running<F> {
             .debug_tuple("Running")
             .field(&self.entry())
             .finish()
-    }
-}
-
-/// An entry on its way from one queue to another.
-///
-/// No queue can open the entry while it travels: a thread that looks for its owner finds [`Owner::Transit`] and looks
-/// again (spec LOC-3). Losing the token would lose the timer, so dropping it ends the process: let it be admitted by a
-/// [tree](crate::tree::Tree::admit) or a [bucket array](crate::buckets::BucketArray::admit).
-#[must_use = "an entry in transit must arrive"]
-pub struct Transit<'a, F: Family> {
-    entry: EntryRef<'a, F>,
-}
-
-impl<'a, F: Family> Transit<'a, F> {
-    pub(crate) fn depart(entry: EntryRef<'a, F>) -> Self {
-        entry.owner.set(id::TRANSIT);
-        Self { entry }
-    }
-
-    pub(crate) fn arrive(self, id: QueueId) -> EntryRef<'a, F> {
-        let entry = self.entry;
-        core::mem::forget(self);
-        entry.hand_over(id);
-        entry
-    }
-}
-
-impl<F: Family> Drop for Transit<'_, F> {
-    fn drop(&mut self) {
-        crate::abort("a timer was lost between two queues");
-    }
-}
-
-impl<F: Family> fmt::Debug for Transit<'_, F> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("Transit").field(&self.entry).finish()
     }
 }

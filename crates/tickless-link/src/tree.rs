@@ -50,6 +50,7 @@ mod check;
 #[cfg(loom)]
 mod model;
 mod run;
+mod sort;
 mod summary;
 #[cfg(all(test, not(loom)))]
 mod tests;

@@ -42,7 +42,7 @@ pub(crate) struct Batch {
 }
 
 /// Wake-ups between two sections of the base lock: bounds how long the first of them waits for the others.
-const BATCH: usize = 16;
+const BATCH: usize = 32;
 
 impl Batch {
     #[inline]
@@ -121,7 +121,8 @@ impl<'a, P: Platform> Runner<'a, P> {
     }
 
     /// What is to be done between two callbacks without the lock of the base.
-    #[inline]
+    // Always: else what is held goes through memory.
+    #[inline(always)]
     pub(crate) fn after_callback(
         &mut self,
         held: BaseGuard<'a, P>,
@@ -130,6 +131,16 @@ impl<'a, P: Platform> Runner<'a, P> {
         if wakes.is_none() && !self.has_waiters() {
             return held;
         }
+        self.between_callbacks(held, wakes)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn between_callbacks(
+        &mut self,
+        held: BaseGuard<'a, P>,
+        wakes: Option<Waker>,
+    ) -> BaseGuard<'a, P> {
         drop(held);
         self.let_waiters_in();
         self.wake(wakes);
@@ -147,10 +158,14 @@ impl<'a, P: Platform> Runner<'a, P> {
 
     /// Executes a callback of `timer`, without any lock.
     pub(crate) fn execute(&self, timer: TimerId, callback: &mut dyn FnMut()) {
-        // Relaxed: read by this thread only, when a callback cancels its own timer.
-        let outer = self
-            .me
-            .map(|me| me.base.executing.swap(timer.0, Ordering::Relaxed));
+        // Relaxed, here and below: written and read by this thread only, when a callback cancels its own timer. So it
+        // needs no exchange, which waits for all stores before.
+        let outer = self.me.map(|me| {
+            let executing = &me.base.executing;
+            let outer = executing.load(Ordering::Relaxed);
+            executing.store(timer.0, Ordering::Relaxed);
+            outer
+        });
         self.timers.platform.call(callback);
         if let (Some(me), Some(outer)) = (self.me, outer) {
             me.base.executing.store(outer, Ordering::Relaxed);

@@ -22,6 +22,11 @@ impl Family for Hr {
     type Token = Option<Waker>;
     type Context<'a> = Firing<'a>;
     type Verdict = Restart;
+
+    #[inline]
+    fn rank(deadline: Deadline) -> i64 {
+        deadline.as_nanos()
+    }
 }
 
 /// The queue that far timers end in, and the only one they are compared in: hard, on the monotonic clock.

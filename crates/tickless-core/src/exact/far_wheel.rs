@@ -47,7 +47,7 @@
 use core::mem::MaybeUninit;
 use core::pin::Pin;
 
-use tickless_link::buckets::{BucketArray, BucketState, Bucketed};
+use tickless_link::buckets::{BucketArray, BucketState, Bucketed, Gathering};
 use tickless_link::emplace;
 use tickless_link::emplace::Emplaced;
 use tickless_link::entry::{Entry, EntryRef, Member, Running, Transit};
@@ -681,13 +681,16 @@ impl FarWheel {
         let unit = unit_of(now.as_nanos());
         let mut budget = CASCADE_MAX;
         let mut is_all = true;
+        let mut gathering = Gathering::new(&queues[NEAR].tree);
         while let Some((slot, due)) = self.pending_map.first_slot(unit)
             && due <= unit
         {
             self.pending_map.forward(unit);
-            let emptied = match self.gather(slot, Deadline::new(now), &mut budget) {
-                Emptied::Whole => self.empty(queues, (slot, due), unit, &mut budget),
-                Emptied::Part => Emptied::Part,
+            let emptied = match self.gather(slot, Deadline::new(now), &mut gathering, &mut budget) {
+                Emptied::Whole if self.pending_map.is_occupied(slot) => {
+                    self.empty(queues, (slot, due), unit, &mut budget)
+                }
+                emptied => emptied,
             };
             if matches!(emptied, Emptied::Part) {
                 is_all = false;
@@ -697,9 +700,9 @@ impl FarWheel {
         if is_all {
             self.pending_map.forward(unit);
         }
-        if self.buckets.has_pending(0) {
+        if !gathering.is_empty() {
             let near = &mut queues[NEAR].tree;
-            near.receive(&mut self.buckets, |head| head.deadline());
+            near.receive(gathering);
             if let Some(first) = near.first_key() {
                 queues.after_insertion(NEAR, true, first);
             }
@@ -710,12 +713,20 @@ impl FarWheel {
     /// Takes those timers out of a slot that are due at `now`: they fire next, one after the other, and need not be
     /// sorted into the tree for that. The rest of the slot may be taken out now if it was looked at all of it, or if
     /// nothing waits for [`receive`](Tree::receive): else what is due in it and was not seen could overtake that.
-    fn gather(&mut self, slot: Slot, now: Deadline, budget: &mut u32) -> Emptied {
-        let is_due = |head: &Head| head.deadline() <= now;
-        let gathered = self.buckets.gather(slot.number(), *budget, is_due);
+    fn gather(
+        &mut self,
+        slot: Slot,
+        now: Deadline,
+        gathering: &mut Gathering<Hr>,
+        budget: &mut u32,
+    ) -> Emptied {
+        let key_of = |head: &Head| Some(head.deadline()).filter(|deadline| *deadline <= now);
+        let gathered = self
+            .buckets
+            .gather(slot.number(), *budget, gathering, key_of);
         *budget -= gathered.count;
         self.note_left(gathered.left);
-        if gathered.is_whole || !self.buckets.has_pending(0) {
+        if gathered.is_whole || gathering.is_empty() {
             Emptied::Whole
         } else {
             Emptied::Part

@@ -62,15 +62,14 @@ impl<'a, P: Platform> Runner<'a, P> {
         let mut woken = Batch::new();
         for index in bits(snapshot) {
             let base_now = held.state.queues[index].offset.shown_at(now);
-            // Behind a callback comes another one, as a rule, and those end a run.
-            let mut is_behind_callback = false;
             loop {
-                if !is_behind_callback
+                if held.state.queues[index].tree.has_run()
                     && let Some(fired) = self.fire_run(&mut held, index, base_now, &mut woken)
                 {
                     let due = due_of_fired(&mut held, index, &fired);
                     held = self.run_fired(held, index, (fired, due, base_now), &mut woken);
-                    is_behind_callback = true;
+                    // Behind a callback comes another one, as a rule.
+                    held = self.call_run(held, index, base_now);
                     continue;
                 }
                 let is_due = first_is_due(&mut held, index, base_now);
@@ -84,7 +83,6 @@ impl<'a, P: Platform> Runner<'a, P> {
                     return (held, Ran::SomeOfThem);
                 } else if let Some((fired, due)) = fire_first(&mut held, index) {
                     self.fired += 1;
-                    is_behind_callback = matches!(fired, Fired::Call(_));
                     match fired {
                         // Of each traced expiry begin and end are told without the lock (spec ).
                         Fired::Done(waker) if !P::TRACE => woken.push(waker),
@@ -126,8 +124,8 @@ impl<'a, P: Platform> Runner<'a, P> {
         let tree = &mut held.state.queues[index].tree;
         let (mut fired, mut called) = (0, None);
         woken.fill(|places| {
-            let places = places.iter_mut().take(budget as usize);
-            let (count, running) = tree.expire_run(is_due, places);
+            let free = places.len().min(budget as usize);
+            let (count, running) = tree.expire_run(is_due, &mut places[..free]);
             called = running;
             fired = count;
             count
@@ -139,6 +137,41 @@ impl<'a, P: Platform> Runner<'a, P> {
             self.fired += fired as u32;
         }
         called.map(Fired::Call)
+    }
+
+    /// Executes the callbacks of those timers that are due at `now`, and filed under their deadlines, at the beginning
+    /// of the run in front of a queue, until one comes that has none. No task is left to be woken.
+    // Never: as `fire_run`.
+    #[inline(never)]
+    fn call_run(
+        &mut self,
+        mut held: BaseGuard<'a, P>,
+        index: usize,
+        now: Deadline,
+    ) -> BaseGuard<'a, P> {
+        let is_due = |filed, head: &Head| filed <= now && filed == head.deadline();
+        while !P::TRACE && self.fired < P::EXPIRY_BUDGET {
+            let tree = &mut held.state.queues[index].tree;
+            let Some((running, head)) = tree.expire_called(is_due) else {
+                break;
+            };
+            held.state.stats.expired += 1;
+            self.fired += 1;
+            held.state.after_first_left(index);
+            let clock_was_set = held.state.jump_untold && running.tag().fires_on_set();
+            let tellings = held.state.tellings;
+            drop(held);
+            let firing = Firing {
+                now,
+                deadline: head.deadline(),
+                earliest: head.earliest(),
+                clock_was_set,
+                read: &|| now,
+            };
+            let (locked, wakes) = self.call(running, index, 0, firing, tellings);
+            held = self.after_callback(locked, wakes);
+        }
+        held
     }
 
     /// Wakes the tasks in `woken`, and then runs what a timer that fired at `now` is for.
@@ -158,7 +191,7 @@ impl<'a, P: Platform> Runner<'a, P> {
             head,
         } = due;
         let (earliest, deadline) = (head.earliest(), head.deadline());
-        held.state.after_removal(index, true);
+        held.state.after_first_left(index);
         let untold = held.state.jump_untold && fires_on_set;
         let clock_was_set = filed == Deadline::CLOCK_SET || untold;
         let tellings = held.state.tellings;
@@ -208,13 +241,15 @@ impl<'a, P: Platform> Runner<'a, P> {
         index: usize,
         woken: &mut Batch,
     ) -> BaseGuard<'a, P> {
-        held.state.after_removal(index, true);
+        held.state.after_first_left(index);
         drop(held);
         woken.wake_all(&self.timers.platform);
         self.after_wake_up(None)
     }
 
-    /// Executes a callback, and queues its timer again if it says so.
+    /// Executes a callback, and queues its timer again if it says so. Only traces show its `code`.
+    // Always: what it is given and answers would go through memory.
+    #[inline(always)]
     fn call(
         &self,
         mut running: Running<Hr>,
@@ -234,52 +269,65 @@ impl<'a, P: Platform> Runner<'a, P> {
         self.execute(timer, &mut || verdict = running.call(&mut firing));
         let mut held = self.lock();
         let was_told_meanwhile = held.state.tellings != tellings;
-        let state = &mut *held.state;
+        let tree = &mut held.state.queues[index].tree;
         let wakes = match verdict {
             Restart::No => {
-                running.stop(&mut state.queues[index].tree);
+                running.stop(tree);
                 None
             }
             Restart::NoThenWake(waker) => {
-                running.stop(&mut state.queues[index].tree);
+                running.stop(tree);
                 Some(waker)
             }
             Restart::Yes => {
-                let Firing {
-                    deadline, earliest, ..
-                } = firing;
-                // Never touches the device: the end of the interrupt or of the soft stage does (spec ).
-                let again = Head::new(earliest, deadline);
-                let filed = if was_told_meanwhile && running.tag().fires_on_set() {
-                    Deadline::CLOCK_SET
-                } else {
-                    deadline
-                };
-                let times = (filed, again);
-                let recently = || self.timers.platform.recent_now();
-                if state
-                    .far
-                    .restart(&mut state.queues, index, running, times, recently)
-                {
-                    state.stats.starts += 1;
-                    if P::TRACE {
-                        self.timers.platform.trace(Event::Start {
-                            cpu: self.base.cpu(),
-                            timer,
-                            code,
-                            clock,
-                            hard: deadline.as_nanos(),
-                            soft: earliest.as_nanos(),
-                            mode: StartMode::default(),
-                            was_armed: false,
-                            stood: Stood::Moved,
-                        });
-                    }
-                }
+                let head = Head::new(firing.earliest, firing.deadline);
+                self.restart(&mut held, running, (index, code), head, was_told_meanwhile);
                 None
             }
         };
         (held, wakes)
+    }
+
+    /// Queues a timer again whose callback says so, for the times in `head`.
+    #[inline(never)]
+    fn restart(
+        &self,
+        held: &mut BaseGuard<'a, P>,
+        running: Running<Hr>,
+        (index, code): (usize, usize),
+        head: Head,
+        was_told_meanwhile: bool,
+    ) {
+        let state = &mut *held.state;
+        let timer = TimerId(running.address());
+        let deadline = head.deadline();
+        // Never touches the device: the end of the interrupt or of the soft stage does (spec ).
+        let filed = if was_told_meanwhile && running.tag().fires_on_set() {
+            Deadline::CLOCK_SET
+        } else {
+            deadline
+        };
+        let recently = || self.timers.platform.recent_now();
+        if !state
+            .far
+            .restart(&mut state.queues, index, running, (filed, head), recently)
+        {
+            return;
+        }
+        state.stats.starts += 1;
+        if P::TRACE {
+            self.timers.platform.trace(Event::Start {
+                cpu: self.base.cpu(),
+                timer,
+                code,
+                clock: Clock::ALL[index % 4],
+                hard: deadline.as_nanos(),
+                soft: head.earliest().as_nanos(),
+                mode: StartMode::default(),
+                was_armed: false,
+                stood: Stood::Moved,
+            });
+        }
     }
 
     /// What `clock` shows now.

@@ -6,7 +6,7 @@ use core::pin::Pin;
 use core::task::Waker;
 
 use tickless_link::const_unless_loom;
-use tickless_link::entry::{Entry, EntryRef, Expiry, Member, Owner, State};
+use tickless_link::entry::{Always, Entry, EntryRef, Expiry, Member, Owner, State};
 
 use crate::base::guard::BaseGuard;
 use crate::base::sleeper::{Hooks, WAKES, Wake};
@@ -23,6 +23,8 @@ use crate::trace::StartMode;
 impl Member<Hr> for Wake {
     /// Whom to wake; `None` once the timer fired (spec SLP-1).
     type Guarded = Option<Waker>;
+
+    const EXPIRY: Always<Self::Guarded, Option<Waker>> = Always::TAKEN;
 
     fn name() -> &'static str {
         WAKES

@@ -7,7 +7,7 @@ use core::task::Waker;
 use core::time::Duration;
 
 use tickless_link::const_unless_loom;
-use tickless_link::entry::{Entry, EntryRef, Expiry, Member, State};
+use tickless_link::entry::{Always, Entry, EntryRef, Expiry, Member, State};
 
 use crate::exact::family::{Firing, Head, Hr, Tag};
 use crate::restart::Restart;
@@ -104,6 +104,8 @@ where
     F: FnMut(&mut Expired<'_, '_, C>) -> Restart,
 {
     type Guarded = ();
+
+    const EXPIRY: Always<(), Option<Waker>> = Always::CALLED;
 
     fn name() -> &'static str {
         core::any::type_name::<F>()

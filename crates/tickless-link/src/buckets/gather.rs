@@ -1,48 +1,178 @@
 //! Gathering: entries of several lists that go to a tree together.
 
+use core::fmt;
+
 use super::{BUCKETS, BucketArray, BucketState};
-use crate::entry::{EntryRef, Family, Link};
+use crate::entry::{EntryRef, Link};
+use crate::id::QueueId;
+use crate::tree::{Branched, Tree};
 
-/// The level whose pending list is what was gathered.
-const GATHERED: usize = 0;
+/// Entries on their way from the lists of bucket arrays to a tree, in the order in which they were gathered.
+///
+/// They are queued for every observer, and belong to the tree already, which does not know them yet: until it
+/// [receives](Tree::receive) them none of them may be opened. Losing this would lose them, so dropping it ends the
+/// process.
+#[must_use = "what was gathered must be received"]
+pub struct Gathering<F: Branched> {
+    tree: QueueId,
+    first: Link<F>,
+    /// The last entry, and its key. The link of it to the next one is not to be used.
+    last: Option<(Link<F>, F::Key)>,
+    len: usize,
+    is_sorted: bool,
+}
 
-impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
-    /// Moves those entries of a list of which `is_meant` is true to the pending list of the first level, behind what
-    /// was gathered before, in their order. The others stay, in theirs. Looks at no more than `limit`.
-    ///
-    /// Until [`Tree::receive`](crate::tree::Tree::receive) queues them elsewhere they are queued here, with the number
-    /// of the first list.
+impl<F: Branched> Gathering<F> {
+    /// Nothing yet, for `tree`.
+    #[inline]
+    pub fn new(tree: &Tree<F>) -> Self {
+        Self {
+            tree: tree.id(),
+            first: None,
+            last: None,
+            len: 0,
+            is_sorted: true,
+        }
+    }
+
+    /// Whether nothing was gathered.
+    #[inline]
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Takes the entries from `begin` on that `key_of` has a key for, up to the one that `end` names, the last of its
+    /// list, or `left` of them; what is behind them in the list. Those keep their links to each other.
+    // Never: its loop needs the registers that the one around it has.
+    #[inline(never)]
+    fn take_stretch(
+        &mut self,
+        begin: EntryRef<'_, F>,
+        end: Link<F>,
+        left: &mut u32,
+        key_of: impl Fn(&F::Head) -> Option<F::Key> + Copy,
+    ) -> Link<F> {
+        let tree = self.tree;
+        let (before, mut last_key) = self.last.unzip();
+        let before = before.flatten();
+        let (mut is_sorted, limit) = (self.is_sorted, *left);
+        let (mut last, mut entry, mut count) = (before, begin, 0);
+        let rest = loop {
+            // SAFETY: Owner Key Invariant: the entry is queued in the bucket array that gathers, which is borrowed
+            // mutably.
+            let Some(key) = key_of(unsafe { entry.head() }) else {
+                break entry.link();
+            };
+            if count == limit {
+                break entry.link();
+            }
+            assert!(
+                entry.state().is_just_queued(),
+                "only a queued entry has a position"
+            );
+            count += 1;
+            is_sorted &= last_key.is_none_or(|before| before <= key);
+            entry.hand_over(tree);
+            entry.set_gathered();
+            entry.key.set(key);
+            (last, last_key) = (entry.link(), Some(key));
+            if last == end {
+                break None;
+            }
+            // SAFETY: Live Link Invariant: it is a link of an entry that is queued in that bucket array.
+            match unsafe { EntryRef::follow(entry.next.get()) } {
+                Some(next) => entry = next,
+                None => break None,
+            }
+        };
+        begin.previous.set(before);
+        // SAFETY: Live Link Invariant: what was gathered is queued, and belongs to this.
+        match unsafe { EntryRef::<F>::follow(before) } {
+            Some(before) => before.next.set(begin.link()),
+            None => self.first = begin.link(),
+        }
+        self.last = last_key.map(|key| (last, key));
+        self.is_sorted = is_sorted;
+        self.len += count as usize;
+        *left -= count;
+        rest
+    }
+
+    /// The entries, as a chain that knows both neighbours of each, for the tree of that identity.
+    #[inline]
+    pub(crate) fn arrive(self, tree: QueueId) -> Chain<F> {
+        assert!(tree == self.tree, "what was gathered is for another tree");
+        let chain = Chain {
+            first: self.first,
+            last: self.last.and_then(|(last, _)| last),
+            len: self.len,
+            is_sorted: self.is_sorted,
+        };
+        core::mem::forget(self);
+        // SAFETY: Live Link Invariant: what was gathered is queued, and belongs to the tree that asks.
+        if let Some(last) = unsafe { EntryRef::<F>::follow(chain.last) } {
+            last.next.set(None);
+        }
+        chain
+    }
+}
+
+impl<F: Branched> Drop for Gathering<F> {
+    fn drop(&mut self) {
+        if !self.is_empty() {
+            crate::abort("timers were lost on their way to their tree");
+        }
+    }
+}
+
+impl<F: Branched> fmt::Debug for Gathering<F> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Gathering")
+            .field("len", &self.len)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What was gathered, in the hands of its tree.
+pub(crate) struct Chain<F: Branched> {
+    pub(crate) first: Link<F>,
+    pub(crate) last: Link<F>,
+    pub(crate) len: usize,
+    /// No key is greater than the next.
+    pub(crate) is_sorted: bool,
+}
+
+impl<F: Branched, const LEVELS: usize> BucketArray<F, LEVELS> {
+    /// Moves those entries of a list for which `key_of` has a key to `gathering`, behind what was gathered before, in
+    /// their order, to be queued under it. The others stay, in theirs. Looks at no more than `limit`.
     ///
     /// # Panics
     ///
     /// When there is no list of that number, or the callback of an entry runs: it may not change queues then.
+    // Neighbours that go the same way keep their links to each other, which is nearly always all there is.
     #[inline]
     pub fn gather(
         &mut self,
         list: usize,
         limit: u32,
-        mut is_meant: impl FnMut(&F::Head) -> bool,
+        gathering: &mut Gathering<F>,
+        key_of: impl Fn(&F::Head) -> Option<F::Key> + Copy,
     ) -> Gathered {
         let last = self.levels[list / BUCKETS][list % BUCKETS];
-        let mut gathered = Line::of(self, self.pending[GATHERED]);
         let mut kept = Line::EMPTY;
-        let mut count = 0;
-        let mut rest = self.first_of(last);
-        for _ in 0..limit {
-            let Some(entry) = self.follow(rest) else {
-                break;
-            };
-            rest = entry.next.get().filter(|_| entry.link() != last);
-            assert!(
-                entry.state().is_only_queued(),
-                "only a queued entry has a position"
-            );
+        let before = gathering.len;
+        let (mut rest, mut left) = (self.first_of(last), limit);
+        while left > 0
+            && let Some(entry) = self.follow(rest)
+        {
             // SAFETY: Owner Key Invariant: the entry is queued here, and the queue is borrowed mutably.
-            if is_meant(unsafe { entry.head() }) {
-                entry.place.set(0);
-                gathered.append(self, entry);
-                count += 1;
+            if key_of(unsafe { entry.head() }).is_some() {
+                rest = gathering.take_stretch(entry, last, &mut left, key_of);
             } else {
+                left -= 1;
+                rest = entry.next.get().filter(|_| entry.link() != last);
                 kept.append(self, entry);
             }
         }
@@ -52,7 +182,8 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
             kept.append(self, entry);
             kept.last = last;
         }
-        self.pending[GATHERED] = gathered.closed(self);
+        let count = gathering.len - before;
+        self.len -= count;
         let here = kept.closed(self);
         self.levels[list / BUCKETS][list % BUCKETS] = here;
         let left = if here.is_none() && count > 0 {
@@ -60,28 +191,12 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         } else {
             BucketState::Others
         };
+        #[expect(clippy::cast_possible_truncation, reason = "they are at most `limit`")]
         Gathered {
-            count,
+            count: count as u32,
             is_whole,
             left,
         }
-    }
-
-    /// Takes what was gathered out and shows it to `take`, which gives each entry to another queue; their chain, whose
-    /// links to the one before are not to be used.
-    #[inline]
-    pub(crate) fn take_gathered(&mut self, mut take: impl FnMut(EntryRef<'_, F>)) -> Link<F> {
-        let last = self.pending[GATHERED].take();
-        let first = self.follow(last).and_then(|last| last.next.take());
-        let mut rest = first;
-        let mut count = 0;
-        while let Some(entry) = self.follow(rest) {
-            rest = entry.next.get();
-            take(entry);
-            count += 1;
-        }
-        self.len -= count;
-        first
     }
 }
 
@@ -97,24 +212,16 @@ pub struct Gathered {
 }
 
 /// A line of entries to which others are put. The link from the last to the first is missing until it is closed.
-struct Line<F: Family> {
+struct Line<F: Branched> {
     first: Link<F>,
     last: Link<F>,
 }
 
-impl<F: Family> Line<F> {
+impl<F: Branched> Line<F> {
     const EMPTY: Self = Self {
         first: None,
         last: None,
     };
-
-    /// The list of `buckets` whose last entry is named.
-    fn of<const LEVELS: usize>(buckets: &BucketArray<F, LEVELS>, last: Link<F>) -> Self {
-        Self {
-            first: buckets.first_of(last),
-            last,
-        }
-    }
 
     #[inline]
     fn append<const LEVELS: usize>(

@@ -32,6 +32,12 @@ impl State {
         self.0 & Self::ACTIVE == Self::QUEUED
     }
 
+    /// The entry is linked in a queue, or travels between two, and that is all there is to say of it.
+    #[inline]
+    pub(crate) const fn is_just_queued(self) -> bool {
+        self.0 == Self::QUEUED
+    }
+
     /// The entry was shut down: its queue will not take it again.
     #[inline]
     #[must_use]

@@ -16,19 +16,18 @@
 //!
 //! # Cost
 //!
-//! Entries that were gathered in the order of their keys are compared once each. Others are sorted by merging, in
-//! O(n log n) comparisons. Entries of the tree that come between them are taken over into the run, at most as many as
+//! Entries that were gathered in the order of their keys are compared once each. Others are [sorted](super::sort).
+//! Entries of the tree that come between them are taken over into the run, at most as many as
 //! were gathered; behind so many the rest of what was gathered goes to the tree.
 
 use super::{Branched, OLD, Place, Side, Tree};
+#[cfg(doc)]
 use crate::buckets::BucketArray;
+use crate::buckets::Gathering;
 use crate::entry::{EntryRef, Fired, Link, Raw, Running};
 
 /// The bit of an entry's place that says that it stands in the run.
 const RUN: u16 = 4;
-
-/// Chains that are kept apart while a longer one is sorted: the n-th is made of 2^n stretches, the last of any number.
-const CHAINS: usize = 16;
 
 impl<F: Branched> Raw<F> {
     #[inline]
@@ -36,7 +35,13 @@ impl<F: Branched> Raw<F> {
         self.place.get() & RUN != 0
     }
 
-    /// Marks an entry that goes to the run; what was marked old stays so.
+    /// Marks an entry that was gathered on bucket arrays, for the run.
+    #[inline]
+    pub(crate) fn set_gathered(&self) {
+        self.place.set(OLD | RUN);
+    }
+
+    /// Marks an entry of the tree that goes to the run; what was marked old stays so.
     #[inline]
     fn set_in_run(&self) {
         self.place.set(self.place.get() & OLD | RUN);
@@ -44,37 +49,21 @@ impl<F: Branched> Raw<F> {
 }
 
 impl<F: Branched> Tree<F> {
-    /// Queues all that `buckets` [gathered](BucketArray::gather), each under the `key` that its head says, with the
-    /// [turn](super::Turn::Old) of what was queued there before. They stay queued for every observer.
-    pub fn receive<const LEVELS: usize>(
-        &mut self,
-        buckets: &mut BucketArray<F, LEVELS>,
-        key: impl Fn(&F::Head) -> F::Key,
-    ) {
+    /// Queues all that was [gathered](BucketArray::gather), with the [turn](super::Turn::Old) of what was queued there
+    /// before. It stays queued for every observer.
+    pub fn receive(&mut self, gathering: Gathering<F>) {
         const { assert!(!F::SUMMARISED, "what stands in a run is in no subtree") };
-        let id = self.id();
-        let mut gathered = 0;
-        let mut is_sorted = true;
-        let mut end: Option<(Link<F>, F::Key)> = None;
-        let chain = buckets.take_gathered(|entry| {
-            gathered += 1;
-            entry.hand_over(id);
-            entry.place.set(OLD | RUN);
-            // SAFETY: Owner Key Invariant: the entry names this queue, which is borrowed mutably.
-            let key = key(unsafe { entry.head() });
-            entry.key.set(key);
-            is_sorted &= end.is_none_or(|(_, before)| before <= key);
-            entry.previous.set(end.and_then(|(before, _)| before));
-            end = Some((entry.link(), key));
-        });
-        let end = end.and_then(|(last, _)| last);
-        if is_sorted && self.run_end.is_none() && self.comes_whole(end) {
-            self.prepend(chain, end, gathered);
+        let mut chain = gathering.arrive(self.id());
+        if !chain.is_sorted {
+            chain = self.sorted(&chain);
+        }
+        if self.run_end.is_none() && self.comes_whole(chain.last) {
+            self.prepend(chain.first, chain.last, chain.len);
             return;
         }
-        let mut rest = self.sorted(chain);
+        let mut rest = chain.first;
         if self.run_end.is_none() {
-            rest = self.put_in_front(rest, gathered);
+            rest = self.put_in_front(rest, chain.len);
         }
         // SAFETY: Live Link Invariant: all of the chain is queued and names this queue, which stays borrowed.
         while let Some(entry) = unsafe { EntryRef::<F>::follow(rest) } {
@@ -195,19 +184,16 @@ impl<F: Branched> Tree<F> {
     }
 
     /// [Expires](crate::entry::Member::expire) entries of the run, from the first on, while `is_due` says so of their
-    /// key and head, and puts what is taken out of those that need no call into `tokens`, one after the other, until
-    /// there are no more places.
+    /// key and head, and puts what is taken out of those that need no call into `places`, one after the other, until
+    /// there are no more of them. What was in a place may be in an entry afterwards that is idle.
     ///
     /// How many there were, and behind them one that was expired too if its callback is to be executed: that ends it.
     #[inline]
-    pub fn expire_run<'p>(
+    pub fn expire_run(
         &mut self,
         is_due: impl Fn(F::Key, &F::Head) -> bool,
-        tokens: impl Iterator<Item = &'p mut F::Token>,
-    ) -> (usize, Option<Running<F>>)
-    where
-        F::Token: 'p,
-    {
+        mut places: &mut [F::Token],
+    ) -> (usize, Option<Running<F>>) {
         if self
             .follow(self.finger)
             .is_some_and(|finger| finger.is_in_run())
@@ -216,30 +202,125 @@ impl<F: Branched> Tree<F> {
             self.finger = None;
         }
         let mut count = 0;
-        for place in tokens {
-            if self.run_end.is_none() {
-                return (count, None);
-            }
-            // SAFETY: Live Link Invariant: it is a link of this queue, which stays borrowed.
-            let Some(first) = (unsafe { EntryRef::<F>::follow(self.first) }) else {
+        loop {
+            let taken = self.take_from_run(&is_due, places);
+            count += taken;
+            let Some(([place], rest)) = places
+                .get_mut(taken..)
+                .and_then(<[F::Token]>::split_first_chunk_mut)
+            else {
                 return (count, None);
             };
-            // SAFETY: Owner Key Invariant: what is queued here names this queue, which is borrowed mutably.
-            if !is_due(first.key.get(), unsafe { first.head() }) {
-                return (count, None);
-            }
-            self.unlink_first_of_run(first);
-            // SAFETY: the queue is borrowed mutably and owns the entry, which was just unlinked.
-            match unsafe { first.expire() } {
-                Fired::Done(token) => *place = token,
-                Fired::Call(running) => {
-                    self.running = first.link();
-                    return (count, Some(running));
+            match self.expire_first_of_run(&is_due) {
+                None => return (count, None),
+                Some(Fired::Call(running)) => return (count, Some(running)),
+                Some(Fired::Done(token)) => {
+                    *place = token;
+                    count += 1;
                 }
             }
-            count += 1;
+            places = rest;
         }
-        (count, None)
+    }
+
+    /// As [`expire_run`](Self::expire_run), those entries up to the first of which an expiry is more than to
+    /// [take](crate::entry::Always::TAKEN) its token.
+    #[inline]
+    fn take_from_run(
+        &mut self,
+        is_due: impl Fn(F::Key, &F::Head) -> bool,
+        places: &mut [F::Token],
+    ) -> usize {
+        if self.run_end.is_none() {
+            return 0;
+        }
+        let (mut first, mut count) = (self.first, 0);
+        for place in places {
+            // SAFETY: Live Link Invariant: it is a link of this queue, which stays borrowed.
+            let Some(entry) = (unsafe { EntryRef::<F>::follow(first) }) else {
+                break;
+            };
+            // SAFETY: Owner Key Invariant: what is queued here names this queue, which is borrowed mutably.
+            if !is_due(entry.key.get(), unsafe { entry.head() }) || !entry.is_taken() {
+                break;
+            }
+            first = entry.next.take();
+            entry.previous.set(None);
+            count += 1;
+            // SAFETY: the queue is borrowed mutably and owns the entry, which is no more linked: the link of the next
+            // one to it is cleared below, and not followed before.
+            unsafe { entry.take(place) };
+            if self.run_end == entry.link() {
+                self.run_end = None;
+                break;
+            }
+        }
+        self.first = first;
+        if let Some(first) = self.follow(first) {
+            first.previous.set(None);
+        }
+        self.len -= count;
+        count
+    }
+
+    /// Whether entries stand in the run.
+    #[inline]
+    #[must_use]
+    pub const fn has_run(&self) -> bool {
+        self.run_end.is_some()
+    }
+
+    /// Expires the first entry of the run if `is_due` says so of its key and head, and its callback is to be
+    /// [executed](crate::entry::Always::CALLED); the head, too.
+    #[inline]
+    pub fn expire_called(
+        &mut self,
+        is_due: impl Fn(F::Key, &F::Head) -> bool,
+    ) -> Option<(Running<F>, F::Head)>
+    where
+        F::Head: Copy,
+    {
+        self.run_end?;
+        // SAFETY: Live Link Invariant: it is a link of this queue, which stays borrowed.
+        let first = unsafe { EntryRef::<F>::follow(self.first) }?;
+        // SAFETY: Owner Key Invariant: what is queued here names this queue, which is borrowed mutably.
+        let head = unsafe { first.head() };
+        if !first.is_called() || !is_due(first.key.get(), head) {
+            return None;
+        }
+        let head = *head;
+        if self.finger == first.link() {
+            self.finger = None;
+        }
+        self.unlink_first_of_run(first);
+        // SAFETY: the queue is borrowed mutably and owns the entry, which was just unlinked.
+        let Fired::Call(running) = (unsafe { first.expire() }) else {
+            return None;
+        };
+        self.running = first.link();
+        Some((running, head))
+    }
+
+    /// Expires the first entry of the run, which the finger does not name, if it is due.
+    #[inline]
+    fn expire_first_of_run(
+        &mut self,
+        is_due: impl Fn(F::Key, &F::Head) -> bool,
+    ) -> Option<Fired<F>> {
+        self.run_end?;
+        // SAFETY: Live Link Invariant: it is a link of this queue, which stays borrowed.
+        let first = unsafe { EntryRef::<F>::follow(self.first) }?;
+        // SAFETY: Owner Key Invariant: what is queued here names this queue, which is borrowed mutably.
+        if !is_due(first.key.get(), unsafe { first.head() }) {
+            return None;
+        }
+        self.unlink_first_of_run(first);
+        // SAFETY: the queue is borrowed mutably and owns the entry, which was just unlinked.
+        let fired = unsafe { first.expire() };
+        if let Fired::Call(_) = fired {
+            self.running = first.link();
+        }
+        Some(fired)
     }
 
     /// As [`unlink_from_run`](Self::unlink_from_run), the first entry, which the finger does not name.
@@ -278,68 +359,6 @@ impl<F: Branched> Tree<F> {
         }
         self.len -= 1;
         previous.is_none()
-    }
-
-    /// Sorts a chain of entries by their keys. Equal ones keep their order.
-    fn sorted(&self, chain: Link<F>) -> Link<F> {
-        let mut rest = chain;
-        // The later a chain is in the order of the entries, the smaller its number.
-        let mut chains = [None; CHAINS];
-        while rest.is_some() {
-            let mut sorted = rest;
-            rest = self.cut_stretch(sorted);
-            let mut number = 0;
-            while number + 1 < CHAINS && chains[number].is_some() {
-                sorted = self.merged(chains[number].take(), sorted);
-                number += 1;
-            }
-            chains[number] = self.merged(chains[number], sorted);
-        }
-        chains
-            .into_iter()
-            .fold(None, |later, earlier| self.merged(earlier, later))
-    }
-
-    /// Cuts a chain where its keys decrease for the first time; what is behind that.
-    #[inline]
-    fn cut_stretch(&self, chain: Link<F>) -> Link<F> {
-        let mut end = self.follow(chain)?;
-        while let Some(next) = self.follow(end.next.get()) {
-            if next.key.get() < end.key.get() {
-                return end.next.take();
-            }
-            end = next;
-        }
-        None
-    }
-
-    /// Merges two sorted chains, of which the entries of one were queued earlier.
-    #[inline]
-    fn merged(&self, mut earlier: Link<F>, mut later: Link<F>) -> Link<F> {
-        let mut first = None;
-        let mut end: Option<EntryRef<'_, F>> = None;
-        while let (Some(one), Some(other)) = (self.follow(earlier), self.follow(later)) {
-            let next = if other.key.get() < one.key.get() {
-                later = other.next.get();
-                other
-            } else {
-                earlier = one.next.get();
-                one
-            };
-            match end {
-                Some(end) => end.next.set(next.link()),
-                None => first = next.link(),
-            }
-            end = Some(next);
-        }
-        let rest = earlier.or(later);
-        match end {
-            Some(end) => {
-                end.next.set(rest);
-                first
-            }
-            None => rest,
-        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::vec::Vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::entry::{Entry, Expiry, Member, Owner, Running};
+use crate::entry::{Always, Entry, Expiry, Member, Owner, Running};
 use crate::id::Realm;
 
 mod run;
@@ -28,6 +28,10 @@ impl Family for Numbered {
     type Token = u64;
     type Context<'a> = &'a Cell<u32>;
     type Verdict = bool;
+
+    fn rank(key: i64) -> i64 {
+        key
+    }
 }
 
 /// Expires by giving its number away.
@@ -35,6 +39,7 @@ struct Silent;
 
 impl Member<Numbered> for Silent {
     type Guarded = u64;
+    const EXPIRY: Always<u64, u64> = Always::TAKEN;
     fn expire(guarded: &mut u64) -> Expiry<u64> {
         Expiry::Done(*guarded)
     }
@@ -48,6 +53,7 @@ struct Calling(u32);
 
 impl Member<Numbered> for Calling {
     type Guarded = ();
+    const EXPIRY: Always<(), u64> = Always::CALLED;
     fn expire((): &mut ()) -> Expiry<u64> {
         Expiry::Call
     }

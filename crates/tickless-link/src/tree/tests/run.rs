@@ -3,12 +3,13 @@
 use super::*;
 use std::vec;
 
-use crate::buckets::{BucketArray, BucketState};
+use crate::buckets::{BucketArray, BucketState, Gathered, Gathering};
 
 /// Buckets of one level, and a tree.
 struct Queues {
     buckets: BucketArray<Numbered, 1>,
     tree: Tree<Numbered>,
+    gathering: Option<Gathering<Numbered>>,
 }
 
 impl Queues {
@@ -17,6 +18,7 @@ impl Queues {
         Self {
             buckets: BucketArray::new(buckets),
             tree: Tree::new(tree),
+            gathering: None,
         }
     }
 
@@ -29,14 +31,24 @@ impl Queues {
     }
 
     fn gather(&mut self, list: usize, until: u32) -> (u32, bool) {
-        let gathered = self.buckets.gather(list, u32::MAX, |head| *head <= until);
-        self.assert_valid();
+        let gathered = self.gather_some(list, u32::MAX, |head| head <= until);
         (gathered.count, gathered.left == BucketState::Vacated(list))
     }
 
+    fn gather_some(&mut self, list: usize, limit: u32, is_meant: impl Fn(u32) -> bool) -> Gathered {
+        let key_of = |head: &u32| is_meant(*head).then_some(i64::from(*head));
+        let gathering = self
+            .gathering
+            .get_or_insert_with(|| Gathering::new(&self.tree));
+        let gathered = self.buckets.gather(list, limit, gathering, key_of);
+        self.assert_valid();
+        gathered
+    }
+
     fn receive(&mut self) {
-        self.tree
-            .receive(&mut self.buckets, |head| i64::from(*head));
+        if let Some(gathering) = self.gathering.take() {
+            self.tree.receive(gathering);
+        }
         self.assert_valid();
     }
 
@@ -61,7 +73,7 @@ impl Queues {
         let due = oracle.0.iter().take_while(|entry| entry.1 <= until).count();
         let mut tokens = vec![0; places];
         let is_due = |key, _: &u32| key <= until;
-        let (fired, running) = self.tree.expire_run(is_due, tokens.iter_mut());
+        let (fired, running) = self.tree.expire_run(is_due, &mut tokens);
         assert!(running.is_none());
         assert_eq!(fired, places.min(due).min(in_run));
         for token in &tokens[..fired] {
@@ -118,20 +130,16 @@ fn what_is_not_meant_stays_where_it_is() {
         queues.put(erase(timer), 3, key);
     }
     assert_eq!(queues.gather(3, 5), (3, false));
-    assert_eq!(
-        queues.on_buckets(),
-        [0, 2, 5, 1, 3, 4],
-        "the gathered first"
-    );
+    assert_eq!(queues.on_buckets(), [1, 3, 4]);
     // Those that the limit leaves unseen stay, too.
-    let limited = queues.buckets.gather(3, 1, |_| false);
+    let limited = queues.gather_some(3, 1, |_| false);
     assert_eq!((limited.count, limited.is_whole), (0, false));
     queues.assert_valid();
-    let limited = queues.buckets.gather(3, 2, |head| *head == 9);
+    let limited = queues.gather_some(3, 2, |head| head == 9);
     assert!(!limited.is_whole);
     assert_eq!(limited.count, 1);
     queues.assert_valid();
-    assert_eq!(queues.on_buckets(), [0, 2, 5, 3, 1, 4]);
+    assert_eq!(queues.on_buckets(), [1, 4]);
     queues.receive();
     assert_eq!(order(&queues.tree), [0, 2, 5, 3]);
     assert_eq!(queues.gather(3, u32::MAX), (2, true));
@@ -231,7 +239,7 @@ fn a_run_is_expired_up_to_the_first_that_has_a_callback() {
     start(&mut queues.tree, erase(&timers[3]), 5);
     let mut tokens = [u64::MAX; 4];
     let all = |_, _: &u32| true;
-    let (fired, running) = queues.tree.expire_run(all, tokens.iter_mut());
+    let (fired, running) = queues.tree.expire_run(all, &mut tokens);
     assert_eq!((fired, tokens[0]), (1, 0));
     let running = running.expect("the second one has a callback");
     assert_eq!(running.tag(), 9);
@@ -240,11 +248,72 @@ fn a_run_is_expired_up_to_the_first_that_has_a_callback() {
     running.stop(&mut queues.tree);
     assert!(calling.state().is_idle());
     // What is behind the run is left, whatever is due.
-    let (fired, running) = queues.tree.expire_run(all, tokens.iter_mut());
+    let (fired, running) = queues.tree.expire_run(all, &mut tokens);
     assert!(running.is_none());
     assert_eq!((fired, &tokens[..2]), (2, [1, 2].as_slice()));
     assert_eq!(order(&queues.tree), [3]);
     queues.assert_valid();
+}
+
+#[test]
+fn callbacks_of_the_run_are_called_one_by_one_up_to_the_first_entry_without() {
+    let timers = entries(2);
+    let calling = [8, 9].map(|tag| Box::pin(Entry::new(0, tag, 0, (), (), Calling(0))));
+    let mut queues = Queues::new();
+    queues.put(erase(&calling[1]), 3, 2);
+    queues.put(erase(&timers[0]), 3, 3);
+    queues.put(erase(&calling[0]), 3, 1);
+    queues.gather(3, u32::MAX);
+    queues.receive();
+    start(&mut queues.tree, erase(&timers[1]), 9);
+    assert!(queues.tree.expire_called(|key, _| key < 1).is_none());
+    for (tag, key) in [(8, 1), (9, 2)] {
+        let due = queues.tree.expire_called(|_, _| true);
+        let (running, head) = due.expect("it has a callback");
+        assert_eq!((running.tag(), head), (tag, key));
+        queues.assert_valid();
+        running.stop(&mut queues.tree);
+    }
+    assert!(queues.tree.has_run());
+    assert!(queues.tree.expire_called(|_, _| true).is_none());
+    assert_eq!(order(&queues.tree), [0, 1]);
+}
+
+#[test]
+fn many_are_sorted_however_their_keys_are_spread() {
+    let count = if cfg!(miri) { 100 } else { 500 };
+    let mixed = |number: u32| number.wrapping_mul(0x9E37_79B1) >> 8;
+    let spreads: [&dyn Fn(u32) -> u32; 6] = [
+        &|number| mixed(number),
+        &|number| mixed(number) % 3,
+        &|number| 1_000_000 - number,
+        // All but the last in one list of those over which they are spread.
+        &|number| {
+            if number + 1 < count {
+                mixed(number) % 100
+            } else {
+                u32::MAX
+            }
+        },
+        &|_| 7,
+        &|number| {
+            if number % 2 == 0 {
+                number
+            } else {
+                u32::MAX - number
+            }
+        },
+    ];
+    for spread in spreads {
+        for len in [2, 31, 32, 33, 64, 65, count] {
+            let keys: Vec<u32> = (0..len).map(spread).collect();
+            let timers = entries(u16::try_from(len).expect("a few"));
+            let queues = received(&timers, &keys);
+            let mut expected: Vec<u16> = (0..).take(keys.len()).collect();
+            expected.sort_by_key(|tag| keys[usize::from(*tag)]);
+            assert_eq!(order(&queues.tree), expected);
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]

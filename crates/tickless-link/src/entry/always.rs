@@ -1,0 +1,50 @@
+//! Expiries that need not be asked for.
+
+use core::fmt;
+use core::marker::PhantomData;
+
+/// What the expiry of a member with guarded data of the type `G` always comes to, where tokens are of the type `T`.
+///
+/// Where it is known a queue need not call [`Member::expire`](super::Member::expire), which costs as much as all else
+/// that it does for an entry.
+pub struct Always<G, T> {
+    pub(super) outcome: Outcome,
+    types: PhantomData<fn(G) -> T>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Asked,
+    Taken,
+    Called,
+}
+
+impl<G, T> Always<G, T> {
+    /// Nothing: [`Member::expire`](super::Member::expire) decides each time.
+    pub const ASKED: Self = Self::new(Outcome::Asked);
+    /// [`Expiry::Call`](super::Expiry::Call).
+    pub const CALLED: Self = Self::new(Outcome::Called);
+
+    const fn new(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            types: PhantomData,
+        }
+    }
+}
+
+impl<T> Always<T, T> {
+    /// [`Expiry::Done`](super::Expiry::Done) with the guarded data: it is the token, and something without meaning
+    /// takes its place. Such an entry is never shut.
+    pub const TAKEN: Self = Self::new(Outcome::Taken);
+}
+
+impl<G, T> fmt::Debug for Always<G, T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self.outcome {
+            Outcome::Asked => "Asked",
+            Outcome::Taken => "Taken",
+            Outcome::Called => "Called",
+        })
+    }
+}
