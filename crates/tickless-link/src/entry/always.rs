@@ -9,7 +9,8 @@ use core::marker::PhantomData;
 /// that it does for an entry.
 pub struct Always<G, T> {
     pub(super) outcome: Outcome,
-    types: PhantomData<fn(G) -> T>,
+    // Invariant in both: that they are one type is what `TAKEN` says.
+    types: PhantomData<fn(G, T) -> (G, T)>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
