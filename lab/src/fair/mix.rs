@@ -19,7 +19,8 @@ pub(super) enum Preset {
     Many,
     /// 4 servers and 2 periodic tasks beside 8 tasks that compute
     Servers,
-    /// Two tasks that compute, 8 to 1, and a small periodic one, on one worker: what clockworker is made for
+    /// Two tasks that compute, 8 to 1, and a small periodic one, on one worker, in slices of 100 us: what clockworker
+    /// is made for
     Queues,
 }
 
@@ -93,6 +94,9 @@ impl Preset {
                 workers: 1,
                 hogs: 2,
                 hog_weights: vec![8, 1],
+                // The small task waits for the slice that runs, and the shares end within one. clockworker decides at
+                // each checkpoint.
+                slice: Some(Duration::from_micros(100)),
                 periodic: Periodic {
                     weight: 4,
                     period: Duration::from_millis(1),

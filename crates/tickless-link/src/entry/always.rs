@@ -10,8 +10,10 @@ use core::marker::PhantomData;
 pub struct Always<G, T> {
     pub(super) outcome: Outcome,
     // Invariant in both: that they are one type is what `TAKEN` says.
-    types: PhantomData<fn(G, T) -> (G, T)>,
+    types: PhantomData<Same<G, T>>,
 }
+
+type Same<G, T> = fn(G, T) -> (G, T);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
