@@ -159,7 +159,7 @@ impl<N: fmt::Debug, S: Stage + fmt::Debug, T> fmt::Debug for Late<N, S, T> {
     }
 }
 
-/// Defines the [`Stage`](crate::late::Stage)s of a [`Late`](crate::late::Late): those before its value is made, and
+/// Defines the [`Stage`]s of a [`Late`]: those before its value is made, and
 /// those behind.
 ///
 /// ```
