@@ -122,20 +122,24 @@ impl<N, S: Stage, T> Late<N, S, T> {
         (&mut late.note, value)
     }
 
-    /// Makes the value, unless it is made, by going on to `stage`.
+    /// Makes the value, unless it is made, by going on to `stage`; the note, and the value.
     ///
     /// # Panics
     ///
     /// When `stage` is none that has a value.
     #[inline(always)]
-    pub fn make(self: Pin<&mut Self>, stage: S, make: impl FnOnce() -> T) {
+    pub fn make(self: Pin<&mut Self>, stage: S, make: impl FnOnce() -> T) -> (&mut N, Pin<&mut T>) {
         assert!(stage.is_made(), "what is made has a value");
-        // SAFETY: nothing is moved.
+        // SAFETY: nothing is moved: the value is given out pinned, as in `parts`.
         let late = unsafe { self.get_unchecked_mut() };
         if !late.stage.is_made() {
             late.value.write(make());
             late.stage = stage;
         }
+        // SAFETY: *Made*: it was, or just now.
+        let value = unsafe { late.value.assume_init_mut() };
+        // SAFETY: as in `value`.
+        (&mut late.note, unsafe { Pin::new_unchecked(value) })
     }
 }
 
@@ -270,7 +274,9 @@ mod tests {
         assert!(panics(|| drop(Late::<_, _, Box<u32>>::new((), Step::Done))));
         let mut late = pin!(Late::<_, _, Box<u32>>::new((), Step::New));
         assert!(panics(|| late.as_mut().set_stage(Step::Ready)));
-        assert!(panics(|| late.as_mut().make(Step::Waiting, || Box::new(1))));
+        assert!(panics(|| {
+            late.as_mut().make(Step::Waiting, || Box::new(1));
+        }));
         late.as_mut().make(Step::Ready, || Box::new(1));
         assert!(panics(|| late.as_mut().set_stage(Step::New)));
         assert_eq!(**late.as_ref().value().unwrap(), 1);
@@ -280,7 +286,7 @@ mod tests {
     fn a_panic_while_it_is_made_leaves_it_unmade() {
         let mut late = pin!(Late::<_, _, Box<u32>>::new((), Step::New));
         let made = catch_unwind(AssertUnwindSafe(|| {
-            late.as_mut().make(Step::Ready, || panic!("no"))
+            late.as_mut().make(Step::Ready, || panic!("no"));
         }));
         assert!(made.is_err() && late.stage() == Step::New);
     }

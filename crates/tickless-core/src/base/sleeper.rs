@@ -5,6 +5,7 @@
 use core::pin::Pin;
 use core::task::Waker;
 
+use crate::base::guard::BaseGuard;
 use crate::base::timers::Timers;
 use crate::platform::{Platform, ThisCpu};
 
@@ -106,7 +107,16 @@ pub trait TaskTimer: Hooks {
     // Always: a future that waits beside others is asked this whenever its task is woken.
     #[inline(always)]
     fn wakes_at_hand<P: Platform>(self: Pin<&Self>, timers: &Timers<P>, waker: &Waker) -> bool {
-        Hooks::at_hand(self, timers, |kept| kept.will_wake(waker)).unwrap_or(false)
+        let Some(me) = timers.platform.this_cpu_if_known() else {
+            return false;
+        };
+        let Some(mut guard) = BaseGuard::try_lock(timers, me) else {
+            return false;
+        };
+        let kept = self
+            .waker_at_hand(&mut guard)
+            .and_then(|kept| kept.as_ref());
+        kept.is_some_and(|kept| kept.will_wake(waker))
     }
 
     /// Has `waker` woken instead of the one before, which is returned.
@@ -220,17 +230,11 @@ mod hooks {
             let _ = timers;
             None
         }
-        /// What `ask` says of the waker of a timer that is queued on the executing CPU, where that takes less than
-        /// [`lock`](Self::lock) and [`waker`](Self::waker); `None` where it does not.
-        #[inline]
-        fn at_hand<P: Platform, R>(
-            self: Pin<&Self>,
-            timers: &Timers<P>,
-            ask: impl FnOnce(&Waker) -> R,
-        ) -> Option<R> {
-            let _ = (timers, ask);
-            None
-        }
+        /// Whom it wakes, if it is queued where nearly all are on the locked base; `None` if it is elsewhere.
+        fn waker_at_hand<'a, P: Platform>(
+            self: Pin<&'a Self>,
+            guard: &'a mut BaseGuard<'_, P>,
+        ) -> Option<&'a mut Option<Waker>>;
         /// Cancels a timer of the locked base, whichever that is, where that takes less than
         /// [`waker`](Self::waker) and [`dequeue`](Self::dequeue); `None`, and nothing was done, where it does not, and
         /// else the waker that it had.

@@ -192,17 +192,14 @@ impl Hooks for WheelSleeper {
 
     /// On the wheel that it was made for.
     #[inline(always)]
-    fn at_hand<P: Platform, R>(
-        self: Pin<&Self>,
-        timers: &Timers<P>,
-        ask: impl FnOnce(&Waker) -> R,
-    ) -> Option<R> {
-        let me = timers.platform.this_cpu_if_known()?;
-        let mut guard = BaseGuard::try_lock(timers, me)?;
+    fn waker_at_hand<'a, P: Platform>(
+        self: Pin<&'a Self>,
+        guard: &'a mut BaseGuard<'_, P>,
+    ) -> Option<&'a mut Option<Waker>> {
         let buckets = &mut guard.state.wheels[self.entry.tag() as usize].buckets;
-        let queued = self.entry.state().is_queued();
-        let kept = self.entry().guarded(buckets).filter(|_| queued)?;
-        kept.as_ref().map(ask)
+        // An idle one belongs there still, and keeps a waker for the next time.
+        let is_queued = self.entry.state().is_queued();
+        self.entry().guarded(buckets).filter(|_| is_queued)
     }
 
     #[inline]

@@ -16,7 +16,6 @@ use crate::hrtimer::start::AlreadyExpired;
 use crate::hrtimer::timer::{Setup, Start, When};
 use crate::platform::{Platform, ThisCpu};
 use crate::restart::Restart;
-use crate::slots::geometry::Place;
 use crate::time::{ClockId, Deadline, Instant, Monotonic};
 use crate::trace::StartMode;
 
@@ -175,21 +174,9 @@ impl<C: ClockId> Sleeper<C> {
         let Some(me) = timers.platform.this_cpu_if_known() else {
             return Err(waker);
         };
-        let Some(mut guard) = BaseGuard::try_lock(timers, me) else {
-            return Err(waker);
-        };
         let times = (Deadline::new(earliest), Deadline::new(latest));
-        let mode = StartMode::default();
-        let Some(place) = timers.far_place(&mut guard, Head::new(times.0, times.1), mode, me)
-        else {
-            return Err(waker);
-        };
-        let made = make();
-        if !made.entry.tag().may_stand_far() {
-            return Err(waker);
-        }
-        made.file_far(&mut guard, place, times, mode, waker)
-            .map(drop)
+        let make = || Some(make()).filter(|made| made.entry.tag().may_stand_far());
+        Self::file_far(make, timers, me, times, StartMode::default(), waker).map(drop)
     }
 
     /// Files a sleeper that never was on a base in the far wheel of `me`; the waker that it had before.
@@ -210,43 +197,46 @@ impl<C: ClockId> Sleeper<C> {
         if !self.entry.tag().may_stand_far() {
             return Err(waker);
         }
-        let Some(mut guard) = BaseGuard::try_lock(timers, me) else {
-            return Err(waker);
-        };
-        let Some(place) = timers.far_place(&mut guard, Head::new(times.0, times.1), mode, me)
-        else {
-            return Err(waker);
-        };
-        self.file_far(&mut guard, place, times, mode, waker)
+        Self::file_far(|| Some(self), timers, me, times, mode, waker)
     }
 
-    /// Files a sleeper that never was on a base in the far wheel of the locked one; the waker that it had before.
+    /// Files the sleeper that `take` gives, one that may stand far and never was on a base, in the far wheel of `me`;
+    /// the waker that it had before.
     ///
     /// # Errors
     ///
-    /// The new waker, if it was on a base; nothing was done.
+    /// As for [`start_far`](Self::start_far).
     // As `start_far`.
     #[inline(always)]
-    fn file_far<P: Platform>(
-        mut self: Pin<&mut Self>,
-        guard: &mut BaseGuard<'_, P>,
-        place: Place,
+    fn file_far<'a, 't, P: Platform>(
+        take: impl FnOnce() -> Option<Pin<&'t mut Self>>,
+        timers: &'a Timers<P>,
+        me: ThisCpu<'a, P>,
         (earliest, deadline): Times,
         mode: StartMode,
         waker: Waker,
     ) -> Result<Option<Waker>, Waker> {
+        let Some(mut guard) = BaseGuard::try_lock(timers, me) else {
+            return Err(waker);
+        };
         let head = Head::new(earliest, deadline);
+        let Some(place) = timers.far_place(&mut guard, head, mode, me) else {
+            return Err(waker);
+        };
+        let Some(mut sleeper) = take() else {
+            return Err(waker);
+        };
         let state = &mut *guard.state;
         let (mut waker, mut old) = (Some(waker), None);
         let fill = |kept: &mut Option<Waker>| old = core::mem::replace(kept, waker.take());
-        let entry = self.as_mut().entry_mut();
+        let entry = sleeper.as_mut().entry_mut();
         if !state.far.file_unbound(entry, place, head, fill) {
             return waker.map_or(Ok(None), Err);
         }
         state.stats.note_start(Stood::Moved);
-        guard.timers.trace_start(
-            guard,
-            self.as_ref().erase(),
+        timers.trace_start(
+            &guard,
+            sleeper.as_ref().erase(),
             (earliest, deadline),
             mode,
             (false, Stood::Moved),
@@ -361,15 +351,11 @@ impl<C: ClockId> Hooks for Sleeper<C> {
 
     /// In the far wheel, as nearly all that are asked.
     #[inline(always)]
-    fn at_hand<P: Platform, R>(
-        self: Pin<&Self>,
-        timers: &Timers<P>,
-        ask: impl FnOnce(&Waker) -> R,
-    ) -> Option<R> {
-        let me = timers.platform.this_cpu_if_known()?;
-        let mut guard = BaseGuard::try_lock(timers, me)?;
-        let kept = self.entry().guarded(guard.state.far.buckets_mut())?;
-        kept.as_ref().map(ask)
+    fn waker_at_hand<'a, P: Platform>(
+        self: Pin<&'a Self>,
+        guard: &'a mut BaseGuard<'_, P>,
+    ) -> Option<&'a mut Option<Waker>> {
+        self.entry().guarded(guard.state.far.buckets_mut())
     }
 
     #[inline]

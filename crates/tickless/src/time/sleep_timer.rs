@@ -419,12 +419,10 @@ fn start_new<T: SleepQueue>(
 ) {
     let slot = timer.as_mut();
     let make = || {
-        let mut slot = slot;
         // Armed before it is: should it not come to that, it is started below, or, behind a panic, by the next poll.
-        slot.as_mut().make(SleepState::Armed, T::new);
-        let (note, made) = slot.parts();
+        let (note, made) = slot.make(SleepState::Armed, T::new);
         *note = Some(slack);
-        made.expect("it was just made")
+        made
     };
     if let Err(waker) = T::start_new(make, deadline, latest, context.waker().clone()) {
         start(timer, deadline, Some(waker), context);
@@ -442,14 +440,12 @@ fn start<T: SleepQueue>(
     wake::demand();
     let waker = kept.filter(|kept| kept.will_wake(context.waker()));
     let waker = waker.unwrap_or_else(|| context.waker().clone());
-    timer.as_mut().make(SleepState::Reset, T::new);
-    let (slack, made) = timer.as_mut().parts();
-    let started = match made {
-        Some(made) if !T::HAS_SLACK || slack.get_or_insert_with(slack::default).is_none() => {
-            made.start_at_hand(deadline, deadline, waker)
-        }
-        Some(made) => start_with_slack(made, deadline, *slack, waker),
-        None => Err(waker),
+    let (slack, made) = timer.as_mut().make(SleepState::Reset, T::new);
+    let is_exact = !T::HAS_SLACK || slack.get_or_insert_with(slack::default).is_none();
+    let started = if is_exact {
+        made.start_at_hand(deadline, deadline, waker)
+    } else {
+        start_with_slack(made, deadline, *slack, waker)
     };
     if let Err(waker) = started {
         let old = queue(timer.as_mut(), deadline, waker);
@@ -474,21 +470,21 @@ fn start_with_slack<T: SleepQueue>(
     timer.start_at_hand(deadline, latest, waker)
 }
 
-/// Queues a timer that is made, or moves it if it is queued, and has `waker` woken. Returns the waker that it had.
+/// Queues a timer, or moves it if it is queued, and has `waker` woken. Returns the waker that it had.
 #[inline(never)]
 fn queue<T: SleepQueue>(
     timer: Pin<&mut Timer<T>>,
     deadline: Instant,
     waker: Waker,
 ) -> Option<Waker> {
-    let (slack, made) = timer.parts();
+    let (slack, made) = timer.make(SleepState::Reset, T::new);
     let slack = if T::HAS_SLACK {
         *slack.get_or_insert_with(slack::default)
     } else {
         Slack::NONE
     };
     let when = T::when(deadline, latest::<T>(slack, deadline));
-    let old = made?.start(timers(), when, waker);
+    let old = made.start(timers(), when, waker);
     T::publish(when);
     old
 }

@@ -105,8 +105,8 @@ const TRIED: [Duration; 6] = [
 /// What an instant of the standard library is made of, in nanoseconds: from a zero of its own, on systems where it
 /// consists of seconds and nanoseconds and gives both to a hasher; `None` elsewhere, and beyond 292 years.
 ///
-/// The distance to another instant is all that an instant says for sure, and it takes a call and four times as long
-/// (9 ns here, twice a push-out). That the hash says the same is no promise of theirs, so [`Anchor::at`] finds it out.
+/// The distance to another instant is all that an instant says for sure, and it takes a call, and longer than to push
+/// a timer out. That the hash says the same is no promise of theirs, so [`Anchor::at`] finds it out.
 #[inline(always)]
 fn parts(instant: StdInstant) -> Option<i64> {
     let mut parts = Parts::default();
