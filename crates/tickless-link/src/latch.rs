@@ -52,6 +52,13 @@ impl<const N: usize> LatchCell<N> {
     #[inline]
     #[must_use]
     pub fn read(&self) -> [u64; N] {
+        self.read_and(|_| ()).0
+    }
+
+    /// As [`read`](Self::read), and what `sample` makes of the copy while readers are sent to it: where they are sent
+    /// to the other one before `sample` is over, both are taken again.
+    #[inline]
+    pub fn read_and<T>(&self, mut sample: impl FnMut(&[u64; N]) -> T) -> ([u64; N], T) {
         loop {
             // Acquire: pairs with the Release stores of `flip`, so that the words of the copy that this number sends
             // readers to are seen.
@@ -59,11 +66,12 @@ impl<const N: usize> LatchCell<N> {
             let copy = &self.copies[usize::from(!before.is_multiple_of(2))];
             // Relaxed: torn copies are found out below.
             let words = core::array::from_fn(|word| copy[word].load(Ordering::Relaxed));
+            let sampled = sample(&words);
             // The fence keeps the loads above before the load below; it pairs with the fence in `flip`: a reader that
             // read a word of a later publication sees that readers were sent away from this copy first.
             fence(Ordering::Acquire);
             if self.sequence.load(Ordering::Relaxed) == before {
-                return words;
+                return (words, sampled);
             }
             spin_loop();
         }

@@ -59,6 +59,19 @@ impl<const N: usize> SeqCell<N> {
     #[inline]
     #[must_use]
     pub fn read_first<const M: usize>(&self) -> [u64; M] {
+        self.read_first_and(|_| ()).0
+    }
+
+    /// As [`read_first`](Self::read_first), and what `sample` makes of the copy while the record stands: a publication
+    /// that begins before `sample` is over makes both be taken again. So what is sampled belongs to the record.
+    ///
+    /// Where that is a counter, its reading SHOULD be ordered before the loads behind it; one that the processor
+    /// executes later may belong to the next record, by some tens of nanoseconds.
+    #[inline(always)]
+    pub fn read_first_and<const M: usize, T>(
+        &self,
+        mut sample: impl FnMut(&[u64; M]) -> T,
+    ) -> ([u64; M], T) {
         const { assert!(M <= N, "the record has fewer words") };
         loop {
             // Acquire: pairs with the Release that ends `publish`, so that the words of that publication are seen.
@@ -66,11 +79,13 @@ impl<const N: usize> SeqCell<N> {
             if before.is_multiple_of(2) {
                 // Relaxed: torn copies are found out below.
                 let words = core::array::from_fn(|word| self.words[word].load(Ordering::Relaxed));
-                // The fence keeps the loads above before the load below; it pairs with the fence in `publish`: a reader
-                // that read a word of a later publication sees that its sequence has begun.
+                let sampled = sample(&words);
+                // The fence keeps the loads above, those of `sample` among them, before the load below; it pairs with
+                // the fence in `publish`: a reader that read a word of a later publication, or something that was
+                // written behind it, sees that its sequence has begun.
                 fence(Ordering::Acquire);
                 if self.sequence.load(Ordering::Relaxed) == before {
-                    return words;
+                    return (words, sampled);
                 }
             }
             spin_loop();
@@ -113,5 +128,19 @@ mod tests {
         assert_eq!(cell.read(), [1, 2, 3]);
         cell.publish(&mut writer, [4, 5, 6]);
         assert_eq!(cell.read(), [4, 5, 6]);
+    }
+
+    #[test]
+    fn what_is_sampled_while_the_record_changes_is_sampled_again() {
+        let (cell, mut writer) = SeqCell::new([1, 2]);
+        let mut samples = 0;
+        let (words, sampled) = cell.read_first_and::<1, _>(|&[word]| {
+            samples += 1;
+            if samples == 1 {
+                cell.publish(&mut writer, [3, 4]);
+            }
+            word
+        });
+        assert_eq!((words, sampled, samples), ([3], 3, 2));
     }
 }

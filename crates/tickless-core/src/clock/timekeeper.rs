@@ -1,9 +1,9 @@
 //! The monotonic time out of a free-running counter.
 //!
 //! The published record says: at counter value `base_cycles` it was `base` nanoseconds and a residue, and since then
-//! each cycle counts `mult / 2^shift` nanoseconds. Readers copy the record through a sequence lock, read the counter,
-//! and do one multiplication (spec ). The [`Keeper`] is the one writer: it moves the base forward, steers the
-//! factor, and changes the offsets of the other clocks.
+//! each cycle counts `mult / 2^shift` nanoseconds. Readers copy the record and read the counter in one section of a
+//! sequence lock, and do one multiplication (spec ). The [`Keeper`] is the one writer: it moves the base forward,
+//! steers the factor, and changes the offsets of the other clocks.
 //!
 //! # What the counter may do
 //!
@@ -24,6 +24,10 @@
 //! counter lags gets the time of the base for all that is before it. If the base stayed behind while the factor changed
 //! ahead of it, such a CPU would see the time step back: the line through the point of the change is another one on
 //! both sides.
+//!
+//! The counter is read while the record stands, and again if that changed meanwhile (TIM-17). A thread that copied the
+//! record, was preempted, and then read the counter would go by the line before for as long as it was away: where the
+//! rate fell since, that is ahead of what it reads next.
 //!
 //! # Two publications
 //!
@@ -101,21 +105,26 @@ impl Timekeeper {
         Ok((timekeeper, keeper))
     }
 
-    /// The monotonic time, given how to read the counter.
+    /// The monotonic time, given how to read the counter: once, and again where the record changes meanwhile.
+    ///
+    /// The counter SHOULD be read before what stands behind, as by `lfence; rdtsc; lfence`. A reading that is executed
+    /// some tens of nanoseconds later may show by how much the rate falls in that time more, which is nothing: it takes
+    /// 1000 ppm for a microsecond to make a nanosecond.
     #[inline]
-    pub fn now(&self, read: impl FnOnce() -> Cycles) -> Instant {
-        let words = self.cell.read_first::<{ Record::FAST }>();
-        self.from(words, read())
+    pub fn now(&self, mut read: impl FnMut() -> Cycles) -> Instant {
+        let (words, now) = self.cell.read_first_and(|_| read());
+        self.from(words, now)
     }
 
     /// The monotonic time, given how to read whichever counter drives it; zero cycles count while none does.
     #[inline]
-    pub fn now_by(&self, read: impl FnOnce(CounterId) -> Cycles) -> Instant {
-        let [mask, base_cycles, scale, residue, base, max_cycles, id] =
-            self.cell.read_first::<{ Record::WITH_COUNTER }>();
-        let words = [mask, base_cycles, scale, residue, base, max_cycles];
-        let now = u32::try_from(id).map_or(Cycles(base_cycles), |id| read(CounterId(id)));
-        self.from(words, now)
+    pub fn now_by(&self, mut read: impl FnMut(CounterId) -> Cycles) -> Instant {
+        let sample = |words: &[u64; Record::WITH_COUNTER]| {
+            let id = u32::try_from(words[Record::COUNTER]);
+            id.map_or(Cycles(words[Record::BASE_CYCLES]), |id| read(CounterId(id)))
+        };
+        let ([fast @ .., _], now) = self.cell.read_first_and(sample);
+        self.from(fast, now)
     }
 
     /// As [`now`](Self::now), for what may interrupt the writer: interrupts that no CPU masks, signal handlers,
@@ -126,9 +135,9 @@ impl Timekeeper {
     /// differ over the time that a publication takes, which is 1 ns for 1000 ppm and a microsecond; and, for a CPU
     /// whose copy of the counter lags, by that lag. Away from publications it shows what `now` shows.
     #[inline]
-    pub fn now_on_top_of_writer(&self, read: impl FnOnce() -> Cycles) -> Instant {
-        let words = self.latch.read();
-        self.from(words, read())
+    pub fn now_on_top_of_writer(&self, mut read: impl FnMut() -> Cycles) -> Instant {
+        let (words, now) = self.latch.read_and(|_| read());
+        self.from(words, now)
     }
 
     #[inline(always)]
@@ -170,14 +179,11 @@ impl Timekeeper {
     pub fn now_and_offsets(
         &self,
         seen: SetSequence,
-        read: impl FnOnce() -> Cycles,
+        mut read: impl FnMut() -> Cycles,
     ) -> (Instant, Option<(SetSequence, Offsets)>) {
-        let words = self.cell.read();
+        let (words, now) = self.cell.read_first_and::<{ Record::WORDS }, _>(|_| read());
         let [mask, base_cycles, scale, residue, base, max_cycles, ..] = words;
-        let now = self.from(
-            [mask, base_cycles, scale, residue, base, max_cycles],
-            read(),
-        );
+        let now = self.from([mask, base_cycles, scale, residue, base, max_cycles], now);
         let [.., sequence, realtime, boottime, tai, next_leap] = words;
         let sequence = SetSequence::from_word(sequence);
         let leap = now >= Instant::from_nanos(next_leap.cast_signed());

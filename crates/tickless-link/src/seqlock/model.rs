@@ -25,3 +25,34 @@ fn a_reader_never_sees_a_mixture() {
         reader.join().unwrap();
     });
 }
+
+/// What is sampled belongs to the record: a reader that samples what was written behind a publication has its words.
+#[test]
+fn what_is_sampled_is_not_newer_than_the_record() {
+    use crate::sync::{AtomicU64, Ordering};
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(|| {
+        let (cell, mut writer) = SeqCell::new([0, 0]);
+        let shared = Arc::new((cell, AtomicU64::new(0)));
+        let reader = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                // Acquire: pairs with the Release below.
+                let sample = |_: &[u64; 2]| shared.1.load(Ordering::Acquire);
+                let ([left, right], counter) = shared.0.read_first_and(sample);
+                assert_eq!(left, right);
+                assert!(
+                    left >= counter,
+                    "the record before, and what came behind it"
+                );
+            })
+        };
+        for counter in 1..3 {
+            shared.0.publish(&mut writer, [counter, counter]);
+            // Release: the publication is done.
+            shared.1.store(counter, Ordering::Release);
+        }
+        reader.join().unwrap();
+    });
+}

@@ -13,6 +13,10 @@
 //! furthest cursor on, as if it had been made then: a CPU that executed up to there went by the old record, one that
 //! executes past it goes by the new one, and so do all once the event of that moment has come. Until then there are two
 //! records.
+//!
+//! So it is with a record that is brought forward, for its rate may be another one from there on; no event ends that,
+//! and the old record follows when the next change comes. What would change while some CPUs are before the change
+//! before it waits.
 
 mod counter;
 mod truth;
@@ -194,6 +198,10 @@ pub(crate) struct Clocks {
     /// What counts for CPUs that are not as far as `since`.
     before: Version,
     since: Cell<Picos>,
+    /// `now` was brought forward there, and `before` was not yet.
+    advanced: Cell<Option<Picos>>,
+    /// From where on the last change of [`begin`](Self::begin) counts.
+    changed_at: Cell<Picos>,
     /// When the clocks were set last.
     set_at: Cell<Picos>,
     /// The change that `before` has not made yet.
@@ -231,6 +239,8 @@ impl Clocks {
             now: Version::new(counter.clone()),
             before: Version::new(counter),
             since: Cell::new(Picos::ZERO),
+            advanced: Cell::new(None),
+            changed_at: Cell::new(Picos::ZERO),
             set_at: Cell::new(Picos::ZERO),
             pending: Cell::new(None),
             next_update: Cell::new(if has_news { every } else { Picos::FOREVER }),
@@ -393,7 +403,7 @@ impl Clocks {
 
     /// Whether the clocks changed since `at`: were set, steered, stopped or replaced.
     pub(crate) fn changed_since(&self, at: Picos) -> bool {
-        at < self.since.get()
+        at < self.changed_at.get()
     }
 
     /// Whether the clock shows the true time, and has no counter.
@@ -450,18 +460,28 @@ impl Clocks {
             || self.before.counter.borrow().model.stops_in_deep_idle
     }
 
-    /// An interrupt came at `at`: brings the records forward if it is time, and says if a leap second is over that they
-    /// do not know of.
-    pub(crate) fn update(&self, at: Picos) -> Option<Change> {
-        if at < self.next_update.get() {
+    /// Whether it is time to bring the records forward at `at`, and no CPU is before the last change.
+    #[inline]
+    pub(crate) fn is_due(&self, at: Picos) -> bool {
+        at >= self.next_update.get() && !self.is_changing(at)
+    }
+
+    /// An interrupt came at `at`: says if a leap second is over that the records do not know of, and else brings them
+    /// forward if that is due, for all CPUs that are past `from`, the furthest cursor.
+    pub(crate) fn update(&self, at: Picos, from: Picos) -> Option<Change> {
+        if !self.is_due(at) {
             return None;
         }
         self.next_update.set(at + self.every);
-        self.before.advance(at);
-        self.now.advance(at);
+        self.catch_up();
         let over = |leap: &Leap| self.before.shows(current_cpu::NO_CPU, at) >= leap.at;
-        let leap = self.leaps.borrow().last().copied().filter(over)?;
-        Some(Change::Leap(leap.nanos))
+        if let Some(leap) = self.leaps.borrow().last().copied().filter(over) {
+            return Some(Change::Leap(leap.nanos));
+        }
+        self.now.advance(from);
+        self.advanced.set(Some(from));
+        self.since.set(from);
+        None
     }
 
     /// Whether a leap second that was to come before the true time `at` has not been made for all.
@@ -495,14 +515,22 @@ impl Clocks {
         self.watch.borrow().as_ref()?.said()
     }
 
-    /// Whether a change is under way: one at a time.
-    pub(crate) fn is_changing(&self) -> bool {
-        self.pending.get().is_some()
+    /// Whether a change is under way at `at`: one at a time.
+    pub(crate) fn is_changing(&self, at: Picos) -> bool {
+        self.pending.get().is_some() || at < self.since.get()
     }
 
-    /// Makes `change` for all CPUs that are past `from`, the furthest cursor.
+    /// All CPUs are where `now` was brought forward.
+    fn catch_up(&self) {
+        if let Some(advanced) = self.advanced.take() {
+            self.before.advance(advanced);
+        }
+    }
+
+    /// Makes `change` for all CPUs that are past `from`, the furthest cursor, while no other one is under way.
     pub(crate) fn begin(&self, change: Change, from: Picos) {
-        debug_assert!(!self.is_changing(), "one at a time");
+        debug_assert!(!self.is_changing(from), "one at a time");
+        self.catch_up();
         let shown = self.before.shows(current_cpu::NO_CPU, from).as_nanos();
         let mut truth = self.truth.borrow_mut();
         match change {
@@ -528,6 +556,7 @@ impl Clocks {
         }
         self.now.make(change, from, self.next_but_one().as_ref());
         self.since.set(from);
+        self.changed_at.set(from);
         self.pending.set(Some(change));
     }
 

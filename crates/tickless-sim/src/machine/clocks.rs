@@ -53,13 +53,18 @@ fn leap_comes(machine: &mut Machine, at: Picos, index: u32) {
     }
 }
 
+/// The furthest cursor: no CPU executed anything behind it.
+fn furthest(machine: &Machine, at: Picos) -> Picos {
+    let furthest = machine.cpus.iter().map(Cpu::busy_until).max();
+    furthest.unwrap_or(at).max(at).max(current_cpu::cursor())
+}
+
 fn begin_change(machine: &mut Machine, change: Change, at: Picos, index: u32) {
-    if machine.host().clocks.is_changing() {
+    if machine.host().clocks.is_changing(at) {
         machine.push(at + machine.period, EventKind::ClockFault, 0, index);
         return;
     }
-    let furthest = machine.cpus.iter().map(Cpu::busy_until).max();
-    let from = furthest.unwrap_or(at).max(at).max(current_cpu::cursor());
+    let from = furthest(machine, at);
     if let Change::Sleep(_) = change {
         // A CPU that is not there yet executes nothing more before.
         for cpu in 0..machine.cpus.len() {
@@ -108,7 +113,7 @@ pub(super) fn plan_check(machine: &Machine) {
 /// The watchdog checks the counter, on a CPU that is online, and the host takes another one if that is bad.
 fn check(machine: &mut Machine, at: Picos) {
     let clocks = &machine.host().clocks;
-    if clocks.is_changing() {
+    if clocks.is_changing(at) {
         machine.push(at + machine.period, EventKind::ClockFault, 0, CHECK);
         return;
     }
@@ -170,9 +175,10 @@ fn wakes_up(machine: &mut Machine, at: Picos) {
 /// An interrupt came at `at`: brings the clocks forward if it is time.
 pub(super) fn update(machine: &mut Machine, at: Picos) {
     let clocks = &machine.host().clocks;
-    if let Some(leap) = clocks.update(at)
-        && !clocks.is_changing()
-    {
+    if !clocks.is_due(at) {
+        return;
+    }
+    if let Some(leap) = clocks.update(at, furthest(machine, at)) {
         begin_change(machine, leap, at, BY_ITSELF);
     }
 }
@@ -183,8 +189,9 @@ pub(super) fn without_counter(machine: &mut Machine, chosen: usize) -> usize {
     if !machine.states[chosen].deep || !clocks.stops_when_deep() {
         return chosen;
     }
-    if !clocks.is_changing() {
-        begin_change(machine, Change::Replace, current_cpu::cursor(), BY_ITSELF);
+    if !clocks.is_changing(machine.event_at) {
+        let at = current_cpu::cursor();
+        begin_change(machine, Change::Replace, at, BY_ITSELF);
     }
     let goes_on = |state: &IdleState| !state.deep;
     machine.states[..chosen]

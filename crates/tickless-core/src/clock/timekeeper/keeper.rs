@@ -63,9 +63,11 @@ pub struct KeeperCounts {
 /// [`Timekeeper::now_on_top_of_writer`].
 ///
 /// Where a call takes `now`, that is what the counter reads. One that is behind what an earlier call was told counts as
-/// that one (spec TIM-15). Where the copies of CPUs differ it should be that which is behind no other: a CPU that is
-/// ahead of it may see the time step back, by that lag times the change of the rate, and by the lag where the clock is
-/// suspended or another counter takes over.
+/// that one (spec TIM-15). It SHOULD be read right before the call: a CPU that reads the time between that and the
+/// publication goes by the record before, and may see the time step back by what passed in between times the change of
+/// the rate, or by all of that where the clock is suspended. Where the copies of CPUs differ it should be that which is
+/// behind no other: a CPU that is ahead of it may see the time step back, by that lag times the change of the rate, and
+/// by the lag where the clock is suspended or another counter takes over.
 #[derive(Debug)]
 pub struct Keeper {
     counter: Counter,

@@ -33,6 +33,7 @@ pub(super) struct Record {
 impl Record {
     pub(super) const WORDS: usize = 14;
     pub(super) const FAST: usize = 6;
+    pub(super) const BASE_CYCLES: usize = 1;
     pub(super) const COUNTER: usize = 6;
     pub(super) const WITH_COUNTER: usize = Self::FAST + 1;
     pub(super) const COUPLED: usize = 9;

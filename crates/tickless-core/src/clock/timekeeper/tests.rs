@@ -4,6 +4,7 @@ use super::*;
 use crate::time::Realtime;
 use crate::time::convert::Kilohertz;
 
+mod preempted;
 mod properties;
 mod suspend;
 
