@@ -297,6 +297,7 @@ impl<H: LockHost> BiasedLock<H> {
             && H::barrier_works()
     }
 
+    #[inline]
     fn acquire_as_stranger(&self) -> Acquired {
         self.lock_inner();
         // Relaxed, both: guarded by the inner lock.
@@ -304,21 +305,27 @@ impl<H: LockHost> BiasedLock<H> {
         self.reserved.store(false, Ordering::Relaxed);
         // Relaxed: the gate is written only under the inner lock.
         if self.gate.load(Ordering::Relaxed) == BIASED {
-            // Relaxed: the barrier below orders it against the owner's look.
-            self.gate.store(ORDINARY, Ordering::Relaxed);
-            H::heavy_barrier();
-            let mut polls = 0;
-            // Acquire: pairs with the Release of the owner that leaves, so that its section happens before this one.
-            while self.inside.load(Ordering::Acquire) == INSIDE {
-                polls += 1;
-                if polls < SPINS {
-                    spin_loop()
-                } else {
-                    H::relax()
-                }
-            }
+            self.close_gate();
         }
         Acquired::Inner
+    }
+
+    /// A stranger that holds the inner lock sends the owner there too, and waits until it is not inside any more.
+    #[cold]
+    fn close_gate(&self) {
+        // Relaxed: the barrier below orders it against the owner's look.
+        self.gate.store(ORDINARY, Ordering::Relaxed);
+        H::heavy_barrier();
+        let mut polls = 0;
+        // Acquire: pairs with the Release of the owner that leaves, so that its section happens before this one.
+        while self.inside.load(Ordering::Acquire) == INSIDE {
+            polls += 1;
+            if polls < SPINS {
+                spin_loop()
+            } else {
+                H::relax()
+            }
+        }
     }
 
     #[inline]

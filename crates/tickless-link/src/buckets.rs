@@ -269,8 +269,7 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         let entry = entry.into_ref().erase();
         // SAFETY: Owner Key Invariant: the entry names this queue, which is borrowed mutably.
         *unsafe { entry.head_mut() } = head;
-        self.put(entry, list, End::Back);
-        entry.mark_queued();
+        self.link(entry, list, End::Back);
         true
     }
 
@@ -413,7 +412,8 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
 
     /// Puts an entry that belongs here and is not linked at an end of a list, and marks it queued (it may be marked
     /// already, after a journey).
-    #[inline]
+    // Always: as `put`.
+    #[inline(always)]
     pub(crate) fn link(&mut self, entry: EntryRef<'_, F>, list: usize, end: End) {
         self.put(entry, list, end);
         entry.mark_queued();

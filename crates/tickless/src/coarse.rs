@@ -163,22 +163,6 @@ impl SleepQueue for WheelSleeper {
     }
 
     /// How late it may be counts from when it was asked for: the reading that its deadline was computed from serves.
-    #[inline]
-    fn start_at_hand(
-        self: Pin<&mut Self>,
-        deadline: CoreInstant,
-        _latest: CoreInstant,
-        waker: Waker,
-    ) -> Result<(), Waker> {
-        let times = (tick_of(asked_last()), tick_of(deadline));
-        let is_first = self.start_at_hand(timers(), times, waker)?;
-        // Else something that is due before was told already, and a thread comes for that.
-        if is_first {
-            publish_first();
-        }
-        Ok(())
-    }
-
     #[inline(always)]
     fn start_new<'t>(
         make: impl FnOnce() -> Pin<&'t mut Self>,
@@ -190,6 +174,7 @@ impl SleepQueue for WheelSleeper {
         Self: 't,
     {
         let times = (tick_of(asked_last()), tick_of(deadline));
+        // Else something that is due before was told already, and a thread comes for that.
         if Self::start_new(make, Kind::Global, timers(), times, waker)? {
             publish_first();
         }

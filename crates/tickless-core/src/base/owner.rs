@@ -74,19 +74,20 @@ impl<P: Platform> Timers<P> {
     /// The base that owns `entry`, locked (spec LOC-2).
     ///
     /// An entry without an owner is given to the executing CPU's base.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn lock_base_of<'a, F: BaseQueue>(
         &'a self,
         entry: EntryRef<'_, F>,
         me: Option<ThisCpu<'a, P>>,
     ) -> BaseGuard<'a, P> {
-        // Usually the timer is this CPU's, which needs no look-up.
-        if let Some(me) = me
-            && let Owner::Queue(id) = entry.owner()
-            && me.base.owns(id)
-        {
-            let held = BaseGuard::lock(self, me.base, Some(me));
-            if mutant!("owner-not-rechecked-loc-2") || entry.owner() == Owner::Queue(id) {
+        let owner = entry.owner();
+        if let Owner::Queue(id) = owner {
+            // Usually the timer is this CPU's, which needs no look-up.
+            let mine = me.filter(|me| me.base.owns(id));
+            let base = mine.map_or_else(|| self.base_of(id), |me| me.base);
+            let held = BaseGuard::lock(self, base, mine);
+            // It may have moved before the lock was ours.
+            if mutant!("owner-not-rechecked-loc-2") || entry.owner() == owner {
                 return held;
             }
         }

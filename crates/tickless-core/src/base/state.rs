@@ -128,20 +128,6 @@ impl BaseState {
         self.far.after_removal(&mut self.queues, index, was_first);
     }
 
-    /// As [`after_removal`](Self::after_removal), of the first one: nearly always the next is filed where it belongs.
-    #[inline]
-    pub(crate) fn after_first_left(&mut self, index: usize) {
-        let queue = &mut self.queues[index];
-        if let Some(mut slot) = queue.tree.open_first()
-            && slot.key() == slot.head().deadline()
-        {
-            let deadline = slot.key();
-            queue.first_deadline = deadline;
-            return;
-        }
-        self.reload_first(index);
-    }
-
     /// Copies new offsets into all queues of their clocks.
     pub(crate) fn adopt(&mut self, sequence: SetSequence, offsets: &Offsets) {
         // The first copy is no jump.

@@ -70,33 +70,9 @@ impl WheelSleeper {
         timers.modify_in_slot(self.erase(), expiry)
     }
 
-    /// Starts a sleeper that never was on a base, in the tick `now` and for `expiry`, if the executing CPU keeps it and
-    /// its lock is to be had without a call: as [`start`](crate::base::TaskTimer::start) would. Says whether it is due
-    /// before everything else on its wheel, so that it has to be told.
-    ///
-    /// # Errors
-    ///
-    /// The waker, if it is not as simple as that; it is to be started otherwise.
-    #[inline]
-    pub fn start_at_hand<P: Platform>(
-        self: Pin<&mut Self>,
-        timers: &Timers<P>,
-        times: (Tick, Tick),
-        waker: Waker,
-    ) -> Result<bool, Waker> {
-        let Some(me) = timers.platform.this_cpu_if_known() else {
-            return Err(waker);
-        };
-        if !self.is_unbound() {
-            return Err(waker);
-        }
-        let filed = timers.start_unbound(self.entry_mut(), me, times, waker);
-        // Here no lock is held any more, and the waker that was there before may be dropped.
-        filed.map(|(is_first, _old)| is_first)
-    }
-
-    /// As [`start_at_hand`](Self::start_at_hand), of a sleeper of `kind` that does not exist yet: `make` makes it once
-    /// its place is known.
+    /// Starts a sleeper of `kind` that does not exist yet, in a tick and for an expiry, if the executing CPU keeps it
+    /// and its lock is to be had without a call: as [`start`](crate::base::TaskTimer::start) would. `make` makes it
+    /// once its place is known. Says whether it is due before everything else on its wheel, so that it has to be told.
     ///
     /// # Errors
     ///

@@ -471,6 +471,19 @@ impl FarWheel {
     #[inline]
     pub(crate) fn reload_first(&mut self, queues: &mut ExactQueues, index: usize) {
         let queue = &mut queues[index];
+        // Nearly always the first one is filed where it belongs.
+        if let Some(mut slot) = queue.tree.open_first()
+            && slot.key() == slot.head().deadline()
+        {
+            queue.first_deadline = slot.key();
+            return;
+        }
+        self.refile_first(queues, index);
+    }
+
+    /// As [`reload_first`](Self::reload_first), with more than one look.
+    fn refile_first(&mut self, queues: &mut ExactQueues, index: usize) {
+        let queue = &mut queues[index];
         for _ in 0..REFILES_MAX {
             let Some(mut slot) = queue.tree.open_first() else {
                 break;

@@ -157,7 +157,7 @@ impl<'a, P: Platform> Runner<'a, P> {
             };
             held.state.stats.expired += 1;
             self.fired += 1;
-            held.state.after_first_left(index);
+            held.state.reload_first(index);
             let clock_was_set = held.state.jump_untold && running.tag().fires_on_set();
             let tellings = held.state.tellings;
             drop(held);
@@ -191,7 +191,7 @@ impl<'a, P: Platform> Runner<'a, P> {
             head,
         } = due;
         let (earliest, deadline) = (head.earliest(), head.deadline());
-        held.state.after_first_left(index);
+        held.state.reload_first(index);
         let untold = held.state.jump_untold && fires_on_set;
         let clock_was_set = filed == Deadline::CLOCK_SET || untold;
         let tellings = held.state.tellings;
@@ -241,7 +241,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         index: usize,
         woken: &mut Batch,
     ) -> BaseGuard<'a, P> {
-        held.state.after_first_left(index);
+        held.state.reload_first(index);
         drop(held);
         woken.wake_all(&self.timers.platform);
         self.after_wake_up(None)

@@ -366,7 +366,7 @@ impl<C: ClockId> Hooks for Sleeper<C> {
         self.take_far(guard)
     }
 
-    #[inline]
+    #[inline(always)]
     fn lock<'a, P: Platform>(
         self: Pin<&Self>,
         timers: &'a Timers<P>,

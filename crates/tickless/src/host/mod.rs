@@ -82,6 +82,10 @@ pub(crate) mod remote;
 pub(crate) mod resched;
 pub(crate) mod sleep_protocol;
 #[cfg(any(feature = "internals", test))]
+#[cfg_attr(
+    not(feature = "internals"),
+    expect(unreachable_pub, reason = "what measures it is another package")
+)]
 pub(crate) mod sources;
 pub(crate) mod spin;
 pub(crate) mod suspicion;
