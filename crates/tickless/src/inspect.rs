@@ -26,7 +26,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use tickless_core::hierarchy::{Child, GroupId, HierarchyHost};
-use tickless_core::inspect::{DumpHost, Part};
+use tickless_core::inspect::DumpHost;
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
 
@@ -248,7 +248,8 @@ pub struct Member {
 
 /// Everything, as data.
 ///
-/// Locks each thread's queue for moments.
+/// Locks each thread's queue for moments. The timers of a thread that has fewer than 32 are shown as of one moment, each
+/// of them once; of more, what is moved meanwhile may be shown twice or not at all.
 #[must_use]
 pub fn snapshot() -> Snapshot {
     note_own_thread();
@@ -329,17 +330,15 @@ fn finite(when: Instant) -> Option<i64> {
 fn thread(base: &ThreadBase) -> Option<Thread> {
     let state = timers().report(base.cpu())?;
     let mut pending = Vec::new();
-    for part in Part::all() {
-        let seen = timers().for_each_pending(base.cpu(), part, |timer| {
-            pending.push(Timer {
-                callback: timer.callback,
-                is_running: timer.is_running,
-                queued: timer.queued,
-            });
-            Ok(())
+    let seen = timers().for_each_pending(base.cpu(), |timer| {
+        pending.push(Timer {
+            callback: timer.callback,
+            is_running: timer.is_running,
+            queued: timer.queued,
         });
-        debug_assert!(seen.is_ok(), "nothing fails");
-    }
+        Ok(())
+    });
+    debug_assert!(seen.is_ok(), "nothing fails");
     let role = Role::of(base);
     if role == Role::Ended && pending.is_empty() {
         return None;

@@ -16,7 +16,7 @@ use crate::event::{DeviceState, Kind as DeviceKind, Programmed};
 use crate::exact::queues::QUEUES;
 use crate::platform::Platform;
 use crate::slots::geometry::Tick;
-use crate::time::{Clock, Instant};
+use crate::time::{Clock, Instant, Offset};
 use crate::wheel::family::Kind;
 
 /// What a host adds to a dump, and how it wants it. Everything has a default: nothing.
@@ -115,46 +115,55 @@ impl<P: Platform> Timers<P> {
         write!(out, "cpu: {}", report.cpu.0)?;
         host.name(report.cpu, out)?;
         writeln!(out)?;
-        for part in Part::all() {
-            match part {
-                Part::Sorted(index) => dump_clock(report, index, out)?,
-                Part::Far => {
-                    writeln!(out, " far timers:")?;
-                    writeln!(out, "  .clock:      {}", Clock::Monotonic.name())?;
-                }
-                Part::Wheel(kind) => report.wheels[kind as usize].dump(out)?,
+        let mut parts = Part::all();
+        let (mut shown, mut number) = (None, 0);
+        self.for_each_pending(report.cpu, |timer| {
+            let part = timer.queued.part();
+            while shown != Some(part)
+                && let Some(next) = parts.next()
+            {
+                dump_part(report, next, out)?;
+                (shown, number) = (Some(next), 0);
             }
-            writeln!(out, "active timers:")?;
-            self.dump_pending(report, part, host, out)?;
+            let now = offset_of(report, part)
+                .shown_at(self.platform().now())
+                .as_nanos();
+            write!(out, " #{number}: ")?;
+            number += 1;
+            dump_timer(timer, now, host.addresses(), out)
+        })?;
+        for empty in parts {
+            dump_part(report, empty, out)?;
         }
         dump_state(report, out)?;
         host.tick(report.cpu, out)?;
         writeln!(out)
     }
+}
 
-    fn dump_pending(
-        &self,
-        report: &CpuReport,
-        part: Part,
-        host: &impl DumpHost,
-        out: &mut dyn Write,
-    ) -> fmt::Result {
-        let offset = match part {
-            Part::Sorted(index) => report.offsets[index % 4],
-            Part::Far | Part::Wheel(_) => crate::time::Offset::NONE,
-        };
-        let mut number = 0;
-        self.for_each_pending(report.cpu, part, |timer| {
-            let now = offset.shown_at(self.platform().now()).as_nanos();
-            write!(out, " #{number}: ")?;
-            number += 1;
-            dump_timer(timer, now, host.addresses(), out)
-        })
+/// What the clock of a part is ahead of the monotonic one.
+fn offset_of(report: &CpuReport, part: Part) -> Offset {
+    match part {
+        Part::Sorted(index) => report.offsets[index % 4],
+        Part::Far | Part::Wheel(_) => Offset::NONE,
     }
 }
 
 /// What the kernel calls a tick device that is in one-shot mode. There is no other here.
 const TICK_DEVICE_ONESHOT: u8 = 1;
+
+/// What stands above the timers of a part.
+fn dump_part(report: &CpuReport, part: Part, out: &mut dyn Write) -> fmt::Result {
+    match part {
+        Part::Sorted(index) => dump_clock(report, index, out)?,
+        Part::Far => {
+            writeln!(out, " far timers:")?;
+            writeln!(out, "  .clock:      {}", Clock::Monotonic.name())?;
+        }
+        Part::Wheel(kind) => report.wheels[kind as usize].dump(out)?,
+    }
+    writeln!(out, "active timers:")
+}
 
 fn dump_clock(report: &CpuReport, index: usize, out: &mut dyn Write) -> fmt::Result {
     writeln!(out, " clock {index}:")?;

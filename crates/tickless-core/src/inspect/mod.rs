@@ -5,9 +5,10 @@
 //!
 //! # Limits
 //!
-//! Each record was true when it was copied. Timers are copied [`BATCH`] at a time with the base of their CPU locked,
-//! and each lot walks past those before it: a queue that changes meanwhile may show a timer twice, or not at all, and
-//! one with very many timers keeps its CPU waiting for as long as a walk through it takes.
+//! Each record was true when it was copied. Timers are copied [`BATCH`] at a time with the base of their CPU locked:
+//! a CPU that has fewer shows each of them once, whatever is started or fires meanwhile. Each further lot walks past
+//! those before it, so a queue that changes meanwhile may show a timer twice, or not at all, and one with very many
+//! timers keeps its CPU waiting for as long as a walk through it takes.
 
 use core::fmt;
 
@@ -94,6 +95,20 @@ pub enum Queued {
         /// When its slot is due.
         due: Tick,
     },
+}
+
+impl Queued {
+    /// The part of the queues of its CPU that it is in.
+    #[must_use]
+    pub const fn part(self) -> Part {
+        match self {
+            Self::Sorted { clock, stage, .. } => {
+                Part::Sorted(clock as usize + if matches!(stage, Stage::Soft) { 4 } else { 0 })
+            }
+            Self::Far { .. } => Part::Far,
+            Self::Wheel { kind, .. } => Part::Wheel(kind),
+        }
+    }
 }
 
 /// A part of the queues of a CPU.
@@ -226,29 +241,39 @@ impl<P: Platform> Timers<P> {
         Some(report(held.base, &held.state))
     }
 
-    /// Shows every pending timer of one part of the queues of `cpu` to `visit`, which is called without any lock: the
-    /// sorted ones in the order in which they are filed, the others by their slots.
+    /// Shows every pending timer of `cpu` to `visit`, which is called without any lock: part by part in the order of
+    /// [`Part::all`], the sorted ones in the order in which they are filed, the others by their slots.
+    ///
+    /// # Errors
+    ///
+    /// Those of `visit`, which end it.
     pub fn for_each_pending(
         &self,
         cpu: CpuId,
-        part: Part,
         mut visit: impl FnMut(&PendingTimer) -> fmt::Result,
     ) -> fmt::Result {
-        let mut shown = 0;
+        // The part that is copied next, and how many of it were shown.
+        let (mut next, mut shown) = (0, 0);
         loop {
-            let mut batch = Batch::new(shown);
             let Some(held) = self.lock(cpu) else {
                 return Ok(());
             };
-            batch.copy(&held.state, part);
+            let mut batch = Batch::new(shown);
+            // All parts that there is room for, as of one moment: a timer may be on its way from one to another.
+            for part in Part::all().skip(next) {
+                shown += batch.copy(&held.state, part);
+                if batch.is_full() {
+                    break;
+                }
+                (next, shown) = (next + 1, 0);
+            }
             drop(held);
             for timer in &batch.timers[..batch.count] {
                 visit(timer)?;
             }
-            if batch.count < BATCH {
+            if !batch.is_full() {
                 return Ok(());
             }
-            shown += BATCH;
         }
     }
 }
@@ -313,7 +338,13 @@ impl Batch {
         }
     }
 
-    fn copy(&mut self, state: &BaseState, part: Part) {
+    fn is_full(&self) -> bool {
+        self.count == BATCH
+    }
+
+    /// Copies timers of a part while there is room; how many.
+    fn copy(&mut self, state: &BaseState, part: Part) -> usize {
+        let before = self.count;
         match part {
             Part::Sorted(index) => {
                 let skip = core::mem::take(&mut self.skip);
@@ -332,6 +363,9 @@ impl Batch {
             }),
             Part::Wheel(kind) => self.copy_wheel(kind, &state.wheels[kind as usize]),
         }
+        // It counts for the first part alone, which may have got shorter.
+        self.skip = 0;
+        self.count - before
     }
 
     fn copy_wheel(&mut self, kind: Kind, wheel: &CpuWheel) {
@@ -380,7 +414,7 @@ impl Batch {
         }
         self.timers[self.count] = timer();
         self.count += 1;
-        self.count < BATCH
+        !self.is_full()
     }
 }
 

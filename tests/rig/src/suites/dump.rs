@@ -1,11 +1,12 @@
 //! The state as text, in the layout of `/proc/timer_list` (spec ).
 
+use std::pin::Pin;
 use std::task::Waker;
 
 use tickless_core::base::TaskTimer;
 use tickless_core::coarse::Kind;
 use tickless_core::hrtimer::Sleeper;
-use tickless_core::inspect::{DumpHost, Part, Queued};
+use tickless_core::inspect::{DumpHost, Queued};
 use tickless_core::platform::CpuId;
 use tickless_sim::random::Random;
 
@@ -163,23 +164,21 @@ pub fn records_say_for_when_a_timer_is_queued<H: Host>() {
         coarse_at.push(expiry);
     }
     let (mut exact_seen, mut coarse_seen) = (Vec::new(), Vec::new());
-    for part in Part::all() {
-        let seen = timers.for_each_pending(CpuId(0), part, |timer| {
-            match timer.queued {
-                Queued::Sorted { hard, filed, .. } | Queued::Far { hard, filed, .. } => {
-                    assert!(filed <= hard, "{timer:?}");
-                    exact_seen.push(hard);
-                }
-                Queued::Wheel { expiry, due, .. } => {
-                    assert!(due > expiry, "{timer:?}");
-                    coarse_seen.push(expiry.0);
-                }
-                _ => unreachable!("there is nothing else"),
+    let seen = timers.for_each_pending(CpuId(0), |timer| {
+        match timer.queued {
+            Queued::Sorted { hard, filed, .. } | Queued::Far { hard, filed, .. } => {
+                assert!(filed <= hard, "{timer:?}");
+                exact_seen.push(hard);
             }
-            Ok(())
-        });
-        seen.expect("nothing fails");
-    }
+            Queued::Wheel { expiry, due, .. } => {
+                assert!(due > expiry, "{timer:?}");
+                coarse_seen.push(expiry.0);
+            }
+            _ => unreachable!("there is nothing else"),
+        }
+        Ok(())
+    });
+    seen.expect("nothing fails");
     let now = rig.now();
     let is_left = |deadline: &i64| *deadline > now;
     exact_at.retain(is_left);
@@ -195,6 +194,47 @@ pub fn records_say_for_when_a_timer_is_queued<H: Host>() {
             drop(sleeper.as_ref().cancel(timers));
         }
     });
+}
+
+/// A timer that goes from one part of the queues to another while they are shown is shown, and once.
+pub fn what_moves_while_it_is_shown_is_shown_once<H: Host>() {
+    let rig = Rig::<H>::with_devices(1, DeviceClass::Software);
+    let timers = rig.timers();
+    let mut sleepers = [(); 3].map(|()| Box::pin(Sleeper::new()));
+    let start = |sleeper: &mut Pin<Box<Sleeper>>, deadline| {
+        let start = sleeper
+            .as_mut()
+            .start(timers, at(deadline), Waker::noop().clone());
+        drop(start);
+    };
+    const HOUR: i64 = 3_600_000_000_000;
+    rig.on(0, || {
+        start(&mut sleepers[0], 1_000);
+        start(&mut sleepers[1], HOUR);
+        start(&mut sleepers[2], HOUR);
+    });
+    let mut shown = Vec::new();
+    rig.on(0, || {
+        let seen = timers.for_each_pending(CpuId(0), |timer| {
+            if shown.is_empty() {
+                start(&mut sleepers[1], 900);
+            }
+            shown.push(timer.queued);
+            Ok(())
+        });
+        seen.expect("nothing fails");
+        for sleeper in &sleepers {
+            drop(sleeper.as_ref().cancel(timers));
+        }
+    });
+    let [
+        Queued::Sorted { .. },
+        Queued::Far { .. },
+        Queued::Far { .. },
+    ] = shown[..]
+    else {
+        panic!("{shown:?}")
+    };
 }
 
 /// A dump shows addresses only when its caller asks for them.
@@ -244,6 +284,7 @@ pub fn what_idles_and_who_looks_after_it_is_shown<H: Host>() {
 crate::kit::cases!(dump:
     every_pending_timer_is_shown [DEVICES],
     records_say_for_when_a_timer_is_queued [DEVICES],
+    what_moves_while_it_is_shown_is_shown_once [DEVICES],
     addresses_are_shown_to_who_asks,
     a_device_shows_its_mode_as_the_kernel_does,
     what_idles_and_who_looks_after_it_is_shown [CPUS],
