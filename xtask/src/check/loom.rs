@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::run::Run;
-use super::testing::program;
 use crate::files;
 use crate::invocation::Invocation;
 use crate::tidy::scan::Scan;
@@ -48,7 +47,9 @@ pub(super) fn step(run: &mut Run<'_>, extent: Extent) -> Result<(), String> {
     }
     let mut ran = Ran::default();
     if !found.is_empty() {
-        run.invoke_tests_watched(&line(&found, extent), SILENCE, |line| ran.watch(line))?;
+        run.invoke_tests_watched(&line(&found, extent), SILENCE, |program, line| {
+            ran.watch(program, line);
+        })?;
     }
     found
         .iter()
@@ -76,16 +77,13 @@ fn line(found: &[Models], extent: Extent) -> Invocation {
 /// How many tests each program ran.
 #[derive(Debug, Default)]
 struct Ran {
-    current: String,
     tests: BTreeMap<String, usize>,
 }
 
 impl Ran {
-    fn watch(&mut self, line: &str) {
-        if let Some(program) = program(line) {
-            self.current = program;
-        } else if let Some(tests) = announced(line) {
-            *self.tests.entry(self.current.clone()).or_default() += tests;
+    fn watch(&mut self, program: &str, line: &str) {
+        if let Some(tests) = announced(line) {
+            *self.tests.entry(program.to_owned()).or_default() += tests;
         }
     }
 
@@ -230,16 +228,12 @@ mod tests {
     fn a_model_that_did_not_run_is_noticed() {
         let models = &found(&[("crates/one/src/model.rs", "#[test] fn a() {}")])[0];
         let mut ran = Ran::default();
-        let other = "     Running unittests src/lib.rs (target/loom/loom/deps/two-1f2e)";
-        for line in [other, "running 5 tests"] {
-            ran.watch(line);
+        for line in ["running 5 tests", "test a ... ok"] {
+            ran.watch("unit tests of two", line);
         }
         let message = require_all(models, &ran).unwrap_err();
         assert!(message.contains("only 0 ran"), "{message}");
-        let own = "     Running unittests src/lib.rs (target/loom/loom/deps/one-1f2e)";
-        for line in [own, "running 1 test"] {
-            ran.watch(line);
-        }
+        ran.watch("unit tests of one", "running 1 test");
         assert_eq!(require_all(models, &ran), Ok(()));
     }
 

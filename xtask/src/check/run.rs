@@ -69,22 +69,22 @@ impl<'r> Run<'r> {
 
     /// Shows and runs a command line of `cargo test`; what its tests skip is recorded, and what each program took.
     pub(super) fn invoke_tests(&mut self, line: &Invocation) -> Result<(), String> {
-        self.invoke_tests_watched(line, SILENCE, |_| ())
+        self.invoke_tests_watched(line, SILENCE, |_, _| ())
     }
 
-    /// As [`invoke_tests`](Self::invoke_tests), and passes each line of both outputs to `watch`. What says nothing for
-    /// `silence` hangs.
+    /// As [`invoke_tests`](Self::invoke_tests), and passes each line of both outputs to `watch`, with the name of the
+    /// program that runs. What says nothing for `silence` hangs.
     pub(super) fn invoke_tests_watched(
         &mut self,
         line: &Invocation,
         silence: Duration,
-        mut watch: impl FnMut(&str),
+        mut watch: impl FnMut(&str, &str),
     ) -> Result<(), String> {
         let line = self.announce(line);
         let mut programs = Programs::new();
         let result = line.run_watched_whole(self.root, silence, |line| {
             programs.watch(line);
-            watch(line);
+            watch(programs.current(), line);
         });
         let (spent, skips) = programs.finish();
         self.spent.extend(spent);

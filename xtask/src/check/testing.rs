@@ -115,6 +115,11 @@ impl Programs {
         }
     }
 
+    /// The program that runs.
+    pub(super) fn current(&self) -> &str {
+        &self.current
+    }
+
     pub(super) fn finish(mut self) -> (Vec<(String, Duration)>, Vec<String>) {
         self.end(String::new());
         (self.spent, self.skips)
@@ -129,7 +134,7 @@ impl Programs {
 }
 
 /// The test program that cargo starts, if that is what `line` says.
-pub(super) fn program(line: &str) -> Option<String> {
+fn program(line: &str) -> Option<String> {
     let line = line.trim_start();
     if let Some(package) = line.strip_prefix("Doc-tests ") {
         return Some(format!("doctests of {package}"));
