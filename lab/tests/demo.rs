@@ -80,13 +80,16 @@ fn people_get_a_table_and_quiet_is_quiet() {
         "tickless::time",
         "late, p50",
         "wake-ups a second",
-        "+ slack 1 ms    as + reactor, and Precision::Millisecond for each thread",
+        "+ slack         as + reactor, with set_thread_slack in each thread",
         "With a Worker, ",
         "ok     no paced tick was early",
     ] {
         assert!(table.contains(part), "{part:?} is missing in\n{table}");
     }
     assert!(place.files().is_empty());
+    let allowed = table.lines().find(|line| line.contains("late by choice"));
+    let allowed: Vec<_> = allowed.expect("a row").split_whitespace().skip(4).collect();
+    assert_eq!(allowed.join(" "), "2 ms 0 ns 0 ns 1 ms 0 ns");
 
     let output = place.run(&tiny(&["--no-report", "--quiet"]));
     assert_eq!(end(&output), (Some(0), String::new()));
@@ -275,6 +278,8 @@ fn nonsense_is_refused_with_what_would_be_right() {
                 "make --header-timeout longer",
             ),
             (&["--rate", "1"], "a higher --rate"),
+            (&["--slack", "2s"], "use 1 s or less"),
+            (&["--slack", "late"], "ns, us, ms, s, m, h and d are"),
             (&["--idle-timeout", "36500d"], "use --duration"),
             (&["--idle-timeout", "36501d"], "36500d is the longest"),
             (

@@ -263,7 +263,8 @@ fn reading() -> Markup {
             wake-up. A program that wants each tick at its time pays for waking up for it: compare wake-ups and \
             processor time with what they buy. The library's own thread takes two wake-ups for a timer of a tokio \
             task, the runtime's reactor one, and so does a Worker. Where a millisecond is good enough, a slack of one \
-            says so, and timers share wake-ups as tokio's do. " }
+            says so, and timers share wake-ups. tokio's are late by up to two: it rounds a deadline up, and the time \
+            that it waits for it too. " }
         p { b { "System calls " } "are counted by the kernel's tracer, in a round of its own. What is counted without \
             it is how often the library sets a runtime's timer file descriptor: tokio, and the library's own thread, \
             hand their next deadline to the system call that waits. " }

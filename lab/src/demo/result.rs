@@ -114,11 +114,11 @@ fn buckets(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
 }
 
 impl Figures {
-    fn of(arm: Arm, total: &Total) -> Self {
+    fn of(arm: Arm, total: &Total, settings: &Settings) -> Self {
         Self {
             arm,
             name: arm.name(),
-            allowed_ns: u64::try_from(arm.allowed().as_nanos()).unwrap_or(u64::MAX),
+            allowed_ns: u64::try_from(arm.allowed(settings).as_nanos()).unwrap_or(u64::MAX),
             paced: Distribution::of(&total.paced),
             idle_timeouts: Distribution::of(&total.idle),
             header_timeouts: Distribution::of(&total.header),
@@ -152,6 +152,8 @@ impl Outcome {
         no_syscalls: Option<String>,
     ) -> Self {
         let checks = checks(&totals);
+        let figures = |&arm: &Arm| Figures::of(arm, &totals[arm.index()], &settings);
+        let arms = Arm::ALL.iter().map(figures).collect();
         Self {
             tickless_version: env!("CARGO_PKG_VERSION"),
             command: crate::command_line(),
@@ -163,10 +165,7 @@ impl Outcome {
             no_syscalls,
             holds: checks.iter().all(|check| check.holds),
             checks,
-            arms: Arm::ALL
-                .iter()
-                .map(|&arm| Figures::of(arm, &totals[arm.index()]))
-                .collect(),
+            arms,
             totals,
         }
     }

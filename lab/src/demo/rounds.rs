@@ -79,7 +79,13 @@ impl<'r> Run<'r> {
                 Kind::Tokio => Server::start::<Tokio>,
                 Kind::Tickless | Kind::Reactor | Kind::Slack => Server::start::<Tickless>,
             };
-            start(kind, listener, threads, limits, Arc::clone(status))
+            start(
+                (kind, settings.slack),
+                listener,
+                threads,
+                limits,
+                Arc::clone(status),
+            )
         });
         Ok(Self {
             settings,

@@ -44,7 +44,7 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start<T: Timers>(
-        kind: Kind,
+        (kind, slack): (Kind, Duration),
         listener: std::net::TcpListener,
         threads: usize,
         limits: Limits,
@@ -55,7 +55,7 @@ impl Server {
             .worker_threads(threads)
             .thread_name(kind.threads())
             .enable_io();
-        kind.prepare(&mut builder);
+        kind.prepare(&mut builder, slack);
         let started = builder.build().and_then(|runtime| {
             let address = listener.local_addr()?;
             listener.set_nonblocking(true)?;

@@ -6,9 +6,15 @@ use std::time::{Duration, Instant};
 
 use hyper_util::rt::TokioTimer;
 use serde::Serialize;
-use tickless::time::{Precision, set_thread_slack};
+use tickless::time::set_thread_slack;
 use tickless::tokio::AttachError;
 use tokio::runtime::Builder;
+
+use super::arguments::Settings;
+
+/// By how much tokio's timers are late by choice: its wheel counts whole milliseconds, to which deadlines are rounded
+/// up; and its driver, which knows how many of them passed, waits for so many whole ones as are missing.
+const TOKIO: Duration = Duration::from_millis(2);
 
 /// What makes the timers of a part of the run: a column of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -20,7 +26,7 @@ pub(crate) enum Arm {
     Tickless,
     /// The same, in a runtime whose reactor rings for its timers.
     Reactor,
-    /// The same, and no timer more exact than tokio's.
+    /// The same, and no timer more exact than it was asked for.
     Slack,
     /// As [`Reactor`](Self::Reactor), and the paced sender on a `tickless::Worker` thread of its own.
     Worker,
@@ -43,7 +49,7 @@ impl Arm {
             Self::Tokio => "tokio::time",
             Self::Tickless => "tickless::time",
             Self::Reactor => "+ reactor",
-            Self::Slack => "+ slack 1 ms",
+            Self::Slack => "+ slack",
             Self::Worker => "+ Worker",
         }
     }
@@ -54,7 +60,7 @@ impl Arm {
             Self::Tokio => "tokio::time",
             Self::Tickless => "tickless::time",
             Self::Reactor => "the reactor",
-            Self::Slack => "a slack of 1 ms",
+            Self::Slack => "a slack",
             Self::Worker => "a Worker",
         }
     }
@@ -62,11 +68,13 @@ impl Arm {
     /// What the column is, for those who did not read the documentation.
     pub(crate) fn what(self) -> &'static str {
         match self {
-            Self::Tokio => "deadlines are rounded up to the next millisecond",
+            Self::Tokio => {
+                "deadlines are rounded up to the next millisecond, and so is the time until then"
+            }
             Self::Tickless => "exact; the library's own thread fires what the runtime waits for",
             Self::Reactor => "exact; the runtime's reactor does, by tickless::tokio::attach",
             Self::Slack => {
-                "as + reactor, and Precision::Millisecond for each thread: as exact as tokio"
+                "as + reactor, with set_thread_slack in each thread: timers share wake-ups (--slack)"
             }
             Self::Worker => {
                 "as + reactor, and the paced sender on a tickless::Worker thread of its own"
@@ -75,10 +83,11 @@ impl Arm {
     }
 
     /// By how much timers may be late by choice, and not because of the machine.
-    pub(crate) fn allowed(self) -> Duration {
+    pub(crate) fn allowed(self, settings: &Settings) -> Duration {
         match self {
-            Self::Tokio | Self::Slack => Precision::Millisecond.slack(),
-            Self::Tickless | Self::Reactor | Self::Worker => Precision::Exact.slack(),
+            Self::Tokio => TOKIO,
+            Self::Slack => settings.slack,
+            Self::Tickless | Self::Reactor | Self::Worker => Duration::ZERO,
         }
     }
 
@@ -128,12 +137,12 @@ impl Kind {
     }
 
     /// Lets a runtime have what its timers need of it. That of tickless is built without any timers of its own.
-    pub(crate) fn prepare(self, builder: &mut Builder) {
+    pub(crate) fn prepare(self, builder: &mut Builder, slack: Duration) {
         match self {
             Self::Tokio => drop(builder.enable_time()),
             Self::Tickless | Self::Reactor => {}
-            Self::Slack => drop(builder.on_thread_start(|| {
-                set_thread_slack(Precision::Millisecond);
+            Self::Slack => drop(builder.on_thread_start(move || {
+                set_thread_slack(slack);
             })),
         }
     }

@@ -174,7 +174,7 @@ pub(crate) fn groups(settings: &Settings, totals: &Totals) -> Vec<Group> {
         None,
         whole,
     )];
-    paced.push(allowed());
+    paced.push(allowed(settings));
     paced.extend(lateness(totals, |total| &total.paced));
     let mut idle = vec![
         row(
@@ -245,9 +245,9 @@ fn requests(totals: &Totals) -> Vec<Row> {
 }
 
 /// By how much timers may be late by choice: what is beyond that is the machine's.
-fn allowed() -> Row {
+fn allowed(settings: &Settings) -> Row {
     let values = Values {
-        figures: Arm::ALL.map(|arm| Some(arm.allowed().as_nanos() as f64)),
+        figures: Arm::ALL.map(|arm| Some(arm.allowed(settings).as_nanos() as f64)),
         spreads: [None; Arm::COUNT],
     };
     row("late by choice, max", values, None, |nanos| {
@@ -507,7 +507,7 @@ mod tests {
         assert_eq!(headings[0], "paced ticks, every 200 µs");
         assert_eq!(headings.len(), 6);
         let allowed = groups[0].rows[1].cells.each_ref().map(|cell| &*cell.text);
-        assert_eq!(allowed, ["1 ms", "0 ns", "0 ns", "1 ms", "0 ns"]);
+        assert_eq!(allowed, ["2 ms", "0 ns", "0 ns", "1 ms", "0 ns"]);
         let median = &groups[0].rows[2];
         assert_eq!(median.label, "late, p50");
         let cells = median.cells.each_ref().map(|cell| &*cell.ratio);

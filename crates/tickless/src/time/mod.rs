@@ -25,13 +25,13 @@
 //!
 //! # What is different on purpose
 //!
-//! 1. **Deadlines are exact.** tokio rounds them up to the next millisecond; here a sleep of 50 µs ends after 50 µs and
-//!    what the operating system needs to wake a thread. Never early, not by a nanosecond, by the judgement of
-//!    [`std::time::Instant`] and by that of [`Instant`]. For reading the clock cheaply something is added to a relative
-//!    deadline, usually about 100 ns and never more than 450. So [`Sleep::deadline`] can be that much behind
-//!    `now() + duration` of a moment later; of two sleeps of one length on one thread the second never ends before the
-//!    first. Where that is more than needed, [slack](Sleep::slack) saves wake-ups, and [`Precision::Millisecond`] is
-//!    what tokio gives.
+//! 1. **Deadlines are exact.** tokio rounds them up to the next millisecond, and then what it waits; here a sleep of
+//!    50 µs ends after 50 µs and what the operating system needs to wake a thread. Never early, not by a nanosecond, by
+//!    the judgement of [`std::time::Instant`] and by that of [`Instant`]. For reading the clock cheaply something is
+//!    added to a relative deadline, usually about 100 ns and never more than 450. So [`Sleep::deadline`] can be that
+//!    much behind `now() + duration` of a moment later; of two sleeps of one length on one thread the second never ends
+//!    before the first. Where that is more than needed, [slack](Sleep::slack) saves wake-ups, and
+//!    [`Precision::Millisecond`] is what tokio promises.
 //! 2. **No runtime is needed.** What panics in tokio outside of a runtime ("there is no reactor running") works here.
 //!
 //! And what follows from being another implementation:

@@ -36,8 +36,9 @@ pub enum Precision {
     /// No slack: a timer has a wake-up at its deadline. The default.
     #[default]
     Exact,
-    /// A slack of 1 ms: timers fire at whole milliseconds, like tokio's. (Those of `CLOCK_MONOTONIC`; tokio counts from
-    /// when its runtime began.)
+    /// A slack of 1 ms: timers fire at whole milliseconds, as tokio's are meant to. (Those of `CLOCK_MONOTONIC`; tokio
+    /// counts from when its runtime began.) tokio's are late by up to two, because it rounds up the deadline and the
+    /// time that it waits for it: where that is exact enough, a slack of 2 ms takes fewer wake-ups than tokio does.
     Millisecond,
 }
 
