@@ -248,8 +248,8 @@ pub struct Member {
 
 /// Everything, as data.
 ///
-/// Locks each thread's queue for moments. The timers of a thread that has fewer than 32 are shown as of one moment, each
-/// of them once; of more, what is moved meanwhile may be shown twice or not at all.
+/// Locks each thread's queue for moments. The timers of a thread that has fewer than 32 are shown as of one moment,
+/// each of them once; of more, what is moved meanwhile may be shown twice or not at all.
 #[must_use]
 pub fn snapshot() -> Snapshot {
     note_own_thread();
