@@ -47,16 +47,9 @@ impl<const N: usize> LatchCell<N> {
         (cell, LatchWriter(()))
     }
 
-    /// Copies the record. Tries again only while publications follow each other on another CPU: on top of the writer
-    /// the first attempt succeeds.
-    #[inline]
-    #[must_use]
-    pub fn read(&self) -> [u64; N] {
-        self.read_and(|_| ()).0
-    }
-
-    /// As [`read`](Self::read), and what `sample` makes of the copy while readers are sent to it: where they are sent
-    /// to the other one before `sample` is over, both are taken again.
+    /// Copies the record, and gives what `sample` makes of the copy while readers are sent to it: where they are sent to
+    /// the other one before `sample` is over, both are taken again. That happens only while publications follow each
+    /// other on another CPU: on top of the writer the first attempt succeeds.
     #[inline]
     pub fn read_and<T>(&self, mut sample: impl FnMut(&[u64; N]) -> T) -> ([u64; N], T) {
         loop {
@@ -75,6 +68,12 @@ impl<const N: usize> LatchCell<N> {
             }
             spin_loop();
         }
+    }
+
+    /// The record alone.
+    #[cfg(test)]
+    fn read(&self) -> [u64; N] {
+        self.read_and(|_| ()).0
     }
 
     /// Replaces the record.
@@ -105,9 +104,9 @@ impl<const N: usize> LatchCell<N> {
     fn flip(&self) {
         // Relaxed: there is one writer.
         let before = self.sequence.load(Ordering::Relaxed);
-        // Release: pairs with the Acquire in `read`; the copy that readers are sent to is finished.
+        // Release: pairs with the Acquire in `read_and`; the copy that readers are sent to is finished.
         self.sequence.store(before + 1, Ordering::Release);
-        // Keeps the number before the words; pairs with the fence in `read`.
+        // Keeps the number before the words; pairs with the fence in `read_and`.
         fence(Ordering::Release);
     }
 }

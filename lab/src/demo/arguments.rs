@@ -193,7 +193,8 @@ const SPARE: f64 = 1.1;
 const PATIENCE: f64 = 1.5;
 /// Below that, a paced sender is a busy loop on any machine.
 const PACE_MIN: Duration = Duration::from_micros(1);
-/// The library's timers take a little more; a part of a round lasts about as long.
+/// About what a part of a round lasts: with more, timers of one part would fire in the next. (The library takes four
+/// times as much.)
 const SLACK_MAX: Duration = Duration::from_secs(1);
 
 impl Arguments {

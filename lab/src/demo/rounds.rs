@@ -11,7 +11,7 @@ use super::arguments::Settings;
 use super::clients::{self, Plan};
 use super::paced::{self, Schedule};
 use super::rearm;
-use super::server::{self, Limits, Server};
+use super::server::{self, Limits, Server, Setup};
 use super::status::Status;
 use super::subject::{Arm, Kind, Tickless, Timers, Tokio};
 use super::syscalls::Counter;
@@ -73,19 +73,16 @@ impl<'r> Run<'r> {
             listeners.push((kind, server::listen(address, kind.module())?));
         }
         listeners.sort_by_key(|(kind, _)| *kind as usize);
-        let threads = usize::try_from(settings.threads).unwrap_or(1);
+        let setup = Setup {
+            threads: usize::try_from(settings.threads).unwrap_or(1),
+            slack: settings.slack,
+        };
         let servers = listeners.into_iter().map(|(kind, listener)| {
             let start = match kind {
                 Kind::Tokio => Server::start::<Tokio>,
                 Kind::Tickless | Kind::Reactor | Kind::Slack => Server::start::<Tickless>,
             };
-            start(
-                (kind, settings.slack),
-                listener,
-                threads,
-                limits,
-                Arc::clone(status),
-            )
+            start(kind, listener, setup, limits, Arc::clone(status))
         });
         Ok(Self {
             settings,

@@ -34,6 +34,14 @@ pub(crate) struct Limits {
     pub(crate) header: Duration,
 }
 
+/// What the runtime of a server is given.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setup {
+    pub(crate) threads: usize,
+    /// By how much its timers may be late, if its kind has slack.
+    pub(crate) slack: Duration,
+}
+
 /// A server that runs until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -44,18 +52,18 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start<T: Timers>(
-        (kind, slack): (Kind, Duration),
+        kind: Kind,
         listener: std::net::TcpListener,
-        threads: usize,
+        setup: Setup,
         limits: Limits,
         status: Arc<Status>,
     ) -> Result<Self, Failure> {
         let mut builder = Builder::new_multi_thread();
         builder
-            .worker_threads(threads)
+            .worker_threads(setup.threads)
             .thread_name(kind.threads())
             .enable_io();
-        kind.prepare(&mut builder, slack);
+        kind.prepare(&mut builder, setup.slack);
         let started = builder.build().and_then(|runtime| {
             let address = listener.local_addr()?;
             listener.set_nonblocking(true)?;

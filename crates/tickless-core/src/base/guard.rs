@@ -37,10 +37,31 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
         base: &'a CpuBase<P>,
         me: Option<ThisCpu<'_, P>>,
     ) -> Self {
+        Self::lock_with(timers, base, Self::token(base, me))
+    }
+
+    /// As [`lock`](Self::lock), of the executing CPU's own base.
+    #[inline]
+    pub(crate) fn lock_own(timers: &'a Timers<P>, me: ThisCpu<'a, P>) -> Self {
+        Self::lock_with(timers, me.base, me.token)
+    }
+
+    /// As [`lock`](Self::lock), of the base of another CPU.
+    #[inline]
+    pub(crate) fn lock_foreign(timers: &'a Timers<P>, base: &'a CpuBase<P>) -> Self {
+        Self::lock_with(timers, base, None)
+    }
+
+    #[inline]
+    fn lock_with(
+        timers: &'a Timers<P>,
+        base: &'a CpuBase<P>,
+        token: Option<<P::Lock as RawLock>::Token>,
+    ) -> Self {
         Self {
             timers,
             base,
-            state: base.state.lock(Self::token(base, me)),
+            state: base.state.lock(token),
         }
     }
 

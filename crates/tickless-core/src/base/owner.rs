@@ -80,18 +80,30 @@ impl<P: Platform> Timers<P> {
         entry: EntryRef<'_, F>,
         me: Option<ThisCpu<'a, P>>,
     ) -> BaseGuard<'a, P> {
-        let owner = entry.owner();
-        if let Owner::Queue(id) = owner {
-            // Usually the timer is this CPU's, which needs no look-up.
-            let mine = me.filter(|me| me.base.owns(id));
-            let base = mine.map_or_else(|| self.base_of(id), |me| me.base);
-            let held = BaseGuard::lock(self, base, mine);
-            // It may have moved before the lock was ours.
-            if mutant!("owner-not-rechecked-loc-2") || entry.owner() == owner {
-                return held;
-            }
+        if let Owner::Queue(id) = entry.owner()
+            && let Some(held) = self.lock_if_owner(entry, id, me)
+        {
+            return held;
         }
         self.lock_base_of_slowly(entry, me)
+    }
+
+    /// The base of the queue `id` locked, if `entry` belongs there still.
+    #[inline(always)]
+    fn lock_if_owner<'a, F: BaseQueue>(
+        &'a self,
+        entry: EntryRef<'_, F>,
+        id: QueueId,
+        me: Option<ThisCpu<'a, P>>,
+    ) -> Option<BaseGuard<'a, P>> {
+        // Usually it is this CPU's, which needs no look-up.
+        let held = match me {
+            Some(me) if me.base.owns(id) => BaseGuard::lock_own(self, me),
+            _ => BaseGuard::lock_foreign(self, self.base_of(id)),
+        };
+        // The timer may have moved before the lock was ours.
+        let is_owner = mutant!("owner-not-rechecked-loc-2") || entry.owner() == Owner::Queue(id);
+        is_owner.then_some(held)
     }
 
     /// As [`lock_base_of`](Self::lock_base_of), for a caller that may have locked a base already, probably this one.
@@ -121,9 +133,7 @@ impl<P: Platform> Timers<P> {
         loop {
             match entry.owner() {
                 Owner::Queue(id) => {
-                    let held = BaseGuard::lock(self, self.base_of(id), me);
-                    // It may have moved before the lock was ours.
-                    if mutant!("owner-not-rechecked-loc-2") || entry.owner() == Owner::Queue(id) {
+                    if let Some(held) = self.lock_if_owner(entry, id, me) {
                         return held;
                     }
                 }

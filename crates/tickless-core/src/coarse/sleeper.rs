@@ -141,7 +141,7 @@ impl Hooks for WheelSleeper {
         timers: &'a Timers<P>,
         me: ThisCpu<'a, P>,
     ) -> BaseGuard<'a, P> {
-        let guard = BaseGuard::lock(timers, me.base, Some(me));
+        let guard = BaseGuard::lock_own(timers, me);
         let kind = self.entry.tag();
         self.entry_mut()
             .bind(&guard.state.wheels[kind as usize].buckets);

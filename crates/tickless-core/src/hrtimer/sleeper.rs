@@ -310,7 +310,7 @@ impl<C: ClockId> Hooks for Sleeper<C> {
         timers: &'a Timers<P>,
         me: ThisCpu<'a, P>,
     ) -> BaseGuard<'a, P> {
-        let guard = BaseGuard::lock(timers, me.base, Some(me));
+        let guard = BaseGuard::lock_own(timers, me);
         let index = self.entry.tag().queue();
         self.entry_mut().bind(&guard.state.queues[index].tree);
         guard
