@@ -40,6 +40,13 @@ pub(super) fn measure(options: &Options, sink: Sink<'_>) {
                         }),
                     ),
                     (
+                        "tickless::coarse",
+                        Box::new(|| {
+                            let _worker = worker();
+                            hand_over(side, batch, batches, || tickless::coarse::sleep(SLEEP))
+                        }),
+                    ),
+                    (
                         TOKIO,
                         Box::new(|| {
                             let _entered = runtime.enter();

@@ -45,9 +45,10 @@ const RESET_WITH_SLACK: &str = "`Sleep::reset` with 1 ms of slack to a given lat
 const POLLED_AGAIN: &str =
     "`Sleep`, pending, polled again by its task, as a `timeout` is at each wake-up";
 
+const FOREIGN_DROP_COARSE: &str = "drop of a `coarse::Sleep` that another thread armed, the same";
 const FOREIGN_DROP: &str = "drop of a `Sleep` that another thread armed, 1,000 in a row";
 
-const ROWS: [Row; 18] = [
+const ROWS: [Row; 19] = [
     (MADE_AND_DROPPED, Aim::Instructions(200), || {
         foreign(polled_and_dropped)
     }),
@@ -185,10 +186,13 @@ const ROWS: [Row; 18] = [
     (FOREIGN_DROP, Aim::OfPeer(100), || {
         foreign(|| foreign_drops(|| tickless::time::sleep(SLEEP), || {}));
     }),
+    (FOREIGN_DROP_COARSE, Aim::OfPeer(100), || {
+        foreign(|| foreign_drops(|| tickless::coarse::sleep(SLEEP), || {}));
+    }),
 ];
 
 /// Tokio's part of those rows that it has one of.
-const PEERS: [(&str, &str, fn()); 11] = [
+const PEERS: [(&str, &str, fn()); 12] = [
     (MADE_AND_DROPPED, "tokio, sleep", tokio_polled_and_dropped),
     (
         WITH_SLACK,
@@ -230,22 +234,19 @@ const PEERS: [(&str, &str, fn()); 11] = [
         in_tokio(|| rounds(|| poll_once(pin!(tokio::time::timeout(SLEEP, ready(()))))));
     }),
     (EXPIRY, "tokio, expiry", tokio_expiry),
-    (FOREIGN_DROP, "tokio, foreign drop", || {
-        let runtime = crate::groups::runtime();
-        let _entered = runtime.enter();
-        let handle = runtime.handle();
-        foreign_drops(
-            || tokio::time::sleep(SLEEP),
-            || std::mem::forget(handle.enter()),
-        );
-    }),
+    (FOREIGN_DROP, "tokio, foreign drop", tokio_foreign_drops),
+    (
+        FOREIGN_DROP_COARSE,
+        "tokio, foreign drop beside coarse ones",
+        tokio_foreign_drops,
+    ),
 ];
 
 pub(super) fn operations() -> Vec<Operation> {
     ROWS.iter()
         .map(|&(name, aim, _)| {
             let batch = match name {
-                EXPIRY | FOREIGN_DROP => DUE,
+                EXPIRY | FOREIGN_DROP | FOREIGN_DROP_COARSE => DUE,
                 _ => 1,
             };
             let peer = PEERS.iter().find(|peer| peer.0 == name);
@@ -433,6 +434,16 @@ fn foreign_drops<F: Future + Send>(make: impl Fn() -> F + Sync, begin: impl Fn()
             drop(done);
         });
     }
+}
+
+fn tokio_foreign_drops() {
+    let runtime = crate::groups::runtime();
+    let _entered = runtime.enter();
+    let handle = runtime.handle();
+    foreign_drops(
+        || tokio::time::sleep(SLEEP),
+        || std::mem::forget(handle.enter()),
+    );
 }
 
 fn expiry() {

@@ -236,7 +236,7 @@ impl<P: Platform> Timers<P> {
         self.delete_held(&mut held, entry, kind)
     }
 
-    #[inline]
+    #[inline(always)]
     fn delete_held(
         &self,
         held: &mut BaseGuard<'_, P>,
@@ -259,16 +259,31 @@ impl<P: Platform> Timers<P> {
     }
 
     /// Takes a sleeper of the executing CPU off its wheel; its waker, if it was queued.
-    #[inline]
+    // Always: that the timer is another thread's is seen without a call.
+    #[inline(always)]
     pub(crate) fn cancel_own<M>(&self, sleeper: Pin<&Entry<Coarse, M>>) -> Option<Option<Waker>>
     where
         M: Member<Coarse, Guarded = Option<Waker>> + Send + 'static,
     {
-        let entry = sleeper.erase();
-        let (me, kind) = self.own_wheel(entry)?;
+        let (me, kind) = self.own_wheel(sleeper.erase())?;
         let mut held = BaseGuard::try_lock(self, me)?;
         // It may have left before the lock was ours.
-        self.delete_held(&mut held, entry, kind)?;
+        self.cancel_held(&mut held, sleeper, kind)
+    }
+
+    /// Takes a sleeper off a wheel of the locked base, whichever that is; its waker, if it was queued. `None`, and
+    /// nothing was done, if it does not belong there, or is in the middle of something.
+    #[inline(always)]
+    pub(crate) fn cancel_held<M>(
+        &self,
+        held: &mut BaseGuard<'_, P>,
+        sleeper: Pin<&Entry<Coarse, M>>,
+        kind: Kind,
+    ) -> Option<Option<Waker>>
+    where
+        M: Member<Coarse, Guarded = Option<Waker>> + Send + 'static,
+    {
+        self.delete_held(held, sleeper.erase(), kind)?;
         let kept = sleeper.guarded(&mut held.state.wheels[kind as usize].buckets);
         Some(kept.and_then(Option::take))
     }

@@ -178,7 +178,18 @@ impl Hooks for WheelSleeper {
         self.entry().guarded(buckets).filter(|_| is_queued)
     }
 
+    /// On the wheel that it was made for, as nearly all are.
     #[inline]
+    fn cancel_quietly<P: Platform>(
+        self: Pin<&Self>,
+        guard: &mut BaseGuard<'_, P>,
+    ) -> Option<Option<Waker>> {
+        let timers = guard.timers;
+        timers.cancel_held(guard, self.entry(), self.entry.tag())
+    }
+
+    // Always: sleeps are dropped by other threads all the time where tasks move.
+    #[inline(always)]
     fn lock<'a, P: Platform>(
         self: Pin<&Self>,
         timers: &'a Timers<P>,
