@@ -10,6 +10,7 @@
 //! | `mutants` | breaks each rule of the library on purpose and demands that the suite notices |
 //! | `structure` | which file of a crate imports which, circles, lines |
 //! | `soak` | runs random schedules of the protocols, a million unless told otherwise |
+//! | `repeat` | runs the tests over and over, for those that fail now and then |
 //!
 //! Exit codes: 0 when all held, 1 when something did not, 2 for bad arguments.
 #![forbid(unsafe_code)]
@@ -28,6 +29,7 @@ mod check;
 mod files;
 mod invocation;
 mod mutants;
+mod repeat;
 mod soak;
 mod structure;
 mod tidy;
@@ -49,6 +51,7 @@ enum Task {
     Mutants(mutants::Arguments),
     Structure(structure::Arguments),
     Soak(soak::Arguments),
+    Repeat(repeat::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
         Task::Mutants(arguments) => mutants::main(&root, &arguments),
         Task::Structure(arguments) => structure::main(&root, &arguments),
         Task::Soak(arguments) => soak::main(&root, &arguments),
+        Task::Repeat(arguments) => repeat::main(&root, &arguments),
     });
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,294 @@
+//! The tests over and over, more of them at a time than there are processors: what fails once in a thousand runs.
+//!
+//! What threads and clocks decide is decided otherwise on another machine. A test that fails there now and then is
+//! found here first: the programs are executed side by side, so that their threads lose the processor wherever they
+//! can.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use serde_json::Value;
+
+use crate::invocation::Invocation;
+
+/// Where the output of what failed is kept, below the root.
+const KEPT: &str = "target/repeat";
+/// The tests of these are decided by threads and clocks. All others are functions of their seeds.
+const PACKAGES: [&str; 3] = ["tickless", "tickless-link", "tickless-core"];
+
+/// Runs the tests over and over, several at a time, until time is over: for failures that come now and then.
+///
+/// They are built as the step `test-release` of the check builds them, with all features. The output of each run that
+/// failed is kept below `target/repeat`. Exits with 1 if any failed.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// How long, in minutes, building not counted.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    minutes: u64,
+    /// How many programs at a time [default: two for each processor]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
+    /// The package whose tests are run; may be given several times [default: those that threads and clocks decide]
+    #[arg(short, long = "package", value_name = "NAME")]
+    packages: Vec<String>,
+    /// Only tests whose names contain this.
+    #[arg(value_name = "TEST")]
+    filter: Option<String>,
+}
+
+/// A test program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Program {
+    name: String,
+    path: PathBuf,
+    /// Where cargo would run it.
+    directory: PathBuf,
+}
+
+/// What came of the runs so far.
+#[derive(Debug, Default)]
+struct Tally {
+    runs: usize,
+    /// The tests that failed, with their programs, and how often.
+    failures: BTreeMap<String, usize>,
+}
+
+/// The task.
+pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
+    let filter = arguments.filter.as_deref();
+    let mut programs = build(root, &arguments.packages)?;
+    programs.retain(|program| has_tests(program, filter));
+    if programs.is_empty() {
+        return Err(format!(
+            "nothing to run: these packages have no tests{}",
+            filter.map_or_else(String::new, |name| format!(" whose names contain `{name}`"))
+        ));
+    }
+    let kept = root.join(KEPT);
+    fs::create_dir_all(&kept).map_err(|error| format!("{}: {error}", kept.display()))?;
+    let jobs = arguments
+        .jobs
+        .map_or_else(jobs_of_this_machine, usize::from);
+    println!(
+        "{} programs, {jobs} at a time, for {} minutes",
+        programs.len(),
+        arguments.minutes
+    );
+    let until = Instant::now() + Duration::from_secs(60 * arguments.minutes);
+    let tally = Mutex::new(Tally::default());
+    let turn = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| {
+                while Instant::now() < until {
+                    // Relaxed: it only hands out numbers.
+                    let turn = turn.fetch_add(1, Ordering::Relaxed);
+                    let program = &programs[turn % programs.len()];
+                    let failed = execute(program, filter, &kept, turn);
+                    let mut tally = tally
+                        .lock()
+                        .unwrap_or_else(|poisoned| poisoned.into_inner());
+                    tally.note(program, failed);
+                }
+            });
+        }
+    });
+    let tally = tally
+        .into_inner()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    tally.judge(programs.len())
+}
+
+fn jobs_of_this_machine() -> usize {
+    2 * thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Builds the test programs of `packages`, or of those that are worth it.
+fn build(root: &Path, packages: &[String]) -> Result<Vec<Program>, String> {
+    let line = Invocation::cargo(&["test", "--all-features", "--profile", "testrelease"])
+        .args(&["--lib", "--tests", "--no-run"]);
+    let line = if packages.is_empty() {
+        line.packages(&PACKAGES)
+    } else {
+        line.packages(packages)
+    };
+    println!("   $ {line}");
+    line.run(root)?;
+    let said = line.arg("--message-format=json").capture(root)?;
+    Ok(said.stdout.lines().filter_map(program).collect())
+}
+
+/// The test program that a line of cargo's tells of.
+fn program(line: &str) -> Option<Program> {
+    let message: Value = serde_json::from_str(line).ok()?;
+    let path = PathBuf::from(message["executable"].as_str()?);
+    let is_test = message["profile"]["test"].as_bool()?;
+    let manifest = Path::new(message["manifest_path"].as_str()?);
+    is_test.then_some(Program {
+        name: message["target"]["name"].as_str()?.to_owned(),
+        path,
+        directory: manifest.parent()?.to_owned(),
+    })
+}
+
+/// Whether `program` has any tests with that in their names, or does not say so.
+fn has_tests(program: &Program, filter: Option<&str>) -> bool {
+    let listed = Command::new(&program.path)
+        .arg("--list")
+        .args(filter)
+        .current_dir(&program.directory)
+        .stdin(Stdio::null())
+        .output();
+    let listed = listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    listed.map_or(true, |list| {
+        list.lines().any(|line| line.ends_with(": test"))
+    })
+}
+
+/// Executes `program`; what failed of it, if anything did.
+fn execute(
+    program: &Program,
+    filter: Option<&str>,
+    kept: &Path,
+    turn: usize,
+) -> Option<Vec<String>> {
+    let output = Command::new(&program.path)
+        .args(filter)
+        .current_dir(&program.directory)
+        .stdin(Stdio::null())
+        .output();
+    let text = match output {
+        Ok(output) if output.status.success() => return None,
+        Ok(output) => format!(
+            "{}{}\n{}\n",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr),
+            output.status
+        ),
+        Err(error) => format!("cannot start {}: {error}\n", program.path.display()),
+    };
+    let file = kept.join(format!("{}-{turn}.txt", program.name));
+    let tests = failed(&text);
+    match fs::write(&file, &text) {
+        Ok(()) => println!("FAILED: {} {tests:?}: {}", program.name, file.display()),
+        // The output is all there is to go by, so it is shown instead.
+        Err(error) => println!(
+            "FAILED: {}; {}: {error}\n{text}",
+            program.name,
+            file.display()
+        ),
+    }
+    Some(tests)
+}
+
+/// The tests that failed, by the output of their program.
+fn failed(output: &str) -> Vec<String> {
+    let name = |line: &str| {
+        let name = line.strip_prefix("test ")?.strip_suffix(" ... FAILED")?;
+        Some(name.to_owned())
+    };
+    output.lines().filter_map(name).collect()
+}
+
+impl Tally {
+    fn note(&mut self, program: &Program, failed: Option<Vec<String>>) {
+        self.runs += 1;
+        let Some(mut tests) = failed else {
+            return;
+        };
+        if tests.is_empty() {
+            // It did not get to the end of any.
+            tests.push("the program itself".to_owned());
+        }
+        for test in tests {
+            let whose = format!("{}: {test}", program.name);
+            *self.failures.entry(whose).or_default() += 1;
+        }
+    }
+
+    fn judge(self, programs: usize) -> Result<(), String> {
+        // As many rounds as the program had that had least.
+        let rounds = self.runs / programs;
+        if rounds == 0 {
+            return Err(format!(
+                "{} of {programs} programs ran; use more --minutes",
+                self.runs
+            ));
+        }
+        if self.failures.is_empty() {
+            println!("{rounds} rounds of {programs} programs, none failed");
+            return Ok(());
+        }
+        let lines: Vec<_> = self
+            .failures
+            .iter()
+            .map(|(test, times)| format!("   {times} times: {test}"))
+            .collect();
+        Err(format!(
+            "in {rounds} rounds failed, with their output in {KEPT}:\n{}",
+            lines.join("\n")
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::{Program, Tally, failed, program};
+
+    fn sample() -> Program {
+        Program {
+            name: "time".into(),
+            path: PathBuf::from("/target/time-1"),
+            directory: PathBuf::from("/crates/one"),
+        }
+    }
+
+    #[test]
+    fn programs_are_read_from_what_cargo_says() {
+        let test = r#"{"reason":"compiler-artifact","manifest_path":"/crates/one/Cargo.toml",
+            "target":{"name":"time"},"profile":{"test":true},"executable":"/target/time-1"}"#;
+        assert_eq!(program(test), Some(sample()));
+        let tool = test.replace("true", "false");
+        assert_eq!(program(&tool), None);
+        let library = test.replace("\"/target/time-1\"", "null");
+        assert_eq!(program(&library), None);
+        assert_eq!(program("   Compiling one"), None);
+    }
+
+    #[test]
+    fn what_failed_is_named() {
+        let output = "test a ... ok\ntest b::c ... FAILED\ntest d ... ignored\n";
+        assert_eq!(failed(output), ["b::c"]);
+    }
+
+    #[test]
+    fn failures_are_counted_by_their_tests() {
+        let mut tally = Tally::default();
+        tally.note(&sample(), None);
+        assert_eq!(tally.runs, 1);
+        tally.note(&sample(), Some(vec!["a".into()]));
+        tally.note(&sample(), Some(vec!["a".into()]));
+        tally.note(&sample(), Some(Vec::new()));
+        let told = tally.judge(2).unwrap_err();
+        assert!(told.starts_with("in 2 rounds failed"), "{told}");
+        assert!(told.contains("2 times: time: a"), "{told}");
+        assert!(told.contains("1 times: time: the program itself"), "{told}");
+    }
+
+    #[test]
+    fn what_did_not_run_has_not_passed() {
+        let mut tally = Tally::default();
+        tally.note(&sample(), None);
+        let told = tally.judge(2).unwrap_err();
+        assert!(told.contains("1 of 2 programs"), "{told}");
+    }
+}
