@@ -47,9 +47,9 @@ impl<const N: usize> LatchCell<N> {
         (cell, LatchWriter(()))
     }
 
-    /// Copies the record, and gives what `sample` makes of the copy while readers are sent to it: where they are sent to
-    /// the other one before `sample` is over, both are taken again. That happens only while publications follow each
-    /// other on another CPU: on top of the writer the first attempt succeeds.
+    /// Copies the record, and gives what `sample` makes of the copy while readers are sent to it: where they are sent
+    /// to the other one before `sample` is over, both are taken again. That happens only while publications follow
+    /// each other on another CPU: on top of the writer the first attempt succeeds.
     #[inline]
     pub fn read_and<T>(&self, mut sample: impl FnMut(&[u64; N]) -> T) -> ([u64; N], T) {
         loop {
