@@ -4,7 +4,7 @@
 use std::future::{Future, ready};
 use std::hint::black_box;
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Wake, Waker};
 use std::thread;
@@ -35,6 +35,9 @@ const SLACK: Precision = Precision::Millisecond;
 type Row = (&'static str, Aim, fn());
 
 const MADE_AND_DROPPED: &str = "`sleep` of 500 s: made, polled once, dropped; foreign thread";
+const ON_A_WORKER: &str = "the same on a `Worker`";
+const BESIDE_A_THREAD: &str = "the same on a foreign thread, while another one does so";
+const BESIDE_A_WORKER: &str = "the same on a `Worker`, while another one does so";
 const EXPIRY: &str = "expiry of a `Sleep`, its wake-up included, 1,000 due at once";
 
 const WITH_SLACK: &str = "`sleep` of 500 s with 1 ms of slack: made, polled once, dropped";
@@ -48,12 +51,18 @@ const POLLED_AGAIN: &str =
 const FOREIGN_DROP_COARSE: &str = "drop of a `coarse::Sleep` that another thread armed, the same";
 const FOREIGN_DROP: &str = "drop of a `Sleep` that another thread armed, 1,000 in a row";
 
-const ROWS: [Row; 19] = [
+const ROWS: [Row; 21] = [
     (MADE_AND_DROPPED, Aim::Instructions(200), || {
         foreign(polled_and_dropped)
     }),
-    ("the same on a `Worker`", Aim::Instructions(180), || {
+    (ON_A_WORKER, Aim::Instructions(180), || {
         on_a_worker(|_| polled_and_dropped())
+    }),
+    (BESIDE_A_THREAD, Aim::Of(MADE_AND_DROPPED, 100), || {
+        foreign(|| beside_another(|| drop(worker()), polled_and_dropped));
+    }),
+    (BESIDE_A_WORKER, Aim::Of(ON_A_WORKER, 100), || {
+        on_a_worker(|_| beside_another(worker, polled_and_dropped));
     }),
     (
         "`coarse::sleep` of 500 s, the same; foreign thread",
@@ -330,6 +339,26 @@ fn in_tokio(body: impl FnOnce()) {
 
 fn polled_and_dropped() {
     rounds(|| poll_once(pin!(tickless::time::sleep(SLEEP))));
+}
+
+/// Executes `body` while another thread, which keeps what `begin` gives it, arms and drops sleeps of its own.
+fn beside_another<W>(begin: fn() -> W, body: impl FnOnce()) {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let (begun, wait) = mpsc::channel();
+        let is_over = &is_over;
+        scope.spawn(move || {
+            let _kept = begin();
+            let _always = begun.send(());
+            // Relaxed: nothing else is told by it.
+            while !is_over.load(Ordering::Relaxed) {
+                poll_once(pin!(tickless::time::sleep(SLEEP)));
+            }
+        });
+        let _always = wait.recv();
+        body();
+        is_over.store(true, Ordering::Relaxed);
+    });
 }
 
 fn tokio_polled_and_dropped() {

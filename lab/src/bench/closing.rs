@@ -112,13 +112,13 @@ fn unsteady(finished: &Finished) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use tickless_peers::{Plan, Results, Spread, TOKIO};
 
     use super::{Family, Finished, Operation, Row, sentences};
     use crate::machine::Machine;
 
-    fn row(subject: &'static str, family: Family, ns: [f64; 3]) -> Row {
+    pub(in super::super) fn row(subject: &'static str, family: Family, ns: [f64; 3]) -> Row {
         let [min, median, max] = ns;
         Row {
             op: Operation::Churn.name(),
@@ -133,7 +133,12 @@ mod tests {
     }
 
     fn of(rows: Vec<Row>) -> Vec<String> {
-        sentences(&Finished {
+        sentences(&finished(rows))
+    }
+
+    /// A run that measured that.
+    pub(in super::super) fn finished(rows: Vec<Row>) -> Finished {
+        Finished {
             plan: Plan {
                 operations: Vec::new(),
                 pending: Vec::new(),
@@ -149,7 +154,7 @@ mod tests {
             },
             missing: Vec::new(),
             notes: Vec::new(),
-        })
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Finished, closing};
+use super::{Finished, closing, marks};
 
 /// The whole document.
 pub(super) fn of(finished: &Finished) -> Value {
@@ -20,6 +20,7 @@ pub(super) fn of(finished: &Finished) -> Value {
         "missing": finished.missing,
         "faults": finished.results.faults,
         "notes": finished.notes,
+        "marks": marks::judge(finished),
         "closing": closing::sentences(finished),
     })
 }

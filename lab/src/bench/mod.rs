@@ -6,6 +6,7 @@ mod arguments;
 mod closing;
 mod groups;
 mod json;
+mod marks;
 mod page;
 mod print;
 

@@ -4,8 +4,9 @@ use maud::{Markup, html};
 use tickless_peers::{Family, Operation};
 
 use super::groups::{self, Group, figure, range, ratio, unit};
+use super::marks::Judged;
 use super::print::{column, names};
-use super::{Finished, closing};
+use super::{Finished, closing, marks};
 use crate::failure::Failure;
 use crate::page::{figure as plotted, page};
 use crate::plot::Curve;
@@ -27,6 +28,7 @@ pub(super) fn of(finished: &Finished) -> Result<String, Failure> {
     }
     let results = &finished.results;
     let closing = closing::sentences(finished);
+    let marks = marks::judge(finished);
     let body = html! {
         p.lead { "What timers cost, subject by subject in one run, round by round in another order. Lower is better." }
         @if let Some(first) = closing.first() { p.lead { (first) } }
@@ -42,6 +44,10 @@ pub(super) fn of(finished: &Finished) -> Result<String, Failure> {
         @if closing.len() > 1 {
             h2 { "What is lost" }
             ul { @for sentence in &closing[1..] { li { (sentence) } } }
+        }
+        @if !marks.is_empty() {
+            h2 { "Marks" }
+            (judged(&marks))
         }
         @if !finished.missing.is_empty() {
             h2 { "Missing" }
@@ -124,6 +130,33 @@ fn figures(groups: &[&Group<'_>]) -> Markup {
         }
     }
     table::html(&head, 1, &rows)
+}
+
+/// What the project set itself, and whether this run holds it.
+fn judged(marks: &[Judged]) -> Markup {
+    let head = [
+        "subject",
+        "with",
+        "of",
+        "at most",
+        "ratio",
+        "least to greatest",
+        "",
+    ];
+    let rows: Vec<_> = { marks.iter() }
+        .map(|mark| {
+            vec![
+                mark.subject.to_owned(),
+                mark.what.clone(),
+                mark.of.clone(),
+                mark.at_most.to_string(),
+                units::digits(mark.ratio.median),
+                range(mark.ratio),
+                if mark.holds { "holds" } else { "missed" }.to_owned(),
+            ]
+        })
+        .collect();
+    table::html(&head, 3, &rows)
 }
 
 fn capitalised(text: &str) -> String {

@@ -3,7 +3,7 @@
 use tickless_peers::Operation;
 
 use super::groups::{self, Group, figure, ratio, unit};
-use super::{Finished, closing};
+use super::{Finished, closing, marks};
 use crate::table::{Align, table};
 use crate::units;
 
@@ -42,6 +42,7 @@ pub(super) fn report(finished: &Finished) -> String {
             .collect(),
     );
     paragraph("Notes", finished.notes.clone());
+    paragraph("Marks", marks::sentences(finished));
     paragraph("What it says", closing::sentences(finished));
     text
 }
