@@ -142,6 +142,8 @@ pub(super) fn rearm_in_slot(options: &Options, sink: Sink<'_>) {
     }
 }
 
+const DRAIN: &str = "limit: unlink a node and call its function";
+
 /// Firing many timers that are due.
 pub(super) fn expire(options: &Options, sink: Sink<'_>) {
     let pending = usize::try_from(options.operations(1_000_000)).unwrap_or(1_000_000);
@@ -172,7 +174,7 @@ pub(super) fn expire(options: &Options, sink: Sink<'_>) {
                 }),
             ),
             (
-                "limit: unlink a node and call its function",
+                DRAIN,
                 Box::new(|| {
                     for index in 0..pending {
                         let due = Tick(NOW.0 + expiry(index).0 % 4_000);
@@ -183,5 +185,5 @@ pub(super) fn expire(options: &Options, sink: Sink<'_>) {
             ),
         ],
     );
-    sink(group);
+    sink(group.at_most(0.9, DRAIN));
 }
