@@ -8,6 +8,9 @@ pub mod search;
 
 pub use rearm::Rearm;
 use serde::{Deserialize, Serialize};
+use tickless_sched::hrtick::Switches;
+
+use crate::machine::host::Host;
 
 /// Where a movable timer is filed that is armed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,17 +120,26 @@ pub enum Scheduler {
     Fair,
 }
 
-/// When the slice of a task of a fair queue ends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// When the slice of a task of a fair queue ends. The default is the library's for the platform (TICK-3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Hrtick {
     /// When it is over: [`HrTick`](tickless_sched::HrTick) has a timer for it.
-    #[default]
     On,
     /// The same, and the timer is moved however little that changes.
     Unfiltered,
     /// At the next tick.
     Off,
+}
+
+impl Default for Hrtick {
+    fn default() -> Self {
+        if Switches::of::<Host>().fair {
+            Self::On
+        } else {
+            Self::Off
+        }
+    }
 }
 
 /// What a CPU does when it has nothing to run.

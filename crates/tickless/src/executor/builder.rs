@@ -4,6 +4,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tickless_sched::deadline::Bandwidth;
+#[cfg(test)]
+use tickless_sched::hrtick::Switches;
 
 use super::near::Near;
 use super::report::Stuck;
@@ -23,9 +25,9 @@ use crate::worker::{BuildError, Builder as WorkersBuilder, StartError, Workers};
 /// | [`workers`](Self::workers) | one for each CPU that the process may use |
 /// | [`pin`](Self::pin) | workers run where the system puts them |
 /// | [`preemption`](Self::preemption) | [`Preemption::Counter`] |
-/// | [`hrtick`](Self::hrtick) | on |
+/// | [`hrtick`](Self::hrtick) | on, because this host defers the rearm of its devices |
 /// | [`slice`](Self::slice) | 3 ms |
-/// | [`deadline_hrtick`](Self::deadline_hrtick) | on |
+/// | [`deadline_hrtick`](Self::deadline_hrtick) | as `hrtick` |
 /// | [`deadline_limit`](Self::deadline_limit) | 95 % of each worker |
 /// | [`blocking_threads`](Self::blocking_threads) | 64 at most, started when needed |
 /// | [`stuck_after`](Self::stuck_after) | 100 ms |
@@ -48,10 +50,21 @@ impl std::fmt::Debug for Builder {
 
 impl Builder {
     pub(super) fn new() -> Self {
+        Self::with(Settings::default())
+    }
+
+    /// One that was asked for `settings`.
+    pub(super) fn with(settings: Settings) -> Self {
         Self {
             threads: Workers::builder().name("tickless-executor"),
-            settings: Settings::default(),
+            settings,
         }
+    }
+
+    /// Which ticks the executor would have.
+    #[cfg(test)]
+    pub(super) fn switches(&self) -> Switches {
+        self.settings.switches()
     }
 
     /// How many workers.

@@ -4,11 +4,14 @@ use std::fmt;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use tickless_core::platform::Platform;
 use tickless_sched::deadline::Bandwidth;
+use tickless_sched::hrtick::Switches;
 
 use super::report::Stuck;
 use super::spec::Slice;
 use super::stats::Count;
+use crate::host::process::Host;
 
 /// How the end of a slice reaches a task that computes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -143,12 +146,14 @@ impl Over {
     }
 }
 
-impl Default for Settings {
-    fn default() -> Self {
+impl Settings {
+    /// What is not asked for on the platform `P`: there are ticks where they are worth it (TICK-3).
+    fn of<P: Platform>() -> Self {
+        let worth = Switches::of::<P>();
         Self {
             preemption: Preemption::default(),
-            hrtick: true,
-            deadline_hrtick: true,
+            hrtick: worth.fair,
+            deadline_hrtick: worth.deadline,
             deadline_limit: Bandwidth::percent(95),
             slice: Slice::DEFAULT,
             blocking_threads: 64,
@@ -163,6 +168,21 @@ impl Default for Settings {
             rounds: None,
         }
     }
+
+    /// Which ticks there are.
+    pub(crate) const fn switches(&self) -> Switches {
+        Switches {
+            fair: self.hrtick,
+            deadline: self.deadline_hrtick,
+            filter: self.savings.filter,
+        }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self::of::<Host>()
+    }
 }
 
 #[expect(
@@ -171,4 +191,36 @@ impl Default for Settings {
 )]
 fn report(stuck: &Stuck) {
     eprintln!("{stuck}");
+}
+
+#[cfg(test)]
+mod tests {
+    use tickless_core::platform::NullPlatform;
+
+    use super::*;
+    use crate::executor::Builder;
+
+    /// TICK-3.
+    #[test]
+    fn both_ticks_are_on_where_the_rearm_is_deferred_unless_the_builder_was_told_otherwise() {
+        const { assert!(Host::DEFERRED_REARM && !NullPlatform::DEFERRED_REARM) };
+        assert_eq!(Settings::default().switches(), Switches::ON);
+        assert_eq!(Settings::of::<NullPlatform>().switches(), Switches::OFF);
+        let asked = Builder::with(Settings::of::<NullPlatform>()).hrtick(true);
+        assert_eq!(
+            asked.switches(),
+            Switches {
+                fair: true,
+                ..Switches::OFF
+            }
+        );
+        let asked = Builder::with(Settings::default()).deadline_hrtick(false);
+        assert_eq!(
+            asked.switches(),
+            Switches {
+                deadline: false,
+                ..Switches::ON
+            }
+        );
+    }
 }

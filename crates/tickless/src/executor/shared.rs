@@ -194,11 +194,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(workers: usize, settings: Settings) -> Self {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
-        let switches = Switches {
-            fair: settings.hrtick,
-            deadline: settings.deadline_hrtick,
-            filter: settings.savings.filter,
-        };
+        let switches = settings.switches();
         Self {
             // Relaxed: a number that is given once.
             id: NUMBERS.fetch_add(1, Ordering::Relaxed),
