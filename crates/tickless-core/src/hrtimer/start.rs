@@ -49,6 +49,13 @@ impl core::fmt::Display for AlreadyExpired {
 
 impl core::error::Error for AlreadyExpired {}
 
+/// An absolute start that leaves the timer on the CPU that executes it (spec LOC-11).
+const PINNED: StartMode = StartMode {
+    relative: false,
+    pinned: true,
+    checked: false,
+};
+
 /// What a start asks to be done with the device (spec ).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
@@ -153,6 +160,28 @@ impl<C: ClockId> TimerRef<'_, C> {
     pub fn start_idle_exactly<P: Platform>(self, timers: &Timers<P>, instant: Instant<C>) -> bool {
         let deadline = Deadline::new(instant);
         timers.start_idle(self.entry, (deadline, deadline), StartMode::default())
+    }
+
+    /// As [`start_exactly`](Self::start_exactly), [pinned](Start::pinned).
+    ///
+    /// # Panics
+    ///
+    /// As [`HrTimer::start`].
+    #[inline]
+    pub fn start_pinned<P: Platform>(self, timers: &Timers<P>, instant: Instant<C>) -> bool {
+        let deadline = Deadline::new(instant);
+        timers.start_resolved(self.entry, (deadline, deadline), PINNED)
+    }
+
+    /// As [`start_idle_exactly`](Self::start_idle_exactly), [pinned](Start::pinned).
+    ///
+    /// # Panics
+    ///
+    /// As [`HrTimer::start`].
+    #[inline]
+    pub fn start_idle_pinned<P: Platform>(self, timers: &Timers<P>, instant: Instant<C>) -> bool {
+        let deadline = Deadline::new(instant);
+        timers.start_idle(self.entry, (deadline, deadline), PINNED)
     }
 
     /// Whether the timer is idle and was not shut down. Lock-free; out of date when it arrives.

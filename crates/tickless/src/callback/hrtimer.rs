@@ -155,6 +155,18 @@ where
         }
     }
 
+    /// As [`start`](Self::start) at an instant, [pinned](Start::pinned).
+    #[inline]
+    pub(crate) fn start_pinned(self: Pin<&Self>, instant: Instant<C>) -> bool {
+        Self::watch_clock();
+        let timer = self.timer().timer_ref();
+        if timer.is_fresh() {
+            start_idle_pinned(timer, instant)
+        } else {
+            start_pinned(timer, instant)
+        }
+    }
+
     /// As [`start`](Self::start), and leaves a timer alone that fires at that time or earlier; says whether it was
     /// waiting to fire.
     pub fn start_if_earlier(self: Pin<&Self>, when: impl Into<Start<C>>) -> bool {
@@ -264,6 +276,20 @@ fn start_exactly<C: ClockId>(timer: core::TimerRef<'_, C>, instant: Instant<C>) 
 fn start_idle_exactly<C: ClockId>(timer: core::TimerRef<'_, C>, instant: Instant<C>) -> bool {
     wake::demand();
     timer.start_idle_exactly(timers(), instant)
+}
+
+/// As [`start_exactly`], for a timer that stays on the base of this thread.
+#[inline(never)]
+fn start_pinned<C: ClockId>(timer: core::TimerRef<'_, C>, instant: Instant<C>) -> bool {
+    wake::demand();
+    timer.start_pinned(timers(), instant)
+}
+
+/// As [`start_idle_exactly`], for a timer that stays on the base of this thread.
+#[inline(never)]
+fn start_idle_pinned<C: ClockId>(timer: core::TimerRef<'_, C>, instant: Instant<C>) -> bool {
+    wake::demand();
+    timer.start_idle_pinned(timers(), instant)
 }
 
 #[inline(never)]

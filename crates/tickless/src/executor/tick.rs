@@ -123,9 +123,9 @@ impl SliceTimer for TickTimer {
 
     fn start(&self, at: Instant) {
         self.deadline.set(at);
-        let at = crate::time::Instant::from_core(at);
+        // Where the worker's other timers may go to another one, this one stays (TICK-1).
         let start = || {
-            self.timer.as_ref().start(at);
+            self.timer.as_ref().start_pinned(at);
         };
         #[cfg(feature = "internals")]
         self.stopwatch.time(start);
@@ -158,5 +158,67 @@ impl fmt::Debug for TickTimer {
             .debug_struct("TickTimer")
             .field("deadline", &self.deadline)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+
+    use super::*;
+    use crate::Worker;
+    use crate::host::lifecycle;
+    use crate::host::remote::housekeeping;
+    use crate::host::thread::at_earliest;
+
+    /// So many hours from now on.
+    fn in_hours(hours: u64) -> Instant {
+        at_earliest().saturating_add(Span::from_secs(hours * 3_600))
+    }
+
+    /// A timer that is none of a tick, for `at`.
+    fn started(at: Instant) -> Pin<Box<HrTimer<Callback>>> {
+        let callback: Callback = Box::new(|_| Restart::No);
+        let timer = Box::pin(HrTimer::new(callback));
+        timer.as_ref().start(at);
+        timer
+    }
+
+    /// Whether the first timer of the base is for `at`.
+    fn is_first(base: &ThreadBase, at: Instant) -> bool {
+        timers().settle_armed(base.cpu()) == at
+    }
+
+    /// TICK-1: a thread that looks after no others, whose timers go to one that does.
+    #[test]
+    fn the_tick_stays_where_other_timers_go_to_a_housekeeper() {
+        let (sender, began) = mpsc::channel();
+        let (end, ended) = mpsc::channel::<()>();
+        let housekeeper = thread::spawn(move || {
+            let worker = Worker::new().expect("the thread is free");
+            // What goes to it is not its first.
+            let _first = started(in_hours(1));
+            sender.send(worker.base().cpu()).expect("the test waits");
+            let _sender_gone = ended.recv();
+        });
+        let housekeeping = began.recv().expect("it begins");
+        let isolated = thread::spawn(move || {
+            let own = with_thread(lifecycle::enter).expect("there are bases enough");
+            housekeeping::send_to(own, Some(housekeeping));
+            let (other, tick) = (started(in_hours(2)), TickTimer::other(own));
+            assert!(timers().settle_armed(own.cpu()).is_forever(), "it went");
+            for hours in [3, 2, 4] {
+                // Idle, earlier, and later.
+                let at = in_hours(hours);
+                tick.start(at);
+                assert!(is_first(own, at), "the tick is here");
+            }
+            drop((other, tick));
+            housekeeping::send_to(own, None);
+        });
+        isolated.join().expect("it does not panic");
+        drop(end);
+        housekeeper.join().expect("it does not panic");
     }
 }

@@ -26,6 +26,12 @@ pub(crate) fn set_housekeeping_cpu(base: &ThreadBase, wanted: bool) {
         .set_housekeeping_cpu(wanted.then(|| base.cpu()));
 }
 
+/// Has what the thread on `base` starts go to this one, if that looks after others and is awake.
+#[cfg(test)]
+pub(crate) fn send_to(base: &ThreadBase, housekeeper: Option<CpuId>) {
+    base.local().remote.set_housekeeping_cpu(housekeeper);
+}
+
 /// `housekeeper` if it still looks after others and is awake; or else another one from here on, if that is better.
 #[cold]
 fn housekeeping_cpu(own: &ThreadBase, housekeeper: CpuId) -> Option<CpuId> {
