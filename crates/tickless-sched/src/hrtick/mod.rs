@@ -505,7 +505,11 @@ impl HrTick {
         let word = core::mem::take(&mut self.word);
         let delay = match decision {
             Decision::Start(delay) => Some(delay.max(LEAST_DELAY)),
-            Decision::Keep | Decision::CancelIfIdle => word.has(Word::START).then_some(self.delay),
+            Decision::Keep | Decision::CancelIfIdle => {
+                let is_lost =
+                    place == Flush::SameTask && mutant!("sched-same-task-not-rearmed-tick-8");
+                (word.has(Word::START) && !is_lost).then_some(self.delay)
+            }
         };
         if let Some(delay) = delay {
             self.start_after(delay, timer);
