@@ -59,6 +59,43 @@ fn an_executor_counts_the_timers_of_its_own_time() {
     });
 }
 
+#[test]
+fn updates_are_the_starts_of_timers_that_are_queued() {
+    in_own_process("updates_are_the_starts_of_timers_that_are_queued", || {
+        const ROUNDS: u64 = 10;
+        const STARTS: u64 = 8;
+        let executor = executor();
+        let before = executor.stats();
+        let started = executor.spawn(async {
+            let timer = Box::pin(HrTimer::new(|_| Restart::No));
+            for _ in 0..ROUNDS {
+                for number in 0..STARTS {
+                    timer
+                        .as_ref()
+                        .start(Duration::from_secs(1_000 + number % 3));
+                }
+                timer.as_ref().cancel();
+            }
+            // One that fires, and one that is queued at the end.
+            timer.as_ref().start(Duration::from_micros(20));
+            while timer.as_ref().is_active() {
+                coop::yield_now().await;
+            }
+            timer.as_ref().start(HOUR);
+            timer
+        });
+        let timer = executor.block_on(started).expect("it ends");
+        let after = executor.stats();
+        let starts = after.timer_starts - before.timer_starts;
+        let updates = after.timer_updates - before.timer_updates;
+        assert_eq!(starts, ROUNDS * STARTS + 2, "{after:?}");
+        assert_eq!(updates, ROUNDS * (STARTS - 1), "{after:?}");
+        let kept = after.in_place + after.filed_early + after.far_in_slot;
+        assert!(kept <= after.timer_updates, "{after:?}");
+        drop(timer);
+    });
+}
+
 /// The worker has its queue to itself for long, which makes the lock of the queue biased.
 fn work_quietly(executor: &Executor) {
     let task = executor.spawn(async {

@@ -14,6 +14,12 @@ pub(crate) struct Counted {
     pub(crate) signals: u64,
     pub(crate) timer_starts: u64,
     pub(crate) in_place: u64,
+    pub(crate) filed_early: u64,
+    pub(crate) far_in_slot: u64,
+    /// Timers that left the queue of the base, because they fired or were cancelled.
+    pub(crate) timer_ends: u64,
+    /// Timers that are queued there now; when the worker is over, those that it left behind.
+    pub(crate) queued: u64,
     pub(crate) interrupts: u64,
     pub(crate) spurious: u64,
 }
@@ -28,6 +34,10 @@ impl Counted {
             signals,
             timer_starts: timers.starts,
             in_place: timers.in_place,
+            filed_early: timers.filed_early,
+            far_in_slot: timers.far_in_slot,
+            timer_ends: timers.expired + timers.cancelled,
+            queued: worker.queued_timers(),
             interrupts: timers.interrupts,
             spurious: timers.spurious,
         }
@@ -40,6 +50,11 @@ impl Counted {
             signals: self.signals - before.signals,
             timer_starts: self.timer_starts - before.timer_starts,
             in_place: self.in_place - before.in_place,
+            filed_early: self.filed_early - before.filed_early,
+            far_in_slot: self.far_in_slot - before.far_in_slot,
+            timer_ends: self.timer_ends - before.timer_ends,
+            // The base of a thread that is over has none: another took them.
+            queued: self.queued,
             interrupts: self.interrupts - before.interrupts,
             spurious: self.spurious - before.spurious,
         }

@@ -520,6 +520,7 @@ impl Shared {
             panics: self.settings.panics.get(),
             ..ExecutorStats::default()
         };
+        let mut fresh = 0;
         for place in &self.places {
             let counters = &place.counters;
             sum.polls += counters.polls.get();
@@ -541,9 +542,13 @@ impl Shared {
             sum.signals += base.signals;
             sum.timer_starts += base.timer_starts;
             sum.in_place += base.in_place;
+            sum.filed_early += base.filed_early;
+            sum.far_in_slot += base.far_in_slot;
+            fresh += base.timer_ends + base.queued;
             sum.interrupts += base.interrupts;
             sum.spurious += base.spurious;
         }
+        sum.timer_updates = sum.timer_starts.saturating_sub(fresh);
         sum
     }
 }

@@ -73,8 +73,20 @@ pub struct ExecutorStats {
     pub signals: u64,
     /// Starts of timers on the workers, ticks among them.
     pub timer_starts: u64,
-    /// Those of them that kept their place in the sorted queue.
+    /// Those of them whose timer was queued already.
+    ///
+    /// Nothing counts them where timers start. A timer leaves its queue by firing or by a cancel, so the other starts
+    /// are as many as timers left the workers' queues or are queued there. That is exact for the timers of workers that
+    /// have stopped or have nothing to do, ticks among them, if no timer came from another thread's queue or went to
+    /// one, and none was taken back because it was over when it was started. While workers run, it is off by what
+    /// happens between two looks at a worker.
+    pub timer_updates: u64,
+    /// Updates that kept their place in the sorted queue, filed for their new deadline.
     pub in_place: u64,
+    /// Updates that were left where they were in the sorted queue, before their new deadline.
+    pub filed_early: u64,
+    /// Updates that were left in the slot of far timers where they were.
+    pub far_in_slot: u64,
     /// Looks at a worker's timers because its first deadline had come.
     pub interrupts: u64,
     /// Those of them that found nothing due.

@@ -139,6 +139,11 @@ impl Unparker {
         timers().stats(self.target.base.cpu())
     }
 
+    /// The timers that are queued on the worker.
+    pub(crate) fn queued_timers(&self) -> u64 {
+        timers().pending(self.target.base.cpu()) as u64
+    }
+
     /// Ends the worker's park, or lets its next one return at once. Callable from any thread.
     pub fn unpark(&self) {
         self.target.base.local().parker.unpark();
