@@ -15,6 +15,7 @@ mod interrupt;
 mod latency;
 mod machine;
 mod manual;
+mod mark;
 mod noise;
 mod output;
 mod page;

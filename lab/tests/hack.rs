@@ -48,6 +48,14 @@ fn the_table_has_every_configuration_and_what_took_part_besides() {
         out.lines().any(|line| line.starts_with("-       tokio")),
         "{out}"
     );
+    for mark in [
+        "mark: at least 25× fewer device writes with everything on than with everything off: ",
+        "mark: run time with everything on no longer than with everything off, within the spread of rounds: not \
+         measured: one round has no spread",
+    ] {
+        let is_there = out.lines().any(|line| line.starts_with(mark));
+        assert!(is_there, "{mark} is missing in {out}");
+    }
     let is_installed = out.contains("-       hackbench");
     assert_ne!(
         is_installed,
@@ -79,7 +87,7 @@ fn the_data_have_an_object_for_each_configuration_and_the_ratio_on_top() {
     for one in all {
         assert_has(
             one,
-            "name features run_s device_writes device_writes_per_s starts switches_per_s",
+            "name features run_s device_writes device_writes_per_s starts updates switches_per_s",
         );
         assert_eq!(one["runs"], 1);
         assert!(one["run_s"]["median"].as_f64() > Some(0.0), "{one}");
@@ -88,6 +96,15 @@ fn the_data_have_an_object_for_each_configuration_and_the_ratio_on_top() {
             one["switches_per_s"]["median"].as_f64() > Some(0.0),
             "{one}"
         );
+    }
+    let marks = document["marks"].as_array().expect("a list");
+    assert_eq!(marks.len(), 5, "{document}");
+    for mark in marks {
+        let verdict = mark["verdict"].as_str();
+        let is_measured = matches!(verdict, Some("holds" | "missed"));
+        assert_ne!(is_measured, verdict == Some("not-measured"), "{mark}");
+        assert_eq!(is_measured, mark["why"].is_null(), "{mark}");
+        assert_eq!(is_measured, mark["figure"].is_object(), "{mark}");
     }
     let tokio = document["others"]
         .as_array()

@@ -94,6 +94,9 @@ fn counts(before: &ExecutorStats, after: &ExecutorStats) -> Counts {
         interrupts: between(|stats| stats.interrupts),
         spurious: between(|stats| stats.spurious),
         starts: between(|stats| stats.timer_starts),
+        updates: between(|stats| stats.timer_updates),
         in_place: between(|stats| stats.in_place),
+        filed_early: between(|stats| stats.filed_early),
+        far_in_slot: between(|stats| stats.far_in_slot),
     }
 }

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::result::{Other, Row};
-use super::{Finished, print};
+use super::{Finished, marks, print};
 use crate::failure::Failure;
 use crate::page::{figure, page};
 use crate::plot::{self, Bar, COLOURS};
@@ -20,6 +20,7 @@ pub(super) fn of(finished: &Finished<'_>) -> Result<String, Failure> {
         h2 { "Figures" }
         (table::html(&print::HEAD, 2, &print::rows(finished)))
         p.note { (print::NOTE) }
+        ul { @for mark in marks::of(&finished.rows, finished.plan.device) { li { (mark.line()) } } }
         (panels(finished)?)
         h2 { "How to read it" }
         (reading())
@@ -48,7 +49,7 @@ fn panels(finished: &Finished<'_>) -> Result<Markup, Failure> {
             units::digits,
         ),
         ("Interrupts that found nothing", Row::spurious, percent),
-        ("Starts that kept their place", Row::in_place, percent),
+        ("Updates that kept their place", Row::in_place, percent),
     ];
     let mut drawn = Vec::new();
     for (caption, of, show) in kinds {

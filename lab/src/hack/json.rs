@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::result::{Ratio, Row};
-use super::{Finished, print};
+use super::{Finished, marks, print};
 
 /// The whole document.
 pub(super) fn of(finished: &Finished<'_>) -> Value {
@@ -30,6 +30,7 @@ pub(super) fn of(finished: &Finished<'_>) -> Value {
         "device_writes_ratio": ratio.map(|ratio| ratio.ratio),
         "device_writes_scope": print::SCOPE,
         "conclusions": print::conclusions(finished),
+        "marks": marks::of(&finished.rows, plan.device),
         "configurations": finished.rows.iter().map(configuration).collect::<Vec<_>>(),
         "others": finished
             .others
@@ -54,8 +55,11 @@ fn configuration(row: &Row) -> Value {
         "device_writes_per_s": row.device_writes_per_s(),
         "signals": row.signals(),
         "spurious_share": row.spurious(),
-        "in_place_share": row.in_place(),
         "starts": row.starts(),
+        "updates": row.updates(),
+        "in_place_share": row.in_place(),
+        "filed_early_share": row.filed_early(),
+        "far_in_slot_share": row.far_in_slot(),
         "start_cycles": row.start_cycles(),
         "switches_per_s": row.switches_per_s(),
     })

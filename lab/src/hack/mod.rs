@@ -10,6 +10,7 @@ mod executor;
 mod features;
 mod html;
 mod json;
+mod marks;
 mod print;
 mod result;
 mod traffic;

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::Finished;
 use super::arguments::Device;
 use super::features::Features;
 use super::result::{Other, Ratio, Row};
+use super::{Finished, marks};
 use crate::spread::{Outcome, Spread};
 use crate::table::{Align, table};
 use crate::units;
@@ -28,6 +28,9 @@ pub(super) fn report(finished: &Finished<'_>) -> String {
     }
     for conclusion in conclusions(finished) {
         let _infallible = writeln!(text, "{conclusion}");
+    }
+    for mark in marks::of(&finished.rows, finished.plan.device) {
+        let _infallible = writeln!(text, "{}", mark.line());
     }
     text
 }
@@ -57,7 +60,7 @@ pub(super) fn title(finished: &Finished<'_>) -> String {
     )
 }
 
-pub(super) const HEAD: [&str; 10] = [
+pub(super) const HEAD: [&str; 11] = [
     "hrtick",
     "configuration",
     "run time",
@@ -66,14 +69,16 @@ pub(super) const HEAD: [&str; 10] = [
     "spurious",
     "in place",
     "starts",
+    "updates",
     "cycles/start",
     "switches/s",
 ];
 
 pub(super) const NOTE: &str = "Medians of rounds; run times with their range. Writes are programmings of the device \
                                by all workers of the process together. Spurious is of timer interrupts, in place of \
-                               all starts of timers. Cycles are of the time-stamp counter, a mean over starts of \
-                               ticks, of which one in sixteen is timed, the system calls of some included.";
+                               updates, which are starts of timers that are queued. Cycles are of the time-stamp \
+                               counter, a mean over starts of ticks, of which one in sixteen is timed, the system \
+                               calls of some included.";
 
 /// A row for each configuration, and for what else took part.
 pub(super) fn rows(finished: &Finished<'_>) -> Vec<Vec<String>> {
@@ -116,6 +121,7 @@ fn cells(row: &Row) -> Vec<String> {
         shown(row.spurious(), percent),
         shown(row.in_place(), percent),
         shown(row.starts(), whole),
+        shown(row.updates(), whole),
         shown(row.start_cycles(), whole),
         shown(row.switches_per_s(), whole),
     ]

@@ -18,9 +18,14 @@ pub(super) struct Counts {
     /// Timer interrupts, and those that found nothing.
     pub(super) interrupts: u64,
     pub(super) spurious: u64,
-    /// Starts of timers, and those that kept their place between the same neighbours, which were looked at.
+    /// Starts of timers, and those whose timer was queued already.
     pub(super) starts: u64,
+    pub(super) updates: u64,
+    /// Updates that kept their place between the same neighbours, which were looked at.
     pub(super) in_place: u64,
+    /// Updates that were left where they were: filed for an earlier time, or in the slot of far timers.
+    pub(super) filed_early: u64,
+    pub(super) far_in_slot: u64,
 }
 
 /// One run of a configuration.
@@ -33,7 +38,7 @@ pub(super) struct Ran {
 }
 
 impl Ran {
-    fn seconds(&self) -> f64 {
+    pub(super) fn seconds(&self) -> f64 {
         self.took.as_secs_f64().max(f64::MIN_POSITIVE)
     }
 }
@@ -85,7 +90,15 @@ impl Row {
     }
 
     pub(super) fn in_place(&self) -> Option<Spread> {
-        self.share(|counts| counts.in_place, |counts| counts.starts)
+        self.share(|counts| counts.in_place, |counts| counts.updates)
+    }
+
+    pub(super) fn filed_early(&self) -> Option<Spread> {
+        self.share(|counts| counts.filed_early, |counts| counts.updates)
+    }
+
+    pub(super) fn far_in_slot(&self) -> Option<Spread> {
+        self.share(|counts| counts.far_in_slot, |counts| counts.updates)
     }
 
     pub(super) fn signals(&self) -> Option<Spread> {
@@ -98,6 +111,10 @@ impl Row {
 
     pub(super) fn starts(&self) -> Option<Spread> {
         self.of(|run| run.counts.starts as f64)
+    }
+
+    pub(super) fn updates(&self) -> Option<Spread> {
+        self.of(|run| run.counts.updates as f64)
     }
 }
 
@@ -170,6 +187,9 @@ mod tests {
                 device_writes,
                 interrupts: 8,
                 spurious: 2,
+                starts: 40,
+                updates: if device_writes > 1 { 20 } else { 0 },
+                in_place: if device_writes > 1 { 9 } else { 0 },
                 ..Counts::default()
             },
             start_cycles: (device_writes > 100).then_some(device_writes as f64),
@@ -205,8 +225,15 @@ mod tests {
     fn shares_need_something_to_be_a_share_of() {
         let row = row(Features::all(true, true), &[1, 1]);
         assert_eq!(row.spurious().map(|share| share.median), Some(0.25));
-        assert_eq!(row.in_place(), None, "there was no start");
+        assert_eq!(row.in_place(), None, "no queued timer was started");
         assert_eq!(row.start_cycles(), None, "none was timed");
         assert_eq!(row.device_writes_per_s().map(|rate| rate.median), Some(2.0));
+    }
+
+    #[test]
+    fn what_keeps_its_place_is_a_share_of_updates() {
+        let row = row(Features::all(true, true), &[7, 8]);
+        assert_eq!(row.in_place().map(|share| share.median), Some(0.45));
+        assert_eq!(row.starts().map(|starts| starts.median), Some(40.0));
     }
 }

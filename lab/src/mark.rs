@@ -1,0 +1,143 @@
+//! Figures that were promised, and what came of them. A mark that is missed changes no exit code.
+
+use serde::Serialize;
+
+use crate::spread::Spread;
+
+/// What came of a mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Verdict {
+    Holds,
+    Missed,
+    NotMeasured,
+}
+
+/// A figure that was promised, with what was measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Mark {
+    /// What was promised.
+    pub(crate) mark: String,
+    pub(crate) verdict: Verdict,
+    pub(crate) figure: Option<Spread>,
+    /// Why there is no figure.
+    pub(crate) why: Option<String>,
+    /// The figure as people read it.
+    #[serde(skip)]
+    shown: String,
+}
+
+impl Mark {
+    /// Judges `figure` by `holds`; without a figure, its error says why there is none.
+    pub(crate) fn new(
+        mark: impl Into<String>,
+        figure: Result<Spread, String>,
+        show: impl Fn(f64) -> String,
+        holds: impl FnOnce(&Spread) -> bool,
+    ) -> Self {
+        let verdict = match &figure {
+            Ok(figure) if holds(figure) => Verdict::Holds,
+            Ok(_) => Verdict::Missed,
+            Err(_) => Verdict::NotMeasured,
+        };
+        let shown = figure.as_ref().map(|figure| figure.show(show));
+        let shown = shown.unwrap_or_default();
+        let (figure, why) = match figure {
+            Ok(figure) => (Some(figure), None),
+            Err(why) => (None, Some(why)),
+        };
+        Self {
+            mark: mark.into(),
+            verdict,
+            figure,
+            why,
+            shown,
+        }
+    }
+
+    /// The median of the figure is `limit` at most.
+    pub(crate) fn at_most(
+        limit: f64,
+        mark: impl Into<String>,
+        figure: Result<Spread, String>,
+        show: impl Fn(f64) -> String,
+    ) -> Self {
+        Self::new(mark, figure, show, |figure| figure.median <= limit)
+    }
+
+    /// The median of the figure is `limit` at least.
+    pub(crate) fn at_least(
+        limit: f64,
+        mark: impl Into<String>,
+        figure: Result<Spread, String>,
+        show: impl Fn(f64) -> String,
+    ) -> Self {
+        Self::new(mark, figure, show, |figure| figure.median >= limit)
+    }
+
+    /// `mark: at most 100 cycles for a start: 92.0 (90.1 to 95.0), holds`.
+    pub(crate) fn line(&self) -> String {
+        let (mark, shown) = (&self.mark, &self.shown);
+        match self.verdict {
+            Verdict::Holds => format!("mark: {mark}: {shown}, holds"),
+            Verdict::Missed => format!("mark: {mark}: {shown}, MISSED"),
+            Verdict::NotMeasured => {
+                let why = self.why.as_deref().unwrap_or("it did not run");
+                format!("mark: {mark}: not measured: {why}")
+            }
+        }
+    }
+}
+
+/// How many times as much the first of each pair is as the second one.
+pub(crate) fn ratios(pairs: impl IntoIterator<Item = (f64, f64)>) -> Option<Spread> {
+    let ratio = |(one, other): (f64, f64)| one / other.max(f64::MIN_POSITIVE);
+    Spread::of(pairs.into_iter().map(ratio))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Mark, Verdict, ratios};
+    use crate::spread::Spread;
+
+    fn shown(value: f64) -> String {
+        format!("{value:.1}")
+    }
+
+    fn figure(values: &[f64]) -> Result<Spread, String> {
+        Spread::of(values.iter().copied()).ok_or_else(|| "nothing ran".to_owned())
+    }
+
+    #[test]
+    fn the_median_decides_and_a_limit_that_is_just_met_holds() {
+        let at_most = Mark::at_most(2.0, "at most 2", figure(&[1.0, 2.0, 9.0]), shown);
+        assert_eq!(at_most.line(), "mark: at most 2: 2.0 (1.0 to 9.0), holds");
+        let at_most = Mark::at_most(2.0, "at most 2", figure(&[2.1]), shown);
+        assert_eq!(at_most.line(), "mark: at most 2: 2.1, MISSED");
+        let at_least = Mark::at_least(2.0, "at least 2", figure(&[2.0]), shown);
+        assert_eq!(at_least.verdict, Verdict::Holds);
+        let at_least = Mark::at_least(2.0, "at least 2", figure(&[1.9]), shown);
+        assert_eq!(at_least.verdict, Verdict::Missed);
+    }
+
+    #[test]
+    fn what_was_not_measured_says_why() {
+        let mark = Mark::at_most(2.0, "at most 2", figure(&[]), shown);
+        assert_eq!(mark.line(), "mark: at most 2: not measured: nothing ran");
+        let document = serde_json::to_value(&mark).expect("plain data");
+        let expected = serde_json::json!({
+            "mark": "at most 2",
+            "verdict": "not-measured",
+            "figure": null,
+            "why": "nothing ran",
+        });
+        assert_eq!(document, expected);
+    }
+
+    #[test]
+    fn ratios_are_taken_pair_by_pair() {
+        let ratio = ratios([(6.0, 2.0), (60.0, 10.0)]).expect("there are some");
+        assert_eq!((ratio.min, ratio.max), (3.0, 6.0));
+        assert_eq!(ratios([]), None);
+    }
+}
