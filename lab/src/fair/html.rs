@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::result::{Late, PERIODIC, Part, Row, SERVERS};
-use super::{Finished, print};
+use super::{Finished, marks, print};
 use crate::failure::Failure;
 use crate::page::{figure, page};
 use crate::plot::{self, Bar, COLOURS, Curve};
@@ -35,6 +35,7 @@ pub(super) fn of(finished: &Finished<'_>) -> Result<String, Failure> {
             p { (heading) "." }
             (table::html(&grid.head, grid.left, &grid.rows))
         }
+        ul { @for mark in marks::of(finished.plan, &finished.rows) { li { (mark.line()) } } }
         h2 { "How to read it" }
         (reading(finished))
         h2 { "What ran" }

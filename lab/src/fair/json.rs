@@ -3,9 +3,8 @@
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 
-use super::print;
 use super::result::{Late, PERIODIC, Part, Row, SERVERS};
-use super::{Finished, nanos};
+use super::{Finished, marks, nanos, print};
 use crate::histogram::quantile;
 
 /// The whole document.
@@ -28,6 +27,7 @@ pub(super) fn of(finished: &Finished<'_>) -> Value {
         "interrupted": finished.interrupted,
         "holds": finished.rows.iter().all(Row::holds),
         "conclusions": print::conclusions(finished),
+        "marks": marks::of(plan, &finished.rows),
         "missing": finished
             .rows
             .iter()

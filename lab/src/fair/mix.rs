@@ -109,7 +109,7 @@ impl Preset {
 }
 
 /// Which tasks run beside each other.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Mix {
     pub(super) workers: usize,
     /// Tasks that compute and never wait.
@@ -127,7 +127,7 @@ pub(super) struct Mix {
 }
 
 /// Tasks that wait for requests, which come at random times from another thread.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Servers {
     pub(super) count: usize,
     pub(super) weight: u32,
@@ -139,7 +139,7 @@ pub(super) struct Servers {
 }
 
 /// Tasks that wait for a time, again and again.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Periodic {
     pub(super) count: usize,
     pub(super) weight: u32,

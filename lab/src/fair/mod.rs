@@ -7,6 +7,7 @@
 mod arguments;
 mod html;
 mod json;
+mod marks;
 mod mix;
 mod print;
 mod result;

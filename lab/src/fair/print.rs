@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::Finished;
 use super::result::{Late, PERIODIC, Row, SERVERS};
+use super::{Finished, marks};
 use crate::histogram::quantile;
 use crate::spread::{Outcome, Spread};
 use crate::table::{Align, table};
@@ -27,6 +27,9 @@ pub(super) fn report(finished: &Finished<'_>) -> String {
     }
     for conclusion in conclusions(finished) {
         let _infallible = writeln!(text, "{conclusion}");
+    }
+    for mark in marks::of(finished.plan, &finished.rows) {
+        let _infallible = writeln!(text, "{}", mark.line());
     }
     text
 }

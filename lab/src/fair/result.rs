@@ -88,7 +88,7 @@ impl Part {
     }
 
     /// The largest distance of all tasks of one weight together.
-    fn worst_weight(&self) -> Option<f64> {
+    pub(super) fn worst_weight(&self) -> Option<f64> {
         let mut weights = BTreeMap::<u32, Share>::new();
         for share in &self.shares {
             let sum = weights.entry(share.weight).or_insert(Share {
