@@ -3,12 +3,12 @@
 //! A mark is judged by medians. What stands beside is the range that the rounds allow: the least of one side to the
 //! greatest of the other. What was not measured is not judged.
 
-use serde::Serialize;
-use tickless_peers::{Operation, Row, Spread, TOKIO};
+use tickless_peers::{Operation, Row, TOKIO};
 
 use super::Finished;
 use super::groups::{self, Group};
-use crate::units;
+use crate::mark::Mark;
+use crate::spread::Spread;
 
 const WHEEL: &str = "WheelTimer on a Worker";
 const EXACT: &str = "HrTimer on a Worker";
@@ -32,7 +32,7 @@ const MANY: u64 = 1_000_000;
 const MOST: u64 = 10_000_000;
 
 /// At most so many times what the cheapest of some takes for the same.
-struct Mark {
+struct Bound {
     operation: Operation,
     subjects: &'static [&'static str],
     most: f64,
@@ -41,14 +41,14 @@ struct Mark {
     pending: &'static [u64],
 }
 
-const fn mark(
+const fn bound(
     operation: Operation,
     subjects: &'static [&'static str],
     most: f64,
     of: &'static [&'static str],
     pending: &'static [u64],
-) -> Mark {
-    Mark {
+) -> Bound {
+    Bound {
         operation,
         subjects,
         most,
@@ -57,33 +57,33 @@ const fn mark(
     }
 }
 
-const MARKS: [Mark; 14] = [
-    mark(Operation::ArmCancel, TIMERS, 0.5, &[LAZY_DELETION], &[]),
-    mark(Operation::PushSmall, TIMERS, 1.5, &[LAZY_EXTENSION], &[FEW]),
-    mark(
+const BOUNDS: [Bound; 14] = [
+    bound(Operation::ArmCancel, TIMERS, 0.5, &[LAZY_DELETION], &[]),
+    bound(Operation::PushSmall, TIMERS, 1.5, &[LAZY_EXTENSION], &[FEW]),
+    bound(
         Operation::PushSmall,
         TIMERS,
         1.0,
         &[LAZY_EXTENSION],
         &[MANY],
     ),
-    mark(Operation::Churn, TIMERS, 0.6, HEAPS, &[FEW, MANY]),
-    mark(Operation::ArmCancelClock, SLEEPS, 0.3, &[TOKIO], &[]),
-    mark(Operation::PushSmall, SLEEPS, 0.6, &[TOKIO], &[]),
-    mark(Operation::PushIdle, SLEEPS, 0.6, &[TOKIO], &[]),
-    mark(Operation::Churn, SLEEPS, 0.3, &[TOKIO], &[]),
-    mark(
+    bound(Operation::Churn, TIMERS, 0.6, HEAPS, &[FEW, MANY]),
+    bound(Operation::ArmCancelClock, SLEEPS, 0.3, &[TOKIO], &[]),
+    bound(Operation::PushSmall, SLEEPS, 0.6, &[TOKIO], &[]),
+    bound(Operation::PushIdle, SLEEPS, 0.6, &[TOKIO], &[]),
+    bound(Operation::Churn, SLEEPS, 0.3, &[TOKIO], &[]),
+    bound(
         Operation::ArmCancelClock,
         &[COARSE, WHEEL],
         2.0,
         &[LISTS],
         &[],
     ),
-    mark(Operation::PushSmall, &[COARSE, WHEEL], 1.5, &[LISTS], &[]),
-    mark(Operation::CrossArm, FUTURES, 1.0, &[TOKIO], &[]),
-    mark(Operation::CrossCancel, FUTURES, 1.0, &[TOKIO], &[]),
-    mark(Operation::CrossCancel, FUTURES, 3.0, &[LINE], &[]),
-    mark(Operation::Expire, FUTURES, 1.0, &[TOKIO], &[]),
+    bound(Operation::PushSmall, &[COARSE, WHEEL], 1.5, &[LISTS], &[]),
+    bound(Operation::CrossArm, FUTURES, 1.0, &[TOKIO], &[]),
+    bound(Operation::CrossCancel, FUTURES, 1.0, &[TOKIO], &[]),
+    bound(Operation::CrossCancel, FUTURES, 3.0, &[LINE], &[]),
+    bound(Operation::Expire, FUTURES, 1.0, &[TOKIO], &[]),
 ];
 
 /// What many pending timers may cost beyond what they cost the limit, and in which operations.
@@ -91,47 +91,21 @@ const FLAT: f64 = 1.3;
 const FLAT_OPERATIONS: [Operation; 3] =
     [Operation::ArmCancel, Operation::PushSmall, Operation::Churn];
 
-/// A mark of this run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Judged {
-    /// The operation, under which conditions.
-    pub(super) what: String,
-    pub(super) subject: &'static str,
-    /// What the ratio is to.
-    pub(super) of: String,
-    pub(super) at_most: f64,
-    pub(super) ratio: Spread,
-    pub(super) holds: bool,
-}
-
 /// All marks of what was measured.
-pub(super) fn judge(finished: &Finished) -> Vec<Judged> {
+pub(super) fn judge(finished: &Finished) -> Vec<Mark> {
     let groups = groups::all(finished);
-    let mut judged: Vec<Judged> = MARKS.iter().flat_map(|mark| mark.judge(&groups)).collect();
+    let mut marks: Vec<_> = { BOUNDS.iter() }
+        .flat_map(|bound| bound.judge(&groups))
+        .collect();
     for operation in FLAT_OPERATIONS {
-        judged.extend(
-            OURS.iter()
-                .filter_map(|&subject| flat(&groups, operation, subject)),
-        );
+        let flat = |subject: &&str| flat(&groups, operation, subject);
+        marks.extend(OURS.iter().filter_map(flat));
     }
-    judged
+    marks
 }
 
-/// One sentence a mark.
-pub(super) fn sentences(finished: &Finished) -> Vec<String> {
-    let judged = judge(finished);
-    let held = judged.iter().filter(|judged| judged.holds).count();
-    let count = |count: usize| units::count(count as u64);
-    let mut lines: Vec<_> = judged.iter().map(Judged::sentence).collect();
-    if !lines.is_empty() {
-        let all = count(lines.len());
-        lines.insert(0, format!("{} of {all} hold.", count(held)));
-    }
-    lines
-}
-
-impl Mark {
-    fn judge(&self, groups: &[Group<'_>]) -> Vec<Judged> {
+impl Bound {
+    fn judge(&self, groups: &[Group<'_>]) -> Vec<Mark> {
         let meant = groups.iter().filter(|group| {
             let counts = self.pending.is_empty() || self.pending.contains(&group.pending);
             group.operation == self.operation && counts
@@ -139,7 +113,7 @@ impl Mark {
         meant.flat_map(|group| self.judge_in(group)).collect()
     }
 
-    fn judge_in(&self, group: &Group<'_>) -> Vec<Judged> {
+    fn judge_in(&self, group: &Group<'_>) -> Vec<Mark> {
         let of = { self.of.iter() }
             .filter_map(|name| group.of(name))
             .min_by(|one, other| one.figure().median.total_cmp(&other.figure().median));
@@ -149,8 +123,8 @@ impl Mark {
         { self.subjects.iter() }
             .filter_map(|name| group.of(name))
             .map(|row| {
-                let ratio = divide(row.figure(), of.figure());
-                Judged::new(group.title(), row, of.subject.to_owned(), self.most, ratio)
+                let ratio = divide(of_row(row), of_row(of));
+                judged(&group.title(), row, of.subject, (self.most, ratio))
             })
             .collect()
     }
@@ -158,18 +132,23 @@ impl Mark {
 
 /// How much more a subject takes with the most pending than with few, as a multiple of how much more the limit does:
 /// its misses of the cache are no fault of the subject's.
-fn flat(groups: &[Group<'_>], operation: Operation, subject: &str) -> Option<Judged> {
+fn flat(groups: &[Group<'_>], operation: Operation, subject: &str) -> Option<Mark> {
     let with = |pending| {
         let mut of = groups.iter().filter(|group| group.operation == operation);
         of.find(|group| group.pending == pending)
     };
     let (few, most) = (with(FEW)?, with(MOST)?);
     let (row, limit) = (most.of(subject)?, most.of(LISTS)?);
-    let growth = divide(row.figure(), few.of(subject)?.figure());
-    let grown = divide(limit.figure(), few.of(LISTS)?.figure());
+    let growth = divide(of_row(row), of_row(few.of(subject)?));
+    let grown = divide(of_row(limit), of_row(few.of(LISTS)?));
     let what = format!("{}, to {}", most.title(), few.conditions());
     let of = format!("the growth of {LISTS}");
-    Some(Judged::new(what, row, of, FLAT, divide(growth, grown)))
+    Some(judged(&what, row, &of, (FLAT, divide(growth, grown))))
+}
+
+fn of_row(row: &Row) -> Spread {
+    let tickless_peers::Spread { median, min, max } = row.figure();
+    Spread { min, median, max }
 }
 
 /// The ratio of medians, and the least and the greatest that the rounds allow.
@@ -181,32 +160,9 @@ fn divide(ours: Spread, theirs: Spread) -> Spread {
     }
 }
 
-impl Judged {
-    fn new(what: String, row: &Row, of: String, at_most: f64, ratio: Spread) -> Self {
-        Self {
-            what,
-            subject: row.subject,
-            of,
-            at_most,
-            ratio,
-            holds: ratio.median <= at_most,
-        }
-    }
-
-    fn sentence(&self) -> String {
-        let Self {
-            what,
-            subject,
-            of,
-            at_most,
-            ratio: Spread { median, min, max },
-            holds,
-        } = self;
-        let verdict = if *holds { "holds" } else { "MISSED" };
-        format!(
-            "{what}: {subject}, at most {at_most} of {of}: {median:.2} ({min:.2} to {max:.2}), {verdict}"
-        )
-    }
+fn judged(what: &str, row: &Row, of: &str, (most, ratio): (f64, Spread)) -> Mark {
+    let mark = format!("{what}: {}, at most {most} of {of}", row.subject);
+    Mark::at_most(most, mark, Ok(ratio), |ratio| format!("{ratio:.2}"))
 }
 
 #[cfg(test)]
@@ -214,7 +170,8 @@ mod tests {
     use tickless_peers::{Family, Operation, Row, TOKIO};
 
     use super::super::closing::tests::{finished, row};
-    use super::{EXACT, FEW, LAZY_EXTENSION, LISTS, MANY, MOST, ON_WORKER, judge, sentences};
+    use super::{EXACT, FEW, LAZY_EXTENSION, LISTS, MANY, MOST, ON_WORKER, judge};
+    use crate::mark::{Mark, Verdict};
 
     fn of(operation: Operation, pending: u64, subject: &'static str, ns: [f64; 3]) -> Row {
         Row {
@@ -228,20 +185,20 @@ mod tests {
     #[test]
     fn a_mark_is_judged_by_medians_and_shown_with_its_range() {
         let push = Operation::PushSmall;
-        let told = sentences(&finished(vec![
+        let marks = judge(&finished(vec![
             of(push, FEW, EXACT, [10.0, 15.0, 20.0]),
             of(push, FEW, LAZY_EXTENSION, [9.0, 10.0, 11.0]),
             of(push, MANY, EXACT, [10.0, 15.0, 20.0]),
             of(push, MANY, LAZY_EXTENSION, [9.0, 10.0, 11.0]),
         ]));
+        let lines: Vec<_> = marks.iter().map(Mark::line).collect();
         assert_eq!(
-            told,
+            lines,
             [
-                "1 of 2 hold.",
-                "push-small, 1,000 pending: HrTimer on a Worker, at most 1.5 of binary heap, lazy extension: 1.50 \
-                 (0.91 to 2.22), holds",
-                "push-small, 1,000,000 pending: HrTimer on a Worker, at most 1 of binary heap, lazy extension: 1.50 \
-                 (0.91 to 2.22), MISSED",
+                "mark: push-small, 1,000 pending: HrTimer on a Worker, at most 1.5 of binary heap, lazy extension: \
+                 1.50 (0.91 to 2.22), holds",
+                "mark: push-small, 1,000,000 pending: HrTimer on a Worker, at most 1 of binary heap, lazy extension: \
+                 1.50 (0.91 to 2.22), MISSED",
             ]
         );
     }
@@ -252,7 +209,7 @@ mod tests {
         let subjects: Vec<_> = { tickless_peers::subjects().into_iter() }
             .map(|(name, _)| name)
             .collect();
-        let names = super::MARKS
+        let names = super::BOUNDS
             .iter()
             .flat_map(|mark| mark.subjects.iter().chain(mark.of));
         for name in names.chain(super::OURS) {
@@ -264,7 +221,7 @@ mod tests {
     fn what_was_not_measured_is_not_judged() {
         let alone = of(Operation::Churn, FEW, EXACT, [1.0; 3]);
         assert_eq!(judge(&finished(vec![alone])), []);
-        assert!(sentences(&finished(Vec::new())).is_empty());
+        assert_eq!(judge(&finished(Vec::new())), []);
     }
 
     #[test]
@@ -276,8 +233,8 @@ mod tests {
             of(churn, FEW, LAZY_EXTENSION, [10.0; 3]),
         ]));
         assert_eq!(judged.len(), 1);
-        assert_eq!(judged[0].of, LAZY_EXTENSION);
-        assert!(judged[0].holds, "{judged:?}");
+        assert!(judged[0].mark.ends_with(LAZY_EXTENSION), "{judged:?}");
+        assert_eq!(judged[0].verdict, Verdict::Holds);
     }
 
     #[test]
@@ -294,8 +251,8 @@ mod tests {
         let [flat] = &grown(130.0)[..] else {
             panic!("there is one mark")
         };
-        assert!(flat.holds, "{flat:?}");
-        assert!(!grown(131.0)[0].holds);
+        assert_eq!(flat.verdict, Verdict::Holds, "{flat:?}");
+        assert_eq!(grown(131.0)[0].verdict, Verdict::Missed);
         let tokio = of(churn, MOST, TOKIO, [1.0; 3]);
         assert_eq!(judge(&finished(vec![tokio])), []);
     }

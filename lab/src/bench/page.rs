@@ -4,7 +4,6 @@ use maud::{Markup, html};
 use tickless_peers::{Family, Operation};
 
 use super::groups::{self, Group, figure, range, ratio, unit};
-use super::marks::Judged;
 use super::print::{column, names};
 use super::{Finished, closing, marks};
 use crate::failure::Failure;
@@ -47,7 +46,7 @@ pub(super) fn of(finished: &Finished) -> Result<String, Failure> {
         }
         @if !marks.is_empty() {
             h2 { "Marks" }
-            (judged(&marks))
+            ul { @for mark in &marks { li { (mark.line()) } } }
         }
         @if !finished.missing.is_empty() {
             h2 { "Missing" }
@@ -130,33 +129,6 @@ fn figures(groups: &[&Group<'_>]) -> Markup {
         }
     }
     table::html(&head, 1, &rows)
-}
-
-/// What the project set itself, and whether this run holds it.
-fn judged(marks: &[Judged]) -> Markup {
-    let head = [
-        "subject",
-        "with",
-        "of",
-        "at most",
-        "ratio",
-        "least to greatest",
-        "",
-    ];
-    let rows: Vec<_> = { marks.iter() }
-        .map(|mark| {
-            vec![
-                mark.subject.to_owned(),
-                mark.what.clone(),
-                mark.of.clone(),
-                mark.at_most.to_string(),
-                units::digits(mark.ratio.median),
-                range(mark.ratio),
-                if mark.holds { "holds" } else { "missed" }.to_owned(),
-            ]
-        })
-        .collect();
-    table::html(&head, 3, &rows)
 }
 
 fn capitalised(text: &str) -> String {

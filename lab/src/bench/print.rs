@@ -4,6 +4,7 @@ use tickless_peers::Operation;
 
 use super::groups::{self, Group, figure, ratio, unit};
 use super::{Finished, closing, marks};
+use crate::mark::Mark;
 use crate::table::{Align, table};
 use crate::units;
 
@@ -42,7 +43,8 @@ pub(super) fn report(finished: &Finished) -> String {
             .collect(),
     );
     paragraph("Notes", finished.notes.clone());
-    paragraph("Marks", marks::sentences(finished));
+    let marks = marks::judge(finished);
+    paragraph("Marks", marks.iter().map(Mark::line).collect());
     paragraph("What it says", closing::sentences(finished));
     text
 }
