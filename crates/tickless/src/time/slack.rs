@@ -38,7 +38,7 @@ pub enum Precision {
     Exact,
     /// A slack of 1 ms: timers fire at whole milliseconds, as tokio's are meant to. (Those of `CLOCK_MONOTONIC`; tokio
     /// counts from when its runtime began.) tokio's are late by up to two, because it rounds up the deadline and the
-    /// time that it waits for it: where that is exact enough, a slack of 2 ms takes fewer wake-ups than tokio does.
+    /// time that it waits for it: what is as late by choice as they are has a slack of 2 ms.
     Millisecond,
 }
 
