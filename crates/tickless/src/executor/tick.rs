@@ -30,6 +30,8 @@ pub(crate) struct TickTimer {
     deadline: Cell<Instant>,
     /// It is not moved to a later time: it comes early then, and is started anew by the schedule that follows.
     comes_early: bool,
+    /// A device fires for it, and is left as it is when the tick is moved to a later time.
+    may_fire_early: bool,
     /// Slices are cut no shorter than this for the sake of short requests that wait.
     pub(crate) shortest: Span,
     /// When the queue was told what happens: a slice begins and ends by the reading that its task is charged by.
@@ -53,6 +55,7 @@ impl TickTimer {
             // Where checkpoints compare, a switch that leaves it as it is costs less than one that moves it, and that
             // it comes early costs one schedule in each slice (TICK-7, TICK-8).
             comes_early: !has_signals,
+            may_fire_early: has_signals && savings.lazy,
             shortest: if has_signals { SIGNALLED } else { Span::ZERO },
             ..timer
         }
@@ -74,6 +77,7 @@ impl TickTimer {
             timer: Box::pin(HrTimer::with_setup(setup, callback)),
             deadline: Cell::new(Instant::ZERO),
             comes_early: false,
+            may_fire_early: false,
             shortest: Span::ZERO,
             now: Cell::new(Instant::ZERO),
             #[cfg(feature = "internals")]
@@ -147,6 +151,20 @@ impl SliceTimer for TickTimer {
         self.base.local().resched.request();
     }
 
+    /// LAZY-8.
+    #[inline]
+    fn fires(&self) -> Option<Instant> {
+        if !self.may_fire_early {
+            return None;
+        }
+        let armed = self.base.armed();
+        (!armed.is_forever()).then_some(armed)
+    }
+
+    fn settle(&self) {
+        let _armed = timers().settle_armed(self.base.cpu());
+    }
+
     fn flush(&self, place: Flush) {
         timers().flush_deferred(self.base.cpu(), place);
     }
@@ -188,6 +206,26 @@ mod tests {
     /// Whether the first timer of the base is for `at`.
     fn is_first(base: &ThreadBase, at: Instant) -> bool {
         timers().settle_armed(base.cpu()) == at
+    }
+
+    /// LAZY-8: where a signal ends slices the scheduler hears when the device fires, and may have that put right.
+    #[test]
+    fn a_device_that_was_left_too_early_can_be_settled() {
+        let thread = thread::spawn(|| {
+            let own = with_thread(lifecycle::enter).expect("there are bases enough");
+            let [earlier, later] = [3, 4].map(in_hours);
+            let signalled = TickTimer::new(own, Savings::default(), true);
+            signalled.start(earlier);
+            signalled.start(later);
+            assert_eq!(signalled.fires(), Some(earlier), "it is lazy");
+            signalled.settle();
+            assert_eq!(signalled.fires(), Some(later));
+            drop(signalled);
+            let compared = TickTimer::new(own, Savings::default(), false);
+            compared.start(earlier);
+            assert_eq!(compared.fires(), None, "no device fires for it");
+        });
+        thread.join().expect("it does not panic");
     }
 
     /// TICK-1: a thread that looks after no others, whose timers go to one that does.
