@@ -346,16 +346,30 @@ impl<F: Branched> Tree<F> {
     /// Attaches the only entry: black, and without neighbours as all that is not linked.
     #[inline]
     fn attach_alone(&mut self, entry: EntryRef<'_, F>, key: F::Key) {
+        self.len = 1;
+        self.stand_alone(entry, key);
+    }
+
+    /// As [`attach_alone`](Self::attach_alone), in place of the only one, which has no links either and stays marked.
+    #[inline]
+    fn replace_alone(&mut self, entry: EntryRef<'_, F>, key: F::Key) {
+        debug_assert_eq!(self.len, 1, "there is one");
+        entry.place.set(0);
+        self.finger = None;
+        self.stand_alone(entry, key);
+    }
+
+    #[inline]
+    fn stand_alone(&mut self, entry: EntryRef<'_, F>, key: F::Key) {
         debug_assert!(entry.belongs_to(self.id()));
         entry.key.set(key);
         self.root.set(entry.link());
         self.first = entry.link();
         self.last = entry.link();
         if F::SUMMARISED {
-            let _is_due_anyway = self.summarise(entry);
+            self.summarise_alone(entry);
         }
         entry.mark_queued();
-        self.len = 1;
     }
 
     /// Attaches an entry at its place.

@@ -78,6 +78,16 @@ impl<F: Branched> Tree<F> {
         unsafe { entry.head() }
     }
 
+    /// Brings the summary of the only entry up to date, which has nothing below it.
+    #[inline]
+    pub(super) fn summarise_alone(&self, entry: EntryRef<'_, F>) {
+        // SAFETY: Owner Key Invariant: as in `head_of`; the entry is being linked.
+        let own = unsafe { entry.head() };
+        let bomb = EndsOnUnwinding;
+        let _is_due_anyway = F::summarise(entry.key.get(), own, None, None);
+        core::mem::forget(bomb);
+    }
+
     /// Brings the summary of one entry up to date; says whether it changed.
     pub(super) fn summarise(&self, entry: EntryRef<'_, F>) -> bool {
         let [left, right] = [Side::Left, Side::Right]
@@ -154,6 +164,29 @@ impl<F: Branched> Slot<'_, '_, F> {
         self.tree.unlink(self.entry);
         // SAFETY: the queue is borrowed mutably and owns the entry, which was just unlinked.
         unsafe { self.entry.expire_and_release() }
+    }
+
+    /// Queues the entry under `key` in place of `only`, which is all that was queued: no queue owns that afterwards.
+    ///
+    /// As [`release_expired`](Self::release_expired) of the one and [`insert`](Self::insert) of the other, for one that
+    /// has nothing to give up: it is not expired, and what it carries stays with it.
+    ///
+    /// # Panics
+    ///
+    /// When this entry is queued already, or `only` is not all that is queued here, or its callback runs.
+    #[inline(always)]
+    pub fn insert_in_place_of(&mut self, only: EntryRef<'_, F>, key: F::Key) {
+        assert!(!self.state().is_queued(), "an entry is queued once");
+        assert!(
+            self.tree.first == only.link() && self.tree.last == only.link(),
+            "another entry is queued"
+        );
+        assert!(
+            only.state().is_only_queued(),
+            "a running entry is not let go"
+        );
+        self.tree.replace_alone(self.entry, key);
+        only.release();
     }
 
     /// Lets go of an entry that is not queued: no queue owns it afterwards.

@@ -19,7 +19,7 @@ use core::pin::Pin;
 
 use tickless_link::entry::EntryRef;
 use tickless_link::mutant;
-use tickless_link::tree::Tree;
+use tickless_link::tree::{Slot, Tree};
 
 use super::entity::Fair;
 use super::virtual_time::{Average, Virtual, halfway};
@@ -145,7 +145,7 @@ impl<T: Send + 'static> FairQueue<T> {
         } else {
             place_evenly(&mut self.tree, to, other, pick)
         };
-        let Some(mut slot) = self.tree.open(from) else {
+        let Some(slot) = self.tree.open(from) else {
             unreachable!("it is adopted")
         };
         let Some(next) = next else {
@@ -163,19 +163,19 @@ impl<T: Send + 'static> FairQueue<T> {
         let owes = lag < 0 && self.rules.delay_dequeue && !mutant!("sched-debt-left-by-sleeping");
         self.delayed = usize::from(owes);
         self.average = Average::of_even(next.vruntime, owes.then_some(share.vruntime));
-        let head = slot.head();
-        head.share = share;
-        if owes {
-            head.is_delayed = true;
-            slot.insert(share.deadline);
-        } else {
-            head.luggage = Luggage {
-                lag: capped(lag, share),
-                rest: None,
-            };
-            slot.let_go();
+        lay_down_evenly(slot, share, lag, owes, sleeps.then_some(to));
+        if sleeps && !owes {
+            self.let_sleeper_go(to);
         }
         true
+    }
+
+    /// Takes the one that slept out of the tree: it is picked, and carries nothing.
+    #[inline(never)]
+    fn let_sleeper_go(&mut self, entry: EntryRef<'_, Fair<T>>) {
+        if let Some(slot) = self.tree.open(entry) {
+            let _nothing = slot.release_expired();
+        }
     }
 
     /// Wakes or places, and picks, the only task that competes: none runs. Where a queue has it nothing has happened,
@@ -247,7 +247,7 @@ impl<T: Send + 'static> FairQueue<T> {
 }
 
 /// As [`take_sleeper`](FairQueue::take_sleeper), of unit weight beside one that stands at `other`; the average is the
-/// caller's.
+/// caller's, and so is taking it out of the tree, where it may stay until then, as the only one.
 #[inline(always)]
 fn wake_evenly<T: Send + 'static>(
     tree: &mut Tree<Fair<T>>,
@@ -262,9 +262,7 @@ fn wake_evenly<T: Send + 'static>(
         head.share.vruntime = other;
         head.share.open_request();
     }
-    let share = head.hand_out(pick);
-    let _nothing = slot.release_expired();
-    Some(share)
+    Some(head.hand_out(pick))
 }
 
 /// As [`take_newcomer`](FairQueue::take_newcomer), beside one of unit weight that stands at `other`; the average is the
@@ -288,6 +286,33 @@ fn place_evenly<T: Send + 'static>(
     let share = head.hand_out(pick);
     slot.let_go();
     Some(share)
+}
+
+/// As [`FairQueue::lay_down`], where the average is the caller's. In place of `only`, the only one in the tree, if the
+/// one that sleeps `owes`; else taking that out is the caller's, too.
+#[inline(always)]
+fn lay_down_evenly<T: Send + 'static>(
+    mut slot: Slot<'_, '_, Fair<T>>,
+    share: Share,
+    lag: i64,
+    owes: bool,
+    only: Option<EntryRef<'_, Fair<T>>>,
+) {
+    let head = slot.head();
+    head.share = share;
+    if !owes {
+        head.luggage = Luggage {
+            lag: capped(lag, share),
+            rest: None,
+        };
+        slot.let_go();
+        return;
+    }
+    head.is_delayed = true;
+    match only {
+        Some(only) => slot.insert_in_place_of(only, share.deadline),
+        None => _ = slot.insert(share.deadline),
+    }
 }
 
 /// Adopts the entity of the task that `pick` took; `false` if it is not that one.

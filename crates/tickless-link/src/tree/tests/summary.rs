@@ -237,6 +237,49 @@ fn an_idle_entry_is_let_go_without_having_been_queued() {
 }
 
 #[test]
+fn an_entry_takes_the_place_of_the_only_one() {
+    let (first, second) = (node(7, 3), node(8, 4));
+    let (mut here, mut there) = (tree(), tree());
+    here.adopt(first.as_ref().erase())
+        .expect("no tree has it")
+        .insert(5);
+    here.adopt(second.as_ref().erase())
+        .expect("no tree has it")
+        .insert_in_place_of(first.as_ref().erase(), 2);
+    here.assert_valid();
+    assert_eq!((here.len(), here.first_key()), (1, Some(2)));
+    assert_eq!(here.summary().map(|scale| scale.smallest.get()), Some(4));
+    assert!(first.state().is_idle());
+    assert_eq!(first.owner(), Owner::Unbound);
+    there
+        .adopt(first.as_ref().erase())
+        .expect("let go")
+        .insert(1);
+    let left = there.open_first().expect("queued").release_expired();
+    assert_eq!(left, 7, "it was not expired before");
+    here.adopt(first.as_ref().erase())
+        .expect("let go")
+        .insert(1);
+    here.assert_valid();
+    assert_eq!(here.len(), 2);
+}
+
+#[test]
+#[should_panic(expected = "another entry is queued")]
+fn an_entry_takes_no_place_of_one_among_others() {
+    let nodes = [node(7, 3), node(8, 4), node(9, 5)];
+    let mut here = tree();
+    for (key, node) in [1, 2].into_iter().zip(&nodes) {
+        here.adopt(node.as_ref().erase())
+            .expect("no tree has it")
+            .insert(key);
+    }
+    here.adopt(nodes[2].as_ref().erase())
+        .expect("no tree has it")
+        .insert_in_place_of(nodes[0].as_ref().erase(), 3);
+}
+
+#[test]
 #[should_panic(expected = "only an idle entry is let go")]
 fn a_queued_entry_is_not_let_go_as_if_it_were_idle() {
     let entry = node(7, 3);
