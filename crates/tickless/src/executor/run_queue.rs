@@ -49,6 +49,18 @@ pub(crate) struct Running {
     pub(crate) is_reported: bool,
 }
 
+impl Running {
+    #[inline(never)]
+    fn of(header: &Header, since: Instant) -> Self {
+        Self {
+            task: header.address(),
+            origin: header.origin.clone(),
+            since,
+            is_reported: false,
+        }
+    }
+}
+
 /// The queue.
 #[derive(Debug)]
 pub(crate) struct RunQueue {
@@ -414,12 +426,16 @@ impl RunQueue {
         let task = header.address();
         let is_same = self.running.as_ref().is_some_and(|it| it.task == task);
         self.asks = false;
-        self.running = Some(Running {
-            task,
-            origin: header.origin.clone(),
-            since: now,
-            is_reported: false,
-        });
+        match &mut self.running {
+            // Most tasks have no name: there is none to be counted, and none to be dropped.
+            Some(running) if running.origin.name.is_none() && header.origin.name.is_none() => {
+                running.task = task;
+                running.origin.location = header.origin.location;
+                running.since = now;
+                running.is_reported = false;
+            }
+            running => *running = Some(Running::of(header, now)),
+        }
         is_same
     }
 

@@ -123,7 +123,8 @@ impl<A: Account> Stolen<A> {
     }
 
     /// What the run queue's clock shows at `now`. `is_own` says that the worker asks itself.
-    #[inline]
+    // Always: a call takes as much as what is in it.
+    #[inline(always)]
     pub(crate) fn run_time(&mut self, now: Instant, is_own: impl FnOnce() -> bool) -> RunTime {
         if now >= self.next && is_own() {
             self.look(now);
