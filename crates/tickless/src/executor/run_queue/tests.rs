@@ -1,13 +1,17 @@
-//! Tasks that were woken by their worker and are not filed yet.
+//! Tasks that were woken by their worker and are not filed yet, and the tick of one that is picked again.
 
 use std::panic::Location;
+use std::thread;
 
 use async_task::Builder;
 use tickless_sched::{Request, Weight};
 
 use super::*;
 use crate::executor::header::Terms;
+use crate::executor::settings::Savings;
 use crate::executor::shared::Shared;
+use crate::host::lifecycle;
+use crate::host::thread::{at_earliest, with_thread};
 
 fn at(micros: i64) -> Instant {
     Instant::from_nanos(micros * 1_000)
@@ -133,4 +137,50 @@ fn what_arrives_where_no_task_runs_is_filed_as_of_what_was_told_last() {
     let _given = queue.give(at(2_500));
     let slice = queue.fair.slice().expect("a task runs");
     assert_eq!(slice.left, 2_500_000, "it is charged from there on");
+}
+
+/// A queue whose tick is a timer of this thread, which waits for hours: it fires where the test says so.
+fn ticking(has_signals: bool) -> RunQueue {
+    let own = with_thread(lifecycle::enter).expect("there are bases enough");
+    let mut queue = queue();
+    queue.timer = Some(TickTimer::new(own, Savings::default(), has_signals));
+    queue
+}
+
+/// The tick fires: its callback asks for a schedule, and the running task gives way.
+fn give_way(queue: &mut RunQueue, job: Job, now: Instant) {
+    queue.timer.as_ref().expect("it has one").cancel();
+    let _pick_follows = queue.wake(job, now);
+}
+
+fn ticks_at(queue: &RunQueue) -> Option<Instant> {
+    queue.timer.as_ref().and_then(SliceTimer::queued)
+}
+
+/// TICK-8: the tick fired before the end of the slice, and the same task is picked once more.
+#[test]
+fn a_task_that_is_picked_again_has_its_tick_again() {
+    for has_signals in [false, true] {
+        let test = thread::spawn(move || {
+            let start = at_earliest().saturating_add(Span::from_secs(3_600));
+            let after = |millis: u64| start.saturating_add(Span::from_millis(millis));
+            let mut queue = ticking(has_signals);
+            let _queued = queue.wake(job("has its share", 3_000), start);
+            let first = queue.pick(start, false).expect("it waits");
+            let _queued = queue.wake(job("is owed", 3_000), start);
+            assert_eq!(ticks_at(&queue), Some(after(3)), "it is alone no more");
+            give_way(&mut queue, first, after(3));
+            let owed = queue.pick(after(3), false).expect("two wait");
+            assert_eq!(name(&owed), "is owed");
+            assert_eq!(ticks_at(&queue), Some(after(6)));
+            give_way(&mut queue, owed, after(4));
+            assert_eq!(ticks_at(&queue), None, "a schedule follows");
+            let again = queue.pick(after(4), false).expect("two wait");
+            assert_eq!(name(&again), "is owed", "it still is");
+            assert_eq!(ticks_at(&queue), Some(after(6)), "for what is left");
+            let (waited, _) = queue.close();
+            drop((again, waited));
+        });
+        test.join().expect("it does not panic");
+    }
 }
