@@ -4,8 +4,6 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tickless_sched::deadline::Bandwidth;
-#[cfg(test)]
-use tickless_sched::hrtick::Switches;
 
 use super::near::Near;
 use super::report::Stuck;
@@ -50,21 +48,10 @@ impl std::fmt::Debug for Builder {
 
 impl Builder {
     pub(super) fn new() -> Self {
-        Self::with(Settings::default())
-    }
-
-    /// One that was asked for `settings`.
-    pub(super) fn with(settings: Settings) -> Self {
         Self {
             threads: Workers::builder().name("tickless-executor"),
-            settings,
+            settings: Settings::default(),
         }
-    }
-
-    /// Which ticks the executor would have.
-    #[cfg(test)]
-    pub(super) fn switches(&self) -> Switches {
-        self.settings.switches()
     }
 
     /// How many workers.
@@ -194,5 +181,26 @@ impl Builder {
             let _first = shared.near.set(near);
         }
         Ok(Executor::new(shared, workers))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tickless_sched::hrtick::Switches;
+
+    use super::*;
+
+    /// TICK-3.
+    #[test]
+    fn the_ticks_are_those_that_the_builder_was_told() {
+        let told = |fair, deadline| Builder::new().hrtick(fair).deadline_hrtick(deadline);
+        for (fair, deadline) in [(true, true), (true, false), (false, true), (false, false)] {
+            let expected = Switches {
+                fair,
+                deadline,
+                ..Switches::ON
+            };
+            assert_eq!(told(fair, deadline).settings.switches(), expected);
+        }
     }
 }

@@ -198,29 +198,12 @@ mod tests {
     use tickless_core::platform::NullPlatform;
 
     use super::*;
-    use crate::executor::Builder;
 
     /// TICK-3.
     #[test]
-    fn both_ticks_are_on_where_the_rearm_is_deferred_unless_the_builder_was_told_otherwise() {
+    fn both_ticks_are_on_where_the_rearm_is_deferred() {
         const { assert!(Host::DEFERRED_REARM && !NullPlatform::DEFERRED_REARM) };
         assert_eq!(Settings::default().switches(), Switches::ON);
         assert_eq!(Settings::of::<NullPlatform>().switches(), Switches::OFF);
-        let asked = Builder::with(Settings::of::<NullPlatform>()).hrtick(true);
-        assert_eq!(
-            asked.switches(),
-            Switches {
-                fair: true,
-                ..Switches::OFF
-            }
-        );
-        let asked = Builder::with(Settings::default()).deadline_hrtick(false);
-        assert_eq!(
-            asked.switches(),
-            Switches {
-                deadline: false,
-                ..Switches::ON
-            }
-        );
     }
 }
