@@ -1,8 +1,10 @@
-//! Loom cases for tasks that go from one run queue to another, each of which has a lock of its own.
+//! Loom cases for tasks that go from one run queue to another, each of which has a lock of its own, and for one that is
+//! noted by its waker's CPU and filed by the CPU that looks first.
 
 use core::pin::Pin;
 use std::boxed::Box;
 
+use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::{Arc, Mutex};
 use loom::thread::{self, JoinHandle};
 
@@ -93,4 +95,126 @@ fn a_task_is_pulled_by_one_of_two_cpus() {
         assert_eq!(shared.waiting(), [0, usize::from(theirs)]);
         assert_eq!(shared.entity.is_queued(), theirs);
     });
+}
+
+/// A task that waits beside the one that moves.
+const OTHER: u32 = 8;
+
+/// A CPU whose running task woke another one, which it notes and does not file yet, and the CPU that pulls.
+struct Noting {
+    /// The queue of the CPU, and what is noted there.
+    here: Mutex<(FairQueue<u32>, Option<u32>)>,
+    /// How many wait there, as it was left last: who pulls looks at this first, without the lock.
+    counted: AtomicUsize,
+    there: Mutex<FairQueue<u32>>,
+    runs: Pin<Box<Entity<u32>>>,
+    waits: Pin<Box<Entity<u32>>>,
+    wakes_up: Pin<Box<Entity<u32>>>,
+}
+
+impl Noting {
+    /// A task runs, and another one waits beside it if `others` says so.
+    fn new(others: bool) -> Self {
+        let [here, there] = Realm::new().keys();
+        let mut here = FairQueue::new(here, Rules::default());
+        let [runs, waits, wakes_up] =
+            [(); 3].map(|()| Box::pin(Entity::new(Weight::UNIT, Request::DEFAULT)));
+        assert!(here.enqueue(runs.as_ref(), 1, RunTime::ZERO).is_ok());
+        assert_eq!(here.pick(RunTime::ZERO), Some(1));
+        if others {
+            assert!(here.enqueue(waits.as_ref(), OTHER, RunTime::ZERO).is_ok());
+        }
+        Self {
+            counted: AtomicUsize::new(here.waiting()),
+            here: Mutex::new((here, None)),
+            there: Mutex::new(FairQueue::new(there, Rules::default())),
+            runs,
+            waits,
+            wakes_up,
+        }
+    }
+
+    fn entity(&self, task: u32) -> Pin<&Entity<u32>> {
+        let entity = if task == TASK {
+            &self.wakes_up
+        } else {
+            &self.waits
+        };
+        entity.as_ref()
+    }
+
+    /// Does something to the queue that notes, and counts what waits in it.
+    fn with<R>(&self, change: impl FnOnce(&mut FairQueue<u32>, &mut Option<u32>) -> R) -> R {
+        let mut here = self.here.lock().unwrap();
+        let (queue, noted) = &mut *here;
+        let result = change(queue, noted);
+        let waiting = queue.waiting() + usize::from(noted.is_some());
+        // Relaxed: a hint; the lock orders the rest.
+        self.counted.store(waiting, Ordering::Relaxed);
+        result
+    }
+
+    fn file(&self, queue: &mut FairQueue<u32>, noted: &mut Option<u32>) {
+        if let Some(task) = noted.take() {
+            let filed = queue.enqueue(self.entity(task), task, RunTime::ZERO);
+            assert!(filed.is_ok());
+        }
+    }
+
+    /// The CPU that has nothing to run looks, files what is noted, and takes a task over; which it runs then.
+    fn pulls(&self) -> Option<u32> {
+        if self.counted.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let task = self.with(|queue, noted| {
+            self.file(queue, noted);
+            queue.pull(RunTime::ZERO)
+        })?;
+        let mut there = self.there.lock().unwrap();
+        let queued = there.enqueue(self.entity(task), task, RunTime::ZERO);
+        assert!(queued.is_ok(), "no other queue has it");
+        there.pick(RunTime::ZERO)
+    }
+
+    /// The task that runs sleeps; which is next. It is handed over to the noted one where that is the only one.
+    fn sleeps(&self) -> Option<u32> {
+        let now = RunTime::from_nanos(1_000);
+        self.with(|queue, noted| {
+            if let Some(task) = noted.take() {
+                let to = self.entity(task);
+                let from = Some(self.runs.as_ref());
+                match queue.hand_over(from, to, task, RunTime::ZERO, now) {
+                    Ok(task) => return Some(task),
+                    Err(task) => *noted = Some(task),
+                }
+            }
+            self.file(queue, noted);
+            assert!(queue.sleep(self.runs.as_ref(), now).is_ok());
+            queue.pick(now)
+        })
+    }
+}
+
+/// A task is noted by the CPU that runs what woke it, and another CPU pulls: each task runs on one CPU or waits, and
+/// what is counted behind that is what waits.
+#[test]
+fn what_a_task_woke_is_filed_once_by_its_cpu_or_by_one_that_pulls() {
+    for others in [false, true] {
+        loom::model(move || {
+            let cpus = Arc::new(Noting::new(others));
+            let pulling = {
+                let cpus = Arc::clone(&cpus);
+                thread::spawn(move || cpus.pulls())
+            };
+            cpus.with(|_, noted| *noted = Some(TASK));
+            let next = cpus.sleeps();
+            let pulled = pulling.join().unwrap();
+            let tasks = 1 + usize::from(others);
+            let run = usize::from(next.is_some()) + usize::from(pulled.is_some());
+            assert!(next.is_none() || next != pulled, "{next:?} on two CPUs");
+            let waiting = cpus.here.lock().unwrap().0.waiting();
+            assert_eq!(run + waiting, tasks, "none is lost");
+            assert_eq!(cpus.counted.load(Ordering::Relaxed), waiting);
+        });
+    }
 }
