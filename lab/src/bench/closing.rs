@@ -14,7 +14,7 @@ pub(super) fn sentences(finished: &Finished) -> Vec<String> {
     let groups = groups::all(finished);
     let compared: Vec<_> = { groups.iter() }
         .filter_map(|group| {
-            let ours = group.best(|family| family == Family::Tickless)?;
+            let ours = group.best(|row| row.family == Family::Tickless)?;
             Some((group, ours, group.best_peer()?))
         })
         .collect();

@@ -37,15 +37,14 @@ impl<'r> Group<'r> {
     }
 
     /// The cheapest of some.
-    pub(super) fn best(&self, is_meant: impl Fn(Family) -> bool) -> Option<&'r Row> {
-        let rows = self.rows.iter().filter(|row| is_meant(row.family));
+    pub(super) fn best(&self, is_meant: impl Fn(&Row) -> bool) -> Option<&'r Row> {
+        let rows = self.rows.iter().copied().filter(|row| is_meant(row));
         rows.min_by(|one, other| one.figure().median.total_cmp(&other.figure().median))
-            .copied()
     }
 
     /// The cheapest of those that are neither ours nor limits.
     pub(super) fn best_peer(&self) -> Option<&'r Row> {
-        self.best(|family| matches!(family, Family::Tokio | Family::Peer))
+        self.best(|row| matches!(row.family, Family::Tokio | Family::Peer))
     }
 
     pub(super) fn tokio(&self) -> Option<&'r Row> {

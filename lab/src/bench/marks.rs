@@ -114,9 +114,7 @@ impl Bound {
     }
 
     fn judge_in(&self, group: &Group<'_>) -> Vec<Mark> {
-        let of = { self.of.iter() }
-            .filter_map(|name| group.of(name))
-            .min_by(|one, other| one.figure().median.total_cmp(&other.figure().median));
+        let of = group.best(|row| self.of.contains(&row.subject));
         let Some(of) = of.filter(|of| of.figure().min > 0.0) else {
             return Vec::new();
         };
