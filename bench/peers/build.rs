@@ -25,7 +25,9 @@ mod shims {
     use std::path::{Path, PathBuf};
 
     pub(super) fn build() {
-        if let Some(includes) = found("libevent_core") {
+        // Locks are in a library of their own.
+        let locks = found("libevent_pthreads");
+        if let Some(includes) = locks.and_then(|_| found("libevent_core")) {
             compile("libevent", &includes, &["libevent.c", "libevent_common.c"]);
         }
         // Debian's package of libev has no description for pkg-config.

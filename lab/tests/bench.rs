@@ -85,12 +85,15 @@ fn check_subjects(document: &Value, out: &str) {
         ("push-small", 20),
         ("push-small-clock", 20),
         ("push-random", 20),
+        ("push-random-clock", 20),
         ("push-idle", 20),
         ("push-idle-clock", 20),
         ("churn", 20),
         ("churn-clock", 20),
         ("expire", 20),
         ("two-threads", 1_000),
+        ("two-threads-push", 1_000),
+        ("two-threads-churn", 1_000),
     ] {
         let measured = subjects(document, op, pending);
         for name in ALWAYS {
@@ -107,9 +110,14 @@ fn check_subjects(document: &Value, out: &str) {
         subjects(document, "push-small", 0).is_empty(),
         "there is nothing to push"
     );
-    for op in ["drop-unpolled", "cross-arm", "cross-cancel"] {
+    let futures = ["Sleep on a Worker", "tokio, multi-thread", "async-io Timer"];
+    for (op, names) in [
+        ("drop-unpolled", &futures[..]),
+        ("cross-arm", &ALWAYS[..]),
+        ("cross-cancel", &ALWAYS[..]),
+    ] {
         let measured = subjects(document, op, 0);
-        for name in ["Sleep on a Worker", "tokio, multi-thread", "async-io Timer"] {
+        for name in names {
             assert!(
                 measured.contains(name),
                 "{op} of {name} is missing: {measured:?}"
@@ -117,11 +125,13 @@ fn check_subjects(document: &Value, out: &str) {
         }
     }
     assert!(subjects(document, "cross-cancel", 0).contains("limit: a cache line, one way"));
-    let threads: BTreeSet<_> = { rows(document).iter() }
-        .filter(|row| row["op"] == "two-threads")
-        .map(|row| row["threads"].as_u64())
-        .collect();
-    assert_eq!(threads, [Some(1), Some(2)].into());
+    for op in ["two-threads", "two-threads-push", "two-threads-churn"] {
+        let threads: BTreeSet<_> = { rows(document).iter() }
+            .filter(|row| row["op"] == op)
+            .map(|row| row["threads"].as_u64())
+            .collect();
+        assert_eq!(threads, [Some(1), Some(2)].into(), "{op}");
+    }
 }
 
 #[test]

@@ -14,7 +14,9 @@ namespace {
 using clock_type = boost::asio::steady_timer::clock_type;
 
 struct queue {
-    boost::asio::io_context context{1};
+    explicit queue(int threads) : context(threads) {}
+
+    boost::asio::io_context context;
     std::deque<boost::asio::steady_timer> timers;
     std::deque<bool> armed;
     uint64_t fired = 0;
@@ -36,14 +38,18 @@ void wait(queue *all, size_t slot) {
         all->fired++;
     });
 }
-}  // namespace
-
-void *peer_asio_new(size_t slots) {
-    queue *all = new queue;
+void *made(size_t slots, int threads) {
+    queue *all = new queue(threads);
     for (size_t slot = 0; slot < slots; slot++) all->timers.emplace_back(all->context);
     all->armed.resize(slots);
     return all;
 }
+}  // namespace
+
+void *peer_asio_new(size_t slots) { return made(slots, 1); }
+
+// The thread that cancels calls all handlers, and a slot goes from one thread to the other with what orders both.
+void *peer_asio_new_shared(size_t slots) { return made(slots, 2); }
 
 void peer_asio_free(void *pointer) {
     queue *all = static_cast<queue *>(pointer);

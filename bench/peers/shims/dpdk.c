@@ -13,6 +13,8 @@ struct queue {
     struct rte_timer *timers;
     size_t slots;
     uint64_t now;
+    /* Of the thread that made the queue; others arm there, too. */
+    unsigned lcore;
     double cycles_per_nano;
     uint64_t fired;
 };
@@ -45,10 +47,14 @@ void *peer_dpdk_new(size_t slots) {
     struct queue *queue = calloc(1, sizeof *queue);
     queue->timers = calloc(slots, sizeof *queue->timers);
     queue->slots = slots;
+    queue->lcore = rte_lcore_id();
     queue->cycles_per_nano = (double)rte_get_timer_hz() / 1e9;
     for (size_t slot = 0; slot < slots; slot++) rte_timer_init(&queue->timers[slot]);
     return queue;
 }
+
+/* Its functions may be called by any thread. */
+void *peer_dpdk_new_shared(size_t slots) { return peer_dpdk_new(slots); }
 
 void peer_dpdk_free(void *pointer) {
     struct queue *queue = pointer;
@@ -63,7 +69,7 @@ uint64_t peer_dpdk_now(void *pointer) { return ((struct queue *)pointer)->now = 
 int peer_dpdk_arm(void *pointer, size_t slot, uint64_t deadline) {
     struct queue *queue = pointer;
     uint64_t cycles = (uint64_t)((double)peer_from(queue->now, deadline) * queue->cycles_per_nano) + 1u;
-    return rte_timer_reset(&queue->timers[slot], cycles, SINGLE, rte_lcore_id(), on_timeout, queue) == 0;
+    return rte_timer_reset(&queue->timers[slot], cycles, SINGLE, queue->lcore, on_timeout, queue) == 0;
 }
 
 int peer_dpdk_is_armed(void *pointer, size_t slot) {

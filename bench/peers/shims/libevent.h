@@ -1,6 +1,7 @@
 /* libevent, with its heap or with common timeouts; PREFIX and COMMON are set by the file that includes this one. */
 #include <event2/event.h>
 #include <event2/event_struct.h>
+#include <event2/thread.h>
 #include <stdlib.h>
 
 #include "peer.h"
@@ -31,10 +32,10 @@ static void on_timeout(evutil_socket_t none, short what, void *queue) {
     ((struct queue *)queue)->fired++;
 }
 
-void *NAME(new)(size_t slots) {
+static void *made(size_t slots, int flags) {
     struct queue *queue = calloc(1, sizeof *queue);
     struct event_config *config = event_config_new();
-    event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK | EVENT_BASE_FLAG_PRECISE_TIMER);
+    event_config_set_flag(config, flags | EVENT_BASE_FLAG_PRECISE_TIMER);
     queue->base = event_base_new_with_config(config);
     event_config_free(config);
     queue->events = calloc(slots, sizeof *queue->events);
@@ -48,6 +49,10 @@ void *NAME(new)(size_t slots) {
 #endif
     return queue;
 }
+
+void *NAME(new)(size_t slots) { return made(slots, EVENT_BASE_FLAG_NOLOCK); }
+
+void *NAME(new_shared)(size_t slots) { return evthread_use_pthreads() == 0 ? made(slots, 0) : NULL; }
 
 void NAME(free)(void *pointer) {
     struct queue *queue = pointer;

@@ -72,6 +72,20 @@ fn repeated<S: Subject, const CLOCK_EACH: bool>(
     (each(nanos, count), black_box(good))
 }
 
+/// [`repeated`], with the clock read each time or not: a loop of its own for both.
+fn by_clock<S: Subject>(
+    each: bool,
+    subject: &mut S,
+    count: u64,
+    body: impl FnMut(&mut S, S::Time, u64) -> bool,
+) -> (f64, u64) {
+    if each {
+        repeated::<S, true>(subject, count, body)
+    } else {
+        repeated::<S, false>(subject, count, body)
+    }
+}
+
 /// Measures one of the operations that need pending timers.
 fn operate<S: Subject>(
     subject: &mut S,
@@ -100,46 +114,44 @@ fn operate<S: Subject>(
         let slot = delays.slot(pending);
         push(subject, slot, S::later(now, IDLE + number % READ_EACH))
     };
+    let random = |subject: &mut S, now, delays: &mut Delays| {
+        let slot = delays.slot(pending);
+        push(subject, slot, S::later(now, delays.random()))
+    };
     let churn = |subject: &mut S, now, delays: &mut Delays| {
         let slot = delays.slot(pending);
         let was_armed = subject.cancel(slot);
         subject.arm(slot, S::later(now, delays.random())) & (was_armed | S::FIRES)
     };
+    let each = operation.reads_the_clock_each_time();
     match operation {
-        Operation::ArmCancel => repeated::<S, false>(subject, count, |subject, now, _| {
-            arm_cancel(subject, now, delays)
-        }),
-        Operation::ArmCancelClock => repeated::<S, true>(subject, count, |subject, now, _| {
-            arm_cancel(subject, now, delays)
-        }),
-        Operation::PushSmall => repeated::<S, false>(subject, count, |subject, now, number| {
-            small(subject, now, number, delays)
-        }),
-        Operation::PushSmallClock => repeated::<S, true>(subject, count, |subject, now, number| {
-            small(subject, now, number, delays)
-        }),
-        Operation::PushRandom => repeated::<S, false>(subject, count, |subject, now, _| {
-            let slot = delays.slot(pending);
-            push(subject, slot, S::later(now, delays.random()))
-        }),
-        Operation::PushIdle => repeated::<S, false>(subject, count, |subject, now, number| {
-            idle(subject, now, number, delays)
-        }),
-        Operation::PushIdleClock => repeated::<S, true>(subject, count, |subject, now, number| {
-            idle(subject, now, number, delays)
-        }),
-        Operation::Churn => repeated::<S, false>(subject, count, |subject, now, _| {
-            churn(subject, now, delays)
-        }),
-        Operation::ChurnClock => repeated::<S, true>(subject, count, |subject, now, _| {
-            churn(subject, now, delays)
-        }),
-        Operation::Expire
-        | Operation::DropUnpolled
-        | Operation::TwoThreads
-        | Operation::CrossArm
-        | Operation::CrossCancel
-        | Operation::Memory => (0.0, count),
+        Operation::ArmCancel | Operation::ArmCancelClock => {
+            by_clock(each, subject, count, |subject, now, _| {
+                arm_cancel(subject, now, delays)
+            })
+        }
+        Operation::PushSmall | Operation::PushSmallClock => {
+            by_clock(each, subject, count, |subject, now, number| {
+                small(subject, now, number, delays)
+            })
+        }
+        Operation::PushRandom | Operation::PushRandomClock => {
+            by_clock(each, subject, count, |subject, now, _| {
+                random(subject, now, delays)
+            })
+        }
+        Operation::PushIdle | Operation::PushIdleClock => {
+            by_clock(each, subject, count, |subject, now, number| {
+                idle(subject, now, number, delays)
+            })
+        }
+        Operation::Churn | Operation::ChurnClock => {
+            by_clock(each, subject, count, |subject, now, _| {
+                churn(subject, now, delays)
+            })
+        }
+        // Of another setting.
+        _ => (0.0, count),
     }
 }
 
@@ -293,47 +305,65 @@ pub(crate) fn unpolled<S: Subject>(turn: Turn<'_>) -> f64 {
     })
 }
 
-/// Arms and cancels on so many threads, each with timers of its own: the time that passes for one operation of one
-/// thread.
-pub(crate) fn threads<S: Subject>(turn: Turn<'_>, threads: u32) -> Result<f64, String> {
-    let began = Instant::now();
+/// The operations of a turn on so many threads, each with timers of its own: the time that passes for one operation of
+/// one thread.
+pub(crate) fn threads<S: Subject>(
+    turn: Turn<'_>,
+    threads: u32,
+) -> Result<Vec<(Operation, f64)>, String> {
     let barrier = Barrier::new(threads as usize);
-    let on_one = |number: u32| {
-        S::within(|place| {
-            let mut subject = S::new(place, FEW, false);
-            let armed = fill(&mut subject, FEW);
-            let mut delays = Delays::new(turn.seed + u64::from(number));
-            let mut run = |count| {
-                operate(&mut subject, Operation::ArmCancel, FEW, count, &mut delays);
-            };
+    let all: Vec<_> = std::thread::scope(|scope| {
+        let barrier = &barrier;
+        let handles: Vec<_> = (0..threads)
+            .map(|number| scope.spawn(move || on_one_of::<S>(turn, number, barrier)))
+            .collect();
+        let joined = handles.into_iter().map(|handle| {
+            let measured = handle.join().map_err(|_| "a thread panicked".to_owned())?;
+            measured.map_err(|what| format!("{what} on one of {threads} threads"))
+        });
+        joined.collect::<Result<_, _>>()
+    })?;
+    let mean = |index: usize| {
+        let sum: f64 = all.iter().map(|nanos: &Vec<f64>| nanos[index]).sum();
+        sum / f64::from(threads)
+    };
+    let measured = turn.operations.iter().enumerate();
+    Ok(measured
+        .map(|(index, &operation)| (operation, mean(index)))
+        .collect())
+}
+
+/// What one of those threads measures, operation by operation. It is at every barrier, whatever went wrong.
+fn on_one_of<S: Subject>(
+    turn: Turn<'_>,
+    number: u32,
+    barrier: &Barrier,
+) -> Result<Vec<f64>, String> {
+    let began = Instant::now();
+    S::within(|place| {
+        let mut subject = S::new(place, FEW, false);
+        let armed = fill(&mut subject, FEW) as u64;
+        let mut delays = Delays::new(turn.seed + u64::from(number));
+        let (mut measured, mut fault) = (Vec::new(), None);
+        if armed < at_least(FEW as u64, began.elapsed()) {
+            fault = Some(format!("only {armed} of {FEW} timers were armed"));
+        }
+        for operation in turn.operations {
+            let same = operation.of_one_thread();
+            let mut run = |count| operate(&mut subject, same, FEW, count, &mut delays).1;
             run(turn.repeats / 8 + 1);
             barrier.wait();
             let start = Instant::now();
-            run(turn.repeats);
-            (armed, start.elapsed().as_nanos())
-        })
-    };
-    let mut sum = 0;
-    let mut armed = 0;
-    std::thread::scope(|scope| {
-        let on_one = &on_one;
-        let handles: Vec<_> = (0..threads)
-            .map(|number| scope.spawn(move || on_one(number)))
-            .collect();
-        for handle in handles {
-            let (some, nanos) = handle.join().map_err(|_| "a thread panicked".to_owned())?;
-            armed += some;
-            sum += nanos;
+            let good = run(turn.repeats);
+            let passed = start.elapsed();
+            measured.push(each(passed.as_nanos().cast_signed(), turn.repeats));
+            if good < at_least(turn.repeats, passed) {
+                let (name, repeats) = (operation.name(), turn.repeats);
+                fault = Some(format!("{name}: only {good} of {repeats} were done"));
+            }
         }
-        Ok::<_, String>(())
-    })?;
-    if (armed as u64) < at_least(FEW as u64 * u64::from(threads), began.elapsed()) {
-        return Err(format!(
-            "only {armed} timers were armed on {threads} threads"
-        ));
-    }
-    #[expect(clippy::cast_precision_loss, reason = "for printing")]
-    Ok(sum as f64 / f64::from(threads) / turn.repeats as f64)
+        fault.map_or(Ok(measured), Err)
+    })
 }
 
 /// Hands timers from one thread to another.

@@ -13,6 +13,8 @@ pub enum Operation {
     PushSmallClock,
     /// Give a timer any other deadline.
     PushRandom,
+    /// The same, with a reading of the clock.
+    PushRandomClock,
     /// Push a deadline behind all others.
     PushIdle,
     /// The same, with a reading of the clock.
@@ -27,6 +29,10 @@ pub enum Operation {
     DropUnpolled,
     /// Arm and cancel on two threads at once.
     TwoThreads,
+    /// Push deadlines out by small steps on two threads at once.
+    TwoThreadsPush,
+    /// Cancel timers and arm them again on two threads at once.
+    TwoThreadsChurn,
     /// Arm a timer that another thread cancels.
     CrossArm,
     /// Cancel a timer that another thread armed.
@@ -52,12 +58,13 @@ pub(crate) enum Setting {
 
 impl Operation {
     /// All of them, in the order in which they are told.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 18] = [
         Self::ArmCancel,
         Self::ArmCancelClock,
         Self::PushSmall,
         Self::PushSmallClock,
         Self::PushRandom,
+        Self::PushRandomClock,
         Self::PushIdle,
         Self::PushIdleClock,
         Self::Churn,
@@ -65,6 +72,8 @@ impl Operation {
         Self::Expire,
         Self::DropUnpolled,
         Self::TwoThreads,
+        Self::TwoThreadsPush,
+        Self::TwoThreadsChurn,
         Self::CrossArm,
         Self::CrossCancel,
         Self::Memory,
@@ -79,6 +88,7 @@ impl Operation {
             Self::PushSmall => "push-small",
             Self::PushSmallClock => "push-small-clock",
             Self::PushRandom => "push-random",
+            Self::PushRandomClock => "push-random-clock",
             Self::PushIdle => "push-idle",
             Self::PushIdleClock => "push-idle-clock",
             Self::Churn => "churn",
@@ -86,6 +96,8 @@ impl Operation {
             Self::Expire => "expire",
             Self::DropUnpolled => "drop-unpolled",
             Self::TwoThreads => "two-threads",
+            Self::TwoThreadsPush => "two-threads-push",
+            Self::TwoThreadsChurn => "two-threads-churn",
             Self::CrossArm => "cross-arm",
             Self::CrossCancel => "cross-cancel",
             Self::Memory => "memory",
@@ -101,6 +113,9 @@ impl Operation {
             Self::PushSmall => "push a deadline out by a small step",
             Self::PushSmallClock => "push a deadline out by a small step, the clock read each time",
             Self::PushRandom => "give a pending timer any other deadline",
+            Self::PushRandomClock => {
+                "give a pending timer any other deadline, the clock read each time"
+            }
             Self::PushIdle => "push an idle timeout out to 60 s from now",
             Self::PushIdleClock => "push an idle timeout out, the clock read each time",
             Self::Churn => "cancel one of many and arm it again",
@@ -108,6 +123,10 @@ impl Operation {
             Self::Expire => "fire a timer, all due at once; processor time of all threads",
             Self::DropUnpolled => "make a future and drop it before its first poll",
             Self::TwoThreads => "arm and cancel, on threads with their own timers",
+            Self::TwoThreadsPush => "push out by a small step, on threads with their own timers",
+            Self::TwoThreadsChurn => {
+                "cancel one of many and arm it again, on threads with their own timers"
+            }
             Self::CrossArm => "arm a timer that another thread cancels",
             Self::CrossCancel => "cancel a timer that another thread armed",
             Self::Memory => "bytes for each pending timer",
@@ -126,10 +145,38 @@ impl Operation {
         match self {
             Self::Expire => Setting::Due,
             Self::DropUnpolled => Setting::Alone,
-            Self::TwoThreads => Setting::Threads,
+            Self::TwoThreads | Self::TwoThreadsPush | Self::TwoThreadsChurn => Setting::Threads,
             Self::CrossArm | Self::CrossCancel => Setting::Across,
             _ => Setting::Pending,
         }
+    }
+
+    /// Whether it is measured on one thread and on two that do the same.
+    #[must_use]
+    pub const fn is_on_threads(self) -> bool {
+        matches!(self.setting(), Setting::Threads)
+    }
+
+    /// What one thread of those does.
+    pub(crate) const fn of_one_thread(self) -> Self {
+        match self {
+            Self::TwoThreads => Self::ArmCancel,
+            Self::TwoThreadsPush => Self::PushSmall,
+            Self::TwoThreadsChurn => Self::Churn,
+            alone => alone,
+        }
+    }
+
+    /// Whether the clock is read for each, and not once in many.
+    pub(crate) const fn reads_the_clock_each_time(self) -> bool {
+        matches!(
+            self,
+            Self::ArmCancelClock
+                | Self::PushSmallClock
+                | Self::PushRandomClock
+                | Self::PushIdleClock
+                | Self::ChurnClock
+        )
     }
 
     /// Whether there must be a pending timer.

@@ -293,10 +293,14 @@ impl Run<'_> {
                     .map(|unpolled| one(Operation::DropUnpolled, 1, unpolled(turn)))
                     .collect(),
                 Setting::Threads => match entry.threads {
-                    Some(threads) => vec![
-                        one(Operation::TwoThreads, 1, threads(turn, 1)?),
-                        one(Operation::TwoThreads, 2, threads(turn, 2)?),
-                    ],
+                    Some(threads) => {
+                        let mut both = Vec::new();
+                        for count in [1, 2] {
+                            let measured = threads(turn, count)?.into_iter();
+                            both.extend(measured.map(|(what, value)| one(what, count, value)));
+                        }
+                        both
+                    }
                     None => Vec::new(),
                 },
                 Setting::Across => { (entry.across)(turn).into_iter() }

@@ -33,7 +33,7 @@ mod tickless;
 mod tokio_time;
 
 use crate::measure::{self, Turn};
-use crate::operation::Operation;
+use crate::operation::{Operation, Setting};
 use crate::subject::{Across, Subject};
 use futures::Futures;
 
@@ -53,7 +53,7 @@ pub enum Family {
 /// Measures operations among pending timers.
 type Pending = fn(Turn<'_>) -> Result<Vec<(Operation, f64)>, String>;
 /// Measures so many threads.
-type Threads = fn(Turn<'_>, u32) -> Result<f64, String>;
+type Threads = fn(Turn<'_>, u32) -> Result<Vec<(Operation, f64)>, String>;
 
 /// A subject, by the functions that measure it.
 pub(crate) struct Entry {
@@ -139,18 +139,18 @@ pub(crate) fn all() -> Vec<Entry> {
 pub const TOKIO: &str = "tokio, multi-thread";
 const ALTERNATIVE: &str = "tokio, alternative timer";
 
-/// A peer that cannot be measured by this program.
+/// A peer that cannot be measured by this program, or not in some operations.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Missing {
     /// Its name.
     pub subject: &'static str,
-    /// Why, and how it can be had.
+    /// Why, and how it can be had where it can.
     pub why: String,
 }
 
-/// The peers that are not there, each with what would bring it.
+/// The peers that are not there, each with what would bring it, and those that cannot do all of `operations`.
 #[must_use]
-pub fn missing() -> Vec<Missing> {
+pub fn missing(operations: &[Operation]) -> Vec<Missing> {
     let mut missing = Vec::new();
     if cfg!(not(tokio_unstable)) {
         missing.push(Missing {
@@ -174,6 +174,21 @@ pub fn missing() -> Vec<Missing> {
             missing.push(Missing {
                 subject,
                 why: format!("apt-get install {package}, and build with --features c-peers"),
+            });
+        }
+    }
+    let across: Vec<_> = { operations.iter() }
+        .filter(|operation| operation.setting() == Setting::Across)
+        .map(|operation| operation.name())
+        .collect();
+    for (subject, is_there) in [("libev", cfg!(has_libev)), ("libuv", cfg!(has_libuv))] {
+        if is_there && !across.is_empty() {
+            let names = across.join(" and ");
+            missing.push(Missing {
+                subject,
+                why: format!(
+                    "not possible: {names}, as its timers are for the thread of their loop"
+                ),
             });
         }
     }

@@ -80,9 +80,9 @@ const BOUNDS: [Bound; 14] = [
         &[],
     ),
     bound(Operation::PushSmall, &[COARSE, WHEEL], 1.5, &[LISTS], &[]),
-    bound(Operation::CrossArm, FUTURES, 1.0, &[TOKIO], &[]),
-    bound(Operation::CrossCancel, FUTURES, 1.0, &[TOKIO], &[]),
-    bound(Operation::CrossCancel, FUTURES, 3.0, &[LINE], &[]),
+    bound(Operation::CrossArm, OURS, 1.0, &[TOKIO], &[]),
+    bound(Operation::CrossCancel, OURS, 1.0, &[TOKIO], &[]),
+    bound(Operation::CrossCancel, OURS, 3.0, &[LINE], &[]),
     bound(Operation::Expire, FUTURES, 1.0, &[TOKIO], &[]),
 ];
 
@@ -233,6 +233,27 @@ mod tests {
         assert_eq!(judged.len(), 1);
         assert!(judged[0].mark.ends_with(LAZY_EXTENSION), "{judged:?}");
         assert_eq!(judged[0].verdict, Verdict::Holds);
+    }
+
+    #[test]
+    fn what_another_thread_cancels_is_judged_of_raw_timers_too() {
+        let judged = |subject| {
+            let cancel = |subject, ns| of(Operation::CrossCancel, 0, subject, [ns; 3]);
+            let rows = vec![
+                cancel(subject, 20.0),
+                cancel(TOKIO, 22.0),
+                cancel(super::LINE, 6.0),
+            ];
+            let marks = judge(&finished(rows)).into_iter();
+            marks.map(|mark| mark.verdict).collect::<Vec<_>>()
+        };
+        for subject in super::OURS {
+            assert_eq!(
+                judged(subject),
+                [Verdict::Holds, Verdict::Missed],
+                "{subject}"
+            );
+        }
     }
 
     #[test]

@@ -67,10 +67,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Verdict, Failure> {
         notes.push("The run was ended early: what was not measured is missing.".to_owned());
     }
     let finished = Finished {
-        plan,
         machine,
         results,
-        missing: tickless_peers::missing(),
+        missing: tickless_peers::missing(&plan.operations),
+        plan,
         notes,
     };
     screen.print(&print::report(&finished))?;

@@ -78,10 +78,10 @@ fn of(operation: Operation, groups: &[&Group<'_>]) -> String {
 
 /// The heading of a group's column.
 pub(super) fn column(group: &Group<'_>) -> String {
-    match (group.operation, group.threads) {
-        (Operation::TwoThreads, 1) => "1 thread".to_owned(),
-        (Operation::TwoThreads, threads) => format!("{threads} threads"),
-        _ => units::count(group.pending),
+    match (group.operation.is_on_threads(), group.threads) {
+        (true, 1) => "1 thread".to_owned(),
+        (true, threads) => format!("{threads} threads"),
+        (false, _) => units::count(group.pending),
     }
 }
 

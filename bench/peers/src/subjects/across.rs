@@ -113,29 +113,47 @@ pub(super) fn futures<K: Kind>(batches: u32) -> Across {
 
 /// A queue behind `std::sync::Mutex`, which is locked for each operation.
 pub(super) fn by_mutex<S: Subject + Send>(batches: u32) -> Across {
-    let slots = |number: usize| -> Vec<usize> { (number * BATCH..(number + 1) * BATCH).collect() };
-    let shared = S::within(|place| Mutex::new(S::new(place, BATCH * BATCHES, false)));
+    let shared = S::within(|place| Mutex::new(S::new(place, SLOTS, false)));
     let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
+    by_slots::<S>(
+        batches,
+        || lock().now(),
+        |slot, deadline| lock().arm(slot, deadline),
+        |slot| lock().cancel(slot),
+    )
+}
+
+/// Slots that are on their way.
+pub(super) const SLOTS: usize = BATCH * BATCHES;
+
+/// Timers that both threads know by their slots: one thread calls `now` and `arm`, the other one `cancel`.
+pub(super) fn by_slots<S: Subject>(
+    batches: u32,
+    now: impl Fn() -> S::Time + Send,
+    arm: impl Fn(usize, S::Time) -> bool + Send,
+    cancel: impl Fn(usize) -> bool + Send,
+) -> Across {
+    let slots = |number: usize| -> Vec<usize> { (number * BATCH..(number + 1) * BATCH).collect() };
     run(
         batches,
         (0..BATCHES).map(slots).collect(),
-        |loops| {
+        move |loops| {
             S::within(|_| {
                 let mut delays = Delays::new(1);
                 loops(&mut |batch| {
-                    let now = lock().now();
+                    let now = now();
                     for slot in batch {
                         let deadline = S::later(now, delays.random());
-                        std::hint::black_box(lock().arm(*slot, deadline));
+                        std::hint::black_box(arm(*slot, deadline));
                     }
                 });
             });
         },
-        |loops| {
+        move |loops| {
             S::within(|_| {
                 loops(&mut |batch| {
                     for slot in batch {
-                        std::hint::black_box(lock().cancel(*slot));
+                        std::hint::black_box(cancel(*slot));
                     }
                 });
             });

@@ -6,18 +6,22 @@
 //!
 //! *Queue*: the pointer of a [`Foreign`] is what its library's `new` returned, is passed to no other library, to no
 //! function after `free`, and, as it is not `Send`, by no other thread. Slots are below the number given to `new`.
+//!
+//! *Shared*: the queue of a [`Shared`] is what `new_shared` returned. Between the two calls of its maker, `new_shared`
+//! and `free`, one thread calls `now` and `arm`, another one `cancel`, and slots go between them through a channel.
 
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use super::{Entry, Family, entry};
-use crate::subject::Subject;
+use super::{Entry, Family, across, entry};
+use crate::subject::{Across, Subject};
 
 /// The functions of a shim.
 pub(crate) struct Functions {
     new: unsafe extern "C" fn(usize) -> *mut c_void,
+    new_shared: unsafe extern "C" fn(usize) -> *mut c_void,
     free: unsafe extern "C" fn(*mut c_void),
     now: unsafe extern "C" fn(*mut c_void) -> u64,
     arm: unsafe extern "C" fn(*mut c_void, usize, u64) -> c_int,
@@ -45,6 +49,59 @@ impl<L: Library> Foreign<L> {
     fn checked(&self, slot: usize) -> usize {
         assert!(slot < self.slots, "there is no slot {slot}");
         slot
+    }
+
+    #[inline]
+    fn read_clock(&self) -> u64 {
+        // SAFETY: *Queue*.
+        unsafe { (L::FUNCTIONS.now)(self.queue.as_ptr()) }
+    }
+
+    #[inline]
+    fn start(&self, slot: usize, deadline: u64) -> bool {
+        let slot = self.checked(slot);
+        // SAFETY: *Queue*.
+        unsafe { (L::FUNCTIONS.arm)(self.queue.as_ptr(), slot, deadline) != 0 }
+    }
+
+    #[inline]
+    fn stop(&self, slot: usize) -> bool {
+        let slot = self.checked(slot);
+        // SAFETY: *Queue*.
+        unsafe { (L::FUNCTIONS.cancel)(self.queue.as_ptr(), slot) != 0 }
+    }
+}
+
+/// A queue whose timers one thread arms and another one cancels.
+#[derive(Debug)]
+struct Shared<L: Library>(Foreign<L>);
+
+// SAFETY: *Shared*.
+unsafe impl<L: Library> Sync for Shared<L> {}
+
+impl<L: Library> Shared<L> {
+    /// `None` if the library's timers are for one thread at a time.
+    fn new(slots: usize) -> Option<Self> {
+        // SAFETY: it takes any number.
+        let queue = unsafe { (L::FUNCTIONS.new_shared)(slots) };
+        let queue = NonNull::new(queue)?;
+        Some(Self(Foreign {
+            queue,
+            slots,
+            library: PhantomData,
+        }))
+    }
+
+    fn now(&self) -> u64 {
+        self.0.read_clock()
+    }
+
+    fn arm(&self, slot: usize, deadline: u64) -> bool {
+        self.0.start(slot, deadline)
+    }
+
+    fn cancel(&self, slot: usize) -> bool {
+        self.0.stop(slot)
     }
 }
 
@@ -76,8 +133,7 @@ impl<L: Library> Subject for Foreign<L> {
 
     #[inline]
     fn now(&mut self) -> u64 {
-        // SAFETY: *Queue*.
-        unsafe { (L::FUNCTIONS.now)(self.queue.as_ptr()) }
+        self.read_clock()
     }
 
     #[inline]
@@ -87,16 +143,12 @@ impl<L: Library> Subject for Foreign<L> {
 
     #[inline]
     fn arm(&mut self, slot: usize, deadline: u64) -> bool {
-        let slot = self.checked(slot);
-        // SAFETY: *Queue*.
-        unsafe { (L::FUNCTIONS.arm)(self.queue.as_ptr(), slot, deadline) != 0 }
+        self.start(slot, deadline)
     }
 
     #[inline]
     fn cancel(&mut self, slot: usize) -> bool {
-        let slot = self.checked(slot);
-        // SAFETY: *Queue*.
-        unsafe { (L::FUNCTIONS.cancel)(self.queue.as_ptr(), slot) != 0 }
+        self.stop(slot)
     }
 
     #[inline]
@@ -124,15 +176,27 @@ impl<L: Library> Subject for Foreign<L> {
         std::thread::sleep(Duration::from_micros(100));
         fired
     }
+
+    fn across_threads(batches: u32) -> Option<Across> {
+        let shared = Shared::<L>::new(across::SLOTS)?;
+        Some(across::by_slots::<Self>(
+            batches,
+            || shared.now(),
+            |slot, deadline| shared.arm(slot, deadline),
+            |slot| shared.cancel(slot),
+        ))
+    }
 }
 
 /// Declares the functions of a shim, and the library that has them.
 macro_rules! library {
-    ($(#[$condition:meta])* $name:ident: $new:ident $free:ident $now:ident $arm:ident $cancel:ident $push:ident
+    ($(#[$condition:meta])* $name:ident: $new:ident $new_shared:ident
+        $free:ident $now:ident $arm:ident $cancel:ident $push:ident
         $is_armed:ident $fire:ident) => {
         $(#[$condition])*
         unsafe extern "C" {
             fn $new(slots: usize) -> *mut c_void;
+            fn $new_shared(slots: usize) -> *mut c_void;
             fn $free(queue: *mut c_void);
             fn $now(queue: *mut c_void) -> u64;
             fn $arm(queue: *mut c_void, slot: usize, deadline: u64) -> c_int;
@@ -150,6 +214,7 @@ macro_rules! library {
         impl Library for $name {
             const FUNCTIONS: Functions = Functions {
                 new: $new,
+                new_shared: $new_shared,
                 free: $free,
                 now: $now,
                 arm: $arm,
@@ -162,19 +227,20 @@ macro_rules! library {
     };
 }
 
-library!(#[cfg(has_libevent)] LibEvent: peer_libevent_new peer_libevent_free peer_libevent_now peer_libevent_arm
-    peer_libevent_cancel peer_libevent_push peer_libevent_is_armed peer_libevent_fire);
-library!(#[cfg(has_libevent)] LibEventCommon: peer_libevent_common_new peer_libevent_common_free
-    peer_libevent_common_now peer_libevent_common_arm peer_libevent_common_cancel peer_libevent_common_push
-    peer_libevent_common_is_armed peer_libevent_common_fire);
-library!(#[cfg(has_libev)] LibEv: peer_libev_new peer_libev_free peer_libev_now peer_libev_arm peer_libev_cancel
-    peer_libev_push peer_libev_is_armed peer_libev_fire);
-library!(#[cfg(has_libuv)] LibUv: peer_libuv_new peer_libuv_free peer_libuv_now peer_libuv_arm peer_libuv_cancel
-    peer_libuv_push peer_libuv_is_armed peer_libuv_fire);
-library!(#[cfg(has_asio)] Asio: peer_asio_new peer_asio_free peer_asio_now peer_asio_arm peer_asio_cancel
-    peer_asio_push peer_asio_is_armed peer_asio_fire);
-library!(#[cfg(has_dpdk)] Dpdk: peer_dpdk_new peer_dpdk_free peer_dpdk_now peer_dpdk_arm peer_dpdk_cancel
-    peer_dpdk_push peer_dpdk_is_armed peer_dpdk_fire);
+library!(#[cfg(has_libevent)] LibEvent: peer_libevent_new peer_libevent_new_shared peer_libevent_free
+    peer_libevent_now peer_libevent_arm peer_libevent_cancel peer_libevent_push peer_libevent_is_armed
+    peer_libevent_fire);
+library!(#[cfg(has_libevent)] LibEventCommon: peer_libevent_common_new peer_libevent_common_new_shared
+    peer_libevent_common_free peer_libevent_common_now peer_libevent_common_arm peer_libevent_common_cancel
+    peer_libevent_common_push peer_libevent_common_is_armed peer_libevent_common_fire);
+library!(#[cfg(has_libev)] LibEv: peer_libev_new peer_libev_new_shared peer_libev_free peer_libev_now peer_libev_arm
+    peer_libev_cancel peer_libev_push peer_libev_is_armed peer_libev_fire);
+library!(#[cfg(has_libuv)] LibUv: peer_libuv_new peer_libuv_new_shared peer_libuv_free peer_libuv_now peer_libuv_arm
+    peer_libuv_cancel peer_libuv_push peer_libuv_is_armed peer_libuv_fire);
+library!(#[cfg(has_asio)] Asio: peer_asio_new peer_asio_new_shared peer_asio_free peer_asio_now peer_asio_arm
+    peer_asio_cancel peer_asio_push peer_asio_is_armed peer_asio_fire);
+library!(#[cfg(has_dpdk)] Dpdk: peer_dpdk_new peer_dpdk_new_shared peer_dpdk_free peer_dpdk_now peer_dpdk_arm
+    peer_dpdk_cancel peer_dpdk_push peer_dpdk_is_armed peer_dpdk_fire);
 
 /// Those that were built.
 pub(super) fn all() -> Vec<Entry> {

@@ -10,9 +10,10 @@ use tickless::time::{Instant, Sleep, sleep_until};
 use tickless::wheel::{self, Timeout, WheelTimer};
 use tickless::{Parking, Worker};
 
+use super::across;
 use super::futures::Kind;
 use crate::slots::Slots;
-use crate::subject::Subject;
+use crate::subject::{Across, Subject};
 
 fn as_worker<R>(body: impl FnOnce(&Worker) -> R) -> R {
     let worker = Worker::with_parking(Parking::Sleep);
@@ -187,6 +188,16 @@ macro_rules! callbacks {
             fn fire(&mut self, worker: &Worker) -> u64 {
                 turn(worker);
                 fired() - self.fired_before
+            }
+
+            fn across_threads(batches: u32) -> Option<Across> {
+                let timers = Slots::new(across::SLOTS, || $make);
+                Some(across::by_slots::<Self>(
+                    batches,
+                    Instant::now,
+                    |slot, deadline| !timers.at(slot).start(deadline),
+                    |slot| timers.at(slot).cancel(),
+                ))
             }
         }
     };
