@@ -59,6 +59,12 @@ pub(crate) type Subject<'a> = (&'static str, Box<dyn FnMut() -> f64 + 'a>);
 enum Mark {
     /// `tickless` takes at most `limit` times what the subject takes.
     Ratio { subject: &'static str, limit: f64 },
+    /// The subject takes at most `limit` times what another one takes.
+    Of {
+        subject: &'static str,
+        limit: f64,
+        of: &'static str,
+    },
     /// The subject takes at most so many nanoseconds.
     Nanos { subject: &'static str, limit: f64 },
 }
@@ -115,6 +121,17 @@ impl Group {
         self
     }
 
+    /// Promises that `subject` takes at most `limit` times what `of` takes.
+    pub(crate) fn at_most_of(
+        mut self,
+        subject: &'static str,
+        limit: f64,
+        of: &'static str,
+    ) -> Self {
+        self.marks.push(Mark::Of { subject, limit, of });
+        self
+    }
+
     /// Promises that `subject` takes at most so many nanoseconds.
     pub(crate) fn at_most_nanos(mut self, subject: &'static str, limit: f64) -> Self {
         self.marks.push(Mark::Nanos { subject, limit });
@@ -146,24 +163,23 @@ impl Group {
     /// What was promised and what came of it, in words.
     pub(crate) fn marks(&self) -> impl Iterator<Item = String> {
         self.marks.iter().map(|mark| {
-            let (Mark::Ratio { subject, limit } | Mark::Nanos { subject, limit }) = mark;
-            let measured = self.measured.iter().find(|(name, _)| name == subject);
-            let Some((_, values)) = measured else {
-                return format!("mark: {subject} was not measured, MISSED");
+            let figure = match *mark {
+                Mark::Ratio { subject, limit } => self
+                    .ratio_of(self.measured[0].0, subject)
+                    .map(|spread| (spread, limit, format!("{limit} of {subject}"))),
+                Mark::Of { subject, limit, of } => self
+                    .ratio_of(subject, of)
+                    .map(|spread| (spread, limit, format!("{limit} of {of} for {subject}"))),
+                Mark::Nanos { subject, limit } => self.of(subject).map(|values| {
+                    let of = format!("{limit} ns for {subject}");
+                    (Spread::of(values.to_vec()), limit, of)
+                }),
             };
-            let (spread, of) = match mark {
-                Mark::Ratio { .. } => {
-                    let ours = &self.measured[0].1;
-                    let pairs = ours.iter().zip(values);
-                    let ratios = pairs.map(|(ours, theirs)| ours / theirs).collect();
-                    (Spread::of(ratios), format!("{limit} of {subject}"))
-                }
-                Mark::Nanos { .. } => (
-                    Spread::of(values.clone()),
-                    format!("{limit} ns for {subject}"),
-                ),
+            let (spread, limit, of) = match figure {
+                Ok(figure) => figure,
+                Err(subject) => return format!("mark: {subject} was not measured, MISSED"),
             };
-            let verdict = if spread.median <= *limit {
+            let verdict = if spread.median <= limit {
                 "holds"
             } else {
                 "MISSED"
@@ -171,6 +187,18 @@ impl Group {
             let Spread { median, min, max } = spread;
             format!("mark: at most {of}: {median:.2} ({min:.2} to {max:.2}), {verdict}")
         })
+    }
+
+    /// What a subject took in each round, or its name if it was not measured.
+    fn of(&self, subject: &'static str) -> Result<&[f64], &'static str> {
+        let measured = self.measured.iter().find(|(name, _)| *name == subject);
+        measured.map(|(_, values)| &values[..]).ok_or(subject)
+    }
+
+    /// How many times as much the one takes as the other, round by round.
+    fn ratio_of(&self, subject: &'static str, of: &'static str) -> Result<Spread, &'static str> {
+        let pairs = self.of(subject)?.iter().zip(self.of(of)?);
+        Ok(Spread::of(pairs.map(|(one, other)| one / other).collect()))
     }
 
     /// The operation and under which conditions it was measured.
@@ -226,15 +254,24 @@ mod tests {
             ],
         )
         .at_most(0.2, "other")
-        .at_most(0.1, "other");
+        .at_most(0.1, "other")
+        .at_most_of("other", 6.0, "tickless")
+        .at_most_of("other", 5.9, "tickless")
+        .at_most_of("other", 6.0, "who was not asked");
         let rows: Vec<_> = group.rows().collect();
         // A machine that gets slower and slower changes no ratio.
         assert!((rows[1].ratio_to_tickless.median - 6.0).abs() < 1e-9);
         assert!((rows[1].ratio_to_tickless.max - 6.0).abs() < 1e-9);
         let marks: Vec<_> = group.marks().collect();
-        assert!(
-            marks[0].ends_with("holds") && marks[1].ends_with("MISSED"),
-            "{marks:?}"
+        assert_eq!(
+            marks,
+            [
+                "mark: at most 0.2 of other: 0.17 (0.17 to 0.17), holds",
+                "mark: at most 0.1 of other: 0.17 (0.17 to 0.17), MISSED",
+                "mark: at most 6 of tickless for other: 6.00 (6.00 to 6.00), holds",
+                "mark: at most 5.9 of tickless for other: 6.00 (6.00 to 6.00), MISSED",
+                "mark: who was not asked was not measured, MISSED",
+            ]
         );
     }
 }
