@@ -26,6 +26,8 @@ use tickless_core::coarse as core;
 pub use tickless_core::coarse::{Kind, Restart, Tick, Timeout};
 pub use tickless_core::platform::CpuId;
 use tickless_core::time::Span;
+use tickless_core::wheel::rounding;
+pub use tickless_core::wheel::rounding::Rounding;
 
 use crate::host::registry::{self, base, timers};
 use crate::host::remote::publish::{publish_earlier, publish_first};
@@ -55,6 +57,44 @@ pub struct Expiry {
     tick: Tick,
     /// The tick in progress, if the clock was read for it.
     now: Option<Tick>,
+}
+
+/// Ticks in a second.
+const PER_SECOND: u64 = 1_000_000_000 / tick::TICK;
+
+impl Expiry {
+    /// The whole second of the monotonic clock that it is rounded to, for what needs no precision: timers that were
+    /// started at different times fire together then. What would not be in the future is left as it is.
+    ///
+    /// With [`Rounding::Up`] it is the next second, and never earlier than asked for. With [`Rounding::Nearest`] it is
+    /// the one that began less than a quarter of a second before, or else the next one: for what may be early.
+    ///
+    /// For timers of a few seconds. Those that are farther away wait to the end of a slot that is longer than a second,
+    /// which they share with others in any case.
+    ///
+    /// ```
+    /// use std::pin::pin;
+    /// use std::time::Duration;
+    /// use tickless::wheel::{Expiry, Restart, Rounding, Tick, WheelTimer, now, ticks};
+    ///
+    /// let heartbeat = pin!(WheelTimer::new(|_| Restart::No));
+    /// let asked = Tick(now().0 + ticks(Duration::from_millis(2_300)));
+    /// heartbeat.as_ref().start(Expiry::from(asked).to_second(Rounding::Up));
+    /// let second = heartbeat.as_ref().expiry();
+    /// assert_eq!(second.0 % 1_000, 0);
+    /// assert!(second >= asked && second.0 < asked.0 + 1_000);
+    ///
+    /// let just_behind = Tick(now().0 / 1_000 * 1_000 + 5_100);
+    /// let nearest = Expiry::from(just_behind).to_second(Rounding::Nearest);
+    /// assert_eq!(nearest, Tick(just_behind.0 - 100).into());
+    /// ```
+    #[must_use]
+    pub fn to_second(self, rounding: Rounding) -> Self {
+        let now = self.now.unwrap_or_else(tick::now);
+        // The same seconds on all threads: most are served by one, and each worker has few.
+        let tick = rounding::to_second(self.tick, now, CpuId(0), PER_SECOND, rounding);
+        Self { tick, ..self }
+    }
 }
 
 /// The tick itself, to its end.

@@ -88,6 +88,32 @@ impl Instant {
         Some(Self::from_core(CoreInstant::from_nanos(nanos)))
     }
 
+    /// The roundest point from this one to `slack` later, at which others that may choose are likely to fire, too.
+    ///
+    /// It is where a timer with that [slack](super::Sleep::slack) fires at last, for deadlines that meet without one:
+    /// of an event loop, of a socket, of another process. With a slack of 1 ms it is a whole millisecond of the
+    /// monotonic clock, or rounder; with more a multiple of 2 ms, 4 ms and so on, and with less of a half, a quarter,
+    /// down to 1/64. With less than that it is this point plus the slack.
+    ///
+    /// tokio's has no such method.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickless::time::Instant;
+    ///
+    /// let slack = Duration::from_millis(1);
+    /// let deadline = Instant::now() + Duration::from_secs(1);
+    /// let round = deadline.roundest_within(slack);
+    /// assert!(deadline <= round && round <= deadline + slack);
+    /// // Every other deadline from which that can be reached is rounded to the same, or to a rounder one.
+    /// assert_eq!(round.roundest_within(Duration::ZERO), round);
+    /// assert_eq!((round - Duration::from_micros(1)).roundest_within(Duration::from_micros(2)), round);
+    /// ```
+    #[must_use]
+    pub fn roundest_within(self, slack: impl Into<Duration>) -> Self {
+        Self::from_core(self.core.roundest_within(Span::from(slack.into())))
+    }
+
     /// Thirty years from now: tokio's "never", kept for what is computed and does not fit.
     pub(super) fn far_future() -> Self {
         Self::now() + FAR
