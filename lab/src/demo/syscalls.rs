@@ -3,6 +3,9 @@
 //! There is no counter of them to read. The tracer can be made to note each one in a buffer of its own, which wraps
 //! around, and keeps count of what went through. That slows every system call of the machine a little, so it happens in
 //! a round of its own whose other figures are not used.
+//!
+//! `perf_event_open` counts the same event for less, and does not do without root either: it wants the event's number,
+//! which stands in the same directory.
 
 use std::fs;
 use std::io;
