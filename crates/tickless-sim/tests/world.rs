@@ -111,8 +111,13 @@ fn every_promise_is_kept_under_every_policy() {
 
 #[test]
 fn every_canary_is_caught_by_its_checker() {
-    // Those of fair queues have a machine in `world_fair`.
-    let needs_fair = [Promise::LagBounded, Promise::SliceEnds];
+    // Those of fair queues have machines in `world_fair` and `world_deadline`.
+    let needs_fair = [
+        Promise::LagBounded,
+        Promise::SliceEnds,
+        Promise::RuntimeBounded,
+        Promise::RuntimeGiven,
+    ];
     let promises = Promise::ALL.into_iter();
     for promise in promises.filter(|one| !needs_fair.contains(one)) {
         let mut scenario = mixed();

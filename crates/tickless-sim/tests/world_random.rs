@@ -6,8 +6,8 @@
 use std::fmt::Write;
 
 use tickless_sim::baseline::{
-    Balance, Governor, Hrtick, Isolation, Migration, MigratorRule, Placement, Reads, Rearm,
-    Scheduler, SleepLength, Soft, Target, Tree,
+    Balance, DeadlineTick, Governor, Hrtick, Isolation, Migration, MigratorRule, Placement, Reads,
+    Rearm, Scheduler, SleepLength, Soft, Target, Tree,
 };
 use tickless_sim::random::Random;
 use tickless_sim::{FaultKind, Picos, Policy, Scenario, run_twice};
@@ -205,6 +205,8 @@ fn policy(random: &mut Random) -> Policy {
             random,
             [Hrtick::On, Hrtick::On, Hrtick::Unfiltered, Hrtick::Off],
         ),
+        // No task of these machines has a reservation.
+        deadline_hrtick: DeadlineTick::default(),
         balance: pick(random, [Balance::None, Balance::Idle]),
         governor: pick(random, [Governor::NextEvent, Governor::History]),
         migration: pick(random, [Migration::Off, Migration::On]),

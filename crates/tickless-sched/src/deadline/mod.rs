@@ -366,6 +366,11 @@ impl<T: Send + 'static> DeadlineQueue<T> {
         None
     }
 
+    /// Whether a server waits for its next period here.
+    pub fn is_throttled(&mut self, server: Pin<&Server<T>>) -> bool {
+        self.throttled.open(server.linked().erase()).is_some()
+    }
+
     /// When the first server that is throttled has runtime again, on the clock of the queue.
     #[must_use]
     pub fn next_replenishment(&self) -> Option<RunTime> {

@@ -142,6 +142,27 @@ impl Default for Hrtick {
     }
 }
 
+/// When a task with a reservation stops that has spent its runtime. The default is the library's for the platform
+/// (TICK-3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeadlineTick {
+    /// When it is spent: [`HrTick`](tickless_sched::HrTick) has a timer for it.
+    On,
+    /// At the next tick.
+    Off,
+}
+
+impl Default for DeadlineTick {
+    fn default() -> Self {
+        if Switches::of::<Host>().deadline {
+            Self::On
+        } else {
+            Self::Off
+        }
+    }
+}
+
 /// What a CPU does when it has nothing to run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -212,6 +233,8 @@ pub struct Policy {
     pub scheduler: Scheduler,
     /// When slices of a fair queue end.
     pub hrtick: Hrtick,
+    /// When tasks of the deadline class stop.
+    pub deadline_hrtick: DeadlineTick,
     /// What a CPU does that has nothing to run.
     pub balance: Balance,
     /// Where a task goes that is woken.

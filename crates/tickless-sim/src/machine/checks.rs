@@ -65,6 +65,9 @@ pub(super) fn sample(machine: &mut Machine) {
         has_heirs: machine.host().heirs.get() > 0,
     };
     lags(machine);
+    for cpu in 0..cpus {
+        machine.check_reserved(cpu);
+    }
     let first = machine.looked_at;
     let looks = cpus.min(LOOKS);
     machine.looked_at = (first + looks) % cpus;

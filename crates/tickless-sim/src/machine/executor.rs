@@ -8,6 +8,7 @@ use tickless_core::hrtimer::Start;
 use tickless_core::platform::CpuId;
 use tickless_core::tick::TickDependencies;
 use tickless_sched::Weight;
+use tickless_sched::deadline::Reservation;
 
 use crate::machine::fired::{self, Fired};
 use crate::machine::machine::Machine;
@@ -73,10 +74,11 @@ impl Executor {
         program: Box<dyn Program>,
         cpu: u32,
         priority: u8,
-        (weight, request): (Weight, Option<Picos>),
+        (weight, request, reservation): (Weight, Option<Picos>, Option<Reservation>),
     ) -> TaskId {
         self.programs.push(Slot(Some(program)));
-        self.machine.add_task(cpu, priority, weight, request)
+        self.machine
+            .add_task(cpu, priority, weight, request, reservation)
     }
 
     /// Lets everything happen that happens before `end`.
@@ -232,6 +234,7 @@ impl Executor {
             machine.cpus[cpu as usize].cursor = current_cpu::leave();
             return;
         }
+        machine.replenish(cpu);
         self.leave_interrupt(cpu, at, start, left);
     }
 
@@ -271,6 +274,7 @@ impl Executor {
                     }
                     Fired::Task(task) => self.machine.wake(task),
                     Fired::Slice(cpu) => self.machine.slice_fired(cpu),
+                    Fired::Bandwidth(cpu) => self.machine.bandwidth_fired(cpu),
                     Fired::Coarse { task, index } => self.coarse_fired(task, index),
                 }
             }
@@ -310,8 +314,7 @@ impl Executor {
         let place = cpu as usize;
         let current = machine.cpus[place].current;
         if let Some(task) = current {
-            let priority = machine.tasks[task as usize].priority;
-            let preempts = machine.cpus[place].waiting.preempts(priority);
+            let preempts = machine.is_preempted(cpu, task);
             let makes_room = machine.slice_is_over(cpu) || machine.decision_is_due(cpu);
             if makes_room || preempts {
                 let state = &mut machine.tasks[task as usize];
@@ -415,12 +418,10 @@ impl Executor {
 
     /// Lets tasks of `cpu` take steps until one computes, or goes idle.
     fn dispatch(&mut self, cpu: u32) {
-        let begins = current_cpu::cursor();
-        self.take_steps(cpu);
         // No interrupt comes in between.
-        let took = current_cpu::cursor() - begins;
-        let longest = &mut self.machine.longest_piece;
-        *longest = took.max(*longest);
+        self.machine.piece_began = Some(current_cpu::cursor());
+        self.take_steps(cpu);
+        self.machine.piece_ends();
     }
 
     fn take_steps(&mut self, cpu: u32) {
@@ -430,7 +431,8 @@ impl Executor {
             if let Some(task) = self.machine.cpus[place].current
                 && self.machine.decision_is_due(cpu)
             {
-                self.machine.put_back(cpu, task, false);
+                let preempts = self.machine.is_preempted(cpu, task);
+                self.machine.put_back(cpu, task, preempts);
             }
             let current = self.machine.cpus[place].current;
             let Some(task) = current.or_else(|| pick(&mut self.machine, cpu)) else {
@@ -441,6 +443,10 @@ impl Executor {
                 return;
             };
             let machine = &mut self.machine;
+            if machine.tasks[task as usize].reserved.is_some() && machine.decision_is_due(cpu) {
+                // The switch to it spent what it had left.
+                continue;
+            }
             let left = machine.tasks[task as usize].left;
             if left == Picos::FOREVER {
                 return;
@@ -575,6 +581,7 @@ fn block(machine: &mut Machine, cpu: u32, task: TaskId, life: Life) {
     machine.settle_time(cpu, task);
     machine.tasks[task as usize].life = life;
     let now = machine.run_time(cpu, current_cpu::cursor());
+    machine.reserved_sleeps(cpu, task, now);
     let state = &mut machine.cpus[cpu as usize];
     let is_done = life == Life::Done;
     let carries = machine.tasks[task as usize].request;

@@ -1,8 +1,9 @@
 //! The fair run queue of a CPU, and the precise tick that ends its slices (spec X-5).
 //!
-//! Tasks of [one priority](FAIR) share a [`FairQueue`] of `tickless-sched`; those above and below it stand in a
-//! [`Fifo`], as tasks of other classes do. [`Precise`] is the [`HrTick`] of the CPU on a timer of the core, and what a
-//! run queue knows besides: the clock that stands while interrupts have the CPU, and whether a decision is due.
+//! Tasks with reservations come first, by a [`DeadlineQueue`]. Tasks of [one priority](FAIR) share a [`FairQueue`] of
+//! `tickless-sched`; those above and below it stand in a [`Fifo`], as tasks of other classes do. [`Precise`] is the
+//! [`HrTick`] of the CPU on a timer of the core, and what a run queue knows besides: the clock that stands while
+//! interrupts have the CPU, and whether a decision is due.
 //!
 //! A wake-up from another CPU is noted there, and filed by the CPU itself when its interrupt comes: accounts of a CPU
 //! are kept by its own clock.
@@ -14,6 +15,7 @@ use tickless_core::event::Flush;
 use tickless_core::hrtimer::{Restart, Start};
 use tickless_core::platform::CpuId;
 use tickless_core::time::{Instant, Span};
+use tickless_sched::deadline::{Bandwidth, DeadlineQueue, RuntimeLeft};
 use tickless_sched::fair::{Rules, Sleep, Slice as FairSlice};
 use tickless_sched::hrtick::{
     Decision, HrTick, LEAST_DELAY, Length, Reschedule, SliceTimer, Switches, TOLERANCE, fair_length,
@@ -21,10 +23,11 @@ use tickless_sched::hrtick::{
 use tickless_sched::load::RunClock;
 use tickless_sched::{FairQueue, Request, RunTime};
 
-use crate::baseline::{Hrtick, Rearm};
+use crate::baseline::{DeadlineTick, Hrtick, Rearm};
 use crate::machine::fired::{self, Fired};
 use crate::machine::host::Host;
 use crate::machine::rearm;
+use crate::machine::reserved::DEADLINE;
 use crate::machine::scheduler::{Fifo, RunQueue, Task, TaskId};
 use crate::machine::timers::Exact;
 use crate::model::current_cpu;
@@ -33,8 +36,12 @@ use crate::model::time::Picos;
 /// The priority of tasks that share a CPU fairly: the one of tasks that say nothing.
 pub(crate) const FAIR: u8 = 1;
 
+/// How much of a CPU reservations may take: the rest is for what no task is charged for.
+pub(crate) const RESERVED_MOST: Bandwidth = Bandwidth::percent(95);
+
 /// A fair queue between those of the classes above and below it.
 pub(crate) struct FairClass {
+    deadline: DeadlineQueue<TaskId>,
     fair: FairQueue<TaskId>,
     others: Fifo,
 }
@@ -44,6 +51,7 @@ impl FairClass {
     pub(super) fn new() -> Self {
         let [key] = tickless_link::id::Realm::new().keys();
         Self {
+            deadline: DeadlineQueue::new(RESERVED_MOST),
             fair: FairQueue::new(key, Rules::default()),
             others: Fifo::new(None),
         }
@@ -52,6 +60,10 @@ impl FairClass {
 
 impl RunQueue for FairClass {
     fn put(&mut self, id: TaskId, task: &Task, preempted: bool, now: RunTime) -> bool {
+        if let Some(reserved) = &task.reserved {
+            let enqueued = self.deadline.enqueue(reserved.server.as_ref(), id, now);
+            return enqueued.expect("it runs or sleeps").preempts;
+        }
         if task.priority != FAIR {
             return self.others.put(id, task, preempted, now);
         }
@@ -63,6 +75,9 @@ impl RunQueue for FairClass {
     }
 
     fn take(&mut self, now: RunTime) -> Option<TaskId> {
+        if let Some(task) = self.deadline.pick(now) {
+            return Some(task);
+        }
         if self.others.preempts(FAIR) {
             return self.others.take(now);
         }
@@ -83,11 +98,13 @@ impl RunQueue for FairClass {
     }
 
     fn is_empty(&self) -> bool {
-        self.fair.waiting() == 0 && self.others.is_empty()
+        self.deadline.waiting() == 0 && self.fair.waiting() == 0 && self.others.is_empty()
     }
 
     fn preempts(&self, priority: u8) -> bool {
-        self.others.preempts(priority) || (priority < FAIR && self.fair.waiting() > 0)
+        (priority < DEADLINE && self.deadline.waiting() > 0)
+            || self.others.preempts(priority)
+            || (priority < FAIR && self.fair.waiting() > 0)
     }
 
     fn slice(&self, _priority: u8) -> Option<Picos> {
@@ -95,6 +112,16 @@ impl RunQueue for FairClass {
     }
 
     fn stops(&mut self, task: &Task, is_done: bool, now: RunTime) {
+        if let Some(reserved) = &task.reserved {
+            let server = reserved.server.as_ref();
+            let slept = self.deadline.sleep(server, now);
+            debug_assert!(slept.is_ok(), "it runs here");
+            if is_done {
+                let dismissed = self.deadline.dismiss(server);
+                debug_assert!(dismissed.is_ok(), "it was admitted here");
+            }
+            return;
+        }
         if task.priority != FAIR {
             return;
         }
@@ -108,6 +135,10 @@ impl RunQueue for FairClass {
 
     fn fair(&mut self) -> Option<&mut FairQueue<TaskId>> {
         Some(&mut self.fair)
+    }
+
+    fn deadline(&mut self) -> Option<&mut DeadlineQueue<TaskId>> {
+        Some(&mut self.deadline)
     }
 }
 
@@ -188,6 +219,12 @@ pub(crate) struct Precise {
     pub(crate) since: RunTime,
     /// When it was picked, on that clock and on the wall's.
     pub(crate) picked_at: (RunTime, Picos),
+    /// Fires when the first task that is throttled has runtime again.
+    bandwidth: Exact,
+    /// That fired.
+    pub(crate) is_replenishment_due: bool,
+    /// The tasks of the CPU that have reservations.
+    pub(crate) reserved: Vec<TaskId>,
     /// A tick of before is taken out, and written for, before each decision (TICK-20, undone).
     cancels_first: bool,
     /// The device may be left armed too early.
@@ -196,18 +233,24 @@ pub(crate) struct Precise {
 
 impl Precise {
     /// The tick of `cpu`.
-    pub(super) fn new(timers: &Rc<Timers<Host>>, hrtick: Hrtick, rearm: Rearm, cpu: u32) -> Self {
+    pub(super) fn new(
+        timers: &Rc<Timers<Host>>,
+        (hrtick, deadline): (Hrtick, DeadlineTick),
+        rearm: Rearm,
+        cpu: u32,
+    ) -> Self {
         let timer = Exact::with_setup(timers, rearm.lazy_setup(), move |_| {
             fired::note(Fired::Slice(cpu));
             Restart::No
         });
-        let switches = match hrtick {
-            Hrtick::On => Switches::ON,
-            Hrtick::Unfiltered => Switches {
-                filter: false,
-                ..Switches::ON
-            },
-            Hrtick::Off => Switches::OFF,
+        let bandwidth = Exact::new(timers, move |_| {
+            fired::note(Fired::Bandwidth(cpu));
+            Restart::No
+        });
+        let switches = Switches {
+            fair: hrtick != Hrtick::Off,
+            deadline: deadline == DeadlineTick::On,
+            filter: hrtick != Hrtick::Unfiltered,
         };
         Self {
             tick: HrTick::new(switches),
@@ -219,6 +262,9 @@ impl Precise {
             decides_by: Picos::FOREVER,
             since: RunTime::ZERO,
             picked_at: (RunTime::ZERO, Picos::ZERO),
+            bandwidth,
+            is_replenishment_due: false,
+            reserved: Vec::new(),
             cancels_first: rearm == Rearm::Immediate,
             is_lazy: rearm == Rearm::Deferred,
         }
@@ -227,6 +273,11 @@ impl Precise {
     /// Whether slices end when they are over, and not at the next tick.
     pub(crate) const fn is_on(&self) -> bool {
         self.tick.fair_is_on()
+    }
+
+    /// Whether the runtime of a task with a reservation ends when it is spent, and not at the next tick.
+    pub(crate) const fn deadline_is_on(&self) -> bool {
+        self.tick.deadline_is_on()
     }
 
     /// An interrupt begins at `at`.
@@ -281,6 +332,30 @@ impl Precise {
         self.expects(fair_length(slice, runnable, load), now);
     }
 
+    /// A task with a reservation was picked, or goes on; it has so much `left` of its runtime.
+    pub(crate) fn picked_deadline(&mut self, left: RuntimeLeft) {
+        let timer = Timer::new(&self.timer, self.is_lazy);
+        let reschedule = self.tick.picked_deadline(left, &timer);
+        self.is_decision_due |= reschedule == Reschedule::Hard;
+    }
+
+    /// The first task that is throttled has runtime again when the clock of the run queue shows `until`: what that is
+    /// ahead is added to the clock of the timer.
+    ///
+    /// The timer is early by the interrupts that come meanwhile, and then started again, for as long as the shortest
+    /// tick at least: it would be early by the rest of that interrupt again, and so on.
+    pub(crate) fn replenishes(&mut self, until: RunTime) {
+        let now = current_cpu::cursor();
+        let left = until.saturating_since(self.shows(now)).max(LEAST_DELAY);
+        let timers = self.bandwidth.timers();
+        let at = timers.platform().shows().saturating_add(left);
+        let queued = current_cpu::looking(|| self.bandwidth.pinned().deadline(timers));
+        // One that is early finds that out, and is started again.
+        if queued.is_none_or(|queued| queued > at) {
+            self.bandwidth.start(Start::at(at));
+        }
+    }
+
     /// A task came to wait while one of the fair class runs.
     pub(crate) fn enqueued(&mut self, slice: FairSlice, runnable: usize) {
         let now = current_cpu::cursor();
@@ -318,6 +393,8 @@ impl Precise {
 
     /// A decision ends: no task runs.
     pub(crate) fn end_idle(&mut self) {
+        // One that is throttled comes back from idle, and that is a switch.
+        self.previous = None;
         let timer = Timer::new(&self.timer, self.is_lazy);
         self.tick
             .end_batch(Decision::CancelIfIdle, Flush::KernelExit, &timer);
@@ -326,6 +403,9 @@ impl Precise {
     /// The CPU leaves.
     pub(crate) fn offline(&mut self) {
         self.tick.offline(&Timer::new(&self.timer, self.is_lazy));
+        if self.bandwidth.pinned().is_queued() {
+            self.bandwidth.cancel();
+        }
         self.decides_by = Picos::FOREVER;
     }
 

@@ -16,6 +16,8 @@ pub(crate) enum Fired {
     },
     /// The slice of the task of a CPU.
     Slice(u32),
+    /// A task of a CPU that was throttled may have runtime again.
+    Bandwidth(u32),
     /// The sleep of a task is over.
     Task(u32),
     /// A coarse timer of a task.

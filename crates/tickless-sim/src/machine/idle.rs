@@ -174,8 +174,9 @@ pub(super) fn leave(machine: &mut Machine, cpu: u32) {
 
 /// `cpu`, which executes, goes on with its task, which may run without a tick.
 pub(super) fn run_on(machine: &mut Machine, cpu: u32) {
+    let keeps = machine.ends_at_tick(cpu);
     let state = &machine.cpus[cpu as usize];
-    if state.waiting.is_empty() {
+    if state.waiting.is_empty() && !keeps {
         state.dependencies.clear(Dependency::Scheduler);
     } else {
         // It looks at once.

@@ -10,10 +10,11 @@ use tickless_core::platform::CpuId;
 use tickless_core::tick::{Dependencies, TickDependencies};
 use tickless_core::time::Span;
 use tickless_core::wheel::idle::TickTime;
+use tickless_sched::deadline::Reservation;
 use tickless_sched::{Entity, Request, RunTime, Weight};
 
 use crate::baseline::search::Flags;
-use crate::baseline::{Isolation, Policy, Scheduler, Target};
+use crate::baseline::{DeadlineTick, Hrtick, Isolation, Policy, Scheduler, Target};
 use crate::machine::broadcast::BroadcastWakener;
 use crate::machine::cpu::Cpu;
 use crate::machine::fair::{self, FairClass, Precise};
@@ -21,6 +22,7 @@ use crate::machine::fired::{self, Fired};
 use crate::machine::host::Host;
 use crate::machine::queue::EventKind;
 use crate::machine::reentrant::Callbacks;
+use crate::machine::reserved::DEADLINE;
 use crate::machine::scheduler::{Fifo, Life, Task, TaskId};
 use crate::machine::settings::Settings;
 use crate::machine::slice::Slice;
@@ -64,7 +66,9 @@ pub(crate) struct Machine {
     /// The same of those that slept: what they are owed they take along, and bring it back.
     pub(super) longest_carried: Picos,
     /// For how long tasks took steps at most, without a decision in between.
-    pub(super) longest_piece: Picos,
+    longest_piece: Picos,
+    /// When the CPU that executes began to take steps, if it does.
+    pub(super) piece_began: Option<Picos>,
     /// When the event came that the CPU that executes does.
     pub(super) event_at: Picos,
 }
@@ -99,7 +103,7 @@ impl Machine {
         let slice = |cpu| Slice::new(&timers, policy.rearm, cpu);
         let cpu = |cpu: u32| {
             if policy.scheduler == Scheduler::Fair {
-                let precise = Precise::new(&timers, policy.hrtick, policy.rearm, cpu);
+                let precise = Precise::new(&timers, ticks_of(policy), policy.rearm, cpu);
                 let waiting = Box::new(FairClass::new());
                 let ends = (None, Some(precise));
                 return Cpu::new(ticks.timer(cpu), waiting, ends, states.len());
@@ -130,6 +134,7 @@ impl Machine {
             longest_request: Picos::ZERO,
             longest_carried: Picos::ZERO,
             longest_piece: Picos::ZERO,
+            piece_began: None,
             event_at: Picos::ZERO,
             timers,
         };
@@ -178,6 +183,7 @@ impl Machine {
         priority: u8,
         weight: Weight,
         request: Option<Picos>,
+        reservation: Option<Reservation>,
     ) -> TaskId {
         let number = u32::try_from(self.tasks.len()).expect("fewer tasks than numbers");
         let sleep = Exact::new(&self.timers, move |_| {
@@ -192,6 +198,7 @@ impl Machine {
             priority,
             life: Life::Ready,
             entity: Box::pin(Entity::new(weight, request)),
+            reserved: None,
             weight,
             request: length,
             had: Picos::ZERO,
@@ -201,6 +208,9 @@ impl Machine {
             dependencies: Dependencies::new(),
             is_watched: false,
         });
+        if reservation.is_some_and(|one| self.reserve(cpu, number, one)) {
+            self.tasks[number as usize].priority = DEADLINE;
+        }
         self.put(cpu, number, false);
         number
     }
@@ -296,6 +306,7 @@ impl Machine {
         if let Some(precise) = &mut state.precise {
             precise.is_decision_due |= runs && preempts;
         }
+        self.reserved_queued(cpu, task, now);
     }
 
     /// What the clock of the run queue of `cpu` shows at `at`.
@@ -333,10 +344,14 @@ impl Machine {
     pub(super) fn account(&mut self, cpu: u32) {
         let now = self.run_time(cpu, current_cpu::cursor());
         let state = &mut self.cpus[cpu as usize];
-        let (Some(precise), Some(fair)) = (&mut state.precise, state.waiting.fair()) else {
+        let Some(precise) = &mut state.precise else {
             return;
         };
-        precise.is_decision_due |= fair.account(now).is_due();
+        let deadline = state.waiting.deadline();
+        precise.is_decision_due |= deadline.is_some_and(|one| one.account(now).is_due())
+            && !self.timers.platform().breaks(Promise::RuntimeBounded);
+        let fair = state.waiting.fair();
+        precise.is_decision_due |= fair.is_some_and(|fair| fair.account(now).is_due());
         self.check_lag(cpu);
     }
 
@@ -393,6 +408,8 @@ impl Machine {
         if let Some(precise) = &mut state.precise {
             precise.fired(is_fair);
         }
+        // One that is not to make room has its tick again (TICK-13).
+        self.begin_runtime(cpu);
     }
 
     /// Whether a task of a fair queue has to make room on `cpu`.
@@ -404,6 +421,12 @@ impl Machine {
         precise
             .as_ref()
             .is_some_and(|precise| precise.is_decision_due)
+    }
+
+    /// Whether a task waits on `cpu` that stands before `task`, which runs there.
+    pub(super) fn is_preempted(&self, cpu: u32, task: TaskId) -> bool {
+        let priority = self.tasks[task as usize].priority;
+        self.cpus[cpu as usize].waiting.preempts(priority)
     }
 
     /// The task that runs on `cpu`, which executes, goes back into its queue.
@@ -424,7 +447,9 @@ impl Machine {
         if let Some(precise) = &mut self.cpus[cpu as usize].precise {
             let had = now.saturating_since(precise.since);
             precise.since = now;
-            self.tasks[task as usize].had += Picos::from_nanos(had.as_nanos());
+            let had = Picos::from_nanos(had.as_nanos());
+            self.tasks[task as usize].had += had;
+            self.reserved_had(cpu, task, had, now);
         }
     }
 
@@ -448,7 +473,9 @@ impl Machine {
                 let forgets = is_same && self.timers.platform().breaks(Promise::SliceEnds);
                 precise.picked(slice, fair.runnable(), forgets);
             }
-            precise.end(is_same);
+            self.begin_runtime(cpu);
+            self.start_bandwidth(cpu);
+            self.end_batch(cpu, is_same);
             self.check_lag(cpu);
             return;
         }
@@ -456,6 +483,45 @@ impl Machine {
         if let Some(slice) = &mut self.cpus[cpu as usize].slice {
             slice.begin(length);
         }
+    }
+
+    /// A tick for the task of `cpu`, which executes, if that has a reservation and need not make room.
+    fn begin_runtime(&mut self, cpu: u32) {
+        let now = self.run_time(cpu, current_cpu::cursor());
+        let state = &mut self.cpus[cpu as usize];
+        let runs = |task: TaskId| self.tasks[task as usize].reserved.is_some();
+        let runs = state.current.is_some_and(runs);
+        if let (true, Some(precise), Some(queue)) =
+            (runs, &mut state.precise, state.waiting.deadline())
+        {
+            let account = queue.account(now);
+            if !account.is_due() {
+                precise.picked_deadline(account.left());
+            } else if !self.timers.platform().breaks(Promise::RuntimeBounded) {
+                // The switch itself may have spent what was left.
+                precise.is_decision_due = true;
+            }
+        }
+    }
+
+    /// A decision of `cpu`, which executes, ends with a task that runs.
+    fn end_batch(&mut self, cpu: u32, is_same: bool) {
+        if let Some(precise) = &mut self.cpus[cpu as usize].precise {
+            precise.end(is_same);
+        }
+    }
+
+    /// For how long tasks took steps at most, without a decision in between: up to now.
+    pub(super) fn longest_piece(&self) -> Picos {
+        let began = self.piece_began.unwrap_or(Picos::FOREVER);
+        self.longest_piece
+            .max(current_cpu::cursor().saturating_sub(began))
+    }
+
+    /// The CPU that executes took steps, and has taken the last one.
+    pub(super) fn piece_ends(&mut self) {
+        self.longest_piece = self.longest_piece();
+        self.piece_began = None;
     }
 
     /// A task came to wait on `cpu`, which executes.
@@ -477,6 +543,7 @@ impl Machine {
 
     /// Nothing is left to run on `cpu`, which executes, or it leaves.
     pub(super) fn end_slice(&mut self, cpu: u32) {
+        self.start_bandwidth(cpu);
         if let Some(precise) = &mut self.cpus[cpu as usize].precise {
             if !precise.decides() {
                 precise.begin(false);
@@ -530,6 +597,11 @@ impl Machine {
         let heirs = &self.host().heirs;
         heirs.set(heirs.get() - 1);
     }
+}
+
+/// When tasks of both classes stop.
+const fn ticks_of(policy: Policy) -> (Hrtick, DeadlineTick) {
+    (policy.hrtick, policy.deadline_hrtick)
 }
 
 impl Flags for Machine {

@@ -16,9 +16,9 @@
 //! | files | what they are |
 //! |---|---|
 //! | `queue`, `fired` | events to come, and what fired in a callback: values that lower files leave for the executor |
-//! | `host`, `timers`, `tables`, `tick`, `broadcast`, `slice`, `scheduler`, `fair`, `reentrant` | state of one subject each |
+//! | `host`, `timers`, `tables`, `tick`, `broadcast`, `slice`, `scheduler`, `fair`, `reserved`, `reentrant` | state of one subject each |
 //! | `cpu`, `settings`, `machine` | the state of all of it |
-//! | `rearm`, `clocks`, `idle`, `expire`, `hotplug`, `faults`, `checks` | what a subject does to a machine |
+//! | `rearm`, `deadline`, `clocks`, `idle`, `expire`, `hotplug`, `faults`, `checks` | what a subject does to a machine |
 //! | `task_context` | what a program may do to it |
 //! | `executor` | which of that happens when |
 //!
@@ -47,6 +47,7 @@ pub(crate) mod broadcast;
 pub(crate) mod checks;
 mod clocks;
 mod cpu;
+mod deadline;
 pub(crate) mod executor;
 mod expire;
 pub(crate) mod fair;
@@ -64,6 +65,7 @@ mod placement;
 pub(crate) mod queue;
 mod rearm;
 mod reentrant;
+pub(crate) mod reserved;
 pub(crate) mod scheduler;
 pub(crate) mod settings;
 mod slice;

@@ -7,8 +7,10 @@ use std::fmt;
 use std::pin::Pin;
 
 use tickless_core::tick::Dependencies;
+use tickless_sched::deadline::DeadlineQueue;
 use tickless_sched::{Entity, FairQueue, RunTime, Weight};
 
+use crate::machine::reserved::Reserved;
 use crate::machine::timers::Exact;
 use crate::model::time::Picos;
 
@@ -47,6 +49,8 @@ pub(crate) struct Task {
     pub(crate) life: Life,
     /// Its place in a fair queue.
     pub(crate) entity: Pin<Box<Entity<TaskId>>>,
+    /// What it is promised of its CPU, if it is of the deadline class.
+    pub(crate) reserved: Option<Reserved>,
     /// The part of a CPU that it is entitled to.
     pub(crate) weight: Weight,
     /// How long it wants to run at a time.
@@ -101,6 +105,11 @@ pub(crate) trait RunQueue {
 
     /// The queue of those that share the CPU fairly, if there is one.
     fn fair(&mut self) -> Option<&mut FairQueue<TaskId>> {
+        None
+    }
+
+    /// The queue of those that have reservations, if there is one.
+    fn deadline(&mut self) -> Option<&mut DeadlineQueue<TaskId>> {
         None
     }
 

@@ -19,6 +19,8 @@ mod never_early;
 mod never_lost;
 pub(crate) mod one_device_write_per_interrupt;
 pub(crate) mod one_migrator;
+pub(crate) mod runtime_bounded;
+pub(crate) mod runtime_given;
 pub(crate) mod slice_ends;
 pub(crate) mod trace_checker;
 
@@ -57,13 +59,17 @@ pub enum Promise {
     LagBounded,
     /// A task of a fair queue is looked at again when its slice is over, if others wait.
     SliceEnds,
+    /// A task of the deadline class has no more than its runtime in each period.
+    RuntimeBounded,
+    /// A task of the deadline class has its runtime by its deadline, and again in its next period.
+    RuntimeGiven,
     /// The same seed gives the same run, to the byte.
     Deterministic,
 }
 
 impl Promise {
     /// All of them, in the order of their declaration.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::NeverEarly,
         Self::NeverLost,
         Self::BoundedLate,
@@ -77,6 +83,8 @@ impl Promise {
         Self::Monotonic,
         Self::LagBounded,
         Self::SliceEnds,
+        Self::RuntimeBounded,
+        Self::RuntimeGiven,
         Self::Deterministic,
     ];
 
@@ -97,6 +105,8 @@ impl Promise {
             Self::Monotonic => "monotonic",
             Self::LagBounded => "lag_bounded",
             Self::SliceEnds => "slice_ends",
+            Self::RuntimeBounded => "runtime_bounded",
+            Self::RuntimeGiven => "runtime_given",
             Self::Deterministic => "deterministic",
         }
     }

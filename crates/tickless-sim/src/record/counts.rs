@@ -92,6 +92,10 @@ pub struct Counts {
     pub placed: u64,
     /// Tasks that were picked again: no switch.
     pub picked_again: u64,
+    /// Tasks that had spent what was reserved for them, and were kept from running.
+    pub throttled: u64,
+    /// Those of them that had runtime again.
+    pub replenished: u64,
     /// Interrupts that a CPU was woken by for a timer that was no more, because that was cheaper than a write.
     pub lazy_wakes: u64,
     /// Reads of the clock.

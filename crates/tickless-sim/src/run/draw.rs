@@ -34,6 +34,9 @@ const LENGTHS: [u64; 4] = [40, 80, 160, 320];
 /// Nothing is made shorter than two rounds of the checkers.
 const SHORTEST: Picos = Picos::from_millis(20);
 
+/// The shortest runtime, in microseconds: of 18 % of half a millisecond for four tasks more is left.
+const LEAST_RUNTIME: u64 = 10;
+
 /// The CPUs of a workload, on a machine of any size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Where {
@@ -101,10 +104,12 @@ impl Draft {
         let mut parts: Vec<Part> = (0..parts).map(|_| part(&mut random)).collect();
         // From numbers of their own, so that what else a seed draws stays what it was.
         let mut choices = Random::new(seed ^ 0x5CE7_A410_D4A7_0002);
-        let policy = policy(&mut choices);
+        let mut policy = policy(&mut choices);
         for part in &mut parts {
             part.fields += &entitlement(&mut choices);
         }
+        let mut reserving = Random::new(seed ^ 0x5CE7_A410_D4A7_0003);
+        policy += &reserve(&mut parts, &policy, &mut reserving);
         let cpus = sizes[random.index(sizes.len())];
         let duration = Picos::from_millis(LENGTHS[random.index(LENGTHS.len())]);
         let tick = ["1 ms", "1 ms", "4 ms"][random.index(3)];
@@ -289,9 +294,10 @@ fn without(text: &str, key: &str) -> String {
 }
 
 /// What of a policy is drawn.
-const KEYS: [&str; 6] = [
+const KEYS: [&str; 7] = [
     "scheduler",
     "hrtick",
+    "deadline_hrtick",
     "balance",
     "placement",
     "governor",
@@ -323,6 +329,35 @@ fn entitlement(random: &mut Random) -> String {
     let request = random.one_in(3).then(|| 10 + random.below(5_000));
     let request = request.map(|micros| format!("request = \"{micros} us\"\n"));
     format!("weight = {weight}\n{}", request.unwrap_or_default())
+}
+
+/// Gives some of `parts` a reservation, where CPUs are shared fairly; the rest of the policy. All together come to less
+/// than a CPU, wherever they are.
+fn reserve(parts: &mut [Part], policy: &str, random: &mut Random) -> String {
+    let is_fair = classes::value(policy, "scheduler").is_some();
+    let percent = 90 / (parts.len() as u64).max(1);
+    for part in parts {
+        let drawn = random.one_in(3);
+        let period = 1_000 + random.below(20_000);
+        let deadline = [period, period, period / 2][random.index(3)];
+        let tasks = classes::value(&part.fields, "tasks").map_or(Ok(1), str::parse);
+        let is_spread = ["dbench", "hackbench"].map(Some);
+        let is_spread = is_spread.contains(&classes::value(&part.fields, "kind"));
+        if let (true, true, false, Ok(tasks)) = (is_fair, drawn, is_spread, tasks) {
+            let share = deadline * (1 + random.below(percent)) / 100;
+            part.fields += &format!(
+                "runtime = \"{} us\"\nruntime_deadline = \"{deadline} us\"\nruntime_period = \"{period} us\"\n",
+                (share / std::cmp::max::<u64>(tasks, 1)).max(LEAST_RUNTIME),
+            );
+        }
+    }
+    if !is_fair {
+        return String::new();
+    }
+    format!(
+        "deadline_hrtick = \"{}\"\n",
+        ["on", "on", "off"][random.index(3)]
+    )
 }
 
 /// One of the deeper idle states of a profile, and what stands in for devices that stop there.

@@ -147,6 +147,8 @@ impl Scenario {
         }
         let workloads = raw.workload.iter();
         let workloads = workloads.map(|one| workload::read(&source, one, cpus, &isolated));
+        let workloads: Vec<Placed> = workloads.collect::<Result<_, _>>()?;
+        workload::reservation::fit(&source, &raw.workload, &workloads, cpus)?;
         let faults = fault::read_all(&source, &raw.fault, (cpus, duration), &isolated)?;
         Ok(Self {
             name: raw.name,
@@ -164,7 +166,7 @@ impl Scenario {
             late_max: time(&raw.late_max, tick * 3)?,
             logs: raw.logs,
             policy: raw.policy,
-            workloads: workloads.collect::<Result<_, _>>()?,
+            workloads,
             faults,
             draws_faults: draws_faults(&source, raw.faults.as_ref())?,
             isolated,

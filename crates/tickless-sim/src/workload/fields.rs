@@ -19,6 +19,9 @@ pub(crate) struct RawWorkload {
     pub(crate) priority: Option<u8>,
     pub(crate) weight: Option<u32>,
     pub(crate) request: Option<Spanned<String>>,
+    pub(crate) runtime: Option<Spanned<String>>,
+    pub(crate) runtime_deadline: Option<Spanned<String>>,
+    pub(crate) runtime_period: Option<Spanned<String>>,
     #[serde(default)]
     pub(crate) needs_tick: bool,
     period: Option<Spanned<String>>,

@@ -7,6 +7,7 @@ mod fields;
 mod pairs;
 mod pipes;
 mod probes;
+pub(crate) mod reservation;
 mod servers;
 pub(crate) mod tasks;
 mod values;
@@ -15,6 +16,7 @@ use serde::Serialize;
 
 use fields::Fields;
 pub(crate) use fields::RawWorkload;
+pub use reservation::Reserves;
 pub use values::{Range, WallClock};
 
 use crate::model::cpu_set;
@@ -209,6 +211,8 @@ pub struct Placed {
     pub weight: u32,
     /// How long each wants to run at a time, if not as long as a slice of the scenario.
     pub request: Option<Picos>,
+    /// What each is promised of its CPU, where tasks share it fairly: those come before all others.
+    pub reserves: Option<Reserves>,
     /// They keep the tick of a CPU whose tasks run without one, as those do whose CPU time is limited.
     pub needs_tick: bool,
 }
@@ -235,6 +239,7 @@ pub(crate) fn read(
             Some(request) => Some(source.time(request)?),
             None => None,
         },
+        reserves: reservation::read(source, raw)?,
         needs_tick: raw.needs_tick,
     })
 }

@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use tickless_sched::Weight;
+use tickless_sched::deadline::Reservation;
 
 use crate::machine::executor::Executor;
 use crate::machine::scheduler::{Next, TaskId};
@@ -152,7 +153,7 @@ impl Program for Receiver {
 pub(super) fn add_groups(
     executor: &mut Executor,
     cpus: &[u32],
-    (priority, entitlement): (u8, (Weight, Option<Picos>)),
+    (priority, entitlement): (u8, (Weight, Option<Picos>, Option<Reservation>)),
     groups: u32,
     tasks: u32,
     messages: Messages,

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use tickless_core::tick::Dependency;
 use tickless_core::time::{Boottime, Realtime, Tai};
 use tickless_sched::Weight;
+use tickless_sched::deadline::Reservation;
 
 use super::clocked::{Alarms, Compute};
 use super::pairs::{Channel, Desktop, Half};
@@ -13,7 +14,7 @@ use super::pipes::{self, Messages};
 use super::probes::{Cyclictest, Enqueue, Far, Oslat, RemoteArms, Starts};
 use super::servers::{self, Daemon, Duty, Network, Polls};
 use super::values::{WallClock, log_uniform};
-use super::{Placed, Workload};
+use super::{Placed, Reserves, Workload};
 use crate::machine::executor::Executor;
 use crate::machine::scheduler::TaskId;
 use crate::machine::task_context::{Program, notes};
@@ -57,9 +58,11 @@ impl Placed {
         }
     }
 
-    /// The part of a CPU that each of its tasks is entitled to, and how long it wants to run at a time.
-    fn entitlement(&self) -> (Weight, Option<Picos>) {
-        (Weight::UNIT.times(self.weight), self.request)
+    /// The part of a CPU that each of its tasks is entitled to, how long it wants to run at a time, and what it is
+    /// promised.
+    fn entitlement(&self) -> (Weight, Option<Picos>, Option<Reservation>) {
+        let reservation = self.reserves.and_then(Reserves::reservation);
+        (Weight::UNIT.times(self.weight), self.request, reservation)
     }
 
     fn add_task(&self, executor: &mut Executor, program: Box<dyn Program>, cpu: u32) -> TaskId {

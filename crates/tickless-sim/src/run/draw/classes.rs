@@ -12,7 +12,7 @@ pub struct Class {
 }
 
 /// The value of `key` in lines such as `key = "value"` or `key = 3`.
-fn value<'t>(text: &'t str, key: &str) -> Option<&'t str> {
+pub(super) fn value<'t>(text: &'t str, key: &str) -> Option<&'t str> {
     let value = |line: &'t str| {
         let (name, value) = line.split_once(" = ")?;
         (name == key).then(|| value.trim_matches('"'))
@@ -58,6 +58,8 @@ impl Draft {
         for (part, _) in self.parts() {
             let kind = value(&part.fields, "kind").unwrap_or("none");
             all.push(class("workload", kind));
+            let is_reserved = value(&part.fields, "runtime").is_some();
+            all.push(class("reservation", is_set(is_reserved)));
         }
         all
     }

@@ -33,6 +33,7 @@ fn every_seed_draws_a_scenario_and_always_the_same() {
         let library = crate::baseline::Policy {
             scheduler: scenario.policy.scheduler,
             hrtick: scenario.policy.hrtick,
+            deadline_hrtick: scenario.policy.deadline_hrtick,
             balance: scenario.policy.balance,
             placement: scenario.policy.placement,
             governor: scenario.policy.governor,

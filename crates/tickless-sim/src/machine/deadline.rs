@@ -1,0 +1,172 @@
+//! What a machine does for tasks with reservations: the class of deadlines, and its bandwidth timer.
+
+use tickless_sched::RunTime;
+use tickless_sched::deadline::Reservation;
+
+use crate::machine::fair::Precise;
+use crate::machine::machine::Machine;
+use crate::machine::reserved::{Late, Reserved};
+use crate::machine::scheduler::TaskId;
+use crate::model::current_cpu;
+use crate::model::time::Picos;
+use crate::promise::{Promise, lag_bounded};
+
+impl Machine {
+    /// Gives `task`, which was made for `cpu` and is in no queue yet, a reservation; where no task has one, it is as
+    /// others are.
+    ///
+    /// # Panics
+    ///
+    /// When the CPU has not so much left, which is looked at when a scenario is read.
+    pub(super) fn reserve(&mut self, cpu: u32, task: TaskId, reservation: Reservation) -> bool {
+        let state = &mut self.cpus[cpu as usize];
+        let (Some(precise), Some(queue)) = (&mut state.precise, state.waiting.deadline()) else {
+            return false;
+        };
+        let server = queue.admit(reservation).expect("there is room");
+        precise.reserved.push(task);
+        self.tasks[task as usize].reserved = Some(Reserved::new(server));
+        true
+    }
+
+    /// `task`, which may have a reservation, was put into the queue of `cpu` at `now`.
+    pub(super) fn reserved_queued(&mut self, cpu: u32, task: TaskId, now: RunTime) {
+        let late = self.late_decision(cpu);
+        let Some(reserved) = &mut self.tasks[task as usize].reserved else {
+            return;
+        };
+        let queue = self.cpus[cpu as usize].waiting.deadline();
+        let is_throttled = queue.is_some_and(|queue| queue.is_throttled(reserved.server.as_ref()));
+        let wrong = reserved.queued(now, is_throttled, late);
+        if is_throttled {
+            self.host().checker.borrow_mut().counts.throttled += 1;
+            self.start_bandwidth(cpu);
+        }
+        self.check_given(cpu, wrong);
+    }
+
+    /// `task`, which may have a reservation, had the CPU `cpu` for `had` until `now`.
+    pub(super) fn reserved_had(&mut self, cpu: u32, task: TaskId, had: Picos, now: RunTime) {
+        let late = self.late_decision(cpu);
+        let Some(reserved) = &mut self.tasks[task as usize].reserved else {
+            return;
+        };
+        let wrong = reserved.had(had, now, late);
+        if self.host().faults.is_none() {
+            self.host().check(Promise::RuntimeBounded, cpu, wrong);
+        }
+    }
+
+    /// `task`, which may have a reservation and runs on `cpu`, sleeps from `now` on.
+    pub(super) fn reserved_sleeps(&mut self, cpu: u32, task: TaskId, now: RunTime) {
+        let late = self.late_decision(cpu);
+        if let Some(reserved) = &mut self.tasks[task as usize].reserved {
+            let wrong = reserved.sleeps(now, late);
+            self.check_given(cpu, wrong);
+        }
+    }
+
+    /// Looks at the tasks with reservations of `cpu`, which may be in the middle of nothing.
+    pub(super) fn check_reserved(&self, cpu: u32) {
+        let state = &self.cpus[cpu as usize];
+        let Some(precise) = &state.precise else {
+            return;
+        };
+        // What it executes has moved its cursor beyond this moment; what interrupts take until then is not known.
+        let now = self.run_time(cpu, current_cpu::cursor());
+        let late = self.late_decision(cpu);
+        for task in &precise.reserved {
+            let reserved = self.tasks[*task as usize].reserved.as_ref();
+            let wrong = reserved.and_then(|reserved| reserved.waits(now, late));
+            self.check_given(cpu, wrong);
+        }
+    }
+
+    fn check_given(&self, cpu: u32, wrong: Option<String>) {
+        if self.host().faults.is_none() {
+            self.host().check(Promise::RuntimeGiven, cpu, wrong);
+        }
+    }
+
+    /// By how much decisions about tasks with reservations may be late on `cpu`.
+    fn late_decision(&self, cpu: u32) -> Late {
+        let precise = self.cpus[cpu as usize].precise.as_ref();
+        let mut each = lag_bounded::SLOP + self.longest_piece();
+        if !precise.is_some_and(Precise::deadline_is_on) {
+            each += self.period;
+        }
+        let others = precise.map_or(0, |precise| precise.reserved.len() as u64);
+        Late {
+            each,
+            all: each * (others + 1),
+        }
+    }
+
+    /// Starts the bandwidth timer of `cpu`, which executes, if a task is throttled there.
+    pub(super) fn start_bandwidth(&mut self, cpu: u32) {
+        let is_broken = self.breaks(Promise::RuntimeGiven);
+        let state = &mut self.cpus[cpu as usize];
+        let (Some(precise), Some(queue)) = (&mut state.precise, state.waiting.deadline()) else {
+            return;
+        };
+        if let Some(until) = queue.next_replenishment().filter(|_| !is_broken) {
+            precise.replenishes(until);
+        }
+    }
+
+    /// The bandwidth timer of `cpu` fired: the clock of its run queue stands until the interrupt is over.
+    pub(super) fn bandwidth_fired(&mut self, cpu: u32) {
+        if let Some(precise) = &mut self.cpus[cpu as usize].precise {
+            precise.is_replenishment_due = true;
+        }
+    }
+
+    /// The bandwidth timer of `cpu`, which executes, fired in the interrupt that is over by now: those whose next
+    /// period has begun have runtime again.
+    pub(super) fn replenish(&mut self, cpu: u32) {
+        let now = self.run_time(cpu, current_cpu::cursor());
+        let state = &mut self.cpus[cpu as usize];
+        let (Some(precise), Some(queue)) = (&mut state.precise, state.waiting.deadline()) else {
+            return;
+        };
+        if !std::mem::take(&mut precise.is_replenishment_due) {
+            return;
+        }
+        let count = queue.replenish(now);
+        self.host().checker.borrow_mut().counts.replenished += count as u64;
+        for place in 0..self.reserved_on(cpu) {
+            self.has_runtime_again(cpu, place, now);
+        }
+        self.account(cpu);
+        self.start_bandwidth(cpu);
+    }
+
+    /// Whether the task of `cpu` has a runtime that ends at ticks alone: it needs them.
+    pub(super) fn ends_at_tick(&self, cpu: u32) -> bool {
+        let state = &self.cpus[cpu as usize];
+        let is_on = state.precise.as_ref().is_some_and(Precise::deadline_is_on);
+        let is_reserved = |task: TaskId| self.tasks[task as usize].reserved.is_some();
+        !is_on && state.current.is_some_and(is_reserved)
+    }
+
+    fn reserved_on(&self, cpu: u32) -> usize {
+        let precise = self.cpus[cpu as usize].precise.as_ref();
+        precise.map_or(0, |precise| precise.reserved.len())
+    }
+
+    /// Looks whether the task at `place` of those with reservations on `cpu` was replenished at `now`.
+    fn has_runtime_again(&mut self, cpu: u32, place: usize, now: RunTime) {
+        let state = &mut self.cpus[cpu as usize];
+        let (Some(precise), Some(queue)) = (&state.precise, state.waiting.deadline()) else {
+            return;
+        };
+        let task = precise.reserved[place];
+        let Some(reserved) = &mut self.tasks[task as usize].reserved else {
+            return;
+        };
+        if !queue.is_throttled(reserved.server.as_ref()) {
+            let wrong = reserved.replenished(now);
+            self.check_given(cpu, wrong);
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Tasks of the deadline class: what each is promised, and whether it is kept (spec ).
+//!
+//! The queue of `tickless-sched` throttles and replenishes. What is checked here goes by the clock of the run queue
+//! too, but not by the accounts of that queue: by what the machine saw the task have, and by when it could run.
+
+use std::pin::Pin;
+
+use tickless_sched::RunTime;
+use tickless_sched::deadline::Server;
+
+use crate::model::time::Picos;
+use crate::promise::runtime_bounded::{self, Bucket};
+use crate::promise::runtime_given;
+
+/// The priority of tasks with a reservation: before all others.
+pub(crate) const DEADLINE: u8 = u8::MAX;
+
+/// By how much decisions may be late.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Late {
+    /// Each of them.
+    pub(super) each: Picos,
+    /// All those together for which a task with a reservation may have to wait.
+    pub(super) all: Picos,
+}
+
+/// Where a task is with its runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Asleep,
+    /// It can run since then, with a whole runtime or with what it had left.
+    Ready {
+        since: Picos,
+        is_whole: bool,
+    },
+    /// It has spent its runtime, and has it again by then.
+    Throttled {
+        by: Picos,
+    },
+}
+
+/// The reservation of a task.
+pub(crate) struct Reserved {
+    /// Its place in a queue, which hands out the number of the task.
+    pub(super) server: Pin<Box<Server<u32>>>,
+    runtime: Picos,
+    deadline: Picos,
+    period: Picos,
+    phase: Phase,
+    /// What it had since it could run.
+    spent: Picos,
+    bucket: Bucket,
+    /// Until when the bucket has leaked.
+    leaked: Picos,
+}
+
+impl Reserved {
+    /// A task that sleeps, whose server was admitted.
+    pub(super) fn new(server: Server<u32>) -> Self {
+        let reservation = server.reservation();
+        let picos = |span: tickless_core::time::Span| Picos::from_nanos(span.as_nanos());
+        Self {
+            server: Box::pin(server),
+            runtime: picos(reservation.runtime()),
+            deadline: picos(reservation.deadline()),
+            period: picos(reservation.period()),
+            phase: Phase::Asleep,
+            spent: Picos::ZERO,
+            bucket: Bucket::default(),
+            leaked: Picos::ZERO,
+        }
+    }
+
+    /// The task was put into its queue at `now`, which says whether it `is_throttled`. What is wrong with that.
+    pub(super) fn queued(
+        &mut self,
+        now: RunTime,
+        is_throttled: bool,
+        late: Late,
+    ) -> Option<String> {
+        let now = picos(now);
+        match (self.phase, is_throttled) {
+            (Phase::Asleep, false) => self.begins(now, false),
+            // Its deadline is within one of what it has now, and it ran over by less than that takes periods.
+            (Phase::Asleep, true) => self.phase = self.throttled_at(now, late),
+            (Phase::Ready { since, is_whole }, true) => {
+                self.phase = self.throttled_at(since, late);
+                let wrong = runtime_given::late(now.saturating_sub(since), self.deadline, late.all);
+                let short = || runtime_given::short(self.spent, self.runtime, late.each);
+                return wrong.or_else(|| is_whole.then(short).flatten());
+            }
+            _ => {}
+        }
+        None
+    }
+
+    /// Throttled, with a period that began at `since` or before.
+    fn throttled_at(&self, since: Picos, late: Late) -> Phase {
+        let debts = late.each.0.div_ceil(self.runtime.0.max(1));
+        let by = since + self.period * (1 + debts) + late.all;
+        Phase::Throttled { by }
+    }
+
+    /// Its queue has no throttled task at `now` that was to be replenished by then: this one may run again.
+    pub(super) fn replenished(&mut self, now: RunTime) -> Option<String> {
+        let Phase::Throttled { by } = self.phase else {
+            return None;
+        };
+        let now = picos(now);
+        self.begins(now, true);
+        runtime_given::withheld(now, by)
+    }
+
+    /// The task sleeps from `now` on, or is done.
+    pub(super) fn sleeps(&mut self, now: RunTime, late: Late) -> Option<String> {
+        let wrong = self.waits(now, late);
+        self.phase = Phase::Asleep;
+        wrong
+    }
+
+    /// The task is not asleep at `now`: what is wrong with that.
+    pub(super) fn waits(&self, now: RunTime, late: Late) -> Option<String> {
+        let now = picos(now);
+        match self.phase {
+            Phase::Asleep => None,
+            Phase::Ready { since, .. } => {
+                runtime_given::late(now.saturating_sub(since), self.deadline, late.all)
+            }
+            Phase::Throttled { by } => runtime_given::withheld(now, by),
+        }
+    }
+
+    /// The task `had` so much until `now`: what is wrong with that.
+    pub(super) fn had(&mut self, had: Picos, now: RunTime, late: Late) -> Option<String> {
+        let now = picos(now);
+        self.spent += had;
+        let passed = now.saturating_sub(self.leaked);
+        self.leaked = self.leaked.max(now);
+        let rate = (self.runtime, self.period);
+        let wrong = self.bucket.pours((had, passed), rate, late.each);
+        runtime_bounded::overspent(self.spent, self.runtime, late.each).or(wrong)
+    }
+
+    fn begins(&mut self, now: Picos, is_whole: bool) {
+        self.spent = Picos::ZERO;
+        self.phase = Phase::Ready {
+            since: now,
+            is_whole,
+        };
+    }
+}
+
+fn picos(time: RunTime) -> Picos {
+    Picos::from_nanos(time.as_nanos())
+}

@@ -1,0 +1,27 @@
+//! `runtime_given`: a task with a reservation has its runtime before its deadline, and has it again in its next period.
+//!
+//! Looked at whenever such a task sleeps or is throttled, and every 10 ms of all. It holds where the reservations of a
+//! CPU are not more than it has, each counted as so much before its deadline; a scenario with more is refused.
+//! Decisions come late: each reservation of the CPU may have run over by that when a task needs its own, and one task
+//! was not interrupted.
+
+use crate::model::time::Picos;
+
+/// What is wrong with a task that could run for `waited` since it had runtime, and has neither spent it nor sleeps,
+/// when it was due in `deadline` and may be `late`.
+pub(crate) fn late(waited: Picos, deadline: Picos, late: Picos) -> Option<String> {
+    (waited > deadline + late)
+        .then(|| format!("a task waits {waited} for its runtime, that was due in {deadline}"))
+}
+
+/// What is wrong with a task that is throttled, when it had `spent` of a whole `runtime`, less what it ran over before,
+/// which is `late` at most.
+pub(crate) fn short(spent: Picos, runtime: Picos, late: Picos) -> Option<String> {
+    (spent + late < runtime)
+        .then(|| format!("a task with a runtime of {runtime} is throttled after {spent}"))
+}
+
+/// What is wrong with a task that is throttled at `now`, and should have had runtime again `by` then.
+pub(crate) fn withheld(now: Picos, by: Picos) -> Option<String> {
+    (now > by).then(|| format!("a task that had runtime again by {by} is throttled at {now}"))
+}
