@@ -213,8 +213,8 @@ impl<P: Platform> Timers<P> {
     }
 
     /// Starts a queued timer of this CPU that waits behind others and can stay where it is filed, or that is far, if
-    /// the device stays as it is. That a start is absolute is told apart before, because reading a clock needs
-    /// registers that would have to be saved.
+    /// the device stays as it is. That a start is absolute is told apart before, because reading a clock needs registers
+    /// that would have to be saved.
     ///
     /// Otherwise it has done nothing, and gives back the lock of this CPU if it took it.
     #[inline]
