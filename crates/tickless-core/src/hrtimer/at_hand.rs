@@ -11,10 +11,8 @@ use crate::base::guard::BaseGuard;
 use crate::base::state::DeferredRearm;
 use crate::base::timers::Timers;
 use crate::exact::family::{Head, Hr, Stood, Times};
-use crate::exact::far_wheel::FarWheel;
 use crate::mutant;
 use crate::platform::{Platform, ThisCpu};
-use crate::slots::geometry::Place;
 use crate::trace::StartMode;
 
 impl<P: Platform> Timers<P> {
@@ -26,80 +24,82 @@ impl<P: Platform> Timers<P> {
         times: Times,
         mode: StartMode,
     ) -> bool {
-        self.push_out_at_hand(entry, times, mode) || self.start_otherwise(entry, times, mode)
-    }
-
-    #[inline(never)]
-    fn start_otherwise(&self, entry: EntryRef<'_, Hr>, times: Times, mode: StartMode) -> bool {
-        if self.start_idle_at_hand(entry, times, mode) {
-            return false;
+        match self.push_out_at_hand(entry, times, mode) {
+            Ok(()) => true,
+            Err(held) => self.start_otherwise(entry, times, mode, held),
         }
-        self.start_with_lock(entry, times, mode)
     }
 
-    /// Starts a timer that is not started by loads and stores alone.
-    #[inline(never)]
-    pub(super) fn start_with_lock(
+    /// As [`start_resolved`](Self::start_resolved), for a timer that seems to be idle.
+    #[inline(always)]
+    pub(super) fn start_idle(
         &self,
         entry: EntryRef<'_, Hr>,
         times: Times,
         mode: StartMode,
     ) -> bool {
-        let Err(mut held) = self.start_here(entry, times, mode) else {
-            return true;
-        };
-        if let Some(held) = &mut held
-            && self.start_idle_here(held, entry, times, mode)
-        {
-            return false;
+        match self.start_idle_at_hand(entry, times, mode) {
+            Ok(()) => false,
+            Err(held) => self.start_queued(entry, times, mode, held),
         }
-        self.start_anywhere(entry, times, mode, held)
     }
 
-    /// As [`start_idle_at_hand`](Self::start_idle_at_hand), by as many calls as it takes.
-    #[inline]
-    fn start_idle_here(
-        &self,
-        held: &mut BaseGuard<'_, P>,
+    #[inline(never)]
+    fn start_otherwise<'a>(
+        &'a self,
         entry: EntryRef<'_, Hr>,
         times: Times,
         mode: StartMode,
+        mut held: Option<BaseGuard<'a, P>>,
     ) -> bool {
-        let me = self.platform.this_cpu_if_known();
-        let Some(me) = me.filter(|me| core::ptr::eq(me.base, held.base)) else {
-            return false;
-        };
-        if entry.state() != State::default() {
-            return false;
+        if held.is_none() {
+            match self.start_idle_at_hand(entry, times, mode) {
+                Ok(()) => return false,
+                Err(locked) => held = locked,
+            }
         }
-        self.file_idle(held, entry, times, mode, me, |far, head| {
-            far.place_now(head, || self.platform.recent_now_on(me.base))
-        })
+        self.start_queued(entry, times, mode, held)
+    }
+
+    #[inline(never)]
+    fn start_queued<'a>(
+        &'a self,
+        entry: EntryRef<'_, Hr>,
+        times: Times,
+        mode: StartMode,
+        held: Option<BaseGuard<'a, P>>,
+    ) -> bool {
+        match self.start_at_hand(entry, times, mode, held) {
+            Ok(()) => true,
+            Err(held) => self.start_anywhere(entry, times, mode, held),
+        }
     }
 
     /// Pushes out a far timer of this CPU that can stay in its slot, if the device stays as it is and the lock is to be
     /// had without a call: the shortest path there is, and what becomes of most timers.
     ///
-    /// `false`, and nothing was done, if it is not as simple as that.
-    // Always: a caller that does the rest by a call at its end saves no register for this.
+    /// Otherwise it has done nothing, and gives back the lock of this CPU if it took it.
+    // As a call, what it gives back would go through memory.
     #[inline(always)]
     pub(crate) fn push_out_at_hand(
         &self,
         entry: EntryRef<'_, Hr>,
-        times: Times,
+        (earliest, deadline): Times,
         mode: StartMode,
-    ) -> bool {
+    ) -> Result<(), Option<BaseGuard<'_, P>>> {
         if !self.platform.updates_in_place() {
-            return false;
+            return Err(None);
         }
-        let Some(me) = self.platform.this_cpu_if_known() else {
-            return false;
-        };
-        // Nearly all that are started again are there, so it is asked once, with the lock.
-        let Some(mut held) = BaseGuard::at_hand(self, me) else {
-            return false;
-        };
-        self.push_out(&mut held, entry, times, mode, me)
+        let me = self.platform.this_cpu_if_known().ok_or(None)?;
+        if entry.owner() != Owner::Queue(me.base.far_queue()) {
+            return Err(None);
+        }
+        let mut held = BaseGuard::try_lock(self, me).ok_or(None)?;
+        if self.push_out(&mut held, entry, (earliest, deadline), mode, me) {
+            Ok(())
+        } else {
+            Err(Some(held))
+        }
     }
 
     /// Gives a far timer of the locked base, that of the executing CPU, other times, if it can stay in its slot with
@@ -115,7 +115,9 @@ impl<P: Platform> Timers<P> {
         mode: StartMode,
         me: ThisCpu<'_, P>,
     ) -> bool {
-        if held.state.deferred != DeferredRearm::Clear || !self.keeps_own(me, mode) {
+        if held.state.deferred != DeferredRearm::Clear
+            || !self.keeps_base(held, State::default(), false, mode.pinned, Some(me))
+        {
             return false;
         }
         let was_cpu_first = held.state.first_hint == entry.address();
@@ -145,103 +147,73 @@ impl<P: Platform> Timers<P> {
     }
 
     /// Starts a timer of this CPU that is idle and goes to the far timers, under the conditions of
-    /// [`push_out_at_hand`](Self::push_out_at_hand), and with the same answer.
+    /// [`push_out_at_hand`](Self::push_out_at_hand), and gives back the same.
     // As there.
     #[inline(always)]
-    pub(super) fn start_idle_at_hand(
+    fn start_idle_at_hand(
         &self,
         entry: EntryRef<'_, Hr>,
         (earliest, deadline): Times,
         mode: StartMode,
-    ) -> bool {
-        let Some(me) = self.platform.this_cpu_if_known() else {
-            return false;
-        };
-        if entry.owner_behind(me.base.near_queue()) != 0 || entry.state() != State::default() {
-            return false;
-        }
-        let Some(recently) = self.platform.recent_at_hand(me.base) else {
-            return false;
-        };
-        let Some(mut held) = BaseGuard::at_hand(self, me) else {
-            return false;
-        };
-        self.file_idle(
-            &mut held,
-            entry,
-            (earliest, deadline),
-            mode,
-            me,
-            #[inline(always)]
-            |far, head| far.place_at_hand(head, recently),
-        )
-    }
-
-    /// Starts an idle timer of the locked base, that of the executing CPU, if it goes where `place` says, to the far
-    /// timers, and leaves the device as it is; `false`, and nothing was done, if it does not.
-    #[inline(always)]
-    fn file_idle(
-        &self,
-        held: &mut BaseGuard<'_, P>,
-        entry: EntryRef<'_, Hr>,
-        (earliest, deadline): Times,
-        mode: StartMode,
-        me: ThisCpu<'_, P>,
-        place: impl FnOnce(&mut FarWheel, Head) -> Option<Place>,
-    ) -> bool {
-        if held.state.first_hint == entry.address() || !self.stays_quietly(held, deadline, mode, me)
+    ) -> Result<(), Option<BaseGuard<'_, P>>> {
+        let me = self.platform.this_cpu_if_known().ok_or(None)?;
+        if entry.owner() != Owner::Queue(me.base.near_queue()) || entry.state() != State::default()
         {
-            return false;
+            return Err(None);
+        }
+        let mut held = BaseGuard::try_lock(self, me).ok_or(None)?;
+        if held.state.first_hint == entry.address()
+            || !self.stays_quietly(&held, deadline, mode, me)
+        {
+            return Err(Some(held));
         }
         let head = Head::new(earliest, deadline);
         let state = &mut *held.state;
-        let Some(place) = place(&mut state.far, head) else {
-            return false;
-        };
-        if !state.far.file_idle(&mut state.queues, entry, head, place) {
-            return false;
+        let recently = || self.platform.recent_now_on(me.base);
+        if !state
+            .far
+            .file_idle(&mut state.queues, entry, head, recently)
+        {
+            return Err(Some(held));
         }
         held.state.stats.note_start(Stood::Moved);
         self.trace_start(
-            held,
+            &held,
             entry,
             (earliest, deadline),
             mode,
             (false, Stood::Moved),
         );
-        true
+        Ok(())
     }
 
     /// Starts a queued timer of this CPU that waits behind others and can stay where it is filed, or that is far, if
-    /// the device stays as it is. That a start is absolute is told apart before, because reading a clock needs registers
-    /// that would have to be saved.
+    /// the device stays as it is and the lock is to be had without a call; `held` is the lock of this CPU, if the
+    /// caller has it. That a start is absolute is told apart before, because reading a clock needs registers that would
+    /// have to be saved.
     ///
     /// Otherwise it has done nothing, and gives back the lock of this CPU if it took it.
     #[inline]
-    pub(super) fn start_here(
-        &self,
+    pub(crate) fn start_at_hand<'a>(
+        &'a self,
         entry: EntryRef<'_, Hr>,
         times: Times,
         mode: StartMode,
-    ) -> Result<(), Option<BaseGuard<'_, P>>> {
+        held: Option<BaseGuard<'a, P>>,
+    ) -> Result<(), Option<BaseGuard<'a, P>>> {
         if !self.platform.updates_in_place() {
             return Err(None);
         }
         let me = self.platform.this_cpu_if_known().ok_or(None)?;
         if !matches!(entry.owner(), Owner::Queue(id) if me.base.owns(id)) {
-            return Err(None);
+            return Err(held);
         }
-        let mut held = BaseGuard::lock_own(self, me);
-        // It may have left before the lock was ours.
-        if !matches!(entry.owner(), Owner::Queue(id) if me.base.owns(id))
-            || held.state.deferred != DeferredRearm::Clear
+        let held = held.or_else(|| BaseGuard::try_lock(self, me));
+        let mut held = held.ok_or(None)?;
+        if held.state.deferred != DeferredRearm::Clear
             || !self.keeps_base(&held, State::default(), false, mode.pinned, Some(me))
         {
             return Err(Some(held));
-        }
-        // The lock was not to be had without a call, perhaps, and it is as simple as that otherwise.
-        if self.push_out(&mut held, entry, times, mode, me) {
-            return Ok(());
         }
         let was_cpu_first = held.state.first_hint == entry.address();
         let stood = if !held.state.far.holds(entry) {

@@ -2,7 +2,7 @@
 
 use core::pin::Pin;
 
-use tickless_link::entry::EntryRef;
+use tickless_link::entry::{EntryRef, Owner};
 
 use crate::base::callback::TryCancel;
 use crate::base::guard::BaseGuard;
@@ -94,10 +94,9 @@ impl<C: ClockId> TimerRef<'_, C> {
     /// [`HrTimer::try_cancel`] for a timer whose closure is forgotten.
     #[inline]
     pub fn try_cancel<P: Platform>(self, timers: &Timers<P>) -> TryCancel {
-        if timers.cancel_at_hand(self.entry) {
-            TryCancel::Removed
-        } else {
-            timers.try_cancel_anywhere(self.entry)
+        match timers.cancel_at_hand(self.entry) {
+            Ok(()) => TryCancel::Removed,
+            Err(held) => timers.try_cancel_anywhere(self.entry, held),
         }
     }
 
@@ -108,24 +107,10 @@ impl<C: ClockId> TimerRef<'_, C> {
     /// As [`HrTimer::cancel`].
     #[inline]
     pub fn cancel<P: Platform>(self, timers: &Timers<P>) -> bool {
-        timers.cancel_at_hand(self.entry) || timers.cancel_anywhere(self.entry)
-    }
-
-    /// [`cancel`](Self::cancel) of a timer that waits far ahead on the executing CPU: if that takes no call. `false`,
-    /// and nothing was done, if it is not as simple as that.
-    #[inline(always)]
-    pub fn cancel_far<P: Platform>(self, timers: &Timers<P>) -> bool {
-        timers.cancel_at_hand(self.entry)
-    }
-
-    /// [`cancel`](Self::cancel) of a timer for which [`cancel_far`](Self::cancel_far) need not be tried.
-    ///
-    /// # Panics
-    ///
-    /// As [`HrTimer::cancel`].
-    #[inline]
-    pub fn cancel_anywhere<P: Platform>(self, timers: &Timers<P>) -> bool {
-        timers.cancel_anywhere(self.entry)
+        match timers.cancel_at_hand(self.entry) {
+            Ok(()) => true,
+            Err(held) => timers.cancel_anywhere(self.entry, held),
+        }
     }
 }
 
@@ -133,33 +118,41 @@ impl<P: Platform> Timers<P> {
     /// Takes out a far timer of this CPU whose going leaves the device as it is, if the lock is to be had without a
     /// call; nearly all timers are.
     ///
-    /// `false`, and nothing was done, if it is not as simple as that.
-    // Always: as `push_out_at_hand`.
+    /// Otherwise it has done nothing, and gives back the lock of this CPU if it took it.
+    // As a call, what it gives back would go through memory.
     #[inline(always)]
-    fn cancel_at_hand(&self, entry: EntryRef<'_, Hr>) -> bool {
-        let Some(me) = self.platform.this_cpu_if_known() else {
-            return false;
-        };
-        if entry.owner_behind(me.base.far_queue()) != 0 {
-            return false;
+    fn cancel_at_hand(&self, entry: EntryRef<'_, Hr>) -> Result<(), Option<BaseGuard<'_, P>>> {
+        let me = self.platform.this_cpu_if_known().ok_or(None)?;
+        if entry.owner() != Owner::Queue(me.base.far_queue()) {
+            return Err(None);
         }
-        let Some(mut held) = BaseGuard::at_hand(self, me) else {
-            return false;
-        };
-        self.remove_far(&mut held, entry)
+        let mut held = BaseGuard::try_lock(self, me).ok_or(None)?;
+        if self.remove_far(&mut held, entry) {
+            Ok(())
+        } else {
+            Err(Some(held))
+        }
     }
 
     #[cold]
     #[inline(never)]
-    fn try_cancel_anywhere(&self, entry: EntryRef<'_, Hr>) -> TryCancel {
-        self.try_cancel_entry(entry, self.platform.this_cpu())
+    fn try_cancel_anywhere<'a>(
+        &'a self,
+        entry: EntryRef<'_, Hr>,
+        held: Option<BaseGuard<'a, P>>,
+    ) -> TryCancel {
+        self.try_cancel_entry(entry, self.platform.this_cpu(), held)
     }
 
     #[cold]
     #[inline(never)]
-    fn cancel_anywhere(&self, entry: EntryRef<'_, Hr>) -> bool {
+    fn cancel_anywhere<'a>(
+        &'a self,
+        entry: EntryRef<'_, Hr>,
+        mut held: Option<BaseGuard<'a, P>>,
+    ) -> bool {
         let me = self.platform.this_cpu();
-        self.until_not_running(entry, me, || self.try_cancel_entry(entry, me))
+        self.until_not_running(entry, me, || self.try_cancel_entry(entry, me, held.take()))
     }
 
     #[inline]
@@ -167,11 +160,12 @@ impl<P: Platform> Timers<P> {
         &'a self,
         entry: EntryRef<'_, Hr>,
         me: Option<ThisCpu<'a, P>>,
+        held: Option<BaseGuard<'a, P>>,
     ) -> TryCancel {
         if entry.state().is_idle() {
             return TryCancel::NotActive;
         }
-        let mut held = self.lock_base_of(entry, me);
+        let mut held = self.base_of_entry(entry, me, held);
         if entry.state().is_running() {
             return TryCancel::Running;
         }

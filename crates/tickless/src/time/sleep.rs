@@ -13,7 +13,7 @@ use tickless_core::time::Instant as CoreInstant;
 use super::Instant;
 use super::slack::Slack;
 use super::sleep_timer::{SleepQueue, SleepTimer};
-use crate::host::registry::{timers, timers_if_made};
+use crate::host::registry::timers;
 
 /// Waits until `deadline`.
 ///
@@ -216,15 +216,12 @@ impl SleepQueue for Sleeper {
     where
         Self: 't,
     {
-        match timers_if_made() {
-            Some(timers) => Self::start_new(make, timers, deadline, latest, waker),
-            None => Err(waker),
-        }
+        Self::start_new(make, timers(), deadline, latest, waker)
     }
 
     #[inline(always)]
     fn restart_in_place(self: Pin<&Self>, deadline: CoreInstant, latest: CoreInstant) -> bool {
-        timers_if_made().is_some_and(|timers| self.push_out(timers, deadline, latest))
+        self.push_out(timers(), deadline, latest)
     }
 
     /// The start wrote the device.
