@@ -85,7 +85,7 @@ fn a_run_says_who_did_what() {
         "small, 50 ms on 2 CPUs of skl-112",
         "0 cyclictest  1     latency",
         "1 isolated",
-        "All 13 promises were kept",
+        "All 15 promises were kept",
         "Both runs were identical.",
     ] {
         assert!(out.contains(part), "{part} is missing in\n{out}");
