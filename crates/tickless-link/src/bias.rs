@@ -165,6 +165,14 @@ pub enum Acquired {
     Inner,
 }
 
+/// What the owner finds that announced itself.
+enum Gate {
+    /// It is inside.
+    Open,
+    /// Strangers come, and it has to withdraw the announcement and take the inner lock as they do.
+    Closed,
+}
+
 impl<H: LockHost> BiasedLock<H> {
     const_unless_loom! {
         /// Makes a free lock without an owner.
@@ -248,6 +256,22 @@ impl<H: LockHost> BiasedLock<H> {
     pub fn is_biased(&self) -> bool {
         // Relaxed: a hint.
         self.gate.load(Ordering::Relaxed) == BIASED
+    }
+
+    /// Announces the owner at the gate, and looks at it; `None`, and nothing was done, if `token` is not the owner's.
+    #[inline]
+    fn knock(&self, token: Option<Owner>) -> Option<Gate> {
+        // Relaxed: equal only for the thread that claimed the lock, which then reads its own write.
+        token.filter(|owner| self.owner.load(Ordering::Relaxed) == owner.id.get())?;
+        // Relaxed: ordered against the look at the gate by the pair of barriers, see the module documentation.
+        self.inside.store(INSIDE, Ordering::Relaxed);
+        light_barrier();
+        // Relaxed: an open gate was opened by this thread, so everything before is in its past already.
+        if self.gate.load(Ordering::Relaxed) == BIASED {
+            Some(Gate::Open)
+        } else {
+            Some(Gate::Closed)
+        }
     }
 
     #[cold]
@@ -407,35 +431,32 @@ unsafe impl<H: LockHost> RawLock for BiasedLock<H> {
 
     #[inline]
     fn acquire(&self, token: Option<Owner>) -> Acquired {
-        // Relaxed: equal only for the thread that claimed the lock, which then reads its own write.
-        if let Some(owner) = token
-            && self.owner.load(Ordering::Relaxed) == owner.id.get()
-        {
-            // Relaxed: ordered against the look at the gate by the pair of barriers, see the module documentation.
-            self.inside.store(INSIDE, Ordering::Relaxed);
-            light_barrier();
-            // Relaxed: an open gate was opened by this thread, so everything before is in its past already.
-            if self.gate.load(Ordering::Relaxed) == BIASED {
-                return Acquired::Gate;
-            }
-            return self.acquire_as_owner_slowly();
+        match self.knock(token) {
+            Some(Gate::Open) => Acquired::Gate,
+            Some(Gate::Closed) => self.acquire_as_owner_slowly(),
+            None => self.acquire_as_stranger(),
         }
-        self.acquire_as_stranger()
     }
 
     #[inline]
     fn try_acquire(&self, token: Option<Owner>) -> Option<Acquired> {
-        // As in `acquire`.
-        let owner = token?;
-        if self.owner.load(Ordering::Relaxed) != owner.id.get() {
-            return None;
+        match self.knock(token)? {
+            Gate::Open => Some(Acquired::Gate),
+            Gate::Closed => self.try_acquire_as_owner_slowly(),
         }
-        self.inside.store(INSIDE, Ordering::Relaxed);
-        light_barrier();
-        if self.gate.load(Ordering::Relaxed) == BIASED {
-            return Some(Acquired::Gate);
+    }
+
+    /// Through the gate alone.
+    #[inline]
+    fn acquire_at_hand(&self, token: Option<Owner>) -> Option<Acquired> {
+        match self.knock(token)? {
+            Gate::Open => Some(Acquired::Gate),
+            Gate::Closed => {
+                // Release: as in `acquire_as_owner_slowly`.
+                self.inside.store(OUTSIDE, Ordering::Release);
+                None
+            }
         }
-        self.try_acquire_as_owner_slowly()
     }
 
     #[inline]

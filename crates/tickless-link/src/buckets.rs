@@ -257,15 +257,13 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
     where
         M: Member<F> + Send + 'static,
     {
-        if !entry.as_mut().bind(self) {
+        // Asked before, and not by panics behind it, which would need to have saved what they would have to drop.
+        if list >= LEVELS * BUCKETS || !entry.state().is_idle() || !entry.as_mut().bind(self) {
             return false;
         }
-        fill(
-            entry
-                .as_mut()
-                .guarded_mut()
-                .expect("what never had an owner is idle"),
-        );
+        if let Some(guarded) = entry.as_mut().guarded_mut() {
+            fill(guarded);
+        }
         let entry = entry.into_ref().erase();
         // SAFETY: Owner Key Invariant: the entry names this queue, which is borrowed mutably.
         *unsafe { entry.head_mut() } = head;
@@ -292,12 +290,16 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         F: Branched,
         M: Member<F> + Send + 'static,
     {
-        let taken = take(entry.guarded(self)?);
+        let guarded = entry.guarded(self)?;
+        if !entry.state().is_only_queued() {
+            return None;
+        }
+        let taken = take(guarded);
         let bucketed = Bucketed {
             buckets: self,
             entry: entry.erase(),
         };
-        Some((taken, bucketed.return_to(tree)))
+        Some((taken, bucketed.go_to(tree)))
     }
 
     /// Receives an entry that left another queue, and puts it on a list.
@@ -473,7 +475,10 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         let next = entry.next.take();
         self.len -= 1;
         let list = usize::from(entry.place.get());
-        let here = &mut self.levels.as_flattened_mut()[list];
+        let Some(here) = self.levels.as_flattened_mut().get_mut(list) else {
+            // Cannot happen: `put` writes the place, and the entry belongs here since.
+            crate::abort("a timer is on no list of its queue");
+        };
         if *here == entry.link() {
             *here = previous;
             let Some(before) = self.follow(previous) else {
@@ -491,7 +496,12 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
             return BucketState::Others;
         }
         // There is one behind it.
-        let before = previous.or_else(|| self.last_before(entry));
+        let (here, pending) = (*here, *pending);
+        // No closure, which would become a call.
+        let before = match previous {
+            None => self.last_before(entry, here, pending),
+            before => before,
+        };
         if let (Some(before), Some(behind)) = (self.follow(before), self.follow(next)) {
             before.next.set(next);
             behind.previous.set(previous);
@@ -499,17 +509,22 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         BucketState::Others
     }
 
-    /// The last of the list whose first entry is `entry`.
-    fn last_before(&self, entry: EntryRef<'_, F>) -> Link<F> {
-        let list = usize::from(entry.place.get());
-        let (level, index) = (list / BUCKETS, list % BUCKETS);
-        let lists = [self.levels[level][index], self.pending[level]];
-        let last = lists.into_iter().find(|last| {
-            let last = self.follow(*last);
+    /// The last of the list whose first entry is `entry`: `here`, or what is pending.
+    // Always: a call in the middle is what the shortest paths have to save registers for.
+    #[inline(always)]
+    fn last_before(&self, entry: EntryRef<'_, F>, here: Link<F>, pending: Link<F>) -> Link<F> {
+        let is_before = |last: Link<F>| {
+            let last = self.follow(last);
             last.is_some_and(|last| last.next.get() == entry.link())
-        });
-        // Cannot happen: by (a) and (b) the first of a line is behind the last of a list here or there.
-        last.unwrap_or_else(|| crate::abort("a timer is on no list of its queue"))
+        };
+        if is_before(here) {
+            return here;
+        }
+        if !is_before(pending) {
+            // Cannot happen: by (a) and (b) the first of a line is behind the last of a list here or there.
+            crate::abort("a timer is on no list of its queue");
+        }
+        pending
     }
 }
 
@@ -799,6 +814,12 @@ impl<F: Branched, const LEVELS: usize> Bucketed<'_, '_, F, LEVELS> {
             self.state().is_only_queued(),
             "only a queued entry has a position"
         );
+        self.go_to(tree)
+    }
+
+    /// As [`return_to`](Self::return_to), of an entry that is known to be queued.
+    #[inline(always)]
+    fn go_to(self, tree: &mut Tree<F>) -> BucketState {
         let left = self.buckets.unlink_here(self.entry);
         self.entry.hand_over(tree.id());
         self.entry.mark_unqueued();

@@ -157,11 +157,11 @@ fn owner_against_strangers<H: LockHost + 'static>(rounds: usize, strangers: usiz
             .collect();
         let owner = lock.raw().claim().expect("no other thread claims");
         for round in 0..rounds {
-            // Every second time as the shortest paths do it, which try first.
-            let tried = if round % 2 == 0 {
-                lock.try_lock(Some(owner))
-            } else {
-                None
+            // As those do it that try first, and as the shortest paths do, in turns.
+            let tried = match round % 3 {
+                0 => lock.try_lock(Some(owner)),
+                1 => None,
+                _ => lock.lock_at_hand(Some(owner)),
             };
             *tried.unwrap_or_else(|| lock.lock(Some(owner))) += 1;
         }

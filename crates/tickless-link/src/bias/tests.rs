@@ -84,6 +84,25 @@ fn the_owner_of_an_ordinary_lock_tries_with_success_unless_another_has_it() {
     assert!(lock.try_lock(Some(owner)).is_some());
 }
 
+#[test]
+fn at_hand_the_owner_enters_through_the_gate_or_not_at_all() {
+    let lock = Lock::new(BiasedLock::<Alone>::new(), ());
+    let owner = lock.raw().claim().expect("free");
+    for _ in 0..REBIAS_AFTER {
+        assert!(lock.lock_at_hand(Some(owner)).is_none(), "it is ordinary");
+        // A stranger that comes now must not wait for it.
+        assert_eq!(lock.raw().inside.load(Ordering::Relaxed), OUTSIDE);
+        drop(lock.lock(Some(owner)));
+    }
+    assert!(lock.raw().is_biased());
+    assert!(lock.lock_at_hand(None).is_none(), "strangers have no gate");
+    let held = lock.lock_at_hand(Some(owner));
+    assert!(held.is_some());
+    assert_eq!(lock.raw().inside.load(Ordering::Relaxed), INSIDE);
+    drop(held);
+    assert_eq!(lock.raw().inside.load(Ordering::Relaxed), OUTSIDE);
+}
+
 /// Threads that meet at the lock without sleeping: none of them has to be woken.
 #[test]
 fn only_a_thread_that_slept_leaves_a_mark() {
