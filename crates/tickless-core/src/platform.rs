@@ -156,6 +156,12 @@ pub trait Platform: Sized {
         self.recent_now()
     }
 
+    /// As [`recent_now_on`](Platform::recent_now_on), if that takes no call; `None` until that was asked again.
+    #[inline]
+    fn recent_at_hand(&self, own: &CpuBase<Self>) -> Option<Instant> {
+        Some(self.recent_now_on(own))
+    }
+
     /// The monotonic time and, if `seen` is not the current state of the clocks, the offsets now (spec TIM-20).
     ///
     /// By default the other clocks show what the monotonic one shows, for ever.
@@ -242,6 +248,16 @@ pub trait Platform: Sized {
     fn housekeeper(&self, this: &CpuBase<Self>) -> Option<CpuId> {
         let _ = this;
         None
+    }
+
+    /// Whether the CPU of `this` keeps what it starts, exact and coarse, as [`keep_local`](Platform::keep_local) and
+    /// [`housekeeper`](Platform::housekeeper) say it; `false` says nothing.
+    ///
+    /// Asked on the shortest paths: a host that needs a call to know says `false`, for what that would need to have
+    /// saved all of them would pay.
+    #[inline]
+    fn keeps_at_hand(&self, this: &CpuBase<Self>) -> bool {
+        self.keep_local(this) && self.housekeeper(this).is_none()
     }
 
     /// Whether timers move between CPUs at all (spec, cases 3 and 4).

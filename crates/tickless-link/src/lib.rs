@@ -145,7 +145,7 @@ impl LastThread {
 /// For the few states that no caller can repair, where going on would leave a dangling pointer behind. A second panic
 /// while the first one unwinds aborts everywhere: with `panic = "unwind"`, with `panic = "abort"`, and in a kernel
 /// through its panic handler.
-// By the C way of calling the compiler knows that it does not unwind: callers save nothing that they would have to drop.
+// By the C way of calling the compiler knows that it does not unwind: no caller saves what it would have to drop.
 #[cold]
 #[inline(never)]
 #[expect(improper_ctypes_definitions, reason = "no foreign code calls it")]

@@ -42,8 +42,8 @@ pub unsafe trait RawLock {
         None
     }
 
-    /// As [`try_acquire`](RawLock::try_acquire), in the one way in which the lock is mostly taken: a compiler that knows
-    /// how it was taken knows how it is released.
+    /// As [`try_acquire`](RawLock::try_acquire), in the one way in which the lock is mostly taken: a compiler that
+    /// knows how it was taken knows how it is released.
     #[inline]
     fn acquire_at_hand(&self, token: Option<Self::Token>) -> Option<Self::Acquired> {
         self.try_acquire(token)

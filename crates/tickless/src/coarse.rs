@@ -58,7 +58,7 @@ use std::task::Waker;
 use tickless_core::coarse::{Kind, Tick, WheelSleeper};
 use tickless_core::time::Instant as CoreInstant;
 
-use crate::host::registry::timers;
+use crate::host::registry::timers_if_made;
 use crate::host::remote::publish::{publish_earlier, publish_first};
 use crate::host::thread::asked_last;
 use crate::host::tick::{now, tick_of};
@@ -175,7 +175,10 @@ impl SleepQueue for WheelSleeper {
     {
         let times = (tick_of(asked_last()), tick_of(deadline));
         // Else something that is due before was told already, and a thread comes for that.
-        if Self::start_new(make, Kind::Global, timers(), times, waker)? {
+        let Some(timers) = timers_if_made() else {
+            return Err(waker);
+        };
+        if Self::start_new(make, Kind::Global, timers, times, waker)? {
             publish_first();
         }
         Ok(())
@@ -183,7 +186,7 @@ impl SleepQueue for WheelSleeper {
 
     #[inline]
     fn restart_in_place(self: Pin<&Self>, deadline: CoreInstant, _latest: CoreInstant) -> bool {
-        self.modify_in_slot(timers(), tick_of(deadline))
+        timers_if_made().is_some_and(|timers| self.modify_in_slot(timers, tick_of(deadline)))
     }
 
     #[inline]

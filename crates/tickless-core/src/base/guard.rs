@@ -65,13 +65,14 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
         }
     }
 
-    /// As [`lock`](Self::lock) of the executing CPU's own base, if that needs neither waiting nor a call.
-    #[inline]
-    pub(crate) fn try_lock(timers: &'a Timers<P>, me: ThisCpu<'a, P>) -> Option<Self> {
+    /// As [`lock`](Self::lock) of the executing CPU's own base, in the way in which it is mostly taken, which needs
+    /// neither waiting nor a call.
+    #[inline(always)]
+    pub(crate) fn at_hand(timers: &'a Timers<P>, me: ThisCpu<'a, P>) -> Option<Self> {
         Some(Self {
             timers,
             base: me.base,
-            state: me.base.state.try_lock(me.token)?,
+            state: me.base.state.lock_at_hand(me.token)?,
         })
     }
 

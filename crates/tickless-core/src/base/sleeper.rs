@@ -110,7 +110,7 @@ pub trait TaskTimer: Hooks {
         let Some(me) = timers.platform.this_cpu_if_known() else {
             return false;
         };
-        let Some(mut guard) = BaseGuard::try_lock(timers, me) else {
+        let Some(mut guard) = BaseGuard::at_hand(timers, me) else {
             return false;
         };
         let kept = self
@@ -155,8 +155,24 @@ pub trait TaskTimer: Hooks {
         }
     }
 
-    /// Cancels the timer wherever it is.
-    #[doc(hidden)]
+    /// Whether there may be something to [cancel](Self::cancel).
+    #[inline]
+    fn is_active(&self) -> bool {
+        !self.state().is_idle()
+    }
+
+    /// As [`cancel`](Self::cancel), if that takes no call; `None`, and nothing was done, if it does.
+    // Always: as `cancel`.
+    #[inline(always)]
+    fn try_cancel_at_hand<P: Platform>(
+        self: Pin<&Self>,
+        timers: &Timers<P>,
+    ) -> Option<Option<Waker>> {
+        self.cancel_at_hand(timers)
+    }
+
+    /// As [`cancel`](Self::cancel), for which [`try_cancel_at_hand`](Self::try_cancel_at_hand) need not be tried, of a
+    /// timer that is [active](Self::is_active).
     #[inline(never)]
     fn cancel_anywhere<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<Waker> {
         let me = Self::executing_cpu(timers);

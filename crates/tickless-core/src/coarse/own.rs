@@ -42,11 +42,12 @@ impl<P: Platform> Timers<P> {
     /// Whether what the CPU that keeps `base` files on a wheel of `kind` stays there.
     #[inline]
     fn keeps(&self, base: &CpuBase<P>, kind: Kind) -> bool {
-        base.is_online() && (kind != Kind::Global || self.platform.housekeeper(base).is_none())
+        base.is_online() && (kind != Kind::Global || self.platform.keeps_at_hand(base))
     }
 
     /// [`modify_entry`](Self::modify_entry) in the usual case.
-    #[inline]
+    // Always: as a call, what it answers would go through memory, and what a caller knows would be asked again.
+    #[inline(always)]
     pub(crate) fn modify_own(
         &self,
         entry: EntryRef<'_, Coarse>,
@@ -57,7 +58,7 @@ impl<P: Platform> Timers<P> {
         if !self.keeps(me.base, kind) {
             return None;
         }
-        let mut held = BaseGuard::try_lock(self, me)?;
+        let mut held = BaseGuard::at_hand(self, me)?;
         let wheel = &mut held.state.wheels[kind as usize];
         // It may have left before the lock was ours (R05).
         let quiet = wheel.buckets.open(entry)?.quiet()?;
@@ -117,7 +118,7 @@ impl<P: Platform> Timers<P> {
             return is_there.then_some(());
         }
         let (me, kind) = self.own_wheel(entry)?;
-        let mut held = BaseGuard::try_lock(self, me)?;
+        let mut held = BaseGuard::at_hand(self, me)?;
         let wheel = &mut held.state.wheels[kind as usize];
         // It may have left before the lock was ours (R05).
         let Quiet::Queued(queued) = wheel.buckets.open(entry)?.quiet()? else {
@@ -185,7 +186,7 @@ impl<P: Platform> Timers<P> {
         if !self.keeps(me.base, kind) {
             return Err(waker);
         }
-        let Some(mut held) = BaseGuard::try_lock(self, me) else {
+        let Some(mut held) = BaseGuard::at_hand(self, me) else {
             return Err(waker);
         };
         let wheel = &mut held.state.wheels[kind as usize];
@@ -232,7 +233,7 @@ impl<P: Platform> Timers<P> {
     #[inline]
     pub(crate) fn delete_own(&self, entry: EntryRef<'_, Coarse>) -> Option<bool> {
         let (me, kind) = self.own_wheel(entry)?;
-        let mut held = BaseGuard::try_lock(self, me)?;
+        let mut held = BaseGuard::at_hand(self, me)?;
         self.delete_held(&mut held, entry, kind)
     }
 
@@ -266,7 +267,7 @@ impl<P: Platform> Timers<P> {
         M: Member<Coarse, Guarded = Option<Waker>> + Send + 'static,
     {
         let (me, kind) = self.own_wheel(sleeper.erase())?;
-        let mut held = BaseGuard::try_lock(self, me)?;
+        let mut held = BaseGuard::at_hand(self, me)?;
         // It may have left before the lock was ours.
         self.cancel_held(&mut held, sleeper, kind)
     }

@@ -182,6 +182,16 @@ impl FarWheel {
         place_before::<LEVELS>(self.pending_map.clock(), filed_by(head))
     }
 
+    /// As [`place`](Self::place) at `now`, if the pending map is up to date.
+    // As `file_idle`.
+    #[inline(always)]
+    pub(crate) fn place_at_hand(&self, head: Head, now: Instant) -> Option<Place> {
+        if unit_of(now.as_nanos()) > self.pending_map.clock() {
+            return None;
+        }
+        self.place(head)
+    }
+
     /// As [`place`](Self::place), by a clock that is only read if it may matter.
     // As `file_idle`.
     #[inline(always)]
@@ -216,7 +226,7 @@ impl FarWheel {
     }
 
     /// Notes what became of the place that a timer left.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn note_left(&mut self, left: BucketState) {
         if let BucketState::Vacated(list) = left {
             self.pending_map.vacate(Slot::numbered(list));
@@ -253,11 +263,8 @@ impl FarWheel {
         queues: &mut ExactQueues,
         entry: EntryRef<'_, Hr>,
         head: Head,
-        recently: impl FnOnce() -> Instant,
+        place: Place,
     ) -> bool {
-        let Some(place) = self.place_now(head, recently) else {
-            return false;
-        };
         let Some(mut slot) = queues[NEAR].tree.open(entry) else {
             return false;
         };

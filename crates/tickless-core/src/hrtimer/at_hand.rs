@@ -3,7 +3,10 @@
 //! What a program does with nearly all of its timers is to start one far ahead, to push it out, and to take it back
 //! ([`cancel`](super::cancel)). Each takes one lock section of the owner, writes one line of the timer and at most
 //! those of two neighbours, and leaves the device alone. So the questions that say whether it is as simple as that
-//! come one after the other, the cheapest first; at the first "no" nothing was done, and the long path gets the lock.
+//! come one after the other, the cheapest first; at the first "no" nothing was done.
+//!
+//! A host asks them [at hand](Timers::push_out_at_hand) first, in functions that make no call but at their end
+//! (decision 54). The general start takes the lock once, asks them there, and hands the lock on to the long path.
 
 use tickless_link::entry::{EntryRef, Owner, State};
 
@@ -11,95 +14,81 @@ use crate::base::guard::BaseGuard;
 use crate::base::state::DeferredRearm;
 use crate::base::timers::Timers;
 use crate::exact::family::{Head, Hr, Stood, Times};
+use crate::exact::far_wheel::FarWheel;
 use crate::mutant;
 use crate::platform::{Platform, ThisCpu};
+use crate::slots::geometry::Place;
 use crate::trace::StartMode;
 
 impl<P: Platform> Timers<P> {
-    /// Starts a timer for a time that is known; says whether it was queued.
-    #[inline]
+    /// Starts a timer for a time that is known, in one lock section if it is on this CPU and stays there; says whether
+    /// it was queued.
+    #[inline(never)]
     pub(super) fn start_resolved(
         &self,
         entry: EntryRef<'_, Hr>,
         times: Times,
         mode: StartMode,
     ) -> bool {
-        match self.push_out_at_hand(entry, times, mode) {
-            Ok(()) => true,
-            Err(held) => self.start_otherwise(entry, times, mode, held),
+        match self.start_own(entry, times, mode) {
+            Ok(was_queued) => was_queued,
+            Err(held) => self.start_anywhere(entry, times, mode, held),
         }
     }
 
-    /// As [`start_resolved`](Self::start_resolved), for a timer that seems to be idle.
+    /// Starts a timer of this CPU where that takes less than a [start anywhere](Self::start_anywhere); says whether it
+    /// was queued.
+    ///
+    /// Otherwise it has done nothing, and gives back the lock of this CPU if it took it.
     #[inline(always)]
-    pub(super) fn start_idle(
+    fn start_own(
         &self,
         entry: EntryRef<'_, Hr>,
         times: Times,
         mode: StartMode,
-    ) -> bool {
-        match self.start_idle_at_hand(entry, times, mode) {
-            Ok(()) => false,
-            Err(held) => self.start_queued(entry, times, mode, held),
+    ) -> Result<bool, Option<BaseGuard<'_, P>>> {
+        let me = self.platform.this_cpu_if_known().ok_or(None)?;
+        if !matches!(entry.owner(), Owner::Queue(id) if me.base.owns(id)) {
+            return Err(None);
         }
-    }
-
-    #[inline(never)]
-    fn start_otherwise<'a>(
-        &'a self,
-        entry: EntryRef<'_, Hr>,
-        times: Times,
-        mode: StartMode,
-        mut held: Option<BaseGuard<'a, P>>,
-    ) -> bool {
-        if held.is_none() {
-            match self.start_idle_at_hand(entry, times, mode) {
-                Ok(()) => return false,
-                Err(locked) => held = locked,
-            }
+        let mut held = BaseGuard::lock_own(self, me);
+        // It may have left before the lock was ours: each of these asks whether it is here.
+        if entry.state() == State::default() {
+            let is_filed = self.file_idle(&mut held, entry, times, mode, me, |far, head| {
+                far.place_now(head, || self.platform.recent_now_on(me.base))
+            });
+            return if is_filed { Ok(false) } else { Err(Some(held)) };
         }
-        self.start_queued(entry, times, mode, held)
-    }
-
-    #[inline(never)]
-    fn start_queued<'a>(
-        &'a self,
-        entry: EntryRef<'_, Hr>,
-        times: Times,
-        mode: StartMode,
-        held: Option<BaseGuard<'a, P>>,
-    ) -> bool {
-        match self.start_at_hand(entry, times, mode, held) {
-            Ok(()) => true,
-            Err(held) => self.start_anywhere(entry, times, mode, held),
+        if self.start_queued(&mut held, entry, times, mode, me) {
+            Ok(true)
+        } else {
+            Err(Some(held))
         }
     }
 
     /// Pushes out a far timer of this CPU that can stay in its slot, if the device stays as it is and the lock is to be
     /// had without a call: the shortest path there is, and what becomes of most timers.
     ///
-    /// Otherwise it has done nothing, and gives back the lock of this CPU if it took it.
-    // As a call, what it gives back would go through memory.
+    /// `false`, and nothing was done, if it is not as simple as that.
+    // Always: a caller that does the rest by a call at its end saves no register for this.
     #[inline(always)]
     pub(crate) fn push_out_at_hand(
         &self,
         entry: EntryRef<'_, Hr>,
-        (earliest, deadline): Times,
+        times: Times,
         mode: StartMode,
-    ) -> Result<(), Option<BaseGuard<'_, P>>> {
+    ) -> bool {
         if !self.platform.updates_in_place() {
-            return Err(None);
+            return false;
         }
-        let me = self.platform.this_cpu_if_known().ok_or(None)?;
-        if entry.owner() != Owner::Queue(me.base.far_queue()) {
-            return Err(None);
-        }
-        let mut held = BaseGuard::try_lock(self, me).ok_or(None)?;
-        if self.push_out(&mut held, entry, (earliest, deadline), mode, me) {
-            Ok(())
-        } else {
-            Err(Some(held))
-        }
+        let Some(me) = self.platform.this_cpu_if_known() else {
+            return false;
+        };
+        // Nearly all that are started again are there, so it is asked once, with the lock.
+        let Some(mut held) = BaseGuard::at_hand(self, me) else {
+            return false;
+        };
+        self.push_out(&mut held, entry, times, mode, me)
     }
 
     /// Gives a far timer of the locked base, that of the executing CPU, other times, if it can stay in its slot with
@@ -115,11 +104,20 @@ impl<P: Platform> Timers<P> {
         mode: StartMode,
         me: ThisCpu<'_, P>,
     ) -> bool {
-        if held.state.deferred != DeferredRearm::Clear
-            || !self.keeps_base(held, State::default(), false, mode.pinned, Some(me))
-        {
-            return false;
-        }
+        held.state.deferred == DeferredRearm::Clear
+            && self.keeps_own(me, mode)
+            && self.stays_in_slot(held, entry, (earliest, deadline), mode)
+    }
+
+    /// As [`push_out`](Self::push_out), of a timer that stays on this CPU, where no rearm is owed.
+    #[inline(always)]
+    fn stays_in_slot(
+        &self,
+        held: &mut BaseGuard<'_, P>,
+        entry: EntryRef<'_, Hr>,
+        (earliest, deadline): Times,
+        mode: StartMode,
+    ) -> bool {
         let was_cpu_first = held.state.first_hint == entry.address();
         if was_cpu_first && !entry.tag().leaves_early() {
             return false;
@@ -147,90 +145,109 @@ impl<P: Platform> Timers<P> {
     }
 
     /// Starts a timer of this CPU that is idle and goes to the far timers, under the conditions of
-    /// [`push_out_at_hand`](Self::push_out_at_hand), and gives back the same.
+    /// [`push_out_at_hand`](Self::push_out_at_hand), and with the same answer.
     // As there.
     #[inline(always)]
-    fn start_idle_at_hand(
+    pub(super) fn start_idle_at_hand(
         &self,
         entry: EntryRef<'_, Hr>,
         (earliest, deadline): Times,
         mode: StartMode,
-    ) -> Result<(), Option<BaseGuard<'_, P>>> {
-        let me = self.platform.this_cpu_if_known().ok_or(None)?;
-        if entry.owner() != Owner::Queue(me.base.near_queue()) || entry.state() != State::default()
-        {
-            return Err(None);
+    ) -> bool {
+        let Some(me) = self.platform.this_cpu_if_known() else {
+            return false;
+        };
+        if entry.owner_behind(me.base.near_queue()) != 0 || entry.state() != State::default() {
+            return false;
         }
-        let mut held = BaseGuard::try_lock(self, me).ok_or(None)?;
-        if held.state.first_hint == entry.address()
-            || !self.stays_quietly(&held, deadline, mode, me)
+        let Some(recently) = self.platform.recent_at_hand(me.base) else {
+            return false;
+        };
+        let Some(mut held) = BaseGuard::at_hand(self, me) else {
+            return false;
+        };
+        self.file_idle(
+            &mut held,
+            entry,
+            (earliest, deadline),
+            mode,
+            me,
+            #[inline(always)]
+            |far, head| far.place_at_hand(head, recently),
+        )
+    }
+
+    /// Starts an idle timer of the locked base, that of the executing CPU, if it goes where `place` says, to the far
+    /// timers, and leaves the device as it is; `false`, and nothing was done, if it does not.
+    #[inline(always)]
+    fn file_idle(
+        &self,
+        held: &mut BaseGuard<'_, P>,
+        entry: EntryRef<'_, Hr>,
+        (earliest, deadline): Times,
+        mode: StartMode,
+        me: ThisCpu<'_, P>,
+        place: impl FnOnce(&mut FarWheel, Head) -> Option<Place>,
+    ) -> bool {
+        if held.state.first_hint == entry.address() || !self.stays_quietly(held, deadline, mode, me)
         {
-            return Err(Some(held));
+            return false;
         }
         let head = Head::new(earliest, deadline);
         let state = &mut *held.state;
-        let recently = || self.platform.recent_now_on(me.base);
-        if !state
-            .far
-            .file_idle(&mut state.queues, entry, head, recently)
-        {
-            return Err(Some(held));
+        let Some(place) = place(&mut state.far, head) else {
+            return false;
+        };
+        if !state.far.file_idle(&mut state.queues, entry, head, place) {
+            return false;
         }
         held.state.stats.note_start(Stood::Moved);
         self.trace_start(
-            &held,
+            held,
             entry,
             (earliest, deadline),
             mode,
             (false, Stood::Moved),
         );
-        Ok(())
+        true
     }
 
-    /// Starts a queued timer of this CPU that waits behind others and can stay where it is filed, or that is far, if
-    /// the device stays as it is and the lock is to be had without a call; `held` is the lock of this CPU, if the
-    /// caller has it. That a start is absolute is told apart before, because reading a clock needs registers that would
-    /// have to be saved.
-    ///
-    /// Otherwise it has done nothing, and gives back the lock of this CPU if it took it.
-    #[inline]
-    pub(crate) fn start_at_hand<'a>(
-        &'a self,
+    /// Starts a queued timer of the locked base, that of the executing CPU, that can stay where it is filed or is far,
+    /// if the device stays as it is; `false`, and nothing was done, if it is not as simple as that.
+    #[inline(always)]
+    pub(super) fn start_queued(
+        &self,
+        held: &mut BaseGuard<'_, P>,
         entry: EntryRef<'_, Hr>,
         times: Times,
         mode: StartMode,
-        held: Option<BaseGuard<'a, P>>,
-    ) -> Result<(), Option<BaseGuard<'a, P>>> {
-        if !self.platform.updates_in_place() {
-            return Err(None);
-        }
-        let me = self.platform.this_cpu_if_known().ok_or(None)?;
-        if !matches!(entry.owner(), Owner::Queue(id) if me.base.owns(id)) {
-            return Err(held);
-        }
-        let held = held.or_else(|| BaseGuard::try_lock(self, me));
-        let mut held = held.ok_or(None)?;
-        if held.state.deferred != DeferredRearm::Clear
-            || !self.keeps_base(&held, State::default(), false, mode.pinned, Some(me))
+        me: ThisCpu<'_, P>,
+    ) -> bool {
+        if !self.platform.updates_in_place()
+            || held.state.deferred != DeferredRearm::Clear
+            || !self.keeps_base(held, State::default(), false, mode.pinned, Some(me))
         {
-            return Err(Some(held));
+            return false;
+        }
+        if self.stays_in_slot(held, entry, times, mode) {
+            return true;
         }
         let was_cpu_first = held.state.first_hint == entry.address();
         let stood = if !held.state.far.holds(entry) {
-            let stood = stays_behind_another(&mut held, entry, times);
+            let stood = stays_behind_another(held, entry, times);
             stood.is_kept().then_some(stood)
         } else if was_cpu_first {
             // It could not stay in its slot, or others have to be looked at.
             None
         } else {
-            self.start_far(&mut held, entry, times, me)
+            self.start_far(held, entry, times, me)
         };
         let Some(stood) = stood else {
-            return Err(Some(held));
+            return false;
         };
         held.state.stats.note_start(stood);
-        self.trace_start(&held, entry, times, mode, (true, stood));
-        Ok(())
+        self.trace_start(held, entry, times, mode, (true, stood));
+        true
     }
 
     /// Files a far timer of the locked base, that of the executing CPU, anew, if it is far still; `None`, and nothing

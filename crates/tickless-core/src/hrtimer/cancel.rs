@@ -2,7 +2,7 @@
 
 use core::pin::Pin;
 
-use tickless_link::entry::{EntryRef, Owner};
+use tickless_link::entry::EntryRef;
 
 use crate::base::callback::TryCancel;
 use crate::base::guard::BaseGuard;
@@ -94,7 +94,7 @@ impl<C: ClockId> TimerRef<'_, C> {
     /// [`HrTimer::try_cancel`] for a timer whose closure is forgotten.
     #[inline]
     pub fn try_cancel<P: Platform>(self, timers: &Timers<P>) -> TryCancel {
-        match timers.cancel_at_hand(self.entry) {
+        match timers.cancel_here(self.entry) {
             Ok(()) => TryCancel::Removed,
             Err(held) => timers.try_cancel_anywhere(self.entry, held),
         }
@@ -107,10 +107,17 @@ impl<C: ClockId> TimerRef<'_, C> {
     /// As [`HrTimer::cancel`].
     #[inline]
     pub fn cancel<P: Platform>(self, timers: &Timers<P>) -> bool {
-        match timers.cancel_at_hand(self.entry) {
+        match timers.cancel_here(self.entry) {
             Ok(()) => true,
             Err(held) => timers.cancel_anywhere(self.entry, held),
         }
+    }
+
+    /// [`cancel`](Self::cancel) of a timer that waits far ahead on the executing CPU: if that takes no call. `false`,
+    /// and nothing was done, if it is not as simple as that.
+    #[inline(always)]
+    pub fn cancel_far<P: Platform>(self, timers: &Timers<P>) -> bool {
+        timers.cancel_at_hand(self.entry)
     }
 }
 
@@ -118,15 +125,32 @@ impl<P: Platform> Timers<P> {
     /// Takes out a far timer of this CPU whose going leaves the device as it is, if the lock is to be had without a
     /// call; nearly all timers are.
     ///
-    /// Otherwise it has done nothing, and gives back the lock of this CPU if it took it.
+    /// `false`, and nothing was done, if it is not as simple as that.
+    // Always: as `push_out_at_hand`.
+    #[inline(always)]
+    fn cancel_at_hand(&self, entry: EntryRef<'_, Hr>) -> bool {
+        let Some(me) = self.platform.this_cpu_if_known() else {
+            return false;
+        };
+        if entry.owner_behind(me.base.far_queue()) != 0 {
+            return false;
+        }
+        let Some(mut held) = BaseGuard::at_hand(self, me) else {
+            return false;
+        };
+        self.remove_far(&mut held, entry)
+    }
+
+    /// As [`cancel_at_hand`](Self::cancel_at_hand), and waits for the lock. Otherwise it has done nothing, and gives
+    /// back the lock of this CPU if it took it.
     // As a call, what it gives back would go through memory.
     #[inline(always)]
-    fn cancel_at_hand(&self, entry: EntryRef<'_, Hr>) -> Result<(), Option<BaseGuard<'_, P>>> {
+    fn cancel_here(&self, entry: EntryRef<'_, Hr>) -> Result<(), Option<BaseGuard<'_, P>>> {
         let me = self.platform.this_cpu_if_known().ok_or(None)?;
-        if entry.owner() != Owner::Queue(me.base.far_queue()) {
+        if entry.owner_behind(me.base.far_queue()) != 0 {
             return Err(None);
         }
-        let mut held = BaseGuard::try_lock(self, me).ok_or(None)?;
+        let mut held = BaseGuard::lock_own(self, me);
         if self.remove_far(&mut held, entry) {
             Ok(())
         } else {

@@ -126,7 +126,7 @@ impl<C: ClockId> Sleeper<C> {
         let Some(me) = timers.platform.this_cpu_if_known() else {
             return false;
         };
-        let Some(mut held) = BaseGuard::try_lock(timers, me) else {
+        let Some(mut held) = BaseGuard::at_hand(timers, me) else {
             return false;
         };
         let times = (Deadline::new(earliest), Deadline::new(latest));
@@ -176,7 +176,7 @@ impl<C: ClockId> Sleeper<C> {
         };
         let times = (Deadline::new(earliest), Deadline::new(latest));
         let make = || Some(make()).filter(|made| made.entry.tag().may_stand_far());
-        Self::file_far(make, timers, me, times, StartMode::default(), waker).map(drop)
+        Self::file_far::<P, false>(make, timers, me, times, StartMode::default(), waker).map(drop)
     }
 
     /// Files a sleeper that never was on a base in the far wheel of `me`; the waker that it had before.
@@ -197,18 +197,18 @@ impl<C: ClockId> Sleeper<C> {
         if !self.entry.tag().may_stand_far() {
             return Err(waker);
         }
-        Self::file_far(|| Some(self), timers, me, times, mode, waker)
+        Self::file_far::<P, true>(|| Some(self), timers, me, times, mode, waker)
     }
 
     /// Files the sleeper that `take` gives, one that may stand far and never was on a base, in the far wheel of `me`;
-    /// the waker that it had before.
+    /// the waker that it had before. By as many calls as it takes, or, without `CALLS`, only if it takes none.
     ///
     /// # Errors
     ///
     /// As for [`start_far`](Self::start_far).
     // As `start_far`.
     #[inline(always)]
-    fn file_far<'a, 't, P: Platform>(
+    fn file_far<'a, 't, P: Platform, const CALLS: bool>(
         take: impl FnOnce() -> Option<Pin<&'t mut Self>>,
         timers: &'a Timers<P>,
         me: ThisCpu<'a, P>,
@@ -216,11 +216,11 @@ impl<C: ClockId> Sleeper<C> {
         mode: StartMode,
         waker: Waker,
     ) -> Result<Option<Waker>, Waker> {
-        let Some(mut guard) = BaseGuard::try_lock(timers, me) else {
+        let Some(mut guard) = BaseGuard::at_hand(timers, me) else {
             return Err(waker);
         };
         let head = Head::new(earliest, deadline);
-        let Some(place) = timers.far_place(&mut guard, head, mode, me) else {
+        let Some(place) = timers.far_place::<CALLS>(&mut guard, head, mode, me) else {
             return Err(waker);
         };
         let Some(mut sleeper) = take() else {
@@ -345,7 +345,7 @@ impl<C: ClockId> Hooks for Sleeper<C> {
             // Another thread armed it, as a rule: its lock is needed, and not this CPU's.
             return None;
         }
-        let mut guard = BaseGuard::try_lock(timers, me)?;
+        let mut guard = BaseGuard::at_hand(timers, me)?;
         self.take_far(&mut guard)
     }
 
@@ -417,10 +417,7 @@ impl<C: ClockId> Hooks for Sleeper<C> {
         }
         let times = timers.resolve(entry, &start.request);
         let mode = start.request.mode;
-        match timers.push_out_at_hand(entry, times, mode) {
-            Ok(()) => true,
-            Err(guard) => timers.start_sleeper_otherwise(entry, times, mode, guard),
-        }
+        timers.start_sleeper(entry, times, mode)
     }
 
     #[inline]
@@ -435,18 +432,19 @@ impl<C: ClockId> Hooks for Sleeper<C> {
 }
 
 impl<P: Platform> Timers<P> {
+    /// Starts a sleeper again, unless it is not queued any more; says whether it was.
     #[inline(never)]
-    fn start_sleeper_otherwise<'a>(
-        &'a self,
-        entry: EntryRef<'_, Hr>,
-        times: Times,
-        mode: StartMode,
-        guard: Option<BaseGuard<'a, P>>,
-    ) -> bool {
-        match self.start_at_hand(entry, times, mode, guard) {
-            Ok(()) => true,
-            Err(guard) => self.start_sleeper_slowly(entry, times, mode, guard),
+    fn start_sleeper(&self, entry: EntryRef<'_, Hr>, times: Times, mode: StartMode) -> bool {
+        let me = self.platform.this_cpu_if_known();
+        let me = me.filter(|me| matches!(entry.owner(), Owner::Queue(id) if me.base.owns(id)));
+        let mut guard = None;
+        if let Some(me) = me {
+            let guard = guard.insert(BaseGuard::lock_own(self, me));
+            if self.start_queued(guard, entry, times, mode, me) {
+                return true;
+            }
         }
+        self.start_sleeper_slowly(entry, times, mode, guard)
     }
 
     /// Starts a sleeper again that could not stay in its place, unless it is not queued any more; says whether it was.

@@ -49,13 +49,6 @@ impl core::fmt::Display for AlreadyExpired {
 
 impl core::error::Error for AlreadyExpired {}
 
-/// An absolute start that leaves the timer on the CPU that executes it (spec LOC-11).
-const PINNED: StartMode = StartMode {
-    relative: false,
-    pinned: true,
-    checked: false,
-};
-
 /// What a start asks to be done with the device (spec ).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
@@ -139,49 +132,47 @@ impl<C: ClockId> TimerRef<'_, C> {
         }
     }
 
-    /// [`start`](Self::start) at `instant`, with no slack and not pinned.
-    ///
-    /// # Panics
-    ///
-    /// As [`HrTimer::start`].
-    #[inline]
-    pub fn start_exactly<P: Platform>(self, timers: &Timers<P>, instant: Instant<C>) -> bool {
+    /// [`start`](Self::start) at `instant`, with no slack, of a timer that waits far ahead on the executing CPU and can
+    /// stay where it is filed: if that takes no call. `false`, and nothing was done, if it is not as simple as that.
+    #[inline(always)]
+    pub fn push_out<P: Platform>(
+        self,
+        timers: &Timers<P>,
+        instant: Instant<C>,
+        pinned: bool,
+    ) -> bool {
         let deadline = Deadline::new(instant);
-        timers.start_resolved(self.entry, (deadline, deadline), StartMode::default())
+        timers.push_out_at_hand(self.entry, (deadline, deadline), mode_of(pinned))
     }
 
-    /// As [`start_exactly`](Self::start_exactly), for a timer that seems to be [idle](Self::is_fresh): if it is far
-    /// ahead, in one section of the executing CPU's own lock.
-    ///
-    /// # Panics
-    ///
-    /// As [`HrTimer::start`].
-    #[inline]
-    pub fn start_idle_exactly<P: Platform>(self, timers: &Timers<P>, instant: Instant<C>) -> bool {
+    /// [`start`](Self::start) at `instant`, with no slack, of a timer that is [idle](Self::is_fresh) and goes far ahead
+    /// on the executing CPU: if that takes no call. `false`, and nothing was done, if it is not as simple as that.
+    #[inline(always)]
+    pub fn start_far<P: Platform>(
+        self,
+        timers: &Timers<P>,
+        instant: Instant<C>,
+        pinned: bool,
+    ) -> bool {
         let deadline = Deadline::new(instant);
-        timers.start_idle(self.entry, (deadline, deadline), StartMode::default())
+        timers.start_idle_at_hand(self.entry, (deadline, deadline), mode_of(pinned))
     }
 
-    /// As [`start_exactly`](Self::start_exactly), [pinned](Start::pinned).
+    /// [`start`](Self::start) at `instant`, with no slack, for which [`push_out`](Self::push_out) and
+    /// [`start_far`](Self::start_far) need not be tried.
     ///
     /// # Panics
     ///
     /// As [`HrTimer::start`].
-    #[inline]
-    pub fn start_pinned<P: Platform>(self, timers: &Timers<P>, instant: Instant<C>) -> bool {
+    #[inline(always)]
+    pub fn start_at<P: Platform>(
+        self,
+        timers: &Timers<P>,
+        instant: Instant<C>,
+        pinned: bool,
+    ) -> bool {
         let deadline = Deadline::new(instant);
-        timers.start_resolved(self.entry, (deadline, deadline), PINNED)
-    }
-
-    /// As [`start_idle_exactly`](Self::start_idle_exactly), [pinned](Start::pinned).
-    ///
-    /// # Panics
-    ///
-    /// As [`HrTimer::start`].
-    #[inline]
-    pub fn start_idle_pinned<P: Platform>(self, timers: &Timers<P>, instant: Instant<C>) -> bool {
-        let deadline = Deadline::new(instant);
-        timers.start_idle(self.entry, (deadline, deadline), PINNED)
+        timers.start_resolved(self.entry, (deadline, deadline), mode_of(pinned))
     }
 
     /// Whether the timer is idle and was not shut down. Lock-free; out of date when it arrives.
@@ -207,6 +198,16 @@ impl<C: ClockId> TimerRef<'_, C> {
             let _always = timers.start_held(&mut held, entry, state, times, mode, me);
         }
         state.is_queued()
+    }
+}
+
+/// An absolute start that leaves the timer on the CPU that executes it, if it is pinned (spec LOC-11).
+#[inline]
+const fn mode_of(pinned: bool) -> StartMode {
+    StartMode {
+        relative: false,
+        pinned,
+        checked: false,
     }
 }
 
@@ -359,15 +360,22 @@ impl<P: Platform> Timers<P> {
         held.state.deferred == DeferredRearm::Clear
             && me.base.is_online()
             && !held.is_before_armed(deadline)
-            && self.keeps_base(held, State::default(), false, mode.pinned, Some(me))
+            && self.keeps_own(me, mode)
+    }
+
+    /// Whether a timer of the executing CPU that is not the first to fire stays there, if that takes no call: what
+    /// [`keeps_base`](Self::keeps_base) asks, with less of an answer.
+    #[inline(always)]
+    pub(super) fn keeps_own(&self, me: ThisCpu<'_, P>, mode: StartMode) -> bool {
+        !self.platform.migration_enabled() || mode.pinned || self.platform.keeps_at_hand(me.base)
     }
 
     /// Where in the far wheel of the locked base, that of the executing CPU, an idle timer goes that never was on a
     /// base, with the times in `head`, if its start leaves the device as it is. `None`, and nothing was done, if it is
-    /// not as simple as that.
+    /// not as simple as that, or takes a call without `CALLS`.
     // Always: as a call, what it answers would go through memory.
     #[inline(always)]
-    pub(super) fn far_place<'a>(
+    pub(super) fn far_place<'a, const CALLS: bool>(
         &'a self,
         held: &mut BaseGuard<'a, P>,
         head: Head,
@@ -376,6 +384,10 @@ impl<P: Platform> Timers<P> {
     ) -> Option<Place> {
         if !self.stays_quietly(held, head.deadline(), mode, me) {
             return None;
+        }
+        if !CALLS {
+            let recently = self.platform.recent_at_hand(me.base)?;
+            return held.state.far.place_at_hand(head, recently);
         }
         let recently = self.platform.recent_now_on(me.base);
         held.state.far.forward(recently);

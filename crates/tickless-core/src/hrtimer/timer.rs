@@ -299,6 +299,15 @@ pub struct TimerRef<'a, C = Monotonic> {
     clock: PhantomData<fn() -> C>,
 }
 
+// Not derived, which would ask it of the clock.
+impl<C> Clone for TimerRef<'_, C> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<C> Copy for TimerRef<'_, C> {}
+
 /// When and how to start a timer.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a start does nothing by itself"]

@@ -130,7 +130,8 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
     }
 
     /// Notes that the last timer of `slot` was taken out.
-    #[inline]
+    // Always: a call in the middle is what the shortest paths have to save registers for.
+    #[inline(always)]
     pub fn vacate(&mut self, slot: Slot) {
         self.occupied[slot.level()] &= !(1 << slot.index());
         self.unsettled = true;

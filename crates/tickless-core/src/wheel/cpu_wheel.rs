@@ -146,7 +146,7 @@ impl CpuWheel {
     }
 
     /// Notes what became of a slot that a timer left.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn note_left(&mut self, left: BucketState) {
         if let BucketState::Vacated(number) = left {
             self.pending_map.vacate(Slot::numbered(number));

@@ -149,8 +149,7 @@ where
         Self::watch_clock();
         let (timer, start) = (self.timer().timer_ref(), when.into());
         match start.exact_instant() {
-            Some(instant) if timer.is_fresh() => start_idle_exactly(timer, instant),
-            Some(instant) => start_exactly(timer, instant),
+            Some(instant) => start_exactly::<C, false>(timer, instant),
             None => start_on_this_thread(timer, start),
         }
     }
@@ -159,12 +158,7 @@ where
     #[inline]
     pub(crate) fn start_pinned(self: Pin<&Self>, instant: Instant<C>) -> bool {
         Self::watch_clock();
-        let timer = self.timer().timer_ref();
-        if timer.is_fresh() {
-            start_idle_pinned(timer, instant)
-        } else {
-            start_pinned(timer, instant)
-        }
+        start_exactly::<C, true>(self.timer().timer_ref(), instant)
     }
 
     /// As [`start`](Self::start), and leaves a timer alone that fires at that time or earlier; says whether it was
@@ -265,35 +259,71 @@ fn start_on_this_thread<C: ClockId>(timer: core::TimerRef<'_, C>, start: Start<C
 }
 
 /// As [`start_on_this_thread`], for nearly all starts: what is to be known of them fits into registers.
-#[inline(never)]
-fn start_exactly<C: ClockId>(timer: core::TimerRef<'_, C>, instant: Instant<C>) -> bool {
-    wake::demand();
-    timer.start_exactly(timers(), instant)
+#[inline]
+fn start_exactly<C: ClockId, const PINNED: bool>(
+    timer: core::TimerRef<'_, C>,
+    instant: Instant<C>,
+) -> bool {
+    if timer.is_fresh() {
+        start_idle::<C, PINNED>(timer, instant)
+    } else {
+        start_again::<C, PINNED>(timer, instant)
+    }
 }
 
-/// As [`start_exactly`], for a timer that seems to be idle. Apart, because one that waits needs less of the stack.
+// What is rare is a call at the end of each, so that no register is saved for it.
+
+/// Starts a timer that seems to be idle.
 #[inline(never)]
-fn start_idle_exactly<C: ClockId>(timer: core::TimerRef<'_, C>, instant: Instant<C>) -> bool {
-    wake::demand();
-    timer.start_idle_exactly(timers(), instant)
+fn start_idle<C: ClockId, const PINNED: bool>(
+    timer: core::TimerRef<'_, C>,
+    instant: Instant<C>,
+) -> bool {
+    if let Some(timers) = registry::timers_if_made()
+        && wake::is_attended()
+        && timer.start_far(timers, instant, PINNED)
+    {
+        return false;
+    }
+    start_otherwise::<C, PINNED>(timer, instant)
 }
 
-/// As [`start_exactly`], for a timer that stays on the base of this thread.
+/// Starts a timer that seems to be queued.
 #[inline(never)]
-fn start_pinned<C: ClockId>(timer: core::TimerRef<'_, C>, instant: Instant<C>) -> bool {
-    wake::demand();
-    timer.start_pinned(timers(), instant)
+fn start_again<C: ClockId, const PINNED: bool>(
+    timer: core::TimerRef<'_, C>,
+    instant: Instant<C>,
+) -> bool {
+    if let Some(timers) = registry::timers_if_made()
+        && wake::is_attended()
+        && timer.push_out(timers, instant, PINNED)
+    {
+        return true;
+    }
+    start_otherwise::<C, PINNED>(timer, instant)
 }
 
-/// As [`start_idle_exactly`], for a timer that stays on the base of this thread.
 #[inline(never)]
-fn start_idle_pinned<C: ClockId>(timer: core::TimerRef<'_, C>, instant: Instant<C>) -> bool {
+fn start_otherwise<C: ClockId, const PINNED: bool>(
+    timer: core::TimerRef<'_, C>,
+    instant: Instant<C>,
+) -> bool {
     wake::demand();
-    timer.start_idle_pinned(timers(), instant)
+    timer.start_at(timers(), instant, PINNED)
 }
 
 #[inline(never)]
 fn cancel_on_any_thread<C: ClockId>(timer: core::TimerRef<'_, C>) -> bool {
+    if let Some(timers) = registry::timers_if_made()
+        && timer.cancel_far(timers)
+    {
+        return true;
+    }
+    cancel_otherwise(timer)
+}
+
+#[inline(never)]
+fn cancel_otherwise<C: ClockId>(timer: core::TimerRef<'_, C>) -> bool {
     timer.cancel(timers())
 }
 

@@ -29,7 +29,7 @@ use tickless_core::time::Span;
 use tickless_core::wheel::rounding;
 pub use tickless_core::wheel::rounding::Rounding;
 
-use crate::host::registry::{base, timers};
+use crate::host::registry::{self, base, timers};
 use crate::host::remote::publish::{publish_earlier, publish_first};
 use crate::host::thread::{Thread, asked_last, at_latest, with_thread};
 use crate::host::tick::{self, tick_of};
@@ -232,31 +232,53 @@ where
     #[inline]
     pub fn start(self: Pin<&Self>, when: impl Into<Expiry>) -> bool {
         let Expiry { tick, now } = when.into();
-        if self.timer().is_queued() && self.timer().modify_in_slot(timers(), tick) {
-            // It is queued where a thread comes in time already.
-            wake::demand_again();
+        if self.timer().is_queued() {
+            self.start_again(tick, now)
+        } else {
+            self.start_at(tick, now)
+        }
+    }
+
+    // What is rare is a call at the end of each, so that no register is saved for it.
+
+    /// Starts a timer that seems to be queued.
+    #[inline(never)]
+    fn start_again(self: Pin<&Self>, tick: Tick, now: Option<Tick>) -> bool {
+        // It is queued where a thread comes in time already.
+        if let Some(timers) = registry::timers_if_made()
+            && wake::is_attended_again()
+            && self.timer().modify_in_slot(timers, tick)
+        {
             return true;
         }
+        self.start_at(tick, now)
+    }
+
+    /// Starts the timer; `now` is the tick in progress, if a clock was read for it.
+    fn start_at(self: Pin<&Self>, tick: Tick, now: Option<Tick>) -> bool {
         // How late it may be counts from when it was asked for: the reading that its deadline was computed from serves.
         self.start_in(now.unwrap_or_else(|| tick_of(asked_last())), tick)
     }
 
     /// Starts the timer in the tick `now`.
-    #[inline]
+    #[inline(never)]
     fn start_in(self: Pin<&Self>, now: Tick, tick: Tick) -> bool {
-        wake::demand();
-        let Some(own) = self.timer().modify_own(timers(), now, tick) else {
-            return self.start_anywhere(tick);
-        };
-        // Else something that is due before was told already, and a thread comes for that.
-        if own.is_first {
-            publish_first();
+        if let Some(timers) = registry::timers_if_made()
+            && wake::is_attended()
+            && let Some(own) = self.timer().modify_own(timers, now, tick)
+        {
+            // Else something that is due before was told already, and a thread comes for that.
+            if own.is_first {
+                publish_first();
+            }
+            return own.was_queued;
         }
-        own.was_queued
+        self.start_anywhere(tick)
     }
 
     #[cold]
     fn start_anywhere(self: Pin<&Self>, tick: Tick) -> bool {
+        wake::demand();
         let now = tick::now();
         let was_queued = self.timer().modify(timers(), now, tick) == Ok(true);
         self.publish(now);

@@ -13,7 +13,9 @@ use super::barrier::Linux;
 use super::process::{Host, TURN_BUDGET};
 use super::registry::{self, EXPIRY_THREAD};
 use super::remote::housekeeping;
-use super::thread::{Local, ThreadBase, at_earliest, at_latest, recently, with_thread};
+use super::thread::{
+    Local, ThreadBase, at_earliest, at_latest, recently, recently_at_hand, with_thread,
+};
 use super::{device, lifecycle, os};
 
 impl Platform for Host {
@@ -70,6 +72,11 @@ impl Platform for Host {
         recently(own)
     }
 
+    #[inline]
+    fn recent_at_hand(&self, own: &ThreadBase) -> Option<Instant> {
+        recently_at_hand(own).ok()
+    }
+
     fn now_and_offsets(&self, seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {
         (at_earliest(), self.wall.changed_since(seen))
     }
@@ -106,6 +113,11 @@ impl Platform for Host {
     #[inline]
     fn keep_local(&self, this: &ThreadBase) -> bool {
         housekeeping::housekeeper(this).is_none()
+    }
+
+    #[inline]
+    fn keeps_at_hand(&self, this: &ThreadBase) -> bool {
+        housekeeping::has_none(this)
     }
 
     fn pick_target(&self, this: Option<CpuId>, pinned: bool) -> CpuId {

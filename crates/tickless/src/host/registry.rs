@@ -33,6 +33,7 @@ const DEVICE_NAME: &str = "park-deadline";
 
 static BASES: [OnceLock<&'static ThreadBase>; THREADS_MAX] =
     [const { OnceLock::new() }; THREADS_MAX];
+static TIMERS: OnceLock<Timers<Host>> = OnceLock::new();
 /// How many bases exist.
 static MADE: AtomicU32 = AtomicU32::new(0);
 /// Bases that no thread occupies.
@@ -47,17 +48,22 @@ pub(super) trait FirstUse {
 /// The one system of timers of the process.
 #[inline]
 pub(crate) fn timers() -> &'static Timers<Host> {
-    static TIMERS: OnceLock<Timers<Host>> = OnceLock::new();
     match TIMERS.get() {
         Some(timers) => timers,
-        None => first_timers(&TIMERS),
+        None => first_timers(),
     }
 }
 
+/// The one system of timers of the process, if it was used before. Without a call.
+#[inline]
+pub(crate) fn timers_if_made() -> Option<&'static Timers<Host>> {
+    TIMERS.get()
+}
+
 #[cold]
-fn first_timers(cell: &'static OnceLock<Timers<Host>>) -> &'static Timers<Host> {
+fn first_timers() -> &'static Timers<Host> {
     let mut made = false;
-    let timers = cell.get_or_init(|| {
+    let timers = TIMERS.get_or_init(|| {
         made = true;
         let timers = Timers::new(Host::new());
         let first = make(&timers, Kind::ExpiryThread);

@@ -277,14 +277,24 @@ pub(crate) fn now() -> Instant {
 /// A time that is over, as recent as is known without a reading, for the thread of `base`.
 #[inline]
 pub(super) fn recently(base: &ThreadBase) -> Instant {
+    recently_at_hand(base).unwrap_or_else(|line| look_at(&base.local().recent, line))
+}
+
+/// As [`recently`], if the clock has been on the same line since.
+///
+/// # Errors
+///
+/// The line that it is on, if it has not.
+#[inline]
+pub(super) fn recently_at_hand(base: &ThreadBase) -> Result<Instant, u64> {
     // The line itself is eight words on two cache lines, and the same for thousands of timers.
     let line = CLOCK.line_number();
     let recent = &base.local().recent;
     // Relaxed, both: written by the thread of the base alone.
     if recent.line.load(Ordering::Relaxed) == line {
-        return Instant::from_nanos(recent.nanos.load(Ordering::Relaxed));
+        return Ok(Instant::from_nanos(recent.nanos.load(Ordering::Relaxed)));
     }
-    look_at(recent, line)
+    Err(line)
 }
 
 #[cold]

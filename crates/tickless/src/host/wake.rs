@@ -138,9 +138,21 @@ fn is_missing() -> bool {
 /// When it cannot be started.
 #[inline]
 pub(crate) fn demand() {
-    if is_missing() || with_thread(Thread::is_unattended) {
+    if !is_attended() {
         demand_slowly();
     }
+}
+
+/// Whether it is known that a thread expires what this one starts, so that nothing is to be [demanded](demand).
+#[inline]
+pub(crate) fn is_attended() -> bool {
+    !is_missing() && !with_thread(Thread::is_unattended)
+}
+
+/// As [`is_attended`], for a timer that is queued.
+#[inline]
+pub(crate) fn is_attended_again() -> bool {
+    !is_missing()
 }
 
 /// Whether a sleep that is polled on this thread for the first time may be started at once: it will be expired, no turn

@@ -13,7 +13,7 @@ use tickless_core::time::Instant as CoreInstant;
 use super::Instant;
 use super::slack::Slack;
 use super::sleep_timer::{SleepQueue, SleepTimer};
-use crate::host::registry::timers;
+use crate::host::registry::{timers, timers_if_made};
 
 /// Waits until `deadline`.
 ///
@@ -216,12 +216,15 @@ impl SleepQueue for Sleeper {
     where
         Self: 't,
     {
-        Self::start_new(make, timers(), deadline, latest, waker)
+        match timers_if_made() {
+            Some(timers) => Self::start_new(make, timers, deadline, latest, waker),
+            None => Err(waker),
+        }
     }
 
     #[inline(always)]
     fn restart_in_place(self: Pin<&Self>, deadline: CoreInstant, latest: CoreInstant) -> bool {
-        self.push_out(timers(), deadline, latest)
+        timers_if_made().is_some_and(|timers| self.push_out(timers, deadline, latest))
     }
 
     /// The start wrote the device.

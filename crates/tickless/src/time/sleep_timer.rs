@@ -14,7 +14,7 @@ use tickless_link::late::Late;
 use super::budget;
 use super::slack::{self, Slack};
 use crate::host::clock::CLOCK;
-use crate::host::registry::timers;
+use crate::host::registry::{timers, timers_if_made};
 use crate::host::thread::{at_earliest, at_latest};
 use crate::host::{blocked, wake};
 
@@ -526,9 +526,22 @@ fn keep<T: SleepQueue>(timer: Pin<&mut Timer<T>>, old: Option<Waker>, waker: &Wa
 
 #[inline(never)]
 pub(crate) fn cancel<T: TaskTimer>(timer: Pin<&T>) {
-    let waker = timer.cancel(timers());
-    // Dropped here, after every lock was released: it may run foreign code.
-    drop(waker);
+    // What is rare is a call at the end, so that no register is saved for it.
+    if let Some(timers) = timers_if_made()
+        && let Some(waker) = timer.try_cancel_at_hand(timers)
+    {
+        // Dropped here, after every lock was released: it may run foreign code.
+        drop(waker);
+    } else {
+        cancel_anywhere(timer);
+    }
+}
+
+#[inline(never)]
+fn cancel_anywhere<T: TaskTimer>(timer: Pin<&T>) {
+    if timer.is_active() {
+        drop(timer.cancel_anywhere(timers()));
+    }
 }
 
 /// Whether `deadline` has passed for a timer that is not queued: for the thread that fired it, it had.

@@ -18,6 +18,12 @@ pub(crate) fn housekeeper(base: &ThreadBase) -> Option<CpuId> {
     housekeeping_cpu(base, housekeeper)
 }
 
+/// Whether there is no such worker, as long as the thread is not isolated. One load.
+#[inline]
+pub(crate) fn has_none(base: &ThreadBase) -> bool {
+    base.local().remote.housekeeping_cpu().is_none()
+}
+
 /// Has another worker get what the one on `base` starts while it is isolated, or ends that.
 pub(crate) fn set_housekeeping_cpu(base: &ThreadBase, wanted: bool) {
     // No worker in particular: it is replaced when it is used.
