@@ -84,8 +84,8 @@ impl Budget {
         if self.left <= most || mutant!("sched-deadline-wakes-with-all") {
             return;
         }
-        if time > 0 && reservation.deadline() < reservation.period() {
-            // A new period would begin before the last one ended.
+        if reservation.deadline() < reservation.period() && now < self.replenished_at() {
+            // A new period would begin before the last one ended. Behind the deadline nothing is left of this one.
             self.left = most;
         } else {
             self.begin(now);

@@ -219,6 +219,27 @@ fn a_server_with_an_early_deadline_has_no_more_than_its_density() {
 }
 
 #[test]
+fn a_server_that_wakes_behind_its_early_deadline_waits_for_its_period() {
+    let mut world = World::new(&[]);
+    let server = world.queue.admit(reservation(2, 4, 10));
+    world.servers.push(Box::pin(server.expect("there is room")));
+    world.enqueue(0, 0);
+    world.pick(0);
+    world.sleep(0, 1);
+    // One of its 2 ms is left, and its deadline is over: a period that began now would be the second within 10 ms.
+    assert!(world.enqueue(0, 5).is_throttled);
+    assert_eq!(world.queue.next_replenishment(), Some(at(10)));
+    assert_eq!(world.queue.replenish(at(10)), 1);
+    world.pick(10);
+    assert_eq!(world.left(10), 2);
+    world.sleep(0, 11);
+    // The next period would have begun by now.
+    assert!(!world.enqueue(0, 20).is_throttled);
+    world.pick(20);
+    assert_eq!(world.left(20), 2);
+}
+
+#[test]
 fn servers_that_are_admitted_keep_their_deadlines() {
     // 94 % in odd periods, always running: each period of each is served before its end.
     let given = [(2, 7), (3, 11), (5, 13)];
