@@ -69,9 +69,14 @@ impl Budget {
     /// The server wakes up: what is left counts only as far as it is within the bandwidth until the deadline. One that
     /// has spent its runtime stays throttled until it would have more anyway.
     pub(super) fn wake(&mut self, now: RunTime) {
+        if self.deadline == RunTime::ZERO {
+            self.begin(now);
+            return;
+        }
         if self.left <= 0 {
-            if self.deadline == RunTime::ZERO || self.replenished_at() <= now {
-                self.begin(now);
+            if self.replenished_at() <= now {
+                self.pay(now);
+                self.deadline = now.saturating_add(self.reservation.deadline());
             }
             return;
         }
@@ -99,22 +104,30 @@ impl Budget {
 
     /// The period begins in which there is runtime again.
     pub(super) fn replenish(&mut self, now: RunTime) {
-        let (periods, runtime) = (self.missing_periods(), self.runtime());
+        let periods = self.pay(now);
+        let later = self.reservation.period().as_nanos().saturating_mul(periods);
+        self.deadline = self.deadline.saturating_add(Span::from_nanos(later));
+        if self.deadline <= now {
+            // The host comes late.
+            self.deadline = now.saturating_add(self.reservation.deadline());
+        }
+    }
+
+    /// Adds the runtimes of the periods that have begun since it was spent, one at least; says how many those were.
+    /// What was used beyond the runtime is paid by them, and no more than one is left.
+    fn pay(&mut self, now: RunTime) -> u64 {
+        let runtime = self.runtime();
+        let over = now.saturating_since(self.replenished_at()).as_nanos();
         let periods = if mutant!("sched-deadline-debt-forgiven") {
             1
         } else {
-            periods
+            self.missing_periods() + over / self.reservation.period().as_nanos()
         };
         let paid = i64::try_from(periods)
             .unwrap_or(i64::MAX)
             .saturating_mul(runtime);
         self.left = self.left.saturating_add(paid).min(runtime);
-        let later = self.reservation.period().as_nanos().saturating_mul(periods);
-        self.deadline = self.deadline.saturating_add(Span::from_nanos(later));
-        if self.deadline <= now {
-            // The host comes a period late, or more.
-            self.begin(now);
-        }
+        periods
     }
 
     fn begin(&mut self, now: RunTime) {

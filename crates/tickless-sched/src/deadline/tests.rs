@@ -176,6 +176,48 @@ fn a_server_that_used_its_runtime_waits_for_the_next_period() {
 }
 
 #[test]
+fn what_was_used_beyond_the_runtime_is_paid_by_those_that_slept_too() {
+    let run_over = || {
+        let mut world = World::new(&[(2, 10)]);
+        world.enqueue(0, 0);
+        world.pick(0);
+        // It overruns by 3: a period and a half has to be paid for.
+        world.sleep(0, 5);
+        world
+    };
+    // Two periods gave four, for five that were used; of what begins now one is left.
+    for (wakes, left) in [(21, 1), (29, 1), (30, 2), (99, 2)] {
+        let mut world = run_over();
+        assert!(!world.enqueue(0, wakes).is_throttled, "{wakes}");
+        world.pick(wakes);
+        assert_eq!(world.left(wakes), left, "{wakes}");
+    }
+}
+
+#[test]
+fn a_host_that_comes_late_to_replenish_forgives_no_debt() {
+    // In the second period that pays, in the one after it, and behind that; with a deadline at its end and before it.
+    for (deadline, comes, left) in [
+        (10, 20, 1),
+        (10, 29, 1),
+        (10, 30, 2),
+        (4, 20, 1),
+        (4, 26, 1),
+    ] {
+        let mut world = World::new(&[]);
+        let server = world.queue.admit(reservation(2, deadline, 10));
+        world.servers.push(Box::pin(server.expect("there is room")));
+        world.enqueue(0, 0);
+        world.pick(0);
+        assert!(world.enqueue(0, 5).is_throttled);
+        assert_eq!(world.queue.next_replenishment(), Some(at(20)));
+        assert_eq!(world.queue.replenish(at(comes)), 1);
+        world.pick(comes);
+        assert_eq!(world.left(comes), left, "{deadline} {comes}");
+    }
+}
+
+#[test]
 fn sleeping_does_not_renew_the_runtime() {
     let mut world = World::new(&[(2, 10)]);
     world.enqueue(0, 0);
