@@ -133,6 +133,7 @@ pub const NAMES: &[&str] = &[
     "sched-first-start-wins-tick-23",
     "sched-idle-tick-kept",
     "sched-interrupts-charged-to-tasks",
+    "sched-left-over-tick-kept",
     "sched-kick-not-filtered-tick-17",
     "sched-owed-rearm-forgotten-flush-5",
     "sched-pick-ignores-eligibility",

@@ -67,7 +67,9 @@ impl Budget {
     }
 
     /// The server wakes up: what is left counts only as far as it is within the bandwidth until the deadline. One that
-    /// has spent its runtime stays throttled until it would have more anyway.
+    /// has spent its runtime stays throttled until it would have more anyway. Behind a deadline that is before the end
+    /// of the period a new period begins if what is left is more than the bandwidth gives until that end: by as much
+    /// the last one lasted long enough. Else the server is throttled until then.
     pub(super) fn wake(&mut self, now: RunTime) {
         if self.deadline == RunTime::ZERO {
             self.begin(now);
@@ -80,21 +82,34 @@ impl Budget {
             }
             return;
         }
-        let reservation = self.reservation;
-        let time = self.deadline.saturating_since(now).as_nanos();
-        // What the bandwidth gives until the deadline.
-        let most = u128::from(time) * u128::from(reservation.runtime().as_nanos())
-            / u128::from(reservation.deadline().as_nanos());
-        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let (deadline, period) = (self.reservation.deadline(), self.reservation.period());
+        if now >= self.deadline && deadline < period {
+            // A new period would begin before this one ended, and another deadline is not to be had in this one.
+            if self.left > self.given_until(self.replenished_at(), now, period) {
+                self.begin(now);
+            } else {
+                self.left = 0;
+            }
+            return;
+        }
+        let most = self.given_until(self.deadline, now, deadline);
         if self.left <= most || mutant!("sched-deadline-wakes-with-all") {
             return;
         }
-        if reservation.deadline() < reservation.period() && now < self.replenished_at() {
-            // A new period would begin before the last one ended. Behind the deadline nothing is left of this one.
+        if deadline < period {
+            // As above.
             self.left = most;
         } else {
             self.begin(now);
         }
+    }
+
+    /// What there is of the runtime from `now` to `end`, if there is a whole one in `whole`.
+    fn given_until(&self, end: RunTime, now: RunTime, whole: Span) -> i64 {
+        let time = u128::from(end.saturating_since(now).as_nanos());
+        let runtime = u128::from(self.reservation.runtime().as_nanos());
+        let given = time * runtime / u128::from(whole.as_nanos());
+        i64::try_from(given).unwrap_or(i64::MAX)
     }
 
     /// Until when it is throttled; `None` while there is runtime left.

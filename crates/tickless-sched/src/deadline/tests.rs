@@ -261,24 +261,24 @@ fn a_server_with_an_early_deadline_has_no_more_than_its_density() {
 }
 
 #[test]
-fn a_server_that_wakes_behind_its_early_deadline_waits_for_its_period() {
-    let mut world = World::new(&[]);
-    let server = world.queue.admit(reservation(2, 4, 10));
-    world.servers.push(Box::pin(server.expect("there is room")));
-    world.enqueue(0, 0);
-    world.pick(0);
-    world.sleep(0, 1);
-    // One of its 2 ms is left, and its deadline is over: a period that began now would be the second within 10 ms.
-    assert!(world.enqueue(0, 5).is_throttled);
-    assert_eq!(world.queue.next_replenishment(), Some(at(10)));
-    assert_eq!(world.queue.replenish(at(10)), 1);
-    world.pick(10);
-    assert_eq!(world.left(10), 2);
-    world.sleep(0, 11);
-    // The next period would have begun by now.
-    assert!(!world.enqueue(0, 20).is_throttled);
-    world.pick(20);
-    assert_eq!(world.left(20), 2);
+fn a_server_that_wakes_behind_its_early_deadline_has_no_more_than_its_bandwidth() {
+    // One of 2 ms in 10 was used: that is what 5 ms give.
+    for (wakes, throttled) in [(4, true), (5, true), (6, false), (10, false)] {
+        let mut world = World::new(&[]);
+        let server = world.queue.admit(reservation(2, 4, 10));
+        world.servers.push(Box::pin(server.expect("there is room")));
+        world.enqueue(0, 0);
+        world.pick(0);
+        world.sleep(0, 1);
+        assert_eq!(world.enqueue(0, wakes).is_throttled, throttled, "{wakes}");
+        let again = if throttled { 10 } else { wakes };
+        if throttled {
+            assert_eq!(world.queue.next_replenishment(), Some(at(10)));
+            assert_eq!(world.queue.replenish(at(10)), 1);
+        }
+        world.pick(again);
+        assert_eq!(world.left(again), 2, "{wakes}");
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@
 //! | at least 10 µs, and no start for a difference of up to 5 µs | [`HrTick::start`] |
 //! | inside of `schedule()` only the last start counts, carried out at the end | [`begin_batch`], [`end_batch`] |
 //! | the callback asks for a hard reschedule and starts nothing | [`HrTick::fired`] |
-//! | an enqueue starts it only if it is idle, a dequeue never touches it | [`HrTick::enqueued`], and no method for the other |
+//! | an enqueue starts it only if it is idle, or left over and late; a dequeue never touches it | [`HrTick::enqueued`], and no method for the other |
 //! | the same task that is picked again is picked | [`HrTick::picked`] |
 //! | a device that would soon fire for nothing is written before | [`HrTick::start`] |
 //!
@@ -290,6 +290,8 @@ pub struct HrTick {
     delay: Span,
     /// When the tick was to fire at last.
     time: Instant,
+    /// The last decision started no tick: one that is queued is that of a task which ran before.
+    is_left_over: bool,
     stats: Stats,
 }
 
@@ -306,6 +308,7 @@ impl HrTick {
             word: Word(0),
             delay: Span::ZERO,
             time: Instant::ZERO,
+            is_left_over: false,
             stats: Stats {
                 asked: 0,
                 replaced: 0,
@@ -390,8 +393,10 @@ impl HrTick {
     /// A task came to wait in the fair class, `runnable` with it. `running` is the slice of the task whose time is
     /// being spent, if that is of the fair class.
     ///
-    /// Starts the tick if it is not active: the task that runs may have been alone when it was picked. That a task left
-    /// is no reason to touch it, so there is no such method: it fires, finds nothing to do, and that is cheaper.
+    /// Starts the tick if it is not active: the task that runs may have been alone when it was picked. One that is
+    /// queued stays, unless a task that ran before left it over and it comes later than the one that runs should end
+    /// (decision 55). That a task left is no reason to touch it, so there is no such method: it fires, finds nothing to
+    /// do, and that is cheaper.
     pub fn enqueued(
         &mut self,
         running: Option<Slice>,
@@ -399,14 +404,41 @@ impl HrTick {
         interrupts: Load,
         timer: &impl SliceTimer,
     ) -> Reschedule {
-        match running {
-            Some(slice)
-                if self.fair_is_on()
-                    && (!timer.is_active() || mutant!("sched-enqueue-moves-the-tick")) =>
-            {
-                self.picked(slice, runnable, interrupts, true, timer)
+        let Some(slice) = running.filter(|_| self.fair_is_on()) else {
+            return Reschedule::No;
+        };
+        let stays = self.is_current(timer)
+            || (timer.is_active() && !self.comes_late(slice, runnable, interrupts, timer));
+        if stays && !mutant!("sched-enqueue-moves-the-tick") {
+            return Reschedule::No;
+        }
+        self.picked(slice, runnable, interrupts, true, timer)
+    }
+
+    /// Whether the tick is active and was started for the task that runs: then an [enqueue](Self::enqueued) does
+    /// nothing.
+    #[must_use]
+    #[inline]
+    pub fn is_current(&self, timer: &impl SliceTimer) -> bool {
+        timer.is_active() && (!self.is_left_over || mutant!("sched-left-over-tick-kept"))
+    }
+
+    /// Whether a tick that is queued fires behind the moment at which the task that runs should end.
+    fn comes_late(
+        &self,
+        slice: Slice,
+        runnable: usize,
+        interrupts: Load,
+        timer: &impl SliceTimer,
+    ) -> bool {
+        match fair_length(slice, runnable, interrupts) {
+            Length::Nothing => false,
+            Length::Over => true,
+            Length::Left(delay) => {
+                let at = timer.now().saturating_add(delay.max(LEAST_DELAY));
+                // The callback of one that is not queued runs, and asks for a decision itself.
+                timer.queued().is_some_and(|queued| queued > at)
             }
-            _ => Reschedule::No,
         }
     }
 
@@ -463,6 +495,7 @@ impl HrTick {
             self.delay = delay;
             return;
         }
+        self.is_left_over = false;
         self.start_after(delay, timer);
     }
 
@@ -511,6 +544,7 @@ impl HrTick {
                 (word.has(Word::START) && !is_lost).then_some(self.delay)
             }
         };
+        self.is_left_over = delay.is_none();
         if let Some(delay) = delay {
             self.start_after(delay, timer);
         } else if decision == Decision::CancelIfIdle && !mutant!("sched-idle-tick-kept") {

@@ -522,6 +522,37 @@ fn an_enqueue_starts_the_tick_only_if_it_is_idle() {
     assert_eq!((outcome, timer.told()), (Reschedule::No, std::vec![]));
 }
 
+/// Decision 55: a task of the deadline class sleeps with most of its runtime left, and one of the fair class runs alone.
+#[test]
+fn an_enqueue_brings_a_tick_forward_that_a_task_left_over() {
+    let timer = Hand::queued_at(900_000);
+    let mut tick = tick();
+    let alone = |tick: &mut HrTick| {
+        tick.begin_batch(false);
+        let _ = tick.picked(slice(50_000), 1, Load::NONE, true, &timer);
+        tick.end_batch(Decision::Keep, Flush::Switched, &timer);
+        assert_eq!(timer.told(), [], "it is left where it is");
+        assert!(!tick.is_current(&timer));
+    };
+    let enqueued = |tick: &mut HrTick, left| {
+        let outcome = tick.enqueued(Some(slice(left)), 2, Load::NONE, &timer);
+        (outcome, timer.told())
+    };
+    alone(&mut tick);
+    assert_eq!(enqueued(&mut tick, 950_000), (Reschedule::No, std::vec![]));
+    assert_eq!(enqueued(&mut tick, -1), (Reschedule::Hard, std::vec![]));
+    let brought = std::vec![Told::Start(at(50_000))];
+    assert_eq!(enqueued(&mut tick, 50_000), (Reschedule::No, brought));
+    // Now it is that of the task which runs.
+    assert!(tick.is_current(&timer));
+    assert_eq!(enqueued(&mut tick, 20_000), (Reschedule::No, std::vec![]));
+    // Of one whose callback runs a decision comes anyway.
+    alone(&mut tick);
+    timer.queued.set(None);
+    timer.callback_runs.set(true);
+    assert_eq!(enqueued(&mut tick, 20_000), (Reschedule::No, std::vec![]));
+}
+
 /// FLUSH-7: the grant takes the place of the scheduler, so it settles the device, behind its own start.
 #[test]
 fn flush_7_an_extension_starts_the_tick_and_settles_the_device() {

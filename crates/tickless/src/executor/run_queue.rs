@@ -278,7 +278,7 @@ impl RunQueue {
         // The one that runs may have been alone, without a tick. What gave its turn away is picked from next.
         if self.tick.fair_is_on()
             && let Some(timer) = &self.timer
-            && !timer.is_active()
+            && !self.tick.is_current(timer)
             && let Some(slice) = self.fair.slice()
         {
             let runnable = self.fair.runnable();

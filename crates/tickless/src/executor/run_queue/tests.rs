@@ -157,6 +157,30 @@ fn ticks_at(queue: &RunQueue) -> Option<Instant> {
     queue.timer.as_ref().and_then(SliceTimer::queued)
 }
 
+/// Decision 55: what the tick was started for has long been asleep.
+#[test]
+fn a_task_has_no_longer_because_one_before_it_had() {
+    let test = thread::spawn(|| {
+        let start = at_earliest().saturating_add(Span::from_secs(3_600));
+        let after = |millis: u64| start.saturating_add(Span::from_millis(millis));
+        let mut queue = ticking(false);
+        let _queued = queue.wake(job("long", 30_000), start);
+        let long = queue.pick(start, false).expect("it waits");
+        let _queued = queue.wake(job("short", 3_000), start);
+        let _short = queue.give(start).expect("it waits");
+        assert_eq!(ticks_at(&queue), Some(after(30)), "that of the long one");
+        queue.finish(after(1));
+        let _queued = queue.wake(job("short", 3_000), after(1));
+        let short = queue.pick(after(1), false).expect("it waits");
+        assert_eq!(ticks_at(&queue), Some(after(30)), "it is alone");
+        let _queued = queue.wake(job("other", 3_000), after(2));
+        assert_eq!(ticks_at(&queue), Some(after(4)), "it has 2 of 3 ms left");
+        let (waited, _) = queue.close();
+        drop((long, short, waited));
+    });
+    test.join().expect("it does not panic");
+}
+
 /// TICK-8: the tick fired before the end of the slice, and the same task is picked once more.
 #[test]
 fn a_task_that_is_picked_again_has_its_tick_again() {
