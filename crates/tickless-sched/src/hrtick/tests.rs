@@ -522,7 +522,7 @@ fn an_enqueue_starts_the_tick_only_if_it_is_idle() {
     assert_eq!((outcome, timer.told()), (Reschedule::No, std::vec![]));
 }
 
-/// Decision 55: a task of the deadline class sleeps with most of its runtime left, and one of the fair class runs alone.
+/// Decision 55: a task of the deadline class sleeps with most of its runtime left, and one of the fair class is alone.
 #[test]
 fn an_enqueue_brings_a_tick_forward_that_a_task_left_over() {
     let timer = Hand::queued_at(900_000);
