@@ -137,7 +137,9 @@ impl Reserved {
         let passed = now.saturating_sub(self.leaked);
         self.leaked = self.leaked.max(now);
         let rate = (self.runtime, self.period);
-        let wrong = self.bucket.pours((had, passed), rate, late.each);
+        let wrong = self
+            .bucket
+            .pours((had, passed), rate, (late.each, late.all));
         runtime_bounded::overspent(self.spent, self.runtime, late.each).or(wrong)
     }
 

@@ -3,7 +3,7 @@
 //!
 //! Looked at whenever the task is accounted: what it had since it was ready or had runtime again, and a bucket that
 //! leaks at the rate of the reservation. Two runtimes fit into it, because a task may use the one of a period at its
-//! end, and that of the next at its begin.
+//! end, and that of the next at its begin; and what leaks while others that are late keep it waiting beyond its deadline.
 
 use crate::model::time::Picos;
 
@@ -21,17 +21,19 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    /// The task `had` so much of `passed`; what is wrong with that.
+    /// The task `had` so much of `passed`; what is wrong with that, where its decision may be `late`, and may have been
+    /// `kept` waiting for others.
     pub(crate) fn pours(
         &mut self,
         (had, passed): (Picos, Picos),
         (runtime, period): (Picos, Picos),
-        late: Picos,
+        (late, kept): (Picos, Picos),
     ) -> Option<String> {
         let nanos = |time: Picos| u128::from(time.as_nanos());
         let leaked = nanos(passed) * nanos(runtime);
         self.level = self.level.saturating_sub(leaked) + nanos(had) * nanos(period);
-        let most = (nanos(runtime) * 2 + nanos(late)) * nanos(period);
+        let most =
+            (nanos(runtime) * 2 + nanos(late)) * nanos(period) + nanos(kept) * nanos(runtime);
         (self.level > most).then(|| {
             let above = self.level / nanos(period).max(1);
             format!("a task with {runtime} in {period} had {above} ns more than that, of late")
@@ -51,10 +53,23 @@ mod tests {
         let mut bucket = Bucket::default();
         let mut pours = |had, passed| {
             let pair = (millis(had), millis(passed));
-            bucket.pours(pair, reservation, Picos::ZERO).is_none()
+            bucket
+                .pours(pair, reservation, (Picos::ZERO, Picos::ZERO))
+                .is_none()
         };
         assert!(pours(2, 2) && pours(2, 2), "the end of one, and the next");
         assert!(pours(0, 8) && pours(2, 2), "a period later");
         assert!(!pours(2, 2), "that period had its runtime");
+    }
+
+    #[test]
+    fn what_was_kept_waiting_has_what_leaked_meanwhile() {
+        let millis = Picos::from_millis;
+        for (kept, is_kept) in [(10, true), (9, false)] {
+            let lateness = (Picos::ZERO, millis(kept));
+            let mut bucket = Bucket::default();
+            let wrong = bucket.pours((millis(6), Picos::ZERO), (millis(2), millis(10)), lateness);
+            assert_eq!(wrong.is_none(), is_kept, "{kept}");
+        }
     }
 }
