@@ -3,7 +3,8 @@
 //!
 //! Looked at whenever the task is accounted: what it had since it was ready or had runtime again, and a bucket that
 //! leaks at the rate of the reservation. Two runtimes fit into it, because a task may use the one of a period at its
-//! end, and that of the next at its begin; and what leaks while others that are late keep it waiting beyond its deadline.
+//! end, and that of the next at its begin; and what leaks while others that are late keep it waiting beyond its
+//! deadline.
 
 use crate::model::time::Picos;
 
