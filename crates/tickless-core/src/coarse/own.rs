@@ -161,18 +161,18 @@ impl<P: Platform> Timers<P> {
         M: Member<Coarse, Guarded = Option<Waker>> + Send + 'static,
     {
         let kind = entry.tag();
-        self.start_new(|| entry, kind, me, times, waker)
+        self.start_new::<M, true>(|| entry, kind, me, times, waker)
     }
 
     /// As [`start_unbound`](Self::start_unbound), of a timer of `kind` that `make` makes once its place is known, so
-    /// that what was just stored there need not be asked.
+    /// that what was just stored there need not be asked. Without `CALLS`, only if the lock takes none.
     ///
     /// # Errors
     ///
     /// As there; it was made or not.
     // Always: of two callers one is the shortest path there is.
     #[inline(always)]
-    pub(crate) fn start_new<'a, 't, M>(
+    pub(crate) fn start_new<'a, 't, M, const CALLS: bool>(
         &'a self,
         make: impl FnOnce() -> Pin<&'t mut Entry<Coarse, M>>,
         kind: Kind,
@@ -186,7 +186,7 @@ impl<P: Platform> Timers<P> {
         if !self.keeps(me.base, kind) {
             return Err(waker);
         }
-        let Some(mut held) = BaseGuard::at_hand(self, me) else {
+        let Some(mut held) = BaseGuard::try_own::<CALLS>(self, me) else {
             return Err(waker);
         };
         let wheel = &mut held.state.wheels[kind as usize];

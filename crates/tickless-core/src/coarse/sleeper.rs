@@ -88,7 +88,7 @@ impl WheelSleeper {
         let Some(me) = timers.platform.this_cpu_if_known() else {
             return Err(waker);
         };
-        let filed = timers.start_new(|| make().entry_mut(), kind, me, times, waker);
+        let filed = timers.start_new::<_, false>(|| make().entry_mut(), kind, me, times, waker);
         filed.map(|(is_first, _old)| is_first)
     }
 

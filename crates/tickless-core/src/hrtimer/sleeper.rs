@@ -216,7 +216,7 @@ impl<C: ClockId> Sleeper<C> {
         mode: StartMode,
         waker: Waker,
     ) -> Result<Option<Waker>, Waker> {
-        let Some(mut guard) = BaseGuard::at_hand(timers, me) else {
+        let Some(mut guard) = BaseGuard::try_own::<CALLS>(timers, me) else {
             return Err(waker);
         };
         let head = Head::new(earliest, deadline);
