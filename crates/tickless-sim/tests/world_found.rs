@@ -131,6 +131,27 @@ fn slice_by_the_clock_ends_when_the_clock_says_so() {
     assert_eq!(holds("slice-by-the-clock"), 1);
 }
 
+/// A task with a reservation slept with most of its runtime left, and one of the fair class ran alone. The task that
+/// came to wait started no tick, because one was queued: the sleeper's, milliseconds ahead.
+#[test]
+fn left_over_tick_of_a_task_that_sleeps_ends_no_slice_of_another() {
+    assert_eq!(holds("left-over-tick"), 2);
+}
+
+/// Runtimes ended at ticks, and were overrun by twice their length. Who slept until that was paid in part began with a
+/// whole runtime, so that a third of all that it used was beyond its reservation.
+#[test]
+fn forgiven_debt_is_paid_by_those_that_sleep_too() {
+    assert_eq!(holds("forgiven-debt"), 2);
+}
+
+/// Runtimes ended at ticks of 4 ms, and another task's kept one waiting for longer than its period. The checker's
+/// bucket leaked meanwhile.
+#[test]
+fn kept_waiting_a_task_has_what_it_did_not_get() {
+    assert_eq!(holds("kept-waiting"), 2);
+}
+
 #[test]
 fn every_file_belongs_to_a_class_that_is_tried() {
     let classes = [
@@ -147,6 +168,9 @@ fn every_file_belongs_to_a_class_that_is_tried() {
         "long-step",
         "slice-by-the-clock",
         "lazy-late",
+        "left-over-tick",
+        "forgiven-debt",
+        "kept-waiting",
     ];
     for name in names() {
         let class = name.rsplit_once('-').map(|(class, _)| class);
