@@ -7,14 +7,16 @@
 //!
 //! The lock is *biased* or *ordinary*, as its gate says.
 //!
-//! While it is **biased**, the owner announces itself with a plain store, keeps the compiler from reordering, and looks
-//! at the gate with a plain load. A stranger closes the gate, makes every other thread of the process execute a full
+//! While it is **biased**, the gate names the owner. The owner, which finds itself named, announces itself with a plain
+//! store, keeps the compiler from reordering, and looks at the gate again, with a plain load. A stranger closes the gate, makes every other thread of the process execute a full
 //! barrier ([`LockHost::heavy_barrier`], `membarrier` on Linux), and waits until the owner is outside. After the
 //! barrier one of two things holds: the owner's announcement is visible to the stranger, or the owner's next look at
 //! the gate finds it closed. This is Dekker's argument with the owner's fence paid by the stranger.
 //!
 //! While it is **ordinary**, every thread takes an inner lock: one exchange, and a futex when it is contended.
-//! Strangers need no barrier then, because the owner finds the gate closed and takes the inner lock too.
+//! Strangers need no barrier then, because the owner finds the gate closed and takes the inner lock too. It announces
+//! nothing for that: where threads hand timers to each other, and the lock is ordinary for long, the owner pays what
+//! strangers do.
 //!
 //! # Policy
 //!
@@ -43,8 +45,7 @@
 //!
 //! # Cost
 //!
-//! Owner, biased: two stores, one load. Everybody, ordinary: two exchanges, the owner two stores besides. Stranger,
-//! biased: a barrier, once.
+//! Owner, biased: two stores, two loads. Everybody, ordinary: two exchanges. Stranger, biased: a barrier, once.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -119,10 +120,12 @@ const OUTSIDE: u32 = 0;
 /// The owner holds the lock, or is about to look whether it may.
 const INSIDE: u32 = 1;
 
-/// The owner may enter without the inner lock.
-const BIASED: u32 = 0;
-/// Everybody takes the inner lock.
-const ORDINARY: u32 = 1;
+/// The identity of no token.
+const NO_OWNER: usize = 0;
+
+/// What the gate says while every thread takes the inner lock: the identity of no token either, and not
+/// [`NO_OWNER`], so that a thread without one never finds itself named.
+const ORDINARY: usize = usize::MAX;
 
 const FREE: u32 = 0;
 const TAKEN: u32 = 1;
@@ -131,10 +134,11 @@ const CONTENDED: u32 = 2;
 /// The lock. See the [module documentation](self).
 pub struct BiasedLock<H> {
     inside: AtomicU32,
-    gate: AtomicU32,
-    /// Identity of the owner's token, 0 for none.
-    owner: AtomicUsize,
     inner: AtomicU32,
+    /// Identity of the token whose thread may enter without the inner lock, or [`ORDINARY`].
+    gate: AtomicUsize,
+    /// Identity of the owner's token, or [`NO_OWNER`].
+    owner: AtomicUsize,
     /// Acquisitions of the owner in ordinary mode since the last stranger; guarded by `inner`.
     quiet: AtomicU32,
     /// The lock may become biased although barriers disturb; guarded by `inner`.
@@ -179,9 +183,9 @@ impl<H: LockHost> BiasedLock<H> {
         pub const fn new() -> Self {
             Self {
                 inside: AtomicU32::new(OUTSIDE),
-                gate: AtomicU32::new(ORDINARY),
-                owner: AtomicUsize::new(0),
                 inner: AtomicU32::new(FREE),
+                gate: AtomicUsize::new(ORDINARY),
+                owner: AtomicUsize::new(NO_OWNER),
                 quiet: AtomicU32::new(0),
                 reserved: AtomicBool::new(false),
                 host: PhantomData,
@@ -193,7 +197,7 @@ impl<H: LockHost> BiasedLock<H> {
     pub fn claim(&self) -> Option<Owner> {
         self.lock_inner();
         // Relaxed: written only under the inner lock.
-        let claimed = (self.owner.load(Ordering::Relaxed) == 0).then(|| {
+        let claimed = (self.owner.load(Ordering::Relaxed) == NO_OWNER).then(|| {
             let owner = Owner {
                 id: id::unique(),
                 stays: PhantomData,
@@ -213,7 +217,7 @@ impl<H: LockHost> BiasedLock<H> {
         self.lock_inner();
         // Relaxed: see `acquire`; only the owner's own thread could compare with success.
         if self.owner.load(Ordering::Relaxed) == owner.id.get() {
-            self.owner.store(0, Ordering::Relaxed);
+            self.owner.store(NO_OWNER, Ordering::Relaxed);
             // Relaxed: the inner lock orders it for all who take that.
             self.gate.store(ORDINARY, Ordering::Relaxed);
             // Relaxed: guarded by the inner lock.
@@ -243,7 +247,7 @@ impl<H: LockHost> BiasedLock<H> {
     /// Frees the lock and forgets its owner: in the child of a fork, where those who held or owned it do not exist.
     pub fn free_after_fork(&self, _others_are_gone: &LastThread) {
         // Relaxed: there is no thread to be ordered with.
-        self.owner.store(0, Ordering::Relaxed);
+        self.owner.store(NO_OWNER, Ordering::Relaxed);
         self.gate.store(ORDINARY, Ordering::Relaxed);
         self.inside.store(OUTSIDE, Ordering::Relaxed);
         self.inner.store(FREE, Ordering::Relaxed);
@@ -255,42 +259,69 @@ impl<H: LockHost> BiasedLock<H> {
     #[must_use]
     pub fn is_biased(&self) -> bool {
         // Relaxed: a hint.
-        self.gate.load(Ordering::Relaxed) == BIASED
+        self.gate.load(Ordering::Relaxed) != ORDINARY
     }
 
-    /// Announces the owner at the gate, and looks at it; `None`, and nothing was done, if `token` is not the owner's.
+    /// Whether the gate names the thread of `token`.
+    #[inline]
+    fn names(&self, token: Option<Owner>) -> bool {
+        // As a word, that a token is missing needs no question of its own.
+        let id = token.map_or(NO_OWNER, |owner| owner.id.get());
+        // Relaxed: that the gate is open for this thread was written by itself, so what was before is in its past; that
+        // it is closed is ordered by the pair of barriers, see `knock`, or does not matter.
+        self.gate.load(Ordering::Relaxed) == id
+    }
+
+    /// Announces the owner at the gate, and looks at it again; `None`, and nothing was done, if the gate does not name
+    /// the thread of `token`.
     #[inline]
     fn knock(&self, token: Option<Owner>) -> Option<Gate> {
-        // Relaxed: equal only for the thread that claimed the lock, which then reads its own write.
-        token.filter(|owner| self.owner.load(Ordering::Relaxed) == owner.id.get())?;
+        if !self.names(token) {
+            return None;
+        }
         // Relaxed: ordered against the look at the gate by the pair of barriers, see the module documentation.
         self.inside.store(INSIDE, Ordering::Relaxed);
         light_barrier();
-        // Relaxed: an open gate was opened by this thread, so everything before is in its past already.
-        if self.gate.load(Ordering::Relaxed) == BIASED {
+        if self.names(token) {
             Some(Gate::Open)
         } else {
             Some(Gate::Closed)
         }
     }
 
-    #[cold]
-    fn acquire_as_owner_slowly(&self) -> Acquired {
-        // Release: what the owner did in earlier sections was published when it left them; this only withdraws the
-        // announcement, for the stranger that waits for it.
+    /// Whether `token` is the owner's.
+    #[inline]
+    fn is_owner(&self, token: Option<Owner>) -> bool {
+        // Relaxed: equal only for the thread that claimed the lock, which then reads its own write.
+        token.is_some_and(|owner| self.owner.load(Ordering::Relaxed) == owner.id.get())
+    }
+
+    /// Withdraws the announcement of the owner, which found the gate closed behind it.
+    fn withdraw(&self) {
+        // Release: what the owner did in earlier sections was published when it left them; this only ends the wait of
+        // the stranger that closed the gate.
         self.inside.store(OUTSIDE, Ordering::Release);
+    }
+
+    /// Takes the lock for the thread of `token`, which did not find the gate open.
+    #[cold]
+    fn acquire_slowly(&self, token: Option<Owner>) -> Acquired {
+        if !self.is_owner(token) {
+            return self.acquire_as_stranger();
+        }
         self.lock_inner();
         self.note_quiet();
         Acquired::Inner
     }
 
-    /// As [`acquire_as_owner_slowly`](Self::acquire_as_owner_slowly), unless another thread has the inner lock.
+    /// As [`acquire_slowly`](Self::acquire_slowly) for the owner, unless another thread has the inner lock.
     ///
     /// Where strangers keep the lock ordinary the owner is to find its shortest paths all the same.
     #[cold]
-    fn try_acquire_as_owner_slowly(&self) -> Option<Acquired> {
-        // Release: as in `acquire_as_owner_slowly`.
-        self.inside.store(OUTSIDE, Ordering::Release);
+    fn try_acquire_slowly(&self, token: Option<Owner>) -> Option<Acquired> {
+        if !self.is_owner(token) {
+            return None;
+        }
         // Acquire: as in `lock_inner`. Failure needs no order.
         let taken = self
             .inner
@@ -306,8 +337,10 @@ impl<H: LockHost> BiasedLock<H> {
         let quiet = self.quiet.load(Ordering::Relaxed).saturating_add(1);
         if quiet >= REBIAS_AFTER && self.may_be_biased() {
             self.quiet.store(0, Ordering::Relaxed);
-            // Relaxed: strangers read the gate under the inner lock, and the owner reads its own write.
-            self.gate.store(BIASED, Ordering::Relaxed);
+            // Relaxed, both: the owner, which this is, reads what it wrote itself; strangers read the gate under the
+            // inner lock.
+            let owner = self.owner.load(Ordering::Relaxed);
+            self.gate.store(owner, Ordering::Relaxed);
         } else {
             self.quiet.store(quiet, Ordering::Relaxed);
         }
@@ -327,8 +360,8 @@ impl<H: LockHost> BiasedLock<H> {
         // Relaxed, both: guarded by the inner lock.
         self.quiet.store(0, Ordering::Relaxed);
         self.reserved.store(false, Ordering::Relaxed);
-        // Relaxed: the gate is written only under the inner lock.
-        if self.gate.load(Ordering::Relaxed) == BIASED {
+        // The gate is written only under the inner lock.
+        if self.is_biased() {
             self.close_gate();
         }
         Acquired::Inner
@@ -431,19 +464,26 @@ unsafe impl<H: LockHost> RawLock for BiasedLock<H> {
 
     #[inline]
     fn acquire(&self, token: Option<Owner>) -> Acquired {
-        match self.knock(token) {
-            Some(Gate::Open) => Acquired::Gate,
-            Some(Gate::Closed) => self.acquire_as_owner_slowly(),
-            None => self.acquire_as_stranger(),
+        // Those that are known to have no token do not ask for the gate.
+        if token.is_none() {
+            return self.acquire_as_stranger();
         }
+        match self.knock(token) {
+            Some(Gate::Open) => return Acquired::Gate,
+            Some(Gate::Closed) => self.withdraw(),
+            None => {}
+        }
+        self.acquire_slowly(token)
     }
 
     #[inline]
     fn try_acquire(&self, token: Option<Owner>) -> Option<Acquired> {
-        match self.knock(token)? {
-            Gate::Open => Some(Acquired::Gate),
-            Gate::Closed => self.try_acquire_as_owner_slowly(),
+        match self.knock(token) {
+            Some(Gate::Open) => return Some(Acquired::Gate),
+            Some(Gate::Closed) => self.withdraw(),
+            None => {}
         }
+        self.try_acquire_slowly(token)
     }
 
     /// Through the gate alone.
@@ -452,8 +492,7 @@ unsafe impl<H: LockHost> RawLock for BiasedLock<H> {
         match self.knock(token)? {
             Gate::Open => Some(Acquired::Gate),
             Gate::Closed => {
-                // Release: as in `acquire_as_owner_slowly`.
-                self.inside.store(OUTSIDE, Ordering::Release);
+                self.withdraw();
                 None
             }
         }

@@ -257,17 +257,11 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
     where
         M: Member<F> + Send + 'static,
     {
-        // Asked before, and not by panics behind it, which would need to have saved what they would have to drop.
-        if list >= LEVELS * BUCKETS || !entry.state().is_idle() || !entry.as_mut().bind(self) {
+        // Asked before, and not by a panic behind it, which would need to have saved what it would have to drop.
+        if list >= LEVELS * BUCKETS || !entry.as_mut().enter(self, head, fill) {
             return false;
         }
-        if let Some(guarded) = entry.as_mut().guarded_mut() {
-            fill(guarded);
-        }
-        let entry = entry.into_ref().erase();
-        // SAFETY: Owner Key Invariant: the entry names this queue, which is borrowed mutably.
-        *unsafe { entry.head_mut() } = head;
-        self.link(entry, list, End::Back);
+        self.put(entry.into_ref().erase(), list, End::Back);
         true
     }
 

@@ -46,7 +46,7 @@ pub use self::state::State;
 pub use self::transit::Transit;
 use crate::const_unless_loom;
 use crate::id::{self, OwnerWord, QueueId};
-use crate::sync::{AtomicU8, Ordering};
+use crate::sync::{AtomicU8, Exclusive, Ordering};
 
 /// What all entries of one kind of queue have in common.
 pub trait Family: Sized + 'static {
@@ -349,7 +349,34 @@ impl<F: Family, M: Member<F>> Entry<F, M> {
     /// has one.
     #[inline]
     pub fn bind(self: Pin<&mut Self>, queue: &impl Queue<F>) -> bool {
-        self.raw.owner.bind_exclusively(queue.id())
+        // SAFETY: nothing is moved.
+        let entry = unsafe { self.get_unchecked_mut() };
+        entry.raw.owner.bind_exclusively(queue.id())
+    }
+
+    /// Gives an idle entry that never had an owner to `queue` and marks it queued there, with `fill` having filled its
+    /// guarded data; `false`, and nothing was done, if it is another one. It is to be linked at once.
+    ///
+    /// What was just stored in the entry is not asked for again, and need not be stored.
+    #[inline(always)]
+    pub(crate) fn enter(
+        self: Pin<&mut Self>,
+        queue: &impl Queue<F>,
+        head: F::Head,
+        fill: impl FnOnce(&mut M::Guarded),
+    ) -> bool {
+        // SAFETY: nothing is moved.
+        let entry = unsafe { self.get_unchecked_mut() };
+        let raw = &mut entry.raw;
+        // One that never had an owner was never queued, but may be shut.
+        let is_idle = raw.state.exclusively(|state| *state == 0);
+        if !is_idle || !raw.owner.bind_exclusively(queue.id()) {
+            return false;
+        }
+        fill(entry.guarded.get_mut());
+        *raw.head.get_mut() = head;
+        raw.state.exclusively(|state| *state = State::QUEUED);
+        true
     }
 
     /// The guarded data of an entry that belongs to `queue`; `None` when it belongs elsewhere.

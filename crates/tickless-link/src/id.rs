@@ -9,7 +9,7 @@ use core::num::NonZeroUsize;
 use core::sync::atomic::AtomicUsize as StaticCounter;
 
 use crate::const_unless_loom;
-use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::sync::{AtomicU32, AtomicUsize, Exclusive, Ordering};
 
 /// Bits of an identity that hold the index; the rest holds the realm.
 const INDEX_BITS: u32 = if usize::BITS == 64 { 24 } else { 16 };
@@ -189,13 +189,14 @@ impl OwnerWord {
 
     /// As [`bind`](Self::bind), for a caller that has the entry for itself.
     #[inline]
-    pub(crate) fn bind_exclusively(&self, id: QueueId) -> bool {
-        // Relaxed: no other thread can name the entry while its exclusive borrow lasts.
-        if self.0.load(Ordering::Relaxed) != UNBOUND {
-            return false;
-        }
-        self.set(id.0);
-        true
+    pub(crate) fn bind_exclusively(&mut self, id: QueueId) -> bool {
+        self.0.exclusively(|word| {
+            let is_unbound = *word == UNBOUND;
+            if is_unbound {
+                *word = id.0;
+            }
+            is_unbound
+        })
     }
 
     /// Gives an entry that was never bound to the queue `id`; `false` when another thread was first.

@@ -122,6 +122,17 @@ impl<N, S: Stage, T> Late<N, S, T> {
         (&mut late.note, value)
     }
 
+    /// Makes the value by going on to `stage`; the note, and the value, of which the compiler knows what is in it.
+    ///
+    /// # Panics
+    ///
+    /// When `stage` is none that has a value, or the value is made.
+    #[inline(always)]
+    pub fn fill(self: Pin<&mut Self>, stage: S, make: impl FnOnce() -> T) -> (&mut N, Pin<&mut T>) {
+        assert!(!self.stage.is_made(), "a value is made once");
+        self.make(stage, make)
+    }
+
     /// Makes the value, unless it is made, by going on to `stage`; the note, and the value.
     ///
     /// # Panics
@@ -277,8 +288,11 @@ mod tests {
         assert!(panics(|| {
             late.as_mut().make(Step::Waiting, || Box::new(1));
         }));
-        late.as_mut().make(Step::Ready, || Box::new(1));
+        late.as_mut().fill(Step::Ready, || Box::new(1));
         assert!(panics(|| late.as_mut().set_stage(Step::New)));
+        assert!(panics(|| {
+            late.as_mut().fill(Step::Done, || Box::new(2));
+        }));
         assert_eq!(**late.as_ref().value().unwrap(), 1);
     }
 

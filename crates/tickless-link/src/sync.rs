@@ -21,6 +21,29 @@ pub use modelled::{
 #[cfg(loom)]
 mod modelled;
 
+/// An atomic in the hands of a caller that has it for itself: a plain value, of which the compiler knows what was just
+/// stored there.
+pub(crate) trait Exclusive<V> {
+    /// Shows the value to `body`.
+    fn exclusively<R>(&mut self, body: impl FnOnce(&mut V) -> R) -> R;
+}
+
+macro_rules! exclusive {
+    ($($atomic:ty: $value:ty),*) => {$(
+        impl Exclusive<$value> for $atomic {
+            #[inline(always)]
+            fn exclusively<R>(&mut self, body: impl FnOnce(&mut $value) -> R) -> R {
+                #[cfg(not(loom))]
+                return body(self.get_mut());
+                #[cfg(loom)]
+                self.with_mut(body)
+            }
+        }
+    )*};
+}
+
+exclusive!(AtomicU8: u8, AtomicUsize: usize);
+
 /// Tells the processor that the caller polls; in a model, lets another thread run.
 #[inline]
 pub fn spin_loop() {

@@ -58,7 +58,7 @@ use std::task::Waker;
 use tickless_core::coarse::{Kind, Tick, WheelSleeper};
 use tickless_core::time::Instant as CoreInstant;
 
-use crate::host::registry::timers_if_made;
+use crate::host::registry::timers_at_hand;
 use crate::host::remote::publish::{publish_earlier, publish_first};
 use crate::host::thread::asked_last;
 use crate::host::tick::{now, tick_of};
@@ -165,7 +165,7 @@ impl SleepQueue for WheelSleeper {
     /// How late it may be counts from when it was asked for: the reading that its deadline was computed from serves.
     #[inline(always)]
     fn start_new<'t>(
-        make: impl FnOnce() -> Pin<&'t mut Self>,
+        put: impl FnOnce(Self) -> Pin<&'t mut Self>,
         deadline: CoreInstant,
         _latest: CoreInstant,
         waker: Waker,
@@ -175,10 +175,10 @@ impl SleepQueue for WheelSleeper {
     {
         let times = (tick_of(asked_last()), tick_of(deadline));
         // Else something that is due before was told already, and a thread comes for that.
-        let Some(timers) = timers_if_made() else {
+        let Some(timers) = timers_at_hand() else {
             return Err(waker);
         };
-        if Self::start_new(make, Kind::Global, timers, times, waker)? {
+        if Self::start_new(put, Kind::Global, timers, times, waker)? {
             publish_first();
         }
         Ok(())
@@ -186,7 +186,7 @@ impl SleepQueue for WheelSleeper {
 
     #[inline]
     fn restart_in_place(self: Pin<&Self>, deadline: CoreInstant, _latest: CoreInstant) -> bool {
-        timers_if_made().is_some_and(|timers| self.modify_in_slot(timers, tick_of(deadline)))
+        timers_at_hand().is_some_and(|timers| self.modify_in_slot(timers, tick_of(deadline)))
     }
 
     #[inline]

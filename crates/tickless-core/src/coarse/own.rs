@@ -161,51 +161,73 @@ impl<P: Platform> Timers<P> {
         M: Member<Coarse, Guarded = Option<Waker>> + Send + 'static,
     {
         let kind = entry.tag();
-        self.start_new::<M, true>(|| entry, kind, me, times, waker)
-    }
-
-    /// As [`start_unbound`](Self::start_unbound), of a timer of `kind` that `make` makes once its place is known, so
-    /// that what was just stored there need not be asked. Without `CALLS`, only if the lock takes none.
-    ///
-    /// # Errors
-    ///
-    /// As there; it was made or not.
-    // Always: of two callers one is the shortest path there is.
-    #[inline(always)]
-    pub(crate) fn start_new<'a, 't, M, const CALLS: bool>(
-        &'a self,
-        make: impl FnOnce() -> Pin<&'t mut Entry<Coarse, M>>,
-        kind: Kind,
-        me: ThisCpu<'a, P>,
-        (now, expiry): (Tick, Tick),
-        waker: Waker,
-    ) -> Result<(bool, Option<Waker>), Waker>
-    where
-        M: Member<Coarse, Guarded = Option<Waker>> + Send + 'static,
-    {
-        if !self.keeps(me.base, kind) {
-            return Err(waker);
-        }
-        let Some(mut held) = BaseGuard::try_own::<CALLS>(self, me) else {
+        let Some((mut held, place)) = self.lock_wheel::<true>(kind, me, times) else {
             return Err(waker);
         };
-        let wheel = &mut held.state.wheels[kind as usize];
-        wheel.pending_map.forward(now);
-        let place = wheel.pending_map.place(expiry);
-        let mut entry = make();
-        if entry.tag() != kind {
-            return Err(waker);
-        }
-        entry.shared().set(expiry);
+        entry.shared().set(times.1);
         let (mut waker, mut old) = (Some(waker), None);
         let fill = |kept: &mut Option<Waker>| old = core::mem::replace(kept, waker.take());
-        let list = place.slot.number();
-        if !wheel.buckets.insert_unbound(entry.as_mut(), list, (), fill) {
+        let mut entry = entry;
+        let (list, buckets) = (place.slot.number(), &mut held.state.wheels[kind as usize].buckets);
+        if !buckets.insert_unbound(entry.as_mut(), list, (), fill) {
             return waker.map_or(Ok((false, None)), Err);
         }
         let entry = entry.as_ref().erase();
-        let is_first = self.note_own(&mut held, entry, kind, (now, expiry, place), false);
+        let is_first = self.note_own(&mut held, entry, kind, (times.0, times.1, place), false);
         Ok((is_first, old))
+    }
+
+    /// As [`start_unbound`](Self::start_unbound), of a timer that `put` puts in its place, which is known then, with its
+    /// waker in it: what was just stored there is not asked for. If the lock is to be had without a call.
+    ///
+    /// # Errors
+    ///
+    /// As there; `put` was not called.
+    // Always: the shortest path there is.
+    #[inline(always)]
+    pub(crate) fn start_new<'a, 't, M>(
+        &'a self,
+        put: impl FnOnce(Waker) -> Pin<&'t mut Entry<Coarse, M>>,
+        kind: Kind,
+        me: ThisCpu<'a, P>,
+        times: (Tick, Tick),
+        waker: Waker,
+    ) -> Result<bool, Waker>
+    where
+        M: Member<Coarse, Guarded = Option<Waker>> + Send + 'static,
+    {
+        let Some((mut held, place)) = self.lock_wheel::<false>(kind, me, times) else {
+            return Err(waker);
+        };
+        let mut entry = put(waker);
+        debug_assert!(entry.tag() == kind && entry.shared().get() == times.1);
+        let (list, buckets) = (place.slot.number(), &mut held.state.wheels[kind as usize].buckets);
+        if !buckets.insert_unbound(entry.as_mut(), list, (), |_| ()) {
+            let kept = entry.guarded_mut().and_then(Option::take);
+            return Err(kept.expect("it was just made"));
+        }
+        let entry = entry.as_ref().erase();
+        Ok(self.note_own(&mut held, entry, kind, (times.0, times.1, place), false))
+    }
+
+    /// Locks the base of `me` if what is started there for the wheel of `kind` stays there; its place. Without `CALLS`
+    /// only if the lock takes none.
+    // Always: as `start_new`.
+    #[inline(always)]
+    fn lock_wheel<'a, const CALLS: bool>(
+        &'a self,
+        kind: Kind,
+        me: ThisCpu<'a, P>,
+        (now, expiry): (Tick, Tick),
+    ) -> Option<(BaseGuard<'a, P>, Place)> {
+        if !self.keeps(me.base, kind) {
+            return None;
+        }
+        let mut held = BaseGuard::try_own::<CALLS>(self, me)?;
+        let pending_map = &mut held.state.wheels[kind as usize].pending_map;
+        pending_map.forward(now);
+        let place = pending_map.place(expiry);
+        Some((held, place))
     }
 
     /// Notes that a timer came to `place` on the wheel of `kind` of the executing CPU's base; says whether it is due

@@ -71,15 +71,16 @@ impl WheelSleeper {
     }
 
     /// Starts a sleeper of `kind` that does not exist yet, in a tick and for an expiry, if the executing CPU keeps it
-    /// and its lock is to be had without a call: as [`start`](crate::base::TaskTimer::start) would. `make` makes it
-    /// once its place is known. Says whether it is due before everything else on its wheel, so that it has to be told.
+    /// and its lock is to be had without a call: as [`start`](crate::base::TaskTimer::start) would. `put` puts it where
+    /// it stays once its place is known. Says whether it is due before everything else on its wheel, so that it has to
+    /// be told.
     ///
     /// # Errors
     ///
-    /// The waker, where it is not the usual case; the sleeper was made or not, and nothing else was done.
+    /// The waker, where it is not the usual case; `put` was not called, and nothing was done.
     #[inline(always)]
     pub fn start_new<'t, P: Platform>(
-        make: impl FnOnce() -> Pin<&'t mut Self>,
+        put: impl FnOnce(Self) -> Pin<&'t mut Self>,
         kind: Kind,
         timers: &Timers<P>,
         times: (Tick, Tick),
@@ -88,8 +89,18 @@ impl WheelSleeper {
         let Some(me) = timers.platform.this_cpu_if_known() else {
             return Err(waker);
         };
-        let filed = timers.start_new::<_, false>(|| make().entry_mut(), kind, me, times, waker);
-        filed.map(|(is_first, _old)| is_first)
+        timers.start_new(
+            #[inline(always)]
+            |waker| {
+                let expiry = ExpiryTick::of(times.1);
+                let entry = Entry::new((), kind, (), expiry, Some(waker), Wake);
+                put(Self { entry }).entry_mut()
+            },
+            kind,
+            me,
+            times,
+            waker,
+        )
     }
 
     #[inline]

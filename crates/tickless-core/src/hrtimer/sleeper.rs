@@ -11,11 +11,12 @@ use tickless_link::entry::{Always, Entry, EntryRef, Expiry, Member, Owner, State
 use crate::base::guard::BaseGuard;
 use crate::base::sleeper::{Hooks, WAKES, Wake};
 use crate::base::timers::Timers;
-use crate::exact::family::{Firing, Head, Hr, Stood, Times};
+use crate::exact::family::{Firing, Head, Hr, Stood, Tag, Times};
 use crate::hrtimer::start::AlreadyExpired;
 use crate::hrtimer::timer::{Setup, Start, When};
 use crate::platform::{Platform, ThisCpu};
 use crate::restart::Restart;
+use crate::slots::geometry::Place;
 use crate::time::{ClockId, Deadline, Instant, Monotonic};
 use crate::trace::StartMode;
 
@@ -73,18 +74,22 @@ impl<C: ClockId> Sleeper<C> {
 
     const_unless_loom! {
         const fn with_setup(setup: Setup) -> Self {
+            Self::holding(setup, Head::IDLE, None)
+        }
+    }
+
+    const_unless_loom! {
+        #[inline(always)]
+        const fn holding(setup: Setup, head: Head, waker: Option<Waker>) -> Self {
             Self {
-                entry: Entry::new(
-                    Deadline::FOREVER,
-                    setup.tag::<C>(false).leaving_early(),
-                    Head::IDLE,
-                    (),
-                    None,
-                    Wake,
-                ),
+                entry: Entry::new(Deadline::FOREVER, Self::tag(setup), head, (), waker, Wake),
                 clock: PhantomData,
             }
         }
+    }
+
+    const fn tag(setup: Setup) -> Tag {
+        setup.tag::<C>(false).leaving_early()
     }
 
     /// Whether the timer is queued: it was started, and has neither fired nor been cancelled. Lock-free.
@@ -156,27 +161,44 @@ impl<C: ClockId> Sleeper<C> {
         self.start_far(timers, me, times, mode, waker).map(drop)
     }
 
-    /// As [`start_at_hand`](Self::start_at_hand), of a sleeper that does not exist yet: `make` makes it once its place
-    /// is known, so that what was just stored there need not be asked.
+    /// As [`start_at_hand`](Self::start_at_hand), of a [new](Self::new) sleeper that does not exist yet, if that takes
+    /// no call: `put` puts it where it stays once its place is known. What was just stored in it is not asked for.
     ///
     /// # Errors
     ///
-    /// The waker, where that does not lead into the far wheel; the sleeper was made or not, and nothing else was done.
+    /// The waker, where that does not lead into the far wheel; `put` was not called.
     // As `push_out`.
     #[inline(always)]
     pub fn start_new<'t, P: Platform>(
-        make: impl FnOnce() -> Pin<&'t mut Self>,
+        put: impl FnOnce(Self) -> Pin<&'t mut Self>,
         timers: &Timers<P>,
         earliest: Instant<C>,
         latest: Instant<C>,
         waker: Waker,
     ) -> Result<(), Waker> {
+        let times = (Deadline::plain(earliest), Deadline::plain(latest));
+        let (Some(earliest), Some(latest)) = times else {
+            return Err(waker);
+        };
         let Some(me) = timers.platform.this_cpu_if_known() else {
             return Err(waker);
         };
-        let times = (Deadline::new(earliest), Deadline::new(latest));
-        let make = || Some(make()).filter(|made| made.entry.tag().may_stand_far());
-        Self::file_far::<P, false>(make, timers, me, times, StartMode::default(), waker).map(drop)
+        if !Self::tag(Setup::new()).may_stand_far() {
+            return Err(waker);
+        }
+        let (times, mode) = ((earliest, latest), StartMode::default());
+        let Some((mut guard, head, place)) = Self::lock_far::<P, false>(timers, me, times, mode)
+        else {
+            return Err(waker);
+        };
+        let mut sleeper = put(Self::holding(Setup::new(), head, Some(waker)));
+        let entry = sleeper.as_mut().entry_mut();
+        if !guard.state.far.file_unbound(entry, place, head, |_| ()) {
+            let kept = sleeper.idle_waker().and_then(Option::take);
+            return Err(kept.expect("it was just made"));
+        }
+        guard.note_filed_far(sleeper.as_ref().erase(), times, mode);
+        Ok(())
     }
 
     /// Files a sleeper that never was on a base in the far wheel of `me`; the waker that it had before.
@@ -197,51 +219,35 @@ impl<C: ClockId> Sleeper<C> {
         if !self.entry.tag().may_stand_far() {
             return Err(waker);
         }
-        Self::file_far::<P, true>(|| Some(self), timers, me, times, mode, waker)
+        let mut sleeper = self;
+        let Some((mut guard, head, place)) = Self::lock_far::<P, true>(timers, me, times, mode)
+        else {
+            return Err(waker);
+        };
+        let (mut waker, mut old) = (Some(waker), None);
+        let fill = |kept: &mut Option<Waker>| old = core::mem::replace(kept, waker.take());
+        let entry = sleeper.as_mut().entry_mut();
+        if !guard.state.far.file_unbound(entry, place, head, fill) {
+            return waker.map_or(Ok(None), Err);
+        }
+        guard.note_filed_far(sleeper.as_ref().erase(), times, mode);
+        Ok(old)
     }
 
-    /// Files the sleeper that `take` gives, one that may stand far and never was on a base, in the far wheel of `me`;
-    /// the waker that it had before. By as many calls as it takes, or, without `CALLS`, only if it takes none.
-    ///
-    /// # Errors
-    ///
-    /// As for [`start_far`](Self::start_far).
+    /// Locks the base of `me` if a timer that never was on one goes far there with those times; what it keeps of them,
+    /// and its place. By as many calls as it takes, or, without `CALLS`, only if it takes none.
     // As `start_far`.
     #[inline(always)]
-    fn file_far<'a, 't, P: Platform, const CALLS: bool>(
-        take: impl FnOnce() -> Option<Pin<&'t mut Self>>,
+    fn lock_far<'a, P: Platform, const CALLS: bool>(
         timers: &'a Timers<P>,
         me: ThisCpu<'a, P>,
         (earliest, deadline): Times,
         mode: StartMode,
-        waker: Waker,
-    ) -> Result<Option<Waker>, Waker> {
-        let Some(mut guard) = BaseGuard::try_own::<CALLS>(timers, me) else {
-            return Err(waker);
-        };
+    ) -> Option<(BaseGuard<'a, P>, Head, Place)> {
+        let mut guard = BaseGuard::try_own::<CALLS>(timers, me)?;
         let head = Head::new(earliest, deadline);
-        let Some(place) = timers.far_place::<CALLS>(&mut guard, head, mode, me) else {
-            return Err(waker);
-        };
-        let Some(mut sleeper) = take() else {
-            return Err(waker);
-        };
-        let state = &mut *guard.state;
-        let (mut waker, mut old) = (Some(waker), None);
-        let fill = |kept: &mut Option<Waker>| old = core::mem::replace(kept, waker.take());
-        let entry = sleeper.as_mut().entry_mut();
-        if !state.far.file_unbound(entry, place, head, fill) {
-            return waker.map_or(Ok(None), Err);
-        }
-        state.stats.note_start(Stood::Moved);
-        timers.trace_start(
-            &guard,
-            sleeper.as_ref().erase(),
-            (earliest, deadline),
-            mode,
-            (false, Stood::Moved),
-        );
-        Ok(old)
+        let place = timers.far_place::<CALLS>(&mut guard, head, mode, me)?;
+        Some((guard, head, place))
     }
 
     /// Takes a sleeper out of the far wheel of the locked base, whichever that is; the waker that it had. `None`, and
@@ -428,6 +434,16 @@ impl<C: ClockId> Hooks for Sleeper<C> {
         me: Option<ThisCpu<'_, P>>,
     ) {
         guard.timers.remove(guard, self.erase(), me);
+    }
+}
+
+impl<P: Platform> BaseGuard<'_, P> {
+    /// Notes the start of a timer that was idle and went far.
+    #[inline(always)]
+    fn note_filed_far(&mut self, entry: EntryRef<'_, Hr>, times: Times, mode: StartMode) {
+        self.state.stats.note_start(Stood::Moved);
+        let stood = (false, Stood::Moved);
+        self.timers.trace_start(self, entry, times, mode, stood);
     }
 }
 

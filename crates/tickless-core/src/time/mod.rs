@@ -318,6 +318,18 @@ impl Deadline {
         })
     }
 
+    /// As [`new`](Self::new), of an instant from the beginning of its clock on that is one that a caller may name;
+    /// `None` for the others, which are rare. One question, and the compiler knows of the answer that it is not
+    /// negative.
+    #[inline(always)]
+    pub(crate) const fn plain<C: ClockId>(instant: Instant<C>) -> Option<Self> {
+        let nanos = instant.nanos.cast_unsigned();
+        if nanos > SETTABLE_MAX.cast_unsigned() {
+            return None;
+        }
+        Some(Self(nanos.cast_signed()))
+    }
+
     /// The deadline as an instant of its clock, which the caller knows to be `C`.
     #[inline]
     pub(crate) const fn instant<C: ClockId>(self) -> Instant<C> {

@@ -63,7 +63,14 @@ pub(crate) struct ExpiryTick(AtomicU64);
 impl ExpiryTick {
     const_unless_loom! {
         pub(crate) const fn new() -> Self {
-            Self(AtomicU64::new(0))
+            Self::of(Tick(0))
+        }
+    }
+
+    const_unless_loom! {
+        #[inline(always)]
+        pub(crate) const fn of(expiry: Tick) -> Self {
+            Self(AtomicU64::new(expiry.0))
         }
     }
 

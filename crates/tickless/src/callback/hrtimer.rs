@@ -279,7 +279,7 @@ fn start_idle<C: ClockId, const PINNED: bool>(
     timer: core::TimerRef<'_, C>,
     instant: Instant<C>,
 ) -> bool {
-    if let Some(timers) = registry::timers_if_made()
+    if let Some(timers) = registry::timers_at_hand()
         && wake::is_attended()
         && timer.start_far(timers, instant, PINNED)
     {
@@ -294,7 +294,7 @@ fn start_again<C: ClockId, const PINNED: bool>(
     timer: core::TimerRef<'_, C>,
     instant: Instant<C>,
 ) -> bool {
-    if let Some(timers) = registry::timers_if_made()
+    if let Some(timers) = registry::timers_at_hand()
         && wake::is_attended()
         && timer.push_out(timers, instant, PINNED)
     {
@@ -314,7 +314,7 @@ fn start_otherwise<C: ClockId, const PINNED: bool>(
 
 #[inline(never)]
 fn cancel_on_any_thread<C: ClockId>(timer: core::TimerRef<'_, C>) -> bool {
-    if let Some(timers) = registry::timers_if_made()
+    if let Some(timers) = registry::timers_at_hand()
         && timer.cancel_far(timers)
     {
         return true;

@@ -245,7 +245,7 @@ where
     #[inline(never)]
     fn start_again(self: Pin<&Self>, tick: Tick, now: Option<Tick>) -> bool {
         // It is queued where a thread comes in time already.
-        if let Some(timers) = registry::timers_if_made()
+        if let Some(timers) = registry::timers_at_hand()
             && wake::is_attended_again()
             && self.timer().modify_in_slot(timers, tick)
         {
@@ -263,7 +263,7 @@ where
     /// Starts the timer in the tick `now`.
     #[inline(never)]
     fn start_in(self: Pin<&Self>, now: Tick, tick: Tick) -> bool {
-        if let Some(timers) = registry::timers_if_made()
+        if let Some(timers) = registry::timers_at_hand()
             && wake::is_attended()
             && let Some(own) = self.timer().modify_own(timers, now, tick)
         {

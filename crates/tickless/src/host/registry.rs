@@ -20,7 +20,7 @@ use tickless_core::time::Clock;
 
 use super::numa;
 use super::process::Host;
-use super::thread::{Kind, Local, ThreadBase};
+use super::thread::{Kind, Local, ThreadBase, with_thread};
 
 /// Threads that can have a base at the same time. One more uses the expiry thread's.
 pub(crate) const THREADS_MAX: usize = 1 << 16;
@@ -54,10 +54,13 @@ pub(crate) fn timers() -> &'static Timers<Host> {
     }
 }
 
-/// The one system of timers of the process, if it was used before. Without a call.
-#[inline]
-pub(crate) fn timers_if_made() -> Option<&'static Timers<Host>> {
-    TIMERS.get()
+/// The one system of timers of the process, if this thread has a base. Without a call.
+#[inline(always)]
+pub(crate) fn timers_at_hand() -> Option<&'static Timers<Host>> {
+    with_thread(
+        #[inline(always)]
+        |thread| thread.timers(),
+    )
 }
 
 #[cold]

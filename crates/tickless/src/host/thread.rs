@@ -13,7 +13,7 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-use tickless_core::base::{CpuBase, Frozen};
+use tickless_core::base::{CpuBase, Frozen, Timers};
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
 use tickless_link::bias::Owner;
@@ -160,9 +160,17 @@ impl Local {
     }
 }
 
+/// Where the timers of a thread are.
+#[derive(Clone, Copy)]
+struct Home {
+    base: &'static ThreadBase,
+    /// A thread that has a base need not ask whether they are made.
+    timers: &'static Timers<Host>,
+}
+
 /// What a thread knows of itself.
 pub(crate) struct Thread {
-    base: Cell<Option<&'static ThreadBase>>,
+    home: Cell<Option<Home>>,
     token: Cell<Option<Owner>>,
     /// A `Worker` or `Driver` takes the turns of this thread.
     has_turns: Cell<bool>,
@@ -193,7 +201,7 @@ thread_local! {
     // Without a destructor, so that reaching it is one addition to the thread pointer.
     static THREAD: Thread = const {
         Thread {
-            base: Cell::new(None),
+            home: Cell::new(None),
             token: Cell::new(None),
             has_turns: Cell::new(false),
             ends: Cell::new(0),
@@ -313,7 +321,13 @@ impl Thread {
     /// The base of this thread, if it occupies one.
     #[inline]
     pub(crate) fn base(&self) -> Option<&'static ThreadBase> {
-        self.base.get()
+        self.home.get().map(|home| home.base)
+    }
+
+    /// The one system of timers of the process, if this thread occupies a base.
+    #[inline]
+    pub(super) fn timers(&self) -> Option<&'static Timers<Host>> {
+        self.home.get().map(|home| home.timers)
     }
 
     /// Whether this thread occupies `base`.
@@ -328,16 +342,18 @@ impl Thread {
         self.token.get()
     }
 
-    /// Occupies `base`.
-    pub(super) fn occupy(&self, base: &'static ThreadBase) {
+    /// Occupies `base`, one of those of `timers`.
+    pub(super) fn occupy(&self, base: &'static ThreadBase, timers: &'static Timers<Host>) {
         self.token.set(base.lock().claim());
-        self.base.set(Some(base));
+        self.home.set(Some(Home { base, timers }));
         base.local().note_thread();
     }
 
     /// Gives the base back that this thread occupies. It is free from here on.
     pub(super) fn vacate(&self) {
-        let Some(base) = self.base.take() else { return };
+        let Some(Home { base, .. }) = self.home.take() else {
+            return;
+        };
         if let Some(token) = self.token.take() {
             base.lock().disown(token);
         }

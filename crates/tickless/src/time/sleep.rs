@@ -13,7 +13,7 @@ use tickless_core::time::Instant as CoreInstant;
 use super::Instant;
 use super::slack::Slack;
 use super::sleep_timer::{SleepQueue, SleepTimer};
-use crate::host::registry::{timers, timers_if_made};
+use crate::host::registry::{timers, timers_at_hand};
 
 /// Waits until `deadline`.
 ///
@@ -208,7 +208,7 @@ impl SleepQueue for Sleeper {
 
     #[inline(always)]
     fn start_new<'t>(
-        make: impl FnOnce() -> Pin<&'t mut Self>,
+        put: impl FnOnce(Self) -> Pin<&'t mut Self>,
         deadline: CoreInstant,
         latest: CoreInstant,
         waker: Waker,
@@ -216,15 +216,15 @@ impl SleepQueue for Sleeper {
     where
         Self: 't,
     {
-        match timers_if_made() {
-            Some(timers) => Self::start_new(make, timers, deadline, latest, waker),
+        match timers_at_hand() {
+            Some(timers) => Self::start_new(put, timers, deadline, latest, waker),
             None => Err(waker),
         }
     }
 
     #[inline(always)]
     fn restart_in_place(self: Pin<&Self>, deadline: CoreInstant, latest: CoreInstant) -> bool {
-        timers_if_made().is_some_and(|timers| self.push_out(timers, deadline, latest))
+        timers_at_hand().is_some_and(|timers| self.push_out(timers, deadline, latest))
     }
 
     /// The start wrote the device.

@@ -14,7 +14,7 @@ use tickless_link::late::Late;
 use super::budget;
 use super::slack::{self, Slack};
 use crate::host::clock::CLOCK;
-use crate::host::registry::{timers, timers_if_made};
+use crate::host::registry::{timers, timers_at_hand};
 use crate::host::thread::{at_earliest, at_latest};
 use crate::host::{blocked, wake};
 
@@ -55,14 +55,14 @@ pub trait SleepQueue: TaskTimer<When: Copy> {
     /// Whether [`start_new`](Self::start_new) is worth trying.
     const STARTS_NEW: bool = false;
 
-    /// As [`start_at_hand`](Self::start_at_hand), of one that `make` makes in its place.
+    /// As [`start_at_hand`](Self::start_at_hand), of a [new](Self::new) one that `put` puts in its place.
     ///
     /// # Errors
     ///
-    /// The waker, where that does not take less; it was made or not, and nothing else was done.
+    /// The waker, where that does not take less; `put` was not called, and nothing was done.
     #[inline]
     fn start_new<'t>(
-        make: impl FnOnce() -> Pin<&'t mut Self>,
+        put: impl FnOnce(Self) -> Pin<&'t mut Self>,
         deadline: Instant,
         latest: Instant,
         waker: Waker,
@@ -70,7 +70,7 @@ pub trait SleepQueue: TaskTimer<When: Copy> {
     where
         Self: 't,
     {
-        let _ = (make, deadline, latest);
+        let _ = (put, deadline, latest);
         Err(waker)
     }
 
@@ -409,7 +409,7 @@ fn start_first_with_slack<T: SleepQueue>(
     }
 }
 
-/// Starts a timer that was never polled, on a thread that goes straight.
+/// Starts a timer that was never polled, and so is not made, on a thread that goes straight.
 #[inline(always)]
 fn start_new<T: SleepQueue>(
     mut timer: Pin<&mut Timer<T>>,
@@ -418,13 +418,19 @@ fn start_new<T: SleepQueue>(
     context: &Context<'_>,
 ) {
     let slot = timer.as_mut();
-    let make = || {
-        // Armed before it is: should it not come to that, it is started below, or, behind a panic, by the next poll.
-        let (note, made) = slot.make(SleepState::Armed, T::new);
-        *note = Some(slack);
-        made
-    };
-    if let Err(waker) = T::start_new(make, deadline, latest, context.waker().clone()) {
+    let waker = context.waker().clone();
+    let started = T::start_new(
+        #[inline(always)]
+        |new| {
+            let (note, made) = slot.fill(SleepState::Armed, || new);
+            *note = Some(slack);
+            made
+        },
+        deadline,
+        latest,
+        waker,
+    );
+    if let Err(waker) = started {
         start(timer, deadline, Some(waker), context);
     }
 }
@@ -527,7 +533,7 @@ fn keep<T: SleepQueue>(timer: Pin<&mut Timer<T>>, old: Option<Waker>, waker: &Wa
 #[inline(never)]
 pub(crate) fn cancel<T: TaskTimer>(timer: Pin<&T>) {
     // What is rare is a call at the end, so that no register is saved for it.
-    if let Some(timers) = timers_if_made()
+    if let Some(timers) = timers_at_hand()
         && let Some(waker) = timer.try_cancel_at_hand(timers)
     {
         // Dropped here, after every lock was released: it may run foreign code.

@@ -46,7 +46,7 @@ fn enter_slowly(thread: &Thread) -> Option<&'static ThreadBase> {
         return Some(base);
     }
     let base = registry::take()?;
-    thread.occupy(base);
+    thread.occupy(base, timers);
     let local = base.local();
     local.count_occupant();
     local.device.forget();

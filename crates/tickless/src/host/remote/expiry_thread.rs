@@ -9,7 +9,7 @@ use tickless_core::time::Instant;
 use super::expire::{take_along, take_turn_for};
 use super::{reactor_turn, reactors, stuck, trees};
 use crate::host::process::{Host, TURN_BUDGET};
-use crate::host::registry::{self, bases};
+use crate::host::registry::{self, bases, timers};
 use crate::host::thread::{Kind, at_earliest, with_thread};
 use crate::host::wake::{self, Body, SLEEPS_UNTIL};
 use crate::host::{device, os};
@@ -22,7 +22,7 @@ impl Body for Host {
     fn run() {
         os::remove_timer_slack();
         let own = registry::of_expiry_thread();
-        with_thread(|thread| thread.occupy(own));
+        with_thread(|thread| thread.occupy(own, timers()));
         trees::join_expiry_thread();
         loop {
             SLEEPS_UNTIL.awake();
