@@ -36,6 +36,7 @@ mod transit;
 use core::cell::{Cell, UnsafeCell};
 use core::fmt;
 use core::marker::{PhantomData, PhantomPinned};
+use core::mem::MaybeUninit;
 use core::ops::Deref;
 use core::pin::Pin;
 use core::ptr::NonNull;
@@ -45,6 +46,8 @@ use self::always::Outcome;
 pub use self::state::State;
 pub use self::transit::Transit;
 use crate::const_unless_loom;
+use crate::emplace;
+use crate::emplace::Emplaced;
 use crate::id::{self, OwnerWord, QueueId};
 use crate::sync::{AtomicU8, Exclusive, Ordering};
 
@@ -290,14 +293,7 @@ impl<F: Family, M: Member<F>> Entry<F, M> {
                     tag,
                     head: UnsafeCell::new(head),
                     shared,
-                    actions: const {
-                        &Actions {
-                            outcome: M::EXPIRY.outcome,
-                            expire: expire::<F, M>,
-                            call: call::<F, M>,
-                            name: M::name,
-                        }
-                    },
+                    actions: Self::ACTIONS,
                 },
                 guarded: UnsafeCell::new(guarded),
                 member: UnsafeCell::new(member),
@@ -305,6 +301,45 @@ impl<F: Family, M: Member<F>> Entry<F, M> {
             }
         }
     }
+
+    /// Makes what [`new`](Self::new) makes where it stays: field by field, so that of what is stored there nothing is
+    /// copied, and the compiler knows it afterwards.
+    #[inline(always)]
+    pub fn emplace(
+        slot: &mut MaybeUninit<Self>,
+        key: F::Key,
+        tag: F::Tag,
+        head: F::Head,
+        shared: F::Shared,
+        guarded: M::Guarded,
+        member: M,
+    ) -> Emplaced<'_, Self> {
+        emplace!(slot => Self {
+            guarded: UnsafeCell::new(guarded),
+            member: UnsafeCell::new(member),
+            pinned: PhantomPinned;
+            raw <- #[inline(always)] |raw| emplace!(raw => Raw<F> {
+                previous: Cell::new(None),
+                next: Cell::new(None),
+                owner: OwnerWord::unbound(),
+                state: AtomicU8::new(0),
+                tag: tag,
+                place: Cell::new(0),
+                head: UnsafeCell::new(head),
+                shared: shared,
+                actions: Self::ACTIONS,
+                key: Cell::new(key),
+                branches: F::Branches::NONE;
+            }),
+        })
+    }
+
+    const ACTIONS: &'static Actions<F> = &Actions {
+        outcome: M::EXPIRY.outcome,
+        expire: expire::<F, M>,
+        call: call::<F, M>,
+        name: M::name,
+    };
 
     /// The entry as queues see it.
     ///

@@ -8,12 +8,15 @@
 //! # Invariant
 //!
 //! *Made*: the value is initialised exactly if the stage says that it is made. The stage is written by
-//! [`Late::make`](Late::make), behind the value, and by [`Late::set_stage`], which refuses to change what it says.
+//! [`Late::make`](Late::make) and [`Late::fill`], behind the value, and by [`Late::set_stage`], which refuses to change what it says.
 
 use core::fmt;
 use core::marker::PhantomPinned;
 use core::mem::MaybeUninit;
 use core::pin::Pin;
+
+use crate::emplace;
+use crate::emplace::Emplaced;
 
 /// The stages of a [`Late`]: defined by [`stages!`](crate::stages).
 ///
@@ -122,15 +125,28 @@ impl<N, S: Stage, T> Late<N, S, T> {
         (&mut late.note, value)
     }
 
-    /// Makes the value by going on to `stage`; the note, and the value, of which the compiler knows what is in it.
+    /// Has `make` make the value in its place, by going on to `stage`; the note, and the value, of which the compiler
+    /// knows what is in it.
     ///
     /// # Panics
     ///
     /// When `stage` is none that has a value, or the value is made.
     #[inline(always)]
-    pub fn fill(self: Pin<&mut Self>, stage: S, make: impl FnOnce() -> T) -> (&mut N, Pin<&mut T>) {
+    pub fn fill(
+        self: Pin<&mut Self>,
+        stage: S,
+        make: impl for<'s> FnOnce(&'s mut MaybeUninit<T>) -> Emplaced<'s, T>,
+    ) -> (&mut N, Pin<&mut T>) {
+        assert!(stage.is_made(), "what is made has a value");
         assert!(!self.stage.is_made(), "a value is made once");
-        self.make(stage, make)
+        // SAFETY: nothing is moved: the value is given out pinned, as in `parts`.
+        let late = unsafe { self.get_unchecked_mut() };
+        emplace::part(&mut late.value, make);
+        late.stage = stage;
+        // SAFETY: *Made*: just now.
+        let value = unsafe { late.value.assume_init_mut() };
+        // SAFETY: as in `value`.
+        (&mut late.note, unsafe { Pin::new_unchecked(value) })
     }
 
     /// Makes the value, unless it is made, by going on to `stage`; the note, and the value.
@@ -288,10 +304,12 @@ mod tests {
         assert!(panics(|| {
             late.as_mut().make(Step::Waiting, || Box::new(1));
         }));
-        late.as_mut().fill(Step::Ready, || Box::new(1));
+        late.as_mut()
+            .fill(Step::Ready, |slot| emplace::value(slot, Box::new(1)));
         assert!(panics(|| late.as_mut().set_stage(Step::New)));
         assert!(panics(|| {
-            late.as_mut().fill(Step::Done, || Box::new(2));
+            late.as_mut()
+                .fill(Step::Done, |slot| emplace::value(slot, Box::new(2)));
         }));
         assert_eq!(**late.as_ref().value().unwrap(), 1);
     }

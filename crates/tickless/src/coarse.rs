@@ -52,11 +52,13 @@
 //! touches no queue. There is no coarse interval: what is late by an eighth has no period.
 
 use std::future::IntoFuture;
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::task::Waker;
 
-use tickless_core::coarse::{Kind, Tick, WheelSleeper};
+use tickless_core::coarse::{Kind, NewWheelSleeper, Tick, WheelSleeper};
 use tickless_core::time::Instant as CoreInstant;
+use tickless_link::emplace::Emplaced;
 
 use crate::host::registry::timers_at_hand;
 use crate::host::remote::publish::{publish_earlier, publish_first};
@@ -146,6 +148,13 @@ impl SleepQueue for WheelSleeper {
         Self::new(Kind::Global)
     }
 
+    type New = NewWheelSleeper;
+
+    #[inline(always)]
+    fn emplace(slot: &mut MaybeUninit<Self>, new: NewWheelSleeper) -> Emplaced<'_, Self> {
+        Self::emplace(slot, new)
+    }
+
     #[inline]
     fn is_queued(&self) -> bool {
         self.is_queued()
@@ -165,7 +174,7 @@ impl SleepQueue for WheelSleeper {
     /// How late it may be counts from when it was asked for: the reading that its deadline was computed from serves.
     #[inline(always)]
     fn start_new<'t>(
-        put: impl FnOnce(Self) -> Pin<&'t mut Self>,
+        put: impl FnOnce(NewWheelSleeper) -> Pin<&'t mut Self>,
         deadline: CoreInstant,
         _latest: CoreInstant,
         waker: Waker,

@@ -1,10 +1,13 @@
 //! Coarse timers that wake tasks.
 
 use core::fmt;
+use core::mem::MaybeUninit;
 use core::pin::Pin;
 use core::task::Waker;
 
 use tickless_link::const_unless_loom;
+use tickless_link::emplace;
+use tickless_link::emplace::Emplaced;
 use tickless_link::entry::{Entry, EntryRef, Expiry, Member, Owner, State};
 
 use crate::base::guard::BaseGuard;
@@ -45,6 +48,14 @@ pub struct WheelSleeper {
     entry: Entry<Coarse, Wake>,
 }
 
+/// A sleeper that is about to be [made](WheelSleeper::emplace), and started.
+#[derive(Debug)]
+pub struct NewWheelSleeper {
+    kind: Kind,
+    expiry: Tick,
+    waker: Waker,
+}
+
 tickless_link::project_entry!([] WheelSleeper [] entry: Entry<Coarse, Wake>);
 
 impl WheelSleeper {
@@ -80,7 +91,7 @@ impl WheelSleeper {
     /// The waker, where it is not the usual case; `put` was not called, and nothing was done.
     #[inline(always)]
     pub fn start_new<'t, P: Platform>(
-        put: impl FnOnce(Self) -> Pin<&'t mut Self>,
+        put: impl FnOnce(NewWheelSleeper) -> Pin<&'t mut Self>,
         kind: Kind,
         timers: &Timers<P>,
         times: (Tick, Tick),
@@ -92,15 +103,31 @@ impl WheelSleeper {
         timers.start_new(
             #[inline(always)]
             |waker| {
-                let expiry = ExpiryTick::of(times.1);
-                let entry = Entry::new((), kind, (), expiry, Some(waker), Wake);
-                put(Self { entry }).entry_mut()
+                let expiry = times.1;
+                put(NewWheelSleeper {
+                    kind,
+                    expiry,
+                    waker,
+                })
+                .entry_mut()
             },
             kind,
             me,
             times,
             waker,
         )
+    }
+
+    /// Makes the sleeper that [`start_new`](Self::start_new) starts where it stays.
+    #[inline(always)]
+    pub fn emplace(slot: &mut MaybeUninit<Self>, new: NewWheelSleeper) -> Emplaced<'_, Self> {
+        let (expiry, waker) = (ExpiryTick::of(new.expiry), Some(new.waker));
+        emplace!(slot => Self {
+            ;
+            entry <- #[inline(always)] |entry| {
+                Entry::emplace(entry, (), new.kind, (), expiry, waker, Wake)
+            },
+        })
     }
 
     #[inline]

@@ -2,10 +2,13 @@
 
 use core::fmt;
 use core::marker::PhantomData;
+use core::mem::MaybeUninit;
 use core::pin::Pin;
 use core::task::Waker;
 
 use tickless_link::const_unless_loom;
+use tickless_link::emplace;
+use tickless_link::emplace::Emplaced;
 use tickless_link::entry::{Always, Entry, EntryRef, Expiry, Member, Owner, State};
 
 use crate::base::guard::BaseGuard;
@@ -52,6 +55,13 @@ pub struct Sleeper<C = Monotonic> {
     clock: PhantomData<fn() -> C>,
 }
 
+/// A sleeper that is about to be [made](Sleeper::emplace), and started.
+#[derive(Debug)]
+pub struct NewSleeper {
+    head: Head,
+    waker: Waker,
+}
+
 tickless_link::project_entry!([C] Sleeper<C> [C: 'static] entry: Entry<Hr, Wake>);
 
 impl<C: ClockId> Sleeper<C> {
@@ -74,15 +84,9 @@ impl<C: ClockId> Sleeper<C> {
 
     const_unless_loom! {
         const fn with_setup(setup: Setup) -> Self {
-            Self::holding(setup, Head::IDLE, None)
-        }
-    }
-
-    const_unless_loom! {
-        #[inline(always)]
-        const fn holding(setup: Setup, head: Head, waker: Option<Waker>) -> Self {
+            let tag = Self::tag(setup);
             Self {
-                entry: Entry::new(Deadline::FOREVER, Self::tag(setup), head, (), waker, Wake),
+                entry: Entry::new(Deadline::FOREVER, tag, Head::IDLE, (), None, Wake),
                 clock: PhantomData,
             }
         }
@@ -170,7 +174,7 @@ impl<C: ClockId> Sleeper<C> {
     // As `push_out`.
     #[inline(always)]
     pub fn start_new<'t, P: Platform>(
-        put: impl FnOnce(Self) -> Pin<&'t mut Self>,
+        put: impl FnOnce(NewSleeper) -> Pin<&'t mut Self>,
         timers: &Timers<P>,
         earliest: Instant<C>,
         latest: Instant<C>,
@@ -191,7 +195,7 @@ impl<C: ClockId> Sleeper<C> {
         else {
             return Err(waker);
         };
-        let mut sleeper = put(Self::holding(Setup::new(), head, Some(waker)));
+        let mut sleeper = put(NewSleeper { head, waker });
         let entry = sleeper.as_mut().entry_mut();
         if !guard.state.far.file_unbound(entry, place, head, |_| ()) {
             let kept = sleeper.idle_waker().and_then(Option::take);
@@ -199,6 +203,19 @@ impl<C: ClockId> Sleeper<C> {
         }
         guard.note_filed_far(sleeper.as_ref().erase(), times, mode);
         Ok(())
+    }
+
+    /// Makes the sleeper that [`start_new`](Self::start_new) starts where it stays.
+    #[inline(always)]
+    pub fn emplace(slot: &mut MaybeUninit<Self>, new: NewSleeper) -> Emplaced<'_, Self> {
+        let (head, waker) = (new.head, Some(new.waker));
+        let tag = Self::tag(Setup::new());
+        emplace!(slot => Self {
+            clock: PhantomData;
+            entry <- #[inline(always)] |entry| {
+                Entry::emplace(entry, Deadline::FOREVER, tag, head, (), waker, Wake)
+            },
+        })
     }
 
     /// Files a sleeper that never was on a base in the far wheel of `me`; the waker that it had before.

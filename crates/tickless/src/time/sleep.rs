@@ -2,13 +2,15 @@
 
 use std::fmt;
 use std::future::Future;
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use pin_project_lite::pin_project;
-use tickless_core::hrtimer::{Sleeper, Start};
+use tickless_core::hrtimer::{NewSleeper, Sleeper, Start};
 use tickless_core::time::Instant as CoreInstant;
+use tickless_link::emplace::Emplaced;
 
 use super::Instant;
 use super::slack::Slack;
@@ -181,6 +183,13 @@ impl SleepQueue for Sleeper {
         Self::new()
     }
 
+    type New = NewSleeper;
+
+    #[inline(always)]
+    fn emplace(slot: &mut MaybeUninit<Self>, new: NewSleeper) -> Emplaced<'_, Self> {
+        Self::emplace(slot, new)
+    }
+
     #[inline]
     fn is_queued(&self) -> bool {
         self.is_queued()
@@ -208,7 +217,7 @@ impl SleepQueue for Sleeper {
 
     #[inline(always)]
     fn start_new<'t>(
-        put: impl FnOnce(Self) -> Pin<&'t mut Self>,
+        put: impl FnOnce(NewSleeper) -> Pin<&'t mut Self>,
         deadline: CoreInstant,
         latest: CoreInstant,
         waker: Waker,

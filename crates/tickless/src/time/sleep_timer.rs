@@ -2,6 +2,7 @@
 //!
 //! A [`SleepTimer`] is a deadline and a [`SleepQueue`]: the exact or the coarse timer that waits.
 
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use pin_project_lite::pin_project;
 use tickless_core::base::TaskTimer;
 use tickless_core::time::{Instant, Span};
+use tickless_link::emplace::Emplaced;
 use tickless_link::late::Late;
 
 use super::budget;
@@ -25,6 +27,12 @@ pub trait SleepQueue: TaskTimer<When: Copy> {
 
     /// Makes one that waits for nothing.
     fn new() -> Self;
+
+    /// One that is about to be made, and started.
+    type New;
+
+    /// Makes the one that [`start_new`](Self::start_new) starts where it stays.
+    fn emplace(slot: &mut MaybeUninit<Self>, new: Self::New) -> Emplaced<'_, Self>;
 
     /// Whether it waits to fire.
     fn is_queued(&self) -> bool;
@@ -55,14 +63,14 @@ pub trait SleepQueue: TaskTimer<When: Copy> {
     /// Whether [`start_new`](Self::start_new) is worth trying.
     const STARTS_NEW: bool = false;
 
-    /// As [`start_at_hand`](Self::start_at_hand), of a [new](Self::new) one that `put` puts in its place.
+    /// As [`start_at_hand`](Self::start_at_hand), of one that `put` [makes](Self::emplace) in its place.
     ///
     /// # Errors
     ///
     /// The waker, where that does not take less; `put` was not called, and nothing was done.
     #[inline]
     fn start_new<'t>(
-        put: impl FnOnce(Self) -> Pin<&'t mut Self>,
+        put: impl FnOnce(Self::New) -> Pin<&'t mut Self>,
         deadline: Instant,
         latest: Instant,
         waker: Waker,
@@ -422,7 +430,11 @@ fn start_new<T: SleepQueue>(
     let started = T::start_new(
         #[inline(always)]
         |new| {
-            let (note, made) = slot.fill(SleepState::Armed, || new);
+            let (note, made) = slot.fill(
+                SleepState::Armed,
+                #[inline(always)]
+                |place| T::emplace(place, new),
+            );
             *note = Some(slack);
             made
         },
