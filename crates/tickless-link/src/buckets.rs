@@ -238,7 +238,7 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
     }
 
     /// Makes this bucket array the owner of an entry that never had one and puts it on a list; `false`, and nothing was
-    /// done, if it has one or had. `fill` is given the guarded data first.
+    /// done, if it has one or had. `fill` is given the head and the guarded data first.
     ///
     /// What [`bind`](Self::bind), [`open`](Self::open) and [`insert`](Bucketed::insert) do together, with one question.
     ///
@@ -251,14 +251,13 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         &mut self,
         mut entry: Pin<&mut Entry<F, M>>,
         list: usize,
-        head: F::Head,
-        fill: impl FnOnce(&mut M::Guarded),
+        fill: impl FnOnce(&mut F::Head, &mut M::Guarded),
     ) -> bool
     where
         M: Member<F> + Send + 'static,
     {
         // Asked before, and not by a panic behind it, which would need to have saved what it would have to drop.
-        if list >= LEVELS * BUCKETS || !entry.as_mut().enter(self, head, fill) {
+        if list >= LEVELS * BUCKETS || !entry.as_mut().enter(self, fill) {
             return false;
         }
         self.put(entry.into_ref().erase(), list, End::Back);

@@ -390,15 +390,14 @@ impl<F: Family, M: Member<F>> Entry<F, M> {
     }
 
     /// Gives an idle entry that never had an owner to `queue` and marks it queued there, with `fill` having filled its
-    /// guarded data; `false`, and nothing was done, if it is another one. It is to be linked at once.
+    /// head and its guarded data; `false`, and nothing was done, if it is another one. It is to be linked at once.
     ///
     /// What was just stored in the entry is not asked for again, and need not be stored.
     #[inline(always)]
     pub(crate) fn enter(
         self: Pin<&mut Self>,
         queue: &impl Queue<F>,
-        head: F::Head,
-        fill: impl FnOnce(&mut M::Guarded),
+        fill: impl FnOnce(&mut F::Head, &mut M::Guarded),
     ) -> bool {
         // SAFETY: nothing is moved.
         let entry = unsafe { self.get_unchecked_mut() };
@@ -408,8 +407,7 @@ impl<F: Family, M: Member<F>> Entry<F, M> {
         if !is_idle || !raw.owner.bind_exclusively(queue.id()) {
             return false;
         }
-        fill(entry.guarded.get_mut());
-        *raw.head.get_mut() = head;
+        fill(raw.head.get_mut(), entry.guarded.get_mut());
         raw.state.exclusively(|state| *state = State::QUEUED);
         true
     }

@@ -166,10 +166,10 @@ impl<P: Platform> Timers<P> {
         };
         entry.shared().set(times.1);
         let (mut waker, mut old) = (Some(waker), None);
-        let fill = |kept: &mut Option<Waker>| old = core::mem::replace(kept, waker.take());
+        let fill = |(): &mut (), kept: &mut _| old = core::mem::replace(kept, waker.take());
         let mut entry = entry;
         let (list, buckets) = (place.slot.number(), &mut held.state.wheels[kind as usize].buckets);
-        if !buckets.insert_unbound(entry.as_mut(), list, (), fill) {
+        if !buckets.insert_unbound(entry.as_mut(), list, fill) {
             return waker.map_or(Ok((false, None)), Err);
         }
         let entry = entry.as_ref().erase();
@@ -202,7 +202,7 @@ impl<P: Platform> Timers<P> {
         let mut entry = put(waker);
         debug_assert!(entry.tag() == kind && entry.shared().get() == times.1);
         let (list, buckets) = (place.slot.number(), &mut held.state.wheels[kind as usize].buckets);
-        if !buckets.insert_unbound(entry.as_mut(), list, (), |_| ()) {
+        if !buckets.insert_unbound(entry.as_mut(), list, |_, _| ()) {
             let kept = entry.guarded_mut().and_then(Option::take);
             return Err(kept.expect("it was just made"));
         }

@@ -186,7 +186,8 @@ impl FarWheel {
     // As `file_idle`.
     #[inline(always)]
     pub(crate) fn place_at_hand(&self, head: Head, now: Instant) -> Option<Place> {
-        if unit_of(now.as_nanos()) > self.pending_map.clock() {
+        // What is before the beginning of time counts as the end of it here: then it is for the others to say.
+        if Tick(now.as_nanos().cast_unsigned() >> UNIT) > self.pending_map.clock() {
             return None;
         }
         self.place(head)
@@ -234,21 +235,20 @@ impl FarWheel {
         }
     }
 
-    /// Files a timer that never had an owner, and has `fill` fill it; `false`, and nothing was done, if it has one or
-    /// had.
+    /// Files a timer that never had an owner, and has `fill` fill what is guarded of it; `false`, and nothing was done,
+    /// if it has one or had.
     #[inline]
     pub(crate) fn file_unbound<M>(
         &mut self,
         entry: Pin<&mut Entry<Hr, M>>,
         place: Place,
-        head: Head,
-        fill: impl FnOnce(&mut M::Guarded),
+        fill: impl FnOnce(&mut Head, &mut M::Guarded),
     ) -> bool
     where
         M: Member<Hr> + Send + 'static,
     {
         let number = place.slot.number();
-        let is_filed = self.buckets.insert_unbound(entry, number, head, fill);
+        let is_filed = self.buckets.insert_unbound(entry, number, fill);
         if is_filed {
             self.note(place);
         }

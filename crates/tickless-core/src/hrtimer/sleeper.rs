@@ -197,7 +197,7 @@ impl<C: ClockId> Sleeper<C> {
         };
         let mut sleeper = put(NewSleeper { head, waker });
         let entry = sleeper.as_mut().entry_mut();
-        if !guard.state.far.file_unbound(entry, place, head, |_| ()) {
+        if !guard.state.far.file_unbound(entry, place, |_, _| ()) {
             let kept = sleeper.idle_waker().and_then(Option::take);
             return Err(kept.expect("it was just made"));
         }
@@ -242,9 +242,12 @@ impl<C: ClockId> Sleeper<C> {
             return Err(waker);
         };
         let (mut waker, mut old) = (Some(waker), None);
-        let fill = |kept: &mut Option<Waker>| old = core::mem::replace(kept, waker.take());
+        let fill = |old_head: &mut Head, kept: &mut _| {
+            *old_head = head;
+            old = core::mem::replace(kept, waker.take());
+        };
         let entry = sleeper.as_mut().entry_mut();
-        if !guard.state.far.file_unbound(entry, place, head, fill) {
+        if !guard.state.far.file_unbound(entry, place, fill) {
             return waker.map_or(Ok(None), Err);
         }
         guard.note_filed_far(sleeper.as_ref().erase(), times, mode);
@@ -274,9 +277,10 @@ impl<C: ClockId> Sleeper<C> {
         self: Pin<&Self>,
         guard: &mut BaseGuard<'_, P>,
     ) -> Option<Option<Waker>> {
-        if !self.entry.tag().leaves_early() {
-            return None;
-        }
+        debug_assert!(
+            self.entry.tag().leaves_early() || !self.entry.tag().may_stand_far(),
+            "a sleeper leaves the device alone when it is taken out of the far wheel"
+        );
         let timer = self.erase().address();
         let state = &mut *guard.state;
         let take = |waker: &mut Option<Waker>| waker.take();

@@ -190,13 +190,28 @@ pub const fn place_before<const LEVELS: usize>(clock: Tick, at: Tick) -> Option<
     })
 }
 
+/// The level that the number of the highest bit speaks for. A table, which is half of what subtracting and dividing
+/// take.
+const GUESSES: [u8; u64::BITS as usize] = {
+    let mut guesses = [0; u64::BITS as usize];
+    let mut highest = 0;
+    while highest < u64::BITS {
+        #[expect(clippy::cast_possible_truncation, reason = "it is less than 20")]
+        {
+            guesses[highest as usize] = (highest.saturating_sub(5) / SHIFT) as u8;
+        }
+        highest += 1;
+    }
+    guesses
+};
+
 /// The finest level that takes what is `ahead` ticks ahead.
 #[inline]
 const fn level_for(ahead: u64) -> usize {
     // 63 * 8^l <= ahead < 63 * 8^(l+1). The guess by the number of bits is too low by one at the upper end of a level.
     // The number of the highest bit, which an exclusive or leaves of the count as one instruction.
     let highest = (ahead | (SLOTS - 1)).leading_zeros() ^ (u64::BITS - 1);
-    let guess = ((highest - 5) / SHIFT) as usize;
+    let guess = GUESSES[highest as usize] as usize;
     if ahead < limit(guess) {
         guess
     } else {

@@ -117,13 +117,17 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
     #[inline(always)]
     pub fn file(&mut self, place: Place) -> bool {
         self.occupied[place.slot.level()] |= 1 << place.slot.index();
+        // Nearly always, so it is asked first.
+        if place.due > self.first_due && self.has_timers {
+            return false;
+        }
         let is_first = place.due < self.first_due || !self.has_timers;
         if is_first {
             self.first_due = place.due;
             self.first_slot = place.slot;
             self.unsettled = false;
             self.has_timers = true;
-        } else if place.due == self.first_due && place.slot.level() > self.first_slot.level() {
+        } else if place.slot.level() > self.first_slot.level() {
             self.first_slot = place.slot;
         }
         is_first
