@@ -75,12 +75,19 @@ impl Stats {
         self.in_place + self.filed_early + self.far_in_slot
     }
 
+    /// These counts as they are told. While a base counts, `starts` and `coarse_arms` are those of timers that moved
+    /// alone: a timer that is pushed out where it is, the shortest path there is, is counted once.
+    pub(crate) const fn told(mut self) -> Self {
+        self.starts += self.kept();
+        self.coarse_arms += self.coarse_in_slot;
+        self
+    }
+
     /// Counts a start that left its timer at `place`.
     #[inline]
     pub(crate) fn note_start(&mut self, place: Stood) {
-        self.starts += 1;
         match place {
-            Stood::Moved => {}
+            Stood::Moved => self.starts += 1,
             Stood::InPlace => self.in_place += 1,
             Stood::FiledEarly => self.filed_early += 1,
             Stood::FarSlot => self.far_in_slot += 1,

@@ -211,6 +211,20 @@ where
         timers.modify_in_slot(self.erase(), expiry)
     }
 
+    /// As [`arm`](Self::arm), if the timer is idle, waited last on a wheel of the executing CPU, belongs there, and the
+    /// lock is to be had without a call. `None` otherwise: then nothing was done.
+    ///
+    /// It also says whether a CPU that sleeps until the wheel is due has to be told.
+    #[inline]
+    pub fn arm_own<P: Platform>(
+        self: Pin<&Self>,
+        timers: &Timers<P>,
+        now: Tick,
+        expiry: Tick,
+    ) -> Option<Own> {
+        timers.arm_own(self.erase(), (now, expiry))
+    }
+
     /// As [`modify`](Self::modify), if the timer waits or waited on a wheel of the executing CPU and belongs there, its
     /// callback does not run, and the lock is to be had without a call. `None` otherwise: then nothing was done.
     ///
@@ -389,7 +403,6 @@ impl<P: Platform> Timers<P> {
             return false;
         }
         entry.shared().set(expiry);
-        held.state.stats.coarse_arms += 1;
         held.state.stats.coarse_in_slot += 1;
         self.trace_arm(held, entry, kind, (now, expiry, place.due), true);
         true

@@ -33,6 +33,13 @@ where
         timers.delete_entry(self.erase())
     }
 
+    /// As [`delete`](Self::delete), if the timer is on a wheel of the executing CPU, its callback does not run, and the
+    /// lock is to be had without a call. `None` otherwise: then nothing was done.
+    #[inline]
+    pub fn delete_own<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<bool> {
+        timers.delete_own(self.erase())
+    }
+
     /// Takes the timer off its wheel, unless its callback runs.
     ///
     /// # Interrupt context

@@ -84,7 +84,6 @@ impl<P: Platform> Timers<P> {
             Quiet::Idle(idle) => idle.insert(number),
             Quiet::Queued(queued) if queued.is_on(number) => {
                 // The same slot is the same due tick: nothing else has to be told.
-                held.state.stats.coarse_arms += 1;
                 held.state.stats.coarse_in_slot += 1;
                 self.trace_arm(&held, entry, kind, (now, expiry, place.due), true);
                 return Some(Own {
@@ -97,6 +96,36 @@ impl<P: Platform> Timers<P> {
                 wheel.note_left(left);
             }
         }
+        let is_first = self.note_own(&mut held, entry, kind, (now, expiry, place), was_queued);
+        Some(Own {
+            was_queued,
+            is_first,
+        })
+    }
+
+    /// [`WheelTimer::arm_own`](crate::coarse::WheelTimer::arm_own) for any entry.
+    // Always: as `modify_own`.
+    #[inline(always)]
+    pub(crate) fn arm_own(
+        &self,
+        entry: EntryRef<'_, Coarse>,
+        (now, expiry): (Tick, Tick),
+    ) -> Option<Own> {
+        let (me, kind) = self.own_wheel(entry)?;
+        if !self.keeps(me.base, kind) {
+            return None;
+        }
+        let mut held = BaseGuard::at_hand(self, me)?;
+        let wheel = &mut held.state.wheels[kind as usize];
+        // It may have left before the lock was ours (R05).
+        let Quiet::Idle(idle) = wheel.buckets.open(entry)?.quiet()? else {
+            return None;
+        };
+        wheel.pending_map.forward(now);
+        let place = wheel.pending_map.place(expiry);
+        entry.shared().set(expiry);
+        idle.insert(place.slot.number());
+        let was_queued = false;
         let is_first = self.note_own(&mut held, entry, kind, (now, expiry, place), was_queued);
         Some(Own {
             was_queued,
@@ -133,7 +162,6 @@ impl<P: Platform> Timers<P> {
             return None;
         }
         entry.shared().set(expiry);
-        held.state.stats.coarse_arms += 1;
         held.state.stats.coarse_in_slot += 1;
         if P::TRACE {
             let pending_map = &held.state.wheels[kind as usize].pending_map;

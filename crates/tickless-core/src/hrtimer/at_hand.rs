@@ -96,17 +96,32 @@ impl<P: Platform> Timers<P> {
     /// others that are due before. `false`, and nothing was done, if it is not as simple as that.
     // As above.
     #[inline(always)]
-    pub(super) fn push_out(
+    fn push_out(
         &self,
         held: &mut BaseGuard<'_, P>,
         entry: EntryRef<'_, Hr>,
-        (earliest, deadline): Times,
+        times: Times,
         mode: StartMode,
         me: ThisCpu<'_, P>,
     ) -> bool {
         held.state.deferred == DeferredRearm::Clear
             && self.keeps_own(me, mode)
-            && self.stays_in_slot(held, entry, (earliest, deadline), mode)
+            && self.stays_in_slot(held, entry, times, mode)
+    }
+
+    /// As [`push_out`](Self::push_out), of a sleeper: in the far wheel each leaves the device early.
+    #[inline(always)]
+    pub(super) fn push_sleeper_out(
+        &self,
+        held: &mut BaseGuard<'_, P>,
+        entry: EntryRef<'_, Hr>,
+        times: Times,
+        me: ThisCpu<'_, P>,
+    ) -> bool {
+        let mode = StartMode::default();
+        held.state.deferred == DeferredRearm::Clear
+            && self.keeps_own(me, mode)
+            && self.stays_in_slot_quietly(held, entry, times, mode)
     }
 
     /// As [`push_out`](Self::push_out), of a timer that stays on this CPU, where no rearm is owed.
@@ -118,18 +133,26 @@ impl<P: Platform> Timers<P> {
         (earliest, deadline): Times,
         mode: StartMode,
     ) -> bool {
-        let was_cpu_first = held.state.first_hint == entry.address();
-        if was_cpu_first && !entry.tag().leaves_early() {
+        if held.state.first_hint == entry.address() && !entry.tag().leaves_early() {
             return false;
         }
-        if !held
-            .state
-            .far
-            .push_out(entry, Head::new(earliest, deadline))
-        {
+        self.stays_in_slot_quietly(held, entry, (earliest, deadline), mode)
+    }
+
+    /// As [`stays_in_slot`](Self::stays_in_slot), of a timer that leaves the device early or is not the first.
+    #[inline(always)]
+    fn stays_in_slot_quietly(
+        &self,
+        held: &mut BaseGuard<'_, P>,
+        entry: EntryRef<'_, Hr>,
+        (earliest, deadline): Times,
+        mode: StartMode,
+    ) -> bool {
+        let head = Head::new(earliest, deadline);
+        if !held.state.far.push_out(entry, head) {
             return false;
         }
-        if was_cpu_first {
+        if held.state.first_hint == entry.address() {
             // A CPU that is about to sleep asks for what is first by then.
             held.state.armed_early = true;
         }

@@ -100,7 +100,7 @@ impl<P: Platform> Timers<P> {
     /// What `cpu` has counted so far.
     pub fn stats(&self, cpu: CpuId) -> Stats {
         self.lock(cpu)
-            .map_or_else(Stats::default, |held| held.state.stats)
+            .map_or_else(Stats::default, |held| held.state.stats.told())
     }
 
     /// How many of the [pending](Timers::pending) timers of `cpu` are sorted; the others are far away.

@@ -19,7 +19,6 @@ use crate::hrtimer::start::AlreadyExpired;
 use crate::hrtimer::timer::{Setup, Start, When};
 use crate::platform::{Platform, ThisCpu};
 use crate::restart::Restart;
-use crate::slots::geometry::Place;
 use crate::time::{ClockId, Deadline, Instant, Monotonic};
 use crate::trace::StartMode;
 
@@ -129,7 +128,7 @@ impl<C: ClockId> Sleeper<C> {
         earliest: Instant<C>,
         latest: Instant<C>,
     ) -> bool {
-        if !timers.platform.updates_in_place() {
+        if !Self::tag(Setup::new()).leaves_early() {
             return false;
         }
         let Some(me) = timers.platform.this_cpu_if_known() else {
@@ -138,8 +137,12 @@ impl<C: ClockId> Sleeper<C> {
         let Some(mut held) = BaseGuard::at_hand(timers, me) else {
             return false;
         };
-        let times = (Deadline::new(earliest), Deadline::new(latest));
-        timers.push_out(&mut held, self.erase(), times, StartMode::default(), me)
+        // Behind the stores of the lock: before them, the compiler makes one question of this and the others.
+        let times = (Deadline::plain(earliest), Deadline::plain(latest));
+        let (Some(earliest), Some(latest)) = times else {
+            return false;
+        };
+        timers.push_sleeper_out(&mut held, self.erase(), (earliest, latest), me)
     }
 
     /// Starts a sleeper that never was on a base, to fire from `earliest` on and at `latest`, if that leads straight
@@ -180,19 +183,23 @@ impl<C: ClockId> Sleeper<C> {
         latest: Instant<C>,
         waker: Waker,
     ) -> Result<(), Waker> {
-        let times = (Deadline::plain(earliest), Deadline::plain(latest));
-        let (Some(earliest), Some(latest)) = times else {
-            return Err(waker);
-        };
         let Some(me) = timers.platform.this_cpu_if_known() else {
             return Err(waker);
         };
         if !Self::tag(Setup::new()).may_stand_far() {
             return Err(waker);
         }
+        let Some(mut guard) = BaseGuard::at_hand(timers, me) else {
+            return Err(waker);
+        };
+        // As in `push_out`.
+        let times = (Deadline::plain(earliest), Deadline::plain(latest));
+        let (Some(earliest), Some(latest)) = times else {
+            return Err(waker);
+        };
         let (times, mode) = ((earliest, latest), StartMode::default());
-        let Some((mut guard, head, place)) = Self::lock_far::<P, false>(timers, me, times, mode)
-        else {
+        let head = Head::new(earliest, latest);
+        let Some(place) = timers.far_place::<false>(&mut guard, head, mode, me) else {
             return Err(waker);
         };
         let mut sleeper = put(NewSleeper { head, waker });
@@ -237,8 +244,11 @@ impl<C: ClockId> Sleeper<C> {
             return Err(waker);
         }
         let mut sleeper = self;
-        let Some((mut guard, head, place)) = Self::lock_far::<P, true>(timers, me, times, mode)
-        else {
+        let Some(mut guard) = BaseGuard::try_own::<true>(timers, me) else {
+            return Err(waker);
+        };
+        let head = Head::new(times.0, times.1);
+        let Some(place) = timers.far_place::<true>(&mut guard, head, mode, me) else {
             return Err(waker);
         };
         let (mut waker, mut old) = (Some(waker), None);
@@ -252,22 +262,6 @@ impl<C: ClockId> Sleeper<C> {
         }
         guard.note_filed_far(sleeper.as_ref().erase(), times, mode);
         Ok(old)
-    }
-
-    /// Locks the base of `me` if a timer that never was on one goes far there with those times; what it keeps of them,
-    /// and its place. By as many calls as it takes, or, without `CALLS`, only if it takes none.
-    // As `start_far`.
-    #[inline(always)]
-    fn lock_far<'a, P: Platform, const CALLS: bool>(
-        timers: &'a Timers<P>,
-        me: ThisCpu<'a, P>,
-        (earliest, deadline): Times,
-        mode: StartMode,
-    ) -> Option<(BaseGuard<'a, P>, Head, Place)> {
-        let mut guard = BaseGuard::try_own::<CALLS>(timers, me)?;
-        let head = Head::new(earliest, deadline);
-        let place = timers.far_place::<CALLS>(&mut guard, head, mode, me)?;
-        Some((guard, head, place))
     }
 
     /// Takes a sleeper out of the far wheel of the locked base, whichever that is; the waker that it had. `None`, and
@@ -288,7 +282,9 @@ impl<C: ClockId> Sleeper<C> {
             .far
             .remove_with(&mut state.queues, self.entry(), take)?;
         // It leaves the device alone: see `Timers::remove`.
-        state.armed_early |= state.first_hint == timer;
+        if state.first_hint == timer {
+            state.armed_early = true;
+        }
         guard.timers.note_cancelled(guard, timer);
         Some(waker)
     }

@@ -141,8 +141,9 @@ impl<C: ClockId> TimerRef<'_, C> {
         instant: Instant<C>,
         pinned: bool,
     ) -> bool {
-        let deadline = Deadline::new(instant);
-        timers.push_out_at_hand(self.entry, (deadline, deadline), mode_of(pinned))
+        Deadline::plain(instant).is_some_and(|deadline| {
+            timers.push_out_at_hand(self.entry, (deadline, deadline), mode_of(pinned))
+        })
     }
 
     /// [`start`](Self::start) at `instant`, with no slack, of a timer that is [idle](Self::is_fresh) and goes far ahead
@@ -154,8 +155,9 @@ impl<C: ClockId> TimerRef<'_, C> {
         instant: Instant<C>,
         pinned: bool,
     ) -> bool {
-        let deadline = Deadline::new(instant);
-        timers.start_idle_at_hand(self.entry, (deadline, deadline), mode_of(pinned))
+        Deadline::plain(instant).is_some_and(|deadline| {
+            timers.start_idle_at_hand(self.entry, (deadline, deadline), mode_of(pinned))
+        })
     }
 
     /// [`start`](Self::start) at `instant`, with no slack, for which [`push_out`](Self::push_out) and

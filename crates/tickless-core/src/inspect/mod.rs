@@ -293,7 +293,7 @@ fn report<P: Platform>(base: &CpuBase<P>, state: &BaseState) -> CpuReport {
         offsets: core::array::from_fn(|clock| state.queues[clock].offset),
         wheels: Kind::ALL.map(|kind| report_wheel(&state.wheels[kind as usize], kind)),
         device: DeviceReport::of(&state.device),
-        stats: state.stats,
+        stats: state.stats.told(),
         deferred: state.deferred,
     }
 }

@@ -138,7 +138,8 @@ impl Place {
 /// # Cost
 ///
 /// Constant: one count of leading zeros finds the level.
-#[inline]
+// Always: as a call, what it answers would go through memory.
+#[inline(always)]
 #[must_use]
 pub const fn place<const LEVELS: usize>(clock: Tick, expiry: Tick) -> Place {
     const { assert!(LEVELS >= 1 && LEVELS <= LEVELS_MAX) };

@@ -246,11 +246,16 @@ where
     fn start_again(self: Pin<&Self>, tick: Tick, now: Option<Tick>) -> bool {
         // It is queued where a thread comes in time already.
         if let Some(timers) = registry::timers_at_hand()
-            && wake::is_attended_again()
             && self.timer().modify_in_slot(timers, tick)
         {
             return true;
         }
+        self.start_elsewhere(tick, now)
+    }
+
+    /// Starts a timer that cannot stay where it is.
+    #[inline(never)]
+    fn start_elsewhere(self: Pin<&Self>, tick: Tick, now: Option<Tick>) -> bool {
         self.start_at(tick, now)
     }
 
@@ -260,18 +265,26 @@ where
         self.start_in(now.unwrap_or_else(|| tick_of(asked_last())), tick)
     }
 
-    /// Starts the timer in the tick `now`.
+    /// Starts the timer, which seems to be idle, in the tick `now`.
     #[inline(never)]
     fn start_in(self: Pin<&Self>, now: Tick, tick: Tick) -> bool {
         if let Some(timers) = registry::timers_at_hand()
             && wake::is_attended()
+            && let Some(own) = self.timer().arm_own(timers, now, tick)
+        {
+            return told(own);
+        }
+        self.start_own(now, tick)
+    }
+
+    /// As [`start_in`](Self::start_in), of a timer that is queued, or is not to be started at hand.
+    #[inline(never)]
+    fn start_own(self: Pin<&Self>, now: Tick, tick: Tick) -> bool {
+        if let Some(timers) = registry::timers_at_hand()
+            && wake::is_attended()
             && let Some(own) = self.timer().modify_own(timers, now, tick)
         {
-            // Else something that is due before was told already, and a thread comes for that.
-            if own.is_first {
-                publish_first();
-            }
-            return own.was_queued;
+            return told(own);
         }
         self.start_anywhere(tick)
     }
@@ -343,7 +356,14 @@ where
 
     /// Takes the timer back; says whether it was waiting to fire. Says nothing about a closure that is being called,
     /// and does not wait for it.
+    #[inline]
     pub fn cancel_queued(self: Pin<&Self>) -> bool {
+        // As for a start: what is rare is a call at the end.
+        if let Some(timers) = registry::timers_at_hand()
+            && let Some(was_queued) = self.timer().delete_own(timers)
+        {
+            return was_queued;
+        }
         self.timer().delete(timers())
     }
 
@@ -401,6 +421,22 @@ where
             }
         }
     }
+}
+
+/// Has a thread come for what is due first; whether the timer was queued.
+#[inline]
+fn told(own: core::Own) -> bool {
+    // Else something that is due before was told already, and a thread comes for that.
+    if own.is_first {
+        return told_first(own);
+    }
+    own.was_queued
+}
+
+#[inline(never)]
+fn told_first(own: core::Own) -> bool {
+    publish_first();
+    own.was_queued
 }
 
 impl<F> fmt::Debug for WheelTimer<F>

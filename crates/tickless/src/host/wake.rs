@@ -149,12 +149,6 @@ pub(crate) fn is_attended() -> bool {
     !is_missing() && !with_thread(Thread::is_unattended)
 }
 
-/// As [`is_attended`], for a timer that is queued.
-#[inline]
-pub(crate) fn is_attended_again() -> bool {
-    !is_missing()
-}
-
 /// Whether a sleep that is polled on this thread for the first time may be started at once: it will be expired, no turn
 /// of this thread is waited for, and a sleep for which no slack was said has none.
 #[inline]
