@@ -127,13 +127,12 @@ impl<C> Instant<C> {
     #[inline]
     #[must_use]
     pub fn saturating_add(self, span: Span) -> Self {
-        let sum = self.nanos.saturating_add(span.nanos);
-        let saturated = if crate::mutant!("saturation-missing-tim-2") {
-            self.nanos.wrapping_add(span.nanos)
-        } else if sum > SETTABLE_MAX {
+        // No span is negative, so this does not overflow, and the sum does not unless it is greater.
+        let room = SETTABLE_MAX - span.nanos;
+        let saturated = if self.nanos > room && !crate::mutant!("saturation-missing-tim-2") {
             SETTABLE_MAX
         } else {
-            sum
+            self.nanos.wrapping_add(span.nanos)
         };
         Self::from_nanos(saturated)
     }

@@ -26,8 +26,9 @@ impl<'s, 'e, F: Family, const LEVELS: usize> Bucketed<'s, 'e, F, LEVELS> {
         if state.is_fresh() {
             return Some(Quiet::Idle(Idle(self)));
         }
-        let is_queued = state.is_only_queued() && !state.is_shut();
-        is_queued.then_some(Quiet::Queued(Queued(self)))
+        state
+            .is_just_queued()
+            .then_some(Quiet::Queued(Queued(self)))
     }
 }
 

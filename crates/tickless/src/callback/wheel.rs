@@ -233,9 +233,11 @@ where
     pub fn start(self: Pin<&Self>, when: impl Into<Expiry>) -> bool {
         let Expiry { tick, now } = when.into();
         if self.timer().is_queued() {
-            self.start_again(tick, now)
-        } else {
-            self.start_at(tick, now)
+            return self.start_again(tick);
+        }
+        match now {
+            Some(now) => self.start_in(now, tick),
+            None => self.start_at(tick),
         }
     }
 
@@ -243,26 +245,21 @@ where
 
     /// Starts a timer that seems to be queued.
     #[inline(never)]
-    fn start_again(self: Pin<&Self>, tick: Tick, now: Option<Tick>) -> bool {
+    fn start_again(self: Pin<&Self>, tick: Tick) -> bool {
         // It is queued where a thread comes in time already.
         if let Some(timers) = registry::timers_at_hand()
             && self.timer().modify_in_slot(timers, tick)
         {
             return true;
         }
-        self.start_elsewhere(tick, now)
+        self.start_at(tick)
     }
 
-    /// Starts a timer that cannot stay where it is.
+    /// Starts the timer in the tick in which this thread asked for the time last: how late it may be counts from when
+    /// it was asked for, so the reading that its deadline was computed from serves.
     #[inline(never)]
-    fn start_elsewhere(self: Pin<&Self>, tick: Tick, now: Option<Tick>) -> bool {
-        self.start_at(tick, now)
-    }
-
-    /// Starts the timer; `now` is the tick in progress, if a clock was read for it.
-    fn start_at(self: Pin<&Self>, tick: Tick, now: Option<Tick>) -> bool {
-        // How late it may be counts from when it was asked for: the reading that its deadline was computed from serves.
-        self.start_in(now.unwrap_or_else(|| tick_of(asked_last())), tick)
+    fn start_at(self: Pin<&Self>, tick: Tick) -> bool {
+        self.start_in(tick_of(asked_last()), tick)
     }
 
     /// Starts the timer, which seems to be idle, in the tick `now`.
