@@ -8,7 +8,7 @@
 //! # Invariant
 //!
 //! *Made*: the value is initialised exactly if the stage says that it is made. The stage is written by
-//! [`Late::make`](Late::make) and [`Late::fill`], behind the value, and by [`Late::set_stage`], which refuses to change what it says.
+//! [`Late::make`](Late::make) and [`Vacant::fill`], behind the value, and by [`Late::set_stage`], which refuses to change what it says.
 
 use core::fmt;
 use core::marker::PhantomPinned;
@@ -125,28 +125,13 @@ impl<N, S: Stage, T> Late<N, S, T> {
         (&mut late.note, value)
     }
 
-    /// Has `make` make the value in its place, by going on to `stage`; the note, and the value, of which the compiler
-    /// knows what is in it.
-    ///
-    /// # Panics
-    ///
-    /// When `stage` is none that has a value, or the value is made.
+    /// The place for the value, if it is not made.
     #[inline(always)]
-    pub fn fill(
-        self: Pin<&mut Self>,
-        stage: S,
-        make: impl for<'s> FnOnce(&'s mut MaybeUninit<T>) -> Emplaced<'s, T>,
-    ) -> (&mut N, Pin<&mut T>) {
-        assert!(stage.is_made(), "what is made has a value");
-        assert!(!self.stage.is_made(), "a value is made once");
-        // SAFETY: nothing is moved: the value is given out pinned, as in `parts`.
-        let late = unsafe { self.get_unchecked_mut() };
-        emplace::part(&mut late.value, make);
-        late.stage = stage;
-        // SAFETY: *Made*: just now.
-        let value = unsafe { late.value.assume_init_mut() };
-        // SAFETY: as in `value`.
-        (&mut late.note, unsafe { Pin::new_unchecked(value) })
+    pub fn vacant(self: Pin<&mut Self>) -> Option<Vacant<'_, N, S, T>> {
+        if self.stage.is_made() {
+            return None;
+        }
+        Some(Vacant { late: self })
     }
 
     /// Makes the value, unless it is made, by going on to `stage`; the note, and the value.
@@ -164,6 +149,38 @@ impl<N, S: Stage, T> Late<N, S, T> {
             late.stage = stage;
         }
         // SAFETY: *Made*: it was, or just now.
+        let value = unsafe { late.value.assume_init_mut() };
+        // SAFETY: as in `value`.
+        (&mut late.note, unsafe { Pin::new_unchecked(value) })
+    }
+}
+
+/// The place for the value of a [`Late`], which is not made.
+#[derive(Debug)]
+pub struct Vacant<'l, N, S: Stage, T> {
+    /// The value of this one is not made, and nothing else can make it meanwhile.
+    late: Pin<&'l mut Late<N, S, T>>,
+}
+
+impl<'l, N, S: Stage, T> Vacant<'l, N, S, T> {
+    /// Has `make` make the value in its place, by going on to `stage`; the note, and the value, of which the compiler
+    /// knows what is in it.
+    ///
+    /// # Panics
+    ///
+    /// When `stage` is none that has a value.
+    #[inline(always)]
+    pub fn fill(
+        self,
+        stage: S,
+        make: impl for<'s> FnOnce(&'s mut MaybeUninit<T>) -> Emplaced<'s, T>,
+    ) -> (&'l mut N, Pin<&'l mut T>) {
+        assert!(stage.is_made(), "what is made has a value");
+        // SAFETY: nothing is moved: the value is given out pinned, as in `parts`.
+        let late = unsafe { self.late.get_unchecked_mut() };
+        emplace::part(&mut late.value, make);
+        late.stage = stage;
+        // SAFETY: *Made*: just now.
         let value = unsafe { late.value.assume_init_mut() };
         // SAFETY: as in `value`.
         (&mut late.note, unsafe { Pin::new_unchecked(value) })
@@ -304,13 +321,15 @@ mod tests {
         assert!(panics(|| {
             late.as_mut().make(Step::Waiting, || Box::new(1));
         }));
-        late.as_mut()
-            .fill(Step::Ready, |slot| emplace::value(slot, Box::new(1)));
-        assert!(panics(|| late.as_mut().set_stage(Step::New)));
         assert!(panics(|| {
-            late.as_mut()
-                .fill(Step::Done, |slot| emplace::value(slot, Box::new(2)));
+            let vacant = late.as_mut().vacant().expect("it is not made");
+            vacant.fill(Step::Waiting, |slot| emplace::value(slot, Box::new(1)));
         }));
+        let vacant = late.as_mut().vacant().expect("it was not made");
+        let (_, made) = vacant.fill(Step::Ready, |slot| emplace::value(slot, Box::new(1)));
+        assert_eq!(**made, 1);
+        assert!(panics(|| late.as_mut().set_stage(Step::New)));
+        assert!(late.as_mut().vacant().is_none());
         assert_eq!(**late.as_ref().value().unwrap(), 1);
     }
 

@@ -231,8 +231,9 @@ impl<P: Platform> Timers<P> {
         debug_assert!(entry.tag() == kind && entry.shared().get() == times.1);
         let (list, buckets) = (place.slot.number(), &mut held.state.wheels[kind as usize].buckets);
         if !buckets.insert_unbound(entry.as_mut(), list, |_, _| ()) {
+            // Cannot be: it was just made, and the wheel has the place.
             let kept = entry.guarded_mut().and_then(Option::take);
-            return Err(kept.expect("it was just made"));
+            return kept.map_or(Ok(false), Err);
         }
         let entry = entry.as_ref().erase();
         Ok(self.note_own(&mut held, entry, kind, (times.0, times.1, place), false))

@@ -309,10 +309,12 @@ impl<T: SleepQueue> SleepTimer<T> {
             _ => false,
         };
         if is_ahead {
+            // Here and not where it is kept: a call in the middle is what the shortest path has to save registers for.
+            let waker = context.waker().clone();
             if T::STARTS_NEW && this.timer.note().is_none_or(Slack::is_none) {
-                start_first(this.timer, *this.deadline, context);
+                start_first(this.timer, *this.deadline, context, waker);
             } else {
-                start_first_with_slack(this.timer, *this.deadline, context);
+                start_first_with_slack(this.timer, *this.deadline, context, waker);
             }
             return Poll::Pending;
         }
@@ -389,11 +391,16 @@ impl<T: SleepQueue> SleepTimer<T> {
 
 /// Starts a timer that was never polled, without slack: nearly always it is not made yet, and goes the straight way.
 #[inline(never)]
-fn start_first<T: SleepQueue>(timer: Pin<&mut Timer<T>>, deadline: Instant, context: &Context<'_>) {
+fn start_first<T: SleepQueue>(
+    timer: Pin<&mut Timer<T>>,
+    deadline: Instant,
+    context: &Context<'_>,
+    waker: Waker,
+) {
     if wake::goes_straight() {
-        start_new(timer, (deadline, deadline), Slack::NONE, context);
+        start_new(timer, (deadline, deadline), Slack::NONE, context, waker);
     } else {
-        start(timer, deadline, None, context);
+        start(timer, deadline, Some(waker), context);
     }
 }
 
@@ -405,15 +412,16 @@ fn start_first_with_slack<T: SleepQueue>(
     timer: Pin<&mut Timer<T>>,
     deadline: Instant,
     context: &Context<'_>,
+    waker: Waker,
 ) {
     let slack = timer.note().filter(|_| T::STARTS_NEW && T::HAS_SLACK);
     if let Some(slack) = slack
         && wake::goes_straight()
     {
         let latest = latest::<T>(slack, deadline);
-        start_new(timer, (deadline, latest), slack, context);
+        start_new(timer, (deadline, latest), slack, context, waker);
     } else {
-        start(timer, deadline, None, context);
+        start(timer, deadline, Some(waker), context);
     }
 }
 
@@ -424,13 +432,15 @@ fn start_new<T: SleepQueue>(
     (deadline, latest): (Instant, Instant),
     slack: Slack,
     context: &Context<'_>,
+    waker: Waker,
 ) {
-    let slot = timer.as_mut();
-    let waker = context.waker().clone();
+    let Some(vacant) = timer.as_mut().vacant() else {
+        return start(timer, deadline, Some(waker), context);
+    };
     let started = T::start_new(
         #[inline(always)]
         |new| {
-            let (note, made) = slot.fill(
+            let (note, made) = vacant.fill(
                 SleepState::Armed,
                 #[inline(always)]
                 |place| T::emplace(place, new),
