@@ -212,8 +212,11 @@ impl<P: Platform> Timers<P> {
         me: ThisCpu<'_, P>,
         place: impl FnOnce(&mut FarWheel, Head) -> Option<Place>,
     ) -> bool {
-        if held.state.first_hint == entry.address() || !self.stays_quietly(held, deadline, mode, me)
-        {
+        // One that leaves the device early has left it so.
+        if held.state.first_hint == entry.address() && !entry.tag().leaves_early() {
+            return false;
+        }
+        if !self.stays_quietly(held, deadline, mode, me) {
             return false;
         }
         let head = Head::new(earliest, deadline);

@@ -92,7 +92,7 @@ impl<C: ClockId> Sleeper<C> {
     }
 
     const fn tag(setup: Setup) -> Tag {
-        setup.tag::<C>(false).leaving_early()
+        setup.leaving_early().tag::<C>(false)
     }
 
     /// Whether the timer is queued: it was started, and has neither fired nor been cancelled. Lock-free.

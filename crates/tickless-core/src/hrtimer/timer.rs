@@ -129,6 +129,7 @@ where
 pub struct Setup {
     stage: Stage,
     lazy: bool,
+    early: bool,
     on_set: bool,
 }
 
@@ -139,6 +140,7 @@ impl Setup {
         Self {
             stage: Stage::Default,
             lazy: false,
+            early: false,
             on_set: false,
         }
     }
@@ -157,6 +159,20 @@ impl Setup {
     #[must_use]
     pub const fn lazy(self) -> Self {
         Self { lazy: true, ..self }
+    }
+
+    /// Leaves the device alone when the timer is pushed out or cancelled, as a [`Sleeper`](crate::hrtimer::Sleeper)
+    /// does (spec LAZY-7): for a host whose CPUs [settle](crate::base::Timers::settle_armed) what is armed before they
+    /// sleep. One that does not fires once for nothing.
+    ///
+    /// It has an effect on hard monotonic timers only. Other than for [`lazy`](Self::lazy) ones the armed value is not
+    /// compared when such a timer is started again, and it is left alone by other CPUs too.
+    #[must_use]
+    pub const fn leaving_early(self) -> Self {
+        Self {
+            early: true,
+            ..self
+        }
     }
 
     /// Has the timer fire when its clock is set too, forwards or backwards, whatever its deadline (spec TIM-34).
@@ -184,6 +200,7 @@ impl Setup {
             Stage::Soft => true,
         };
         let tag = Tag::new(C::CLOCK, soft, self.lazy);
+        let tag = if self.early { tag.leaving_early() } else { tag };
         if self.on_set { tag.on_set() } else { tag }
     }
 }

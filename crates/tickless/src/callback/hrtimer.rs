@@ -101,7 +101,7 @@ where
     #[must_use]
     pub const fn new(function: F) -> Self {
         Self {
-            timer: core::HrTimer::new(function),
+            timer: core::HrTimer::with_setup(Setup::new().leaving_early(), false, function),
         }
     }
 }
@@ -125,7 +125,8 @@ where
     #[must_use]
     pub const fn with_setup(setup: Setup, function: F) -> Self {
         Self {
-            timer: core::HrTimer::with_setup(setup, false, function),
+            // Threads settle what is armed before they sleep.
+            timer: core::HrTimer::with_setup(setup.leaving_early(), false, function),
         }
     }
 

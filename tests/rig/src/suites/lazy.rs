@@ -223,6 +223,53 @@ pub fn a_cpu_that_sleeps_is_not_woken_for_a_lazy_timer_that_went<H: Host>() {
     }
 }
 
+/// LAZY-7: a timer that leaves the device early writes it once, however often it is started and cancelled alone, far and
+/// near; and a CPU that sleeps behind that is not woken for it.
+pub fn a_timer_that_leaves_early_is_started_and_cancelled_for_one_write<H: Host>() {
+    for ahead in [900_000, 900_000_000] {
+        let rig = Rig::<H>::new(1);
+        let early = TestTimer::with_setup(&rig, Setup::new().leaving_early(), |_| Restart::No);
+        let other = TestTimer::once(&rig);
+        let first = 100_000 + ahead;
+        for round in 0..100 {
+            rig.on(0, || {
+                early.start(at(first + round));
+                assert!(early.cancel());
+            });
+        }
+        assert_eq!(rig.device_writes(0), 1);
+        assert_eq!(rig.fires_at(0), Some(first), "as it was started first");
+        rig.on(0, || other.start(at(first + 5_000)));
+        assert_eq!(rig.device_writes(0), 1, "it fires before");
+        rig.on(0, || {
+            let armed = rig.timers().settle_armed(CpuId(0));
+            assert_eq!(armed, Instant::from_nanos(first + 5_000));
+        });
+        rig.run_until(first + 9_000);
+        assert_eq!(other.fired_at(), [first + 5_000]);
+        assert_eq!(rig.stats(0).spurious, 0);
+        rig.check();
+    }
+}
+
+/// LAZY-7: pushed out, a timer that leaves the device early fires exactly; brought forward, it is written.
+pub fn a_timer_that_leaves_early_fires_exactly<H: Host>() {
+    for ahead in [900_000, 900_000_000] {
+        let rig = Rig::<H>::new(1);
+        let early = TestTimer::with_setup(&rig, Setup::new().leaving_early(), |_| Restart::No);
+        rig.on(0, || early.start(at(ahead)));
+        rig.on(0, || early.start(at(ahead + 70_000)));
+        assert_eq!(rig.fires_at(0), Some(ahead), "left early");
+        rig.on(0, || early.start(at(ahead - 70_000)));
+        assert_eq!(rig.fires_at(0), Some(ahead - 70_000));
+        rig.on(0, || early.start(at(ahead + 70_000)));
+        rig.run_until(ahead + 90_000);
+        assert_eq!(early.fired_at(), [ahead + 70_000]);
+        assert_eq!(rig.stats(0).spurious, 1);
+        rig.check();
+    }
+}
+
 /// LAZY-7, REARM-7: while a rearm is owed it becomes stale instead, and its flush is the only write.
 pub fn a_lazy_cancel_before_a_sleep_makes_an_owed_rearm_exact<H: Host>() {
     let rig = Rig::<H>::new(1);
@@ -258,5 +305,7 @@ crate::kit::cases!(lazy:
     timers_of_the_soft_stage_are_exact [SOFT],
     a_lazy_cancel_leaves_an_owed_rearm_fresh [PATHS],
     a_cpu_that_sleeps_is_not_woken_for_a_lazy_timer_that_went,
+    a_timer_that_leaves_early_is_started_and_cancelled_for_one_write,
+    a_timer_that_leaves_early_fires_exactly,
     a_lazy_cancel_before_a_sleep_makes_an_owed_rearm_exact [PATHS],
 );
