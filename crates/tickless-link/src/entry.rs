@@ -30,6 +30,7 @@
 //! member; one indirect call for an expiry, one more for a callback.
 
 mod always;
+mod running;
 mod state;
 mod transit;
 
@@ -43,6 +44,7 @@ use core::ptr::NonNull;
 
 pub use self::always::Always;
 use self::always::Outcome;
+pub use self::running::Running;
 pub use self::state::State;
 pub use self::transit::Transit;
 use crate::const_unless_loom;
@@ -827,131 +829,4 @@ pub enum Fired<F: Family> {
     Done(F::Token),
     /// The entry is running: release the lock, [`call`](Running::call), lock again, and finish.
     Call(Running<F>),
-}
-
-/// The claim on an entry whose callback executes.
-///
-/// There is one for each running entry. Losing it would leave a dangling claim, so dropping it ends the process:
-/// finish it with [`stop`](Running::stop), [`restart`](Running::restart) or [`refile`](Running::refile).
-#[must_use = "a running entry must be finished"]
-pub struct Running<F: Family> {
-    raw: NonNull<Raw<F>>,
-}
-
-impl<F: Family> Running<F> {
-    #[inline]
-    pub(crate) fn entry(&self) -> EntryRef<'_, F> {
-        // The claim keeps the entry alive (Live Link Invariant).
-        EntryRef {
-            raw: self.raw,
-            entry: PhantomData,
-        }
-    }
-
-    /// The address of the entry, for comparing and printing only.
-    #[inline]
-    #[must_use]
-    pub fn address(&self) -> usize {
-        self.entry().address()
-    }
-
-    /// The life cycle of the entry; a thread that holds its queue and finds it neither queued nor shut can rely on what
-    /// a [`restart`](Running::restart) or [`refile`](Running::refile) will answer.
-    #[inline]
-    #[must_use]
-    pub fn state(&self) -> State {
-        self.entry().state()
-    }
-
-    /// What is fixed when the entry is made.
-    #[inline]
-    #[must_use]
-    pub fn tag(&self) -> F::Tag {
-        self.entry().tag()
-    }
-
-    /// What any thread may reach at any time.
-    #[inline]
-    #[must_use]
-    pub fn shared(&self) -> &F::Shared {
-        // The claim keeps the entry alive as long as this borrow of it (Live Link Invariant).
-        let raw = self.raw;
-        // SAFETY: Live Link Invariant: a running entry is alive, and it stays running while its token is borrowed.
-        let raw = unsafe { raw.as_ref() };
-        &raw.shared
-    }
-
-    /// Executes the callback.
-    ///
-    /// MUST be called without the lock of any queue. When the callback unwinds the claim survives in the caller's
-    /// frame, so the caller catches the panic and then finishes the entry.
-    #[inline]
-    pub fn call(&mut self, context: &mut F::Context<'_>) -> F::Verdict {
-        let entry = self.entry();
-        // SAFETY: the pointer stems from `Entry::erase`, and the one running token is borrowed mutably.
-        unsafe { (entry.actions.call)(self.raw, context) }
-    }
-
-    /// Ends the claim without queuing the entry.
-    ///
-    /// If a thread queued it meanwhile it stays queued, else it is idle and no more looked at.
-    #[inline]
-    pub fn stop(self, queue: &mut impl Queue<F>) {
-        let entry = self.finish(queue);
-        entry.mark_not_running();
-    }
-
-    /// Ends the claim and has `link` queue the entry in `queue`, unless a thread queued it meanwhile: the other start
-    /// wins (spec OBJ-13). Nor is it queued when it was shut down.
-    ///
-    /// `update` is given the head before. Answers what `link` does, if it was called.
-    #[inline]
-    pub(crate) fn requeue<Q: Queue<F>, T>(
-        self,
-        queue: &mut Q,
-        update: impl FnOnce(&mut F::Head),
-        link: impl FnOnce(&mut Q, EntryRef<'_, F>) -> T,
-    ) -> Option<T> {
-        let entry = self.finish(queue);
-        let linked = if entry.own_state() & (State::QUEUED | State::SHUT) == 0 {
-            // SAFETY: the queue is held mutably, and `finish` checked that it owns the entry.
-            update(unsafe { entry.head_mut() });
-            Some(link(queue, entry))
-        } else {
-            None
-        };
-        // After queuing, so that the entry is active all the time.
-        entry.mark_not_running();
-        linked
-    }
-
-    /// Checks that `queue` is the one that ran the entry, and turns the claim into a reference that lasts until the
-    /// caller's last write to the state.
-    fn finish<'q>(self, queue: &mut impl Queue<F>) -> EntryRef<'q, F> {
-        let entry = EntryRef {
-            raw: self.raw,
-            entry: PhantomData,
-        };
-        if !entry.belongs_to(queue.id()) {
-            crate::abort("a running timer was finished on a queue that does not own it");
-        }
-        queue.note_finished(entry);
-        core::mem::forget(self);
-        entry
-    }
-}
-
-impl<F: Family> Drop for Running<F> {
-    fn drop(&mut self) {
-        crate::abort("a running timer was lost before its callback was finished");
-    }
-}
-
-impl<F: Family> fmt::Debug for Running<F> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_tuple("Running")
-            .field(&self.entry())
-            .finish()
-    }
 }
