@@ -8,10 +8,11 @@
 //! The lock is *biased* or *ordinary*, as its gate says.
 //!
 //! While it is **biased**, the gate names the owner. The owner, which finds itself named, announces itself with a plain
-//! store, keeps the compiler from reordering, and looks at the gate again, with a plain load. A stranger closes the gate, makes every other thread of the process execute a full
-//! barrier ([`LockHost::heavy_barrier`], `membarrier` on Linux), and waits until the owner is outside. After the
-//! barrier one of two things holds: the owner's announcement is visible to the stranger, or the owner's next look at
-//! the gate finds it closed. This is Dekker's argument with the owner's fence paid by the stranger.
+//! store, keeps the compiler from reordering, and looks at the gate again, with a plain load. A stranger closes the
+//! gate, makes every other thread of the process execute a full barrier ([`LockHost::heavy_barrier`], `membarrier` on
+//! Linux), and waits until the owner is outside. After the barrier one of two things holds: the owner's announcement is
+//! visible to the stranger, or the owner's next look at the gate finds it closed. This is Dekker's argument with the
+//! owner's fence paid by the stranger.
 //!
 //! While it is **ordinary**, every thread takes an inner lock: one exchange, and a futex when it is contended.
 //! Strangers need no barrier then, because the owner finds the gate closed and takes the inner lock too. It announces

@@ -8,7 +8,8 @@
 //! # Invariant
 //!
 //! *Made*: the value is initialised exactly if the stage says that it is made. The stage is written by
-//! [`Late::make`](Late::make) and [`Vacant::fill`], behind the value, and by [`Late::set_stage`], which refuses to change what it says.
+//! [`Late::make`](Late::make) and [`Vacant::fill`], behind the value, and by [`Late::set_stage`], which refuses to
+//! change what it says.
 
 use core::fmt;
 use core::marker::PhantomPinned;

@@ -196,7 +196,10 @@ impl<P: Platform> Timers<P> {
         let (mut waker, mut old) = (Some(waker), None);
         let fill = |(): &mut (), kept: &mut _| old = core::mem::replace(kept, waker.take());
         let mut entry = entry;
-        let (list, buckets) = (place.slot.number(), &mut held.state.wheels[kind as usize].buckets);
+        let (list, buckets) = (
+            place.slot.number(),
+            &mut held.state.wheels[kind as usize].buckets,
+        );
         if !buckets.insert_unbound(entry.as_mut(), list, fill) {
             return waker.map_or(Ok((false, None)), Err);
         }
@@ -205,8 +208,8 @@ impl<P: Platform> Timers<P> {
         Ok((is_first, old))
     }
 
-    /// As [`start_unbound`](Self::start_unbound), of a timer that `put` puts in its place, which is known then, with its
-    /// waker in it: what was just stored there is not asked for. If the lock is to be had without a call.
+    /// As [`start_unbound`](Self::start_unbound), of a timer that `put` puts in its place, which is known then, with
+    /// its waker in it: what was just stored there is not asked for. If the lock is to be had without a call.
     ///
     /// # Errors
     ///
@@ -229,7 +232,10 @@ impl<P: Platform> Timers<P> {
         };
         let mut entry = put(waker);
         debug_assert!(entry.tag() == kind && entry.shared().get() == times.1);
-        let (list, buckets) = (place.slot.number(), &mut held.state.wheels[kind as usize].buckets);
+        let (list, buckets) = (
+            place.slot.number(),
+            &mut held.state.wheels[kind as usize].buckets,
+        );
         if !buckets.insert_unbound(entry.as_mut(), list, |_, _| ()) {
             // Cannot be: it was just made, and the wheel has the place.
             let kept = entry.guarded_mut().and_then(Option::take);

@@ -223,8 +223,8 @@ pub fn a_cpu_that_sleeps_is_not_woken_for_a_lazy_timer_that_went<H: Host>() {
     }
 }
 
-/// LAZY-7: a timer that leaves the device early writes it once, however often it is started and cancelled alone, far and
-/// near; and a CPU that sleeps behind that is not woken for it.
+/// LAZY-7: a timer that leaves the device early writes it once, however often it is started and cancelled alone, far
+/// and near; and a CPU that sleeps behind that is not woken for it.
 pub fn a_timer_that_leaves_early_is_started_and_cancelled_for_one_write<H: Host>() {
     for ahead in [900_000, 900_000_000] {
         let rig = Rig::<H>::new(1);
