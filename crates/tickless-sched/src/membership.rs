@@ -22,6 +22,13 @@ impl Pick {
         let number = NonZeroU64::MIN.saturating_add(picks);
         Self { queue, number }
     }
+
+    /// Whether it is the pick that took a task last, if one did.
+    #[inline]
+    pub(crate) fn took(self, last: Option<Self>) -> bool {
+        // The number first: a task that was never picked has none.
+        last.is_some_and(|last| last.number == self.number && last.queue == self.queue)
+    }
 }
 
 /// Keeps what a queue hands out when it picks the task.

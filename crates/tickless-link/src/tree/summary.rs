@@ -144,6 +144,13 @@ impl Drop for EndsOnUnwinding {
     }
 }
 
+/// Panics, out of line: what an assertion hands to its panic is prepared where it holds, too.
+#[cold]
+#[inline(never)]
+fn refuse(why: &str) -> ! {
+    panic!("{why}");
+}
+
 impl<F: Branched> Slot<'_, '_, F> {
     /// Brings the summaries up to date after a change of the head of a queued entry.
     pub fn summarise(&mut self) {
@@ -176,15 +183,15 @@ impl<F: Branched> Slot<'_, '_, F> {
     /// When this entry is queued already, or `only` is not all that is queued here, or its callback runs.
     #[inline(always)]
     pub fn insert_in_place_of(&mut self, only: EntryRef<'_, F>, key: F::Key) {
-        assert!(!self.state().is_queued(), "an entry is queued once");
-        assert!(
-            self.tree.first == only.link() && self.tree.last == only.link(),
-            "another entry is queued"
-        );
-        assert!(
-            only.state().is_only_queued(),
-            "a running entry is not let go"
-        );
+        if self.state().is_queued() {
+            refuse("an entry is queued once");
+        }
+        if self.tree.first != only.link() || self.tree.len != 1 {
+            refuse("another entry is queued");
+        }
+        if !only.state().is_only_queued() {
+            refuse("a running entry is not let go");
+        }
         self.tree.replace_alone(self.entry, key);
         only.release();
     }

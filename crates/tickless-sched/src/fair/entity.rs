@@ -85,12 +85,25 @@ impl Share {
         (i64::try_from(work / self.weight.get()).unwrap_or(0), carry)
     }
 
-    /// Charges a task of unit weight with so many nanoseconds of service, 2^42 at most.
+    /// Charges a task of unit weight with so many nanoseconds of service, 2^42 at most: the first of them, and all.
     #[inline]
-    pub(crate) fn serve_evenly(&mut self, nanos: u64) {
-        self.vruntime = self.vruntime.after(nanos.cast_signed());
-        if self.vruntime >= self.deadline {
-            self.open_request();
+    pub(crate) fn serve_evenly(&mut self, first: u64, all: u64) {
+        let stands = self.vruntime.after(all.cast_signed());
+        if stands < self.deadline {
+            self.vruntime = stands;
+            return;
+        }
+        self.serve_evenly_to_the_end(first, all);
+    }
+
+    /// As [`serve_evenly`](Self::serve_evenly), where its request ends: in which part says when the next one begins.
+    #[cold]
+    fn serve_evenly_to_the_end(&mut self, first: u64, all: u64) {
+        for part in [first, all - first] {
+            self.vruntime = self.vruntime.after(part.cast_signed());
+            if self.vruntime >= self.deadline {
+                self.open_request();
+            }
         }
     }
 

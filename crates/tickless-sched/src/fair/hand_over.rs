@@ -54,12 +54,15 @@ impl<T: Send + 'static> FairQueue<T> {
         let to = to.linked().erase();
         let sleeps = match self.tree.len() {
             0 => false,
-            1 if self.delayed == 1 && self.tree.open(to).is_some() => true,
+            // Whether that is the one that woke up is asked where it is opened.
+            1 if self.delayed == 1 => true,
             _ => return Err(item),
         };
         let from = from.map(|from| from.linked().erase());
         let is_simple = match from {
-            Some(from) => self.hand_over_evenly(from, to, sleeps, woken, now),
+            // Two calls, each of which is inlined with what it knows.
+            Some(from) if sleeps => self.hand_over_evenly(from, to, true, woken, now),
+            Some(from) => self.hand_over_evenly(from, to, false, woken, now),
             None => self.current.is_none() && self.begin_alone(to, sleeps, now),
         };
         if is_simple || self.hand_over_unevenly(from, to, sleeps, woken, now) {
@@ -79,11 +82,11 @@ impl<T: Send + 'static> FairQueue<T> {
         woken: RunTime,
         now: RunTime,
     ) -> bool {
-        let running = self.current.as_ref().map(|current| current.pick);
-        let from = match from {
-            Some(from) if !adopt_picked(&mut self.tree, from, running) => return false,
-            from => from,
-        };
+        if let Some(from) = from
+            && (self.current.is_none() || adopt_picked(&mut self.tree, from, self.last).is_none())
+        {
+            return false;
+        }
         self.charge(woken);
         let pick = self.next_pick();
         let taken = if sleeps {
@@ -121,50 +124,60 @@ impl<T: Send + 'static> FairQueue<T> {
         let Some(current) = &mut self.current else {
             return false;
         };
-        let compete = 1 + u64::from(sleeps);
-        if current.share.weight != Weight::UNIT
-            || self.average.weight() != compete * Weight::UNIT.get()
-        {
-            return false;
-        }
-        let woken = woken.max(self.accounted);
-        let now = now.max(woken);
-        let before = woken.as_nanos() - self.accounted.as_nanos();
-        let behind = now.as_nanos() - woken.as_nanos();
         // What `charge` cuts off, and virtual times that it finds out of reach.
-        if (before | behind) >> 42 != 0
+        if current.share.weight != Weight::UNIT
             || !self.average.is_near(current.share.vruntime)
-            || !adopt_picked(&mut self.tree, from, Some(current.pick))
+            || woken < self.accounted
+            || now < woken
         {
             return false;
         }
-        let pick = Pick::behind(self.tree.id(), self.picks);
-        let other = current.share.vruntime.after(before.cast_signed());
-        let next = if sleeps {
-            wake_evenly(&mut self.tree, to, other, pick)
-        } else {
-            place_evenly(&mut self.tree, to, other, pick)
+        let before = woken.as_nanos() - self.accounted.as_nanos();
+        let served = now.as_nanos() - self.accounted.as_nanos();
+        if served >> 42 != 0 {
+            return false;
+        }
+        let Some(mut slot) = adopt_picked(&mut self.tree, from, self.last) else {
+            return false;
         };
-        let Some(slot) = self.tree.open(from) else {
+        // What stands in the entity of the one that runs counts only when it sleeps.
+        let head = slot.head();
+        head.share = current.share;
+        head.share.serve_evenly(before, served);
+        let (slept_at, deadline) = (head.share.vruntime, head.share.deadline);
+        let other = current.share.vruntime.after(before.cast_signed());
+        let pick = Pick::behind(self.last.queue, self.last.number.get());
+        let is_picked = if sleeps {
+            wake_evenly(&mut self.tree, to, other, pick, current)
+        } else {
+            place_evenly(&mut self.tree, to, other, pick, current)
+        };
+        let Some(mut slot) = self.tree.open(from) else {
             unreachable!("it is adopted")
         };
-        let Some(next) = next else {
+        if !is_picked {
             slot.let_go();
             return false;
-        };
-        let mut share = core::mem::replace(&mut current.share, next);
-        current.pick = pick;
-        current.protected_until = next.deadline;
-        self.picks = pick.number.get();
+        }
+        self.last = pick;
         self.accounted = now;
-        share.serve_evenly(before);
-        share.serve_evenly(behind);
-        let lag = halfway(share.vruntime, next.vruntime).since(share.vruntime);
-        let owes = lag < 0 && self.rules.delay_dequeue && !mutant!("sched-debt-left-by-sleeping");
-        self.delayed = usize::from(owes);
-        self.average = Average::of_even(next.vruntime, owes.then_some(share.vruntime));
-        lay_down_evenly(slot, share, lag, owes, sleeps.then_some(to));
-        if sleeps && !owes {
+        let stands = current.share.vruntime;
+        let lag = halfway(slept_at, stands).since(slept_at);
+        if lag < 0 && self.rules.delay_dequeue && !mutant!("sched-debt-left-by-sleeping") {
+            slot.head().is_delayed = true;
+            self.delayed = 1;
+            self.average = Average::of_pair(stands, slept_at);
+            if sleeps {
+                slot.insert_in_place_of(to, deadline);
+            } else {
+                slot.insert(deadline);
+            }
+            return true;
+        }
+        leave_evenly(slot, lag);
+        self.delayed = 0;
+        self.average = Average::of_one(Weight::UNIT, stands);
+        if sleeps {
             self.let_sleeper_go(to);
         }
         true
@@ -216,6 +229,9 @@ impl<T: Send + 'static> FairQueue<T> {
         let average = self.average.settle();
         let mut slot = self.tree.open(entry)?;
         let head = slot.head();
+        if !head.is_delayed {
+            return None;
+        }
         if head.is_eligible(average) && !mutant!("sched-paid-sleeper-is-owed") {
             let (weight, before) = head.share.at();
             self.average.remove(weight, before);
@@ -233,8 +249,7 @@ impl<T: Send + 'static> FairQueue<T> {
     fn take_newcomer(&mut self, entry: EntryRef<'_, Fair<T>>, pick: Pick) -> Option<Share> {
         let mut slot = self.tree.adopt(entry)?;
         let head = slot.head();
-        let current = self.current.as_ref().map(|current| current.pick);
-        if head.pick.is_some() && head.pick == current {
+        if self.current.is_some() && self.last.took(head.pick) {
             slot.let_go();
             return None;
         }
@@ -247,87 +262,79 @@ impl<T: Send + 'static> FairQueue<T> {
 }
 
 /// As [`take_sleeper`](FairQueue::take_sleeper), of unit weight beside one that stands at `other`; the average is the
-/// caller's, and so is taking it out of the tree, where it may stay until then, as the only one.
+/// caller's, and so is taking it out of the tree, where it may stay until then, as the only one. It runs from here on,
+/// as `current`. None of another weight is taken.
 #[inline(always)]
 fn wake_evenly<T: Send + 'static>(
     tree: &mut Tree<Fair<T>>,
     entry: EntryRef<'_, Fair<T>>,
     other: Virtual,
     pick: Pick,
-) -> Option<Share> {
-    let mut slot = tree.open(entry)?;
+    current: &mut Current,
+) -> bool {
+    let Some(mut slot) = tree.open(entry) else {
+        return false;
+    };
     let head = slot.head();
+    if !head.is_delayed || head.share.weight != Weight::UNIT {
+        return false;
+    }
     let average = halfway(other, head.share.vruntime);
     if head.is_eligible(average) && !mutant!("sched-paid-sleeper-is-owed") {
         head.share.vruntime = other;
         head.share.open_request();
     }
-    Some(head.hand_out(pick))
+    *current = Current::of(head.hand_out(pick));
+    true
 }
 
 /// As [`take_newcomer`](FairQueue::take_newcomer), beside one of unit weight that stands at `other`; the average is the
-/// caller's. None of another weight is taken.
+/// caller's. It runs from here on, as `current`. None of another weight is taken.
 #[inline(always)]
 fn place_evenly<T: Send + 'static>(
     tree: &mut Tree<Fair<T>>,
     entry: EntryRef<'_, Fair<T>>,
     other: Virtual,
     pick: Pick,
-) -> Option<Share> {
-    let mut slot = tree.adopt(entry)?;
-    let head = slot.head();
-    if head.share.weight != Weight::UNIT {
-        slot.let_go();
-        return None;
-    }
-    // It pulls the average halfway towards itself, as `Average::place` has it.
-    let pulls = i64::from(!mutant!("sched-placed-without-own-weight"));
-    head.unpack_at(other.after(-(head.luggage.lag << pulls)));
-    let share = head.hand_out(pick);
-    slot.let_go();
-    Some(share)
-}
-
-/// As [`FairQueue::lay_down`], where the average is the caller's. In place of `only`, the only one in the tree, if the
-/// one that sleeps `owes`; else taking that out is the caller's, too.
-#[inline(always)]
-fn lay_down_evenly<T: Send + 'static>(
-    mut slot: Slot<'_, '_, Fair<T>>,
-    share: Share,
-    lag: i64,
-    owes: bool,
-    only: Option<EntryRef<'_, Fair<T>>>,
-) {
-    let head = slot.head();
-    head.share = share;
-    if !owes {
-        head.luggage = Luggage {
-            lag: capped(lag, share),
-            rest: None,
-        };
-        slot.let_go();
-        return;
-    }
-    head.is_delayed = true;
-    match only {
-        Some(only) => slot.insert_in_place_of(only, share.deadline),
-        None => _ = slot.insert(share.deadline),
-    }
-}
-
-/// Adopts the entity of the task that `pick` took; `false` if it is not that one.
-#[inline(always)]
-fn adopt_picked<T: Send + 'static>(
-    tree: &mut Tree<Fair<T>>,
-    entry: EntryRef<'_, Fair<T>>,
-    pick: Option<Pick>,
+    current: &mut Current,
 ) -> bool {
     let Some(mut slot) = tree.adopt(entry) else {
         return false;
     };
-    if pick.is_some() && slot.head().pick == pick {
-        return true;
+    let head = slot.head();
+    let is_even = head.share.weight == Weight::UNIT;
+    if is_even {
+        // It pulls the average halfway towards itself, as `Average::place` has it.
+        let pulls = i64::from(!mutant!("sched-placed-without-own-weight"));
+        head.unpack_at(other.after(-(head.luggage.lag << pulls)));
+        *current = Current::of(head.hand_out(pick));
     }
     slot.let_go();
-    false
+    is_even
+}
+
+/// As [`FairQueue::lay_down`] of one that owes nothing, whose account is written; the average is the caller's.
+#[inline(always)]
+fn leave_evenly<T: Send + 'static>(mut slot: Slot<'_, '_, Fair<T>>, lag: i64) {
+    let head = slot.head();
+    head.luggage = Luggage {
+        lag: capped(lag, head.share),
+        rest: None,
+    };
+    slot.let_go();
+}
+
+/// Adopts the entity of the task that `pick` took; `None` if it is not that one.
+#[inline(always)]
+fn adopt_picked<'t, 'e, T: Send + 'static>(
+    tree: &'t mut Tree<Fair<T>>,
+    entry: EntryRef<'e, Fair<T>>,
+    pick: Pick,
+) -> Option<Slot<'t, 'e, Fair<T>>> {
+    let mut slot = tree.adopt(entry)?;
+    if pick.took(slot.head().pick) {
+        return Some(slot);
+    }
+    slot.let_go();
+    None
 }

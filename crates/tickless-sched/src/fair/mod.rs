@@ -187,9 +187,19 @@ impl Slice {
 #[derive(Clone, Debug)]
 struct Current {
     share: Share,
-    pick: Pick,
     /// Until here it goes on if it is eligible.
     protected_until: Virtual,
+}
+
+impl Current {
+    /// That of this account, which begins to run.
+    #[inline]
+    const fn of(share: Share) -> Self {
+        Self {
+            share,
+            protected_until: share.deadline,
+        }
+    }
 }
 
 /// A run queue.
@@ -205,7 +215,8 @@ pub struct FairQueue<T: Send + 'static> {
     delayed: usize,
     /// Until when the one that runs is accounted.
     accounted: RunTime,
-    picks: u64,
+    /// The last pick: that of the task that runs, if one does. The first one is for none.
+    last: Pick,
     rules: Rules,
 }
 
@@ -213,13 +224,14 @@ impl<T: Send + 'static> FairQueue<T> {
     /// An empty queue with the identity of `key`.
     #[must_use]
     pub const fn new(key: Key, rules: Rules) -> Self {
+        let last = Pick::behind(key.id(), 0);
         Self {
             tree: Tree::new(key),
             average: Average::new(),
             current: None,
             delayed: 0,
             accounted: RunTime::ZERO,
-            picks: 0,
+            last,
             rules,
         }
     }
@@ -320,18 +332,14 @@ impl<T: Send + 'static> FairQueue<T> {
     /// What the task that is handed out next is known by.
     #[inline]
     fn next_pick(&self) -> Pick {
-        Pick::behind(self.tree.id(), self.picks)
+        Pick::behind(self.last.queue, self.last.number.get())
     }
 
     /// The task of this account, which is in the average, runs from here on: the [next pick](Self::next_pick) took it.
     #[inline]
     fn begin(&mut self, share: Share, pick: Pick) {
-        self.picks = pick.number.get();
-        self.current = Some(Current {
-            share,
-            pick,
-            protected_until: share.deadline,
-        });
+        self.last = pick;
+        self.current = Some(Current::of(share));
     }
 
     /// Puts a task into the queue: one that is new, wakes up, comes from another queue, or ran and could go on.
@@ -370,15 +378,13 @@ impl<T: Send + 'static> FairQueue<T> {
             self.carry(entity, item);
             return Ok(self.enqueued(share, false));
         }
-        let average = &self.average;
+        let (average, last) = (&self.average, self.last);
         let Some(mut slot) = self.tree.adopt(entry.erase()) else {
             let why = Refusal::Elsewhere;
             return Err(Refused { item, why });
         };
         let head = slot.head();
-        let running = self
-            .current
-            .take_if(|current| head.pick == Some(current.pick));
+        let running = self.current.take_if(|_| last.took(head.pick));
         let was_current = running.is_some();
         if let Some(running) = running {
             // It is in the average already.
@@ -409,11 +415,8 @@ impl<T: Send + 'static> FairQueue<T> {
         let Some(mut slot) = self.tree.adopt(entry.erase()) else {
             return Err(Refusal::Elsewhere);
         };
-        let head = slot.head();
-        let Some(current) = self
-            .current
-            .take_if(|current| head.pick == Some(current.pick))
-        else {
+        let (last, head) = (self.last, slot.head());
+        let Some(current) = self.current.take_if(|_| last.took(head.pick)) else {
             slot.let_go();
             return Err(Refusal::Elsewhere);
         };
@@ -630,11 +633,8 @@ impl<T: Send + 'static> FairQueue<T> {
         let Some(mut slot) = self.tree.adopt(entry) else {
             return Err(Refusal::Elsewhere);
         };
-        let head = slot.head();
-        let running = self
-            .current
-            .as_mut()
-            .filter(|current| head.pick == Some(current.pick));
+        let (last, head) = (self.last, slot.head());
+        let running = self.current.as_mut().filter(|_| last.took(head.pick));
         if let Some(running) = running {
             let before = running.share;
             change(&mut running.share, &mut head.luggage, average);

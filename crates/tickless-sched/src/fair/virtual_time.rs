@@ -99,15 +99,14 @@ impl Average {
         }
     }
 
-    /// The average of one of unit weight, or of two: it is kept relative to the first.
+    /// The average of two of unit weight: it is kept relative to the first.
     #[inline]
-    pub(crate) fn of_even(first: Virtual, second: Option<Virtual>) -> Self {
-        let distance = second.map_or(0, |second| second.since(first));
+    pub(crate) fn of_pair(first: Virtual, second: Virtual) -> Self {
         let unit = Weight::UNIT.get();
         Self {
             base: first,
-            sum: i128::from(distance) * i128::from(unit),
-            weight: unit + if second.is_some() { unit } else { 0 },
+            sum: i128::from(second.since(first)) * i128::from(unit),
+            weight: 2 * unit,
         }
     }
 

@@ -399,9 +399,7 @@ impl RunQueue {
         let Arrival { job, at } = self.arrival.take()?;
         let run_time = self.run_time(now);
         // Another thread that told the queue the time may have been a little ahead.
-        let before = now.as_nanos().wrapping_sub(at.as_nanos()).max(0);
-        let before = before.cast_unsigned();
-        let woken = RunTime::from_nanos(run_time.as_nanos().saturating_sub(before));
+        let woken = self.stolen.shown(at.min(now));
         match header::hand_over(&mut self.fair, from, job, woken, run_time) {
             Ok(job) => Some(job),
             Err(job) => {

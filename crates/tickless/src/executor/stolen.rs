@@ -129,8 +129,14 @@ impl<A: Account> Stolen<A> {
         if now >= self.next && is_own() {
             self.look(now);
         }
+        self.shown(now)
+    }
+
+    /// What the run queue's clock shows at `at`, as far as it is known by now what was stolen.
+    #[inline(always)]
+    pub(crate) fn shown(&self, at: Instant) -> RunTime {
         // Monotonic time is not negative.
-        let shown = now.as_nanos().cast_unsigned();
+        let shown = at.as_nanos().cast_unsigned();
         RunTime::from_nanos(shown.saturating_sub(self.total.as_nanos()))
     }
 

@@ -125,7 +125,7 @@ impl World {
                 .collect(),
             waiting: queue.waiting(),
             delayed: queue.delayed(),
-            picks: queue.picks,
+            picks: queue.last.number.get(),
         }
     }
 }
@@ -157,6 +157,29 @@ fn two_that_work_by_turns_hand_over_each_time() {
         assert_eq!(world.running, Some(round % 2));
         assert_eq!(world.hand_overs, round + 1);
     }
+}
+
+/// Beside one that sleeps in debt, which is all that the tree has.
+#[test]
+fn a_task_hands_over_neither_to_itself_nor_to_one_of_another_queue() {
+    let mut world = World::new(&[(1, 3_000), (1, 3_000), (2, 3_000)], true);
+    world.pass(0, false, 0);
+    world.now += 500;
+    world.pass(1, false, 50);
+    assert_eq!((world.running, world.queue.delayed()), (Some(1), 1));
+    let [running, third] = [1, 2].map(|task| world.tasks[task].as_ref());
+    let mut other = FairQueue::default();
+    let _there = other.enqueue(third, 2, at(1)).expect("no queue has it");
+    let now = at(world.now);
+    for from in [Some(running), None] {
+        for to in [running, third] {
+            assert_eq!(world.queue.hand_over(from, to, 7, now, now), Err(7));
+        }
+    }
+    world.queue.tree.assert_valid();
+    let slept = world.queue.sleep(running, now);
+    assert!(slept.is_ok(), "it runs as before");
+    drop(other);
 }
 
 #[test]
