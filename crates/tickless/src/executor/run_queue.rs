@@ -196,14 +196,23 @@ impl RunQueue {
         self.classes.remove(header.class);
     }
 
-    /// As [`arrive`](Self::arrive), where there is nothing to do but to note the task: how many wait then. Elsewhere
-    /// nothing has happened, and the task comes back.
+    /// As [`arrive`](Self::arrive), where there is nothing to do but to note the task, and the time is at hand: how
+    /// many wait then. Elsewhere nothing has happened, and the task comes back.
     #[inline(always)]
     pub(crate) fn note_arrival(
         &mut self,
         job: Job,
-        now: impl FnOnce() -> Instant,
+        now: impl FnOnce() -> Option<Instant>,
     ) -> Result<usize, Job> {
+        // First, so that it is known behind the look at what arrived before that there is none to be dropped.
+        let at = if self.fair.is_running() {
+            now()
+        } else {
+            Some(self.told)
+        };
+        let Some(at) = at else {
+            return Err(job);
+        };
         if self.closed
             || self.arrival.is_some()
             || !self.deadlines.is_empty()
@@ -211,11 +220,6 @@ impl RunQueue {
         {
             return Err(job);
         }
-        let at = if self.fair.is_running() {
-            now()
-        } else {
-            self.told
-        };
         self.arrival = Some(Arrival { job, at });
         Ok(self.fair.waiting() + 1)
     }

@@ -35,7 +35,7 @@ use super::stats::{Counters, ExecutorStats};
 use crate::host::barrier::Linux;
 use crate::host::isolation::locks::OwnedLocks;
 use crate::host::process;
-use crate::host::thread::at_earliest;
+use crate::host::thread::{at_earliest, earliest_at_hand};
 use crate::worker::Unparker;
 
 /// The lock of a queue. The worker takes it several times for each task, other threads when they wake one.
@@ -235,30 +235,52 @@ impl Shared {
     }
 
     /// Queues a task on the worker that this thread is.
+    ///
+    /// All that is called from here is called last, so that no register is saved for it: a lock that is not biased and
+    /// a clock that has to be asked are left to [`arrive_behind`](Self::arrive_behind).
     #[inline(always)]
     fn arrive(&self, index: usize, job: Job) {
-        let place = &self.places[index];
-        let mut queue = place.lock();
-        let job = match queue.note_arrival(job, at_earliest) {
-            Ok(waiting) => {
-                place.count(&queue);
-                drop(queue);
-                current::set_arrived(true);
-                // The running task is about to wait, as a rule, and what it woke is next.
-                if waiting >= 2 && self.places.len() > 1 {
-                    self.call_for_help(index);
-                }
-                return;
-            }
-            Err(job) => job,
+        let Some(place) = self.places.get(index) else {
+            return self.arrive_behind(index, job);
         };
-        drop(queue);
-        self.arrive_behind(index, job);
+        match place.queue.lock_at_hand(current::owner()) {
+            Some(queue) => {
+                if let Err(job) = self.note(index, place, queue, job) {
+                    self.arrive_behind(index, job);
+                }
+            }
+            None => self.arrive_behind(index, job),
+        }
     }
 
-    /// As [`arrive`](Self::arrive), where the task cannot just be noted.
+    /// Notes a task that arrives at this worker, whose queue is locked, where that is all there is to do. Elsewhere
+    /// nothing has happened, and the task comes back.
+    #[inline(always)]
+    fn note(
+        &self,
+        index: usize,
+        place: &Place,
+        mut queue: Guard<'_, QueueLock, RunQueue>,
+        job: Job,
+    ) -> Result<(), Job> {
+        let waiting = queue.note_arrival(job, earliest_at_hand)?;
+        place.count(&queue);
+        drop(queue);
+        current::set_arrived(true);
+        // The running task is about to wait, as a rule, and what it woke is next.
+        if waiting >= 2 && self.places.len() > 1 {
+            self.call_for_help(index);
+        }
+        Ok(())
+    }
+
+    /// As [`arrive`](Self::arrive), where the lock is not at hand, or the task cannot just be noted.
     #[inline(never)]
     fn arrive_behind(&self, index: usize, job: Job) {
+        let place = &self.places[index];
+        let Err(job) = self.note(index, place, place.lock(), job) else {
+            return;
+        };
         if let Some(queued) = self.hand_in(index, job, |queue, job| queue.arrive(job, at_earliest))
         {
             current::set_arrived(true);
@@ -267,6 +289,7 @@ impl Shared {
     }
 
     /// Queues a task on a worker that this thread is not.
+    #[inline(never)]
     fn queue_from_afar(&self, index: usize, job: Job) {
         let now = at_earliest();
         if let Some(queued) = self.hand_in(index, job, |queue, job| queue.wake(job, now)) {
@@ -292,6 +315,7 @@ impl Shared {
     }
 
     /// Queues the task that this worker polled, and that gave its turn away. The worker schedules now.
+    #[inline(never)]
     fn queue_again(&self, index: usize, job: Job) {
         let now = at_earliest();
         let refused = self.places[index].with(|queue| {
@@ -367,6 +391,7 @@ impl Shared {
     }
 
     /// Has an idle worker come and pull, if there is one.
+    #[inline(never)]
     pub(crate) fn call_for_help(&self, index: usize) {
         if self.places.len() > 1
             && self.idle.any()

@@ -259,12 +259,23 @@ fn ask_anew() -> Instant {
 #[inline(always)]
 pub(crate) fn at_earliest() -> Instant {
     let cycles = counter::read();
-    // In two steps: what is large inside of `with_thread` becomes a call, and reaching the thread another.
-    let kept = with_thread(
+    earliest_at(cycles).unwrap_or_else(|| earliest_anew(cycles))
+}
+
+/// As [`at_earliest`], if this thread can say it by what it keeps of the clock, without a call.
+#[inline(always)]
+pub(crate) fn earliest_at_hand() -> Option<Instant> {
+    earliest_at(counter::read())
+}
+
+#[inline(always)]
+fn earliest_at(cycles: u64) -> Option<Instant> {
+    // Not by `with_thread`, which becomes a call where what is called in it is as large as this.
+    let kept = THREAD.try_with(
         #[inline(always)]
         |thread| thread.reading.earliest_at(cycles),
     );
-    kept.unwrap_or_else(|| earliest_anew(cycles))
+    kept.ok().flatten()
 }
 
 #[cold]
