@@ -33,9 +33,9 @@ pub(crate) struct Current {
     reads_counter: Cell<bool>,
     /// What lets the lock of the worker's queue know its owner.
     owner: Cell<Option<Owner>>,
-    /// When the poll ended, as the task was accounted.
+    /// When the poll ended, as the task was accounted, and none was picked.
     ended: Cell<Option<Instant>>,
-    /// The task that was picked then.
+    /// The task that was picked when the poll ended.
     next: Cell<ManuallyDrop<Option<Job>>>,
     /// The running task woke one that is not filed yet, as far as is known.
     arrived: Cell<bool>,
@@ -93,14 +93,19 @@ pub(crate) fn set_ended(now: Instant) {
 /// Whether the poll that goes on is over for the task.
 #[inline]
 pub(crate) fn has_ended() -> bool {
-    CURRENT.with(|current| current.ended.get().is_some())
+    CURRENT.with(|current| {
+        let next = current.next.replace(ManuallyDrop::new(None));
+        let has_next = next.is_some();
+        let _none = current.next.replace(next);
+        has_next || current.ended.get().is_some()
+    })
 }
 
-/// The task that was picked at the end of the poll.
+/// As [`set_ended`], and the next task was picked.
 #[inline]
-pub(crate) fn set_next(job: Option<Job>) {
+pub(crate) fn set_next(job: Job) {
     CURRENT.with(|current| {
-        let _none = current.next.replace(ManuallyDrop::new(job));
+        let _none = current.next.replace(ManuallyDrop::new(Some(job)));
     });
 }
 

@@ -48,6 +48,13 @@ impl Listing {
         (slot != NONE).then_some((home as usize, slot as usize))
     }
 
+    /// Whether the task is in a list.
+    #[inline]
+    pub(crate) fn is_listed(&self) -> bool {
+        // Relaxed: asked by the thread that polls the task, which alone lists it.
+        self.slot.load(Ordering::Relaxed) != NONE
+    }
+
     /// The task is in the list of the worker `home`. Whether it was aborted by now, and the caller has to wake it.
     pub(crate) fn set_place(&self, home: usize, slot: usize) -> bool {
         // Relaxed: published with the slot.

@@ -354,8 +354,10 @@ impl Shared {
             place.put_to_sleep(header, now);
             None
         };
-        current::set_ended(now);
-        current::set_next(next);
+        match next {
+            Some(job) => current::set_next(job),
+            None => current::set_ended(now),
+        }
     }
 
     /// Lists a task that waits for something for the first time. Until now it was in a queue, or polled by a worker of
@@ -619,7 +621,7 @@ impl Keeper for Shared {
         if self.is_here()
             && let Some(worker) = current::worker_of(self.id)
         {
-            if header.get().listing.place().is_none() {
+            if !header.get().listing.is_listed() {
                 self.enlist(worker, header.get(), waker);
             }
             self.put_to_sleep(worker, header);

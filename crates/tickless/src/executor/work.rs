@@ -13,7 +13,7 @@ use tickless_sched::hrtick::SliceTimer;
 
 use super::current;
 use super::header::Job;
-use super::io::{EVENTS, PERIOD};
+use super::io::{EVENTS, PERIOD, Reactor};
 use super::job::{discard, run};
 use super::settings::Preemption;
 use super::shared::{Handle, Place};
@@ -34,6 +34,8 @@ struct Loop<'a> {
     last: usize,
     /// When descriptors are looked at next, while the worker has tasks.
     looks: TickTimer,
+    /// That of `shared`, asked in each round.
+    reactor: &'a Reactor,
     events: EpollEvents,
 }
 
@@ -70,6 +72,7 @@ pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
         index,
         last: 0,
         looks: TickTimer::other(worker.base()),
+        reactor: &shared.reactor,
         events: EpollEvents::with_capacity(EVENTS),
     };
     while !shared.stops() && shared.is_here() {
@@ -93,21 +96,20 @@ pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
 
 impl Loop<'_> {
     fn round(&mut self) {
-        let ended = current::take_ended();
         if let Some(job) = current::take_next() {
             // Nothing was due when it was picked.
             self.look();
             self.poll(job);
             return;
         }
-        self.schedule(ended);
+        self.schedule();
     }
 
-    /// A whole round, behind a task that was accounted until `ended`, if it waits.
+    /// A whole round.
     #[inline(never)]
-    fn schedule(&mut self, ended: Option<Instant>) {
+    fn schedule(&mut self) {
         // The reading that the task before was accounted by, if it waits: one for each switch.
-        let now = ended.unwrap_or_else(at_earliest);
+        let now = current::take_ended().unwrap_or_else(at_earliest);
         let is_due = self.worker.take_signalled() && self.worker.is_due_behind_signal()
             || self.worker.is_due_at(now);
         let owes = is_due && self.shared.settings.savings.deferred;
@@ -186,13 +188,13 @@ impl Loop<'_> {
         }
         self.shared.idle.leave(self.index);
         if is_ready {
-            self.shared.reactor.dispatch(&self.events);
+            self.reactor.dispatch(&self.events);
         }
     }
 
     /// Waits for a timer or a wake-up, and for descriptors if no other worker does. Whether there may be events.
     fn park(&mut self) -> bool {
-        let reactor = &self.shared.reactor;
+        let reactor = self.reactor;
         if reactor.is_needed() {
             self.looks.cancel();
             if let Some((role, epoll)) = reactor.attend() {
@@ -214,8 +216,8 @@ impl Loop<'_> {
     /// Looks at the descriptors now and then, for no worker may wait for them.
     #[inline]
     fn look(&mut self) {
-        if self.shared.reactor.is_needed() && !self.looks.is_active() {
-            self.shared.reactor.look(&mut self.events);
+        if self.reactor.is_needed() && !self.looks.is_active() {
+            self.reactor.look(&mut self.events);
             self.start_to_look();
         }
     }
