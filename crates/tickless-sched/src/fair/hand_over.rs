@@ -65,7 +65,7 @@ impl<T: Send + 'static> FairQueue<T> {
             Some(from) => self.hand_over_evenly(from, to, false, woken, now),
             None => self.current.is_none() && self.begin_alone(to, sleeps, now),
         };
-        if is_simple || self.hand_over_unevenly(from, to, sleeps, woken, now) {
+        if is_simple || self.hand_over_unevenly(from, to, woken, now) {
             return Ok(item);
         }
         Err(item)
@@ -78,10 +78,10 @@ impl<T: Send + 'static> FairQueue<T> {
         &mut self,
         from: Option<EntryRef<'_, Fair<T>>>,
         to: EntryRef<'_, Fair<T>>,
-        sleeps: bool,
         woken: RunTime,
         now: RunTime,
     ) -> bool {
+        let sleeps = !self.tree.is_empty();
         if let Some(from) = from
             && (self.current.is_none() || adopt_picked(&mut self.tree, from, self.last).is_none())
         {
