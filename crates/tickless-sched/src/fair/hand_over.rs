@@ -28,35 +28,33 @@ use super::{Current, Entity, FairQueue, Luggage, Pick, RunTime, Share, Weight, c
 impl<T: Send + 'static> FairQueue<T> {
     /// [Enqueues](Self::enqueue) `to`, which woke up at `woken`, has `from`, the task that runs, [sleep](Self::sleep)
     /// at `now`, and [picks](Self::pick): in one step, where `to` is the only task that waits then. It runs from here
-    /// on, and its item comes back.
+    /// on. Nothing is handed out for it: it comes with nothing either.
     ///
     /// Without `from` the task that runs has finished, if there is one.
     ///
-    /// # Errors
-    ///
-    /// Where it is no such case: other tasks wait or sleep in debt, `from` is not the task that runs, `to` is, or
-    /// another queue has one of them. The item comes back, no task has moved, and the three methods say what there is
-    /// to be said.
+    /// Where it is no such case `false` comes back, no task has moved, and the three methods say what there is to be
+    /// said: other tasks wait or sleep in debt, `from` is not the task that runs, `to` is, or another queue has one of
+    /// them.
     ///
     /// # Cost
     ///
     /// O(1).
     // Always: who calls knows whether there is a `from`, and passes the CPU on with each call.
     #[inline(always)]
+    #[must_use]
     pub fn hand_over(
         &mut self,
         from: Option<Pin<&Entity<T>>>,
         to: Pin<&Entity<T>>,
-        item: T,
         woken: RunTime,
         now: RunTime,
-    ) -> Result<T, T> {
+    ) -> bool {
         let to = to.linked().erase();
         let sleeps = match self.tree.len() {
             0 => false,
             // Whether that is the one that woke up is asked where it is opened.
             1 if self.delayed == 1 => true,
-            _ => return Err(item),
+            _ => return false,
         };
         let from = from.map(|from| from.linked().erase());
         let is_simple = match from {
@@ -65,10 +63,7 @@ impl<T: Send + 'static> FairQueue<T> {
             Some(from) => self.hand_over_evenly(from, to, false, woken, now),
             None => self.current.is_none() && self.begin_alone(to, sleeps, now),
         };
-        if is_simple || self.hand_over_unevenly(from, to, woken, now) {
-            return Ok(item);
-        }
-        Err(item)
+        is_simple || self.hand_over_unevenly(from, to, woken, now)
     }
 
     /// As [`hand_over`](Self::hand_over), among tasks of any weight. Where it is no such case no task has moved, and

@@ -183,10 +183,10 @@ impl Noting {
             if let Some(task) = noted.take() {
                 let to = self.entity(task);
                 let from = Some(self.runs.as_ref());
-                match queue.hand_over(from, to, task, RunTime::ZERO, now) {
-                    Ok(task) => return Some(task),
-                    Err(task) => *noted = Some(task),
+                if queue.hand_over(from, to, RunTime::ZERO, now) {
+                    return Some(task);
                 }
+                *noted = Some(task);
             }
             self.file(queue, noted);
             assert!(queue.sleep(self.runs.as_ref(), now).is_ok());

@@ -206,24 +206,18 @@ pub(crate) fn enqueue(queue: &mut FairQueue<Waiting>, job: Job, now: RunTime) ->
 }
 
 /// The task that runs, if that is said, sleeps, and the one of `job`, which woke up at `woken` and is the only one that
-/// waits, is picked. Where it is not so nothing has happened, and the job comes back as the error.
+/// waits, is picked. Where it is not so nothing has happened, and `false` comes back.
 #[inline(always)]
 pub(crate) fn hand_over(
     queue: &mut FairQueue<Waiting>,
     from: Option<Pin<&Entity>>,
-    job: Job,
+    job: &Job,
     woken: RunTime,
     now: RunTime,
-) -> Result<Job, Job> {
-    let entity = NonNull::from(&job.metadata().entity);
-    // SAFETY: Cell Invariant: the cell is there as long as `job`, which comes back, so it outlives this reference.
-    let entity = unsafe { entity.as_ref() };
-    // SAFETY: Cell Invariant: it does not move.
-    let entity = unsafe { Pin::new_unchecked(entity) };
-    match queue.hand_over(from, entity, Waiting(job), woken, now) {
-        Ok(Waiting(job)) => Ok(job),
-        Err(Waiting(job)) => Err(job),
-    }
+) -> bool {
+    // SAFETY: Cell Invariant: it does not move, and the cell is there as long as `job`.
+    let entity = unsafe { Pin::new_unchecked(&job.metadata().entity) };
+    queue.hand_over(from, entity, woken, now)
 }
 
 /// As [`enqueue`], for a task with a reservation. `None` for one without, too.

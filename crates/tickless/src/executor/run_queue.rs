@@ -404,13 +404,11 @@ impl RunQueue {
         let run_time = self.run_time(now);
         // Another thread that told the queue the time may have been a little ahead.
         let woken = self.stolen.shown(at.min(now));
-        match header::hand_over(&mut self.fair, from, job, woken, run_time) {
-            Ok(job) => Some(job),
-            Err(job) => {
-                self.arrival = Some(Arrival { job, at });
-                None
-            }
+        if header::hand_over(&mut self.fair, from, &job, woken, run_time) {
+            return Some(job);
         }
+        self.arrival = Some(Arrival { job, at });
+        None
     }
 
     /// Takes out the task of the fair class that is next.
