@@ -41,7 +41,8 @@ pub struct ExactTimer {
 impl ExactTimer {
     pub(super) fn new(timers: &Rc<Timers<ProcessHost>>) -> Self {
         Self {
-            timer: Exact::with_setup(timers, Setup::new(), |_| Restart::No),
+            // As in the host, whose threads settle what is armed before they sleep.
+            timer: Exact::with_setup(timers, Setup::new().leaving_early(), |_| Restart::No),
             line: CacheLine::default(),
         }
     }
