@@ -72,4 +72,4 @@ pub use run::{
     CpuOutcome, Group, Limits, Needs, Outcome, Residency, Scenario, Share, TooMuch, draw, run,
     run_recorded, run_twice, run_twice_recorded,
 };
-pub use workload::{Placed, Range, Reserves, WallClock, Workload};
+pub use workload::{Placed, Range, Reserves, Sections, WallClock, Workload};

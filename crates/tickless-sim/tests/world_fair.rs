@@ -173,3 +173,85 @@ fn a_task_that_is_woken_goes_to_a_cpu_near_by_that_is_awake_and_has_nothing_to_r
         near.shares
     );
 }
+
+/// Two tasks that are in a critical section of `section` for a quarter of what they compute. With long ticks a slice
+/// that nothing ends is noticed.
+fn in_sections(section: u64) -> Scenario {
+    let sections = format!(
+        "section = \"{section} us\"\nsection_every = \"{} us\"\n",
+        section * 4
+    );
+    let mut scenario = fair(
+        "cpus = 2\nduration = \"400 ms\"\nslice = \"700 us\"\ntick = \"4 ms\"",
+        &[busy(1, 1), busy(1, 1)]
+            .map(|one| one.trim().to_owned() + "\n" + &sections)
+            .join("\n"),
+    );
+    scenario.policy.hrtick = Hrtick::On;
+    scenario
+}
+
+/// Nearly each slice that ends in a section goes on: to the end of that, or for 20 us.
+#[test]
+fn flush_7_a_slice_that_ends_in_a_critical_section_is_extended_once() {
+    for (section, all_give_way) in [(13, true), (130, false)] {
+        let outcome = support::kept(&in_sections(section), 1);
+        let counts = outcome.counts;
+        assert!(counts.extensions > 50, "{counts:?}");
+        assert!(counts.extensions * 2 < counts.switches + counts.picked_again);
+        assert_eq!(counts.flushes_at_extension, counts.extensions);
+        assert_eq!(
+            counts.gave_way == counts.extensions,
+            all_give_way,
+            "{counts:?}"
+        );
+        assert!(counts.gave_way * 10 > counts.extensions, "{counts:?}");
+        assert!(unfairness(&outcome) <= 20, "{:?}", outcome.shares);
+    }
+}
+
+#[test]
+fn no_slice_is_extended_that_ends_at_ticks() {
+    let mut scenario = in_sections(13);
+    scenario.policy.hrtick = Hrtick::Off;
+    assert_eq!(kept(&scenario).counts.extensions, 0);
+}
+
+#[test]
+fn sections_are_for_tasks_whose_slices_end() {
+    let text = format!(
+        "name = \"s\"\nprofile = \"skl-112\"\ncpus = 2\nduration = \"1 ms\"\n\n{}",
+        busy(1, 1).trim().to_owned() + "\nsection = \"4 us\"\nsection_every = \"9 us\"\n"
+    );
+    let _right = read(&text);
+    support::are_refused(
+        &text,
+        &[
+            (
+                "section = \"4 us\"",
+                "",
+                "s.toml:11: section_every: a section is a part of something",
+            ),
+            (
+                "section_every = \"9 us\"",
+                "",
+                "s.toml:10: section: a section is a part of something",
+            ),
+            (
+                "\"9 us\"",
+                "\"3 us\"",
+                "s.toml:10: section: a task has no such sections",
+            ),
+            (
+                "\"4 us\"",
+                "\"0 us\"",
+                "s.toml:10: section: a task has no such sections",
+            ),
+            (
+                "weight = 1",
+                "priority = 2",
+                "s.toml:10: section: the slice of such a task is not extended",
+            ),
+        ],
+    );
+}

@@ -33,7 +33,7 @@ impl Extension {
     /// The task asks for more, should its slice end before it [withdraws](Self::withdraw) that. Not twice: one that was
     /// granted stays.
     pub fn ask(&mut self) {
-        if *self == Self::None {
+        if *self == Self::None || mutant!("sched-extension-granted-twice") {
             *self = Self::Asked;
         }
     }
@@ -61,7 +61,9 @@ impl Extension {
             return false;
         }
         *self = Self::Granted;
-        tick.start(EXTENSION, timer);
+        if !mutant!("sched-extension-without-a-tick") {
+            tick.start(EXTENSION, timer);
+        }
         if !mutant!("sched-extension-not-flushed-flush-7") {
             timer.flush(Flush::SliceExtension);
         }

@@ -49,6 +49,8 @@ pub(crate) struct Cpu {
     /// When the task that runs is done with what it computes, and which event says so.
     pub(crate) segment_ends: Picos,
     pub(crate) segment: u32,
+    /// The number of the last extension of a slice.
+    pub(crate) extension: u32,
     /// From when to when the task was kept from running last.
     pub(crate) theft: Option<(Picos, Picos)>,
     pub(crate) longest_theft: Picos,
@@ -85,11 +87,18 @@ impl Cpu {
             residency: vec![Picos::ZERO; states],
             segment_ends: Picos::ZERO,
             segment: 0,
+            extension: 0,
             theft: None,
             longest_theft: Picos::ZERO,
             changes: 0,
             searcher: Searcher::default(),
         }
+    }
+
+    /// A slice is extended: the number of that.
+    pub(super) const fn extended(&mut self) -> u32 {
+        self.extension = self.extension.wrapping_add(1);
+        self.extension
     }
 
     /// It executes nothing else before.

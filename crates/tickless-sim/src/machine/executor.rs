@@ -136,6 +136,7 @@ impl Executor {
             EventKind::ClockFault => return clocks::fault_comes(machine, at, argument),
             EventKind::Segment => return self.segment_ends(cpu, at, argument),
             EventKind::Continue => return self.continues(cpu, at),
+            EventKind::SectionEnd => return self.section_ends(cpu, at, argument),
             EventKind::Broadcast => {
                 let wakener = machine.wakener.as_ref();
                 if !wakener.is_some_and(|wakener| wakener.is_due(cpu, at)) {
@@ -222,7 +223,8 @@ impl Executor {
             | EventKind::Clock
             | EventKind::ClockFault
             | EventKind::Return
-            | EventKind::Continue => {}
+            | EventKind::Continue
+            | EventKind::SectionEnd => {}
         }
         self.handle_fired();
         let machine = &mut self.machine;
@@ -316,7 +318,8 @@ impl Executor {
         if let Some(task) = current {
             let preempts = machine.is_preempted(cpu, task);
             let makes_room = machine.slice_is_over(cpu) || machine.decision_is_due(cpu);
-            if makes_room || preempts {
+            let goes_on = !preempts && makes_room && machine.extends_slice(cpu, task);
+            if preempts || (makes_room && !goes_on) {
                 let state = &mut machine.tasks[task as usize];
                 if state.left != Picos::FOREVER {
                     state.left = left;
@@ -324,7 +327,11 @@ impl Executor {
                 machine.put_back(cpu, task, preempts);
                 self.dispatch(cpu);
             } else {
-                rearm::flush(machine, cpu, Flush::UserExit);
+                if !goes_on {
+                    // Else the extension has paid (FLUSH-7).
+                    rearm::flush(machine, cpu, Flush::UserExit);
+                    machine.put_off_section(cpu, current_cpu::cursor() - start);
+                }
                 if machine.tasks[task as usize].left != Picos::FOREVER {
                     machine.cpus[place].segment_ends = current_cpu::cursor() + left;
                 }
@@ -414,6 +421,32 @@ impl Executor {
         self.dispatch(cpu);
         self.handle_fired();
         self.settle(cpu, from);
+    }
+
+    /// The task of `cpu` may leave the critical section for which its slice was extended.
+    fn section_ends(&mut self, cpu: u32, at: Picos, extension: u32) {
+        let machine = &mut self.machine;
+        let Some((task, ends)) = machine.section(cpu, extension) else {
+            return;
+        };
+        if ends > at {
+            machine.push(ends, EventKind::SectionEnd, cpu, extension);
+            return;
+        }
+        let value = (EventKind::SectionEnd as u64) << 32;
+        machine.host().checker.borrow_mut().event(cpu, at, value);
+        current_cpu::enter(cpu, at);
+        let left = machine.cpus[cpu as usize].segment_ends.saturating_sub(at);
+        if machine.leaves_section(cpu) {
+            let state = &mut machine.tasks[task as usize];
+            if state.left != Picos::FOREVER {
+                state.left = left;
+            }
+            machine.put_back(cpu, task, false);
+            self.dispatch(cpu);
+            self.handle_fired();
+        }
+        self.settle(cpu, at);
     }
 
     /// Lets tasks of `cpu` take steps until one computes, or goes idle.

@@ -18,7 +18,8 @@ use tickless_core::time::{Instant, Span};
 use tickless_sched::deadline::{Bandwidth, DeadlineQueue, RuntimeLeft};
 use tickless_sched::fair::{Rules, Sleep, Slice as FairSlice};
 use tickless_sched::hrtick::{
-    Decision, HrTick, LEAST_DELAY, Length, Reschedule, SliceTimer, Switches, TOLERANCE, fair_length,
+    Decision, EXTENSION, Extension, HrTick, LEAST_DELAY, Length, Reschedule, SliceTimer, Switches,
+    TOLERANCE, fair_length,
 };
 use tickless_sched::load::RunClock;
 use tickless_sched::{FairQueue, Request, RunTime};
@@ -181,10 +182,11 @@ impl SliceTimer for Timer<'_> {
     fn flush(&self, place: Flush) {
         let timers = self.timer.timers();
         let cpu = current_cpu::cpu();
-        if place == Flush::KernelExit {
-            rearm::owe(timers.platform(), cpu);
-        } else {
-            rearm::pay(timers, cpu, place);
+        match place {
+            Flush::KernelExit => rearm::owe(timers.platform(), cpu),
+            // The interrupt that found the slice over may owe nothing.
+            Flush::SliceExtension => rearm::pay_if_owed(timers, cpu, place),
+            _ => rearm::pay(timers, cpu, place),
         }
     }
 
@@ -219,6 +221,12 @@ pub(crate) struct Precise {
     pub(crate) since: RunTime,
     /// When it was picked, on that clock and on the wall's.
     pub(crate) picked_at: (RunTime, Picos),
+    /// The wish of the task that runs.
+    extension: Extension,
+    /// How often its slice was extended, which is once at most. For `slice_ends`.
+    pub(crate) extensions: u32,
+    /// When it leaves the section for which that was, if nothing interrupts it.
+    pub(crate) section_ends: Picos,
     /// Fires when the first task that is throttled has runtime again.
     bandwidth: Exact,
     /// That fired.
@@ -262,6 +270,9 @@ impl Precise {
             decides_by: Picos::FOREVER,
             since: RunTime::ZERO,
             picked_at: (RunTime::ZERO, Picos::ZERO),
+            extension: Extension::None,
+            extensions: 0,
+            section_ends: Picos::FOREVER,
             bandwidth,
             is_replenishment_due: false,
             reserved: Vec::new(),
@@ -311,10 +322,36 @@ impl Precise {
     pub(crate) fn begin(&mut self, owes: bool) {
         self.is_decision_due = false;
         self.decides_by = Picos::FOREVER;
+        self.extension.picked();
+        self.extensions = 0;
+        self.section_ends = Picos::FOREVER;
         if self.cancels_first && self.timer.pinned().is_queued() {
             self.timer.cancel();
         }
         self.tick.begin_batch(owes);
+    }
+
+    /// The task that runs has to make room, and is in a critical section, which it leaves in `left`: whether it goes on
+    /// for a little instead. The tick ends that, if the task is not done before.
+    pub(crate) fn extends(&mut self, left: Picos) -> bool {
+        self.extension.ask();
+        let timer = Timer::new(&self.timer, self.is_lazy);
+        let ticks = self.tick.fair_is_on();
+        if !self.extension.grant(ticks, &mut self.tick, &timer) {
+            return false;
+        }
+        let now = current_cpu::cursor();
+        self.is_decision_due = false;
+        self.extensions += 1;
+        self.section_ends = now + left;
+        self.decides_by = now + picos(EXTENSION) + picos(TOLERANCE);
+        true
+    }
+
+    /// The task that runs leaves its section: whether it has to make room at once.
+    pub(crate) fn leaves_section(&mut self) -> bool {
+        self.section_ends = Picos::FOREVER;
+        self.extension.withdraw()
     }
 
     /// A task of the fair class was picked, another one or the same; `slice` is what it has, and `runnable` how many

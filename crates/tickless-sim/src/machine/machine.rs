@@ -67,6 +67,8 @@ pub(crate) struct Machine {
     pub(super) longest_carried: Picos,
     /// For how long tasks took steps at most, without a decision in between.
     longest_piece: Picos,
+    /// There are tasks that ask for more time before they are preempted.
+    pub(crate) extends_slices: bool,
     /// When the CPU that executes began to take steps, if it does.
     pub(super) piece_began: Option<Picos>,
     /// When the event came that the CPU that executes does.
@@ -134,6 +136,7 @@ impl Machine {
             longest_request: Picos::ZERO,
             longest_carried: Picos::ZERO,
             longest_piece: Picos::ZERO,
+            extends_slices: false,
             piece_began: None,
             event_at: Picos::ZERO,
             timers,
@@ -205,6 +208,7 @@ impl Machine {
             left: Picos::ZERO,
             woken: false,
             sleep,
+            sections: None,
             dependencies: Dependencies::new(),
             is_watched: false,
         });
@@ -377,7 +381,7 @@ impl Machine {
         } else {
             lag_bounded::SLOP + self.period
         };
-        let late = late + self.longest_carried + self.longest_piece;
+        let late = late + self.longest_carried + self.longest_piece + self.longest_extension();
         let own = self.tasks[task as usize].request;
         let wrong = lag_bounded::exceeded(lag, own, self.longest_request, late);
         self.host().check(Promise::LagBounded, cpu, wrong);
@@ -585,6 +589,7 @@ impl Machine {
         if self.tasks[task as usize].left != Picos::FOREVER {
             state.segment_ends += amount;
         }
+        self.put_off_section(cpu, amount);
         if self.tasks[task as usize].is_watched {
             current_cpu::enter(cpu, at + amount);
             self.note_theft(cpu, at);

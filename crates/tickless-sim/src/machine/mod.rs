@@ -15,10 +15,10 @@
 //!
 //! | files | what they are |
 //! |---|---|
-//! | `queue`, `fired` | events to come, and what fired in a callback: values that lower files leave for the executor |
+//! | `queue`, `fired`, `sections` | events to come, and what fired in a callback: values that lower files leave for the executor |
 //! | `host`, `timers`, `tables`, `tick`, `broadcast`, `slice`, `scheduler`, `fair`, `reserved`, `reentrant` | state of one subject each |
 //! | `cpu`, `settings`, `machine` | the state of all of it |
-//! | `rearm`, `deadline`, `clocks`, `idle`, `expire`, `hotplug`, `faults`, `checks` | what a subject does to a machine |
+//! | `rearm`, `deadline`, `extension`, `clocks`, `idle`, `expire`, `hotplug`, `faults`, `checks` | what a subject does to a machine |
 //! | `task_context` | what a program may do to it |
 //! | `executor` | which of that happens when |
 //!
@@ -50,6 +50,7 @@ mod cpu;
 mod deadline;
 pub(crate) mod executor;
 mod expire;
+mod extension;
 pub(crate) mod fair;
 mod faults;
 pub(crate) mod fired;
@@ -67,6 +68,7 @@ mod rearm;
 mod reentrant;
 pub(crate) mod reserved;
 pub(crate) mod scheduler;
+pub(crate) mod sections;
 pub(crate) mod settings;
 mod slice;
 pub(crate) mod tables;

@@ -48,6 +48,8 @@ pub(crate) enum EventKind {
     Called,
     /// A CPU that was in an interrupt past the end of a tick goes on from there.
     Continue,
+    /// The task of a CPU leaves the critical section for which its slice was extended.
+    SectionEnd,
 }
 
 impl EventKind {
@@ -76,10 +78,10 @@ impl EventKind {
 pub(crate) struct Event {
     pub(crate) at: Picos,
     pub(crate) cpu: u32,
-    /// Of [`Segment`](EventKind::Segment) its generation, of [`Arrival`](EventKind::Arrival) the task, of
-    /// [`Plan`](EventKind::Plan), [`Clock`](EventKind::Clock), [`ClockFault`](EventKind::ClockFault) and
-    /// [`Fault`](EventKind::Fault) the fault, of [`Spurious`](EventKind::Spurious) whether it comes in place of a lost
-    /// one.
+    /// Of [`Segment`](EventKind::Segment) its generation, of [`SectionEnd`](EventKind::SectionEnd) the extension, of
+    /// [`Arrival`](EventKind::Arrival) the task, of [`Plan`](EventKind::Plan), [`Clock`](EventKind::Clock),
+    /// [`ClockFault`](EventKind::ClockFault) and [`Fault`](EventKind::Fault) the fault, of
+    /// [`Spurious`](EventKind::Spurious) whether it comes in place of a lost one.
     pub(crate) argument: u32,
     pub(crate) kind: EventKind,
 }

@@ -6,9 +6,10 @@
 //! | FLUSH-3 | it returns to idle |
 //! | FLUSH-4 | before a soft stage |
 //! | FLUSH-5 | a task was picked, and its slice began: with a fair queue by the end of the batch of its tick |
+//! | FLUSH-7 | the slice of a task is extended, in place of a decision |
 //!
-//! Interrupts of a machine do not nest, no program runs a handler by hand, and no slice is extended, so that the others
-//! do not occur. System calls (FLUSH-2) owe nothing.
+//! Interrupts of a machine do not nest, and no program runs a handler by hand, so that the others do not occur; and so
+//! nothing has to be masked at FLUSH-7. System calls (FLUSH-2) owe nothing.
 
 use tickless_core::base::Timers;
 use tickless_core::event::Flush;
@@ -25,9 +26,14 @@ pub(super) fn owe(host: &Host, cpu: u32) {
 
 /// A flush point of `cpu`, which executes.
 pub(super) fn flush(machine: &Machine, cpu: u32, point: Flush) {
+    pay_if_owed(&machine.timers, cpu, point);
+}
+
+/// Pays at `point` what `cpu`, which executes, owes, if it owes anything.
+pub(super) fn pay_if_owed(timers: &Timers<Host>, cpu: u32, point: Flush) {
     // Tested first, without a lock (spec REARM-10).
-    if machine.host().local(cpu).owes_rearm.take() {
-        pay(&machine.timers, cpu, point);
+    if timers.platform().local(cpu).owes_rearm.take() {
+        pay(timers, cpu, point);
     }
 }
 

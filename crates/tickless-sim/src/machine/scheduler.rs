@@ -11,6 +11,7 @@ use tickless_sched::deadline::DeadlineQueue;
 use tickless_sched::{Entity, FairQueue, RunTime, Weight};
 
 use crate::machine::reserved::Reserved;
+use crate::machine::sections::Sections;
 use crate::machine::timers::Exact;
 use crate::model::time::Picos;
 
@@ -62,6 +63,8 @@ pub(crate) struct Task {
     /// It was woken before it slept.
     pub(crate) woken: bool,
     pub(crate) sleep: Exact,
+    /// Where it asks for more time before it is preempted.
+    pub(crate) sections: Option<Sections>,
     /// What keeps the tick while it runs, on a CPU whose tasks run without one.
     pub(crate) dependencies: Dependencies,
     /// How long interrupts keep it from running is noted.

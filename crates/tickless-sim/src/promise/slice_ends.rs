@@ -1,7 +1,7 @@
 //! `slice_ends`: a task of a fair queue is looked at again when its slice is over, if others wait (TICK-8).
 //!
 //! Looked at when a decision is made on a CPU whose slices end precisely. What interrupts took in between does not
-//! count.
+//! count. A slice may be extended, once and for 20 us, which is looked at when that is granted.
 
 use crate::model::time::Picos;
 use crate::promise::lag_bounded::SLOP;
@@ -12,4 +12,9 @@ pub(crate) fn late(now: Picos, due: Picos, stolen: Picos) -> Option<String> {
     let latest = due + stolen + SLOP;
     (due != Picos::FOREVER && now > latest)
         .then(|| format!("a slice that was over at {due} is looked at at {now}"))
+}
+
+/// What is wrong with a slice that was extended so often.
+pub(crate) fn extended(extensions: u32) -> Option<String> {
+    (extensions > 1).then(|| format!("a slice is extended for the time number {extensions}"))
 }

@@ -72,6 +72,8 @@ pub struct Counts {
     pub flushes_before_soft: u64,
     /// When a task was picked, another one or the same (FLUSH-5).
     pub flushes_after_pick: u64,
+    /// When the slice of a task was extended (FLUSH-7).
+    pub flushes_at_extension: u64,
     /// Ticks.
     pub ticks: u64,
     /// Soft stages at ticks.
@@ -92,6 +94,10 @@ pub struct Counts {
     pub placed: u64,
     /// Tasks that were picked again: no switch.
     pub picked_again: u64,
+    /// Slices that were extended, because their tasks were in a critical section.
+    pub extensions: u64,
+    /// Those of them whose tasks left the section in time, and made room.
+    pub gave_way: u64,
     /// Tasks that had spent what was reserved for them, and were kept from running.
     pub throttled: u64,
     /// Those of them that had runtime again.
@@ -133,6 +139,7 @@ impl Counts {
             Flush::KernelExit => self.flushes_to_idle += 1,
             Flush::SoftWork => self.flushes_before_soft += 1,
             Flush::Switched | Flush::SameTask => self.flushes_after_pick += 1,
+            Flush::SliceExtension => self.flushes_at_extension += 1,
             _ => {}
         }
     }

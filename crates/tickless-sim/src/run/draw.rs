@@ -110,6 +110,10 @@ impl Draft {
         }
         let mut reserving = Random::new(seed ^ 0x5CE7_A410_D4A7_0003);
         policy += &reserve(&mut parts, &policy, &mut reserving);
+        let mut choices = Random::new(seed ^ 0x5CE7_A410_D4A7_0004);
+        for part in &mut parts {
+            part.fields += &sections(&part.fields, &mut choices);
+        }
         let cpus = sizes[random.index(sizes.len())];
         let duration = Picos::from_millis(LENGTHS[random.index(LENGTHS.len())]);
         let tick = ["1 ms", "1 ms", "4 ms"][random.index(3)];
@@ -264,6 +268,11 @@ impl Draft {
             push(&|less| less.cpus = cpus);
         }
         push(&|less| less.duration = Picos(less.duration.0 / 2).max(SHORTEST).min(less.duration));
+        push(&|less| {
+            for part in &mut less.parts {
+                part.fields = without(&without(&part.fields, "section"), "section_every");
+            }
+        });
         push(&|less| less.isolated = 0);
         push(&|less| less.tickless = 0);
         push(&|less| less.has_faults = false);
@@ -329,6 +338,18 @@ fn entitlement(random: &mut Random) -> String {
     let request = random.one_in(3).then(|| 10 + random.below(5_000));
     let request = request.map(|micros| format!("request = \"{micros} us\"\n"));
     format!("weight = {weight}\n{}", request.unwrap_or_default())
+}
+
+/// In which parts of what they compute the tasks of a workload with these `fields` ask for more time, in one of three:
+/// for a fifth to all of it, so that many slices end there.
+fn sections(fields: &str, random: &mut Random) -> String {
+    let drawn = random.one_in(3);
+    let section = 1 + random.below(60);
+    let every = section + random.below(section * 4 + 1);
+    if !drawn || classes::value(fields, "runtime").is_some() {
+        return String::new();
+    }
+    format!("section = \"{section} us\"\nsection_every = \"{every} us\"\n")
 }
 
 /// Gives some of `parts` a reservation, where CPUs are shared fairly; the rest of the policy. All together come to less

@@ -22,6 +22,8 @@ pub(crate) struct RawWorkload {
     pub(crate) runtime: Option<Spanned<String>>,
     pub(crate) runtime_deadline: Option<Spanned<String>>,
     pub(crate) runtime_period: Option<Spanned<String>>,
+    pub(crate) section: Option<Spanned<String>>,
+    pub(crate) section_every: Option<Spanned<String>>,
     #[serde(default)]
     pub(crate) needs_tick: bool,
     period: Option<Spanned<String>>,

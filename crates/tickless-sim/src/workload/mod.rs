@@ -8,6 +8,7 @@ mod pairs;
 mod pipes;
 mod probes;
 pub(crate) mod reservation;
+pub(crate) mod sections;
 mod servers;
 pub(crate) mod tasks;
 mod values;
@@ -17,6 +18,7 @@ use serde::Serialize;
 use fields::Fields;
 pub(crate) use fields::RawWorkload;
 pub use reservation::Reserves;
+pub use sections::Sections;
 pub use values::{Range, WallClock};
 
 use crate::model::cpu_set;
@@ -213,6 +215,9 @@ pub struct Placed {
     pub request: Option<Picos>,
     /// What each is promised of its CPU, where tasks share it fairly: those come before all others.
     pub reserves: Option<Reserves>,
+    /// In which parts of what it computes each asks for more time before it is preempted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sections: Option<Sections>,
     /// They keep the tick of a CPU whose tasks run without one, as those do whose CPU time is limited.
     pub needs_tick: bool,
 }
@@ -240,6 +245,7 @@ pub(crate) fn read(
             None => None,
         },
         reserves: reservation::read(source, raw)?,
+        sections: sections::read(source, raw)?,
         needs_tick: raw.needs_tick,
     })
 }

@@ -23,7 +23,15 @@ use crate::random::Random;
 
 /// Adds the tasks of `placed` to a machine. `seed` is that of this workload.
 pub(crate) fn add(placed: &Placed, executor: &mut Executor, seed: u64) {
+    let first = executor.machine().tasks.len();
     placed.add_to(executor, seed);
+    let machine = executor.machine_mut();
+    if let Some(sections) = placed.sections {
+        machine.extends_slices = true;
+        for task in &mut machine.tasks[first..] {
+            task.sections = Some(sections);
+        }
+    }
 }
 
 impl Placed {

@@ -60,6 +60,8 @@ impl Draft {
             all.push(class("workload", kind));
             let is_reserved = value(&part.fields, "runtime").is_some();
             all.push(class("reservation", is_set(is_reserved)));
+            let has_sections = value(&part.fields, "section").is_some();
+            all.push(class("critical sections", is_set(has_sections)));
         }
         all
     }

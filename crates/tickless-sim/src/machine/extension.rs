@@ -1,0 +1,81 @@
+//! Tasks of the fair class that are in a critical section when their slice ends: the slice is extended, once (FLUSH-7).
+//!
+//! What a task writes when it comes into a section and leaves it is not charged; what the CPU reads and writes there
+//! when the slice is over is, and so is the way into the kernel of a task that makes room.
+
+use tickless_core::time::Span;
+use tickless_sched::hrtick::EXTENSION;
+
+use crate::machine::machine::Machine;
+use crate::machine::queue::EventKind;
+use crate::machine::scheduler::TaskId;
+use crate::model::current_cpu;
+use crate::model::time::Picos;
+use crate::promise::{Promise, slice_ends};
+
+impl Machine {
+    /// Whether `task`, which runs on `cpu`, which executes, goes on for a little instead of making room: it is in a
+    /// critical section, and was not given more before.
+    pub(super) fn extends_slice(&mut self, cpu: u32, task: TaskId) -> bool {
+        let Some(sections) = self.tasks[task as usize].sections else {
+            return false;
+        };
+        self.settle_time(cpu, task);
+        let left = sections.left(self.tasks[task as usize].had);
+        let precise = self.cpus[cpu as usize].precise.as_mut();
+        let Some((precise, left)) = precise.zip(left) else {
+            return false;
+        };
+        // The word of the task: what it asks for, and what it is given.
+        current_cpu::charge(self.model.charges.load * 2);
+        if !precise.extends(left) {
+            return false;
+        }
+        let host = self.timers.platform();
+        let (extensions, ends) = (precise.extensions, precise.section_ends);
+        host.checker.borrow_mut().counts.extensions += 1;
+        host.check(Promise::SliceEnds, cpu, slice_ends::extended(extensions));
+        let number = self.cpus[cpu as usize].extended();
+        self.push(ends, EventKind::SectionEnd, cpu, number);
+        true
+    }
+
+    /// The task of `cpu` and when it leaves its section, if that is the one of the extension `number`. The CPU may be
+    /// busy until then.
+    pub(super) fn section(&self, cpu: u32, number: u32) -> Option<(TaskId, Picos)> {
+        let state = &self.cpus[cpu as usize];
+        let ends = state.precise.as_ref()?.section_ends;
+        let is_it = state.extension == number && ends != Picos::FOREVER;
+        let task = state.current.filter(|_| is_it)?;
+        Some((task, ends.max(state.busy_until())))
+    }
+
+    /// Something kept the task of `cpu` for so long from leaving its section.
+    pub(super) fn put_off_section(&mut self, cpu: u32, time: Picos) {
+        let precise = self.cpus[cpu as usize].precise.as_mut();
+        if let Some(precise) = precise.filter(|one| one.section_ends != Picos::FOREVER) {
+            precise.section_ends += time;
+        }
+    }
+
+    /// The task of `cpu`, which executes, leaves the section for which its slice was extended: whether it makes room.
+    pub(super) fn leaves_section(&mut self, cpu: u32) -> bool {
+        let precise = self.cpus[cpu as usize].precise.as_mut();
+        let makes_room = precise.is_some_and(super::fair::Precise::leaves_section);
+        if makes_room {
+            current_cpu::charge(self.model.charges.irq_user);
+            self.host().checker.borrow_mut().counts.gave_way += 1;
+        }
+        makes_room
+    }
+
+    /// By how much a slice is extended at most.
+    pub(super) fn longest_extension(&self) -> Picos {
+        let span = if self.extends_slices {
+            EXTENSION
+        } else {
+            Span::ZERO
+        };
+        Picos::from_nanos(span.as_nanos())
+    }
+}

@@ -1,0 +1,38 @@
+//! Critical sections: in which parts of what it computes a task should not be preempted.
+
+use serde::Serialize;
+
+use crate::model::time::Picos;
+
+/// A critical section, again and again: the last part of each stretch of what a task computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Sections {
+    /// How long a task is in one.
+    pub length: Picos,
+    /// From the end of one to the end of the next.
+    pub every: Picos,
+}
+
+impl Sections {
+    /// How far it is to the end of the section for a task that `had` so long of its CPUs; `None` if it is in none.
+    pub(super) fn left(self, had: Picos) -> Option<Picos> {
+        let left = Picos(self.every.0 - had.0 % self.every.0);
+        (left <= self.length).then_some(left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Sections;
+    use crate::model::time::Picos;
+
+    #[test]
+    fn a_section_is_the_last_part_of_a_stretch() {
+        let sections = Sections {
+            length: Picos(3),
+            every: Picos(10),
+        };
+        let left = [0, 6, 7, 9, 10, 17].map(|had| sections.left(Picos(had)).map(|left| left.0));
+        assert_eq!(left, [None, None, Some(3), Some(1), None, Some(3)]);
+    }
+}
