@@ -227,14 +227,7 @@ impl<P: Platform> Timers<P> {
         if !state.far.file_idle(&mut state.queues, entry, head, place) {
             return false;
         }
-        held.state.stats.note_start(Stood::Moved);
-        self.trace_start(
-            held,
-            entry,
-            (earliest, deadline),
-            mode,
-            (false, Stood::Moved),
-        );
+        held.note_filed_far(entry, (earliest, deadline), mode);
         true
     }
 

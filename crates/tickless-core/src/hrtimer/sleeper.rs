@@ -458,7 +458,12 @@ impl<C: ClockId> Hooks for Sleeper<C> {
 impl<P: Platform> BaseGuard<'_, P> {
     /// Notes the start of a timer that was idle and went far.
     #[inline(always)]
-    fn note_filed_far(&mut self, entry: EntryRef<'_, Hr>, times: Times, mode: StartMode) {
+    pub(super) fn note_filed_far(
+        &mut self,
+        entry: EntryRef<'_, Hr>,
+        times: Times,
+        mode: StartMode,
+    ) {
         self.state.stats.note_start(Stood::Moved);
         let stood = (false, Stood::Moved);
         self.timers.trace_start(self, entry, times, mode, stood);
