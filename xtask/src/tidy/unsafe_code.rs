@@ -39,6 +39,10 @@ const EXCEPTIONS: &[Exception] = &[
         note: EXECUTOR_NOTE,
     },
     Exception {
+        path: "crates/tickless/src/executor/own.rs",
+        note: EXECUTOR_NOTE,
+    },
+    Exception {
         path: "crates/tickless/src/executor/spawn.rs",
         note: EXECUTOR_NOTE,
     },

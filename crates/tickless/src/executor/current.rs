@@ -9,9 +9,6 @@ use tickless_link::bias::Owner;
 use tickless_sched::hrtick::Extension;
 
 use super::header::Job;
-use crate::host::device;
-use crate::host::thread::with_thread;
-
 /// The words of a thread. Without a destructor, so that reaching them is one addition to the thread pointer.
 pub(crate) struct Current {
     /// The executor that this thread is a worker of, by number; 0 if it is none.
@@ -61,6 +58,90 @@ thread_local! {
     };
 }
 
+/// Has `body` begin with the words of this thread: for a worker, which then reaches them without looking them up.
+pub(crate) fn with<R>(body: impl FnOnce(&Current) -> R) -> R {
+    CURRENT.with(body)
+}
+
+impl Current {
+    /// What lets the lock of this worker's queue know its owner. It means nothing to other locks.
+    #[inline]
+    pub(crate) fn owner(&self) -> Option<Owner> {
+        self.owner.get()
+    }
+
+    /// The poll that goes on is over for the task, which was accounted until `now`: it waits, or gave its turn away. No
+    /// code of a user's follows before the worker schedules.
+    #[inline]
+    pub(crate) fn set_ended(&self, now: Instant) {
+        self.ended.set(Some(now));
+    }
+
+    /// As [`set_ended`](Self::set_ended), and the next task was picked.
+    #[inline]
+    pub(crate) fn set_next(&self, job: Job) {
+        let _none = self.next.replace(ManuallyDrop::new(Some(job)));
+    }
+
+    /// The task that was picked at the end of the poll before, if one was.
+    #[inline]
+    pub(crate) fn take_next(&self) -> Option<Job> {
+        ManuallyDrop::into_inner(self.next.replace(ManuallyDrop::new(None)))
+    }
+
+    /// When the poll before ended, if that was noted: asked once, right behind it.
+    #[inline]
+    pub(crate) fn take_ended(&self) -> Option<Instant> {
+        self.ended.take()
+    }
+
+    /// Notes whether there is a task that was woken by the running one and is to be filed.
+    #[inline]
+    pub(crate) fn set_arrived(&self, arrived: bool) {
+        self.arrived.set(arrived);
+    }
+
+    /// The task is being polled from here on.
+    #[inline]
+    pub(crate) fn begin(&self, task: usize) {
+        self.running.set(task);
+        self.yields.set(false);
+        if !self.goes_on.take() {
+            change_extension(self, Extension::picked);
+        }
+    }
+
+    /// No task is being polled any more.
+    #[inline]
+    pub(crate) fn end(&self) {
+        self.running.set(0);
+    }
+
+    /// Whether the task that was polled last gave its turn away because it was asked to.
+    #[inline]
+    pub(crate) fn was_preempted(&self) -> bool {
+        self.yields.get() && self.preempted.get()
+    }
+
+    /// Whether the task that was polled last gives way because it was asked to, and asks to go on.
+    #[inline]
+    pub(crate) fn asks_for_extension(&self) -> bool {
+        self.was_preempted() && self.extension.get() == Extension::Asked
+    }
+
+    /// Whether the task that was polled gave its turn away and stays runnable.
+    #[inline]
+    pub(crate) fn yields(&self) -> bool {
+        self.yields.get()
+    }
+
+    /// Whether this is the task that is being polled.
+    #[inline]
+    pub(crate) fn is_running(&self, task: usize) -> bool {
+        self.running.get() == task
+    }
+}
+
 /// This thread is a worker of the executor from here on, and owns the lock of its queue; 0 for none.
 pub(crate) fn set_worker(executor: u64, worker: usize, reads_counter: bool, owner: Option<Owner>) {
     CURRENT.with(|current| {
@@ -77,19 +158,6 @@ pub(crate) fn worker_of(executor: u64) -> Option<usize> {
     CURRENT.with(|current| (current.executor.get() == executor).then(|| current.worker.get()))
 }
 
-/// What lets the lock of this worker's queue know its owner. It means nothing to other locks.
-#[inline]
-pub(crate) fn owner() -> Option<Owner> {
-    CURRENT.with(|current| current.owner.get())
-}
-
-/// The poll that goes on is over for the task, which was accounted until `now`: it waits, or gave its turn away. No
-/// code of a user's follows before the worker schedules.
-#[inline]
-pub(crate) fn set_ended(now: Instant) {
-    CURRENT.with(|current| current.ended.set(Some(now)));
-}
-
 /// Whether the poll that goes on is over for the task.
 #[inline]
 pub(crate) fn has_ended() -> bool {
@@ -99,49 +167,6 @@ pub(crate) fn has_ended() -> bool {
         let _none = current.next.replace(next);
         has_next || current.ended.get().is_some()
     })
-}
-
-/// As [`set_ended`], and the next task was picked.
-#[inline]
-pub(crate) fn set_next(job: Job) {
-    CURRENT.with(|current| {
-        let _none = current.next.replace(ManuallyDrop::new(Some(job)));
-    });
-}
-
-/// The task that was picked at the end of the poll before, if one was.
-#[inline]
-pub(crate) fn take_next() -> Option<Job> {
-    let next = CURRENT.with(|current| current.next.replace(ManuallyDrop::new(None)));
-    ManuallyDrop::into_inner(next)
-}
-
-/// Notes whether there is a task that was woken by the running one and is to be filed.
-#[inline]
-pub(crate) fn set_arrived(arrived: bool) {
-    CURRENT.with(|current| current.arrived.set(arrived));
-}
-
-/// Whether this worker, whose poll ends, has nothing to do before it schedules at `now`: no turn, and no request to
-/// look at anything.
-#[inline]
-pub(crate) fn schedules_at(now: Instant) -> bool {
-    with_thread(|thread| {
-        let Some(base) = thread.base() else {
-            return false;
-        };
-        let local = base.local();
-        !local.resched.is_requested()
-            && !local.device.signal.is_signalled()
-            && device::due(base) > now
-            && !thread.reading.is_behind_line()
-    })
-}
-
-/// When the poll before ended, if that was noted: asked once, right behind it.
-#[inline]
-pub(crate) fn take_ended() -> Option<Instant> {
-    CURRENT.with(|current| current.ended.take())
 }
 
 /// Whether this thread is a worker of any executor.
@@ -154,30 +179,6 @@ pub(crate) fn is_worker() -> bool {
 #[inline]
 pub(crate) fn polls() -> bool {
     CURRENT.with(|current| current.running.get() != 0)
-}
-
-/// The task is being polled from here on.
-#[inline]
-pub(crate) fn begin(task: usize) {
-    CURRENT.with(|current| {
-        current.running.set(task);
-        current.yields.set(false);
-        if !current.goes_on.take() {
-            change_extension(current, Extension::picked);
-        }
-    });
-}
-
-/// No task is being polled any more.
-#[inline]
-pub(crate) fn end() {
-    CURRENT.with(|current| current.running.set(0));
-}
-
-/// Whether this is the task that is being polled.
-#[inline]
-pub(crate) fn is_running(task: usize) -> bool {
-    CURRENT.with(|current| current.running.get() == task)
 }
 
 /// Notes what the waker of the task is that is being polled.
@@ -195,12 +196,6 @@ pub(crate) fn set_yields(waker: &Waker, is_preempted: bool) {
             current.preempted.set(is_preempted);
         }
     });
-}
-
-/// Whether the task that was polled last gave its turn away because it was asked to.
-#[inline]
-pub(crate) fn was_preempted() -> bool {
-    CURRENT.with(|current| current.yields.get() && current.preempted.get())
 }
 
 fn change_extension<R>(current: &Current, change: impl FnOnce(&mut Extension) -> R) -> R {
@@ -226,12 +221,6 @@ pub(crate) fn withdraw_extension(task: usize) -> bool {
     })
 }
 
-/// Whether the task that was polled last gives way because it was asked to, and asks to go on.
-#[inline]
-pub(crate) fn asks_for_extension() -> bool {
-    was_preempted() && CURRENT.with(|current| current.extension.get() == Extension::Asked)
-}
-
 /// The task that was polled last goes on if `grant` says so.
 pub(crate) fn grant_extension(grant: impl FnOnce(&mut Extension) -> bool) -> bool {
     CURRENT.with(|current| {
@@ -253,8 +242,20 @@ pub(crate) fn preemption() -> Option<bool> {
     CURRENT.with(|current| (current.executor.get() != 0).then(|| current.reads_counter.get()))
 }
 
+/// What lets the lock of this worker's queue know its owner. It means nothing to other locks.
+#[inline]
+pub(crate) fn owner() -> Option<Owner> {
+    CURRENT.with(Current::owner)
+}
+
+/// Whether this is the task that is being polled.
+#[inline]
+pub(crate) fn is_running(task: usize) -> bool {
+    CURRENT.with(|current| current.is_running(task))
+}
+
 /// Whether the task that was polled gave its turn away and stays runnable.
 #[inline]
 pub(crate) fn yields() -> bool {
-    CURRENT.with(|current| current.yields.get())
+    CURRENT.with(Current::yields)
 }

@@ -6,10 +6,6 @@
 //! and the cell is freed behind the last [`Runnable`], waker and handle of the task. The future stands in the same cell
 //! and is dropped before that, at the end of its last poll or with its last `Runnable`. So the header of a `Runnable`
 //! stays where it is as long as that is borrowed, and that of a future as long as the future.
-//!
-//! The *Worker Invariant*: a thread that is a worker of an executor, by `current::worker_of`, is inside of `work`. That
-//! borrows a handle of the executor, and makes the thread a worker of none before it returns, by a panic too. So the
-//! executor is there as long as such a thread executes anything inside.
 
 use std::fmt;
 use std::panic::Location;
@@ -17,7 +13,6 @@ use std::pin::Pin;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::task::Waker;
 
 use async_task::Runnable;
 use tickless_sched::deadline::{DeadlineQueue, Enqueued as Reserved, Rejected};
@@ -67,18 +62,11 @@ pub(crate) trait Keeper: Send + Sync {
     /// Tells executors apart.
     fn id(&self) -> u64;
 
-    /// Queues a new task, or ends it if none is taken any more.
-    fn begin(&self, job: Job);
-
-    /// Queues a task that was woken.
+    /// Queues a task that is new or was woken, from a thread that is no worker of this executor.
     fn schedule(&self, job: Job);
 
     /// Queues a job of the pool, which may block.
     fn push(&self, job: Job);
-
-    /// The task of that header, which this thread polls, waits for something, and did not give its turn away. Its waker
-    /// is `waker`.
-    fn sleep(&self, header: &OwnHeader, waker: &Waker);
 
     /// The future of the task is over or dropped, and its cell still there.
     fn end(&self, header: &Header);

@@ -10,6 +10,7 @@ use pin_project_lite::pin_project;
 
 use super::current;
 use super::header::OwnHeader;
+use super::own;
 
 /// What a panic carried.
 pub(crate) type Payload = Box<dyn Any + Send + 'static>;
@@ -74,17 +75,20 @@ impl<F: Future> Future for Polled<F> {
             // The future is dropped with the cell's part for it, behind this poll.
             return Poll::Ready(Err(Ended::Cancelled));
         }
-        let keeper = this.header.get().keeper();
         current::note_waker(context.waker());
         match catch_unwind(AssertUnwindSafe(|| future.poll(context))) {
             Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
             Err(payload) => {
-                keeper.panicked();
+                this.header.get().keeper().panicked();
                 Poll::Ready(Err(Ended::Panicked(payload)))
             }
             Ok(Poll::Pending) => {
                 if !current::yields() {
-                    keeper.sleep(this.header, context.waker());
+                    let executor = this.header.get().executor;
+                    // Nothing polls it but its worker, unless it never waits.
+                    let _polled = own::with(executor, (), |own, ()| {
+                        own.sleep(this.header, context.waker());
+                    });
                 }
                 Poll::Pending
             }

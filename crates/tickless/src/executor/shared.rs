@@ -9,10 +9,8 @@
 //! - A worker that has nothing to do says so in [`Idle`], looks again, and parks; a thread that queues a task counts it
 //!   first and looks for idle workers then.
 
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::task::Waker;
 
 use tickless_core::time::Instant;
 use tickless_link::bias::{BiasedLock, Owner};
@@ -23,7 +21,7 @@ use tickless_sched::hrtick::Switches;
 
 use super::blocking::Pool;
 use super::current;
-use super::header::{Entity, Header, Job, Keeper, OwnHeader};
+use super::header::{Header, Job, Keeper};
 use super::idle::Idle;
 use super::io::Reactor;
 use super::job::discard;
@@ -35,11 +33,11 @@ use super::stats::{Counters, ExecutorStats};
 use crate::host::barrier::Linux;
 use crate::host::isolation::locks::OwnedLocks;
 use crate::host::process;
-use crate::host::thread::{at_earliest, earliest_at_hand};
+use crate::host::thread::at_earliest;
 use crate::worker::Unparker;
 
 /// The lock of a queue. The worker takes it several times for each task, other threads when they wake one.
-type QueueLock = BiasedLock<Linux>;
+pub(crate) type QueueLock = BiasedLock<Linux>;
 
 /// A worker as others see it.
 #[derive(Debug)]
@@ -77,7 +75,22 @@ impl Place {
     /// Locks the queue; no user code runs under it.
     #[inline]
     pub(crate) fn lock(&self) -> Guard<'_, QueueLock, RunQueue> {
-        self.queue.lock(current::owner())
+        self.lock_as(current::owner())
+    }
+
+    /// As [`lock`](Self::lock), by the thread that `owner` says, if it is the worker.
+    #[inline]
+    pub(crate) fn lock_as(&self, owner: Option<Owner>) -> Guard<'_, QueueLock, RunQueue> {
+        self.queue.lock(owner)
+    }
+
+    /// As [`lock`](Self::lock), in the way in which the worker mostly takes it; `None` says nothing.
+    #[inline(always)]
+    pub(crate) fn lock_at_hand(
+        &self,
+        owner: Option<Owner>,
+    ) -> Option<Guard<'_, QueueLock, RunQueue>> {
+        self.queue.lock_at_hand(owner)
     }
 
     /// Changes the queue, and counts what waits in it.
@@ -113,34 +126,33 @@ impl Place {
 
     /// Counts what waits in the queue, which is locked.
     #[inline(always)]
-    fn count(&self, queue: &RunQueue) {
+    pub(crate) fn count(&self, queue: &RunQueue) {
         // Relaxed: ordered by the fence of `Idle`, and by the lock for those who take it.
         self.waiting
             .store(queue.waiting_for_any(), Ordering::Relaxed);
     }
 
-    /// The task of this entity, which the worker polls, waits for something, and the next one is picked.
+    /// As [`count`](Self::count), where none waits.
     #[inline(always)]
-    fn sleep_and_pick(&self, entity: Pin<&Entity>, now: Instant) -> Option<Job> {
-        let mut queue = self.lock();
-        if let Some(job) = queue.sleep_and_hand_over(entity, now) {
-            debug_assert_eq!(queue.waiting_for_any(), 0, "no other one waited");
-            // Relaxed: see `count`.
-            self.waiting.store(0, Ordering::Relaxed);
-            return Some(job);
-        }
-        let job = queue.sleep_and_pick(entity, now);
-        self.count(&queue);
-        job
+    pub(crate) fn count_none(&self) {
+        // Relaxed: see `count`.
+        self.waiting.store(0, Ordering::Relaxed);
     }
 
-    /// The task of this header, which the worker polls, waits for something.
-    #[inline(never)]
-    fn put_to_sleep(&self, header: &OwnHeader, now: Instant) {
-        self.with(|queue| match header.get().server() {
-            Some(server) => queue.sleep_reserved(server, now),
-            None => queue.sleep(header.entity(), now),
+    /// Queues a task as `queues` does it; ends it where none is taken any more.
+    #[inline(always)]
+    pub(crate) fn hand_in(
+        &self,
+        job: Job,
+        queues: impl FnOnce(&mut RunQueue, Job) -> Queued,
+    ) -> Option<Queued> {
+        let queued = self.with(|queue| {
+            if queue.is_closed() {
+                return Err(job);
+            }
+            Ok(queues(queue, job))
         });
+        queued.map_err(discard).ok()
     }
 
     /// Tasks that another worker could take over, as far as is known without the lock.
@@ -234,104 +246,13 @@ impl Shared {
         })
     }
 
-    /// Queues a task on the worker that this thread is.
-    ///
-    /// All that is called from here is called last, so that no register is saved for it: a lock that is not biased and
-    /// a clock that has to be asked are left to [`arrive_behind`](Self::arrive_behind).
-    #[inline(always)]
-    fn arrive(&self, index: usize, job: Job) {
-        let Some(place) = self.places.get(index) else {
-            return self.arrive_behind(index, job);
-        };
-        match place.queue.lock_at_hand(current::owner()) {
-            Some(queue) => {
-                if let Err(job) = self.note(index, place, queue, job) {
-                    self.arrive_behind(index, job);
-                }
-            }
-            None => self.arrive_behind(index, job),
-        }
-    }
-
-    /// Notes a task that arrives at this worker, whose queue is locked, where that is all there is to do. Elsewhere
-    /// nothing has happened, and the task comes back.
-    #[inline(always)]
-    fn note(
-        &self,
-        index: usize,
-        place: &Place,
-        mut queue: Guard<'_, QueueLock, RunQueue>,
-        job: Job,
-    ) -> Result<(), Job> {
-        let waiting = queue.note_arrival(job, earliest_at_hand)?;
-        place.count(&queue);
-        drop(queue);
-        current::set_arrived(true);
-        // The running task is about to wait, as a rule, and what it woke is next.
-        if waiting >= 2 && self.places.len() > 1 {
-            self.call_for_help(index);
-        }
-        Ok(())
-    }
-
-    /// As [`arrive`](Self::arrive), where the lock is not at hand, or the task cannot just be noted.
-    #[inline(never)]
-    fn arrive_behind(&self, index: usize, job: Job) {
-        let place = &self.places[index];
-        let Err(job) = self.note(index, place, place.lock(), job) else {
-            return;
-        };
-        if let Some(queued) = self.hand_in(index, job, |queue, job| queue.arrive(job, at_earliest))
-        {
-            current::set_arrived(true);
-            self.queued(index, queued, true);
-        }
-    }
-
     /// Queues a task on a worker that this thread is not.
     #[inline(never)]
-    fn queue_from_afar(&self, index: usize, job: Job) {
+    pub(crate) fn queue_from_afar(&self, index: usize, job: Job) {
         let now = at_earliest();
-        if let Some(queued) = self.hand_in(index, job, |queue, job| queue.wake(job, now)) {
+        let queued = self.places[index].hand_in(job, |queue, job| queue.wake(job, now));
+        if let Some(queued) = queued {
             self.queued(index, queued, false);
-        }
-    }
-
-    /// Queues a task on a worker as `queues` does it; ends it where none is taken any more.
-    #[inline(always)]
-    fn hand_in(
-        &self,
-        index: usize,
-        job: Job,
-        queues: impl FnOnce(&mut RunQueue, Job) -> Queued,
-    ) -> Option<Queued> {
-        let queued = self.places[index].with(|queue| {
-            if queue.is_closed() {
-                return Err(job);
-            }
-            Ok(queues(queue, job))
-        });
-        queued.map_err(discard).ok()
-    }
-
-    /// Queues the task that this worker polled, and that gave its turn away. The worker schedules now.
-    #[inline(never)]
-    fn queue_again(&self, index: usize, job: Job) {
-        let now = at_earliest();
-        let refused = self.places[index].with(|queue| {
-            if queue.is_closed() {
-                return Some(job);
-            }
-            if current::asks_for_extension() {
-                queue.hold(job);
-            } else {
-                let _pick_follows = queue.wake(job, now);
-            }
-            None
-        });
-        match refused {
-            None => current::set_ended(now),
-            Some(job) => discard(job),
         }
     }
 
@@ -341,40 +262,9 @@ impl Shared {
         worker.is_some_and(|worker| self.places[worker].with(RunQueue::look))
     }
 
-    /// The task that this worker polls waits for something; its header is `header`. The next one is picked at once if
-    /// the worker has nothing to do before.
-    #[inline(always)]
-    fn put_to_sleep(&self, worker: usize, header: &OwnHeader) {
-        let now = at_earliest();
-        let place = &self.places[worker];
-        let next = if header.get().server().is_none() && current::schedules_at(now) {
-            current::set_arrived(false);
-            place.sleep_and_pick(header.entity(), now)
-        } else {
-            place.put_to_sleep(header, now);
-            None
-        };
-        match next {
-            Some(job) => current::set_next(job),
-            None => current::set_ended(now),
-        }
-    }
-
-    /// Lists a task that waits for something for the first time. Until now it was in a queue, or polled by a worker of
-    /// this executor: there its end finds it.
-    #[cold]
-    fn enlist(&self, worker: usize, header: &Header, waker: &Waker) {
-        let listed = waker.clone();
-        let is_aborted = self.places[worker].lock().enlist(worker, header, listed);
-        if is_aborted {
-            // Who aborted it found no place.
-            waker.wake_by_ref();
-        }
-    }
-
     /// A task was queued on a worker, which may have to know, and so may one that is idle.
     #[inline]
-    fn queued(&self, index: usize, queued: Queued, is_here: bool) {
+    pub(crate) fn queued(&self, index: usize, queued: Queued, is_here: bool) {
         if queued.preempts {
             self.preempt(index);
         }
@@ -586,46 +476,17 @@ impl Keeper for Shared {
         self.id
     }
 
-    fn begin(&self, job: Job) {
-        let home = job.metadata().worker();
-        if current::worker_of(self.id) == Some(home) {
-            self.arrive(home, job);
-        } else {
-            self.queue_from_afar(home, job);
-        }
-    }
-
-    #[inline]
     fn schedule(&self, job: Job) {
         if !self.is_here() {
             // It is the parent's.
             std::mem::forget(job);
             return;
         }
-        let header = job.metadata();
-        let index = header.worker();
-        if current::worker_of(self.id) != Some(index) {
-            self.queue_from_afar(index, job);
-        } else if current::yields() && current::is_running(header.address()) {
-            self.queue_again(index, job);
-        } else {
-            self.arrive(index, job);
-        }
+        self.queue_from_afar(job.metadata().worker(), job);
     }
 
     fn push(&self, job: Job) {
         self.pool.push(job);
-    }
-
-    fn sleep(&self, header: &OwnHeader, waker: &Waker) {
-        if self.is_here()
-            && let Some(worker) = current::worker_of(self.id)
-        {
-            if !header.get().listing.is_listed() {
-                self.enlist(worker, header.get(), waker);
-            }
-            self.put_to_sleep(worker, header);
-        }
     }
 
     fn end(&self, header: &Header) {

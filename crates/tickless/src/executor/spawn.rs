@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::panic::Location;
-use std::ptr::NonNull;
 use std::sync::Arc;
 
 use async_task::Builder;
@@ -12,6 +11,7 @@ use super::current;
 use super::header::{Entity, Header, Job, Keeper, Origin, OwnHeader, Terms};
 use super::job::discard;
 use super::join::JoinHandle;
+use super::own;
 use super::polled::Polled;
 use super::reserve;
 use super::shared::Handle;
@@ -42,7 +42,7 @@ where
     let (job, task) = Builder::new()
         .metadata(header)
         .spawn(|header| in_cell(header, future), schedule);
-    begin(&**task.metadata().keeper(), job, is_taken);
+    begin(job, is_taken);
     JoinHandle::new(task)
 }
 
@@ -67,7 +67,7 @@ where
     let (job, task) = Builder::new()
         .metadata(header)
         .spawn_local(|header| in_cell(header, future), schedule);
-    begin(&**task.metadata().keeper(), job, is_taken);
+    begin(job, is_taken);
     JoinHandle::new(task)
 }
 
@@ -96,7 +96,10 @@ where
 
 /// What a wake-up does. It captures nothing, so that `async-task` keeps neither a waker nor the cell alive around it.
 fn schedule(job: Job) {
-    with_keeper(job, |keeper, job| keeper.schedule(job));
+    let executor = job.metadata().executor;
+    if let Err(job) = own::with(executor, job, |own, job| own.schedule(job)) {
+        with_keeper(job, |keeper, job| keeper.schedule(job));
+    }
 }
 
 /// As [`schedule`], for a job of the pool.
@@ -105,22 +108,8 @@ fn push(job: Job) {
 }
 
 /// Has `queue` take the task, which may be over then, and its handle gone, while the executor is still used.
-#[inline]
-fn with_keeper(job: Job, queue: fn(&dyn Keeper, Job)) {
-    let header = job.metadata();
-    if current::worker_of(header.executor).is_none() {
-        with_own_keeper(job, queue);
-        return;
-    }
-    let keeper = NonNull::from(&**header.keeper());
-    // SAFETY: Worker Invariant: this thread is a worker of that executor, so it is there until the thread is none.
-    let keeper = unsafe { keeper.as_ref() };
-    queue(keeper, job);
-}
-
-/// As [`with_keeper`], on a thread that works for another executor or none. Apart, so that a worker's way is short.
 #[inline(never)]
-fn with_own_keeper(job: Job, queue: fn(&dyn Keeper, Job)) {
+fn with_keeper(job: Job, queue: fn(&dyn Keeper, Job)) {
     let keeper = Arc::clone(job.metadata().keeper());
     queue(&*keeper, job);
 }
@@ -151,9 +140,9 @@ fn in_cell<F>(header: &Header, future: F) -> Polled<F> {
     Polled::new(future, header)
 }
 
-fn begin(keeper: &dyn Keeper, job: Job, is_taken: bool) {
+fn begin(job: Job, is_taken: bool) {
     if is_taken && job.metadata().rejected().is_none() {
-        keeper.begin(job);
+        schedule(job);
     } else {
         discard(job);
     }

@@ -11,15 +11,17 @@
 use tickless_core::time::Instant;
 use tickless_sched::hrtick::SliceTimer;
 
-use super::current;
+use super::current::{self, Current};
+use super::desk::Desk;
 use super::header::Job;
 use super::io::{EVENTS, PERIOD, Reactor};
 use super::job::{discard, run};
+use super::own;
 use super::settings::Preemption;
 use super::shared::{Handle, Place};
 use super::tick::TickTimer;
 use super::watch::Watch;
-use crate::host::thread::at_earliest;
+use crate::host::thread::{at_earliest, with_thread};
 use crate::worker::{EpollEvents, Worker};
 
 /// What a worker keeps between two rounds.
@@ -29,6 +31,8 @@ struct Loop<'a> {
     shared: &'a Handle,
     /// The worker's own.
     place: &'a Place,
+    /// The words of this thread.
+    current: &'a Current,
     index: usize,
     /// The task that was polled last, by the address of its header.
     last: usize,
@@ -39,7 +43,7 @@ struct Loop<'a> {
     events: EpollEvents,
 }
 
-/// Behind it the thread is no worker any more (Worker Invariant).
+/// Behind it the thread is no worker any more.
 struct Leaves;
 
 impl Drop for Leaves {
@@ -64,30 +68,38 @@ pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
         TickTimer::other(worker.base()),
         at_earliest(),
     );
-    let mut work = Loop {
-        watch: Watch::new(shared, index),
-        worker,
-        shared,
-        place: &shared.places[index],
-        index,
-        last: 0,
-        looks: TickTimer::other(worker.base()),
-        reactor: &shared.reactor,
-        events: EpollEvents::with_capacity(EVENTS),
-    };
-    while !shared.stops() && shared.is_here() {
-        #[cfg(feature = "internals")]
-        if let Some(around) = settings.rounds {
-            around(&mut || work.round());
-            continue;
-        }
-        work.round();
-    }
-    if shared.is_here() {
-        work.close();
-        worker.end_signals();
-        on_base.end();
-    }
+    current::with(|current| {
+        with_thread(|thread| {
+            let mut work = Loop {
+                watch: Watch::new(shared, index),
+                worker,
+                shared,
+                place: &shared.places[index],
+                current,
+                index,
+                last: 0,
+                looks: TickTimer::other(worker.base()),
+                reactor: &shared.reactor,
+                events: EpollEvents::with_capacity(EVENTS),
+            };
+            let desk = Desk::new(shared, index, worker.base(), current, thread);
+            own::work_as(shared.id, &desk, || {
+                while !shared.stops() && shared.is_here() {
+                    #[cfg(feature = "internals")]
+                    if let Some(around) = settings.rounds {
+                        around(&mut || work.round());
+                        continue;
+                    }
+                    work.round();
+                }
+                if shared.is_here() {
+                    work.close();
+                    worker.end_signals();
+                    on_base.end();
+                }
+            });
+        })
+    });
     drop(leaves);
     if let Some(owner) = owner.filter(|_| shared.is_here()) {
         shared.places[index].disown(owner);
@@ -96,7 +108,7 @@ pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
 
 impl Loop<'_> {
     fn round(&mut self) {
-        if let Some(job) = current::take_next() {
+        if let Some(job) = self.current.take_next() {
             // Nothing was due when it was picked.
             self.look();
             self.poll(job);
@@ -109,7 +121,7 @@ impl Loop<'_> {
     #[inline(never)]
     fn schedule(&mut self) {
         // The reading that the task before was accounted by, if it waits: one for each switch.
-        let now = current::take_ended().unwrap_or_else(at_earliest);
+        let now = self.current.take_ended().unwrap_or_else(at_earliest);
         let is_due = self.worker.take_signalled() && self.worker.is_due_behind_signal()
             || self.worker.is_due_at(now);
         let owes = is_due && self.shared.settings.savings.deferred;
@@ -125,7 +137,7 @@ impl Loop<'_> {
         if self.worker.clear_reschedule() {
             self.answer(now);
         }
-        current::set_arrived(false);
+        self.current.set_arrived(false);
         if self.shared.stops() {
             return;
         }
@@ -168,12 +180,12 @@ impl Loop<'_> {
             self.last = task;
             place.counters.switches.add_one();
         }
-        current::begin(task);
+        self.current.begin(task);
         run(job);
-        if current::was_preempted() {
+        if self.current.was_preempted() {
             place.counters.preemptions.add_one();
         }
-        current::end();
+        self.current.end();
     }
 
     fn idle(&mut self) {
@@ -228,7 +240,7 @@ impl Loop<'_> {
 
     /// The executor ends: what is queued here is dropped, and what sleeps is woken to be dropped.
     fn close(&self) {
-        current::take_next().into_iter().for_each(discard);
+        self.current.take_next().into_iter().for_each(discard);
         let (jobs, live) = self.place.with(|queue| queue.close());
         jobs.into_iter().for_each(discard);
         // Each is scheduled once more, finds the queue closed, and is dropped there.

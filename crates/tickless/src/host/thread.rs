@@ -262,12 +262,6 @@ pub(crate) fn at_earliest() -> Instant {
     earliest_at(cycles).unwrap_or_else(|| earliest_anew(cycles))
 }
 
-/// As [`at_earliest`], if this thread can say it by what it keeps of the clock, without a call.
-#[inline(always)]
-pub(crate) fn earliest_at_hand() -> Option<Instant> {
-    earliest_at(counter::read())
-}
-
 #[inline(always)]
 fn earliest_at(cycles: u64) -> Option<Instant> {
     // Not by `with_thread`, which becomes a call where what is called in it is as large as this.
@@ -278,9 +272,10 @@ fn earliest_at(cycles: u64) -> Option<Instant> {
     kept.ok().flatten()
 }
 
+/// As [`at_earliest`], where the counter shows `cycles` and what the thread keeps does not say it.
 #[cold]
 #[inline(never)]
-fn earliest_anew(cycles: u64) -> Instant {
+pub(crate) fn earliest_anew(cycles: u64) -> Instant {
     with_thread(|thread| thread.reading.earliest_anew(cycles))
 }
 

@@ -1,0 +1,220 @@
+//! What a worker does for the tasks that it polls and wakes.
+//!
+//! Nearly all that happens to tasks happens here: one wakes another, and waits. What is called on these ways is called
+//! last, as a rule, so that no register is saved for it.
+
+use std::pin::Pin;
+use std::task::Waker;
+
+use tickless_core::time::Instant;
+use tickless_link::lock::Guard;
+
+use super::current::Current;
+use super::header::{Entity, Header, Job, OwnHeader};
+use super::job::discard;
+use super::own::OwnWorker;
+use super::run_queue::RunQueue;
+use super::shared::{Place, QueueLock, Shared};
+use crate::host::clock::counter;
+use crate::host::device;
+use crate::host::thread::{Thread, ThreadBase, at_earliest, earliest_anew};
+
+/// A worker, as it works.
+pub(crate) struct Desk<'a> {
+    shared: &'a Shared,
+    place: &'a Place,
+    index: usize,
+    base: &'a ThreadBase,
+    /// What the thread knows of the executor, and what it knows of itself. A thread-local is found by a call, as far as
+    /// the compiler knows, for which registers are saved.
+    current: &'a Current,
+    thread: &'a Thread,
+}
+
+impl<'a> Desk<'a> {
+    /// That of the worker of this number.
+    pub(crate) fn new(
+        shared: &'a Shared,
+        index: usize,
+        base: &'a ThreadBase,
+        current: &'a Current,
+        thread: &'a Thread,
+    ) -> Self {
+        Self {
+            shared,
+            place: &shared.places[index],
+            index,
+            base,
+            current,
+            thread,
+        }
+    }
+
+    /// A time that is not ahead of the kernel's clock.
+    #[inline(always)]
+    fn at_earliest(&self) -> Instant {
+        let cycles = counter::read();
+        let kept = self.thread.reading.earliest_at(cycles);
+        kept.unwrap_or_else(|| earliest_anew(cycles))
+    }
+
+    /// Whether the worker, whose poll ends, has nothing to do before it schedules at `now`: no turn, and no request to
+    /// look at anything.
+    #[inline(always)]
+    fn schedules_at(&self, now: Instant) -> bool {
+        let local = self.base.local();
+        !local.resched.is_requested()
+            && !local.device.signal.is_signalled()
+            && device::due(self.base) > now
+            && !self.thread.reading.is_behind_line()
+    }
+
+    /// Queues a task on this worker.
+    ///
+    /// All that is called from here is called last, so that no register is saved for it: a lock that is not biased and
+    /// a clock that has to be asked are left to [`arrive_behind`](Self::arrive_behind).
+    #[inline(always)]
+    fn arrive(&self, job: Job) {
+        match self.place.lock_at_hand(self.current.owner()) {
+            Some(queue) => {
+                if let Err(job) = self.note(queue, job) {
+                    self.arrive_behind(job);
+                }
+            }
+            None => self.arrive_behind(job),
+        }
+    }
+
+    /// Notes a task that arrives at this worker, whose queue is locked, where that is all there is to do. Elsewhere
+    /// nothing has happened, and the task comes back.
+    #[inline(always)]
+    fn note(&self, mut queue: Guard<'_, QueueLock, RunQueue>, job: Job) -> Result<(), Job> {
+        let waiting =
+            queue.note_arrival(job, || self.thread.reading.earliest_at(counter::read()))?;
+        self.place.count(&queue);
+        drop(queue);
+        self.current.set_arrived(true);
+        // The running task is about to wait, as a rule, and what it woke is next.
+        if waiting >= 2 && self.shared.places.len() > 1 {
+            self.shared.call_for_help(self.index);
+        }
+        Ok(())
+    }
+
+    /// As [`arrive`](Self::arrive), where the lock is not at hand, or the task cannot just be noted.
+    #[inline(never)]
+    fn arrive_behind(&self, job: Job) {
+        let Err(job) = self.note(self.place.lock(), job) else {
+            return;
+        };
+        let queued = self
+            .place
+            .hand_in(job, |queue, job| queue.arrive(job, at_earliest));
+        if let Some(queued) = queued {
+            self.current.set_arrived(true);
+            self.shared.queued(self.index, queued, true);
+        }
+    }
+
+    /// Queues the task that this worker polled, and that gave its turn away. The worker schedules now.
+    #[inline(never)]
+    fn queue_again(&self, job: Job) {
+        let now = at_earliest();
+        let refused = self.place.with(|queue| {
+            if queue.is_closed() {
+                return Some(job);
+            }
+            if self.current.asks_for_extension() {
+                queue.hold(job);
+            } else {
+                let _pick_follows = queue.wake(job, now);
+            }
+            None
+        });
+        match refused {
+            None => self.current.set_ended(now),
+            Some(job) => discard(job),
+        }
+    }
+
+    /// The task that this worker polls waits for something; its header is `header`. The next one is picked at once if
+    /// the worker has nothing to do before.
+    #[inline(always)]
+    fn put_to_sleep(&self, header: &OwnHeader) {
+        let now = self.at_earliest();
+        let next = if header.get().server().is_none() && self.schedules_at(now) {
+            self.current.set_arrived(false);
+            self.sleep_and_pick(header.entity(), now)
+        } else {
+            self.sleep_alone(header, now);
+            None
+        };
+        match next {
+            Some(job) => self.current.set_next(job),
+            None => self.current.set_ended(now),
+        }
+    }
+
+    /// The task of this entity, which the worker polls, waits for something, and the next one is picked.
+    #[inline(always)]
+    fn sleep_and_pick(&self, entity: Pin<&Entity>, now: Instant) -> Option<Job> {
+        let mut queue = self.place.lock_as(self.current.owner());
+        if let Some(job) = queue.sleep_and_hand_over(entity, now) {
+            debug_assert_eq!(queue.waiting_for_any(), 0, "no other one waited");
+            self.place.count_none();
+            return Some(job);
+        }
+        let job = queue.sleep_and_pick(entity, now);
+        self.place.count(&queue);
+        job
+    }
+
+    /// The task of this header, which the worker polls, waits for something.
+    #[inline(never)]
+    fn sleep_alone(&self, header: &OwnHeader, now: Instant) {
+        self.place.with(|queue| match header.get().server() {
+            Some(server) => queue.sleep_reserved(server, now),
+            None => queue.sleep(header.entity(), now),
+        });
+    }
+
+    /// Lists a task that waits for something for the first time. Until now it was in a queue, or polled by a worker of
+    /// this executor: there its end finds it.
+    #[cold]
+    fn enlist(&self, header: &Header, waker: &Waker) {
+        let listed = waker.clone();
+        let is_aborted = self.place.lock().enlist(self.index, header, listed);
+        if is_aborted {
+            // Who aborted it found no place.
+            waker.wake_by_ref();
+        }
+    }
+}
+
+impl OwnWorker for Desk<'_> {
+    fn schedule(&self, job: Job) {
+        if !self.shared.is_here() {
+            // It is the parent's.
+            std::mem::forget(job);
+            return;
+        }
+        let header = job.metadata();
+        let index = header.worker();
+        if index != self.index {
+            self.shared.queue_from_afar(index, job);
+        } else if self.current.yields() && self.current.is_running(header.address()) {
+            self.queue_again(job);
+        } else {
+            self.arrive(job);
+        }
+    }
+
+    fn sleep(&self, header: &OwnHeader, waker: &Waker) {
+        if self.shared.is_here() {
+            if !header.get().listing.is_listed() {
+                self.enlist(header.get(), waker);
+            }
+            self.put_to_sleep(header);
+        }
+    }
+}
