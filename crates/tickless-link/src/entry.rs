@@ -750,6 +750,17 @@ impl<'a, F: Family> EntryRef<'a, F> {
     pub(crate) fn release(self) {
         // Before the owner lets go: afterwards an adopter may write the state.
         let idle = self.own_state() & !State::QUEUED;
+        self.release_as(idle);
+    }
+
+    /// As [`release`](Self::release), of an entry that is queued and in no other state.
+    #[inline]
+    pub(crate) fn release_just_queued(self) {
+        self.release_as(0);
+    }
+
+    #[inline]
+    fn release_as(self, idle: u8) {
         // Not the other way around: what sees the entry idle may free it. An adopter that comes between finds it still
         // queued and gives it back.
         self.owner.set(id::RELEASED);

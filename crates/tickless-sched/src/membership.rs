@@ -4,6 +4,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::num::NonZeroU64;
 
+use tickless_link::abort;
 use tickless_link::entry::{Expiry, Family, Member};
 use tickless_link::id::QueueId;
 
@@ -23,11 +24,21 @@ impl Pick {
         Self { queue, number }
     }
 
+    /// The one behind this one, of the same queue.
+    #[inline]
+    pub(crate) fn next(self) -> Self {
+        let Some(number) = self.number.checked_add(1) else {
+            abort("a queue picks less than 2^64 times");
+        };
+        Self { number, ..self }
+    }
+
     /// Whether it is the pick that took a task last, if one did.
     #[inline]
     pub(crate) fn took(self, last: Option<Self>) -> bool {
-        // The number first: a task that was never picked has none.
-        last.is_some_and(|last| last.number == self.number && last.queue == self.queue)
+        // The number first: a task that was never picked has none, which is no number as a word.
+        last.map_or(0, |last| last.number.get()) == self.number.get()
+            && last.is_some_and(|last| last.queue == self.queue)
     }
 }
 

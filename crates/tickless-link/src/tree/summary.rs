@@ -71,6 +71,40 @@ impl<F: Branched> Tree<F> {
         entry.adopt(self.id()).then_some(Slot { tree: self, entry })
     }
 
+    /// Queues `entry`, which no queue owns, under `key` in place of `only`, if that is all that is queued here and
+    /// `agrees`, which is given the heads of the two in the reverse order, says so: no queue owns `only` afterwards.
+    ///
+    /// As [`release_expired`](Slot::release_expired) of the one and [`insert`](Slot::insert) of the other, for one that
+    /// has nothing to give up: it is not expired, and what it carries stays with it. Where `false` comes back both are
+    /// where they were, and their heads are as `agrees` left them, if it was asked.
+    #[inline(always)]
+    pub fn exchange_only(
+        &mut self,
+        only: EntryRef<'_, F>,
+        entry: EntryRef<'_, F>,
+        key: F::Key,
+        agrees: impl FnOnce(&mut F::Head, &mut F::Head) -> bool,
+    ) -> bool {
+        // Live Link Invariant: what `first` names is queued here.
+        if self.first != only.link() || self.len != 1 || !only.state().is_just_queued() {
+            return false;
+        }
+        if !entry.adopt(self.id()) {
+            return false;
+        }
+        // SAFETY: Owner Key Invariant: it belongs to this queue, which is borrowed mutably.
+        let left = unsafe { only.head_mut() };
+        // SAFETY: as above. It is another one: the queue had the one while the other had no owner.
+        let joins = unsafe { entry.head_mut() };
+        if !agrees(left, joins) {
+            entry.release();
+            return false;
+        }
+        self.replace_alone(entry, key);
+        only.release_just_queued();
+        true
+    }
+
     /// The head of an entry of this queue.
     fn head_of<'t>(&'t self, entry: EntryRef<'t, F>) -> &'t F::Head {
         // SAFETY: Owner Key Invariant: the entry was found by a link of this queue, which no caller can hold mutably
@@ -144,13 +178,6 @@ impl Drop for EndsOnUnwinding {
     }
 }
 
-/// Panics, out of line: what an assertion hands to its panic is prepared where it holds, too.
-#[cold]
-#[inline(never)]
-fn refuse(why: &str) -> ! {
-    panic!("{why}");
-}
-
 impl<F: Branched> Slot<'_, '_, F> {
     /// Brings the summaries up to date after a change of the head of a queued entry.
     pub fn summarise(&mut self) {
@@ -171,29 +198,6 @@ impl<F: Branched> Slot<'_, '_, F> {
         self.tree.unlink(self.entry);
         // SAFETY: the queue is borrowed mutably and owns the entry, which was just unlinked.
         unsafe { self.entry.expire_and_release() }
-    }
-
-    /// Queues the entry under `key` in place of `only`, which is all that was queued: no queue owns that afterwards.
-    ///
-    /// As [`release_expired`](Self::release_expired) of the one and [`insert`](Self::insert) of the other, for one that
-    /// has nothing to give up: it is not expired, and what it carries stays with it.
-    ///
-    /// # Panics
-    ///
-    /// When this entry is queued already, or `only` is not all that is queued here, or its callback runs.
-    #[inline(always)]
-    pub fn insert_in_place_of(&mut self, only: EntryRef<'_, F>, key: F::Key) {
-        if self.state().is_queued() {
-            refuse("an entry is queued once");
-        }
-        if self.tree.first != only.link() || self.tree.len != 1 {
-            refuse("another entry is queued");
-        }
-        if !only.state().is_only_queued() {
-            refuse("a running entry is not let go");
-        }
-        self.tree.replace_alone(self.entry, key);
-        only.release();
     }
 
     /// Lets go of an entry that is not queued: no queue owns it afterwards.

@@ -87,8 +87,8 @@ impl Share {
 
     /// Charges a task of unit weight with so many nanoseconds of service, 2^42 at most: the first of them, and all.
     #[inline]
-    pub(crate) fn serve_evenly(&mut self, first: u64, all: u64) {
-        let stands = self.vruntime.after(all.cast_signed());
+    pub(crate) fn serve_evenly(&mut self, first: i64, all: i64) {
+        let stands = self.vruntime.after(all);
         if stands < self.deadline {
             self.vruntime = stands;
             return;
@@ -98,9 +98,9 @@ impl Share {
 
     /// As [`serve_evenly`](Self::serve_evenly), where its request ends: in which part says when the next one begins.
     #[cold]
-    fn serve_evenly_to_the_end(&mut self, first: u64, all: u64) {
+    fn serve_evenly_to_the_end(&mut self, first: i64, all: i64) {
         for part in [first, all - first] {
-            self.vruntime = self.vruntime.after(part.cast_signed());
+            self.vruntime = self.vruntime.after(part);
             if self.vruntime >= self.deadline {
                 self.open_request();
             }
@@ -184,6 +184,20 @@ impl Head {
     pub(super) fn hand_out(&mut self, pick: Pick) -> Share {
         self.is_delayed = false;
         self.luggage = Luggage::default();
+        self.pick = Some(pick);
+        self.share
+    }
+
+    /// As [`hand_out`](Self::hand_out), of one that sleeps in debt: it took along nothing since it was handed out last.
+    /// If it is `placed_at` another virtual time that is where its next request begins.
+    #[inline]
+    pub(super) fn hand_out_again(&mut self, placed_at: Option<Virtual>, pick: Pick) -> Share {
+        debug_assert!(self.luggage.lag == 0 && self.luggage.rest.is_none());
+        if let Some(vruntime) = placed_at {
+            self.share.vruntime = vruntime;
+            self.share.open_request();
+        }
+        self.is_delayed = false;
         self.pick = Some(pick);
         self.share
     }

@@ -49,21 +49,96 @@ impl<T: Send + 'static> FairQueue<T> {
         woken: RunTime,
         now: RunTime,
     ) -> bool {
-        let to = to.linked().erase();
         let sleeps = match self.tree.len() {
             0 => false,
             // Whether that is the one that woke up is asked where it is opened.
             1 if self.delayed == 1 => true,
             _ => return false,
         };
-        let from = from.map(|from| from.linked().erase());
         let is_simple = match from {
-            // Two calls, each of which is inlined with what it knows.
-            Some(from) if sleeps => self.hand_over_evenly(from, to, true, woken, now),
-            Some(from) => self.hand_over_evenly(from, to, false, woken, now),
-            None => self.current.is_none() && self.begin_alone(to, sleeps, now),
+            Some(from) if sleeps => self.hand_over_in_debt(from, to, woken, now),
+            Some(from) => self.hand_over_to_newcomer(from, to, woken, now),
+            None => self.current.is_none() && self.begin_alone(to.linked().erase(), sleeps, now),
         };
-        is_simple || self.hand_over_unevenly(from, to, woken, now)
+        is_simple || {
+            let from = from.map(|from| from.linked().erase());
+            self.hand_over_unevenly(from, to.linked().erase(), woken, now)
+        }
+    }
+
+    /// As [`hand_over`](Self::hand_over), where `to` sleeps in debt, `from` does so from here on, in the middle of its
+    /// request, and both have the unit weight: as of two tasks that have their turns without a third one. Where it is
+    /// no such case nothing has happened, and `false` comes back.
+    ///
+    /// Nothing is called here, so that no register is saved for it.
+    // Always: as `hand_over`.
+    #[inline(always)]
+    #[must_use]
+    pub fn hand_over_in_debt(
+        &mut self,
+        from: Pin<&Entity<T>>,
+        to: Pin<&Entity<T>>,
+        woken: RunTime,
+        now: RunTime,
+    ) -> bool {
+        // The only one of the tree sleeps, in debt, which is kept by the rules, then.
+        if self.delayed != 1 || mutant!("sched-debt-left-by-sleeping") {
+            return false;
+        }
+        let last = self.last_pick();
+        let Some(current) = &mut self.current else {
+            return false;
+        };
+        if current.share.weight != Weight::UNIT || woken < self.accounted || now < woken {
+            return false;
+        }
+        let before = woken.as_nanos() - self.accounted.as_nanos();
+        let served = now.as_nanos() - self.accounted.as_nanos();
+        // A request is short enough for `charge` to add up at once what is served of it, and for what follows.
+        let (began_at, deadline) = (current.share.vruntime, current.share.deadline);
+        if served >= deadline.since(began_at).cast_unsigned() {
+            return false;
+        }
+        let stood_at = began_at.after(before.cast_signed());
+        let slept_at = began_at.after(served.cast_signed());
+        let pick = last.next();
+        let mut stands = stood_at;
+        let (to, from) = (to.linked().erase(), from.linked().erase());
+        let is_done = self.tree.exchange_only(
+            to,
+            from,
+            deadline,
+            #[inline(always)]
+            |woken, slept| {
+                debug_assert!(woken.is_delayed, "it is the only one, and there is one");
+                if !last.took(slept.pick) || woken.share.weight != Weight::UNIT {
+                    return false;
+                }
+                // One that has paid is placed anew, where the other one stands.
+                let is_placed = woken.is_eligible(halfway(stood_at, woken.share.vruntime))
+                    && !mutant!("sched-paid-sleeper-is-owed");
+                if !is_placed {
+                    stands = woken.share.vruntime;
+                }
+                if stands >= slept_at {
+                    // The one that sleeps owes nothing.
+                    return false;
+                }
+                slept.share = Share {
+                    vruntime: slept_at,
+                    ..current.share
+                };
+                slept.is_delayed = true;
+                *current = Current::of(woken.hand_out_again(is_placed.then_some(stands), pick));
+                true
+            },
+        );
+        if is_done {
+            self.picks = pick.number;
+            self.accounted = now;
+            self.average = Average::of_near_pair(stands, slept_at);
+        }
+        is_done
     }
 
     /// As [`hand_over`](Self::hand_over), among tasks of any weight. Where it is no such case no task has moved, and
@@ -76,9 +151,9 @@ impl<T: Send + 'static> FairQueue<T> {
         woken: RunTime,
         now: RunTime,
     ) -> bool {
-        let sleeps = !self.tree.is_empty();
+        let (sleeps, last) = (!self.tree.is_empty(), self.last_pick());
         if let Some(from) = from
-            && (self.current.is_none() || adopt_picked(&mut self.tree, from, self.last).is_none())
+            && (self.current.is_none() || adopt_picked(&mut self.tree, from, last).is_none())
         {
             return false;
         }
@@ -105,34 +180,27 @@ impl<T: Send + 'static> FairQueue<T> {
         true
     }
 
-    /// As [`hand_over`](Self::hand_over), among two of unit weight. Where it is no such case nothing has happened, and
-    /// `false` comes back.
+    /// As [`hand_over`](Self::hand_over), among two of unit weight of which `to` is in no queue. Where it is no such
+    /// case nothing has happened, and `false` comes back.
     #[inline(always)]
-    fn hand_over_evenly(
+    fn hand_over_to_newcomer(
         &mut self,
-        from: EntryRef<'_, Fair<T>>,
-        to: EntryRef<'_, Fair<T>>,
-        sleeps: bool,
+        from: Pin<&Entity<T>>,
+        to: Pin<&Entity<T>>,
         woken: RunTime,
         now: RunTime,
     ) -> bool {
+        let (from, to) = (from.linked().erase(), to.linked().erase());
+        let last = self.last_pick();
         let Some(current) = &mut self.current else {
             return false;
         };
-        // What `charge` cuts off, and virtual times that it finds out of reach.
-        if current.share.weight != Weight::UNIT
-            || !self.average.is_near(current.share.vruntime)
-            || woken < self.accounted
-            || now < woken
-        {
+        let Some((before, served)) =
+            evenly(&current.share, &self.average, self.accounted, woken, now)
+        else {
             return false;
-        }
-        let before = woken.as_nanos() - self.accounted.as_nanos();
-        let served = now.as_nanos() - self.accounted.as_nanos();
-        if served >> 42 != 0 {
-            return false;
-        }
-        let Some(mut slot) = adopt_picked(&mut self.tree, from, self.last) else {
+        };
+        let Some(mut slot) = adopt_picked(&mut self.tree, from, last) else {
             return false;
         };
         // What stands in the entity of the one that runs counts only when it sleeps.
@@ -140,13 +208,9 @@ impl<T: Send + 'static> FairQueue<T> {
         head.share = current.share;
         head.share.serve_evenly(before, served);
         let (slept_at, deadline) = (head.share.vruntime, head.share.deadline);
-        let other = current.share.vruntime.after(before.cast_signed());
-        let pick = Pick::behind(self.last.queue, self.last.number.get());
-        let is_picked = if sleeps {
-            wake_evenly(&mut self.tree, to, other, pick, current)
-        } else {
-            place_evenly(&mut self.tree, to, other, pick, current)
-        };
+        let other = current.share.vruntime.after(before);
+        let pick = last.next();
+        let is_picked = place_evenly(&mut self.tree, to, other, pick, current);
         let Some(mut slot) = self.tree.open(from) else {
             unreachable!("it is adopted")
         };
@@ -154,7 +218,7 @@ impl<T: Send + 'static> FairQueue<T> {
             slot.let_go();
             return false;
         }
-        self.last = pick;
+        self.picks = pick.number;
         self.accounted = now;
         let stands = current.share.vruntime;
         let lag = halfway(slept_at, stands).since(slept_at);
@@ -162,28 +226,13 @@ impl<T: Send + 'static> FairQueue<T> {
             slot.head().is_delayed = true;
             self.delayed = 1;
             self.average = Average::of_pair(stands, slept_at);
-            if sleeps {
-                slot.insert_in_place_of(to, deadline);
-            } else {
-                slot.insert(deadline);
-            }
+            slot.insert(deadline);
             return true;
         }
         leave_evenly(slot, lag);
         self.delayed = 0;
         self.average = Average::of_one(Weight::UNIT, stands);
-        if sleeps {
-            self.let_sleeper_go(to);
-        }
         true
-    }
-
-    /// Takes the one that slept out of the tree: it is picked, and carries nothing.
-    #[inline(never)]
-    fn let_sleeper_go(&mut self, entry: EntryRef<'_, Fair<T>>) {
-        if let Some(slot) = self.tree.open(entry) {
-            let _nothing = slot.release_expired();
-        }
     }
 
     /// Wakes or places, and picks, the only task that competes: none runs. Where a queue has it nothing has happened,
@@ -242,9 +291,10 @@ impl<T: Send + 'static> FairQueue<T> {
 
     /// Places a task that no queue has, and picks it; `None` if a queue has it, or it runs here.
     fn take_newcomer(&mut self, entry: EntryRef<'_, Fair<T>>, pick: Pick) -> Option<Share> {
+        let last = self.last_pick();
         let mut slot = self.tree.adopt(entry)?;
         let head = slot.head();
-        if self.current.is_some() && self.last.took(head.pick) {
+        if self.current.is_some() && last.took(head.pick) {
             slot.let_go();
             return None;
         }
@@ -256,31 +306,27 @@ impl<T: Send + 'static> FairQueue<T> {
     }
 }
 
-/// As [`take_sleeper`](FairQueue::take_sleeper), of unit weight beside one that stands at `other`; the average is the
-/// caller's, and so is taking it out of the tree, where it may stay until then, as the only one. It runs from here on,
-/// as `current`. None of another weight is taken.
+/// What the task of this account, which was accounted last at `accounted`, is charged with until `woken`, and until
+/// `now`, in virtual time; `None` if its weight is another one than the unit, or `charge` would not just add that up.
 #[inline(always)]
-fn wake_evenly<T: Send + 'static>(
-    tree: &mut Tree<Fair<T>>,
-    entry: EntryRef<'_, Fair<T>>,
-    other: Virtual,
-    pick: Pick,
-    current: &mut Current,
-) -> bool {
-    let Some(mut slot) = tree.open(entry) else {
-        return false;
-    };
-    let head = slot.head();
-    if !head.is_delayed || head.share.weight != Weight::UNIT {
-        return false;
+fn evenly(
+    share: &Share,
+    average: &Average,
+    accounted: RunTime,
+    woken: RunTime,
+    now: RunTime,
+) -> Option<(i64, i64)> {
+    // Virtual times that are out of reach, and times before the last one.
+    if share.weight != Weight::UNIT
+        || !average.is_near(share.vruntime)
+        || woken < accounted
+        || now < woken
+    {
+        return None;
     }
-    let average = halfway(other, head.share.vruntime);
-    if head.is_eligible(average) && !mutant!("sched-paid-sleeper-is-owed") {
-        head.share.vruntime = other;
-        head.share.open_request();
-    }
-    *current = Current::of(head.hand_out(pick));
-    true
+    let before = woken.as_nanos() - accounted.as_nanos();
+    let served = now.as_nanos() - accounted.as_nanos();
+    (served >> 42 == 0).then(|| (before.cast_signed(), served.cast_signed()))
 }
 
 /// As [`take_newcomer`](FairQueue::take_newcomer), beside one of unit weight that stands at `other`; the average is the

@@ -70,6 +70,7 @@
 //! ```
 
 use core::fmt;
+use core::num::NonZeroU64;
 use core::pin::Pin;
 
 use tickless_core::time::Span;
@@ -215,8 +216,8 @@ pub struct FairQueue<T: Send + 'static> {
     delayed: usize,
     /// Until when the one that runs is accounted.
     accounted: RunTime,
-    /// The last pick: that of the task that runs, if one does. The first one is for none.
-    last: Pick,
+    /// The number of the last pick: that of the task that runs, if one does. The first one is for none.
+    picks: NonZeroU64,
     rules: Rules,
 }
 
@@ -224,14 +225,13 @@ impl<T: Send + 'static> FairQueue<T> {
     /// An empty queue with the identity of `key`.
     #[must_use]
     pub const fn new(key: Key, rules: Rules) -> Self {
-        let last = Pick::behind(key.id(), 0);
         Self {
             tree: Tree::new(key),
             average: Average::new(),
             current: None,
             delayed: 0,
             accounted: RunTime::ZERO,
-            last,
+            picks: NonZeroU64::MIN,
             rules,
         }
     }
@@ -332,13 +332,22 @@ impl<T: Send + 'static> FairQueue<T> {
     /// What the task that is handed out next is known by.
     #[inline]
     fn next_pick(&self) -> Pick {
-        Pick::behind(self.last.queue, self.last.number.get())
+        self.last_pick().next()
+    }
+
+    /// What the task is known by that runs, if one does.
+    #[inline]
+    fn last_pick(&self) -> Pick {
+        Pick {
+            queue: self.tree.id(),
+            number: self.picks,
+        }
     }
 
     /// The task of this account, which is in the average, runs from here on: the [next pick](Self::next_pick) took it.
     #[inline]
     fn begin(&mut self, share: Share, pick: Pick) {
-        self.last = pick;
+        self.picks = pick.number;
         self.current = Some(Current::of(share));
     }
 
@@ -378,7 +387,7 @@ impl<T: Send + 'static> FairQueue<T> {
             self.carry(entity, item);
             return Ok(self.enqueued(share, false));
         }
-        let (average, last) = (&self.average, self.last);
+        let (average, last) = (&self.average, self.last_pick());
         let Some(mut slot) = self.tree.adopt(entry.erase()) else {
             let why = Refusal::Elsewhere;
             return Err(Refused { item, why });
@@ -411,11 +420,11 @@ impl<T: Send + 'static> FairQueue<T> {
     /// O(log n) when it is delayed, else O(1).
     pub fn sleep(&mut self, entity: Pin<&Entity<T>>, now: RunTime) -> Result<Sleep, Refusal> {
         self.charge(now);
-        let entry = entity.linked();
+        let (entry, last) = (entity.linked(), self.last_pick());
         let Some(mut slot) = self.tree.adopt(entry.erase()) else {
             return Err(Refusal::Elsewhere);
         };
-        let (last, head) = (self.last, slot.head());
+        let head = slot.head();
         let Some(current) = self.current.take_if(|_| last.took(head.pick)) else {
             slot.let_go();
             return Err(Refusal::Elsewhere);
@@ -630,10 +639,11 @@ impl<T: Send + 'static> FairQueue<T> {
             self.average.exchange(before.at(), after.at());
             return Ok(());
         }
+        let last = self.last_pick();
         let Some(mut slot) = self.tree.adopt(entry) else {
             return Err(Refusal::Elsewhere);
         };
-        let (last, head) = (self.last, slot.head());
+        let head = slot.head();
         let running = self.current.as_mut().filter(|_| last.took(head.pick));
         if let Some(running) = running {
             let before = running.share;

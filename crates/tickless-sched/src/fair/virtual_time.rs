@@ -110,6 +110,19 @@ impl Average {
         }
     }
 
+    /// As [`of_pair`](Self::of_pair), where the second is ahead of the first, by less than 2^43.
+    #[inline]
+    pub(crate) fn of_near_pair(first: Virtual, second: Virtual) -> Self {
+        let ahead = second.since(first).cast_unsigned();
+        debug_assert!(ahead < 1 << 43);
+        let unit = Weight::UNIT.get();
+        Self {
+            base: first,
+            sum: i128::from(ahead * unit),
+            weight: 2 * unit,
+        }
+    }
+
     /// Whether `at` is so near that what is added within the next hours is in reach.
     #[inline]
     pub(crate) const fn is_near(&self, at: Virtual) -> bool {

@@ -137,22 +137,55 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// The task that this worker polls waits for something; its header is `header`. The next one is picked at once if
-    /// the worker has nothing to do before.
+    /// As [`put_to_sleep_at`](Self::put_to_sleep_at), where the task that arrived last is the next one, and nothing has
+    /// to be called for it. Whether it is; else nothing has happened.
     #[inline(always)]
-    fn put_to_sleep(&self, header: &OwnHeader) {
-        let now = self.at_earliest();
-        let next = if header.get().server().is_none() && self.schedules_at(now) {
-            self.current.set_arrived(false);
-            self.sleep_and_pick(header.entity(), now)
-        } else {
-            self.sleep_alone(header, now);
-            None
+    fn hand_over(&self, header: &OwnHeader, now: Instant) -> bool {
+        let Some(mut queue) = self.place.lock_at_hand(self.current.owner()) else {
+            return false;
         };
-        match next {
+        let Some(job) = queue.sleep_and_hand_over_at_hand(header.entity(), now) else {
+            return false;
+        };
+        debug_assert_eq!(queue.waiting_for_any(), 0, "no other one waited");
+        self.place.count_none();
+        drop(queue);
+        self.current.set_arrived(false);
+        self.current.set_next(job);
+        true
+    }
+
+    /// The task that this worker polls waits for something from `now` on, and the next one is picked at once: the
+    /// worker has nothing to do before.
+    #[inline(never)]
+    fn put_to_sleep_at(&self, header: &OwnHeader, now: Instant) {
+        self.current.set_arrived(false);
+        match self.sleep_and_pick(header.entity(), now) {
             Some(job) => self.current.set_next(job),
             None => self.current.set_ended(now),
         }
+    }
+
+    /// As [`put_to_sleep_at`](Self::put_to_sleep_at), where the time is not at hand, or there is something to do
+    /// before, or the task waits for the first time.
+    #[inline(never)]
+    fn put_to_sleep(&self, header: &OwnHeader, waker: &Waker) {
+        if !header.get().listing.is_listed() {
+            self.enlist(header.get(), waker);
+        }
+        let now = self.at_earliest();
+        if header.get().server().is_none() && self.schedules_at(now) {
+            self.put_to_sleep_at(header, now);
+        } else {
+            self.put_to_sleep_alone(header, now);
+        }
+    }
+
+    /// The task that this worker polls waits for something from `now` on.
+    #[inline(never)]
+    fn put_to_sleep_alone(&self, header: &OwnHeader, now: Instant) {
+        self.sleep_alone(header, now);
+        self.current.set_ended(now);
     }
 
     /// The task of this entity, which the worker polls, waits for something, and the next one is picked.
@@ -170,7 +203,7 @@ impl<'a> Desk<'a> {
     }
 
     /// The task of this header, which the worker polls, waits for something.
-    #[inline(never)]
+    #[inline]
     fn sleep_alone(&self, header: &OwnHeader, now: Instant) {
         self.place.with(|queue| match header.get().server() {
             Some(server) => queue.sleep_reserved(server, now),
@@ -210,11 +243,18 @@ impl OwnWorker for Desk<'_> {
     }
 
     fn sleep(&self, header: &OwnHeader, waker: &Waker) {
-        if self.shared.is_here() {
-            if !header.get().listing.is_listed() {
-                self.enlist(header.get(), waker);
-            }
-            self.put_to_sleep(header);
+        if !self.shared.is_here() {
+            return;
+        }
+        let kept = self.thread.reading.earliest_at(counter::read());
+        let Some(now) = kept.filter(|_| header.get().listing.is_listed()) else {
+            return self.put_to_sleep(header, waker);
+        };
+        if header.get().server().is_some() || !self.schedules_at(now) {
+            return self.put_to_sleep_alone(header, now);
+        }
+        if !self.hand_over(header, now) {
+            self.put_to_sleep_at(header, now);
         }
     }
 }

@@ -208,6 +208,20 @@ pub(crate) fn hand_over(
     queue.hand_over(from, entity, woken, now)
 }
 
+/// As [`hand_over`], where both sleep in debt when they sleep, and nothing is called for it.
+#[inline(always)]
+pub(crate) fn hand_over_in_debt(
+    queue: &mut FairQueue<Waiting>,
+    from: Pin<&Entity>,
+    job: &Job,
+    woken: RunTime,
+    now: RunTime,
+) -> bool {
+    // SAFETY: Cell Invariant: as in `hand_over`.
+    let entity = unsafe { Pin::new_unchecked(&job.metadata().entity) };
+    queue.hand_over_in_debt(from, entity, woken, now)
+}
+
 /// As [`enqueue`], for a task with a reservation. `None` for one without, too.
 pub(crate) fn enqueue_reserved(
     queue: &mut DeadlineQueue<Waiting>,

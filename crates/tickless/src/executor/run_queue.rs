@@ -59,6 +59,21 @@ impl Running {
             is_reported: false,
         }
     }
+
+    #[inline]
+    fn has_no_name(&self) -> bool {
+        self.origin.name.is_none()
+    }
+
+    /// The task of `header` is polled from `since` on. Neither this one nor that has a name, as most tasks: there is
+    /// none to be counted, and none to be dropped.
+    #[inline]
+    fn become_unnamed(&mut self, header: &Header, since: Instant) {
+        self.task = header.address();
+        self.origin.location = header.origin.location;
+        self.since = since;
+        self.is_reported = false;
+    }
 }
 
 /// The queue.
@@ -169,12 +184,9 @@ impl RunQueue {
     #[inline]
     fn run_time(&mut self, now: Instant) -> RunTime {
         self.told = now;
-        let timer = &self.timer;
-        if let Some(timer) = timer {
-            timer.set_now(now);
-        }
+        let timer = self.timer.as_ref();
         self.stolen
-            .run_time(now, || timer.as_ref().is_some_and(SliceTimer::is_local))
+            .run_time(now, || timer.is_some_and(SliceTimer::is_local))
     }
 
     /// For how long the system ran others while the worker could have run.
@@ -281,7 +293,7 @@ impl RunQueue {
             queued.is_some_and(|queued| queued.preempts) && !self.deadlines.is_running();
         // The one that runs may have been alone, without a tick. What gave its turn away is picked from next.
         if self.tick.fair_is_on()
-            && let Some(timer) = &self.timer
+            && let Some(timer) = self.timer.as_ref().map(|timer| timer.at(self.told))
             && !self.tick.is_current(timer)
             && let Some(slice) = self.fair.slice()
         {
@@ -356,6 +368,34 @@ impl RunQueue {
         let _refused = self.fair.sleep(entity, now);
     }
 
+    /// As [`sleep_and_pick`](Self::sleep_and_pick), where the task that arrived is the only one that waits, and nothing
+    /// has to be called for it. Elsewhere nothing has happened, and `None` comes back.
+    #[inline(always)]
+    pub(crate) fn sleep_and_hand_over_at_hand(
+        &mut self,
+        entity: Pin<&Entity>,
+        now: Instant,
+    ) -> Option<Job> {
+        if !self.picks_at_once() {
+            return None;
+        }
+        let run_time = self.stolen.run_time_at_hand(now)?;
+        let running = self.running.as_mut().filter(|it| it.has_no_name())?;
+        let Arrival { job, at } = self.arrival.take()?;
+        let woken = self.stolen.shown_at_hand(at);
+        if job.metadata().origin.name.is_some()
+            || !header::hand_over_in_debt(&mut self.fair, entity, &job, woken, run_time)
+        {
+            self.arrival = Some(Arrival { job, at });
+            return None;
+        }
+        self.told = now;
+        // No other one waits, so there is no tick to be started.
+        running.become_unnamed(job.metadata(), now);
+        self.asks = false;
+        Some(job)
+    }
+
     /// As [`sleep_and_pick`](Self::sleep_and_pick), where the task that arrived is the only one that waits. Elsewhere
     /// nothing has happened, and `None` comes back.
     #[inline(always)]
@@ -427,12 +467,8 @@ impl RunQueue {
         let is_same = self.running.as_ref().is_some_and(|it| it.task == task);
         self.asks = false;
         match &mut self.running {
-            // Most tasks have no name: there is none to be counted, and none to be dropped.
-            Some(running) if running.origin.name.is_none() && header.origin.name.is_none() => {
-                running.task = task;
-                running.origin.location = header.origin.location;
-                running.since = now;
-                running.is_reported = false;
+            Some(running) if running.has_no_name() && header.origin.name.is_none() => {
+                running.become_unnamed(header, now);
             }
             running => *running = Some(Running::of(header, now)),
         }
@@ -447,6 +483,7 @@ impl RunQueue {
             return;
         }
         if let (Some(timer), Some(mut slice)) = (&self.timer, self.fair.slice()) {
+            let timer = timer.at(self.told);
             if let Some(shortest) = self.classes.shorter_than(job.metadata().class) {
                 slice = slice.at_most(Span::from_nanos(shortest).max(timer.shortest));
             }
@@ -486,6 +523,7 @@ impl RunQueue {
         let (Some(timer), tick) = (&self.timer, &mut self.tick) else {
             return false;
         };
+        let timer = timer.at(self.told);
         let ticks = if self.deadlines.is_running() {
             tick.deadline_is_on()
         } else {
@@ -533,6 +571,7 @@ impl RunQueue {
             self.deadlines.start_timer(now, run_time, bandwidth);
         }
         if let (Some(left), Some(timer)) = (left, &self.timer) {
+            let timer = timer.at(self.told);
             // A task is picked with runtime left, so it is never over.
             let _never = self.tick.picked_deadline(left, timer);
         } else if let Some(job) = &job {
@@ -544,7 +583,7 @@ impl RunQueue {
             Decision::CancelIfIdle
         };
         if let Some(timer) = &self.timer {
-            self.tick.end_batch(decision, place, timer);
+            self.tick.end_batch(decision, place, timer.at(self.told));
         }
         job
     }

@@ -132,6 +132,20 @@ impl<A: Account> Stolen<A> {
         self.shown(now)
     }
 
+    /// As [`run_time`](Self::run_time), if the kernel is not asked for it.
+    #[inline(always)]
+    pub(crate) fn run_time_at_hand(&self, now: Instant) -> Option<RunTime> {
+        (now < self.next).then(|| self.shown_at_hand(now))
+    }
+
+    /// As [`shown`](Self::shown), without a question: before the first moment of the clock it shows one that is far
+    /// ahead, where [`shown`](Self::shown) is the first one.
+    #[inline(always)]
+    pub(crate) fn shown_at_hand(&self, at: Instant) -> RunTime {
+        let shown = at.as_nanos().cast_unsigned();
+        RunTime::from_nanos(shown.wrapping_sub(self.total.as_nanos()))
+    }
+
     /// What the run queue's clock shows at `at`, as far as it is known by now what was stolen.
     #[inline(always)]
     pub(crate) fn shown(&self, at: Instant) -> RunTime {

@@ -91,10 +91,11 @@ impl TickTimer {
         self.stopwatch.sum()
     }
 
-    /// The queue is told something that happens at `now`.
+    /// The timer, for a queue that was told last what happens at `now`.
     #[inline]
-    pub(crate) fn set_now(&self, now: Instant) {
+    pub(crate) fn at(&self, now: Instant) -> &Self {
         self.now.set(now);
+        self
     }
 
     /// The tick fired since this was asked last.

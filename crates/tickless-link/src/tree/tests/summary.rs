@@ -243,9 +243,12 @@ fn an_entry_takes_the_place_of_the_only_one() {
     here.adopt(first.as_ref().erase())
         .expect("no tree has it")
         .insert(5);
-    here.adopt(second.as_ref().erase())
-        .expect("no tree has it")
-        .insert_in_place_of(first.as_ref().erase(), 2);
+    let (only, next) = (first.as_ref().erase(), second.as_ref().erase());
+    assert!(!here.exchange_only(only, next, 2, |_, _| false));
+    assert_eq!(second.owner(), Owner::Unbound, "it was refused");
+    assert!(here.exchange_only(only, next, 2, |only, next| {
+        (only.weight, next.weight) == (3, 4)
+    }));
     here.assert_valid();
     assert_eq!((here.len(), here.first_key()), (1, Some(2)));
     assert_eq!(here.summary().map(|scale| scale.smallest.get()), Some(4));
@@ -265,18 +268,18 @@ fn an_entry_takes_the_place_of_the_only_one() {
 }
 
 #[test]
-#[should_panic(expected = "another entry is queued")]
-fn an_entry_takes_no_place_of_one_among_others() {
+fn an_entry_takes_no_place_of_one_among_others_or_of_one_elsewhere() {
     let nodes = [node(7, 3), node(8, 4), node(9, 5)];
-    let mut here = tree();
-    for (key, node) in [1, 2].into_iter().zip(&nodes) {
-        here.adopt(node.as_ref().erase())
-            .expect("no tree has it")
-            .insert(key);
-    }
-    here.adopt(nodes[2].as_ref().erase())
-        .expect("no tree has it")
-        .insert_in_place_of(nodes[0].as_ref().erase(), 3);
+    let [first, second, third] = nodes.each_ref().map(|node| node.as_ref().erase());
+    let (mut here, mut there) = (tree(), tree());
+    here.adopt(first).expect("no tree has it").insert(1);
+    assert!(!there.exchange_only(first, third, 3, |_, _| true));
+    assert!(!here.exchange_only(third, second, 3, |_, _| true));
+    assert!(!here.exchange_only(first, first, 3, |_, _| true));
+    here.adopt(second).expect("no tree has it").insert(2);
+    assert!(!here.exchange_only(first, third, 3, |_, _| true));
+    assert_eq!((here.len(), there.len()), (2, 0));
+    here.assert_valid();
 }
 
 #[test]

@@ -123,7 +123,7 @@ impl World {
                 .collect(),
             waiting: queue.waiting(),
             delayed: queue.delayed(),
-            picks: queue.last.number.get(),
+            picks: queue.picks.get(),
         }
     }
 }

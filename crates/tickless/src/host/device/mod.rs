@@ -43,7 +43,8 @@ use super::{os, tick, wake};
 
 /// When something on `base` is due: its device fires then, or before. Lock-free; exact with the base locked, and for
 /// the thread that looks after the base and is ordered behind the last change.
-#[inline]
+// Always: a call takes as much as what is in it.
+#[inline(always)]
 pub(crate) fn due(base: &ThreadBase) -> Instant {
     due_but_coarse(base).min(tick::first_due(base))
 }
