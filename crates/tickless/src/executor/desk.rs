@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::task::Waker;
 
 use tickless_core::time::Instant;
+use tickless_link::bias::Owner;
 use tickless_link::lock::Guard;
 
 use super::current::Current;
@@ -25,6 +26,8 @@ pub(crate) struct Desk<'a> {
     place: &'a Place,
     index: usize,
     base: &'a ThreadBase,
+    /// What lets the lock of the queue know this thread.
+    owner: Option<Owner>,
     /// What the thread knows of the executor, and what it knows of itself. A thread-local is found by a call, as far as
     /// the compiler knows, for which registers are saved.
     current: &'a Current,
@@ -45,6 +48,7 @@ impl<'a> Desk<'a> {
             place: &shared.places[index],
             index,
             base,
+            owner: current.owner(),
             current,
             thread,
         }
@@ -75,7 +79,7 @@ impl<'a> Desk<'a> {
     /// a clock that has to be asked are left to [`arrive_behind`](Self::arrive_behind).
     #[inline(always)]
     fn arrive(&self, job: Job) {
-        match self.place.lock_at_hand(self.current.owner()) {
+        match self.place.lock_at_hand(self.owner) {
             Some(queue) => {
                 if let Err(job) = self.note(queue, job) {
                     self.arrive_behind(job);
@@ -141,7 +145,7 @@ impl<'a> Desk<'a> {
     /// to be called for it. Whether it is; else nothing has happened.
     #[inline(always)]
     fn hand_over(&self, header: &OwnHeader, now: Instant) -> bool {
-        let Some(mut queue) = self.place.lock_at_hand(self.current.owner()) else {
+        let Some(mut queue) = self.place.lock_at_hand(self.owner) else {
             return false;
         };
         let Some(job) = queue.sleep_and_hand_over_at_hand(header.entity(), now) else {
@@ -191,7 +195,7 @@ impl<'a> Desk<'a> {
     /// The task of this entity, which the worker polls, waits for something, and the next one is picked.
     #[inline(always)]
     fn sleep_and_pick(&self, entity: Pin<&Entity>, now: Instant) -> Option<Job> {
-        let mut queue = self.place.lock_as(self.current.owner());
+        let mut queue = self.place.lock_as(self.owner);
         if let Some(job) = queue.sleep_and_hand_over(entity, now) {
             debug_assert_eq!(queue.waiting_for_any(), 0, "no other one waited");
             self.place.count_none();

@@ -67,11 +67,24 @@ pub(crate) fn with<T, R>(
     body: impl FnOnce(&dyn OwnWorker, T) -> R,
 ) -> Result<R, T> {
     match OWN.get() {
-        Some(own) if own.executor == executor => {
-            // SAFETY: Worker Invariant: that call is below this one on the stack, and ends behind `body`, from which no
-            // reference comes back.
-            Ok(body(unsafe { own.worker.as_ref() }, item))
-        }
+        Some(own) if own.executor == executor => Ok(own.ask(|worker| body(worker, item))),
         _ => Err(item),
+    }
+}
+
+/// Has the worker that this thread is, if it is one, do something for the task that it polls.
+#[inline(always)]
+pub(crate) fn polls(body: impl FnOnce(&dyn OwnWorker)) {
+    if let Some(own) = OWN.get() {
+        own.ask(body);
+    }
+}
+
+impl Own {
+    #[inline(always)]
+    fn ask<R>(self, body: impl FnOnce(&dyn OwnWorker) -> R) -> R {
+        // SAFETY: Worker Invariant: `self` was just found there, so that call is below this one on the stack, and ends
+        // behind `body`, from which no reference comes back.
+        body(unsafe { self.worker.as_ref() })
     }
 }

@@ -84,11 +84,8 @@ impl<F: Future> Future for Polled<F> {
             }
             Ok(Poll::Pending) => {
                 if !current::yields() {
-                    let executor = this.header.get().executor;
-                    // Nothing polls it but its worker, unless it never waits.
-                    let _polled = own::with(executor, (), |own, ()| {
-                        own.sleep(this.header, context.waker());
-                    });
+                    // What waits is polled by its worker alone.
+                    own::polls(|own| own.sleep(this.header, context.waker()));
                 }
                 Poll::Pending
             }

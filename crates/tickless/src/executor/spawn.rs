@@ -95,6 +95,7 @@ where
 }
 
 /// What a wake-up does. It captures nothing, so that `async-task` keeps neither a waker nor the cell alive around it.
+#[inline]
 fn schedule(job: Job) {
     let executor = job.metadata().executor;
     if let Err(job) = own::with(executor, job, |own, job| own.schedule(job)) {
