@@ -100,14 +100,24 @@ impl<'a> Desk<'a> {
         self.current.set_arrived(true);
         // The running task is about to wait, as a rule, and what it woke is next.
         if waiting >= 2 && self.shared.places.len() > 1 {
-            self.shared.call_for_help(self.index);
+            self.call_for_help();
         }
         Ok(())
+    }
+
+    #[inline(never)]
+    fn call_for_help(&self) {
+        if self.shared.is_here() {
+            self.shared.call_for_help(self.index);
+        }
     }
 
     /// As [`arrive`](Self::arrive), where the lock is not at hand, or the task cannot just be noted.
     #[inline(never)]
     fn arrive_behind(&self, job: Job) {
+        let Some(job) = self.is_ours(job) else {
+            return;
+        };
         let Err(job) = self.note(self.place.lock(), job) else {
             return;
         };
@@ -120,9 +130,32 @@ impl<'a> Desk<'a> {
         }
     }
 
+    /// Queues a task on another worker.
+    #[inline(never)]
+    fn schedule_elsewhere(&self, job: Job) {
+        if let Some(job) = self.is_ours(job) {
+            self.shared.queue_from_afar(job.metadata().worker(), job);
+        }
+    }
+
+    /// The task, if it is not the parent's of this process, which a fork made in a poll of this worker.
+    ///
+    /// What is done at hand does not ask: the child has a copy of the queue, and polls nothing of what is noted or
+    /// picked there; and a lock that is at hand was held by no other thread when the fork copied it.
+    fn is_ours(&self, job: Job) -> Option<Job> {
+        if self.shared.is_here() {
+            return Some(job);
+        }
+        std::mem::forget(job);
+        None
+    }
+
     /// Queues the task that this worker polled, and that gave its turn away. The worker schedules now.
     #[inline(never)]
     fn queue_again(&self, job: Job) {
+        let Some(job) = self.is_ours(job) else {
+            return;
+        };
         let now = at_earliest();
         let refused = self.place.with(|queue| {
             if queue.is_closed() {
@@ -163,6 +196,9 @@ impl<'a> Desk<'a> {
     /// worker has nothing to do before.
     #[inline(never)]
     fn put_to_sleep_at(&self, header: &OwnHeader, now: Instant) {
+        if !self.shared.is_here() {
+            return;
+        }
         self.current.set_arrived(false);
         match self.sleep_and_pick(header.entity(), now) {
             Some(job) => self.current.set_next(job),
@@ -174,6 +210,9 @@ impl<'a> Desk<'a> {
     /// before, or the task waits for the first time.
     #[inline(never)]
     fn put_to_sleep(&self, header: &OwnHeader, waker: &Waker) {
+        if !self.shared.is_here() {
+            return;
+        }
         if !header.get().listing.is_listed() {
             self.enlist(header.get(), waker);
         }
@@ -188,6 +227,9 @@ impl<'a> Desk<'a> {
     /// The task that this worker polls waits for something from `now` on.
     #[inline(never)]
     fn put_to_sleep_alone(&self, header: &OwnHeader, now: Instant) {
+        if !self.shared.is_here() {
+            return;
+        }
         self.sleep_alone(header, now);
         self.current.set_ended(now);
     }
@@ -230,15 +272,10 @@ impl<'a> Desk<'a> {
 
 impl OwnWorker for Desk<'_> {
     fn schedule(&self, job: Job) {
-        if !self.shared.is_here() {
-            // It is the parent's.
-            std::mem::forget(job);
-            return;
-        }
         let header = job.metadata();
         let index = header.worker();
         if index != self.index {
-            self.shared.queue_from_afar(index, job);
+            self.schedule_elsewhere(job);
         } else if self.current.yields() && self.current.is_running(header.address()) {
             self.queue_again(job);
         } else {
@@ -247,9 +284,6 @@ impl OwnWorker for Desk<'_> {
     }
 
     fn sleep(&self, header: &OwnHeader, waker: &Waker) {
-        if !self.shared.is_here() {
-            return;
-        }
         let kept = self.thread.reading.earliest_at(counter::read());
         let Some(now) = kept.filter(|_| header.get().listing.is_listed()) else {
             return self.put_to_sleep(header, waker);

@@ -96,6 +96,9 @@ pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
                     work.close();
                     worker.end_signals();
                     on_base.end();
+                } else {
+                    // The parent's, which a poll picked that forked.
+                    std::mem::forget(current.take_next());
                 }
             });
         })
