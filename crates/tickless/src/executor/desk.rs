@@ -93,9 +93,10 @@ impl<'a> Desk<'a> {
     /// nothing has happened, and the task comes back.
     #[inline(always)]
     fn note(&self, mut queue: Guard<'_, QueueLock, RunQueue>, job: Job) -> Result<(), Job> {
+        let is_local = job.metadata().is_local;
         let waiting =
             queue.note_arrival(job, || self.thread.reading.earliest_at(counter::read()))?;
-        self.place.count(&queue);
+        self.place.count_more(&queue, usize::from(!is_local));
         drop(queue);
         self.current.set_arrived(true);
         // The running task is about to wait, as a rule, and what it woke is next.

@@ -132,6 +132,15 @@ impl Place {
             .store(queue.waiting_for_any(), Ordering::Relaxed);
     }
 
+    /// As [`count`](Self::count), where so many more wait than when the queue was left last.
+    #[inline(always)]
+    pub(crate) fn count_more(&self, queue: &RunQueue, more: usize) {
+        // Relaxed, both: see `count`; written under the lock alone.
+        let waiting = self.waiting.load(Ordering::Relaxed) + more;
+        debug_assert_eq!(queue.waiting_for_any(), waiting);
+        self.waiting.store(waiting, Ordering::Relaxed);
+    }
+
     /// As [`count`](Self::count), where none waits.
     #[inline(always)]
     pub(crate) fn count_none(&self) {
