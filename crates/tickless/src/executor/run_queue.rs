@@ -376,7 +376,7 @@ impl RunQueue {
         entity: Pin<&Entity>,
         now: Instant,
     ) -> Option<Job> {
-        if !self.picks_at_once() {
+        if self.fair.delayed() != 1 || !self.picks_at_once() {
             return None;
         }
         let run_time = self.stolen.run_time_at_hand(now)?;
@@ -404,7 +404,7 @@ impl RunQueue {
         entity: Pin<&Entity>,
         now: Instant,
     ) -> Option<Job> {
-        if !self.picks_at_once() {
+        if self.fair.waiting() > 0 || !self.picks_at_once() {
             return None;
         }
         let job = self.hand_over(Some(entity), now)?;
