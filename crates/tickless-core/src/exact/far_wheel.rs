@@ -57,7 +57,7 @@ use tickless_link::tree::{self, Tree, Turn};
 use crate::exact::family::{Head, Hr, NEAR, Stood, Times};
 use crate::exact::queues::{ExactQueues, REFILES_MAX};
 use crate::mutant;
-use crate::slots::geometry::{Place, Slot, Tick, granularity, place_before};
+use crate::slots::geometry::{Place, Slot, Tick, granularity, place_before, place_within};
 use crate::slots::pending_map::PendingMap;
 use crate::time::{Deadline, Instant};
 
@@ -182,7 +182,7 @@ impl FarWheel {
         place_before::<LEVELS>(self.pending_map.clock(), filed_by(head))
     }
 
-    /// As [`place`](Self::place) at `now`, if the pending map is up to date.
+    /// As [`place`](Self::place) at `now`, if the pending map is up to date and the timer is within its range.
     // As `file_idle`.
     #[inline(always)]
     pub(crate) fn place_at_hand(&self, head: Head, now: Instant) -> Option<Place> {
@@ -190,7 +190,7 @@ impl FarWheel {
         if Tick(now.as_nanos().cast_unsigned() >> UNIT) > self.pending_map.clock() {
             return None;
         }
-        self.place(head)
+        place_within::<LEVELS>(self.pending_map.clock(), filed_by(head))
     }
 
     /// As [`place`](Self::place), by a clock that is only read if it may matter.

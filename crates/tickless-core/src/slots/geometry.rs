@@ -174,21 +174,31 @@ pub const fn place<const LEVELS: usize>(clock: Tick, expiry: Tick) -> Place {
 #[inline(always)]
 #[must_use]
 pub const fn place_before<const LEVELS: usize>(clock: Tick, at: Tick) -> Option<Place> {
-    const { assert!(LEVELS >= 1 && LEVELS <= LEVELS_MAX) };
     let ahead = at.0.saturating_sub(clock.0);
-    if ahead < 2 {
+    if ahead < limit(LEVELS - 1) {
+        return place_within::<LEVELS>(clock, at);
+    }
+    let at = Tick(clock.0.saturating_add(range(LEVELS)));
+    Some(Place {
+        beyond: true,
+        ..Place::before(LEVELS - 1, at)
+    })
+}
+
+/// As [`place_before`], of what is within the range of the wheel; `None` for the rest, too.
+///
+/// One comparison finds out: before the clock, and nearer than two ticks, is as far as can be when it is counted from
+/// two ticks ahead on.
+// Always: as `place_before`.
+#[inline(always)]
+#[must_use]
+pub const fn place_within<const LEVELS: usize>(clock: Tick, at: Tick) -> Option<Place> {
+    const { assert!(LEVELS >= 1 && LEVELS <= LEVELS_MAX) };
+    let ahead = at.0.wrapping_sub(clock.0);
+    if ahead.wrapping_sub(2) >= limit(LEVELS - 1) - 2 {
         return None;
     }
-    let beyond = ahead >= limit(LEVELS - 1);
-    let (level, at) = if beyond {
-        (LEVELS - 1, clock.0.saturating_add(range(LEVELS)))
-    } else {
-        (level_for(ahead), at.0)
-    };
-    Some(Place {
-        beyond,
-        ..Place::before(level, Tick(at))
-    })
+    Some(Place::before(level_for(ahead), at))
 }
 
 /// The level that the number of the highest bit speaks for. A table, which is half of what subtracting and dividing
