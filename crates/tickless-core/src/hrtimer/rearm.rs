@@ -61,10 +61,15 @@ impl<P: Platform> BaseGuard<'_, P> {
     }
 
     /// Arms the device, or only notes what it should be armed for while a hang forbids touching it (spec IRQ-4).
+    ///
+    /// Nothing counts as armed on a CPU that is offline (INV-4).
     #[inline]
     fn write_device(&mut self, next: Instant, deferred: bool) {
+        if !self.base.is_online() {
+            return;
+        }
         self.set_armed(next);
-        if !self.base.is_online() || self.state.hang {
+        if self.state.hang {
             return;
         }
         self.program(next, deferred);
@@ -120,17 +125,18 @@ impl<P: Platform> BaseGuard<'_, P> {
 
     /// Pays what is owed (spec, REARM-15): evaluate, armed value, state, device, in this order.
     fn rearm(&mut self, next: Instant, deferred: bool) {
-        self.set_armed(next);
         self.state.deferred = DeferredRearm::Clear;
+        if !self.base.is_online() {
+            return;
+        }
+        self.set_armed(next);
         let device = if self.state.hang {
             // Breathing space: the queues are overdue, but the CPU has to do something else too.
             self.platform().now().saturating_add(self.backoff())
         } else {
             next
         };
-        if self.base.is_online() {
-            self.program(device, deferred);
-        }
+        self.program(device, deferred);
     }
 
     /// Carries out an owed rearm; `false` if none is owed.

@@ -23,7 +23,7 @@ use tickless_link::entry::{EntryRef, State};
 
 use crate::base::guard::BaseGuard;
 use crate::base::owner::{head_of, opened};
-use crate::base::state::{Change, DeferredRearm};
+use crate::base::state::Change;
 use crate::base::timers::Timers;
 use crate::clock::SetSequence;
 use crate::exact::family::{Head, Hr, Stood, Times};
@@ -351,6 +351,9 @@ impl<P: Platform> Timers<P> {
 
     /// Whether an idle timer that is started on the locked base, that of the executing CPU, stays there and leaves the
     /// device as it is.
+    ///
+    /// One comparison answers three questions: while a rearm is owed, and while the CPU is offline, nothing counts as
+    /// armed (INV-4), and every deadline is before that.
     #[inline(always)]
     pub(super) fn stays_quietly(
         &self,
@@ -359,10 +362,7 @@ impl<P: Platform> Timers<P> {
         mode: StartMode,
         me: ThisCpu<'_, P>,
     ) -> bool {
-        held.state.deferred == DeferredRearm::Clear
-            && me.base.is_online()
-            && !held.is_before_armed(deadline)
-            && self.keeps_own(me, mode)
+        !held.is_before_armed(deadline) && self.keeps_own(me, mode)
     }
 
     /// Whether a timer of the executing CPU that is not the first to fire stays there, if that takes no call: what
