@@ -9,8 +9,10 @@
 //! *before* the timer is queued, so that a panic can tell the program and leaves nothing behind ([`demand`]). At other
 //! places the expiry thread turns out to be needed with timers queued and locks held, where no caller can be told: a
 //! thread ends, a worker becomes an ordinary thread, a process forks. Then the expiry thread is *missing*. Everything
-//! stays queued and published as it is, and the next thread that uses timers tries again: one that starts or polls one,
-//! or a worker at the end of a turn.
+//! stays queued and published as it is, and the next thread that uses timers tries again: one that starts or polls one
+//! and was not told yet that it is attended, or a worker at the end of a turn. A thread that runs no timers of its own
+//! and was told so knows that the expiry thread runs: that ends with the process alone, and a fork tells the thread that
+//! is left anew. So the shortest paths ask for no more than what the thread itself knows.
 //!
 //! # Ground rules
 //!
@@ -38,7 +40,7 @@ static RUNNING: AtomicBool = AtomicBool::new(false);
 
 /// The expiry thread is needed and does not run: the system refused it a thread, or it stayed behind at a fork.
 ///
-/// On cache lines of its own: every start of a timer reads it, and hardly any thread writes it.
+/// On cache lines of its own: starts of timers read it, and hardly any thread writes it.
 static MISSING: CachePadded<AtomicBool> = CachePadded(AtomicBool::new(false));
 
 /// A timer was given slack in this process.
@@ -153,14 +155,14 @@ pub(crate) fn is_attended() -> bool {
 /// of this thread is waited for, and a sleep for which no slack was said has none.
 #[inline]
 pub(crate) fn goes_straight() -> bool {
-    !is_missing() && with_thread(Thread::goes_straight)
+    with_thread(Thread::goes_straight)
 }
 
 /// Whether a sleep that is queued may be polled again without further ado: it will be expired, and no turn of this
 /// thread is waited for.
 #[inline]
 pub(crate) fn goes_on() -> bool {
-    !is_missing() && !with_thread(Thread::takes_a_turn)
+    !with_thread(Thread::takes_a_turn)
 }
 
 /// As [`demand`], for a timer that is queued: it stays queued if this panics.
