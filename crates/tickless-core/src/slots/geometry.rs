@@ -150,7 +150,7 @@ pub const fn place<const LEVELS: usize>(clock: Tick, expiry: Tick) -> Place {
     let (level, expiry) = if beyond {
         (LEVELS - 1, clock.0.saturating_add(range(LEVELS)))
     } else {
-        (level_for(ahead), expiry.0)
+        (level_for::<LEVELS>(ahead), expiry.0)
     };
     // The slot's last tick, and one more. At the end of time there is no tick left to be late by.
     let due = (expiry | (granularity(level) - 1)).saturating_add(1);
@@ -198,35 +198,46 @@ pub const fn place_within<const LEVELS: usize>(clock: Tick, at: Tick) -> Option<
     if ahead.wrapping_sub(2) >= limit(LEVELS - 1) - 2 {
         return None;
     }
-    Some(Place::before(level_for(ahead), at))
+    Some(Place::before(level_for::<LEVELS>(ahead), at))
 }
 
-/// The level that the number of the highest bit speaks for. A table, which is half of what subtracting and dividing
-/// take.
-const GUESSES: [u8; u64::BITS as usize] = {
-    let mut guesses = [0; u64::BITS as usize];
+/// By what a distance is multiplied so that the number of its highest bit tells the level: `64/63`, as a fraction of
+/// `2^29`.
+///
+/// Level `l` begins at `63 * 8^l`, which this makes `64 * 8^l`, a power of two. It is rounded up, by less than a half of
+/// a unit: at the most distant tick before level 9 that adds one whole, and the last tick before a level is by 64/63
+/// below its beginning.
+const STRETCH: u64 = (SLOTS << STRETCH_SHIFT).div_ceil(SLOTS - 1);
+const STRETCH_SHIFT: u32 = 29;
+
+/// The level that the number of the highest bit of a stretched distance stands for. A table, which is half of what
+/// subtracting and dividing take.
+const LEVEL_OF_BIT: [u8; u64::BITS as usize] = {
+    let mut levels = [0; u64::BITS as usize];
     let mut highest = 0;
     while highest < u64::BITS {
         #[expect(clippy::cast_possible_truncation, reason = "it is less than 20")]
         {
-            guesses[highest as usize] = (highest.saturating_sub(5) / SHIFT) as u8;
+            levels[highest as usize] = (highest.saturating_sub(STRETCH_SHIFT + 3) / SHIFT) as u8;
         }
         highest += 1;
     }
-    guesses
+    levels
 };
 
-/// The finest level that takes what is `ahead` ticks ahead.
-#[inline]
-const fn level_for(ahead: u64) -> usize {
-    // 63 * 8^l <= ahead < 63 * 8^(l+1). The guess by the number of bits is too low by one at the upper end of a level.
+/// The finest level of a wheel of `LEVELS` levels that takes what is `ahead` ticks ahead, which its coarsest does.
+#[inline(always)]
+const fn level_for<const LEVELS: usize>(ahead: u64) -> usize {
+    const { assert!(LEVELS >= 1 && LEVELS <= LEVELS_MAX) };
+    debug_assert!(ahead < limit(LEVELS - 1));
     // The number of the highest bit, which an exclusive or leaves of the count as one instruction.
-    let highest = (ahead | (SLOTS - 1)).leading_zeros() ^ (u64::BITS - 1);
-    let guess = GUESSES[highest as usize] as usize;
-    if ahead < limit(guess) {
-        guess
+    let highest = (ahead * STRETCH | 1).leading_zeros() ^ (u64::BITS - 1);
+    let level = LEVEL_OF_BIT[highest as usize] as usize;
+    // No other level comes out: it is said so that the compiler knows, and asks no bounds where the slot is used.
+    if LEVELS.is_power_of_two() {
+        level % LEVELS
     } else {
-        guess + 1
+        level
     }
 }
 
@@ -295,8 +306,8 @@ mod tests {
             132_120_576,
         ];
         for (level, from) in lowest.into_iter().enumerate() {
-            assert_eq!(level_for(from), level);
-            assert_eq!(level_for(limit(level) - 1), level);
+            assert_eq!(level_for::<LEVELS_MAX>(from), level);
+            assert_eq!(level_for::<LEVELS_MAX>(limit(level) - 1), level);
         }
         assert_eq!(limit(8), 1_056_964_608);
         assert_eq!((range(9), range(8)), (1_040_187_392, 130_023_424));

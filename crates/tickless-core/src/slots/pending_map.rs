@@ -13,10 +13,15 @@
 //! so a caller that files calls [`forward`](PendingMap::forward) first.
 
 use crate::mutant;
-use crate::slots::geometry::{LEVELS_MAX, Place, SHIFT, SLOTS, Slot, Tick, granularity, place};
+use crate::slots::geometry::{
+    LEVELS_MAX, Place, SHIFT, SLOTS, Slot, Tick, granularity, limit, place,
+};
 
 /// How far ahead an empty wheel claims to be due, in ticks: the idle time of a CPU must have some end to compare with.
+/// Nothing is filed in a slot that is due later.
 pub const FAR: u64 = (1 << 30) - 1;
+
+const _: () = assert!(limit(LEVELS_MAX - 1) < FAR);
 
 /// The record of a wheel with `LEVELS` levels: what its owner's lock protects, besides the timers themselves.
 #[derive(Clone, Debug)]
@@ -58,7 +63,7 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
         Self {
             occupied: [0; LEVELS],
             clock: now,
-            first_due: Tick(now.0.saturating_add(FAR)),
+            first_due: far_from(now),
             first_slot: Slot::at(0, 0),
             unsettled: false,
             has_timers: false,
@@ -88,8 +93,8 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
 
     /// Moves the clock to `now`, but not past what is due (spec C-1.4).
     ///
-    /// Nothing is due in an empty wheel, whatever it claims: the clock of one that was left alone for longer than the
-    /// claim reaches catches up all the way.
+    /// Nothing is due in an empty wheel, whatever it claims: its clock catches up all the way, and its claim goes ahead
+    /// with it.
     #[inline]
     pub fn forward(&mut self, now: Tick) {
         if now <= self.clock || mutant!("wheel-clock-not-forwarded-r07") {
@@ -100,7 +105,7 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
             self.clock = now.min(self.first_due);
         } else {
             self.clock = now;
-            self.first_due = self.first_due.max(now);
+            self.first_due = far_from(now);
         }
     }
 
@@ -117,8 +122,9 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
     #[inline(always)]
     pub fn file(&mut self, place: Place) -> bool {
         self.occupied[place.slot.level()] |= 1 << place.slot.index();
-        // Nearly always, so it is asked first.
-        if place.due > self.first_due && self.has_timers {
+        // Nearly always, so it is asked first. What an empty wheel claims is beyond all slots.
+        debug_assert!(self.has_timers || place.due <= self.first_due);
+        if place.due > self.first_due {
             return false;
         }
         let is_first = place.due < self.first_due || !self.has_timers;
@@ -185,7 +191,7 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
             self.search(now);
         }
         if !self.has_timers {
-            self.first_due = Tick(now.0.saturating_add(FAR));
+            self.first_due = self.claim(now);
         }
     }
 
@@ -226,6 +232,12 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
         Some(due)
     }
 
+    /// What the wheel claims at `now` when it is empty. Behind a pass the clock is a tick ahead; were it farther ahead,
+    /// what is filed would have to be before the claim all the same.
+    fn claim(&self, now: Tick) -> Tick {
+        far_from(now.max(Tick(self.clock.0.saturating_sub(1))))
+    }
+
     /// Finds the first slot that is due, level by level (spec C-1.6).
     fn search(&mut self, now: Tick) {
         self.unsettled = false;
@@ -250,9 +262,15 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
         self.has_timers = first.is_some();
         (self.first_due, self.first_slot) = match first {
             Some((due, slot)) => (Tick(due), slot),
-            None => (Tick(now.0.saturating_add(FAR)), self.first_slot),
+            None => (self.claim(now), self.first_slot),
         };
     }
+}
+
+/// What an empty wheel claims at `now`.
+#[inline]
+const fn far_from(now: Tick) -> Tick {
+    Tick(now.0.saturating_add(FAR))
 }
 
 /// How many slots after `position` the first occupied one of a level comes.
@@ -428,14 +446,34 @@ mod tests {
 
     /// A CPU that sleeps knows of no timer, so it has to be told of the first, even if the old claim ends before it.
     #[test]
-    fn the_first_timer_of_an_empty_wheel_is_the_first_whatever_the_wheel_claimed() {
-        let mut pending_map = PendingMap::<9>::new(Tick(0));
-        pending_map.forward(Tick(FAR - 100));
-        let place = pending_map.place(Tick(FAR + 1_000));
-        assert!(place.due > pending_map.first_due());
-        assert!(pending_map.file(place));
-        assert_eq!(pending_map.first_due(), place.due);
-        assert!(!pending_map.file(pending_map.place(Tick(FAR + 2_000))));
+    fn the_first_timer_of_an_empty_wheel_is_the_first_however_long_the_wheel_was_empty() {
+        for (now, expiry) in [
+            // Beyond what it claimed when it was made.
+            (FAR - 100, FAR + 1_000),
+            (3 * FAR, 3 * FAR + 1),
+            // As far as can be.
+            (FAR - 100, u64::MAX),
+            // At the end of time.
+            (u64::MAX - 1, u64::MAX),
+        ] {
+            let mut pending_map = PendingMap::<9>::new(Tick(0));
+            pending_map.forward(Tick(now));
+            let place = pending_map.place(Tick(expiry));
+            assert!(place.due <= pending_map.first_due());
+            assert!(pending_map.file(place));
+            assert_eq!(pending_map.first_due(), place.due);
+            if expiry < u64::MAX {
+                assert!(!pending_map.file(pending_map.place(Tick(expiry + 1_000))));
+            }
+        }
+    }
+
+    /// One that is settled by an old clock, too.
+    #[test]
+    fn what_is_filed_in_an_empty_wheel_is_before_what_the_wheel_claims() {
+        let mut pending_map = PendingMap::<9>::new(Tick(2 * FAR));
+        pending_map.settle(Tick(0));
+        assert!(pending_map.file(pending_map.place(Tick(u64::MAX))));
     }
 
     /// Spec C-1.7: or a callback that files for "now" would keep its caller busy for ever.

@@ -11,8 +11,8 @@
 //! thread ends, a worker becomes an ordinary thread, a process forks. Then the expiry thread is *missing*. Everything
 //! stays queued and published as it is, and the next thread that uses timers tries again: one that starts or polls one
 //! and was not told yet that it is attended, or a worker at the end of a turn. A thread that runs no timers of its own
-//! and was told so knows that the expiry thread runs: that ends with the process alone, and a fork tells the thread that
-//! is left anew. So the shortest paths ask for no more than what the thread itself knows.
+//! and was told so knows that the expiry thread runs: that ends with the process alone, and a fork tells the thread
+//! that is left anew. So the shortest paths ask for no more than what the thread itself knows.
 //!
 //! # Ground rules
 //!

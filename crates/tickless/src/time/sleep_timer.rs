@@ -312,9 +312,9 @@ impl<T: SleepQueue> SleepTimer<T> {
             // Here and not where it is kept: a call in the middle is what the shortest path has to save registers for.
             let waker = context.waker().clone();
             if T::STARTS_NEW && this.timer.note().is_none_or(Slack::is_none) {
-                start_first(this.timer, *this.deadline, context, waker);
+                self.start_first(waker);
             } else {
-                start_first_with_slack(this.timer, *this.deadline, context, waker);
+                self.start_first_with_slack(waker);
             }
             return Poll::Pending;
         }
@@ -339,13 +339,13 @@ impl<T: SleepQueue> SleepTimer<T> {
 
     /// As [`poll`](Self::poll), of a timer that is elsewhere, over, or waits for another task.
     #[inline(never)]
-    fn poll_slowly(self: Pin<&mut Self>, context: &Context<'_>) -> Poll<()> {
-        let mut this = self.project();
+    fn poll_slowly(mut self: Pin<&mut Self>, context: &Context<'_>) -> Poll<()> {
+        let mut this = self.as_mut().project();
         let mut old = None;
         match this.timer.stage() {
             SleepState::Idle | SleepState::Reset if !is_over(*this.deadline) => {
                 let kept = this.timer.as_mut().idle_waker().and_then(Option::take);
-                start(this.timer, *this.deadline, kept, context);
+                self.start(of_task(kept, context.waker()));
                 return Poll::Pending;
             }
             // Ready without ever having waited.
@@ -374,7 +374,7 @@ impl<T: SleepQueue> SleepTimer<T> {
                 if !is_over_anywhere(*this.deadline) {
                     // Neither queued nor over: another thread queued it, and the process is the child of a fork.
                     let kept = this.timer.as_mut().idle_waker().and_then(Option::take);
-                    start(this.timer, *this.deadline, kept, context);
+                    self.start(of_task(kept, context.waker()));
                     return Poll::Pending;
                 }
                 old = timer.and_then(|timer| timer.cancel(timers()));
@@ -385,59 +385,91 @@ impl<T: SleepQueue> SleepTimer<T> {
         keep(this.timer, old, context.waker());
         Poll::Ready(())
     }
-}
 
-// Kept whole, out of the caller's code: each is the core's whole path in one piece.
+    // Kept whole, out of the caller's code: each is the core's whole path in one piece. What has to be at hand when that
+    // turns out not to be the way is kept in registers, and each of them has to be saved: so that is the timer and the
+    // waker, and no more.
 
-/// Starts a timer that was never polled, without slack: nearly always it is not made yet, and goes the straight way.
-#[inline(never)]
-fn start_first<T: SleepQueue>(
-    timer: Pin<&mut Timer<T>>,
-    deadline: Instant,
-    context: &Context<'_>,
-    waker: Waker,
-) {
-    if wake::goes_straight() {
-        start_new(timer, (deadline, deadline), Slack::NONE, context, waker);
-    } else {
-        start(timer, deadline, Some(waker), context);
+    /// Starts a timer that was never polled, without slack: nearly always it is not made yet, and goes the straight
+    /// way.
+    #[inline(never)]
+    fn start_first(mut self: Pin<&mut Self>, waker: Waker) {
+        let this = self.as_mut().project();
+        let times = (*this.deadline, *this.deadline);
+        if wake::goes_straight() {
+            if let Err(waker) = start_new(this.timer, times, Slack::NONE, waker) {
+                self.start(waker);
+            }
+        } else {
+            self.start(waker);
+        }
+    }
+
+    // Apart: to choose within a slack takes registers.
+
+    /// As [`start_first`](Self::start_first), of a timer with slack.
+    #[inline(never)]
+    fn start_first_with_slack(mut self: Pin<&mut Self>, waker: Waker) {
+        let this = self.as_mut().project();
+        let slack = this.timer.note().filter(|_| T::STARTS_NEW && T::HAS_SLACK);
+        if let Some(slack) = slack
+            && wake::goes_straight()
+        {
+            let times = (*this.deadline, latest::<T>(slack, *this.deadline));
+            if let Err(waker) = start_new(this.timer, times, slack, waker) {
+                self.start(waker);
+            }
+        } else {
+            self.start(waker);
+        }
+    }
+
+    /// Starts a timer that is not queued, and makes it if it is not made.
+    #[inline(never)]
+    fn start(self: Pin<&mut Self>, waker: Waker) {
+        wake::demand();
+        blocked::polled(&waker);
+        let mut this = self.project();
+        let deadline = *this.deadline;
+        let (slack, made) = this.timer.as_mut().make(SleepState::Reset, T::new);
+        let is_exact = !T::HAS_SLACK || slack.get_or_insert_with(slack::default).is_none();
+        let started = if is_exact {
+            made.start_at_hand(deadline, deadline, waker)
+        } else {
+            start_with_slack(made, deadline, *slack, waker)
+        };
+        if let Err(waker) = started {
+            let old = queue(this.timer.as_mut(), deadline, waker);
+            // Dropped here, after every lock was released: it may run foreign code.
+            drop(old);
+        }
+        this.timer.set_stage(SleepState::Armed);
     }
 }
 
-// Apart: to choose within a slack takes registers.
-
-/// As [`start_first`], of a timer with slack.
-#[inline(never)]
-fn start_first_with_slack<T: SleepQueue>(
-    timer: Pin<&mut Timer<T>>,
-    deadline: Instant,
-    context: &Context<'_>,
-    waker: Waker,
-) {
-    let slack = timer.note().filter(|_| T::STARTS_NEW && T::HAS_SLACK);
-    if let Some(slack) = slack
-        && wake::goes_straight()
-    {
-        let latest = latest::<T>(slack, deadline);
-        start_new(timer, (deadline, latest), slack, context, waker);
-    } else {
-        start(timer, deadline, Some(waker), context);
-    }
+/// A waker of the task of `waker`: `kept`, if that is one.
+#[inline]
+fn of_task(kept: Option<Waker>, waker: &Waker) -> Waker {
+    let kept = kept.filter(|kept| kept.will_wake(waker));
+    kept.unwrap_or_else(|| waker.clone())
 }
 
-/// Starts a timer that was never polled, and so is not made, on a thread that goes straight.
+/// Starts a timer that was never polled on a thread that goes straight.
+///
+/// # Errors
+///
+/// The waker, if that is not as simple; nothing was done.
 #[inline(always)]
 fn start_new<T: SleepQueue>(
-    mut timer: Pin<&mut Timer<T>>,
+    timer: Pin<&mut Timer<T>>,
     (deadline, latest): (Instant, Instant),
     slack: Slack,
-    context: &Context<'_>,
     waker: Waker,
-) {
-    let Some(vacant) = timer.as_mut().vacant() else {
-        return start(timer, deadline, Some(waker), context);
+) -> Result<(), Waker> {
+    let Some(vacant) = timer.vacant() else {
+        return Err(waker);
     };
-    let started = T::start_new(
+    T::start_new(
         #[inline(always)]
         |new| {
             let (note, made) = vacant.fill(
@@ -451,37 +483,7 @@ fn start_new<T: SleepQueue>(
         deadline,
         latest,
         waker,
-    );
-    if let Err(waker) = started {
-        start(timer, deadline, Some(waker), context);
-    }
-}
-
-/// Starts a timer that is not queued, and makes it if it is not made; `kept` is the waker that it had.
-#[inline(never)]
-fn start<T: SleepQueue>(
-    mut timer: Pin<&mut Timer<T>>,
-    deadline: Instant,
-    kept: Option<Waker>,
-    context: &Context<'_>,
-) {
-    wake::demand();
-    let waker = kept.filter(|kept| kept.will_wake(context.waker()));
-    let waker = waker.unwrap_or_else(|| context.waker().clone());
-    let (slack, made) = timer.as_mut().make(SleepState::Reset, T::new);
-    let is_exact = !T::HAS_SLACK || slack.get_or_insert_with(slack::default).is_none();
-    let started = if is_exact {
-        made.start_at_hand(deadline, deadline, waker)
-    } else {
-        start_with_slack(made, deadline, *slack, waker)
-    };
-    if let Err(waker) = started {
-        let old = queue(timer.as_mut(), deadline, waker);
-        // Dropped here, after every lock was released: it may run foreign code.
-        drop(old);
-    }
-    timer.set_stage(SleepState::Armed);
-    blocked::polled(context.waker());
+    )
 }
 
 // Kept out of `start`: to choose takes registers that would have to be saved there.
