@@ -67,6 +67,15 @@ impl Waiting {
     }
 }
 
+/// A time that is over, see [`Platform::recent`].
+#[derive(Clone, Copy, Debug)]
+pub struct Recent {
+    /// The moment to which it belongs, if that has a number.
+    pub moment: Option<u64>,
+    /// The time.
+    pub now: Instant,
+}
+
 /// A host.
 ///
 /// # Contexts
@@ -149,17 +158,25 @@ pub trait Platform: Sized {
         self.now()
     }
 
-    /// As [`recent_now`](Platform::recent_now), asked by the CPU of the base `own`: where a host may keep the answer.
+    /// The number of the moment that it is, for a host that knows without reading a clock that a moment is over: then
+    /// it has another number, which none had before, and is not [`u64::MAX`].
+    ///
+    /// Within one moment what is filed asks for [`recent`](Platform::recent) once.
     #[inline]
-    fn recent_now_on(&self, own: &CpuBase<Self>) -> Instant {
-        let _ = own;
-        self.recent_now()
+    fn moment(&self) -> Option<u64> {
+        None
     }
 
-    /// As [`recent_now_on`](Platform::recent_now_on), if that takes no call; `None` until that was asked again.
+    /// A time that is over and belongs to the present [`moment`](Platform::moment), and which that is. A host that
+    /// cannot say so at present answers with no moment: then it is asked each time.
+    ///
+    /// By default [`recent_now`](Platform::recent_now).
     #[inline]
-    fn recent_at_hand(&self, own: &CpuBase<Self>) -> Option<Instant> {
-        Some(self.recent_now_on(own))
+    fn recent(&self) -> Recent {
+        Recent {
+            moment: None,
+            now: self.recent_now(),
+        }
     }
 
     /// The monotonic time and, if `seen` is not the current state of the clocks, the offsets now (spec TIM-20).

@@ -57,6 +57,7 @@ use tickless_link::tree::{self, Tree, Turn};
 use crate::exact::family::{Head, Hr, NEAR, Stood, Times};
 use crate::exact::queues::{ExactQueues, REFILES_MAX};
 use crate::mutant;
+use crate::platform::{Platform, Recent};
 use crate::slots::geometry::{Place, Slot, Tick, granularity, place_before, place_within};
 use crate::slots::pending_map::PendingMap;
 use crate::time::{Deadline, Instant};
@@ -80,7 +81,12 @@ pub(crate) struct FarWheel {
     pending_map: PendingMap<LEVELS>,
     /// When the slot is due that turned out to hold too many to be taken out before.
     overfull: Option<Tick>,
+    /// The [moment](Platform::moment) in which the pending map was brought up to date last.
+    moment: u64,
 }
+
+/// What no moment is called.
+const NO_MOMENT: u64 = u64::MAX;
 
 /// The unit in which `when` lies; what is before the beginning of time counts as its beginning.
 #[inline]
@@ -119,7 +125,8 @@ impl FarWheel {
     pub(crate) fn emplace(slot: &mut MaybeUninit<Self>, key: Key) -> Emplaced<'_, Self> {
         emplace!(slot => Self {
             pending_map: PendingMap::new(Tick(0)),
-            overfull: None;
+            overfull: None,
+            moment: NO_MOMENT;
             buckets <- |slot| BucketArray::emplace(slot, key),
         })
     }
@@ -161,6 +168,21 @@ impl FarWheel {
         }
     }
 
+    /// As [`forward`](Self::forward), by the time that a host has at hand: once in a moment of its.
+    #[inline(always)]
+    pub(crate) fn catch_up<P: Platform>(&mut self, platform: &P) {
+        // Of a host without moments each question is for the time itself.
+        if platform.moment() != Some(self.moment) {
+            self.catch_up_to(platform.recent());
+        }
+    }
+
+    #[inline(never)]
+    fn catch_up_to(&mut self, recent: Recent) {
+        self.forward(recent.now);
+        self.moment = recent.moment.unwrap_or(NO_MOMENT);
+    }
+
     #[inline(never)]
     fn forward_to(&mut self, now: Tick) {
         if now >= self.pending_map.first_due() {
@@ -182,13 +204,15 @@ impl FarWheel {
         place_before::<LEVELS>(self.pending_map.clock(), filed_by(head))
     }
 
-    /// As [`place`](Self::place) at `now`, if the pending map is up to date and the timer is within its range.
+    /// As [`place`](Self::place), if the pending map is up to date, or a clock is all that it takes, and the timer is
+    /// within its range.
     // As `file_idle`.
     #[inline(always)]
-    pub(crate) fn place_at_hand(&self, head: Head, now: Instant) -> Option<Place> {
-        // What is before the beginning of time counts as the end of it here: then it is for the others to say.
-        if Tick(now.as_nanos().cast_unsigned() >> UNIT) > self.pending_map.clock() {
-            return None;
+    pub(crate) fn place_at_hand<P: Platform>(&mut self, head: Head, platform: &P) -> Option<Place> {
+        match platform.moment() {
+            Some(moment) if moment == self.moment => {}
+            Some(_) => return None,
+            None => self.forward(platform.recent_now()),
         }
         place_within::<LEVELS>(self.pending_map.clock(), filed_by(head))
     }
@@ -196,16 +220,12 @@ impl FarWheel {
     /// As [`place`](Self::place), by a clock that is only read if it may matter.
     // As `file_idle`.
     #[inline(always)]
-    pub(crate) fn place_now(
-        &mut self,
-        head: Head,
-        recently: impl FnOnce() -> Instant,
-    ) -> Option<Place> {
+    pub(crate) fn place_now<P: Platform>(&mut self, head: Head, platform: &P) -> Option<Place> {
         // What is near by an old clock is nearer by the present one.
         if filed_by(head).0.saturating_sub(self.pending_map.clock().0) < 2 {
             return None;
         }
-        self.forward(recently());
+        self.catch_up(platform);
         self.place(head)
     }
 
@@ -289,13 +309,13 @@ impl FarWheel {
 
     /// Gives times to a timer that is in the far wheel for which it is still far, and files it anew; `false`, and
     /// nothing was done, if it would be near.
-    pub(crate) fn move_within(
+    pub(crate) fn move_within<P: Platform>(
         &mut self,
         entry: EntryRef<'_, Hr>,
         head: Head,
-        recently: impl FnOnce() -> Instant,
+        platform: &P,
     ) -> bool {
-        let place = self.place_now(head, recently);
+        let place = self.place_now(head, platform);
         let (Some(place), Some(mut bucketed)) = (place, self.buckets.open(entry)) else {
             return false;
         };
@@ -317,16 +337,16 @@ impl FarWheel {
     /// Queues a timer of one of `queues` that its callback starts again, under the key `filed` or, if it is far, here;
     /// says whether it did, and not a thread that started it meanwhile.
     #[inline]
-    pub(crate) fn restart(
+    pub(crate) fn restart<P: Platform>(
         &mut self,
         queues: &mut ExactQueues,
         index: usize,
         running: Running<Hr>,
         (filed, head): (Deadline, Head),
-        recently: impl FnOnce() -> Instant,
+        platform: &P,
     ) -> bool {
         let place = if running.tag().may_stand_far() {
-            self.place_now(head, recently)
+            self.place_now(head, platform)
         } else {
             None
         };
@@ -528,12 +548,12 @@ impl FarWheel {
 
     /// Files a timer under other times, in the far wheel or in the tree, wherever it was before; says what that did to
     /// its place. The armed value is the caller's business.
-    pub(crate) fn file(
+    pub(crate) fn file<P: Platform>(
         &mut self,
         queues: &mut ExactQueues,
         entry: EntryRef<'_, Hr>,
         filing: Filing,
-        recently: impl FnOnce() -> Instant,
+        platform: &P,
     ) -> Stood {
         let Filing {
             times: (earliest, deadline),
@@ -541,7 +561,7 @@ impl FarWheel {
         } = filing;
         let head = Head::new(earliest, deadline);
         let place = if may_stand(entry) {
-            self.place_now(head, recently)
+            self.place_now(head, platform)
         } else {
             None
         };

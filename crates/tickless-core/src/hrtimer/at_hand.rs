@@ -55,7 +55,7 @@ impl<P: Platform> Timers<P> {
         // It may have left before the lock was ours: each of these asks whether it is here.
         if entry.state() == State::default() {
             let is_filed = self.file_idle(&mut held, entry, times, mode, me, |far, head| {
-                far.place_now(head, || self.platform.recent_now_on(me.base))
+                far.place_now(head, &self.platform)
             });
             return if is_filed { Ok(false) } else { Err(Some(held)) };
         }
@@ -183,9 +183,6 @@ impl<P: Platform> Timers<P> {
         if entry.owner_behind(me.base.near_queue()) != 0 || entry.state() != State::default() {
             return false;
         }
-        let Some(recently) = self.platform.recent_at_hand(me.base) else {
-            return false;
-        };
         let Some(mut held) = BaseGuard::at_hand(self, me) else {
             return false;
         };
@@ -196,7 +193,7 @@ impl<P: Platform> Timers<P> {
             mode,
             me,
             #[inline(always)]
-            |far, head| far.place_at_hand(head, recently),
+            |far, head| far.place_at_hand(head, &self.platform),
         )
     }
 
@@ -259,7 +256,7 @@ impl<P: Platform> Timers<P> {
             // It could not stay in its slot, or others have to be looked at.
             None
         } else {
-            self.start_far(held, entry, times, me)
+            self.start_far(held, entry, times)
         };
         let Some(stood) = stood else {
             return false;
@@ -277,14 +274,12 @@ impl<P: Platform> Timers<P> {
         held: &mut BaseGuard<'_, P>,
         entry: EntryRef<'_, Hr>,
         (earliest, deadline): Times,
-        me: ThisCpu<'_, P>,
     ) -> Option<Stood> {
         if held.is_before_armed(deadline) {
             return None;
         }
         let head = Head::new(earliest, deadline);
-        let recently = || self.platform.recent_now_on(me.base);
-        let has_moved = held.state.far.move_within(entry, head, recently);
+        let has_moved = held.state.far.move_within(entry, head, &self.platform);
         has_moved.then_some(Stood::Moved)
     }
 }

@@ -307,10 +307,10 @@ impl<'a, P: Platform> Runner<'a, P> {
         } else {
             deadline
         };
-        let recently = || self.timers.platform.recent_now();
+        let platform = &self.timers.platform;
         if !state
             .far
-            .restart(&mut state.queues, index, running, (filed, head), recently)
+            .restart(&mut state.queues, index, running, (filed, head), platform)
         {
             return;
         }

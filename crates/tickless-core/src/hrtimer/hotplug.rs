@@ -109,7 +109,7 @@ impl<P: Platform> Timers<P> {
     /// Moves every timer of one locked base to another; says whether there was any.
     fn move_all(&self, from: &mut BaseGuard<'_, P>, to: &mut BaseGuard<'_, P>) -> bool {
         let mut moved = false;
-        to.state.far.forward(self.platform.recent_now());
+        to.state.far.catch_up(&self.platform);
         for index in 0..QUEUES {
             while let Some(mut slot) = from.state.queues[index].tree.open_first() {
                 let head = *slot.head();

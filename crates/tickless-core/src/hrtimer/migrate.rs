@@ -55,7 +55,7 @@ impl<P: Platform> Timers<P> {
         }
         let head = Head::new(earliest, deadline);
         let state = &mut *held.state;
-        state.far.forward(self.platform.recent_now());
+        state.far.catch_up(&self.platform);
         let is_first = if let Some(place) = state.far.place_of(entry, head) {
             state.far.admit(transit, place, head);
             held.is_before_armed(deadline)

@@ -388,11 +388,9 @@ impl<P: Platform> Timers<P> {
             return None;
         }
         if !CALLS {
-            let recently = self.platform.recent_at_hand(me.base)?;
-            return held.state.far.place_at_hand(head, recently);
+            return held.state.far.place_at_hand(head, &self.platform);
         }
-        let recently = self.platform.recent_now_on(me.base);
-        held.state.far.forward(recently);
+        held.state.far.catch_up(&self.platform);
         held.state.far.place(head)
     }
 
@@ -526,10 +524,9 @@ pub(super) fn requeue<P: Platform>(
     let may_stay = held.platform().updates_in_place();
     if entry.tag().may_stand_far() {
         let platform = held.platform();
-        let recently = || platform.recent_now();
         let state = &mut *held.state;
         let filing = Filing { times, may_stay };
-        let stood = state.far.file(&mut state.queues, entry, filing, recently);
+        let stood = state.far.file(&mut state.queues, entry, filing, platform);
         return Requeued {
             is_first: held.is_before_armed(deadline),
             stood,

@@ -5,17 +5,16 @@ use std::task::Waker;
 use tickless_core::base::CpuBase;
 use tickless_core::clock::{Offsets, SetSequence};
 use tickless_core::event::{DeviceWrite, InPast};
-use tickless_core::platform::{CpuId, Platform, ThisCpu, Waiting};
+use tickless_core::platform::{CpuId, Platform, Recent, ThisCpu, Waiting};
 use tickless_core::time::Instant;
 use tickless_link::bias::BiasedLock;
 
 use super::barrier::Linux;
+use super::clock::CLOCK;
 use super::process::{Host, TURN_BUDGET};
 use super::registry::{self, EXPIRY_THREAD};
 use super::remote::housekeeping;
-use super::thread::{
-    Local, ThreadBase, at_earliest, at_latest, recently, recently_at_hand, with_thread,
-};
+use super::thread::{Local, ThreadBase, at_earliest, at_latest, with_thread};
 use super::{device, lifecycle, os};
 
 impl Platform for Host {
@@ -67,14 +66,26 @@ impl Platform for Host {
         with_thread(|thread| thread.reading.last())
     }
 
+    /// The line of the clock, which is the same for thousands of timers.
     #[inline]
-    fn recent_now_on(&self, own: &ThreadBase) -> Instant {
-        recently(own)
+    fn moment(&self) -> Option<u64> {
+        Some(CLOCK.line_number())
     }
 
     #[inline]
-    fn recent_at_hand(&self, own: &ThreadBase) -> Option<Instant> {
-        recently_at_hand(own).ok()
+    fn recent(&self) -> Recent {
+        // Before the line itself: should another one come in between, it is asked for again, under its own number.
+        let line = CLOCK.line_number();
+        match CLOCK.recently() {
+            Some(began) => Recent {
+                moment: Some(line),
+                now: began,
+            },
+            None => Recent {
+                moment: None,
+                now: self.recent_now(),
+            },
+        }
     }
 
     fn now_and_offsets(&self, seen: SetSequence) -> (Instant, Option<(SetSequence, Offsets)>) {

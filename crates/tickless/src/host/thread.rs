@@ -11,7 +11,7 @@
 //! - [`Thread`] is what a thread knows of itself: no other thread reads it.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use tickless_core::base::{CpuBase, Frozen, Timers};
 use tickless_core::platform::CpuId;
@@ -19,7 +19,7 @@ use tickless_core::time::Instant;
 use tickless_link::bias::Owner;
 use tickless_link::sync::CachePadded;
 
-use super::clock::{CLOCK, Reading, counter};
+use super::clock::{Reading, counter};
 use super::device::state::DeviceState;
 use super::isolation::state::IsolationState;
 use super::os;
@@ -75,19 +75,11 @@ pub(crate) struct Local {
     thread_id: AtomicU32,
     /// The NUMA node on which the base has its places in the trees; written before it has any.
     numa_node: AtomicU32,
-    recent: Recent,
     pub(crate) device: DeviceState,
     pub(crate) isolation: IsolationState,
     pub(crate) remote: RemoteState,
     pub(crate) parker: Parker,
     pub(crate) resched: Resched,
-}
-
-/// When the line of the clock began that the thread of a base looked at last. In the base, which a start has at hand.
-#[derive(Debug)]
-struct Recent {
-    line: AtomicU64,
-    nanos: AtomicI64,
 }
 
 impl Local {
@@ -97,10 +89,6 @@ impl Local {
             occupants: AtomicU32::new(0),
             thread_id: AtomicU32::new(0),
             numa_node: AtomicU32::new(0),
-            recent: Recent {
-                line: AtomicU64::new(u64::MAX),
-                nanos: AtomicI64::new(0),
-            },
             device: DeviceState::new(),
             isolation: IsolationState::new(),
             remote: RemoteState::new(),
@@ -286,41 +274,6 @@ pub(crate) fn now() -> Instant {
         #[inline(always)]
         |thread| thread.reading.now(),
     )
-}
-
-/// A time that is over, as recent as is known without a reading, for the thread of `base`.
-#[inline]
-pub(super) fn recently(base: &ThreadBase) -> Instant {
-    recently_at_hand(base).unwrap_or_else(|line| look_at(&base.local().recent, line))
-}
-
-/// As [`recently`], if the clock has been on the same line since.
-///
-/// # Errors
-///
-/// The line that it is on, if it has not.
-#[inline]
-pub(super) fn recently_at_hand(base: &ThreadBase) -> Result<Instant, u64> {
-    // The line itself is eight words on two cache lines, and the same for thousands of timers.
-    let line = CLOCK.line_number();
-    let recent = &base.local().recent;
-    // Relaxed, both: written by the thread of the base alone.
-    if recent.line.load(Ordering::Relaxed) == line {
-        return Ok(Instant::from_nanos(recent.nanos.load(Ordering::Relaxed)));
-    }
-    Err(line)
-}
-
-#[cold]
-#[inline(never)]
-fn look_at(recent: &Recent, line: u64) -> Instant {
-    let Some(began) = CLOCK.recently() else {
-        return with_thread(|thread| thread.reading.last());
-    };
-    // Relaxed, both: as above. A line that comes in between is looked at again, under its own number.
-    recent.nanos.store(began.as_nanos(), Ordering::Relaxed);
-    recent.line.store(line, Ordering::Relaxed);
-    began
 }
 
 impl Thread {
