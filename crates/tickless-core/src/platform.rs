@@ -14,6 +14,8 @@ use crate::base::expirer::BaseTypes;
 use crate::clock::CounterId;
 use crate::clock::{Offsets, SetSequence};
 use crate::event::{DeviceState, DeviceWrite, InPast};
+use crate::slots::moment::Moments;
+pub use crate::slots::moment::Recent;
 use crate::time::Instant;
 use crate::time::convert::Cycles;
 use crate::trace::Event;
@@ -65,15 +67,6 @@ impl Waiting {
             Self::Sleep => true,
         }
     }
-}
-
-/// A time that is over, see [`Platform::recent`].
-#[derive(Clone, Copy, Debug)]
-pub struct Recent {
-    /// The moment to which it belongs, if that has a number.
-    pub moment: Option<u64>,
-    /// The time.
-    pub now: Instant,
 }
 
 /// A host.
@@ -384,6 +377,21 @@ impl Platform for NullPlatform {
         Ok(())
     }
     fn kick(&self, _base: &CpuBase<Self>) {}
+}
+
+impl<P: Platform> Moments for P {
+    #[inline(always)]
+    fn moment(&self) -> Option<u64> {
+        Platform::moment(self)
+    }
+    #[inline(always)]
+    fn recent(&self) -> Recent {
+        Platform::recent(self)
+    }
+    #[inline(always)]
+    fn recent_now(&self) -> Instant {
+        Platform::recent_now(self)
+    }
 }
 
 #[cfg(all(test, not(loom)))]

@@ -29,6 +29,7 @@
 //! - (b) each entry carries the number of the list on which it is, or of the bucket that its pending list came from;
 //! - (c) an entry that was taken out has no links.
 
+use core::cell::Cell;
 use core::fmt;
 use core::mem::MaybeUninit;
 use core::pin::Pin;
@@ -43,6 +44,7 @@ use crate::id::{Key, QueueId};
 use crate::prefetch::prefetch;
 use crate::tree::{self, Branched, Tree, Turn};
 
+mod ending;
 mod gather;
 mod quiet;
 #[cfg(all(test, not(loom)))]
@@ -462,10 +464,21 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
     /// is not waited for.
     #[inline(always)]
     fn unlink_here(&mut self, entry: EntryRef<'_, F>) -> BucketState {
+        self.unlink_with(entry, Cell::take)
+    }
+
+    /// As [`unlink_here`](Self::unlink_here); `take` takes the links out of the entry, or leaves them there if it is
+    /// not used any more.
+    #[inline(always)]
+    fn unlink_with(
+        &mut self,
+        entry: EntryRef<'_, F>,
+        take: impl Fn(&Cell<Link<F>>) -> Link<F>,
+    ) -> BucketState {
         debug_assert!(entry.belongs_to(self.id()));
         debug_assert!(entry.state().is_queued());
-        let previous = entry.previous.take();
-        let next = entry.next.take();
+        let previous = take(&entry.previous);
+        let next = take(&entry.next);
         self.len -= 1;
         let list = usize::from(entry.place.get());
         let Some(here) = self.levels.as_flattened_mut().get_mut(list) else {

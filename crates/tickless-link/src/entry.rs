@@ -50,6 +50,7 @@ pub use self::transit::Transit;
 use crate::const_unless_loom;
 use crate::emplace;
 use crate::emplace::Emplaced;
+use crate::end::{Ended, Living};
 use crate::id::{self, OwnerWord, QueueId};
 use crate::sync::{AtomicU8, Exclusive, Ordering};
 
@@ -414,6 +415,22 @@ impl<F: Family, M: Member<F>> Entry<F, M> {
         true
     }
 
+    /// Takes the guarded data out of an entry that is not used any more.
+    ///
+    /// # Safety
+    ///
+    /// No queue MUST know the entry, and no token.
+    #[inline(always)]
+    pub(crate) unsafe fn end(entry: Living<'_, Self>) -> (M::Guarded, Ended<'_, Self>) {
+        const { assert!(!ends_with_drop::<F, M>()) };
+        // SAFETY: Owner Key Invariant: the entry is borrowed mutably by *One End*. It is not read again: the entry is
+        // ended here.
+        let guarded = unsafe { entry.as_ref().get_ref().guarded.get().read() };
+        // SAFETY: by contract nothing uses it any more; its other parts have nothing to drop, and the destructor of the
+        // raw part asks for what the contract says.
+        (guarded, unsafe { entry.ended() })
+    }
+
     /// The guarded data of an entry that belongs to `queue`; `None` when it belongs elsewhere.
     #[inline]
     pub fn guarded<'a>(
@@ -440,6 +457,16 @@ impl<F: Family, M: Member<F>> fmt::Debug for Entry<F, M> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.raw.fmt(formatter)
     }
+}
+
+/// Whether something of an entry is to be dropped besides its guarded data.
+const fn ends_with_drop<F: Family, M: Member<F>>() -> bool {
+    use core::mem::needs_drop;
+    needs_drop::<M>()
+        || needs_drop::<F::Key>()
+        || needs_drop::<F::Head>()
+        || needs_drop::<F::Shared>()
+        || needs_drop::<F::Branches>()
 }
 
 /// Decides what an expiry does.

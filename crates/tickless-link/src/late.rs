@@ -8,8 +8,8 @@
 //! # Invariant
 //!
 //! *Made*: the value is initialised exactly if the stage says that it is made. The stage is written by
-//! [`Late::make`](Late::make) and [`Vacant::fill`], behind the value, and by [`Late::set_stage`], which refuses to
-//! change what it says.
+//! [`Late::make`](Late::make) and [`Vacant::fill`], behind the value, by [`Made::end`], when the value was ended, and
+//! by [`Late::set_stage`], which refuses to change what it says.
 
 use core::fmt;
 use core::marker::PhantomPinned;
@@ -18,6 +18,7 @@ use core::pin::Pin;
 
 use crate::emplace;
 use crate::emplace::Emplaced;
+use crate::end::{self, End, Living};
 
 /// The stages of a [`Late`]: defined by [`stages!`](crate::stages).
 ///
@@ -135,6 +136,15 @@ impl<N, S: Stage, T> Late<N, S, T> {
         Some(Vacant { late: self })
     }
 
+    /// The value, if it is made, to be [ended](Made::end).
+    #[inline(always)]
+    pub fn made(self: Pin<&mut Self>) -> Option<Made<'_, N, S, T>> {
+        if !self.stage.is_made() {
+            return None;
+        }
+        Some(Made { late: self })
+    }
+
     /// Makes the value, unless it is made, by going on to `stage`; the note, and the value.
     ///
     /// # Panics
@@ -185,6 +195,54 @@ impl<'l, N, S: Stage, T> Vacant<'l, N, S, T> {
         let value = unsafe { late.value.assume_init_mut() };
         // SAFETY: as in `value`.
         (&mut late.note, unsafe { Pin::new_unchecked(value) })
+    }
+}
+
+/// A [`Late`] whose value is made.
+#[derive(Debug)]
+pub struct Made<'l, N, S: Stage, T> {
+    /// The value of this one is made, and nothing else can end it meanwhile.
+    late: Pin<&'l mut Late<N, S, T>>,
+}
+
+impl<N, S: Stage, T> Made<'_, N, S, T> {
+    /// The stage.
+    #[inline(always)]
+    #[must_use]
+    pub fn stage(&self) -> S {
+        self.late.stage
+    }
+
+    /// Has `end` end the value, and goes on to `stage`; what was taken out of it.
+    ///
+    /// # Errors
+    ///
+    /// The same, if it was not ended; nothing was done.
+    ///
+    /// # Panics
+    ///
+    /// When `stage` is one of those that have a value. A panic of `end` ends the process.
+    #[inline(always)]
+    pub fn end<R>(
+        self,
+        stage: S,
+        end: impl for<'v> FnOnce(Living<'v, T>) -> End<'v, T, R>,
+    ) -> Result<R, Self> {
+        assert!(!stage.is_made(), "there is no value afterwards");
+        let mut late = self.late;
+        // SAFETY: nothing is moved: the value is given out pinned, as in `parts`.
+        let parts = unsafe { late.as_mut().get_unchecked_mut() };
+        // SAFETY: *Made*.
+        let value = unsafe { parts.value.assume_init_mut() };
+        // SAFETY: as in `Late::value`.
+        let value = unsafe { Pin::new_unchecked(value) };
+        match end::within(value, end) {
+            Some(taken) => {
+                parts.stage = stage;
+                Ok(taken)
+            }
+            None => Err(Self { late }),
+        }
     }
 }
 

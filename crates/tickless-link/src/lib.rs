@@ -64,6 +64,7 @@
 //! | [`lock`] | [`Lock`](lock::Lock) over any [`RawLock`](lock::RawLock), and a spin lock for hosts without threads |
 //! | [`bias`] | [`BiasedLock`](bias::BiasedLock): nearly free for its owner, possible for strangers |
 //! | [`emplace`](mod@emplace) | making large values where they stay, not on the stack |
+//! | [`end`](mod@end) | values that end where they are, without being asked what is known |
 //! | [`late`] | [`Late`](late::Late): a value that is made when it is pinned, so that little is moved before |
 //! | [`seqlock`] | [`SeqCell`](seqlock::SeqCell): a record that readers copy without ever blocking the writer |
 //! | [`latch`] | [`LatchCell`](latch::LatchCell): the same in two copies, for readers that may stand on top of the writer |
@@ -86,9 +87,9 @@
 //! *queued* is linked in exactly the queue that its owner word names (or travels between two queues in the hands of a
 //! transit token), and every link stored in a queue or in a queued entry points to an entry queued in the same queue.
 //! An entry that is *running* is claimed by exactly one [`Running`](entry::Running) token. The store that makes the
-//! state idle is the last access the library makes to the entry. A queue that lets an entry go gives up the owner word
-//! just before that store, so a queue that adopts one looks at the state behind its claim, and gives it back if it is
-//! not idle yet.
+//! state idle is the last access the library makes to the entry; one that is [ended](mod@end) it leaves as it is, and
+//! its destructor does not run. A queue that lets an entry go gives up the owner word just before that store, so a
+//! queue that adopts one looks at the state behind its claim, and gives it back if it is not idle yet.
 //!
 //! # Limits
 //!
@@ -102,6 +103,7 @@ extern crate std;
 pub mod bias;
 pub mod buckets;
 pub mod emplace;
+pub mod end;
 pub mod entry;
 pub mod id;
 pub mod latch;

@@ -70,6 +70,18 @@ macro_rules! project_entry {
                 // SAFETY: as in `entry`.
                 unsafe { self.map_unchecked_mut(|wrapper| &mut wrapper.$field) }
             }
+
+            /// Has `end` end the entry, and with that the wrapper.
+            #[inline(always)]
+            #[allow(dead_code, reason = "not every wrapper needs it")]
+            fn end_entry<'v, R>(
+                living: $crate::end::Living<'v, Self>,
+                end: impl for<'p> FnOnce($crate::end::Living<'p, $entry>) -> $crate::end::End<'p, $entry, R>,
+            ) -> $crate::end::End<'v, Self, R> {
+                // SAFETY: as in `entry`; the wrapper has no `Drop`, and its other fields are not pinned, so that what
+                // theirs would do need not happen.
+                unsafe { living.end_part(Self::entry_mut, end) }
+            }
         }
 
         const _: () = {

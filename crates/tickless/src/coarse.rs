@@ -62,8 +62,7 @@ use tickless_link::emplace::Emplaced;
 
 use crate::host::registry::timers_at_hand;
 use crate::host::remote::publish::{publish_earlier, publish_first};
-use crate::host::thread::asked_last;
-use crate::host::tick::{now, tick_of};
+use crate::host::tick::{asked_last, now, tick_of};
 use crate::time::sleep_timer::SleepQueue;
 pub use crate::time::{Duration, Instant, error};
 
@@ -182,7 +181,7 @@ impl SleepQueue for WheelSleeper {
     where
         Self: 't,
     {
-        let times = (tick_of(asked_last()), tick_of(deadline));
+        let times = (asked_last(), tick_of(deadline));
         // Else something that is due before was told already, and a thread comes for that.
         let Some(timers) = timers_at_hand() else {
             return Err(waker);

@@ -5,6 +5,8 @@
 use core::pin::Pin;
 use core::task::Waker;
 
+use tickless_link::end::{End, Ended, Living};
+
 use crate::base::guard::BaseGuard;
 use crate::base::timers::Timers;
 use crate::platform::{Platform, ThisCpu};
@@ -155,24 +157,58 @@ pub trait TaskTimer: Hooks {
         }
     }
 
-    /// Whether there may be something to [cancel](Self::cancel).
-    #[inline]
-    fn is_active(&self) -> bool {
-        !self.state().is_idle()
-    }
-
-    /// As [`cancel`](Self::cancel), if that takes no call; `None`, and nothing was done, if it does.
+    /// [Cancels](Self::cancel) the timer and drops it where it is, with less than both take, if that is to be had
+    /// without a call; the waker that it had.
+    ///
+    /// # Errors
+    ///
+    /// The timer, to which nothing was done, if it is not.
     // Always: as `cancel`.
     #[inline(always)]
-    fn try_cancel_at_hand<P: Platform>(
-        self: Pin<&Self>,
+    fn try_end_at_hand<'v, P: Platform>(
+        living: Living<'v, Self>,
         timers: &Timers<P>,
-    ) -> Option<Option<Waker>> {
-        self.cancel_at_hand(timers)
+    ) -> End<'v, Self, Option<Waker>> {
+        Self::end_at_hand(living, timers)
     }
 
-    /// As [`cancel`](Self::cancel), for which [`try_cancel_at_hand`](Self::try_cancel_at_hand) need not be tried, of a
-    /// timer that is [active](Self::is_active).
+    /// As [`try_end_at_hand`](Self::try_end_at_hand), wherever the timer is.
+    // Always: its caller is the call.
+    #[inline(always)]
+    fn end<'v, P: Platform>(
+        living: Living<'v, Self>,
+        timers: &Timers<P>,
+    ) -> (Option<Waker>, Ended<'v, Self>) {
+        if living.as_ref().state().is_idle() {
+            return (None, living.drop_in_place());
+        }
+        let me = Self::executing_cpu(timers);
+        let mut guard = living.as_ref().lock(timers, me);
+        match Self::end_quietly(living, &mut guard) {
+            Ok(ended) => ended,
+            Err(living) => {
+                let old = living.as_ref().cancel_held(guard, me);
+                (old, living.drop_in_place())
+            }
+        }
+    }
+
+    /// [Cancels](Self::cancel) a timer of the locked base.
+    #[doc(hidden)]
+    #[inline(never)]
+    fn cancel_held<P: Platform>(
+        self: Pin<&Self>,
+        mut guard: BaseGuard<'_, P>,
+        me: Option<ThisCpu<'_, P>>,
+    ) -> Option<Waker> {
+        let queue = self.queue(&guard);
+        let old = self.waker(&mut guard, queue).take();
+        self.dequeue(&mut guard, queue, me);
+        old
+    }
+
+    /// As [`cancel`](Self::cancel), where it takes more.
+    #[doc(hidden)]
     #[inline(never)]
     fn cancel_anywhere<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<Waker> {
         let me = Self::executing_cpu(timers);
@@ -180,10 +216,7 @@ pub trait TaskTimer: Hooks {
         if let Some(old) = self.cancel_quietly(&mut guard) {
             return old;
         }
-        let queue = self.queue(&guard);
-        let old = self.waker(&mut guard, queue).take();
-        self.dequeue(&mut guard, queue, me);
-        old
+        self.cancel_held(guard, me)
     }
 }
 
@@ -193,6 +226,7 @@ mod hooks {
     use core::pin::Pin;
     use core::task::Waker;
 
+    use tickless_link::end::{End, Living};
     use tickless_link::entry::State;
 
     use crate::base::guard::BaseGuard;
@@ -262,6 +296,24 @@ mod hooks {
             let _ = guard;
             None
         }
+        /// As [`cancel_at_hand`](Self::cancel_at_hand), and ends the timer.
+        ///
+        /// # Errors
+        ///
+        /// The timer, to which nothing was done, where it takes no less.
+        fn end_at_hand<'v, P: Platform>(
+            living: Living<'v, Self>,
+            timers: &Timers<P>,
+        ) -> End<'v, Self, Option<Waker>>;
+        /// As [`cancel_quietly`](Self::cancel_quietly), and ends the timer.
+        ///
+        /// # Errors
+        ///
+        /// As [`end_at_hand`](Self::end_at_hand).
+        fn end_quietly<'v, P: Platform>(
+            living: Living<'v, Self>,
+            guard: &mut BaseGuard<'_, P>,
+        ) -> End<'v, Self, Option<Waker>>;
         /// Locks the base that owns the timer.
         fn lock<'a, P: Platform>(
             self: Pin<&Self>,

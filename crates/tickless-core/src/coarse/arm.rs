@@ -33,7 +33,7 @@ use crate::platform::{Platform, ThisCpu};
 use crate::restart::Restart;
 use crate::slots::geometry::Tick;
 use crate::trace::{Event, TimerId};
-use crate::wheel::cpu_wheel::Filed;
+use crate::wheel::cpu_wheel::{Filed, Now};
 use crate::wheel::family::{Coarse, Kind, Timeout};
 
 /// Why a timer was not armed. It is as it was before.
@@ -219,7 +219,7 @@ where
     pub fn arm_own<P: Platform>(
         self: Pin<&Self>,
         timers: &Timers<P>,
-        now: Tick,
+        now: impl Now,
         expiry: Tick,
     ) -> Option<Own> {
         timers.arm_own(self.erase(), (now, expiry))
@@ -233,7 +233,7 @@ where
     pub fn modify_own<P: Platform>(
         self: Pin<&Self>,
         timers: &Timers<P>,
-        now: Tick,
+        now: impl Now,
         expiry: Tick,
     ) -> Option<Own> {
         timers.modify_own(self.erase(), Modify::Always, (now, expiry))

@@ -61,4 +61,5 @@ pub use self::sleeper::{NewWheelSleeper, WheelSleeper};
 pub use self::timer::WheelTimer;
 pub use crate::restart::Restart;
 pub use crate::slots::geometry::Tick;
+pub use crate::wheel::cpu_wheel::{AskedFor, Now};
 pub use crate::wheel::family::{Kind, Timeout};

@@ -8,7 +8,9 @@
 use core::pin::Pin;
 use core::task::Waker;
 
+use tickless_link::buckets::BucketState;
 use tickless_link::buckets::Quiet;
+use tickless_link::end::{End, Living};
 use tickless_link::entry::{Entry, EntryRef, Member};
 
 use crate::base::cpu_base::CpuBase;
@@ -18,6 +20,7 @@ use crate::coarse::modify::Modify;
 use crate::platform::{Platform, ThisCpu};
 use crate::slots::geometry::{Place, Slot, Tick};
 use crate::trace::{Event, TimerId};
+use crate::wheel::cpu_wheel::Now;
 use crate::wheel::family::{Coarse, Kind};
 
 /// What became of a timer of the executing CPU.
@@ -52,7 +55,7 @@ impl<P: Platform> Timers<P> {
         &self,
         entry: EntryRef<'_, Coarse>,
         modify: Modify,
-        (now, expiry): (Tick, Tick),
+        (now, expiry): (impl Now, Tick),
     ) -> Option<Own> {
         let (me, kind) = self.own_wheel(entry)?;
         if !self.keeps(me.base, kind) {
@@ -76,7 +79,7 @@ impl<P: Platform> Timers<P> {
                 is_first,
             });
         }
-        wheel.pending_map.forward(now);
+        let now = now.catch_up(&mut wheel.pending_map, &self.platform);
         let place = wheel.pending_map.place(expiry);
         let number = place.slot.number();
         entry.shared().set(expiry);
@@ -109,7 +112,7 @@ impl<P: Platform> Timers<P> {
     pub(crate) fn arm_own(
         &self,
         entry: EntryRef<'_, Coarse>,
-        (now, expiry): (Tick, Tick),
+        (now, expiry): (impl Now, Tick),
     ) -> Option<Own> {
         let (me, kind) = self.own_wheel(entry)?;
         if !self.keeps(me.base, kind) {
@@ -121,7 +124,7 @@ impl<P: Platform> Timers<P> {
         let Quiet::Idle(idle) = wheel.buckets.open(entry)?.quiet()? else {
             return None;
         };
-        wheel.pending_map.forward(now);
+        let now = now.catch_up(&mut wheel.pending_map, &self.platform);
         let place = wheel.pending_map.place(expiry);
         entry.shared().set(expiry);
         idle.insert(place.slot.number());
@@ -189,7 +192,7 @@ impl<P: Platform> Timers<P> {
         M: Member<Coarse, Guarded = Option<Waker>> + Send + 'static,
     {
         let kind = entry.tag();
-        let Some((mut held, place)) = self.lock_wheel::<true>(kind, me, times) else {
+        let Some((mut held, _, place)) = self.lock_wheel::<true>(kind, me, times) else {
             return Err(waker);
         };
         entry.shared().set(times.1);
@@ -221,13 +224,13 @@ impl<P: Platform> Timers<P> {
         put: impl FnOnce(Waker) -> Pin<&'t mut Entry<Coarse, M>>,
         kind: Kind,
         me: ThisCpu<'a, P>,
-        times: (Tick, Tick),
+        times: (impl Now, Tick),
         waker: Waker,
     ) -> Result<bool, Waker>
     where
         M: Member<Coarse, Guarded = Option<Waker>> + Send + 'static,
     {
-        let Some((mut held, place)) = self.lock_wheel::<false>(kind, me, times) else {
+        let Some((mut held, now, place)) = self.lock_wheel::<false>(kind, me, times) else {
             return Err(waker);
         };
         let mut entry = put(waker);
@@ -242,27 +245,27 @@ impl<P: Platform> Timers<P> {
             return kept.map_or(Ok(false), Err);
         }
         let entry = entry.as_ref().erase();
-        Ok(self.note_own(&mut held, entry, kind, (times.0, times.1, place), false))
+        Ok(self.note_own(&mut held, entry, kind, (now, times.1, place), false))
     }
 
-    /// Locks the base of `me` if what is started there for the wheel of `kind` stays there; its place. Without `CALLS`
-    /// only if the lock takes none.
+    /// Locks the base of `me` if what is started there for the wheel of `kind` stays there; the tick in progress, and
+    /// its place. Without `CALLS` only if the lock takes none.
     // Always: as `start_new`.
     #[inline(always)]
     fn lock_wheel<'a, const CALLS: bool>(
         &'a self,
         kind: Kind,
         me: ThisCpu<'a, P>,
-        (now, expiry): (Tick, Tick),
-    ) -> Option<(BaseGuard<'a, P>, Place)> {
+        (now, expiry): (impl Now, Tick),
+    ) -> Option<(BaseGuard<'a, P>, Tick, Place)> {
         if !self.keeps(me.base, kind) {
             return None;
         }
         let mut held = BaseGuard::try_own::<CALLS>(self, me)?;
-        let pending_map = &mut held.state.wheels[kind as usize].pending_map;
-        pending_map.forward(now);
-        let place = pending_map.place(expiry);
-        Some((held, place))
+        let wheel = &mut held.state.wheels[kind as usize];
+        let now = now.catch_up(&mut wheel.pending_map, &self.platform);
+        let place = wheel.pending_map.place(expiry);
+        Some((held, now, place))
     }
 
     /// Notes that a timer came to `place` on the wheel of `kind` of the executing CPU's base; says whether it is due
@@ -307,13 +310,25 @@ impl<P: Platform> Timers<P> {
             return Some(false);
         };
         let left = queued.remove();
-        wheel.note_left(left);
+        self.note_cancelled_coarse(held, kind, timer, left);
+        Some(true)
+    }
+
+    /// Notes that a timer was taken off a wheel of the locked base, and what became of its place.
+    #[inline(always)]
+    fn note_cancelled_coarse(
+        &self,
+        held: &mut BaseGuard<'_, P>,
+        kind: Kind,
+        timer: TimerId,
+        left: BucketState,
+    ) {
+        held.state.wheels[kind as usize].note_left(left);
         held.state.stats.coarse_cancelled += 1;
         if P::TRACE {
             let cpu = held.base.cpu();
             self.platform.trace(Event::WheelCancel { cpu, kind, timer });
         }
-        Some(true)
     }
 
     /// Takes a sleeper of the executing CPU off its wheel; its waker, if it was queued.
@@ -344,5 +359,49 @@ impl<P: Platform> Timers<P> {
         self.delete_held(held, sleeper.erase(), kind)?;
         let kept = sleeper.guarded(&mut held.state.wheels[kind as usize].buckets);
         Some(kept.and_then(Option::take))
+    }
+
+    /// As [`cancel_own`](Self::cancel_own), and ends the sleeper.
+    ///
+    /// # Errors
+    ///
+    /// The sleeper, and nothing was done, if it is not on a wheel of the executing CPU, or its lock takes a call.
+    #[inline(always)]
+    pub(crate) fn end_own<'v, M>(
+        &self,
+        sleeper: Living<'v, Entry<Coarse, M>>,
+    ) -> End<'v, Entry<Coarse, M>, Option<Waker>>
+    where
+        M: Member<Coarse, Guarded = Option<Waker>> + Send + 'static,
+    {
+        let Some((me, kind)) = self.own_wheel(sleeper.as_ref().erase()) else {
+            return Err(sleeper);
+        };
+        let Some(mut held) = BaseGuard::at_hand(self, me) else {
+            return Err(sleeper);
+        };
+        self.end_held(&mut held, sleeper, kind)
+    }
+
+    /// As [`cancel_held`](Self::cancel_held), and ends the sleeper.
+    ///
+    /// # Errors
+    ///
+    /// The sleeper, and nothing was done, if it does not wait there.
+    #[inline(always)]
+    pub(crate) fn end_held<'v, M>(
+        &self,
+        held: &mut BaseGuard<'_, P>,
+        sleeper: Living<'v, Entry<Coarse, M>>,
+        kind: Kind,
+    ) -> End<'v, Entry<Coarse, M>, Option<Waker>>
+    where
+        M: Member<Coarse, Guarded = Option<Waker>> + Send + 'static,
+    {
+        let timer = TimerId(sleeper.as_ref().erase().address());
+        let buckets = &mut held.state.wheels[kind as usize].buckets;
+        let ((waker, left), ended) = buckets.end(sleeper)?;
+        self.note_cancelled_coarse(held, kind, timer, left);
+        Ok((waker, ended))
     }
 }

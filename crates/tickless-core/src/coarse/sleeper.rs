@@ -8,6 +8,7 @@ use core::task::Waker;
 use tickless_link::const_unless_loom;
 use tickless_link::emplace;
 use tickless_link::emplace::Emplaced;
+use tickless_link::end::{End, Living};
 use tickless_link::entry::{Entry, EntryRef, Expiry, Member, Owner, State};
 
 use crate::base::guard::BaseGuard;
@@ -18,6 +19,7 @@ use crate::coarse::modify::Modify;
 use crate::platform::{Platform, ThisCpu};
 use crate::restart::Restart;
 use crate::slots::geometry::Tick;
+use crate::wheel::cpu_wheel::Now;
 use crate::wheel::family::{Coarse, ExpiryTick, Kind, Timeout};
 
 impl Member<Coarse> for Wake {
@@ -94,7 +96,7 @@ impl WheelSleeper {
         put: impl FnOnce(NewWheelSleeper) -> Pin<&'t mut Self>,
         kind: Kind,
         timers: &Timers<P>,
-        times: (Tick, Tick),
+        times: (impl Now, Tick),
         waker: Waker,
     ) -> Result<bool, Waker> {
         let Some(me) = timers.platform.this_cpu_if_known() else {
@@ -224,6 +226,33 @@ impl Hooks for WheelSleeper {
     ) -> Option<Option<Waker>> {
         let timers = guard.timers;
         timers.cancel_held(guard, self.entry(), self.entry.tag())
+    }
+
+    // Always, as what calls it.
+    #[inline(always)]
+    fn end_at_hand<'v, P: Platform>(
+        living: Living<'v, Self>,
+        timers: &Timers<P>,
+    ) -> End<'v, Self, Option<Waker>> {
+        Self::end_entry(
+            living,
+            #[inline(always)]
+            |entry| timers.end_own(entry),
+        )
+    }
+
+    #[inline(always)]
+    fn end_quietly<'v, P: Platform>(
+        living: Living<'v, Self>,
+        guard: &mut BaseGuard<'_, P>,
+    ) -> End<'v, Self, Option<Waker>> {
+        let timers = guard.timers;
+        let kind = living.as_ref().entry.tag();
+        Self::end_entry(
+            living,
+            #[inline(always)]
+            |entry| timers.end_held(guard, entry, kind),
+        )
     }
 
     // Always: sleeps are dropped by other threads all the time where tasks move.

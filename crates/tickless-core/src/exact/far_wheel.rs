@@ -50,6 +50,7 @@ use core::pin::Pin;
 use tickless_link::buckets::{BucketArray, BucketState, Bucketed, Gathering};
 use tickless_link::emplace;
 use tickless_link::emplace::Emplaced;
+use tickless_link::end::{End, Living};
 use tickless_link::entry::{Entry, EntryRef, Member, Running, Transit};
 use tickless_link::id::Key;
 use tickless_link::tree::{self, Tree, Turn};
@@ -57,8 +58,8 @@ use tickless_link::tree::{self, Tree, Turn};
 use crate::exact::family::{Head, Hr, NEAR, Stood, Times};
 use crate::exact::queues::{ExactQueues, REFILES_MAX};
 use crate::mutant;
-use crate::platform::{Platform, Recent};
 use crate::slots::geometry::{Place, Slot, Tick, granularity, place_before, place_within};
+use crate::slots::moment::{Moments, Recent};
 use crate::slots::pending_map::PendingMap;
 use crate::time::{Deadline, Instant};
 
@@ -81,12 +82,7 @@ pub(crate) struct FarWheel {
     pending_map: PendingMap<LEVELS>,
     /// When the slot is due that turned out to hold too many to be taken out before.
     overfull: Option<Tick>,
-    /// The [moment](Platform::moment) in which the pending map was brought up to date last.
-    moment: u64,
 }
-
-/// What no moment is called.
-const NO_MOMENT: u64 = u64::MAX;
 
 /// The unit in which `when` lies; what is before the beginning of time counts as its beginning.
 #[inline]
@@ -125,8 +121,7 @@ impl FarWheel {
     pub(crate) fn emplace(slot: &mut MaybeUninit<Self>, key: Key) -> Emplaced<'_, Self> {
         emplace!(slot => Self {
             pending_map: PendingMap::new(Tick(0)),
-            overfull: None,
-            moment: NO_MOMENT;
+            overfull: None;
             buckets <- |slot| BucketArray::emplace(slot, key),
         })
     }
@@ -170,17 +165,17 @@ impl FarWheel {
 
     /// As [`forward`](Self::forward), by the time that a host has at hand: once in a moment of its.
     #[inline(always)]
-    pub(crate) fn catch_up<P: Platform>(&mut self, platform: &P) {
-        // Of a host without moments each question is for the time itself.
-        if platform.moment() != Some(self.moment) {
-            self.catch_up_to(platform.recent());
+    pub(crate) fn catch_up<P: Moments>(&mut self, platform: &P) {
+        match platform.moment() {
+            Some(moment) if self.pending_map.is_of_moment(moment) => {}
+            _ => self.catch_up_to(platform.recent()),
         }
     }
 
     #[inline(never)]
     fn catch_up_to(&mut self, recent: Recent) {
         self.forward(recent.now);
-        self.moment = recent.moment.unwrap_or(NO_MOMENT);
+        self.pending_map.note_moment(recent.moment);
     }
 
     #[inline(never)]
@@ -208,9 +203,9 @@ impl FarWheel {
     /// within its range.
     // As `file_idle`.
     #[inline(always)]
-    pub(crate) fn place_at_hand<P: Platform>(&mut self, head: Head, platform: &P) -> Option<Place> {
+    pub(crate) fn place_at_hand<P: Moments>(&mut self, head: Head, platform: &P) -> Option<Place> {
         match platform.moment() {
-            Some(moment) if moment == self.moment => {}
+            Some(moment) if self.pending_map.is_of_moment(moment) => {}
             Some(_) => return None,
             None => self.forward(platform.recent_now()),
         }
@@ -220,7 +215,7 @@ impl FarWheel {
     /// As [`place`](Self::place), by a clock that is only read if it may matter.
     // As `file_idle`.
     #[inline(always)]
-    pub(crate) fn place_now<P: Platform>(&mut self, head: Head, platform: &P) -> Option<Place> {
+    pub(crate) fn place_now<P: Moments>(&mut self, head: Head, platform: &P) -> Option<Place> {
         // What is near by an old clock is nearer by the present one.
         if filed_by(head).0.saturating_sub(self.pending_map.clock().0) < 2 {
             return None;
@@ -309,7 +304,7 @@ impl FarWheel {
 
     /// Gives times to a timer that is in the far wheel for which it is still far, and files it anew; `false`, and
     /// nothing was done, if it would be near.
-    pub(crate) fn move_within<P: Platform>(
+    pub(crate) fn move_within<P: Moments>(
         &mut self,
         entry: EntryRef<'_, Hr>,
         head: Head,
@@ -337,7 +332,7 @@ impl FarWheel {
     /// Queues a timer of one of `queues` that its callback starts again, under the key `filed` or, if it is far, here;
     /// says whether it did, and not a thread that started it meanwhile.
     #[inline]
-    pub(crate) fn restart<P: Platform>(
+    pub(crate) fn restart<P: Moments>(
         &mut self,
         queues: &mut ExactQueues,
         index: usize,
@@ -548,7 +543,7 @@ impl FarWheel {
 
     /// Files a timer under other times, in the far wheel or in the tree, wherever it was before; says what that did to
     /// its place. The armed value is the caller's business.
-    pub(crate) fn file<P: Platform>(
+    pub(crate) fn file<P: Moments>(
         &mut self,
         queues: &mut ExactQueues,
         entry: EntryRef<'_, Hr>,
@@ -664,6 +659,24 @@ impl FarWheel {
         let (taken, left) = self.buckets.return_with(entry, tree, take)?;
         self.note_left(left);
         Some(taken)
+    }
+
+    /// Takes a timer out for good; what was guarded of it.
+    ///
+    /// # Errors
+    ///
+    /// The timer, if it is not there; nothing was done.
+    #[inline(always)]
+    pub(crate) fn end<'v, M>(
+        &mut self,
+        entry: Living<'v, Entry<Hr, M>>,
+    ) -> End<'v, Entry<Hr, M>, M::Guarded>
+    where
+        M: Member<Hr> + Send + 'static,
+    {
+        let ((guarded, left), ended) = self.buckets.end(entry)?;
+        self.note_left(left);
+        Ok((guarded, ended))
     }
 
     /// Takes the timers of a slot out at `now`, which is due at `due`: see the module documentation for where they go.
@@ -813,6 +826,66 @@ impl FarWheel {
                 Emptied::Part
             ) {
                 self.overfull = Some(due);
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use tickless_link::emplace;
+    use tickless_link::id::Realm;
+
+    use super::*;
+    use crate::slots::moment::ByHand;
+    use crate::time::Monotonic;
+
+    const UNITS: i64 = 1 << UNIT;
+
+    fn far() -> FarWheel {
+        let [key] = Realm::new().keys();
+        emplace::moved(|slot| FarWheel::emplace(slot, key))
+    }
+
+    /// What goes far at hand, whatever the clock of the wheel.
+    fn places_at_hand(far: &mut FarWheel, host: &ByHand) -> bool {
+        let far_away = Deadline::new(Instant::<Monotonic>::from_nanos(1_000_000 * UNITS));
+        far.place_at_hand(Head::new(far_away, far_away), host)
+            .is_some()
+    }
+
+    #[test]
+    fn the_clock_catches_up_once_in_a_moment() {
+        let (mut far, host) = (far(), ByHand::default());
+        host.is_numbered.set(true);
+        for (moment, now, is_at_hand, clock) in [
+            (1, 10, false, 10),
+            (1, 20, true, 10),
+            (2, 20, false, 20),
+            (2, 30, true, 20),
+            // An older time moves nothing.
+            (3, 15, false, 20),
+        ] {
+            host.moment.set(Some(moment));
+            host.now.set(now * UNITS);
+            assert_eq!(places_at_hand(&mut far, &host), is_at_hand);
+            far.catch_up(&host);
+            assert_eq!(far.pending_map.clock(), Tick(clock));
+            assert!(places_at_hand(&mut far, &host));
+        }
+    }
+
+    /// A host that has no moments, or none at present: its clock is asked each time.
+    #[test]
+    fn without_moments_the_clock_always_catches_up() {
+        for moment in [None, Some(1)] {
+            let (mut far, host) = (far(), ByHand::default());
+            host.moment.set(moment);
+            for now in [10, 20, 30_u32] {
+                host.now.set(i64::from(now) * UNITS);
+                assert_eq!(places_at_hand(&mut far, &host), moment.is_none());
+                far.catch_up(&host);
+                assert_eq!(far.pending_map.clock(), Tick(now.into()));
             }
         }
     }

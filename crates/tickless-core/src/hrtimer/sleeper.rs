@@ -9,6 +9,7 @@ use core::task::Waker;
 use tickless_link::const_unless_loom;
 use tickless_link::emplace;
 use tickless_link::emplace::Emplaced;
+use tickless_link::end::{End, Living};
 use tickless_link::entry::{Always, Entry, EntryRef, Expiry, Member, Owner, State};
 
 use crate::base::guard::BaseGuard;
@@ -282,12 +283,22 @@ impl<C: ClockId> Sleeper<C> {
         let waker = state
             .far
             .remove_with(&mut state.queues, self.entry(), take)?;
-        // It leaves the device alone: see `Timers::remove`.
-        if state.first_hint == timer {
-            state.armed_early = true;
-        }
-        guard.timers.note_cancelled(guard, timer);
+        guard.note_taken_far(timer);
         Some(waker)
+    }
+
+    /// The lock of the executing CPU, if the sleeper seems to be in its far wheel and that takes no call.
+    #[inline(always)]
+    fn guard_at_hand<'a, P: Platform>(
+        self: Pin<&Self>,
+        timers: &'a Timers<P>,
+    ) -> Option<BaseGuard<'a, P>> {
+        let me = timers.platform.this_cpu_if_known()?;
+        if self.entry.owner_behind(me.base.far_queue()) != 0 {
+            // Another thread armed it, as a rule: its lock is needed, and not this CPU's.
+            return None;
+        }
+        BaseGuard::at_hand(timers, me)
     }
 
     #[inline]
@@ -364,13 +375,19 @@ impl<C: ClockId> Hooks for Sleeper<C> {
     // Always, as what calls it.
     #[inline(always)]
     fn cancel_at_hand<P: Platform>(self: Pin<&Self>, timers: &Timers<P>) -> Option<Option<Waker>> {
-        let me = timers.platform.this_cpu_if_known()?;
-        if self.entry.owner_behind(me.base.far_queue()) != 0 {
-            // Another thread armed it, as a rule: its lock is needed, and not this CPU's.
-            return None;
+        self.take_far(&mut self.guard_at_hand(timers)?)
+    }
+
+    // As `cancel_at_hand`.
+    #[inline(always)]
+    fn end_at_hand<'v, P: Platform>(
+        living: Living<'v, Self>,
+        timers: &Timers<P>,
+    ) -> End<'v, Self, Option<Waker>> {
+        match living.as_ref().guard_at_hand(timers) {
+            Some(mut guard) => Self::end_quietly(living, &mut guard),
+            None => Err(living),
         }
-        let mut guard = BaseGuard::at_hand(timers, me)?;
-        self.take_far(&mut guard)
     }
 
     /// In the far wheel, as nearly all that are asked.
@@ -388,6 +405,22 @@ impl<C: ClockId> Hooks for Sleeper<C> {
         guard: &mut BaseGuard<'_, P>,
     ) -> Option<Option<Waker>> {
         self.take_far(guard)
+    }
+
+    #[inline(always)]
+    fn end_quietly<'v, P: Platform>(
+        living: Living<'v, Self>,
+        guard: &mut BaseGuard<'_, P>,
+    ) -> End<'v, Self, Option<Waker>> {
+        let timer = living.as_ref().erase().address();
+        let far = &mut guard.state.far;
+        let (waker, ended) = Self::end_entry(
+            living,
+            #[inline(always)]
+            |entry| far.end(entry),
+        )?;
+        guard.note_taken_far(timer);
+        Ok((waker, ended))
     }
 
     #[inline(always)]
@@ -456,6 +489,15 @@ impl<C: ClockId> Hooks for Sleeper<C> {
 }
 
 impl<P: Platform> BaseGuard<'_, P> {
+    /// Notes that a sleeper was taken out of the far wheel. It leaves the device alone: see `Timers::remove`.
+    #[inline(always)]
+    fn note_taken_far(&mut self, timer: usize) {
+        if self.state.first_hint == timer {
+            self.state.armed_early = true;
+        }
+        self.timers.note_cancelled(self, timer);
+    }
+
     /// Notes the start of a timer that was idle and went far.
     #[inline(always)]
     pub(super) fn note_filed_far(

@@ -204,8 +204,8 @@ pub const fn place_within<const LEVELS: usize>(clock: Tick, at: Tick) -> Option<
 /// By what a distance is multiplied so that the number of its highest bit tells the level: `64/63`, as a fraction of
 /// `2^29`.
 ///
-/// Level `l` begins at `63 * 8^l`, which this makes `64 * 8^l`, a power of two. It is rounded up, by less than a half of
-/// a unit: at the most distant tick before level 9 that adds one whole, and the last tick before a level is by 64/63
+/// Level `l` begins at `63 * 8^l`, which this makes `64 * 8^l`, a power of two. It is rounded up, by less than a half
+/// of a unit: at the most distant tick before level 9 that adds one whole, and the last tick before a level is by 64/63
 /// below its beginning.
 const STRETCH: u64 = (SLOTS << STRETCH_SHIFT).div_ceil(SLOTS - 1);
 const STRETCH_SHIFT: u32 = 29;
@@ -231,7 +231,7 @@ const fn level_for<const LEVELS: usize>(ahead: u64) -> usize {
     const { assert!(LEVELS >= 1 && LEVELS <= LEVELS_MAX) };
     debug_assert!(ahead < limit(LEVELS - 1));
     // The number of the highest bit, which an exclusive or leaves of the count as one instruction.
-    let highest = (ahead * STRETCH | 1).leading_zeros() ^ (u64::BITS - 1);
+    let highest = ((ahead * STRETCH) | 1).leading_zeros() ^ (u64::BITS - 1);
     let level = LEVEL_OF_BIT[highest as usize] as usize;
     // No other level comes out: it is said so that the compiler knows, and asks no bounds where the slot is used.
     if LEVELS.is_power_of_two() {

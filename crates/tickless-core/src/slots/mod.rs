@@ -3,4 +3,5 @@
 //! What the [wheels](crate::wheel) of coarse timers and the wheel of far exact ones share.
 
 pub mod geometry;
+pub mod moment;
 pub mod pending_map;

@@ -37,7 +37,12 @@ pub struct PendingMap<const LEVELS: usize> {
     unsettled: bool,
     /// `first_due` stands for something, not for an empty wheel.
     has_timers: bool,
+    /// The moment in which it was brought up to date last.
+    moment: u64,
 }
+
+/// What no moment is called.
+const NO_MOMENT: u64 = u64::MAX;
 
 /// The slots that are due at one tick, the coarsest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +72,7 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
             first_slot: Slot::at(0, 0),
             unsettled: false,
             has_timers: false,
+            moment: NO_MOMENT,
         }
     }
 
@@ -107,6 +113,20 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
             self.clock = now;
             self.first_due = far_from(now);
         }
+    }
+
+    /// Whether it was brought up to date in the `moment` of the host, see
+    /// [`Platform::moment`](crate::platform::Platform::moment).
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_of_moment(&self, moment: u64) -> bool {
+        self.moment == moment
+    }
+
+    /// Notes that it is up to date in a moment; `None` if that has no number.
+    #[inline]
+    pub fn note_moment(&mut self, moment: Option<u64>) {
+        self.moment = moment.unwrap_or(NO_MOMENT);
     }
 
     /// Where a timeout belongs that must not fire before `expiry` is over; files nothing.

@@ -44,6 +44,57 @@ pub(crate) struct CpuWheel {
     pending_due: Tick,
 }
 
+/// The tick in progress, as the caller that starts a timer knows it.
+pub trait Now: Copy + sealed::CatchUp {}
+
+impl Now for Tick {}
+
+/// A tick that is asked for once in a [moment](crate::platform::Platform::moment) of the host: it is in progress, or
+/// was when the moment began.
+#[derive(Clone, Copy, Debug)]
+pub struct AskedFor<F>(pub F);
+
+impl<F: Fn() -> Tick + Copy> Now for AskedFor<F> {}
+
+pub(crate) mod sealed {
+    use super::{AskedFor, LEVELS};
+    use crate::slots::geometry::Tick;
+    use crate::slots::moment::Moments;
+    use crate::slots::pending_map::PendingMap;
+
+    pub trait CatchUp {
+        /// Brings the pending map of a wheel up to date; the tick in progress, as far as is known then.
+        fn catch_up<P: Moments>(self, map: &mut PendingMap<LEVELS>, platform: &P) -> Tick;
+    }
+
+    impl CatchUp for Tick {
+        #[inline(always)]
+        fn catch_up<P: Moments>(self, map: &mut PendingMap<LEVELS>, _platform: &P) -> Tick {
+            map.forward(self);
+            self
+        }
+    }
+
+    impl<F: Fn() -> Tick> CatchUp for AskedFor<F> {
+        #[inline(always)]
+        fn catch_up<P: Moments>(self, map: &mut PendingMap<LEVELS>, platform: &P) -> Tick {
+            match platform.moment() {
+                Some(moment) if map.is_of_moment(moment) => map.clock(),
+                Some(_) => ask(map, platform, self.0),
+                None => self.0().catch_up(map, platform),
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn ask<P: Moments>(map: &mut PendingMap<LEVELS>, platform: &P, now: impl Fn() -> Tick) -> Tick {
+        // Before the tick itself: should another moment come in between, it is asked for again.
+        map.note_moment(platform.recent().moment);
+        now().catch_up(map, platform)
+    }
+}
+
 /// What filing a timer found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Filed {
@@ -308,3 +359,36 @@ impl CpuWheel {
 }
 
 const _: () = assert!(FAR > 0, "an empty wheel is due later than now");
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use core::cell::Cell;
+
+    use super::sealed::CatchUp;
+    use super::*;
+    use crate::slots::moment::ByHand;
+
+    #[test]
+    fn a_tick_is_asked_for_once_in_a_moment_and_always_without() {
+        for (is_numbered, expected) in [(true, [10, 10, 20, 20]), (false, [10, 15, 20, 25])] {
+            let (mut map, host) = (PendingMap::new(Tick(0)), ByHand::default());
+            host.is_numbered.set(is_numbered);
+            let now = Cell::new(Tick(0));
+            for ((moment, tick), expected) in [(1, 10), (1, 15), (2, 20), (2, 25)]
+                .into_iter()
+                .zip(expected)
+            {
+                host.moment.set(Some(moment));
+                now.set(Tick(tick));
+                let known = AskedFor(|| now.get()).catch_up(&mut map, &host);
+                assert_eq!((known, map.clock()), (Tick(expected), Tick(expected)));
+            }
+            // Who knows the tick is asked nothing.
+            assert_eq!(Tick(30).catch_up(&mut map, &host), map.clock());
+            host.moment.set(None);
+            now.set(Tick(40));
+            AskedFor(|| now.get()).catch_up(&mut map, &host);
+            assert_eq!(map.clock(), Tick(40));
+        }
+    }
+}

@@ -2,6 +2,8 @@ use core::cell::Cell;
 use core::pin::Pin;
 use std::boxed::Box;
 use std::collections::VecDeque;
+use std::pin::pin;
+use std::rc::Rc;
 use std::vec::Vec;
 
 use proptest::prelude::*;
@@ -9,6 +11,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::entry::{Branches, Entry, Expiry, Member, Owner};
 use crate::id::Realm;
+use crate::late::Late;
 use crate::sync::{AtomicU32, Ordering};
 
 /// Entries that carry a number.
@@ -446,4 +449,122 @@ fn an_entry_is_quiet_while_it_is_idle_or_queued_and_nothing_else() {
     while let Some(mut first) = buckets.open_first_pending(1) {
         _ = first.remove();
     }
+}
+
+/// Owns something that has to be dropped.
+struct Owning;
+
+impl Family for Owning {
+    type Key = ();
+    type Tag = ();
+    type Head = ();
+    type Shared = ();
+    type Branches = ();
+    type Token = ();
+    type Context<'a> = ();
+    type Verdict = ();
+}
+
+impl Member<Owning> for Owning {
+    type Guarded = Shared;
+    fn expire(_guarded: &mut Shared) -> Expiry<()> {
+        unreachable!("it is taken out")
+    }
+    fn call(&mut self, (): &mut ()) {
+        unreachable!("it is taken out")
+    }
+}
+
+/// `Send` by the word of the test, which has one thread.
+struct Shared(Rc<u8>);
+// SAFETY: no test here sends it.
+unsafe impl Send for Shared {}
+
+crate::stages! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Stage {
+        unmade {
+            Never,
+            Gone,
+        }
+        made {
+            Made,
+        }
+    }
+}
+
+type Ending = Late<(), Stage, Entry<Owning, Owning>>;
+
+fn owning<'l>(late: Pin<&'l mut Ending>, owned: &Rc<u8>) -> Pin<&'l mut Entry<Owning, Owning>> {
+    let guarded = Shared(Rc::clone(owned));
+    let made = || Entry::new((), (), (), (), guarded, Owning);
+    late.make(Stage::Made, made).1
+}
+
+/// From each place of a list: what is behind and before it stays there.
+#[test]
+fn an_entry_that_ends_leaves_its_list_and_what_it_owns_is_given_back_once() {
+    for ending in 0..3 {
+        let [key] = Realm::new().keys();
+        let mut buckets = BucketArray::<Owning, 2>::new(key);
+        let owned = Rc::new(7);
+        {
+            let mut lates = Vec::from_iter((0..3).map(|_| Box::pin(Late::new((), Stage::Never))));
+            for late in &mut lates {
+                let entry = owning(late.as_mut(), &owned);
+                assert!(buckets.insert_unbound(entry, 70, |(), _| ()));
+            }
+            assert_eq!(Rc::strong_count(&owned), 4);
+            let made = lates[ending].as_mut().made().expect("it is made");
+            let taken = made.end(Stage::Gone, |living| buckets.end(living));
+            let (Shared(token), left) = taken.expect("it is queued");
+            assert_eq!((*token, left), (7, BucketState::Others));
+            drop(token);
+            // Not dropped twice, neither now nor with the rest.
+            assert_eq!(Rc::strong_count(&owned), 3);
+            assert_eq!((lates[ending].stage(), buckets.len()), (Stage::Gone, 2));
+            buckets.assert_valid();
+            for (number, late) in lates.iter_mut().enumerate() {
+                if let Some(made) = late.as_mut().made() {
+                    let taken = made.end(Stage::Gone, |living| buckets.end(living));
+                    let last = number == 2 || (number == 1 && ending == 2);
+                    let left = taken.expect("it is queued").1;
+                    assert_eq!(left == BucketState::Vacated(70), last);
+                }
+            }
+            assert!(buckets.is_empty());
+        }
+        assert_eq!(Rc::strong_count(&owned), 1);
+    }
+}
+
+#[test]
+fn an_entry_that_does_not_wait_there_does_not_end() {
+    let [key, other] = Realm::new().keys();
+    let (mut buckets, mut others) = (
+        BucketArray::<Owning, 1>::new(key),
+        BucketArray::<Owning, 1>::new(other),
+    );
+    let owned = Rc::new(7);
+    {
+        let mut late = pin!(Ending::new((), Stage::Never));
+        assert!(late.as_mut().made().is_none());
+        let entry = owning(late.as_mut(), &owned);
+        assert!(buckets.insert_unbound(entry, 5, |(), _| ()));
+        let elsewhere = late.as_mut().made().expect("it is made");
+        let refused = elsewhere.end(Stage::Gone, |living| others.end(living));
+        let made = refused.err().expect("it belongs to the first");
+        assert_eq!((made.stage(), buckets.len()), (Stage::Made, 1));
+        let entry = late.as_ref().value().expect("it is made").erase();
+        let _left = buckets.open(entry).expect("it is there").remove();
+        let idle = late.as_mut().made().expect("it is made");
+        assert!(idle.end(Stage::Gone, |living| buckets.end(living)).is_err());
+        // Dropped as any other value.
+        assert_eq!(Rc::strong_count(&owned), 2);
+        let idle = late.as_mut().made().expect("it is made");
+        let dropped = idle.end(Stage::Gone, |living| Ok(((), living.drop_in_place())));
+        assert!(dropped.is_ok() && late.stage() == Stage::Gone);
+        assert_eq!(Rc::strong_count(&owned), 1);
+    }
+    assert_eq!(Rc::strong_count(&owned), 1);
 }

@@ -31,7 +31,7 @@ pub use tickless_core::wheel::rounding::Rounding;
 
 use crate::host::registry::{self, base, timers};
 use crate::host::remote::publish::{publish_earlier, publish_first};
-use crate::host::thread::{Thread, asked_last, at_latest, with_thread};
+use crate::host::thread::{Thread, at_latest, with_thread};
 use crate::host::tick::{self, tick_of};
 use crate::host::{device, wake};
 use crate::time::Instant;
@@ -259,12 +259,12 @@ where
     /// it was asked for, so the reading that its deadline was computed from serves.
     #[inline(never)]
     fn start_at(self: Pin<&Self>, tick: Tick) -> bool {
-        self.start_in(tick_of(asked_last()), tick)
+        self.start_in(tick::asked_last(), tick)
     }
 
     /// Starts the timer, which seems to be idle, in the tick `now`.
     #[inline(never)]
-    fn start_in(self: Pin<&Self>, now: Tick, tick: Tick) -> bool {
+    fn start_in(self: Pin<&Self>, now: impl core::Now, tick: Tick) -> bool {
         if let Some(timers) = registry::timers_at_hand()
             && wake::is_attended()
             && let Some(own) = self.timer().arm_own(timers, now, tick)
@@ -276,7 +276,7 @@ where
 
     /// As [`start_in`](Self::start_in), of a timer that is queued, or is not to be started at hand.
     #[inline(never)]
-    fn start_own(self: Pin<&Self>, now: Tick, tick: Tick) -> bool {
+    fn start_own(self: Pin<&Self>, now: impl core::Now, tick: Tick) -> bool {
         if let Some(timers) = registry::timers_at_hand()
             && wake::is_attended()
             && let Some(own) = self.timer().modify_own(timers, now, tick)

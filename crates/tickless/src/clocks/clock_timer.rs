@@ -22,7 +22,7 @@ use tickless_core::time::{ClockId, Instant};
 use crate::host::registry::{recheck_clock, timers, watch_clocks};
 use crate::host::{blocked, wake};
 use crate::time::budget;
-use crate::time::sleep_timer::{cancel, wakes};
+use crate::time::sleep_timer::wakes;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TimerState {
@@ -79,6 +79,11 @@ pin_project! {
             }
         }
     }
+}
+
+fn cancel<C: ClockId>(sleeper: Pin<&Sleeper<C>>) {
+    // Dropped after every lock was released: it may run foreign code.
+    drop(sleeper.cancel(timers()));
 }
 
 impl<C: ClockId> ClockTimer<C> {

@@ -1,12 +1,12 @@
 //! The tick of coarse timers: a millisecond of the monotonic clock, counted from its beginning, so that no thread has
 //! to count it.
 
-use tickless_core::coarse::Tick;
+use tickless_core::coarse::{AskedFor, Tick};
 use tickless_core::time::{Instant, Span};
 use tickless_core::wheel::idle::TickTime;
 
 use super::registry::timers;
-use super::thread::{ThreadBase, at_earliest};
+use super::thread::{self, ThreadBase, at_earliest};
 
 /// How long a tick is, in nanoseconds.
 pub(crate) const TICK: u64 = 1_000_000;
@@ -21,6 +21,13 @@ pub(crate) fn tick_of(when: Instant) -> Tick {
 #[inline]
 pub(crate) fn now() -> Tick {
     tick_of(at_earliest())
+}
+
+/// The tick in which this thread asked for the time last, see [`thread::asked_last`]; within one line of the clock each
+/// wheel asks for it once.
+#[inline(always)]
+pub(crate) fn asked_last() -> AskedFor<impl Fn() -> Tick + Copy> {
+    AskedFor(|| tick_of(thread::asked_last()))
 }
 
 /// When `tick` begins.

@@ -11,7 +11,7 @@ use pin_project_lite::pin_project;
 use tickless_core::base::TaskTimer;
 use tickless_core::time::{Instant, Span};
 use tickless_link::emplace::Emplaced;
-use tickless_link::late::Late;
+use tickless_link::late::{Late, Made};
 
 use super::budget;
 use super::slack::{self, Slack};
@@ -102,6 +102,8 @@ tickless_link::stages! {
             Over,
             /// Made with a deadline, never polled: not queued.
             Idle,
+            /// Cancelled and dropped: the timer is no more.
+            Gone,
         }
         made {
             /// Given another deadline since it was queued last, or before it ever was: not queued.
@@ -116,6 +118,9 @@ tickless_link::stages! {
 
 /// The slack that was said, or taken over from the thread when it was queued first; the state; and the timer.
 type Timer<T> = Late<Option<Slack>, SleepState, T>;
+
+/// A timer that is made; here, one that is armed.
+type Armed<'t, T> = Made<'t, Option<Slack>, SleepState, T>;
 
 pin_project! {
     /// A deadline, and a timer that is started for it at the first poll.
@@ -138,8 +143,10 @@ pin_project! {
     {
         #[inline]
         fn drop(this: Pin<&mut Self>) {
-            if let Some(timer) = this.project().timer.as_ref().armed() {
-                cancel(timer);
+            if let Some(made) = this.project().timer.made()
+                && made.stage() == SleepState::Armed
+            {
+                end(made);
             }
         }
     }
@@ -214,7 +221,7 @@ impl<T: SleepQueue> SleepTimer<T> {
 
     pub(crate) fn is_elapsed(&self) -> bool {
         match self.timer.stage() {
-            SleepState::Fresh | SleepState::Over | SleepState::Idle => false,
+            SleepState::Fresh | SleepState::Over | SleepState::Idle | SleepState::Gone => false,
             SleepState::Reset => is_over(self.deadline),
             // Not queued and not over: see `poll`.
             SleepState::Armed => {
@@ -352,6 +359,7 @@ impl<T: SleepQueue> SleepTimer<T> {
             SleepState::Over
             | SleepState::Fresh
             | SleepState::Idle
+            | SleepState::Gone
             | SleepState::Reset
             | SleepState::Elapsed => {
                 if budget::is_spent(context.waker()) {
@@ -386,9 +394,9 @@ impl<T: SleepQueue> SleepTimer<T> {
         Poll::Ready(())
     }
 
-    // Kept whole, out of the caller's code: each is the core's whole path in one piece. What has to be at hand when that
-    // turns out not to be the way is kept in registers, and each of them has to be saved: so that is the timer and the
-    // waker, and no more.
+    // Kept whole, out of the caller's code: each is the core's whole path in one piece. What has to be at hand when
+    // that turns out not to be the way is kept in registers, and each of them has to be saved: so that is the timer and
+    // the waker, and no more.
 
     /// Starts a timer that was never polled, without slack: nearly always it is not made yet, and goes the straight
     /// way.
@@ -554,24 +562,33 @@ fn keep<T: SleepQueue>(timer: Pin<&mut Timer<T>>, old: Option<Waker>, waker: &Wa
     }
 }
 
+/// Cancels an armed timer and drops it where it is.
 #[inline(never)]
-pub(crate) fn cancel<T: TaskTimer>(timer: Pin<&T>) {
+fn end<T: SleepQueue>(armed: Armed<'_, T>) {
     // What is rare is a call at the end, so that no register is saved for it.
-    if let Some(timers) = timers_at_hand()
-        && let Some(waker) = timer.try_cancel_at_hand(timers)
-    {
+    let ended = armed.end(
+        SleepState::Gone,
+        #[inline(always)]
+        |timer| match timers_at_hand() {
+            Some(timers) => T::try_end_at_hand(timer, timers),
+            None => Err(timer),
+        },
+    );
+    match ended {
         // Dropped here, after every lock was released: it may run foreign code.
-        drop(waker);
-    } else {
-        cancel_anywhere(timer);
+        Ok(waker) => drop(waker),
+        Err(armed) => end_anywhere(armed),
     }
 }
 
 #[inline(never)]
-fn cancel_anywhere<T: TaskTimer>(timer: Pin<&T>) {
-    if timer.is_active() {
-        drop(timer.cancel_anywhere(timers()));
-    }
+fn end_anywhere<T: SleepQueue>(armed: Armed<'_, T>) {
+    let ended = armed.end(
+        SleepState::Gone,
+        #[inline(always)]
+        |timer| Ok(T::end(timer, timers())),
+    );
+    drop(ended);
 }
 
 /// Whether `deadline` has passed for a timer that is not queued: for the thread that fired it, it had.

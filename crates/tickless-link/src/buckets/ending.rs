@@ -1,0 +1,35 @@
+//! Entries that leave for good.
+
+use core::cell::Cell;
+
+use super::{BucketArray, BucketState};
+use crate::end::{End, Living};
+use crate::entry::{Entry, Family, Member};
+
+impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
+    /// Takes a queued entry out for good: its guarded data, and what became of its place.
+    ///
+    /// What [`return_with`](Self::return_with) and dropping it do together, with less to store and to ask.
+    ///
+    /// # Errors
+    ///
+    /// The entry, and nothing was done, if it belongs elsewhere, is not queued, or its callback runs.
+    #[inline(always)]
+    pub fn end<'v, M>(
+        &mut self,
+        entry: Living<'v, Entry<F, M>>,
+    ) -> End<'v, Entry<F, M>, (M::Guarded, BucketState)>
+    where
+        M: Member<F> + Send + 'static,
+    {
+        let linked = entry.as_ref().erase();
+        if !linked.belongs_to(self.id()) || !linked.state().is_only_queued() {
+            return Err(entry);
+        }
+        let left = self.unlink_with(linked, Cell::get);
+        // SAFETY: the entry was in this queue and nowhere else (Live Link Invariant), and is not any more; it does not
+        // run.
+        let (guarded, ended) = unsafe { Entry::end(entry) };
+        Ok(((guarded, left), ended))
+    }
+}

@@ -1,0 +1,124 @@
+//! Values that end where they are.
+//!
+//! Dropping a value that a queue just let go of asks again what was known a moment ago: whether it is still queued, and
+//! whether it has something to drop; and before that the queue has left it as it must be for the next start.
+//! Where the value is never seen again all that is for nothing.
+//!
+//! # Mechanism
+//!
+//! A [`Living`] value is pinned, and the caller that has it may end it: [drop it](Living::drop_in_place), or have
+//! [a queue take it apart](crate::buckets::BucketArray::end). What comes of that is an [`Ended`], the proof that the
+//! place holds nothing that is used or would have to be dropped. [`Made::end`](crate::late::Made::end) gives out the
+//! one, and demands that or the other back.
+//!
+//! # Invariant
+//!
+//! *One End*: of the value at a place there is at most one `Living` or `Ended`, and who gave out the `Living` does not
+//! use the place before it has one of both back.
+
+use core::pin::Pin;
+
+/// A pinned value, with the right to end it.
+#[derive(Debug)]
+#[must_use = "it goes back to who gave it out, or is ended"]
+pub struct Living<'v, T>(Pin<&'v mut T>);
+
+/// The proof that the value at a place was ended.
+#[derive(Debug)]
+#[must_use = "it goes back to who gave out the value"]
+pub struct Ended<'v, T>(&'v mut core::mem::MaybeUninit<T>);
+
+/// What comes of trying to end a value: something that was taken out of it, or the value, to which nothing was done.
+pub type End<'v, T, R> = Result<(R, Ended<'v, T>), Living<'v, T>>;
+
+impl<'v, T> Living<'v, T> {
+    /// The value.
+    #[inline(always)]
+    pub fn as_ref(&self) -> Pin<&T> {
+        self.0.as_ref()
+    }
+
+    /// Drops the value.
+    #[inline]
+    pub fn drop_in_place(self) -> Ended<'v, T> {
+        // SAFETY: nothing is moved: the place is given to the destructor alone.
+        let value = unsafe { self.0.get_unchecked_mut() };
+        // SAFETY: a valid value, and *One End*: it is not used afterwards. Should its destructor unwind, neither a
+        // `Living` nor an `Ended` is left.
+        unsafe { core::ptr::drop_in_place(value) };
+        Ended::at(value)
+    }
+
+    /// Claims that the value was ended.
+    ///
+    /// # Safety
+    ///
+    /// Nothing MUST use the value any more, and what its destructor does MUST NOT be needed.
+    #[inline(always)]
+    pub(crate) unsafe fn ended(self) -> Ended<'v, T> {
+        // SAFETY: nothing is moved, and nothing uses the value any more.
+        Ended::at(unsafe { self.0.get_unchecked_mut() })
+    }
+
+    /// Has `end` end a part of the value, and with that the whole.
+    ///
+    /// # Safety
+    ///
+    /// `part` MUST be a projection to a field that is pinned with the whole, and the destructor of the whole MUST NOT
+    /// be needed once that of the part is not.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub unsafe fn end_part<U, R>(
+        self,
+        part: impl for<'p> FnOnce(Pin<&'p mut T>) -> Pin<&'p mut U>,
+        end: impl for<'p> FnOnce(Living<'p, U>) -> End<'p, U, R>,
+    ) -> End<'v, T, R> {
+        let mut whole = self;
+        match within(part(whole.0.as_mut()), end) {
+            // SAFETY: the part was ended, and what the caller promises.
+            Some(taken) => Ok((taken, unsafe { whole.ended() })),
+            None => Err(whole),
+        }
+    }
+}
+
+impl<'v, T> Ended<'v, T> {
+    /// Claims that the value was ended.
+    #[inline(always)]
+    fn at(value: &'v mut T) -> Self {
+        let place: *mut T = value;
+        // SAFETY: a place for a value is a place for any bytes, and stays borrowed for as long.
+        Self(unsafe { &mut *place.cast() })
+    }
+}
+
+/// Has `end` end `value`, which must not be used afterwards if it did; `None` if it did not.
+#[inline(always)]
+pub(crate) fn within<T, R>(
+    value: Pin<&mut T>,
+    end: impl for<'v> FnOnce(Living<'v, T>) -> End<'v, T, R>,
+) -> Option<R> {
+    // Of two values without a size the address does not tell which is meant.
+    const { assert!(size_of::<T>() > 0) };
+    let wanted: *const T = &raw const *value;
+    // A value that was ended by halves cannot be dropped, and one that is queued cannot be left.
+    let unwinds = Unwinds;
+    let end = end(Living(value));
+    core::mem::forget(unwinds);
+    let (given, taken): (*const T, _) = match end {
+        Ok((taken, ended)) => (ended.0.as_ptr(), Some(taken)),
+        Err(living) => (&raw const *living.0, None),
+    };
+    if !core::ptr::eq(wanted, given) {
+        crate::abort("what was given back is another value than that which was to end");
+    }
+    taken
+}
+
+struct Unwinds;
+
+impl Drop for Unwinds {
+    fn drop(&mut self) {
+        crate::abort("a panic while a value was ended");
+    }
+}
