@@ -53,11 +53,7 @@ pub fn ticks(duration: Duration) -> u64 {
 
 /// What has to be over before a timer fires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Expiry {
-    tick: Tick,
-    /// The tick in progress, if the clock was read for it.
-    now: Option<Tick>,
-}
+pub struct Expiry(Tick);
 
 /// Ticks in a second.
 const PER_SECOND: u64 = 1_000_000_000 / tick::TICK;
@@ -90,10 +86,9 @@ impl Expiry {
     /// ```
     #[must_use]
     pub fn to_second(self, rounding: Rounding) -> Self {
-        let now = self.now.unwrap_or_else(tick::now);
         // The same seconds on all threads: most are served by one, and each worker has few.
-        let tick = rounding::to_second(self.tick, now, CpuId(0), PER_SECOND, rounding);
-        Self { tick, ..self }
+        let rounded = rounding::to_second(self.0, tick::now(), CpuId(0), PER_SECOND, rounding);
+        Self(rounded)
     }
 }
 
@@ -101,7 +96,7 @@ impl Expiry {
 impl From<Tick> for Expiry {
     #[inline]
     fn from(tick: Tick) -> Self {
-        Self { tick, now: None }
+        Self(tick)
     }
 }
 
@@ -116,12 +111,7 @@ impl From<Instant> for Expiry {
 impl From<Duration> for Expiry {
     #[inline]
     fn from(duration: Duration) -> Self {
-        let now = at_latest();
-        Self {
-            tick: tick_of(now.saturating_add(Span::from(duration))),
-            // Or the one that begins in a moment: what is filed for it is due later, and what is due before stays so.
-            now: Some(tick_of(now)),
-        }
+        Self(tick_of(at_latest().saturating_add(Span::from(duration))))
     }
 }
 
@@ -227,17 +217,15 @@ where
     /// store; it stays in its slot, and is filed again when that is due. Within its slot the same; it keeps what it may
     /// be late by, then. Else the lock of the thread's own base, and O(1).
     ///
-    /// No clock is read for an instant or a tick. What it may be late by counts from when this thread asked for the
-    /// time last, or another one did at most 50 µs before.
+    /// No clock is read for an instant or a tick. What it may be late by counts from when a thread asked for the time
+    /// last, or from at most 50 µs before.
     #[inline]
     pub fn start(self: Pin<&Self>, when: impl Into<Expiry>) -> bool {
-        let Expiry { tick, now } = when.into();
+        let Expiry(tick) = when.into();
         if self.timer().is_queued() {
-            return self.start_again(tick);
-        }
-        match now {
-            Some(now) => self.start_in(now, tick),
-            None => self.start_at(tick),
+            self.start_again(tick)
+        } else {
+            self.start_idle(tick)
         }
     }
 
@@ -252,34 +240,28 @@ where
         {
             return true;
         }
-        self.start_at(tick)
+        self.start_own(tick)
     }
 
-    /// Starts the timer in the tick in which this thread asked for the time last: how late it may be counts from when
-    /// it was asked for, so the reading that its deadline was computed from serves.
+    /// Starts a timer that seems to be idle. How late it may be counts from when the time was asked for, so the reading
+    /// that its deadline was computed from serves.
     #[inline(never)]
-    fn start_at(self: Pin<&Self>, tick: Tick) -> bool {
-        self.start_in(tick::asked_last(), tick)
-    }
-
-    /// Starts the timer, which seems to be idle, in the tick `now`.
-    #[inline(never)]
-    fn start_in(self: Pin<&Self>, now: impl core::Now, tick: Tick) -> bool {
+    fn start_idle(self: Pin<&Self>, tick: Tick) -> bool {
         if let Some(timers) = registry::timers_at_hand()
             && wake::is_attended()
-            && let Some(own) = self.timer().arm_own(timers, now, tick)
+            && let Some(own) = self.timer().arm_own(timers, tick::asked_last(), tick)
         {
             return told(own);
         }
-        self.start_own(now, tick)
+        self.start_own(tick)
     }
 
-    /// As [`start_in`](Self::start_in), of a timer that is queued, or is not to be started at hand.
+    /// As [`start_idle`](Self::start_idle), of a timer that is queued, or is not to be started at hand.
     #[inline(never)]
-    fn start_own(self: Pin<&Self>, now: impl core::Now, tick: Tick) -> bool {
+    fn start_own(self: Pin<&Self>, tick: Tick) -> bool {
         if let Some(timers) = registry::timers_at_hand()
             && wake::is_attended()
-            && let Some(own) = self.timer().modify_own(timers, now, tick)
+            && let Some(own) = self.timer().modify_own(timers, tick::asked_last(), tick)
         {
             return told(own);
         }
@@ -328,9 +310,9 @@ where
         when: impl Into<Expiry>,
         start: impl FnOnce(Pin<&core::WheelTimer<F>>, Tick, Tick) -> Option<T>,
     ) -> Option<T> {
-        let Expiry { tick, now } = when.into();
+        let Expiry(tick) = when.into();
         wake::demand();
-        let now = now.unwrap_or_else(tick::now);
+        let now = tick::now();
         let started = start(self.timer(), now, tick)?;
         self.publish(now);
         Some(started)

@@ -10,9 +10,10 @@
 //! places the expiry thread turns out to be needed with timers queued and locks held, where no caller can be told: a
 //! thread ends, a worker becomes an ordinary thread, a process forks. Then the expiry thread is *missing*. Everything
 //! stays queued and published as it is, and the next thread that uses timers tries again: one that starts or polls one
-//! and was not told yet that it is attended, or a worker at the end of a turn. A thread that runs no timers of its own
-//! and was told so knows that the expiry thread runs: that ends with the process alone, and a fork tells the thread
-//! that is left anew. So the shortest paths ask for no more than what the thread itself knows.
+//! and was not told yet that it is attended, or a worker at the end of a turn. A thread that runs its own timers needs
+//! no other for what it starts; one that does not and was told knows that the expiry thread runs: that ends with the
+//! process alone, and a fork tells the thread that is left anew. So the shortest paths ask for no more than what the
+//! thread itself knows.
 //!
 //! # Ground rules
 //!
@@ -148,7 +149,7 @@ pub(crate) fn demand() {
 /// Whether it is known that a thread expires what this one starts, so that nothing is to be [demanded](demand).
 #[inline]
 pub(crate) fn is_attended() -> bool {
-    !is_missing() && !with_thread(Thread::is_unattended)
+    !with_thread(Thread::is_unattended)
 }
 
 /// Whether a sleep that is polled on this thread for the first time may be started at once: it will be expired, no turn
