@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Resource, Rlimit, WaitOptions, getrlimit, setrlimit, waitpid};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use support::fork::{fork, fork_here, fork_without_patience, leave};
 use support::{
     Wakes, allow_threads, as_mortal, assert_passed, block_on, in_own_process, limit_threads, ms,
     on_thread, panic_of, poll_idly, poll_with, until, us, worker,
@@ -29,53 +30,6 @@ use tickless::worker::EpollEvents;
 use tickless::{Driver, StartError, Worker, coarse};
 
 const HOUR: Duration = Duration::from_secs(3600);
-
-/// The child of a fork, in its parent.
-#[must_use]
-struct Child(Pid);
-
-impl Child {
-    /// Waits for the end of the child, which has to be that of [`leave`].
-    fn join(self) {
-        let (_, status) = waitpid(Some(self.0), WaitOptions::empty())
-            .expect("it is a child")
-            .expect("it ended");
-        assert_eq!(status.exit_status(), Some(0), "the child: {status:?}");
-    }
-}
-
-/// Forks; `None` in the child.
-fn fork_here() -> Option<Child> {
-    // SAFETY: the child may do what a process with one thread may. What the standard library and the allocator need is
-    // in order there: the C library sees to the allocator, and no other thread of these processes holds a lock of the
-    // standard library, prints or starts a thread while this one forks.
-    let pid = unsafe { libc::fork() };
-    assert!(pid >= 0, "the system has no room for another process");
-    Pid::from_raw(pid).map(Child)
-}
-
-/// Runs `body` in the child of a fork of this thread. A panic there is a failure here, and so is a hang.
-fn fork(body: impl FnOnce()) -> Child {
-    fork_without_patience(|| {
-        let _patience = support::begin();
-        body();
-    })
-}
-
-/// As [`fork`], for children that can start no thread: the parent's patience has to do for a hang.
-fn fork_without_patience(body: impl FnOnce()) -> Child {
-    if let Some(child) = fork_here() {
-        return child;
-    }
-    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
-    leave(i32::from(result.is_err()))
-}
-
-/// Ends the child without the destructors and exit handlers, which are the parent's business.
-fn leave(status: i32) -> ! {
-    // SAFETY: it has no preconditions.
-    unsafe { libc::_exit(status) }
-}
 
 /// Uses timers in all ways, on a thread without a worker.
 fn use_timers() {
@@ -881,20 +835,4 @@ mod reactor {
             },
         );
     }
-}
-
-#[test]
-fn the_child_of_a_fork_has_no_executor() {
-    in_own_process("the_child_of_a_fork_has_no_executor", || {
-        let executor = tickless::Executor::builder().workers(2);
-        let executor = executor.build().expect("there are threads");
-        for _ in 0..20 {
-            fork(|| {
-                assert!(block_on(executor.spawn(async { 1 })).is_err());
-                assert_eq!(executor.shutdown(us(100)), 0);
-            })
-            .join();
-            assert_eq!(block_on(executor.spawn(async { 2 })).expect("it ends"), 2);
-        }
-    });
 }

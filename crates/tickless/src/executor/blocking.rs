@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::header::Job;
 use super::job::{discard, run};
+use crate::host::{os, process};
 
 /// For how long a thread waits for the next job before it ends.
 const KEEP: Duration = Duration::from_secs(10);
@@ -88,11 +89,16 @@ impl Pool {
 
     /// The life of a thread.
     fn work(&self) {
+        let forks = process::forks();
         let mut state = self.lock();
         loop {
             if let Some(job) = state.jobs.pop_front() {
                 drop(state);
                 run(job);
+                if process::forks() != forks {
+                    // The job forked. What is queued is the parent's, and the lock may be held by one of its threads.
+                    os::end_child();
+                }
                 state = self.lock();
                 continue;
             }

@@ -13,6 +13,7 @@ use super::spec::Slice;
 use super::{Executor, context, work};
 use crate::host::device::{self, signal};
 use crate::host::isolation::{self, locks::OwnedLocks};
+use crate::host::os;
 use crate::topology::{CpuSet, Topology};
 use crate::worker::{BuildError, Builder as WorkersBuilder, StartError, Workers};
 
@@ -166,6 +167,11 @@ impl Builder {
         let workers = self.threads.spawn(move |worker, index| {
             let _entered = context::enter(&of_workers);
             work::work(worker, &of_workers, index);
+            if !of_workers.is_here() {
+                // A task forked. Were the thread to end alone, another one would come for what timers it has, and the
+                // process would wait for nothing.
+                os::end_child();
+            }
         })?;
         // Before any task: none can be spawned yet.
         for (place, unparker) in shared.places.iter().zip(workers.unparkers()) {

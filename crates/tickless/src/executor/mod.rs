@@ -48,7 +48,8 @@
 //!
 //! The child of a fork has none of the workers. There nothing is taken any more, what is spawned is cancelled at once,
 //! wakers of the parent's tasks do nothing, and waiting for one of those waits for ever. A task that forks goes on in
-//! the child until its poll ends; then the thread ends, and with it the process: execute another program or end the
+//! the child until its poll ends, and what [`spawn_blocking`](Executor::spawn_blocking) executes until it returns. Then
+//! the child ends with status 0, by `_exit`, whatever other threads it started: execute another program or end the
 //! process before that.
 //!
 //! # Reading and writing

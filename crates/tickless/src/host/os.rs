@@ -10,6 +10,12 @@ use rustix::io::Errno;
 use rustix::time::Timespec;
 use tickless_core::time::Instant;
 
+/// Ends the process, in the child of a fork: without what is done at the end of the parent.
+pub(crate) fn end_child() -> ! {
+    // SAFETY: it has no preconditions.
+    unsafe { libc::_exit(0) }
+}
+
 /// Has `destructor` called when this thread ends, after the destructors of its thread-locals; `false` if the system has
 /// no room for that. To be asked again by the destructor, which is called up to [`ENDS`] times then.
 ///

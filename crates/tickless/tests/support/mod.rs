@@ -24,6 +24,7 @@ use rustix::process::{Resource, Rlimit, Uid, getpid, getrlimit, setrlimit};
 use rustix::thread::set_thread_res_uid;
 use tickless::Worker;
 
+pub(crate) mod fork;
 mod skip;
 pub(crate) use skip::skip;
 

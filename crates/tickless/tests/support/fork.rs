@@ -1,0 +1,56 @@
+//! Forks, for tests in processes of their own.
+
+use rustix::process::{Pid, WaitOptions, waitpid};
+
+/// The child of a fork, in its parent.
+#[must_use]
+pub(crate) struct Child(Pid);
+
+impl Child {
+    /// Waits for the end of the child, which has to be that of [`leave`].
+    pub(crate) fn join(self) {
+        let (_, status) = waitpid(Some(self.0), WaitOptions::empty())
+            .expect("it is a child")
+            .expect("it ended");
+        assert_eq!(status.exit_status(), Some(0), "the child: {status:?}");
+    }
+}
+
+/// Forks; `None` in the child.
+pub(crate) fn fork_here() -> Option<Child> {
+    // SAFETY: the child may do what a process with one thread may. What the standard library and the allocator need is
+    // in order there: the C library sees to the allocator, and no other thread of these processes holds a lock of the
+    // standard library, prints or starts a thread while this one forks.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0, "the system has no room for another process");
+    Pid::from_raw(pid).map(Child)
+}
+
+/// Runs `body` in the child of a fork of this thread. A panic there is a failure here, and so is a hang.
+pub(crate) fn fork(body: impl FnOnce()) -> Child {
+    fork_without_patience(|| {
+        let _patience = super::begin();
+        body();
+    })
+}
+
+/// As [`fork`], for children that can start no thread: the parent's patience has to do for a hang.
+pub(crate) fn fork_without_patience(body: impl FnOnce()) -> Child {
+    if let Some(child) = fork_here() {
+        return child;
+    }
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
+    leave(i32::from(result.is_err()))
+}
+
+/// Ends the child without the destructors and exit handlers, which are the parent's business.
+pub(crate) fn leave(status: i32) -> ! {
+    // SAFETY: it has no preconditions.
+    unsafe { libc::_exit(status) }
+}
+
+/// Ends this child by a signal if it does not end by itself: a thread that waits for that would be one more.
+pub(crate) fn end_soon() {
+    // SAFETY: it has no preconditions.
+    unsafe { libc::alarm(20) };
+}
