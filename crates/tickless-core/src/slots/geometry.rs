@@ -109,10 +109,9 @@ impl Slot {
 pub struct Place {
     /// The slot.
     pub slot: Slot,
-    /// When the slot is due.
+    /// When the slot is due. That is before the timeout is over if that is beyond the range: then it has to be filed
+    /// again.
     pub due: Tick,
-    /// The timeout is beyond the range, and the slot is due before it: it has to be filed again then.
-    pub beyond: bool,
 }
 
 impl Place {
@@ -124,7 +123,6 @@ impl Place {
         Self {
             slot: Slot::at(level, position),
             due: Tick(position * granularity(level)),
-            beyond: false,
         }
     }
 }
@@ -146,8 +144,7 @@ pub const fn place<const LEVELS: usize>(clock: Tick, expiry: Tick) -> Place {
     let Some(ahead) = expiry.0.checked_sub(clock.0) else {
         return Place::before(0, clock);
     };
-    let beyond = ahead >= limit(LEVELS - 1);
-    let (level, expiry) = if beyond {
+    let (level, expiry) = if ahead >= limit(LEVELS - 1) {
         (LEVELS - 1, clock.0.saturating_add(range(LEVELS)))
     } else {
         (level_for::<LEVELS>(ahead), expiry.0)
@@ -157,7 +154,6 @@ pub const fn place<const LEVELS: usize>(clock: Tick, expiry: Tick) -> Place {
     Place {
         slot: Slot::at(level, due >> (SHIFT as usize * level)),
         due: Tick(due),
-        beyond,
     }
 }
 
@@ -179,10 +175,7 @@ pub const fn place_before<const LEVELS: usize>(clock: Tick, at: Tick) -> Option<
         return place_within::<LEVELS>(clock, at);
     }
     let at = Tick(clock.0.saturating_add(range(LEVELS)));
-    Some(Place {
-        beyond: true,
-        ..Place::before(LEVELS - 1, at)
-    })
+    Some(Place::before(LEVELS - 1, at))
 }
 
 /// As [`place_before`], of what is within the range of the wheel; `None` for the rest, too.
@@ -277,7 +270,7 @@ mod tests {
                 (level, index, Tick(due)),
                 "{expiry} at {clock}"
             );
-            assert!(!place.beyond);
+            assert!(place.due > Tick(expiry));
         }
     }
 
@@ -288,7 +281,6 @@ mod tests {
             let place = place::<9>(Tick(1_000_000), Tick(expiry));
             assert_eq!((place.slot.level(), place.slot.index()), (8, 63));
             assert_eq!(place.due, Tick(1_056_964_608));
-            assert!(place.beyond);
         }
     }
 
@@ -337,7 +329,7 @@ mod tests {
         fn a_timeout_is_late_by_one_slot_at_most(clock in 0..u64::MAX / 2, ahead in ahead()) {
             let expiry = clock + ahead;
             let place = place::<9>(Tick(clock), Tick(expiry));
-            prop_assume!(!place.beyond);
+            prop_assume!(ahead < limit(8));
             let late = place.due.0 - expiry;
             let level = place.slot.level();
             prop_assert!((1..=granularity(level)).contains(&late));
@@ -353,7 +345,7 @@ mod tests {
         ) {
             let one = Tick(clock + ahead);
             let place = place::<9>(Tick(clock), one);
-            prop_assume!(!place.beyond);
+            prop_assume!(ahead < limit(8));
             let unit = granularity(place.slot.level());
             for other in [one.0.saturating_sub(step), one.0 + step] {
                 let is_due_behind_it = (1..=unit).contains(&place.due.0.wrapping_sub(other));
@@ -391,7 +383,7 @@ mod tests {
         fn filing_before_a_time_beyond_the_range_is_repeated(clock in 0..u64::MAX / 2, more in any::<u32>()) {
             let at = Tick(clock + limit(3) + u64::from(more));
             let place = place_before::<4>(Tick(clock), at).expect("it is far ahead");
-            prop_assert!(place.beyond && place.due > Tick(clock) && place.due < at);
+            prop_assert!(place.due > Tick(clock) && place.due < at);
             let unit = granularity(3);
             prop_assert!(place.due.0 / unit - clock.div_ceil(unit) <= 63);
         }
@@ -400,7 +392,6 @@ mod tests {
         fn what_is_beyond_the_range_is_due_before_its_time(clock in 0..u64::MAX / 2, more in any::<u32>()) {
             let expiry = clock + limit(7) + u64::from(more);
             let place = place::<8>(Tick(clock), Tick(expiry));
-            prop_assert!(place.beyond);
             prop_assert!(place.due.0 <= expiry);
             prop_assert!(place.due.0 > clock);
         }

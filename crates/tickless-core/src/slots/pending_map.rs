@@ -356,7 +356,12 @@ mod tests {
                         let stays = place.slot != slot;
                         if !stays {
                             assert_eq!(place.due, due.tick, "a slot is one rotation's");
-                            if place.beyond { &mut again } else { &mut batch }.push(expiry.0);
+                            if place.due <= *expiry {
+                                &mut again
+                            } else {
+                                &mut batch
+                            }
+                            .push(expiry.0);
                         }
                         stays
                     });
