@@ -1,8 +1,9 @@
 //! Room on the disk: asked for before the first step, so that none dies in its middle for want of it.
 //!
 //! A whole check leaves [`WHOLE`] behind, about half of it what the compiler keeps for the next change of a crate
-//! (`incremental`). Where that does not fit, the check runs *lean*: it keeps nothing for the next change, and throws
-//! away what only a finished step needed. Where that does not fit either, it does not begin.
+//! (`incremental`). To keep that takes a fifth of a build, so a check that begins with none of it, as one of a clean
+//! clone does, keeps none either. Where the whole does not fit, the check runs *lean*: it keeps nothing for the next
+//! change, and throws away what only a finished step needed. Where that does not fit either, it does not begin.
 
 use std::path::{Path, PathBuf};
 
@@ -18,8 +19,22 @@ const LEAN: u64 = 4_200;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Plan {
     Roomy,
+    /// As there is room for, and nothing is kept for the next change.
+    Fresh,
     /// See the module documentation.
     Lean,
+}
+
+impl Plan {
+    /// This, or [`Fresh`](Self::Fresh) if the compiler kept nothing in `target` of what it built before.
+    fn kept_by(self, target: &Path) -> Self {
+        let keeps = target.join("debug/incremental").exists();
+        if self == Self::Roomy && !keeps {
+            Self::Fresh
+        } else {
+            self
+        }
+    }
 }
 
 /// Chooses a plan for a whole check of the checkout at `root`, and says why.
@@ -29,7 +44,7 @@ pub(super) fn plan(root: &Path) -> Result<Plan, String> {
     let free = free(root)?;
     let (plan, text) = choose(used, free)?;
     println!("disk: {text}");
-    Ok(plan)
+    Ok(plan.kept_by(&target))
 }
 
 /// What the checkout at `root` uses and has left, for the end of a check.
@@ -126,6 +141,24 @@ mod tests {
         assert_eq!(plan(1, LEAN - 1), Ok(Plan::Lean));
         let refused = plan(1_000, LEAN - 1_001).unwrap_err();
         assert!(refused.contains("free 1 MiB more"), "{refused}");
+    }
+
+    #[test]
+    fn what_is_built_for_the_first_time_is_not_kept_for_the_next() {
+        let target = std::env::temp_dir().join(format!("tickless-kept-{}", std::process::id()));
+        for plan in [Plan::Roomy, Plan::Lean] {
+            let fresh = if plan == Plan::Roomy {
+                Plan::Fresh
+            } else {
+                plan
+            };
+            assert_eq!(plan.kept_by(&target), fresh);
+        }
+        std::fs::create_dir_all(target.join("debug/incremental")).unwrap();
+        for plan in [Plan::Roomy, Plan::Lean] {
+            assert_eq!(plan.kept_by(&target), plan);
+        }
+        std::fs::remove_dir_all(&target).unwrap();
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 use std::path::Path;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::disk::Plan;
@@ -55,6 +56,33 @@ impl<'r> Run<'r> {
     pub(super) fn invoke(&mut self, line: &Invocation) -> Result<(), String> {
         let line = &self.announce(line);
         self.timed(line, |root| line.run(root))
+    }
+
+    /// Shows two command lines and runs them at the same time; what the second one prints is shown behind the first.
+    pub(super) fn invoke_both(
+        &mut self,
+        line: &Invocation,
+        other: &Invocation,
+    ) -> Result<(), String> {
+        let (line, other) = (&self.announce(line), &self.announce(other));
+        let root = self.root;
+        thread::scope(|threads| {
+            let beside = threads.spawn(|| {
+                let started = Instant::now();
+                (other.capture(root), started.elapsed())
+            });
+            let result = self.timed(line, |root| line.run(root));
+            let (captured, took) = beside
+                .join()
+                .map_err(|_panic| format!("`{other}` could not be watched"))?;
+            self.spent.push((other.to_string(), took));
+            let captured = captured?;
+            print!("{}{}", captured.stderr, captured.stdout);
+            if !captured.success {
+                return result.and(Err(format!("`{other}` failed")));
+            }
+            result
+        })
     }
 
     /// Shows and runs a command line, and passes each line of its standard output to `watch`.
@@ -137,7 +165,7 @@ impl<'r> Run<'r> {
         self.did_something = true;
         let line = match self.plan {
             Plan::Roomy => line.clone(),
-            Plan::Lean => line.clone().variable("CARGO_INCREMENTAL", "0"),
+            Plan::Fresh | Plan::Lean => line.clone().variable("CARGO_INCREMENTAL", "0"),
         };
         println!("   $ {line}");
         line
@@ -172,6 +200,19 @@ mod tests {
         let mut lean = Run::new(Path::new("."), Plan::Lean);
         lean.invoke(&Invocation::new("true")).unwrap();
         assert_eq!(lean.spent[0].0, "CARGO_INCREMENTAL=0 true");
+
+        for (line, other, expected) in [
+            ("true", "true", Ok(())),
+            ("true", "false", Err("`false` failed".into())),
+            (
+                "false",
+                "true",
+                Err("`false` failed: exit status: 1".into()),
+            ),
+        ] {
+            let both = new().invoke_both(&Invocation::new(line), &Invocation::new(other));
+            assert_eq!(both, expected);
+        }
 
         let mut failed = new();
         failed.skip("miri", "there is none");
