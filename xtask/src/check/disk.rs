@@ -5,6 +5,7 @@
 //! clone does, keeps none either. Where the whole does not fit, the check runs *lean*: it keeps nothing for the next
 //! change, and throws away what only a finished step needed. Where that does not fit either, it does not begin.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::Step;
@@ -26,10 +27,12 @@ pub(super) enum Plan {
 }
 
 impl Plan {
-    /// This, or [`Fresh`](Self::Fresh) if the compiler kept nothing in `target` of what it built before.
+    /// This, or [`Fresh`](Self::Fresh) if the compiler kept nothing in `target` but what it built this program from.
     fn kept_by(self, target: &Path) -> Self {
-        let keeps = target.join("debug/incremental").exists();
-        if self == Self::Roomy && !keeps {
+        let kept = std::fs::read_dir(target.join("debug/incremental"));
+        let of_others = |name: &OsStr| !name.to_string_lossy().starts_with("xtask-");
+        let mut kept = kept.into_iter().flatten().flatten();
+        if self == Self::Roomy && !kept.any(|entry| of_others(&entry.file_name())) {
             Self::Fresh
         } else {
             self
@@ -146,18 +149,13 @@ mod tests {
     #[test]
     fn what_is_built_for_the_first_time_is_not_kept_for_the_next() {
         let target = std::env::temp_dir().join(format!("tickless-kept-{}", std::process::id()));
-        for plan in [Plan::Roomy, Plan::Lean] {
-            let fresh = if plan == Plan::Roomy {
-                Plan::Fresh
-            } else {
-                plan
-            };
-            assert_eq!(plan.kept_by(&target), fresh);
-        }
-        std::fs::create_dir_all(target.join("debug/incremental")).unwrap();
-        for plan in [Plan::Roomy, Plan::Lean] {
-            assert_eq!(plan.kept_by(&target), plan);
-        }
+        let kept = |name: &str| {
+            std::fs::create_dir_all(target.join("debug/incremental").join(name)).unwrap();
+            [Plan::Roomy, Plan::Lean].map(|plan| plan.kept_by(&target))
+        };
+        assert_eq!(Plan::Roomy.kept_by(&target), Plan::Fresh);
+        assert_eq!(kept("xtask-1a2b"), [Plan::Fresh, Plan::Lean]);
+        assert_eq!(kept("tickless_core-1a2b"), [Plan::Roomy, Plan::Lean]);
         std::fs::remove_dir_all(&target).unwrap();
     }
 
