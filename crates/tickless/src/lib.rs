@@ -93,6 +93,7 @@ mod host;
 mod host {
     //! In a model, the parts that have something to model.
     #![expect(dead_code, reason = "only the models use them")]
+    pub(crate) mod call;
     pub(crate) mod doorbell;
     pub(crate) mod kick;
     pub(crate) mod park_state;

@@ -56,7 +56,7 @@ pub struct Stats {
     pub coarse_expired: u64,
     /// Coarse timers that were cancelled while they were queued.
     pub coarse_cancelled: u64,
-    /// Timers that an attached runtime fired, exact and coarse, because its reactor rang.
+    /// Timers that an attached runtime fired, exact and coarse, because its reactor rang, or along with its tasks.
     pub reactor_expired: u64,
     /// Timers that the expiry thread fired in place of a runtime that was attached and did not come in time, or is
     /// gone.

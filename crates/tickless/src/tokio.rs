@@ -30,6 +30,18 @@
 //! The thread that calls `Runtime::block_on` of a multi-thread runtime is none of its workers: the future there is
 //! woken by a worker or by the expiry thread, and costs two. Spawn what has to be exact.
 //!
+//! # Slack
+//!
+//! A timer with [slack](crate::time::Sleep::slack) has no wake-up of its own where tasks run anyway. A task that polls
+//! one, as a [`timeout`](crate::time::timeout) is polled whenever its future is, sees whether the first timer of its
+//! thread may fire, and then has the runtime take a turn behind it: no thread is woken, and no descriptor waited for.
+//! So a server that is busy fires its timers between two requests. What no task takes along fires at the end of its
+//! slack, and not at a round time as elsewhere: a runtime is woken less often if it waits as long as it may.
+//!
+//! What it costs: where no task runs, timers with slack are late by all of it, and those of two runtimes, or of another
+//! process, do not meet. With [`roundest_within`](crate::time::Instant::roundest_within) for a deadline, and no slack,
+//! they do.
+//!
 //! # If the runtime does not come
 //!
 //! The expiry thread stays, and nothing is lost: a runtime whose workers are all busy, or that is not driven between
@@ -48,7 +60,8 @@
 //! # Cost
 //!
 //! Two system calls for each deadline that is the first of its runtime, as with an event loop of one's own: setting the
-//! descriptor, and the wait that ends. While timers are pending the expiry thread looks once in 10 ms at most whether
+//! descriptor, and the wait that ends. One for each turn that tasks have the runtime take along: the descriptor is set
+//! for what is next. While timers are pending the expiry thread looks once in 10 ms at most whether
 //! the runtime comes. [`Stats::reactor_expired`](crate::Stats::reactor_expired) counts what the runtimes fired, and
 //! [`fallback_expired`](crate::Stats::fallback_expired) what the expiry thread did in their place.
 
@@ -124,21 +137,21 @@ impl std::error::Error for AttachError {
 struct Key {
     runtime: runtime::Id,
     bell: Arc<OwnedFd>,
-    task: OnceLock<AbortHandle>,
+    tasks: OnceLock<[AbortHandle; 2]>,
 }
 
 /// A runtime that was [attached](attach). Dropping this changes nothing.
 #[derive(Clone, Debug)]
 pub struct Attachment {
     attached: Attached,
-    task: Option<AbortHandle>,
+    tasks: Option<[AbortHandle; 2]>,
 }
 
 impl Attachment {
     /// Leaves the timers of the runtime to the expiry thread from here on. Harmless if it does already.
     pub fn detach(&self) {
         self.attached.detach();
-        if let Some(task) = &self.task {
+        for task in self.tasks.iter().flatten() {
             task.abort();
         }
     }
@@ -163,7 +176,7 @@ impl Attachment {
 ///
 /// # Cost
 ///
-/// Once for a runtime: a timer file descriptor, a task, some kilobytes for its tree, which are used again.
+/// Once for a runtime: a timer file descriptor, two tasks, some kilobytes for its tree, which are used again.
 pub fn attach() -> Result<Attachment, AttachError> {
     let handle = Handle::try_current().map_err(|_| AttachError::NoRuntime)?;
     wake::ensure_running().map_err(AttachError::Os)?;
@@ -184,19 +197,23 @@ pub fn attach() -> Result<Attachment, AttachError> {
         let key = Arc::new(Key {
             runtime,
             bell: Arc::clone(&bell),
-            task: OnceLock::new(),
+            tasks: OnceLock::new(),
         });
         let attached = reactors::attach(Arc::<Key>::clone(&key), is_it, bell);
         let Some(attached) = attached.map_err(|TooMany| AttachError::TooMany)? else {
             continue;
         };
+        let along = handle.spawn(Along {
+            attached: attached.clone(),
+            is_known: false,
+        });
         // A runtime that shuts down drops it at once, which detaches.
-        let task = handle.spawn(Ring {
+        let ring = handle.spawn(Ring {
             fd: Some(fd),
             attached: attached.clone(),
             is_settled: false,
         });
-        let _first = key.task.set(task.abort_handle());
+        let _first = key.tasks.set([ring, along].map(|task| task.abort_handle()));
         return Ok(key.attachment(attached.reactor));
     }
 }
@@ -216,7 +233,7 @@ impl Key {
                 reactor,
                 bell: Arc::clone(&self.bell),
             },
-            task: self.task.get().cloned(),
+            tasks: self.tasks.get().cloned(),
         }
     }
 }
@@ -313,6 +330,34 @@ impl Drop for Ring {
             std::mem::forget(fd);
         }
         self.attached.detach();
+    }
+}
+
+/// The task that takes turns when tasks of the runtime have it [called](reactor_turn::take_along_soon).
+///
+/// It is not the one that waits in the reactor: a worker on which this one is queued may go on with what it does for
+/// long, and no other worker can take it from there.
+struct Along {
+    attached: Attached,
+    is_known: bool,
+}
+
+impl Future for Along {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if !self.attached.is_attached() {
+            return Poll::Ready(());
+        }
+        if !self.is_known {
+            self.is_known = true;
+            self.attached.introduce(context.waker());
+        }
+        // Taken before the turn, which so finds what it was called for.
+        if self.attached.reactor.take_call() {
+            reactor_turn::take_turn_along(&self.attached);
+        }
+        Poll::Pending
     }
 }
 

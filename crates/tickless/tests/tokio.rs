@@ -16,8 +16,8 @@ use support::{
     Wakes, assert_passed, block_on, in_own_process, ms, on_thread, poll_idly, poll_with, until, us,
 };
 use tickless::hrtimer::{HrTimer, Restart};
-use tickless::inspect::{Reactor, ServedBy, snapshot};
-use tickless::time::{Sleep, sleep};
+use tickless::inspect::{Queued, Reactor, ServedBy, snapshot};
+use tickless::time::{Sleep, sleep, sleep_until};
 use tickless::tokio::{AttachError, Attachment, Builder, attach};
 use tickless::{Driver, StartError, Worker, coarse};
 use tickless_sim::random::Random;
@@ -58,6 +58,24 @@ fn reactor_of_this_thread() -> Option<Reactor> {
         let mut members = groups.iter().flat_map(|group| &group.members);
         members.any(|member| member.thread == number && member.is_available)
     })
+}
+
+/// By how much the timers of the calling thread may be late.
+fn widths() -> Vec<Duration> {
+    let id = rustix::thread::gettid().as_raw_nonzero().get();
+    let snapshot = snapshot();
+    let own = snapshot
+        .threads
+        .iter()
+        .filter(|thread| thread.id == Some(id.unsigned_abs()));
+    own.flat_map(|thread| &thread.timers)
+        .map(|timer| match timer.queued {
+            Queued::Sorted { soft, hard, .. } | Queued::Far { soft, hard, .. } => {
+                Duration::from_nanos(hard.abs_diff(soft))
+            }
+            _ => Duration::ZERO,
+        })
+        .collect()
 }
 
 /// A sleep that was polled by this thread, and what its end wakes.
@@ -138,6 +156,53 @@ fn everything_that_has_timers_works_in_an_attached_runtime() {
     runtime
         .block_on(runtime.spawn(everything))
         .expect("no panic");
+}
+
+/// A sleep that may end soon and must in seconds ends behind a task that polls one with slack, and the reactor is not
+/// waited for.
+///
+/// A machine that is away for those seconds proves nothing, so there are some attempts.
+#[test]
+fn what_may_fire_is_taken_along_by_tasks() {
+    let _patience = support::begin();
+    const SLACK: Duration = Duration::from_secs(4);
+    on_thread(|| {
+        let (runtime, _attachment) = attached();
+        let taken_along = (0..3).any(|_| {
+            runtime.block_on(async {
+                let soft = Instant::now() + ms(1);
+                let waits = tokio::spawn(sleep_until(soft.into()).slack(SLACK));
+                let mut other = pin!(sleep(SLACK * 100).slack(SLACK));
+                while !waits.is_finished() {
+                    assert!(poll_idly(other.as_mut()).is_pending());
+                    tokio::task::yield_now().await;
+                }
+                let woken = Instant::now();
+                assert!(woken >= soft);
+                woken < soft + SLACK
+            })
+        });
+        assert!(taken_along);
+    });
+}
+
+/// What tasks take along waits for them until the end of its slack; elsewhere it is round times that timers meet at.
+#[test]
+fn slack_is_used_up_where_tasks_take_along() {
+    let _patience = support::begin();
+    on_thread(|| {
+        let (runtime, attachment) = attached();
+        runtime.block_on(async {
+            wait_for_the_reactor().await;
+            let deadline = Instant::now() + Duration::from_secs(3600);
+            let mut sleep = pin!(sleep_until(deadline.into()).slack(ms(1)));
+            assert!(poll_idly(sleep.as_mut()).is_pending());
+            assert_eq!(widths(), [ms(1)]);
+            sleep.as_mut().reset((deadline + us(123)).into());
+            assert_eq!(widths(), [ms(1)]);
+        });
+        attachment.detach();
+    });
 }
 
 #[test]
@@ -471,7 +536,7 @@ fn a_driver_in_a_current_thread_runtime() {
         // More than one turn fires, of a task that is not the one in which the turns are taken.
         let many = tickless::tokio::block_on(&runtime, &driver, async {
             let deadline = tickless::time::Instant::now() + ms(300);
-            let all = (0..10_000).map(|_| tickless::time::sleep_until(deadline));
+            let all = (0..10_000).map(|_| sleep_until(deadline));
             tokio::spawn(join_all(all)).await.expect("no panic").len()
         });
         assert_eq!(many.expect("it was registered"), 10_000);

@@ -20,7 +20,7 @@
 //! |---|---|
 //! | [`os`], [`barrier`], [`clock`], [`wall`], [`numa`] | what the host needs of Linux |
 //! | `sources` | the clocks of the machine one by one, for checks and measurements |
-//! | [`doorbell`], [`kick`], [`resched`], [`sleep_protocol`], [`park_state`], [`spin`], [`suspicion`] | protocols of two threads, each with its models |
+//! | [`call`], [`doorbell`], [`kick`], [`resched`], [`sleep_protocol`], [`park_state`], [`spin`], [`suspicion`] | protocols of two threads, each with its models |
 //! | [`parker`] | the place where a thread sleeps |
 //! | [`process`], [`thread`], [`registry`] | what a process has one of, what a thread has, the table of all bases |
 //! | [`tick`], [`wake`], [`remote::trees`] | the tick; the handle of the expiry thread; which thread sleeps until when |
@@ -39,7 +39,7 @@
 //!   it to cancel, to look and to fork.
 //! - **Lock order**: role of a reactor, expiry lock of a base, list of reactors, registry, base locks (the expiry
 //!   thread's last), locks of the tree's groups from the bottom up, then `wake`'s lock for starting, the clock's, the
-//!   wall's, the suspects' and a doorbell's.
+//!   wall's, the suspects', a doorbell's and a call's.
 //! - **Words without a lock** belong to the room that declares them, and nothing outside it touches them but by its
 //!   methods:
 //!
@@ -54,6 +54,7 @@
 //! | isolated, request | [`isolation::state`](isolation) | the registry; Release and Acquire of the request |
 //! | published tick, helped until, housekeeping CPU | [`remote::state`](remote) | none: each is a hint |
 //! | until, grace | [`doorbell`] | its lock; the fences of [`sleep_protocol`] |
+//! | whether a task is called | [`call`] | none: a hint, whose order its lock gives |
 //! | running, missing, kicked | [`wake`] | the lock for starting; Release and AcqRel of the kick |
 //! | count of isolated workers, whether barriers work | [`barrier`] | the base locks taken next |
 //!
@@ -64,6 +65,7 @@
 
 pub(crate) mod barrier;
 pub(crate) mod blocked;
+pub(crate) mod call;
 pub(crate) mod clock;
 pub(crate) mod device;
 pub(crate) mod doorbell;

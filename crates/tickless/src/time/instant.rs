@@ -91,7 +91,8 @@ impl Instant {
     /// The roundest point from this one to `slack` later, at which others that may choose are likely to fire, too.
     ///
     /// It is where a timer with that [slack](super::Sleep::slack) fires at last, for deadlines that meet without one:
-    /// of an event loop, of a socket, of another process. With a slack of 1 ms it is a whole millisecond of the
+    /// of an event loop, of a socket, of another process. (On a worker of an [attached](crate::tokio#slack) runtime it
+    /// is the end of the slack.) With a slack of 1 ms it is a whole millisecond of the
     /// monotonic clock, or rounder; with more a multiple of 2 ms, 4 ms and so on, and with less of a half, a quarter,
     /// down to 1/64. With less than that it is this point plus the slack.
     ///

@@ -10,6 +10,7 @@ use std::time::Duration;
 use pin_project_lite::pin_project;
 use tickless_core::time::{Instant, Span};
 
+use crate::host::remote::reactor_turn;
 use crate::host::thread::{Way, with_thread};
 
 /// How exact timers have to be: names for two slacks, for all that takes one.
@@ -36,8 +37,9 @@ pub enum Precision {
     /// No slack: a timer has a wake-up at its deadline. The default.
     #[default]
     Exact,
-    /// A slack of 1 ms: timers fire at whole milliseconds, as tokio's are meant to. (Those of `CLOCK_MONOTONIC`; tokio
-    /// counts from when its runtime began.) tokio's are late by up to two, because it rounds up the deadline and the
+    /// A slack of 1 ms: timers fire at whole milliseconds, as tokio's are meant to, or along with the tasks of an
+    /// [attached](crate::tokio#slack) runtime. (Those of `CLOCK_MONOTONIC`; tokio counts from when its runtime began.)
+    /// tokio's are late by up to two, because it rounds up the deadline and the
     /// time that it waits for it: what is as late by choice as they are has a slack of 2 ms.
     Millisecond,
 }
@@ -84,10 +86,19 @@ impl Slack {
         Duration::from_nanos(self.nanos())
     }
 
-    /// When a timer must fire that may fire from `deadline` on: at the roundest point there is.
+    /// When a timer must fire that may fire from `deadline` on, and that this thread starts.
+    ///
+    /// At the roundest point there is, where timers of other threads meet it. Where tasks have it fired along with what
+    /// they do it waits for them as long as it may: a round point is half of a slack too early for half of the timers,
+    /// and would have a wake-up for each.
     #[inline]
     pub(crate) fn latest(self, deadline: Instant) -> Instant {
-        deadline.roundest_within(Span::from_nanos(self.nanos()))
+        let slack = Span::from_nanos(self.nanos());
+        if reactor_turn::is_taken_along() {
+            deadline.saturating_add(slack)
+        } else {
+            deadline.roundest_within(slack)
+        }
     }
 }
 

@@ -17,6 +17,7 @@ use super::budget;
 use super::slack::{self, Slack};
 use crate::host::clock::CLOCK;
 use crate::host::registry::{timers, timers_at_hand};
+use crate::host::remote::reactor_turn;
 use crate::host::thread::{at_earliest, at_latest};
 use crate::host::{blocked, wake};
 
@@ -333,13 +334,18 @@ impl<T: SleepQueue> SleepTimer<T> {
     #[inline(never)]
     fn poll_again(mut self: Pin<&mut Self>, context: &Context<'_>) -> Poll<()> {
         let this = self.as_mut().project();
-        // The clock decides, as in `poll_slowly`.
+        let has_slack = T::HAS_SLACK && *this.timer.note() != Some(Slack::NONE);
         if let Some(timer) = this.timer.as_ref().armed()
             && wake::goes_on()
-            && at_earliest() < *this.deadline
-            && timer.wakes_at_hand(timers(), context.waker())
         {
-            return Poll::Pending;
+            // The clock decides, as in `poll_slowly`.
+            let now = at_earliest();
+            if now < *this.deadline && timer.wakes_at_hand(timers(), context.waker()) {
+                if has_slack {
+                    reactor_turn::take_along_soon(now);
+                }
+                return Poll::Pending;
+            }
         }
         self.poll_slowly(context)
     }
@@ -348,6 +354,7 @@ impl<T: SleepQueue> SleepTimer<T> {
     #[inline(never)]
     fn poll_slowly(mut self: Pin<&mut Self>, context: &Context<'_>) -> Poll<()> {
         let mut this = self.as_mut().project();
+        let has_slack = T::HAS_SLACK && *this.timer.note() != Some(Slack::NONE);
         let mut old = None;
         match this.timer.stage() {
             SleepState::Idle | SleepState::Reset if !is_over(*this.deadline) => {
@@ -374,10 +381,14 @@ impl<T: SleepQueue> SleepTimer<T> {
                 // not wait for an expiry thread that gets no turn.
                 if let Some(timer) = timer
                     && timer.is_queued()
-                    && !is_over(*this.deadline)
-                    && wakes(timer, context)
                 {
-                    return Poll::Pending;
+                    let now = at_earliest();
+                    if now < *this.deadline && wakes(timer, context) {
+                        if has_slack {
+                            reactor_turn::take_along_soon(now);
+                        }
+                        return Poll::Pending;
+                    }
                 }
                 if !is_over_anywhere(*this.deadline) {
                     // Neither queued nor over: another thread queued it, and the process is the child of a fork.

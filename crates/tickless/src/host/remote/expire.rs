@@ -48,7 +48,11 @@ pub(super) fn take_along(reactor: Option<NonZeroU32>, now: Instant) -> bool {
             && local.kind() == Kind::Foreign
             && local.remote.reactor() == reactor
         {
-            more |= take_turn_for(base).more;
+            let done = take_turn_for(base);
+            more |= done.more;
+            if let Some(reactor) = reactor.and_then(reactors::of_number) {
+                reactor.count_fired(done.fired);
+            }
             device::renew(base);
         }
     }

@@ -3,6 +3,7 @@
 //!
 //! What a turn looks at it finds in the reactor's tree, as the expiry thread does in that of all other foreign threads.
 
+use std::num::NonZeroU32;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, OnceLock, PoisonError, TryLockError};
 
@@ -38,19 +39,40 @@ pub(crate) fn take_turn(attached: &Attached) {
     join(attached);
     // Relaxed: a hint.
     reactor.was_active.store(true, Ordering::Relaxed);
-    for turn in 1..=IN_A_ROW {
-        let Some(first) = act(reactor, By::Reactor) else {
+    match act_in_a_row(reactor) {
+        Some(first) => reactor.doorbell.lower_by_reactor(first.as_nanos()),
+        None => {
             // That thread lowers the doorbell afterwards.
             let later = at_earliest().as_nanos().saturating_add(GRACE);
             reactor.doorbell.revive(later);
-            break;
-        };
-        if first > at_earliest() || turn == IN_A_ROW {
-            reactor.doorbell.lower_by_reactor(first.as_nanos());
-            break;
         }
     }
     reactor.tell_expiry_thread();
+}
+
+/// A task of the runtime called: fires what is due and what may fire, as when the reactor rang. That it rings is not
+/// known by this.
+pub(crate) fn take_turn_along(attached: &Attached) {
+    // In a turn of this thread, or while another thread takes one, the reactor rings in time.
+    if attached.is_attached()
+        && turn_taken_by_this_thread().is_none()
+        && let Some(first) = act_in_a_row(attached.reactor)
+    {
+        attached.reactor.lower(first);
+    }
+}
+
+/// Takes turns while more is due: when the next is. `None` if another thread takes one at present.
+fn act_in_a_row(reactor: &Reactor) -> Option<Instant> {
+    let mut first = act(reactor, By::Reactor)?;
+    for _again in 1..IN_A_ROW {
+        if first > at_earliest() {
+            break;
+        }
+        // Nothing is lost if another thread came in between: it found the rest, and this rings for what it found.
+        first = act(reactor, By::Reactor)?;
+    }
+    Some(first)
 }
 
 /// The expiry thread comes in place of the reactors that should have rung.
@@ -121,6 +143,34 @@ fn join_slowly(base: &ThreadBase, attached: &Attached) {
     if base.local().kind() == Kind::Foreign && attached.is_attached() {
         trees::move_to(base, attached.reactor.number());
         device::renew(base);
+    }
+}
+
+/// The base of this thread, and the reactor that rings for it.
+#[inline]
+fn rung_for() -> Option<(&'static ThreadBase, NonZeroU32)> {
+    if !cfg!(feature = "tokio") {
+        return None;
+    }
+    let base = with_thread(Thread::base)?;
+    Some((base, base.local().remote.reactor()?))
+}
+
+/// Whether the tasks that this thread polls have its timers [taken along](take_along_soon).
+#[inline]
+pub(crate) fn is_taken_along() -> bool {
+    rung_for().is_some()
+}
+
+/// A task of an attached runtime runs at `now`: has the runtime take a turn behind it if the first timer of this thread
+/// may fire, though it need not yet. Then no thread is woken for it later (spec OBJ-23).
+#[inline]
+pub(crate) fn take_along_soon(now: Instant) {
+    if let Some((base, number)) = rung_for()
+        && base.may_fire_from() <= now
+        && let Some(reactor) = reactors::of_number(number)
+    {
+        reactor.call();
     }
 }
 

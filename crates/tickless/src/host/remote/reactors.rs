@@ -22,12 +22,14 @@ use std::num::NonZeroU32;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::Waker;
 
 use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
 
 use super::trees::{self, REACTORS_MAX, Tree};
+use crate::host::call::Call;
 use crate::host::device::state::DeviceState;
 use crate::host::doorbell::{Bell, Doorbell, GRACE};
 use crate::host::registry::{self, bases};
@@ -84,6 +86,8 @@ pub(crate) struct Reactor {
     /// Timers that fired because the reactor rang, and those that the expiry thread fired in its place.
     pub(super) fired: [AtomicU64; 2],
     key: Mutex<Option<Key>>,
+    /// Has the task of the runtime come that takes turns along with others.
+    call: Call,
 }
 
 static REACTORS: [OnceLock<&'static Reactor>; REACTORS_MAX] =
@@ -222,6 +226,7 @@ impl Reactor {
             not_before: AtomicI64::new(i64::MIN),
             fired: [AtomicU64::new(0), AtomicU64::new(0)],
             key: Mutex::new(None),
+            call: Call::new(),
         }
     }
 
@@ -237,6 +242,24 @@ impl Reactor {
 
     fn key_slot(&self) -> MutexGuard<'_, Option<Key>> {
         self.key.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the runtime take a turn before its reactor rings, for timers that may fire though they need not yet. One of
+    /// its tasks asks for that, which is the point: the task that takes the turn is queued behind it on the same
+    /// worker, and no thread is woken.
+    ///
+    /// Nothing happens if the runtime is gone: the expiry thread comes in time.
+    #[cold]
+    pub(super) fn call(&self) {
+        // Those of a parent are woken by descriptors that this process shares with it.
+        if !self.is_inherited() {
+            self.call.make();
+        }
+    }
+
+    /// Whether the task that takes turns along with others, and asks, was called since it asked last.
+    pub(crate) fn take_call(&self) -> bool {
+        self.call.take()
     }
 
     fn has_key(&self, is_it: impl Fn(&dyn Any) -> bool) -> bool {
@@ -364,12 +387,32 @@ impl Attached {
             return;
         }
         // While no other runtime can get the reactor.
-        let _list = list();
-        if let Some(bell) = self.reactor.doorbell.detach(|bell| self.is_mine(bell)) {
+        let list = list();
+        let detached = self.reactor.doorbell.detach(|bell| self.is_mine(bell));
+        let left = detached.map(|bell| {
             let key = self.reactor.key_slot().take();
-            drop((bell, key));
+            (bell, key, self.reactor.call.forget())
+        });
+        drop(list);
+        // Dropped here, after every lock was released: a task may be the last that holds its runtime, and with it what
+        // the program gave to that.
+        if left.is_some() {
             self.reactor.tell_expiry_thread();
         }
+    }
+
+    /// `task` wakes the task that takes turns along with others, from here on until the runtime is detached.
+    pub(crate) fn introduce(&self, task: &Waker) {
+        let task = task.clone();
+        // While it cannot be detached.
+        let list = list();
+        let left = if self.is_attached() {
+            self.reactor.call.introduce(task)
+        } else {
+            Some(task)
+        };
+        drop(list);
+        drop(left);
     }
 }
 
