@@ -14,7 +14,7 @@ use tickless_core::platform::CpuId;
 use tickless_core::time::{Boottime, Clock, ClockId, Instant, Span};
 use tickless_sim::random::Random;
 
-use crate::suite::{at, at_on};
+use crate::suite::{at, at_on, drawn};
 use crate::{DeviceClass, Host, Rig, TestTimer};
 
 const MILLI: i64 = 1_000_000;
@@ -112,7 +112,7 @@ fn distance(random: &mut Random) -> i64 {
 pub fn they_fire_when_sorted_timers_do_and_cost_no_interrupt_more<H: Host>() {
     const TIMERS: usize = 24;
     let mut fired_in_all = 0;
-    for seed in 0..60 {
+    for seed in 0..drawn(60) {
         let mut random = Random::new(seed);
         let mut far = Sleepers::<H>::new(1, TIMERS);
         let sorted = Rig::<H>::with_devices(1, DeviceClass::Software);
@@ -165,7 +165,10 @@ pub fn they_fire_when_sorted_timers_do_and_cost_no_interrupt_more<H: Host>() {
             (sorted.expired, sorted.cancelled)
         );
     }
-    assert!(fired_in_all > 2_000, "only {fired_in_all} timers fired");
+    assert!(
+        fired_in_all > drawn(2_000),
+        "only {fired_in_all} timers fired"
+    );
 }
 
 /// Timers that are sorted from the beginning: those of a clock that can be set, which here never is, and shows what the
@@ -195,7 +198,7 @@ fn called<T: ClockId>(expired: &mut Expired<'_, '_, T>) -> Restart {
 pub fn with_callbacks_they_fire_and_write_the_device_as_sorted_timers_do<H: Host>() {
     const TIMERS: usize = 24;
     let mut fired_in_all = 0;
-    for seed in 0..60 {
+    for seed in 0..drawn(60) {
         let mut random = Random::new(seed);
         let rigs = [0; 2].map(|_| Rig::<H>::with_devices(1, DeviceClass::Software));
         let [far, sorted] = &rigs;
@@ -257,7 +260,10 @@ pub fn with_callbacks_they_fire_and_write_the_device_as_sorted_timers_do<H: Host
         };
         assert_eq!(did(far), did(sorted), "seed {seed}");
     }
-    assert!(fired_in_all > 5_000, "only {fired_in_all} timers fired");
+    assert!(
+        fired_in_all > drawn(5_000),
+        "only {fired_in_all} timers fired"
+    );
 }
 
 /// OBJ-15: a timer that is started for far ahead while its callback executes stays with its tree until that ends, and
@@ -317,7 +323,7 @@ pub fn the_next_event_without_a_timer_of_a_crowded_slot_is_that_of_another<H: Ho
 /// Nothing is lost or early when timers are started, taken back and moved from everywhere, and CPUs come and go.
 pub fn they_survive_moves_and_hotplug<H: Host>() {
     const TIMERS: usize = 16;
-    for seed in 0..80 {
+    for seed in 0..drawn(80) {
         let mut random = Random::new(seed);
         let mut far = Sleepers::<H>::new(3, TIMERS);
         let mut deadlines = [None; TIMERS];
@@ -501,7 +507,7 @@ pub fn an_interrupt_takes_along_what_was_far<H: Host>() {
 pub fn within_their_slack_they_fire_and_nowhere_else<H: Host>() {
     const TIMERS: usize = 24;
     let mut together = 0;
-    for seed in 0..60 {
+    for seed in 0..drawn(60) {
         let mut random = Random::new(seed);
         let mut far = Sleepers::<H>::new(1, TIMERS);
         let mut windows = [None; TIMERS];
@@ -542,7 +548,10 @@ pub fn within_their_slack_they_fire_and_nowhere_else<H: Host>() {
         }
         assert_eq!(far.rig.stats(0).spurious, 0, "seed {seed}");
     }
-    assert!(together > 200, "only {together} interrupts were shared");
+    assert!(
+        together > drawn(200),
+        "only {together} interrupts were shared"
+    );
 }
 
 /// OBJ-22: timers at random times that may be a millisecond late cost no more interrupts than there are milliseconds.

@@ -21,6 +21,7 @@ use tickless_core::trace::Event;
 use tickless_sim::random::Random;
 
 use crate::grammar::Grammar;
+use crate::suite::drawn;
 use crate::{DeviceClass, Host, Interrupted, Rig, Schedule, Source, TestTimer};
 
 const WALL: i64 = 1_700_000_000_000_000_000;
@@ -715,7 +716,7 @@ fn run<H: Host>(seed: u64) -> Seen {
 /// `TICKLESS_SEEDS=N` runs N seeds, `TICKLESS_SEEDS=N..` the one seed N.
 fn seeds() -> std::ops::Range<u64> {
     let Ok(wanted) = std::env::var("TICKLESS_SEEDS") else {
-        return 0..300;
+        return 0..drawn(300);
     };
     let parsed = match wanted.strip_suffix("..") {
         Some(one) => one.parse().map(|seed| seed..seed + 1),
@@ -748,7 +749,10 @@ fn run_all<H: Host>() {
 /// A canary: operations that no longer reach what they were made for test nothing.
 fn still_reaches_everything<H: Host>(sum: &Seen) {
     assert!(
-        sum.hangs > 20 && sum.moves > 500 && sum.kicks > 100 && sum.in_place > 500,
+        sum.hangs > drawn(20)
+            && sum.moves > drawn(500)
+            && sum.kicks > drawn(100)
+            && sum.in_place > drawn(500),
         "{sum:?}"
     );
     let reachable = [
@@ -764,7 +768,7 @@ fn still_reaches_everything<H: Host>(sum: &Seen) {
     for place in reachable {
         let count = sum.flushes[place as usize];
         assert_eq!(
-            count > 20,
+            count > drawn(20),
             Rig::<H>::DEFERRED_REARM,
             "{}: {count}",
             place.name()
@@ -779,7 +783,7 @@ pub fn a_host_agrees_with_a_flat_list<H: Host>() {
 
 /// V3: a seed means the same run every time.
 pub fn a_seed_means_the_same_run<H: Host>() {
-    for seed in 0..20 {
+    for seed in 0..drawn(20) {
         assert_eq!(run::<H>(seed).history, run::<H>(seed).history);
     }
 }
