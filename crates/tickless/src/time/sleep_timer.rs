@@ -334,14 +334,13 @@ impl<T: SleepQueue> SleepTimer<T> {
     #[inline(never)]
     fn poll_again(mut self: Pin<&mut Self>, context: &Context<'_>) -> Poll<()> {
         let this = self.as_mut().project();
-        let has_slack = T::HAS_SLACK && *this.timer.note() != Some(Slack::NONE);
         if let Some(timer) = this.timer.as_ref().armed()
             && wake::goes_on()
         {
             // The clock decides, as in `poll_slowly`.
             let now = at_earliest();
             if now < *this.deadline && timer.wakes_at_hand(timers(), context.waker()) {
-                if has_slack {
+                if T::HAS_SLACK && *this.timer.note() != Some(Slack::NONE) {
                     reactor_turn::take_along_soon(now);
                 }
                 return Poll::Pending;
