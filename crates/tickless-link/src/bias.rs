@@ -499,6 +499,15 @@ unsafe impl<H: LockHost> RawLock for BiasedLock<H> {
         }
     }
 
+    /// In ordinary mode alone.
+    #[inline]
+    fn try_acquire_otherwise(&self, token: Option<Owner>) -> Option<Acquired> {
+        if self.names(token) {
+            return None;
+        }
+        self.try_acquire_slowly(token)
+    }
+
     #[inline]
     fn release(&self, held: &Acquired) {
         match held {

@@ -20,8 +20,8 @@ use crate::sync::{AtomicBool, Ordering, spin_loop};
 /// # Safety
 ///
 /// Between a return from [`acquire`](RawLock::acquire) and the matching [`release`](RawLock::release), no other
-/// `acquire` on the same lock may return, and no [`try_acquire`](RawLock::try_acquire) succeed, whatever tokens are
-/// passed. What happened before a release happens before what follows the next acquire.
+/// `acquire` on the same lock may return, and no [`try_acquire`](RawLock::try_acquire) or what is like it succeed,
+/// whatever tokens are passed. What happened before a release happens before what follows the next acquire.
 pub unsafe trait RawLock {
     /// What tells the lock who acquires it, for locks that treat their owner in a special way.
     type Token: Copy;
@@ -47,6 +47,14 @@ pub unsafe trait RawLock {
     #[inline]
     fn acquire_at_hand(&self, token: Option<Self::Token>) -> Option<Self::Acquired> {
         self.try_acquire(token)
+    }
+
+    /// As [`try_acquire`](RawLock::try_acquire), in any way but the one at hand, which the caller tried: what it did not
+    /// find there it does not look for again.
+    #[inline]
+    fn try_acquire_otherwise(&self, token: Option<Self::Token>) -> Option<Self::Acquired> {
+        let _ = token;
+        None
     }
 
     /// Gives the lock back.
@@ -106,6 +114,14 @@ impl<R: RawLock, T> Lock<R, T> {
     #[inline]
     pub fn lock_at_hand(&self, token: Option<R::Token>) -> Option<Guard<'_, R, T>> {
         let held = self.raw.acquire_at_hand(token)?;
+        Some(self.guard(held))
+    }
+
+    /// As [`try_lock`](Self::try_lock), in any way but that of [`lock_at_hand`](Self::lock_at_hand), which the caller
+    /// tried.
+    #[inline]
+    pub fn try_lock_otherwise(&self, token: Option<R::Token>) -> Option<Guard<'_, R, T>> {
+        let held = self.raw.try_acquire_otherwise(token)?;
         Some(self.guard(held))
     }
 

@@ -197,6 +197,15 @@ impl SleepQueue for WheelSleeper {
         timers_at_hand().is_some_and(|timers| self.modify_in_slot(timers, tick_of(deadline)))
     }
 
+    fn restart_in_place_otherwise(
+        self: Pin<&Self>,
+        deadline: CoreInstant,
+        _latest: CoreInstant,
+    ) -> bool {
+        timers_at_hand()
+            .is_some_and(|timers| self.modify_in_slot_otherwise(timers, tick_of(deadline)))
+    }
+
     #[inline]
     fn publish((now, _): (Tick, Tick)) {
         publish_earlier(now);

@@ -76,6 +76,17 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
         })
     }
 
+    /// As [`at_hand`](Self::at_hand), which the caller tried: in the other way that needs no waiting, if strangers keep
+    /// the lock from its owner's own.
+    #[inline(always)]
+    pub(crate) fn otherwise(timers: &'a Timers<P>, me: ThisCpu<'a, P>) -> Option<Self> {
+        Some(Self {
+            timers,
+            base: me.base,
+            state: me.base.state.try_lock_otherwise(me.token)?,
+        })
+    }
+
     /// As [`at_hand`](Self::at_hand), or, with `CALLS`, in any way that needs no waiting: the owner of a lock that
     /// strangers use all the time finds it free nearly always.
     #[inline(always)]

@@ -139,18 +139,35 @@ impl<P: Platform> Timers<P> {
     /// [`WheelTimer::modify_in_slot`](crate::coarse::WheelTimer::modify_in_slot) for any entry.
     #[inline]
     pub(crate) fn modify_in_slot(&self, entry: EntryRef<'_, Coarse>, expiry: Tick) -> bool {
-        self.try_in_slot(entry, expiry).is_some()
+        self.try_in_slot(entry, expiry, BaseGuard::at_hand)
+            .is_some()
     }
 
-    #[inline]
-    fn try_in_slot(&self, entry: EntryRef<'_, Coarse>, expiry: Tick) -> Option<()> {
+    /// As [`modify_in_slot`](Self::modify_in_slot), which the caller tried, where strangers use the lock.
+    #[inline(never)]
+    pub(crate) fn modify_in_slot_otherwise(
+        &self,
+        entry: EntryRef<'_, Coarse>,
+        expiry: Tick,
+    ) -> bool {
+        self.try_in_slot(entry, expiry, BaseGuard::otherwise)
+            .is_some()
+    }
+
+    #[inline(always)]
+    fn try_in_slot<'a>(
+        &'a self,
+        entry: EntryRef<'_, Coarse>,
+        expiry: Tick,
+        lock: impl FnOnce(&'a Self, ThisCpu<'a, P>) -> Option<BaseGuard<'a, P>>,
+    ) -> Option<()> {
         if entry.shared().get() == expiry {
             // The state before the expiry, as for every question that is answered without the lock (R56).
             let is_there = entry.state().is_only_queued() && entry.shared().get() == expiry;
             return is_there.then_some(());
         }
         let (me, kind) = self.own_wheel(entry)?;
-        let mut held = BaseGuard::at_hand(self, me)?;
+        let mut held = lock(self, me)?;
         let wheel = &mut held.state.wheels[kind as usize];
         // It may have left before the lock was ours (R05).
         let Quiet::Queued(queued) = wheel.buckets.open(entry)?.quiet()? else {

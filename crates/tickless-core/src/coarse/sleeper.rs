@@ -83,6 +83,17 @@ impl WheelSleeper {
         timers.modify_in_slot(self.erase(), expiry)
     }
 
+    /// As [`modify_in_slot`](Self::modify_in_slot), which the caller tried, where strangers use the lock, and it is
+    /// free: it takes a call.
+    #[inline]
+    pub fn modify_in_slot_otherwise<P: Platform>(
+        self: Pin<&Self>,
+        timers: &Timers<P>,
+        expiry: Tick,
+    ) -> bool {
+        timers.modify_in_slot_otherwise(self.erase(), expiry)
+    }
+
     /// Starts a sleeper of `kind` that does not exist yet, in a tick and for an expiry, if the executing CPU keeps it
     /// and its lock is to be had without a call: as [`start`](crate::base::TaskTimer::start) would. `put` puts it where
     /// it stays once its place is known. Says whether it is due before everything else on its wheel, so that it has to

@@ -129,13 +129,39 @@ impl<C: ClockId> Sleeper<C> {
         earliest: Instant<C>,
         latest: Instant<C>,
     ) -> bool {
+        self.push_out_by(timers, (earliest, latest), BaseGuard::at_hand)
+    }
+
+    /// As [`push_out`](Self::push_out), which the caller tried, where strangers use the lock, and it is free: it takes a
+    /// call.
+    ///
+    /// # Cost
+    ///
+    /// An atomic exchange more to take the lock, and one to give it back.
+    #[inline(never)]
+    pub fn push_out_otherwise<P: Platform>(
+        self: Pin<&Self>,
+        timers: &Timers<P>,
+        earliest: Instant<C>,
+        latest: Instant<C>,
+    ) -> bool {
+        self.push_out_by(timers, (earliest, latest), BaseGuard::otherwise)
+    }
+
+    #[inline(always)]
+    fn push_out_by<'a, P: Platform>(
+        self: Pin<&Self>,
+        timers: &'a Timers<P>,
+        (earliest, latest): (Instant<C>, Instant<C>),
+        lock: impl FnOnce(&'a Timers<P>, ThisCpu<'a, P>) -> Option<BaseGuard<'a, P>>,
+    ) -> bool {
         if !Self::tag(Setup::new()).leaves_early() {
             return false;
         }
         let Some(me) = timers.platform.this_cpu_if_known() else {
             return false;
         };
-        let Some(mut held) = BaseGuard::at_hand(timers, me) else {
+        let Some(mut held) = lock(timers, me) else {
             return false;
         };
         // Behind the stores of the lock: before them, the compiler makes one question of this and the others.

@@ -238,6 +238,14 @@ impl SleepQueue for Sleeper {
         timers_at_hand().is_some_and(|timers| self.push_out(timers, deadline, latest))
     }
 
+    fn restart_in_place_otherwise(
+        self: Pin<&Self>,
+        deadline: CoreInstant,
+        latest: CoreInstant,
+    ) -> bool {
+        timers_at_hand().is_some_and(|timers| self.push_out_otherwise(timers, deadline, latest))
+    }
+
     /// The start wrote the device.
     #[inline]
     fn publish(_when: Start) {}

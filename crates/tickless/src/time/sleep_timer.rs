@@ -87,6 +87,10 @@ pub trait SleepQueue: TaskTimer<When: Copy> {
     /// other thread's notice: it stays where it is. `false`, and nothing was done, if it cannot.
     fn restart_in_place(self: Pin<&Self>, deadline: Instant, latest: Instant) -> bool;
 
+    /// As [`restart_in_place`](Self::restart_in_place), which the caller tried, of a timer whose queue other threads
+    /// keep touching.
+    fn restart_in_place_otherwise(self: Pin<&Self>, deadline: Instant, latest: Instant) -> bool;
+
     /// Sees to it that a thread comes in time for one that was started for `when`.
     fn publish(when: Self::When);
 }
@@ -255,9 +259,10 @@ impl<T: SleepQueue> SleepTimer<T> {
             .timer
             .note()
             .filter(|slack| T::HAS_SLACK && !slack.is_none());
-        if let Some(slack) = slack
-            && let Some(timer) = this.timer.as_ref().armed()
-            && timer.restart_in_place(deadline, slack.latest(deadline))
+        let latest = slack.map_or(deadline, |slack| slack.latest(deadline));
+        if let Some(timer) = this.timer.as_ref().armed()
+            && (slack.is_some() && timer.restart_in_place(deadline, latest)
+                || timer.restart_in_place_otherwise(deadline, latest))
         {
             *this.deadline = deadline;
             return;
