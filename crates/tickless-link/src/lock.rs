@@ -49,8 +49,8 @@ pub unsafe trait RawLock {
         self.try_acquire(token)
     }
 
-    /// As [`try_acquire`](RawLock::try_acquire), in any way but the one at hand, which the caller tried: what it did not
-    /// find there it does not look for again.
+    /// As [`try_acquire`](RawLock::try_acquire), in any way but the one at hand, which the caller tried: what it did
+    /// not find there it does not look for again.
     #[inline]
     fn try_acquire_otherwise(&self, token: Option<Self::Token>) -> Option<Self::Acquired> {
         let _ = token;

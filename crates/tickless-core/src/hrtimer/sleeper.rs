@@ -132,8 +132,8 @@ impl<C: ClockId> Sleeper<C> {
         self.push_out_by(timers, (earliest, latest), BaseGuard::at_hand)
     }
 
-    /// As [`push_out`](Self::push_out), which the caller tried, where strangers use the lock, and it is free: it takes a
-    /// call.
+    /// As [`push_out`](Self::push_out), which the caller tried, where strangers use the lock, and it is free: it takes
+    /// a call.
     ///
     /// # Cost
     ///
