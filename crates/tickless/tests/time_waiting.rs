@@ -12,6 +12,7 @@ use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Wake, Waker};
+use std::thread;
 use std::time::Duration;
 
 use support::{Wakes, ms, poll_idly, poll_with, us};
@@ -198,6 +199,7 @@ same_as_tokio! {
     }
 
     async fn what_was_ready_gives_the_waker_back_when_it_goes() {
+        let _patience = support::begin();
         let (wakes, waker) = Wakes::new();
         let mut sleep = Box::pin(time::sleep(Duration::ZERO));
         told!(time, sleep.as_mut(), &waker);
@@ -206,7 +208,11 @@ same_as_tokio! {
         let mut sleep = Box::pin(time::sleep(ms(2)));
         told!(time, sleep.as_mut(), &waker);
         drop((sleep, waker));
-        assert_eq!(Arc::strong_count(&wakes), 1);
+        // The thread that fired it may be about to let go of the waker that it woke. One that is kept for ever ends the
+        // patience.
+        while Arc::strong_count(&wakes) > 1 {
+            thread::yield_now();
+        }
     }
 
     async fn a_limit_wakes_its_task() {
@@ -391,7 +397,7 @@ fn sleeps_of_one_deadline_keep_their_order_however_far_away_they_were() {
         if poll_with(sleep.as_mut(), &Waker::from(Arc::new(task))).is_pending() {
             armed.push(number);
         }
-        std::thread::sleep(ms(5));
+        thread::sleep(ms(5));
     }
     support::until(|| order.lock().expect("no thread panics with it").len() == armed.len());
     assert_eq!(*order.lock().expect("no thread panics with it"), armed);
