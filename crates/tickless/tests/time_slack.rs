@@ -9,9 +9,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-use rustix::thread::gettid;
-use support::{begin, block_on, ms, on_thread, poll_idly};
-use tickless::inspect::{Queued, snapshot};
+use support::{begin, block_on, chosen, ms, on_thread, poll_idly, windows};
 use tickless::time::{
     Instant, MissedTickBehavior, Precision, interval_at, set_thread_slack, sleep, sleep_until,
     thread_slack, timeout, timeout_at, with_slack,
@@ -20,28 +18,6 @@ use tickless::time::{
 const HOUR: Duration = Duration::from_secs(3600);
 /// The longest slack there is.
 const LONGEST: Duration = Duration::from_nanos((1 << 32) - 2);
-
-/// Between when and when the timers of this thread fire, in nanoseconds.
-fn windows() -> Vec<(i64, i64)> {
-    let id = gettid().as_raw_pid().unsigned_abs();
-    let snapshot = snapshot();
-    let own = snapshot
-        .threads
-        .iter()
-        .filter(|thread| thread.id == Some(id));
-    own.flat_map(|thread| &thread.timers)
-        .map(|timer| match timer.queued {
-            Queued::Sorted { soft, hard, .. } | Queued::Far { soft, hard, .. } => (soft, hard),
-            _ => (0, 0),
-        })
-        .collect()
-}
-
-/// By how much the timers of this thread may be late: what they chose.
-fn chosen() -> Vec<Duration> {
-    let width = |(soft, hard): (i64, i64)| Duration::from_nanos(hard.abs_diff(soft));
-    windows().into_iter().map(width).collect()
-}
 
 fn nanos(instant: Instant) -> i64 {
     tickless_core::time::Instant::from(instant).as_nanos()

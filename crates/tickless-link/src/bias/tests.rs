@@ -103,7 +103,6 @@ fn at_hand_the_owner_enters_through_the_gate_or_not_at_all() {
     assert_eq!(lock.raw().inside.load(Ordering::Relaxed), OUTSIDE);
 }
 
-/// Threads that meet at the lock without sleeping: none of them has to be woken.
 #[test]
 fn otherwise_the_owner_enters_an_ordinary_lock_unless_another_has_it() {
     let lock = Lock::new(BiasedLock::<Alone>::new(), ());
@@ -123,6 +122,7 @@ fn otherwise_the_owner_enters_an_ordinary_lock_unless_another_has_it() {
     assert!(lock.lock_at_hand(Some(owner)).is_some());
 }
 
+/// Threads that meet at the lock without sleeping: none of them has to be woken.
 #[test]
 fn only_a_thread_that_slept_leaves_a_mark() {
     let lock = BiasedLock::<Alone>::new();

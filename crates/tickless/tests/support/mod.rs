@@ -21,8 +21,9 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, Uid, getpid, getrlimit, setrlimit};
-use rustix::thread::set_thread_res_uid;
+use rustix::thread::{gettid, set_thread_res_uid};
 use tickless::Worker;
+use tickless::inspect::{Queued, snapshot};
 
 pub(crate) mod fork;
 mod skip;
@@ -349,4 +350,26 @@ macro_rules! same_as_tokio {
             })*
         }
     };
+}
+
+/// Between when and when the timers of this thread fire, in nanoseconds.
+pub(crate) fn windows() -> Vec<(i64, i64)> {
+    let id = gettid().as_raw_pid().unsigned_abs();
+    let snapshot = snapshot();
+    let own = snapshot
+        .threads
+        .iter()
+        .filter(|thread| thread.id == Some(id));
+    own.flat_map(|thread| &thread.timers)
+        .map(|timer| match timer.queued {
+            Queued::Sorted { soft, hard, .. } | Queued::Far { soft, hard, .. } => (soft, hard),
+            _ => (0, 0),
+        })
+        .collect()
+}
+
+/// By how much the timers of this thread may be late: what they chose.
+pub(crate) fn chosen() -> Vec<Duration> {
+    let width = |(soft, hard): (i64, i64)| Duration::from_nanos(hard.abs_diff(soft));
+    windows().into_iter().map(width).collect()
 }
