@@ -25,11 +25,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 
+use fastrand::Rng;
 use tickless_core::base::Timers;
 use tickless_core::coarse::{Kind, Tick};
 use tickless_core::platform::CpuId;
 use tickless_link::sync::CachePadded;
-use tickless_sim::random::Random;
 
 use super::Sink;
 use crate::harness::{Group, Options, Subject, time};
@@ -89,8 +89,8 @@ impl Busy {
         }
     }
 
-    fn draw(self, random: &mut Random) -> bool {
-        matches!(self, Self::AQuarter) && random.one_in(4)
+    fn draw(self, random: &mut Rng) -> bool {
+        matches!(self, Self::AQuarter) && random.u8(..4) == 0
     }
 }
 
@@ -111,7 +111,7 @@ fn pairs(timers: &Timers<Host<Search>>, operations: u64) -> f64 {
 
 /// Runs `body` while another thread gives CPUs new states, all the time.
 fn beside_others(states: &[CachePadded<State>], busy: Busy, body: impl FnOnce()) {
-    let mut random = Random::new(17);
+    let mut random = Rng::with_seed(17);
     for state in states {
         state.set(busy.draw(&mut random));
     }
@@ -120,7 +120,7 @@ fn beside_others(states: &[CachePadded<State>], busy: Busy, body: impl FnOnce())
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 runs.store(true, Ordering::Relaxed);
-                states[random.index(states.len())].set(busy.draw(&mut random));
+                states[random.usize(..states.len())].set(busy.draw(&mut random));
                 for _ in 0..SPINS {
                     std::hint::spin_loop();
                 }

@@ -2,8 +2,8 @@
 
 use std::cell::{Cell, RefCell};
 
+use fastrand::Rng;
 use tickless::hrtimer::{Monotonic, now};
-use tickless_sim::random::Random;
 
 use super::{FAR, Sink, at, plain_timer, worker};
 use crate::harness::{Group, Options, each, time};
@@ -26,7 +26,8 @@ pub(super) fn in_place(options: &Options, sink: Sink<'_>) {
             timer.as_ref().start(at(deadline(index)));
         }
         let line = Line::new(pending, origin, SPACING);
-        let order = Random::new(7).permutation(pending);
+        let mut order: Vec<usize> = (0..pending).collect();
+        Rng::with_seed(7).shuffle(&mut order);
         let repeats = options.operations(2_000_000).div_ceil(pending as u64);
         let operations = repeats * pending as u64;
         let wiggle = Cell::new(1);
@@ -88,7 +89,7 @@ impl Move {
 
 /// Which timer moves next, and where to. Both sides of a comparison run the same sequence.
 struct Moves {
-    random: Random,
+    random: Rng,
     kind: Move,
     deadlines: Vec<i64>,
     origin: i64,
@@ -98,10 +99,8 @@ struct Moves {
 
 impl Moves {
     fn new(kind: Move, pending: usize, origin: i64, width: i64) -> Self {
-        let mut random = Random::new(11);
-        let deadlines = (0..pending)
-            .map(|_| origin + random_below(&mut random, width))
-            .collect();
+        let mut random = Rng::with_seed(11);
+        let deadlines = (0..pending).map(|_| origin + random.i64(..width)).collect();
         Self {
             random,
             kind,
@@ -113,14 +112,14 @@ impl Moves {
     }
 
     fn next(&mut self) -> (usize, i64, i64) {
-        let index = self.random.index(self.deadlines.len());
+        let index = self.random.usize(..self.deadlines.len());
         let old = self.deadlines[index];
         let spacing = self.width / i64::try_from(self.deadlines.len()).unwrap_or(1);
         self.end += 1;
         let new = match self.kind {
-            Move::Near => old + 1 + random_below(&mut self.random, 4 * spacing),
+            Move::Near => old + 1 + self.random.i64(..4 * spacing),
             Move::ToTheEnd => self.end,
-            Move::Anywhere => self.origin + random_below(&mut self.random, self.width),
+            Move::Anywhere => self.origin + self.random.i64(..self.width),
         };
         self.deadlines[index] = new;
         (index, old, new)
@@ -209,9 +208,9 @@ fn restart_steadily(options: &Options, pending: usize, pushes: u32) -> Group {
     let clock = || now::<Monotonic>().as_nanos();
     let ours = || {
         time(operations, || {
-            let mut random = Random::new(23);
+            let mut random = Rng::with_seed(23);
             for operation in 0..operations {
-                let timer = &timers[random.index(pending)];
+                let timer = &timers[random.usize(..pending)];
                 timer.as_ref().start(at(clock() + period.get()));
                 if operation % BETWEEN_LOOKS == 0 && worker.is_due() {
                     let _more = worker.turn();
@@ -222,9 +221,9 @@ fn restart_steadily(options: &Options, pending: usize, pushes: u32) -> Group {
     let theirs = || {
         let mut map = map.borrow_mut();
         time(operations, || {
-            let mut random = Random::new(23);
+            let mut random = Rng::with_seed(23);
             for operation in 0..operations {
-                map.restart(random.index(pending), clock() + period.get());
+                map.restart(random.usize(..pending), clock() + period.get());
                 if operation % BETWEEN_LOOKS == 0 {
                     map.expire(clock());
                 }
@@ -262,8 +261,4 @@ impl Steady {
             self.fired += 1;
         }
     }
-}
-
-fn random_below(random: &mut Random, limit: i64) -> i64 {
-    i64::try_from(random.below(limit.unsigned_abs())).unwrap_or(0)
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Barrier};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use tickless_sim::random::Random;
+use fastrand::Rng;
 
 use super::{Sink, TOKIO, runtime, worker};
 use crate::harness::{Group, Options, each, time};
@@ -33,10 +33,10 @@ enum Durations {
 }
 
 impl Durations {
-    fn next(self, random: &mut Random) -> Duration {
+    fn next(self, random: &mut Rng) -> Duration {
         match self {
             Self::Fixed => Duration::from_secs(500),
-            Self::Random => Duration::from_micros(100_000_000 + random.below(1_000_000_000)),
+            Self::Random => Duration::from_micros(100_000_000 + random.u64(..1_000_000_000)),
         }
     }
 
@@ -50,7 +50,7 @@ impl Durations {
 
 /// Nanoseconds for one execution of `operation`, with one of the `durations` each time.
 fn each_of(durations: Durations, operations: u64, mut operation: impl FnMut(Duration)) -> f64 {
-    let mut random = Random::new(19);
+    let mut random = Rng::with_seed(19);
     each(operations, || operation(durations.next(&mut random)))
 }
 
@@ -81,7 +81,7 @@ fn sleep_with(options: &Options, pending: usize, durations: Durations) -> Group 
     let worker = worker();
     let runtime = runtime();
     let _entered = runtime.enter();
-    let mut random = Random::new(17);
+    let mut random = Rng::with_seed(17);
     let mut after = || Durations::Random.next(&mut random);
     let ours = pending_of(pending, || tickless::time::sleep(after()));
     let coarse = pending_of(pending, || tickless::coarse::sleep(after()));
@@ -145,8 +145,8 @@ fn reset_with(options: &Options, pending: usize) -> Group {
     let mut theirs = pending_of(pending, || tokio::time::sleep(after));
     let operations = options.operations(200_000);
     let order = || {
-        let mut random = Random::new(29);
-        std::iter::repeat_with(move || random.index(pending))
+        let mut random = Rng::with_seed(29);
+        std::iter::repeat_with(move || random.usize(..pending))
     };
     let (mut of_ours, mut of_coarse, mut of_theirs) = (order(), order(), order());
     Group::measure(

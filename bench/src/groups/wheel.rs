@@ -4,11 +4,11 @@
 
 use std::pin::Pin;
 
+use fastrand::Rng;
 use tickless_core::base::Timers;
 use tickless_core::coarse::{Kind, Tick};
 use tickless_core::platform::CpuId;
 use tickless_core::slots::geometry;
-use tickless_sim::random::Random;
 
 use super::Sink;
 use crate::harness::{Group, Options, time};
@@ -105,7 +105,8 @@ pub(super) fn rearm_in_slot(options: &Options, sink: Sink<'_>) {
             armed.expect("it is not armed");
             slots.link(index, place(expiry(index)), expiry(index).0);
         }
-        let order = Random::new(7).permutation(pending);
+        let mut order: Vec<usize> = (0..pending).collect();
+        Rng::with_seed(7).shuffle(&mut order);
         let repeats = options.operations(2_000_000).div_ceil(pending as u64);
         let operations = repeats * pending as u64;
         let each = |visit: &dyn Fn(usize, Tick)| {
