@@ -83,7 +83,7 @@ const EXCEPTIONS: &[Exception] = &[
         note: HOST_NOTE,
     },
     Exception {
-        path: "crates/tickless/tests/executor_process.rs",
+        path: "crates/tickless/tests/executor/process.rs",
         note: HOST_NOTE,
     },
     Exception {

@@ -337,16 +337,16 @@ macro_rules! same_as_tokio {
             use super::*;
             use tokio::time;
             $($(#[$attribute])* #[test] fn $name() {
-                let _patience = support::begin();
-                support::in_tokio(async $body);
+                let _patience = $crate::support::begin();
+                $crate::support::in_tokio(async $body);
             })*
         }
         mod tickless_tests {
             use super::*;
             use tickless::time;
             $($(#[$attribute])* #[test] fn $name() {
-                let _patience = support::begin();
-                support::in_tokio(async $body);
+                let _patience = $crate::support::begin();
+                $crate::support::in_tokio(async $body);
             })*
         }
     };

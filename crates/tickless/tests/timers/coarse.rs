@@ -1,7 +1,5 @@
 //! `tickless::coarse`: what it shares with `tickless::time`, everywhere where timers are used.
 
-mod support;
-
 use std::future::{Future, IntoFuture, pending, poll_fn, ready};
 use std::os::fd::AsFd as _;
 use std::pin::{Pin, pin};
@@ -11,11 +9,11 @@ use std::task::{Poll, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::support::{
+    self, Wakes, assert_passed, block_on, ms, on_thread, poll_idly, poll_with, until, us, worker,
+};
 use futures::future::{Either, join_all, select};
 use rustix::event::{PollFd, PollFlags, poll};
-use support::{
-    Wakes, assert_passed, block_on, ms, on_thread, poll_idly, poll_with, until, us, worker,
-};
 use tickless::coarse::{self, Sleep, sleep, sleep_until, timeout, timeout_at};
 use tickless::{Driver, Unparker, Worker};
 

@@ -1,7 +1,5 @@
 //! What an executor shares with the rest of its process: bases that other threads were on, barriers, and signals.
 
-mod support;
-
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -9,7 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use support::{in_own_process, on_thread};
+use crate::support::{self, in_own_process, on_thread};
 use tickless::executor::io::Async;
 use tickless::hrtimer::{HrTimer, Restart};
 use tickless::internals::{Linux, barriers};
@@ -39,61 +37,67 @@ fn start_timers(count: u64) {
 
 #[test]
 fn an_executor_counts_the_timers_of_its_own_time() {
-    in_own_process("an_executor_counts_the_timers_of_its_own_time", || {
-        const MANY: u64 = 10_000;
-        start_timers(MANY);
-        let executor = executor();
-        let slept = executor.spawn(async {
-            for _ in 0..10 {
-                time::sleep(Duration::from_micros(20)).await;
-            }
-        });
-        executor.block_on(slept).expect("it ends");
-        let stats = executor.stats();
-        assert!(stats.interrupts > 0, "{stats:?}");
-        assert!(stats.timer_starts < MANY, "{stats:?}");
-        executor.shutdown(HOUR);
-        let stats = executor.stats();
-        start_timers(MANY);
-        assert_eq!(executor.stats(), stats, "it is over");
-    });
+    in_own_process(
+        "process::an_executor_counts_the_timers_of_its_own_time",
+        || {
+            const MANY: u64 = 10_000;
+            start_timers(MANY);
+            let executor = executor();
+            let slept = executor.spawn(async {
+                for _ in 0..10 {
+                    time::sleep(Duration::from_micros(20)).await;
+                }
+            });
+            executor.block_on(slept).expect("it ends");
+            let stats = executor.stats();
+            assert!(stats.interrupts > 0, "{stats:?}");
+            assert!(stats.timer_starts < MANY, "{stats:?}");
+            executor.shutdown(HOUR);
+            let stats = executor.stats();
+            start_timers(MANY);
+            assert_eq!(executor.stats(), stats, "it is over");
+        },
+    );
 }
 
 #[test]
 fn updates_are_the_starts_of_timers_that_are_queued() {
-    in_own_process("updates_are_the_starts_of_timers_that_are_queued", || {
-        const ROUNDS: u64 = 10;
-        const STARTS: u64 = 8;
-        let executor = executor();
-        let before = executor.stats();
-        let started = executor.spawn(async {
-            let timer = Box::pin(HrTimer::new(|_| Restart::No));
-            for _ in 0..ROUNDS {
-                for number in 0..STARTS {
-                    timer
-                        .as_ref()
-                        .start(Duration::from_secs(1_000 + number % 3));
+    in_own_process(
+        "process::updates_are_the_starts_of_timers_that_are_queued",
+        || {
+            const ROUNDS: u64 = 10;
+            const STARTS: u64 = 8;
+            let executor = executor();
+            let before = executor.stats();
+            let started = executor.spawn(async {
+                let timer = Box::pin(HrTimer::new(|_| Restart::No));
+                for _ in 0..ROUNDS {
+                    for number in 0..STARTS {
+                        timer
+                            .as_ref()
+                            .start(Duration::from_secs(1_000 + number % 3));
+                    }
+                    timer.as_ref().cancel();
                 }
-                timer.as_ref().cancel();
-            }
-            // One that fires, and one that is queued at the end.
-            timer.as_ref().start(Duration::from_micros(20));
-            while timer.as_ref().is_active() {
-                coop::yield_now().await;
-            }
-            timer.as_ref().start(HOUR);
-            timer
-        });
-        let timer = executor.block_on(started).expect("it ends");
-        let after = executor.stats();
-        let starts = after.timer_starts - before.timer_starts;
-        let updates = after.timer_updates - before.timer_updates;
-        assert_eq!(starts, ROUNDS * STARTS + 2, "{after:?}");
-        assert_eq!(updates, ROUNDS * (STARTS - 1), "{after:?}");
-        let kept = after.in_place + after.filed_early + after.far_in_slot;
-        assert!(kept <= after.timer_updates, "{after:?}");
-        drop(timer);
-    });
+                // One that fires, and one that is queued at the end.
+                timer.as_ref().start(Duration::from_micros(20));
+                while timer.as_ref().is_active() {
+                    coop::yield_now().await;
+                }
+                timer.as_ref().start(HOUR);
+                timer
+            });
+            let timer = executor.block_on(started).expect("it ends");
+            let after = executor.stats();
+            let starts = after.timer_starts - before.timer_starts;
+            let updates = after.timer_updates - before.timer_updates;
+            assert_eq!(starts, ROUNDS * STARTS + 2, "{after:?}");
+            assert_eq!(updates, ROUNDS * (STARTS - 1), "{after:?}");
+            let kept = after.in_place + after.filed_early + after.far_in_slot;
+            assert!(kept <= after.timer_updates, "{after:?}");
+            drop(timer);
+        },
+    );
 }
 
 /// The worker has its queue to itself for long, which makes the lock of the queue biased.
@@ -134,7 +138,7 @@ fn beside_an_isolated_worker(body: impl FnOnce()) {
 #[test]
 fn strangers_at_a_run_queue_execute_no_barrier_while_a_worker_is_isolated() {
     in_own_process(
-        "strangers_at_a_run_queue_execute_no_barrier_while_a_worker_is_isolated",
+        "process::strangers_at_a_run_queue_execute_no_barrier_while_a_worker_is_isolated",
         || {
             if !Linux::barrier_works() {
                 support::skip(
@@ -181,37 +185,42 @@ extern "C" fn on_signal(_: libc::c_int) {
 /// and sets a flag that a task looks at. It interrupts a worker that computes and one that sleeps.
 #[test]
 fn a_signal_handler_wakes_a_task_through_a_pipe() {
-    in_own_process("a_signal_handler_wakes_a_task_through_a_pipe", || {
-        // SAFETY: all bytes zero is a valid `sigaction`: no flags, and an empty mask.
-        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-        action.sa_sigaction = on_signal as *const () as libc::sighandler_t;
-        // SAFETY: the handler writes to a descriptor that stays open, and to a flag.
-        let installed =
-            unsafe { libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut()) };
-        assert_eq!(installed, 0);
-        let (reader, writer) = io::pipe().expect("a pipe");
-        WRITES_TO.store(writer.as_raw_fd(), Ordering::Relaxed);
-        let executor = executor();
-        let reader = executor.block_on(async { Async::new(reader).expect("it can be watched") });
-        let computes = executor.spawn(async {
-            // SAFETY: its own thread is there, and the handler stays.
+    in_own_process(
+        "process::a_signal_handler_wakes_a_task_through_a_pipe",
+        || {
+            // SAFETY: all bytes zero is a valid `sigaction`: no flags, and an empty mask.
+            let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+            action.sa_sigaction = on_signal as *const () as libc::sighandler_t;
+            // SAFETY: the handler writes to a descriptor that stays open, and to a flag.
+            let installed =
+                unsafe { libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut()) };
+            assert_eq!(installed, 0);
+            let (reader, writer) = io::pipe().expect("a pipe");
+            WRITES_TO.store(writer.as_raw_fd(), Ordering::Relaxed);
+            let executor = executor();
+            let reader =
+                executor.block_on(async { Async::new(reader).expect("it can be watched") });
+            let computes = executor.spawn(async {
+                // SAFETY: its own thread is there, and the handler stays.
+                unsafe { libc::raise(libc::SIGUSR1) };
+                while !WAS_CALLED.load(Ordering::Relaxed) {
+                    coop::checkpoint().await;
+                }
+            });
+            let reads = executor.spawn(async move {
+                let mut bytes = [0; 2];
+                for byte in &mut bytes {
+                    let read =
+                        reader.read_with(|mut pipe| pipe.read_exact(std::slice::from_mut(byte)));
+                    read.await.expect("it is open");
+                }
+                bytes
+            });
+            executor.block_on(computes).expect("it ends");
+            // The worker sleeps, or is about to; the handler runs here.
+            // SAFETY: as above.
             unsafe { libc::raise(libc::SIGUSR1) };
-            while !WAS_CALLED.load(Ordering::Relaxed) {
-                coop::checkpoint().await;
-            }
-        });
-        let reads = executor.spawn(async move {
-            let mut bytes = [0; 2];
-            for byte in &mut bytes {
-                let read = reader.read_with(|mut pipe| pipe.read_exact(std::slice::from_mut(byte)));
-                read.await.expect("it is open");
-            }
-            bytes
-        });
-        executor.block_on(computes).expect("it ends");
-        // The worker sleeps, or is about to; the handler runs here.
-        // SAFETY: as above.
-        unsafe { libc::raise(libc::SIGUSR1) };
-        assert_eq!(executor.block_on(reads).expect("it ends"), [7, 7]);
-    });
+            assert_eq!(executor.block_on(reads).expect("it ends"), [7, 7]);
+        },
+    );
 }

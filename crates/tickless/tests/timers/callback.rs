@@ -1,14 +1,12 @@
 //! Timers with callbacks: exact and coarse ones take the same verbs.
 
-mod support;
-
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use support::{assert_passed, ms, until};
+use crate::support::{self, assert_passed, ms, until};
 use tickless::time;
 
 const HOUR: Duration = Duration::from_secs(3600);

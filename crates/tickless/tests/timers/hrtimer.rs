@@ -1,7 +1,5 @@
 //! Raw timers: starting, cancelling, what callbacks are told and may answer, clocks, dropping.
 
-mod support;
-
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -9,9 +7,11 @@ use std::task::{Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant as StdInstant, SystemTime, UNIX_EPOCH};
 
+use crate::support::{
+    self, Wakes, assert_passed, block_on, in_own_process, ms, on_thread, panic_of, until, worker,
+};
 use rustix::process::Signal;
 use rustix::time::{ClockId as KernelClock, DynamicClockId, clock_gettime_dynamic};
-use support::{Wakes, assert_passed, block_on, ms, on_thread, panic_of, until, worker};
 use tickless::hrtimer::{
     AlreadyExpired, Boottime, ClockId, Expired, HrTimer, Instant, Monotonic, Realtime,
     RelativeClock, Restart, Setup, Span, Stage, Start, Tai, TryCancel, now,
@@ -526,41 +526,42 @@ fn a_waker_given_back_may_free_the_timer() {
 
 #[test]
 fn a_callback_never_runs_twice_at_the_same_time() {
-    let _patience = support::begin();
-    let (inside, runs) = (AtomicBool::new(false), Arc::new(AtomicU64::new(0)));
-    let count = Arc::clone(&runs);
-    let timer = Arc::pin(HrTimer::new(move |expired| {
-        assert!(!inside.swap(true, Ordering::AcqRel), "it runs already");
-        count.fetch_add(1, Ordering::Relaxed);
-        expired.forward_now(Span::from_micros(30));
-        inside.store(false, Ordering::Release);
-        Restart::Yes
-    }));
-    let starters: Vec<_> = (0..3)
-        .map(|number| {
-            let timer = timer.clone();
-            thread::spawn(move || {
-                let worker = (number == 0).then(worker);
-                for _ in 0..2_000 {
-                    timer.as_ref().start(Start::after(Span::from_micros(10)));
-                    if let Some(worker) = &worker {
-                        let _any = worker.turn();
-                    }
-                }
-            })
-        })
-        .collect();
-    for starter in starters {
-        starter.join().expect("it does not panic");
-    }
-    let before = runs.load(Ordering::Relaxed);
-    until(|| runs.load(Ordering::Relaxed) > before + 10);
-    timer.as_ref().cancel();
-    assert!(!timer.as_ref().is_active());
-    assert_eq!(
-        tickless::stats().panics,
-        0,
-        "no other test of this program panics in a callback"
+    // Other tests panic in callbacks, which is counted for the whole process.
+    in_own_process(
+        "hrtimer::a_callback_never_runs_twice_at_the_same_time",
+        || {
+            let (inside, runs) = (AtomicBool::new(false), Arc::new(AtomicU64::new(0)));
+            let count = Arc::clone(&runs);
+            let timer = Arc::pin(HrTimer::new(move |expired| {
+                assert!(!inside.swap(true, Ordering::AcqRel), "it runs already");
+                count.fetch_add(1, Ordering::Relaxed);
+                expired.forward_now(Span::from_micros(30));
+                inside.store(false, Ordering::Release);
+                Restart::Yes
+            }));
+            let starters: Vec<_> = (0..3)
+                .map(|number| {
+                    let timer = timer.clone();
+                    thread::spawn(move || {
+                        let worker = (number == 0).then(worker);
+                        for _ in 0..2_000 {
+                            timer.as_ref().start(Start::after(Span::from_micros(10)));
+                            if let Some(worker) = &worker {
+                                let _any = worker.turn();
+                            }
+                        }
+                    })
+                })
+                .collect();
+            for starter in starters {
+                starter.join().expect("it does not panic");
+            }
+            let before = runs.load(Ordering::Relaxed);
+            until(|| runs.load(Ordering::Relaxed) > before + 10);
+            timer.as_ref().cancel();
+            assert!(!timer.as_ref().is_active());
+            assert_eq!(tickless::stats().panics, 0, "what it asserted held");
+        },
     );
 }
 
@@ -726,9 +727,9 @@ fn soft_timers_go_on_by_themselves() {
 #[test]
 fn dropping_a_timer_in_its_own_callback_ends_the_process() {
     type Slot = Mutex<Option<Pin<Box<dyn Send>>>>;
-    let Some(mut process) =
-        support::process_of_its_own("dropping_a_timer_in_its_own_callback_ends_the_process")
-    else {
+    let Some(mut process) = support::process_of_its_own(
+        "hrtimer::dropping_a_timer_in_its_own_callback_ends_the_process",
+    ) else {
         let slot: Arc<Slot> = Arc::default();
         let inside = Arc::clone(&slot);
         let timer = Box::pin(HrTimer::new(move |_| {

@@ -2,14 +2,12 @@
 //!
 //! As in `process`: each test has a process of its own in which nothing else runs.
 
-mod support;
-
 use std::io::{Read as _, Write as _};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use support::fork::{end_soon, fork, fork_here};
-use support::{block_on, in_own_process, us};
+use crate::support::fork::{end_soon, fork, fork_here};
+use crate::support::{block_on, in_own_process, us};
 use tickless::hrtimer::{HrTimer, Restart};
 use tickless::time::sleep;
 
@@ -17,7 +15,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 #[test]
 fn the_child_of_a_fork_has_no_executor() {
-    in_own_process("the_child_of_a_fork_has_no_executor", || {
+    in_own_process("fork::the_child_of_a_fork_has_no_executor", || {
         let executor = tickless::Executor::builder().workers(2);
         let executor = executor.build().expect("there are threads");
         for _ in 0..20 {
@@ -34,40 +32,43 @@ fn the_child_of_a_fork_has_no_executor() {
 /// Whether it waits for something of the parent, for a timer, or for nothing.
 #[test]
 fn a_child_that_was_forked_in_a_poll_ends_with_it() {
-    in_own_process("a_child_that_was_forked_in_a_poll_ends_with_it", || {
-        for workers in [1, 2] {
-            let executor = tickless::Executor::builder().workers(workers);
-            let executor = executor.build().expect("there are threads");
-            let waits = executor.spawn(std::future::pending::<()>());
-            let mut waits = Some(waits);
-            for round in 0..3 {
-                let waits = waits.take_if(|_| round == 0);
-                let forks = executor.spawn(async move {
-                    let _timer = HrTimer::new(|_| Restart::No);
-                    let child = fork_here();
-                    if child.is_none() {
-                        end_soon();
-                        match (round, waits) {
-                            (0, Some(waits)) => drop(waits.await),
-                            (1, _) => sleep(HOUR).await,
-                            _ => {}
+    in_own_process(
+        "fork::a_child_that_was_forked_in_a_poll_ends_with_it",
+        || {
+            for workers in [1, 2] {
+                let executor = tickless::Executor::builder().workers(workers);
+                let executor = executor.build().expect("there are threads");
+                let waits = executor.spawn(std::future::pending::<()>());
+                let mut waits = Some(waits);
+                for round in 0..3 {
+                    let waits = waits.take_if(|_| round == 0);
+                    let forks = executor.spawn(async move {
+                        let _timer = HrTimer::new(|_| Restart::No);
+                        let child = fork_here();
+                        if child.is_none() {
+                            end_soon();
+                            match (round, waits) {
+                                (0, Some(waits)) => drop(waits.await),
+                                (1, _) => sleep(HOUR).await,
+                                _ => {}
+                            }
                         }
-                    }
-                    child
-                });
-                let child = block_on(forks).expect("the task ends");
-                child.expect("this is the parent").join();
-                assert_eq!(block_on(executor.spawn(async { 2 })).expect("it ends"), 2);
+                        child
+                    });
+                    let child = block_on(forks).expect("the task ends");
+                    child.expect("this is the parent").join();
+                    assert_eq!(block_on(executor.spawn(async { 2 })).expect("it ends"), 2);
+                }
             }
-        }
-    });
+        },
+    );
 }
 
 /// What waits for the thread is executed once, by the parent.
 #[test]
 fn a_child_that_was_forked_in_blocking_work_ends_with_it() {
     in_own_process(
-        "a_child_that_was_forked_in_blocking_work_ends_with_it",
+        "fork::a_child_that_was_forked_in_blocking_work_ends_with_it",
         || {
             let executor = tickless::Executor::builder().workers(1).blocking_threads(1);
             let executor = executor.build().expect("there are threads");

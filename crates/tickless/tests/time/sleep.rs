@@ -1,7 +1,5 @@
 //! `sleep` and `sleep_until`, against tokio's where the two promise the same.
 
-mod support;
-
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
@@ -9,9 +7,9 @@ use std::task::{Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::support::{self, Wakes, assert_passed, block_on, ms, poll_idly, poll_with, us};
 use futures::future::{Either, join, select};
 use futures::stream::{FuturesUnordered, StreamExt};
-use support::{Wakes, assert_passed, block_on, ms, poll_idly, poll_with, us};
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -4,8 +4,6 @@
     reason = "what tokio lets callers ignore may be ignored here"
 )]
 
-mod support;
-
 use std::cell::Cell;
 use std::future::{Future, pending, poll_fn};
 use std::pin::{Pin, pin};
@@ -15,7 +13,7 @@ use std::task::{Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use support::{Wakes, ms, poll_idly, poll_with, us};
+use crate::support::{self, Wakes, ms, poll_idly, poll_with, us};
 
 const HOUR: Duration = Duration::from_secs(3600);
 /// What tokio takes for "never".

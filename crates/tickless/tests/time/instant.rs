@@ -1,12 +1,10 @@
 //! `Instant`, against tokio's.
 
-mod support;
-
 use std::collections::HashSet;
 use std::thread;
 use std::time::{Duration, Instant as StdInstant};
 
-use support::ms;
+use crate::support::ms;
 
 same_as_tokio! {
     async fn it_converts_from_and_to_the_standard_library() {

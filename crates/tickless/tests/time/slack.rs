@@ -1,7 +1,5 @@
 //! Slack: what it lets a timer do, and what it leaves as it is.
 
-mod support;
-
 use std::future::{Future, poll_fn, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
@@ -9,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-use support::{begin, block_on, chosen, ms, on_thread, poll_idly, windows};
+use crate::support::{begin, block_on, chosen, ms, on_thread, poll_idly, windows};
 use tickless::time::{
     Instant, MissedTickBehavior, Precision, interval_at, set_thread_slack, sleep, sleep_until,
     thread_slack, timeout, timeout_at, with_slack,

@@ -1,13 +1,11 @@
 //! `interval` and `interval_at`, against tokio's.
 
-mod support;
-
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use support::{Wakes, assert_passed, block_on, ms, panic_of, poll_idly, poll_with};
+use crate::support::{self, Wakes, assert_passed, block_on, ms, panic_of, poll_idly, poll_with};
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -1,0 +1,11 @@
+//! The executor: tasks, what they wait for, deadlines, and the process around it.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod deadline;
+mod fork;
+mod io;
+#[cfg(feature = "internals")]
+mod process;
+mod tasks;
