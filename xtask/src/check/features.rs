@@ -81,7 +81,8 @@ fn faults(workspace: &Workspace, matrix: &[Row]) -> Vec<String> {
 
 /// What to build: each library and each package of the matrix without features, then set by set.
 ///
-/// One package a command: features of packages built together add up, and one would hide what another lacks.
+/// One package a command: features of packages built together add up, and one would hide what another lacks. The lints
+/// look on, because what only one feature uses is unused without it.
 fn lines(workspace: &Workspace, matrix: &[Row]) -> Vec<Invocation> {
     let libraries = workspace.libraries().map(|package| package.name.as_str());
     let names: BTreeSet<&str> = libraries
@@ -89,11 +90,13 @@ fn lines(workspace: &Workspace, matrix: &[Row]) -> Vec<Invocation> {
         .collect();
     let mut lines = Vec::new();
     for name in names {
-        let build = || Invocation::cargo(&["check", "-p", name, "--no-default-features"]);
-        lines.push(build());
+        let build =
+            || Invocation::cargo(&["clippy", "--no-deps", "-p", name, "--no-default-features"]);
+        let deny = |line: Invocation| line.args(&["--", "-D", "warnings"]);
+        lines.push(deny(build()));
         let rows = matrix.iter().filter(|row| row.package == name);
         for set in rows.flat_map(|row| row.sets) {
-            lines.push(build().arg("--features").arg(set.join(",")));
+            lines.push(deny(build().arg("--features").arg(set.join(","))));
         }
     }
     lines
@@ -165,9 +168,9 @@ mod tests {
         assert_eq!(
             shown,
             [
-                "cargo check -p tickless --no-default-features",
-                "cargo check -p tickless --no-default-features --features hyper,time",
-                "cargo check -p tickless-link --no-default-features",
+                "cargo clippy --no-deps -p tickless --no-default-features -- -D warnings",
+                "cargo clippy --no-deps -p tickless --no-default-features --features hyper,time -- -D warnings",
+                "cargo clippy --no-deps -p tickless-link --no-default-features -- -D warnings",
             ]
         );
     }

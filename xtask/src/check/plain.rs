@@ -13,17 +13,23 @@ pub(super) fn clippy(run: &mut Run<'_>) -> Result<(), String> {
     lines.iter().try_for_each(|line| run.invoke(line))
 }
 
-/// With all features, and without any for the packages where that makes a difference.
+/// With all features, and the tests of libraries that have features without any. What is no test is seen with each set
+/// of features by [that step](super::features).
 fn clippy_lines(workspace: &Workspace) -> Vec<Invocation> {
     let all = ["clippy", "--workspace", "--all-targets", "--all-features"];
     let mut lines = vec![Invocation::cargo(&all)];
     let with_features: Vec<&str> = workspace
-        .members()
+        .libraries()
         .filter(|package| !package.features.is_empty())
         .map(|package| package.name.as_str())
         .collect();
     if !with_features.is_empty() {
-        let none = Invocation::cargo(&["clippy", "--all-targets", "--no-default-features"]);
+        let none = Invocation::cargo(&[
+            "clippy",
+            "--no-deps",
+            "--all-targets",
+            "--no-default-features",
+        ]);
         lines.push(none.packages(&with_features));
     }
     let deny = |line: Invocation| line.args(&["--", "-D", "warnings"]);
@@ -69,7 +75,8 @@ mod tests {
             lines.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         let all = "cargo clippy --workspace --all-targets --all-features -- -D warnings";
-        let none = "cargo clippy --all-targets --no-default-features -p tickless -- -D warnings";
+        let none =
+            "cargo clippy --no-deps --all-targets --no-default-features -p tickless -- -D warnings";
         assert_eq!(shown(json!({})), [all]);
         assert_eq!(shown(json!({"hyper": []})), [all, none]);
     }

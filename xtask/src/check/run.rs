@@ -165,7 +165,11 @@ impl<'r> Run<'r> {
         self.did_something = true;
         let line = match self.plan {
             Plan::Roomy => line.clone(),
-            Plan::Fresh | Plan::Lean => line.clone().variable("CARGO_INCREMENTAL", "0"),
+            // Nor are there backtraces to be read: what fails says in which line.
+            Plan::Fresh | Plan::Lean => line
+                .clone()
+                .variable("CARGO_INCREMENTAL", "0")
+                .variable("CARGO_PROFILE_DEV_DEBUG", "none"),
         };
         println!("   $ {line}");
         line
@@ -199,7 +203,10 @@ mod tests {
 
         let mut lean = Run::new(Path::new("."), Plan::Lean);
         lean.invoke(&Invocation::new("true")).unwrap();
-        assert_eq!(lean.spent[0].0, "CARGO_INCREMENTAL=0 true");
+        assert_eq!(
+            lean.spent[0].0,
+            "CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=none true"
+        );
 
         for (line, other, expected) in [
             ("true", "true", Ok(())),

@@ -437,7 +437,7 @@ fn play(steps: &[Step]) {
 }
 
 proptest! {
-    #![proptest_config(crate::properties::config(2))]
+    #![proptest_config(crate::properties::config(1))]
 
     #[test]
     fn a_run_and_a_tree_behave_like_one_list(steps in steps()) {
