@@ -407,6 +407,9 @@ mod tests {
         let read = || count.fetch_add(1, Ordering::Relaxed);
         let agreement = agreement(NANOS, first, second, 100, read).expect("they can be started");
         assert!(!agreement.verdict.is_bad(), "{}", agreement.verdict);
+        for heard in [agreement.first, agreement.second] {
+            assert_eq!(heard.nearest.is_some(), heard.readings > 0, "{heard:?}");
+        }
         // The copy of the second CPU.
         let lags = || {
             let cpu = u32::try_from(rustix::thread::sched_getcpu()).expect("few");
