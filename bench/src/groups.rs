@@ -71,6 +71,13 @@ fn warm_up(worker: &Worker) {
     }
 }
 
+/// All indices below `count`, in an order that is random and always the same.
+fn shuffled(count: usize) -> Vec<usize> {
+    let mut order: Vec<_> = (0..count).collect();
+    fastrand::Rng::with_seed(7).shuffle(&mut order);
+    order
+}
+
 pub(crate) fn worker() -> Worker {
     let worker = Worker::new().expect("this thread is no worker yet");
     warm_up(&worker);

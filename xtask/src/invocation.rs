@@ -60,6 +60,11 @@ impl Invocation {
         self
     }
 
+    /// Makes each lint that speaks in a line of `cargo clippy` an error. What comes behind is for the compiler.
+    pub(crate) fn deny_warnings(self) -> Self {
+        self.args(&["--", "-D", "warnings"])
+    }
+
     /// Selects packages, as `-p NAME` each.
     pub(crate) fn packages<S: AsRef<str>>(mut self, names: &[S]) -> Self {
         for name in names {

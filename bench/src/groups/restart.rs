@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use fastrand::Rng;
 use tickless::hrtimer::{Monotonic, now};
 
-use super::{FAR, Sink, at, plain_timer, worker};
+use super::{FAR, Sink, at, plain_timer, shuffled, worker};
 use crate::harness::{Group, Options, each, time};
 use crate::limit::{Line, Map};
 
@@ -26,8 +26,7 @@ pub(super) fn in_place(options: &Options, sink: Sink<'_>) {
             timer.as_ref().start(at(deadline(index)));
         }
         let line = Line::new(pending, origin, SPACING);
-        let mut order: Vec<usize> = (0..pending).collect();
-        Rng::with_seed(7).shuffle(&mut order);
+        let order = shuffled(pending);
         let repeats = options.operations(2_000_000).div_ceil(pending as u64);
         let operations = repeats * pending as u64;
         let wiggle = Cell::new(1);

@@ -4,13 +4,12 @@
 
 use std::pin::Pin;
 
-use fastrand::Rng;
 use tickless_core::base::Timers;
 use tickless_core::coarse::{Kind, Tick};
 use tickless_core::platform::CpuId;
 use tickless_core::slots::geometry;
 
-use super::Sink;
+use super::{Sink, shuffled};
 use crate::harness::{Group, Options, time};
 use crate::host::{self, Coarse, Host};
 use crate::limit::Slots;
@@ -105,8 +104,7 @@ pub(super) fn rearm_in_slot(options: &Options, sink: Sink<'_>) {
             armed.expect("it is not armed");
             slots.link(index, place(expiry(index)), expiry(index).0);
         }
-        let mut order: Vec<usize> = (0..pending).collect();
-        Rng::with_seed(7).shuffle(&mut order);
+        let order = shuffled(pending);
         let repeats = options.operations(2_000_000).div_ceil(pending as u64);
         let operations = repeats * pending as u64;
         let each = |visit: &dyn Fn(usize, Tick)| {

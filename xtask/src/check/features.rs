@@ -92,11 +92,11 @@ fn lines(workspace: &Workspace, matrix: &[Row]) -> Vec<Invocation> {
     for name in names {
         let build =
             || Invocation::cargo(&["clippy", "--no-deps", "-p", name, "--no-default-features"]);
-        let deny = |line: Invocation| line.args(&["--", "-D", "warnings"]);
-        lines.push(deny(build()));
+        lines.push(build().deny_warnings());
         let rows = matrix.iter().filter(|row| row.package == name);
         for set in rows.flat_map(|row| row.sets) {
-            lines.push(deny(build().arg("--features").arg(set.join(","))));
+            let line = build().arg("--features").arg(set.join(","));
+            lines.push(line.deny_warnings());
         }
     }
     lines

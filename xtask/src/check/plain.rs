@@ -32,8 +32,7 @@ fn clippy_lines(workspace: &Workspace) -> Vec<Invocation> {
         ]);
         lines.push(none.packages(&with_features));
     }
-    let deny = |line: Invocation| line.args(&["--", "-D", "warnings"]);
-    lines.into_iter().map(deny).collect()
+    lines.into_iter().map(Invocation::deny_warnings).collect()
 }
 
 /// Once as its authors read it and once as its users do; and libraries with features once without.

@@ -87,7 +87,8 @@ fn relying<'w>(workspace: &'w Workspace, wanted: &[Wanted]) -> Vec<&'w str> {
 ///
 /// The doctests are left out: each is a program to be linked, and debug assertions change nothing about whether an
 /// example is right. So are the tests of the tasks, which are never built that way, and those of the tools and the
-/// examples: what they drive is tested here by itself, and the steps behind this one run simulator and tools optimised.
+/// examples: what they drive is tested here by itself, and the steps behind this one run worlds and tools without debug
+/// assertions.
 pub(super) fn test_release(run: &mut Run<'_>) -> Result<(), String> {
     const LEFT_OUT: [&str; 6] = [
         "xtask",
