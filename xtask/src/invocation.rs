@@ -3,6 +3,7 @@
 //! Output goes where ours goes, so that a long build is seen while it runs. Only questions (is this component there?)
 //! are captured, and only where the answer counts tests is the output looked at on its way.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
@@ -15,7 +16,7 @@ use std::time::Duration;
 /// A program with its arguments and the variables that differ from ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Invocation {
-    program: &'static str,
+    program: Cow<'static, str>,
     arguments: Vec<String>,
     variables: Vec<(&'static str, String)>,
 }
@@ -29,9 +30,9 @@ pub(crate) struct Captured {
 }
 
 impl Invocation {
-    pub(crate) fn new(program: &'static str) -> Self {
+    pub(crate) fn new(program: impl Into<Cow<'static, str>>) -> Self {
         Self {
-            program,
+            program: program.into(),
             arguments: Vec::new(),
             variables: Vec::new(),
         }
@@ -190,7 +191,7 @@ impl Invocation {
     }
 
     fn command(&self, directory: &Path) -> Command {
-        let mut command = Command::new(self.program);
+        let mut command = Command::new(&*self.program);
         command.args(&self.arguments).current_dir(directory);
         // All features are built here, and what is checked must not depend on which libraries of C a system has.
         command.env("TICKLESS_C_PEERS", "none");
@@ -228,7 +229,7 @@ impl fmt::Display for Invocation {
         for (name, value) in &self.variables {
             write!(formatter, "{name}={} ", quoted(value))?;
         }
-        formatter.write_str(self.program)?;
+        formatter.write_str(&self.program)?;
         for argument in &self.arguments {
             write!(formatter, " {}", quoted(argument))?;
         }

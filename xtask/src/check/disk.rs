@@ -98,7 +98,8 @@ fn choose(used: u64, free: u64) -> Result<(Plan, String), String> {
     }
 }
 
-fn target(root: &Path) -> PathBuf {
+/// Where cargo builds.
+pub(super) fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 
