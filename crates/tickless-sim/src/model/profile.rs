@@ -27,6 +27,8 @@
 //! Marks: **A** was measured on that class of machine, **B** on a close relative, **C** is an estimate. A calibration
 //! command writes the same format for the machine at hand, with mark A and itself as source.
 
+use std::sync::OnceLock;
+
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
@@ -187,9 +189,16 @@ impl Profile {
     /// When the embedded file is wrong, which a test excludes.
     #[must_use]
     pub fn embedded(name: &str) -> Option<Self> {
-        let (name, text) = EMBEDDED.into_iter().find(|(known, _)| *known == name)?;
-        let profile = Self::from_toml(text, name);
-        Some(profile.expect("embedded profiles are tried by a test"))
+        // A hunt wants one for each world, and to read it takes longer than to build the world.
+        static READ: [OnceLock<Profile>; EMBEDDED.len()] =
+            [const { OnceLock::new() }; EMBEDDED.len()];
+        let mut known = EMBEDDED.into_iter().zip(&READ);
+        let ((name, text), read) = known.find(|((known, _), _)| *known == name)?;
+        let profile = read.get_or_init(|| {
+            let profile = Self::from_toml(text, name);
+            profile.expect("embedded profiles are tried by a test")
+        });
+        Some(profile.clone())
     }
 }
 
