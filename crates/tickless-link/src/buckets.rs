@@ -316,13 +316,17 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
     /// Shows every entry with the number of its list and its head, bucket by bucket, the pending lists first, while
     /// `visit` answers `true`.
     pub fn for_each(&self, mut visit: impl FnMut(EntryRef<'_, F>, usize, &F::Head) -> bool) {
-        let lists = self.pending.iter().chain(self.levels.iter().flatten());
-        for entry in lists.flat_map(|last| self.walk(*last)) {
-            // SAFETY: Owner Key Invariant: the entry is queued here, and no caller can hold the queue mutably while
-            // this borrow lasts.
-            let head = unsafe { entry.head() };
-            if !visit(entry, usize::from(entry.place.get()), head) {
-                return;
+        let buckets = self.levels.iter().map(|row| &row[..]);
+        for row in core::iter::once(&self.pending[..]).chain(buckets) {
+            for last in row.iter().filter(|last| last.is_some()) {
+                for entry in self.walk(*last) {
+                    // SAFETY: Owner Key Invariant: the entry is queued here, and no caller can hold the queue mutably
+                    // while this borrow lasts.
+                    let head = unsafe { entry.head() };
+                    if !visit(entry, usize::from(entry.place.get()), head) {
+                        return;
+                    }
+                }
             }
         }
     }
@@ -346,8 +350,10 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         for (level, pending) in self.pending.iter().enumerate() {
             count += self.assert_list(*pending, |number| number / BUCKETS == level);
         }
-        for (number, last) in self.levels.iter().flatten().enumerate() {
-            count += self.assert_list(*last, |carried| carried == number);
+        for (level, row) in self.levels.iter().enumerate() {
+            for (index, last) in row.iter().enumerate().filter(|(_, last)| last.is_some()) {
+                count += self.assert_list(*last, |carried| carried == level * BUCKETS + index);
+            }
         }
         assert_eq!(count, self.len, "the length counts the entries");
     }
