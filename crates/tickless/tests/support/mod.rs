@@ -330,9 +330,12 @@ macro_rules! assert_not_unpin {
 }
 
 /// Makes one test of each body for `tokio::time` and one for `tickless::time`. In the bodies, `time` is the module.
+///
+/// What tokio does is seen once, where tests are not optimised: to build its half once more would show nothing new.
 #[macro_export]
 macro_rules! same_as_tokio {
     ($($(#[$attribute:meta])* async fn $name:ident() $body:block)*) => {
+        #[cfg(debug_assertions)]
         mod tokio_tests {
             use super::*;
             use tokio::time;
