@@ -86,8 +86,8 @@ fn relying<'w>(workspace: &'w Workspace, wanted: &[Wanted]) -> Vec<&'w str> {
 /// The tests as users build: optimised, debug assertions off.
 ///
 /// The doctests are left out: each is a program to be linked, and debug assertions change nothing about whether an
-/// example is right. So are the tests of the tasks, which are never built that way, and those of the simulator, the tools
-/// and the examples: what they drive is tested here by itself.
+/// example is right. So are the tests of the tasks, which are never built that way, and those of the simulator, the
+/// tools and the examples: what they drive is tested here by itself.
 pub(super) fn test_release(run: &mut Run<'_>) -> Result<(), String> {
     const LEFT_OUT: [&str; 6] = [
         "xtask",
