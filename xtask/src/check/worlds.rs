@@ -13,7 +13,7 @@ use crate::invocation::Invocation;
 /// Seeds that must be clean.
 const FIXED: &str = "1000";
 /// For how long fresh ones are tried.
-const FRESH: &str = "30s";
+const FRESH: &str = "20s";
 /// Where scenarios that break a promise are kept.
 const KEPT: &str = "target/worlds";
 
