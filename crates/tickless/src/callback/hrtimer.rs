@@ -240,6 +240,14 @@ where
             registry::watch_clocks();
         }
     }
+
+    /// As [`with_setup`](Self::with_setup), for one whose device is written at each change: for what measures what
+    /// leaving it alone saves.
+    pub(crate) const fn writing_at_once(setup: Setup, function: F) -> Self {
+        Self {
+            timer: core::HrTimer::with_setup(setup, false, function),
+        }
+    }
 }
 
 impl<F, C> fmt::Debug for HrTimer<F, C>

@@ -44,13 +44,13 @@ impl TickTimer {
     /// The timer of the worker on `base`. `has_signals` says that a signal ends slices; else checkpoints compare the
     /// counter.
     pub(crate) fn new(base: &'static ThreadBase, savings: Savings, has_signals: bool) -> Self {
-        let setup = if savings.lazy {
-            SETUP
+        let make = if savings.lazy {
+            |callback| HrTimer::with_setup(SETUP, callback)
         } else {
-            Setup::new().stage(Stage::Hard)
+            |callback| HrTimer::writing_at_once(Setup::new().stage(Stage::Hard), callback)
         };
         // TICK-4: which task is next is not known, so nothing is started.
-        let timer = Self::asking(base, setup, move || base.local().resched.tick());
+        let timer = Self::asking(base, make, move || base.local().resched.tick());
         Self {
             // Where checkpoints compare, a switch that leaves it as it is costs less than one that moves it, and that
             // it comes early costs one schedule in each slice (TICK-7, TICK-8).
@@ -63,18 +63,22 @@ impl TickTimer {
 
     /// A timer that is none of a slice, on `base`: the worker schedules then.
     pub(crate) fn other(base: &'static ThreadBase) -> Self {
-        let setup = Setup::new().stage(Stage::Hard);
-        Self::asking(base, setup, move || base.local().resched.request())
+        let make = |callback| HrTimer::with_setup(Setup::new().stage(Stage::Hard), callback);
+        Self::asking(base, make, move || base.local().resched.request())
     }
 
-    fn asking(base: &'static ThreadBase, setup: Setup, ask: impl Fn() + Send + 'static) -> Self {
+    fn asking(
+        base: &'static ThreadBase,
+        make: fn(Callback) -> HrTimer<Callback>,
+        ask: impl Fn() + Send + 'static,
+    ) -> Self {
         let callback: Callback = Box::new(move |_| {
             ask();
             Restart::No
         });
         Self {
             base,
-            timer: Box::pin(HrTimer::with_setup(setup, callback)),
+            timer: Box::pin(make(callback)),
             deadline: Cell::new(Instant::ZERO),
             comes_early: false,
             may_fire_early: false,
@@ -225,6 +229,29 @@ mod tests {
             let compared = TickTimer::new(own, Savings::default(), false);
             compared.start(earlier);
             assert_eq!(compared.fires(), None, "no device fires for it");
+        });
+        thread.join().expect("it does not panic");
+    }
+
+    /// what the saving is measured against writes the device at each change.
+    #[test]
+    fn without_the_saving_the_device_is_written_at_each_change() {
+        let thread = thread::spawn(|| {
+            let own = with_thread(lifecycle::enter).expect("there are bases enough");
+            let [earlier, later] = [3, 4].map(in_hours);
+            for lazy in [true, false] {
+                let savings = Savings {
+                    lazy,
+                    ..Savings::default()
+                };
+                let tick = TickTimer::new(own, savings, true);
+                tick.start(earlier);
+                tick.start(later);
+                let expected = if lazy { earlier } else { later };
+                assert_eq!(own.armed(), expected, "lazy: {lazy}");
+                drop(tick);
+                let _armed = timers().settle_armed(own.cpu());
+            }
         });
         thread.join().expect("it does not panic");
     }
