@@ -233,6 +233,29 @@ mod tests {
         thread.join().expect("it does not panic");
     }
 
+    /// The clocks of the kernel and of the library differ a little, and a POSIX timer that fired is not set any more.
+    #[test]
+    fn a_signal_that_comes_too_early_has_the_device_set_again() {
+        let thread = thread::spawn(|| {
+            let worker = Worker::new().expect("the thread is free");
+            worker.begin_signals(false).expect("there are POSIX timers");
+            let tick = TickTimer::new(worker.base(), Savings::default(), true);
+            tick.start(in_hours(3));
+            let writes = || worker.unparker().signal_counts().0;
+            let written = writes();
+            worker.base().local().device.signal.note_signal();
+            assert!(worker.take_signalled());
+            assert!(!worker.is_due_behind_signal(), "it is hours away");
+            worker.set_behind_signal();
+            assert_eq!(writes(), written + 1, "it is set again");
+            assert!(!worker.take_signalled());
+            worker.set_behind_signal();
+            assert_eq!(writes(), written + 1, "once");
+            worker.end_signals();
+        });
+        thread.join().expect("it does not panic");
+    }
+
     /// what the saving is measured against writes the device at each change.
     #[test]
     fn without_the_saving_the_device_is_written_at_each_change() {

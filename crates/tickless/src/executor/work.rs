@@ -125,13 +125,17 @@ impl Loop<'_> {
     fn schedule(&mut self) {
         // The reading that the task before was accounted by, if it waits: one for each switch.
         let now = self.current.take_ended().unwrap_or_else(at_earliest);
-        let is_due = self.worker.take_signalled() && self.worker.is_due_behind_signal()
-            || self.worker.is_due_at(now);
+        let is_signalled = self.worker.take_signalled();
+        let is_due =
+            is_signalled && self.worker.is_due_behind_signal() || self.worker.is_due_at(now);
         let owes = is_due && self.shared.settings.savings.deferred;
         if owes {
             self.worker.turn_owing(at_earliest());
         } else if is_due {
             let _more = self.worker.turn();
+        }
+        if is_signalled {
+            self.worker.set_behind_signal();
         }
         self.look();
         // What the turn took is no task's: it is not charged to the one that is picked.

@@ -338,10 +338,27 @@ impl Worker {
         }
     }
 
-    /// Whether a signal came since this was asked last.
+    /// Whether a signal came since this was asked last. What asks sets the POSIX timer
+    /// [again](Self::set_behind_signal).
     #[inline]
     pub(crate) fn take_signalled(&self) -> bool {
-        self.timers.base.local().device.signal.take_signalled()
+        let signal = &self.timers.base.local().device.signal;
+        let came = signal.take_signalled();
+        if came {
+            // It fired, so it is not set any more, if it was not set since.
+            signal.use_up();
+        }
+        came
+    }
+
+    /// Behind a signal and the turn for it: sets the POSIX timer, if that found nothing due. The signal comes by the
+    /// kernel's clock, and the turn goes by one that is never ahead of it: what is due a moment later would never come.
+    pub(crate) fn set_behind_signal(&self) {
+        let device = &self.timers.base.local().device;
+        // Nothing is programmed where the rearm is deferred: its flush sets the timer.
+        if device.signal.is_used_up() && !device.due().is_forever() {
+            device::renew(self.timers.base);
+        }
     }
 
     /// The base of the thread.

@@ -117,6 +117,12 @@ impl SignalTimer {
         self.set_for.store(USED_UP, Ordering::Relaxed);
     }
 
+    /// Whether what the timer was set for is used up, and it was not set since.
+    #[inline]
+    pub(crate) fn is_used_up(&self) -> bool {
+        self.set_for.load(Ordering::Relaxed) == USED_UP
+    }
+
     /// Whether a signal came since that was [taken](Self::take_signalled) last.
     #[inline]
     pub(crate) fn is_signalled(&self) -> bool {
