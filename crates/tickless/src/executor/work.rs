@@ -168,11 +168,12 @@ impl Loop<'_> {
         }
     }
 
-    /// The worker was asked to schedule, maybe behind its turn and its look: for a new descriptor, or by a kick.
+    /// The worker was asked to schedule, maybe behind its turn and its look: for a new descriptor, by a kick, or by its
+    /// signal. For a signal of which the next round has to know it is asked once more: the device that fired is not set.
     #[cold]
     fn answer(&mut self, now: Instant) {
         self.look();
-        if self.worker.is_due_at(now) {
+        if !self.worker.knows_of_signal() || self.worker.is_due_at(now) {
             self.worker.request_reschedule();
         }
     }
@@ -187,6 +188,10 @@ impl Loop<'_> {
             self.last = task;
             place.counters.switches.add_one();
         }
+        debug_assert!(
+            self.worker.knows_of_signal(),
+            "a signal that the task does not see ends no slice, and none follows it"
+        );
         self.current.begin(task);
         run(job);
         if self.current.was_preempted() {
@@ -252,5 +257,64 @@ impl Loop<'_> {
         jobs.into_iter().for_each(discard);
         // Each is scheduled once more, finds the queue closed, and is dropped there.
         live.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::pin::pin;
+    use std::sync::{Arc, Mutex, PoisonError};
+    use std::task::{Poll, Waker};
+
+    use tickless_core::hrtimer::{Restart, Stage};
+
+    use super::*;
+    use crate::Executor;
+    use crate::callback::hrtimer::{HrTimer, Setup};
+    use crate::executor::coop::need_resched;
+    use crate::host::device::on_signal;
+
+    /// The signal may come at any moment. One that came behind the look for it, and before the worker took back what
+    /// asked it to schedule, was lost with the tick: the next task had the worker for good.
+    #[test]
+    #[cfg_attr(miri, ignore = "POSIX timers")]
+    fn a_signal_that_comes_within_a_round_is_seen_by_the_task_that_is_picked() {
+        let executor = Executor::builder()
+            .workers(1)
+            .preemption(Preemption::Signal)
+            .build()
+            .expect("threads can be started");
+        let task = executor.spawn(async {
+            let waits: Arc<Mutex<Option<Waker>>> = Arc::default();
+            let woken = Arc::clone(&waits);
+            // Fires in the turn of the round that picks the task, which is where the signal comes.
+            let timer = pin!(HrTimer::with_setup(
+                Setup::new().stage(Stage::Hard),
+                move |_: &mut _| {
+                    on_signal(libc::SIGURG);
+                    let waker = woken.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    waker.into_iter().for_each(Waker::wake);
+                    Restart::No
+                }
+            ));
+            let timer = timer.into_ref();
+            let mut is_over = false;
+            poll_fn(|context| {
+                if std::mem::replace(&mut is_over, true) {
+                    return Poll::Ready(need_resched());
+                }
+                *waits.lock().unwrap_or_else(PoisonError::into_inner) =
+                    Some(context.waker().clone());
+                timer.start(at_earliest().saturating_add(PERIOD));
+                Poll::Pending
+            })
+            .await
+        });
+        let is_asked = executor.block_on(task).expect("it does not panic");
+        assert!(
+            is_asked,
+            "nothing would ask for the round that sets the device again"
+        );
     }
 }

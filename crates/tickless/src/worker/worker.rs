@@ -351,6 +351,13 @@ impl Worker {
         came
     }
 
+    /// Whether a signal that was not [taken](Self::take_signalled) yet still asks for a reschedule.
+    pub(crate) fn knows_of_signal(&self) -> bool {
+        let local = self.timers.base.local();
+        // In this order: the handler notes the signal first, and asks then.
+        !local.device.signal.is_signalled() || local.resched.is_requested()
+    }
+
     /// Behind a signal and the turn for it: sets the POSIX timer, if that found nothing due. The signal comes by the
     /// kernel's clock, and the turn goes by one that is never ahead of it: what is due a moment later would never come.
     pub(crate) fn set_behind_signal(&self) {
