@@ -169,7 +169,7 @@ impl Loop<'_> {
     }
 
     /// The worker was asked to schedule, maybe behind its turn and its look: for a new descriptor, by a kick, or by its
-    /// signal. For a signal of which the next round has to know it is asked once more: the device that fired is not set.
+    /// signal. For a signal that came behind the look for it it is asked once more: the device that fired is not set.
     #[cold]
     fn answer(&mut self, now: Instant) {
         self.look();
