@@ -118,6 +118,8 @@ pub const NAMES: &[&str] = &[
     "combined-leaves-without-publication",
     "combined-fresh-joins-read-in-flight",
     // Run queues and the tick of a slice (spec X-5).
+    "sched-balance-carries-nothing",
+    "sched-balance-forgets-nothing",
     "sched-carry-lost",
     "sched-credit-not-capped",
     "sched-deadline-admits-all",
@@ -125,6 +127,7 @@ pub const NAMES: &[&str] = &[
     "sched-deadline-wakes-with-all",
     "sched-debt-left-by-sleeping",
     "sched-paid-sleeper-is-owed",
+    "sched-pinned-task-pulled",
     "sched-device-left-to-fire-for-nothing-lazy-8",
     "sched-enqueue-moves-the-tick",
     "sched-extension-flushed-unmasked-b6",

@@ -46,6 +46,43 @@ impl<F: Branched> Tree<F> {
         }
     }
 
+    /// As [`first_where`](Self::first_where), where `holds_some` may say more than there is: the search goes on behind
+    /// a subtree that holds none.
+    ///
+    /// # Cost
+    ///
+    /// O(log n), and as much for each entry that `holds_some` spoke of and that is not meant.
+    pub fn open_first_among(
+        &mut self,
+        holds_some: impl Fn(&F::Head) -> bool,
+        is_meant: impl Fn(&F::Head) -> bool,
+    ) -> Option<Slot<'_, '_, F>> {
+        let root = self.follow(self.root.get())?;
+        let link = self.first_below(root, &holds_some, &is_meant)?.link();
+        // SAFETY: Live Link Invariant: the link names an entry of this queue, which stays borrowed.
+        let entry = unsafe { EntryRef::follow(link) }?;
+        Some(Slot { tree: self, entry })
+    }
+
+    /// As [`open_first_among`](Self::open_first_among), in the subtree of `at`. The depth is that of the tree.
+    fn first_below<'t>(
+        &'t self,
+        at: EntryRef<'t, F>,
+        holds_some: &impl Fn(&F::Head) -> bool,
+        is_meant: &impl Fn(&F::Head) -> bool,
+    ) -> Option<EntryRef<'t, F>> {
+        if !holds_some(self.head_of(at)) {
+            return None;
+        }
+        let below = |side| {
+            let child = self.child(at, side)?;
+            self.first_below(child, holds_some, is_meant)
+        };
+        below(Side::Left)
+            .or_else(|| is_meant(self.head_of(at)).then_some(at))
+            .or_else(|| below(Side::Right))
+    }
+
     /// As [`first_where`](Self::first_where), and opens what it found.
     pub fn open_first_where(
         &mut self,

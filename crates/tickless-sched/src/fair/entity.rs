@@ -152,6 +152,8 @@ pub(crate) struct Head {
     pub(crate) pick: Option<Pick>,
     /// It sleeps, and stays queued until it has made up for what it had too much.
     pub(crate) is_delayed: bool,
+    /// It is never pulled.
+    pub(crate) is_pinned: bool,
     /// The smallest virtual time in the subtree.
     smallest: Cell<Virtual>,
 }
@@ -202,6 +204,12 @@ impl Head {
         self.share
     }
 
+    /// Whether another queue may have the task.
+    #[inline]
+    pub(crate) fn can_move(&self) -> bool {
+        !self.is_delayed && (!self.is_pinned || mutant!("sched-pinned-task-pulled"))
+    }
+
     #[inline]
     pub(crate) fn is_eligible(&self, average: Virtual) -> bool {
         self.share.vruntime <= average || mutant!("sched-pick-ignores-eligibility")
@@ -226,6 +234,21 @@ impl<T: Send + 'static> Entity<T> {
         /// Makes a task that competes with `weight`, in pieces of `request`.
         #[must_use]
         pub const fn new(weight: Weight, request: Request) -> Self {
+            Self::of(weight, request, false)
+        }
+    }
+
+    tickless_link::const_unless_loom! {
+        /// As [`new`](Self::new), for a task that stays on its CPU: no other queue pulls it.
+        #[must_use]
+        pub const fn pinned(weight: Weight, request: Request) -> Self {
+            Self::of(weight, request, true)
+        }
+    }
+
+    tickless_link::const_unless_loom! {
+        #[inline]
+        const fn of(weight: Weight, request: Request, is_pinned: bool) -> Self {
             let share = Share {
                 weight,
                 request,
@@ -238,6 +261,7 @@ impl<T: Send + 'static> Entity<T> {
                 luggage: Luggage { lag: 0, rest: None },
                 pick: None,
                 is_delayed: false,
+                is_pinned,
                 smallest: Cell::new(Virtual::ZERO),
             };
             Self {

@@ -82,6 +82,7 @@ use tickless_link::tree::{Slot, Tree};
 use crate::amount::{Request, RunTime, Weight};
 use crate::membership::{Pick, Refusal, Refused};
 
+mod balance;
 mod entity;
 mod hand_over;
 #[cfg(all(test, loom))]
@@ -90,8 +91,9 @@ mod model;
 mod tests;
 mod virtual_time;
 
+pub use balance::{HORIZON, Standing};
 pub use entity::Entity;
-use entity::{Fair, Luggage, Share};
+use entity::{Fair, Head, Luggage, Share};
 use virtual_time::{Average, Virtual, virtual_length};
 
 /// What a queue does beyond the two rules of EEVDF.
@@ -219,6 +221,8 @@ pub struct FairQueue<T: Send + 'static> {
     /// The number of the last pick: that of the task that runs, if one does. The first one is for none.
     picks: NonZeroU64,
     rules: Rules,
+    /// What a [standing](Self::standing) is ahead of the average.
+    shift: i64,
 }
 
 impl<T: Send + 'static> FairQueue<T> {
@@ -233,6 +237,7 @@ impl<T: Send + 'static> FairQueue<T> {
             accounted: RunTime::ZERO,
             picks: NonZeroU64::MIN,
             rules,
+            shift: 0,
         }
     }
 
@@ -472,25 +477,65 @@ impl<T: Send + 'static> FairQueue<T> {
 
     /// Takes out the task that this queue would pick next, for another queue that has none.
     ///
-    /// It takes along what it is owed or owes. The task that runs stays, and so do those that sleep.
+    /// It takes along what it is owed or owes. The task that runs stays, and so do those that sleep and those that are
+    /// [pinned](Entity::pinned).
     ///
     /// # Cost
     ///
     /// As [`pick`](Self::pick).
     pub fn pull(&mut self, now: RunTime) -> Option<T> {
+        self.pull_as(now, |share, lag| Some(capped(lag, share)))
+    }
+
+    /// Takes out the task that this queue would pick next, for another queue that has some, if that is better for both:
+    /// `to` is where those stand, and goes on to be where they stand with that task.
+    ///
+    /// It takes along what it is owed or owes, and what the tasks of this queue had less than those of the other one.
+    /// Which stay: as for [`pull`](Self::pull).
+    ///
+    /// # Cost
+    ///
+    /// As [`pick`](Self::pick), and as much for each pinned task that comes before.
+    pub fn pull_for(&mut self, to: &mut Standing, now: RunTime) -> Option<T> {
+        let own = self.standing(now);
+        let ahead = to.ahead_of(own);
+        self.pull_as(now, |share, lag| {
+            if !to.takes(own, share.weight, share.request) {
+                return None;
+            }
+            if mutant!("sched-balance-carries-nothing") {
+                return Some(capped(lag, share));
+            }
+            Some(to.join(share.weight, capped(lag, share).saturating_add(ahead)))
+        })
+    }
+
+    /// Takes out the task that this queue would pick next, unless `takes_along`, which is told its lag, says that it
+    /// stays. What that says is its lag where it comes to.
+    fn pull_as(
+        &mut self,
+        now: RunTime,
+        mut takes_along: impl FnMut(Share, i64) -> Option<i64>,
+    ) -> Option<T> {
         self.charge(now);
         loop {
-            // Where the one that runs is the only one that is eligible, the earliest deadline.
-            let eligible = self.best().is_some();
+            // Lets those go that slept and have paid.
+            let _best = self.best();
             let average = self.average.settle();
-            let mut slot = self.tree.open_first_where(
-                |head| !eligible || head.holds_eligible(average),
-                |head| !head.is_delayed && (!eligible || head.is_eligible(average)),
+            let eligible = |head: &Head| head.is_eligible(average) && head.can_move();
+            let tree = &mut self.tree;
+            let is_owed = tree
+                .open_first_among(|head| head.holds_eligible(average), eligible)
+                .is_some();
+            // Where all that are eligible stay, or the one that runs is the only one, the earliest deadline.
+            let mut slot = tree.open_first_among(
+                |head| !is_owed || head.holds_eligible(average),
+                |head| head.can_move() && (!is_owed || head.is_eligible(average)),
             )?;
             let head = slot.head();
             let share = head.share;
             head.luggage = Luggage {
-                lag: capped(average.since(share.vruntime), share),
+                lag: takes_along(share, average.since(share.vruntime))?,
                 rest: Some(share.deadline.since(share.vruntime)),
             };
             let item = slot.release_expired();
@@ -499,6 +544,18 @@ impl<T: Send + 'static> FairQueue<T> {
                 return item;
             }
         }
+    }
+
+    /// Where the tasks of this queue stand, to be compared with those of another one.
+    pub fn standing(&mut self, now: RunTime) -> Standing {
+        self.charge(now);
+        let at = self.average.settle().since(Virtual::ZERO);
+        Standing::new(self.average.weight(), at.wrapping_add(self.shift))
+    }
+
+    /// The tasks of this queue count to stand there, whatever they had.
+    pub const fn shift(&mut self, from: Standing, to: Standing) {
+        self.shift = self.shift.wrapping_add(to.ahead_of(from));
     }
 
     /// Gives a task another weight, wherever it is: it waits here, runs here, or is in no queue.

@@ -97,6 +97,50 @@ fn a_task_is_pulled_by_one_of_two_cpus() {
     });
 }
 
+/// A CPU looks at the other one as in [`balance`](super::balance): where its own tasks stand, then what waits there and
+/// is better off here, and both are let go of between.
+fn balances(own: &Mutex<FairQueue<u32>>, other: &Mutex<FairQueue<u32>>, tasks: &[Task]) {
+    let mut stands = own.lock().unwrap().standing(RunTime::ZERO);
+    let pulled = other.lock().unwrap().pull_for(&mut stands, RunTime::ZERO);
+    if let Some(task) = pulled {
+        let entity = tasks[task as usize].as_ref();
+        let queued = own.lock().unwrap().enqueue(entity, task, RunTime::ZERO);
+        assert!(queued.is_ok(), "it was let go of there");
+    }
+}
+
+type Task = Pin<Box<Entity<u32>>>;
+
+/// Two CPUs that compare their tasks with each other's at once: each task stays in one queue, or in the hands of one.
+#[test]
+fn two_cpus_that_even_out_at_once_lose_no_task() {
+    loom::model(|| {
+        let [here, there] = Realm::new().keys();
+        let [mut here, mut there] = [here, there].map(|key| FairQueue::new(key, Rules::default()));
+        let tasks: Arc<[Task; 4]> = Arc::new(core::array::from_fn(|_| {
+            Box::pin(Entity::new(Weight::UNIT, Request::DEFAULT))
+        }));
+        for task in 0..4 {
+            let queue = if task == 0 { &mut here } else { &mut there };
+            let queued = queue.enqueue(tasks[task as usize].as_ref(), task, RunTime::ZERO);
+            assert!(queued.is_ok());
+        }
+        let queues = Arc::new([here, there].map(Mutex::new));
+        let other = {
+            let (queues, tasks) = (Arc::clone(&queues), Arc::clone(&tasks));
+            thread::spawn(move || balances(&queues[1], &queues[0], &*tasks))
+        };
+        balances(&queues[0], &queues[1], &*tasks);
+        other.join().unwrap();
+        let waiting = [0, 1].map(|queue: usize| queues[queue].lock().unwrap().waiting());
+        assert_eq!(waiting.iter().sum::<usize>(), 4, "{waiting:?}");
+        assert!(waiting.iter().all(|&waiting| waiting > 0), "{waiting:?}");
+        for queue in queues.iter() {
+            while queue.lock().unwrap().pull(RunTime::ZERO).is_some() {}
+        }
+    });
+}
+
 /// A task that waits beside the one that moves.
 const OTHER: u32 = 8;
 

@@ -9,6 +9,7 @@ use crate::amount::Request;
 use crate::armed::arm_mutant;
 use tickless_core::time::Span;
 
+mod balance;
 mod hand_over;
 mod lag;
 
@@ -335,6 +336,22 @@ fn an_idle_worker_pulls_what_would_be_picked_next() {
     assert_eq!(world.queue.pull(at(MS)), Some(0));
     assert_eq!(world.queue.pull(at(MS)), None, "the one that runs stays");
     assert_eq!(world.queue.runnable(), 1);
+}
+
+/// One that sleeps in debt has the earlier deadline, and stands before the only one that waits.
+#[test]
+fn a_sleeper_in_debt_keeps_no_one_from_being_pulled() {
+    let mut world = World::new(&[20, 10, 1]);
+    let (computes, waits, sleeps) = (0, 1, 2);
+    let _joined = (world.put(computes, 0), world.put(waits, 0));
+    assert_eq!(world.queue.pick(at(0)), Some(1));
+    let _back = world.put(waits, 3 * MS);
+    let _joined = world.put(sleeps, 3 * MS);
+    assert_eq!(world.queue.pick(at(3 * MS)), Some(2));
+    assert_eq!(world.sleep(sleeps, 7 * MS), Sleep::Delayed);
+    assert_eq!(world.queue.pick(at(7 * MS)), Some(0));
+    assert_eq!(world.queue.waiting(), 1);
+    assert_eq!(world.queue.pull(at(7 * MS)), Some(1));
 }
 
 #[test]

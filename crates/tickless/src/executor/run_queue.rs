@@ -7,6 +7,7 @@ use slab::Slab;
 use tickless_core::event::Flush;
 use tickless_core::time::{Instant, Span};
 use tickless_sched::deadline::{Bandwidth, Rejected, Reservation};
+use tickless_sched::fair::Standing;
 use tickless_sched::hrtick::{Decision, HrTick, Reschedule, SliceTimer, Switches};
 use tickless_sched::load::Load;
 use tickless_sched::{FairQueue, RunTime};
@@ -20,6 +21,9 @@ use super::tick::TickTimer;
 
 #[cfg(all(test, not(loom)))]
 mod tests;
+
+/// So many tasks move at once where two workers even their shares out.
+const AT_ONCE: usize = 16;
 
 /// What a queueing asks for.
 #[derive(Clone, Copy, Debug, Default)]
@@ -108,6 +112,8 @@ pub(crate) struct RunQueue {
     extensions: u64,
     /// A watch goes that looks at the queue again and again, until it finds it with nothing to do.
     is_watched: bool,
+    /// There was nothing to do for a time since the worker's share was compared with another one's.
+    is_fresh: bool,
     /// Nothing is queued here any more.
     closed: bool,
 }
@@ -131,6 +137,7 @@ impl RunQueue {
             live: Slab::new(),
             extensions: 0,
             is_watched: false,
+            is_fresh: true,
             closed: false,
         }
     }
@@ -566,6 +573,7 @@ impl RunQueue {
             };
         } else {
             self.running = None;
+            self.is_fresh = true;
         }
         if let Some(bandwidth) = &self.bandwidth {
             self.deadlines.start_timer(now, run_time, bandwidth);
@@ -636,20 +644,37 @@ impl RunQueue {
 
     /// Gives a waiting task away, to a worker that has none.
     pub(crate) fn give(&mut self, now: Instant) -> Option<Job> {
-        let mut stay = Vec::new();
         self.file_arrival();
         let run_time = self.run_time(now);
-        let mut given = None;
-        while let Some(Waiting(job)) = self.fair.pull(run_time) {
+        let Waiting(job) = self.fair.pull(run_time)?;
+        self.waits_no_more(job.metadata());
+        Some(job)
+    }
+
+    /// Where the tasks of the fair class stand, if there are any, and whether none was there for a time since this was
+    /// asked last.
+    pub(crate) fn standing(&mut self, now: Instant) -> Option<(Standing, bool)> {
+        self.file_arrival();
+        let run_time = self.run_time(now);
+        let standing = self.fair.standing(run_time);
+        let is_fresh = std::mem::take(&mut self.is_fresh);
+        (!self.closed && !standing.is_empty()).then_some((standing, is_fresh))
+    }
+
+    /// The tasks of the fair class, which stand at `from`, count to stand at `to`.
+    pub(crate) fn shift(&mut self, from: Standing, to: Standing) {
+        self.fair.shift(from, to);
+    }
+
+    /// Gives waiting tasks away to a worker that has some, as long as both are better off.
+    pub(crate) fn give_for(&mut self, to: &mut Standing, now: Instant) -> Vec<Job> {
+        let run_time = self.run_time(now);
+        let mut given = Vec::new();
+        while given.len() < AT_ONCE
+            && let Some(Waiting(job)) = self.fair.pull_for(to, run_time)
+        {
             self.waits_no_more(job.metadata());
-            if !job.metadata().is_local {
-                given = Some(job);
-                break;
-            }
-            stay.push(job);
-        }
-        for job in stay {
-            let _back = self.wake(job, now);
+            given.push(job);
         }
         given
     }

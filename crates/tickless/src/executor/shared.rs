@@ -353,21 +353,67 @@ impl Shared {
             let Some(job) = place.with(|queue| queue.give(now)) else {
                 continue;
             };
-            job.metadata().set_worker(index);
-            let refused = self.places[index].with(|queue| {
-                if queue.is_closed() {
-                    return Some(job);
-                }
-                let _first = queue.wake(job, now);
-                None
-            });
-            if let Some(job) = refused {
-                discard(job);
-            }
-            self.places[index].counters.pulls.add_one();
+            self.take_over(index, job);
             return true;
         }
         false
+    }
+
+    /// The task, which waited at another worker, waits at `index`, this one.
+    fn take_over(&self, index: usize, job: Job) {
+        job.metadata().set_worker(index);
+        let place = &self.places[index];
+        let _pick_follows = place.hand_in(job, |queue, job| queue.wake(job, at_earliest()));
+        place.counters.pulls.add_one();
+    }
+
+    /// Evens the shares of this worker's tasks and of those of another busy one out; `turn` says which.
+    #[cold]
+    pub(crate) fn balance(&self, index: usize, turn: usize) {
+        let busy = |&other: &usize| !self.idle.is_idle(other);
+        let others = self.places.len() - 1;
+        let Some(other) = self.others(index).nth(turn % others).filter(busy) else {
+            return;
+        };
+        let (here, there) = (&self.places[index], &self.places[other]);
+        let Some((own, is_fresh)) = here.with(|queue| queue.standing(at_earliest())) else {
+            return;
+        };
+        let compared = there.with(|queue| {
+            let now = at_earliest();
+            let (stands, was_fresh) = queue.standing(now)?;
+            let theirs = if was_fresh {
+                stands.level_with(own)
+            } else {
+                stands.caught_up(own)
+            };
+            queue.shift(stands, theirs);
+            let ours = if is_fresh {
+                own.level_with(theirs)
+            } else {
+                own.caught_up(theirs)
+            };
+            Some((ours, theirs, queue.give_for(&mut ours.clone(), now)))
+        });
+        let Some((ours, mut theirs, pulled)) = compared else {
+            return;
+        };
+        let pushed = here.with(|queue| {
+            queue.shift(own, ours);
+            if pulled.is_empty() {
+                queue.give_for(&mut theirs, at_earliest())
+            } else {
+                Vec::new()
+            }
+        });
+        for job in pulled {
+            self.take_over(index, job);
+        }
+        for job in pushed {
+            job.metadata().set_worker(other);
+            here.counters.pushes.add_one();
+            self.queue_from_afar(other, job);
+        }
     }
 
     /// Whether a task waits anywhere. For a worker that said that it is idle.
@@ -453,6 +499,7 @@ impl Shared {
             sum.switches += counters.switches.get();
             sum.preemptions += counters.preemptions.get();
             sum.pulls += counters.pulls.get();
+            sum.pushes += counters.pushes.get();
             sum.parks += counters.parks.get();
             let queue = place.lock();
             sum.stolen += queue.stolen().into();

@@ -35,6 +35,7 @@ pub(crate) struct Counters {
     pub(crate) switches: Count,
     pub(crate) preemptions: Count,
     pub(crate) pulls: Count,
+    pub(crate) pushes: Count,
     pub(crate) parks: Count,
 }
 
@@ -52,8 +53,10 @@ pub struct ExecutorStats {
     pub preemptions: u64,
     /// Slices that went on for a little, because the task had [asked for that](super::coop::extend_slice).
     pub extensions: u64,
-    /// Tasks that an idle worker took over from another one.
+    /// Tasks that a worker took over from another one: because it was idle, or because its tasks had more than theirs.
     pub pulls: u64,
+    /// Tasks that a worker gave to another busy one, because its own had less than those there.
+    pub pushes: u64,
     /// Times that a worker parked.
     pub parks: u64,
     /// Times that a task with a [`Deadline`](super::task::Deadline) had used its runtime and had to wait for its next

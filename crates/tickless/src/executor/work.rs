@@ -8,7 +8,7 @@
 //!
 //! A worker without a task pulls one from another worker, and parks until its first deadline if there is none.
 
-use tickless_core::time::Instant;
+use tickless_core::time::{Instant, Span};
 use tickless_sched::hrtick::SliceTimer;
 
 use super::current::{self, Current};
@@ -24,6 +24,9 @@ use super::watch::Watch;
 use crate::host::thread::{at_earliest, with_thread};
 use crate::worker::{EpollEvents, Worker};
 
+/// How often a worker that has tasks compares their shares with those of another worker's.
+const BALANCES: Span = Span::from_millis(10);
+
 /// What a worker keeps between two rounds.
 struct Loop<'a> {
     watch: Watch,
@@ -38,6 +41,9 @@ struct Loop<'a> {
     last: usize,
     /// When descriptors are looked at next, while the worker has tasks.
     looks: TickTimer,
+    /// When the shares of this worker's tasks are compared with those of another one's next, and how often they were.
+    balances: Instant,
+    balanced: usize,
     /// That of `shared`, asked in each round.
     reactor: &'a Reactor,
     events: EpollEvents,
@@ -79,6 +85,12 @@ pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
                 index,
                 last: 0,
                 looks: TickTimer::other(worker.base()),
+                balances: if shared.places.len() > 1 {
+                    Instant::ZERO
+                } else {
+                    Instant::FOREVER
+                },
+                balanced: 0,
                 reactor: &shared.reactor,
                 events: EpollEvents::with_capacity(EVENTS),
             };
@@ -138,8 +150,16 @@ impl Loop<'_> {
             self.worker.set_behind_signal();
         }
         self.look();
+        let balances = now >= self.balances;
+        if balances {
+            self.balance(now);
+        }
         // What the turn took is no task's: it is not charged to the one that is picked.
-        let now = if is_due { at_earliest() } else { now };
+        let now = if is_due || balances {
+            at_earliest()
+        } else {
+            now
+        };
         // Behind the turn, whose timers asked for what comes next, and before the looks for what others asked for.
         if self.worker.clear_reschedule() {
             self.answer(now);
@@ -166,6 +186,14 @@ impl Loop<'_> {
             }
             None => self.idle(),
         }
+    }
+
+    /// Compares what its tasks have with what those of another worker have, and evens it out.
+    #[cold]
+    fn balance(&mut self, now: Instant) {
+        self.balances = now.saturating_add(BALANCES);
+        self.balanced = self.balanced.wrapping_add(1);
+        self.shared.balance(self.index, self.balanced);
     }
 
     /// The worker was asked to schedule, maybe behind its turn and its look: for a new descriptor, by a kick, or by its

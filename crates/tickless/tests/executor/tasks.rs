@@ -560,6 +560,34 @@ fn an_idle_worker_pulls_what_waits_behind_a_task_that_computes() {
     assert!(executor.stats().pulls > 0);
 }
 
+/// Without that two of them would share a worker for ever, and have half of what the third one has.
+#[test]
+fn three_tasks_that_compute_have_two_workers_by_turns() {
+    let executor = executor(2);
+    let (met, count) = (Arc::new(AtomicUsize::new(0)), 3);
+    let tasks: Vec<_> = (0..count)
+        .map(|_| {
+            let met = Arc::clone(&met);
+            executor.spawn(async move {
+                let begun_on = std::thread::current().id();
+                let mut moved = false;
+                while met.load(Ordering::SeqCst) < count {
+                    if !moved && std::thread::current().id() != begun_on {
+                        moved = true;
+                        met.fetch_add(1, Ordering::SeqCst);
+                    }
+                    coop::checkpoint().await;
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        executor.block_on(task).expect("it ends");
+    }
+    let stats = executor.stats();
+    assert!(stats.pulls + stats.pushes >= 3, "{stats:?}");
+}
+
 thread_local! {
     static SEEN: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
 }

@@ -1,0 +1,104 @@
+//! Which of two queues a task should be in, so that shares are those of one queue.
+//!
+//! Each queue is fair to its own tasks, and there are as many as CPUs. Five tasks in one and four in the other have 20
+//! and 25 % of a CPU each, where all nine are entitled to 22 %; and no number of moves makes both the same. What can be
+//! had is that each task is in either queue for its part of the time.
+//!
+//! The virtual time of a queue is the service that its tasks had on average, each by its weight. So the tasks of two
+//! queues are served alike when both virtual times go on alike, and that is all that has to be kept. A task that moves
+//! takes along what the tasks of its queue are behind those of the other one, and has it there.
+//!
+//! Where it is not so the queue that is behind gives a task away, or does so before it is behind: what counts is how
+//! far apart both will be a [horizon](HORIZON) later. Looking ahead evens the weights out before a task has less than
+//! its share; what the queues are apart by then turns the rest round.
+//!
+//! A task alone on its CPU may weigh more than all others together. It can have no more than the CPU, so its queue
+//! falls behind for ever, and owes it nothing: what is more than a horizon's service is [forgotten](Standing::caught_up).
+
+use tickless_link::mutant;
+
+use crate::amount::{Request, Weight};
+
+/// How far a decision looks ahead: 100 ms, in nanoseconds.
+pub const HORIZON: u64 = 100_000_000;
+
+/// Where the tasks of a queue stand: what they had, and how fast that goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// The weights of all that compete there.
+    weight: u64,
+    /// The virtual time, in nanoseconds of service for a task of unit weight. It wraps.
+    at: i64,
+}
+
+impl Standing {
+    pub(super) const fn new(weight: u64, at: i64) -> Self {
+        Self { weight, at }
+    }
+
+    /// Whether no task competes there.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.weight == 0
+    }
+
+    /// What the tasks here had more than those of `other`, in virtual nanoseconds; negative when they had less.
+    #[must_use]
+    pub const fn ahead_of(self, other: Self) -> i64 {
+        self.at.wrapping_sub(other.at)
+    }
+
+    /// Whether a task that waits in the queue of `from` should be in this one: both will be less apart, and the
+    /// difference is worth a request of that task.
+    pub(super) fn takes(self, from: Self, weight: Weight, request: Request) -> bool {
+        let ahead = self.ahead_of(from);
+        let apart = |here: u64, there: u64| {
+            ahead
+                .saturating_add(progress(here))
+                .saturating_sub(progress(there))
+        };
+        let moved = weight.get();
+        let before = apart(self.weight, from.weight);
+        let behind = apart(
+            self.weight.saturating_add(moved),
+            from.weight.saturating_sub(moved),
+        );
+        let worth = i128::from(before) * i128::from(moved);
+        let least = i128::from(request.nanos()) * i128::from(Weight::UNIT.get());
+        // Beyond even it would soon come back: only if both are clearly nearer.
+        before > 0 && behind >= -(before / 2) && worth >= least
+    }
+
+    /// A task of this weight joins whose virtual time is `behind` that of this queue: its lag, when it has joined.
+    pub(super) fn join(&mut self, weight: Weight, behind: i64) -> i64 {
+        let whole = self.weight.saturating_add(weight.get());
+        // It pulls the queue towards itself, by its part in the whole.
+        let part = i128::from(behind) * i128::from(weight.get()) / i128::from(whole);
+        let part = i64::try_from(part).unwrap_or(behind);
+        *self = Self::new(whole, self.at.wrapping_sub(part));
+        behind - part
+    }
+
+    /// This queue, whose tasks came while no others were there to be compared with: they count to stand where those of
+    /// `other` do.
+    #[must_use]
+    pub const fn level_with(self, other: Self) -> Self {
+        Self::new(self.weight, other.at)
+    }
+
+    /// As far as this queue is behind `other` by more than both could make up for: where it counts to be from here on.
+    #[must_use]
+    pub fn caught_up(self, other: Self) -> Self {
+        let most = progress(other.weight);
+        if other.ahead_of(self) <= most || mutant!("sched-balance-forgets-nothing") {
+            return self;
+        }
+        Self::new(self.weight, other.at.wrapping_sub(most))
+    }
+}
+
+/// How far the virtual time of a queue of that weight goes on within the horizon.
+fn progress(weight: u64) -> i64 {
+    let weight = weight.max(Weight::MIN.get());
+    i64::try_from(HORIZON * Weight::UNIT.get() / weight).unwrap_or(i64::MAX)
+}
