@@ -13,7 +13,8 @@
 //! its share; what the queues are apart by then turns the rest round.
 //!
 //! A task alone on its CPU may weigh more than all others together. It can have no more than the CPU, so its queue
-//! falls behind for ever, and owes it nothing: what is more than a horizon's service is [forgotten](Standing::caught_up).
+//! falls behind for ever, and owes it nothing: what is more than the service of a horizon is
+//! [forgotten](Standing::caught_up).
 
 use tickless_link::mutant;
 

@@ -234,21 +234,15 @@ impl<T: Send + 'static> Entity<T> {
         /// Makes a task that competes with `weight`, in pieces of `request`.
         #[must_use]
         pub const fn new(weight: Weight, request: Request) -> Self {
-            Self::of(weight, request, false)
+            Self::pinned_if(false, weight, request)
         }
     }
 
     tickless_link::const_unless_loom! {
-        /// As [`new`](Self::new), for a task that stays on its CPU: no other queue pulls it.
+        /// As [`new`](Self::new), for a task that stays on its CPU if it `is_pinned`: no other queue pulls it then.
         #[must_use]
-        pub const fn pinned(weight: Weight, request: Request) -> Self {
-            Self::of(weight, request, true)
-        }
-    }
-
-    tickless_link::const_unless_loom! {
-        #[inline]
-        const fn of(weight: Weight, request: Request, is_pinned: bool) -> Self {
+        #[inline(always)]
+        pub const fn pinned_if(is_pinned: bool, weight: Weight, request: Request) -> Self {
             let share = Share {
                 weight,
                 request,

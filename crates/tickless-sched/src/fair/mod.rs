@@ -478,7 +478,7 @@ impl<T: Send + 'static> FairQueue<T> {
     /// Takes out the task that this queue would pick next, for another queue that has none.
     ///
     /// It takes along what it is owed or owes. The task that runs stays, and so do those that sleep and those that are
-    /// [pinned](Entity::pinned).
+    /// [pinned](Entity::pinned_if).
     ///
     /// # Cost
     ///

@@ -22,7 +22,9 @@
 //!
 //! Each worker serves its tasks by [earliest eligible virtual deadline](tickless_sched::fair): a task of twice the
 //! [`Weight`](task::Weight) gets twice the time, and one with a shorter [`Slice`](task::Slice) is served sooner, at the
-//! same share. A worker that would idle pulls a task from another one; what the task is owed or owes goes with it.
+//! same share. A worker that would idle pulls a task from another one; what the task is owed or owes goes with it. Busy
+//! workers compare what their tasks had, every 10 ms, and move tasks so that shares are those of one queue: three equal
+//! tasks that compute have two thirds of a worker each on two workers. A task with more than one worker's part has one.
 //!
 //! A task with a [`Deadline`](task::Deadline) has so much runtime in each period, before all of these, and no more. It
 //! is taken only if that can be kept.

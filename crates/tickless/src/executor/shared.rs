@@ -382,10 +382,10 @@ impl Shared {
         let compared = there.with(|queue| {
             let now = at_earliest();
             let (stands, was_fresh) = queue.standing(now)?;
-            let theirs = if was_fresh {
-                stands.level_with(own)
-            } else {
-                stands.caught_up(own)
+            let theirs = match (is_fresh, was_fresh) {
+                (true, _) => stands,
+                (false, true) => stands.level_with(own),
+                (false, false) => stands.caught_up(own),
             };
             queue.shift(stands, theirs);
             let ours = if is_fresh {

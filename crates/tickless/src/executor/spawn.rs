@@ -126,11 +126,7 @@ fn header(
 ) -> Header {
     let slice = spec.slice.unwrap_or(executor.settings.slice);
     let request = slice.request();
-    let entity = if is_local {
-        Entity::pinned(spec.weight, request)
-    } else {
-        Entity::new(spec.weight, request)
-    };
+    let entity = Entity::pinned_if(is_local, spec.weight, request);
     let class = class_of(request.length().as_nanos());
     let name = spec.name;
     let origin = Origin { name, location };

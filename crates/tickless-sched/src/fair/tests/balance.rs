@@ -201,7 +201,7 @@ fn what_a_queue_could_not_be_given_is_forgotten() {
 #[test]
 fn a_pinned_task_is_pulled_by_no_other_cpu() {
     let request = Request::new(Span::from_nanos(MS)).expect("within bounds");
-    let pinned = Box::pin(Entity::pinned(Weight::UNIT, request));
+    let pinned = Box::pin(Entity::pinned_if(true, Weight::UNIT, request));
     let [other, late] = [entity(Weight::UNIT, 2 * MS), entity(Weight::UNIT, 3 * MS)];
     let mut queue = FairQueue::default();
     for (number, task) in [&pinned, &other, &late].into_iter().enumerate() {
