@@ -322,7 +322,7 @@ fn the_table_of_claims_says_why() {
     );
     assert_eq!((code, error.as_str()), (Some(0), ""));
     for part in [
-        "start-cost  ns     - -> 50.0  1.00x    210 -> 103  0.49x",
+        "start-cost  ns     - -> 50.0  1.00x    210 -> 105  0.47x",
         "hackbench   ms    840 -> 481  1.75x",
         "  The figures of the source are of a run",
         "start-cost: the ratio when a cost is another",

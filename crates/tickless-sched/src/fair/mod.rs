@@ -32,6 +32,33 @@
 //! - A task that finishes goes at once. The others bear what it had too much, or share what it was owed.
 //! - A change of weight keeps what a task is owed or owes, and the part of its request that is left.
 //!
+//! # Several queues
+//!
+//! A queue is fair to its own tasks. Two queues that are compared now and then are fair to the tasks of both: each has
+//! a [standing](FairQueue::standing), what its tasks had on average, and [pulls](FairQueue::pull_for) from the other
+//! one what would else have less.
+//!
+//! ```
+//! use tickless_sched::{Entity, FairQueue, RunTime};
+//!
+//! let tasks = [0, 1, 2, 3].map(|_| Box::pin(Entity::default()));
+//! let (mut here, mut there) = (FairQueue::default(), FairQueue::default());
+//! let now = RunTime::ZERO;
+//! here.enqueue(tasks[0].as_ref(), 0, now)?;
+//! for number in 1..4 {
+//!     there.enqueue(tasks[number].as_ref(), number, now)?;
+//! }
+//! // One lock at a time: what waits there and should be here, then its place here.
+//! let mut stands = here.standing(now);
+//! let moved: Vec<usize> = std::iter::from_fn(|| there.pull_for(&mut stands, now)).collect();
+//! for number in moved {
+//!     here.enqueue(tasks[number].as_ref(), number, now)?;
+//! }
+//! assert_eq!((here.waiting(), there.waiting()), (2, 2));
+//! # drop((here, there));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Ground rules
 //!
 //! The queue is plain data: its holder has a lock around it, where several threads do, and tells it the time. It reads
