@@ -651,6 +651,11 @@ impl RunQueue {
         Some(job)
     }
 
+    /// Whether the worker has to schedule before another one can [compare](Self::standing) tasks.
+    pub(crate) fn is_stale(&self, now: Instant) -> bool {
+        self.stolen.is_stale(now)
+    }
+
     /// Where the tasks of the fair class stand, if there are any, and whether none was there for a time since this was
     /// asked last.
     pub(crate) fn standing(&mut self, now: Instant) -> Option<(Standing, bool)> {

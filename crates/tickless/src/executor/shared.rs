@@ -381,6 +381,11 @@ impl Shared {
         };
         let compared = there.with(|queue| {
             let now = at_earliest();
+            if queue.is_stale(now) {
+                // A task computes there alone, and no tick makes the worker look at what was stolen from it.
+                self.preempt(other);
+                return None;
+            }
             let (stands, was_fresh) = queue.standing(now)?;
             let theirs = match (is_fresh, was_fresh) {
                 (true, _) => stands,

@@ -34,6 +34,9 @@ use crate::host::os;
 /// How often the kernel is asked at most.
 const EVERY: Span = Span::from_millis(1);
 
+/// A worker that did not look for so long is asked to, before its tasks are compared with others.
+const STALE: Span = Span::from_millis(20);
+
 /// In nanoseconds. What is less is not looked into: interrupts, and what passes between two readings of a look. It is
 /// not lost: it counts when there is more.
 const NOTICED: u64 = 10_000;
@@ -123,10 +126,16 @@ impl<A: Account> Stolen<A> {
     }
 
     /// What the run queue's clock shows at `now`. `is_own` says that the worker asks itself.
+    ///
+    /// For another thread the clock stands a millisecond behind the last look: what was stolen since is not known. A
+    /// clock that went on would have to stand for as long afterwards, and charge no task meanwhile.
     // Always: a call takes as much as what is in it.
     #[inline(always)]
     pub(crate) fn run_time(&mut self, now: Instant, is_own: impl FnOnce() -> bool) -> RunTime {
-        if now >= self.next && is_own() {
+        if now >= self.next {
+            if !is_own() {
+                return self.shown(self.next);
+            }
             self.look(now);
         }
         self.shown(now)
@@ -152,6 +161,11 @@ impl<A: Account> Stolen<A> {
         // Monotonic time is not negative.
         let shown = at.as_nanos().cast_unsigned();
         RunTime::from_nanos(shown.saturating_sub(self.total.as_nanos()))
+    }
+
+    /// Whether the worker looked last so long before `now` that the clock says little to another thread.
+    pub(crate) fn is_stale(&self, now: Instant) -> bool {
+        now.saturating_since(self.next) > STALE
     }
 
     /// What was stolen so far, as far as it is known.
@@ -279,7 +293,8 @@ mod tests {
         });
         let shown = |stolen: &mut Stolen<Told>, now, own| stolen.run_time(now, || own).as_nanos();
         assert_eq!(shown(&mut stolen, at(999), true), 999_000, "too soon");
-        assert_eq!(shown(&mut stolen, at(10_000), false), 10_000_000, "another");
+        assert!(!stolen.is_stale(at(10_000)) && stolen.is_stale(at(30_000)));
+        assert_eq!(shown(&mut stolen, at(10_000), false), 1_000_000, "another");
         assert_eq!(shown(&mut stolen, at(10_000), true), 8_500_000);
         assert_eq!(shown(&mut stolen, at(10_001), false), 8_501_000);
         assert_eq!(shown(&mut stolen, at(12_000), true), 10_500_000, "once");
