@@ -656,18 +656,18 @@ impl RunQueue {
         self.stolen.is_stale(now)
     }
 
-    /// Where the tasks of the fair class stand, if there are any, and whether none was there for a time since this was
-    /// asked last.
+    /// Where the tasks of the fair class stand, if there are any, and whether none was there for a time since they were
+    /// [compared](Self::shift) last.
     pub(crate) fn standing(&mut self, now: Instant) -> Option<(Standing, bool)> {
         self.file_arrival();
         let run_time = self.run_time(now);
         let standing = self.fair.standing(run_time);
-        let is_fresh = std::mem::take(&mut self.is_fresh);
-        (!self.closed && !standing.is_empty()).then_some((standing, is_fresh))
+        (!self.closed && !standing.is_empty()).then_some((standing, self.is_fresh))
     }
 
-    /// The tasks of the fair class, which stand at `from`, count to stand at `to`.
+    /// The tasks of the fair class, which stand at `from`, were compared with others and count to stand at `to`.
     pub(crate) fn shift(&mut self, from: Standing, to: Standing) {
+        self.is_fresh = false;
         self.fair.shift(from, to);
     }
 

@@ -398,7 +398,8 @@ impl Shared {
             } else {
                 own.caught_up(theirs)
             };
-            Some((ours, theirs, queue.give_for(&mut ours.clone(), now)))
+            let mut stands = ours;
+            Some((ours, theirs, queue.give_for(&mut stands, now)))
         });
         let Some((ours, mut theirs, pulled)) = compared else {
             return;
