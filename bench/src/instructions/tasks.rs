@@ -24,9 +24,14 @@ const WITHOUT_TICK: &str = "executor, the same without the tick";
 const TOKIO_EMPTY: &str = "executor, tokio, empty task";
 const TOKIO_SWITCH: &str = "executor, tokio, two tasks";
 
-/// Rounds until locks are biased, buffers as long as they get, and the rate of the counter is known.
-const WARM_UP: u64 = 30_000;
-const ROUNDS: u64 = 201;
+/// Operations until locks are biased, buffers as long as they get, and the rate of the counter is known.
+const WARM_UP: u64 = 15_000;
+/// Operations that are counted.
+const COUNTED: u64 = 401;
+/// One of so many is counted. Other threads look at a worker that is busy for long, as one below an emulator always is,
+/// and its locks are ordinary for some thousand operations then: operations in a row would all be of one kind. The
+/// number has no factor in common with those of tasks, so that it is not the same task each time.
+const EVERY: u64 = 61;
 /// Operations of tokio's that are counted as one.
 const MANY: u64 = 10_000;
 
@@ -48,7 +53,7 @@ pub(super) fn operations() -> [Operation; 4] {
 /// Executes an operation, ours or tokio's, `many` times between two counts.
 pub(super) fn execute(name: &str, many: u64) {
     tickless::internals::emulate_clock();
-    let operations = 3 * (WARM_UP / 2 + ROUNDS);
+    let operations = 3 * (WARM_UP + COUNTED * EVERY);
     match name {
         EMPTY => on_a_worker(
             true,
@@ -79,7 +84,8 @@ fn thrice(round: &mut dyn FnMut(), rounds: u64) {
     operation();
     // Relaxed: one worker counts.
     let executed = EXECUTED.fetch_add(1, Ordering::Relaxed);
-    if (WARM_UP / 2..WARM_UP / 2 + ROUNDS).contains(&executed) {
+    let is_warm = (WARM_UP..WARM_UP + COUNTED * EVERY).contains(&executed);
+    if is_warm && executed.is_multiple_of(EVERY) {
         counted(&mut operation);
     } else {
         operation();
