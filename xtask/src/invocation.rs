@@ -74,6 +74,15 @@ impl Invocation {
         self
     }
 
+    /// Has it started by another program, whose arguments come first.
+    pub(crate) fn behind(mut self, program: &'static str, arguments: &[&str]) -> Self {
+        let before = arguments.iter().map(|&argument| argument.to_owned());
+        let own = std::iter::once(self.program.into_owned()).chain(self.arguments);
+        self.arguments = before.chain(own).collect();
+        self.program = program.into();
+        self
+    }
+
     /// Sets a variable of the environment.
     pub(crate) fn variable(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.variables.push((name, value.into()));

@@ -163,17 +163,20 @@ fn if_one_cannot_be_had_none_begins() {
         matches!(error, Some(BuildError::NotOfThisMachine { .. })),
         "{error:?}"
     );
-    // A CPU that is there, and that this process must not use.
-    let error = support::on_thread(move || {
+    // A CPU that is there, and that this process is not to use: a set of CPUs forbids it, a mask can be taken off.
+    let beside = support::on_thread(move || {
         let first = cpus.first().expect("one at least");
-        let other = machine.online().iter().find(|cpu| !cpus.contains(*cpu));
-        other.map(|other| {
-            let both: CpuSet = [first, other].into_iter().collect();
-            Workers::builder().pin(both).spawn(|_, _| ()).err()
-        })
+        let other = machine.online().iter().find(|cpu| !cpus.contains(*cpu))?;
+        let both: CpuSet = [first, other].into_iter().collect();
+        let error = Workers::builder().pin(both).spawn(|_, _| ()).err();
+        let mut mask = rustix::thread::CpuSet::new();
+        mask.set(usize::try_from(other).expect("CPU numbers fit"));
+        let is_forbidden = rustix::thread::sched_setaffinity(None, &mask).is_err();
+        Some((is_forbidden, error))
     });
-    if let Some(error) = error {
-        assert!(matches!(error, Some(BuildError::Pin { .. })), "{error:?}");
+    if let Some((is_forbidden, error)) = beside {
+        let is_refused = matches!(error, Some(BuildError::Pin { .. }));
+        assert_eq!(is_refused, is_forbidden, "{error:?}");
     }
     assert!(spawn(Workers::builder().workers(0)).is_err());
     assert_eq!(began.load(Ordering::Relaxed), 0);

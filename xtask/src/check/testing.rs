@@ -1,15 +1,30 @@
 //! The steps that run the tests, and what is read from their output on its way: skips, and where the time goes.
 
+use std::fs;
 use std::time::{Duration, Instant};
 
 use super::changed::{Sources, Wanted};
 use super::run::Run;
-use crate::invocation::Invocation;
+use crate::invocation::{Invocation, is_installed};
 use crate::{files, workspace::Workspace};
 
 /// What tests are built without: 40 crates for one of the runtimes that one command compares, and no test needs it.
 /// Whether it builds is seen where [each set of features](super::features) is.
 const UNTESTED: [&str; 1] = ["tickless-lab/glommio"];
+
+/// Tests of the library in which threads wait for each other, or share what is measured in time. Where all of them have
+/// one processor, what waits for another thread that waits itself waits for ever.
+const OF_THREADS: [&str; 9] = [
+    "builder",
+    "event_loop",
+    "executor",
+    "hierarchy",
+    "process",
+    "runtimes",
+    "time",
+    "timers",
+    "worker",
+];
 
 /// All tests, doctests included.
 pub(super) fn test(run: &mut Run<'_>) -> Result<(), String> {
@@ -88,6 +103,8 @@ fn relying<'w>(workspace: &'w Workspace, wanted: &[Wanted]) -> Vec<&'w str> {
 /// The doctests are left out: each is a program to be linked, and debug assertions change nothing about whether an
 /// example is right. So are the tests of the tasks, which are never built that way, and those of the simulator, the
 /// tools and the examples: what they drive is tested here by itself.
+///
+/// Those of [threads](OF_THREADS) are executed once more, on one processor.
 pub(super) fn test_release(run: &mut Run<'_>) -> Result<(), String> {
     const LEFT_OUT: [&str; 6] = [
         "xtask",
@@ -101,8 +118,33 @@ pub(super) fn test_release(run: &mut Run<'_>) -> Result<(), String> {
     let line = LEFT_OUT
         .iter()
         .fold(line, |line, package| line.args(&["--exclude", package]))
-        .args(&["--profile", "testrelease", "--lib", "--bins", "--tests"]);
-    run.invoke_tests(&line)
+        .args(&["--profile", "testrelease"]);
+    run.invoke_tests(&line.clone().args(&["--lib", "--bins", "--tests"]))?;
+    if !is_installed("taskset") {
+        run.skip("tests on one processor", "there is no taskset (util-linux)");
+        return Ok(());
+    }
+    run.invoke_tests(&on_one_processor(&line))
+}
+
+/// The tests of [threads](OF_THREADS), as `line` builds them, on a processor that this process may use.
+fn on_one_processor(line: &Invocation) -> Invocation {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = line
+        .clone()
+        .behind("taskset", &["--cpu-list", first_cpu(&status)]);
+    OF_THREADS
+        .iter()
+        .fold(line, |line, test| line.args(&["--test", test]))
+}
+
+/// The first processor that a process may use, by its status in `/proc`.
+fn first_cpu(status: &str) -> &str {
+    let list = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let first = list.and_then(|list| list.trim().split([',', '-']).next());
+    first.filter(|first| !first.is_empty()).unwrap_or("0")
 }
 
 /// What the output of `cargo test` tells, line by line.
@@ -174,7 +216,8 @@ fn program(line: &str) -> Option<String> {
 mod tests {
     use serde_json::json;
 
-    use super::{Programs, Wanted, line, program, relying, whole};
+    use super::{Programs, Wanted, first_cpu, line, on_one_processor, program, relying, whole};
+    use crate::invocation::Invocation;
     use crate::workspace::samples::{library, workspace};
 
     #[test]
@@ -235,6 +278,19 @@ mod tests {
         );
         let none = "cargo test --workspace --no-fail-fast";
         assert_eq!(shown(&[("tickless", json!({}))]), none);
+    }
+
+    #[test]
+    fn tests_of_threads_are_executed_on_a_processor_that_may_be_used() {
+        let shown = on_one_processor(&Invocation::cargo(&["test"])).to_string();
+        let begins = shown.starts_with("taskset --cpu-list ");
+        assert!(begins && shown.contains(" cargo test "), "{shown}");
+        assert!(shown.contains(" --test executor "), "{shown}");
+        let of = |list: &str| format!("Name:\tx\nCpus_allowed_list:\t{list}\nMems_allowed:\t1\n");
+        for (list, first) in [("0-1", "0"), ("3", "3"), ("5,7-9", "5"), ("", "0")] {
+            assert_eq!(first_cpu(&of(list)), first, "{list}");
+        }
+        assert_eq!(first_cpu(""), "0");
     }
 
     #[test]

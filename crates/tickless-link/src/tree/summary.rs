@@ -10,7 +10,7 @@
 //! two entries each. In families that do not summarise nothing is compiled in.
 
 use super::{Branched, Side, Slot, Tree};
-use crate::entry::EntryRef;
+use crate::entry::{EntryRef, Link};
 use crate::mutant;
 
 impl<F: Branched> Tree<F> {
@@ -59,9 +59,7 @@ impl<F: Branched> Tree<F> {
     ) -> Option<Slot<'_, '_, F>> {
         let root = self.follow(self.root.get())?;
         let link = self.first_below(root, &holds_some, &is_meant)?.link();
-        // SAFETY: Live Link Invariant: the link names an entry of this queue, which stays borrowed.
-        let entry = unsafe { EntryRef::follow(link) }?;
-        Some(Slot { tree: self, entry })
+        self.open_found(link)
     }
 
     /// As [`open_first_among`](Self::open_first_among), in the subtree of `at`. The depth is that of the tree.
@@ -90,8 +88,13 @@ impl<F: Branched> Tree<F> {
         is_meant: impl Fn(&F::Head) -> bool,
     ) -> Option<Slot<'_, '_, F>> {
         let link = self.first_where(holds_some, is_meant)?.link();
+        self.open_found(link)
+    }
+
+    /// Opens what a search of this queue came to.
+    fn open_found(&mut self, found: Link<F>) -> Option<Slot<'_, '_, F>> {
         // SAFETY: Live Link Invariant: the link names an entry of this queue, which stays borrowed.
-        let entry = unsafe { EntryRef::follow(link) }?;
+        let entry = unsafe { EntryRef::follow(found) }?;
         Some(Slot { tree: self, entry })
     }
 
