@@ -124,10 +124,8 @@ where
     /// ```
     #[must_use]
     pub const fn with_setup(setup: Setup, function: F) -> Self {
-        Self {
-            // Threads settle what is armed before they sleep.
-            timer: core::HrTimer::with_setup(setup.leaving_early(), false, function),
-        }
+        // Threads settle what is armed before they sleep.
+        Self::writing_at_once(setup.leaving_early(), function)
     }
 
     #[inline]
@@ -241,8 +239,8 @@ where
         }
     }
 
-    /// As [`with_setup`](Self::with_setup), for one whose device is written at each change: for what measures what
-    /// leaving it alone saves.
+    /// As [`with_setup`](Self::with_setup), and the device is written at each change, unless the setup leaves it alone:
+    /// for what measures what that saves.
     pub(crate) const fn writing_at_once(setup: Setup, function: F) -> Self {
         Self {
             timer: core::HrTimer::with_setup(setup, false, function),

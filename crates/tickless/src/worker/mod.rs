@@ -23,6 +23,7 @@ mod epoll;
 mod error;
 mod isolate;
 mod local;
+mod signals;
 mod worker;
 
 pub use builder::{Builder, MigratorPolicy, Workers};

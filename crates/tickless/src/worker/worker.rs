@@ -306,69 +306,8 @@ impl Worker {
         self.timers.turn_owing(now);
     }
 
-    /// Has a POSIX timer interrupt the worker while it computes, until [`end_signals`](Self::end_signals).
-    pub(crate) fn begin_signals(&self, is_relative: bool) -> io::Result<()> {
-        let signal = &self.timers.base.local().device.signal;
-        signal.begin(is_relative, device::on_signal)?;
-        // What was started before is set now.
-        device::renew(self.timers.base);
-        Ok(())
-    }
-
-    /// The POSIX timer interrupts the worker no more.
-    pub(crate) fn end_signals(&self) {
-        self.timers.base.local().device.signal.end();
-    }
-
-    /// As [`is_due_at`](Self::is_due_at), behind a signal: the clock of the library may be behind the kernel's by a
-    /// little, and a timer that fired is not set any more.
-    pub(crate) fn is_due_behind_signal(&self) -> bool {
-        const BEHIND: u64 = 2_000;
-        loop {
-            let now = self.timers.now();
-            let due = device::due_but_coarse(self.timers.base);
-            if due <= now {
-                return true;
-            }
-            if due.saturating_since(now).as_nanos() > BEHIND {
-                // It was set for another time since.
-                return false;
-            }
-            std::hint::spin_loop();
-        }
-    }
-
-    /// Whether a signal came since this was asked last. What asks sets the POSIX timer
-    /// [again](Self::set_behind_signal).
-    #[inline]
-    pub(crate) fn take_signalled(&self) -> bool {
-        let signal = &self.timers.base.local().device.signal;
-        let came = signal.take_signalled();
-        if came {
-            // It fired, so it is not set any more, if it was not set since.
-            signal.use_up();
-        }
-        came
-    }
-
-    /// Whether a signal that was not [taken](Self::take_signalled) yet still asks for a reschedule.
-    pub(crate) fn knows_of_signal(&self) -> bool {
-        let local = self.timers.base.local();
-        // In this order: the handler notes the signal first, and asks then.
-        !local.device.signal.is_signalled() || local.resched.is_requested()
-    }
-
-    /// Behind a signal and the turn for it: sets the POSIX timer, if that found nothing due. The signal comes by the
-    /// kernel's clock, and the turn goes by one that is never ahead of it: what is due a moment later would never come.
-    pub(crate) fn set_behind_signal(&self) {
-        let device = &self.timers.base.local().device;
-        // Nothing is programmed where the rearm is deferred: its flush sets the timer.
-        if device.signal.is_used_up() && !device.due().is_forever() {
-            device::renew(self.timers.base);
-        }
-    }
-
     /// The base of the thread.
+    #[inline]
     pub(crate) fn base(&self) -> &'static ThreadBase {
         self.timers.base
     }

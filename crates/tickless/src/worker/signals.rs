@@ -1,0 +1,85 @@
+//! A worker that its clock event device interrupts while it computes.
+//!
+//! The device is a POSIX timer, and each time it fires it is not set any more. Its handler notes the signal and asks the
+//! worker to schedule. So each signal owes two answers: a turn for what is due, and the device set again if that found
+//! nothing to do.
+//!
+//! ```text
+//!   handler   note the signal       ask to schedule
+//!   worker    take_signalled        turn, if is_due_behind_signal        set_behind_signal
+//!             take back what asked to schedule
+//!             knows_of_signal, or ask again
+//! ```
+//!
+//! A signal behind `take_signalled` is answered by the next schedule, so what asks for that must not be taken back with
+//! what was asked for before it: the task that runs next would have the worker for good.
+
+use std::io;
+
+use super::Worker;
+use crate::host::device;
+use crate::host::thread::at_earliest;
+
+impl Worker {
+    /// Has a POSIX timer interrupt the worker while it computes, until [`end_signals`](Self::end_signals).
+    pub(crate) fn begin_signals(&self, is_relative: bool) -> io::Result<()> {
+        let signal = &self.base().local().device.signal;
+        signal.begin(is_relative, device::on_signal)?;
+        // What was started before is set now.
+        device::renew(self.base());
+        Ok(())
+    }
+
+    /// The POSIX timer interrupts the worker no more.
+    pub(crate) fn end_signals(&self) {
+        self.base().local().device.signal.end();
+    }
+
+    /// As [`is_due_at`](Self::is_due_at), behind a signal: the clock of the library may be behind the kernel's by a
+    /// little, and a timer that fired is not set any more.
+    pub(crate) fn is_due_behind_signal(&self) -> bool {
+        const BEHIND: u64 = 2_000;
+        loop {
+            let now = at_earliest();
+            let due = device::due_but_coarse(self.base());
+            if due <= now {
+                return true;
+            }
+            if due.saturating_since(now).as_nanos() > BEHIND {
+                // It was set for another time since.
+                return false;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Whether a signal came since this was asked last. What asks sets the POSIX timer
+    /// [again](Self::set_behind_signal).
+    #[inline]
+    pub(crate) fn take_signalled(&self) -> bool {
+        let signal = &self.base().local().device.signal;
+        let came = signal.take_signalled();
+        if came {
+            // It fired, so it is not set any more, if it was not set since.
+            signal.use_up();
+        }
+        came
+    }
+
+    /// Whether a signal that was not [taken](Self::take_signalled) yet still asks for a reschedule.
+    pub(crate) fn knows_of_signal(&self) -> bool {
+        let local = self.base().local();
+        // In this order: the handler notes the signal first, and asks then.
+        !local.device.signal.is_signalled() || local.resched.is_requested()
+    }
+
+    /// Behind a signal and the turn for it: sets the POSIX timer, if that found nothing due. The signal comes by the
+    /// kernel's clock, and the turn goes by one that is never ahead of it: what is due a moment later would never come.
+    pub(crate) fn set_behind_signal(&self) {
+        let device = &self.base().local().device;
+        // Nothing is programmed where the rearm is deferred: its flush sets the timer.
+        if device.signal.is_used_up() && !device.due().is_forever() {
+            device::renew(self.base());
+        }
+    }
+}
