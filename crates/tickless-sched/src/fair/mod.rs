@@ -394,6 +394,7 @@ impl<T: Send + 'static> FairQueue<T> {
     /// # Cost
     ///
     /// O(log n), and where no other task waits as much for each sleeping task that has paid its debt.
+    #[inline]
     pub fn enqueue(
         &mut self,
         entity: Pin<&Entity<T>>,

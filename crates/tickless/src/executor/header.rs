@@ -181,6 +181,8 @@ const _: () = {
 
 /// Puts a task into a queue, which keeps it until it is picked. `None` if the queue refused it: it is dropped then, and
 /// counts as cancelled.
+// Where it is called from once: a call takes more than what is in it.
+#[inline]
 pub(crate) fn enqueue(queue: &mut FairQueue<Waiting>, job: Job, now: RunTime) -> Option<Enqueued> {
     let entity = NonNull::from(&job.metadata().entity);
     // SAFETY: Cell Invariant: the cell is there as long as `job`, which the queue keeps in the entity itself or
