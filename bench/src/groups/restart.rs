@@ -99,7 +99,9 @@ struct Moves {
 impl Moves {
     fn new(kind: Move, pending: usize, origin: i64, width: i64) -> Self {
         let mut random = Rng::with_seed(11);
-        let deadlines = (0..pending).map(|_| origin + random.i64(..width)).collect();
+        let deadlines = (0..pending)
+            .map(|_| origin + random.i64(0..width))
+            .collect();
         Self {
             random,
             kind,
@@ -116,9 +118,9 @@ impl Moves {
         let spacing = self.width / i64::try_from(self.deadlines.len()).unwrap_or(1);
         self.end += 1;
         let new = match self.kind {
-            Move::Near => old + 1 + self.random.i64(..4 * spacing),
+            Move::Near => old + 1 + self.random.i64(0..4 * spacing),
             Move::ToTheEnd => self.end,
-            Move::Anywhere => self.origin + self.random.i64(..self.width),
+            Move::Anywhere => self.origin + self.random.i64(0..self.width),
         };
         self.deadlines[index] = new;
         (index, old, new)
@@ -258,6 +260,36 @@ impl Steady {
     fn expire(&mut self, now: i64) {
         while self.map.pop_due(now) {
             self.fired += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Move, Moves};
+
+    #[test]
+    fn timers_move_where_the_names_say() {
+        let (pending, origin, width) = (100, 1_000_000, 1_000_000);
+        let all = origin..origin + width;
+        for kind in [Move::Near, Move::ToTheEnd, Move::Anywhere] {
+            let mut moves = Moves::new(kind, pending, origin, width);
+            assert!(
+                moves
+                    .deadlines
+                    .iter()
+                    .all(|deadline| all.contains(deadline))
+            );
+            for step in 1..=1_000 {
+                let (index, old, new) = moves.next();
+                assert_eq!(moves.deadlines[index], new);
+                let is_meant = match kind {
+                    Move::Near => (1..=40_000).contains(&(new - old)),
+                    Move::ToTheEnd => new == all.end + step,
+                    Move::Anywhere => all.contains(&new),
+                };
+                assert!(is_meant, "{kind:?}: from {old} to {new}");
+            }
         }
     }
 }
