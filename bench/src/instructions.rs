@@ -4,7 +4,7 @@
 //! neither the timers that an operation needs nor what becomes of them afterwards is in its figure. What it counts is
 //! dumped after each round, and the median of the rounds is the figure: under valgrind, where time passes fifty times
 //! faster, every tenth operation asks the kernel what time it is, and outside every thousandth. Of tasks it is the
-//! round that a fiftieth of them takes less than: each reads the clock so often that on a busy machine most rounds ask
+//! round that a twentieth of them takes less than: each reads the clock so often that on a busy machine most rounds ask
 //! the kernel, and the least of all may have taken another way. The loop around an operation is counted by itself and
 //! taken off.
 //!
@@ -57,7 +57,7 @@ struct Line {
 const TOLERANCE: u64 = 3;
 
 /// The same of the executor's: an ordinary lock in place of a biased one is 15 % of a switch, and whether one round in
-/// fifty has it biased depends on what else the machine does.
+/// twenty has it biased depends on what else the machine does.
 const TOLERANCE_OF_TASKS: u64 = 25;
 
 /// How often an operation is counted that seems to take more, before that is believed: on a busy machine the library
@@ -204,7 +204,7 @@ pub(crate) fn check(path: &Path) -> Result<(), String> {
     ))
 }
 
-/// What a round of `operation` takes: the median of the rounds, or what a fiftieth of those of tasks takes less than.
+/// What a round of `operation` takes: the median of the rounds, or what a twentieth of those of tasks takes less than.
 fn count(operation: &str, batch: u64) -> Result<u64, String> {
     static COUNTS: AtomicU32 = AtomicU32::new(0);
     let (process, number) = (std::process::id(), COUNTS.fetch_add(1, Ordering::Relaxed));
@@ -244,7 +244,7 @@ fn count_into(dumps: &Path, operation: &str, batch: u64) -> Result<u64, String> 
         .collect();
     rounds.sort_unstable();
     let place = if operation.starts_with(tasks::PREFIX) {
-        rounds.len() / 50
+        rounds.len() / 20
     } else {
         rounds.len() / 2
     };
