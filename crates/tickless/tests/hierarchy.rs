@@ -426,13 +426,20 @@ fn timers_of(id: u32) -> usize {
     thread.expect("it has a base").timers.len()
 }
 
+/// How many workers count as idle. One that is about to park does not yet.
+fn idle_workers() -> usize {
+    let [_, workers] = tickless::inspect::snapshot().hierarchies;
+    let members = workers.groups.iter().flat_map(|group| &group.members);
+    members.filter(|member| member.is_idle).count()
+}
+
 #[test]
 fn what_an_isolated_worker_arms_goes_to_one_that_is_awake() {
     in_own_process(
         "what_an_isolated_worker_arms_goes_to_one_that_is_awake",
         || {
             let asleep = Sleeper::start(|_| exactly(HOUR));
-            until(|| asleep.parks() == 1);
+            until(|| asleep.parks() == 1 && idle_workers() == 1);
             let isolated = Worker::new().expect("the thread is free");
             isolated.set_isolated_timers(IsolatedTimers::GoToHousekeeping);
             isolated.set_isolated(true).expect("another is not");
@@ -456,6 +463,8 @@ fn what_an_isolated_worker_arms_goes_to_one_that_is_awake() {
                 }
             });
             let awake_id = receiver.recv().expect("it begins");
+            // The first one woke the worker that it went to, which is awake until it parks again.
+            until(|| asleep.parks() == 2 && idle_workers() == 1);
             let later: Vec<_> = (0..10).map(|_| queued(HOUR, Waker::noop())).collect();
             let exact = exactly(HOUR * 2);
             assert_eq!(
