@@ -61,14 +61,10 @@ pub(super) fn execute(name: &str, many: u64) {
             empty_tasks(Ours, operations),
         ),
         SWITCH => on_a_worker(true, |round| thrice(round, 1), rallies(Ours, 1, operations)),
-        WITH_TICK => on_a_worker(
-            true,
+        WITH_TICK | WITHOUT_TICK => on_a_worker(
+            name == WITH_TICK,
             |round| thrice(round, 1),
-            rallies(Ours, 2, operations / 2),
-        ),
-        WITHOUT_TICK => on_a_worker(
-            false,
-            |round| thrice(round, 1),
+            // Each has the hits of two pairs.
             rallies(Ours, 2, operations / 2),
         ),
         TOKIO_EMPTY => in_tokio(|| empty_tasks(Tokios, many)),
